@@ -1,0 +1,189 @@
+// Implementation notes. Sizes are rounded up to a class (powers of two and the three quarters between); each class
+// has a small per-thread stack of free buffers, so that allocate and free on one thread touch no shared state, and
+// a shared stack under a mutex that the per-thread stacks overflow into. Blocks of kLargeBytes and more come
+// from mmap, aligned for 2 MiB pages. At most kMaxIdleBytes stay idle in the shared stacks.
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "graph/types/allocator.h"
+
+namespace weir {
+namespace {
+
+constexpr size_t kMinBytes = 64;
+constexpr size_t kLargeBytes = size_t{1} << 20;
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr size_t kMaxCachedBytes = size_t{256} << 20;  // larger buffers go back to the system at once
+constexpr int64_t kMaxIdleBytes = int64_t{1} << 30;
+constexpr size_t kThreadStackDepth = 32;
+constexpr int kNumClasses = 64;
+
+// Classes 64, 96, 128, 192, 256...: at most a third is wasted.
+int ClassOf(size_t num_bytes) {
+  if (num_bytes <= kMinBytes) return 0;
+  const int log = std::bit_width(num_bytes - 1);  // 2^(log-1) < num_bytes <= 2^log
+  const size_t three_quarters = (size_t{3} << log) >> 2;
+  return 2 * (log - 6) - (num_bytes <= three_quarters ? 1 : 0);
+}
+
+size_t ClassBytes(int size_class) {
+  const size_t power = kMinBytes << ((size_class + 1) / 2);
+  return size_class % 2 == 1 ? power / 4 * 3 : power;
+}
+
+void* AllocateBlock(size_t num_bytes) {
+  if (num_bytes < kLargeBytes) {
+    void* block = nullptr;
+    return posix_memalign(&block, Allocator::kAlignment, num_bytes) == 0 ? block : nullptr;
+  }
+  const size_t mapped = (num_bytes + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+  if (mapped < num_bytes) return nullptr;
+  void* block = nullptr;
+  if (posix_memalign(&block, kHugePageBytes, mapped) != 0) return nullptr;
+  madvise(block, mapped, MADV_HUGEPAGE);
+  return block;
+}
+
+class HostBuffer;
+
+// A thread's free buffers of the small classes; hands them to the shared stacks when the thread ends.
+struct ThreadCache {
+  struct Stack {
+    size_t size = 0;
+    std::array<HostBuffer*, kThreadStackDepth> buffers;
+  };
+  ~ThreadCache();
+  std::array<Stack, kNumClasses> stacks;
+};
+
+class CachingHostAllocator : public Allocator {
+ public:
+  RefPtr<Buffer> Allocate(size_t num_bytes) override;
+  int64_t num_bytes_in_use() const override { return in_use_.load(std::memory_order_relaxed); }
+
+  void Recycle(HostBuffer* buffer);
+  void PushShared(HostBuffer* buffer);
+
+ private:
+  HostBuffer* PopShared(int size_class);
+
+  struct SharedStack {
+    absl::Mutex mutex;
+    std::vector<HostBuffer*> buffers ABSL_GUARDED_BY(mutex);
+  };
+  std::array<SharedStack, kNumClasses> shared_;
+  std::atomic<int64_t> idle_{0};
+  std::atomic<int64_t> in_use_{0};
+};
+
+CachingHostAllocator& TheAllocator() {
+  static CachingHostAllocator* allocator = new CachingHostAllocator;  // never destroyed: buffers may outlive main
+  return *allocator;
+}
+
+class HostBuffer final : public Buffer {
+ public:
+  HostBuffer(void* data, size_t num_bytes, int size_class) : Buffer(data, num_bytes), size_class_(size_class) {}
+  ~HostBuffer() override { std::free(data_); }
+
+  int size_class() const { return size_class_; }
+  size_t class_bytes() const { return ClassBytes(size_class_); }
+  void Reuse(size_t num_bytes) {
+    num_bytes_ = num_bytes;
+    ResetCount();
+  }
+
+ private:
+  void Release() override { TheAllocator().Recycle(this); }
+  const int size_class_;
+};
+
+thread_local bool thread_cache_gone = false;
+
+ThreadCache* LocalCache() {
+  if (thread_cache_gone) return nullptr;
+  thread_local ThreadCache cache;
+  return &cache;
+}
+
+ThreadCache::~ThreadCache() {
+  thread_cache_gone = true;
+  for (Stack& stack : stacks) {
+    for (size_t i = 0; i < stack.size; ++i) TheAllocator().PushShared(stack.buffers[i]);
+  }
+}
+
+RefPtr<Buffer> CachingHostAllocator::Allocate(size_t num_bytes) {
+  if (num_bytes > (size_t{1} << 46)) return nullptr;
+  const int size_class = ClassOf(num_bytes);
+  HostBuffer* buffer = nullptr;
+  ThreadCache* cache = LocalCache();
+  if (cache != nullptr && cache->stacks[size_class].size > 0) {
+    ThreadCache::Stack& stack = cache->stacks[size_class];
+    buffer = stack.buffers[--stack.size];
+  } else {
+    buffer = PopShared(size_class);
+  }
+  if (buffer != nullptr) {
+    buffer->Reuse(num_bytes);
+  } else {
+    void* block = AllocateBlock(ClassBytes(size_class));
+    if (block == nullptr) return nullptr;
+    buffer = new HostBuffer(block, num_bytes, size_class);
+  }
+  if (buffer->class_bytes() >= kLargeBytes) in_use_.fetch_add(buffer->class_bytes(), std::memory_order_relaxed);
+  return RefPtr<Buffer>(buffer);
+}
+
+void CachingHostAllocator::Recycle(HostBuffer* buffer) {
+  const size_t num_bytes = buffer->class_bytes();
+  if (num_bytes >= kLargeBytes) {
+    in_use_.fetch_sub(num_bytes, std::memory_order_relaxed);
+    PushShared(buffer);
+    return;
+  }
+  ThreadCache* cache = LocalCache();
+  ThreadCache::Stack* stack = cache == nullptr ? nullptr : &cache->stacks[buffer->size_class()];
+  if (stack != nullptr && stack->size < kThreadStackDepth) {
+    stack->buffers[stack->size++] = buffer;
+  } else {
+    PushShared(buffer);
+  }
+}
+
+void CachingHostAllocator::PushShared(HostBuffer* buffer) {
+  const int64_t num_bytes = buffer->class_bytes();
+  if (num_bytes > static_cast<int64_t>(kMaxCachedBytes) ||
+      idle_.fetch_add(num_bytes, std::memory_order_relaxed) + num_bytes > kMaxIdleBytes) {
+    if (num_bytes <= static_cast<int64_t>(kMaxCachedBytes)) idle_.fetch_sub(num_bytes, std::memory_order_relaxed);
+    delete buffer;
+    return;
+  }
+  SharedStack& stack = shared_[buffer->size_class()];
+  absl::MutexLock lock(&stack.mutex);
+  stack.buffers.push_back(buffer);
+}
+
+HostBuffer* CachingHostAllocator::PopShared(int size_class) {
+  SharedStack& stack = shared_[size_class];
+  absl::MutexLock lock(&stack.mutex);
+  if (stack.buffers.empty()) return nullptr;
+  HostBuffer* buffer = stack.buffers.back();
+  stack.buffers.pop_back();
+  idle_.fetch_sub(buffer->class_bytes(), std::memory_order_relaxed);
+  return buffer;
+}
+
+}  // namespace
+
+Allocator& HostAllocator() { return TheAllocator(); }
+
+}  // namespace weir

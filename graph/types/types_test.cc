@@ -1,0 +1,130 @@
+#include <cmath>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "graph/types/device_name.h"
+#include "graph/types/tensor.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(DTypeTest, NamesParseBack) {
+  for (int value = 0; value < 256; ++value) {
+    if (!IsKnownDType(value)) continue;
+    const DType dtype = static_cast<DType>(value);
+    EXPECT_EQ(ParseDType(DTypeName(dtype)), dtype);
+  }
+  EXPECT_EQ(ParseDType("float32"), DType::kFloat32);
+  EXPECT_EQ(ParseDType("float33"), std::nullopt);
+  EXPECT_FALSE(IsKnownDType(101));
+}
+
+TEST(Float16Test, HalfKeepsEveryValue) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const Half half = Half::FromBits(static_cast<uint16_t>(bits));
+    const float value = half;
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(static_cast<float>(Half(value))));
+    } else {
+      EXPECT_EQ(Half(value).bits(), bits);
+    }
+  }
+}
+
+TEST(Float16Test, RoundsToNearestEven) {
+  EXPECT_EQ(static_cast<float>(Half(2049.0f)), 2048.0f);
+  EXPECT_EQ(static_cast<float>(Half(2051.0f)), 2052.0f);
+  EXPECT_EQ(Half(65519.0f).bits(), 0x7bff);
+  EXPECT_EQ(Half(65520.0f).bits(), 0x7c00);
+  EXPECT_EQ(static_cast<float>(Bfloat16(1.00390625f)), 1.0f);
+  EXPECT_TRUE(std::isnan(static_cast<float>(Bfloat16(std::numeric_limits<float>::quiet_NaN()))));
+}
+
+TEST(ShapeTest, RefusesNegativeAndOverflowingDims) {
+  const int64_t negative[] = {2, -1};
+  EXPECT_THAT(Shape::FromDims(negative).status().message(), HasSubstr("[2,-1]"));
+  const int64_t huge[] = {int64_t{1} << 40, int64_t{1} << 40};
+  EXPECT_FALSE(Shape::FromDims(huge).ok());
+  const int64_t hidden_by_zero[] = {0, int64_t{1} << 40, int64_t{1} << 40};
+  EXPECT_FALSE(Shape::FromDims(hidden_by_zero).ok());
+}
+
+TEST(PartialShapeTest, MergesWhatEitherKnows) {
+  const PartialShape a = {-1, 784}, b = {32, -1};
+  EXPECT_EQ(a.MergeWith(b)->ToString(), "[32,784]");
+  EXPECT_EQ(PartialShape().MergeWith(a)->ToString(), "[?,784]");
+  EXPECT_THAT(a.MergeWith(PartialShape({1, 785})).status().message(),
+              testing::AllOf(HasSubstr("[?,784]"), HasSubstr("[1,785]")));
+}
+
+TEST(TensorTest, SharesSlicesAndClones) {
+  Tensor a = Tensor::From<float>({3, 2}, {1, 2, 3, 4, 5, 6});
+  EXPECT_TRUE(a.has_exclusive_buffer());
+  const Tensor rows = a.Slice(1, 3);
+  EXPECT_FALSE(a.has_exclusive_buffer());
+  EXPECT_THAT(rows.flat<float>(), testing::ElementsAre(3, 4, 5, 6));
+  EXPECT_FALSE(a.Clone().SharesBufferWith(a));
+  EXPECT_EQ(a.ToString(2), "float[3,2] {1, 2, ...}");
+}
+
+TEST(TensorTest, HostileSizesAreErrors) {
+  const auto huge = Tensor::Allocate(DType::kFloat64, Shape({int64_t{1} << 61}));
+  EXPECT_EQ(huge.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(Tensor::Allocate(DType::kString, Shape({int64_t{1} << 40})).ok());
+  EXPECT_FALSE(Tensor::Allocate(DType::kVariant, Shape({1})).ok());
+}
+
+TEST(HostAllocatorTest, BuffersSurviveOtherThreads) {
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t, &wrong] {
+      std::vector<Tensor> held;
+      for (int i = 0; i < 2000; ++i) {
+        Tensor tensor(DType::kInt32, Shape({1 + (i * 37 + t) % 5000}));
+        for (int32_t& x : tensor.flat<int32_t>()) x = i;
+        held.push_back(tensor);
+        if (held.size() > 40) held.erase(held.begin(), held.begin() + 20);
+        for (int32_t x : tensor.flat<int32_t>()) wrong += x != i;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(HostAllocatorTest, EveryClassHoldsWhatItPromises) {
+  for (size_t num_bytes : {0ul, 1ul, 64ul, 65ul, 96ul, 97ul, 128ul, 1000000ul, 1048577ul, 5000000ul}) {
+    RefPtr<Buffer> buffer = HostAllocator().Allocate(num_bytes);
+    ASSERT_TRUE(buffer);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % Allocator::kAlignment, 0u);
+    std::fill_n(static_cast<char*>(buffer->data()), num_bytes, 'x');
+  }
+}
+
+TEST(DeviceNameTest, ParsesWholePartialAndShortForms) {
+  const DeviceName whole = DeviceName::Parse("/job:worker/replica:0/task:1/device:GPU:2").value();
+  EXPECT_TRUE(whole.is_whole());
+  EXPECT_EQ(whole.ToString(), "/job:worker/replica:0/task:1/device:GPU:2");
+  EXPECT_EQ(DeviceName::Parse("/cpu:0")->ToString(), "/device:CPU:0");
+  EXPECT_EQ(DeviceName::Parse("/job:ps/device:CPU:*")->ToString(), "/job:ps/device:CPU:*");
+  EXPECT_TRUE(DeviceName::Parse("/job:worker/device:gpu:*")->Matches(whole));
+  EXPECT_FALSE(DeviceName::Parse("/job:ps")->Matches(whole));
+  EXPECT_TRUE(DeviceName::Parse("")->is_empty());
+}
+
+TEST(DeviceNameTest, ErrorsQuoteTheBadPart) {
+  EXPECT_THAT(DeviceName::Parse("/job:ps/tusk:1").status().message(), HasSubstr("'/tusk:1'"));
+  EXPECT_FALSE(DeviceName::Parse("job:ps").ok());
+  EXPECT_FALSE(DeviceName::Parse("/task:-1").ok());
+  EXPECT_FALSE(DeviceName::Parse("/job:").ok());
+  EXPECT_FALSE(DeviceName::Parse("/device:CPU:99999999999999").ok());
+}
+
+}  // namespace
+}  // namespace weir
