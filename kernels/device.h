@@ -1,0 +1,54 @@
+// A device: memory to allocate from, resources that live there, kernels that run there.
+//
+// A subclass per kind in kernels/<kind>/ (cpu, null, fake; adding one = copying null/). Owned by a Runtime, which
+// outlives every step. Thread safety: all methods.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "graph/types/allocator.h"
+#include "graph/types/device_name.h"
+#include "graph/types/tensor.h"
+#include "kernels/resource_manager.h"
+#include "kernels/thread_pool.h"
+
+namespace weir {
+
+struct DeviceAttributes {
+  DeviceName name;           // whole
+  int64_t memory_limit = 0;  // bytes; 0: unlimited
+  uint64_t incarnation = 0;  // random, never 0; another after every restart of the process
+  std::string description;   // for people
+};
+
+class Device {
+ public:
+  Device(DeviceAttributes attributes, ThreadPool& threads)
+      : attributes_(std::move(attributes)), threads_(threads), resources_(attributes_.name.job.value_or("localhost")) {}
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const DeviceAttributes& attributes() const { return attributes_; }
+  const DeviceName& name() const { return attributes_.name; }
+  // The kind of kernels it runs: "CPU", "GPU". Key of KernelRegistry.
+  const std::string& type() const { return *attributes_.name.type; }
+
+  virtual Allocator& allocator() = 0;
+  ResourceManager& resources() { return resources_; }
+  ThreadPool& threads() { return threads_; }
+
+  // A tensor in this device's memory with the elements of `host`, and back. Shares the buffer where the device's
+  // memory is the host's.
+  virtual absl::StatusOr<Tensor> FromHost(const Tensor& host) = 0;
+  virtual absl::StatusOr<Tensor> ToHost(const Tensor& device) = 0;
+
+ private:
+  const DeviceAttributes attributes_;
+  ThreadPool& threads_;
+  ResourceManager resources_;
+};
+
+}  // namespace weir
