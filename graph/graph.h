@@ -84,6 +84,8 @@ class Graph {
   // Changes by rewrites and the placer.
   void SetInput(Node* node, int index, Output source);  // precondition: same dtype
   void AddControlInput(Node* node, Node* before);
+  // Replaces all edges into a node. Precondition: inputs of the right types.
+  void Connect(Node* node, std::vector<Output> inputs, std::vector<Node*> control_inputs);
   void SetAttr(Node* node, absl::string_view name, AttrValue value);
   void SetRequestedDevice(Node* node, DeviceName device) { node->requested_device_ = std::move(device); }
   void SetAssignedDevice(Node* node, DeviceName device) { node->assigned_device_ = std::move(device); }

@@ -1,0 +1,228 @@
+#include "graph/graph.h"
+
+#include "gmock/gmock.h"
+#include "graph/gradients.h"
+#include "graph/graph_builder.h"
+#include "graph/rewrite/prune.h"
+#include "graph/runtime_ops.h"
+#include "graph/shape_inference.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+absl::Status ConstShape(ShapeInference& inference) {
+  inference.set_output(0, inference.attr<Tensor>("value").shape());
+  return absl::OkStatus();
+}
+
+absl::Status SourceShape(ShapeInference& inference) {
+  inference.set_output(0, inference.attr<PartialShape>("shape"));
+  return absl::OkStatus();
+}
+
+absl::Status ProductGradient(GradientContext& context) {
+  context.set_input_grad(0, context.Add("Mul", {context.grad(0), context.input(1)}));
+  context.set_input_grad(1, context.Add("Mul", {context.grad(0), context.input(0)}));
+  return absl::OkStatus();
+}
+
+// A handful of ops, so that graph/ is tested without ops/.
+class GraphTest : public testing::Test {
+ protected:
+  GraphTest() {
+    const std::string numbers = "T: {float, double, int32}";
+    Register({.name = "Const", .outputs = {"output: dtype"}, .attrs = {"value: tensor", "dtype: type"},
+              .infer_shapes = ConstShape});
+    Register({.name = "Source", .outputs = {"output: dtype"}, .attrs = {"dtype: type = float", "shape: shape = ?"},
+              .infer_shapes = SourceShape});
+    Register({.name = "Mul", .inputs = {"x: T", "y: T"}, .outputs = {"z: T"}, .attrs = {numbers},
+              .infer_shapes = BroadcastBinaryShape, .gradient = ProductGradient});
+    Register({.name = "AddN", .inputs = {"inputs: N * T"}, .outputs = {"sum: T"}, .attrs = {"N: int >= 1", numbers},
+              .infer_shapes = UnchangedShape});
+    Register({.name = "Window", .inputs = {"x: T"}, .outputs = {"y: T"},
+              .attrs = {numbers, "padding: {'SAME', 'VALID'}", "strides: list(int) >= 2 = [1, 1]"},
+              .infer_shapes = UnchangedShape});
+    EXPECT_TRUE(RegisterRuntimeOps(registry_).ok());
+  }
+
+  void Register(OpDef def) {
+    if (def.gradient == nullptr) def.gradient = NotDifferentiable;
+    const absl::Status status = registry_.Register(def);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  static Output Source(GraphBuilder& g, PartialShape shape, absl::string_view name = "") {
+    return g.AddOp("Source", {}, {{"shape", shape}}, name);
+  }
+
+  OpRegistry registry_;
+};
+
+TEST_F(GraphTest, RegisterRefusesIncompleteOps) {
+  OpDef def = {.name = "Half", .inputs = {"x: T"}, .attrs = {"T: type"}, .infer_shapes = UnknownShape};
+  EXPECT_THAT(registry_.Register(def).message(), AllOf(HasSubstr("Half"), HasSubstr("gradient")));
+  def.gradient = NotDifferentiable;
+  def.infer_shapes = nullptr;
+  EXPECT_THAT(registry_.Register(def).message(), HasSubstr("shape function"));
+  def.infer_shapes = UnknownShape;
+  def.inputs = {"x: U"};
+  EXPECT_THAT(registry_.Register(def).message(), AllOf(HasSubstr("x: U"), HasSubstr("neither a dtype nor an attr")));
+  def.inputs = {"x: T"};
+  EXPECT_TRUE(registry_.Register(def).ok());
+  EXPECT_EQ(registry_.Register(def).code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(GraphTest, InfersTypesAttrsAndShapes) {
+  GraphBuilder g(registry_);
+  const Output z = g.AddOp("Mul", {Source(g, {-1, 3}), Source(g, {5, 1})});
+  ASSERT_TRUE(g.ok()) << g.status();
+  EXPECT_EQ(z.dtype(), DType::kFloat32);
+  EXPECT_EQ(z.shape().ToString(), "[5,3]");
+  EXPECT_EQ(z.node->attr<DType>("T"), DType::kFloat32);
+  const Output sum = g.AddOp("AddN", {std::vector<Output>{z, z, z}});
+  EXPECT_EQ(sum.node->attr<int64_t>("N"), 3);
+}
+
+TEST_F(GraphTest, ErrorsAreStickyAndNameOpShapesAndLine) {
+  GraphBuilder g(registry_);
+  const Output a = Source(g, {2, 3}), b = Source(g, {4});
+  const int line = __LINE__ + 1;
+  const Output bad = g.AddOp("Mul", {a, b}, {}, "product");
+  EXPECT_FALSE(bad);
+  EXPECT_THAT(g.status().message(), AllOf(HasSubstr("Mul 'product': "), HasSubstr("[2,3]"), HasSubstr("[4]"),
+                                          HasSubstr("graph_test.cc:" + std::to_string(line))));
+  const std::string first(g.status().message());
+  EXPECT_FALSE(g.AddOp("NoSuchOp", {bad}));
+  EXPECT_EQ(g.status().message(), first);
+  EXPECT_FALSE(g.Finish().ok());
+}
+
+TEST_F(GraphTest, BuildErrorsSayWhatWasFound) {
+  const auto error = [&](auto build) {
+    GraphBuilder g(registry_);
+    build(g);
+    return std::string(g.status().message());
+  };
+  EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Mull", {}); }), HasSubstr("did you mean 'Mul'"));
+  EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Mul", {Source(g, {1})}); }),
+              AllOf(HasSubstr("takes 2 inputs"), HasSubstr("got 1")));
+  EXPECT_THAT(error([](GraphBuilder& g) {
+                g.AddOp("Mul", {Source(g, {1}, "a"), g.AddOp("Source", {}, {{"dtype", DType::kInt32}}, "b")});
+              }),
+              AllOf(HasSubstr("input y has T=int32"), HasSubstr("'b:0'"), HasSubstr("input x says float")));
+  EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Window", {Source(g, {1})}, {{"padding", "SOME"}}); }),
+              AllOf(HasSubstr("padding"), HasSubstr("\"SOME\""), HasSubstr("'SAME', 'VALID'")));
+  EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Window", {Source(g, {1})}); }), HasSubstr("attr padding"));
+  EXPECT_THAT(error([](GraphBuilder& g) {
+                g.AddOp("Window", {Source(g, {1})}, {{"padding", "SAME"}, {"pading", 1}});
+              }),
+              HasSubstr("did you mean 'padding'"));
+  EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Source", {}, {}, "a b"); }), HasSubstr("a node's name"));
+  EXPECT_THAT(error([](GraphBuilder& g) { auto s = g.DeviceScope("/jub:x"); }), HasSubstr("/jub:x"));
+}
+
+TEST_F(GraphTest, ScopesNameAndPlaceLikeTensorFlow) {
+  GraphBuilder g(registry_);
+  Node* first = nullptr;
+  {
+    auto names = g.NameScope("dense");
+    auto device = g.DeviceScope("/job:worker");
+    auto inner = g.DeviceScope("/device:GPU:1");
+    first = Source(g, {1}).node;
+    EXPECT_EQ(first->name(), "dense/Source");
+    EXPECT_EQ(first->requested_device().ToString(), "/job:worker/device:GPU:1");
+    EXPECT_EQ(Source(g, {1}).node->name(), "dense/Source_1");
+  }
+  auto control = g.ControlScope({first});
+  {
+    auto names = g.NameScope("dense");
+    Node* node = Source(g, {1}).node;
+    EXPECT_EQ(node->name(), "dense_1/Source");
+    EXPECT_THAT(node->control_inputs(), testing::ElementsAre(first));
+  }
+  auto colocation = g.ColocationScope(first);
+  EXPECT_THAT(Source(g, {1}, "x").node->colocation_names(), testing::ElementsAre("dense/Source"));
+}
+
+TEST_F(GraphTest, FindsOutputsAndSuggestsNames) {
+  GraphBuilder g(registry_);
+  Source(g, {1}, "logits");
+  EXPECT_EQ(g.graph().FindOutput("logits")->index, 0);
+  EXPECT_EQ(g.graph().FindOutput("logits:1").status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(g.graph().FindOutput("logit:0").status().message(), HasSubstr("did you mean 'logits'"));
+}
+
+TEST_F(GraphTest, CyclesAreNamed) {
+  GraphBuilder g(registry_);
+  const Output x = Source(g, {1});
+  const Output a = g.AddOp("Mul", {x, x}, {}, "a"), b = g.AddOp("Mul", {a, x}, {}, "b");
+  ASSERT_TRUE(g.graph().TopologicalOrder().ok());
+  g.graph().SetInput(a.node, 1, b);
+  EXPECT_THAT(g.graph().TopologicalOrder().status().message(), AllOf(HasSubstr("Mul 'a'"), HasSubstr("Mul 'b'")));
+}
+
+TEST_F(GraphTest, PruneKeepsOnlyWhatASignatureNeeds) {
+  GraphBuilder g(registry_);
+  const Output x = Source(g, {2}, "x"), y = Source(g, {2}, "y");
+  const Output xy = g.AddOp("Mul", {x, y}, {}, "xy"), square = g.AddOp("Mul", {xy, xy}, {}, "square");
+  g.AddOp("Mul", {square, y}, {}, "unused");
+  auto pruned = PruneToSignature(g.graph(), {xy}, {square}, {});
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  EXPECT_EQ((*pruned)->FindNode("x"), nullptr);
+  EXPECT_EQ((*pruned)->FindNode("unused"), nullptr);
+  ASSERT_NE((*pruned)->FindNode("square"), nullptr);
+  EXPECT_EQ((*pruned)->FindNode("square")->input(0).node->op_name(), "_Arg");
+  EXPECT_EQ((*pruned)->num_nodes(), 3);
+  EXPECT_THAT(PruneToSignature(g.graph(), {xy}, {xy}, {}).status().message(), HasSubstr("both fed and fetched"));
+  EXPECT_THAT(PruneToSignature(g.graph(), {x, x}, {xy}, {}).status().message(), HasSubstr("fed twice"));
+}
+
+TEST_F(GraphTest, CloneIsEqualAndIndependent) {
+  GraphBuilder g(registry_);
+  const Output x = Source(g, {2}, "x");
+  const Output y = g.AddOp("Mul", {x, x}, {}, "y");
+  const std::unique_ptr<Graph> clone = g.graph().Clone();
+  Node* copy = clone->FindNode("y");
+  ASSERT_NE(copy, nullptr);
+  EXPECT_NE(copy, y.node);
+  EXPECT_EQ(copy->input(0).node, clone->FindNode("x"));
+  clone->SetAttr(copy, "_mark", 1);
+  EXPECT_EQ(y.node->FindAttr("_mark"), nullptr);
+}
+
+TEST_F(GraphTest, GradientsSumPathsAndStopWhereNothingDepends) {
+  GraphBuilder g(registry_);
+  const Output x = Source(g, Shape(), "x"), y = Source(g, Shape(), "y"), other = Source(g, Shape(), "other");
+  const Output z = g.AddOp("Mul", {g.AddOp("Mul", {x, x}), y});
+  auto grads = AddGradients(g, {z}, {x, y, other});
+  ASSERT_TRUE(grads.ok()) << grads.status();
+  EXPECT_EQ((*grads)[0].node->op_name(), "AddN");
+  EXPECT_EQ((*grads)[1].node->op_name(), "Mul");
+  EXPECT_FALSE((*grads)[2]);
+}
+
+TEST_F(GraphTest, GradientOfIntegersIsRefused) {
+  GraphBuilder g(registry_);
+  const Output x = g.AddOp("Source", {}, {{"dtype", DType::kInt32}}, "count");
+  EXPECT_THAT(AddGradients(g, {x}, {x}).status().message(), AllOf(HasSubstr("'count:0'"), HasSubstr("int32")));
+}
+
+TEST(SlideWindowTest, FollowsTensorFlowsPaddingRules) {
+  const auto size = [](int64_t input, int64_t window, int64_t stride, const char* padding) {
+    return SlideWindow(input, window, stride, 1, padding)->size;
+  };
+  EXPECT_EQ(size(28, 5, 1, "SAME"), 28);
+  EXPECT_EQ(size(28, 5, 1, "VALID"), 24);
+  EXPECT_EQ(size(7, 3, 2, "SAME"), 4);
+  EXPECT_EQ(size(-1, 3, 2, "SAME"), -1);
+  EXPECT_EQ(SlideWindow(5, 2, 2, 1, "SAME")->padding_after, 1);
+  EXPECT_THAT(SlideWindow(2, 3, 1, 1, "VALID").status().message(), HasSubstr("does not fit"));
+  EXPECT_FALSE(SlideWindow(2, 3, 0, 1, "VALID").ok());
+}
+
+}  // namespace
+}  // namespace weir

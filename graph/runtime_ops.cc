@@ -1,0 +1,53 @@
+#include "graph/runtime_ops.h"
+
+#include "graph/gradients.h"
+#include "graph/shape_inference.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+const std::vector<std::string> kEdgeAttrs = {"tensor_name: string", "send_device: string",
+                                             "send_device_incarnation: int", "recv_device: string",
+                                             "client_terminated: bool = false"};
+
+std::vector<std::string> WithType(std::string type_attr) {
+  std::vector<std::string> attrs = kEdgeAttrs;
+  attrs.insert(attrs.begin(), std::move(type_attr));
+  return attrs;
+}
+
+}  // namespace
+
+absl::Status RegisterRuntimeOps(OpRegistry& registry) {
+  WEIR_RETURN_IF_ERROR(registry.Register({.name = kArgOp,
+                                          .summary = "Gives a value that was fed to the step.",
+                                          .outputs = {"output: T"},
+                                          .attrs = {"T: type", "index: int >= 0"},
+                                          .is_stateful = true,
+                                          .infer_shapes = UnknownShape,
+                                          .gradient = NotDifferentiable}));
+  WEIR_RETURN_IF_ERROR(registry.Register({.name = kRetvalOp,
+                                          .summary = "Takes a value that the step returns.",
+                                          .inputs = {"input: T"},
+                                          .attrs = {"T: type", "index: int >= 0"},
+                                          .is_stateful = true,
+                                          .infer_shapes = NoOutputs,
+                                          .gradient = NotDifferentiable}));
+  WEIR_RETURN_IF_ERROR(registry.Register({.name = kSendOp,
+                                          .summary = "Sends a tensor to another device.",
+                                          .inputs = {"tensor: T"},
+                                          .attrs = WithType("T: type"),
+                                          .is_stateful = true,
+                                          .infer_shapes = NoOutputs,
+                                          .gradient = NotDifferentiable}));
+  return registry.Register({.name = kRecvOp,
+                            .summary = "Receives a tensor from another device.",
+                            .outputs = {"tensor: tensor_type"},
+                            .attrs = WithType("tensor_type: type"),
+                            .is_stateful = true,
+                            .infer_shapes = UnknownShape,
+                            .gradient = NotDifferentiable});
+}
+
+}  // namespace weir
