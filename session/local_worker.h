@@ -1,0 +1,51 @@
+// The worker of this process: compiles partitions into programs and runs them on the calling thread, on transport
+// threads as tensors arrive, and on the runtime's pool.
+//
+// Borrows the Runtime and the TensorSender, which must outlive it. Thread safety: all methods.
+// Lifetime: destroying it cancels every running step and waits until none is left.
+#pragma once
+
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "session/runtime.h"
+#include "session/tensor_sender.h"
+#include "session/worker.h"
+
+namespace weir {
+
+class LocalWorker final : public Worker {
+ public:
+  // `sender` may be null: then a tensor for another task is an error of the step.
+  LocalWorker(Runtime& runtime, DeviceName task, TensorSender* sender = nullptr);
+  ~LocalWorker() override;
+
+  const DeviceName& task() const override { return task_; }
+  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override;
+  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override;
+  void RunPartition(const RunPartitionCall& call, Done done) override;
+  void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override;
+  void DeregisterPartition(PlanId plan) override;
+  absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
+
+  // A tensor that another worker has pushed. Accepted also before the step's RunPartition. NotFound for an unknown
+  // plan; OK and dropped for a step that is over.
+  absl::Status Receive(PlanId plan, int64_t step_id, int edge, const Tensor& tensor, bool is_dead);
+
+  int num_plans() const;
+  int num_running_steps() const;
+
+ private:
+  class Plan;
+  std::shared_ptr<Plan> FindPlan(PlanId id) const;
+
+  Runtime& runtime_;
+  const DeviceName task_;
+  TensorSender* const sender_;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<PlanId, std::shared_ptr<Plan>> plans_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir

@@ -1,0 +1,89 @@
+#include "session/rendezvous.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace weir {
+
+absl::Status Rendezvous::Send(int edge, const Tensor& tensor, bool is_dead) {
+  Received waiter;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!aborted_.ok()) return aborted_;
+    if (edge < 0 || edge >= static_cast<int>(slots_.size())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a tensor came for edge ", edge, " of a plan with ", slots_.size(), " edges"));
+    }
+    Slot& slot = slots_[edge];
+    if (slot.state == Slot::State::kSent || slot.state == Slot::State::kDone) {
+      return absl::InvalidArgumentError(absl::StrCat("a second tensor came for edge ", edge));
+    }
+    if (slot.state == Slot::State::kEmpty) {
+      slot.state = Slot::State::kSent;
+      slot.tensor = tensor;
+      slot.is_dead = is_dead;
+      return absl::OkStatus();
+    }
+    slot.state = Slot::State::kDone;
+    waiter = std::exchange(slot.waiter, nullptr);
+  }
+  waiter(absl::OkStatus(), tensor, is_dead);
+  return absl::OkStatus();
+}
+
+void Rendezvous::RecvAsync(int edge, Received done) {
+  absl::Status status;
+  Tensor tensor;
+  bool is_dead = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    Slot* slot = edge >= 0 && edge < static_cast<int>(slots_.size()) ? &slots_[edge] : nullptr;
+    if (!aborted_.ok()) {
+      status = aborted_;
+    } else if (slot == nullptr || slot->state == Slot::State::kAwaited || slot->state == Slot::State::kDone) {
+      status = absl::InternalError(absl::StrCat("edge ", edge, " is received twice or is none of the plan"));
+    } else if (slot->state == Slot::State::kEmpty) {
+      slot->state = Slot::State::kAwaited;
+      slot->waiter = std::move(done);
+      return;
+    } else {
+      slot->state = Slot::State::kDone;
+      tensor = std::exchange(slot->tensor, Tensor());
+      is_dead = slot->is_dead;
+    }
+  }
+  done(status, tensor, is_dead);
+}
+
+void Rendezvous::Abort(absl::Status reason) {
+  std::vector<Received> waiters;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!aborted_.ok()) return;
+    aborted_ = reason;
+    for (Slot& slot : slots_) {
+      if (slot.state == Slot::State::kAwaited) waiters.push_back(std::exchange(slot.waiter, nullptr));
+      slot.tensor = Tensor();
+      slot.state = Slot::State::kDone;
+    }
+  }
+  for (Received& waiter : waiters) waiter(reason, Tensor(), false);
+}
+
+std::vector<int> Rendezvous::awaited_edges() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<int> edges;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].state == Slot::State::kAwaited) edges.push_back(static_cast<int>(i));
+  }
+  return edges;
+}
+
+void Rendezvous::Reset() {
+  absl::MutexLock lock(&mutex_);
+  aborted_ = absl::OkStatus();
+  for (Slot& slot : slots_) slot = Slot();
+}
+
+}  // namespace weir

@@ -1,0 +1,57 @@
+// Where the partitions of one step meet: a _Send leaves a tensor under its edge number, the _Recv of that number
+// takes it, in either order.
+//
+// One per (worker, step). Edges are numbered from 0 within the step's plan, so a meeting needs no name and no hash.
+// Thread safety: all methods, from any thread.
+//
+// Progress: a Recv's callback runs exactly once: on the thread that sends, or at once if the tensor is already
+// there, or with the reason when the step is aborted. No method blocks, and none holds a lock while a callback runs.
+// Not promised: any order between edges.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "graph/types/tensor.h"
+
+namespace weir {
+
+class Rendezvous {
+ public:
+  using Received = std::function<void(const absl::Status& status, const Tensor& tensor, bool is_dead)>;
+
+  explicit Rendezvous(int num_edges) : slots_(num_edges) {}
+
+  // InvalidArgument for an edge outside the plan or sent twice (possible only for a message from outside);
+  // the abort's reason after Abort. is_dead: the tensor was not computed (its branch was not taken).
+  absl::Status Send(int edge, const Tensor& tensor, bool is_dead);
+
+  void RecvAsync(int edge, Received done);
+
+  // Wakes every waiting Recv with `reason` (not OK); later ones get it at once, later Sends are refused.
+  void Abort(absl::Status reason);
+
+  // Edges that are waited for and have not come: what a stuck step waits for.
+  std::vector<int> awaited_edges() const;
+
+  // For reuse by another step. Precondition: the step is over and no callback waits.
+  void Reset();
+
+ private:
+  struct Slot {
+    enum class State : uint8_t { kEmpty, kSent, kAwaited, kDone };
+    State state = State::kEmpty;
+    bool is_dead = false;
+    Tensor tensor;
+    Received waiter;
+  };
+  mutable absl::Mutex mutex_;
+  std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
+  absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir

@@ -1,0 +1,52 @@
+// What one task computes with: the ops and kernels it knows, its devices, its threads.
+//
+// Owns them all; everything above borrows. No globals: many runtimes live in one process, so a cluster of five tasks
+// is an ordinary unit test. Thread safety: fixed after construction, safe to read concurrently.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "graph/op_registry.h"
+#include "kernels/device.h"
+#include "kernels/kernel_registry.h"
+#include "kernels/thread_pool.h"
+
+namespace weir {
+
+struct RuntimeOptions {
+  std::string job = "localhost";
+  int task = 0;
+  int num_cpus = 1;             // CPU devices; they share the cores
+  int num_fake_gpus = 0;        // devices GPU:0.. on host memory, to try out placement
+  int num_threads = 0;          // 0: $WEIR_NUM_THREADS, else all cores
+  int64_t memory_limit = 0;     // bytes per device; 0: unlimited
+};
+
+class Runtime {
+ public:
+  // InvalidArgument for counts out of range.
+  static absl::StatusOr<std::unique_ptr<Runtime>> Create(const RuntimeOptions& options = {});
+
+  const OpRegistry& ops() const { return *ops_; }
+  const KernelRegistry& kernels() const { return kernels_; }
+  ThreadPool& threads() { return threads_; }
+  const DeviceName& task() const { return task_; }
+
+  absl::Span<const std::unique_ptr<Device>> devices() const { return devices_; }
+  Device* FindDevice(const DeviceName& name) const;  // null when there is none
+
+ private:
+  explicit Runtime(const RuntimeOptions& options);
+
+  const OpRegistry* ops_;
+  KernelRegistry kernels_;
+  ThreadPool threads_;
+  DeviceName task_;
+  std::vector<std::unique_ptr<Device>> devices_;
+};
+
+}  // namespace weir

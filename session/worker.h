@@ -1,0 +1,87 @@
+// A worker: owns the devices of one task and runs partitions on them. The seam between one process and many.
+//
+// LocalWorker (session/local_worker.h) runs partitions in this process, RemoteWorker (distributed/remote_worker.h) is
+// its client over a transport, and a WorkerService exposes a LocalWorker there. Session knows only this interface.
+//
+// Thread safety: all methods. Calls that take a deadline return by then (plus the time to send a message).
+//
+// Steps and tensors: a step runs one registered plan's partitions on several workers at once. Each worker gets one
+// RunPartition per step. Tensors between workers travel by push (session/tensor_sender.h), matched by (plan, step,
+// edge); one may arrive before the worker's own RunPartition does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "graph/graph.h"
+#include "graph/types/device_name.h"
+#include "graph/types/tensor.h"
+#include "kernels/device.h"
+
+namespace weir {
+
+// Names a plan on every worker that has a part in it. Chosen by the Session at random, so that sessions of many
+// clients never collide and ids of an old process mean nothing to a new one.
+using PlanId = uint64_t;
+
+// The part of a plan that one worker runs: one graph per device, every node assigned to that device. Arguments and
+// results (_Arg, _Retval) are numbered from 0 over all graphs of the worker.
+struct PartitionSpec {
+  PlanId plan = 0;
+  int num_edges = 0;    // of the whole plan
+  int num_args = 0;     // of this worker's part
+  int num_results = 0;  // of this worker's part
+  std::vector<std::unique_ptr<Graph>> graphs;
+};
+
+// One step of one worker. Spans and what they refer to must stay valid until `done` has been called.
+struct RunPartitionCall {
+  PlanId plan = 0;
+  int64_t step_id = 0;  // unique within the plan; increases
+  absl::Time deadline = absl::InfiniteFuture();
+  absl::Span<const Tensor> args;
+  absl::Span<Tensor> results;  // set when done is called with OK
+};
+
+class Worker {
+ public:
+  using Done = std::function<void(absl::Status)>;
+
+  virtual ~Worker() = default;
+
+  // The task it stands for: "/job:worker/replica:0/task:0".
+  virtual const DeviceName& task() const = 0;
+
+  // Possible errors: Unavailable (the task cannot be reached), DeadlineExceeded.
+  virtual absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) = 0;
+
+  // Compiles the partitions. A second registration of the same plan id is an error.
+  // Possible errors: InvalidArgument (a node does not fit its kernel), NotFound (no kernel, no such device),
+  // AlreadyExists, Unavailable, DeadlineExceeded.
+  virtual absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) = 0;
+
+  // Runs the step; `done` is called exactly once, from any thread, possibly before this returns.
+  // Possible errors: the first error of a kernel, with node and device; NotFound (the plan is not registered here: the
+  // task has restarted); Cancelled or the reason given to CancelStep; DeadlineExceeded, naming what was awaited;
+  // Unavailable (the task was lost).
+  virtual void RunPartition(const RunPartitionCall& call, Done done) = 0;
+
+  // Ends a step early; its RunPartition is done soon after, with `reason`. Unknown steps are remembered, so that one
+  // that starts late ends at once. Does not wait.
+  virtual void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) = 0;
+
+  // Forgets the plan; running steps of it are cancelled. Unknown plans are OK. Does not wait.
+  virtual void DeregisterPartition(PlanId plan) = 0;
+
+  // Drops the resources of the containers (all of the default one for an empty list).
+  virtual absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) = 0;
+};
+
+}  // namespace weir
