@@ -1,0 +1,160 @@
+#include "placer/placer.h"
+
+#include "gmock/gmock.h"
+#include "graph/gradients.h"
+#include "graph/graph_builder.h"
+#include "graph/runtime_ops.h"
+#include "graph/shape_inference.h"
+#include "gtest/gtest.h"
+#include "placer/device_setter.h"
+#include "placer/partitioner.h"
+#include "placer/report.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+absl::Status HandleShape(ShapeInference& inference) {
+  inference.set_output(0, Shape());
+  return absl::OkStatus();
+}
+
+class PlacerTest : public testing::Test {
+ protected:
+  PlacerTest() {
+    Register({.name = "Const", .outputs = {"output: dtype"}, .attrs = {"value: tensor", "dtype: type"},
+              .infer_shapes = UnknownShape});
+    Register({.name = "VarHandleOp", .outputs = {"resource: resource"},
+              .attrs = {"dtype: type = float", "shape: shape = ?"}, .infer_shapes = HandleShape});
+    Register({.name = "ReadVariableOp", .inputs = {"resource: resource"}, .outputs = {"value: float"},
+              .infer_shapes = UnknownShape});
+    Register({.name = "Update", .inputs = {"resource: resource", "delta: float"}, .is_stateful = true,
+              .infer_shapes = NoOutputs});
+    Register({.name = "Source", .outputs = {"y: float"}, .infer_shapes = UnknownShape});
+    Register({.name = "Add", .inputs = {"x: float", "y: float"}, .outputs = {"z: float"}, .infer_shapes = UnknownShape});
+    Register({.name = "CpuOnly", .inputs = {"x: float"}, .outputs = {"y: float"}, .infer_shapes = UnknownShape});
+    EXPECT_TRUE(RegisterRuntimeOps(ops_).ok());
+    for (int task : {0, 1}) {
+      devices_.push_back(MakeDeviceName("ps", task, "CPU", 0));
+      devices_.push_back(MakeDeviceName("worker", task, "CPU", 0));
+      devices_.push_back(MakeDeviceName("worker", task, "GPU", 0));
+    }
+    options_.default_task = DeviceName::Parse("/job:worker/replica:0/task:0").value();
+  }
+
+  void Register(OpDef def) {
+    def.gradient = NotDifferentiable;
+    EXPECT_TRUE(ops_.Register(def).ok());
+  }
+
+  absl::Status Place(GraphBuilder& g) {
+    EXPECT_TRUE(g.ok()) << g.status();
+    return PlaceGraph(g.graph(), devices_, [](const Node& node, absl::string_view type) {
+      return type == "CPU" || node.op_name() != "CpuOnly";
+    }, options_);
+  }
+
+  static std::string DeviceOf(const Output& output) { return output.node->assigned_device().ToString(); }
+
+  OpRegistry ops_;
+  std::vector<DeviceName> devices_;
+  PlacerOptions options_;
+};
+
+TEST_F(PlacerTest, PrefersTheDefaultTasksBestDevice) {
+  GraphBuilder g(ops_);
+  const Output x = g.AddOp("Source", {}), y = g.AddOp("CpuOnly", {x});
+  ASSERT_TRUE(Place(g).ok());
+  EXPECT_EQ(DeviceOf(x), "/job:worker/replica:0/task:0/device:GPU:0");
+  EXPECT_EQ(DeviceOf(y), "/job:worker/replica:0/task:0/device:CPU:0");
+}
+
+TEST_F(PlacerTest, UpdatesRunWhereTheVariableLives) {
+  GraphBuilder g(ops_, ReplicaDeviceSetter({.num_ps_tasks = 2, .worker_device = "/job:worker/task:1"}));
+  const Output v = g.AddOp("VarHandleOp", {}), w = g.AddOp("VarHandleOp", {});
+  const Output read = g.AddOp("ReadVariableOp", {w});
+  const Output sum = g.AddOp("Add", {read, read});
+  // The setter asks for the worker's device for the read and the update too: the variable's task wins.
+  EXPECT_EQ(read.node->requested_device().ToString(), "/job:worker/task:1");
+  Node* update = g.AddNode("Update", {w, sum});
+  ASSERT_NE(update, nullptr) << g.status();
+  ASSERT_TRUE(Place(g).ok()) << Place(g);
+  EXPECT_EQ(DeviceOf(v), "/job:ps/replica:0/task:0/device:CPU:0");
+  EXPECT_EQ(DeviceOf(w), "/job:ps/replica:0/task:1/device:CPU:0");
+  EXPECT_EQ(DeviceOf(read), DeviceOf(w));
+  EXPECT_EQ(update->assigned_device().ToString(), DeviceOf(w));
+  EXPECT_EQ(DeviceOf(sum), "/job:worker/replica:0/task:1/device:GPU:0");
+}
+
+TEST_F(PlacerTest, SoftPlacementStaysOnTheTask) {
+  GraphBuilder g(ops_);
+  auto device = g.DeviceScope("/job:worker/task:1/device:GPU:0");
+  const Output y = g.AddOp("CpuOnly", {g.AddOp("Source", {})});
+  ASSERT_TRUE(Place(g).ok());
+  EXPECT_EQ(DeviceOf(y), "/job:worker/replica:0/task:1/device:CPU:0");
+  options_.allow_soft_placement = false;
+  EXPECT_THAT(Place(g).message(), AllOf(HasSubstr("CpuOnly 'CpuOnly'"), HasSubstr("GPU:0"), HasSubstr("no kernel"),
+                                        HasSubstr("/job:ps/replica:0/task:1/device:CPU:0")));
+}
+
+TEST_F(PlacerTest, ContradictionsNameBothNodes) {
+  GraphBuilder g(ops_);
+  Output a, b;
+  {
+    auto device = g.DeviceScope("/job:ps/task:0");
+    a = g.AddOp("Source", {}, {}, "a");
+  }
+  auto colocated = g.ColocationScope(a.node);
+  b = g.AddOp("Source", {}, {}, "b");
+  g.graph().SetRequestedDevice(b.node, DeviceName::Parse("/job:worker").value());
+  EXPECT_THAT(Place(g).message(), AllOf(HasSubstr("'a'"), HasSubstr("'b'"), HasSubstr("/job:worker")));
+}
+
+TEST_F(PlacerTest, UnknownTaskListsTheDevices) {
+  GraphBuilder g(ops_);
+  auto device = g.DeviceScope("/job:ps/task:7");
+  g.AddOp("Source", {}, {}, "x");
+  EXPECT_THAT(Place(g).message(), AllOf(HasSubstr("Source 'x'"), HasSubstr("/job:ps/task:7"),
+                                        HasSubstr("/job:worker/replica:0/task:1/device:CPU:0"),
+                                        HasSubstr("placer_test.cc")));
+}
+
+TEST_F(PlacerTest, GreedyStrategyBalancesBytes) {
+  PlacementStrategy strategy = GreedyBytesStrategy(2);
+  GraphBuilder g(ops_, ReplicaDeviceSetter({.num_ps_tasks = 2, .strategy = strategy}));
+  std::vector<int> tasks;
+  for (int64_t rows : {100, 10, 10, 70, 30}) {
+    tasks.push_back(*g.AddOp("VarHandleOp", {}, {{"shape", PartialShape({rows})}}).node->requested_device().task);
+  }
+  EXPECT_THAT(tasks, testing::ElementsAre(0, 1, 1, 1, 1));
+}
+
+TEST_F(PlacerTest, ATensorCrossesOncePerDevice) {
+  GraphBuilder g(ops_);
+  Output x;
+  {
+    auto ps = g.DeviceScope("/job:ps/task:0");
+    x = g.AddOp("Source", {}, {}, "x");
+  }
+  auto worker = g.DeviceScope("/job:worker/task:0/device:CPU:0");
+  const Output a = g.AddOp("Add", {x, x}), b = g.AddOp("Add", {a, x});
+  auto control = g.ControlScope({x.node});
+  g.AddOp("Source", {}, {}, "after");
+  ASSERT_TRUE(Place(g).ok());
+  auto parts = PartitionByDevice(g.graph());
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  ASSERT_EQ(parts->partitions.size(), 2u);
+  ASSERT_EQ(parts->edges.size(), 2u);
+  EXPECT_EQ(parts->edges[0].tensor_name, "x:0");
+  EXPECT_EQ(parts->edges[1].tensor_name, "^x");
+  const Graph& at_worker = *parts->partitions[1].graph;
+  EXPECT_EQ(at_worker.FindNode(b.node->name())->input(1).node->op_name(), "_Recv");
+  EXPECT_EQ(at_worker.FindNode(a.node->name())->input(0).node, at_worker.FindNode(b.node->name())->input(1).node);
+  EXPECT_TRUE(parts->partitions[0].graph->TopologicalOrder().ok());
+  EXPECT_THAT(PlacementReport(g.graph(), *parts), AllOf(HasSubstr("/job:ps"), HasSubstr("x:0"), HasSubstr("^x")));
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,68 @@
+#include "placer/report.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace weir {
+namespace {
+
+struct DeviceLoad {
+  int num_nodes = 0;
+  int num_variables = 0;
+  int64_t num_bytes = 0;
+};
+
+int64_t KnownBytes(DType dtype, const PartialShape& shape) {
+  if (!shape.is_fully_known()) return 0;
+  return shape.ToShape().num_elements() * static_cast<int64_t>(DTypeSize(dtype));
+}
+
+std::string BytesToString(int64_t num_bytes) {
+  if (num_bytes < 1000) return absl::StrCat(num_bytes, " B");
+  if (num_bytes < 1000000) return absl::StrFormat("%.1f kB", num_bytes / 1e3);
+  if (num_bytes < 1000000000) return absl::StrFormat("%.1f MB", num_bytes / 1e6);
+  return absl::StrFormat("%.2f GB", num_bytes / 1e9);
+}
+
+std::map<std::string, DeviceLoad> LoadByDevice(const Graph& placed) {
+  std::map<std::string, DeviceLoad> loads;
+  for (const auto& node : placed.nodes()) {
+    DeviceLoad& load = loads[node->assigned_device().ToString()];
+    ++load.num_nodes;
+    if (node->op_name() == "VarHandleOp") {
+      ++load.num_variables;
+      load.num_bytes += KnownBytes(node->attr<DType>("dtype"), node->attr<PartialShape>("shape"));
+    }
+  }
+  return loads;
+}
+
+}  // namespace
+
+std::string PlacementReport(const Graph& placed, const PartitionedGraph& partitioned) {
+  std::string report;
+  for (const auto& [device, load] : LoadByDevice(placed)) {
+    absl::StrAppendFormat(&report, "%-48s %6d nodes %5d variables %10s\n", device, load.num_nodes, load.num_variables,
+                          BytesToString(load.num_bytes));
+  }
+  std::vector<std::pair<int64_t, std::string>> crossings;
+  for (const CrossingEdge& edge : partitioned.edges) {
+    absl::StatusOr<Output> output = placed.FindOutput(edge.tensor_name);
+    const int64_t num_bytes = output.ok() ? KnownBytes(output->dtype(), output->shape()) : 0;
+    crossings.emplace_back(
+        -num_bytes, absl::StrFormat("%s  %s  %s  %s -> %s\n", edge.tensor_name,
+                                    output.ok() ? TypeString(output->dtype(), output->shape()) : "control",
+                                    BytesToString(num_bytes), edge.from.ToString(), edge.to.ToString()));
+  }
+  std::stable_sort(crossings.begin(), crossings.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [order, line] : crossings) report += line;
+  return report;
+}
+
+}  // namespace weir
