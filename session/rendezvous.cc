@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "session/tensor_sender.h"
 
 namespace weir {
 
@@ -80,8 +81,22 @@ std::vector<int> Rendezvous::awaited_edges() const {
   return edges;
 }
 
-void Rendezvous::Reset() {
+absl::Status Rendezvous::SendTo(const DeviceName& task, int edge, const Tensor& tensor, bool is_dead) {
+  if (sender_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a tensor for ", task.TaskString(), " cannot be sent: this worker is connected to no other"));
+  }
+  return sender_->Send(plan_, step_id_, edge, task, tensor, is_dead);
+}
+
+void Rendezvous::Flush() {
+  if (sender_ != nullptr) sender_->Flush(plan_, step_id_);
+}
+
+void Rendezvous::Reset(int64_t step_id) {
+  if (sender_ != nullptr) sender_->Discard(plan_, step_id_);
   absl::MutexLock lock(&mutex_);
+  step_id_ = step_id;
   aborted_ = absl::OkStatus();
   for (Slot& slot : slots_) slot = Slot();
 }

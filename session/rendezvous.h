@@ -16,15 +16,20 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "graph/types/device_name.h"
 #include "graph/types/tensor.h"
 
 namespace weir {
+
+class TensorSender;  // session/tensor_sender.h
 
 class Rendezvous {
  public:
   using Received = std::function<void(const absl::Status& status, const Tensor& tensor, bool is_dead)>;
 
-  explicit Rendezvous(int num_edges) : slots_(num_edges) {}
+  // Borrows `sender`, which may be null: then SendTo is an error.
+  explicit Rendezvous(int num_edges, TensorSender* sender = nullptr, uint64_t plan = 0)
+      : sender_(sender), plan_(plan), slots_(num_edges) {}
 
   // InvalidArgument for an edge outside the plan or sent twice (possible only for a message from outside);
   // the abort's reason after Abort. is_dead: the tensor was not computed (its branch was not taken).
@@ -32,14 +37,19 @@ class Rendezvous {
 
   void RecvAsync(int edge, Received done);
 
+  // Hands the tensor to the sender, for another task. FailedPrecondition without one.
+  absl::Status SendTo(const DeviceName& task, int edge, const Tensor& tensor, bool is_dead);
+  // What was collected by SendTo leaves now.
+  void Flush();
+
   // Wakes every waiting Recv with `reason` (not OK); later ones get it at once, later Sends are refused.
   void Abort(absl::Status reason);
 
   // Edges that are waited for and have not come: what a stuck step waits for.
   std::vector<int> awaited_edges() const;
 
-  // For reuse by another step. Precondition: the step is over and no callback waits.
-  void Reset();
+  // For reuse by another step. Precondition: no step uses it and no callback waits.
+  void Reset(int64_t step_id);
 
  private:
   struct Slot {
@@ -49,6 +59,9 @@ class Rendezvous {
     Tensor tensor;
     Received waiter;
   };
+  TensorSender* const sender_;
+  const uint64_t plan_;
+  int64_t step_id_ = 0;
   mutable absl::Mutex mutex_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);

@@ -1,0 +1,230 @@
+#include "session/executor/program.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "graph/runtime_ops.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+// Walks the nodes in order once, giving slots and emitting instructions, then finds last uses and successors.
+class ProgramCompiler {
+ public:
+  ProgramCompiler(const Graph& graph, Device& device, const KernelRegistry& kernels)
+      : graph_(graph), device_(device), kernels_(kernels), program_(new Program(device)),
+        slots_(graph.num_nodes()), comes_after_(graph.num_nodes()), num_users_(graph.num_nodes(), 0) {}
+
+  absl::StatusOr<std::unique_ptr<const Program>> Compile() {
+    WEIR_ASSIGN_OR_RETURN(std::vector<Node*> order, ExecutionOrder());
+    for (const Node* node : order) {
+      for (const Output& input : node->inputs()) ++num_users_[input.node->id()];
+      for (const Node* before : node->control_inputs()) ++num_users_[before->id()];
+    }
+    for (const Node* node : order) WEIR_RETURN_IF_ERROR(Emit(*node));
+    program_->num_slots_ = next_slot_;
+    FindLastUses();
+    if (!program_->is_static_) LinkSuccessors();
+    return std::unique_ptr<const Program>(std::move(program_));
+  }
+
+ private:
+  // Receives first: they wait for others. Sends as soon as they can: others wait for them. The rest as it was built,
+  // which is forward, backward, update: an update comes after the readers of its variable whenever it may.
+  static int Urgency(const Node& node) {
+    if (node.op_name() == kRecvOp) return 0;
+    return node.op_name() == kSendOp ? 1 : 2;
+  }
+
+  absl::StatusOr<std::vector<Node*>> ExecutionOrder() const {
+    WEIR_RETURN_IF_ERROR(graph_.TopologicalOrder().status());  // names the nodes of a cycle
+    std::vector<int> pending(graph_.num_nodes(), 0);
+    std::vector<std::vector<int>> users(graph_.num_nodes());
+    for (const auto& node : graph_.nodes()) {
+      for (const Output& input : node->inputs()) users[input.node->id()].push_back(node->id());
+      for (const Node* before : node->control_inputs()) users[before->id()].push_back(node->id());
+      pending[node->id()] = node->num_inputs() + static_cast<int>(node->control_inputs().size());
+    }
+    using Entry = std::pair<int, int>;  // urgency, id
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
+    const auto push = [&](int id) { ready.emplace(Urgency(*graph_.node(id)), id); };
+    for (int id = 0; id < graph_.num_nodes(); ++id) {
+      if (pending[id] == 0) push(id);
+    }
+    std::vector<Node*> order;
+    while (!ready.empty()) {
+      const int id = ready.top().second;
+      ready.pop();
+      order.push_back(graph_.node(id));
+      for (int user : users[id]) {
+        if (--pending[user] == 0) push(user);
+      }
+    }
+    return order;
+  }
+
+  absl::Status Emit(const Node& node) {
+    const std::string& op = node.op_name();
+    if (op == kArgOp) {
+      program_->args_.push_back({NewSlots(node), static_cast<int32_t>(node.attr<int64_t>("index"))});
+    } else if (op == kRetvalOp) {
+      program_->results_.push_back({SlotOf(node.input(0)), static_cast<int32_t>(node.attr<int64_t>("index"))});
+    } else if (op == "Const") {
+      WEIR_ASSIGN_OR_RETURN(Tensor value, device_.FromHost(node.attr<Tensor>("value")));
+      program_->constants_.emplace_back(NewSlots(node), std::move(value));
+    } else if (op == "Identity" || op == "StopGradient" || op == "PlaceholderWithDefault") {
+      slots_[node.id()] = SlotOf(node.input(0));
+    } else if (op != "NoOp") {
+      return EmitKernel(node);
+    }
+    comes_after_[node.id()] = Predecessors(node);
+    JoinIfWide(node);
+    return absl::OkStatus();
+  }
+
+  absl::Status EmitKernel(const Node& node) {
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = kernels_.Create(node, device_);
+    if (!kernel.ok()) {
+      const bool is_named = absl::StrContains(kernel.status().message(), node.name());
+      return is_named ? kernel.status()
+                      : absl::Status(kernel.status().code(),
+                                     absl::StrCat(node.Describe(), ": ", kernel.status().message()));
+    }
+    Instruction instruction;
+    instruction.kernel = kernel->get();
+    instruction.async = (*kernel)->AsAsync();
+    if (instruction.async != nullptr) program_->is_static_ = false;
+    instruction.first_input = program_->input_slots_.size();
+    instruction.num_inputs = node.num_inputs();
+    for (const Output& input : node.inputs()) program_->input_slots_.push_back(SlotOf(input));
+    instruction.first_type = program_->output_types_.size();
+    instruction.num_outputs = node.num_outputs();
+    program_->output_types_.insert(program_->output_types_.end(), node.output_types().begin(),
+                                   node.output_types().end());
+    instruction.first_output = NewSlots(node);
+    program_->kernels_.push_back(*std::move(kernel));
+    Append(instruction, node);
+    return absl::OkStatus();
+  }
+
+  void Append(const Instruction& instruction, const Node& node) {
+    predecessors_.push_back(Predecessors(node));
+    comes_after_[node.id()] = {static_cast<int32_t>(program_->instructions_.size())};
+    program_->instructions_.push_back(instruction);
+    program_->names_.emplace_back(node.op_name(), node.name());
+  }
+
+  // A vanished node with many predecessors and several users would multiply edges: it stays, as a join.
+  void JoinIfWide(const Node& node) {
+    if (comes_after_[node.id()].size() > 4 && num_users_[node.id()] > 1) Append(Instruction(), node);
+  }
+
+  // The instructions that must have run before the node, through vanished ones.
+  std::vector<int32_t> Predecessors(const Node& node) const {
+    std::vector<int32_t> result;
+    const auto add = [&](const Node* before) {
+      const std::vector<int32_t>& more = comes_after_[before->id()];
+      result.insert(result.end(), more.begin(), more.end());
+    };
+    for (const Output& input : node.inputs()) add(input.node);
+    for (const Node* before : node.control_inputs()) add(before);
+    std::sort(result.begin(), result.end());
+    result.erase(std::unique(result.begin(), result.end()), result.end());
+    return result;
+  }
+
+  int32_t NewSlots(const Node& node) {
+    const int32_t first = next_slot_;
+    next_slot_ += node.num_outputs();
+    slots_[node.id()] = first;
+    return first;
+  }
+
+  int32_t SlotOf(const Output& output) const { return slots_[output.node->id()] + output.index; }
+
+  void FindLastUses() {
+    Program& program = *program_;
+    constexpr int kNever = -1, kKept = 1 << 30;
+    std::vector<int> last_reader(next_slot_, kNever);
+    program.slot_readers_.assign(next_slot_, 0);
+    for (size_t i = 0; i < program.instructions_.size(); ++i) {
+      const Instruction& instruction = program.instructions_[i];
+      for (int slot : InputsOf(instruction)) {
+        if (last_reader[slot] != static_cast<int>(i)) ++program.slot_readers_[slot];
+        last_reader[slot] = i;
+      }
+    }
+    for (Program::Binding& result : program.results_) {
+      result.is_constant = std::any_of(program.constants_.begin(), program.constants_.end(),
+                                       [&result](const auto& constant) { return constant.first == result.slot; });
+    }
+    for (const Program::Binding& result : program.results_) last_reader[result.slot] = kKept;
+    for (const auto& [slot, tensor] : program.constants_) last_reader[slot] = kKept;
+    for (int slot = 0; slot < next_slot_; ++slot) {
+      if (last_reader[slot] == kKept) program.slot_readers_[slot] = kKept;
+    }
+    program.last_use_ = std::make_unique<bool[]>(program.input_slots_.size());
+    for (size_t i = 0; i < program.instructions_.size(); ++i) {
+      Instruction& instruction = program.instructions_[i];
+      instruction.first_clear = program.clears_.size();
+      for (int k = 0; k < instruction.num_inputs; ++k) {
+        const int slot = program.input_slots_[instruction.first_input + k];
+        if (last_reader[slot] != static_cast<int>(i)) continue;
+        program.last_use_[instruction.first_input + k] = true;
+        program.clears_.push_back(slot);
+      }
+      for (int slot = instruction.first_output; slot < instruction.first_output + instruction.num_outputs; ++slot) {
+        if (last_reader[slot] == kNever) program.clears_.push_back(slot);
+      }
+      instruction.num_clears = program.clears_.size() - instruction.first_clear;
+    }
+  }
+
+  absl::Span<const int32_t> InputsOf(const Instruction& instruction) const {
+    return absl::MakeConstSpan(program_->input_slots_).subspan(instruction.first_input, instruction.num_inputs);
+  }
+
+  void LinkSuccessors() {
+    Program& program = *program_;
+    std::vector<std::vector<int32_t>> successors(program.instructions_.size());
+    for (size_t i = 0; i < predecessors_.size(); ++i) {
+      program.instructions_[i].num_pending = predecessors_[i].size();
+      for (int32_t before : predecessors_[i]) successors[before].push_back(i);
+    }
+    for (size_t i = 0; i < successors.size(); ++i) {
+      program.instructions_[i].first_successor = program.successors_.size();
+      program.instructions_[i].num_successors = successors[i].size();
+      program.successors_.insert(program.successors_.end(), successors[i].begin(), successors[i].end());
+    }
+  }
+
+  const Graph& graph_;
+  Device& device_;
+  const KernelRegistry& kernels_;
+  std::unique_ptr<Program> program_;
+  std::vector<int32_t> slots_;                     // first slot by node id
+  std::vector<std::vector<int32_t>> comes_after_;  // instructions that a user of the node must follow
+  std::vector<int> num_users_;
+  std::vector<std::vector<int32_t>> predecessors_;  // by instruction
+  int32_t next_slot_ = 0;
+};
+
+absl::StatusOr<std::unique_ptr<const Program>> Program::Compile(const Graph& graph, Device& device,
+                                                                const KernelRegistry& kernels) {
+  return ProgramCompiler(graph, device, kernels).Compile();
+}
+
+absl::Status Program::Annotate(int instruction, const absl::Status& status) const {
+  const auto& [op, name] = names_[instruction];
+  if (status.GetPayload(kNodePayload)) return status;
+  absl::Status annotated(status.code(),
+                         absl::StrCat(op, " '", name, "' on ", device_.name().ToString(), ": ", status.message()));
+  annotated.SetPayload(kNodePayload, absl::Cord(name));
+  return annotated;
+}
+
+}  // namespace weir

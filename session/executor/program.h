@@ -1,0 +1,106 @@
+// One device's part of a step, compiled: dense arrays that an executor walks without names, hashing or allocation.
+//
+// Made once per plan, then shared read-only by all its steps. Tensors of a step live in the slots of a Frame: every
+// output of a kept node has a slot, every argument and constant too. Nodes that compute nothing vanish: a NoOp leaves
+// only its order, an Identity's output is its input's slot, a Const is a tensor in its slot before the step begins.
+//
+// Memory plan: a slot is emptied right after its last reader, so its buffer is free for that reader's output (in
+// place) or, through the caching allocator, for the next kernel of that size.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "graph/graph.h"
+#include "kernels/device.h"
+#include "kernels/kernel_registry.h"
+
+namespace weir {
+
+struct Instruction {
+  Kernel* kernel = nullptr;  // null: only joins control edges
+  AsyncKernel* async = nullptr;
+  int32_t first_input = 0;  // into Program::input_slots and last_use
+  int32_t num_inputs = 0;
+  int32_t first_output = 0;  // slot
+  int32_t num_outputs = 0;
+  int32_t first_type = 0;   // into Program::output_types
+  int32_t first_clear = 0;  // into Program::clears: slots to empty after this instruction (static order)
+  int32_t num_clears = 0;
+  int32_t first_successor = 0;  // into Program::successors (dataflow order)
+  int32_t num_successors = 0;
+  int32_t num_pending = 0;  // predecessors
+};
+
+class Program {
+ public:
+  // `graph`: every node on `device`, arguments and results numbered within the worker's part. Instructions stand in
+  // an order in which they may run one after another; receives first and sends as early as possible.
+  // Possible errors: NotFound (no kernel), whatever a kernel's constructor finds wrong, InvalidArgument (a cycle).
+  static absl::StatusOr<std::unique_ptr<const Program>> Compile(const Graph& graph, Device& device,
+                                                                const KernelRegistry& kernels);
+
+  // True when all kernels are synchronous: then a StaticSchedule runs it.
+  bool is_static() const { return is_static_; }
+
+  struct Binding {
+    int32_t slot;
+    int32_t index;             // of the argument or result
+    bool is_constant = false;  // a result that is a constant: its slot stays filled
+  };
+  Device& device() const { return device_; }
+  absl::Span<const Instruction> instructions() const { return instructions_; }
+  const int32_t* input_slots() const { return input_slots_.data(); }
+  const bool* last_use() const { return last_use_.get(); }
+  const DType* output_types() const { return output_types_.data(); }
+  const int32_t* clears() const { return clears_.data(); }
+  const int32_t* successors() const { return successors_.data(); }
+  absl::Span<const Binding> args() const { return args_; }
+  absl::Span<const Binding> results() const { return results_; }
+  absl::Span<const std::pair<int32_t, Tensor>> constants() const { return constants_; }
+  // How many instructions read each slot; a constant's or result's count is never reached.
+  absl::Span<const int32_t> slot_readers() const { return slot_readers_; }
+  int num_slots() const { return num_slots_; }
+
+  // "MatMul 'dense/mm' on /job:...: " in front of a kernel's error; the node's name also as payload kNodePayload.
+  absl::Status Annotate(int instruction, const absl::Status& status) const;
+  const std::string& node_name(int instruction) const { return names_[instruction].second; }
+
+ private:
+  friend class ProgramCompiler;
+  explicit Program(Device& device) : device_(device) {}
+
+  Device& device_;
+  bool is_static_ = true;
+  int32_t num_slots_ = 0;
+  std::vector<Instruction> instructions_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::vector<std::pair<std::string, std::string>> names_;  // op and node
+  std::vector<int32_t> input_slots_;
+  std::unique_ptr<bool[]> last_use_;
+  std::vector<DType> output_types_;
+  std::vector<int32_t> clears_;
+  std::vector<int32_t> successors_;
+  std::vector<Binding> args_;
+  std::vector<Binding> results_;
+  std::vector<std::pair<int32_t, Tensor>> constants_;
+  std::vector<int32_t> slot_readers_;
+};
+
+// Key of the status payload that holds the failing node's name.
+inline constexpr char kNodePayload[] = "weir.node";
+
+// The tensors of one step of one program; reused by later steps. Not thread safe.
+class Frame {
+ public:
+  explicit Frame(const Program& program) : slots(program.num_slots()) {
+    for (const auto& [slot, tensor] : program.constants()) slots[slot] = tensor;
+  }
+  std::vector<Tensor> slots;
+};
+
+}  // namespace weir

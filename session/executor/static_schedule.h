@@ -1,0 +1,19 @@
+// Runs a program whose kernels are all synchronous: one after another on the calling thread, in the compiled order.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "kernels/kernel_context.h"
+#include "session/executor/program.h"
+
+namespace weir {
+
+// Sets the result slots of the frame and empties all others but constants'; after an error, every one but constants'.
+// Returns the first kernel's error, annotated; the cancellation's reason; or DeadlineExceeded, naming the next node.
+// The calling thread must have the frame to itself. Precondition: program.is_static(), argument slots are set.
+absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepContext& step, absl::Time deadline);
+
+// Empties every slot but constants'.
+void ClearFrame(const Program& program, Frame& frame);
+
+}  // namespace weir

@@ -1,0 +1,71 @@
+#include "session/rendezvous.h"
+
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(RendezvousTest, MeetsInEitherOrder) {
+  Rendezvous rendezvous(2);
+  float first = 0, second = 0;
+  rendezvous.RecvAsync(0, [&](const absl::Status&, const Tensor& tensor, bool) { first = tensor.scalar<float>(); });
+  EXPECT_THAT(rendezvous.awaited_edges(), ElementsAre(0));
+  EXPECT_TRUE(rendezvous.Send(0, Tensor::Scalar(1.0f), false).ok());
+  EXPECT_TRUE(rendezvous.Send(1, Tensor::Scalar(2.0f), false).ok());
+  rendezvous.RecvAsync(1, [&](const absl::Status&, const Tensor& tensor, bool) { second = tensor.scalar<float>(); });
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 2);
+}
+
+TEST(RendezvousTest, RefusesStrangeAndRepeatedEdges) {
+  Rendezvous rendezvous(1);
+  EXPECT_THAT(rendezvous.Send(1, Tensor(), false).message(), HasSubstr("edge 1"));
+  EXPECT_FALSE(rendezvous.Send(-1, Tensor(), false).ok());
+  EXPECT_TRUE(rendezvous.Send(0, Tensor(), false).ok());
+  EXPECT_THAT(rendezvous.Send(0, Tensor(), false).message(), HasSubstr("second tensor"));
+  EXPECT_THAT(rendezvous.SendTo(DeviceName(), 0, Tensor(), false).message(), HasSubstr("no other"));
+}
+
+TEST(RendezvousTest, AbortWakesEveryWaiterOnceAndLasts) {
+  Rendezvous rendezvous(3);
+  int woken = 0;
+  absl::Status seen;
+  const auto waiter = [&](const absl::Status& status, const Tensor&, bool) {
+    ++woken;
+    seen = status;
+  };
+  rendezvous.RecvAsync(0, waiter);
+  rendezvous.RecvAsync(1, waiter);
+  rendezvous.Abort(absl::AbortedError("peer lost"));
+  rendezvous.Abort(absl::InternalError("too late"));
+  EXPECT_EQ(woken, 2);
+  rendezvous.RecvAsync(2, waiter);
+  EXPECT_EQ(woken, 3);
+  EXPECT_EQ(seen.message(), "peer lost");
+  EXPECT_EQ(rendezvous.Send(2, Tensor(), false).message(), "peer lost");
+  rendezvous.Reset(7);
+  EXPECT_TRUE(rendezvous.Send(2, Tensor(), false).ok());
+}
+
+TEST(RendezvousTest, ThreadsMeet) {
+  constexpr int kEdges = 2000;
+  Rendezvous rendezvous(kEdges);
+  std::atomic<int64_t> sum{0};
+  std::thread sender([&] {
+    for (int i = 0; i < kEdges; ++i) EXPECT_TRUE(rendezvous.Send(i, Tensor::Scalar<int64_t>(i), false).ok());
+  });
+  for (int i = kEdges - 1; i >= 0; --i) {
+    rendezvous.RecvAsync(i, [&](const absl::Status&, const Tensor& t, bool) { sum += t.scalar<int64_t>(); });
+  }
+  sender.join();
+  EXPECT_EQ(sum, int64_t{kEdges} * (kEdges - 1) / 2);
+}
+
+}  // namespace
+}  // namespace weir

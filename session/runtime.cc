@@ -1,0 +1,64 @@
+#include "session/runtime.h"
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/register_kernels.h"
+#include "kernels/fake/fake_device.h"
+#include "ops/register_ops.h"
+#include "session/transfer_kernels.h"
+
+namespace weir {
+namespace {
+
+constexpr int kMaxDevices = 64;
+
+uint64_t RandomIncarnation() {
+  std::random_device random;
+  return (uint64_t{random()} << 32 | random()) | 1;
+}
+
+}  // namespace
+
+Runtime::Runtime(const RuntimeOptions& options)
+    : ops_(&StandardOps()), threads_(options.num_threads),
+      task_({.job = options.job, .replica = 0, .task = options.task}) {}
+
+absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& options) {
+  if (options.num_cpus < 1 || options.num_cpus > kMaxDevices || options.num_fake_gpus < 0 ||
+      options.num_fake_gpus > kMaxDevices) {
+    return absl::InvalidArgumentError(absl::StrCat("a runtime has 1 to ", kMaxDevices, " CPU devices and 0 to ",
+                                                   kMaxDevices, " fake GPUs, got ", options.num_cpus, " and ",
+                                                   options.num_fake_gpus));
+  }
+  std::unique_ptr<Runtime> runtime(new Runtime(options));
+  const auto attributes = [&](absl::string_view type, int index) {
+    return DeviceAttributes{.name = MakeDeviceName(options.job, options.task, type, index),
+                            .memory_limit = options.memory_limit,
+                            .incarnation = RandomIncarnation()};
+  };
+  RegisterCpuKernels(runtime->kernels_, "CPU");
+  RegisterTransferKernels(runtime->kernels_, "CPU");
+  for (int i = 0; i < options.num_cpus; ++i) {
+    runtime->devices_.push_back(std::make_unique<CpuDevice>(attributes("CPU", i), runtime->threads_));
+  }
+  if (options.num_fake_gpus > 0) {
+    RegisterCpuKernels(runtime->kernels_, "GPU");
+    RegisterTransferKernels(runtime->kernels_, "GPU");
+  }
+  for (int i = 0; i < options.num_fake_gpus; ++i) {
+    runtime->devices_.push_back(std::make_unique<FakeDevice>(attributes("GPU", i), runtime->threads_));
+  }
+  return runtime;
+}
+
+Device* Runtime::FindDevice(const DeviceName& name) const {
+  for (const auto& device : devices_) {
+    if (device->name() == name) return device.get();
+  }
+  return nullptr;
+}
+
+}  // namespace weir

@@ -1,0 +1,139 @@
+// The client's view of the runtime: runs parts of a graph on the devices of one process or a cluster.
+//
+//   auto session = Session::Create(g.graph(), {&worker}).value();
+//   std::vector<Tensor> out = session->Run({{x, tensor}}, {y}).value();
+//
+// A step computes the fetches and runs the targets, with the feeds in place of what they name. Each combination of
+// feeds, fetches and targets is compiled at its first use and cached; Prepare hands the compiled step out, so that
+// nothing is looked up later.
+//
+// Borrows the graph and the workers, which must outlive it. The graph may grow between runs (not during one).
+// Thread safety: Run, Prepare and PreparedStep::Run may be called by many threads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "graph/graph.h"
+#include "session/step_plan.h"
+#include "session/worker.h"
+
+namespace weir {
+
+// An output of the session's graph, by itself or by name ("dense/mm:0", "dense/mm").
+class TensorRef {
+ public:
+  TensorRef(Output output) : output_(output) {}
+  TensorRef(const char* name) : name_(name) {}
+  TensorRef(std::string name) : name_(std::move(name)) {}
+  // NotFound with the nearest names; InvalidArgument for a null Output.
+  absl::StatusOr<Output> Resolve(const Graph& graph) const;
+
+ private:
+  Output output_;
+  std::string name_;
+};
+
+// A node to run for its effect.
+class TargetRef {
+ public:
+  TargetRef(Node* node) : node_(node) {}
+  TargetRef(Output output) : node_(output.node) {}
+  TargetRef(const char* name) : name_(name) {}
+  TargetRef(std::string name) : name_(std::move(name)) {}
+  absl::StatusOr<Node*> Resolve(const Graph& graph) const;
+
+ private:
+  Node* node_ = nullptr;
+  std::string name_;
+};
+
+using Feeds = std::vector<std::pair<TensorRef, Tensor>>;
+
+struct SessionOptions {
+  // Where unconstrained nodes go when they can; empty: the first worker's task.
+  DeviceName default_task;
+  bool allow_soft_placement = true;
+  // Print the placement report of every compiled step to stderr.
+  bool log_placement = false;
+  // How long a step may take when RunOptions says nothing. Also bounds compiling.
+  absl::Duration operation_timeout = absl::Minutes(10);
+};
+
+struct RunOptions {
+  absl::Duration timeout = absl::ZeroDuration();  // zero: SessionOptions::operation_timeout
+};
+
+// A compiled step without look-ups. Valid as long as its session.
+class PreparedStep {
+ public:
+  // feeds and fetches in the order given to Prepare; fetches are set on OK.
+  // Errors: InvalidArgument for a feed whose dtype or shape does not fit, naming it and both; those of a step.
+  absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, const RunOptions& options = {});
+
+  const std::string& placement_report() const { return plan_->placement_report(); }
+
+ private:
+  friend class Session;
+  struct FeedType {
+    std::string name;
+    DType dtype;
+    PartialShape shape;
+  };
+  PreparedStep(std::shared_ptr<StepPlan> plan, std::vector<FeedType> feeds, absl::Duration timeout)
+      : plan_(std::move(plan)), feed_types_(std::move(feeds)), timeout_(timeout) {}
+
+  std::shared_ptr<StepPlan> plan_;
+  std::vector<FeedType> feed_types_;
+  absl::Duration timeout_;
+};
+
+class Session {
+ public:
+  // Asks every worker for its devices. Errors: Unavailable or DeadlineExceeded, naming the task that does not answer.
+  static absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph, std::vector<Worker*> workers,
+                                                         const KernelRegistry& kernels,
+                                                         const SessionOptions& options = {});
+  ~Session();
+
+  // One step. Returns the fetches in order.
+  // Errors: NotFound (unknown feed, fetch or target, with the nearest names), InvalidArgument (a feed that does not
+  // fit), those of compiling, the first error of a kernel (with its node and device), DeadlineExceeded, Unavailable.
+  absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
+                                          const std::vector<TargetRef>& targets = {}, const RunOptions& options = {});
+
+  absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(const std::vector<TensorRef>& feeds,
+                                                        const std::vector<TensorRef>& fetches,
+                                                        const std::vector<TargetRef>& targets = {});
+
+  // Cancels running steps and refuses further ones.
+  void Close();
+
+  const Graph& graph() const { return graph_; }
+  const std::vector<DeviceName>& devices() const { return devices_; }
+
+ private:
+  Session(const Graph& graph, const KernelRegistry& kernels, const SessionOptions& options);
+  absl::StatusOr<std::shared_ptr<PreparedStep>> FindOrCompile(const StepSignature& signature);
+
+  const Graph& graph_;
+  const KernelRegistry& kernels_;
+  SessionOptions options_;
+  std::vector<StepPlan::WorkerDevices> workers_;
+  std::vector<DeviceName> devices_;
+
+  absl::Mutex mutex_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<PreparedStep>> cache_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir

@@ -1,0 +1,70 @@
+#include "session/transfer_kernels.h"
+
+#include <memory>
+#include <utility>
+
+#include "graph/runtime_ops.h"
+#include "graph/types/status_macros.h"
+#include "session/rendezvous.h"
+
+namespace weir {
+namespace {
+
+class Send final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(DeviceName to, DeviceName::Parse(construction.attr<std::string>("recv_device")));
+    const int edge = static_cast<int>(construction.attr<int64_t>(kEdgeAttr));
+    return std::unique_ptr<Kernel>(new Send(edge, std::move(to), construction.device()));
+  }
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(Tensor tensor, context.device().ToHost(context.input(0)));
+    if (is_local_) return context.rendezvous()->Send(edge_, tensor, /*is_dead=*/false);
+    return context.rendezvous()->SendTo(to_, edge_, tensor, /*is_dead=*/false);
+  }
+
+ private:
+  Send(int edge, DeviceName to, const Device& device)
+      : edge_(edge), to_(std::move(to)), is_local_(to_.IsSameTask(device.name())) {}
+
+  const int edge_;
+  const DeviceName to_;
+  const bool is_local_;
+};
+
+class Recv final : public AsyncKernel {
+ public:
+  explicit Recv(const KernelConstruction& construction)
+      : edge_(static_cast<int>(construction.attr<int64_t>(kEdgeAttr))), dtype_(construction.output_type(0)) {}
+
+  void ComputeAsync(KernelContext& context, Done done) override {
+    context.rendezvous()->RecvAsync(
+        edge_, [this, &context, done = std::move(done)](const absl::Status& status, const Tensor& tensor, bool) {
+          done(status.ok() ? SetOutput(context, tensor) : status);
+        });
+  }
+
+ private:
+  absl::Status SetOutput(KernelContext& context, const Tensor& tensor) const {
+    if (tensor.dtype() != dtype_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expects a tensor of ", DTypeName(dtype_), ", received ", tensor.ToString(4)));
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor here, context.device().FromHost(tensor));
+    context.set_output(0, std::move(here));
+    return absl::OkStatus();
+  }
+
+  const int edge_;
+  const DType dtype_;
+};
+
+}  // namespace
+
+void RegisterTransferKernels(KernelRegistry& registry, absl::string_view device_type) {
+  registry.Register({.op = kSendOp, .device_type = std::string(device_type), .create = CreateCheckedKernel<Send>});
+  registry.Register({.op = kRecvOp, .device_type = std::string(device_type), .create = CreateKernel<Recv>});
+}
+
+}  // namespace weir
