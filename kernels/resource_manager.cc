@@ -47,7 +47,11 @@ void ResourceManager::ResetContainers(absl::Span<const std::string> containers) 
     const bool reset = containers.empty()
                            ? container == default_container_
                            : std::find(containers.begin(), containers.end(), container) != containers.end();
-    reset ? resources_.erase(it++) : ++it;
+    if (reset) {
+      resources_.erase(it++);
+    } else {
+      ++it;
+    }
   }
 }
 
