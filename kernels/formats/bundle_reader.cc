@@ -1,0 +1,268 @@
+#include "kernels/formats/bundle_reader.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/types/status_macros.h"
+#include "kernels/formats/crc32c.h"
+#include "kernels/formats/table_encoding.h"
+
+namespace weir {
+namespace {
+
+// Read and checksummed piece by piece, so that the checksum finds the bytes in the cache.
+constexpr size_t kPieceBytes = 512 << 10;
+
+// Copies or assigns the overlap of two boxes; strings are objects, everything else bytes.
+int64_t CopyElements(const TensorSlice& from_box, const Tensor& from, const TensorSlice& to_box, Tensor* to) {
+  if (from.dtype() != DType::kString) {
+    return CopyOverlap(from_box, static_cast<const char*>(from.data()), to_box,
+                       static_cast<char*>(to->data()), DTypeSize(from.dtype()));
+  }
+  // Copies the positions of the strings instead, with the same code.
+  std::vector<int64_t> sources(from.num_elements());
+  for (size_t i = 0; i < sources.size(); ++i) sources[i] = static_cast<int64_t>(i);
+  std::vector<int64_t> targets(to->num_elements(), -1);
+  const int64_t copied = CopyOverlap(from_box, reinterpret_cast<const char*>(sources.data()), to_box,
+                                     reinterpret_cast<char*>(targets.data()), sizeof(int64_t));
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i] >= 0) to->flat<std::string>()[i] = from.flat<std::string>()[targets[i]];
+  }
+  return copied;
+}
+
+// Names that end in the same last part, or else the first few.
+std::string SimilarNames(absl::string_view name, const std::vector<std::string>& names) {
+  const absl::string_view last_part = name.substr(name.rfind('/') + 1);
+  std::vector<absl::string_view> similar;
+  for (const std::string& candidate : names) {
+    if (absl::StrContains(candidate, last_part) && similar.size() < 5) similar.push_back(candidate);
+  }
+  for (size_t i = 0; similar.empty() && i < std::min<size_t>(names.size(), 5); ++i)
+    similar.push_back(names[i]);
+  return absl::StrCat("it has ", names.size(), " tensors, among them ", absl::StrJoin(similar, ", "));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(const std::string& prefix,
+                                                                 FileSystem& file_system) {
+  const std::string path = BundleIndexPath(prefix);
+  absl::StatusOr<std::string> file = ReadWholeFile(file_system, path);
+  if (absl::IsNotFound(file.status())) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no checkpoint ", prefix, ": ", file.status().message()));
+  }
+  WEIR_RETURN_IF_ERROR(file.status());
+  WEIR_ASSIGN_OR_RETURN(BundleIndex index, BundleIndex::Parse(*file, path));
+  std::unique_ptr<BundleReader> reader(new BundleReader(prefix, std::move(index)));
+  WEIR_RETURN_IF_ERROR(reader->OpenShards(file_system));
+  reader->CollectNames();
+  return reader;
+}
+
+absl::Status BundleReader::OpenShards(FileSystem& file_system) {
+  shards_.resize(index_.num_shards);
+  for (const auto& [key, entry] : index_.entries) {
+    if (!entry.slices.empty()) continue;
+    std::unique_ptr<ReadableFile>& shard = shards_[entry.shard];
+    if (shard == nullptr) {
+      const std::string path = BundleShardPath(prefix_, entry.shard, index_.num_shards);
+      absl::StatusOr<std::unique_ptr<ReadableFile>> file = file_system.OpenForReading(path);
+      if (absl::IsNotFound(file.status())) {
+        return absl::DataLossError(
+            absl::StrCat("the checkpoint ", prefix_, " lacks a file: ", file.status().message()));
+      }
+      WEIR_RETURN_IF_ERROR(file.status());
+      shard = *std::move(file);
+    }
+    if (entry.offset + entry.num_bytes > shard->num_bytes()) {
+      return Damaged(key, entry,
+                     absl::StrCat("the file is truncated: it has ", shard->num_bytes(), " bytes, ",
+                                  entry.offset + entry.num_bytes, " are needed"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void BundleReader::CollectNames() {
+  std::set<absl::string_view> slice_keys;
+  std::vector<std::string> made_keys;
+  for (const auto& [name, entry] : index_.entries) {
+    for (const TensorSlice& slice : entry.slices) made_keys.push_back(slice.KeyFor(name));
+  }
+  slice_keys.insert(made_keys.begin(), made_keys.end());
+  for (const auto& [name, entry] : index_.entries) {
+    if (slice_keys.count(name) == 0) names_.push_back(name);
+  }
+}
+
+const BundleEntry* BundleReader::Find(absl::string_view name) const {
+  const auto place = index_.entries.find(std::string(name));
+  return place == index_.entries.end() ? nullptr : &place->second;
+}
+
+absl::StatusOr<const BundleEntry*> BundleReader::Lookup(absl::string_view name) const {
+  const BundleEntry* entry = Find(name);
+  if (entry == nullptr) {
+    return absl::NotFoundError(absl::StrCat("the checkpoint ", prefix_, " has no tensor '", name, "'; ",
+                                            SimilarNames(name, names_)));
+  }
+  if (entry->foreign_dtype.empty()) return entry;
+  return absl::UnimplementedError(absl::StrCat("the tensor '", name, "' in the checkpoint ", prefix_,
+                                               " has the dtype ", entry->foreign_dtype,
+                                               ", which Weir lacks"));
+}
+
+absl::Status BundleReader::Damaged(absl::string_view name, const BundleEntry& entry,
+                                   absl::string_view problem) const {
+  return absl::DataLossError(absl::StrCat(BundleShardPath(prefix_, entry.shard, index_.num_shards),
+                                          ": tensor '", name, "' at bytes [", entry.offset, ", ",
+                                          entry.offset + entry.num_bytes, "): ", problem));
+}
+
+absl::Status BundleReader::ReadPlain(absl::string_view name, const BundleEntry& entry, Tensor* tensor) const {
+  char* position = static_cast<char*>(tensor->data());
+  uint32_t crc = 0;
+  for (uint64_t done = 0; done < entry.num_bytes;) {
+    const size_t piece = std::min<uint64_t>(entry.num_bytes - done, kPieceBytes);
+    WEIR_RETURN_IF_ERROR(shards_[entry.shard]->ReadExactly(entry.offset + done, piece, position + done));
+    crc = ExtendCrc32c(crc, position + done, piece);
+    done += piece;
+  }
+  if (crc != UnmaskCrc32c(entry.masked_crc)) return Damaged(name, entry, "is damaged (its checksum differs)");
+  if (entry.dtype == DType::kBool &&
+      std::any_of(position, position + entry.num_bytes, [](char c) { return c != 0 && c != 1; })) {
+    return Damaged(name, entry, "has a bool that is neither 0 nor 1");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BundleReader::ReadStrings(absl::string_view name, const BundleEntry& entry,
+                                       Tensor* tensor) const {
+  std::string bytes(entry.num_bytes, '\0');
+  WEIR_RETURN_IF_ERROR(shards_[entry.shard]->ReadExactly(entry.offset, bytes.size(), bytes.data()));
+  absl::string_view rest = bytes;
+  std::vector<uint64_t> lengths(tensor->num_elements());
+  uint32_t crc = 0;
+  for (uint64_t& length : lengths) {
+    if (!TakeVarint(&rest, &length) || length > bytes.size())
+      return Damaged(name, entry, "has damaged lengths");
+    crc = ExtendCrc32c(crc, &length, length <= UINT32_MAX ? 4 : 8);
+  }
+  if (rest.size() < 4 || UnmaskCrc32c(LoadFixed32(rest.data())) != crc) {
+    return Damaged(name, entry, "has damaged lengths (their checksum differs)");
+  }
+  if (ExtendCrc32c(crc, rest.data(), rest.size()) != UnmaskCrc32c(entry.masked_crc)) {
+    return Damaged(name, entry, "is damaged (its checksum differs)");
+  }
+  rest.remove_prefix(4);
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] > rest.size()) return Damaged(name, entry, "has damaged lengths");
+    tensor->flat<std::string>()[i] = std::string(rest.substr(0, lengths[i]));
+    rest.remove_prefix(lengths[i]);
+  }
+  return rest.empty() ? absl::OkStatus() : Damaged(name, entry, "has bytes that belong to no string");
+}
+
+absl::Status BundleReader::ReadBox(absl::string_view name, const BundleEntry& entry, const TensorSlice& box,
+                                   Tensor* tensor) const {
+  int64_t num_copied = 0;
+  for (const TensorSlice& slice : entry.slices) {
+    const std::string key = slice.KeyFor(name);
+    WEIR_ASSIGN_OR_RETURN(const TensorSlice part_box, slice.WithinShape(entry.shape));
+    const BundleEntry* part_entry = Find(key);
+    WEIR_ASSIGN_OR_RETURN(Tensor part, Tensor::Allocate(entry.dtype, part_entry->shape));
+    WEIR_RETURN_IF_ERROR(ReadEntry(absl::StrCat(name, " ", slice.ToString()), *part_entry, &part));
+    num_copied += CopyElements(part_box, part, box, tensor);
+  }
+  // CheckSlices found as many elements in the slices as in the tensor: an overlap here leaves a gap there.
+  if (num_copied == tensor->num_elements()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the slices of tensor '", name, "' in the checkpoint ", prefix_,
+                                          " cover ", num_copied, " of ", tensor->num_elements(),
+                                          " elements of ", box.ToString()));
+}
+
+absl::Status BundleReader::ReadEntry(absl::string_view name, const BundleEntry& entry, Tensor* tensor) const {
+  if (!entry.slices.empty()) return ReadBox(name, entry, TensorSlice::WholeOf(entry.shape), tensor);
+  if (entry.dtype == DType::kString) return ReadStrings(name, entry, tensor);
+  return ReadPlain(name, entry, tensor);
+}
+
+absl::Status BundleReader::CheckSlices(absl::string_view name, const BundleEntry& entry) const {
+  if (entry.slices.empty()) return absl::OkStatus();
+  int64_t num_elements = 0;
+  std::set<std::string> keys;
+  for (const TensorSlice& slice : entry.slices) {
+    const std::string key = slice.KeyFor(name);
+    WEIR_ASSIGN_OR_RETURN(const TensorSlice box, slice.WithinShape(entry.shape));
+    const BundleEntry* part = Find(key);
+    const bool is_right = part != nullptr && part->dtype == entry.dtype && part->slices.empty() &&
+                          part->shape == box.shape() && keys.insert(key).second;
+    if (!is_right) {
+      return absl::DataLossError(absl::StrCat("the checkpoint ", prefix_, " lacks the slice ",
+                                              slice.ToString(), " of tensor '", name,
+                                              "', or it has another type"));
+    }
+    num_elements += part->shape.num_elements();
+  }
+  if (num_elements == entry.shape.num_elements()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the slices of tensor '", name, "' in the checkpoint ", prefix_,
+                                          " have ", num_elements, " of ", entry.shape.num_elements(),
+                                          " elements"));
+}
+
+absl::StatusOr<Tensor> BundleReader::Read(absl::string_view name, Allocator& allocator) const {
+  WEIR_ASSIGN_OR_RETURN(const BundleEntry* entry, Lookup(name));
+  WEIR_RETURN_IF_ERROR(CheckSlices(name, *entry));
+  WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(entry->dtype, entry->shape, allocator));
+  WEIR_RETURN_IF_ERROR(ReadEntry(name, *entry, &tensor));
+  return tensor;
+}
+
+absl::StatusOr<Tensor> BundleReader::ReadSlice(absl::string_view name, const TensorSlice& slice,
+                                               Allocator& allocator) const {
+  WEIR_ASSIGN_OR_RETURN(const BundleEntry* entry, Lookup(name));
+  WEIR_ASSIGN_OR_RETURN(const TensorSlice box, slice.WithinShape(entry->shape));
+  if (box == TensorSlice::WholeOf(entry->shape)) return Read(name, allocator);
+  if (entry->slices.empty()) {
+    // The checksum covers the whole tensor, so all of it is read.
+    WEIR_ASSIGN_OR_RETURN(const Tensor whole, Read(name));
+    WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(entry->dtype, box.shape(), allocator));
+    CopyElements(TensorSlice::WholeOf(entry->shape), whole, box, &tensor);
+    return tensor;
+  }
+  WEIR_RETURN_IF_ERROR(CheckSlices(name, *entry));
+  WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(entry->dtype, box.shape(), allocator));
+  WEIR_RETURN_IF_ERROR(ReadBox(name, *entry, box, &tensor));
+  return tensor;
+}
+
+absl::Status BundleReader::ReadInto(absl::string_view name, Tensor* tensor) const {
+  WEIR_ASSIGN_OR_RETURN(const BundleEntry* entry, Lookup(name));
+  if (entry->dtype != tensor->dtype() || !(entry->shape == tensor->shape())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot restore '", name, "': ", TypeString(tensor->dtype(), tensor->shape()),
+        " is wanted, the checkpoint ", prefix_, " has ", TypeString(entry->dtype, entry->shape)));
+  }
+  WEIR_RETURN_IF_ERROR(CheckSlices(name, *entry));
+  return ReadEntry(name, *entry, tensor);
+}
+
+absl::Status BundleReader::Verify() const {
+  for (const std::string& name : names_) {
+    const BundleEntry* entry = Find(name);
+    if (entry->foreign_dtype.empty()) WEIR_RETURN_IF_ERROR(Read(name).status());
+  }
+  return absl::OkStatus();
+}
+
+bool BundleExists(const std::string& prefix, FileSystem& file_system) {
+  return file_system.Exists(BundleIndexPath(prefix));
+}
+
+}  // namespace weir

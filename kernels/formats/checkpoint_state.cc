@@ -1,0 +1,84 @@
+#include "kernels/formats/checkpoint_state.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+#include "graph/interchange/proto/checkpoint.pb.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+constexpr uint64_t kMaxFileBytes = 16 << 20;
+
+class FirstError final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  std::string text;
+};
+
+std::string RelativeTo(const std::string& directory, const std::string& path) {
+  absl::string_view rest = path;
+  if (absl::ConsumePrefix(&rest, directory) && absl::ConsumePrefix(&rest, "/") && !rest.empty()) {
+    return std::string(rest);
+  }
+  return path;
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& directory, FileSystem& file_system,
+                                                    absl::string_view file_name) {
+  const std::string path = JoinPath(directory, file_name);
+  WEIR_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file_system, path, kMaxFileBytes));
+  tensorflow::CheckpointState proto;
+  google::protobuf::TextFormat::Parser parser;
+  FirstError error;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text, &proto)) {
+    return absl::DataLossError(absl::StrCat(path, " is no checkpoint state: ", error.text));
+  }
+  if (proto.model_checkpoint_path().empty()) {
+    return absl::DataLossError(
+        absl::StrCat(path, " is no checkpoint state: it has no model_checkpoint_path"));
+  }
+  CheckpointState state;
+  state.newest = JoinPath(directory, proto.model_checkpoint_path());
+  for (const std::string& name : proto.all_model_checkpoint_paths())
+    state.all.push_back(JoinPath(directory, name));
+  if (std::find(state.all.begin(), state.all.end(), state.newest) == state.all.end()) {
+    state.all.push_back(state.newest);
+  }
+  const auto& timestamps = proto.all_model_checkpoint_timestamps();
+  if (static_cast<size_t>(timestamps.size()) == state.all.size()) {
+    state.timestamps.assign(timestamps.begin(), timestamps.end());
+  }
+  state.last_preserved_timestamp = proto.last_preserved_timestamp();
+  return state;
+}
+
+absl::Status WriteCheckpointState(const std::string& directory, const CheckpointState& state,
+                                  FileSystem& file_system, absl::string_view file_name) {
+  tensorflow::CheckpointState proto;
+  proto.set_model_checkpoint_path(RelativeTo(directory, state.newest));
+  bool has_newest = false;
+  for (const std::string& path : state.all) {
+    proto.add_all_model_checkpoint_paths(RelativeTo(directory, path));
+    has_newest |= path == state.newest;
+  }
+  if (!has_newest) proto.add_all_model_checkpoint_paths(RelativeTo(directory, state.newest));
+  if (state.timestamps.size() == static_cast<size_t>(proto.all_model_checkpoint_paths_size())) {
+    for (double timestamp : state.timestamps) proto.add_all_model_checkpoint_timestamps(timestamp);
+  }
+  proto.set_last_preserved_timestamp(state.last_preserved_timestamp);
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(proto, &text);
+  return WriteFileAtomically(file_system, JoinPath(directory, file_name), text);
+}
+
+}  // namespace weir

@@ -1,0 +1,138 @@
+#include "kernels/formats/event_file.h"
+
+#include <cfloat>
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "graph/interchange/proto/event.pb.h"
+#include "gtest/gtest.h"
+#include "kernels/formats/full_disk.h"
+#include "kernels/formats/summary.h"
+#include "kernels/formats/test_files.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::vector<tensorflow::Event> ReadAll(const std::string& path, absl::Status* status) {
+  std::vector<tensorflow::Event> events;
+  const auto reader = EventReader::Open(path);
+  *status = reader.status();
+  while (status->ok()) {
+    tensorflow::Event event;
+    const absl::StatusOr<bool> found = (*reader)->ReadNext(&event);
+    *status = found.status();
+    if (!found.ok() || !*found) break;
+    events.push_back(event);
+  }
+  return events;
+}
+
+TEST(EventFileTest, ReadsTensorFlowsFile) {
+  absl::Status status;
+  const std::vector<tensorflow::Event> events = ReadAll(TestData("events.out.tfevents.test"), &status);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(events.size(), 9);
+  EXPECT_EQ(events[0].file_version(), "brain.Event:2");
+  EXPECT_GT(events[1].graph_def().size(), 9000);
+  EXPECT_EQ(events[3].summary().value(0).simple_value(), 1.5f);
+  EXPECT_EQ(events[3].summary().value(1).tag(), "hist");
+}
+
+TEST(SummaryTest, HistogramBucketsAreTensorFlows) {
+  absl::Status status;
+  const std::vector<tensorflow::Event> events = ReadAll(TestData("events.out.tfevents.test"), &status);
+  ASSERT_TRUE(status.ok()) << status;
+  const tensorflow::HistogramProto& theirs = events[3].summary().value(1).histo();
+  const auto bytes = HistogramSummary("hist", Tensor::Vector<float>({-1, 0, 2.5}));
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  tensorflow::Summary ours;
+  ASSERT_TRUE(ours.ParseFromString(*bytes));
+  EXPECT_EQ(ours.value(0).histo().SerializeAsString(), theirs.SerializeAsString());
+}
+
+TEST(SummaryTest, HistogramsOfEveryKind) {
+  tensorflow::Summary summary;
+  ASSERT_TRUE(summary.ParseFromString(*HistogramSummary("h", Tensor(DType::kFloat32, Shape({0})))));
+  EXPECT_THAT(summary.value(0).histo().bucket_limit(), ElementsAre(DBL_MAX));
+  ASSERT_TRUE(summary.ParseFromString(*HistogramSummary("h", Tensor::Vector<double>({DBL_MAX, -DBL_MAX}))));
+  EXPECT_EQ(summary.value(0).histo().num(), 2);
+  ASSERT_TRUE(summary.ParseFromString(*HistogramSummary("h", Tensor::Vector<int64_t>({3, 3, 4}))));
+  EXPECT_EQ(summary.value(0).histo().sum(), 10);
+  EXPECT_THAT(std::string(HistogramSummary("h", Tensor::Vector<float>({1, NAN})).status().message()),
+              HasSubstr("histogram 'h' of float[2]: it has a NaN element"));
+  EXPECT_FALSE(HistogramSummary("h", Tensor::Vector<float>({INFINITY})).ok());
+  EXPECT_FALSE(HistogramSummary("h", Tensor::Vector<std::string>({"x"})).ok());
+}
+
+TEST(SummaryTest, MergeRefusesEqualTags) {
+  const std::string a = ScalarSummary("a", 1), b = ScalarSummary("b", 2);
+  tensorflow::Summary merged;
+  ASSERT_TRUE(merged.ParseFromString(*MergeSummaries({a, b})));
+  EXPECT_EQ(merged.value_size(), 2);
+  EXPECT_THAT(std::string(MergeSummaries({a, a}).status().message()), HasSubstr("'a'"));
+  EXPECT_FALSE(MergeSummaries({"nonsense"}).ok());
+}
+
+TEST(EventFileTest, WritesWhatItReads) {
+  const std::string directory = NewTestDirectory() + "/events";
+  EventWriter::Options options;
+  options.clock = [] { return absl::FromUnixSeconds(1600000000); };
+  const auto writer = EventWriter::Create(directory, options);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  EXPECT_THAT(FileNameOf((*writer)->path()), StartsWith("events.out.tfevents.1600000000."));
+  EXPECT_TRUE((*writer)->AddScalar(1, "loss", 0.5f).ok());
+  EXPECT_TRUE((*writer)->AddHistogram(2, "weights", Tensor::Vector<float>({1, 2})).ok());
+  EXPECT_TRUE((*writer)->AddGraph(0, "graph").ok());
+  EXPECT_TRUE((*writer)->AddMetaGraph(0, "meta").ok());
+  EXPECT_TRUE((*writer)->AddSessionLog(3, EventWriter::SessionStatus::kCheckpoint, "/m-3").ok());
+  EXPECT_TRUE((*writer)->AddRunMetadata(4, "step4", "metadata").ok());
+  EXPECT_FALSE((*writer)->AddSummary(5, "nonsense").ok());
+  ASSERT_TRUE((*writer)->Flush().ok());
+  absl::Status status;
+  const std::vector<tensorflow::Event> events = ReadAll((*writer)->path(), &status);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(events.size(), 7);
+  EXPECT_EQ(events[0].file_version(), "brain.Event:2");
+  EXPECT_EQ(events[1].wall_time(), 1600000000.0);
+  EXPECT_EQ(events[1].summary().value(0).simple_value(), 0.5f);
+  EXPECT_EQ(events[2].summary().value(0).histo().num(), 2);
+  EXPECT_EQ(events[5].session_log().status(), tensorflow::SessionLog::CHECKPOINT);
+  // A second writer in the same second gets another file.
+  const auto second = EventWriter::Create(directory, options);
+  ASSERT_TRUE(second.ok());
+  EXPECT_NE((*second)->path(), (*writer)->path());
+  ASSERT_TRUE((*writer)->Close().ok());
+  EXPECT_EQ((*writer)->AddScalar(1, "x", 1).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(EventFileTest, FlushesByItselfAfterAWhile) {
+  absl::Time now = absl::FromUnixSeconds(1);
+  EventWriter::Options options;
+  options.clock = [&now] { return now; };
+  const auto writer = EventWriter::Create(NewTestDirectory(), options);
+  ASSERT_TRUE((*writer)->AddScalar(1, "a", 1).ok());
+  absl::Status status;
+  EXPECT_EQ(ReadAll((*writer)->path(), &status).size(), 1);
+  now += absl::Seconds(31);
+  ASSERT_TRUE((*writer)->AddScalar(2, "a", 1).ok());
+  EXPECT_EQ(ReadAll((*writer)->path(), &status).size(), 3);
+}
+
+TEST(EventFileTest, AFullDiskIsReportedAndStays) {
+  FullDisk disk(200);
+  EventWriter::Options options;
+  options.file_system = &disk;
+  const auto writer = EventWriter::Create(NewTestDirectory(), options);
+  ASSERT_TRUE(writer.ok());
+  const absl::Status status = (*writer)->AddScalar(1, std::string(300, 't'), 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ((*writer)->AddScalar(2, "a", 1), status);
+  EXPECT_EQ((*writer)->Close(), status);
+}
+
+}  // namespace
+}  // namespace weir

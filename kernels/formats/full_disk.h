@@ -1,0 +1,81 @@
+// For tests: a file system over another one whose disk is full after a number of bytes, or that fails at a
+// chosen call.
+//
+// Thread safety: as FileSystem.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/formats/file_system.h"
+
+namespace weir {
+
+class FullDisk final : public FileSystem {
+ public:
+  // Every byte appended to any file through this object counts; the append that crosses the capacity fails
+  // with ResourceExhausted, as the real disk's does, and so does every later one.
+  explicit FullDisk(int64_t capacity_bytes, FileSystem& disk = PosixFileSystem())
+      : free_bytes_(capacity_bytes), disk_(disk) {}
+
+  // Makes that many further bytes fit (or, negative, not fit).
+  void AddCapacity(int64_t num_bytes) { free_bytes_ += num_bytes; }
+  // The next call of Rename fails with Internal.
+  void FailNextRename() { fail_next_rename_ = true; }
+
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
+    return disk_.OpenForReading(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk_.Create(path));
+    return std::make_unique<LimitedFile>(std::move(file), free_bytes_);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk_.OpenForAppending(path));
+    return std::make_unique<LimitedFile>(std::move(file), free_bytes_);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (fail_next_rename_.exchange(false)) return absl::InternalError(absl::StrCat("cannot rename ", from));
+    return disk_.Rename(from, to);
+  }
+  absl::Status Remove(const std::string& path) override { return disk_.Remove(path); }
+  absl::Status CreateDirectories(const std::string& path) override { return disk_.CreateDirectories(path); }
+  absl::Status SyncDirectory(const std::string& path) override { return disk_.SyncDirectory(path); }
+  absl::StatusOr<uint64_t> FileSize(const std::string& path) override { return disk_.FileSize(path); }
+  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+    return disk_.ListDirectory(path);
+  }
+
+ private:
+  class LimitedFile final : public WritableFile {
+   public:
+    LimitedFile(std::unique_ptr<WritableFile> file, std::atomic<int64_t>& free_bytes)
+        : file_(std::move(file)), free_bytes_(free_bytes) {}
+    const std::string& path() const override { return file_->path(); }
+    absl::Status Append(absl::string_view data) override {
+      if ((free_bytes_ -= static_cast<int64_t>(data.size())) < 0) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("cannot write ", path(), ": No space left on device"));
+      }
+      return file_->Append(data);
+    }
+    absl::Status Flush() override { return file_->Flush(); }
+    absl::Status Sync() override { return file_->Sync(); }
+    absl::Status Close() override { return file_->Close(); }
+
+   private:
+    std::unique_ptr<WritableFile> file_;
+    std::atomic<int64_t>& free_bytes_;
+  };
+
+  std::atomic<int64_t> free_bytes_;
+  std::atomic<bool> fail_next_rename_{false};
+  FileSystem& disk_;
+};
+
+}  // namespace weir

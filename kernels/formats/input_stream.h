@@ -1,0 +1,36 @@
+// The bytes of a file from front to back, decompressed where needed.
+//
+// Thread safety: one thread at a time. Memory use is bounded whatever the file claims.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kernels/formats/readable_file.h"
+
+namespace weir {
+
+enum class Compression {
+  kNone,
+  kGzip,  // RFC 1952, also several members after each other
+  kZlib,  // RFC 1950
+  kAuto,  // reading only: gzip if the file begins with its two magic bytes, none otherwise
+};
+
+class InputStream {
+ public:
+  virtual ~InputStream() = default;
+
+  virtual const std::string& path() const = 0;
+
+  // Up to num_bytes into `destination`, and how many there were; fewer than asked for only at the end.
+  // DataLoss, naming the path and the offset, where compressed data is damaged or breaks off.
+  virtual absl::StatusOr<size_t> Read(size_t num_bytes, char* destination) = 0;
+};
+
+absl::StatusOr<std::unique_ptr<InputStream>> NewInputStream(std::unique_ptr<ReadableFile> file,
+                                                            Compression compression);
+
+}  // namespace weir

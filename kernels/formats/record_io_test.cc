@@ -1,0 +1,196 @@
+#include "kernels/formats/record_io.h"
+
+#include <sys/stat.h>
+
+#include <numeric>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/formats/crc32c.h"
+#include "kernels/formats/full_disk.h"
+#include "kernels/formats/test_files.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Crc32cTest, KnownValues) {
+  // RFC 3720, appendix B.4.
+  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8a9136aau);
+  EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62a8ab43u);
+  EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
+  EXPECT_EQ(MaskCrc32c(0), 2726488792u);
+  EXPECT_EQ(UnmaskCrc32c(MaskCrc32c(0x12345678u)), 0x12345678u);
+}
+
+TEST(Crc32cTest, InstructionAndTableAgree) {
+  std::string bytes(40000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i + (i >> 8));
+  for (size_t length : {0u, 1u, 7u, 8u, 9u, 4095u, 4096u, 12287u, 12288u, 12289u, 24576u, 39999u}) {
+    for (size_t start : {0u, 1u}) {
+      const size_t num_bytes = length - (start < length ? start : 0);
+      EXPECT_EQ(ExtendCrc32c(5, bytes.data() + start, num_bytes),
+                ExtendCrc32cByTable(5, bytes.data() + start, num_bytes))
+          << length;
+    }
+  }
+}
+
+std::vector<std::string> ReadAll(const std::string& path, Compression compression, absl::Status* status) {
+  std::vector<std::string> records;
+  absl::StatusOr<std::unique_ptr<RecordReader>> reader = RecordReader::Open(path, compression);
+  *status = reader.status();
+  std::string record;
+  while (status->ok()) {
+    const absl::StatusOr<bool> found = (*reader)->ReadNext(&record);
+    *status = found.status();
+    if (!found.ok() || !*found) break;
+    records.push_back(record);
+  }
+  return records;
+}
+
+TEST(RecordIoTest, ReadsTensorFlowsFiles) {
+  for (const auto& [name, compression] : {std::pair("records_plain.tfrecord", Compression::kNone),
+                                          std::pair("records_gzip.tfrecord", Compression::kGzip),
+                                          std::pair("records_gzip.tfrecord", Compression::kAuto),
+                                          std::pair("records_zlib.tfrecord", Compression::kZlib)}) {
+    absl::Status status;
+    const std::vector<std::string> records = ReadAll(TestData(name), compression, &status);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_EQ(records.size(), 5) << name;
+    EXPECT_EQ(records[0], "");
+    EXPECT_EQ(records[1], "a");
+    EXPECT_EQ(records[2].substr(0, 10), "hellohello");
+    std::string all_bytes(256, '\0');
+    std::iota(all_bytes.begin(), all_bytes.end(), 0);
+    EXPECT_EQ(records[3], all_bytes);
+    EXPECT_EQ(Crc32c(records[4]), 1653706308u);
+  }
+}
+
+TEST(RecordIoTest, RoundTrips) {
+  std::vector<std::string> records = {"", "x", std::string(3 << 20, 'y'), std::string("\0\1", 2)};
+  for (Compression compression : {Compression::kNone, Compression::kGzip, Compression::kZlib}) {
+    const std::string path = NewTestDirectory() + "/records";
+    auto writer = RecordWriter::Create(path, compression);
+    ASSERT_TRUE(writer.ok());
+    for (const std::string& record : records) ASSERT_TRUE((*writer)->Write(record).ok());
+    ASSERT_TRUE((*writer)->Flush().ok());
+    ASSERT_TRUE((*writer)->Close().ok());
+    absl::Status status;
+    EXPECT_EQ(ReadAll(path, compression, &status), records);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(RecordIoTest, SeveralGzipMembersAreOneStream) {
+  const std::string path = NewTestDirectory() + "/two";
+  const std::string one = ReadBytes(TestData("records_gzip.tfrecord"));
+  WriteBytes(path, one + one);
+  absl::Status status;
+  EXPECT_EQ(ReadAll(path, Compression::kGzip, &status).size(), 10);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(RecordIoTest, EveryTruncationIsAnErrorExceptBetweenRecords) {
+  for (const auto& [name, compression] : {std::pair("records_plain.tfrecord", Compression::kNone),
+                                          std::pair("records_gzip.tfrecord", Compression::kGzip),
+                                          std::pair("records_zlib.tfrecord", Compression::kZlib)}) {
+    const std::string bytes = ReadBytes(TestData(name));
+    const std::string path = NewTestDirectory() + "/cut";
+    int num_clean = 0;
+    for (size_t length = 0; length < bytes.size(); length += length < 500 ? 1 : 97) {
+      WriteBytes(path, bytes.substr(0, length));
+      absl::Status status;
+      const size_t num_records = ReadAll(path, compression, &status).size();
+      EXPECT_TRUE(num_records < 5 || !status.ok());
+      if (status.ok()) ++num_clean;
+      if (!status.ok()) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+        EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+      }
+    }
+    EXPECT_EQ(num_clean, compression == Compression::kNone ? 5 : 1) << name;
+  }
+}
+
+TEST(RecordIoTest, EveryFlippedBitIsFound) {
+  const std::string bytes = ReadBytes(TestData("examples.tfrecord"));
+  const std::string path = NewTestDirectory() + "/flipped";
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    std::string flipped = bytes;
+    flipped[i] ^= 1 << (i % 8);
+    WriteBytes(path, flipped);
+    absl::Status status;
+    ReadAll(path, Compression::kNone, &status);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << "byte " << i;
+  }
+}
+
+TEST(RecordIoTest, AHugeLengthAllocatesNothing) {
+  char header[12];
+  const uint64_t length = uint64_t{1} << 60;
+  memcpy(header, &length, 8);
+  const uint32_t crc = MaskCrc32c(Crc32c({header, 8}));
+  memcpy(header + 8, &crc, 4);
+  const std::string path = NewTestDirectory() + "/huge";
+  WriteBytes(path, {header, 12});
+  absl::Status status;
+  ReadAll(path, Compression::kNone, &status);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is truncated"));
+}
+
+TEST(FileSystemTest, ErrorsNamePathAndReason) {
+  FileSystem& files = PosixFileSystem();
+  const std::string directory = NewTestDirectory();
+  EXPECT_EQ(files.OpenForReading(directory + "/none").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(files.OpenForReading(directory + "/none").status().message()),
+              HasSubstr(directory + "/none: No such file"));
+  EXPECT_EQ(files.OpenForReading(directory).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(files.Create(directory + "/no/folder").status().code(), absl::StatusCode::kNotFound);
+  WriteBytes(directory + "/file", "x");
+  EXPECT_FALSE(files.CreateDirectories(directory + "/file").ok());
+  EXPECT_FALSE(files.CreateDirectories(directory + "/file/below").ok());
+  EXPECT_TRUE(files.CreateDirectories(directory + "/a/b/c").ok());
+  EXPECT_TRUE(files.CreateDirectories(directory + "/a/b/c").ok());
+}
+
+TEST(FileSystemTest, TheRealFullDiskIsResourceExhausted) {
+  const auto file = PosixFileSystem().OpenForAppending("/dev/full");
+  if (!file.ok()) GTEST_SKIP() << "there is no /dev/full here";
+  EXPECT_TRUE((*file)->Append("small").ok());
+  const absl::Status status = (*file)->Flush();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(), "cannot write /dev/full: No space left on device");
+  EXPECT_EQ((*file)->Append("more"), status);
+}
+
+TEST(FileSystemTest, AtomicWritesKeepTheOldContentOnFailure) {
+  const std::string directory = NewTestDirectory();
+  const std::string path = directory + "/state";
+  FullDisk disk(10);
+  ASSERT_TRUE(WriteFileAtomically(disk, path, "old").ok());
+  EXPECT_EQ(WriteFileAtomically(disk, path, "something longer").code(), absl::StatusCode::kResourceExhausted);
+  disk.AddCapacity(1000);
+  disk.FailNextRename();
+  EXPECT_EQ(WriteFileAtomically(disk, path, "new").code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(ReadBytes(path), "old");
+  EXPECT_EQ(disk.ListDirectory(directory)->size(), 1);
+  ASSERT_TRUE(WriteFileAtomically(disk, path, "new").ok());
+  EXPECT_EQ(ReadBytes(path), "new");
+}
+
+TEST(FileSystemTest, Paths) {
+  EXPECT_EQ(DirectoryOf("a/b/c"), "a/b");
+  EXPECT_EQ(DirectoryOf("c"), ".");
+  EXPECT_EQ(DirectoryOf("/c"), "/");
+  EXPECT_EQ(FileNameOf("a/b/c"), "c");
+  EXPECT_EQ(JoinPath("a", "b"), "a/b");
+  EXPECT_EQ(JoinPath("a", "/b"), "/b");
+  EXPECT_EQ(JoinPath(".", "b"), "b");
+}
+
+}  // namespace
+}  // namespace weir
