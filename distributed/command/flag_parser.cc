@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {
@@ -86,43 +88,44 @@ absl::Status FlagParser::UnknownFlag(absl::string_view name) const {
 
 absl::Status FlagParser::Parse(const std::vector<std::string>& args) {
   for (size_t i = 0; i < args.size(); ++i) {
-    absl::string_view name = args[i];
-    if (name == "--") {
+    if (args[i] == "--") {
       rest_.assign(args.begin() + i + 1, args.end());
       break;
     }
-    if (name.size() < 2 || name[0] != '-') {
+    if (args[i].size() < 2 || args[i][0] != '-') {
       positional_.push_back(args[i]);
-      continue;
-    }
-    name = absl::StripPrefix(name.substr(1), "-");
-    if (name == "help" || name == "h") {
-      wants_help_ = true;
-      continue;
-    }
-    const size_t equals = name.find('=');
-    const bool has_value = equals != absl::string_view::npos;
-    std::string value = has_value ? std::string(name.substr(equals + 1)) : "";
-    name = name.substr(0, equals);
-    Flag* flag = Find(name);
-    if (flag == nullptr && !has_value && absl::ConsumePrefix(&name, "no") && (flag = Find(name)) != nullptr &&
-        flag->type.empty()) {
-      flag->set("false");
-      continue;
-    }
-    if (flag == nullptr) return UnknownFlag(absl::StripPrefix(args[i].substr(0, args[i].find('=')), "--"));
-    if (flag->type.empty() && !has_value) value = "true";
-    if (!flag->type.empty() && !has_value) {
-      if (i + 1 >= args.size())
-        return absl::InvalidArgumentError(absl::StrCat(program_, ": --", name, " needs a value"));
-      value = args[++i];
-    }
-    if (!flag->set(value)) {
-      return absl::InvalidArgumentError(absl::StrCat(program_, ": --", name, "='", value, "' is not a ",
-                                                     flag->type.empty() ? "truth value" : flag->type));
+    } else {
+      WEIR_RETURN_IF_ERROR(ParseFlag(args, &i));
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status FlagParser::ParseFlag(const std::vector<std::string>& args, size_t* position) {
+  const absl::string_view text = absl::StripPrefix(absl::string_view(args[*position]).substr(1), "-");
+  const size_t equals = text.find('=');
+  const absl::string_view name = text.substr(0, equals);
+  if (name == "help" || name == "h") {
+    wants_help_ = true;
+    return absl::OkStatus();
+  }
+  if (Flag* flag = Find(name); flag != nullptr) {
+    if (equals != absl::string_view::npos) return SetFlag(*flag, std::string(text.substr(equals + 1)));
+    if (flag->type.empty()) return SetFlag(*flag, "true");
+    if (*position + 1 < args.size()) return SetFlag(*flag, args[++*position]);
+    return absl::InvalidArgumentError(absl::StrCat(program_, ": --", name, " needs a value"));
+  }
+  if (absl::StartsWith(name, "no") && equals == absl::string_view::npos) {
+    if (Flag* flag = Find(name.substr(2)); flag != nullptr && flag->type.empty())
+      return SetFlag(*flag, "false");
+  }
+  return UnknownFlag(name);
+}
+
+absl::Status FlagParser::SetFlag(const Flag& flag, const std::string& value) const {
+  if (flag.set(value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(program_, ": --", flag.name, "='", value, "' is not a ",
+                                                 flag.type.empty() ? "truth value" : flag.type));
 }
 
 std::string FlagParser::Help() const {

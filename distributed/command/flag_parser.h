@@ -49,6 +49,8 @@ class FlagParser {
   };
 
   Flag* Find(absl::string_view name);
+  absl::Status ParseFlag(const std::vector<std::string>& args, size_t* position);
+  absl::Status SetFlag(const Flag& flag, const std::string& value) const;
   absl::Status UnknownFlag(absl::string_view name) const;
 
   std::string program_;
