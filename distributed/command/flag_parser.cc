@@ -1,0 +1,143 @@
+#include "distributed/command/flag_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+// Levenshtein's distance, one row at a time.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string NearestName(absl::string_view text, const std::vector<std::string>& candidates) {
+  std::string nearest;
+  size_t best = std::max<size_t>(2, text.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(text, candidate);
+    if (distance < best) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+FlagParser::FlagParser(std::string program, std::string usage, std::string summary)
+    : program_(std::move(program)), usage_(std::move(usage)), summary_(std::move(summary)) {}
+
+void FlagParser::Add(std::string name, std::string* value, std::string help) {
+  flags_.push_back({std::move(name), "string", *value, std::move(help), [value](const std::string& text) {
+                      *value = text;
+                      return true;
+                    }});
+}
+
+void FlagParser::Add(std::string name, int* value, std::string help) {
+  flags_.push_back({std::move(name), "number", absl::StrCat(*value), std::move(help),
+                    [value](const std::string& text) { return absl::SimpleAtoi(text, value); }});
+}
+
+void FlagParser::Add(std::string name, double* value, std::string help) {
+  flags_.push_back({std::move(name), "number", absl::StrCat(*value), std::move(help),
+                    [value](const std::string& text) { return absl::SimpleAtod(text, value); }});
+}
+
+void FlagParser::Add(std::string name, bool* value, std::string help) {
+  flags_.push_back({std::move(name), "", *value ? "true" : "", std::move(help),
+                    [value](const std::string& text) { return absl::SimpleAtob(text, value); }});
+}
+
+FlagParser::Flag* FlagParser::Find(absl::string_view name) {
+  for (Flag& flag : flags_) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
+
+absl::Status FlagParser::UnknownFlag(absl::string_view name) const {
+  std::vector<std::string> names = {"help"};
+  for (const Flag& flag : flags_) names.push_back(flag.name);
+  const std::string nearest = NearestName(name, names);
+  return absl::InvalidArgumentError(
+      absl::StrCat(program_, ": unknown flag --", name,
+                   nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?"), " (", program_,
+                   " --help lists the flags)"));
+}
+
+absl::Status FlagParser::Parse(const std::vector<std::string>& args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--") {
+      rest_.assign(args.begin() + i + 1, args.end());
+      break;
+    }
+    if (args[i].size() < 2 || args[i][0] != '-') {
+      positional_.push_back(args[i]);
+    } else {
+      WEIR_RETURN_IF_ERROR(ParseFlag(args, &i));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FlagParser::ParseFlag(const std::vector<std::string>& args, size_t* position) {
+  const absl::string_view text = absl::StripPrefix(absl::string_view(args[*position]).substr(1), "-");
+  const size_t equals = text.find('=');
+  const absl::string_view name = text.substr(0, equals);
+  if (name == "help" || name == "h") {
+    wants_help_ = true;
+    return absl::OkStatus();
+  }
+  if (Flag* flag = Find(name); flag != nullptr) {
+    if (equals != absl::string_view::npos) return SetFlag(*flag, std::string(text.substr(equals + 1)));
+    if (flag->type.empty()) return SetFlag(*flag, "true");
+    if (*position + 1 < args.size()) return SetFlag(*flag, args[++*position]);
+    return absl::InvalidArgumentError(absl::StrCat(program_, ": --", name, " needs a value"));
+  }
+  if (absl::StartsWith(name, "no") && equals == absl::string_view::npos) {
+    if (Flag* flag = Find(name.substr(2)); flag != nullptr && flag->type.empty())
+      return SetFlag(*flag, "false");
+  }
+  return UnknownFlag(name);
+}
+
+absl::Status FlagParser::SetFlag(const Flag& flag, const std::string& value) const {
+  if (flag.set(value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(program_, ": --", flag.name, "='", value, "' is not a ",
+                                                 flag.type.empty() ? "truth value" : flag.type));
+}
+
+std::string FlagParser::Help() const {
+  std::string text = absl::StrCat(summary_, "\n\nusage: ", program_, " ", usage_, "\n\nflags:\n");
+  for (const Flag& flag : flags_) {
+    const std::string form =
+        absl::StrCat("--", flag.name, flag.type.empty() ? "" : absl::StrCat("=", flag.type));
+    absl::StrAppendFormat(
+        &text, "  %-26s %s%s\n", form, flag.help,
+        flag.default_value.empty() ? "" : absl::StrCat(" (default ", flag.default_value, ")"));
+  }
+  return text;
+}
+
+}  // namespace weir

@@ -1,0 +1,68 @@
+// The flags of one `weir` subcommand: declared once, parsed, and printed by --help.
+//
+//   FlagParser flags("weir launch", "[flags] -- PROGRAM ARGS", "Runs a program as every task of a cluster.");
+//   int num_workers = 1;
+//   flags.Add("workers", &num_workers, "how many worker processes");
+//   WEIR_RETURN_IF_ERROR(flags.Parse(args));
+//
+// Forms: --name=value, --name value, and for switches --name, --name=false, --noname. One dash does as well
+// as two. Everything after "--" is positional. Not thread-safe.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace weir {
+
+class FlagParser {
+ public:
+  FlagParser(std::string program, std::string usage, std::string summary);
+
+  // The variable's value is the default that --help shows. It outlives Parse.
+  void Add(std::string name, std::string* value, std::string help);
+  void Add(std::string name, int* value, std::string help);
+  void Add(std::string name, double* value, std::string help);
+  void Add(std::string name, bool* value, std::string help);
+
+  // InvalidArgument for an unknown flag (naming the nearest known one), a missing or malformed value.
+  absl::Status Parse(const std::vector<std::string>& args);
+
+  // True when --help or -h was among the arguments: print Help() and do nothing else.
+  bool wants_help() const { return wants_help_; }
+  // Arguments that are no flags; those after "--" are in rest() only.
+  const std::vector<std::string>& positional() const { return positional_; }
+  const std::vector<std::string>& rest() const { return rest_; }
+
+  std::string Help() const;
+
+ private:
+  struct Flag {
+    std::string name;
+    std::string type;  // "string", "number", or "" for a switch
+    std::string default_value;
+    std::string help;
+    std::function<bool(const std::string&)> set;
+  };
+
+  Flag* Find(absl::string_view name);
+  absl::Status ParseFlag(const std::vector<std::string>& args, size_t* position);
+  absl::Status SetFlag(const Flag& flag, const std::string& value) const;
+  absl::Status UnknownFlag(absl::string_view name) const;
+
+  std::string program_;
+  std::string usage_;
+  std::string summary_;
+  std::vector<Flag> flags_;
+  std::vector<std::string> positional_;
+  std::vector<std::string> rest_;
+  bool wants_help_ = false;
+};
+
+// The candidate with the smallest edit distance to `text`, or "" when none is near enough to be meant.
+std::string NearestName(absl::string_view text, const std::vector<std::string>& candidates);
+
+}  // namespace weir

@@ -1,0 +1,68 @@
+#include "distributed/command/flag_parser.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct Flags {
+  std::string text = "t";
+  int number = 1;
+  double real = 0.5;
+  bool on = false;
+  FlagParser parser{"weir x", "[flags] FILE", "Does x."};
+  Flags() {
+    parser.Add("text", &text, "a text");
+    parser.Add("num_workers", &number, "a number");
+    parser.Add("real", &real, "a real");
+    parser.Add("insecure", &on, "a switch");
+  }
+};
+
+TEST(FlagParser, AllForms) {
+  Flags f;
+  ASSERT_TRUE(
+      f.parser
+          .Parse({"--text=a=b", "file", "-num_workers", "7", "--real", "-1.5", "--insecure", "--", "--text"})
+          .ok());
+  EXPECT_EQ(f.text, "a=b");
+  EXPECT_EQ(f.number, 7);
+  EXPECT_EQ(f.real, -1.5);
+  EXPECT_TRUE(f.on);
+  EXPECT_THAT(f.parser.positional(), ElementsAre("file"));
+  EXPECT_THAT(f.parser.rest(), ElementsAre("--text"));
+  ASSERT_TRUE(f.parser.Parse({"--noinsecure"}).ok());
+  EXPECT_FALSE(f.on);
+  EXPECT_FALSE(f.parser.wants_help());
+}
+
+TEST(FlagParser, MistakesAreNamed) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--num_worker=3"}, "unknown flag --num_worker; did you mean --num_workers?"},
+      {{"--zzzzzzzzz"}, "unknown flag --zzzzzzzzz (weir x --help"},
+      {{"--notext"}, "unknown flag --notext"},
+      {{"--text"}, "--text needs a value"},
+      {{"--num_workers=x"}, "--num_workers='x' is not a number"},
+      {{"--num_workers=99999999999"}, "is not a number"},
+      {{"--insecure=maybe"}, "is not a truth value"},
+  };
+  for (const auto& [args, error] : cases) {
+    const absl::Status status = Flags().parser.Parse(args);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(error));
+  }
+}
+
+TEST(FlagParser, Help) {
+  Flags f;
+  ASSERT_TRUE(f.parser.Parse({"-h"}).ok());
+  EXPECT_TRUE(f.parser.wants_help());
+  EXPECT_THAT(f.parser.Help(), HasSubstr("usage: weir x [flags] FILE"));
+  EXPECT_THAT(f.parser.Help(), HasSubstr("--num_workers=number       a number (default 1)"));
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,62 @@
+// The command `weir`: one subcommand a file; this one only chooses.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "distributed/command/flag_parser.h"
+#include "distributed/command/launch_command.h"
+
+namespace {
+
+constexpr char kVersion[] = "0.1.0";
+constexpr char kHelp[] =
+    "weir: static dataflow graphs, trained on one machine or many.\n\n"
+    "usage: weir COMMAND [flags]\n\n"
+    "commands:\n"
+    "  launch     run a program as every task of a cluster on this machine\n"
+    "  version    print the version\n\n"
+    "`weir COMMAND --help` describes a command.\n";
+
+struct Command {
+  const char* name;
+  absl::StatusOr<int> (*run)(const std::vector<std::string>& args);
+};
+
+absl::StatusOr<int> PrintVersion(const std::vector<std::string>&) {
+  std::printf("weir %s\n", kVersion);
+  return 0;
+}
+
+constexpr Command kCommands[] = {
+    {"launch", weir::RunLaunch},
+    {"version", PrintVersion},
+};
+
+absl::StatusOr<int> RunCommand(const std::string& name, const std::vector<std::string>& args) {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) {
+    if (name == command.name) return command.run(args);
+    names.push_back(command.name);
+  }
+  const std::string nearest = weir::NearestName(name, names);
+  return absl::InvalidArgumentError(
+      absl::StrCat("weir: unknown command '", name, "'",
+                   nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?"),
+                   " (weir --help lists the commands)"));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+    std::fputs(kHelp, args.empty() ? stderr : stdout);
+    return args.empty() ? 1 : 0;
+  }
+  const std::string name = args[0] == "--version" ? "version" : args[0];
+  const absl::StatusOr<int> code = RunCommand(name, {args.begin() + 1, args.end()});
+  if (code.ok()) return *code;
+  std::fprintf(stderr, "%s\n", std::string(code.status().message()).c_str());
+  return 1;
+}

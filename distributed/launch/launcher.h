@@ -1,0 +1,61 @@
+// Runs one program as every task of a cluster on this machine, and sees the job through to its end.
+//
+// Each process gets TF_CONFIG (its place in the cluster, with free loopback ports) and WEIR_JOB_TOKEN (a
+// fresh secret without which no server of this job answers). What they print appears line by line with the
+// task's name.
+//
+// When the job is over:
+//  * All workers exited with 0: the ps tasks are given `ps_grace` to leave by themselves and are then
+//  stopped.
+//  * A worker other than the chief died: the others go on, and its exit code becomes the job's.
+//  * The chief or a ps died (and has no restart left): nobody can go on, the others are stopped.
+//  * SIGINT, SIGTERM or SIGHUP arrived: passed on to all; who is left after `stop_grace`, or at the second
+//  signal,
+//    is killed. The exit code is 128 + the signal.
+// The first failure is named on standard error: "worker:1 (pid 123) died: killed by signal 9 (Killed)".
+//
+// Not thread-safe; run it on a process's only thread (it forks, and takes over signals while Run lasts).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace weir {
+
+struct LaunchOptions {
+  int num_ps = 0;
+  int num_workers = 1;
+  std::vector<std::string> command;
+  // A file per task, "worker-0.log", is written here; made when missing. Empty: none.
+  std::string log_dir;
+  // On a terminal the chief (worker:0) writes to it directly unless this is set; elsewhere every line is
+  // prefixed.
+  bool prefix_all = false;
+  // How often one task is started again after it was killed by a signal or exited with a code >= 128 ("worth
+  // trying again"). It keeps its address and gets a new incarnation.
+  int restarts = 0;
+  absl::Duration stop_grace = absl::Seconds(10);
+  absl::Duration ps_grace = absl::Seconds(10);
+  int output_fd = 1;
+  int error_fd = 2;
+};
+
+class Launcher {
+ public:
+  explicit Launcher(LaunchOptions options);
+  ~Launcher();
+
+  // The job's exit code: 0, that of the first failure (128 + signal for a killed task), or 128 + signal when
+  // interrupted. InvalidArgument for options that make no job; NotFound when the program cannot be run.
+  absl::StatusOr<int> Run();
+
+ private:
+  class Job;
+  LaunchOptions options_;
+};
+
+}  // namespace weir
