@@ -24,6 +24,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "graph/graph.h"
+#include "kernels/kernel_registry.h"
 #include "session/step_plan.h"
 #include "session/worker.h"
 
