@@ -62,10 +62,14 @@ Output UndoKnownBroadcast(GradientContext& g, Output gradient, const RepeatedAxe
   return has_inner && !keep_dims ? ReshapeLike(g, sum, input) : sum;
 }
 
-// The shape of all inputs broadcast together: the node's output when it is just that.
-Output BroadcastShape(GradientContext& g, const std::vector<Output>& inputs, int index) {
-  if (inputs.size() == 2) return ShapeOf(g, inputs[1 - index]);
-  return ShapeOf(g, g.output(0));
+// The node whose two outputs are the axes over which tensors of these shapes were repeated.
+Node* RepeatedAxesNode(GradientContext& g, Output shape, Output other_shape) {
+  return g.graph().AddNode("BroadcastGradientArgs", {shape, other_shape}, {}, "", g.node().source());
+}
+
+Output UndoUnknownBroadcast(GradientContext& g, Output gradient, Node* axes, int index, Output shape) {
+  if (axes == nullptr) return {};
+  return Reshape(g, Sum(g, gradient, axes->output(index)), shape);
 }
 
 }  // namespace
@@ -108,17 +112,27 @@ Output UndoBroadcast(GradientContext& g, Output gradient, const std::vector<Outp
   if (const auto repeated = FindRepeatedAxes(inputs, index)) {
     return UndoKnownBroadcast(g, gradient, *repeated, inputs[index]);
   }
-  const Output shape = g.Add("Shape", {inputs[index]});
-  Node* const args = g.graph().AddNode("BroadcastGradientArgs", {shape, BroadcastShape(g, inputs, index)}, {},
-                                       "", g.node().source());
-  if (args == nullptr) return {};
-  return Reshape(g, Sum(g, gradient, args->output(0)), shape);
+  const Output shape = ShapeOf(g, inputs[index]);
+  return UndoUnknownBroadcast(g, gradient, RepeatedAxesNode(g, shape, ShapeOf(g, g.output(0))), 0, shape);
 }
 
 absl::Status SetBroadcastGradients(GradientContext& g, Output x_gradient, Output y_gradient) {
   const std::vector<Output> inputs = {g.input(0), g.input(1)};
-  g.set_input_grad(0, UndoBroadcast(g, x_gradient, inputs, 0));
-  g.set_input_grad(1, UndoBroadcast(g, y_gradient, inputs, 1));
+  const Output gradients[2] = {x_gradient, y_gradient};
+  Output shapes[2];
+  Node* axes = nullptr;  // one node finds the axes of both
+  for (int i = 0; i < 2; ++i) {
+    if (!gradients[i]) continue;
+    if (const auto repeated = FindRepeatedAxes(inputs, i)) {
+      g.set_input_grad(i, UndoKnownBroadcast(g, gradients[i], *repeated, inputs[i]));
+      continue;
+    }
+    if (axes == nullptr) {
+      for (int k = 0; k < 2; ++k) shapes[k] = ShapeOf(g, inputs[k]);
+      axes = RepeatedAxesNode(g, shapes[0], shapes[1]);
+    }
+    g.set_input_grad(i, UndoUnknownBroadcast(g, gradients[i], axes, i, shapes[i]));
+  }
   return absl::OkStatus();
 }
 

@@ -1,8 +1,9 @@
-// Shape functions, as a table of strings; for every case that differentiates, also that the gradients of the inputs have
-// the inputs' shapes.
+// Shape functions, as a table of strings; for every case that differentiates, also that the gradients of the
+// inputs have the inputs' shapes.
 //
 // Inputs are separated by ';': "[2,?]" float, "int32[2]" of a dtype, "?" unknown rank, "=3" or "={1,2}" or
-// "={1,2|3,4}" an int32 constant of rank 0, 1 or 2, "([2] [3])" a list. Several outputs are separated by ';' too.
+// "={1,2|3,4}" an int32 constant of rank 0, 1 or 2, "([2] [3])" a list. Several outputs are separated by ';'
+// too.
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -20,9 +21,10 @@ namespace {
 PartialShape ParseShape(absl::string_view text) {
   if (text == "?") return {};
   std::vector<int64_t> dims;
-  for (const absl::string_view part : absl::StrSplit(text.substr(1, text.size() - 2), ',', absl::SkipEmpty())) {
+  for (const absl::string_view part :
+       absl::StrSplit(text.substr(1, text.size() - 2), ',', absl::SkipEmpty())) {
     int64_t dim = -1;
-    if (part != "?") EXPECT_TRUE(absl::SimpleAtoi(part, &dim)) << text;
+    EXPECT_TRUE(part == "?" || absl::SimpleAtoi(part, &dim)) << text;
     dims.push_back(dim);
   }
   return *PartialShape::FromDims(dims);
@@ -60,7 +62,8 @@ Output AddInput(GraphBuilder& g, absl::string_view text) {
 InputArg ParseInput(GraphBuilder& g, absl::string_view text) {
   if (!absl::ConsumePrefix(&text, "(")) return AddInput(g, text);
   std::vector<Output> list;
-  for (const absl::string_view part : absl::StrSplit(text.substr(0, text.size() - 1), ' ', absl::SkipEmpty())) {
+  for (const absl::string_view part :
+       absl::StrSplit(text.substr(0, text.size() - 1), ' ', absl::SkipEmpty())) {
     list.push_back(AddInput(g, part));
   }
   return list;
@@ -134,10 +137,15 @@ TEST(ShapeFunctionsTest, Making) {
   CheckAll({
       {"Placeholder", "", "[?,784]", {{"dtype", DType::kFloat32}, {"shape", PartialShape({-1, 784})}}},
       {"Const", "", "[2]", {{"dtype", DType::kFloat32}, {"value", Tensor::Vector<float>({1, 2})}}},
-      {"Const", "", "error: attr dtype is int32, the value is float[2]",
+      {"Const",
+       "",
+       "error: attr dtype is int32, the value is float[2]",
        {{"dtype", DType::kInt32}, {"value", Tensor::Vector<float>({1, 2})}}},
       {"PlaceholderWithDefault", "[2,3]", "[?,3]", {{"shape", PartialShape({-1, 3})}}},
-      {"PlaceholderWithDefault", "[2,3]", "error: input is [2,3], shape is [?,4]", {{"shape", PartialShape({-1, 4})}}},
+      {"PlaceholderWithDefault",
+       "[2,3]",
+       "error: input is [2,3], shape is [?,4]",
+       {{"shape", PartialShape({-1, 4})}}},
       {"Fill", "={2,3}; []", "[2,3]"},
       {"Fill", "int32[2]; []", "[?,?]"},
       {"Fill", "int32[?]; []", "?"},
@@ -194,7 +202,10 @@ TEST(ShapeFunctionsTest, Reshaping) {
       {"Squeeze", "[1,2,1,3]", "[2,1,3]", {{"squeeze_dims", Ints{0}}}},
       {"Squeeze", "[?,2,1]", "?"},
       {"Squeeze", "[?,2,1]", "[2,1]", {{"squeeze_dims", Ints{-3}}}},
-      {"Squeeze", "[2,3]", "error: cannot squeeze axis 1, which is not 1: input is [2,3]", {{"squeeze_dims", Ints{1}}}},
+      {"Squeeze",
+       "[2,3]",
+       "error: cannot squeeze axis 1, which is not 1: input is [2,3]",
+       {{"squeeze_dims", Ints{1}}}},
       {"Transpose", "[2,3,4]; ={2,0,1}", "[4,2,3]"},
       {"Transpose", "[2,3]; int32[2]", "[?,?]"},
       {"Transpose", "?; int32[3]", "[?,?,?]"},
@@ -210,12 +221,16 @@ TEST(ShapeFunctionsTest, JoiningAndSplitting) {
       {"ConcatV2", "([2,3] [2,?]); =-1", "[2,?]"},
       {"ConcatV2", "([?,3] [4,?]); =0", "[?,3]"},
       {"ConcatV2", "([2,3] [2,3]); int32[]", "[?,?]"},
-      {"ConcatV2", "([2,3] [4,5]); =0", "error: shapes differ outside axis 0: values[0] is [2,3], values[1] is [4,5]"},
+      {"ConcatV2", "([2,3] [4,5]); =0",
+       "error: shapes differ outside axis 0: values[0] is [2,3], values[1] is [4,5]"},
       {"ConcatV2", "([2,3] [4,3]); =2", "error: axis 2 is outside [-2,2)"},
       {"ConcatOffset", "=0; (int32[2] int32[2])", "[2];[2]"},
       {"Split", "=1; [2,6]", "[2,3];[2,3]", {{"num_split", 2}}},
       {"Split", "int32[]; [2,6]", "[?,?];[?,?]", {{"num_split", 2}}},
-      {"Split", "=1; [2,5]", "error: cannot split axis 1 of value [2,5] into 2 equal parts", {{"num_split", 2}}},
+      {"Split",
+       "=1; [2,5]",
+       "error: cannot split axis 1 of value [2,5] into 2 equal parts",
+       {{"num_split", 2}}},
       {"Pack", "([2,?] [?,3])", "[2,2,3]"},
       {"Pack", "([2] [2] [2])", "[2,3]", {{"axis", -1}}},
       {"Pack", "([2] [3])", "error: shapes differ: values[0] is [2], values[1] is [3]"},
@@ -231,18 +246,24 @@ TEST(ShapeFunctionsTest, Cutting) {
       {"Slice", "[?,6]; ={1,2}; ={-1,3}", "[?,3]"},
       {"Slice", "[4,6]; int32[2]; ={2,3}", "[2,3]"},
       {"Slice", "[4,6]; ={1,2}; ={4,1}", "error: slice of axis 0 leaves the input: input is [4,6]"},
-      {"Slice", "[4,6]; ={1}; ={4}", "error: begin must have one element per axis: input is [4,6], begin is [1]"},
+      {"Slice", "[4,6]; ={1}; ={4}",
+       "error: begin must have one element per axis: input is [4,6], begin is [1]"},
       {"StridedSlice", "[4,6]; ={1,0}; ={3,6}; ={1,2}", "[2,3]"},
       {"StridedSlice", "[4,6]; ={0}; ={2}; ={1}", "[2,6]"},
       {"StridedSlice", "[4,6]; ={-1}; ={0}; ={1}", "[6]", {{"shrink_axis_mask", 1}}},
       {"StridedSlice", "[4,6]; ={0}; ={0}; ={-1}", "[4,6]", {{"begin_mask", 1}, {"end_mask", 1}}},
       {"StridedSlice", "[4,6,7]; ={0,1}; ={0,2}; ={1,1}", "[4,6,1]", {{"ellipsis_mask", 1}}},
-      {"StridedSlice", "[4,6]; ={0,0}; ={0,0}; ={1,1}", "[4,1,6]",
+      {"StridedSlice",
+       "[4,6]; ={0,0}; ={0,0}; ={1,1}",
+       "[4,1,6]",
        {{"new_axis_mask", 2}, {"begin_mask", 1}, {"end_mask", 1}}},
       {"StridedSlice", "[?,6]; ={0}; ={2}; ={1}", "[?,6]"},
       {"StridedSlice", "[4,6]; int32[1]; int32[1]; ={1}", "[?,6]"},
       {"StridedSlice", "[4,6]; int32[1]; int32[1]; int32[1]", "?"},
-      {"StridedSlice", "[4]; ={5}; ={6}; ={1}", "error: index 5 is outside axis 0: input is [4]", {{"shrink_axis_mask", 1}}},
+      {"StridedSlice",
+       "[4]; ={5}; ={6}; ={1}",
+       "error: index 5 is outside axis 0: input is [4]",
+       {{"shrink_axis_mask", 1}}},
       {"StridedSlice", "[4]; ={0,0}; ={1,1}; ={1,1}", "error: more indices than axes: input is [4]"},
       {"StridedSlice", "[4]; ={0}; ={1}; ={0}", "error: strides[0] is 0"},
       {"StridedSliceGrad", "={4,6}; ={1,0}; ={3,6}; ={1,2}; [2,3]", "[4,6]"},
@@ -259,7 +280,8 @@ TEST(ShapeFunctionsTest, Repeating) {
       {"Tile", "[2,3]; ={2,1}", "[4,3]"},
       {"Tile", "[2,?]; ={2,2}", "[4,?]"},
       {"Tile", "?; ={2,2}", "[?,?]"},
-      {"Tile", "[2,3]; ={2}", "error: multiples must have one element per axis: input is [2,3], multiples is [1]"},
+      {"Tile", "[2,3]; ={2}",
+       "error: multiples must have one element per axis: input is [2,3], multiples is [1]"},
       {"BroadcastTo", "[3]; ={2,3}", "[2,3]"},
       {"BroadcastTo", "[?,1]; int32[2]", "[?,?]"},
       {"BroadcastTo", "[3]; ={2,4}", "error: cannot broadcast: input is [3], shape is [2,4]"},
@@ -322,8 +344,8 @@ TEST(ShapeFunctionsTest, Arithmetic) {
       {"IsNan", "[2]", "[2]"},
       {"L2Loss", "[2,3]", "[]"},
   });
-  for (const char* op : {"Neg", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Log", "Log1p", "Abs", "Sign", "Floor", "Tanh",
-                         "Sigmoid"}) {
+  for (const char* op : {"Neg", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Log", "Log1p", "Abs", "Sign",
+                         "Floor", "Tanh", "Sigmoid"}) {
     Check({op, "[?,3]", "[?,3]"});
   }
   for (const char* op : {"TanhGrad", "SigmoidGrad"}) {
@@ -366,7 +388,10 @@ TEST(ShapeFunctionsTest, MatMul) {
       {"MatMul", "[784,2]; [10,784]", "[2,10]", {{"transpose_a", true}, {"transpose_b", true}}},
       {"MatMul", "?; [784,10]", "[?,10]"},
       {"MatMul", "[32,784]; [785,100]", "error: inner dimensions differ: a is [32,784], b is [785,100]"},
-      {"MatMul", "[784,32]; [785,100]", "error: a is [784,32] (transpose_a), b is [785,100]", {{"transpose_a", true}}},
+      {"MatMul",
+       "[784,32]; [785,100]",
+       "error: a is [784,32] (transpose_a), b is [785,100]",
+       {{"transpose_a", true}}},
       {"MatMul", "[784]; [784,10]", "error: a must have rank 2, is [784]"},
   });
 }
@@ -389,7 +414,8 @@ TEST(ShapeFunctionsTest, NeuralNetworks) {
       {"SparseSoftmaxCrossEntropyWithLogits", "[?,10]; int32[32]", "[32];[32,10]"},
       {"SparseSoftmaxCrossEntropyWithLogits", "[31,10]; int32[32]",
        "error: batch sizes differ: features is [31,10], labels is [32]"},
-      {"SparseSoftmaxCrossEntropyWithLogits", "[31,10]; int32[31,1]", "error: labels must have rank 1, is [31,1]"},
+      {"SparseSoftmaxCrossEntropyWithLogits", "[31,10]; int32[31,1]",
+       "error: labels must have rank 1, is [31,1]"},
       {"InTopKV2", "[?,10]; int32[32]; =1", "[32]"},
   });
 }
@@ -410,14 +436,18 @@ TEST(ShapeFunctionsTest, Convolution) {
       {"Conv2D", "[?,28,28,1]; [5,5,1,32]", "[?,24,24,32]", Conv(one, "VALID")},
       {"Conv2D", "[8,7,9,3]; [3,3,3,4]", "[8,4,5,4]", Conv(two, "SAME")},
       {"Conv2D", "[8,7,9,3]; [3,3,3,4]", "[8,3,4,4]", Conv(two, "VALID")},
-      {"Conv2D", "[8,3,7,9]; [3,3,3,4]", "[8,4,5,7]", Conv({1, 1, 2, 1}, "EXPLICIT", "NCHW"), },
+      {"Conv2D", "[8,3,7,9]; [3,3,3,4]", "[8,4,4,7]",
+       With(Conv({1, 1, 2, 1}, "EXPLICIT", "NCHW"), "explicit_paddings", Ints{0, 0, 0, 0, 1, 1, 0, 0})},
       {"Conv2D", "[8,?,9,3]; [3,3,3,4]", "[8,?,7,4]", Conv(one, "VALID")},
-      {"Conv2D", "[8,9,9,3]; [3,3,3,4]", "[8,5,5,4]", With(Conv(one, "VALID"), "dilations", Ints{1, 2, 2, 1})},
+      {"Conv2D", "[8,9,9,3]; [3,3,3,4]", "[8,5,5,4]",
+       With(Conv(one, "VALID"), "dilations", Ints{1, 2, 2, 1})},
       {"Conv2D", "[8,9,9,3]; [3,3,4,4]", "error: channels differ: input is [8,9,9,3], filter is [3,3,4,4]",
        Conv(one, "SAME")},
-      {"Conv2D", "[8,2,2,3]; [3,3,3,4]", "error: height of [8,2,2,3]: a window of 3 does not fit", Conv(one, "VALID")},
+      {"Conv2D", "[8,2,2,3]; [3,3,3,4]", "error: height of [8,2,2,3]: a window of 3 does not fit",
+       Conv(one, "VALID")},
       {"Conv2D", "[8,9,9,3]; [3,3,3,4]", "error: attr strides must have 4 elements", Conv({1, 1}, "SAME")},
-      {"Conv2D", "[8,9,9,3]; [3,3,3,4]", "error: attr padding is \"FULL\", must be one of", Conv(one, "FULL")},
+      {"Conv2D", "[8,9,9,3]; [3,3,3,4]", "error: attr padding is \"FULL\", must be one of",
+       Conv(one, "FULL")},
       {"Conv2D", "[9,9,3]; [3,3,3,4]", "error: input must have rank 4, is [9,9,3]", Conv(one, "SAME")},
       {"Conv2DBackpropInput", "={8,28,28,1}; [5,5,1,32]; [8,28,28,32]", "[8,28,28,1]", Conv(one, "SAME")},
       {"Conv2DBackpropInput", "={8,28,28,1}; [5,5,1,32]; [8,24,28,32]",
@@ -437,7 +467,8 @@ TEST(ShapeFunctionsTest, Pooling) {
         {op, "[?,7,8,3]", "[?,4,4,3]", same},
         {op, "[?,7,8,3]", "[?,3,4,3]", valid},
         {op, "[?,1,8,3]", "error: height of [?,1,8,3]: a window of 2 does not fit", valid},
-        {op, "[?,7,8,3]", "error: attr ksize must have 4 elements, 1 for batch and channels, is [2,2,2,1] (NHWC)",
+        {op, "[?,7,8,3]",
+         "error: attr ksize must have 4 elements, 1 for batch and channels, is [2,2,2,1] (NHWC)",
          With(same, "ksize", Ints{2, 2, 2, 1})},
     });
   }
@@ -453,9 +484,13 @@ TEST(ShapeFunctionsTest, CheckpointsSummariesChecks) {
   const std::vector<DType> two = {DType::kFloat32, DType::kFloat32};
   CheckAll({
       {"SaveV2", "string[]; string[2]; string[2]; ([2] [3])", ""},
-      {"SaveV2", "string[]; string[3]; string[2]; ([2] [3])", "error: tensor_names must name 2 tensors (attr dtypes), is [3]"},
+      {"SaveV2", "string[]; string[3]; string[2]; ([2] [3])",
+       "error: tensor_names must name 2 tensors (attr dtypes), is [3]"},
       {"RestoreV2", "string[]; string[2]; string[2]", "?;?", {{"dtypes", two}}},
-      {"RestoreV2", "string[1]; string[2]; string[2]", "error: prefix must have rank 0, is [1]", {{"dtypes", two}}},
+      {"RestoreV2",
+       "string[1]; string[2]; string[2]",
+       "error: prefix must have rank 0, is [1]",
+       {{"dtypes", two}}},
       {"ScalarSummary", "string[]; []", "[]"},
       {"ScalarSummary", "string[2]; [3]", "error: every value needs a tag: tags is [2], values is [3]"},
       {"HistogramSummary", "string[]; [3,4]", "[]"},
@@ -486,7 +521,8 @@ TEST_F(VariableShapeTest, ReadKnowsDTypeAndShape) {
   const Output value = g_.AddOp("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
   EXPECT_EQ(value.shape().ToString(), "[784,10]");
   const Output through = g_.AddOp("Identity", {handle});
-  EXPECT_EQ(g_.AddOp("ReadVariableOp", {through}, {{"dtype", DType::kFloat32}}).shape().ToString(), "[784,10]");
+  EXPECT_EQ(g_.AddOp("ReadVariableOp", {through}, {{"dtype", DType::kFloat32}}).shape().ToString(),
+            "[784,10]");
   g_.AddOp("ReadVariableOp", {handle}, {{"dtype", DType::kInt32}});
   ExpectError("dtypes differ: the variable behind resource is float, the op's is int32");
 }
