@@ -1,0 +1,127 @@
+// Which nodes gradients consist of: what is known when the graph is built is not computed in every step. That
+// the numbers are right is checked in tests/conformance.
+#include "graph/gradients.h"
+
+#include <map>
+
+#include "absl/strings/match.h"
+#include "graph/graph_builder.h"
+#include "gtest/gtest.h"
+#include "ops/register_ops.h"
+
+namespace weir {
+namespace {
+
+class GradientsTest : public testing::Test {
+ protected:
+  Output Input(PartialShape shape, DType dtype = DType::kFloat32) {
+    return g_.AddOp("Placeholder", {}, {{"dtype", dtype}, {"shape", std::move(shape)}});
+  }
+  Output Integers(std::vector<int32_t> values) {
+    const auto count = static_cast<int64_t>(values.size());
+    return g_.AddOp("Const", {},
+                    {{"value", Tensor::FromSpan<int32_t>({count}, values)}, {"dtype", DType::kInt32}});
+  }
+  std::vector<Output> Gradients(Output y, const std::vector<Output>& xs) {
+    const int before = g_.graph().num_nodes();
+    auto gradients = AddGradients(g_, {y}, xs);
+    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    if (!gradients.ok()) return std::vector<Output>(xs.size());
+    counts_.clear();
+    for (int i = before; i < g_.graph().num_nodes(); ++i) ++counts_[g_.graph().node(i)->op_name()];
+    return *gradients;
+  }
+  int Count(const std::string& op) { return counts_[op]; }
+
+  GraphBuilder g_{StandardOps()};
+  std::map<std::string, int> counts_;
+};
+
+TEST_F(GradientsTest, EqualShapesNeedNoReduction) {
+  const Output x = Input({2, 3}), y = Input({2, 3});
+  const auto grads = Gradients(g_.AddOp("AddV2", {x, y}), {x, y});
+  EXPECT_EQ(grads[0], grads[1]);
+  for (const char* op : {"Sum", "Reshape", "BroadcastGradientArgs"}) EXPECT_EQ(Count(op), 0) << op;
+}
+
+TEST_F(GradientsTest, ScalarOnUnknownBatchReducesOverConstantAxes) {
+  const Output x = Input({-1, 3}), y = Input(Shape());
+  const auto grads = Gradients(g_.AddOp("Mul", {x, y}), {x, y});
+  EXPECT_EQ(Count("BroadcastGradientArgs"), 0);
+  EXPECT_EQ(Count("Sum"), 1);
+  EXPECT_EQ(Count("Reshape"), 0);
+  EXPECT_EQ(grads[0].shape().ToString(), "[?,3]");
+  EXPECT_EQ(grads[1].shape().ToString(), "[]");
+}
+
+TEST_F(GradientsTest, LeadingAndInnerAxesNeedOneReshape) {
+  const Output x = Input({4, 2, 3}), y = Input({2, 1});
+  const auto grads = Gradients(g_.AddOp("Sub", {x, y}), {x, y});
+  EXPECT_EQ(Count("Sum"), 1);
+  EXPECT_EQ(Count("Reshape"), 1);
+  EXPECT_EQ(grads[1].shape().ToString(), "[2,1]");
+}
+
+TEST_F(GradientsTest, TwoUnknownDimensionsAreComparedInTheStep) {
+  const Output x = Input({-1, 3}), y = Input({-1, 3});
+  Gradients(g_.AddOp("Mul", {x, y}), {x, y});
+  EXPECT_EQ(Count("BroadcastGradientArgs"), 1);
+  EXPECT_EQ(Count("Sum"), 2);
+}
+
+TEST_F(GradientsTest, TheSameTensorTwiceNeedsNoReduction) {
+  const Output x = Input({-1, 3});
+  Gradients(g_.AddOp("Mul", {x, x}), {x});
+  EXPECT_EQ(Count("BroadcastGradientArgs"), 0);
+  EXPECT_EQ(Count("Sum"), 0);
+  EXPECT_EQ(Count("AddN"), 1);
+}
+
+TEST_F(GradientsTest, MeanLossIsDividedBeforeItIsBroadcast) {
+  const Output x = Input({-1});
+  const auto grads = Gradients(g_.AddOp("Mean", {x, Integers({0})}), {x});
+  EXPECT_EQ(grads[0].node->op_name(), "BroadcastTo");
+  EXPECT_EQ(grads[0].node->input(0).node->op_name(), "RealDiv");
+  EXPECT_EQ(grads[0].shape().ToString(), "[?]");
+}
+
+TEST_F(GradientsTest, VariableGradientBelongsToTheHandle) {
+  const Output handle =
+      g_.AddOp("VarHandleOp", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({3, 2})}});
+  const Output w = g_.AddOp("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
+  const auto grads = Gradients(g_.AddOp("MatMul", {Input({-1, 3}), w}), {handle});
+  EXPECT_EQ(grads[0].shape().ToString(), "[3,2]");
+  EXPECT_EQ(grads[0].node->op_name(), "MatMul");
+}
+
+TEST_F(GradientsTest, NoGradientGoesThroughIndicesAndStops) {
+  const Output x = Input({2, 3});
+  const auto grads = Gradients(g_.AddOp("Square", {g_.AddOp("StopGradient", {x})}), {x});
+  EXPECT_FALSE(grads[0]);
+}
+
+TEST_F(GradientsTest, ErrorsNameTheForwardNode) {
+  const Output x = Input({2, 3}, DType::kComplex64), y = Input({2, 3}, DType::kComplex64);
+  const auto grads = AddGradients(g_, {g_.AddOp("Mul", {x, y}, {}, "product")}, {x});
+  ASSERT_FALSE(grads.ok());
+  EXPECT_TRUE(absl::StrContains(grads.status().message(), "gradient of Mul 'product': ")) << grads.status();
+  EXPECT_EQ(grads.status().code(), absl::StatusCode::kUnimplemented);
+}
+
+// Second derivatives run through the gradients' own gradients.
+TEST_F(GradientsTest, SecondDerivatives) {
+  for (const char* op :
+       {"Tanh", "Sigmoid", "Square", "Exp", "Log", "Sqrt", "Rsqrt", "Softmax", "LogSoftmax", "Relu"}) {
+    const Output x = Input({2, 3});
+    const Output y = g_.AddOp(op, {x});
+    const Output first = Gradients(y, {x})[0];
+    ASSERT_TRUE(first) << op << g_.status();
+    // Relu is straight: its slope does not change with x.
+    const Output second = Gradients(first, {x})[0];
+    EXPECT_EQ(second ? second.shape().ToString() : "none", std::string(op) == "Relu" ? "none" : "[2,3]")
+        << op;
+  }
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,39 @@
+#include "ops/register_ops.h"
+
+#include "absl/base/internal/raw_logging.h"
+#include "graph/types/status_macros.h"
+#include "ops/families.h"
+
+namespace weir {
+
+const std::vector<OpFamily>& OpFamilies() {
+  static const auto* const families = new std::vector<OpFamily>{
+      {"array", "Tensors and their shapes", RegisterArrayOps},
+      {"math", "Arithmetic, comparison, reduction", RegisterMathOps},
+      {"nn", "Neural networks", RegisterNnOps},
+      {"random", "Random numbers", RegisterRandomOps},
+      {"state", "Variables", RegisterStateOps},
+      {"io", "Checkpoints", RegisterIoOps},
+      {"summary", "Summaries", RegisterSummaryOps},
+      {"check", "Checks", RegisterCheckOps},
+  };
+  return *families;
+}
+
+absl::Status RegisterOps(OpRegistry& registry) {
+  for (const OpFamily& family : OpFamilies()) WEIR_RETURN_IF_ERROR(family.register_ops(registry));
+  return absl::OkStatus();
+}
+
+const OpRegistry& StandardOps() {
+  static const OpRegistry* const registry = [] {
+    auto* const ops = new OpRegistry;
+    const absl::Status status = RegisterOps(*ops);
+    // Only a schema of our own can fail here, and then no program of this build can work.
+    ABSL_RAW_CHECK(status.ok(), std::string(status.message()).c_str());
+    return ops;
+  }();
+  return *registry;
+}
+
+}  // namespace weir

@@ -1,0 +1,95 @@
+#include "ops/shape_functions.h"
+
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+absl::Status SetOutputDims(ShapeInference& s, int output, absl::Span<const int64_t> dims) {
+  WEIR_ASSIGN_OR_RETURN(PartialShape shape, PartialShape::FromDims(dims));
+  s.set_output(output, std::move(shape));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank, absl::string_view name) {
+  if (axis < -rank || axis >= rank) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " ", axis, " is outside [", -rank, ",", rank, ")"));
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+absl::StatusOr<std::optional<int64_t>> ScalarInput(ShapeInference& s, int index) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(index, 0).status());
+  const auto values = s.input_integers(index);
+  if (!values || values->size() != 1) return std::optional<int64_t>();
+  return std::optional<int64_t>(values->front());
+}
+
+int64_t MultiplyDims(int64_t a, int64_t b) {
+  int64_t product = 0;
+  return MultiplyWithoutOverflow(a, b, &product) ? product : ShapeInference::kUnknown;
+}
+
+int64_t AddDims(int64_t a, int64_t b) {
+  return a == ShapeInference::kUnknown || b == ShapeInference::kUnknown ? ShapeInference::kUnknown : a + b;
+}
+
+absl::StatusOr<PartialShape> MergeInputs(ShapeInference& s, int begin, int end) {
+  PartialShape merged = s.input(begin);
+  for (int i = begin + 1; i < end; ++i) {
+    auto both = merged.MergeWith(s.input(i));
+    if (!both.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("shapes differ: ", s.input_name(begin), " is ",
+                                                     merged.ToString(), ", ", s.input_name(i), " is ",
+                                                     s.input(i).ToString()));
+    }
+    merged = *std::move(both);
+  }
+  return merged;
+}
+
+absl::StatusOr<PartialShape> RequestedShape(ShapeInference& s, int index) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(index, 1).status());
+  if (const auto values = s.input_integers(index)) {
+    for (const int64_t value : *values) {
+      if (value < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(s.input_name(index), " has the negative dimension ", value));
+      }
+    }
+  }
+  return s.InputAsShape(index);
+}
+
+absl::Status ReductionShape(ShapeInference& s) {
+  const PartialShape& input = s.input(0);
+  const PartialShape& axes_shape = s.input(1);
+  const bool keep_dims = s.attr<bool>("keep_dims");
+  if (axes_shape.has_rank() && axes_shape.rank() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(s.input_name(1), " must be a scalar or a vector, is ", axes_shape.ToString()));
+  }
+  if (!input.has_rank()) return absl::OkStatus();
+  const auto axes = s.input_integers(1);
+  if (!axes) {
+    if (keep_dims) s.set_output(0, PartialShape::OfRank(input.rank()));
+    if (!keep_dims && input.rank() == 0) s.set_output(0, Shape());
+    return absl::OkStatus();
+  }
+  std::vector<bool> is_reduced(input.rank(), false);
+  for (const int64_t axis : *axes) {
+    WEIR_ASSIGN_OR_RETURN(const int index, NormalizeAxis(axis, input.rank(), s.input_name(1)));
+    is_reduced[index] = true;
+  }
+  std::vector<int64_t> dims;
+  for (int i = 0; i < input.rank(); ++i) {
+    if (!is_reduced[i]) dims.push_back(input.dim(i));
+    if (is_reduced[i] && keep_dims) dims.push_back(1);
+  }
+  return SetOutputDims(s, 0, dims);
+}
+
+}  // namespace weir

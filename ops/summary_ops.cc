@@ -1,0 +1,65 @@
+// Summaries: serialised Summary protos for event files, which TensorBoard shows.
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/gradients.h"
+#include "graph/shape_inference.h"
+#include "graph/types/status_macros.h"
+#include "ops/families.h"
+#include "ops/shape_functions.h"
+
+namespace weir {
+namespace {
+
+using absl::Status;
+
+constexpr char kRealTypes[] =
+    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}";
+
+OpDef ScalarSummaryOp() {
+  return {.name = "ScalarSummary",
+          .summary = "Gives a Summary with one number per tag.",
+          .inputs = {"tags: string", "values: T"},
+          .outputs = {"summary: string"},
+          .attrs = {kRealTypes},
+          .infer_shapes = [](ShapeInference& s) -> Status {
+            if (!s.input(0).IsCompatibleWith(s.input(1))) {
+              return absl::InvalidArgumentError(absl::StrCat("every value needs a tag: tags is ",
+                                                             s.input(0).ToString(), ", values is ",
+                                                             s.input(1).ToString()));
+            }
+            return ScalarShape(s);
+          },
+          .gradient = NotDifferentiable};
+}
+
+OpDef HistogramSummaryOp() {
+  return {.name = "HistogramSummary",
+          .summary = "Gives a Summary with a histogram of the values.",
+          .inputs = {"tag: string", "values: T"},
+          .outputs = {"summary: string"},
+          .attrs = {absl::StrCat(kRealTypes, " = float")},
+          .infer_shapes = [](ShapeInference& s) -> Status {
+            WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
+            return ScalarShape(s);
+          },
+          .gradient = NotDifferentiable};
+}
+
+OpDef MergeSummaryOp() {
+  return {.name = "MergeSummary",
+          .summary = "Gives one Summary with the values of all inputs, whose tags must differ.",
+          .inputs = {"inputs: N * string"},
+          .outputs = {"summary: string"},
+          .attrs = {"N: int >= 1"},
+          .infer_shapes = ScalarShape,
+          .gradient = NotDifferentiable};
+}
+
+}  // namespace
+
+Status RegisterSummaryOps(OpRegistry& registry) {
+  return RegisterAll(registry, {ScalarSummaryOp(), HistogramSummaryOp(), MergeSummaryOp()});
+}
+
+}  // namespace weir
