@@ -1,0 +1,291 @@
+#include "session/session.h"
+
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "graph/gradients.h"
+#include "graph/graph_builder.h"
+#include "gtest/gtest.h"
+#include "ops/register_ops.h"
+#include "session/local_worker.h"
+#include "session/runtime.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Output Constant(GraphBuilder& g, Tensor value) {
+  const DType dtype = value.dtype();
+  return g.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
+}
+
+Output Input(GraphBuilder& g, PartialShape shape, absl::string_view name = "") {
+  return g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", shape}}, name);
+}
+
+// One process with two CPUs and two fake GPUs.
+class SessionTest : public testing::Test {
+ protected:
+  SessionTest()
+      : runtime_(Runtime::Create({.num_cpus = 2, .num_fake_gpus = 2}).value()), worker_(*runtime_, runtime_->task()),
+        g_(runtime_->ops()) {}
+
+  Session& session() {
+    EXPECT_TRUE(g_.ok()) << g_.status();
+    if (!session_) session_ = Session::Create(g_.graph(), {&worker_}, runtime_->kernels()).value();
+    return *session_;
+  }
+
+  std::unique_ptr<Runtime> runtime_;
+  LocalWorker worker_;
+  GraphBuilder g_;
+  std::unique_ptr<Session> session_;
+};
+
+TEST_F(SessionTest, RunsAPlainStep) {
+  auto cpu = g_.DeviceScope("/cpu:0");
+  const Output x = Input(g_, {-1}, "x"), y = g_.AddOp("AddV2", {x, Constant(g_, Tensor::Scalar(1.0f))}, {}, "y");
+  auto out = session().Run({{x, Tensor::Vector<float>({1, 2})}}, {y, "y:0"});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_THAT((*out)[0].flat<float>(), ElementsAre(2, 3));
+  EXPECT_THAT((*out)[1].flat<float>(), ElementsAre(2, 3));
+}
+
+TEST_F(SessionTest, FetchesOfFeedsConstantsAndThroughIdentities) {
+  auto cpu = g_.DeviceScope("/cpu:0");
+  const Output x = Input(g_, {-1}, "x"), c = Constant(g_, Tensor::Scalar(7.0f));
+  const Output same = g_.AddOp("Identity", {g_.AddOp("Identity", {x})}), constant = g_.AddOp("Identity", {c});
+  for (int i = 0; i < 3; ++i) {
+    auto out = session().Run({{x, Tensor::Vector<float>({4})}}, {same, constant, c});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].scalar<float>(), 4);
+    EXPECT_EQ((*out)[1].scalar<float>(), 7);
+    EXPECT_EQ((*out)[2].scalar<float>(), 7);
+  }
+}
+
+TEST_F(SessionTest, ACallersFeedIsNeverOverwritten) {
+  auto cpu = g_.DeviceScope("/cpu:0");
+  const Output x = Input(g_, {-1}), y = g_.AddOp("Neg", {g_.AddOp("Neg", {g_.AddOp("Neg", {x})})});
+  const Tensor fed = Tensor::Vector<float>({1, 2});
+  for (int i = 0; i < 3; ++i) {
+    auto out = session().Run({{x, fed}}, {y});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_THAT((*out)[0].flat<float>(), ElementsAre(-1, -2));
+    EXPECT_THAT(fed.flat<float>(), ElementsAre(1, 2));
+  }
+}
+
+TEST_F(SessionTest, TensorsCrossDevices) {
+  Output x, y, z;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    x = Constant(g_, Tensor::Vector<float>({1, 2, 3}));
+    x = g_.AddOp("AddV2", {x, x});
+  }
+  {
+    auto device = g_.DeviceScope("/gpu:1");
+    y = g_.AddOp("Square", {x});
+  }
+  {
+    auto device = g_.DeviceScope("/cpu:1");
+    z = g_.AddOp("AddV2", {y, x});
+  }
+  for (int i = 0; i < 5; ++i) {
+    auto out = session().Run({}, {z});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_THAT((*out)[0].flat<float>(), ElementsAre(6, 20, 42));
+  }
+  EXPECT_EQ(worker_.num_running_steps(), 0);
+}
+
+TEST_F(SessionTest, ControlEdgesOrderAcrossDevices) {
+  Output handle;
+  Node *assign = nullptr, *add = nullptr;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    handle = g_.AddOp("VarHandleOp", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({})},
+                                          {"shared_name", "v"}});
+    assign = g_.AddNode("AssignVariableOp", {handle, Constant(g_, Tensor::Scalar(1.0f))});
+  }
+  Output other;
+  {
+    auto device = g_.DeviceScope("/cpu:1");
+    auto after = g_.ControlScope({assign});
+    other = g_.AddOp("Square", {Constant(g_, Tensor::Scalar(5.0f))});
+  }
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    add = g_.AddNode("AssignAddVariableOp", {handle, other});
+  }
+  auto after = g_.ControlScope({add});
+  const Output read = g_.AddOp("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
+  for (int i = 0; i < 3; ++i) {
+    auto out = session().Run({}, {read});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].scalar<float>(), 26);
+  }
+}
+
+TEST_F(SessionTest, ErrorsNameNodeDeviceAndReason) {
+  auto cpu = g_.DeviceScope("/cpu:0");
+  const Output x = Input(g_, {}, "x"), unfed = Input(g_, {2}, "images");
+  const Output bad = g_.AddOp("AddV2", {x, Constant(g_, Tensor::Vector<float>({1, 2, 3}))}, {}, "sum");
+  EXPECT_THAT(session().Run({{x, Tensor::Vector<float>({1, 2})}}, {bad}).status().message(),
+              AllOf(HasSubstr("AddV2 'sum' on /job:localhost/replica:0/task:0/device:CPU:0"), HasSubstr("[2]"),
+                    HasSubstr("[3]")));
+  EXPECT_THAT(session().Run({{unfed, Tensor::Vector<float>({1, 2, 3})}}, {unfed}).status().message(),
+              HasSubstr("both fed and fetched"));
+  const Output twice = g_.AddOp("AddV2", {unfed, unfed});
+  EXPECT_THAT(session().Run({{unfed, Tensor::Vector<float>({1, 2, 3})}}, {twice}).status().message(),
+              AllOf(HasSubstr("'images:0'"), HasSubstr("float[2]"), HasSubstr("float[3]")));
+  EXPECT_THAT(session().Run({}, {twice}).status().message(), HasSubstr("images"));
+  EXPECT_THAT(session().Run({}, {"summ"}).status().message(), HasSubstr("did you mean 'sum'"));
+  EXPECT_FALSE(session().Run({}, {Output()}).ok());
+  EXPECT_EQ(worker_.num_running_steps(), 0);
+}
+
+TEST_F(SessionTest, AnErrorOnOneDeviceEndsTheStepOnAll) {
+  Output broken, rest;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    broken = g_.AddOp("FloorDiv", {Constant(g_, Tensor::Scalar<int32_t>(1)), Constant(g_, Tensor::Scalar<int32_t>(0))},
+                      {}, "broken");
+  }
+  {
+    auto device = g_.DeviceScope("/gpu:1");
+    rest = g_.AddOp("Neg", {broken});
+  }
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(session().Run({}, {rest}).status().message(), HasSubstr("FloorDiv 'broken'"));
+  }
+  EXPECT_EQ(worker_.num_running_steps(), 0);
+}
+
+TEST_F(SessionTest, ManyThreadsShareAPreparedStep) {
+  Output x, y;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    x = Input(g_, {}, "x");
+    y = g_.AddOp("Square", {x});
+  }
+  {
+    auto device = g_.DeviceScope("/cpu:0");
+    y = g_.AddOp("AddV2", {y, Constant(g_, Tensor::Scalar(0.5f))});
+  }
+  auto step = session().Prepare({x}, {y}).value();
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 500; ++i) {
+        const float value = t * 1000 + i;
+        Tensor feed = Tensor::Scalar(value), fetch;
+        const absl::Status status = step->Run({feed}, absl::MakeSpan(&fetch, 1));
+        wrong += !status.ok() || fetch.scalar<float>() != value * value + 0.5f;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(SessionTest, ASessionThatIsClosedRunsNothing) {
+  const Output c = Constant(g_, Tensor::Scalar(1.0f));
+  ASSERT_TRUE(session().Run({}, {c}).ok());
+  EXPECT_EQ(worker_.num_plans(), 1);
+  session().Close();
+  EXPECT_EQ(session().Run({}, {c}).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(worker_.num_plans(), 0);
+}
+
+// A plan whose tensor comes from another worker that never sends it.
+class WaitingStepTest : public testing::Test {
+ protected:
+  WaitingStepTest() : runtime_(Runtime::Create().value()), worker_(*runtime_, runtime_->task()) {
+    auto graph = std::make_unique<Graph>(runtime_->ops());
+    Node* recv = graph->AddNode({.op = "_Recv", .name = "recv",
+                                 .attrs = {{"tensor_type", DType::kFloat32}, {"tensor_name", "w:0"},
+                                           {"send_device", "/job:ps/replica:0/task:0/device:CPU:0"},
+                                           {"send_device_incarnation", 0},
+                                           {"recv_device", runtime_->devices()[0]->name().ToString()},
+                                           {"_edge", 0}}}).value();
+    Node* result = graph->AddNode({.op = "_Retval", .name = "result", .inputs = {recv->output(0)},
+                                   .attrs = {{"index", 0}}}).value();
+    for (Node* node : {recv, result}) graph->SetAssignedDevice(node, runtime_->devices()[0]->name());
+    PartitionSpec spec = {.plan = 5, .num_edges = 1, .num_results = 1};
+    spec.graphs.push_back(std::move(graph));
+    EXPECT_TRUE(worker_.RegisterPartition(std::move(spec), absl::InfiniteFuture()).ok());
+  }
+
+  RunPartitionCall Call(int64_t step_id) {
+    return {.plan = 5, .step_id = step_id, .results = absl::MakeSpan(&result_, 1)};
+  }
+
+  std::unique_ptr<Runtime> runtime_;
+  LocalWorker worker_;
+  Tensor result_;
+};
+
+TEST_F(WaitingStepTest, APushedTensorMayComeBeforeOrAfter) {
+  for (int64_t step_id : {1, 2}) {
+    const RunPartitionCall call = Call(step_id);
+    const Tensor pushed = Tensor::Scalar(2.5f * step_id);
+    absl::Status status = absl::UnknownError("not done");
+    if (step_id == 1) {
+      EXPECT_TRUE(worker_.Receive(5, step_id, 0, pushed, false).ok());
+    }
+    worker_.RunPartition(call, [&](absl::Status s) { status = s; });
+    if (step_id == 2) {
+      EXPECT_EQ(status.message(), "not done");
+      EXPECT_TRUE(worker_.Receive(5, step_id, 0, pushed, false).ok());
+    }
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(result_.scalar<float>(), 2.5f * step_id);
+    EXPECT_TRUE(worker_.Receive(5, step_id, 0, pushed, false).ok()) << "late tensors are dropped";
+  }
+  EXPECT_EQ(worker_.Receive(6, 1, 0, Tensor(), false).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(WaitingStepTest, CancellingEndsAWaitAndForbidsALateStart) {
+  const RunPartitionCall call = Call(1), late = Call(2);
+  absl::Status status;
+  worker_.RunPartition(call, [&](absl::Status s) { status = s; });
+  EXPECT_EQ(worker_.num_running_steps(), 1);
+  worker_.CancelStep(5, 1, absl::AbortedError("ps lost"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(worker_.num_running_steps(), 0);
+  worker_.CancelStep(5, 2, absl::AbortedError("cancelled early"));
+  worker_.RunPartition(late, [&](absl::Status s) { status = s; });
+  EXPECT_EQ(status.message(), "cancelled early");
+}
+
+TEST_F(WaitingStepTest, DroppingThePlanEndsItsSteps) {
+  const RunPartitionCall call = Call(1);
+  absl::Status status;
+  worker_.RunPartition(call, [&](absl::Status s) { status = s; });
+  worker_.DeregisterPartition(5);
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(WaitingStepTest, AFloodOfStepsThatNeverStartIsBounded) {
+  absl::Status status;
+  for (int64_t step_id = 1; step_id < 10000 && status.ok(); ++step_id) {
+    status = worker_.Receive(5, step_id, 0, Tensor::Scalar(1.0f), false);
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(WaitingStepTest, AWrongDtypeFromOutsideIsAnError) {
+  const RunPartitionCall call = Call(1);
+  absl::Status status;
+  worker_.RunPartition(call, [&](absl::Status s) { status = s; });
+  EXPECT_TRUE(worker_.Receive(5, 1, 0, Tensor::Scalar<int32_t>(1), false).ok());
+  EXPECT_THAT(status.message(), AllOf(HasSubstr("_Recv 'recv'"), HasSubstr("float"), HasSubstr("int32")));
+}
+
+}  // namespace
+}  // namespace weir
