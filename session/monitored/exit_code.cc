@@ -1,0 +1,33 @@
+#include "session/monitored/exit_code.h"
+
+#include "absl/strings/cord.h"
+
+namespace weir {
+namespace {
+constexpr char kDivergedPayload[] = "weir.diverged";
+}  // namespace
+
+int ExitCodeFor(const absl::Status& status) {
+  if (status.ok()) return kExitDone;
+  if (status.GetPayload(kDivergedPayload)) return kExitDiverged;
+  switch (status.code()) {
+    case absl::StatusCode::kDataLoss: return kExitBadData;
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded: return kExitRetryable;
+    default: return kExitUserError;
+  }
+}
+
+absl::Status DivergedError(absl::string_view message) {
+  absl::Status status = absl::FailedPreconditionError(message);
+  status.SetPayload(kDivergedPayload, absl::Cord("1"));
+  return status;
+}
+
+bool IsRecoverable(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kAborted;
+}
+
+}  // namespace weir

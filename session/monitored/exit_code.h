@@ -1,0 +1,25 @@
+// What a training program's exit code tells who started it (a launcher, Slurm, Kubernetes).
+//
+//   0 done   1 user or configuration error   3 bad data   4 diverged (NaN loss)   160 retryable: a peer was lost, the
+//   program was cancelled or ran out of time (codes from 128 on mean: starting again may help)
+#pragma once
+
+#include "absl/status/status.h"
+
+namespace weir {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitUserError = 1;
+inline constexpr int kExitBadData = 3;
+inline constexpr int kExitDiverged = 4;
+inline constexpr int kExitRetryable = 160;
+
+int ExitCodeFor(const absl::Status& status);
+
+// An error that says the model diverged; ExitCodeFor gives kExitDiverged for it.
+absl::Status DivergedError(absl::string_view message);
+
+// True when a peer was lost or restarted, so that a new session may succeed where this one failed.
+bool IsRecoverable(const absl::Status& status);
+
+}  // namespace weir

@@ -1,0 +1,23 @@
+#include "session/monitored/hooks/global_step_output.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace weir {
+
+absl::StatusOr<Output> GlobalStepOutput(const Graph& graph, Output chosen, absl::string_view hook) {
+  if (chosen) return chosen;
+  const auto found = graph.collections().find("global_step");
+  if (found != graph.collections().end() && !found->second.empty()) {
+    const std::string& name = found->second[0];
+    for (const VariableDef& variable : graph.variables()) {
+      if (name == variable.variable_name || name == variable.handle_name || name == variable.snapshot_name ||
+          name == absl::StrCat(variable.variable_name, ":0")) {
+        return graph.FindOutput(variable.snapshot_name);
+      }
+    }
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(hook, " needs a global step: call GlobalStep(g) and pass it to Minimize"));
+}
+
+}  // namespace weir

@@ -1,0 +1,13 @@
+// Where hooks read the step counter.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "graph/graph.h"
+
+namespace weir {
+
+// `chosen` if it is an output; else the value of the variable in the collection "global_step". FailedPrecondition,
+// naming the hook, when there is none.
+absl::StatusOr<Output> GlobalStepOutput(const Graph& graph, Output chosen, absl::string_view hook);
+
+}  // namespace weir

@@ -1,0 +1,108 @@
+#include "session/monitored/hooks/progress_hook.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "graph/types/status_macros.h"
+#include "session/monitored/hooks/global_step_output.h"
+
+namespace weir {
+namespace {
+
+constexpr int kBarWidth = 24;
+
+std::string Eta(double seconds) {
+  if (seconds < 100) return absl::StrFormat("%.0fs", seconds);
+  if (seconds < 6000) return absl::StrFormat("%.0fm", seconds / 60);
+  return absl::StrFormat("%.1fh", seconds / 3600);
+}
+
+class Progress final : public Hook {
+ public:
+  explicit Progress(ProgressOptions options)
+      : options_(std::move(options)), is_terminal_(::isatty(::fileno(options_.out)) != 0) {
+    if (options_.interval == absl::ZeroDuration()) {
+      options_.interval = is_terminal_ ? absl::Milliseconds(200) : absl::Seconds(5);
+    }
+  }
+
+  absl::Status Begin(GraphBuilder& graph) override {
+    WEIR_ASSIGN_OR_RETURN(options_.global_step, GlobalStepOutput(graph.graph(), options_.global_step, "ProgressHook"));
+    return absl::OkStatus();
+  }
+
+  std::vector<Output> BeforeRun() override {
+    is_due_ = absl::Now() >= next_;
+    if (!is_due_) return {};
+    std::vector<Output> outputs = {options_.global_step};
+    for (const auto& [name, output] : options_.tensors) outputs.push_back(output);
+    return outputs;
+  }
+
+  absl::Status AfterRun(RunContext& context) override {
+    if (!is_due_) return absl::OkStatus();
+    Show(context.results[0].scalar<int64_t>(), context.results.subspan(1));
+    next_ = absl::Now() + options_.interval;
+    return absl::OkStatus();
+  }
+
+  absl::Status End(Session& session) override {
+    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> step, session.Run({}, {options_.global_step}));
+    Show(step[0].scalar<int64_t>(), {});
+    if (is_terminal_) std::fputc('\n', options_.out);
+    std::fflush(options_.out);
+    return absl::OkStatus();
+  }
+
+ private:
+  void Show(int64_t step, absl::Span<const Tensor> values) {
+    const absl::Time now = absl::Now();
+    const double seconds = absl::ToDoubleSeconds(now - last_time_);
+    if (last_step_ >= 0 && seconds > 0 && step > last_step_) rate_ = (step - last_step_) / seconds;
+    last_step_ = step;
+    last_time_ = now;
+    std::string line = ProgressLine(step, options_.last_step, rate_, is_terminal_);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i].dtype() != DType::kFloat32 || values[i].num_elements() != 1) continue;
+      absl::StrAppendFormat(&line, "  %s %.4f", options_.tensors[i].first, values[i].scalar<float>());
+    }
+    // \033[K clears what a longer line left.
+    std::fprintf(options_.out, is_terminal_ ? "\r%s\033[K" : "%s\n", line.c_str());
+    std::fflush(options_.out);
+  }
+
+  ProgressOptions options_;
+  const bool is_terminal_;
+  absl::Time next_ = absl::InfinitePast();
+  bool is_due_ = false;
+  int64_t last_step_ = -1;
+  absl::Time last_time_ = absl::Now();
+  double rate_ = 0;
+};
+
+}  // namespace
+
+std::string ProgressLine(int64_t step, int64_t last_step, double steps_per_second, bool is_bar) {
+  const double part = last_step <= 0 ? 0 : std::clamp(static_cast<double>(step) / last_step, 0.0, 1.0);
+  std::string line;
+  if (is_bar) {
+    const int filled = static_cast<int>(part * kBarWidth);
+    line = "[" + std::string(filled, '=') + (filled < kBarWidth ? ">" : "") +
+           std::string(std::max(0, kBarWidth - filled - 1), ' ') + "] ";
+  }
+  absl::StrAppendFormat(&line, "%3.0f%%  step %d/%d", part * 100, step, last_step);
+  if (steps_per_second > 0) {
+    absl::StrAppendFormat(&line, "  %.1f steps/s  ETA %s", steps_per_second,
+                          Eta(std::max<int64_t>(0, last_step - step) / steps_per_second));
+  }
+  return line;
+}
+
+HookPtr ProgressHook(ProgressOptions options) { return std::make_shared<Progress>(std::move(options)); }
+
+}  // namespace weir

@@ -1,0 +1,55 @@
+#include "session/monitored/hooks/stop_at_step_hook.h"
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "session/monitored/hooks/global_step_output.h"
+
+namespace weir {
+namespace {
+
+class StopAtStep final : public Hook {
+ public:
+  explicit StopAtStep(StopAtStepOptions options) : options_(options), last_step_(options.last_step) {}
+
+  absl::Status Begin(GraphBuilder& graph) override {
+    if ((options_.last_step > 0) == (options_.num_steps > 0)) {
+      return absl::InvalidArgumentError(absl::StrCat("StopAtStepHook takes either last_step or num_steps, got ",
+                                                     options_.last_step, " and ", options_.num_steps));
+    }
+    WEIR_ASSIGN_OR_RETURN(global_step_, GlobalStepOutput(graph.graph(), options_.global_step, "StopAtStepHook"));
+    return absl::OkStatus();
+  }
+
+  absl::Status AfterCreateSession(Session& session) override {
+    if (last_step_ > 0) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(int64_t now, Read(session));
+    last_step_ = now + options_.num_steps;
+    return absl::OkStatus();
+  }
+
+  std::vector<Output> BeforeRun() override { return {global_step_}; }
+
+  absl::Status AfterRun(RunContext& context) override {
+    // The step may have read the counter before or after it counted itself.
+    if (context.results[0].scalar<int64_t>() + 1 < last_step_) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(int64_t now, Read(context.session()));
+    if (now >= last_step_) context.RequestStop();
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<int64_t> Read(Session& session) const {
+    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> step, session.Run({}, {global_step_}));
+    return step[0].scalar<int64_t>();
+  }
+
+  const StopAtStepOptions options_;
+  Output global_step_;
+  int64_t last_step_;
+};
+
+}  // namespace
+
+HookPtr StopAtStepHook(StopAtStepOptions options) { return std::make_shared<StopAtStep>(options); }
+
+}  // namespace weir

@@ -1,0 +1,65 @@
+#include "session/monitored/hooks/summary_saver_hook.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "graph/types/status_macros.h"
+#include "kernels/formats/event_file.h"
+#include "session/monitored/hooks/global_step_output.h"
+#include "session/monitored/hooks/step_timer.h"
+
+namespace weir {
+namespace {
+
+class SummarySaver final : public Hook {
+ public:
+  explicit SummarySaver(SummarySaverOptions options)
+      : options_(std::move(options)), timer_(options_.every_steps, absl::InfiniteDuration()) {}
+
+  absl::Status Begin(GraphBuilder& graph) override {
+    if (!options_.summary) return absl::InvalidArgumentError("SummarySaverHook needs a summary output");
+    WEIR_ASSIGN_OR_RETURN(options_.global_step,
+                          GlobalStepOutput(graph.graph(), options_.global_step, "SummarySaverHook"));
+    WEIR_ASSIGN_OR_RETURN(writer_, EventWriter::Create(options_.directory));
+    return absl::OkStatus();
+  }
+
+  std::vector<Output> BeforeRun() override {
+    is_due_ = timer_.IsDue(next_step_);
+    if (is_due_) return {options_.global_step, options_.summary};
+    return {options_.global_step};
+  }
+
+  absl::Status AfterRun(RunContext& context) override {
+    const int64_t step = context.results[0].scalar<int64_t>();
+    next_step_ = step + 1;
+    if (!is_due_) return absl::OkStatus();
+    timer_.Mark(step);
+    Report(writer_->AddSummary(step, context.results[1].scalar<std::string>()));
+    return absl::OkStatus();
+  }
+
+  absl::Status End(Session&) override {
+    Report(writer_->Close());
+    return absl::OkStatus();
+  }
+
+ private:
+  void Report(const absl::Status& status) {
+    if (status.ok() || std::exchange(has_failed_, true)) return;
+    std::fprintf(stderr, "weir: summaries are no longer written: %s\n", std::string(status.message()).c_str());
+  }
+
+  SummarySaverOptions options_;
+  StepTimer timer_;
+  std::unique_ptr<EventWriter> writer_;
+  int64_t next_step_ = 0;
+  bool is_due_ = false;
+  bool has_failed_ = false;
+};
+
+}  // namespace
+
+HookPtr SummarySaverHook(SummarySaverOptions options) { return std::make_shared<SummarySaver>(std::move(options)); }
+
+}  // namespace weir

@@ -1,0 +1,142 @@
+#include "session/monitored/saver.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/formats/checkpoint_state.h"
+
+namespace weir {
+namespace {
+
+Output StringConstant(GraphBuilder& graph, std::vector<std::string> values, const Shape& shape, absl::string_view name) {
+  Tensor tensor = Tensor::FromSpan<std::string>(shape, values);
+  return graph.AddOp("Const", {}, {{"value", std::move(tensor)}, {"dtype", DType::kString}}, name);
+}
+
+struct SavedVariables {
+  std::vector<std::string> names;
+  std::vector<Output> values;
+  std::vector<Output> handles;
+  std::vector<DType> dtypes;
+};
+
+absl::StatusOr<SavedVariables> FindVariables(const Graph& graph) {
+  SavedVariables result;
+  for (const VariableDef& variable : graph.variables()) {
+    WEIR_ASSIGN_OR_RETURN(Output value, graph.FindOutput(variable.snapshot_name));
+    WEIR_ASSIGN_OR_RETURN(Output handle, graph.FindOutput(variable.handle_name));
+    result.names.push_back(variable.variable_name);
+    result.values.push_back(value);
+    result.handles.push_back(handle);
+    result.dtypes.push_back(value.dtype());
+  }
+  if (result.names.empty()) return absl::InvalidArgumentError("a saver needs variables; the graph has none");
+  return result;
+}
+
+bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+std::string DirectoryOf(const std::string& prefix) {
+  const size_t slash = prefix.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : prefix.substr(0, slash);
+}
+
+// A checkpoint that is no longer named anywhere: what cannot be deleted is only lost disk space.
+void DeleteCheckpoint(const std::string& prefix) {
+  for (const char* suffix : {".index", ".data-00000-of-00001", ".meta"}) ::unlink((prefix + suffix).c_str());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Saver>> Saver::Build(GraphBuilder& graph, const SaverOptions& options) {
+  if (!graph.ok()) return graph.status();
+  WEIR_ASSIGN_OR_RETURN(SavedVariables variables, FindVariables(graph.graph()));
+  std::unique_ptr<Saver> saver(new Saver);
+  saver->max_to_keep_ = options.max_to_keep;
+  auto scope = graph.NameScope("save");
+  const Shape count({static_cast<int64_t>(variables.names.size())});
+  const std::vector<std::string> whole(variables.names.size());  // "": the tensor, not a slice of it
+  saver->save_path_ = StringConstant(graph, {"model"}, Shape(), "Const");
+  saver->save_ = graph.AddNode("SaveV2", {saver->save_path_, StringConstant(graph, variables.names, count, "tensor_names"),
+                                          StringConstant(graph, whole, count, "shape_and_slices"),
+                                          InputArg(variables.values)});
+  saver->restore_path_ = StringConstant(graph, {"model"}, Shape(), "restore_path");
+  Node* restore = graph.AddNode(
+      "RestoreV2", {saver->restore_path_, StringConstant(graph, variables.names, count, "RestoreV2/tensor_names"),
+                    StringConstant(graph, whole, count, "RestoreV2/shape_and_slices")},
+      {{"dtypes", variables.dtypes}});
+  if (!graph.ok()) return graph.status();
+  std::vector<Node*> assigns;
+  for (size_t i = 0; i < variables.handles.size(); ++i) {
+    assigns.push_back(graph.AddNode("AssignVariableOp", {variables.handles[i], restore->output(static_cast<int>(i))},
+                                    {{"validate_shape", true}}));
+  }
+  auto control = graph.ControlScope(assigns);
+  saver->restore_ = graph.AddNode("NoOp", {}, {}, "restore_all");
+  if (!graph.ok()) return graph.status();
+  return saver;
+}
+
+absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& prefix, int64_t global_step) {
+  const std::string path = absl::StrCat(prefix, "-", global_step);
+  WEIR_RETURN_IF_ERROR(session.Run({{save_path_, Tensor::Scalar(path)}}, {}, {save_}).status());
+  const std::string directory = DirectoryOf(prefix);
+  if (kept_.empty()) {
+    // What an earlier process left counts towards max_to_keep.
+    WEIR_ASSIGN_OR_RETURN(kept_, CheckpointsIn(directory));
+    std::reverse(kept_.begin(), kept_.end());
+  }
+  kept_.erase(std::remove(kept_.begin(), kept_.end(), path), kept_.end());
+  kept_.push_back(path);
+  std::vector<std::string> outdated;
+  while (max_to_keep_ > 0 && static_cast<int>(kept_.size()) > max_to_keep_) {
+    outdated.push_back(kept_.front());
+    kept_.erase(kept_.begin());
+  }
+  WEIR_RETURN_IF_ERROR(WriteCheckpointState(directory, {.newest = path, .all = kept_}));
+  for (const std::string& checkpoint : outdated) DeleteCheckpoint(checkpoint);
+  return path;
+}
+
+absl::Status Saver::Restore(Session& session, const std::string& checkpoint) {
+  return session.Run({{restore_path_, Tensor::Scalar(checkpoint)}}, {}, {restore_}).status();
+}
+
+absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::string& directory) {
+  WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints, CheckpointsIn(directory));
+  if (checkpoints.empty()) return absl::NotFoundError(absl::StrCat(directory, " has no checkpoint"));
+  absl::Status first_error;
+  for (const std::string& checkpoint : checkpoints) {
+    const absl::Status status = Restore(session, checkpoint);
+    if (status.ok()) return checkpoint;
+    // Only damage of the files leads back: a variable that is missing or has another shape is a mistake in the model.
+    if (status.code() != absl::StatusCode::kDataLoss && Exists(checkpoint + ".index")) return status;
+    std::fprintf(stderr, "weir: checkpoint %s cannot be restored: %s\n", checkpoint.c_str(),
+                 std::string(status.message()).c_str());
+    if (first_error.ok()) first_error = status;
+  }
+  return absl::DataLossError(absl::StrCat("no checkpoint of ", directory, " can be restored; the newest: ",
+                                          first_error.message()));
+}
+
+absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory) {
+  absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory);
+  if (absl::IsNotFound(state.status())) return std::vector<std::string>();
+  if (!state.ok()) return state.status();
+  std::vector<std::string> result(state->all.rbegin(), state->all.rend());
+  if (std::find(result.begin(), result.end(), state->newest) == result.end()) {
+    result.insert(result.begin(), state->newest);
+  }
+  result.erase(std::remove_if(result.begin(), result.end(),
+                              [](const std::string& prefix) { return !Exists(prefix + ".index"); }),
+               result.end());
+  return result;
+}
+
+}  // namespace weir

@@ -1,0 +1,60 @@
+// Saves and restores the variables of a graph as TensorFlow V2 checkpoints.
+//
+// Build adds save and restore nodes to the graph; Save and Restore run them. Both run on the device that the builder's
+// scopes and device setter give them: with ReplicaDeviceSetter, on this worker, so variables of ps tasks travel here and
+// no disk is shared. Files: PREFIX-STEP.index, PREFIX-STEP.data-*, PREFIX-STEP.meta and the text file `checkpoint`,
+// which tf.train.load_checkpoint and tf.train.Saver read.
+//
+// Atomic: a checkpoint exists whole and fsync'ed under its name, or not at all; `checkpoint` names it only after that;
+// older ones are deleted only after that.
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "graph/graph_builder.h"
+#include "session/session.h"
+
+namespace weir {
+
+struct SaverOptions {
+  int max_to_keep = 5;  // older checkpoints are deleted; 0 keeps all
+};
+
+class Saver {
+ public:
+  // Covers the variables the graph has now. InvalidArgument when it has none.
+  static absl::StatusOr<std::unique_ptr<Saver>> Build(GraphBuilder& graph, const SaverOptions& options = {});
+
+  // Writes PREFIX-STEP and returns that path. On error nothing that was there before is touched.
+  // Possible errors: those of a step; ResourceExhausted (disk full), naming the file.
+  absl::StatusOr<std::string> Save(Session& session, const std::string& prefix, int64_t global_step);
+
+  // Sets every variable from the checkpoint. NotFound (no such checkpoint, or a variable is not in it), DataLoss
+  // (damaged), InvalidArgument (a shape differs); variables may then have been set in part.
+  absl::Status Restore(Session& session, const std::string& checkpoint);
+
+  // Restores the newest good checkpoint of the directory: a damaged one is named on stderr and the one before it is
+  // tried. Returns its path; NotFound when the directory has no checkpoint; DataLoss when all are damaged.
+  absl::StatusOr<std::string> RestoreNewest(Session& session, const std::string& directory);
+
+ private:
+  Saver() = default;
+
+  int max_to_keep_ = 5;
+  Output save_path_;
+  Node* save_ = nullptr;
+  Output restore_path_;
+  Node* restore_ = nullptr;
+  std::vector<std::string> kept_;  // written by this object, oldest first
+};
+
+// Checkpoints named by the directory's `checkpoint` file that have an index file, newest first. Empty when there is none.
+absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory);
+
+}  // namespace weir

@@ -1,0 +1,22 @@
+// What a session runs on: the workers it may use and where its own part of the graph goes.
+//
+// Made by distributed/server.h (one task of a cluster, or a process alone). Borrowed pointers: valid as long as the
+// server that made it. A value.
+#pragma once
+
+#include <vector>
+
+#include "graph/types/device_name.h"
+#include "kernels/kernel_registry.h"
+#include "session/worker.h"
+
+namespace weir {
+
+struct SessionTarget {
+  // This task's own worker, and those it shares variables with. Tasks that are not listed may come and go.
+  std::vector<Worker*> workers;
+  DeviceName default_task;
+  const KernelRegistry* kernels = nullptr;
+};
+
+}  // namespace weir
