@@ -143,7 +143,7 @@ class SchemaMatch {
     if (value->kind() == def.kind) return;
     const bool is_empty = std::visit(
         [](const auto& held) {
-          if constexpr (requires { held.empty(); held.push_back(held.front()); }) return held.empty();
+          if constexpr (requires(std::decay_t<decltype(held)> list) { list.push_back(list.front()); }) return held.empty();
           return false;
         },
         value->value());

@@ -4,8 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "google/protobuf/io/tokenizer.h"
-#include "google/protobuf/text_format.h"
+#include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/checkpoint.pb.h"
 #include "graph/types/status_macros.h"
 
@@ -13,14 +12,6 @@ namespace weir {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = 16 << 20;
-
-class FirstError final : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
-  }
-  std::string text;
-};
 
 std::string RelativeTo(const std::string& directory, const std::string& path) {
   absl::string_view rest = path;
@@ -37,11 +28,8 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& directory
   const std::string path = JoinPath(directory, file_name);
   WEIR_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file_system, path, kMaxFileBytes));
   tensorflow::CheckpointState proto;
-  google::protobuf::TextFormat::Parser parser;
-  FirstError error;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text, &proto)) {
-    return absl::DataLossError(absl::StrCat(path, " is no checkpoint state: ", error.text));
+  if (const absl::Status parsed = ParseMessageText(text, path, &proto); !parsed.ok()) {
+    return absl::DataLossError(parsed.message());
   }
   if (proto.model_checkpoint_path().empty()) {
     return absl::DataLossError(
@@ -76,9 +64,7 @@ absl::Status WriteCheckpointState(const std::string& directory, const Checkpoint
     for (double timestamp : state.timestamps) proto.add_all_model_checkpoint_timestamps(timestamp);
   }
   proto.set_last_preserved_timestamp(state.last_preserved_timestamp);
-  std::string text;
-  google::protobuf::TextFormat::PrintToString(proto, &text);
-  return WriteFileAtomically(file_system, JoinPath(directory, file_name), text);
+  return WriteFileAtomically(file_system, JoinPath(directory, file_name), MessageText(proto));
 }
 
 }  // namespace weir

@@ -1,0 +1,417 @@
+#include "graph/interchange/graph_def.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "graph/interchange/attr_value_proto.h"
+#include "graph/interchange/message_form.h"
+#include "graph/interchange/proto/graph.pb.h"
+#include "graph/nearest_names.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+using ::tensorflow::GraphDef;
+using ::tensorflow::NodeDef;
+
+// The version of TensorFlow's graphs that Weir's ops follow: what TensorFlow 2.21 writes.
+constexpr int kProducer = 2474;
+
+// An input of a node of the GraphDef.
+struct Edge {
+  int producer = -1;         // the position of its source in the GraphDef, or
+  Node* existing = nullptr;  // a node that was in the graph before
+  int output = 0;
+  bool is_control = false;
+  bool closes_loop = false;  // from NextIteration to Merge
+};
+
+absl::Status Annotate(const absl::Status& status, const NodeDef& def) {
+  return absl::Status(status.code(), absl::StrCat(def.op(), " '", def.name(), "': ", status.message()));
+}
+
+class GraphImport {
+ public:
+  GraphImport(const GraphDef& def, const ImportOptions& options, Graph* graph)
+      : def_(def),
+        options_(options),
+        graph_(*graph),
+        edges_(def.node_size()),
+        skip_reasons_(def.node_size()) {}
+
+  absl::Status Run() {
+    if (def_.versions().min_consumer() > kProducer) {
+      return absl::InvalidArgumentError(absl::StrCat("the GraphDef asks for a consumer of version ",
+                                                     def_.versions().min_consumer(), ", this one is ",
+                                                     kProducer));
+    }
+    WEIR_RETURN_IF_ERROR(IndexNames());
+    WEIR_RETURN_IF_ERROR(ResolveInputs());
+    WEIR_RETURN_IF_ERROR(FindUnknownOps());
+    WEIR_ASSIGN_OR_RETURN(const std::vector<int> order, Order());
+    const int num_before = graph_.num_nodes();
+    const absl::Status status = AddNodes(order);
+    if (!status.ok()) {
+      std::vector<bool> keep(graph_.num_nodes(), false);
+      std::fill_n(keep.begin(), num_before, true);
+      graph_.KeepOnly(keep);
+    }
+    return status;
+  }
+
+ private:
+  absl::Status IndexNames() {
+    for (int i = 0; i < def_.node_size(); ++i) {
+      const NodeDef& node = def_.node(i);
+      if (!positions_.emplace(node.name(), i).second || graph_.FindNode(node.name()) != nullptr) {
+        return Annotate(absl::AlreadyExistsError("the graph already has a node of this name"), node);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ResolveInputs() {
+    for (int i = 0; i < def_.node_size(); ++i) {
+      for (const std::string& input : def_.node(i).input()) {
+        absl::StatusOr<Edge> edge = Resolve(input, def_.node(i));
+        if (!edge.ok()) return Annotate(edge.status(), def_.node(i));
+        edges_[i].push_back(*edge);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Edge> Resolve(absl::string_view input, const NodeDef& consumer) const {
+    Edge edge;
+    absl::string_view name = input;
+    edge.is_control = absl::ConsumePrefix(&name, "^");
+    const size_t colon = name.rfind(':');
+    if (!edge.is_control && colon != absl::string_view::npos) {
+      if (!absl::SimpleAtoi(name.substr(colon + 1), &edge.output) || edge.output < 0) {
+        return absl::InvalidArgumentError(absl::StrCat("its input '", input, "' names no output"));
+      }
+      name = name.substr(0, colon);
+    }
+    if (const auto place = positions_.find(name); place != positions_.end()) {
+      edge.producer = place->second;
+      const std::string& op = def_.node(edge.producer).op();
+      edge.closes_loop =
+          !edge.is_control && absl::EndsWith(op, "NextIteration") && absl::EndsWith(consumer.op(), "Merge");
+      return edge;
+    }
+    edge.existing = graph_.FindNode(name);
+    if (edge.existing != nullptr) return edge;
+    std::vector<absl::string_view> known;
+    for (const NodeDef& node : def_.node()) known.push_back(node.name());
+    return absl::NotFoundError(
+        absl::StrCat("its input '", input, "' is no node of the graph", DidYouMean(name, known)));
+  }
+
+  // Fails for the first unknown op, or finds all nodes to leave out.
+  absl::Status FindUnknownOps() {
+    std::vector<int> left_out;
+    for (int i = 0; i < def_.node_size(); ++i) {
+      const absl::StatusOr<const Op*> op = graph_.ops().Lookup(def_.node(i).op());
+      if (op.ok()) continue;
+      skip_reasons_[i] = Annotate(op.status(), def_.node(i));
+      if (options_.skipped == nullptr) return skip_reasons_[i];
+      left_out.push_back(i);
+    }
+    const std::vector<std::vector<int>> consumers =
+        left_out.empty() ? std::vector<std::vector<int>>() : Consumers();
+    for (size_t next = 0; next < left_out.size(); ++next) {
+      for (int consumer : consumers[left_out[next]]) {
+        if (!skip_reasons_[consumer].ok()) continue;
+        skip_reasons_[consumer] = skip_reasons_[left_out[next]];
+        left_out.push_back(consumer);
+      }
+    }
+    std::sort(left_out.begin(), left_out.end());
+    for (int i : left_out) options_.skipped->push_back({def_.node(i).name(), skip_reasons_[i]});
+    return absl::OkStatus();
+  }
+
+  std::vector<std::vector<int>> Consumers() const {
+    std::vector<std::vector<int>> consumers(def_.node_size());
+    for (int i = 0; i < def_.node_size(); ++i) {
+      for (const Edge& edge : edges_[i]) {
+        if (edge.producer >= 0) consumers[edge.producer].push_back(i);
+      }
+    }
+    return consumers;
+  }
+
+  // Producers first, otherwise as in the GraphDef, so that a sorted one keeps its order.
+  absl::StatusOr<std::vector<int>> Order() const {
+    std::vector<int> num_pending(def_.node_size(), 0);
+    std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
+    int num_wanted = 0;
+    for (int i = 0; i < def_.node_size(); ++i) {
+      if (!skip_reasons_[i].ok()) continue;
+      ++num_wanted;
+      for (const Edge& edge : edges_[i]) num_pending[i] += edge.producer >= 0 && !edge.closes_loop;
+      if (num_pending[i] == 0) ready.push(i);
+    }
+    const std::vector<std::vector<int>> consumers = Consumers();
+    std::vector<int> order;
+    while (!ready.empty()) {
+      const int i = ready.top();
+      ready.pop();
+      order.push_back(i);
+      for (int consumer : consumers[i]) {
+        // A loop's back edge was not counted; every other edge was, each time it occurs.
+        if (!skip_reasons_[consumer].ok() || ClosesLoop(i, consumer)) continue;
+        if (--num_pending[consumer] == 0) ready.push(consumer);
+      }
+    }
+    if (static_cast<int>(order.size()) < num_wanted) return Cycle(num_pending);
+    return order;
+  }
+
+  bool ClosesLoop(int producer, int consumer) const {
+    return absl::EndsWith(def_.node(producer).op(), "NextIteration") &&
+           std::any_of(edges_[consumer].begin(), edges_[consumer].end(), [producer](const Edge& edge) {
+             return edge.producer == producer && edge.closes_loop;
+           });
+  }
+
+  // Walks back from a pending node, from pending producer to pending producer, until one comes a second time.
+  absl::Status Cycle(const std::vector<int>& num_pending) const {
+    const auto is_pending = [&](int i) { return num_pending[i] > 0 && skip_reasons_[i].ok(); };
+    int current = 0;
+    while (!is_pending(current)) ++current;
+    std::vector<int> path;
+    std::vector<bool> seen(def_.node_size(), false);
+    while (!seen[current]) {
+      seen[current] = true;
+      path.push_back(current);
+      for (const Edge& edge : edges_[current]) {
+        if (edge.producer < 0 || edge.closes_loop || !is_pending(edge.producer)) continue;
+        current = edge.producer;
+        break;
+      }
+    }
+    std::vector<std::string> names;
+    for (auto i = std::find(path.begin(), path.end(), current); i != path.end(); ++i) {
+      names.push_back(def_.node(*i).name());
+    }
+    names.push_back(def_.node(current).name());
+    std::reverse(names.begin(), names.end());
+    constexpr size_t kMaxNames = 10;
+    if (names.size() > kMaxNames) names.erase(names.begin() + kMaxNames / 2, names.end() - kMaxNames / 2);
+    return absl::InvalidArgumentError(absl::StrCat("the graph has a cycle: ", absl::StrJoin(names, " -> ")));
+  }
+
+  absl::Status AddNodes(const std::vector<int>& order) {
+    added_.resize(def_.node_size(), nullptr);
+    for (int i : order) {
+      const NodeDef& node = def_.node(i);
+      absl::StatusOr<NodeSpec> spec = Spec(i);
+      if (!spec.ok()) return Annotate(spec.status(), node);
+      // Its errors name the node already.
+      WEIR_ASSIGN_OR_RETURN(added_[i], graph_.AddNode(*std::move(spec)));
+    }
+    for (int i : order) WEIR_RETURN_IF_ERROR(CloseLoops(i));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<NodeSpec> Spec(int i) const {
+    const NodeDef& node = def_.node(i);
+    const Op& op = *graph_.ops().Find(node.op());
+    NodeSpec spec;
+    spec.op = node.op();
+    spec.name = node.name();
+    WEIR_ASSIGN_OR_RETURN(spec.device, DeviceName::Parse(node.device()));
+    WEIR_ASSIGN_OR_RETURN(spec.attrs, Attrs(node, op));
+    std::vector<Output> data;
+    for (const Edge& edge : edges_[i]) {
+      if (edge.is_control) {
+        AddOnce(edge.existing != nullptr ? edge.existing : added_[edge.producer], &spec.control_inputs);
+      } else {
+        data.push_back(Source(edge, i));
+      }
+    }
+    WEIR_ASSIGN_OR_RETURN(spec.inputs, GroupInputs(op, spec.attrs, data));
+    return spec;
+  }
+
+  static void AddOnce(Node* node, std::vector<Node*>* nodes) {
+    if (std::find(nodes->begin(), nodes->end(), node) == nodes->end()) nodes->push_back(node);
+  }
+
+  Output Source(const Edge& edge, int consumer) const {
+    if (edge.existing != nullptr) return {edge.existing, edge.output};
+    if (added_[edge.producer] != nullptr) return {added_[edge.producer], edge.output};
+    // The end of a loop is not there yet: the value that enters the loop has its type and stands in for it.
+    for (const Edge& other : edges_[consumer]) {
+      if (!other.is_control && !other.closes_loop) return Source(other, consumer);
+    }
+    return {};
+  }
+
+  absl::Status CloseLoops(int i) {
+    for (size_t index = 0; index < edges_[i].size(); ++index) {
+      const Edge& edge = edges_[i][index];
+      if (!edge.closes_loop) continue;
+      Node* end = added_[edge.producer];
+      Node* merge = added_[i];
+      if (edge.output >= end->num_outputs() ||
+          end->output_type(edge.output) != merge->input_type(static_cast<int>(index))) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(merge->Describe(), ": its input from ", end->Describe(),
+                         " has another type than the one that enters the loop"));
+      }
+      graph_.SetInput(merge, static_cast<int>(index), end->output(edge.output));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<AttrMap> Attrs(const NodeDef& node, const Op& op) {
+    AttrMap attrs;
+    for (const auto& [name, proto] : node.attr()) {
+      // Shapes are inferred anew; what another runtime noted would be stale after the first rewrite.
+      if (name == "_output_shapes") continue;
+      absl::StatusOr<AttrValue> value = AttrValueFromProto(proto);
+      if (absl::StartsWith(name, "_") && !value.ok()) continue;  // a note to another runtime
+      if (op.FindAttr(name) == nullptr && !absl::StartsWith(name, "_") && value.ok() && IsEmpty(*value)) {
+        continue;  // later versions of TensorFlow added it to the op; empty, it means the old behaviour
+      }
+      if (!value.ok()) {
+        return absl::Status(value.status().code(),
+                            absl::StrCat("attr ", name, " cannot be read: ", value.status().message()));
+      }
+      attrs.emplace(name, *std::move(value));
+    }
+    return attrs;
+  }
+
+  static bool IsEmpty(const AttrValue& value) {
+    return value == AttrValue(false) || value == AttrValue(0) || value == AttrValue("") ||
+           value == AttrValue(0.0f) || value == AttrValue(std::vector<int64_t>());
+  }
+
+  // Cuts the flat list of inputs into the schema's arguments.
+  static absl::StatusOr<std::vector<InputArg>> GroupInputs(const Op& op, const AttrMap& attrs,
+                                                           const std::vector<Output>& data) {
+    std::vector<InputArg> inputs;
+    size_t next = 0;
+    for (const ArgDef& arg : op.inputs()) {
+      const int64_t count = arg.is_list() ? ListLength(op, arg, attrs, data.size()) : 1;
+      if (count < 0 || static_cast<uint64_t>(count) > data.size() - next) return WrongCount(op, data.size());
+      if (arg.is_list()) {
+        inputs.emplace_back(std::vector<Output>(data.begin() + next, data.begin() + next + count));
+      } else {
+        inputs.emplace_back(data[next]);
+      }
+      next += count;
+    }
+    if (next != data.size()) return WrongCount(op, data.size());
+    return inputs;
+  }
+
+  static absl::Status WrongCount(const Op& op, size_t num_inputs) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", num_inputs,
+                                                   " inputs, which do not fit its schema (",
+                                                   absl::StrJoin(op.def().inputs, ", "), ") and attrs"));
+  }
+
+  // What the attr says; where it is missing, an only list takes all inputs that are left.
+  static int64_t ListLength(const Op& op, const ArgDef& arg, const AttrMap& attrs, size_t num_inputs) {
+    const auto attr = attrs.find(arg.type_list_attr.empty() ? arg.number_attr : arg.type_list_attr);
+    if (attr != attrs.end()) {
+      if (const auto* types = attr->second.get_if<std::vector<DType>>()) return types->size();
+      if (const auto* number = attr->second.get_if<int64_t>()) return *number;
+      return 0;  // an empty list of another kind
+    }
+    const int64_t num_single = std::count_if(op.inputs().begin(), op.inputs().end(),
+                                             [](const ArgDef& other) { return !other.is_list(); });
+    const bool is_only_list = num_single + 1 == static_cast<int64_t>(op.inputs().size());
+    return is_only_list ? static_cast<int64_t>(num_inputs) - num_single : -1;
+  }
+
+  const GraphDef& def_;
+  const ImportOptions& options_;
+  Graph& graph_;
+  absl::flat_hash_map<absl::string_view, int> positions_;  // of the GraphDef's nodes, by name
+  std::vector<std::vector<Edge>> edges_;                   // of each node of the GraphDef
+  std::vector<absl::Status> skip_reasons_;                 // not OK: the node is left out
+  std::vector<Node*> added_;
+};
+
+std::string InputName(const Output& input) {
+  return input.index == 0 ? input.node->name() : absl::StrCat(input.node->name(), ":", input.index);
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> ImportNew(const GraphDef& def, const OpRegistry& ops,
+                                                 const ImportOptions& options) {
+  auto graph = std::make_unique<Graph>(ops);
+  WEIR_RETURN_IF_ERROR(ImportGraphDef(def, options, graph.get()));
+  return graph;
+}
+
+}  // namespace
+
+absl::Status ImportGraphDef(const GraphDef& graph_def, const ImportOptions& options, Graph* graph) {
+  return GraphImport(graph_def, options, graph).Run();
+}
+
+absl::Status ExportNodeDef(const Node& node, const ExportOptions& options, NodeDef* def) {
+  def->set_name(node.name());
+  def->set_op(node.op_name());
+  const bool is_assigned = options.use_assigned_devices && !node.assigned_device().is_empty();
+  def->set_device((is_assigned ? node.assigned_device() : node.requested_device()).ToString());
+  for (const Output& input : node.inputs()) def->add_input(InputName(input));
+  for (const Node* before : node.control_inputs()) def->add_input(absl::StrCat("^", before->name()));
+  for (const auto& [name, value] : node.attrs()) {
+    if (absl::Status status = AttrValueToProto(value, &(*def->mutable_attr())[name]); !status.ok()) {
+      return absl::Status(status.code(),
+                          absl::StrCat(node.Describe(), ": attr ", name, ": ", status.message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExportGraphDef(const Graph& graph, const ExportOptions& options, GraphDef* graph_def) {
+  graph_def->Clear();
+  graph_def->mutable_versions()->set_producer(kProducer);
+  for (const auto& node : graph.nodes())
+    WEIR_RETURN_IF_ERROR(ExportNodeDef(*node, options, graph_def->add_node()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> GraphFromGraphDefBytes(absl::string_view bytes, const OpRegistry& ops,
+                                                              const ImportOptions& options) {
+  GraphDef def;
+  WEIR_RETURN_IF_ERROR(ParseMessageBytes(bytes, "the GraphDef", &def));
+  return ImportNew(def, ops, options);
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> GraphFromGraphDefText(const std::string& text, const OpRegistry& ops,
+                                                             const ImportOptions& options) {
+  GraphDef def;
+  WEIR_RETURN_IF_ERROR(ParseMessageText(text, "the GraphDef", &def));
+  return ImportNew(def, ops, options);
+}
+
+absl::StatusOr<std::string> GraphDefBytes(const Graph& graph, const ExportOptions& options) {
+  GraphDef def;
+  WEIR_RETURN_IF_ERROR(ExportGraphDef(graph, options, &def));
+  return MessageBytes(def, "the graph");
+}
+
+absl::StatusOr<std::string> GraphDefText(const Graph& graph, const ExportOptions& options) {
+  GraphDef def;
+  WEIR_RETURN_IF_ERROR(ExportGraphDef(graph, options, &def));
+  return MessageText(def);
+}
+
+}  // namespace weir

@@ -1,0 +1,68 @@
+// Graphs to and from TensorFlow's GraphDef, binary and text: how models are exchanged with Python,
+// TensorBoard and other processes.
+//
+// Import checks everything against the op registry and infers all shapes again; whatever is wrong is an error
+// that names the node, and the graph stays as it was. Nodes may come in any order. A data edge from
+// NextIteration to Merge may close a loop; any other cycle is an error that names the nodes on it. What
+// GraphDefs say beyond the nodes (function library, debug info) is not imported: a node that calls a function
+// of the library is a node with an unknown op.
+//
+// Functions without state; safe from any thread on different graphs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "graph/graph.h"
+
+namespace tensorflow {
+class GraphDef;
+class NodeDef;
+}  // namespace tensorflow
+
+namespace weir {
+
+// A node that was left out of an import, and why: "op 'Foo' of node 'x' is not registered".
+struct SkippedNode {
+  std::string name;
+  absl::Status reason;
+};
+
+struct ImportOptions {
+  // When set, nodes with unknown ops, and all that depend on them, are left out and listed here (in their
+  // order in the GraphDef) instead of failing the import: a client's graph may hold more than its steps need.
+  std::vector<SkippedNode>* skipped = nullptr;
+};
+
+// Adds the nodes of `graph_def` to *graph; their inputs may be nodes that are there already. On an error
+// nothing is added. NotFound: an unknown op, or an input that no node has (with the nearest names);
+// AlreadyExists: a name that is used twice; InvalidArgument: anything else that does not fit the schema, a
+// cycle, a device string that does not parse.
+absl::Status ImportGraphDef(const tensorflow::GraphDef& graph_def, const ImportOptions& options,
+                            Graph* graph);
+
+struct ExportOptions {
+  // Write where the placer put each node (where it did), not what its author asked for.
+  bool use_assigned_devices = false;
+};
+
+// InvalidArgument, naming the node, for attrs that no GraphDef can hold (a tensor above 2 GiB).
+absl::Status ExportGraphDef(const Graph& graph, const ExportOptions& options,
+                            tensorflow::GraphDef* graph_def);
+// One node of it.
+absl::Status ExportNodeDef(const Node& node, const ExportOptions& options, tensorflow::NodeDef* node_def);
+
+// The same with the message in its serialized or text form. Serialized twice, an unchanged graph gives the
+// same bytes. Bytes or text that do not parse are InvalidArgument; for text the error says where.
+absl::StatusOr<std::unique_ptr<Graph>> GraphFromGraphDefBytes(absl::string_view bytes, const OpRegistry& ops,
+                                                              const ImportOptions& options = {});
+absl::StatusOr<std::unique_ptr<Graph>> GraphFromGraphDefText(const std::string& text, const OpRegistry& ops,
+                                                             const ImportOptions& options = {});
+absl::StatusOr<std::string> GraphDefBytes(const Graph& graph, const ExportOptions& options = {});
+absl::StatusOr<std::string> GraphDefText(const Graph& graph, const ExportOptions& options = {});
+
+}  // namespace weir

@@ -1,0 +1,357 @@
+#include "graph/interchange/graph_def.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "graph/graph_builder.h"
+#include "graph/interchange/attr_value_proto.h"
+#include "graph/interchange/meta_graph.h"
+#include "graph/interchange/proto/graph.pb.h"
+#include "graph/interchange/proto/meta_graph.pb.h"
+#include "graph/interchange/tensor_proto.h"
+#include "graph/shape_inference.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+std::string TestFile(const std::string& name) {
+  std::ifstream file("graph/interchange/testdata/" + name, std::ios::binary);
+  EXPECT_TRUE(file.good()) << name;
+  std::stringstream content;
+  content << file.rdbuf();
+  return content.str();
+}
+
+absl::Status AnyShape(ShapeInference&) { return absl::OkStatus(); }
+
+void Register(OpRegistry* ops, const std::string& name, std::vector<std::string> inputs,
+              std::vector<std::string> outputs, std::vector<std::string> attrs) {
+  const absl::Status status = ops->Register({.name = name,
+                                             .inputs = std::move(inputs),
+                                             .outputs = std::move(outputs),
+                                             .attrs = std::move(attrs),
+                                             .infer_shapes = AnyShape,
+                                             .gradient = NotDifferentiable});
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+// A few ops under TensorFlow's names.
+const OpRegistry& SomeOps() {
+  static const OpRegistry* const ops = [] {
+    auto* registry = new OpRegistry;
+    Register(registry, "Const", {}, {"output: dtype"}, {"value: tensor", "dtype: type"});
+    Register(registry, "Placeholder", {}, {"output: dtype"}, {"dtype: type", "shape: shape = ?"});
+    Register(registry, "NoOp", {}, {}, {});
+    Register(registry, "Identity", {"input: T"}, {"output: T"}, {"T: type"});
+    Register(registry, "Add", {"x: T", "y: T"}, {"z: T"}, {"T: type"});
+    Register(registry, "Split", {"value: T"}, {"output: num * T"}, {"num: int >= 1", "T: type"});
+    Register(registry, "Pack", {"values: N * T"}, {"output: T"}, {"N: int >= 1", "T: type", "axis: int = 0"});
+    Register(registry, "IdentityN", {"input: T"}, {"output: T"}, {"T: list(type)"});
+    Register(registry, "Merge", {"inputs: N * T"}, {"output: T", "value_index: int32"},
+             {"T: type", "N: int >= 1"});
+    Register(registry, "Enter", {"data: T"}, {"output: T"}, {"T: type", "frame_name: string"});
+    Register(registry, "NextIteration", {"data: T"}, {"output: T"}, {"T: type"});
+    return registry;
+  }();
+  return *ops;
+}
+
+std::string Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
+                 const std::string& rest = "attr { key: 'T' value { type: DT_FLOAT } }") {
+  std::string text = absl::StrCat("node { name: '", name, "' op: '", op, "' ");
+  for (const std::string& input : inputs) absl::StrAppend(&text, "input: '", input, "' ");
+  return absl::StrCat(text, rest, " }\n");
+}
+
+const char kFloatType[] = "attr { key: 'dtype' value { type: DT_FLOAT } }";
+
+absl::StatusOr<std::unique_ptr<Graph>> FromText(const std::string& text, const ImportOptions& options = {}) {
+  return GraphFromGraphDefText(text, SomeOps(), options);
+}
+
+std::string ErrorOf(const std::string& text) {
+  const auto graph = FromText(text);
+  return graph.ok() ? "no error" : std::string(graph.status().message());
+}
+
+TEST(GraphDefTest, NodesComeInAnyOrder) {
+  const auto graph = FromText(Node("c", "Add", {"b", "a:0", "^d"}) + Node("b", "Identity", {"a"}) +
+                              Node("a", "Placeholder", {}, kFloatType) + Node("d", "NoOp", {}, ""));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const weir::Node* c = (*graph)->FindNode("c");
+  ASSERT_NE(c, nullptr);
+  EXPECT_EQ(c->input(0).name(), "b:0");
+  EXPECT_EQ(c->input(1).name(), "a:0");
+  EXPECT_THAT(c->control_inputs(), ElementsAre((*graph)->FindNode("d")));
+}
+
+TEST(GraphDefTest, DevicesDefaultsAndForeignAttrs) {
+  const auto graph = FromText(
+      Node("a", "Placeholder", {}, absl::StrCat(kFloatType, " device: '/job:ps/task:1/device:GPU:*'")) +
+      Node("p", "Pack", {"a", "a"},
+           "attr { key: 'N' value { i: 2 } } attr { key: 'added_later' value { b: false } } "
+           "attr { key: '_note' value { func { name: 'f' attr { key: 'x' value { b: true } } } } } "
+           "attr { key: '_class' value { list { s: 'loc:@a' } } } attr { key: '_output_shapes' value { list "
+           "{} } }"));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ((*graph)->FindNode("a")->requested_device().ToString(), "/job:ps/task:1/device:GPU:*");
+  const weir::Node* pack = (*graph)->FindNode("p");
+  EXPECT_EQ(pack->attr<int64_t>("axis"), 0);
+  EXPECT_EQ(pack->attr<DType>("T"), DType::kFloat32);
+  EXPECT_THAT(pack->colocation_names(), ElementsAre("a"));
+  EXPECT_EQ(pack->FindAttr("_output_shapes"), nullptr);
+  EXPECT_EQ(pack->FindAttr("added_later"), nullptr);
+
+  // Defaults and devices are written out, and everything comes back.
+  const auto text = GraphDefText(**graph);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("key: \"axis\""));
+  const auto back = FromText(*text);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*GraphDefText(**back), *text);
+}
+
+TEST(GraphDefTest, AssignedDevicesAreWrittenOnRequest) {
+  const auto graph = FromText(Node("a", "Placeholder", {}, absl::StrCat(kFloatType, " device: '/job:ps'")));
+  ASSERT_TRUE(graph.ok());
+  (*graph)->SetAssignedDevice((*graph)->node(0), MakeDeviceName("ps", 3, "CPU", 0));
+  EXPECT_THAT(*GraphDefText(**graph), HasSubstr("device: \"/job:ps\""));
+  EXPECT_THAT(*GraphDefText(**graph, {.use_assigned_devices = true}),
+              HasSubstr("device: \"/job:ps/replica:0/task:3/device:CPU:0\""));
+}
+
+TEST(GraphDefTest, LoopsCloseThroughNextIteration) {
+  const auto graph = FromText(Node("m", "Merge", {"e", "n"}, "attr { key: 'N' value { i: 2 } }") +
+                              Node("n", "NextIteration", {"i"}) + Node("i", "Identity", {"m"}) +
+                              Node("a", "Placeholder", {}, kFloatType) +
+                              Node("e", "Enter", {"a"}, "attr { key: 'frame_name' value { s: 'f' } }"));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ((*graph)->FindNode("m")->input(1).name(), "n:0");
+  EXPECT_TRUE((*graph)->TopologicalOrder().ok());
+  // The same graph again, from its own export.
+  const auto back = GraphFromGraphDefBytes(*GraphDefBytes(**graph), SomeOps());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ((*back)->FindNode("m")->input(1).name(), "n:0");
+}
+
+TEST(GraphDefTest, CyclesNameTheirNodes) {
+  EXPECT_EQ(ErrorOf(Node("x", "Placeholder", {}, kFloatType) + Node("a", "Add", {"x", "c"}) +
+                    Node("b", "Identity", {"a"}) + Node("c", "Identity", {"b"}) +
+                    Node("behind", "Identity", {"c"})),
+            "the graph has a cycle: a -> b -> c -> a");
+  EXPECT_THAT(ErrorOf(Node("a", "Identity", {"a"})), HasSubstr("a -> a"));
+  EXPECT_THAT(ErrorOf(Node("a", "NoOp", {"^b"}, "") + Node("b", "NoOp", {"^a"}, "")), HasSubstr("cycle"));
+  // Only Merge may take what NextIteration hands back.
+  EXPECT_THAT(ErrorOf(Node("i", "Identity", {"n"}) + Node("n", "NextIteration", {"i"})), HasSubstr("cycle"));
+}
+
+TEST(GraphDefTest, WhatDoesNotFitIsNamed) {
+  const std::string a = Node("alpha", "Placeholder", {}, kFloatType);
+  EXPECT_EQ(ErrorOf(a + Node("b", "Identity", {"alphaa"})),
+            "Identity 'b': its input 'alphaa' is no node of the graph; did you mean 'alpha'?");
+  EXPECT_THAT(ErrorOf(a + Node("b", "Identitty", {"alpha"})),
+              HasSubstr("Identitty 'b': no op is named 'Identitty'; did you mean 'Identity'"));
+  EXPECT_THAT(ErrorOf(a + a), HasSubstr("already has a node"));
+  EXPECT_THAT(ErrorOf(a + Node("b", "Identity", {"alpha:1"})), HasSubstr("'alpha:1'"));
+  EXPECT_THAT(ErrorOf(a + Node("b", "Identity", {"alpha:x"})), HasSubstr("names no output"));
+  EXPECT_THAT(ErrorOf(a + Node("b", "Identity", {"alpha:-1"})), HasSubstr("names no output"));
+  EXPECT_THAT(ErrorOf(a + Node("b", "Add", {"alpha"})), HasSubstr("Add 'b': has 1 inputs"));
+  EXPECT_THAT(ErrorOf(a + Node("b", "Pack", {"alpha"}, "attr { key: 'N' value { i: 1000000000000 } }")),
+              HasSubstr("has 1 inputs"));
+  EXPECT_THAT(ErrorOf(a + Node("b", "Pack", {"alpha"}, "attr { key: 'N' value { i: -1 } }")),
+              HasSubstr("has 1 inputs"));
+  EXPECT_THAT(ErrorOf(a + Node("b", "Identity", {"alpha"}, "attr { key: 'T' value { type: DT_INT32 } }")),
+              HasSubstr("Identity 'b'"));
+  EXPECT_THAT(ErrorOf(a + Node("b", "Identity", {"alpha"}, "device: '/job:'")), HasSubstr("Identity 'b'"));
+  EXPECT_THAT(ErrorOf(a + Node("b", "Identity", {"alpha"}, "attr { key: 'new' value { b: true } }")),
+              HasSubstr("has no attr 'new'"));
+  EXPECT_THAT(ErrorOf(Node("b", "Placeholder", {}, "attr { key: 'dtype' value { type: DT_QINT8 } }")),
+              HasSubstr("attr dtype cannot be read: the type DT_QINT8, which Weir lacks"));
+  EXPECT_THAT(ErrorOf(Node("bad name", "NoOp", {}, "")), HasSubstr("bad name"));
+  EXPECT_THAT(ErrorOf("node { nam: 'x' }"), HasSubstr("line 1, column"));
+  EXPECT_THAT(ErrorOf("versions { min_consumer: 100000 }"), HasSubstr("consumer of version 100000"));
+  EXPECT_FALSE(GraphFromGraphDefBytes("garbage", SomeOps()).ok());
+}
+
+TEST(GraphDefTest, DeepNestingIsRefused) {
+  std::string text, end;
+  for (int i = 0; i < 100000; ++i) {
+    text += "func { attr { key: 'x' value { ";
+    end += "} } }";
+  }
+  EXPECT_THAT(ErrorOf("node { attr { key: 'a' value { " + text + end + " } } }"),
+              HasSubstr("does not parse"));
+}
+
+TEST(GraphDefTest, UnknownOpsMayBeLeftOut) {
+  std::vector<SkippedNode> skipped;
+  const auto graph =
+      FromText(Node("x", "Foo", {}) + Node("y", "Identity", {"x"}) + Node("z", "NoOp", {"^y"}, "") +
+                   Node("a", "Placeholder", {}, kFloatType) + Node("b", "Identity", {"a"}),
+               {.skipped = &skipped});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ((*graph)->num_nodes(), 2);
+  ASSERT_THAT(skipped, SizeIs(3));
+  EXPECT_EQ(skipped[2].name, "z");
+  EXPECT_THAT(std::string(skipped[2].reason.message()), StartsWith("Foo 'x': no op is named 'Foo'"));
+}
+
+TEST(GraphDefTest, ExtendsAGraphOrLeavesItAsItWas) {
+  auto graph = FromText(Node("a", "Placeholder", {}, kFloatType));
+  ASSERT_TRUE(graph.ok());
+  tensorflow::GraphDef more;
+  auto* node = more.add_node();
+  node->set_name("b");
+  node->set_op("Identity");
+  node->add_input("a");
+  *more.add_node() = *node;
+  more.mutable_node(1)->set_name("c");
+  more.mutable_node(1)->add_input("a");
+  EXPECT_FALSE(ImportGraphDef(more, {}, graph->get()).ok());
+  EXPECT_EQ((*graph)->num_nodes(), 1);
+  more.mutable_node()->RemoveLast();
+  ASSERT_TRUE(ImportGraphDef(more, {}, graph->get()).ok());
+  EXPECT_EQ((*graph)->FindNode("b")->input(0).name(), "a:0");
+  EXPECT_FALSE(ImportGraphDef(more, {}, graph->get()).ok());  // the name is used now
+  EXPECT_EQ((*graph)->num_nodes(), 2);
+}
+
+TEST(AttrValueProtoTest, EveryKindComesBack) {
+  for (const AttrValue& value :
+       {AttrValue("text"), AttrValue(-5), AttrValue(2.5f), AttrValue(true), AttrValue(DType::kHalf),
+        AttrValue(PartialShape({-1, 3})), AttrValue(PartialShape()), AttrValue(Tensor::Vector<float>({1, 2})),
+        AttrValue(FunctionName{"f"}), AttrValue(std::vector<std::string>{"a", ""}),
+        AttrValue(std::vector<int64_t>{1, -2}), AttrValue(std::vector<float>{1.5f}),
+        AttrValue(std::vector<bool>{true, false}),
+        AttrValue(std::vector<DType>{DType::kInt8, DType::kString}),
+        AttrValue(std::vector<PartialShape>{PartialShape(), PartialShape({2})})}) {
+    tensorflow::AttrValue proto;
+    ASSERT_TRUE(AttrValueToProto(value, &proto).ok());
+    const auto back = AttrValueFromProto(proto);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_TRUE(*back == value) << value.ToString() << " " << back->ToString();
+  }
+  tensorflow::AttrValue proto;
+  EXPECT_FALSE(AttrValueToProto(AttrValue(), &proto).ok());
+  proto.set_type(tensorflow::DT_FLOAT_REF);
+  EXPECT_TRUE(*AttrValueFromProto(proto) == AttrValue(DType::kFloat32));
+  proto.mutable_list()->add_tensor();
+  EXPECT_FALSE(AttrValueFromProto(proto).ok());
+}
+
+// --- a real model of TensorFlow's: an MLP with classic and resource variables, Adam, a queue, a cond ---
+
+std::string AttrSpec(const tensorflow::OpDef::AttrDef& attr) {
+  std::string spec = absl::StrCat(attr.name(), ": ", attr.type());
+  if (!attr.has_default_value()) return spec;
+  const absl::StatusOr<AttrValue> value = AttrValueFromProto(attr.default_value());
+  EXPECT_TRUE(value.ok());
+  if (value->kind() == AttrKind::kShape && !value->get<PartialShape>().has_rank()) return spec + " = ?";
+  if (value->kind() == AttrKind::kString) return absl::StrCat(spec, " = '", value->get<std::string>(), "'");
+  return absl::StrCat(spec, " = ", value->ToString());
+}
+
+std::string ArgSpec(const tensorflow::OpDef::ArgDef& arg) {
+  const std::string type = !arg.type_attr().empty() ? arg.type_attr()
+                           : !arg.type_list_attr().empty()
+                               ? arg.type_list_attr()
+                               : std::string(DTypeName(static_cast<DType>(arg.type())));
+  return absl::StrCat(arg.name(), ": ", arg.number_attr().empty() ? "" : arg.number_attr() + " * ", type);
+}
+
+// The ops of the .meta file, from the schemas that TensorFlow put into it.
+std::unique_ptr<OpRegistry> OpsOfMetaFile() {
+  tensorflow::MetaGraphDef meta;
+  EXPECT_TRUE(meta.ParseFromString(TestFile("graph.meta")));
+  auto ops = std::make_unique<OpRegistry>();
+  for (const tensorflow::OpDef& op : meta.meta_info_def().stripped_op_list().op()) {
+    std::vector<std::string> inputs, outputs, attrs;
+    for (const auto& arg : op.input_arg()) inputs.push_back(ArgSpec(arg));
+    for (const auto& arg : op.output_arg()) outputs.push_back(ArgSpec(arg));
+    for (const auto& attr : op.attr()) attrs.push_back(AttrSpec(attr));
+    Register(ops.get(), op.name(), inputs, outputs, attrs);
+  }
+  return ops;
+}
+
+TEST(TensorFlowGraphTest, BinaryTextAndMetaAreTheSameGraph) {
+  const std::unique_ptr<OpRegistry> ops = OpsOfMetaFile();
+  const auto binary = GraphFromGraphDefBytes(TestFile("graph.pb"), *ops);
+  ASSERT_TRUE(binary.ok()) << binary.status();
+  EXPECT_EQ((*binary)->num_nodes(), 154);
+  const auto text = GraphFromGraphDefText(TestFile("graph.pbtxt"), *ops);
+  ASSERT_TRUE(text.ok()) << text.status();
+  const auto meta = MetaGraphFromBytes(TestFile("graph.meta"), *ops);
+  ASSERT_TRUE(meta.ok()) << meta.status();
+  EXPECT_EQ(*GraphDefBytes(**binary), *GraphDefBytes(**text));
+  EXPECT_EQ(*GraphDefBytes(**binary), *GraphDefBytes(*meta->graph));
+  // Exported and imported again it is still the same.
+  const auto again = GraphFromGraphDefText(*GraphDefText(**binary), *ops);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*GraphDefBytes(**again), *GraphDefBytes(**binary));
+}
+
+TEST(TensorFlowGraphTest, TheExportSaysWhatTensorFlowsFileSays) {
+  const std::unique_ptr<OpRegistry> ops = OpsOfMetaFile();
+  tensorflow::GraphDef theirs;
+  ASSERT_TRUE(theirs.ParseFromString(TestFile("graph.pb")));
+  const auto graph = GraphFromGraphDefBytes(TestFile("graph.pb"), *ops);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  tensorflow::GraphDef ours;
+  ASSERT_TRUE(ExportGraphDef(**graph, {}, &ours).ok());
+  std::map<std::string, const tensorflow::NodeDef*> by_name;
+  for (const auto& node : ours.node()) by_name[node.name()] = &node;
+  ASSERT_EQ(ours.node_size(), theirs.node_size());
+  for (const auto& node : theirs.node()) {
+    const tensorflow::NodeDef& mine = *by_name[node.name()];
+    EXPECT_EQ(mine.op(), node.op());
+    EXPECT_THAT(mine.input(), ::testing::ElementsAreArray(node.input())) << node.name();
+    EXPECT_EQ(mine.device(), node.device());
+    for (const auto& [name, value] : node.attr()) {
+      if (name == "_output_shapes") continue;
+      const auto place = mine.attr().find(name);
+      ASSERT_TRUE(place != mine.attr().end()) << node.name() << " " << name;
+      // Python spells out equal elements that we write once.
+      if (value.has_tensor()) {
+        EXPECT_TRUE(*AttrValueFromProto(place->second) == *AttrValueFromProto(value)) << node.name();
+      } else {
+        EXPECT_EQ(place->second.SerializeAsString(), value.SerializeAsString()) << node.name() << " " << name;
+      }
+    }
+  }
+}
+
+TEST(TensorFlowGraphTest, MetaGraphsKeepVariablesCollectionsAndSaver) {
+  const std::unique_ptr<OpRegistry> ops = OpsOfMetaFile();
+  const auto meta = MetaGraphFromBytes(TestFile("graph.meta"), *ops);
+  ASSERT_TRUE(meta.ok()) << meta.status();
+  EXPECT_THAT(meta->graph->variables(), SizeIs(9));
+  EXPECT_THAT(meta->graph->collections().at("summaries"), SizeIs(2));
+  ASSERT_TRUE(meta->saver.has_value());
+  const auto bytes = MetaGraphBytes(*meta->graph, &*meta->saver);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  const auto back = MetaGraphFromBytes(*bytes, *ops);
+  ASSERT_TRUE(back.ok()) << back.status();
+  ASSERT_THAT(back->graph->variables(), SizeIs(9));
+  int num_trainable = 0;
+  for (const VariableDef& variable : back->graph->variables()) {
+    num_trainable += variable.trainable;
+    EXPECT_TRUE(back->graph->FindOutput(variable.handle_name).ok()) << variable.handle_name;
+    EXPECT_TRUE(back->graph->FindNode(variable.initializer_name) != nullptr) << variable.initializer_name;
+  }
+  EXPECT_EQ(num_trainable, 2);
+  EXPECT_EQ(back->graph->collections(), meta->graph->collections());
+  EXPECT_EQ(back->saver->restore_op_name, meta->saver->restore_op_name);
+}
+
+}  // namespace
+}  // namespace weir

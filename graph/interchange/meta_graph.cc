@@ -1,0 +1,131 @@
+#include "graph/interchange/meta_graph.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "graph/interchange/message_form.h"
+#include "graph/interchange/proto/meta_graph.pb.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+using ::tensorflow::CollectionDef;
+using ::tensorflow::MetaGraphDef;
+
+constexpr char kVariables[] = "variables";
+constexpr char kTrainableVariables[] = "trainable_variables";
+
+VariableDef VariableFromProto(const tensorflow::VariableDef& proto) {
+  VariableDef variable;
+  // TensorFlow's variable_name is the handle's output; checkpoints name the variable without ":0".
+  variable.handle_name = proto.variable_name();
+  variable.variable_name = std::string(absl::StripSuffix(proto.variable_name(), ":0"));
+  variable.initializer_name = proto.initializer_name();
+  variable.snapshot_name = proto.snapshot_name();
+  variable.initial_value_name = proto.initial_value_name();
+  variable.trainable = proto.trainable();
+  return variable;
+}
+
+tensorflow::VariableDef VariableToProto(const VariableDef& variable) {
+  tensorflow::VariableDef proto;
+  proto.set_variable_name(variable.handle_name);
+  proto.set_initializer_name(variable.initializer_name);
+  proto.set_snapshot_name(variable.snapshot_name);
+  proto.set_initial_value_name(variable.initial_value_name);
+  proto.set_trainable(variable.trainable);
+  proto.set_is_resource(true);
+  return proto;
+}
+
+absl::Status ImportVariables(const MetaGraphDef& def, Graph* graph) {
+  std::set<std::string> trainable;
+  for (const char* collection : {kTrainableVariables, kVariables}) {
+    const auto place = def.collection_def().find(collection);
+    if (place == def.collection_def().end()) continue;
+    for (const std::string& bytes : place->second.bytes_list().value()) {
+      tensorflow::VariableDef proto;
+      WEIR_RETURN_IF_ERROR(
+          ParseMessageBytes(bytes, absl::StrCat("a record of the collection ", collection), &proto));
+      if (collection == kTrainableVariables) {
+        trainable.insert(proto.variable_name());
+      } else {
+        graph->variables().push_back(VariableFromProto(proto));
+        // Files of TensorFlow 1 say so only by the collection.
+        graph->variables().back().trainable |= trainable.count(proto.variable_name()) > 0;
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ImportCollections(const MetaGraphDef& def, Graph* graph) {
+  for (const auto& [name, collection] : def.collection_def()) {
+    if (collection.kind_case() != CollectionDef::kNodeList) continue;
+    const auto& values = collection.node_list().value();
+    graph->collections()[name].assign(values.begin(), values.end());
+  }
+}
+
+void ExportVariables(const Graph& graph, MetaGraphDef* def) {
+  for (const VariableDef& variable : graph.variables()) {
+    const std::string bytes = VariableToProto(variable).SerializeAsString();
+    auto& collections = *def->mutable_collection_def();
+    collections[kVariables].mutable_bytes_list()->add_value(bytes);
+    if (variable.trainable) collections[kTrainableVariables].mutable_bytes_list()->add_value(bytes);
+  }
+}
+
+void ExportCollections(const Graph& graph, MetaGraphDef* def) {
+  for (const auto& [name, values] : graph.collections()) {
+    if (name == kVariables || name == kTrainableVariables) continue;
+    auto* list = (*def->mutable_collection_def())[name].mutable_node_list();
+    for (const std::string& value : values) list->add_value(value);
+  }
+}
+
+SaverDef SaverFromProto(const tensorflow::SaverDef& proto) {
+  return {proto.filename_tensor_name(), proto.save_tensor_name(), proto.restore_op_name(),
+          proto.max_to_keep(),          proto.sharded(),          proto.keep_checkpoint_every_n_hours()};
+}
+
+void SaverToProto(const SaverDef& saver, tensorflow::SaverDef* proto) {
+  proto->set_filename_tensor_name(saver.filename_tensor_name);
+  proto->set_save_tensor_name(saver.save_tensor_name);
+  proto->set_restore_op_name(saver.restore_op_name);
+  proto->set_max_to_keep(saver.max_to_keep);
+  proto->set_sharded(saver.sharded);
+  proto->set_keep_checkpoint_every_n_hours(saver.keep_checkpoint_every_n_hours);
+  proto->set_version(tensorflow::SaverDef::V2);
+}
+
+}  // namespace
+
+absl::StatusOr<MetaGraph> MetaGraphFromBytes(absl::string_view bytes, const OpRegistry& ops,
+                                             const ImportOptions& options) {
+  MetaGraphDef def;
+  WEIR_RETURN_IF_ERROR(ParseMessageBytes(bytes, "the MetaGraphDef", &def));
+  MetaGraph result;
+  result.graph = std::make_unique<Graph>(ops);
+  WEIR_RETURN_IF_ERROR(ImportGraphDef(def.graph_def(), options, result.graph.get()));
+  WEIR_RETURN_IF_ERROR(ImportVariables(def, result.graph.get()));
+  ImportCollections(def, result.graph.get());
+  if (def.has_saver_def()) result.saver = SaverFromProto(def.saver_def());
+  result.tags.assign(def.meta_info_def().tags().begin(), def.meta_info_def().tags().end());
+  return result;
+}
+
+absl::StatusOr<std::string> MetaGraphBytes(const Graph& graph, const SaverDef* saver,
+                                           const ExportOptions& options) {
+  MetaGraphDef def;
+  WEIR_RETURN_IF_ERROR(ExportGraphDef(graph, options, def.mutable_graph_def()));
+  ExportVariables(graph, &def);
+  ExportCollections(graph, &def);
+  if (saver != nullptr) SaverToProto(*saver, def.mutable_saver_def());
+  return MessageBytes(def, "the graph");
+}
+
+}  // namespace weir

@@ -1,0 +1,46 @@
+// A graph with what Python's Saver and TensorBoard expect beside it: TensorFlow's MetaGraphDef, the .meta
+// file of a checkpoint.
+//
+// Imported and exported: the graph, the saver's node names, the tags, the model's variables (collections
+// "variables" and "trainable_variables") and every collection of node names. Collections of other kinds
+// (contexts of control flow, numbers, queue runners) are not kept.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "graph/graph.h"
+#include "graph/interchange/graph_def.h"
+
+namespace weir {
+
+// The nodes of the graph that save and restore, and the saver's policy.
+struct SaverDef {
+  std::string filename_tensor_name;  // fed with a checkpoint's prefix: "save/Const:0"
+  std::string save_tensor_name;      // fetched to save: "save/control_dependency:0"
+  std::string restore_op_name;       // run to restore: "save/restore_all"
+  int max_to_keep = 5;
+  bool sharded = false;
+  float keep_checkpoint_every_n_hours = 10000;
+};
+
+struct MetaGraph {
+  std::unique_ptr<Graph> graph;
+  std::optional<SaverDef> saver;
+  std::vector<std::string> tags;
+};
+
+// Errors are those of GraphFromGraphDefBytes; also InvalidArgument for a variable's record that does not
+// parse.
+absl::StatusOr<MetaGraph> MetaGraphFromBytes(absl::string_view bytes, const OpRegistry& ops,
+                                             const ImportOptions& options = {});
+
+// A message that tf.train.import_meta_graph reads. `saver` may be null.
+absl::StatusOr<std::string> MetaGraphBytes(const Graph& graph, const SaverDef* saver,
+                                           const ExportOptions& options = {});
+
+}  // namespace weir
