@@ -1,0 +1,115 @@
+// Who of the cluster is alive, from one task's point of view. Pure bookkeeping: no thread, no network, and
+// its clock is given to it; heartbeats.h feeds it.
+//
+// Every life of a task has an incarnation, a random number. A sign of life (any message or answer that
+// carries task and incarnation) renews the peer's lease. A peer is lost when its lease runs out, or when it
+// appears with a new incarnation: then its old life is over, is reported to the loss listeners, and its
+// messages are refused from then on (fenced), however late they come; the new life is welcome.
+//
+// End of the job: training tasks say that they are done when they leave in good order. A ps may leave when no
+// training task of the cluster is left that might still need it: every one is done, or some are done and the
+// others lost. (All lost and nobody done: they may be restarted, so it waits.)
+//
+// Guarantee: a life is reported as lost at most once, and never after it said that it was done. If this
+// process was itself stopped for a while (suspended, starved), it gives everybody a new lease instead of
+// declaring them all lost. Not guaranteed: that two tasks agree at any moment about a third.
+//
+// Thread safety: all methods. Listeners are called without any lock, on the thread that found the loss.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "distributed/clock.h"
+#include "distributed/cluster_spec.h"
+
+namespace weir {
+
+// Never 0.
+using Incarnation = uint64_t;
+Incarnation RandomIncarnation();
+
+struct MembershipOptions {
+  TaskName self;
+  ClusterSpec cluster;
+  absl::Duration lease = absl::Seconds(10);
+  Clock* clock = &MonotonicClock();  // borrowed
+};
+
+class Membership {
+ public:
+  enum class State { kUnknown, kAlive, kDone, kLost };
+  using LossListener =
+      std::function<void(const TaskName& task, Incarnation incarnation, const absl::Status& reason)>;
+
+  explicit Membership(MembershipOptions options);
+
+  const TaskName& self() const { return options_.self; }
+  Incarnation incarnation() const;
+  // A new life of this task, after others have fenced the old one.
+  void Rejoin();
+
+  // Before the first sign of life arrives.
+  void AddLossListener(LossListener listener);
+
+  // A sign of life. Possible errors: Aborted (the message is of a life that is over: fenced); InvalidArgument
+  // (the cluster has no such task, or the incarnation is 0).
+  absl::Status OnSignOfLife(const TaskName& task, Incarnation incarnation);
+
+  // Whether a message meant for `incarnation` is for this life; 0 is for any. Aborted, saying that this task
+  // restarted.
+  absl::Status CheckAddressee(Incarnation incarnation) const;
+
+  // The task leaves in good order. Same errors as OnSignOfLife.
+  absl::Status OnDone(const TaskName& task, Incarnation incarnation);
+
+  // Finds the leases that have run out. To be called several times per lease.
+  void CheckLeases();
+
+  State state(const TaskName& task) const;
+  // Of the life last heard of; 0 for none.
+  Incarnation incarnation_of(const TaskName& task) const;
+
+  // True when the job has ended, false at the deadline or after StopWaiting.
+  bool AwaitEndOfJob(absl::Time deadline);
+  void StopWaiting();
+
+ private:
+  struct Peer {
+    State state = State::kUnknown;
+    Incarnation incarnation = 0;
+    absl::Time lease_end;
+    std::set<Incarnation> past;  // lives that are over
+  };
+  struct Loss {
+    TaskName task;
+    Incarnation incarnation;
+    absl::Status reason;
+  };
+
+  absl::Status CheckSenderLocked(const TaskName& task, Incarnation incarnation, Peer** peer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndLifeLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Renew(const TaskName& task, Incarnation incarnation, State state);
+  bool HasEndedLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void Report(const std::vector<Loss>& losses);
+
+  const MembershipOptions options_;
+  mutable absl::Mutex mutex_;
+  Incarnation incarnation_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskName, Peer> peers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<LossListener> listeners_ ABSL_GUARDED_BY(mutex_);
+  absl::Time last_check_ ABSL_GUARDED_BY(mutex_);
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace weir

@@ -1,0 +1,144 @@
+#include "distributed/membership.h"
+
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using State = Membership::State;
+
+const TaskName kPs{"ps", 0};
+const TaskName kW0{"worker", 0};
+const TaskName kW1{"worker", 1};
+
+struct MembershipTest : ::testing::Test {
+  ManualClock clock;
+  Membership members{
+      {kPs, ClusterSpec::FromFlag("ps|h:1,worker|h:2;h:3").value(), absl::Seconds(10), &clock}};
+  std::vector<std::string> losses;
+
+  MembershipTest() {
+    members.AddLossListener([this](const TaskName&, Incarnation, const absl::Status& reason) {
+      losses.push_back(std::string(reason.message()));
+    });
+  }
+  void Pass(int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      clock.Advance(absl::Seconds(1));
+      members.CheckLeases();
+    }
+  }
+  bool HasEnded() { return members.AwaitEndOfJob(absl::Now()); }
+};
+
+TEST_F(MembershipTest, IncarnationsDiffer) {
+  EXPECT_NE(RandomIncarnation(), RandomIncarnation());
+  EXPECT_NE(members.incarnation(), 0u);
+  const Incarnation before = members.incarnation();
+  EXPECT_TRUE(members.CheckAddressee(before).ok());
+  EXPECT_TRUE(members.CheckAddressee(0).ok());
+  members.Rejoin();
+  EXPECT_EQ(members.CheckAddressee(before).code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(members.CheckAddressee(before).message()), HasSubstr("ps:0 has restarted"));
+}
+
+TEST_F(MembershipTest, ALeaseThatIsRenewedHolds) {
+  EXPECT_EQ(members.state(kW0), State::kUnknown);
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+    Pass(9);
+  }
+  EXPECT_EQ(members.state(kW0), State::kAlive);
+  EXPECT_EQ(members.incarnation_of(kW0), 11u);
+  EXPECT_TRUE(losses.empty());
+}
+
+TEST_F(MembershipTest, ASilentPeerIsLostOnceAndFenced) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  Pass(30);
+  EXPECT_THAT(losses, ElementsAre("worker:0 was lost: no sign of life for 10s"));
+  EXPECT_EQ(members.state(kW0), State::kLost);
+  const absl::Status late = members.OnSignOfLife(kW0, 11);
+  EXPECT_EQ(late.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(late.message()), HasSubstr("incarnation b was declared lost"));
+  EXPECT_FALSE(members.OnDone(kW0, 11).ok());
+  // Its next life is welcome.
+  EXPECT_TRUE(members.OnSignOfLife(kW0, 12).ok());
+  EXPECT_EQ(members.state(kW0), State::kAlive);
+  EXPECT_EQ(losses.size(), 1u);
+}
+
+TEST_F(MembershipTest, ARestartEndsTheOldLife) {
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 21).ok());
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 22).ok());
+  EXPECT_THAT(losses, ElementsAre("worker:1 was lost: it restarted"));
+  EXPECT_EQ(members.OnSignOfLife(kW1, 21).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(members.state(kW1), State::kAlive);
+  EXPECT_EQ(members.incarnation_of(kW1), 22u);
+}
+
+TEST_F(MembershipTest, StrangersAreRefused) {
+  EXPECT_EQ(members.OnSignOfLife({"worker", 2}, 5).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(members.OnSignOfLife(kW0, 0).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(MembershipTest, OurOwnPauseCostsNobodyTheLease) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  Pass(1);
+  clock.Advance(absl::Seconds(60));  // nobody called CheckLeases: this process was stopped
+  members.CheckLeases();
+  EXPECT_TRUE(losses.empty());
+  Pass(9);
+  EXPECT_TRUE(losses.empty());
+  Pass(2);
+  EXPECT_EQ(losses.size(), 1u);
+}
+
+TEST_F(MembershipTest, TheJobEndsWhenNobodyIsLeftToServe) {
+  EXPECT_FALSE(HasEnded());
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(members.OnDone(kW0, 11).ok());
+  EXPECT_FALSE(HasEnded());  // worker 1 has not come yet
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 21).ok());
+  EXPECT_FALSE(HasEnded());
+  Pass(20);
+  EXPECT_EQ(members.state(kW0), State::kDone);  // silence after the end is no loss
+  EXPECT_EQ(members.state(kW1), State::kLost);
+  EXPECT_TRUE(HasEnded());
+}
+
+TEST_F(MembershipTest, AllLostIsNoEnd) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 21).ok());
+  Pass(20);
+  EXPECT_FALSE(HasEnded());
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 12).ok());
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 22).ok());
+  ASSERT_TRUE(members.OnDone(kW0, 12).ok());
+  ASSERT_TRUE(members.OnDone(kW1, 22).ok());
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 22).ok());  // a straggling heartbeat does not undo it
+  EXPECT_TRUE(HasEnded());
+}
+
+TEST_F(MembershipTest, WaitersWakeAtTheEndAndWhenStopped) {
+  std::thread worker([&] {
+    absl::SleepFor(absl::Milliseconds(20));
+    (void)members.OnDone(kW0, 11);
+    (void)members.OnDone(kW1, 21);
+  });
+  EXPECT_TRUE(members.AwaitEndOfJob(absl::Now() + absl::Seconds(20)));
+  worker.join();
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 22).ok());  // a new life after the end
+  std::thread stopper([&] { members.StopWaiting(); });
+  EXPECT_FALSE(members.AwaitEndOfJob(absl::InfiniteFuture()));
+  stopper.join();
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,111 @@
+#include "distributed/security.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "distributed/cluster_spec.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+absl::Status CheckFile(absl::string_view option, const std::string& path) {
+  if (path.empty() || access(path.c_str(), R_OK) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(option, ": cannot read '", path, "': ", strerror(errno)));
+}
+
+bool IsLoopbackAddress(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
+  }
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+}  // namespace
+
+SecurityOptions SecurityFromEnvironment() {
+  SecurityOptions options;
+  options.token = Environment("WEIR_JOB_TOKEN");
+  options.tls_cert_file = Environment("WEIR_TLS_CERT");
+  options.tls_key_file = Environment("WEIR_TLS_KEY");
+  options.tls_ca_file = Environment("WEIR_TLS_CA");
+  return options;
+}
+
+absl::Status CheckSecurityOptions(const SecurityOptions& options) {
+  if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
+    return absl::InvalidArgumentError("TLS: a certificate and its key must be given together");
+  }
+  for (const char c : options.token) {
+    if (!absl::ascii_isgraph(c))
+      return absl::InvalidArgumentError("the token has characters that are not visible ASCII");
+  }
+  WEIR_RETURN_IF_ERROR(CheckFile("TLS certificate", options.tls_cert_file));
+  WEIR_RETURN_IF_ERROR(CheckFile("TLS key", options.tls_key_file));
+  return CheckFile("TLS CA", options.tls_ca_file);
+}
+
+absl::StatusOr<bool> IsLoopback(const std::string& address) {
+  WEIR_ASSIGN_OR_RETURN(const HostPort host_port, HostPort::Parse(address));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host_port.host.c_str(), nullptr, &hints, &found); error != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("address '", address, "': host '", host_port.host, "': ", gai_strerror(error)));
+  }
+  bool is_loopback = true;
+  for (addrinfo* it = found; it != nullptr; it = it->ai_next)
+    is_loopback = is_loopback && IsLoopbackAddress(it->ai_addr);
+  freeaddrinfo(found);
+  return is_loopback;
+}
+
+absl::Status CheckExposure(const std::string& address, const SecurityOptions& options) {
+  // A CA alone protects nothing on a server: it has no key to serve with.
+  if (options.insecure || !options.token.empty() || !options.tls_cert_file.empty()) return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(const bool is_loopback, IsLoopback(address));
+  if (is_loopback) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("refusing to listen at ", address,
+                   ", which other machines can reach: give the job a token (--token_file or $WEIR_JOB_TOKEN) "
+                   "or TLS (--tls_cert, "
+                   "--tls_key, --tls_ca), listen on 127.0.0.1, or say --insecure on a network where "
+                   "everybody may run code here"));
+}
+
+bool TokensMatch(absl::string_view a, absl::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned char difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot read the token file '", path, "'"));
+  std::string token((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  absl::StripTrailingAsciiWhitespace(&token);
+  if (token.size() < 16 || token.size() > 4096) {
+    return absl::InvalidArgumentError(absl::StrCat("the token file '", path, "' has ", token.size(),
+                                                   " characters: a token has 16 to 4096"));
+  }
+  return token;
+}
+
+}  // namespace weir

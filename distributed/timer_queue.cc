@@ -1,0 +1,57 @@
+#include "distributed/timer_queue.h"
+
+#include "absl/time/clock.h"
+
+namespace weir {
+
+TimerQueue::TimerQueue(int num_threads) {
+  for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { RunThread(); });
+}
+
+TimerQueue::~TimerQueue() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.SignalAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+TimerQueue::Id TimerQueue::Schedule(absl::Time when, Closure closure) {
+  absl::MutexLock lock(&mutex_);
+  const Id id = next_id_++;
+  closures_.emplace(Key{when, id}, std::move(closure));
+  changed_.Signal();
+  return id;
+}
+
+bool TimerQueue::Cancel(absl::Time when, Id id) {
+  Closure dropped;  // destroyed outside the lock: it may hold the last reference to something large
+  absl::MutexLock lock(&mutex_);
+  auto it = closures_.find(Key{when, id});
+  if (it == closures_.end()) return false;
+  dropped = std::move(it->second);
+  closures_.erase(it);
+  return true;
+}
+
+void TimerQueue::RunThread() {
+  mutex_.Lock();
+  while (!stopping_) {
+    if (closures_.empty()) {
+      changed_.Wait(&mutex_);
+    } else if (const absl::Time due = closures_.begin()->first.first; due > absl::Now()) {
+      changed_.WaitWithDeadline(&mutex_, due);
+    } else {
+      Closure closure = std::move(closures_.begin()->second);
+      closures_.erase(closures_.begin());
+      mutex_.Unlock();
+      closure();
+      closure = nullptr;
+      mutex_.Lock();
+    }
+  }
+  mutex_.Unlock();
+}
+
+}  // namespace weir

@@ -1,0 +1,159 @@
+#include "distributed/transport/bundle.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/resource_handle.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+constexpr uint64_t kMaxRank = 254;  // TensorFlow's
+
+std::string EncodeStrings(const Tensor& tensor) {
+  WireWriter writer;
+  for (const std::string& element : tensor.flat<std::string>()) writer.String(element);
+  return writer.Take();
+}
+
+std::string EncodeHandles(const Tensor& tensor) {
+  WireWriter writer;
+  for (const ResourceHandle& handle : tensor.flat<ResourceHandle>()) {
+    writer.String(handle.device);
+    writer.String(handle.container);
+    writer.String(handle.name);
+    writer.String(handle.type_name);
+  }
+  return writer.Take();
+}
+
+absl::Status DecodeStrings(WireReader reader, Tensor* tensor) {
+  for (std::string& element : tensor->flat<std::string>()) element = std::string(reader.String());
+  return reader.Finish("the strings of a tensor");
+}
+
+absl::Status DecodeHandles(WireReader reader, Tensor* tensor) {
+  for (ResourceHandle& handle : tensor->flat<ResourceHandle>()) {
+    handle.device = std::string(reader.String());
+    handle.container = std::string(reader.String());
+    handle.name = std::string(reader.String());
+    handle.type_name = std::string(reader.String());
+  }
+  return reader.Finish("the resource handles of a tensor");
+}
+
+absl::StatusOr<Shape> DecodeShape(WireReader* header) {
+  const uint64_t rank = header->UnsignedUpTo(kMaxRank);
+  Dims dims;
+  for (uint64_t i = 0; i < rank && header->ok(); ++i) {
+    dims.push_back(static_cast<int64_t>(header->UnsignedUpTo(INT64_MAX)));
+  }
+  if (!header->ok()) return absl::InvalidArgumentError("the shape of a tensor is malformed");
+  return Shape::FromDims(dims);
+}
+
+// A bool that is neither 0 nor 1 is undefined behaviour in C++; only a hostile peer sends one.
+void NormalizeBools(Tensor* tensor) {
+  uint8_t* bytes = static_cast<uint8_t*>(tensor->data());
+  for (size_t i = 0; i < tensor->num_bytes(); ++i) {
+    if (bytes[i] > 1) bytes[i] = 1;
+  }
+}
+
+absl::StatusOr<Tensor> DecodePlain(DType dtype, const Shape& shape, const Payload& payload) {
+  int64_t num_bytes = 0;
+  if (!MultiplyWithoutOverflow(shape.num_elements(), static_cast<int64_t>(DTypeSize(dtype)), &num_bytes) ||
+      num_bytes != static_cast<int64_t>(payload.num_bytes())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor ", TypeString(dtype, shape), " came with ", payload.num_bytes(), " bytes"));
+  }
+  Tensor tensor(dtype, shape, payload.buffer(), payload.byte_offset());
+  if (dtype == DType::kBool) NormalizeBools(&tensor);
+  return tensor;
+}
+
+absl::StatusOr<Tensor> DecodeObjects(DType dtype, const Shape& shape, const Payload& payload) {
+  // Every string takes a length of at least one byte.
+  const int64_t least_bytes = dtype == DType::kResource ? 4 : 1;
+  if (shape.num_elements() > static_cast<int64_t>(payload.num_bytes()) / least_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor ", TypeString(dtype, shape), " came with ", payload.num_bytes(), " bytes"));
+  }
+  WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));
+  const WireReader reader(payload.bytes());
+  WEIR_RETURN_IF_ERROR(dtype == DType::kString ? DecodeStrings(reader, &tensor)
+                                               : DecodeHandles(reader, &tensor));
+  return tensor;
+}
+
+}  // namespace
+
+absl::Status EncodeTensor(const Tensor& tensor, WireWriter* header, std::vector<Payload>* payloads) {
+  header->Unsigned(static_cast<uint64_t>(tensor.dtype()));
+  if (!tensor.is_valid()) return absl::OkStatus();
+  header->Unsigned(tensor.shape().rank());
+  for (const int64_t dim : tensor.shape().dims()) header->Unsigned(dim);
+  if (tensor.dtype() == DType::kVariant) {
+    return absl::UnimplementedError(absl::StrCat("a ", TypeString(tensor.dtype(), tensor.shape()),
+                                                 " tensor cannot be sent to another task"));
+  }
+  if (tensor.dtype() == DType::kString) {
+    payloads->push_back(Payload::OfString(EncodeStrings(tensor)));
+  } else if (tensor.dtype() == DType::kResource) {
+    payloads->push_back(Payload::OfString(EncodeHandles(tensor)));
+  } else {
+    payloads->push_back(Payload::OfTensor(tensor));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> DecodeTensor(WireReader* header, const std::vector<Payload>& payloads,
+                                    size_t* next_payload) {
+  const uint64_t dtype_value = header->UnsignedUpTo(255);
+  if (!header->ok()) return absl::InvalidArgumentError("a tensor is missing");
+  if (dtype_value == 0) return Tensor();
+  if (!IsKnownDType(static_cast<int>(dtype_value)) || dtype_value == static_cast<uint64_t>(DType::kVariant)) {
+    return absl::InvalidArgumentError(absl::StrCat("a tensor came with the unknown dtype ", dtype_value));
+  }
+  const DType dtype = static_cast<DType>(dtype_value);
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, DecodeShape(header));
+  if (*next_payload >= payloads.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor ", TypeString(dtype, shape), " came without its elements"));
+  }
+  const Payload& payload = payloads[(*next_payload)++];
+  return IsPlainBytes(dtype) ? DecodePlain(dtype, shape, payload) : DecodeObjects(dtype, shape, payload);
+}
+
+absl::Status EncodeBundle(const std::vector<BundleEntry>& entries, WireWriter* header,
+                          std::vector<Payload>* payloads) {
+  header->Unsigned(entries.size());
+  for (const BundleEntry& entry : entries) {
+    header->Unsigned(static_cast<uint64_t>(entry.edge) << 1 | static_cast<uint64_t>(entry.is_dead));
+    WEIR_RETURN_IF_ERROR(EncodeTensor(entry.tensor, header, payloads));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<BundleEntry>> DecodeBundle(WireReader* header,
+                                                      const std::vector<Payload>& payloads) {
+  const size_t count = header->Count();
+  std::vector<BundleEntry> entries;
+  entries.reserve(count);
+  size_t next_payload = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t edge_and_dead = header->UnsignedUpTo(uint64_t{INT32_MAX} << 1 | 1);
+    BundleEntry entry;
+    entry.edge = static_cast<int>(edge_and_dead >> 1);
+    entry.is_dead = (edge_and_dead & 1) != 0;
+    WEIR_ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(header, payloads, &next_payload));
+    entries.push_back(std::move(entry));
+  }
+  WEIR_RETURN_IF_ERROR(header->Finish("a bundle of tensors"));
+  if (next_payload == payloads.size()) return entries;
+  return absl::InvalidArgumentError(
+      absl::StrCat("a bundle of ", count, " tensors came with ", payloads.size(), " payloads"));
+}
+
+}  // namespace weir

@@ -1,0 +1,42 @@
+// Tensors on their way from one worker to another, each with the edge it travels on: the codec of one
+// message.
+//
+// Plain tensors travel as payloads of the frame that alias their buffers; strings and the names of resource
+// handles are written into one payload per tensor. A tensor that comes out owns its payload's buffer.
+//
+// Decoding is safe against hostile bytes: shapes, lengths and counts are checked against what the frame
+// really has before anything is allocated. Stateless; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "distributed/transport/frame.h"
+#include "distributed/transport/wire.h"
+#include "graph/types/tensor.h"
+
+namespace weir {
+
+// Dtype and shape into the header, the elements into a payload. Unimplemented for kVariant, naming it; an
+// invalid tensor ("no tensor") is allowed.
+absl::Status EncodeTensor(const Tensor& tensor, WireWriter* header, std::vector<Payload>* payloads);
+
+// The inverse; takes the next of the payloads. InvalidArgument when dtype, shape and payload do not fit
+// together.
+absl::StatusOr<Tensor> DecodeTensor(WireReader* header, const std::vector<Payload>& payloads,
+                                    size_t* next_payload);
+
+struct BundleEntry {
+  int edge = 0;
+  bool is_dead = false;
+  Tensor tensor;
+};
+
+absl::Status EncodeBundle(const std::vector<BundleEntry>& entries, WireWriter* header,
+                          std::vector<Payload>* payloads);
+absl::StatusOr<std::vector<BundleEntry>> DecodeBundle(WireReader* header,
+                                                      const std::vector<Payload>& payloads);
+
+}  // namespace weir

@@ -1,0 +1,281 @@
+// Implementation notes. A call goes through these events of the completion queue: accepted, read, sent; and
+// `over` (AsyncNotifyWhenDone) at any time after the first, when the client is gone or has everything. gRPC
+// forbids starting anything on a queue that was shut down, so after `over` a call starts nothing (its mutex
+// decides), and the queue is shut down only when all accepted calls are over. A call object lives while an
+// event is pending or the handler's side holds it.
+#include "distributed/transport/grpc/grpc_listener.h"
+
+#include <grpcpp/server_builder.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/cluster_spec.h"
+#include "distributed/transport/grpc/byte_buffer.h"
+#include "distributed/transport/grpc/grpc_channel.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+// What the system says to binding the address: gRPC itself only says that it failed.
+absl::Status TryBind(const std::string& address) {
+  WEIR_ASSIGN_OR_RETURN(const HostPort host_port, HostPort::Parse(address));
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host_port.host.c_str(), nullptr, &hints, &found); error != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen at ", address, ": host '", host_port.host, "': ", gai_strerror(error)));
+  }
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const uint16_t port = htons(static_cast<uint16_t>(host_port.port));
+  if (found->ai_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(found->ai_addr)->sin6_port = port;
+  } else {
+    reinterpret_cast<sockaddr_in*>(found->ai_addr)->sin_port = port;
+  }
+  const int error = bind(fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
+  freeaddrinfo(found);
+  close(fd);
+  if (error == 0) return absl::OkStatus();
+  const std::string message = absl::StrCat("cannot listen at ", address, ": ", strerror(error));
+  if (error == EADDRINUSE) return absl::AlreadyExistsError(message);
+  if (error == EACCES) return absl::PermissionDeniedError(message);
+  return absl::InvalidArgumentError(message);
+}
+
+}  // namespace
+
+class GrpcListener::ServedCall final : public IncomingCall, public std::enable_shared_from_this<ServedCall> {
+ public:
+  explicit ServedCall(GrpcListener* listener) : listener_(listener), stream_(&context_) {}
+
+  void Accept() {
+    context_.AsyncNotifyWhenDone(Expect(&over_));
+    listener_->service_.RequestCall(&context_, &stream_, listener_->queue_.get(), listener_->queue_.get(),
+                                    Expect(&accepted_));
+  }
+
+  const std::string& method() const override { return context_.method(); }
+  Frame& request() override { return request_; }
+  absl::Time deadline() const override {
+    const auto deadline = context_.deadline();
+    return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
+                                                                    : absl::FromChrono(deadline);
+  }
+  std::string client() const override { return context_.peer(); }
+
+  void Reply(absl::StatusOr<Frame> reply) override {
+    absl::MutexLock lock(&mutex_);
+    ReplyLocked(reply);
+  }
+
+  void OnCancel(std::function<void()> callback) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (has_replied_) return;
+      if (!is_over_) {
+        on_cancel_ = std::move(callback);
+        return;
+      }
+    }
+    callback();
+  }
+
+ private:
+  // One kind of event; which one is known by its address.
+  class Event final : public CompletionEvent {
+   public:
+    using Method = void (ServedCall::*)(bool ok);
+    explicit Event(Method method) : method_(method) {}
+    void OnCompletion(bool ok) override {
+      const std::shared_ptr<ServedCall> call = std::move(call_);
+      (call.get()->*method_)(ok);
+    }
+    std::shared_ptr<ServedCall> call_;  // while the event is pending
+
+   private:
+    const Method method_;
+  };
+
+  void* Expect(Event* event) {
+    event->call_ = shared_from_this();
+    return static_cast<CompletionEvent*>(event);
+  }
+
+  // Answers for a handler that dropped the call. Its own object, so that pending events do not keep it alive.
+  class HandlersCall final : public IncomingCall {
+   public:
+    explicit HandlersCall(std::shared_ptr<ServedCall> call) : call_(std::move(call)) {}
+    ~HandlersCall() override {
+      call_->Reply(absl::InternalError(absl::StrCat(method(), ": the server gave no reply")));
+    }
+    const std::string& method() const override { return call_->method(); }
+    Frame& request() override { return call_->request(); }
+    absl::Time deadline() const override { return call_->deadline(); }
+    std::string client() const override { return call_->client(); }
+    void Reply(absl::StatusOr<Frame> reply) override { call_->Reply(std::move(reply)); }
+    void OnCancel(std::function<void()> callback) override { call_->OnCancel(std::move(callback)); }
+
+   private:
+    const std::shared_ptr<ServedCall> call_;
+  };
+
+  void OnAccepted(bool ok) {
+    if (!ok) {  // the listener closes: `over` will not come for this one
+      over_.call_.reset();
+      return listener_->OnCallOver();
+    }
+    listener_->AcceptNext();
+    if (!listener_->IsAuthorized(context_)) {
+      return Reply(absl::UnauthenticatedError(absl::StrCat(
+          method(),
+          ": the call does not carry this job's token ($WEIR_JOB_TOKEN differs, or the caller has none)")));
+    }
+    absl::MutexLock lock(&mutex_);
+    if (!is_over_) stream_.Read(&message_, Expect(&read_));
+  }
+
+  void OnRead(bool ok) {
+    if (!ok)
+      return Reply(absl::InvalidArgumentError(absl::StrCat(method(), ": the request did not arrive whole")));
+    absl::StatusOr<Frame> request = FromByteBuffer(message_, IsFramedMethod(method()));
+    message_.Clear();
+    if (!request.ok()) return Reply(request.status());
+    request_ = *std::move(request);
+    listener_->handler_(std::make_shared<HandlersCall>(shared_from_this()));
+  }
+
+  void OnSent(bool) {}
+
+  void OnOver(bool) {
+    std::function<void()> on_cancel;
+    {
+      absl::MutexLock lock(&mutex_);
+      is_over_ = true;
+      on_cancel.swap(on_cancel_);
+    }
+    if (on_cancel) on_cancel();
+    listener_->OnCallOver();
+  }
+
+  void ReplyLocked(const absl::StatusOr<Frame>& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (has_replied_) return;
+    has_replied_ = true;
+    on_cancel_ = nullptr;
+    if (is_over_) return;
+    absl::Status status = reply.status();
+    if (reply.ok() && reply->num_wire_bytes() > static_cast<uint64_t>(listener_->max_message_bytes_)) {
+      status = absl::ResourceExhaustedError(absl::StrCat(method(), ": a reply of ", reply->num_wire_bytes(),
+                                                         " bytes is above the limit of ",
+                                                         listener_->max_message_bytes_));
+    }
+    if (status.ok()) {
+      stream_.WriteAndFinish(ToByteBuffer(*reply, IsFramedMethod(method())), grpc::WriteOptions(),
+                             grpc::Status::OK, Expect(&sent_));
+    } else {
+      context_.AddTrailingMetadata(kRepliedKey, "1");
+      stream_.Finish(ToGrpcStatus(status), Expect(&sent_));
+    }
+  }
+
+  GrpcListener* const listener_;
+  grpc::GenericServerContext context_;
+  grpc::GenericServerAsyncReaderWriter stream_;
+  grpc::ByteBuffer message_;
+  Frame request_;
+  Event accepted_{&ServedCall::OnAccepted};
+  Event read_{&ServedCall::OnRead};
+  Event sent_{&ServedCall::OnSent};
+  Event over_{&ServedCall::OnOver};
+
+  absl::Mutex mutex_;
+  bool has_replied_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_over_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
+    const std::string& address, CallHandler handler, const GrpcOptions& options,
+    std::shared_ptr<grpc::ServerCredentials> credentials) {
+  WEIR_ASSIGN_OR_RETURN(HostPort host_port, HostPort::Parse(address));
+  WEIR_RETURN_IF_ERROR(TryBind(address));
+  const std::string token = options.security.insecure ? "" : options.security.token;
+  std::unique_ptr<GrpcListener> listener(
+      new GrpcListener(std::move(handler), token, options.max_message_bytes));
+  grpc::ServerBuilder builder;
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
+                             static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_interval)));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                             static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.SetMaxReceiveMessageSize(
+      -1);  // the token is checked before a message is read, its parts before allocation
+  int port = 0;
+  builder.AddListeningPort(host_port.ToString(), std::move(credentials), &port);
+  builder.RegisterAsyncGenericService(&listener->service_);
+  listener->queue_ = builder.AddCompletionQueue();
+  listener->server_ = builder.BuildAndStart();
+  if (listener->server_ == nullptr || port == 0) {
+    // BuildAndStart leaves a queue that must be shut down and drained before it goes.
+    listener->poller_ = std::make_unique<CompletionPoller>(listener->queue_.get(), 1, absl::ZeroDuration());
+    return absl::AlreadyExistsError(
+        absl::StrCat("cannot listen at ", address, ": the port was taken meanwhile"));
+  }
+  host_port.port = port;
+  listener->address_ = host_port.ToString();
+  listener->poller_ = std::make_unique<CompletionPoller>(listener->queue_.get(), options.num_server_threads,
+                                                         options.poll_before_sleep);
+  // Several are waiting at once, so that a burst of calls need not wait for an acceptance each.
+  for (int i = 0; i < 4; ++i) listener->AcceptNext();
+  return listener;
+}
+
+GrpcListener::~GrpcListener() { Shutdown(); }
+
+void GrpcListener::Shutdown() {
+  if (server_ != nullptr) {
+    {
+      absl::MutexLock lock(&mutex_);
+      is_closing_ = true;
+    }
+    server_->Shutdown(std::chrono::system_clock::now());  // cancels what is under way
+    absl::MutexLock lock(&mutex_);
+    while (num_calls_ > 0) idle_.Wait(&mutex_);
+  }
+  poller_.reset();
+  server_.reset();
+}
+
+void GrpcListener::AcceptNext() {
+  absl::MutexLock lock(&mutex_);
+  if (is_closing_) return;
+  ++num_calls_;
+  std::make_shared<ServedCall>(this)->Accept();
+}
+
+bool GrpcListener::IsAuthorized(const grpc::GenericServerContext& context) const {
+  if (token_.empty()) return true;
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find(kTokenKey);
+  return it != metadata.end() && TokensMatch(absl::string_view(it->second.data(), it->second.size()), token_);
+}
+
+void GrpcListener::OnCallOver() {
+  absl::MutexLock lock(&mutex_);
+  if (--num_calls_ == 0) idle_.SignalAll();
+}
+
+}  // namespace weir

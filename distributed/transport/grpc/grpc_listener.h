@@ -1,0 +1,55 @@
+// The server side of GrpcTransport.
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "distributed/transport/grpc/completion_poller.h"
+#include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/transport.h"
+
+namespace weir {
+
+class GrpcListener final : public Listener {
+ public:
+  static absl::StatusOr<std::unique_ptr<Listener>> Start(
+      const std::string& address, CallHandler handler, const GrpcOptions& options,
+      std::shared_ptr<grpc::ServerCredentials> credentials);
+  ~GrpcListener() override;
+
+  const std::string& address() const override { return address_; }
+  void Shutdown() override;
+
+ private:
+  class ServedCall;
+
+  GrpcListener(CallHandler handler, std::string token, int64_t max_message_bytes)
+      : handler_(std::move(handler)), token_(std::move(token)), max_message_bytes_(max_message_bytes) {}
+
+  // Waits for the next call, unless the listener is closing.
+  void AcceptNext();
+  bool IsAuthorized(const grpc::GenericServerContext& context) const;
+  void OnCallOver();
+
+  const CallHandler handler_;
+  const std::string token_;
+  const int64_t max_message_bytes_;
+  std::string address_;
+  grpc::AsyncGenericService service_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<CompletionPoller> poller_;
+
+  absl::Mutex mutex_;
+  absl::CondVar idle_;
+  bool is_closing_ ABSL_GUARDED_BY(mutex_) = false;
+  int num_calls_ ABSL_GUARDED_BY(mutex_) = 0;  // waited for, or accepted and not over
+};
+
+}  // namespace weir

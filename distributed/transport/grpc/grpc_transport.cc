@@ -1,0 +1,120 @@
+#include "distributed/transport/grpc/grpc_transport.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "distributed/cluster_spec.h"
+#include "distributed/transport/grpc/completion_poller.h"
+#include "distributed/transport/grpc/grpc_channel.h"
+#include "distributed/transport/grpc/grpc_listener.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+absl::StatusOr<std::string> ReadPem(const std::string& path) {
+  if (path.empty()) return std::string();
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (text.find("-----BEGIN ") != std::string::npos) return text;
+  return absl::InvalidArgumentError(absl::StrCat("TLS: '", path, "' is no PEM file"));
+}
+
+struct Credentials {
+  std::shared_ptr<grpc::ChannelCredentials> client = grpc::InsecureChannelCredentials();
+  std::shared_ptr<grpc::ServerCredentials> server = grpc::InsecureServerCredentials();
+};
+
+absl::StatusOr<Credentials> MakeCredentials(const SecurityOptions& security) {
+  WEIR_RETURN_IF_ERROR(CheckSecurityOptions(security));
+  Credentials credentials;
+  if (!security.uses_tls()) return credentials;
+  WEIR_ASSIGN_OR_RETURN(const std::string certificate, ReadPem(security.tls_cert_file));
+  WEIR_ASSIGN_OR_RETURN(const std::string key, ReadPem(security.tls_key_file));
+  WEIR_ASSIGN_OR_RETURN(const std::string ca, ReadPem(security.tls_ca_file));
+  credentials.client = grpc::SslCredentials({ca, key, certificate});
+  grpc::SslServerCredentialsOptions server(ca.empty()
+                                               ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                               : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  server.pem_root_certs = ca;
+  server.pem_key_cert_pairs.push_back({key, certificate});
+  credentials.server = grpc::SslServerCredentials(server);
+  return credentials;
+}
+
+class GrpcTransport final : public Transport {
+ public:
+  GrpcTransport(const GrpcOptions& options, Credentials credentials)
+      : options_(options),
+        credentials_(std::move(credentials)),
+        poller_(&queue_, 1, options.poll_before_sleep) {}
+
+  absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
+                                                   const std::string& address) override {
+    WEIR_ASSIGN_OR_RETURN(const HostPort host_port, HostPort::Parse(address));
+    if (host_port.port == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("cannot connect to ", peer.ToString(), ": its address ",
+                                                     address,
+                                                     " has port 0, which only the task itself can use"));
+    }
+    return std::make_unique<GrpcChannel>(
+        peer, host_port.ToString(),
+        grpc::CreateCustomChannel(host_port.ToString(), credentials_.client, Arguments()), &queue_,
+        options_.security.token, options_.max_message_bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler) override {
+    WEIR_RETURN_IF_ERROR(CheckExposure(address, options_.security));
+    if (options_.security.uses_tls() && options_.security.tls_cert_file.empty()) {
+      return absl::InvalidArgumentError(
+          "TLS: a server needs a certificate and a key (--tls_cert, --tls_key)");
+    }
+    return GrpcListener::Start(address, std::move(handler), options_, credentials_.server);
+  }
+
+ private:
+  grpc::ChannelArguments Arguments() const {
+    const int max_delay_ms = static_cast<int>(absl::ToInt64Milliseconds(options_.max_reconnect_delay));
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetMaxSendMessageSize(-1);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, max_delay_ms);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, max_delay_ms);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, std::min(max_delay_ms, 50));
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                     static_cast<int>(absl::ToInt64Milliseconds(options_.keepalive_interval)));
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                     static_cast<int>(absl::ToInt64Milliseconds(options_.keepalive_timeout)));
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // what may be repeated, we know better
+    // Two channels to a peer are two connections: one stays usable when the other is full.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    if (!options_.security.tls_server_name.empty()) {
+      arguments.SetSslTargetNameOverride(options_.security.tls_server_name);
+    }
+    return arguments;
+  }
+
+  const GrpcOptions options_;
+  const Credentials credentials_;
+  grpc::CompletionQueue queue_;
+  CompletionPoller poller_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeGrpcTransport(const GrpcOptions& options) {
+  WEIR_ASSIGN_OR_RETURN(Credentials credentials, MakeCredentials(options.security));
+  return std::make_unique<GrpcTransport>(options, std::move(credentials));
+}
+
+}  // namespace weir

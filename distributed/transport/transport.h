@@ -1,0 +1,119 @@
+// Moving messages between tasks: the interface under worker calls. Implementations: grpc/ (the default),
+// inproc/ (one process, for tests), fault/ (wraps another and makes it fail on demand).
+//
+// A Transport opens Channels (client side, one peer each) and Listeners (server side). A call is asynchronous
+// and unary: one request, one reply, each a Frame (frame.h).
+//
+// Methods are paths, "/weir.Worker/RunPartition". Methods outside "/weir." belong to other protocols
+// (TensorFlow's MasterService): their messages are one payload, without header and without our framing.
+//
+// Thread safety: all methods of all classes. Threads: `done` callbacks and Handlers run on the transport's
+// threads, which are few; they must not block, and must not destroy the object that called them.
+//
+// Progress: `done` is called exactly once for every Call: with the reply, or with an error no later than the
+// deadline plus a scheduling delay, also when the peer is lost or the Channel is destroyed. Not promised: any
+// order between calls; that a call that failed was not executed (see exactly-once in worker_service.h).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "distributed/task_name.h"
+#include "distributed/transport/frame.h"
+
+namespace weir {
+
+struct CallOptions {
+  absl::Time deadline = absl::InfiniteFuture();
+  // Keep trying to connect until the deadline instead of failing at the first refusal: for peers that may
+  // still be starting.
+  bool wait_for_ready = false;
+};
+
+// A call that was made and may be given up.
+class OutgoingCall {
+ public:
+  virtual ~OutgoingCall() = default;
+  // `done` gets Cancelled soon unless it was on its way already.
+  virtual void Cancel() = 0;
+};
+
+class Channel {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Frame>)>;
+
+  // Cancels the calls under way and waits until their `done` have returned.
+  virtual ~Channel() = default;
+
+  // Possible errors: what the handler replied; Unavailable (cannot connect, or the connection was lost) and
+  // DeadlineExceeded, naming peer, address and method; Unauthenticated (the token is wrong);
+  // ResourceExhausted (the message is above the limit, naming both sizes); Cancelled. The result may be
+  // dropped; the call goes on.
+  virtual std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame request,
+                                             const CallOptions& options, Done done) = 0;
+
+  virtual const TaskName& peer() const = 0;
+  virtual const std::string& address() const = 0;
+};
+
+// A call as the server sees it. Shared by the handler and whatever answers later; one that is dropped without
+// a reply answers with Internal.
+class IncomingCall {
+ public:
+  virtual ~IncomingCall() = default;
+
+  virtual const std::string& method() const = 0;
+  virtual Frame& request() = 0;
+  virtual absl::Time deadline() const = 0;
+  // Where it came from, for logs: "ipv4:127.0.0.1:43210".
+  virtual std::string client() const = 0;
+
+  // Once. Later replies, and replies to a client that is gone, are dropped.
+  virtual void Reply(absl::StatusOr<Frame> reply) = 0;
+
+  // Runs `callback` once if the client gives up (cancels, runs out of time, goes away) before Reply; at once
+  // if it has already. At most one callback.
+  virtual void OnCancel(std::function<void()> callback) = 0;
+};
+
+using CallHandler = std::function<void(std::shared_ptr<IncomingCall> call)>;
+
+class Listener {
+ public:
+  // Shutdown().
+  virtual ~Listener() = default;
+
+  // Where it listens, with the port it was given: "127.0.0.1:4711".
+  virtual const std::string& address() const = 0;
+
+  // Accepts no more calls; clients of unanswered ones get Unavailable or Cancelled. When it returns no
+  // handler runs and none will. Not from a handler.
+  virtual void Shutdown() = 0;
+};
+
+class Transport {
+ public:
+  // Channels and Listeners go first.
+  virtual ~Transport() = default;
+
+  // Does not connect yet: the first call does, and again after a loss. InvalidArgument when the address is
+  // none.
+  virtual absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
+                                                           const std::string& address) = 0;
+
+  // Port 0: any free one. Possible errors: AlreadyExists (the port is in use), InvalidArgument (not an
+  // address of this machine), FailedPrecondition (reachable from other machines without TLS or token),
+  // PermissionDenied.
+  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                           CallHandler handler) = 0;
+};
+
+// Methods of ours, whose messages are framed.
+inline bool IsFramedMethod(absl::string_view method) { return method.substr(0, 6) == "/weir."; }
+
+}  // namespace weir
