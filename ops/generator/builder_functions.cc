@@ -111,11 +111,12 @@ void ForEachGenerated(const OpRegistry& ops, Write write) {
 }  // namespace
 
 std::string BuilderHeader(const OpFamily& family, const OpRegistry& ops) {
+  const std::string contract = Comment(absl::StrCat(
+      family.title,
+      ": each function adds one node. After an error in the builder they add nothing and return null "
+      "outputs (graph/graph_builder.h). Shapes, types and attrs are described in docs/ops.md."));
   std::string text =
-      absl::StrCat(Notice(family), "//\n// ", family.title,
-                   ": each function adds one node. After an error in the\n// builder they add nothing and "
-                   "return null outputs "
-                   "(graph/graph_builder.h). Shapes, types and attrs are described in docs/ops.md.\n"
+      absl::StrCat(Notice(family), "//\n", contract,
                    "#pragma once\n\n#include <cstdint>\n#include <string>\n#include <vector>\n\n"
                    "#include \"graph/graph_builder.h\"\n\nnamespace weir {\n");
   ForEachGenerated(ops, [&text](const Op& op, const Signature& signature) {
@@ -129,7 +130,7 @@ std::string BuilderSource(const OpFamily& family, const OpRegistry& ops) {
   std::string text = absl::StrCat(Notice(family), "#include \"ops/", family.name,
                                   "_ops.h\"\n\n#include \"ops/list_of_outputs.h\"\n\n", "namespace weir {\n");
   ForEachGenerated(ops, [&text](const Op& op, const Signature& signature) {
-    absl::StrAppend(&text, "\n", signature.ToString(/*with_defaults=*/false), " {\n",
+    absl::StrAppend(&text, "\n", Wrap(signature.ToString(/*with_defaults=*/false) + " {"), "\n",
                     FunctionBody(op, signature), "}\n");
   });
   return absl::StrCat(text, "\n}  // namespace weir\n");
