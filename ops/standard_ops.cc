@@ -1,0 +1,127 @@
+#include "ops/standard_ops.h"
+
+#include <numeric>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+namespace weir {
+namespace {
+
+// The constant axes of a reduction, or all axes of x.
+Output ReductionAxes(GraphBuilder& g, Output x, const std::vector<int32_t>* axes, const std::string& name,
+                     SourceLocation where) {
+  if (!x) return {};
+  const std::string axes_name = absl::StrCat(name, "/reduction_indices");
+  if (axes != nullptr) return ConstIntegers(g, *axes, {.name = axes_name}, where);
+  if (x.shape().has_rank()) {
+    std::vector<int32_t> all(x.shape().rank());
+    std::iota(all.begin(), all.end(), 0);
+    return ConstIntegers(g, all, {.name = axes_name}, where);
+  }
+  const Output rank = Rank(g, x, {.name = absl::StrCat(name, "/rank")}, where);
+  return Range(g, Const(g, 0, {}, where), rank, Const(g, 1, {}, where), {.name = axes_name}, where);
+}
+
+Output Reduce(GraphBuilder& g, absl::string_view op, Output x, const std::vector<int32_t>* axes,
+              const ReduceOptions& options, SourceLocation where) {
+  const std::string name(options.name.empty() ? op : options.name);
+  const Output axes_output = ReductionAxes(g, x, axes, name, where);
+  return g.AddOp(op, {x, axes_output}, {{"keep_dims", options.keep_dims}}, name, where);
+}
+
+template <typename T>
+Tensor ScalarOf(double value) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16>) {
+    return Tensor::Scalar(T(static_cast<float>(value)));
+  } else {
+    return Tensor::Scalar(static_cast<T>(value));
+  }
+}
+
+std::optional<Tensor> NumberOf(DType dtype, double value) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return ScalarOf<float>(value);
+    case DType::kFloat64:
+      return ScalarOf<double>(value);
+    case DType::kHalf:
+      return ScalarOf<Half>(value);
+    case DType::kBfloat16:
+      return ScalarOf<Bfloat16>(value);
+    case DType::kInt8:
+      return ScalarOf<int8_t>(value);
+    case DType::kInt16:
+      return ScalarOf<int16_t>(value);
+    case DType::kInt32:
+      return ScalarOf<int32_t>(value);
+    case DType::kInt64:
+      return ScalarOf<int64_t>(value);
+    case DType::kUint8:
+      return ScalarOf<uint8_t>(value);
+    case DType::kUint16:
+      return ScalarOf<uint16_t>(value);
+    case DType::kUint32:
+      return ScalarOf<uint32_t>(value);
+    case DType::kUint64:
+      return ScalarOf<uint64_t>(value);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Output Const(GraphBuilder& g, Tensor value, const NodeOptions& options, SourceLocation where) {
+  const DType dtype = value.dtype();
+  return g.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}}, options.name, where);
+}
+
+Output ConstOf(GraphBuilder& g, DType dtype, double value, const NodeOptions& options, SourceLocation where) {
+  if (auto tensor = NumberOf(dtype, value)) return Const(g, *std::move(tensor), options, where);
+  g.SetError(
+      absl::InvalidArgumentError(absl::StrCat("ConstOf: ", DTypeName(dtype), " is no type of numbers")),
+      where);
+  return {};
+}
+
+Output ConstIntegers(GraphBuilder& g, const std::vector<int32_t>& values, const NodeOptions& options,
+                     SourceLocation where) {
+  const auto count = static_cast<int64_t>(values.size());
+  return Const(g, Tensor::FromSpan<int32_t>(Shape({count}), values), options, where);
+}
+
+Output Placeholder(GraphBuilder& g, DType dtype, PartialShape shape, const NodeOptions& options,
+                   SourceLocation where) {
+  return g.AddOp("Placeholder", {}, {{"dtype", dtype}, {"shape", std::move(shape)}}, options.name, where);
+}
+
+Output ReduceSum(GraphBuilder& g, Output x, const ReduceOptions& options, SourceLocation where) {
+  return Reduce(g, "Sum", x, nullptr, options, where);
+}
+Output ReduceMean(GraphBuilder& g, Output x, const ReduceOptions& options, SourceLocation where) {
+  return Reduce(g, "Mean", x, nullptr, options, where);
+}
+Output ReduceMax(GraphBuilder& g, Output x, const ReduceOptions& options, SourceLocation where) {
+  return Reduce(g, "Max", x, nullptr, options, where);
+}
+Output ReduceSum(GraphBuilder& g, Output x, const std::vector<int32_t>& axes, const ReduceOptions& options,
+                 SourceLocation where) {
+  return Reduce(g, "Sum", x, &axes, options, where);
+}
+Output ReduceMean(GraphBuilder& g, Output x, const std::vector<int32_t>& axes, const ReduceOptions& options,
+                  SourceLocation where) {
+  return Reduce(g, "Mean", x, &axes, options, where);
+}
+Output ReduceMax(GraphBuilder& g, Output x, const std::vector<int32_t>& axes, const ReduceOptions& options,
+                 SourceLocation where) {
+  return Reduce(g, "Max", x, &axes, options, where);
+}
+
+Node* Group(GraphBuilder& g, const std::vector<Node*>& nodes, const NodeOptions& options,
+            SourceLocation where) {
+  const auto scope = g.ControlScope(nodes);
+  return g.AddNode("NoOp", {}, {}, options.name.empty() ? "group_deps" : options.name, where);
+}
+
+}  // namespace weir
