@@ -1,0 +1,32 @@
+// All benchmarks, by the names that weir_bench takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace weir::bench {
+
+struct Benchmark {
+  std::string name;
+  void (*run)();
+};
+
+// runtime_benchmarks.cc
+void ExecutorNull();
+void SmallOps();
+void SessionRun();
+void BigGraph();
+// model_benchmarks.cc
+void MlpStep();
+void FirstStep();  // run by startup in a fresh process
+void Startup();
+// file_benchmarks.cc
+void Checkpoint();
+// ps_benchmarks.cc
+void PsRun();
+void PsDense();
+void PsMlp();
+// One task of a benchmark's cluster; returns when its standard input closes.
+int Serve(const std::string& cluster, const std::string& job, int task);
+
+}  // namespace weir::bench

@@ -1,0 +1,36 @@
+// A runtime, a worker and a session over a graph that is still being built: what in-process benchmarks run on.
+#pragma once
+
+#include <memory>
+
+#include "graph/graph_builder.h"
+#include "session/local_worker.h"
+#include "session/runtime.h"
+#include "session/session.h"
+#include "tests/benchmarks/measure.h"
+
+namespace weir::bench {
+
+class LocalSession {
+ public:
+  explicit LocalSession(int num_threads = 0)
+      : runtime(Must(Runtime::Create({.num_threads = num_threads}))), worker(*runtime, runtime->task()),
+        graph(runtime->ops()) {}
+
+  Session& session() {
+    if (!session_) {
+      MustOk(graph.status());
+      session_ = Must(Session::Create(graph.graph(), {&worker}, runtime->kernels()));
+    }
+    return *session_;
+  }
+
+  const std::unique_ptr<Runtime> runtime;
+  LocalWorker worker;
+  GraphBuilder graph;
+
+ private:
+  std::unique_ptr<Session> session_;
+};
+
+}  // namespace weir::bench
