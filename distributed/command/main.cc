@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distributed/command/flag_parser.h"
+#include "distributed/command/inspect_command.h"
 #include "distributed/command/launch_command.h"
 
 namespace {
@@ -14,6 +15,7 @@ constexpr char kHelp[] =
     "weir: static dataflow graphs, trained on one machine or many.\n\n"
     "usage: weir COMMAND [flags]\n\n"
     "commands:\n"
+    "  inspect    say what is in a checkpoint, graph, event or record file, and whether it is intact\n"
     "  launch     run a program as every task of a cluster on this machine\n"
     "  version    print the version\n\n"
     "`weir COMMAND --help` describes a command.\n";
@@ -29,6 +31,7 @@ absl::StatusOr<int> PrintVersion(const std::vector<std::string>&) {
 }
 
 constexpr Command kCommands[] = {
+    {"inspect", [](const std::vector<std::string>& args) { return weir::RunInspect(args); }},
     {"launch", weir::RunLaunch},
     {"version", PrintVersion},
 };

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "distributed/command/inspect_files.h"
+#include "distributed/command/text_table.h"
+#include "graph/interchange/graph_def.h"
+#include "graph/interchange/message_form.h"
+#include "graph/interchange/proto/graph.pb.h"
+#include "graph/interchange/proto/meta_graph.pb.h"
+#include "graph/types/status_macros.h"
+#include "kernels/formats/file_system.h"
+#include "ops/register_ops.h"
+
+namespace weir {
+namespace {
+
+using ::tensorflow::GraphDef;
+using ::tensorflow::MetaGraphDef;
+
+absl::Status ReadGraph(const std::string& path, MetaGraphDef* meta) {
+  WEIR_ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(PosixFileSystem(), path));
+  const bool is_text = absl::EndsWith(path, ".pbtxt") || absl::EndsWith(path, ".txt");
+  if (absl::EndsWith(path, ".meta")) return ParseMessageBytes(content, path, meta);
+  if (is_text) return ParseMessageText(content, path, meta->mutable_graph_def());
+  return ParseMessageBytes(content, path, meta->mutable_graph_def());
+}
+
+// Counts by key, most frequent first.
+void PrintCounts(const std::map<std::string, int>& counts, std::ostream& out) {
+  std::vector<std::pair<int, std::string>> sorted;
+  for (const auto& [name, count] : counts) sorted.emplace_back(-count, name);
+  std::sort(sorted.begin(), sorted.end());
+  TextTable table({0});
+  for (const auto& [count, name] : sorted) table.AddRow({WithThousands(-count), name});
+  table.Print(out);
+}
+
+void PrintNodes(const GraphDef& graph, std::ostream& out) {
+  out << "nodes:\n";
+  TextTable table;
+  for (const auto& node : graph.node()) {
+    table.AddRow({node.name(), node.op(), node.device(), absl::StrJoin(node.input(), ", ")});
+  }
+  table.Print(out);
+}
+
+void PrintCollections(const MetaGraphDef& meta, std::ostream& out) {
+  if (meta.collection_def().empty()) return;
+  out << "collections:\n";
+  std::map<std::string, size_t> sizes;
+  for (const auto& [name, collection] : meta.collection_def()) {
+    sizes[name] = collection.node_list().value_size() + collection.bytes_list().value_size() +
+                  collection.int64_list().value_size() + collection.float_list().value_size() +
+                  collection.any_list().value_size();
+  }
+  TextTable table({0});
+  for (const auto& [name, size] : sizes) table.AddRow({WithThousands(size), name});
+  table.Print(out);
+}
+
+// Whether Weir could run it, and if not, why.
+void PrintVerdict(const GraphDef& graph_def, std::ostream& out) {
+  std::map<std::string, int> unknown;
+  for (const auto& node : graph_def.node()) {
+    if (StandardOps().Find(node.op()) == nullptr) ++unknown[node.op()];
+  }
+  if (!unknown.empty()) {
+    out << "ops that Weir lacks:\n";
+    PrintCounts(unknown, out);
+  }
+  std::vector<SkippedNode> skipped;
+  Graph graph(StandardOps());
+  const absl::Status status = ImportGraphDef(graph_def, {.skipped = &skipped}, &graph);
+  if (!status.ok()) {
+    out << "not importable: " << status.message() << "\n";
+  } else if (skipped.empty()) {
+    out << "importable: every node fits its op's schema\n";
+  } else {
+    out << "importable in part: " << Counted(graph.num_nodes(), "node") << ", without " << skipped.size()
+        << " that have ops Weir lacks or depend on such\n";
+  }
+}
+
+}  // namespace
+
+absl::Status InspectGraph(const std::string& path, const InspectOptions& options, std::ostream& out) {
+  MetaGraphDef meta;
+  WEIR_RETURN_IF_ERROR(ReadGraph(path, &meta));
+  const GraphDef& graph = meta.graph_def();
+  std::map<std::string, int> ops, devices;
+  for (const auto& node : graph.node()) {
+    ++ops[node.op()];
+    ++devices[node.device().empty() ? "(no device asked for)" : node.device()];
+  }
+  out << path << ": " << Counted(graph.node_size(), "node") << ", " << Counted(ops.size(), "op") << ", "
+      << Counted(graph.library().function_size(), "function") << ", written by version "
+      << graph.versions().producer() << "\n";
+  if (options.nodes) PrintNodes(graph, out);
+  out << "ops:\n";
+  PrintCounts(ops, out);
+  out << "devices:\n";
+  PrintCounts(devices, out);
+  PrintCollections(meta, out);
+  if (meta.has_saver_def()) out << "saver: restores with '" << meta.saver_def().restore_op_name() << "'\n";
+  PrintVerdict(graph, out);
+  return absl::OkStatus();
+}
+
+}  // namespace weir
