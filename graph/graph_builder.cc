@@ -25,8 +25,8 @@ absl::StatusOr<std::unique_ptr<Graph>> GraphBuilder::Finish() {
   return std::move(graph_);
 }
 
-Node* GraphBuilder::AddNode(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs, absl::string_view name,
-                            SourceLocation where) {
+Node* GraphBuilder::AddNode(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs,
+                            absl::string_view name, SourceLocation where) {
   if (!ok()) return nullptr;
   NodeSpec spec;
   spec.op = std::string(op);
@@ -56,14 +56,14 @@ Node* GraphBuilder::AddNode(absl::string_view op, std::vector<InputArg> inputs, 
   return *node;
 }
 
-Output GraphBuilder::AddOp(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs, absl::string_view name,
-                           SourceLocation where) {
+Output GraphBuilder::AddOp(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs,
+                           absl::string_view name, SourceLocation where) {
   return {AddNode(op, std::move(inputs), std::move(attrs), name, where), 0};
 }
 
 GraphBuilder::Scope GraphBuilder::NameScope(absl::string_view name) {
   std::string outer = name_scope_;
-  name_scope_ = UniqueName(name);
+  name_scope_ = name.empty() ? "" : UniqueName(name);
   return Scope([this, outer] { name_scope_ = outer; });
 }
 
@@ -98,6 +98,15 @@ GraphBuilder::Scope GraphBuilder::ColocationScope(Node* with) {
   Node* outer = colocate_with_;
   colocate_with_ = with;
   return Scope([this, outer] { colocate_with_ = outer; });
+}
+
+GraphBuilder::RandomSeeds GraphBuilder::NextRandomSeeds(std::optional<int64_t> op_seed) {
+  constexpr int64_t kDefaultGraphSeed = 87654321;              // TensorFlow's
+  constexpr int64_t kInsteadOfZeros = (int64_t{1} << 31) - 1;  // two zeros would mean "random"
+  if (!random_seed_ && !op_seed) return {};
+  const RandomSeeds seeds = {random_seed_.value_or(kDefaultGraphSeed),
+                             op_seed ? *op_seed : num_random_ops_++};
+  return seeds.seed == 0 && seeds.seed2 == 0 ? RandomSeeds{0, kInsteadOfZeros} : seeds;
 }
 
 std::string GraphBuilder::UniqueName(absl::string_view name) {

@@ -5,13 +5,14 @@
 //   Output y = MatMul(g, x, w);
 //   if (!g.ok()) return g.status();
 //
-// Errors are sticky: the first one is kept with op, shapes and source line, and everything after it returns null
-// outputs and does nothing, so a model is checked once, at its end. Scopes nest and end with the object returned.
-// Thread safety: one thread at a time.
+// Errors are sticky: the first one is kept with op, shapes and source line, and everything after it returns
+// null outputs and does nothing, so a model is checked once, at its end. Scopes nest and end with the object
+// returned. Thread safety: one thread at a time.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@
 
 namespace weir {
 
-// Chooses the device of a new node from what its author asked for by scopes; the result replaces that request.
-// replica_device_setter and its like (placer/device_setter.h).
+// Chooses the device of a new node from what its author asked for by scopes; the result replaces that
+// request. replica_device_setter and its like (placer/device_setter.h).
 using DeviceSetter = std::function<absl::StatusOr<DeviceName>(const Node& node, const DeviceName& requested)>;
 
 // What every op function takes last: the node's name below the current scope ("" = the op's name).
@@ -46,13 +47,13 @@ class GraphBuilder {
   // Hands the finished graph over, or the first error. The builder must not be used afterwards.
   absl::StatusOr<std::unique_ptr<Graph>> Finish();
 
-  // Adds a node of any registered op. Null on error (also earlier ones). Attrs that inputs determine and attrs with
-  // defaults may be left out. An empty name takes the op's.
-  Node* AddNode(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs = {}, absl::string_view name = "",
-                SourceLocation where = SourceLocation::Current());
+  // Adds a node of any registered op. Null on error (also earlier ones). Attrs that inputs determine and
+  // attrs with defaults may be left out. An empty name takes the op's.
+  Node* AddNode(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs = {},
+                absl::string_view name = "", SourceLocation where = SourceLocation::Current());
   // The same for an op with one output.
-  Output AddOp(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs = {}, absl::string_view name = "",
-               SourceLocation where = SourceLocation::Current());
+  Output AddOp(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs = {},
+               absl::string_view name = "", SourceLocation where = SourceLocation::Current());
 
   // Ends its scope when destroyed; scopes end in the reverse order of their beginning.
   class [[nodiscard]] Scope {
@@ -67,16 +68,29 @@ class GraphBuilder {
    private:
     std::function<void()> end_;
   };
-  Scope NameScope(absl::string_view name);         // nodes are named "scope/..."; made unique like TensorFlow's
-  Scope DeviceScope(absl::string_view device);     // partial names merge, the innermost wins; "" clears
-  Scope ControlScope(std::vector<Node*> before);   // new nodes run after these; adds to the outer scope
-  Scope ClearControlScope();                       // new nodes depend on none of the outer scopes' nodes
-  Scope ColocationScope(Node* with);               // new nodes share this node's device
+  Scope NameScope(
+      absl::string_view name);  // nodes are named "scope/..."; made unique like TensorFlow's; "" leaves all
+  Scope DeviceScope(absl::string_view device);    // partial names merge, the innermost wins; "" clears
+  Scope ControlScope(std::vector<Node*> before);  // new nodes run after these; adds to the outer scope
+  Scope ClearControlScope();                      // new nodes depend on none of the outer scopes' nodes
+  Scope ColocationScope(Node* with);              // new nodes share this node's device
 
   // A node name that is free, below the current name scope: "dense/mm", "dense/mm_1"...
   std::string UniqueName(absl::string_view name);
   // Without the scope: "dense" or "dense_1".
   const std::string& name_scope() const { return name_scope_; }
+
+  // TensorFlow's seed of the graph: with one, every random op draws the same numbers in every run of the
+  // program.
+  void set_random_seed(int64_t seed) { random_seed_ = seed; }
+  // The attrs seed and seed2 of a new random op, as TensorFlow chooses them: (graph's seed, op's seed or the
+  // number of such ops before), (a constant, op's seed) without a graph's seed, (0, 0) for "random" without
+  // either.
+  struct RandomSeeds {
+    int64_t seed = 0;
+    int64_t seed2 = 0;
+  };
+  RandomSeeds NextRandomSeeds(std::optional<int64_t> op_seed = std::nullopt);
 
  private:
   std::string UniqueFullName(const std::string& full);
@@ -88,6 +102,8 @@ class GraphBuilder {
   DeviceName device_;
   std::vector<Node*> control_;
   Node* colocate_with_ = nullptr;
+  std::optional<int64_t> random_seed_;
+  int64_t num_random_ops_ = 0;
   absl::flat_hash_map<std::string, int> name_counts_;
 };
 
