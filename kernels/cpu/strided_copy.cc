@@ -3,29 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <string>
-#include <utility>
+#include <type_traits>
+
+#include "kernels/cpu/with_dtype.h"
 
 namespace weir {
 namespace {
-
-struct SixteenBytes {
-  uint64_t parts[2];
-};
-
-// Calls f with a null pointer of the type that stands for an element of the dtype: an integer as wide, or the object.
-template <typename F>
-void WithElementType(DType dtype, F f) {
-  if (dtype == DType::kString) return f(static_cast<std::string*>(nullptr));
-  if (dtype == DType::kResource) return f(static_cast<ResourceHandle*>(nullptr));
-  switch (DTypeSize(dtype)) {
-    case 1: return f(static_cast<uint8_t*>(nullptr));
-    case 2: return f(static_cast<uint16_t*>(nullptr));
-    case 4: return f(static_cast<uint32_t*>(nullptr));
-    case 8: return f(static_cast<uint64_t*>(nullptr));
-    default: return f(static_cast<SixteenBytes*>(nullptr));
-  }
-}
 
 // The loops after dimensions of size 1 are dropped and those that are one in both views are merged.
 struct CopyLoops {
@@ -137,13 +120,13 @@ Dims RowMajorStrides(absl::Span<const int64_t> dims) {
 
 void StridedCopy(absl::Span<const int64_t> dims, const Tensor& source, const StridedView& source_view, Tensor& target,
                  const StridedView& target_view, ThreadPool& threads) {
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;  // first: the others' product may overflow then
   int64_t count = 1;
   for (int64_t dim : dims) count *= dim;
-  if (count == 0) return;
   const CopyLoops loops = MergeLoops(dims, source_view.strides, target_view.strides);
   const int64_t row_size = loops.sizes.back();
-  WithElementType(source.dtype(), [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  WithElementType(source.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
     const T* from = static_cast<const T*>(source.data()) + source_view.offset;
     T* to = static_cast<T*>(target.data()) + target_view.offset;
     const double cost = std::is_trivially_copyable_v<T> ? 0.1 * sizeof(T) : 20;
@@ -154,15 +137,15 @@ void StridedCopy(absl::Span<const int64_t> dims, const Tensor& source, const Str
 }
 
 void FillElements(const Tensor& value, Tensor& target, int64_t offset, int64_t count) {
-  WithElementType(value.dtype(), [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  WithElementType(value.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
     std::fill_n(static_cast<T*>(target.data()) + offset, count, *static_cast<const T*>(value.data()));
   });
 }
 
 void ClearElements(Tensor& target, int64_t offset, int64_t count) {
-  WithElementType(target.dtype(), [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  WithElementType(target.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
     T* begin = static_cast<T*>(target.data()) + offset;
     if constexpr (std::is_trivially_copyable_v<T>) {
       if (count > 0) std::memset(static_cast<void*>(begin), 0, count * sizeof(T));
@@ -174,8 +157,8 @@ void ClearElements(Tensor& target, int64_t offset, int64_t count) {
 
 void CopyElements(const Tensor& source, int64_t source_offset, Tensor& target, int64_t target_offset, int64_t count) {
   if (count == 0) return;
-  WithElementType(source.dtype(), [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  WithElementType(source.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
     const T* from = static_cast<const T*>(source.data()) + source_offset;
     T* to = static_cast<T*>(target.data()) + target_offset;
     if constexpr (std::is_trivially_copyable_v<T>) {

@@ -3,8 +3,10 @@
 
 #include <complex>
 #include <cstdint>
+#include <string>
 
 #include "graph/types/dtype.h"
+#include "graph/types/resource_handle.h"
 
 namespace weir {
 
@@ -32,6 +34,24 @@ bool WithNumericType(DType dtype, F&& f) {
     case DType::kComplex64: f(TypeTag<std::complex<float>>()); return true;
     case DType::kComplex128: f(TypeTag<std::complex<double>>()); return true;
     default: return false;
+  }
+}
+
+struct SixteenBytes {
+  uint64_t parts[2];
+};
+
+// Calls f(TypeTag<T>()) with a type whose assignment copies an element of the dtype: an integer as wide, or the object.
+template <typename F>
+void WithElementType(DType dtype, F&& f) {
+  if (dtype == DType::kString) return f(TypeTag<std::string>());
+  if (dtype == DType::kResource) return f(TypeTag<ResourceHandle>());
+  switch (DTypeSize(dtype)) {
+    case 1: return f(TypeTag<uint8_t>());
+    case 2: return f(TypeTag<uint16_t>());
+    case 4: return f(TypeTag<uint32_t>());
+    case 8: return f(TypeTag<uint64_t>());
+    default: return f(TypeTag<SixteenBytes>());
   }
 }
 
