@@ -1,0 +1,28 @@
+#include "kernels/cpu/array_kernels.h"
+
+#include "kernels/cpu/register_kernels.h"
+
+namespace weir {
+
+std::vector<DType> NumericDTypes() {
+  return {DType::kFloat32, DType::kFloat64, DType::kInt32,     DType::kInt64,      DType::kHalf,   DType::kBfloat16,
+          DType::kInt8,    DType::kUint8,   DType::kInt16,     DType::kUint16,     DType::kUint32, DType::kUint64,
+          DType::kComplex64, DType::kComplex128};
+}
+
+std::vector<DType> AllDTypes() {
+  std::vector<DType> dtypes = NumericDTypes();
+  dtypes.insert(dtypes.end(), {DType::kBool, DType::kString, DType::kResource});
+  return dtypes;
+}
+
+void RegisterArrayKernels(KernelRegistry& registry, absl::string_view device_type) {
+  RegisterSourceKernels(registry, device_type);
+  RegisterShapeKernels(registry, device_type);
+  RegisterLayoutKernels(registry, device_type);
+  RegisterIndexingKernels(registry, device_type);
+  RegisterSelectKernels(registry, device_type);
+  RegisterCastKernels(registry, device_type);
+}
+
+}  // namespace weir
