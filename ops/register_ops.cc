@@ -1,6 +1,7 @@
 #include "ops/register_ops.h"
 
 #include "absl/base/internal/raw_logging.h"
+#include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
 
@@ -28,7 +29,8 @@ absl::Status RegisterOps(OpRegistry& registry) {
 const OpRegistry& StandardOps() {
   static const OpRegistry* const registry = [] {
     auto* const ops = new OpRegistry;
-    const absl::Status status = RegisterOps(*ops);
+    absl::Status status = RegisterOps(*ops);
+    if (status.ok()) status = RegisterRuntimeOps(*ops);
     // Only a schema of our own can fail here, and then no program of this build can work.
     ABSL_RAW_CHECK(status.ok(), std::string(status.message()).c_str());
     return ops;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "session/executor/program.h"
 
 namespace weir {
 namespace {
@@ -89,7 +90,9 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
     if (found != cache_.end()) return found->second;
   }
   StepPlanOptions options;
-  options.has_kernel = [this](const Node& node, absl::string_view type) { return kernels_.HasKernel(node, type); };
+  options.has_kernel = [this](const Node& node, absl::string_view type) {
+    return NeedsNoKernel(node) || kernels_.HasKernel(node, type);
+  };
   options.placer = {.default_task = options_.default_task, .allow_soft_placement = options_.allow_soft_placement};
   options.want_report = options_.log_placement;
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan,

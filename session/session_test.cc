@@ -17,6 +17,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
 Output Constant(GraphBuilder& g, Tensor value) {
   const DType dtype = value.dtype();
   return g.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
@@ -134,16 +136,16 @@ TEST_F(SessionTest, ErrorsNameNodeDeviceAndReason) {
   auto cpu = g_.DeviceScope("/cpu:0");
   const Output x = Input(g_, {}, "x"), unfed = Input(g_, {2}, "images");
   const Output bad = g_.AddOp("AddV2", {x, Constant(g_, Tensor::Vector<float>({1, 2, 3}))}, {}, "sum");
-  EXPECT_THAT(session().Run({{x, Tensor::Vector<float>({1, 2})}}, {bad}).status().message(),
+  EXPECT_THAT(Message(session().Run({{x, Tensor::Vector<float>({1, 2})}}, {bad}).status()),
               AllOf(HasSubstr("AddV2 'sum' on /job:localhost/replica:0/task:0/device:CPU:0"), HasSubstr("[2]"),
                     HasSubstr("[3]")));
-  EXPECT_THAT(session().Run({{unfed, Tensor::Vector<float>({1, 2, 3})}}, {unfed}).status().message(),
+  EXPECT_THAT(Message(session().Run({{unfed, Tensor::Vector<float>({1, 2, 3})}}, {unfed}).status()),
               HasSubstr("both fed and fetched"));
   const Output twice = g_.AddOp("AddV2", {unfed, unfed});
-  EXPECT_THAT(session().Run({{unfed, Tensor::Vector<float>({1, 2, 3})}}, {twice}).status().message(),
+  EXPECT_THAT(Message(session().Run({{unfed, Tensor::Vector<float>({1, 2, 3})}}, {twice}).status()),
               AllOf(HasSubstr("'images:0'"), HasSubstr("float[2]"), HasSubstr("float[3]")));
-  EXPECT_THAT(session().Run({}, {twice}).status().message(), HasSubstr("images"));
-  EXPECT_THAT(session().Run({}, {"summ"}).status().message(), HasSubstr("did you mean 'sum'"));
+  EXPECT_THAT(Message(session().Run({}, {twice}).status()), HasSubstr("images"));
+  EXPECT_THAT(Message(session().Run({}, {"summ"}).status()), HasSubstr("did you mean 'sum'"));
   EXPECT_FALSE(session().Run({}, {Output()}).ok());
   EXPECT_EQ(worker_.num_running_steps(), 0);
 }
@@ -160,7 +162,7 @@ TEST_F(SessionTest, AnErrorOnOneDeviceEndsTheStepOnAll) {
     rest = g_.AddOp("Neg", {broken});
   }
   for (int i = 0; i < 20; ++i) {
-    EXPECT_THAT(session().Run({}, {rest}).status().message(), HasSubstr("FloorDiv 'broken'"));
+    EXPECT_THAT(Message(session().Run({}, {rest}).status()), HasSubstr("FloorDiv 'broken'"));
   }
   EXPECT_EQ(worker_.num_running_steps(), 0);
 }
@@ -284,7 +286,7 @@ TEST_F(WaitingStepTest, AWrongDtypeFromOutsideIsAnError) {
   absl::Status status;
   worker_.RunPartition(call, [&](absl::Status s) { status = s; });
   EXPECT_TRUE(worker_.Receive(5, 1, 0, Tensor::Scalar<int32_t>(1), false).ok());
-  EXPECT_THAT(status.message(), AllOf(HasSubstr("_Recv 'recv'"), HasSubstr("float"), HasSubstr("int32")));
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("_Recv 'recv'"), HasSubstr("float"), HasSubstr("int32")));
 }
 
 }  // namespace

@@ -12,6 +12,18 @@
 
 namespace weir {
 
+namespace {
+
+// Pass their input's tensor on unchanged.
+bool IsAlias(const std::string& op) { return op == "Identity" || op == "StopGradient" || op == "PlaceholderWithDefault"; }
+
+}  // namespace
+
+bool NeedsNoKernel(const Node& node) {
+  const std::string& op = node.op_name();
+  return op == kArgOp || op == kRetvalOp || op == "Const" || op == "NoOp" || IsAlias(op);
+}
+
 // Walks the nodes in order once, giving slots and emitting instructions, then finds last uses and successors.
 class ProgramCompiler {
  public:
@@ -76,7 +88,7 @@ class ProgramCompiler {
     } else if (op == "Const") {
       WEIR_ASSIGN_OR_RETURN(Tensor value, device_.FromHost(node.attr<Tensor>("value")));
       program_->constants_.emplace_back(NewSlots(node), std::move(value));
-    } else if (op == "Identity" || op == "StopGradient" || op == "PlaceholderWithDefault") {
+    } else if (IsAlias(op)) {
       slots_[node.id()] = SlotOf(node.input(0));
     } else if (op != "NoOp") {
       return EmitKernel(node);

@@ -91,6 +91,10 @@ class Program {
   std::vector<int32_t> slot_readers_;
 };
 
+// True for the nodes that a program turns into slots and order (_Arg, _Retval, Const, Identity, NoOp...): every kind of
+// device can run them.
+bool NeedsNoKernel(const Node& node);
+
 // Key of the status payload that holds the failing node's name.
 inline constexpr char kNodePayload[] = "weir.node";
 
