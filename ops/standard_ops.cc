@@ -1,5 +1,6 @@
 #include "ops/standard_ops.h"
 
+#include <map>
 #include <numeric>
 #include <optional>
 
@@ -118,10 +119,26 @@ Output ReduceMax(GraphBuilder& g, Output x, const std::vector<int32_t>& axes, co
   return Reduce(g, "Max", x, &axes, options, where);
 }
 
+// Nodes are gathered on each device first, so that one edge per device crosses to the node that gathers them
+// all.
 Node* Group(GraphBuilder& g, const std::vector<Node*>& nodes, const NodeOptions& options,
             SourceLocation where) {
-  const auto scope = g.ControlScope(nodes);
-  return g.AddNode("NoOp", {}, {}, options.name.empty() ? "group_deps" : options.name, where);
+  std::map<std::string, std::vector<Node*>> by_device;
+  for (Node* node : nodes) {
+    if (node != nullptr) by_device[node->requested_device().ToString()].push_back(node);
+  }
+  const absl::string_view name = options.name.empty() ? "group_deps" : options.name;
+  std::vector<Node*> gathered = nodes;
+  if (by_device.size() > 1) {
+    gathered.clear();
+    for (const auto& [device, members] : by_device) {
+      const auto after_members = g.ControlScope(members);
+      const auto beside_members = g.ColocationScope(members.front());
+      gathered.push_back(NoOp(g, {.name = absl::StrCat(name, "/NoOp")}, where));
+    }
+  }
+  const auto after_all = g.ControlScope(gathered);
+  return NoOp(g, {.name = name}, where);
 }
 
 }  // namespace weir
