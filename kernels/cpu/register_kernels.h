@@ -14,5 +14,13 @@ void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type 
 void RegisterArrayKernels(KernelRegistry& registry, absl::string_view device_type);
 void RegisterElementwiseKernels(KernelRegistry& registry, absl::string_view device_type);
 void RegisterReductionKernels(KernelRegistry& registry, absl::string_view device_type);
+void RegisterMatMulKernels(KernelRegistry& registry, absl::string_view device_type);
+void RegisterNnKernels(KernelRegistry& registry, absl::string_view device_type);
+void RegisterConvKernels(KernelRegistry& registry, absl::string_view device_type);
+void RegisterRandomKernels(KernelRegistry& registry, absl::string_view device_type);
+void RegisterStateKernels(KernelRegistry& registry, absl::string_view device_type);
+void RegisterIoKernels(KernelRegistry& registry, absl::string_view device_type);
+void RegisterSummaryKernels(KernelRegistry& registry, absl::string_view device_type);
+void RegisterCheckKernels(KernelRegistry& registry, absl::string_view device_type);
 
 }  // namespace weir

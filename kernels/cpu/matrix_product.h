@@ -1,0 +1,32 @@
+// Products of dense row-major matrices: c[m,n] = op(a) op(b), where op transposes or not.
+//
+// c must not overlap a or b. Thread safety: pure functions; the work is split on `threads` where that pays.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/thread_pool.h"
+
+namespace weir {
+
+struct ProductShape {
+  int64_t m = 0;
+  int64_t k = 0;
+  int64_t n = 0;
+  bool transpose_a = false;  // a is [k,m] in memory, not [m,k]
+  bool transpose_b = false;  // b is [n,k] in memory, not [k,n]
+  friend bool operator==(const ProductShape&, const ProductShape&) = default;
+};
+
+// Single precision, by oneDNN's sgemm. Reason for sgemm and not its matmul primitive: it reaches the same
+// speed (on an AVX-512 machine 109 GFLOP/s a core for [32,784] x [784,300]), starts in 0.4 microseconds and
+// needs no preparation per shape.
+absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const float* a, const float* b,
+                           float* c);
+
+// Any type with + and *; loops, for the types oneDNN does not have. Integers wrap around.
+template <typename T>
+void MultiplyPlain(ThreadPool& threads, const ProductShape& shape, const T* a, const T* b, T* c);
+
+}  // namespace weir

@@ -1,0 +1,48 @@
+// 16-bit floating types computed in single precision: formulas then stand once, for float.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "absl/status/statusor.h"
+#include "graph/types/status_macros.h"
+#include "kernels/kernel_context.h"
+
+namespace weir {
+
+// The type a kernel for elements of T computes in.
+template <typename T>
+using ComputeType = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16>, float, T>;
+
+// The tensor itself, or a copy of a 16-bit one in single precision.
+template <typename T>
+absl::StatusOr<Tensor> Widen(KernelContext& context, const Tensor& tensor) {
+  if constexpr (std::is_same_v<T, ComputeType<T>>) {
+    return tensor;
+  } else {
+    WEIR_ASSIGN_OR_RETURN(Tensor wide, context.AllocateTemporary(DType::kFloat32, tensor.shape()));
+    std::copy_n(tensor.flat<T>().data(), tensor.num_elements(), wide.flat<float>().data());
+    return wide;
+  }
+}
+
+// An output to compute into: the tensor itself, or a temporary in single precision for Narrow.
+template <typename T>
+absl::StatusOr<Tensor> WideOutput(KernelContext& context, const Tensor& output) {
+  if constexpr (std::is_same_v<T, ComputeType<T>>) {
+    return output;
+  } else {
+    return context.AllocateTemporary(DType::kFloat32, output.shape());
+  }
+}
+
+// Rounds what was computed in a WideOutput into the output.
+template <typename T>
+void Narrow(const Tensor& wide, Tensor* output) {
+  if constexpr (!std::is_same_v<T, ComputeType<T>>) {
+    const absl::Span<const float> values = wide.flat<float>();
+    std::transform(values.begin(), values.end(), output->flat<T>().begin(), [](float x) { return T(x); });
+  }
+}
+
+}  // namespace weir
