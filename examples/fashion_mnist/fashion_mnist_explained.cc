@@ -1,0 +1,153 @@
+// Trains a classifier on Fashion-MNIST, alone or as one task of a cluster of parameter servers and workers.
+//
+// Alone:           fashion_mnist --model=cnn
+// On a cluster:    weir launch --ps=1 --workers=2 -- fashion_mnist --model=mlp
+// By hand, as every TF1 example does it, one terminal each:
+//   fashion_mnist --job_name=ps     --task_index=0 --ps_hosts=localhost:2222 --worker_hosts=localhost:2223
+//   fashion_mnist --job_name=worker --task_index=0 --ps_hosts=localhost:2222 --worker_hosts=localhost:2223
+//
+// Every task runs this same program. The ps hold the variables; each worker computes gradients on its own batches and
+// applies them there, without waiting for the others (asynchronous between-graph replication). The terse twin,
+// fashion_mnist_terse.cc, is the same without words.
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "distributed/command/flag_parser.h"
+#include "distributed/replica_device_setter.h"
+#include "distributed/server.h"
+#include "distributed/task_config.h"
+#include "examples/fashion_mnist/dataset.h"
+#include "examples/fashion_mnist/model.h"
+#include "graph/types/status_macros.h"
+#include "ops/standard_ops.h"
+#include "ops/training/adam.h"
+#include "ops/variable.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/hooks/hooks.h"
+#include "session/monitored/monitored_session.h"
+
+namespace weir::examples {
+namespace {
+
+struct Flags {
+  std::string model = "mlp";
+  int epochs = 6;
+  int batch_size = 100;
+  double learning_rate = 0.001;
+  std::string data_dir = "/usr/share/datasets/fashion-mnist";
+  std::string model_dir;
+  int seed = 0;
+};
+
+absl::Status CheckFlags(const Flags& flags) {
+  if (flags.epochs < 1) return absl::InvalidArgumentError(absl::StrCat("--epochs is ", flags.epochs, ", must be at least 1"));
+  if (flags.batch_size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--batch_size is ", flags.batch_size, ", must be at least 1"));
+  }
+  if (!(flags.learning_rate > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("--learning_rate is ", flags.learning_rate, ", must be above 0"));
+  }
+  return absl::OkStatus();
+}
+
+// The part of the test images that the model classifies right. Runs beside the hooks: evaluating is no training step.
+absl::StatusOr<double> Evaluate(Session& session, const Model& model, const LabeledImages& test) {
+  constexpr int64_t kBatch = 1000;
+  std::vector<int32_t> order(test.count());
+  std::iota(order.begin(), order.end(), 0);
+  double num_correct = 0;
+  for (int64_t begin = 0; begin < test.count(); begin += kBatch) {
+    const Batch batch = MakeBatch(test, order, begin, std::min(begin + kBatch, test.count()));
+    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> results, session.Run({{model.images, batch.images}, {model.labels, batch.labels}},
+                                                                   {model.num_correct}));
+    num_correct += results[0].scalar<float>();
+  }
+  return num_correct / test.count();
+}
+
+absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
+  WEIR_ASSIGN_OR_RETURN(Dataset dataset, ReadDataset(flags.data_dir));
+
+  // The graph. The device setter puts variables on the ps tasks in turn and everything else on this worker; alone, it
+  // does nothing. All workers build the same graph, so they name, and thereby share, the same variables.
+  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
+  if (flags.seed != 0) g.set_random_seed(flags.seed);
+  const Model model = BuildModel(g, flags.model);
+  absl::StatusOr<Node*> train = Adam(flags.learning_rate).Minimize(g, model.loss, GlobalStep(g));
+  // Errors in building stick in the builder: one check, here, covers every line above.
+  if (!g.ok()) return g.status();
+
+  // The steps are counted across all workers: together they see every image `epochs` times.
+  const int64_t last_step = flags.epochs * dataset.train.count() / flags.batch_size;
+  MonitoredSessionOptions options = {.target = server.target(),
+                                     .is_chief = task.is_chief(),
+                                     .checkpoint_dir = flags.model_dir,
+                                     .hooks = {StopAtStepHook({.last_step = last_step}), NanTensorHook({.tensor = model.loss})},
+                                     .save_checkpoint_interval = absl::Seconds(30)};
+  if (task.is_chief()) {
+    options.hooks.push_back(ProgressHook({.last_step = last_step, .tensors = {{"loss", model.loss}}}));
+  }
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session, MonitoredTrainingSession(g, std::move(options)));
+
+  // Every worker draws its batches in an order of its own.
+  ShuffledBatches batches(dataset.train, flags.batch_size, flags.seed * 1000003 + task.task_index());
+  const Tensor yes = Tensor::Scalar(true);
+  while (!session->should_stop()) {
+    const Batch batch = batches.Next();
+    WEIR_RETURN_IF_ERROR(session->Run({{model.images, batch.images}, {model.labels, batch.labels}, {model.is_training, yes}},
+                                      {}, {*train})
+                             .status());
+  }
+  double accuracy = 0;
+  if (task.is_chief()) {
+    WEIR_ASSIGN_OR_RETURN(accuracy, Evaluate(session->session(), model, dataset.test));
+  }
+  WEIR_RETURN_IF_ERROR(session->Close());  // saves the last checkpoint
+  if (task.is_chief()) {
+    std::printf("test accuracy: %.3f\n", accuracy);
+    if (!flags.model_dir.empty()) {
+      std::printf("checkpoints and event files: %s (tensorboard --logdir %s)\n", flags.model_dir.c_str(),
+                  flags.model_dir.c_str());
+    }
+  }
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  const auto fail = [](const absl::Status& status) {
+    std::fprintf(stderr, "fashion_mnist: %s\n", std::string(status.message()).c_str());
+    return ExitCodeFor(status);
+  };
+  // TF_CONFIG, or --job_name --task_index --ps_hosts --worker_hosts; with neither, the program runs alone.
+  absl::StatusOr<TaskConfig> task = TaskConfigFromCommandLine(&argc, argv);
+  if (!task.ok()) return fail(task.status());
+
+  Flags flags;
+  FlagParser parser("fashion_mnist", "[flags]", "Trains a classifier on Fashion-MNIST or MNIST.");
+  parser.Add("model", &flags.model, "mlp or cnn");
+  parser.Add("epochs", &flags.epochs, "how often all workers together see every training image");
+  parser.Add("batch_size", &flags.batch_size, "images per step");
+  parser.Add("learning_rate", &flags.learning_rate, "of Adam");
+  parser.Add("data_dir", &flags.data_dir, "folder with the four idx files, plain or .gz");
+  parser.Add("model_dir", &flags.model_dir, "folder for checkpoints and event files; empty: none are written");
+  parser.Add("seed", &flags.seed, "0: different numbers in every run");
+  absl::Status status = parser.Parse(std::vector<std::string>(argv + 1, argv + argc));
+  if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout), 0;
+  if (status.ok()) status = CheckFlags(flags);
+  if (!status.ok()) return fail(status);
+
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*task);
+  if (!server.ok()) return fail(server.status());
+  if (task->job() == "ps") return (*server)->Join();  // until the workers are done: a ps never needs killing
+  status = Train(*task, **server, flags);
+  (*server)->Shutdown(status);
+  return status.ok() ? kExitDone : fail(status);
+}
+
+}  // namespace
+}  // namespace weir::examples
+
+int main(int argc, char** argv) { return weir::examples::Main(argc, argv); }

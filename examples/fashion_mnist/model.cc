@@ -1,0 +1,55 @@
+#include "examples/fashion_mnist/model.h"
+
+#include "absl/strings/str_cat.h"
+#include "ops/layers/layers.h"
+#include "ops/standard_ops.h"
+
+namespace weir::examples {
+namespace {
+
+Output Mlp(GraphBuilder& g, Output images) {
+  const Output hidden = layers::Dense(g, images, 300, Relu);
+  return layers::Dense(g, layers::Dense(g, hidden, 100, Relu), 10);
+}
+
+Output Cnn(GraphBuilder& g, Output images, Output is_training) {
+  Output x = Reshape(g, images, ConstIntegers(g, {-1, 28, 28, 1}));
+  for (int64_t filters : {16, 32}) {
+    x = layers::Conv2D(g, x, filters, 5, Relu, {.padding = "SAME"});
+    x = layers::MaxPool2D(g, x, 2, 2);
+  }
+  x = layers::Dense(g, layers::Flatten(g, x), 128, Relu);
+  return layers::Dense(g, layers::Dropout(g, x, 0.4, is_training), 10);
+}
+
+void AddSummary(GraphBuilder& g, const char* tag, Output value) {
+  const Output summary = ScalarSummary(g, Const(g, tag), value);
+  if (summary) g.graph().collections()["summaries"].push_back(summary.name());
+}
+
+}  // namespace
+
+Model BuildModel(GraphBuilder& g, const std::string& kind) {
+  Model model;
+  model.images = Placeholder(g, DType::kFloat32, {-1, 784}, {.name = "images"});
+  model.labels = Placeholder(g, DType::kInt32, {-1}, {.name = "labels"});
+  model.is_training = PlaceholderWithDefault(g, Const(g, false), Shape(), {.name = "is_training"});
+  Output logits;
+  if (kind == "mlp") {
+    logits = Mlp(g, model.images);
+  } else if (kind == "cnn") {
+    logits = Cnn(g, model.images, model.is_training);
+  } else {
+    g.SetError(absl::InvalidArgumentError(absl::StrCat("--model is '", kind, "', must be mlp or cnn")));
+    return model;
+  }
+  model.loss = ReduceMean(g, SparseSoftmaxCrossEntropyWithLogits(g, logits, model.labels).loss, {.name = "loss"});
+  const Output predicted = ArgMax(g, logits, Const(g, 1), {.output_type = DType::kInt32});
+  const Output is_correct = Cast(g, Equal(g, predicted, model.labels), DType::kFloat32);
+  model.num_correct = ReduceSum(g, is_correct, {.name = "num_correct"});
+  AddSummary(g, "loss", model.loss);
+  AddSummary(g, "accuracy", ReduceMean(g, is_correct));
+  return model;
+}
+
+}  // namespace weir::examples

@@ -1,0 +1,10 @@
+// All hooks: include this to train.
+#pragma once
+
+#include "session/monitored/hooks/checkpoint_saver_hook.h"
+#include "session/monitored/hooks/logging_tensor_hook.h"
+#include "session/monitored/hooks/nan_tensor_hook.h"
+#include "session/monitored/hooks/progress_hook.h"
+#include "session/monitored/hooks/step_counter_hook.h"
+#include "session/monitored/hooks/stop_at_step_hook.h"
+#include "session/monitored/hooks/summary_saver_hook.h"
