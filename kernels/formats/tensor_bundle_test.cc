@@ -10,6 +10,7 @@
 #include "kernels/formats/checkpoint_state.h"
 #include "kernels/formats/crc32c.h"
 #include "kernels/formats/full_disk.h"
+#include "kernels/formats/memory_files.h"
 #include "kernels/formats/sorted_table.h"
 #include "kernels/formats/test_files.h"
 #include "nlohmann/json.hpp"
@@ -209,8 +210,10 @@ std::vector<std::pair<std::string, Tensor>> SomeTensors() {
           {"no_names", Tensor(DType::kString, Shape({0}))}};
 }
 
-void WriteSome(const std::string& prefix) {
-  const auto writer = BundleWriter::Create(prefix);
+void WriteSome(const std::string& prefix, FileSystem& files = PosixFileSystem()) {
+  BundleWriter::Options options;
+  options.file_system = &files;
+  const auto writer = BundleWriter::Create(prefix, options);
   ASSERT_TRUE(writer.ok()) << writer.status();
   for (const auto& [name, tensor] : SomeTensors()) ASSERT_TRUE((*writer)->Add(name, tensor).ok());
   ASSERT_TRUE((*writer)
@@ -284,46 +287,40 @@ TEST(TensorBundleTest, AMissingSliceIsFound) {
   EXPECT_THAT(std::string((*reader)->Read("p").status().message()), HasSubstr("have 1 of 2 elements"));
 }
 
-absl::Status OpenAndVerify(const std::string& prefix) {
-  const auto reader = BundleReader::Open(prefix);
+absl::Status OpenAndVerify(const std::string& prefix, FileSystem& files = PosixFileSystem()) {
+  const auto reader = BundleReader::Open(prefix, files);
   return reader.ok() ? (*reader)->Verify() : reader.status();
 }
 
+const char kData[] = ".data-00000-of-00001";
+
 TEST(TensorBundleTest, EveryFlippedBitIsFound) {
-  const std::string directory = NewTestDirectory();
-  WriteSome(directory + "/good");
-  const std::string index = ReadBytes(directory + "/good.index");
-  const std::string data = ReadBytes(directory + "/good.data-00000-of-00001");
-  WriteBytes(directory + "/m.data-00000-of-00001", data);
-  for (size_t i = 0; i < index.size(); ++i) {
-    std::string flipped = index;
-    flipped[i] ^= 1 << (i % 8);
-    WriteBytes(directory + "/m.index", flipped);
-    EXPECT_EQ(OpenAndVerify(directory + "/m").code(), absl::StatusCode::kDataLoss) << "index byte " << i;
+  MemoryFiles files;
+  WriteSome("/m", files);
+  for (const std::string name : {".index", kData}) {
+    const std::string bytes = *ReadWholeFile(files, "/m" + name);
+    for (size_t i = 0; i < bytes.size() * 8; ++i) {
+      std::string flipped = bytes;
+      flipped[i / 8] ^= 1 << (i % 8);
+      files.Put("/m" + name, flipped);
+      EXPECT_EQ(OpenAndVerify("/m", files).code(), absl::StatusCode::kDataLoss) << name << " bit " << i;
+    }
+    files.Put("/m" + name, bytes);
   }
-  WriteBytes(directory + "/m.index", index);
-  for (size_t i = 0; i < data.size() * 8; ++i) {
-    std::string flipped = data;
-    flipped[i / 8] ^= 1 << (i % 8);
-    WriteBytes(directory + "/m.data-00000-of-00001", flipped);
-    EXPECT_EQ(OpenAndVerify(directory + "/m").code(), absl::StatusCode::kDataLoss) << "data bit " << i;
-  }
-  WriteBytes(directory + "/m.data-00000-of-00001", data);
-  EXPECT_TRUE(OpenAndVerify(directory + "/m").ok());
+  EXPECT_TRUE(OpenAndVerify("/m", files).ok());
 }
 
 TEST(TensorBundleTest, EveryTruncationIsFound) {
-  const std::string directory = NewTestDirectory();
-  WriteSome(directory + "/good");
-  for (const std::string name : {".index", ".data-00000-of-00001"}) {
-    WriteSome(directory + "/m");
-    const std::string bytes = ReadBytes(directory + "/good" + name);
+  for (const std::string name : {".index", kData}) {
+    MemoryFiles files;
+    WriteSome("/m", files);
+    const std::string bytes = *ReadWholeFile(files, "/m" + name);
     for (size_t length = 0; length < bytes.size(); ++length) {
-      WriteBytes(directory + "/m" + name, bytes.substr(0, length));
-      EXPECT_EQ(OpenAndVerify(directory + "/m").code(), absl::StatusCode::kDataLoss) << name << " " << length;
+      files.Put("/m" + name, bytes.substr(0, length));
+      EXPECT_EQ(OpenAndVerify("/m", files).code(), absl::StatusCode::kDataLoss) << name << " " << length;
     }
-    ASSERT_TRUE(PosixFileSystem().Remove(directory + "/m" + name).ok());
-    const absl::StatusCode code = OpenAndVerify(directory + "/m").code();
+    ASSERT_TRUE(files.Remove("/m" + name).ok());
+    const absl::StatusCode code = OpenAndVerify("/m", files).code();
     EXPECT_EQ(code, name == ".index" ? absl::StatusCode::kNotFound : absl::StatusCode::kDataLoss);
   }
 }
