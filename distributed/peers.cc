@@ -41,9 +41,9 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   Incarnation addressee() const { return addressee_; }
 
   void Attempt() {
-    std::shared_ptr<OutgoingCall> call =
-        channel_->Call(method_, request_, {options_.deadline, options_.wait_for_ready},
-                       [self = shared_from_this()](absl::StatusOr<Frame> reply) { self->OnReply(std::move(reply)); });
+    std::shared_ptr<OutgoingCall> call = channel_->Call(
+        method_, request_, {options_.deadline, options_.wait_for_ready},
+        [self = shared_from_this()](absl::StatusOr<Frame> reply) { self->OnReply(std::move(reply)); });
     bool is_cancelled = false;
     {
       absl::MutexLock lock(&mutex_);
@@ -53,7 +53,8 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     if (is_cancelled) call->Cancel();
   }
 
-  // The transport's answer to its own cancellation ends the call, so that nothing of it is left in the transport.
+  // The transport's answer to its own cancellation ends the call, so that nothing of it is left in the
+  // transport.
   void Cancel(absl::Status reason) override {
     std::shared_ptr<OutgoingCall> attempt;
     {
@@ -134,6 +135,12 @@ Peers::Peers(ClusterSpec cluster, Transport& transport, Membership& membership)
     : cluster_(std::move(cluster)), transport_(transport), membership_(membership) {}
 
 Peers::~Peers() {
+  Shutdown();
+  absl::MutexLock lock(&mutex_);
+  while (!pending_.empty()) idle_.Wait(&mutex_);
+}
+
+void Peers::Shutdown() {
   std::vector<std::shared_ptr<PendingCall>> calls;
   {
     absl::MutexLock lock(&mutex_);
@@ -141,8 +148,6 @@ Peers::~Peers() {
     calls.assign(pending_.begin(), pending_.end());
   }
   for (const auto& call : calls) call->Cancel(absl::CancelledError("this task is shutting down"));
-  absl::MutexLock lock(&mutex_);
-  while (!pending_.empty()) idle_.Wait(&mutex_);
 }
 
 absl::StatusOr<Channel*> Peers::FindChannel(const TaskName& peer) {
@@ -152,7 +157,8 @@ absl::StatusOr<Channel*> Peers::FindChannel(const TaskName& peer) {
   if (channel == nullptr) {
     absl::StatusOr<std::string> address = cluster_.address(peer);
     absl::StatusOr<std::unique_ptr<Channel>> connected =
-        address.ok() ? transport_.Connect(peer, *address) : absl::StatusOr<std::unique_ptr<Channel>>(address.status());
+        address.ok() ? transport_.Connect(peer, *address)
+                     : absl::StatusOr<std::unique_ptr<Channel>>(address.status());
     if (!connected.ok()) {
       channels_.erase(peer);
       return connected.status();
@@ -163,7 +169,8 @@ absl::StatusOr<Channel*> Peers::FindChannel(const TaskName& peer) {
 }
 
 std::shared_ptr<Peers::Handle> Peers::Call(const TaskName& peer, absl::string_view method, std::string body,
-                                           std::vector<Payload> payloads, const PeerCallOptions& options, Done done) {
+                                           std::vector<Payload> payloads, const PeerCallOptions& options,
+                                           Done done) {
   absl::StatusOr<Channel*> channel = FindChannel(peer);
   if (!channel.ok()) {
     done(channel.status());
@@ -175,7 +182,8 @@ std::shared_ptr<Peers::Handle> Peers::Call(const TaskName& peer, absl::string_vi
   Frame request;
   request.header = envelope.Take() + body;
   request.payloads = std::move(payloads);
-  auto call = std::make_shared<PendingCall>(this, *channel, addressee, method, std::move(request), options, std::move(done));
+  auto call = std::make_shared<PendingCall>(this, *channel, addressee, method, std::move(request), options,
+                                            std::move(done));
   {
     absl::MutexLock lock(&mutex_);
     pending_.insert(call);
@@ -193,11 +201,15 @@ absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_
     done.Notify();
   });
   while (!done.WaitForNotificationWithTimeout(kPatience)) {
-    const std::string left = options.deadline == absl::InfiniteFuture()
-                                 ? "no time limit"
-                                 : absl::StrCat(absl::FormatDuration(absl::Trunc(options.deadline - absl::Now(), absl::Seconds(1))), " left");
-    const std::string line = absl::StrCat("weir: ", membership_.self().ToString(), " waits for ", peer.ToString(), " at ",
-                                          cluster_.address(peer).value_or("?"), ": ", method, " (", left, ")\n");
+    const std::string left =
+        options.deadline == absl::InfiniteFuture()
+            ? "no time limit"
+            : absl::StrCat(
+                  absl::FormatDuration(absl::Trunc(options.deadline - absl::Now(), absl::Seconds(1))),
+                  " left");
+    const std::string line =
+        absl::StrCat("weir: ", membership_.self().ToString(), " waits for ", peer.ToString(), " at ",
+                     cluster_.address(peer).value_or("?"), ": ", method, " (", left, ")\n");
     std::fputs(line.c_str(), stderr);
   }
   return result;

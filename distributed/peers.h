@@ -1,11 +1,13 @@
-// This task's calls to the others: channels by task, envelopes, retries, and the end of calls to tasks that are lost.
+// This task's calls to the others: channels by task, envelopes, retries, and the end of calls to tasks that
+// are lost.
 //
-// Channels are opened by the first call. Each call carries this task's life and is meant for the life of the peer that
-// membership knows; each reply counts as a sign of life. A call whose connection broke is made again with the same
-// bytes for a while, so every request must be safe to repeat (worker_service.h keeps answers for that).
+// Channels are opened by the first call. Each call carries this task's life and is meant for the life of the
+// peer that membership knows; each reply counts as a sign of life. A call whose connection broke is made
+// again with the same bytes for a while, so every request must be safe to repeat (worker_service.h keeps
+// answers for that).
 //
-// Thread safety: all methods. Borrows transport and membership. `done` runs once, on a thread of the transport or of
-// the timer; it must not block.
+// Thread safety: all methods. Borrows transport and membership. `done` runs once, on a thread of the
+// transport or of the timer; it must not block.
 #pragma once
 
 #include <map>
@@ -48,8 +50,10 @@ class Peers {
   using Done = absl::AnyInvocable<void(absl::StatusOr<PeerReply>)>;
 
   Peers(ClusterSpec cluster, Transport& transport, Membership& membership);
-  // Ends every call.
   ~Peers();
+
+  // Ends every call and refuses further ones, with Cancelled. Does not wait.
+  void Shutdown();
 
   // A call that may be ended early, with what `done` is then told.
   class Handle {
@@ -58,12 +62,14 @@ class Peers {
     virtual void Cancel(absl::Status reason) = 0;
   };
 
-  // Possible errors: those the method replied; Unavailable (not reachable, or lost: the reason membership gave),
-  // Aborted (the peer has restarted, or has declared this task lost), DeadlineExceeded, NotFound (no such task).
+  // Possible errors: those the method replied; Unavailable (not reachable, or lost: the reason membership
+  // gave), Aborted (the peer has restarted, or has declared this task lost), DeadlineExceeded, NotFound (no
+  // such task).
   std::shared_ptr<Handle> Call(const TaskName& peer, absl::string_view method, std::string body,
                                std::vector<Payload> payloads, const PeerCallOptions& options, Done done);
 
-  // Waits for the reply; after 10 s, and then every 10 s, a line on stderr says who is waited for and how long yet.
+  // Waits for the reply; after 10 s, and then every 10 s, a line on stderr says who is waited for and how
+  // long yet.
   absl::StatusOr<PeerReply> CallAndWait(const TaskName& peer, absl::string_view method, std::string body,
                                         std::vector<Payload> payloads, const PeerCallOptions& options);
 

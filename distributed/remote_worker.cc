@@ -19,7 +19,8 @@ PeerCallOptions Notice() { return {.deadline = absl::Now() + kNoticeTimeout}; }
 absl::Status TakeResults(const PeerReply& reply, absl::Span<Tensor> results) {
   WireReader reader(reply.header());
   WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, DecodeTensors(&reader, reply.frame.payloads));
-  if (tensors.size() != results.size()) return absl::InternalError("the peer's reply has another number of results");
+  if (tensors.size() != results.size())
+    return absl::InternalError("the peer's reply has another number of results");
   std::move(tensors.begin(), tensors.end(), results.begin());
   return absl::OkStatus();
 }
@@ -44,7 +45,8 @@ absl::Status RemoteWorker::RegisterPartition(PartitionSpec spec, absl::Time dead
   std::vector<Payload> payloads;
   WEIR_RETURN_IF_ERROR(EncodePartition(spec, &writer, &payloads));
   return peers_
-      .CallAndWait(peer_, kRegisterPartitionMethod, writer.Take(), std::move(payloads), {.deadline = deadline})
+      .CallAndWait(peer_, kRegisterPartitionMethod, writer.Take(), std::move(payloads),
+                   {.deadline = deadline})
       .status();
 }
 
@@ -59,15 +61,15 @@ void RemoteWorker::RunPartition(const RunPartitionCall& call, Done done) {
     absl::MutexLock lock(&running_->mutex);
     running_->calls[key] = nullptr;
   }
-  auto handle = peers_.Call(
-      peer_, kRunPartitionMethod, writer.Take(), std::move(payloads), options,
-      [running = running_, key, results = call.results, done = std::move(done)](absl::StatusOr<PeerReply> reply) {
-        {
-          absl::MutexLock lock(&running->mutex);
-          running->calls.erase(key);
-        }
-        done(reply.ok() ? TakeResults(*reply, results) : reply.status());
-      });
+  auto handle = peers_.Call(peer_, kRunPartitionMethod, writer.Take(), std::move(payloads), options,
+                            [running = running_, key, results = call.results,
+                             done = std::move(done)](absl::StatusOr<PeerReply> reply) {
+                              {
+                                absl::MutexLock lock(&running->mutex);
+                                running->calls.erase(key);
+                              }
+                              done(reply.ok() ? TakeResults(*reply, results) : reply.status());
+                            });
   absl::MutexLock lock(&running_->mutex);
   if (auto it = running_->calls.find(key); it != running_->calls.end()) it->second = std::move(handle);
 }
@@ -94,14 +96,16 @@ void RemoteWorker::CancelStep(PlanId plan, int64_t step_id, const absl::Status& 
 void RemoteWorker::DeregisterPartition(PlanId plan) {
   WireWriter writer;
   writer.Fixed64(plan);
-  peers_.Call(peer_, kDeregisterPartitionMethod, writer.Take(), {}, Notice(), [](absl::StatusOr<PeerReply>) {});
+  peers_.Call(peer_, kDeregisterPartitionMethod, writer.Take(), {}, Notice(),
+              [](absl::StatusOr<PeerReply>) {});
 }
 
 absl::Status RemoteWorker::ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) {
   WireWriter writer;
   writer.Unsigned(containers.size());
   for (const std::string& container : containers) writer.String(container);
-  return peers_.CallAndWait(peer_, kResetContainersMethod, writer.Take(), {}, {.deadline = deadline}).status();
+  return peers_.CallAndWait(peer_, kResetContainersMethod, writer.Take(), {}, {.deadline = deadline})
+      .status();
 }
 
 }  // namespace weir

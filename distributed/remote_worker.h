@@ -1,10 +1,10 @@
 // A worker of another task: the client side of WorkerService.
 //
-// Borrows Peers. Thread safety: all methods (contract: session/worker.h). Errors beyond those: Aborted when the task
-// has restarted since its devices were listed, or has declared this task lost.
+// Borrows Peers. Thread safety: all methods (contract: session/worker.h). Errors beyond those: Aborted when
+// the task has restarted since its devices were listed, or has declared this task lost.
 //
-// Progress: RunPartition is done no later than kCancelGrace after CancelStep, whether or not the peer answers; its
-// results are written only together with OK.
+// Progress: RunPartition is done no later than kCancelGrace after CancelStep, whether or not the peer
+// answers; its results are written only together with OK.
 #pragma once
 
 #include <memory>

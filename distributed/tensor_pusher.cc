@@ -20,7 +20,8 @@ TensorPusher::~TensorPusher() {
 absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination,
                                 const Tensor& tensor, bool is_dead) {
   if (!destination.job || !destination.task) {
-    return absl::InvalidArgumentError(absl::StrCat("a tensor was sent to '", destination.ToString(), "', which is no task"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor was sent to '", destination.ToString(), "', which is no task"));
   }
   if (tensor.dtype() == DType::kVariant) {
     return absl::UnimplementedError("a variant tensor cannot be sent to another task");
@@ -30,8 +31,10 @@ absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const De
   {
     absl::MutexLock lock(&mutex_);
     std::vector<Bundle>& bundles = collected_[{plan, step_id}];
-    auto bundle = std::find_if(bundles.begin(), bundles.end(), [&](const Bundle& b) { return b.destination == task; });
-    if (bundle == bundles.end()) bundle = bundles.insert(bundles.end(), Bundle{task, {0, plan, step_id, {}}, 0});
+    auto bundle =
+        std::find_if(bundles.begin(), bundles.end(), [&](const Bundle& b) { return b.destination == task; });
+    if (bundle == bundles.end())
+      bundle = bundles.insert(bundles.end(), Bundle{task, {0, plan, step_id, {}}, 0});
     bundle->request.entries.push_back({edge, is_dead, tensor});
     bundle->num_bytes += static_cast<int64_t>(tensor.num_bytes());
     if (bundle->num_bytes < options_.bundle_bytes) return absl::OkStatus();
@@ -84,13 +87,15 @@ void TensorPusher::Enqueue(Bundle bundle) {
 void TensorPusher::Transmit(Bundle bundle) {
   bundle.request.push_id = next_push_id_.fetch_add(1, std::memory_order_relaxed);
   const auto on_reply = [this, destination = bundle.destination, num_bytes = bundle.num_bytes,
-                         plan = bundle.request.plan, step_id = bundle.request.step_id](const absl::Status& status) {
+                         plan = bundle.request.plan,
+                         step_id = bundle.request.step_id](const absl::Status& status) {
     if (!status.ok()) on_failure_(plan, step_id, status);
     OnAnswered(destination, num_bytes);
   };
   WireWriter writer;
   std::vector<Payload> payloads;
-  if (absl::Status encoded = EncodePush(bundle.request, &writer, &payloads); !encoded.ok()) return on_reply(encoded);
+  if (absl::Status encoded = EncodePush(bundle.request, &writer, &payloads); !encoded.ok())
+    return on_reply(encoded);
   const TaskName destination = bundle.destination;
   bundle.request.entries.clear();  // the payloads hold what is still needed
   peers_.Call(destination, kPushTensorsMethod, writer.Take(), std::move(payloads),

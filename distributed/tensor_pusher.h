@@ -1,11 +1,11 @@
 // Sends the tensors of this task's steps to other tasks: collected by (step, destination), in few messages.
 //
-// A bundle leaves at Flush, or when it has grown past `bundle_bytes`. Bytes under way to one peer are bounded: bundles
-// beyond that wait here, in order, until earlier ones have been acknowledged. A repeated message is recognised by its
-// id and not delivered twice.
+// A bundle leaves at Flush, or when it has grown past `bundle_bytes`. Bytes under way to one peer are
+// bounded: bundles beyond that wait here, in order, until earlier ones have been acknowledged. A repeated
+// message is recognised by its id and not delivered twice.
 //
-// A push that fails ends its step through `on_failure`, on a thread of the transport. Thread safety: all methods.
-// Borrows Peers, and must be destroyed before it.
+// A push that fails ends its step through `on_failure`, on a thread of the transport. Thread safety: all
+// methods. Borrows Peers, and must be destroyed before it.
 #pragma once
 
 #include <atomic>
@@ -39,8 +39,8 @@ class TensorPusher final : public TensorSender {
   ~TensorPusher() override;
 
   // Unimplemented for a tensor that cannot be sent; InvalidArgument for a destination that is no task.
-  absl::Status Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination, const Tensor& tensor,
-                    bool is_dead) override;
+  absl::Status Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination,
+                    const Tensor& tensor, bool is_dead) override;
   void Flush(PlanId plan, int64_t step_id) override;
   void Discard(PlanId plan, int64_t step_id) override;
 

@@ -103,7 +103,8 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, GraphFromGraphDefBytes(payload.bytes(), ops));
     for (const auto& node : graph->nodes()) {
       if (!node->requested_device().is_whole()) {
-        return absl::InvalidArgumentError(absl::StrCat(node->Describe(), " of a partition has no whole device: '",
+        return absl::InvalidArgumentError(absl::StrCat(node->Describe(),
+                                                       " of a partition has no whole device: '",
                                                        node->requested_device().ToString(), "'"));
       }
       graph->SetAssignedDevice(node.get(), node->requested_device());
@@ -113,7 +114,8 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
   return spec;
 }
 
-absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer, std::vector<Payload>* payloads) {
+absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer,
+                           std::vector<Payload>* payloads) {
   writer->Unsigned(tensors.size());
   for (const Tensor& tensor : tensors) WEIR_RETURN_IF_ERROR(EncodeTensor(tensor, writer, payloads));
   return absl::OkStatus();
@@ -132,7 +134,8 @@ absl::StatusOr<std::vector<Tensor>> DecodeTensors(WireReader* reader, const std:
   return tensors;
 }
 
-absl::Status EncodeRunRequest(const RunPartitionCall& call, WireWriter* writer, std::vector<Payload>* payloads) {
+absl::Status EncodeRunRequest(const RunPartitionCall& call, WireWriter* writer,
+                              std::vector<Payload>* payloads) {
   writer->Fixed64(call.plan);
   writer->Signed(call.step_id);
   writer->Deadline(call.deadline);

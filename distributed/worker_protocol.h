@@ -1,8 +1,9 @@
-// The messages between tasks: what RemoteWorker, TensorPusher and Heartbeats say and WorkerService understands.
+// The messages between tasks: what RemoteWorker, TensorPusher and Heartbeats say and WorkerService
+// understands.
 //
-// Every request begins with an envelope (who sends it, in which life, and which life of the receiver it is meant
-// for), every reply with the replier's incarnation and a status; what follows is the method's own. Tensors and graphs
-// are payloads. Byte form: transport/wire.h; graphs as TensorFlow's GraphDef.
+// Every request begins with an envelope (who sends it, in which life, and which life of the receiver it is
+// meant for), every reply with the replier's incarnation and a status; what follows is the method's own.
+// Tensors and graphs are payloads. Byte form: transport/wire.h; graphs as TensorFlow's GraphDef.
 //
 // Pure functions and values. Decoding is safe against hostile bytes: InvalidArgument, nothing else.
 #pragma once
@@ -60,10 +61,12 @@ struct RunRequest {
   std::vector<Tensor> args;
   int num_results = 0;
 };
-absl::Status EncodeRunRequest(const RunPartitionCall& call, WireWriter* writer, std::vector<Payload>* payloads);
+absl::Status EncodeRunRequest(const RunPartitionCall& call, WireWriter* writer,
+                              std::vector<Payload>* payloads);
 absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads);
 
-absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer, std::vector<Payload>* payloads);
+absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer,
+                           std::vector<Payload>* payloads);
 absl::StatusOr<std::vector<Tensor>> DecodeTensors(WireReader* reader, const std::vector<Payload>& payloads);
 
 struct CancelRequest {

@@ -33,8 +33,9 @@ struct WorkerService::Step {
 namespace {
 
 absl::Status UnknownPlan(PlanId plan, const TaskName& here) {
-  return absl::AbortedError(absl::StrCat("plan ", plan, " is not registered on ", here.ToString(),
-                                         ": the task has restarted, or has dropped it because it lost its owner"));
+  return absl::AbortedError(
+      absl::StrCat("plan ", plan, " is not registered on ", here.ToString(),
+                   ": the task has restarted, or has dropped it because it lost its owner"));
 }
 
 // Copies, so that a kept answer does not pin the buffers of variables.
@@ -78,7 +79,8 @@ absl::Status WorkerService::Admit(Request* request) {
   return membership_.CheckAddressee(request->envelope.addressee);
 }
 
-Frame WorkerService::MakeReply(const absl::Status& status, std::string body, std::vector<Payload> payloads) const {
+Frame WorkerService::MakeReply(const absl::Status& status, std::string body,
+                               std::vector<Payload> payloads) const {
   WireWriter writer;
   EncodeReplyStatus(membership_.incarnation(), status, &writer);
   Frame frame;
@@ -103,13 +105,8 @@ void WorkerService::RegisterPartition(Request& request) {
   absl::StatusOr<PartitionSpec> spec = DecodePartition(&request.reader, request.payloads(), ops_);
   if (!spec.ok()) return Reply(request, spec.status());
   const PlanId id = spec->plan;
-  {
-    absl::MutexLock lock(&mutex_);
-    auto it = plans_.find(id);
-    if (it != plans_.end() && it->second.owner_incarnation == request.envelope.sender_incarnation) {
-      return Reply(request, absl::OkStatus());  // the connection broke before the first answer arrived
-    }
-  }
+  // The connection broke before the first answer arrived.
+  if (IsRegisteredBy(request.envelope, id)) return Reply(request, absl::OkStatus());
   const absl::Status registered = worker_.RegisterPartition(*std::move(spec), request.call->deadline());
   if (registered.ok()) {
     absl::MutexLock lock(&mutex_);
@@ -120,25 +117,36 @@ void WorkerService::RegisterPartition(Request& request) {
   Reply(request, registered);
 }
 
+bool WorkerService::IsRegisteredBy(const Envelope& envelope, PlanId id) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = plans_.find(id);
+  return it != plans_.end() && it->second.owner_incarnation == envelope.sender_incarnation;
+}
+
+// What becomes of a RunPartition request: `step` is set when it is the first of its step and is to be run.
+absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, PlanId plan_id, int64_t step_id,
+                                               std::shared_ptr<Step>* step) {
+  absl::MutexLock lock(&mutex_);
+  auto plan = plans_.find(plan_id);
+  if (plan == plans_.end()) return UnknownPlan(plan_id, membership_.self());
+  std::shared_ptr<Step>& known = plan->second.steps[step_id];
+  if (known != nullptr && known->is_over) return known->answer;
+  if (known == nullptr) *step = known = std::make_shared<Step>();
+  known->waiting.push_back(request.call);
+  return Frame();
+}
+
 void WorkerService::RunPartition(Request& request) {
   absl::StatusOr<RunRequest> run = DecodeRunRequest(&request.reader, request.payloads());
   if (!run.ok()) return Reply(request, run.status());
-  auto step = std::make_shared<Step>();
   const PlanId plan_id = run->plan;
   const int64_t step_id = run->step_id;
-  {
-    absl::MutexLock lock(&mutex_);
-    auto plan = plans_.find(plan_id);
-    if (plan == plans_.end()) return Reply(request, UnknownPlan(plan_id, membership_.self()));
-    std::shared_ptr<Step>& known = plan->second.steps[step_id];
-    if (known != nullptr) {
-      if (known->is_over) return request.call->Reply(known->answer);
-      known->waiting.push_back(request.call);
-      return;
-    }
-    known = step;
-    step->waiting.push_back(request.call);
-  }
+  std::shared_ptr<Step> step;
+  absl::StatusOr<Frame> answer = BeginStep(request, plan_id, step_id, &step);
+  if (!answer.ok()) return Reply(request, answer.status());
+  if (!answer->header.empty()) return request.call->Reply(*std::move(answer));
+  if (step == nullptr) return;  // it runs already and will answer this request too
+  request.call->request().payloads.clear();
   step->request = *std::move(run);
   step->results.resize(step->request.num_results);
   step->call = {plan_id, step_id, step->request.deadline, step->request.args, absl::MakeSpan(step->results)};
@@ -157,9 +165,9 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
   Frame answer = MakeReply(outcome, outcome.ok() ? writer.Take() : "", std::move(payloads));
   Frame kept = answer.num_wire_bytes() <= kMaxKeptBytes
                    ? Frame{answer.header, CopyOf(answer.payloads)}
-                   : MakeReply(absl::AbortedError(absl::StrCat("step ", step_id, " was run, but its results of ",
-                                                               answer.num_wire_bytes(),
-                                                               " bytes were lost with the connection")),
+                   : MakeReply(absl::AbortedError(absl::StrCat(
+                                   "step ", step_id, " was run, but its results of ", answer.num_wire_bytes(),
+                                   " bytes were lost with the connection")),
                                "", {});
   std::vector<std::shared_ptr<IncomingCall>> waiting;
   std::shared_ptr<Step> forgotten;
@@ -216,8 +224,7 @@ void WorkerService::PushTensors(Request& request) {
   if (!push.ok()) return Reply(request, push.status());
   absl::Status status;
   if (IsFirstDelivery(request.envelope, push->push_id)) {
-    // Answered first: the sender need not wait for what the tensors set in motion here.
-    request.call->request().payloads.clear();
+    request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
     for (const BundleEntry& entry : push->entries) {
       if (!status.ok()) break;
       status = worker_.Receive(push->plan, push->step_id, entry.edge, entry.tensor, entry.is_dead);

@@ -1,15 +1,17 @@
-// Exposes this task's LocalWorker to the others: the server side of RemoteWorker, TensorPusher and Heartbeats.
+// Exposes this task's LocalWorker to the others: the server side of RemoteWorker, TensorPusher and
+// Heartbeats.
 //
-// Membership sees every request first: a sender whose life is over, or a request meant for an earlier life of this
-// task, gets Aborted. Plans belong to the life of the task that registered them and are dropped with it.
+// Membership sees every request first: a sender whose life is over, or a request meant for an earlier life of
+// this task, gets Aborted. Plans belong to the life of the task that registered them and are dropped with it.
 //
-// Exactly once: a step's RunPartition may arrive several times (its sender repeats it when a connection breaks). The
-// first one runs it, the others get the same answer: while it runs they wait with it, afterwards the answer is kept
-// for the last kKeptAnswers steps of the plan. Large results are not kept; their repetition is answered with Aborted
-// and runs nothing. A repeated push or registration is answered without being done again.
+// Exactly once: a step's RunPartition may arrive several times (its sender repeats it when a connection
+// breaks). The first one runs it, the others get the same answer: while it runs they wait with it, afterwards
+// the answer is kept for the last kKeptAnswers steps of the plan. Large results are not kept; their
+// repetition is answered with Aborted and runs nothing. A repeated push or registration is answered without
+// being done again.
 //
-// Threads: requests are handled on the transport's threads, which also run the partition if it needs no waiting.
-// Thread safety: all methods. Borrows everything.
+// Threads: requests are handled on the transport's threads, which also run the partition if it needs no
+// waiting. Thread safety: all methods. Borrows everything.
 #pragma once
 
 #include <deque>
@@ -71,7 +73,12 @@ class WorkerService {
   void PushTensors(Request& request);
   void JobDone(Request& request);
 
-  void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step, const absl::Status& status);
+  bool IsRegisteredBy(const Envelope& envelope, PlanId id) const;
+  // The kept answer of a step that is over; an empty frame when one is to come. Aborted for an unknown plan.
+  absl::StatusOr<Frame> BeginStep(const Request& request, PlanId plan, int64_t step_id,
+                                  std::shared_ptr<Step>* step);
+  void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,
+                  const absl::Status& status);
   Frame MakeReply(const absl::Status& status, std::string body, std::vector<Payload> payloads) const;
   // False when this push was delivered before.
   bool IsFirstDelivery(const Envelope& envelope, uint64_t push_id);
