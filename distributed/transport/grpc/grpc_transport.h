@@ -22,7 +22,7 @@ struct GrpcOptions {
   // A larger message is refused by its sender (ResourceExhausted). gRPC itself cannot receive 2 GiB.
   int64_t max_message_bytes = (int64_t{1} << 31) - (1 << 20);
   absl::Duration poll_before_sleep = absl::Microseconds(60);
-  int num_server_threads = 2;
+  int num_server_threads = 4;  // a handler may compute for long, others must still get in
   // A silent connection is asked whether it lives, and lost when it does not answer.
   absl::Duration keepalive_interval = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);

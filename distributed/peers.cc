@@ -1,0 +1,242 @@
+#include "distributed/peers.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distributed/worker_protocol.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(10);
+constexpr absl::Duration kRetryDelay = absl::Milliseconds(60);
+
+class OverHandle final : public Peers::Handle {
+ public:
+  void Cancel(absl::Status) override {}
+};
+
+}  // namespace
+
+// One call with its attempts. Kept by Peers until `done` has been called.
+class Peers::PendingCall final : public Handle, public std::enable_shared_from_this<PendingCall> {
+ public:
+  PendingCall(Peers* peers, Channel* channel, Incarnation addressee, absl::string_view method, Frame request,
+              const PeerCallOptions& options, Done done)
+      : peers_(peers),
+        channel_(channel),
+        addressee_(addressee),
+        method_(method),
+        request_(std::move(request)),
+        options_(options),
+        retry_until_(absl::InfinitePast()),
+        done_(std::move(done)) {}
+
+  const TaskName& peer() const { return channel_->peer(); }
+  Incarnation addressee() const { return addressee_; }
+
+  void Attempt() {
+    std::shared_ptr<OutgoingCall> call = channel_->Call(
+        method_, request_, {options_.deadline, options_.wait_for_ready},
+        [self = shared_from_this()](absl::StatusOr<Frame> reply) { self->OnReply(std::move(reply)); });
+    bool is_cancelled = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      is_cancelled = !cancelled_.ok();
+      attempt_ = call;
+    }
+    if (is_cancelled) call->Cancel();
+  }
+
+  // The transport's answer to its own cancellation ends the call, so that nothing of it is left in the
+  // transport.
+  void Cancel(absl::Status reason) override {
+    std::shared_ptr<OutgoingCall> attempt;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!cancelled_.ok()) return;
+      cancelled_ = std::move(reason);
+      attempt = attempt_;
+    }
+    if (attempt) attempt->Cancel();
+  }
+
+ private:
+  void OnReply(absl::StatusOr<Frame> reply) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!cancelled_.ok()) reply = cancelled_;
+    }
+    if (absl::IsUnavailable(reply.status()) && ShouldRetry()) {
+      const std::shared_ptr<PendingCall> self = shared_from_this();
+      peers_->timers_.Schedule(absl::Now() + kRetryDelay, [self] { self->Retry(); });
+      return;
+    }
+    Finish(reply.ok() ? Open(*std::move(reply)) : absl::StatusOr<PeerReply>(reply.status()));
+  }
+
+  // Only a connection that broke is tried again: statuses that a peer replies travel inside the frame.
+  bool ShouldRetry() {
+    absl::MutexLock lock(&mutex_);
+    const absl::Time now = absl::Now();
+    if (!cancelled_.ok()) return false;
+    if (retry_until_ == absl::InfinitePast()) retry_until_ = now + options_.retry_for;
+    return now + kRetryDelay < std::min(retry_until_, options_.deadline);
+  }
+
+  void Retry() {
+    absl::Status cancelled;
+    {
+      absl::MutexLock lock(&mutex_);
+      cancelled = cancelled_;
+    }
+    if (!cancelled.ok()) return Finish(cancelled);
+    Attempt();
+  }
+
+  absl::StatusOr<PeerReply> Open(Frame frame) {
+    WireReader reader(frame.header);
+    Incarnation replier = 0;
+    const absl::Status status = DecodeReplyStatus(&reader, &replier);
+    // A life that is over may still be answering.
+    if (replier != 0) WEIR_RETURN_IF_ERROR(peers_->membership_.OnSignOfLife(peer(), replier));
+    WEIR_RETURN_IF_ERROR(status);
+    PeerReply reply;
+    reply.header_begin = frame.header.size() - reader.num_bytes_left();
+    reply.frame = std::move(frame);
+    return reply;
+  }
+
+  void Finish(absl::StatusOr<PeerReply> result) {
+    std::exchange(done_, nullptr)(std::move(result));
+    request_ = Frame();
+    peers_->Forget(this);
+  }
+
+  Peers* const peers_;
+  Channel* const channel_;
+  const Incarnation addressee_;
+  const std::string method_;
+  Frame request_;
+  const PeerCallOptions options_;
+  absl::Mutex mutex_;
+  absl::Time retry_until_ ABSL_GUARDED_BY(mutex_);
+  absl::Status cancelled_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<OutgoingCall> attempt_ ABSL_GUARDED_BY(mutex_);
+  Done done_;
+};
+
+Peers::Peers(ClusterSpec cluster, Transport& transport, Membership& membership)
+    : cluster_(std::move(cluster)), transport_(transport), membership_(membership) {}
+
+Peers::~Peers() {
+  Shutdown();
+  absl::MutexLock lock(&mutex_);
+  while (!pending_.empty()) idle_.Wait(&mutex_);
+}
+
+void Peers::Shutdown() {
+  std::vector<std::shared_ptr<PendingCall>> calls;
+  {
+    absl::MutexLock lock(&mutex_);
+    is_closing_ = true;
+    calls.assign(pending_.begin(), pending_.end());
+  }
+  for (const auto& call : calls) call->Cancel(absl::CancelledError("this task is shutting down"));
+}
+
+absl::StatusOr<Channel*> Peers::FindChannel(const TaskName& peer) {
+  absl::MutexLock lock(&mutex_);
+  if (is_closing_) return absl::CancelledError("this task is shutting down");
+  std::unique_ptr<Channel>& channel = channels_[peer];
+  if (channel == nullptr) {
+    absl::StatusOr<std::string> address = cluster_.address(peer);
+    absl::StatusOr<std::unique_ptr<Channel>> connected =
+        address.ok() ? transport_.Connect(peer, *address)
+                     : absl::StatusOr<std::unique_ptr<Channel>>(address.status());
+    if (!connected.ok()) {
+      channels_.erase(peer);
+      return connected.status();
+    }
+    channel = *std::move(connected);
+  }
+  return channel.get();
+}
+
+std::shared_ptr<Peers::Handle> Peers::Call(const TaskName& peer, absl::string_view method, std::string body,
+                                           std::vector<Payload> payloads, const PeerCallOptions& options,
+                                           Done done) {
+  absl::StatusOr<Channel*> channel = FindChannel(peer);
+  if (!channel.ok()) {
+    done(channel.status());
+    return std::make_shared<OverHandle>();
+  }
+  const Incarnation addressee = options.any_life ? 0 : membership_.incarnation_of(peer);
+  WireWriter envelope;
+  Envelope{membership_.self(), membership_.incarnation(), addressee}.EncodeTo(&envelope);
+  Frame request;
+  request.header = envelope.Take() + body;
+  request.payloads = std::move(payloads);
+  auto call = std::make_shared<PendingCall>(this, *channel, addressee, method, std::move(request), options,
+                                            std::move(done));
+  {
+    absl::MutexLock lock(&mutex_);
+    pending_.insert(call);
+  }
+  call->Attempt();
+  return call;
+}
+
+absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_view method, std::string body,
+                                             std::vector<Payload> payloads, const PeerCallOptions& options) {
+  absl::StatusOr<PeerReply> result = absl::UnknownError("no reply");
+  absl::Notification done;
+  Call(peer, method, std::move(body), std::move(payloads), options, [&](absl::StatusOr<PeerReply> reply) {
+    result = std::move(reply);
+    done.Notify();
+  });
+  while (!done.WaitForNotificationWithTimeout(kPatience)) {
+    const std::string left =
+        options.deadline == absl::InfiniteFuture()
+            ? "no time limit"
+            : absl::StrCat(
+                  absl::FormatDuration(absl::Trunc(options.deadline - absl::Now(), absl::Seconds(1))),
+                  " left");
+    const std::string line =
+        absl::StrCat("weir: ", membership_.self().ToString(), " waits for ", peer.ToString(), " at ",
+                     cluster_.address(peer).value_or("?"), ": ", method, " (", left, ")\n");
+    std::fputs(line.c_str(), stderr);
+  }
+  return result;
+}
+
+void Peers::OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
+  std::vector<std::shared_ptr<PendingCall>> calls;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& call : pending_) {
+      if (call->peer() == peer && call->addressee() == incarnation) calls.push_back(call);
+    }
+  }
+  for (const auto& call : calls) call->Cancel(reason);
+}
+
+std::set<TaskName> Peers::contacted() const {
+  absl::MutexLock lock(&mutex_);
+  std::set<TaskName> tasks;
+  for (const auto& [task, channel] : channels_) tasks.insert(task);
+  return tasks;
+}
+
+void Peers::Forget(PendingCall* call) {
+  absl::MutexLock lock(&mutex_);
+  pending_.erase(call->shared_from_this());
+  if (pending_.empty()) idle_.SignalAll();
+}
+
+}  // namespace weir

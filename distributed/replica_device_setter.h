@@ -1,0 +1,20 @@
+// Between-graph replication's device setter for this task: placer/device_setter.h filled in from a
+// TaskConfig.
+#pragma once
+
+#include "distributed/task_config.h"
+#include "placer/device_setter.h"
+
+namespace weir {
+
+// Variables to the ps tasks, everything else to this task. A cluster without ps (or a program that runs
+// alone) needs no setter: everything stays here.
+inline DeviceSetter ReplicaDeviceSetter(const TaskConfig& task, PlacementStrategy strategy = nullptr) {
+  ReplicaDeviceSetterOptions options;
+  options.num_ps_tasks = task.num_ps();
+  options.worker_device = task.task().ToDevicePrefix();
+  options.strategy = std::move(strategy);
+  return ReplicaDeviceSetter(std::move(options));
+}
+
+}  // namespace weir

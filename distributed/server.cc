@@ -1,0 +1,210 @@
+#include "distributed/server.h"
+
+#include <atomic>
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/time/clock.h"
+#include "distributed/heartbeats.h"
+#include "distributed/peers.h"
+#include "distributed/remote_worker.h"
+#include "distributed/tensor_pusher.h"
+#include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/worker_protocol.h"
+#include "distributed/worker_service.h"
+#include "graph/types/status_macros.h"
+#include "session/local_worker.h"
+
+namespace weir {
+
+// The parts that talk to other tasks. Members are in the order in which they need one another.
+class Server::Network {
+ public:
+  Network(const TaskConfig& task, const ServerOptions& options, Runtime& runtime, Membership& membership,
+          Transport& transport, std::unique_ptr<Transport> owned_transport)
+      : task_(task),
+        membership_(membership),
+        owned_transport_(std::move(owned_transport)),
+        peers_(task.cluster(), transport, membership),
+        pusher_(std::make_unique<TensorPusher>(peers_, TensorPusherOptions(),
+                                               [this](PlanId plan, int64_t step, const absl::Status& reason) {
+                                                 service_.FailStep(plan, step, reason);
+                                               })),
+        worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
+        service_(*worker_, runtime.ops(), membership, peers_) {
+    membership_.AddLossListener([this](const TaskName& peer, Incarnation incarnation,
+                                       const absl::Status& reason) { OnLoss(peer, incarnation, reason); });
+  }
+
+  ~Network() { Stop(); }
+
+  absl::StatusOr<std::string> Listen(Transport& transport, const std::string& address) {
+    WEIR_ASSIGN_OR_RETURN(listener_, transport.Listen(address, [this](std::shared_ptr<IncomingCall> call) {
+      service_.Handle(std::move(call));
+    }));
+    return listener_->address();
+  }
+
+  // Training tasks tell every ps from the start that they live: a ps must know for whom it waits.
+  void StartHeartbeats(absl::Duration lease) {
+    std::set<TaskName> watched;
+    if (IsTrainingJob(task_.job())) {
+      for (const TaskName& ps : task_.cluster().tasks("ps")) watched.insert(ps);
+    }
+    heartbeats_ = std::make_unique<Heartbeats>(peers_, std::move(watched), lease / 5);
+  }
+
+  void AnnounceDone() {
+    const std::vector<TaskName> servers = task_.cluster().tasks("ps");
+    if (!IsTrainingJob(task_.job()) || servers.empty()) return;
+    absl::BlockingCounter left(static_cast<int>(servers.size()));
+    for (const TaskName& ps : servers) {
+      peers_.Call(ps, kJobDoneMethod, "", {}, {.deadline = absl::Now() + kFarewell, .any_life = true},
+                  [&left](absl::StatusOr<PeerReply>) { left.DecrementCount(); });
+    }
+    left.Wait();
+  }
+
+  // Nothing arrives any more, and what is under way ends.
+  void Stop() {
+    if (worker_ == nullptr) return;
+    is_stopping_ = true;
+    heartbeats_.reset();
+    if (listener_ != nullptr) listener_->Shutdown();
+    peers_.Shutdown();
+    worker_.reset();
+    pusher_.reset();
+  }
+
+  Worker* local() { return worker_.get(); }
+
+  Worker* remote(const TaskName& task) {
+    absl::MutexLock lock(&mutex_);
+    std::unique_ptr<RemoteWorker>& worker = remotes_[task];
+    if (worker == nullptr) worker = std::make_unique<RemoteWorker>(peers_, task);
+    return worker.get();
+  }
+
+ private:
+  void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
+    if (!is_stopping_) {
+      std::fprintf(stderr, "weir: %s: %s\n", task_.task().ToString().c_str(),
+                   std::string(reason.message()).c_str());
+    }
+    peers_.OnLoss(peer, incarnation, reason);
+    service_.OnLoss(peer, incarnation, reason);
+  }
+
+  const TaskConfig& task_;
+  Membership& membership_;
+  std::atomic<bool> is_stopping_{false};
+  const std::unique_ptr<Transport> owned_transport_;
+  Peers peers_;
+  std::unique_ptr<TensorPusher> pusher_;
+  std::unique_ptr<LocalWorker> worker_;
+  WorkerService service_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Heartbeats> heartbeats_;
+  absl::Mutex mutex_;
+  std::map<TaskName, std::unique_ptr<RemoteWorker>> remotes_ ABSL_GUARDED_BY(mutex_);
+};
+
+Server::Server(TaskConfig task, std::unique_ptr<Runtime> runtime)
+    : task_(std::move(task)), runtime_(std::move(runtime)) {}
+
+Server::~Server() { Shutdown(); }
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, const ServerOptions& options) {
+  RuntimeOptions runtime_options;
+  runtime_options.job = task.job();
+  runtime_options.task = task.task_index();
+  runtime_options.num_cpus = options.num_cpus;
+  runtime_options.num_fake_gpus = options.num_fake_gpus;
+  runtime_options.num_threads = options.num_threads;
+  runtime_options.memory_limit = options.memory_limit;
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, Runtime::Create(runtime_options));
+  std::unique_ptr<Server> server(new Server(task, std::move(runtime)));
+  server->membership_ = std::make_unique<Membership>(
+      MembershipOptions{.self = task.task(), .cluster = task.cluster(), .lease = options.lease});
+  // An evaluator that is not in the cluster talks to nobody.
+  if (task.runs_alone() || !task.cluster().address(task.task()).ok()) {
+    server->lone_worker_ = std::make_unique<LocalWorker>(*server->runtime_, server->runtime_->task());
+  } else {
+    WEIR_RETURN_IF_ERROR(server->Connect(options));
+  }
+  return server;
+}
+
+absl::Status Server::Connect(const ServerOptions& options) {
+  std::unique_ptr<Transport> owned;
+  Transport* transport = options.transport;
+  if (transport == nullptr) {
+    GrpcOptions grpc;
+    grpc.security = options.security;
+    WEIR_ASSIGN_OR_RETURN(owned, MakeGrpcTransport(grpc));
+    transport = owned.get();
+  }
+  WEIR_ASSIGN_OR_RETURN(const std::string address, task_.cluster().address(task_.task()));
+  network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned));
+  absl::StatusOr<std::string> bound =
+      network_->Listen(*transport, options.bind_address.empty() ? address : options.bind_address);
+  if (!bound.ok()) {
+    return absl::Status(bound.status().code(),
+                        absl::StrCat(task_.task().ToString(), " ", bound.status().message()));
+  }
+  address_ = absl::StrCat("grpc://", *bound);
+  network_->StartHeartbeats(options.lease);
+  return absl::OkStatus();
+}
+
+std::string Server::Describe() const {
+  return absl::StrCat("serving ", task_.task().ToDevicePrefix(), " at ", address_);
+}
+
+SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
+  SessionTarget target;
+  target.default_task = runtime_->task();
+  target.kernels = &runtime_->kernels();
+  target.workers.push_back(network_ != nullptr ? network_->local() : lone_worker_.get());
+  for (const TaskName& task : tasks) {
+    if (task != task_.task()) target.workers.push_back(network_->remote(task));
+  }
+  return target;
+}
+
+SessionTarget Server::target() {
+  return TargetOn(network_ != nullptr ? task_.cluster().tasks("ps") : std::vector<TaskName>());
+}
+
+SessionTarget Server::target_on_all_tasks() {
+  return TargetOn(network_ != nullptr ? task_.cluster().tasks() : std::vector<TaskName>());
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Server::CreateSession(const Graph& graph,
+                                                               const SessionOptions& options) {
+  return Session::Create(graph, target().workers, runtime_->kernels(), options);
+}
+
+int Server::Join() {
+  membership_->AwaitEndOfJob(absl::InfiniteFuture());
+  return 0;
+}
+
+void Server::Shutdown(const absl::Status& outcome) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(is_shut_down_, true)) return;
+  }
+  membership_->StopWaiting();
+  if (network_ == nullptr) return;
+  if (outcome.ok()) network_->AnnounceDone();
+  network_->Stop();
+}
+
+Runtime& Server::runtime() { return *runtime_; }
+Membership& Server::membership() { return *membership_; }
+
+}  // namespace weir

@@ -1,0 +1,105 @@
+// One task of a cluster: its runtime, its place among the others, and sessions over them.
+//
+//   TaskConfig task = TaskConfigFromEnvironment().value();
+//   auto server = Server::Start(task).value();
+//   if (task.job() == "ps") return server->Join();
+//   auto session = MonitoredTrainingSession(g, {.target = server->target(), .is_chief = task.is_chief()});
+//
+// A program that runs alone gets a server without a network: same code, one process.
+//
+// Threads: the transport's (a few), one timer, the runtime's pool. Thread safety: all methods.
+// Lifetime: sessions go before the server. Destroying it is Shutdown(OK).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "distributed/membership.h"
+#include "distributed/security.h"
+#include "distributed/task_config.h"
+#include "distributed/transport/transport.h"
+#include "session/runtime.h"
+#include "session/session.h"
+#include "session/session_target.h"
+
+namespace weir {
+
+struct ServerOptions {
+  int num_cpus = 1;
+  int num_fake_gpus = 0;
+  int num_threads = 0;       // 0: $WEIR_NUM_THREADS, else all cores
+  int64_t memory_limit = 0;  // bytes per device; 0: unlimited
+  // Where to listen, when it is not the address that the cluster spec tells the others.
+  std::string bind_address;
+  SecurityOptions security = SecurityFromEnvironment();
+  // A peer without a sign of life for this long is lost.
+  absl::Duration lease = absl::Seconds(10);
+  // For tests: instead of gRPC. Borrowed.
+  Transport* transport = nullptr;
+};
+
+class LocalWorker;
+
+class Server {
+ public:
+  // Possible errors: InvalidArgument (options, an address that is none), AlreadyExists (the port is in use),
+  // FailedPrecondition (reachable by others without protection).
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const TaskConfig& task,
+                                                       const ServerOptions& options = {});
+  ~Server();
+
+  const TaskConfig& task() const { return task_; }
+  // "grpc://127.0.0.1:4711"; "local" when the program runs alone.
+  const std::string& address() const { return address_; }
+  // "serving /job:ps/replica:0/task:0 at grpc://127.0.0.1:4711".
+  std::string Describe() const;
+
+  // What this task's sessions run on: itself and every ps. Other workers may come and go.
+  SessionTarget target();
+  // Every task of the cluster: for graphs that name devices of other workers, and for serving other programs'
+  // graphs.
+  SessionTarget target_on_all_tasks();
+
+  // A session on target(); waits for the tasks to come up, until options.operation_timeout.
+  absl::StatusOr<std::unique_ptr<Session>> CreateSession(const Graph& graph,
+                                                         const SessionOptions& options = {});
+
+  // Serves until the job is over (membership.h says when) or Shutdown is called. Returns the process's exit
+  // code, 0.
+  int Join();
+
+  // Leaves the cluster. With OK a training task first tells every ps that it is done, for up to `kFarewell`;
+  // a task that will be restarted passes its error, and is missed instead. Calls and steps under way end with
+  // Cancelled. Idempotent.
+  void Shutdown(const absl::Status& outcome = absl::OkStatus());
+
+  static constexpr absl::Duration kFarewell = absl::Seconds(3);
+
+  Runtime& runtime();
+  Membership& membership();
+
+ private:
+  class Network;  // what a server that is alone does not have
+
+  Server(TaskConfig task, std::unique_ptr<Runtime> runtime);
+  absl::Status Connect(const ServerOptions& options);
+  SessionTarget TargetOn(const std::vector<TaskName>& tasks);
+
+  TaskConfig task_;
+  std::string address_ = "local";
+  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<Membership> membership_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<LocalWorker> lone_worker_;
+  absl::Mutex mutex_;
+  bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace weir

@@ -1,0 +1,297 @@
+// Clusters of servers in one process: over the in-process transport (with faults) and over gRPC.
+#include "distributed/server.h"
+
+#include <atomic>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/launch/free_ports.h"
+#include "distributed/replica_device_setter.h"
+#include "distributed/transport/fault/fault_transport.h"
+#include "distributed/transport/inproc/inproc_transport.h"
+#include "gmock/gmock.h"
+#include "graph/graph_builder.h"
+#include "gtest/gtest.h"
+#include "session/monitored/exit_code.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Output Constant(GraphBuilder& g, Tensor value) {
+  const DType dtype = value.dtype();
+  return g.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
+}
+
+// A variable on the first ps, the ops to set it, to add to it and to read it, and y = 2 v on the worker.
+struct CounterModel {
+  explicit CounterModel(Server& server) : g(server.runtime().ops()) {
+    {
+      auto ps = g.DeviceScope("/job:ps/task:0");
+      handle = g.AddOp("VarHandleOp", {},
+                       {{"dtype", DType::kFloat32}, {"shape", PartialShape({2})}, {"shared_name", "v"}});
+      init = g.AddNode("AssignVariableOp", {handle, Constant(g, Tensor::Vector<float>({1, 2}))});
+      read = g.AddOp("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}}, "read");
+    }
+    {
+      auto worker = g.DeviceScope(server.task().task().ToDevicePrefix());
+      one = Constant(g, Tensor::Vector<float>({1, 1}));
+      doubled = g.AddOp("AddV2", {read, read}, {}, "doubled");
+      delta = g.AddOp("AddV2", {one, one}, {}, "delta");
+    }
+    auto ps = g.DeviceScope("/job:ps/task:0");
+    add = g.AddNode("AssignAddVariableOp", {handle, delta});
+  }
+  GraphBuilder g;
+  Output handle, read, one, doubled, delta;
+  Node* init = nullptr;
+  Node* add = nullptr;
+};
+
+class ServerTest : public ::testing::TestWithParam<bool> {
+ protected:
+  ServerTest() : faults_(MakeInprocTransport(MakeInprocNetwork())) {
+    const std::vector<int> ports = FindFreePorts(4).value();
+    for (int i = 0; i < 4; ++i) {
+      const TaskName task = i == 0 ? TaskName{"ps", 0} : TaskName{"worker", i - 1};
+      EXPECT_TRUE(cluster_.AddTask(task, absl::StrCat("127.0.0.1:", ports[i])).ok());
+    }
+  }
+
+  std::unique_ptr<Server> Start(const TaskName& task) {
+    ServerOptions options;
+    options.lease = lease_;
+    options.num_threads = 1;
+    if (!GetParam()) options.transport = &faults_;
+    absl::StatusOr<std::unique_ptr<Server>> server =
+        Server::Start(TaskConfig::Create(cluster_, task).value(), options);
+    EXPECT_TRUE(server.ok()) << server.status();
+    return *std::move(server);
+  }
+
+  absl::Duration lease_ = absl::Seconds(20);
+  ClusterSpec cluster_;
+  FaultTransport faults_;
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ServerTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Grpc" : "Inproc"; });
+
+std::vector<float> Values(const Tensor& tensor) {
+  return {tensor.flat<float>().begin(), tensor.flat<float>().end()};
+}
+
+TEST_P(ServerTest, VariablesOnThePsAreSharedByWorkers) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
+  CounterModel model0(*w0), model1(*w1);
+  ASSERT_TRUE(model0.g.ok()) << model0.g.status();
+  auto session0 = w0->CreateSession(model0.g.graph()).value(),
+       session1 = w1->CreateSession(model1.g.graph()).value();
+  ASSERT_TRUE(session0->Run({}, {}, {model0.init}).ok());
+  for (int i = 0; i < 10; ++i) {
+    auto& session = i % 2 == 0 ? session0 : session1;
+    auto& model = i % 2 == 0 ? model0 : model1;
+    const auto ran = session->Run({}, {}, {model.add});
+    ASSERT_TRUE(ran.ok()) << ran.status();
+  }
+  EXPECT_THAT(Values((*session1->Run({}, {model1.read}))[0]), ElementsAre(21, 22));
+  const auto doubled = session0->Run({}, {model0.doubled, model0.read});
+  ASSERT_TRUE(doubled.ok()) << doubled.status();
+  EXPECT_THAT(Values((*doubled)[0]), ElementsAre(42, 44));
+}
+
+TEST_P(ServerTest, FeedsAndLargeTensorsCross) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  GraphBuilder g(w0->runtime().ops());
+  Output x, y, z;
+  {
+    auto device = g.DeviceScope("/job:ps/task:0");
+    x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({-1})}}, "x");
+    y = g.AddOp("AddV2", {x, x});
+  }
+  {
+    auto device = g.DeviceScope("/job:worker/task:0");
+    z = g.AddOp("AddV2", {y, y});
+  }
+  auto session = w0->CreateSession(g.graph()).value();
+  for (const int64_t size : {int64_t{1}, int64_t{3'000'000}}) {
+    Tensor input(DType::kFloat32, {size});
+    for (int64_t i = 0; i < size; ++i) input.flat<float>()[i] = static_cast<float>(i % 1000);
+    const auto result = session->Run({{x, input}}, {z, y});
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (int64_t i = 0; i < size; ++i) {
+      ASSERT_EQ((*result)[0].flat<float>()[i], 4 * input.flat<float>()[i]) << i;
+      ASSERT_EQ((*result)[1].flat<float>()[i], 2 * input.flat<float>()[i]) << i;
+    }
+  }
+}
+
+TEST_P(ServerTest, ErrorsNameNodeAndTask) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  const absl::Status uninitialized = session->Run({}, {model.doubled}).status();
+  EXPECT_FALSE(uninitialized.ok());
+  EXPECT_THAT(std::string(uninitialized.message()), HasSubstr("/job:ps/replica:0/task:0"));
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  EXPECT_TRUE(session->Run({}, {model.doubled}).ok());  // the failed step left nothing behind
+}
+
+TEST_P(ServerTest, PartitionsAreDroppedWithTheSession) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  {
+    auto session = w0->CreateSession(model.g.graph()).value();
+    ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+    ASSERT_TRUE(session->Run({}, {model.doubled}).ok());
+  }
+  EXPECT_TRUE(w0->CreateSession(model.g.graph()).value()->Run({}, {model.doubled}).ok());
+}
+
+TEST_P(ServerTest, ThePsLeavesWhenAllWorkersAreDone) {
+  auto ps = Start({"ps", 0});
+  std::atomic<bool> left{false};
+  std::thread join([&] {
+    EXPECT_EQ(ps->Join(), 0);
+    left = true;
+  });
+  auto w0 = Start({"worker", 0}), w1 = Start({"worker", 1}), w2 = Start({"worker", 2});
+  w0->Shutdown();
+  w1.reset();
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_FALSE(left);
+  w2.reset();
+  join.join();
+}
+
+TEST_P(ServerTest, ARestartedPsIsNoticedAndANewSessionWorks) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  ps->Shutdown(absl::UnavailableError("killed"));
+  ps.reset();
+  const absl::Status gone = session->Run({}, {model.doubled}).status();
+  EXPECT_TRUE(IsRecoverable(gone)) << gone;
+  ps = Start({"ps", 0});
+  const absl::Status restarted = session->Run({}, {model.doubled}).status();
+  EXPECT_TRUE(IsRecoverable(restarted)) << restarted;
+  session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  const auto result = session->Run({}, {model.doubled});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(Values((*result)[0]), ElementsAre(2, 4));
+}
+
+TEST_P(ServerTest, ALostPeerEndsTheStepThatWaitsForIt) {
+  lease_ = absl::Seconds(1);
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  if (GetParam()) return;  // a peer that is silent but connected needs faults
+  faults_.Add({.action = Fault::Action::kDropRequest, .job = "ps"});
+  const absl::Time start = absl::Now();
+  const absl::Status status = session->Run({}, {model.doubled}, {}, {.timeout = absl::Seconds(60)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 1s"));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+TEST_P(ServerTest, NothingIsAppliedTwice) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  for (const char* method : {"RunPartition", "PushTensors", "RegisterPartition"}) {
+    for (const Fault::Action action :
+         {Fault::Action::kDuplicate, Fault::Action::kDropReply, Fault::Action::kClose}) {
+      faults_.Clear();
+      const int hits = faults_.num_hits();
+      faults_.Add({.action = action, .method = method, .count = 1});
+      // A new fetch list now and then: another plan, so that there is something to register.
+      const auto ran = session->Run({}, std::vector<TensorRef>(hits % 7, TensorRef(model.one)), {model.add});
+      ASSERT_TRUE(ran.ok()) << method << ran.status();
+      EXPECT_EQ(faults_.num_hits(), hits + 1) << method;
+    }
+  }
+  faults_.Clear();
+  EXPECT_THAT(Values((*session->Run({}, {model.read}))[0]), ElementsAre(1 + 9 * 2, 2 + 9 * 2));
+}
+
+TEST_P(ServerTest, AStepThatIsNeverAnsweredEndsAtItsDeadline) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  faults_.Add({.action = Fault::Action::kDropRequest, .method = "RunPartition"});
+  const absl::Time start = absl::Now();
+  const absl::Status status =
+      session->Run({}, {model.doubled}, {}, {.timeout = absl::Milliseconds(300)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/job:ps/replica:0/task:0"));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+}
+
+TEST_P(ServerTest, AMissingPsIsNamedAtTheDeadline) {
+  auto w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  const absl::Status status =
+      w0->CreateSession(model.g.graph(), {.operation_timeout = absl::Milliseconds(300)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 at 127.0.0.1:"));
+}
+
+TEST_P(ServerTest, ManySessionsAtOnce) {
+  auto ps = Start({"ps", 0});
+  std::vector<std::unique_ptr<Server>> workers;
+  for (int i = 0; i < 3; ++i) workers.push_back(Start({"worker", i}));
+  CounterModel first(*workers[0]);
+  ASSERT_TRUE(workers[0]->CreateSession(first.g.graph()).value()->Run({}, {}, {first.init}).ok());
+  std::vector<std::thread> threads;
+  for (auto& worker : workers) {
+    threads.emplace_back([&worker] {
+      CounterModel model(*worker);
+      auto session = worker->CreateSession(model.g.graph()).value();
+      for (int i = 0; i < 50; ++i) {
+        const auto ran = session->Run({}, {}, {model.add});
+        ASSERT_TRUE(ran.ok()) << ran.status();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  auto session = workers[0]->CreateSession(first.g.graph()).value();
+  EXPECT_THAT(Values((*session->Run({}, {first.read}))[0]), ElementsAre(301, 302));
+}
+
+TEST(Server, AloneNeedsNoNetwork) {
+  auto server = Server::Start(TaskConfig(), {.num_fake_gpus = 1, .num_threads = 1}).value();
+  EXPECT_EQ(server->address(), "local");
+  EXPECT_EQ(server->target().workers.size(), 1u);
+  GraphBuilder g(server->runtime().ops());
+  const Output x = Constant(g, Tensor::Scalar(2.0f)), y = g.AddOp("AddV2", {x, x});
+  EXPECT_EQ((*server->CreateSession(g.graph()).value()->Run({}, {y}))[0].scalar<float>(), 4);
+}
+
+TEST(Server, PortInUseNamesTheTask) {
+  const int port = FindFreePorts(1).value()[0];
+  const TaskConfig task =
+      TaskConfig::Create(ClusterSpec::FromFlag(absl::StrCat("worker|127.0.0.1:", port)).value(),
+                         {"worker", 0})
+          .value();
+  auto first = Server::Start(task, {.num_threads = 1}).value();
+  EXPECT_EQ(first->Describe(),
+            absl::StrCat("serving /job:worker/replica:0/task:0 at grpc://127.0.0.1:", port));
+  const absl::Status second = Server::Start(task, {.num_threads = 1}).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(second.message()),
+              HasSubstr(absl::StrCat("worker:0 cannot listen at 127.0.0.1:", port)));
+}
+
+}  // namespace
+}  // namespace weir

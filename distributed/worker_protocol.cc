@@ -1,0 +1,189 @@
+#include "distributed/worker_protocol.h"
+
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "graph/interchange/graph_def.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+void Envelope::EncodeTo(WireWriter* writer) const {
+  writer->String(sender.job);
+  writer->Unsigned(sender.index);
+  writer->Fixed64(sender_incarnation);
+  writer->Fixed64(addressee);
+}
+
+Envelope Envelope::DecodeFrom(WireReader* reader) {
+  Envelope envelope;
+  envelope.sender.job = std::string(reader->String());
+  envelope.sender.index = static_cast<int>(reader->UnsignedUpTo(INT32_MAX));
+  envelope.sender_incarnation = reader->Fixed64();
+  envelope.addressee = reader->Fixed64();
+  return envelope;
+}
+
+void EncodeReplyStatus(Incarnation replier, const absl::Status& status, WireWriter* writer) {
+  writer->Fixed64(replier);
+  writer->StatusValue(status);
+  if (status.ok()) return;
+  std::vector<std::pair<std::string, std::string>> payloads;
+  status.ForEachPayload([&](absl::string_view key, const absl::Cord& value) {
+    payloads.emplace_back(std::string(key), std::string(value));
+  });
+  writer->Unsigned(payloads.size());
+  for (const auto& [key, value] : payloads) {
+    writer->String(key);
+    writer->String(value);
+  }
+}
+
+absl::Status DecodeReplyStatus(WireReader* reader, Incarnation* replier) {
+  *replier = reader->Fixed64();
+  absl::Status status = reader->StatusValue();
+  if (!status.ok()) {
+    const size_t num_payloads = reader->Count();
+    for (size_t i = 0; i < num_payloads && reader->ok(); ++i) {
+      const absl::string_view key = reader->String();
+      status.SetPayload(key, absl::Cord(reader->String()));
+    }
+  }
+  if (!reader->ok()) return absl::InternalError("a reply is malformed");
+  return status;
+}
+
+void EncodeDevices(const std::vector<DeviceAttributes>& devices, WireWriter* writer) {
+  writer->Unsigned(devices.size());
+  for (const DeviceAttributes& device : devices) {
+    writer->String(device.name.ToString());
+    writer->Unsigned(static_cast<uint64_t>(device.memory_limit));
+    writer->Fixed64(device.incarnation);
+    writer->String(device.description);
+  }
+}
+
+absl::StatusOr<std::vector<DeviceAttributes>> DecodeDevices(WireReader* reader) {
+  const size_t count = reader->Count();
+  std::vector<DeviceAttributes> devices;
+  for (size_t i = 0; i < count && reader->ok(); ++i) {
+    DeviceAttributes device;
+    WEIR_ASSIGN_OR_RETURN(device.name, DeviceName::Parse(reader->String()));
+    device.memory_limit = static_cast<int64_t>(reader->UnsignedUpTo(INT64_MAX));
+    device.incarnation = reader->Fixed64();
+    device.description = std::string(reader->String());
+    devices.push_back(std::move(device));
+  }
+  WEIR_RETURN_IF_ERROR(reader->Finish("a list of devices"));
+  return devices;
+}
+
+absl::Status EncodePartition(const PartitionSpec& spec, WireWriter* writer, std::vector<Payload>* payloads) {
+  writer->Fixed64(spec.plan);
+  for (const int count : {spec.num_edges, spec.num_args, spec.num_results}) writer->Unsigned(count);
+  for (const auto& graph : spec.graphs) {
+    WEIR_ASSIGN_OR_RETURN(std::string bytes, GraphDefBytes(*graph, {.use_assigned_devices = true}));
+    payloads->push_back(Payload::OfString(std::move(bytes)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vector<Payload>& payloads,
+                                              const OpRegistry& ops) {
+  // More than any plan has; bounds what a hostile message makes a rendezvous allocate.
+  constexpr uint64_t kMaxCount = 1 << 24;
+  PartitionSpec spec;
+  spec.plan = reader->Fixed64();
+  spec.num_edges = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
+  spec.num_args = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
+  spec.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
+  WEIR_RETURN_IF_ERROR(reader->Finish("a partition"));
+  for (const Payload& payload : payloads) {
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, GraphFromGraphDefBytes(payload.bytes(), ops));
+    for (const auto& node : graph->nodes()) {
+      if (!node->requested_device().is_whole()) {
+        return absl::InvalidArgumentError(absl::StrCat(node->Describe(),
+                                                       " of a partition has no whole device: '",
+                                                       node->requested_device().ToString(), "'"));
+      }
+      graph->SetAssignedDevice(node.get(), node->requested_device());
+    }
+    spec.graphs.push_back(std::move(graph));
+  }
+  return spec;
+}
+
+absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer,
+                           std::vector<Payload>* payloads) {
+  writer->Unsigned(tensors.size());
+  for (const Tensor& tensor : tensors) WEIR_RETURN_IF_ERROR(EncodeTensor(tensor, writer, payloads));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> DecodeTensors(WireReader* reader, const std::vector<Payload>& payloads) {
+  const size_t count = reader->Count();
+  std::vector<Tensor> tensors;
+  tensors.reserve(count);
+  size_t next_payload = 0;
+  for (size_t i = 0; i < count; ++i) {
+    WEIR_ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(reader, payloads, &next_payload));
+    tensors.push_back(std::move(tensor));
+  }
+  WEIR_RETURN_IF_ERROR(reader->Finish("a list of tensors"));
+  return tensors;
+}
+
+absl::Status EncodeRunRequest(const RunPartitionCall& call, WireWriter* writer,
+                              std::vector<Payload>* payloads) {
+  writer->Fixed64(call.plan);
+  writer->Signed(call.step_id);
+  writer->Deadline(call.deadline);
+  writer->Unsigned(call.results.size());
+  return EncodeTensors(call.args, writer, payloads);
+}
+
+absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads) {
+  constexpr uint64_t kMaxResults = 1 << 24;
+  RunRequest request;
+  request.plan = reader->Fixed64();
+  request.step_id = reader->Signed();
+  request.deadline = reader->Deadline();
+  request.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxResults));
+  WEIR_ASSIGN_OR_RETURN(request.args, DecodeTensors(reader, payloads));
+  return request;
+}
+
+void EncodeCancel(PlanId plan, int64_t step_id, const absl::Status& reason, WireWriter* writer) {
+  writer->Fixed64(plan);
+  writer->Signed(step_id);
+  writer->StatusValue(reason);
+}
+
+absl::StatusOr<CancelRequest> DecodeCancel(WireReader* reader) {
+  CancelRequest request;
+  request.plan = reader->Fixed64();
+  request.step_id = reader->Signed();
+  request.reason = reader->StatusValue();
+  WEIR_RETURN_IF_ERROR(reader->Finish("a cancellation"));
+  if (request.reason.ok()) return absl::InvalidArgumentError("a cancellation without a reason");
+  return request;
+}
+
+absl::Status EncodePush(const PushRequest& push, WireWriter* writer, std::vector<Payload>* payloads) {
+  writer->Unsigned(push.push_id);
+  writer->Fixed64(push.plan);
+  writer->Signed(push.step_id);
+  return EncodeBundle(push.entries, writer, payloads);
+}
+
+absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads) {
+  PushRequest push;
+  push.push_id = reader->Unsigned();
+  push.plan = reader->Fixed64();
+  push.step_id = reader->Signed();
+  WEIR_ASSIGN_OR_RETURN(push.entries, DecodeBundle(reader, payloads));
+  return push;
+}
+
+}  // namespace weir

@@ -1,0 +1,89 @@
+// The messages between tasks: what RemoteWorker, TensorPusher and Heartbeats say and WorkerService
+// understands.
+//
+// Every request begins with an envelope (who sends it, in which life, and which life of the receiver it is
+// meant for), every reply with the replier's incarnation and a status; what follows is the method's own.
+// Tensors and graphs are payloads. Byte form: transport/wire.h; graphs as TensorFlow's GraphDef.
+//
+// Pure functions and values. Decoding is safe against hostile bytes: InvalidArgument, nothing else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "distributed/membership.h"
+#include "distributed/task_name.h"
+#include "distributed/transport/bundle.h"
+#include "distributed/transport/frame.h"
+#include "distributed/transport/wire.h"
+#include "graph/op_registry.h"
+#include "session/worker.h"
+
+namespace weir {
+
+inline constexpr char kListDevicesMethod[] = "/weir.Worker/ListDevices";
+inline constexpr char kRegisterPartitionMethod[] = "/weir.Worker/RegisterPartition";
+inline constexpr char kRunPartitionMethod[] = "/weir.Worker/RunPartition";
+inline constexpr char kCancelStepMethod[] = "/weir.Worker/CancelStep";
+inline constexpr char kDeregisterPartitionMethod[] = "/weir.Worker/DeregisterPartition";
+inline constexpr char kResetContainersMethod[] = "/weir.Worker/ResetContainers";
+inline constexpr char kPushTensorsMethod[] = "/weir.Worker/PushTensors";
+inline constexpr char kHeartbeatMethod[] = "/weir.Worker/Heartbeat";
+inline constexpr char kJobDoneMethod[] = "/weir.Worker/JobDone";
+
+struct Envelope {
+  TaskName sender;
+  Incarnation sender_incarnation = 0;
+  Incarnation addressee = 0;  // 0: whichever life the receiver is in
+
+  void EncodeTo(WireWriter* writer) const;
+  static Envelope DecodeFrom(WireReader* reader);  // check the reader afterwards
+};
+
+// A reply's beginning; payloads of the status travel too (session/ keeps the failing node there).
+void EncodeReplyStatus(Incarnation replier, const absl::Status& status, WireWriter* writer);
+absl::Status DecodeReplyStatus(WireReader* reader, Incarnation* replier);
+
+void EncodeDevices(const std::vector<DeviceAttributes>& devices, WireWriter* writer);
+absl::StatusOr<std::vector<DeviceAttributes>> DecodeDevices(WireReader* reader);
+
+absl::Status EncodePartition(const PartitionSpec& spec, WireWriter* writer, std::vector<Payload>* payloads);
+absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vector<Payload>& payloads,
+                                              const OpRegistry& ops);
+
+struct RunRequest {
+  PlanId plan = 0;
+  int64_t step_id = 0;
+  absl::Time deadline;
+  std::vector<Tensor> args;
+  int num_results = 0;
+};
+absl::Status EncodeRunRequest(const RunPartitionCall& call, WireWriter* writer,
+                              std::vector<Payload>* payloads);
+absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads);
+
+absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer,
+                           std::vector<Payload>* payloads);
+absl::StatusOr<std::vector<Tensor>> DecodeTensors(WireReader* reader, const std::vector<Payload>& payloads);
+
+struct CancelRequest {
+  PlanId plan = 0;
+  int64_t step_id = 0;
+  absl::Status reason;
+};
+void EncodeCancel(PlanId plan, int64_t step_id, const absl::Status& reason, WireWriter* writer);
+absl::StatusOr<CancelRequest> DecodeCancel(WireReader* reader);
+
+struct PushRequest {
+  uint64_t push_id = 0;  // of the sender's life: a repeated one is not delivered again
+  PlanId plan = 0;
+  int64_t step_id = 0;
+  std::vector<BundleEntry> entries;
+};
+absl::Status EncodePush(const PushRequest& push, WireWriter* writer, std::vector<Payload>* payloads);
+absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads);
+
+}  // namespace weir

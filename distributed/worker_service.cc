@@ -1,0 +1,287 @@
+#include "distributed/worker_service.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+// A request after its envelope.
+struct WorkerService::Request {
+  std::shared_ptr<IncomingCall> call;
+  Envelope envelope;
+  WireReader reader{""};
+
+  const std::vector<Payload>& payloads() const { return call->request().payloads; }
+};
+
+// A step asked for by a peer: running, or over with its answer kept.
+struct WorkerService::Step {
+  RunRequest request;
+  std::vector<Tensor> results;
+  RunPartitionCall call;
+  // Guarded by the service's mutex.
+  bool is_over = false;
+  std::vector<std::shared_ptr<IncomingCall>> waiting;
+  Frame answer;
+};
+
+namespace {
+
+absl::Status UnknownPlan(PlanId plan, const TaskName& here) {
+  return absl::AbortedError(
+      absl::StrCat("plan ", plan, " is not registered on ", here.ToString(),
+                   ": the task has restarted, or has dropped it because it lost its owner"));
+}
+
+// Copies, so that a kept answer does not pin the buffers of variables.
+std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
+  std::vector<Payload> copies;
+  for (const Payload& payload : payloads) copies.push_back(Payload::OfString(std::string(payload.bytes())));
+  return copies;
+}
+
+}  // namespace
+
+WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers)
+    : worker_(worker), ops_(ops), membership_(membership), peers_(peers) {}
+
+WorkerService::~WorkerService() = default;
+
+void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
+  Request request{std::move(call)};
+  request.reader = WireReader(request.call->request().header);
+  if (absl::Status admitted = Admit(&request); !admitted.ok()) return Reply(request, admitted);
+  const absl::string_view method = request.call->method();
+  if (method == kRunPartitionMethod) return RunPartition(request);
+  if (method == kPushTensorsMethod) return PushTensors(request);
+  if (method == kHeartbeatMethod) return Reply(request, absl::OkStatus());
+  if (method == kCancelStepMethod) return CancelStep(request);
+  if (method == kRegisterPartitionMethod) return RegisterPartition(request);
+  if (method == kDeregisterPartitionMethod) return DeregisterPartition(request);
+  if (method == kListDevicesMethod) return ListDevices(request);
+  if (method == kResetContainersMethod) return ResetContainers(request);
+  if (method == kJobDoneMethod) return JobDone(request);
+  Reply(request, absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
+}
+
+absl::Status WorkerService::Admit(Request* request) {
+  request->envelope = Envelope::DecodeFrom(&request->reader);
+  if (!request->reader.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(request->call->method(), ": the request has no envelope"));
+  }
+  WEIR_RETURN_IF_ERROR(
+      membership_.OnSignOfLife(request->envelope.sender, request->envelope.sender_incarnation));
+  return membership_.CheckAddressee(request->envelope.addressee);
+}
+
+Frame WorkerService::MakeReply(const absl::Status& status, std::string body,
+                               std::vector<Payload> payloads) const {
+  WireWriter writer;
+  EncodeReplyStatus(membership_.incarnation(), status, &writer);
+  Frame frame;
+  frame.header = writer.Take() + body;
+  frame.payloads = std::move(payloads);
+  return frame;
+}
+
+void WorkerService::Reply(const Request& request, const absl::Status& status, std::string body,
+                          std::vector<Payload> payloads) {
+  request.call->Reply(MakeReply(status, std::move(body), std::move(payloads)));
+}
+
+void WorkerService::ListDevices(Request& request) {
+  absl::StatusOr<std::vector<DeviceAttributes>> devices = worker_.ListDevices(request.call->deadline());
+  WireWriter writer;
+  if (devices.ok()) EncodeDevices(*devices, &writer);
+  Reply(request, devices.status(), writer.Take());
+}
+
+void WorkerService::RegisterPartition(Request& request) {
+  absl::StatusOr<PartitionSpec> spec = DecodePartition(&request.reader, request.payloads(), ops_);
+  if (!spec.ok()) return Reply(request, spec.status());
+  const PlanId id = spec->plan;
+  // The connection broke before the first answer arrived.
+  if (IsRegisteredBy(request.envelope, id)) return Reply(request, absl::OkStatus());
+  const absl::Status registered = worker_.RegisterPartition(*std::move(spec), request.call->deadline());
+  if (registered.ok()) {
+    absl::MutexLock lock(&mutex_);
+    Plan& plan = plans_[id];
+    plan.owner = request.envelope.sender;
+    plan.owner_incarnation = request.envelope.sender_incarnation;
+  }
+  Reply(request, registered);
+}
+
+bool WorkerService::IsRegisteredBy(const Envelope& envelope, PlanId id) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = plans_.find(id);
+  return it != plans_.end() && it->second.owner_incarnation == envelope.sender_incarnation;
+}
+
+// What becomes of a RunPartition request: `step` is set when it is the first of its step and is to be run.
+absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, PlanId plan_id, int64_t step_id,
+                                               std::shared_ptr<Step>* step) {
+  absl::MutexLock lock(&mutex_);
+  auto plan = plans_.find(plan_id);
+  if (plan == plans_.end()) return UnknownPlan(plan_id, membership_.self());
+  std::shared_ptr<Step>& known = plan->second.steps[step_id];
+  if (known != nullptr && known->is_over) return known->answer;
+  if (known == nullptr) *step = known = std::make_shared<Step>();
+  known->waiting.push_back(request.call);
+  return Frame();
+}
+
+void WorkerService::RunPartition(Request& request) {
+  absl::StatusOr<RunRequest> run = DecodeRunRequest(&request.reader, request.payloads());
+  if (!run.ok()) return Reply(request, run.status());
+  const PlanId plan_id = run->plan;
+  const int64_t step_id = run->step_id;
+  std::shared_ptr<Step> step;
+  absl::StatusOr<Frame> answer = BeginStep(request, plan_id, step_id, &step);
+  if (!answer.ok()) return Reply(request, answer.status());
+  if (!answer->header.empty()) return request.call->Reply(*std::move(answer));
+  if (step == nullptr) return;  // it runs already and will answer this request too
+  request.call->request().payloads.clear();
+  step->request = *std::move(run);
+  step->results.resize(step->request.num_results);
+  step->call = {plan_id, step_id, step->request.deadline, step->request.args, absl::MakeSpan(step->results)};
+  worker_.RunPartition(step->call, [this, plan_id, step_id, step](absl::Status status) {
+    OnStepDone(plan_id, step_id, step, status);
+  });
+}
+
+void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::shared_ptr<Step>& step,
+                               const absl::Status& status) {
+  WireWriter writer;
+  std::vector<Payload> payloads;
+  absl::Status outcome = status;
+  if (outcome.ok()) outcome = EncodeTensors(step->results, &writer, &payloads);
+  if (!outcome.ok()) payloads.clear();
+  Frame answer = MakeReply(outcome, outcome.ok() ? writer.Take() : "", std::move(payloads));
+  Frame kept = answer.num_wire_bytes() <= kMaxKeptBytes
+                   ? Frame{answer.header, CopyOf(answer.payloads)}
+                   : MakeReply(absl::AbortedError(absl::StrCat(
+                                   "step ", step_id, " was run, but its results of ", answer.num_wire_bytes(),
+                                   " bytes were lost with the connection")),
+                               "", {});
+  std::vector<std::shared_ptr<IncomingCall>> waiting;
+  std::shared_ptr<Step> forgotten;
+  {
+    absl::MutexLock lock(&mutex_);
+    step->is_over = true;
+    step->answer = std::move(kept);
+    waiting.swap(step->waiting);
+    if (auto plan = plans_.find(plan_id); plan != plans_.end()) {
+      plan->second.finished.push_back(step_id);
+      if (plan->second.finished.size() > kKeptAnswers) {
+        auto oldest = plan->second.steps.find(plan->second.finished.front());
+        forgotten = std::move(oldest->second);
+        plan->second.steps.erase(oldest);
+        plan->second.finished.pop_front();
+      }
+    }
+  }
+  step->request.args.clear();
+  step->results.clear();
+  for (const auto& call : waiting) call->Reply(answer);
+}
+
+void WorkerService::CancelStep(Request& request) {
+  absl::StatusOr<CancelRequest> cancel = DecodeCancel(&request.reader);
+  if (cancel.ok()) worker_.CancelStep(cancel->plan, cancel->step_id, cancel->reason);
+  Reply(request, cancel.status());
+}
+
+void WorkerService::DeregisterPartition(Request& request) {
+  const PlanId plan = request.reader.Fixed64();
+  const absl::Status status = request.reader.Finish("a deregistration");
+  if (status.ok()) {
+    {
+      absl::MutexLock lock(&mutex_);
+      plans_.erase(plan);
+    }
+    worker_.DeregisterPartition(plan);
+  }
+  Reply(request, status);
+}
+
+void WorkerService::ResetContainers(Request& request) {
+  const size_t count = request.reader.Count();
+  std::vector<std::string> containers;
+  for (size_t i = 0; i < count && request.reader.ok(); ++i) containers.emplace_back(request.reader.String());
+  absl::Status status = request.reader.Finish("a list of containers");
+  if (status.ok()) status = worker_.ResetContainers(containers, request.call->deadline());
+  Reply(request, status);
+}
+
+void WorkerService::PushTensors(Request& request) {
+  absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads());
+  if (!push.ok()) return Reply(request, push.status());
+  absl::Status status;
+  if (IsFirstDelivery(request.envelope, push->push_id)) {
+    request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
+    for (const BundleEntry& entry : push->entries) {
+      if (!status.ok()) break;
+      status = worker_.Receive(push->plan, push->step_id, entry.edge, entry.tensor, entry.is_dead);
+    }
+    if (absl::IsNotFound(status)) status = UnknownPlan(push->plan, membership_.self());
+  }
+  Reply(request, status);
+}
+
+bool WorkerService::IsFirstDelivery(const Envelope& envelope, uint64_t push_id) {
+  absl::MutexLock lock(&mutex_);
+  const std::pair<Incarnation, uint64_t> key(envelope.sender_incarnation, push_id);
+  if (!pushes_.insert(key).second) return false;
+  push_order_.push_back(key);
+  if (push_order_.size() > kRememberedPushes) {
+    pushes_.erase(push_order_.front());
+    push_order_.pop_front();
+  }
+  return true;
+}
+
+void WorkerService::JobDone(Request& request) {
+  // The reply goes first: this task may leave as soon as it knows that the last worker is done.
+  Reply(request, absl::OkStatus());
+  (void)membership_.OnDone(request.envelope.sender, request.envelope.sender_incarnation);
+}
+
+void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& reason) {
+  worker_.CancelStep(plan, step_id, reason);
+  TaskName owner;
+  {
+    absl::MutexLock lock(&mutex_);
+    auto it = plans_.find(plan);
+    if (it == plans_.end()) return;
+    owner = it->second.owner;
+  }
+  WireWriter writer;
+  EncodeCancel(plan, step_id, reason, &writer);
+  peers_.Call(owner, kCancelStepMethod, writer.Take(), {}, {.deadline = absl::Now() + absl::Seconds(10)},
+              [](absl::StatusOr<PeerReply>) {});
+}
+
+void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status&) {
+  std::vector<PlanId> orphans;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [id, plan] : plans_) {
+      if (plan.owner == task && plan.owner_incarnation == incarnation) orphans.push_back(id);
+    }
+    for (const PlanId id : orphans) plans_.erase(id);
+  }
+  for (const PlanId id : orphans) worker_.DeregisterPartition(id);
+}
+
+int WorkerService::num_plans() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<int>(plans_.size());
+}
+
+}  // namespace weir

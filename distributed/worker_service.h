@@ -1,0 +1,97 @@
+// Exposes this task's LocalWorker to the others: the server side of RemoteWorker, TensorPusher and
+// Heartbeats.
+//
+// Membership sees every request first: a sender whose life is over, or a request meant for an earlier life of
+// this task, gets Aborted. Plans belong to the life of the task that registered them and are dropped with it.
+//
+// Exactly once: a step's RunPartition may arrive several times (its sender repeats it when a connection
+// breaks). The first one runs it, the others get the same answer: while it runs they wait with it, afterwards
+// the answer is kept for the last kKeptAnswers steps of the plan. Large results are not kept; their
+// repetition is answered with Aborted and runs nothing. A repeated push or registration is answered without
+// being done again.
+//
+// Threads: requests are handled on the transport's threads, which also run the partition if it needs no
+// waiting. Thread safety: all methods. Borrows everything.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/synchronization/mutex.h"
+#include "distributed/membership.h"
+#include "distributed/peers.h"
+#include "distributed/transport/transport.h"
+#include "distributed/worker_protocol.h"
+#include "session/local_worker.h"
+
+namespace weir {
+
+class WorkerService {
+ public:
+  WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers);
+  ~WorkerService();
+
+  // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
+  void Handle(std::shared_ptr<IncomingCall> call);
+
+  // Ends a step of this task: here, and at the task that runs the session, when that is another one.
+  void FailStep(PlanId plan, int64_t step_id, const absl::Status& reason);
+
+  // Drops the plans of a life that is over.
+  void OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason);
+
+  int num_plans() const;
+
+ private:
+  struct Request;
+  struct Step;
+  struct Plan {
+    TaskName owner;
+    Incarnation owner_incarnation = 0;
+    absl::flat_hash_map<int64_t, std::shared_ptr<Step>> steps;
+    std::deque<int64_t> finished;  // oldest first
+  };
+  static constexpr size_t kKeptAnswers = 16;
+  static constexpr size_t kMaxKeptBytes = 16 << 10;
+  static constexpr size_t kRememberedPushes = 4096;
+
+  absl::Status Admit(Request* request);
+  void Reply(const Request& request, const absl::Status& status, std::string body = "",
+             std::vector<Payload> payloads = {});
+
+  void ListDevices(Request& request);
+  void RegisterPartition(Request& request);
+  void RunPartition(Request& request);
+  void CancelStep(Request& request);
+  void DeregisterPartition(Request& request);
+  void ResetContainers(Request& request);
+  void PushTensors(Request& request);
+  void JobDone(Request& request);
+
+  bool IsRegisteredBy(const Envelope& envelope, PlanId id) const;
+  // The kept answer of a step that is over; an empty frame when one is to come. Aborted for an unknown plan.
+  absl::StatusOr<Frame> BeginStep(const Request& request, PlanId plan, int64_t step_id,
+                                  std::shared_ptr<Step>* step);
+  void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,
+                  const absl::Status& status);
+  Frame MakeReply(const absl::Status& status, std::string body, std::vector<Payload> payloads) const;
+  // False when this push was delivered before.
+  bool IsFirstDelivery(const Envelope& envelope, uint64_t push_id);
+
+  LocalWorker& worker_;
+  const OpRegistry& ops_;
+  Membership& membership_;
+  Peers& peers_;
+
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<std::pair<Incarnation, uint64_t>> pushes_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::pair<Incarnation, uint64_t>> push_order_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir
