@@ -1,0 +1,55 @@
+#include "ops/training/adam.h"
+
+#include <algorithm>
+
+#include "ops/standard_ops.h"
+
+namespace weir {
+namespace {
+
+ModelVariable MakePower(GraphBuilder& g, const ModelVariable& first, absl::string_view name, double beta) {
+  const auto root = g.NameScope("");
+  const auto beside_first = g.ColocationScope(first.handle.node);
+  return MakeVariable(g, name, first.dtype, Shape(), initializers::Constant(beta), {.trainable = false});
+}
+
+// The scalar in the variable's dtype.
+Output PowerFor(GraphBuilder& g, const ModelVariable& power, const ModelVariable& variable) {
+  return power.dtype == variable.dtype ? power.value : Cast(g, power.value, variable.dtype);
+}
+
+Node* MultiplyAfter(GraphBuilder& g, const ModelVariable& power, const Hyperparameter& beta,
+                    absl::string_view name, Node* updated) {
+  const Output next = Mul(g, power.value, beta.In(g, power.dtype, name));
+  const auto after_updates = g.ControlScope({updated});
+  return AssignVariableOp(g, power.handle, next);
+}
+
+}  // namespace
+
+void Adam::Prepare(GraphBuilder& g, const std::vector<ModelVariable>& variables) {
+  const auto by_name = [](const ModelVariable& a, const ModelVariable& b) { return a.name < b.name; };
+  const ModelVariable& first = *std::min_element(variables.begin(), variables.end(), by_name);
+  beta1_power_ = MakePower(g, first, "beta1_power", options_.beta1);
+  beta2_power_ = MakePower(g, first, "beta2_power", options_.beta2);
+}
+
+Node* Adam::Update(GraphBuilder& g, const ModelVariable& variable, Output gradient) {
+  const ModelVariable m = MakeSlot(g, variable, name());
+  const ModelVariable v = MakeSlot(g, variable, name());
+  return ResourceApplyAdam(g, variable.handle, m.handle, v.handle, PowerFor(g, beta1_power_, variable),
+                           PowerFor(g, beta2_power_, variable),
+                           On(g, variable, learning_rate_, "learning_rate"),
+                           On(g, variable, options_.beta1, "beta1"), On(g, variable, options_.beta2, "beta2"),
+                           On(g, variable, options_.epsilon, "epsilon"), gradient);
+}
+
+std::vector<Node*> Adam::Finish(GraphBuilder& g, std::vector<Node*> updates) {
+  const auto scope = g.NameScope(name() + "/finish");
+  const auto beside_powers = g.ColocationScope(beta1_power_.handle.node);
+  Node* const updated = Group(g, updates, {.name = "updated"});
+  return {MultiplyAfter(g, beta1_power_, options_.beta1, "beta1", updated),
+          MultiplyAfter(g, beta2_power_, options_.beta2, "beta2", updated)};
+}
+
+}  // namespace weir

@@ -1,0 +1,96 @@
+// Optimizers: the nodes that change variables so that a loss falls.
+//
+//   Node* train = Adam(0.001).Minimize(g, loss, GlobalStep(g)).value();   // a target of every training step
+//
+// Update ops, their constants and the slots stand on their variable's device: with parameter servers only
+// gradients travel there. Slots ("dense/kernel/Adam") are variables of their own, saved in checkpoints and
+// not trainable. The global step is incremented after all updates, on its own device. Names are TensorFlow's.
+//
+// An optimizer adds nodes to one builder; it may be dropped afterwards. Not thread safe. Errors are also the
+// builder's.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "graph/graph_builder.h"
+#include "ops/variable.h"
+
+namespace weir {
+
+struct GradientAndVariable {
+  Output gradient;  // null when the loss does not depend on the variable
+  ModelVariable variable;
+};
+
+// A number, or a scalar that the graph computes (a learning rate that decays).
+class Hyperparameter {
+ public:
+  Hyperparameter(double value) : value_(value) {}
+  Hyperparameter(Output value) : value_(value) {}
+
+  // The value as a scalar of the dtype: a constant in the current scopes, or the graph's output, cast.
+  Output In(GraphBuilder& g, DType dtype, absl::string_view name) const;
+
+ private:
+  std::variant<double, Output> value_;
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // The train op: its step computes gradients of the loss, updates the trainable variables and increments the
+  // global step. InvalidArgument when the loss is not floating point or depends on none of the variables.
+  absl::StatusOr<Node*> Minimize(GraphBuilder& g, Output loss,
+                                 std::optional<ModelVariable> global_step = std::nullopt,
+                                 SourceLocation where = SourceLocation::Current());
+
+  // The two halves of Minimize, for those who change gradients in between. `variables` defaults to the
+  // trainable ones.
+  virtual absl::StatusOr<std::vector<GradientAndVariable>> ComputeGradients(
+      GraphBuilder& g, Output loss, std::vector<ModelVariable> variables = {},
+      SourceLocation where = SourceLocation::Current());
+  virtual absl::StatusOr<Node*> ApplyGradients(GraphBuilder& g,
+                                               const std::vector<GradientAndVariable>& gradients,
+                                               std::optional<ModelVariable> global_step = std::nullopt,
+                                               SourceLocation where = SourceLocation::Current());
+
+ protected:
+  // `name` is the train op's ("Adam") and begins the names of the update ops
+  // ("Adam/update_dense/kernel/...").
+  explicit Optimizer(std::string name) : name_(std::move(name)) {}
+
+  // Variables besides the slots, made before the first update.
+  virtual void Prepare(GraphBuilder& g, const std::vector<ModelVariable>& variables) {}
+  // The op that updates the variable. Called in its colocation scope.
+  virtual Node* Update(GraphBuilder& g, const ModelVariable& variable, Output gradient) = 0;
+  // Adds what runs after all updates; returns the nodes that the step must wait for.
+  virtual std::vector<Node*> Finish(GraphBuilder& g, std::vector<Node*> updates) { return updates; }
+
+  // A variable of zeros in the variable's shape, named "<variable>/<name>", beside it.
+  ModelVariable MakeSlot(GraphBuilder& g, const ModelVariable& variable, absl::string_view name);
+  // The hyperparameter for an update of the variable: one constant per device and dtype.
+  Output On(GraphBuilder& g, const ModelVariable& variable, const Hyperparameter& parameter,
+            absl::string_view name);
+
+  const std::string& name() const { return name_; }
+
+ private:
+  using ConstantKey = std::tuple<std::string, DType, std::string>;  // device, dtype, name
+
+  Node* Count(GraphBuilder& g, const ModelVariable& global_step, const std::vector<Node*>& updates,
+              SourceLocation where);
+
+  std::string name_;
+  std::map<ConstantKey, Output> constants_;
+};
+
+}  // namespace weir
