@@ -1,0 +1,81 @@
+"""The rules of the house, once, for both tests: which room may know which, and which rooms know an expensive library.
+
+A room is a top-level folder. A rule names its reason, and a broken rule prints it.
+"""
+
+# Room -> the rooms it may reach. Read downwards it is the drawing in ARCHITECTURE.md.
+MAY_REACH = {
+    "graph": {"graph"},
+    "ops": {"graph", "ops"},
+    "kernels": {"graph", "kernels"},
+    "placer": {"graph", "placer"},
+    "session": {"graph", "ops", "kernels", "placer", "session"},
+    "distributed": {"graph", "ops", "kernels", "placer", "session", "distributed"},
+    "examples": {"graph", "ops", "kernels", "placer", "session", "distributed", "examples"},
+    "tests": {"graph", "ops", "kernels", "placer", "session", "distributed", "examples", "tests"},
+}
+
+WHY = {
+    "graph": "graph/ is what everything else is made of: it must build and be tested with Abseil alone",
+    "ops": "ops and kernels meet by op name and attrs in session/; an op that knows a kernel could not run on another device",
+    "kernels": "kernels know tensors and attrs, not schemas, gradients or sessions; a device must be addable without them",
+    "placer": "placement is decided from names and a description of what devices can do, before any kernel exists",
+    "session": "one Session over the Worker interface: it must not know whether a worker is in this process",
+    "distributed": "nothing that ships may depend on examples or tests",
+    "examples": "an example that needs a test's code could not be copied by a user",
+    "tests": "",
+}
+
+# Folders that may use a library directly. Its headers cost seconds a file, and its types would leak into every room.
+LIBRARY_USERS = {
+    "protobuf": (
+        ["graph/interchange", "kernels/formats", "distributed", "tests"],
+        "files and the wire are protobuf, the runtime is not: convert at the edge, in graph/interchange or kernels/formats",
+    ),
+    "grpc": (
+        ["distributed", "tests"],
+        "a transport is an interface (distributed/transport); only its implementations know gRPC",
+    ),
+    "onednn": (
+        ["kernels"],
+        "oneDNN is how the CPU computes; another device or a build without it must need no change above kernels/",
+    ),
+}
+
+
+def room_of(path):
+    """'graph/types/shape.h' -> 'graph'; None outside the rooms."""
+    room = path.split("/")[0]
+    return room if room in MAY_REACH else None
+
+
+def inside(path, folders):
+    return any(path == folder or path.startswith(folder + "/") for folder in folders)
+
+
+def broken_rule(source, target):
+    """The reason why something in folder or file `source` must not reach `target`, or None when it may."""
+    room, reached = room_of(source), room_of(target)
+    if room is None or reached is None or reached in MAY_REACH[room]:
+        return None
+    return WHY["distributed"] if reached in ("examples", "tests") else WHY[room]
+
+
+def broken_library_rule(source, library):
+    """The same for a third-party library by its name in third_party/BUILD."""
+    if library not in LIBRARY_USERS or room_of(source) is None:
+        return None
+    folders, why = LIBRARY_USERS[library]
+    return None if inside(source, folders) else why
+
+
+def run(cases):
+    """Runs (name, function returning a list of complaints), reports like googletest, returns an exit code."""
+    failed = 0
+    for name, check in cases:
+        complaints = check()
+        for complaint in complaints:
+            print(complaint)
+        failed += bool(complaints)
+        print("[%s] %s (0 ms)" % ("  FAILED  " if complaints else "       OK ", name))
+    return 1 if failed else 0
