@@ -8,6 +8,7 @@ void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type)
   RegisterReductionKernels(registry, device_type);
   RegisterMatMulKernels(registry, device_type);
   RegisterNnKernels(registry, device_type);
+  RegisterConvKernels(registry, device_type);
   RegisterRandomKernels(registry, device_type);
   RegisterStateKernels(registry, device_type);
   RegisterIoKernels(registry, device_type);

@@ -1,0 +1,53 @@
+#include "tests/conformance/op_case.h"
+
+#include <cmath>
+
+#include "kernels/reference/array.h"
+
+namespace weir::conformance {
+
+std::vector<OpCase> AllCases() {
+  std::vector<OpCase> cases;
+  AddArrayCases(&cases);
+  AddMathCases(&cases);
+  AddNnCases(&cases);
+  return cases;
+}
+
+Tensor Make(DType dtype, std::vector<int64_t> dims, std::vector<double> values) {
+  reference::Array array(std::move(dims));
+  for (int64_t i = 0; i < array.size(); ++i) array[i] = values[i];
+  return array.ToTensor(dtype);
+}
+
+Tensor Sample(DType dtype, std::vector<int64_t> dims, double low, double high, int seed) {
+  reference::Array array(std::move(dims));
+  uint32_t state = 12345u + 77u * seed;
+  const auto next = [&] {
+    state = state * 1664525u + 1013904223u;
+    return low + (high - low) * (state >> 8) / double(1 << 24);
+  };
+  for (int64_t i = 0; i < array.size(); ++i) {
+    if (IsComplex(dtype)) {
+      const double real = next();
+      array[i] = reference::Number(real, next());
+    } else {
+      array[i] = IsFloating(dtype) ? next() : std::round(next());
+    }
+  }
+  // What is not exact in the dtype must not make the reference see other numbers than the kernel.
+  return array.ToTensor(dtype);
+}
+
+Tensor Ints(std::vector<int32_t> values) {
+  return Tensor::FromSpan<int32_t>(Shape({static_cast<int64_t>(values.size())}), values);
+}
+Tensor Int(int32_t value) { return Tensor::Scalar(value); }
+Tensor Longs(std::vector<int64_t> values) {
+  return Tensor::FromSpan<int64_t>(Shape({static_cast<int64_t>(values.size())}), values);
+}
+Tensor Strings(std::vector<int64_t> dims, std::vector<std::string> values) {
+  return Tensor::FromSpan<std::string>(Shape(absl::MakeConstSpan(dims)), values);
+}
+
+}  // namespace weir::conformance

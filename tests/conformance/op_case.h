@@ -1,0 +1,52 @@
+// One call of an op, as data: what the conformance suite runs its checks on.
+//
+// A new op needs one line in the cases_<family>.cc of its family: op, attrs, inputs. Everything else (what the result
+// must be, on which devices, with which shapes and gradients) follows from the op and its reference.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/attr_value.h"
+#include "graph/types/tensor.h"
+
+namespace weir::conformance {
+
+// One argument: a tensor, or a list of tensors for "N * T".
+struct CaseInput {
+  CaseInput(Tensor tensor) : tensors{std::move(tensor)} {}
+  CaseInput(std::vector<Tensor> list) : tensors(std::move(list)), is_list(true) {}
+
+  std::vector<Tensor> tensors;
+  bool is_list = false;
+};
+
+struct OpCase {
+  std::string op;
+  AttrMap attrs;  // those that inputs do not determine
+  std::vector<CaseInput> inputs;
+  // False at points where the op has no derivative (a kink), or where it is not the derivative that TensorFlow gives.
+  bool check_gradient = true;
+  // Relative and absolute error against the reference; 0 takes the dtype's (op_checks.cc).
+  double tolerance = 0;
+  // Written into a test's name where two cases of an op would look alike.
+  std::string label;
+};
+
+// Every case of the suite, by family.
+void AddArrayCases(std::vector<OpCase>* cases);
+void AddMathCases(std::vector<OpCase>* cases);
+void AddNnCases(std::vector<OpCase>* cases);
+std::vector<OpCase> AllCases();
+
+// Tensors of a dtype from numbers; bool is "not 0".
+Tensor Make(DType dtype, std::vector<int64_t> dims, std::vector<double> values);
+// Numbers in [low, high] that look random and are the same in every run; whole ones for integers.
+Tensor Sample(DType dtype, std::vector<int64_t> dims, double low = -2, double high = 2, int seed = 1);
+Tensor Ints(std::vector<int32_t> values);
+Tensor Int(int32_t value);
+Tensor Longs(std::vector<int64_t> values);
+Tensor Strings(std::vector<int64_t> dims, std::vector<std::string> values);
+
+}  // namespace weir::conformance

@@ -1,0 +1,378 @@
+#include "tests/conformance/op_checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/gradients.h"
+#include "graph/graph_builder.h"
+#include "graph/interchange/graph_def.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/register_kernels.h"
+#include "kernels/evaluate.h"
+#include "kernels/fake/fake_device.h"
+#include "kernels/null/null_device.h"
+#include "kernels/null/register_kernels.h"
+#include "kernels/reference/array.h"
+#include "kernels/reference/reference.h"
+#include "ops/register_ops.h"
+
+namespace weir::conformance {
+namespace {
+
+using reference::Array;
+
+std::vector<Tensor> FlatInputs(const OpCase& test) {
+  std::vector<Tensor> flat;
+  for (const CaseInput& input : test.inputs) flat.insert(flat.end(), input.tensors.begin(), input.tensors.end());
+  return flat;
+}
+
+// How the inputs of a case come into a graph: `make` gives the node for flat input i.
+using MakeInput = std::function<Output(int i, const Tensor& value)>;
+
+Node* AddCase(GraphBuilder& g, const OpCase& test, const MakeInput& make) {
+  std::vector<InputArg> args;
+  int i = 0;
+  for (const CaseInput& input : test.inputs) {
+    std::vector<Output> outputs;
+    for (const Tensor& tensor : input.tensors) outputs.push_back(make(i++, tensor));
+    if (input.is_list) args.push_back(InputArg(outputs));
+    else args.push_back(InputArg(outputs[0]));
+  }
+  return g.AddNode(test.op, std::move(args), test.attrs, "tested");
+}
+
+Output AddConst(GraphBuilder& g, const Tensor& value) {
+  return g.AddOp("Const", {}, {{"value", value}, {"dtype", value.dtype()}});
+}
+
+Output AddPlaceholder(GraphBuilder& g, DType dtype, PartialShape shape) {
+  return g.AddOp("Placeholder", {}, {{"dtype", dtype}, {"shape", std::move(shape)}});
+}
+
+// The case's node with placeholders of the inputs' shapes.
+absl::StatusOr<Node*> BuildWithPlaceholders(GraphBuilder& g, const OpCase& test) {
+  Node* node = AddCase(g, test, [&](int, const Tensor& t) { return AddPlaceholder(g, t.dtype(), t.shape()); });
+  if (!g.ok()) return g.status();
+  return node;
+}
+
+double ToleranceOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kComplex64: return 2e-6;
+    case DType::kFloat64:
+    case DType::kComplex128: return 1e-13;
+    case DType::kHalf: return 2e-3;
+    case DType::kBfloat16: return 1.6e-2;
+    default: return 0;
+  }
+}
+
+bool IsClose(const reference::Value& a, const reference::Value& b, double tolerance) {
+  if (a.text != b.text) return false;
+  const auto close = [&](double x, double y) {
+    if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+    if (std::isinf(x) || std::isinf(y)) return x == y;
+    return std::abs(x - y) <= tolerance * std::max({1.0, std::abs(x), std::abs(y)});
+  };
+  return close(a.number.real(), b.number.real()) && close(a.number.imag(), b.number.imag());
+}
+
+// Tolerance < 0: that of the dtype.
+absl::Status Compare(absl::string_view what, const Tensor& found, const Tensor& wanted, double tolerance) {
+  if (found.dtype() != wanted.dtype() || found.shape() != wanted.shape()) {
+    return absl::InternalError(absl::StrCat(what, " is ", found.ToString(), ", wanted ", wanted.ToString()));
+  }
+  const Array a = Array::FromTensor(found), b = Array::FromTensor(wanted);
+  if (tolerance < 0) tolerance = ToleranceOf(found.dtype());
+  for (int64_t i = 0; i < a.size(); ++i) {
+    if (IsClose(a[i], b[i], tolerance)) continue;
+    return absl::InternalError(absl::StrCat(what, " differs at element ", i, ": ", a[i].number.real(), "+",
+                                            a[i].number.imag(), "i '", a[i].text, "', wanted ", b[i].number.real(), "+",
+                                            b[i].number.imag(), "i '", b[i].text, "'; found ", found.ToString(20),
+                                            ", wanted ", wanted.ToString(20)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompareAll(absl::string_view what, const std::vector<Tensor>& found, const std::vector<Tensor>& wanted,
+                        double tolerance) {
+  if (found.size() != wanted.size()) return absl::InternalError(absl::StrCat(what, ": numbers of outputs differ"));
+  for (size_t i = 0; i < found.size(); ++i) {
+    WEIR_RETURN_IF_ERROR(Compare(absl::StrCat(what, ", output ", i), found[i], wanted[i], tolerance));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Tensor> CloneAll(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> clones;
+  for (const Tensor& tensor : tensors) clones.push_back(tensor.Clone());
+  return clones;
+}
+
+absl::Status CheckShapesOf(Node& node, const std::vector<Tensor>& outputs, absl::string_view how) {
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    if (node.output_shape(i).IsCompatibleWith(outputs[i].shape())) continue;
+    return absl::InternalError(absl::StrCat("output ", i, " has shape ", outputs[i].shape().ToString(), ", inferred ",
+                                            node.output_shape(i).ToString(), " ", how));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+OpChecks::OpChecks() {
+  cpu_ = {"CPU", MakeCpuDevice("test", 0, 0, threads_), std::make_unique<KernelRegistry>()};
+  RegisterCpuKernels(*cpu_.kernels);
+  others_.push_back({"fake GPU", MakeFakeDevice("test", 0, 0, threads_), std::make_unique<KernelRegistry>()});
+  RegisterFakeKernels(*others_.back().kernels);
+  null_ = {"null device", MakeNullDevice("test", 0, 0, threads_), std::make_unique<KernelRegistry>()};
+  RegisterNullKernels(StandardOps(), *null_.kernels);
+}
+
+absl::Status OpChecks::CheckAgainstReference(const OpCase& test) const {
+  GraphBuilder g(StandardOps());
+  WEIR_ASSIGN_OR_RETURN(Node * node, BuildWithPlaceholders(g, test));
+  const std::vector<Tensor> inputs = FlatInputs(test);
+  const std::vector<Tensor> before = CloneAll(inputs);
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> found, EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
+  WEIR_RETURN_IF_ERROR(CompareAll("an input, after the kernel ran,", inputs, before, 0));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, reference::Evaluate(*node, inputs));
+  return CompareAll("CPU", found, wanted, test.tolerance > 0 ? test.tolerance : -1);
+}
+
+absl::Status OpChecks::CheckInPlace(const OpCase& test) const {
+  GraphBuilder g(StandardOps());
+  WEIR_ASSIGN_OR_RETURN(Node * node, BuildWithPlaceholders(g, test));
+  const std::vector<Tensor> inputs = FlatInputs(test);
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
+
+  const int count = node->num_inputs();
+  std::vector<Tensor> slots = CloneAll(inputs);
+  slots.resize(count + node->num_outputs());
+  std::vector<int32_t> input_slots(count);
+  for (int i = 0; i < count; ++i) input_slots[i] = i;
+  const auto last_use = std::make_unique<bool[]>(count + 1);
+  std::fill_n(last_use.get(), count, true);
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, cpu_.kernels->Create(*node, *cpu_.device));
+  Cancellation cancellation;
+  StepContext step;
+  step.cancellation = &cancellation;
+  KernelContext context(step, *cpu_.device, slots.data(), input_slots.data(), last_use.get(), count, count,
+                        node->output_types().data(), node->num_outputs());
+  WEIR_RETURN_IF_ERROR(kernel->Compute(context));
+  return CompareAll("in place", std::vector<Tensor>(slots.begin() + count, slots.end()), wanted, 0);
+}
+
+absl::Status OpChecks::CheckOtherDevices(const OpCase& test) const {
+  GraphBuilder g(StandardOps());
+  WEIR_ASSIGN_OR_RETURN(Node * node, BuildWithPlaceholders(g, test));
+  const std::vector<Tensor> inputs = FlatInputs(test);
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
+  for (const DeviceUnderTest& other : others_) {
+    std::vector<Tensor> on_device;
+    for (const Tensor& input : inputs) {
+      WEIR_ASSIGN_OR_RETURN(Tensor copy, other.device->FromHost(input));
+      on_device.push_back(std::move(copy));
+    }
+    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> found, EvaluateNode(*node, on_device, *other.device, *other.kernels));
+    for (Tensor& output : found) {
+      WEIR_ASSIGN_OR_RETURN(output, other.device->ToHost(output));
+    }
+    WEIR_RETURN_IF_ERROR(CompareAll(other.name, found, wanted, -1));
+  }
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> nothing, EvaluateNode(*node, inputs, *null_.device, *null_.kernels));
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    const bool fits = nothing[i].dtype() == node->output_type(i) &&
+                      (!node->output_shape(i).is_fully_known() || node->output_shape(i).ToShape() == nothing[i].shape());
+    if (!fits) return absl::InternalError(absl::StrCat("null device, output ", i, " is ", nothing[i].ToString(0)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OpChecks::CheckShapes(const OpCase& test) const {
+  const std::vector<Tensor> inputs = FlatInputs(test);
+  GraphBuilder constants(StandardOps());
+  Node* node = AddCase(constants, test, [&](int, const Tensor& t) { return AddConst(constants, t); });
+  if (node == nullptr) return constants.status();
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
+  WEIR_RETURN_IF_ERROR(CheckShapesOf(*node, outputs, "from constants"));
+
+  const auto check = [&](absl::string_view how, const std::function<PartialShape(int, const Tensor&)>& shape) {
+    GraphBuilder g(StandardOps());
+    Node* masked = AddCase(g, test, [&](int i, const Tensor& t) { return AddPlaceholder(g, t.dtype(), shape(i, t)); });
+    if (masked == nullptr) return absl::InternalError(absl::StrCat(g.status().message(), " ", how));
+    return CheckShapesOf(*masked, outputs, how);
+  };
+  const auto whole = [](const Tensor& t) { return PartialShape(t.shape()); };
+  WEIR_RETURN_IF_ERROR(check("from shapes", [&](int, const Tensor& t) { return whole(t); }));
+  WEIR_RETURN_IF_ERROR(check("from nothing", [&](int, const Tensor&) { return PartialShape(); }));
+  WEIR_RETURN_IF_ERROR(check("from ranks", [&](int, const Tensor& t) { return PartialShape::OfRank(t.shape().rank()); }));
+  for (int masked = 0; masked < static_cast<int>(inputs.size()); ++masked) {
+    WEIR_RETURN_IF_ERROR(check(absl::StrCat("without the rank of input ", masked), [&](int i, const Tensor& t) {
+      return i == masked ? PartialShape() : whole(t);
+    }));
+    for (int dim = 0; dim < inputs[masked].shape().rank(); ++dim) {
+      WEIR_RETURN_IF_ERROR(check(absl::StrCat("without dimension ", dim, " of input ", masked),
+                                 [&](int i, const Tensor& t) {
+                                   if (i != masked) return whole(t);
+                                   Dims dims(t.shape().dims().begin(), t.shape().dims().end());
+                                   dims[dim] = PartialShape::kUnknownDim;
+                                   return PartialShape::FromDims(dims).value();
+                                 }));
+    }
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+Tensor ToDouble(const Tensor& tensor) {
+  return tensor.dtype() == DType::kFloat32 ? Array::FromTensor(tensor).ToTensor(DType::kFloat64) : tensor;
+}
+
+// The case with double in place of float, wherever it says float.
+OpCase InDouble(const OpCase& test) {
+  OpCase result = test;
+  for (CaseInput& input : result.inputs) {
+    for (Tensor& tensor : input.tensors) tensor = ToDouble(tensor);
+  }
+  for (auto& [name, value] : result.attrs) {
+    if (const DType* dtype = value.get_if<DType>(); dtype != nullptr && *dtype == DType::kFloat32) {
+      value = DType::kFloat64;
+    } else if (const Tensor* tensor = value.get_if<Tensor>()) {
+      value = ToDouble(*tensor);
+    }
+  }
+  return result;
+}
+
+bool IsDifferentiable(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
+// A graph with the case's node, its floating outputs weighted, and the gradients of their sum.
+struct GradientGraph {
+  std::vector<Output> xs;               // floating inputs
+  std::vector<Tensor> x_values;
+  std::vector<Output> ys;               // floating outputs
+  std::vector<Output> weights;          // placeholders
+  std::vector<Tensor> weight_values;
+  std::vector<Output> gradients;        // null where none flows
+};
+
+Tensor Weights(DType dtype, const Shape& shape) {
+  return Sample(dtype, {shape.dims().begin(), shape.dims().end()}, 0.5, 1.5, 9);
+}
+
+double WeightedSum(const std::vector<Tensor>& ys, const std::vector<Tensor>& weights) {
+  double sum = 0;
+  for (size_t k = 0; k < ys.size(); ++k) {
+    const Array y = Array::FromTensor(ys[k]), w = Array::FromTensor(weights[k]);
+    for (int64_t i = 0; i < y.size(); ++i) sum += y[i].real() * w[i].real();
+  }
+  return sum;
+}
+
+absl::StatusOr<GradientGraph> BuildGradient(GraphBuilder& g, const OpCase& test, const DeviceUnderTest& cpu) {
+  GradientGraph result;
+  Node* node = AddCase(g, test, [&](int, const Tensor& t) {
+    if (!IsDifferentiable(t.dtype())) return AddConst(g, t);
+    result.xs.push_back(AddPlaceholder(g, t.dtype(), t.shape()));
+    result.x_values.push_back(t);
+    return result.xs.back();
+  });
+  if (node == nullptr) return g.status();
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs,
+                        EvaluateNode(*node, FlatInputs(test), *cpu.device, *cpu.kernels));
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    if (!IsDifferentiable(node->output_type(i))) continue;
+    result.ys.push_back(node->output(i));
+    result.weight_values.push_back(Weights(node->output_type(i), outputs[i].shape()));
+    result.weights.push_back(AddPlaceholder(g, node->output_type(i), outputs[i].shape()));
+  }
+  if (result.xs.empty() || result.ys.empty()) return result;
+  WEIR_ASSIGN_OR_RETURN(result.gradients, AddGradients(g, result.ys, result.xs, result.weights));
+  return result;
+}
+
+}  // namespace
+
+absl::Status OpChecks::CheckGradient(const OpCase& test) const {
+  const Op* op = StandardOps().Find(test.op);
+  if (op == nullptr) return absl::NotFoundError(absl::StrCat("no op ", test.op));
+  if (op->def().gradient == NotDifferentiable || !test.check_gradient) return absl::OkStatus();
+
+  OpCase exact = InDouble(test);
+  {
+    GraphBuilder g(StandardOps());
+    absl::StatusOr<Node*> node = BuildWithPlaceholders(g, exact);
+    if (!node.ok() || !cpu_.kernels->HasKernel(**node, "CPU")) exact = test;
+  }
+  GraphBuilder g(StandardOps());
+  WEIR_ASSIGN_OR_RETURN(GradientGraph graph, BuildGradient(g, exact, cpu_));
+  if (graph.xs.empty() || graph.ys.empty()) return absl::OkStatus();
+
+  std::vector<std::pair<Output, Tensor>> feeds;
+  for (size_t i = 0; i < graph.xs.size(); ++i) feeds.emplace_back(graph.xs[i], graph.x_values[i]);
+  for (size_t i = 0; i < graph.weights.size(); ++i) feeds.emplace_back(graph.weights[i], graph.weight_values[i]);
+  const auto value_at = [&](size_t which, const Tensor& x) -> absl::StatusOr<double> {
+    feeds[which].second = x;
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> ys, EvaluateGraph(graph.ys, feeds, *cpu_.device, *cpu_.kernels));
+    return WeightedSum(ys, graph.weight_values);
+  };
+
+  for (size_t which = 0; which < graph.xs.size(); ++which) {
+    const Tensor x = graph.x_values[which];
+    const bool is_double = x.dtype() == DType::kFloat64;
+    const double step = is_double ? 1e-5 : 1e-2, tolerance = is_double ? 1e-6 : 3e-2;
+    Array analytic(reference::Index(x.shape().dims().begin(), x.shape().dims().end()));
+    if (graph.gradients[which]) {
+      WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> gradient,
+                            EvaluateGraph({graph.gradients[which]}, feeds, *cpu_.device, *cpu_.kernels));
+      if (gradient[0].shape() != x.shape() || gradient[0].dtype() != x.dtype()) {
+        return absl::InternalError(absl::StrCat("gradient of input ", which, " is ", gradient[0].ToString(0),
+                                                ", the input ", x.ToString(0)));
+      }
+      analytic = Array::FromTensor(gradient[0]);
+    }
+    const Array values = Array::FromTensor(x);
+    const int64_t stride = std::max<int64_t>(1, values.size() / 60);  // big tensors by samples
+    for (int64_t i = 0; i < values.size(); i += stride) {
+      Array moved = values;
+      moved[i] = values[i].real() + step;
+      WEIR_ASSIGN_OR_RETURN(const double above, value_at(which, moved.ToTensor(x.dtype())));
+      moved[i] = values[i].real() - step;
+      WEIR_ASSIGN_OR_RETURN(const double below, value_at(which, moved.ToTensor(x.dtype())));
+      const double numeric = (above - below) / (2 * step), found = analytic[i].real();
+      if (std::abs(found - numeric) <= tolerance * std::max(1.0, std::abs(numeric))) continue;
+      return absl::InternalError(absl::StrCat("gradient of floating input ", which, " at element ", i, " is ", found,
+                                              ", small changes say ", numeric));
+    }
+    feeds[which].second = x;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OpChecks::CheckSerialized(const OpCase& test) const {
+  GraphBuilder g(StandardOps());
+  Node* node = AddCase(g, test, [&](int, const Tensor& t) { return AddConst(g, t); });
+  if (node == nullptr) return g.status();
+  WEIR_ASSIGN_OR_RETURN(const std::string bytes, GraphDefBytes(g.graph()));
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Graph> parsed, GraphFromGraphDefBytes(bytes, StandardOps()));
+  WEIR_ASSIGN_OR_RETURN(Node * copy, parsed->LookupNode(node->name()));
+  if (copy->attrs() != node->attrs()) return absl::InternalError("attrs changed on the way");
+  std::vector<Output> outputs, copied;
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    outputs.push_back(node->output(i));
+    copied.push_back(copy->output(i));
+  }
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, EvaluateGraph(outputs, {}, *cpu_.device, *cpu_.kernels));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> found, EvaluateGraph(copied, {}, *cpu_.device, *cpu_.kernels));
+  return CompareAll("after parsing", found, wanted, 0);
+}
+
+}  // namespace weir::conformance
