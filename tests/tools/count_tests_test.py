@@ -16,7 +16,7 @@ GTEST_XML = """<testsuites tests="3"><testsuite name="A">
 <testcase name="waits" status="run" result="skipped" classname="A"><skipped message="no TensorFlow"/></testcase>
 </testsuite></testsuites>"""
 BAZEL_XML = """<testsuites><testsuite name="x" tests="1"><testcase name="x" status="run"></testcase></testsuite></testsuites>"""
-GTEST_LOG = "[ RUN      ] A.b\n[       OK ] A.b (3 ms)\n[ RUN      ] A.c\n[  SKIPPED ] A.c (0 ms)\n[  SKIPPED ] 1 test, listed below:\n"
+GTEST_LOG = "[ RUN      ] A.b\n[       OK ] A.b (3 ms)\n[ RUN      ] A.c\n[  SKIPPED ] A.c (0 ms)\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] A.c\n"
 
 
 class CountTests(unittest.TestCase):
