@@ -45,10 +45,8 @@ absl::Status RunKernel(Kernel& kernel, KernelContext& context) {
 }
 
 absl::StatusOr<std::vector<Tensor>> RunNode(const Node& node, absl::Span<const Tensor> inputs, Device& device,
-                                            const KernelRegistry& kernels) {
+                                            Kernel& kernel) {
   WEIR_RETURN_IF_ERROR(CheckInputs(node, inputs));
-  absl::StatusOr<std::unique_ptr<Kernel>> kernel = kernels.Create(node, device);
-  if (!kernel.ok()) return kernel.status();
 
   const int num_inputs = node.num_inputs();
   std::vector<Tensor> slots(inputs.begin(), inputs.end());
@@ -62,7 +60,7 @@ absl::StatusOr<std::vector<Tensor>> RunNode(const Node& node, absl::Span<const T
   step.cancellation = &cancellation;
   KernelContext context(step, device, slots.data(), input_slots.data(), last_use.get(), num_inputs, num_inputs,
                         node.output_types().data(), node.num_outputs());
-  WEIR_RETURN_IF_ERROR(RunKernel(**kernel, context));
+  WEIR_RETURN_IF_ERROR(RunKernel(kernel, context));
   return std::vector<Tensor>(std::make_move_iterator(slots.begin() + num_inputs), std::make_move_iterator(slots.end()));
 }
 
@@ -123,7 +121,8 @@ class Order {
 
 absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs, Device& device,
                                                  const KernelRegistry& kernels) {
-  absl::StatusOr<std::vector<Tensor>> outputs = RunNode(node, inputs, device, kernels);
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, kernels.Create(node, device));  // errors name the node
+  absl::StatusOr<std::vector<Tensor>> outputs = RunNode(node, inputs, device, *kernel);
   if (!outputs.ok()) return WithNode(node, outputs.status());
   return outputs;
 }

@@ -1,12 +1,16 @@
 // Implementation notes.
 //
-// ParallelFor runs on libgomp's team of the calling thread (the build defines _OPENMP; //kernels:openmp_off does not).
-// Reason: oneDNN is built on libgomp, whose threads spin for a while after a parallel region; a second set of compute
-// threads would fight with them for the cores. ThreadSanitizer does not understand libgomp, and clang would bring an
-// OpenMP runtime of its own, so such builds use the threads of Schedule instead.
+// ParallelFor: the caller publishes the loop, then takes chunks itself; helper threads take chunks as soon as they
+// notice. The caller waits only for helpers that hold a chunk, never for one that has not come: on a machine whose
+// cores are taken by other processes (a ps and its workers on two cores) it simply does the work alone. A team with a
+// barrier, such as OpenMP's, waits there for a thread that the operating system does not run for milliseconds.
+// Kernels call oneDNN on one thread per chunk for the same reason.
 //
-// At most one ParallelFor of a pool is split at a time; one that comes meanwhile, or from inside another, runs on its
-// calling thread: the cores are busy anyway.
+// A helper that has run out of chunks spins for some microseconds and then sleeps; loops too short to pay for a
+// wake-up use those helpers that still spin. At most one ParallelFor of a pool is split at a time; one that comes
+// meanwhile, or from inside another, runs on its calling thread: the cores are busy anyway.
+//
+// Schedule has threads of its own: a task may run for long, and a loop should not wait behind it.
 #include "kernels/thread_pool.h"
 
 #include <algorithm>
@@ -19,21 +23,21 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/numbers.h"
-#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace weir {
 namespace {
 
-// Less work than this stays on the calling thread: a sleeping thread takes 25 to 70 microseconds to wake.
-constexpr double kMinSplitNanoseconds = 40e3;
 constexpr int kMaxThreads = 1024;
-// How long an idle thread looks for new tasks before it sleeps: a few times a wake-up's cost.
-constexpr int kSpins = 2000;
+// Less work than this stays on the calling thread.
+constexpr double kMinSplitNanoseconds = 20e3;
+// Less work than this wakes nobody: a sleeping thread takes 25 to 70 microseconds to come.
+constexpr double kMinWakeNanoseconds = 100e3;
+// The smallest chunk worth taking, and how many there are at most for each thread.
+constexpr double kChunkNanoseconds = 8e3;
+constexpr int kChunksPerThread = 4;
+// How often an idle thread looks for work before it sleeps: some 50 microseconds, about what a wake-up costs.
+constexpr int kSpins = 1500;
 
 int DefaultNumThreads() {
   int threads = 0;
@@ -51,13 +55,12 @@ void Pause() {
 // True on a thread that is inside a ParallelFor, also of another pool.
 thread_local bool inside_parallel_for = false;
 
-}  // namespace
-
-class ThreadPool::Workers {
+// The threads of Schedule.
+class TaskThreads {
  public:
-  explicit Workers(int num_threads) : num_threads_(num_threads) {}
+  explicit TaskThreads(int num_threads) : num_threads_(num_threads) {}
 
-  ~Workers() {
+  ~TaskThreads() {
     {
       absl::MutexLock lock(&mutex_);
       stopping_ = true;
@@ -75,14 +78,10 @@ class ThreadPool::Workers {
     }
   }
 
-  // False when another ParallelFor is being split.
-  bool TryBeginParallel() { return !parallel_.exchange(true, std::memory_order_acquire); }
-  void EndParallel() { parallel_.store(false, std::memory_order_release); }
-
  private:
   void RunTasks() {
     while (true) {
-      std::function<void()> task = NextTask();
+      const std::function<void()> task = NextTask();
       if (task == nullptr) return;
       task();
     }
@@ -93,7 +92,7 @@ class ThreadPool::Workers {
     for (int i = 0; i < kSpins && num_queued_.load(std::memory_order_acquire) == 0; ++i) Pause();
     absl::MutexLock lock(&mutex_);
     ++num_idle_;
-    mutex_.Await(absl::Condition(this, &Workers::HasTaskOrStops));
+    mutex_.Await(absl::Condition(this, &TaskThreads::HasTaskOrStops));
     --num_idle_;
     if (tasks_.empty()) return nullptr;
     std::function<void()> task = std::move(tasks_.front());
@@ -105,7 +104,6 @@ class ThreadPool::Workers {
   bool HasTaskOrStops() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !tasks_.empty() || stopping_; }
 
   const int num_threads_;
-  std::atomic<bool> parallel_{false};
   std::atomic<int> num_queued_{0};
   absl::Mutex mutex_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
@@ -114,21 +112,136 @@ class ThreadPool::Workers {
   std::vector<std::thread> threads_;  // grows under mutex_; joined when nobody else is left
 };
 
-namespace {
+// The helpers of ParallelFor.
+//
+// `open_` and `visitors_` keep a helper from touching a loop that is over: it counts itself as a visitor, then looks
+// whether a loop is open; the caller closes the loop, then waits until there are no visitors. Both sides write before
+// they read (sequentially consistent), so one of them sees the other.
+class LoopTeam {
+ public:
+  using Body = absl::FunctionRef<void(int64_t, int64_t)>;
 
-// Piece `index` of `pieces` equal pieces of [0, count).
-void RunPiece(int index, int pieces, int64_t count, absl::FunctionRef<void(int64_t, int64_t)> body) {
-  const int64_t size = count / pieces;
-  const int64_t longer = count % pieces;  // the first pieces take one item more
-  const int64_t begin = index * size + std::min<int64_t>(index, longer);
-  const int64_t end = begin + size + (index < longer ? 1 : 0);
-  if (begin == end) return;
-  inside_parallel_for = true;
-  body(begin, end);
-  inside_parallel_for = false;
-}
+  explicit LoopTeam(int num_helpers) : num_helpers_(num_helpers) {}
+
+  ~LoopTeam() {
+    {
+      absl::MutexLock lock(&mutex_);
+      stopping_ = true;
+      news_.SignalAll();
+    }
+    for (std::thread& helper : helpers_) helper.join();
+  }
+
+  // False when another loop is being run.
+  bool TryRun(int64_t count, int64_t num_chunks, bool worth_waking, Body body) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    if (helpers_.empty()) StartHelpers();
+    body_ = &body;
+    count_ = count;
+    num_chunks_ = num_chunks;
+    next_chunk_.store(0, std::memory_order_relaxed);
+    open_.store(true);
+    epoch_.fetch_add(1);
+    if (worth_waking && num_sleeping_.load() > 0) {
+      absl::MutexLock lock(&mutex_);
+      news_.SignalAll();
+    }
+    TakeChunks();
+    open_.store(false);
+    WaitForVisitors();
+    busy_.store(false, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  void StartHelpers() {
+    for (int i = 0; i < num_helpers_; ++i) helpers_.emplace_back([this] { Help(); });
+  }
+
+  void TakeChunks() {
+    inside_parallel_for = true;
+    while (true) {
+      const int64_t chunk = next_chunk_.fetch_add(1, std::memory_order_relaxed);
+      if (chunk >= num_chunks_) break;
+      const int64_t size = count_ / num_chunks_;
+      const int64_t longer = count_ % num_chunks_;  // the first chunks take one item more
+      const int64_t begin = chunk * size + std::min(chunk, longer);
+      (*body_)(begin, begin + size + (chunk < longer ? 1 : 0));
+    }
+    inside_parallel_for = false;
+  }
+
+  void WaitForVisitors() {
+    for (int i = 0; i < kSpins; ++i) {
+      if (visitors_.load() == 0) return;
+      Pause();
+    }
+    absl::MutexLock lock(&mutex_);
+    caller_waits_.store(true);
+    while (visitors_.load() != 0) left_.Wait(&mutex_);
+    caller_waits_.store(false);
+  }
+
+  void Help() {
+    int64_t seen = 0;
+    while (AwaitNews(&seen)) {
+      visitors_.fetch_add(1);
+      if (open_.load()) TakeChunks();
+      if (visitors_.fetch_sub(1) == 1 && caller_waits_.load()) {
+        absl::MutexLock lock(&mutex_);
+        left_.Signal();
+      }
+    }
+  }
+
+  // Waits for a loop later than `*seen`. False when the team ends.
+  bool AwaitNews(int64_t* seen) {
+    for (int i = 0; i < kSpins; ++i) {
+      const int64_t epoch = epoch_.load(std::memory_order_acquire);
+      if (epoch != *seen) {
+        *seen = epoch;
+        return true;
+      }
+      Pause();
+    }
+    absl::MutexLock lock(&mutex_);
+    num_sleeping_.fetch_add(1);
+    // A loop that wakes nobody is no news to a sleeper; it looks again when it is woken.
+    while (epoch_.load() == *seen && !stopping_) news_.Wait(&mutex_);
+    num_sleeping_.fetch_sub(1);
+    *seen = epoch_.load();
+    return !stopping_;
+  }
+
+  const int num_helpers_;
+  std::vector<std::thread> helpers_;  // started by the first loop, under busy_
+
+  std::atomic<bool> busy_{false};  // a caller owns the fields down to next_chunk_
+  const Body* body_ = nullptr;
+  int64_t count_ = 0;
+  int64_t num_chunks_ = 0;
+  std::atomic<int64_t> next_chunk_{0};
+
+  std::atomic<bool> open_{false};
+  std::atomic<int> visitors_{0};
+  std::atomic<int64_t> epoch_{0};
+  std::atomic<int> num_sleeping_{0};
+  std::atomic<bool> caller_waits_{false};
+  absl::Mutex mutex_;
+  absl::CondVar news_;
+  absl::CondVar left_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+};
 
 }  // namespace
+
+class ThreadPool::Workers {
+ public:
+  explicit Workers(int num_threads) : tasks(num_threads), team(num_threads - 1) {}
+
+  TaskThreads tasks;
+  LoopTeam team;
+};
 
 ThreadPool::ThreadPool(int num_threads)
     : num_threads_(num_threads > 0 ? std::min(num_threads, kMaxThreads) : DefaultNumThreads()),
@@ -136,37 +249,18 @@ ThreadPool::ThreadPool(int num_threads)
 
 ThreadPool::~ThreadPool() = default;
 
-void ThreadPool::Schedule(std::function<void()> task) { workers_->Schedule(std::move(task)); }
+void ThreadPool::Schedule(std::function<void()> task) { workers_->tasks.Schedule(std::move(task)); }
 
 void ThreadPool::ParallelFor(int64_t count, double cost_per_item,
                              absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
   if (count <= 0) return;
   const double cost = static_cast<double>(count) * cost_per_item;
-  if (num_threads_ == 1 || count == 1 || cost < kMinSplitNanoseconds || inside_parallel_for ||
-      !workers_->TryBeginParallel()) {
-    body(0, count);
-    return;
+  if (num_threads_ > 1 && count > 1 && cost >= kMinSplitNanoseconds && !inside_parallel_for) {
+    const double most = std::min<double>(static_cast<double>(count), num_threads_ * kChunksPerThread);
+    const auto num_chunks = static_cast<int64_t>(std::clamp(cost / kChunkNanoseconds, 2.0, std::max(2.0, most)));
+    if (workers_->team.TryRun(count, num_chunks, cost >= kMinWakeNanoseconds, body)) return;
   }
-  const int pieces = static_cast<int>(std::min<int64_t>(num_threads_, count));
-#ifdef _OPENMP
-#pragma omp parallel num_threads(pieces)
-  {
-    // The runtime may give fewer threads than asked for; every piece is done all the same.
-    const int team = omp_get_num_threads();
-    for (int i = omp_get_thread_num(); i < pieces; i += team) RunPiece(i, pieces, count, body);
-  }
-#else
-  absl::BlockingCounter left(pieces - 1);
-  for (int i = 1; i < pieces; ++i) {
-    workers_->Schedule([&, i] {
-      RunPiece(i, pieces, count, body);
-      left.DecrementCount();
-    });
-  }
-  RunPiece(0, pieces, count, body);
-  left.Wait();
-#endif
-  workers_->EndParallel();
+  body(0, count);
 }
 
 }  // namespace weir

@@ -665,8 +665,9 @@ Status SliceShape(ShapeInference& s) {
   const auto begin = s.input_integers(1);
   const auto size = s.input_integers(2);
   int rank = input.rank();
-  if (rank < 0 && s.input(1).dim(0) != kUnknown) rank = static_cast<int>(s.input(1).dim(0));
-  if (rank < 0 && s.input(2).dim(0) != kUnknown) rank = static_cast<int>(s.input(2).dim(0));
+  for (int i : {1, 2}) {  // begin and size have one element per dimension
+    if (rank < 0 && s.input(i).has_rank()) rank = static_cast<int>(s.input(i).dim(0));
+  }
   if (rank < 0) return OkStatus();
   // A size that only a step computes may still be the shape of a known tensor.
   WEIR_ASSIGN_OR_RETURN(const PartialShape size_shape, s.InputAsShape(2));

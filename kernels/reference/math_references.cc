@@ -201,7 +201,10 @@ void AddMathReferences(References& references) {
     return x.imag() == 0 ? Number(std::log1p(x.real())) : std::log(1.0 + x);
   }));
   references["Abs"] = real([](double x) { return std::abs(x); });
-  references["Sign"] = Map(Unary([](Number x) { return x == Number(0) || x != x ? x : x / std::abs(x); }));
+  references["Sign"] = Map(Unary([](Number x) {
+    if (x.imag() == 0) return x.real() > 0 ? Number(1) : x.real() < 0 ? Number(-1) : x;
+    return x / std::abs(x);
+  }));
   references["Floor"] = real([](double x) { return std::floor(x); });
   references["Tanh"] = Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::tanh(x.real())) : std::tanh(x); }));
   references["Sigmoid"] = Map(Unary([](Number x) {
