@@ -10,6 +10,7 @@ namespace weir {
 const std::vector<OpFamily>& OpFamilies() {
   static const auto* const families = new std::vector<OpFamily>{
       {"array", "Tensors and their shapes", RegisterArrayOps},
+      {"indexing", "Joining, cutting, looking up", RegisterIndexingOps},
       {"math", "Arithmetic, comparison, reduction", RegisterMathOps},
       {"nn", "Neural networks", RegisterNnOps},
       {"random", "Random numbers", RegisterRandomOps},

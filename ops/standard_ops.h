@@ -15,6 +15,7 @@
 #include "graph/graph_builder.h"
 #include "ops/array_ops.h"
 #include "ops/check_ops.h"
+#include "ops/indexing_ops.h"
 #include "ops/io_ops.h"
 #include "ops/math_ops.h"
 #include "ops/nn_ops.h"
