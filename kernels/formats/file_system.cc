@@ -10,6 +10,11 @@
 #include "graph/types/status_macros.h"
 
 namespace weir {
+namespace {
+
+constexpr char kTemporaryMark[] = ".tempstate";
+
+}  // namespace
 
 absl::Status ReadableFile::ReadExactly(uint64_t offset, size_t num_bytes, void* destination) const {
   WEIR_ASSIGN_OR_RETURN(const size_t num_read, Read(offset, num_bytes, destination));
@@ -50,7 +55,18 @@ std::string TemporaryPathFor(absl::string_view path) {
   static std::atomic<uint64_t> counter{0};
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const uint64_t ticks = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-  return absl::StrCat(path, ".tempstate", getpid(), "-", absl::Hex(ticks), "-", counter.fetch_add(1));
+  return absl::StrCat(path, kTemporaryMark, getpid(), "-", absl::Hex(ticks), "-", counter.fetch_add(1));
+}
+
+absl::StatusOr<int> RemoveTemporaryFiles(FileSystem& file_system, const std::string& directory) {
+  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system.ListDirectory(directory));
+  int num_removed = 0;
+  for (const std::string& name : names) {
+    if (!absl::StrContains(name, kTemporaryMark)) continue;
+    WEIR_RETURN_IF_ERROR(file_system.Remove(JoinPath(directory, name)));
+    ++num_removed;
+  }
+  return num_removed;
 }
 
 std::string DirectoryOf(absl::string_view path) {

@@ -64,6 +64,10 @@ absl::Status WriteFileAtomically(FileSystem& file_system, const std::string& pat
 // A name in the same folder that no other process or thread uses: "<path>.tempstate<unique>".
 std::string TemporaryPathFor(absl::string_view path);
 
+// Removes the temporary files that a process killed in the middle of writing left in the folder, and returns
+// how many. Call it where nobody else writes there: when the chief of a job begins.
+absl::StatusOr<int> RemoveTemporaryFiles(FileSystem& file_system, const std::string& directory);
+
 // "a/b" of "a/b/c"; "." when there is no slash; "/" of "/c".
 std::string DirectoryOf(absl::string_view path);
 // "c" of "a/b/c".

@@ -186,6 +186,17 @@ TEST(FileSystemTest, AtomicWritesKeepTheOldContentOnFailure) {
   EXPECT_EQ(ReadBytes(path), "new");
 }
 
+TEST(FileSystemTest, WhatAKilledWriterLeftIsRemoved) {
+  const std::string directory = NewTestDirectory();
+  WriteBytes(directory + "/model-1.index", "kept");
+  WriteBytes(TemporaryPathFor(directory + "/model-2.index"), "half");
+  WriteBytes(TemporaryPathFor(directory + "/checkpoint"), "half");
+  const absl::StatusOr<int> num_removed = RemoveTemporaryFiles(PosixFileSystem(), directory);
+  ASSERT_TRUE(num_removed.ok()) << num_removed.status();
+  EXPECT_EQ(*num_removed, 2);
+  EXPECT_EQ(*PosixFileSystem().ListDirectory(directory), std::vector<std::string>{"model-1.index"});
+}
+
 TEST(FileSystemTest, Paths) {
   EXPECT_EQ(DirectoryOf("a/b/c"), "a/b");
   EXPECT_EQ(DirectoryOf("c"), ".");
