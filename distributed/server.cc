@@ -39,7 +39,12 @@ class Server::Network {
                                        const absl::Status& reason) { OnLoss(peer, incarnation, reason); });
   }
 
-  ~Network() { Stop(); }
+  ~Network() {
+    Stop();
+    // Steps that still run end here, through the service and the pusher.
+    worker_.reset();
+    pusher_.reset();
+  }
 
   absl::StatusOr<std::string> Listen(Transport& transport, const std::string& address) {
     WEIR_ASSIGN_OR_RETURN(listener_, transport.Listen(address, [this](std::shared_ptr<IncomingCall> call) {
@@ -68,15 +73,13 @@ class Server::Network {
     left.Wait();
   }
 
-  // Nothing arrives any more, and what is under way ends.
+  // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers
+  // stay: sessions may still hold them.
   void Stop() {
-    if (worker_ == nullptr) return;
-    is_stopping_ = true;
+    if (is_stopping_.exchange(true)) return;
     heartbeats_.reset();
     if (listener_ != nullptr) listener_->Shutdown();
     peers_.Shutdown();
-    worker_.reset();
-    pusher_.reset();
   }
 
   Worker* local() { return worker_.get(); }

@@ -2,14 +2,19 @@
 #include "distributed/server.h"
 
 #include <atomic>
+#include <random>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/launch/free_ports.h"
+#include "distributed/peers.h"
 #include "distributed/replica_device_setter.h"
+#include "distributed/tensor_pusher.h"
 #include "distributed/transport/fault/fault_transport.h"
 #include "distributed/transport/inproc/inproc_transport.h"
+#include "distributed/worker_protocol.h"
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
@@ -214,7 +219,7 @@ TEST_P(ServerTest, NothingIsAppliedTwice) {
       const int hits = faults_.num_hits();
       faults_.Add({.action = action, .method = method, .count = 1});
       // A new fetch list now and then: another plan, so that there is something to register.
-      const auto ran = session->Run({}, std::vector<TensorRef>(hits % 7, TensorRef(model.one)), {model.add});
+      const auto ran = session->Run({}, std::vector<TensorRef>(hits, TensorRef(model.one)), {model.add});
       ASSERT_TRUE(ran.ok()) << method << ran.status();
       EXPECT_EQ(faults_.num_hits(), hits + 1) << method;
     }
@@ -267,6 +272,147 @@ TEST_P(ServerTest, ManySessionsAtOnce) {
   for (std::thread& thread : threads) thread.join();
   auto session = workers[0]->CreateSession(first.g.graph()).value();
   EXPECT_THAT(Values((*session->Run({}, {first.read}))[0]), ElementsAre(301, 302));
+}
+
+TEST_P(ServerTest, ASessionMayOutliveTheShutdown) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  w0->Shutdown();
+  w0->Shutdown();
+  EXPECT_TRUE(absl::IsCancelled(session->Run({}, {model.doubled}).status()));
+  session.reset();
+}
+
+// Every method with every truncation of a good request and with random bytes behind a good envelope: refused
+// or harmless, and the server goes on.
+TEST_P(ServerTest, HostileRequestsAreRefused) {
+  if (GetParam()) return;  // the transport makes no difference
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  auto channel = faults_.Connect({"ps", 0}, cluster_.address({"ps", 0}).value()).value();
+  std::mt19937 random(3);
+  for (const char* method :
+       {"ListDevices", "RegisterPartition", "RunPartition", "CancelStep", "DeregisterPartition",
+        "ResetContainers", "PushTensors", "Heartbeat", "NoSuchMethod"}) {
+    for (int i = 0; i < 300; ++i) {
+      WireWriter writer;
+      Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+      Frame frame;
+      frame.header = writer.Take();
+      if (i % 3 == 0) frame.header.resize(random() % frame.header.size());
+      for (size_t n = random() % 40; n > 0; --n)
+        frame.header.push_back(static_cast<char>(random() % 4 ? random() : 0));
+      for (size_t n = random() % 3; n > 0; --n)
+        frame.payloads.push_back(Payload::OfString(std::string(random() % 30, 'x')));
+      absl::Notification done;
+      channel->Call(absl::StrCat("/weir.Worker/", method), frame, {}, [&](absl::StatusOr<Frame> reply) {
+        EXPECT_TRUE(reply.ok()) << reply.status();  // the status is inside
+        done.Notify();
+      });
+      done.WaitForNotification();
+    }
+  }
+  EXPECT_TRUE(session->Run({}, {}, {model.init, model.add}).ok());
+}
+
+TEST_P(ServerTest, AStepWithTheWrongNumberOfArgumentsIsRefused) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  GraphBuilder g(w0->runtime().ops());
+  auto device = g.DeviceScope("/job:ps/task:0");
+  const Output x =
+      g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({-1})}}, "x");
+  Worker* remote = w0->target().workers[1];
+  PartitionSpec spec;
+  spec.plan = 5;
+  spec.num_args = spec.num_results = 1;
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  absl::Notification done;
+  absl::Status status;
+  RunPartitionCall call;
+  call.plan = 5;
+  call.step_id = 1;
+  call.deadline = absl::Now() + absl::Seconds(20);
+  remote->RunPartition(call, [&](absl::Status s) {
+    status = s;
+    done.Notify();
+  });
+  done.WaitForNotification();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("takes 1 arguments and gives 1 results, a step came with 0 and 0"));
+}
+
+// A listener that answers pushes only when it is told to.
+TEST(TensorPusher, BundlesByDestinationAndBoundsWhatIsUnderWay) {
+  auto transport = MakeInprocTransport(MakeInprocNetwork());
+  absl::Mutex mutex;
+  std::vector<std::shared_ptr<IncomingCall>> arrived;
+  auto listener = transport
+                      ->Listen("127.0.0.1:5000",
+                               [&](std::shared_ptr<IncomingCall> call) {
+                                 absl::MutexLock lock(&mutex);
+                                 arrived.push_back(std::move(call));
+                               })
+                      .value();
+  const auto await_arrivals = [&](size_t count) {
+    absl::MutexLock lock(&mutex);
+    const auto enough = [&] { return arrived.size() >= count; };
+    return mutex.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(20)) && arrived.size() == count;
+  };
+  const auto answer = [&](size_t index, const absl::Status& status) {
+    WireWriter writer;
+    EncodeReplyStatus(1, status, &writer);
+    absl::MutexLock lock(&mutex);
+    arrived[index]->Reply(Frame{writer.Take(), {}});
+  };
+  Membership membership(
+      {.self = {"ps", 0}, .cluster = ClusterSpec::FromFlag("ps|127.0.0.1:1,worker|127.0.0.1:5000").value()});
+  Peers peers(ClusterSpec::FromFlag("ps|127.0.0.1:1,worker|127.0.0.1:5000").value(), *transport, membership);
+  std::atomic<int> num_failures{0};
+  {
+    TensorPusher pusher(peers, {.bundle_bytes = 1000, .max_bytes_under_way = 2500},
+                        [&](PlanId plan, int64_t step, const absl::Status& reason) {
+                          EXPECT_EQ(plan, 7u);
+                          EXPECT_EQ(step, 3);
+                          EXPECT_TRUE(absl::IsNotFound(reason)) << reason;
+                          ++num_failures;
+                        });
+    const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+    const Tensor small = Tensor::Scalar(1.0f), large(DType::kUint8, {1000});
+    // Small tensors wait for Flush and leave together.
+    for (int edge = 0; edge < 5; ++edge) ASSERT_TRUE(pusher.Send(7, 1, edge, worker, small, false).ok());
+    ASSERT_TRUE(pusher.Send(7, 2, 0, worker, small, false).ok());
+    pusher.Discard(7, 2);
+    pusher.Flush(7, 2);
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_TRUE(await_arrivals(0));
+    pusher.Flush(7, 1);
+    ASSERT_TRUE(await_arrivals(1));
+    {
+      absl::MutexLock lock(&mutex);
+      WireReader reader(arrived[0]->request().header);
+      EXPECT_EQ(Envelope::DecodeFrom(&reader).sender, (TaskName{"ps", 0}));
+      EXPECT_EQ(DecodePush(&reader, arrived[0]->request().payloads)->entries.size(), 5u);
+    }
+    answer(0, absl::OkStatus());
+    // Large ones leave by themselves, but only two fit.
+    for (int edge = 0; edge < 4; ++edge) ASSERT_TRUE(pusher.Send(7, 3, edge, worker, large, false).ok());
+    ASSERT_TRUE(await_arrivals(3));
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_TRUE(await_arrivals(3));
+    answer(1, absl::OkStatus());
+    ASSERT_TRUE(await_arrivals(4));
+    answer(2, absl::NotFoundError("no plan"));
+    ASSERT_TRUE(await_arrivals(5));
+    answer(3, absl::OkStatus());
+    answer(4, absl::OkStatus());
+    EXPECT_FALSE(pusher.Send(7, 4, 0, DeviceName::Parse("/job:worker").value(), small, false).ok());
+  }
+  EXPECT_EQ(num_failures, 1);
 }
 
 TEST(Server, AloneNeedsNoNetwork) {

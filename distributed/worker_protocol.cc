@@ -92,7 +92,7 @@ absl::Status EncodePartition(const PartitionSpec& spec, WireWriter* writer, std:
 absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vector<Payload>& payloads,
                                               const OpRegistry& ops) {
   // More than any plan has; bounds what a hostile message makes a rendezvous allocate.
-  constexpr uint64_t kMaxCount = 1 << 24;
+  constexpr uint64_t kMaxCount = 1 << 20;
   PartitionSpec spec;
   spec.plan = reader->Fixed64();
   spec.num_edges = static_cast<int>(reader->UnsignedUpTo(kMaxCount));

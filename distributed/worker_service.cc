@@ -107,12 +107,15 @@ void WorkerService::RegisterPartition(Request& request) {
   const PlanId id = spec->plan;
   // The connection broke before the first answer arrived.
   if (IsRegisteredBy(request.envelope, id)) return Reply(request, absl::OkStatus());
+  const int num_args = spec->num_args, num_results = spec->num_results;
   const absl::Status registered = worker_.RegisterPartition(*std::move(spec), request.call->deadline());
   if (registered.ok()) {
     absl::MutexLock lock(&mutex_);
     Plan& plan = plans_[id];
     plan.owner = request.envelope.sender;
     plan.owner_incarnation = request.envelope.sender_incarnation;
+    plan.num_args = num_args;
+    plan.num_results = num_results;
   }
   Reply(request, registered);
 }
@@ -123,13 +126,18 @@ bool WorkerService::IsRegisteredBy(const Envelope& envelope, PlanId id) const {
   return it != plans_.end() && it->second.owner_incarnation == envelope.sender_incarnation;
 }
 
-// What becomes of a RunPartition request: `step` is set when it is the first of its step and is to be run.
-absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, PlanId plan_id, int64_t step_id,
+absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const RunRequest& run,
                                                std::shared_ptr<Step>* step) {
   absl::MutexLock lock(&mutex_);
-  auto plan = plans_.find(plan_id);
-  if (plan == plans_.end()) return UnknownPlan(plan_id, membership_.self());
-  std::shared_ptr<Step>& known = plan->second.steps[step_id];
+  auto it = plans_.find(run.plan);
+  if (it == plans_.end()) return UnknownPlan(run.plan, membership_.self());
+  Plan& plan = it->second;
+  if (static_cast<int>(run.args.size()) != plan.num_args || run.num_results != plan.num_results) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan ", run.plan, " takes ", plan.num_args, " arguments and gives ", plan.num_results,
+                     " results, a step came with ", run.args.size(), " and ", run.num_results));
+  }
+  std::shared_ptr<Step>& known = plan.steps[run.step_id];
   if (known != nullptr && known->is_over) return known->answer;
   if (known == nullptr) *step = known = std::make_shared<Step>();
   known->waiting.push_back(request.call);
@@ -142,7 +150,7 @@ void WorkerService::RunPartition(Request& request) {
   const PlanId plan_id = run->plan;
   const int64_t step_id = run->step_id;
   std::shared_ptr<Step> step;
-  absl::StatusOr<Frame> answer = BeginStep(request, plan_id, step_id, &step);
+  absl::StatusOr<Frame> answer = BeginStep(request, *run, &step);
   if (!answer.ok()) return Reply(request, answer.status());
   if (!answer->header.empty()) return request.call->Reply(*std::move(answer));
   if (step == nullptr) return;  // it runs already and will answer this request too

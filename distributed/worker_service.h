@@ -53,6 +53,8 @@ class WorkerService {
   struct Plan {
     TaskName owner;
     Incarnation owner_incarnation = 0;
+    int num_args = 0;
+    int num_results = 0;
     absl::flat_hash_map<int64_t, std::shared_ptr<Step>> steps;
     std::deque<int64_t> finished;  // oldest first
   };

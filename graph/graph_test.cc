@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "graph/gradients.h"
 #include "graph/graph_builder.h"
+#include "graph/rewrite/constant_folding.h"
 #include "graph/rewrite/prune.h"
 #include "graph/runtime_ops.h"
 #include "graph/shape_inference.h"
@@ -179,6 +180,31 @@ TEST_F(GraphTest, PruneKeepsOnlyWhatASignatureNeeds) {
   EXPECT_EQ((*pruned)->num_nodes(), 3);
   EXPECT_THAT(PruneToSignature(g.graph(), {xy}, {xy}, {}).status().message(), HasSubstr("both fed and fetched"));
   EXPECT_THAT(PruneToSignature(g.graph(), {x, x}, {xy}, {}).status().message(), HasSubstr("fed twice"));
+}
+
+TEST_F(GraphTest, FoldingComputesConstantsOnceAndDropsWhatNothingNeeds) {
+  GraphBuilder g(registry_);
+  const auto constant = [&g](float value) {
+    return g.AddOp("Const", {}, {{"value", Tensor::Scalar(value)}, {"dtype", DType::kFloat32}});
+  };
+  const Output x = Source(g, {2}, "x");
+  const Output six = g.AddOp("Mul", {constant(2), constant(3)}, {}, "six");
+  const Output y = g.AddOp("Mul", {x, g.AddOp("Mul", {six, six}, {}, "square")}, {}, "y");
+  const Output kept = g.AddOp("Mul", {six, constant(0)}, {}, "fails");
+  const Output sum = g.AddOp("AddN", {std::vector<Output>{y, kept}}, {}, "sum");
+  auto pruned = PruneToSignature(g.graph(), {}, {sum}, {}).value();
+  const auto evaluate = [](const Node& node, absl::Span<const Tensor> in) -> absl::StatusOr<std::vector<Tensor>> {
+    if (node.name() == "fails") return absl::InternalError("not now");
+    return std::vector<Tensor>{Tensor::Scalar(in[0].scalar<float>() * in[1].scalar<float>())};
+  };
+  ASSERT_TRUE(FoldConstants(*pruned, evaluate).ok());
+  EXPECT_EQ(pruned->FindNode("six"), nullptr);
+  const Node& factor = *pruned->FindNode("y")->input(1).node;
+  EXPECT_EQ(factor.op_name(), "Const");
+  EXPECT_EQ(factor.attr<Tensor>("value").scalar<float>(), 36);
+  ASSERT_NE(pruned->FindNode("fails"), nullptr);
+  EXPECT_EQ(pruned->FindNode("fails")->input(0).node->attr<Tensor>("value").scalar<float>(), 6);
+  EXPECT_TRUE(pruned->TopologicalOrder().ok());
 }
 
 TEST_F(GraphTest, CloneIsEqualAndIndependent) {

@@ -716,7 +716,7 @@ OpDef SliceOp() {
       .gradient = SliceGradient};
 }
 
-StridedSliceMasks MasksOf(ShapeInference& s) {
+SliceMasks MasksOf(ShapeInference& s) {
   return {.begin = s.attr<int64_t>("begin_mask"),
           .end = s.attr<int64_t>("end_mask"),
           .ellipsis = s.attr<int64_t>("ellipsis_mask"),

@@ -37,8 +37,9 @@ Output ReshapeLike(GradientContext& g, Output a, Output forward);
 // The gradients that flow into the node's outputs, zeros where none does.
 std::vector<Output> GradsOrZeros(GradientContext& g);
 
-// `gradient` has the shape of `forward_inputs` broadcast together. Summed where that repeated the elements of
-// forward_inputs[index], so that it has that input's shape. `gradient` itself when nothing was repeated.
+// `gradient` has the shape of `forward_inputs` broadcast together, which is also that of the node's output 0.
+// Summed where that repeated the elements of forward_inputs[index], so that it has that input's shape.
+// `gradient` itself when nothing was repeated.
 Output UndoBroadcast(GradientContext& g, Output gradient, const std::vector<Output>& forward_inputs,
                      int index);
 

@@ -108,6 +108,18 @@ TEST_F(GradientsTest, ErrorsNameTheForwardNode) {
   EXPECT_EQ(grads.status().code(), absl::StatusCode::kUnimplemented);
 }
 
+TEST_F(GradientsTest, CrossEntropyComparesTheShapesOfItsInputs) {
+  const Output features = Input({-1, -1}), labels = Input({-1, -1});
+  const Output loss = g_.AddOp("SoftmaxCrossEntropyWithLogits", {features, labels});
+  Gradients(loss, {features, labels});
+  ASSERT_EQ(Count("BroadcastGradientArgs"), 1);
+  for (const auto& node : g_.graph().nodes()) {
+    if (node->op_name() != "BroadcastGradientArgs") continue;
+    EXPECT_EQ(node->input(0).node->input(0), features);
+    EXPECT_EQ(node->input(1).node->input(0), labels);
+  }
+}
+
 // Second derivatives run through the gradients' own gradients.
 TEST_F(GradientsTest, SecondDerivatives) {
   for (const char* op :

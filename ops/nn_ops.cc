@@ -207,13 +207,12 @@ OpDef SoftmaxCrossEntropyWithLogitsOp() {
         return OkStatus();
       },
       .gradient = [](GradientContext& g) -> Status {
-        const std::vector<Output> inputs = {g.input(0), g.input(1)};
-        g.set_input_grad(0, UndoBroadcast(g, CrossEntropyBack(g), inputs, 0));
-        if (!g.grad(0)) return OkStatus();
-        const Output per_row = g.Add("ExpandDims", {g.grad(0), g.Constant(DType::kInt32, -1)});
-        const Output labels = Neg(g, Mul(g, per_row, g.Add("LogSoftmax", {g.input(0)})));
-        g.set_input_grad(1, UndoBroadcast(g, labels, inputs, 1));
-        return OkStatus();
+        Output labels;
+        if (g.grad(0)) {
+          const Output per_row = g.Add("ExpandDims", {g.grad(0), g.Constant(DType::kInt32, -1)});
+          labels = Neg(g, Mul(g, per_row, g.Add("LogSoftmax", {g.input(0)})));
+        }
+        return SetBroadcastGradients(g, CrossEntropyBack(g), labels);
       }};
 }
 

@@ -35,9 +35,9 @@ Output Const(GraphBuilder& g, T value, const NodeOptions& options = {},
              SourceLocation where = SourceLocation::Current()) {
   return Const(g, Tensor::Scalar<T>(value), options, where);
 }
-inline Output Const(GraphBuilder& g, const char* value, const NodeOptions& options = {},
+inline Output Const(GraphBuilder& g, absl::string_view value, const NodeOptions& options = {},
                     SourceLocation where = SourceLocation::Current()) {
-  return Const(g, Tensor::Scalar(value), options, where);
+  return Const(g, Tensor::Scalar(std::string(value)), options, where);
 }
 
 // A scalar constant of a dtype, which must be floating point or an integer.

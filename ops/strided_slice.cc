@@ -37,7 +37,7 @@ class StridedSlice {
  public:
   StridedSlice(const PartialShape& input, const std::optional<std::vector<int64_t>>& begin,
                const std::optional<std::vector<int64_t>>& end, const std::vector<int64_t>& strides,
-               const StridedSliceMasks& masks)
+               const SliceMasks& masks)
       : input_(input), begin_(begin), end_(end), strides_(strides), masks_(masks) {}
 
   absl::StatusOr<PartialShape> Infer() {
@@ -109,7 +109,7 @@ class StridedSlice {
   const std::optional<std::vector<int64_t>>& begin_;
   const std::optional<std::vector<int64_t>>& end_;
   const std::vector<int64_t>& strides_;
-  const StridedSliceMasks& masks_;
+  const SliceMasks& masks_;
   int axis_ = 0;  // of the input, next to be taken
   std::vector<int64_t> dims_;
 };
@@ -119,8 +119,7 @@ class StridedSlice {
 absl::StatusOr<PartialShape> InferStridedSlice(const PartialShape& input,
                                                const std::optional<std::vector<int64_t>>& begin,
                                                const std::optional<std::vector<int64_t>>& end,
-                                               const std::vector<int64_t>& strides,
-                                               const StridedSliceMasks& masks) {
+                                               const std::vector<int64_t>& strides, const SliceMasks& masks) {
   if (!input.has_rank()) return PartialShape();
   return StridedSlice(input, begin, end, strides, masks).Infer();
 }

@@ -12,7 +12,7 @@
 namespace weir {
 
 // Bit i speaks of position i of the specification.
-struct StridedSliceMasks {
+struct SliceMasks {
   int64_t begin = 0;        // begin[i] was left out
   int64_t end = 0;          // end[i] was left out
   int64_t ellipsis = 0;     // "...": as many whole axes as are missing; at most one
@@ -26,7 +26,6 @@ struct StridedSliceMasks {
 absl::StatusOr<PartialShape> InferStridedSlice(const PartialShape& input,
                                                const std::optional<std::vector<int64_t>>& begin,
                                                const std::optional<std::vector<int64_t>>& end,
-                                               const std::vector<int64_t>& strides,
-                                               const StridedSliceMasks& masks);
+                                               const std::vector<int64_t>& strides, const SliceMasks& masks);
 
 }  // namespace weir

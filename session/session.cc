@@ -4,7 +4,10 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "graph/rewrite/constant_folding.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/evaluate.h"
 #include "session/executor/program.h"
 
 namespace weir {
@@ -56,7 +59,8 @@ absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor
 }
 
 Session::Session(const Graph& graph, const KernelRegistry& kernels, const SessionOptions& options)
-    : graph_(graph), kernels_(kernels), options_(options) {}
+    : graph_(graph), kernels_(kernels), options_(options),
+      folding_device_(MakeCpuDevice("folding", 0, 0, folding_threads_)) {}
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std::vector<Worker*> workers,
                                                          const KernelRegistry& kernels,
@@ -90,8 +94,11 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
     if (found != cache_.end()) return found->second;
   }
   StepPlanOptions options;
-  options.has_kernel = [this](const Node& node, absl::string_view type) {
-    return NeedsNoKernel(node) || kernels_.HasKernel(node, type);
+  options.has_kernel = [this](const Node& node, absl::string_view type) { return HasKernel(node, type); };
+  options.rewrite = [this](Graph& graph) {
+    return FoldConstants(graph, [this](const Node& node, absl::Span<const Tensor> inputs) {
+      return EvaluateNode(node, inputs, *folding_device_, kernels_);
+    });
   };
   options.placer = {.default_task = options_.default_task, .allow_soft_placement = options_.allow_soft_placement};
   options.want_report = options_.log_placement;
@@ -137,6 +144,18 @@ absl::StatusOr<std::vector<Tensor>> Session::Run(const Feeds& feeds, const std::
   std::vector<Tensor> results(fetches.size());
   WEIR_RETURN_IF_ERROR(step->Run(feed_tensors, absl::MakeSpan(results), options));
   return results;
+}
+
+bool Session::HasKernel(const Node& node, absl::string_view device_type) const {
+  return NeedsNoKernel(node) || kernels_.HasKernel(node, device_type);
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> Session::PlacedGraph() const {
+  std::unique_ptr<Graph> placed = graph_.Clone();
+  WEIR_RETURN_IF_ERROR(PlaceGraph(
+      *placed, devices_, [this](const Node& node, absl::string_view type) { return HasKernel(node, type); },
+      {.default_task = options_.default_task, .allow_soft_placement = options_.allow_soft_placement}));
+  return placed;
 }
 
 void Session::Close() {

@@ -119,16 +119,23 @@ class Session {
   // Cancels running steps and refuses further ones.
   void Close();
 
+  // A copy of the whole graph with every node placed, as the steps' parts of it are: for reports and TensorBoard.
+  absl::StatusOr<std::unique_ptr<Graph>> PlacedGraph() const;
+
   const Graph& graph() const { return graph_; }
   const std::vector<DeviceName>& devices() const { return devices_; }
 
  private:
   Session(const Graph& graph, const KernelRegistry& kernels, const SessionOptions& options);
   absl::StatusOr<std::shared_ptr<PreparedStep>> FindOrCompile(const StepSignature& signature);
+  bool HasKernel(const Node& node, absl::string_view device_type) const;
 
   const Graph& graph_;
   const KernelRegistry& kernels_;
   SessionOptions options_;
+  // Where constants are folded: a device of the session's own, on the calling thread.
+  ThreadPool folding_threads_{1};
+  std::unique_ptr<Device> folding_device_;
   std::vector<StepPlan::WorkerDevices> workers_;
   std::vector<DeviceName> devices_;
 

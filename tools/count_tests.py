@@ -6,7 +6,7 @@ usage: count_tests.py EVENTS EXIT_CODE
   EXIT_CODE   bazel's own; anything but 0 without a failed case counts as one failure, so that nothing gets lost
 
 A googletest program counts case by case, from its test.xml. So does any other test whose log has googletest's lines
-("[       OK ] NAME (3 ms)", "[  FAILED  ] NAME (3 ms)", "[  SKIPPED ] NAME (0 ms)"); every further one is a single case.
+("[       OK ] NAME", "[  FAILED  ] NAME", "[  SKIPPED ] NAME"), a name once; every further one is a single case.
 A target that did not build, crashed or ran out of time is at least one failure. Exit code: 0 when nothing failed.
 """
 
@@ -18,7 +18,8 @@ import sys
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
 
-LOG_LINE = re.compile(r"\[ *(OK|FAILED|SKIPPED) *\] (\S+).*\(\d+ ms\)\s*$", re.MULTILINE)
+# Not the summary that googletest ends with: "[  SKIPPED ] 2 tests, listed below:". It repeats names, which count once.
+LOG_LINE = re.compile(r"\[ *(OK|FAILED|SKIPPED) *\] (?!\d+ test)([^\s,;]+)")
 
 Counts = collections.namedtuple("Counts", "passed failed skipped")
 
@@ -39,7 +40,7 @@ def cases_in_xml(text):
 
 def cases_in_log(text):
     """Counts of the googletest lines in a log; all zero without any."""
-    words = collections.Counter(word for word, _ in LOG_LINE.findall(text))
+    words = collections.Counter({name: word for word, name in LOG_LINE.findall(text)}.values())
     return Counts(words["OK"], words["FAILED"], words["SKIPPED"])
 
 

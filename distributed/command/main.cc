@@ -7,6 +7,7 @@
 #include "distributed/command/flag_parser.h"
 #include "distributed/command/inspect_command.h"
 #include "distributed/command/launch_command.h"
+#include "distributed/command/serve_command.h"
 
 namespace {
 
@@ -17,6 +18,7 @@ constexpr char kHelp[] =
     "commands:\n"
     "  inspect    say what is in a checkpoint, graph, event or record file, and whether it is intact\n"
     "  launch     run a program as every task of a cluster on this machine\n"
+    "  serve      serve one task of a cluster\n"
     "  version    print the version\n\n"
     "`weir COMMAND --help` describes a command.\n";
 
@@ -33,6 +35,7 @@ absl::StatusOr<int> PrintVersion(const std::vector<std::string>&) {
 constexpr Command kCommands[] = {
     {"inspect", [](const std::vector<std::string>& args) { return weir::RunInspect(args); }},
     {"launch", weir::RunLaunch},
+    {"serve", weir::RunServe},
     {"version", PrintVersion},
 };
 

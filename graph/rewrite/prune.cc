@@ -71,7 +71,6 @@ class SignaturePruner {
                                           .attrs = {{"index", static_cast<int64_t>(i)},
                                                     {"_class", std::vector<std::string>{
                                                                    absl::StrCat("loc:@", source.node->name())}}},
-                                          .device = source.node->requested_device(),
                                           .source = source.node->source()})
                                .status());
     }

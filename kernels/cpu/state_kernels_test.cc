@@ -264,7 +264,7 @@ TEST_F(StateKernelsTest, SixteenBitTypesAreUpdated) {
 
 // Asynchronous workers: no update is lost, and every read is of one moment (all elements equal).
 TEST_F(StateKernelsTest, ConcurrentUpdatesAndReads) {
-  constexpr int kWriters = 3, kUpdates = 200, kElements = 3000;
+  constexpr int kWriters = 3, kUpdates = 100, kElements = 60000;
   Tensor ones(kFloat, {kElements});
   std::fill(ones.flat<float>().begin(), ones.flat<float>().end(), 1.0f);
   Tensor zeros(kFloat, {kElements});

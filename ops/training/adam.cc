@@ -37,19 +37,24 @@ void Adam::Prepare(GraphBuilder& g, const std::vector<ModelVariable>& variables)
 Node* Adam::Update(GraphBuilder& g, const ModelVariable& variable, Output gradient) {
   const ModelVariable m = MakeSlot(g, variable, name());
   const ModelVariable v = MakeSlot(g, variable, name());
-  return ResourceApplyAdam(g, variable.handle, m.handle, v.handle, PowerFor(g, beta1_power_, variable),
-                           PowerFor(g, beta2_power_, variable),
-                           On(g, variable, learning_rate_, "learning_rate"),
-                           On(g, variable, options_.beta1, "beta1"), On(g, variable, options_.beta2, "beta2"),
-                           On(g, variable, options_.epsilon, "epsilon"), gradient);
+  // One statement each: the order of nodes must not depend on the compiler.
+  const Output beta1_power = PowerFor(g, beta1_power_, variable);
+  const Output beta2_power = PowerFor(g, beta2_power_, variable);
+  const Output learning_rate = On(g, variable, learning_rate_, "learning_rate");
+  const Output beta1 = On(g, variable, options_.beta1, "beta1");
+  const Output beta2 = On(g, variable, options_.beta2, "beta2");
+  const Output epsilon = On(g, variable, options_.epsilon, "epsilon");
+  return ResourceApplyAdam(g, variable.handle, m.handle, v.handle, beta1_power, beta2_power, learning_rate,
+                           beta1, beta2, epsilon, gradient);
 }
 
 std::vector<Node*> Adam::Finish(GraphBuilder& g, std::vector<Node*> updates) {
   const auto scope = g.NameScope(name() + "/finish");
   const auto beside_powers = g.ColocationScope(beta1_power_.handle.node);
   Node* const updated = Group(g, updates, {.name = "updated"});
-  return {MultiplyAfter(g, beta1_power_, options_.beta1, "beta1", updated),
-          MultiplyAfter(g, beta2_power_, options_.beta2, "beta2", updated)};
+  Node* const beta1 = MultiplyAfter(g, beta1_power_, options_.beta1, "beta1", updated);
+  Node* const beta2 = MultiplyAfter(g, beta2_power_, options_.beta2, "beta2", updated);
+  return {beta1, beta2};
 }
 
 }  // namespace weir

@@ -6,9 +6,10 @@ namespace weir {
 
 Node* Momentum::Update(GraphBuilder& g, const ModelVariable& variable, Output gradient) {
   const ModelVariable accumulator = MakeSlot(g, variable, name());
-  return ResourceApplyMomentum(g, variable.handle, accumulator.handle,
-                               On(g, variable, learning_rate_, "learning_rate"), gradient,
-                               On(g, variable, momentum_, "momentum"), {.use_nesterov = use_nesterov_});
+  const Output learning_rate = On(g, variable, learning_rate_, "learning_rate");
+  const Output momentum = On(g, variable, momentum_, "momentum");
+  return ResourceApplyMomentum(g, variable.handle, accumulator.handle, learning_rate, gradient, momentum,
+                               {.use_nesterov = use_nesterov_});
 }
 
 }  // namespace weir

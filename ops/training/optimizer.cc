@@ -41,8 +41,8 @@ Output Hyperparameter::In(GraphBuilder& g, DType dtype, absl::string_view name) 
   return output && output.dtype() != dtype ? Cast(g, output, dtype, {.name = name}) : output;
 }
 
-absl::StatusOr<Node*> Optimizer::Minimize(GraphBuilder& g, Output loss,
-                                          std::optional<ModelVariable> global_step, SourceLocation where) {
+absl::StatusOr<Node*> Optimizer::Minimize(GraphBuilder& g, Output loss, const ModelVariable& global_step,
+                                          SourceLocation where) {
   WEIR_ASSIGN_OR_RETURN(const std::vector<GradientAndVariable> gradients,
                         ComputeGradients(g, loss, {}, where));
   return ApplyGradients(g, gradients, global_step, where);
@@ -62,8 +62,7 @@ absl::StatusOr<std::vector<GradientAndVariable>> Optimizer::ComputeGradients(
 
 absl::StatusOr<Node*> Optimizer::ApplyGradients(GraphBuilder& g,
                                                 const std::vector<GradientAndVariable>& gradients,
-                                                std::optional<ModelVariable> global_step,
-                                                SourceLocation where) {
+                                                const ModelVariable& global_step, SourceLocation where) {
   std::vector<ModelVariable> variables;
   for (const auto& [gradient, variable] : gradients) {
     if (gradient) variables.push_back(variable);
@@ -84,7 +83,7 @@ absl::StatusOr<Node*> Optimizer::ApplyGradients(GraphBuilder& g,
   if (!g.ok()) return g.status();
   updates = Finish(g, std::move(updates));
   Node* const train =
-      global_step ? Count(g, *global_step, updates, where) : Group(g, updates, {.name = name_}, where);
+      global_step.handle ? Count(g, global_step, updates, where) : Group(g, updates, {.name = name_}, where);
   if (!g.ok()) return g.status();
   g.graph().collections()["train_op"].push_back(train->name());
   return train;
@@ -93,7 +92,6 @@ absl::StatusOr<Node*> Optimizer::ApplyGradients(GraphBuilder& g,
 // Updates and counter meet on the counter's device, so that nothing returns to the worker in between.
 Node* Optimizer::Count(GraphBuilder& g, const ModelVariable& global_step, const std::vector<Node*>& updates,
                        SourceLocation where) {
-  if (!global_step.handle) return nullptr;
   const auto beside_counter = g.ColocationScope(global_step.handle.node);
   Node* const updated = Group(g, updates, {.name = absl::StrCat(name_, "/update")}, where);
   const Output one = ConstOf(g, global_step.dtype, 1, {.name = absl::StrCat(name_, "/value")}, where);

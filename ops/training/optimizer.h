@@ -12,7 +12,6 @@
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -49,8 +48,7 @@ class Optimizer {
 
   // The train op: its step computes gradients of the loss, updates the trainable variables and increments the
   // global step. InvalidArgument when the loss is not floating point or depends on none of the variables.
-  absl::StatusOr<Node*> Minimize(GraphBuilder& g, Output loss,
-                                 std::optional<ModelVariable> global_step = std::nullopt,
+  absl::StatusOr<Node*> Minimize(GraphBuilder& g, Output loss, const ModelVariable& global_step = {},
                                  SourceLocation where = SourceLocation::Current());
 
   // The two halves of Minimize, for those who change gradients in between. `variables` defaults to the
@@ -60,7 +58,7 @@ class Optimizer {
       SourceLocation where = SourceLocation::Current());
   virtual absl::StatusOr<Node*> ApplyGradients(GraphBuilder& g,
                                                const std::vector<GradientAndVariable>& gradients,
-                                               std::optional<ModelVariable> global_step = std::nullopt,
+                                               const ModelVariable& global_step = {},
                                                SourceLocation where = SourceLocation::Current());
 
  protected:

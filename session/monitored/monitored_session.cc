@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/interchange/graph_def.h"
 #include "graph/types/status_macros.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
@@ -35,29 +36,41 @@ MonitoredSession::~MonitoredSession() {
 
 absl::Status MonitoredSession::Begin() {
   WEIR_RETURN_IF_ERROR(options_.scaffold.Finalize(graph_));
-  const Scaffold& scaffold = options_.scaffold;
-  if (options_.is_chief && !options_.checkpoint_dir.empty() && scaffold.global_step) {
-    const std::string& directory = options_.checkpoint_dir;
-    if (options_.log_step_count_steps > 0) {
-      options_.hooks.push_back(StepCounterHook(
-          {.every_steps = options_.log_step_count_steps, .directory = directory, .global_step = scaffold.global_step}));
-    }
-    if (options_.save_summaries_steps > 0 && scaffold.summary) {
-      options_.hooks.push_back(SummarySaverHook({.every_steps = options_.save_summaries_steps,
-                                                 .directory = directory,
-                                                 .summary = scaffold.summary,
-                                                 .global_step = scaffold.global_step}));
-    }
-    if (options_.save_checkpoint_steps > 0 || options_.save_checkpoint_interval > absl::ZeroDuration()) {
-      options_.hooks.push_back(CheckpointSaverHook({.directory = directory,
-                                                    .every_steps = options_.save_checkpoint_steps,
-                                                    .interval = options_.save_checkpoint_interval,
-                                                    .saver = scaffold.saver,
-                                                    .global_step = scaffold.global_step}));
-    }
+  if (options_.is_chief && !options_.checkpoint_dir.empty() && options_.scaffold.global_step) {
+    WEIR_RETURN_IF_ERROR(AddChiefHooks());
   }
   for (const HookPtr& hook : options_.hooks) WEIR_RETURN_IF_ERROR(hook->Begin(graph_));
   return graph_.status();
+}
+
+absl::Status MonitoredSession::AddChiefHooks() {
+  const Scaffold& scaffold = options_.scaffold;
+  WEIR_ASSIGN_OR_RETURN(writer_, EventWriter::Create(options_.checkpoint_dir));
+  if (options_.log_step_count_steps > 0) {
+    options_.hooks.push_back(StepCounterHook(
+        {.every_steps = options_.log_step_count_steps, .writer = writer_, .global_step = scaffold.global_step}));
+  }
+  if (options_.save_summaries_steps > 0 && scaffold.summary) {
+    options_.hooks.push_back(SummarySaverHook({.every_steps = options_.save_summaries_steps,
+                                               .writer = writer_,
+                                               .summary = scaffold.summary,
+                                               .global_step = scaffold.global_step}));
+  }
+  if (options_.save_checkpoint_steps > 0 || options_.save_checkpoint_interval > absl::ZeroDuration()) {
+    options_.hooks.push_back(CheckpointSaverHook({.directory = options_.checkpoint_dir,
+                                                  .every_steps = options_.save_checkpoint_steps,
+                                                  .interval = options_.save_checkpoint_interval,
+                                                  .saver = scaffold.saver,
+                                                  .global_step = scaffold.global_step}));
+  }
+  return absl::OkStatus();
+}
+
+void MonitoredSession::WriteGraph() {
+  absl::StatusOr<std::unique_ptr<Graph>> placed = session_->PlacedGraph();
+  if (!placed.ok()) return;
+  absl::StatusOr<std::string> bytes = GraphDefBytes(**placed, {.use_assigned_devices = true});
+  if (bytes.ok()) writer_->AddGraph(0, *bytes).IgnoreError();
 }
 
 absl::Status MonitoredSession::CreateSession() {
@@ -94,6 +107,7 @@ absl::Status MonitoredSession::TryCreateSession() {
   if (options_.scaffold.local_init != nullptr) {
     WEIR_RETURN_IF_ERROR(session_->Run({}, {}, {options_.scaffold.local_init}).status());
   }
+  if (writer_ && !was_ready_) WriteGraph();
   was_ready_ = true;
   for (const HookPtr& hook : options_.hooks) WEIR_RETURN_IF_ERROR(hook->AfterCreateSession(*session_));
   return absl::OkStatus();
@@ -178,6 +192,7 @@ absl::Status MonitoredSession::Close() {
     failure_ = hook->End(*session_);
   }
   session_->Close();
+  if (writer_) writer_->Close().IgnoreError();  // summaries that a full disk swallowed are no failure of training
   return failure_;
 }
 

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "graph/graph_builder.h"
+#include "kernels/formats/event_file.h"
 #include "session/monitored/hook.h"
 #include "session/monitored/scaffold.h"
 #include "session/session.h"
@@ -72,6 +73,9 @@ class MonitoredSession {
   MonitoredSession(GraphBuilder& graph, MonitoredSessionOptions options);
 
   absl::Status Begin();
+  absl::Status AddChiefHooks();
+  // The graph with its devices, for TensorBoard's graph page. What cannot be written is only missed there.
+  void WriteGraph();
   // Creates the session and brings the model to life, trying again while peers are away.
   absl::Status CreateSession();
   absl::Status TryCreateSession();
@@ -83,6 +87,7 @@ class MonitoredSession {
   GraphBuilder& graph_;
   MonitoredSessionOptions options_;
   std::unique_ptr<Session> session_;
+  std::shared_ptr<EventWriter> writer_;  // the chief's
   std::atomic<bool> stop_{false};
   bool was_ready_ = false;
   bool is_closed_ = false;

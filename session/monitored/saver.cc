@@ -1,14 +1,14 @@
 #include "session/monitored/saver.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/interchange/meta_graph.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/checkpoint_state.h"
+#include "kernels/formats/file_system.h"
 
 namespace weir {
 namespace {
@@ -39,17 +39,11 @@ absl::StatusOr<SavedVariables> FindVariables(const Graph& graph) {
   return result;
 }
 
-bool Exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
-
-std::string DirectoryOf(const std::string& prefix) {
-  const size_t slash = prefix.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : prefix.substr(0, slash);
-}
-
 // A checkpoint that is no longer named anywhere: what cannot be deleted is only lost disk space.
 void DeleteCheckpoint(const std::string& prefix) {
-  for (const char* suffix : {".index", ".data-00000-of-00001", ".meta"}) ::unlink((prefix + suffix).c_str());
+  for (const char* suffix : {".index", ".data-00000-of-00001", ".meta"}) {
+    PosixFileSystem().Remove(prefix + suffix).IgnoreError();
+  }
 }
 
 }  // namespace
@@ -58,17 +52,20 @@ absl::StatusOr<std::unique_ptr<Saver>> Saver::Build(GraphBuilder& graph, const S
   if (!graph.ok()) return graph.status();
   WEIR_ASSIGN_OR_RETURN(SavedVariables variables, FindVariables(graph.graph()));
   std::unique_ptr<Saver> saver(new Saver);
-  saver->max_to_keep_ = options.max_to_keep;
+  saver->options_ = options;
   auto scope = graph.NameScope("save");
   const Shape count({static_cast<int64_t>(variables.names.size())});
   const std::vector<std::string> whole(variables.names.size());  // "": the tensor, not a slice of it
   saver->save_path_ = StringConstant(graph, {"model"}, Shape(), "Const");
-  saver->save_ = graph.AddNode("SaveV2", {saver->save_path_, StringConstant(graph, variables.names, count, "tensor_names"),
-                                          StringConstant(graph, whole, count, "shape_and_slices"),
-                                          InputArg(variables.values)});
-  saver->restore_path_ = StringConstant(graph, {"model"}, Shape(), "restore_path");
+  Node* save = graph.AddNode("SaveV2", {saver->save_path_, StringConstant(graph, variables.names, count, "tensor_names"),
+                                     StringConstant(graph, whole, count, "shape_and_slices"),
+                                     InputArg(variables.values)});
+  {
+    auto saved = graph.ControlScope({save});
+    saver->save_ = graph.AddOp("Identity", {saver->save_path_}, {}, "control_dependency");
+  }
   Node* restore = graph.AddNode(
-      "RestoreV2", {saver->restore_path_, StringConstant(graph, variables.names, count, "RestoreV2/tensor_names"),
+      "RestoreV2", {saver->save_path_, StringConstant(graph, variables.names, count, "RestoreV2/tensor_names"),
                     StringConstant(graph, whole, count, "RestoreV2/shape_and_slices")},
       {{"dtypes", variables.dtypes}});
   if (!graph.ok()) return graph.status();
@@ -86,6 +83,7 @@ absl::StatusOr<std::unique_ptr<Saver>> Saver::Build(GraphBuilder& graph, const S
 absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& prefix, int64_t global_step) {
   const std::string path = absl::StrCat(prefix, "-", global_step);
   WEIR_RETURN_IF_ERROR(session.Run({{save_path_, Tensor::Scalar(path)}}, {}, {save_}).status());
+  if (options_.write_meta_graph) WEIR_RETURN_IF_ERROR(WriteMetaGraph(session.graph(), path + ".meta"));
   const std::string directory = DirectoryOf(prefix);
   if (kept_.empty()) {
     // What an earlier process left counts towards max_to_keep.
@@ -95,7 +93,7 @@ absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& pre
   kept_.erase(std::remove(kept_.begin(), kept_.end(), path), kept_.end());
   kept_.push_back(path);
   std::vector<std::string> outdated;
-  while (max_to_keep_ > 0 && static_cast<int>(kept_.size()) > max_to_keep_) {
+  while (options_.max_to_keep > 0 && static_cast<int>(kept_.size()) > options_.max_to_keep) {
     outdated.push_back(kept_.front());
     kept_.erase(kept_.begin());
   }
@@ -104,8 +102,17 @@ absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& pre
   return path;
 }
 
+absl::Status Saver::WriteMetaGraph(const Graph& graph, const std::string& path) const {
+  const SaverDef def = {.filename_tensor_name = save_path_.name(),
+                        .save_tensor_name = save_.name(),
+                        .restore_op_name = restore_->name(),
+                        .max_to_keep = options_.max_to_keep};
+  WEIR_ASSIGN_OR_RETURN(std::string bytes, MetaGraphBytes(graph, &def));
+  return WriteFileAtomically(PosixFileSystem(), path, bytes);
+}
+
 absl::Status Saver::Restore(Session& session, const std::string& checkpoint) {
-  return session.Run({{restore_path_, Tensor::Scalar(checkpoint)}}, {}, {restore_}).status();
+  return session.Run({{save_path_, Tensor::Scalar(checkpoint)}}, {}, {restore_}).status();
 }
 
 absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::string& directory) {
@@ -116,7 +123,7 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
     const absl::Status status = Restore(session, checkpoint);
     if (status.ok()) return checkpoint;
     // Only damage of the files leads back: a variable that is missing or has another shape is a mistake in the model.
-    if (status.code() != absl::StatusCode::kDataLoss && Exists(checkpoint + ".index")) return status;
+    if (status.code() != absl::StatusCode::kDataLoss && PosixFileSystem().Exists(checkpoint + ".index")) return status;
     std::fprintf(stderr, "weir: checkpoint %s cannot be restored: %s\n", checkpoint.c_str(),
                  std::string(status.message()).c_str());
     if (first_error.ok()) first_error = status;
@@ -134,7 +141,7 @@ absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& direct
     result.insert(result.begin(), state->newest);
   }
   result.erase(std::remove_if(result.begin(), result.end(),
-                              [](const std::string& prefix) { return !Exists(prefix + ".index"); }),
+                              [](const std::string& prefix) { return !PosixFileSystem().Exists(prefix + ".index"); }),
                result.end());
   return result;
 }

@@ -24,6 +24,8 @@ namespace weir {
 
 struct SaverOptions {
   int max_to_keep = 5;  // older checkpoints are deleted; 0 keeps all
+  // Also write PREFIX-STEP.meta, the graph with this saver's nodes, from which tf.train.import_meta_graph rebuilds both.
+  bool write_meta_graph = true;
 };
 
 class Saver {
@@ -46,10 +48,11 @@ class Saver {
  private:
   Saver() = default;
 
-  int max_to_keep_ = 5;
+  absl::Status WriteMetaGraph(const Graph& graph, const std::string& path) const;
+
+  SaverOptions options_;
   Output save_path_;
-  Node* save_ = nullptr;
-  Output restore_path_;
+  Output save_;  // the path again, once it is saved
   Node* restore_ = nullptr;
   std::vector<std::string> kept_;  // written by this object, oldest first
 };

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "session/monitored/global_step_output.h"
 
 namespace weir {
 namespace {
@@ -27,20 +28,6 @@ absl::StatusOr<Output> MergeSummaries(GraphBuilder& graph) {
   return graph.AddOp("MergeSummary", {InputArg(summaries)}, {}, "merge_all_summaries");
 }
 
-// The value of the variable that the collection names, whichever of its names stands there.
-absl::StatusOr<Output> FindGlobalStep(const Graph& graph) {
-  const auto found = graph.collections().find("global_step");
-  if (found == graph.collections().end() || found->second.empty()) return Output();
-  const std::string& name = found->second[0];
-  for (const VariableDef& variable : graph.variables()) {
-    if (name == variable.variable_name || name == variable.handle_name || name == variable.snapshot_name ||
-        name == absl::StrCat(variable.variable_name, ":0")) {
-      return graph.FindOutput(variable.snapshot_name);
-    }
-  }
-  return absl::InvalidArgumentError(absl::StrCat("the collection global_step names '", name, "', which is no variable"));
-}
-
 }  // namespace
 
 absl::Status Scaffold::Finalize(GraphBuilder& graph) {
@@ -49,7 +36,9 @@ absl::Status Scaffold::Finalize(GraphBuilder& graph) {
     WEIR_ASSIGN_OR_RETURN(summary, MergeSummaries(graph));
   }
   if (!global_step) {
-    WEIR_ASSIGN_OR_RETURN(global_step, FindGlobalStep(graph.graph()));
+    absl::StatusOr<Output> found = GlobalStepOutput(graph.graph(), Output(), "Scaffold");
+    if (found.ok()) global_step = *found;
+    else if (!absl::IsFailedPrecondition(found.status())) return found.status();
   }
   if (init == nullptr) {
     WEIR_ASSIGN_OR_RETURN(init, GroupInitializers(graph));

@@ -33,8 +33,8 @@ LIBRARY_USERS = {
         "files and the wire are protobuf, the runtime is not: convert at the edge, in graph/interchange or kernels/formats",
     ),
     "grpc": (
-        ["distributed", "tests"],
-        "a transport is an interface (distributed/transport); only its implementations know gRPC",
+        ["distributed/transport/grpc", "tests"],
+        "a transport is an interface (distributed/transport); only the one over gRPC knows gRPC",
     ),
     "onednn": (
         ["kernels"],

@@ -1,5 +1,6 @@
 #include "distributed/transport/grpc/grpc_transport.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
@@ -113,6 +114,8 @@ class GrpcTransport final : public Transport {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeGrpcTransport(const GrpcOptions& options) {
+  // Held until the process ends: when its last user goes, gRPC joins its own threads, one of which may sleep for 10 s.
+  [[maybe_unused]] static const bool holds_library = (grpc_init(), true);
   WEIR_ASSIGN_OR_RETURN(Credentials credentials, MakeCredentials(options.security));
   return std::make_unique<GrpcTransport>(options, std::move(credentials));
 }

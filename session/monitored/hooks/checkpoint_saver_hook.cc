@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
-#include "session/monitored/hooks/global_step_output.h"
+#include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
 
 namespace weir {

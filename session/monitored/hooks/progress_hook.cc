@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
-#include "session/monitored/hooks/global_step_output.h"
+#include "session/monitored/global_step_output.h"
 
 namespace weir {
 namespace {

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "graph/types/status_macros.h"
-#include "kernels/formats/event_file.h"
-#include "session/monitored/hooks/global_step_output.h"
+#include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
 
 namespace weir {
@@ -19,8 +18,6 @@ class StepCounter final : public Hook {
   absl::Status Begin(GraphBuilder& graph) override {
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "StepCounterHook"));
-    if (options_.directory.empty()) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(writer_, EventWriter::Create(options_.directory));
     return absl::OkStatus();
   }
 
@@ -35,19 +32,16 @@ class StepCounter final : public Hook {
     return absl::OkStatus();
   }
 
-  absl::Status End(Session&) override { return writer_ ? writer_->Flush() : absl::OkStatus(); }
-
  private:
   void Write(int64_t step, double rate) {
     if (options_.log) std::fprintf(stderr, "weir: step %lld, %.1f steps/s\n", static_cast<long long>(step), rate);
-    if (!writer_) return;
+    if (!options_.writer) return;
     // A full disk must not end training: the rate is only lost.
-    writer_->AddScalar(step, "global_step/sec", static_cast<float>(rate)).IgnoreError();
+    options_.writer->AddScalar(step, "global_step/sec", static_cast<float>(rate)).IgnoreError();
   }
 
   StepCounterOptions options_;
   StepTimer timer_;
-  std::unique_ptr<EventWriter> writer_;
 };
 
 }  // namespace

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "graph/types/status_macros.h"
-#include "kernels/formats/event_file.h"
-#include "session/monitored/hooks/global_step_output.h"
+#include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
 
 namespace weir {
@@ -20,7 +19,7 @@ class SummarySaver final : public Hook {
     if (!options_.summary) return absl::InvalidArgumentError("SummarySaverHook needs a summary output");
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "SummarySaverHook"));
-    WEIR_ASSIGN_OR_RETURN(writer_, EventWriter::Create(options_.directory));
+    if (!options_.writer) return absl::InvalidArgumentError("SummarySaverHook needs an event writer");
     return absl::OkStatus();
   }
 
@@ -35,12 +34,12 @@ class SummarySaver final : public Hook {
     next_step_ = step + 1;
     if (!is_due_) return absl::OkStatus();
     timer_.Mark(step);
-    Report(writer_->AddSummary(step, context.results[1].scalar<std::string>()));
+    Report(options_.writer->AddSummary(step, context.results[1].scalar<std::string>()));
     return absl::OkStatus();
   }
 
   absl::Status End(Session&) override {
-    Report(writer_->Close());
+    Report(options_.writer->Flush());
     return absl::OkStatus();
   }
 
@@ -52,7 +51,6 @@ class SummarySaver final : public Hook {
 
   SummarySaverOptions options_;
   StepTimer timer_;
-  std::unique_ptr<EventWriter> writer_;
   int64_t next_step_ = 0;
   bool is_due_ = false;
   bool has_failed_ = false;

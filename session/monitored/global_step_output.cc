@@ -1,4 +1,4 @@
-#include "session/monitored/hooks/global_step_output.h"
+#include "session/monitored/global_step_output.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -1,0 +1,136 @@
+#include "distributed/command/serve_command.h"
+
+#include <signal.h>
+
+#include <cstdio>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "distributed/command/flag_parser.h"
+#include "distributed/server.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+struct ServeFlags {
+  std::string cluster_spec;
+  std::string job_name;
+  int task_index = 0;
+  std::string token_file;
+  double lease_seconds = 10;
+  ServerOptions server;
+};
+
+void Declare(ServeFlags* values, FlagParser* flags) {
+  flags->Add("cluster_spec", &values->cluster_spec,
+             "all tasks: 'ps|host:port,worker|host:port;host:port' (or $TF_CONFIG)");
+  flags->Add("job_name", &values->job_name, "which job this task belongs to");
+  flags->Add("task_index", &values->task_index, "its index in the job");
+  flags->Add("bind_address", &values->server.bind_address,
+             "listen here instead of at the cluster's address; port 0: any");
+  flags->Add("num_cpus", &values->server.num_cpus, "CPU devices");
+  flags->Add("num_fake_gpus", &values->server.num_fake_gpus,
+             "GPU devices on host memory, to try out placement");
+  flags->Add("num_threads", &values->server.num_threads, "threads to compute with; 0: all cores");
+  flags->Add("token_file", &values->token_file,
+             "file with the secret that every call must carry (or $WEIR_JOB_TOKEN)");
+  flags->Add("tls_cert", &values->server.security.tls_cert_file,
+             "certificate of this server, PEM (or $WEIR_TLS_CERT)");
+  flags->Add("tls_key", &values->server.security.tls_key_file, "its key, PEM (or $WEIR_TLS_KEY)");
+  flags->Add("tls_ca", &values->server.security.tls_ca_file,
+             "CA that others' certificates are checked with, PEM (or $WEIR_TLS_CA)");
+  flags->Add("insecure", &values->server.security.insecure, "let other machines in without token or TLS");
+  flags->Add("lease_seconds", &values->lease_seconds, "a task without a sign of life for this long is lost");
+}
+
+absl::StatusOr<TaskConfig> TaskOf(const ServeFlags& flags) {
+  if (flags.cluster_spec.empty() && flags.job_name.empty()) {
+    WEIR_ASSIGN_OR_RETURN(TaskConfig task, TaskConfigFromEnvironment());
+    if (!task.runs_alone()) return task;
+  }
+  if (flags.cluster_spec.empty()) {
+    return absl::InvalidArgumentError(
+        "weir serve: --cluster_spec is missing: 'ps|host:port,worker|host:port;host:port'");
+  }
+  if (flags.job_name.empty()) return absl::InvalidArgumentError("weir serve: --job_name is missing");
+  absl::StatusOr<ClusterSpec> cluster = ClusterSpec::FromFlag(flags.cluster_spec);
+  if (!cluster.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("weir serve: --cluster_spec: ", cluster.status().message()));
+  }
+  absl::StatusOr<TaskConfig> task =
+      TaskConfig::Create(*std::move(cluster), {flags.job_name, flags.task_index});
+  if (!task.ok()) return absl::InvalidArgumentError(absl::StrCat("weir serve: ", task.status().message()));
+  return task;
+}
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  return signals;
+}
+
+// Waits for a signal to stop on its own thread; every other thread leaves them blocked. 0: told to give up.
+class StopSignalWaiter {
+ public:
+  explicit StopSignalWaiter(Server& server)
+      : thread_([this, &server] {
+          const sigset_t signals = StopSignals();
+          const timespec moment = {0, 100'000'000};
+          while (!given_up_) {
+            const int signal = sigtimedwait(&signals, nullptr, &moment);
+            if (signal <= 0) continue;
+            signal_ = signal;
+            return server.Shutdown(absl::CancelledError("told to stop by a signal"));
+          }
+        }) {}
+  ~StopSignalWaiter() { Finish(); }
+
+  // The signal that came, 0 for none.
+  int Finish() {
+    given_up_ = true;
+    if (thread_.joinable()) thread_.join();
+    return signal_;
+  }
+
+ private:
+  std::atomic<bool> given_up_{false};
+  std::atomic<int> signal_{0};
+  std::thread thread_;
+};
+
+}  // namespace
+
+absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
+  ServeFlags values;
+  FlagParser flags("weir serve", "--cluster_spec=SPEC --job_name=JOB --task_index=N [flags]",
+                   "Serves one task of a cluster: its devices run what sessions of other tasks ask for.\n"
+                   "A ps leaves by itself when all workers are done; others serve until SIGTERM or Ctrl-C.");
+  Declare(&values, &flags);
+  WEIR_RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.wants_help()) {
+    std::fputs(flags.Help().c_str(), stdout);
+    return 0;
+  }
+  if (!flags.positional().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("weir serve: '", flags.positional()[0], "' is no flag"));
+  }
+  if (!values.token_file.empty()) {
+    WEIR_ASSIGN_OR_RETURN(values.server.security.token, ReadTokenFile(values.token_file));
+  }
+  values.server.lease = absl::Seconds(values.lease_seconds);
+  WEIR_ASSIGN_OR_RETURN(const TaskConfig task, TaskOf(values));
+  const sigset_t signals = StopSignals();
+  sigprocmask(SIG_BLOCK, &signals, nullptr);  // before the server starts threads, which inherit it
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(task, values.server));
+  std::printf("%s\n", server->Describe().c_str());
+  std::fflush(stdout);
+  StopSignalWaiter stop(*server);
+  server->Join();
+  const int signal = stop.Finish();
+  return signal == 0 ? 0 : 128 + signal;
+}
+
+}  // namespace weir

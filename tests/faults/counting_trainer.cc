@@ -1,0 +1,111 @@
+// What the fault tests train: one ps-resident counter that every step increases by one, together with the
+// global step.
+//
+// Flags: --dir (checkpoints, and one file per process named after its task with its pid), --last_step,
+// --step_ms. The chief prints "finished at step N, counter C" at the end; the counter equals the step if
+// nothing was lost between the two and nothing was applied twice.
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/command/flag_parser.h"
+#include "distributed/replica_device_setter.h"
+#include "distributed/server.h"
+#include "distributed/task_config.h"
+#include "graph/types/status_macros.h"
+#include "ops/standard_ops.h"
+#include "ops/variable.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/hooks/hooks.h"
+#include "session/monitored/monitored_session.h"
+
+namespace weir {
+namespace {
+
+struct Flags {
+  std::string dir;
+  int last_step = 100;
+  int step_ms = 10;
+  double lease_seconds = 3;
+};
+
+void WriteFileAtOnce(const std::string& path, const std::string& text) {
+  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
+  std::ofstream(temporary) << text;
+  std::rename(temporary.c_str(), path.c_str());
+}
+
+absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
+  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
+  const ModelVariable step = GlobalStep(g);
+  const ModelVariable counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
+  // One partition on the ps, so a step changes both or neither.
+  Node* count = nullptr;
+  {
+    auto beside = g.ColocationScope(counter.handle.node);
+    const Output one = g.AddOp("Const", {}, {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}});
+    const Output one_step =
+        g.AddOp("Const", {}, {{"value", Tensor::Scalar(int64_t{1})}, {"dtype", DType::kInt64}});
+    Node* first = g.AddNode("AssignAddVariableOp", {counter.handle, one});
+    auto after = g.ControlScope({first});
+    count = g.AddNode("AssignAddVariableOp", {step.handle, one_step});
+  }
+  WEIR_RETURN_IF_ERROR(g.status());
+  MonitoredSessionOptions options;
+  options.target = server.target();
+  options.is_chief = task.is_chief();
+  options.checkpoint_dir = absl::StrCat(flags.dir, "/model");
+  options.hooks = {StopAtStepHook({.last_step = flags.last_step})};
+  options.save_checkpoint_steps = 10;
+  options.save_summaries_steps = 0;
+  options.recovery_timeout = absl::Seconds(60);
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
+                        MonitoredTrainingSession(g, std::move(options)));
+  while (!session->should_stop()) {
+    WEIR_RETURN_IF_ERROR(session->Run({}, {}, {count}).status());
+    absl::SleepFor(absl::Milliseconds(flags.step_ms));
+    WEIR_ASSIGN_OR_RETURN(const int64_t now, session->GlobalStep());
+    WriteFileAtOnce(absl::StrCat(flags.dir, "/", task.task().ToString(), ".step"), absl::StrCat(now));
+  }
+  if (task.is_chief()) {
+    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values,
+                          session->session().Run({}, {step.value, counter.value}));
+    std::printf("finished at step %lld, counter %.0f\n", static_cast<long long>(values[0].scalar<int64_t>()),
+                values[1].scalar<float>());
+  }
+  return session->Close();
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  FlagParser parser("counting_trainer", "[flags]", "Counts steps on a cluster, for fault tests.");
+  parser.Add("dir", &flags.dir, "where everything is written");
+  parser.Add("last_step", &flags.last_step, "when to stop");
+  parser.Add("step_ms", &flags.step_ms, "pause after a step");
+  parser.Add("lease_seconds", &flags.lease_seconds, "when a silent peer is lost");
+  const auto fail = [](const absl::Status& status) {
+    std::fprintf(stderr, "counting_trainer: %s\n", status.ToString().c_str());
+    return ExitCodeFor(status);
+  };
+  if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) return fail(status);
+  absl::StatusOr<TaskConfig> task = TaskConfigFromEnvironment();
+  if (!task.ok()) return fail(task.status());
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      Server::Start(*task, {.num_threads = 1, .lease = absl::Seconds(flags.lease_seconds)});
+  if (!server.ok()) return fail(server.status());
+  WriteFileAtOnce(absl::StrCat(flags.dir, "/", task->task().ToString(), ".pid"), absl::StrCat(getpid()));
+  if (task->job() == "ps") return (*server)->Join();
+  const absl::Status trained = Train(*task, **server, flags);
+  (*server)->Shutdown(trained);
+  return trained.ok() ? 0 : fail(trained);
+}
+
+}  // namespace
+}  // namespace weir
+
+int main(int argc, char** argv) { return weir::Main(argc, argv); }

@@ -1,0 +1,168 @@
+// Kills and stops tasks of a real job (the command `weir launch`, real processes, gRPC) and looks at what
+// becomes of it.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string ReadFile(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+int ReadNumber(const std::string& path) {
+  int number = -1;
+  return absl::SimpleAtoi(ReadFile(path), &number) ? number : -1;
+}
+
+template <typename Condition>
+bool Await(Condition condition, absl::Duration timeout = absl::Seconds(60)) {
+  for (const absl::Time end = absl::Now() + timeout; absl::Now() < end;) {
+    if (condition()) return true;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return condition();
+}
+
+class FaultTest : public ::testing::Test {
+ protected:
+  FaultTest()
+      : dir_(absl::StrCat(::testing::TempDir(), "/fault_",
+                          ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    const std::string command = absl::StrCat("rm -rf '", dir_, "' && mkdir -p '", dir_, "'");
+    EXPECT_EQ(std::system(command.c_str()), 0);
+  }
+  ~FaultTest() override {
+    if (launcher_ > 0) {
+      kill(launcher_, SIGKILL);
+      waitpid(launcher_, nullptr, 0);
+    }
+  }
+
+  void Launch(std::vector<std::string> launch_flags, std::vector<std::string> trainer_flags) {
+    std::vector<std::string> args = {"distributed/command/weir", "launch"};
+    args.insert(args.end(), launch_flags.begin(), launch_flags.end());
+    args.insert(args.end(), {"--", "tests/faults/counting_trainer", absl::StrCat("--dir=", dir_)});
+    args.insert(args.end(), trainer_flags.begin(), trainer_flags.end());
+    launcher_ = fork();
+    if (launcher_ != 0) return;
+    const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    _exit(126);
+  }
+
+  // The job's exit code; -1 when it did not end in time.
+  int AwaitEnd(absl::Duration timeout = absl::Seconds(100)) {
+    int status = 0;
+    if (!Await([&] { return waitpid(launcher_, &status, WNOHANG) == launcher_; }, timeout)) return -1;
+    launcher_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  int Pid(const std::string& task) { return ReadNumber(absl::StrCat(dir_, "/", task, ".pid")); }
+  int Step(const std::string& task) { return ReadNumber(absl::StrCat(dir_, "/", task, ".step")); }
+  // False when the job ends before.
+  bool AwaitStep(const std::string& task, int step) {
+    return Await([&] { return Step(task) >= step || HasEnded(); }) && Step(task) >= step;
+  }
+  bool HasEnded() const {
+    siginfo_t ended{};
+    return waitid(P_PID, launcher_, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == launcher_;
+  }
+  std::string Log() { return ReadFile(dir_ + "/log"); }
+
+  const std::string dir_;
+  pid_t launcher_ = -1;
+};
+
+TEST_F(FaultTest, ACleanJobLeavesNothingBehind) {
+  Launch({"--ps=1", "--workers=2", "--ps_grace=30"}, {"--last_step=60", "--step_ms=5"});
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  EXPECT_THAT(Log(), HasSubstr("[worker:0] finished at step "));
+  EXPECT_THAT(Log(), Not(HasSubstr("still runs")));  // the ps left by itself
+  EXPECT_THAT(Log(), Not(HasSubstr("lost")));
+  for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_NE(kill(Pid(task), 0), 0) << task;
+}
+
+TEST_F(FaultTest, AKilledWorkerDoesNotStopTheOthers) {
+  Launch({"--ps=1", "--workers=3", "--ps_grace=30"}, {"--last_step=300", "--step_ms=20"});
+  ASSERT_TRUE(AwaitStep("worker:1", 20)) << Log();
+  kill(Pid("worker:1"), SIGKILL);
+  EXPECT_EQ(AwaitEnd(), 137) << Log();
+  EXPECT_THAT(Log(), HasSubstr("worker:1 (pid "));
+  EXPECT_THAT(Log(), HasSubstr("died: killed by signal 9"));
+  EXPECT_THAT(Log(), HasSubstr("[worker:0] finished at step 30"));
+  EXPECT_THAT(Log(), HasSubstr("worker:1 was lost: no sign of life"));
+  EXPECT_THAT(Log(), Not(HasSubstr("still runs")));
+}
+
+TEST_F(FaultTest, AKilledChiefResumesAtTheSavedStep) {
+  Launch({"--ps=1", "--workers=2", "--restart=1", "--ps_grace=30"}, {"--last_step=200", "--step_ms=20"});
+  ASSERT_TRUE(AwaitStep("worker:0", 40)) << Log();
+  kill(Pid("worker:0"), SIGKILL);
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  EXPECT_THAT(Log(), HasSubstr("worker:0 (pid "));
+  EXPECT_THAT(Log(), HasSubstr("starting it again (0 restarts left)"));
+  EXPECT_THAT(Log(), HasSubstr("[worker:0] weir: restored "));
+  EXPECT_THAT(Log(), HasSubstr("[worker:0] finished at step 20"));
+}
+
+TEST_F(FaultTest, AKilledPsIsRestoredFromTheLastCheckpoint) {
+  Launch({"--ps=1", "--workers=2", "--restart=1", "--ps_grace=30"}, {"--last_step=200", "--step_ms=20"});
+  ASSERT_TRUE(AwaitStep("worker:0", 40)) << Log();
+  kill(Pid("ps:0"), SIGKILL);
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  EXPECT_THAT(Log(), HasSubstr("ps:0 (pid "));
+  EXPECT_THAT(Log(), HasSubstr("weir: restored "));
+  EXPECT_THAT(Log(), HasSubstr("[worker:0] finished at step 20"));
+}
+
+TEST_F(FaultTest, APsThatNeverAnswersIsNamed) {
+  Launch({"--ps=1", "--workers=1"}, {"--last_step=100000", "--step_ms=5", "--lease_seconds=1"});
+  ASSERT_TRUE(AwaitStep("worker:0", 10)) << Log();
+  kill(Pid("ps:0"), SIGSTOP);
+  EXPECT_TRUE(Await([&] { return Log().find("ps:0 was lost: no sign of life for 1s") != std::string::npos; }))
+      << Log();
+  // It was only asleep: it comes back under a new incarnation with its variables, and training goes on.
+  const int before = Step("worker:0");
+  kill(Pid("ps:0"), SIGCONT);
+  EXPECT_TRUE(AwaitStep("worker:0", before + 10)) << Log();
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(AwaitEnd(), 130) << Log();
+}
+
+TEST_F(FaultTest, CtrlCEndsEverybody) {
+  Launch({"--ps=1", "--workers=2"}, {"--last_step=1000000", "--step_ms=5"});
+  ASSERT_TRUE(AwaitStep("worker:1", 10)) << Log();
+  kill(launcher_, SIGINT);
+  EXPECT_EQ(AwaitEnd(), 130) << Log();
+  for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_NE(kill(Pid(task), 0), 0) << task;
+}
+
+}  // namespace
+}  // namespace weir
