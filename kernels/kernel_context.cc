@@ -3,9 +3,19 @@
 namespace weir {
 
 absl::StatusOr<Tensor*> KernelContext::AllocateOutput(int index, const Shape& shape) {
-  absl::StatusOr<Tensor> tensor = Tensor::Allocate(output_types_[index], shape, device_.allocator());
-  if (!tensor.ok()) return tensor.status();
+  const DType dtype = output_types_[index];
   Tensor& slot = output(index);
+  // Nearly every output comes this way; no Tensor is moved through a StatusOr.
+  int64_t num_bytes = 0;
+  if (IsPlainBytes(dtype) && dtype != DType::kInvalid &&
+      MultiplyWithoutOverflow(shape.num_elements(), DTypeSize(dtype), &num_bytes)) {
+    if (RefPtr<Buffer> buffer = device_.allocator().Allocate(num_bytes)) {
+      slot = Tensor(dtype, shape, std::move(buffer));
+      return &slot;
+    }
+  }
+  absl::StatusOr<Tensor> tensor = Tensor::Allocate(dtype, shape, device_.allocator());
+  if (!tensor.ok()) return tensor.status();
   slot = *std::move(tensor);
   return &slot;
 }

@@ -23,8 +23,9 @@ constexpr size_t kLargeBytes = size_t{1} << 20;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kMaxCachedBytes = size_t{256} << 20;  // larger buffers go back to the system at once
 constexpr int64_t kMaxIdleBytes = int64_t{1} << 30;
+constexpr size_t kMaxBytes = size_t{1} << 46;
 constexpr size_t kThreadStackDepth = 32;
-constexpr int kNumClasses = 64;
+constexpr int kNumClasses = 81;  // up to kMaxBytes
 
 // Classes 64, 96, 128, 192, 256...: at most a third is wasted.
 int ClassOf(size_t num_bytes) {
@@ -122,7 +123,7 @@ ThreadCache::~ThreadCache() {
 }
 
 RefPtr<Buffer> CachingHostAllocator::Allocate(size_t num_bytes) {
-  if (num_bytes > (size_t{1} << 46)) return nullptr;
+  if (num_bytes > kMaxBytes) return nullptr;
   const int size_class = ClassOf(num_bytes);
   HostBuffer* buffer = nullptr;
   ThreadCache* cache = LocalCache();
