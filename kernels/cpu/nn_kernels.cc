@@ -178,6 +178,13 @@ class BiasAddGrad final : public Kernel {
     if (view.channels == 0) return absl::OkStatus();
     const int64_t rows_per_piece = std::max<int64_t>(1, kPieceElements / view.channels);
     const int64_t pieces = std::max<int64_t>(1, (view.outer + rows_per_piece - 1) / rows_per_piece);
+    if constexpr (std::is_same_v<T, Sum>) {
+      if (pieces == 1) {
+        std::fill_n(sums, view.channels, T{});
+        SumPiece(view.outer, view.channels, x, sums);
+        return absl::OkStatus();
+      }
+    }
     std::vector<Sum> partial(pieces * view.channels);
     context.threads().ParallelFor(pieces, kSumCost * static_cast<double>(rows_per_piece * view.channels),
                                   [&](int64_t begin, int64_t end) {
