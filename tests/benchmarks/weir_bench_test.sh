@@ -1,0 +1,14 @@
+#!/bin/bash
+# Runs every quick benchmark once: each must give a line with a number. What they measure is nobody's business here.
+set -u
+bench=$1
+export WEIR_BENCH_SECONDS=0
+output=$("$bench" session_run small_ops mlp_step ps_run ps_mlp startup) || { echo "weir_bench failed"; exit 1; }
+echo "$output"
+for metric in session_run_python session_callable_noop small_add16_1t mlp_b32_step ps_null_run ps_pull_scalar_run \
+  ps_mlp_b32_step start_to_first_step; do
+  grep -qE "^\{\"peer\": \"weir\", \"metric\": \"$metric\", \"value\": [0-9.e+-]+, \"unit\": " <<<"$output" ||
+    { echo "no line for $metric"; exit 1; }
+done
+"$bench" no_such_benchmark 2>/dev/null && { echo "an unknown name must be an error"; exit 1; }
+exit 0
