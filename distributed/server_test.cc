@@ -316,6 +316,12 @@ TEST_P(ServerTest, HostileRequestsAreRefused) {
       done.WaitForNotification();
     }
   }
+  absl::Notification done;
+  channel->Call("/tensorflow.MasterService/CreateSession", {}, {}, [&](absl::StatusOr<Frame> reply) {
+    EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnimplemented) << reply.status();
+    done.Notify();
+  });
+  done.WaitForNotification();
   EXPECT_TRUE(session->Run({}, {}, {model.init, model.add}).ok());
 }
 
