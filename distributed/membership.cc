@@ -1,5 +1,6 @@
 #include "distributed/membership.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -77,7 +78,8 @@ absl::Status Membership::CheckSenderLocked(const TaskName& task, Incarnation inc
                                                    options_.self.ToString()));
   }
   *peer = &it->second;
-  if (!(*peer)->past.contains(incarnation)) return absl::OkStatus();
+  const std::deque<Incarnation>& past = (*peer)->past;
+  if (std::find(past.begin(), past.end(), incarnation) == past.end()) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat("a message of ", task.ToString(), " was refused by ",
                                          options_.self.ToString(), ": its incarnation ", Hex(incarnation),
                                          " was declared lost"));
@@ -88,7 +90,8 @@ void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why
     losses->push_back(
         {task, peer->incarnation, absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", why))});
   }
-  peer->past.insert(peer->incarnation);
+  peer->past.push_back(peer->incarnation);
+  if (peer->past.size() > kRememberedLives) peer->past.pop_front();
   peer->state = State::kLost;
 }
 

@@ -18,9 +18,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -83,11 +83,12 @@ class Membership {
   void StopWaiting();
 
  private:
+  static constexpr size_t kRememberedLives = 256;
   struct Peer {
     State state = State::kUnknown;
     Incarnation incarnation = 0;
     absl::Time lease_end;
-    std::set<Incarnation> past;  // lives that are over
+    std::deque<Incarnation> past;  // lives that are over, the last kRememberedLives
   };
   struct Loss {
     TaskName task;

@@ -48,7 +48,9 @@ class Server::Network {
 
   absl::StatusOr<std::string> Listen(Transport& transport, const std::string& address) {
     WEIR_ASSIGN_OR_RETURN(listener_, transport.Listen(address, [this](std::shared_ptr<IncomingCall> call) {
-      service_.Handle(std::move(call));
+      if (IsFramedMethod(call->method())) return service_.Handle(std::move(call));
+      call->Reply(absl::UnimplementedError(
+          absl::StrCat(task_.task().ToString(), " does not serve the method ", call->method())));
     }));
     return listener_->address();
   }

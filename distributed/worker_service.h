@@ -76,9 +76,10 @@ class WorkerService {
   void JobDone(Request& request);
 
   bool IsRegisteredBy(const Envelope& envelope, PlanId id) const;
-  // The kept answer of a step that is over; an empty frame when one is to come. Aborted for an unknown plan.
-  absl::StatusOr<Frame> BeginStep(const Request& request, PlanId plan, int64_t step_id,
-                                  std::shared_ptr<Step>* step);
+  // The kept answer of a step that is over; an empty frame when one is to come. `step` is set when this is
+  // the first request of its step, which is then to be run. Aborted for an unknown plan; InvalidArgument when
+  // arguments or results are not as many as the plan has.
+  absl::StatusOr<Frame> BeginStep(const Request& request, const RunRequest& run, std::shared_ptr<Step>* step);
   void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,
                   const absl::Status& status);
   Frame MakeReply(const absl::Status& status, std::string body, std::vector<Payload> payloads) const;
