@@ -28,6 +28,8 @@ struct OpCase {
   std::vector<CaseInput> inputs;
   // False at points where the op has no derivative (a kink), or where it is not the derivative that TensorFlow gives.
   bool check_gradient = true;
+  // The outputs that TensorFlow differentiates; empty: all floating ones.
+  std::vector<int> gradient_outputs;
   // Relative and absolute error against the reference; 0 takes the dtype's (op_checks.cc).
   double tolerance = 0;
   // Written into a test's name where two cases of an op would look alike.

@@ -289,7 +289,9 @@ absl::StatusOr<GradientGraph> BuildGradient(GraphBuilder& g, const OpCase& test,
   WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs,
                         EvaluateNode(*node, FlatInputs(test), *cpu.device, *cpu.kernels));
   for (int i = 0; i < node->num_outputs(); ++i) {
-    if (!IsDifferentiable(node->output_type(i))) continue;
+    const std::vector<int>& chosen = test.gradient_outputs;
+    const bool is_chosen = chosen.empty() || std::find(chosen.begin(), chosen.end(), i) != chosen.end();
+    if (!is_chosen || !IsDifferentiable(node->output_type(i))) continue;
     result.ys.push_back(node->output(i));
     result.weight_values.push_back(Weights(node->output_type(i), outputs[i].shape()));
     result.weights.push_back(AddPlaceholder(g, node->output_type(i), outputs[i].shape()));
