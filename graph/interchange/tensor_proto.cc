@@ -24,6 +24,8 @@ using ::tensorflow::TensorProto;
 static_assert(std::endian::native == std::endian::little,
               "tensor_content is little-endian and copied as it is");
 
+// Strings and handles are rarely equal, and each is an object to construct: less for them.
+constexpr size_t kMaxObjectSplatBytes = kMaxSplatBytes / 32;
 constexpr int kMaxRank = 254;                                  // TensorFlow's limit
 constexpr size_t kMaxContentBytes = (size_t{1} << 31) - 1024;  // of a message that holds one tensor
 
@@ -184,11 +186,12 @@ absl::Status CheckValueCount(DType dtype, const Shape& shape, int64_t num_values
     return Malformed(dtype, shape, absl::StrCat(num_values, " values for ", num_elements, " elements"));
   }
   int64_t num_bytes = 0;
+  const size_t max_bytes = IsPlainBytes(dtype) ? kMaxSplatBytes : kMaxObjectSplatBytes;
   if (num_values < num_elements &&
-      (!MultiplyWithoutOverflow(num_elements, DTypeSize(dtype), &num_bytes) || num_bytes > kMaxSplatBytes)) {
+      (!MultiplyWithoutOverflow(num_elements, DTypeSize(dtype), &num_bytes) || num_bytes > max_bytes)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("tensor message for ", TypeString(dtype, shape), " has only ", num_values,
-                     " values and would expand to more than ", kMaxSplatBytes, " bytes"));
+                     " values and would expand to more than ", max_bytes, " bytes"));
   }
   return absl::OkStatus();
 }

@@ -68,8 +68,10 @@ absl::StatusOr<BundleEntry> ParseEntry(const std::string& bytes, int num_shards)
   if (!proto.ParseFromString(bytes)) return absl::DataLossError("its record does not parse");
   BundleEntry entry;
   WEIR_ASSIGN_OR_RETURN(entry.shape, ShapeFromProto(proto.shape()));
-  if (IsKnownDType(proto.dtype())) {
-    entry.dtype = static_cast<DType>(proto.dtype());
+  const DType dtype = static_cast<DType>(proto.dtype());
+  // Handles and variants are objects of a process: no file may claim to hold their bytes.
+  if (IsKnownDType(proto.dtype()) && (IsPlainBytes(dtype) || dtype == DType::kString)) {
+    entry.dtype = dtype;
   } else {
     entry.foreign_dtype = tensorflow::DataType_Name(proto.dtype());
     if (entry.foreign_dtype.empty())

@@ -16,6 +16,8 @@ namespace {
 
 // Read and checksummed piece by piece, so that the checksum finds the bytes in the cache.
 constexpr size_t kPieceBytes = 512 << 10;
+// Every pair of slices is compared.
+constexpr size_t kMaxSlices = 4096;
 
 // Copies or assigns the overlap of two boxes; strings are objects, everything else bytes.
 int64_t CopyElements(const TensorSlice& from_box, const Tensor& from, const TensorSlice& to_box, Tensor* to) {
@@ -180,7 +182,7 @@ absl::Status BundleReader::ReadBox(absl::string_view name, const BundleEntry& en
     WEIR_RETURN_IF_ERROR(ReadEntry(absl::StrCat(name, " ", slice.ToString()), *part_entry, &part));
     num_copied += CopyElements(part_box, part, box, tensor);
   }
-  // CheckSlices found as many elements in the slices as in the tensor: an overlap here leaves a gap there.
+  // CheckSlices has seen that they cover the tensor without overlap; this is a second pair of eyes.
   if (num_copied == tensor->num_elements()) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the slices of tensor '", name, "' in the checkpoint ", prefix_,
                                           " cover ", num_copied, " of ", tensor->num_elements(),
@@ -195,25 +197,29 @@ absl::Status BundleReader::ReadEntry(absl::string_view name, const BundleEntry& 
 
 absl::Status BundleReader::CheckSlices(absl::string_view name, const BundleEntry& entry) const {
   if (entry.slices.empty()) return absl::OkStatus();
+  const auto wrong = [&](absl::string_view problem) {
+    return absl::DataLossError(absl::StrCat("the tensor '", name, "' ", TypeString(entry.dtype, entry.shape),
+                                            " in the checkpoint ", prefix_, " ", problem));
+  };
+  if (entry.slices.size() > kMaxSlices) return wrong(absl::StrCat("has ", entry.slices.size(), " slices"));
   int64_t num_elements = 0;
-  std::set<std::string> keys;
+  std::vector<TensorSlice> boxes;
   for (const TensorSlice& slice : entry.slices) {
-    const std::string key = slice.KeyFor(name);
     WEIR_ASSIGN_OR_RETURN(const TensorSlice box, slice.WithinShape(entry.shape));
-    const BundleEntry* part = Find(key);
-    const bool is_right = part != nullptr && part->dtype == entry.dtype && part->slices.empty() &&
-                          part->shape == box.shape() && keys.insert(key).second;
-    if (!is_right) {
-      return absl::DataLossError(absl::StrCat("the checkpoint ", prefix_, " lacks the slice ",
-                                              slice.ToString(), " of tensor '", name,
-                                              "', or it has another type"));
+    const BundleEntry* part = Find(slice.KeyFor(name));
+    const bool is_right =
+        part != nullptr && part->dtype == entry.dtype && part->slices.empty() && part->shape == box.shape();
+    if (!is_right)
+      return wrong(absl::StrCat("lacks its slice ", slice.ToString(), ", or it has another type"));
+    for (const TensorSlice& other : boxes) {
+      if (box.Overlaps(other)) return wrong(absl::StrCat("has slices that overlap: ", slice.ToString()));
     }
+    boxes.push_back(box);
     num_elements += part->shape.num_elements();
   }
   if (num_elements == entry.shape.num_elements()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("the slices of tensor '", name, "' in the checkpoint ", prefix_,
-                                          " have ", num_elements, " of ", entry.shape.num_elements(),
-                                          " elements"));
+  return wrong(
+      absl::StrCat("has slices that have ", num_elements, " of ", entry.shape.num_elements(), " elements"));
 }
 
 absl::StatusOr<Tensor> BundleReader::Read(absl::string_view name, Allocator& allocator) const {

@@ -52,8 +52,8 @@ class BundleReader {
   absl::Status OpenShards(FileSystem& file_system);
   void CollectNames();
   absl::StatusOr<const BundleEntry*> Lookup(absl::string_view name) const;
-  // Every slice is there, and together they have as many elements as the tensor: then what a reader allocates
-  // is bounded by what the files hold.
+  // Every slice is there and together they are the tensor, without gap or overlap: then what a reader
+  // allocates is bounded by what the files hold, and no element stays undefined.
   absl::Status CheckSlices(absl::string_view name, const BundleEntry& entry) const;
   absl::Status ReadEntry(absl::string_view name, const BundleEntry& entry, Tensor* tensor) const;
   absl::Status ReadPlain(absl::string_view name, const BundleEntry& entry, Tensor* tensor) const;

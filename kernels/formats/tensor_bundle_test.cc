@@ -325,6 +325,43 @@ TEST(TensorBundleTest, EveryTruncationIsFound) {
   }
 }
 
+TEST(TensorBundleTest, OverlappingSlicesAreFound) {
+  MemoryFiles files;
+  BundleWriter::Options options;
+  options.file_system = &files;
+  const auto writer = BundleWriter::Create("/m", options);
+  for (const char* slice : {"0,2", "1,2"}) {
+    ASSERT_TRUE(
+        (*writer)
+            ->AddSlice("p", Shape({4}), TensorSlice::Parse(slice).value(), Tensor::Vector<float>({1, 2}))
+            .ok());
+  }
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const auto reader = BundleReader::Open("/m", files);
+  ASSERT_TRUE(reader.ok());
+  EXPECT_THAT(std::string((*reader)->Read("p").status().message()), HasSubstr("slices that overlap: 1,2"));
+}
+
+TEST(TensorBundleTest, NoFileHoldsHandles) {
+  BundleIndex index;
+  BundleEntry& entry = index.entries["r"];
+  const std::string bytes(sizeof(ResourceHandle), 'x');
+  entry.dtype = DType::kResource;
+  entry.shape = Shape({1});
+  entry.num_bytes = bytes.size();
+  entry.masked_crc = MaskCrc32c(Crc32c(bytes));
+  MemoryFiles files;
+  files.Put("/m.index", index.Serialize().value());
+  files.Put("/m.data-00000-of-00001", bytes);
+  const auto reader = BundleReader::Open("/m", files);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->Read("r").status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string((*reader)->Read("r").status().message()),
+              HasSubstr("DT_RESOURCE, which Weir lacks"));
+  Tensor handle(DType::kResource, Shape({1}));
+  EXPECT_FALSE((*reader)->ReadInto("r", &handle).ok());
+}
+
 TEST(TensorBundleTest, AFullDiskLeavesTheOldCheckpointAndNoFilesBehind) {
   const std::string directory = NewTestDirectory();
   WriteSome(directory + "/m");

@@ -105,6 +105,16 @@ Shape TensorSlice::shape() const {
   return Shape(dims);
 }
 
+bool TensorSlice::Overlaps(const TensorSlice& other) const {
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const int64_t begin = std::max(extents[i].start, other.extents[i].start);
+    const int64_t end =
+        std::min(extents[i].start + extents[i].length, other.extents[i].start + other.extents[i].length);
+    if (begin >= end) return false;
+  }
+  return true;
+}
+
 std::string TensorSlice::KeyFor(absl::string_view name) const {
   std::string key;
   AppendOrderedUint(0, &key);

@@ -34,6 +34,9 @@ struct TensorSlice {
   // Precondition: spelled out by WithinShape.
   Shape shape() const;
 
+  // True when some element lies in both. Precondition: both spelled out by WithinShape, of equal rank.
+  bool Overlaps(const TensorSlice& other) const;
+
   // Under this key the index of a checkpoint keeps a slice of tensor `name` (TensorFlow's ordered code of a
   // zero, the name, the rank and each extent).
   std::string KeyFor(absl::string_view name) const;
