@@ -731,24 +731,10 @@ OpDef WhereOp() {
 }  // namespace
 
 Status RegisterIndexingOps(OpRegistry& registry) {
-  return RegisterAll(registry, {ConcatV2Op(),
-                                ConcatOffsetOp(),
-                                SplitOp(),
-                                PackOp(),
-                                UnpackOp(),
-                                SliceOp(),
-                                StridedSliceOp(),
-                                StridedSliceGradOp(),
-                                TileOp(),
-                                BroadcastToOp(),
-                                BroadcastGradientArgsOp(),
-                                PadOp(),
-                                GatherV2Op(),
-                                UnsortedSegmentSumOp(),
-                                OneHotOp(),
-                                SelectOp(),
-                                SelectV2Op(),
-                                WhereOp()});
+  return RegisterAll(
+      registry, {ConcatV2Op(), ConcatOffsetOp(), SplitOp(), PackOp(), UnpackOp(), SliceOp(), StridedSliceOp(),
+                 StridedSliceGradOp(), TileOp(), BroadcastToOp(), BroadcastGradientArgsOp(), PadOp(),
+                 GatherV2Op(), UnsortedSegmentSumOp(), OneHotOp(), SelectOp(), SelectV2Op(), WhereOp()});
 }
 
 }  // namespace weir

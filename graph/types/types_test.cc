@@ -75,6 +75,10 @@ TEST(TensorTest, SharesSlicesAndClones) {
 TEST(TensorTest, HostileSizesAreErrors) {
   const auto huge = Tensor::Allocate(DType::kFloat64, Shape({int64_t{1} << 61}));
   EXPECT_EQ(huge.status().code(), absl::StatusCode::kResourceExhausted);
+  for (int bits : {37, 38, 40, 43, 44, 45, 46, 47}) {  // up to and beyond what the allocator accepts
+    const auto large = Tensor::Allocate(DType::kUint8, Shape({int64_t{1} << bits}));
+    EXPECT_TRUE(large.ok() || large.status().code() == absl::StatusCode::kResourceExhausted) << bits;
+  }
   EXPECT_FALSE(Tensor::Allocate(DType::kString, Shape({int64_t{1} << 40})).ok());
   EXPECT_FALSE(Tensor::Allocate(DType::kVariant, Shape({1})).ok());
 }

@@ -1,7 +1,6 @@
 #include "tests/benchmarks/mlp.h"
 
 #include <cmath>
-#include <optional>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -38,7 +37,7 @@ Mlp BuildMlp(GraphBuilder& g, int batch, bool with_global_step) {
     if (i < 2) hidden = Relu(g, hidden);
   }
   mlp.loss = ReduceMean(g, SparseSoftmaxCrossEntropyWithLogits(g, hidden, mlp.labels).loss);
-  mlp.train = Must(GradientDescent(0.01).Minimize(g, mlp.loss, with_global_step ? std::optional(GlobalStep(g)) : std::nullopt));
+  mlp.train = Must(GradientDescent(0.01).Minimize(g, mlp.loss, with_global_step ? GlobalStep(g) : ModelVariable()));
   mlp.init = InitializeVariables(g);
   return mlp;
 }

@@ -13,11 +13,6 @@ namespace {
 
 constexpr int kThreadCounts[] = {1, 2};
 
-Node* Group(GraphBuilder& g, std::vector<Node*> nodes) {
-  auto control = g.ControlScope(std::move(nodes));
-  return NoOp(g);
-}
-
 // A graph of n NoOps joined by control edges; returns its sink.
 Node* NullGraph(GraphBuilder& g, absl::string_view kind, int n) {
   std::vector<Node*> nodes = {NoOp(g)};
@@ -36,7 +31,7 @@ Node* NullGraph(GraphBuilder& g, absl::string_view kind, int n) {
     for (int k = 0; k < std::min(i, 3); ++k) {
       before.insert(nodes[std::uniform_int_distribution<int>(std::max(0, i - 64), i - 1)(random)]);
     }
-    nodes.push_back(Group(g, {before.begin(), before.end()}));
+    nodes.push_back(Group(g, std::vector<Node*>(before.begin(), before.end())));
   }
   return Group(g, nodes);
 }
