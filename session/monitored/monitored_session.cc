@@ -148,16 +148,27 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::Run(const Feeds& feeds, co
   if (is_closed_) return absl::FailedPreconditionError("the monitored session is closed");
   while (true) {
     absl::StatusOr<std::vector<Tensor>> result = RunOnce(feeds, fetches, targets);
-    if (result.ok()) return result;
-    if (absl::IsOutOfRange(result.status())) RequestStop();
-    if (!IsRecoverable(result.status())) {
-      if (!absl::IsOutOfRange(result.status())) failure_ = result.status();
+    if (result.ok()) {
+      // A peer was lost under a hook, after the step: the step stays done, only the session is made anew.
+      if (const absl::Status lost = std::exchange(lost_under_hook_, absl::OkStatus()); !lost.ok()) {
+        WEIR_RETURN_IF_ERROR(Recover(lost));
+      }
       return result;
     }
-    std::fprintf(stderr, "weir: a peer was lost, creating the session anew: %s\n",
-                 std::string(result.status().message()).c_str());
-    if (absl::Status status = CreateSession(); !status.ok()) return failure_ = status;
+    if (absl::IsOutOfRange(result.status())) {
+      RequestStop();
+      return result;
+    }
+    if (!IsRecoverable(result.status())) return failure_ = result.status();
+    WEIR_RETURN_IF_ERROR(Recover(result.status()));
   }
+}
+
+absl::Status MonitoredSession::Recover(const absl::Status& reason) {
+  std::fprintf(stderr, "weir: a peer was lost, creating the session anew: %s\n", std::string(reason.message()).c_str());
+  absl::Status status = CreateSession();
+  if (!status.ok()) failure_ = status;
+  return status;
 }
 
 absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(const Feeds& feeds, const std::vector<TensorRef>& fetches,
@@ -173,11 +184,13 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(const Feeds& feeds
   for (size_t i = 0; i < options_.hooks.size(); ++i) {
     RunContext context(*session_);
     context.results = absl::MakeConstSpan(results).subspan(begins[i], begins[i + 1] - begins[i]);
-    if (absl::Status status = options_.hooks[i]->AfterRun(context); !status.ok()) {
-      // The step itself has been applied: running it again would apply it twice.
-      return IsRecoverable(status) ? absl::InternalError(absl::StrCat("after the step: ", status.message())) : status;
-    }
+    const absl::Status status = options_.hooks[i]->AfterRun(context);
     if (context.stop_requested()) RequestStop();
+    if (IsRecoverable(status)) {
+      lost_under_hook_ = status;
+      break;  // the session is gone for the other hooks, too
+    }
+    WEIR_RETURN_IF_ERROR(status);
   }
   results.resize(fetches.size());
   return results;
@@ -198,8 +211,13 @@ absl::Status MonitoredSession::Close() {
 
 absl::StatusOr<int64_t> MonitoredSession::GlobalStep() {
   if (!options_.scaffold.global_step) return absl::FailedPreconditionError("the graph has no global step");
-  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> step, session_->Run({}, {options_.scaffold.global_step}));
-  return step[0].scalar<int64_t>();
+  while (true) {
+    if (!failure_.ok()) return failure_;
+    absl::StatusOr<std::vector<Tensor>> step = session_->Run({}, {options_.scaffold.global_step});
+    if (step.ok()) return (*step)[0].scalar<int64_t>();
+    if (!IsRecoverable(step.status()) || is_closed_) return step.status();
+    WEIR_RETURN_IF_ERROR(Recover(step.status()));
+  }
 }
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(GraphBuilder& graph,

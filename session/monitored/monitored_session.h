@@ -63,7 +63,7 @@ class MonitoredSession {
   absl::Status Close();
 
   Session& session() { return *session_; }
-  // The step counter as it is now. FailedPrecondition without a global step.
+  // The step counter as it is now; a lost peer is waited for as in Run. FailedPrecondition without a global step.
   absl::StatusOr<int64_t> GlobalStep();
   const Scaffold& scaffold() const { return options_.scaffold; }
 
@@ -79,6 +79,8 @@ class MonitoredSession {
   // Creates the session and brings the model to life, trying again while peers are away.
   absl::Status CreateSession();
   absl::Status TryCreateSession();
+  // Says why on stderr and creates the session again; failure_ is set when that fails.
+  absl::Status Recover(const absl::Status& reason);
   absl::Status InitializeAsChief();
   absl::Status CheckReady();
   absl::StatusOr<std::vector<Tensor>> RunOnce(const Feeds& feeds, const std::vector<TensorRef>& fetches,
@@ -92,6 +94,7 @@ class MonitoredSession {
   bool was_ready_ = false;
   bool is_closed_ = false;
   absl::Status failure_;
+  absl::Status lost_under_hook_;
 };
 
 // Finishes the graph (scaffold, hooks), creates the session. Errors: the builder's; NotFound, DataLoss or

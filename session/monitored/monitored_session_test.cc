@@ -249,6 +249,31 @@ TEST(MonitoredSessionTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheck
   EXPECT_EQ((*session)->GlobalStep().value(), 5) << "restored at 4, where the second session began, and one more";
 }
 
+// Loses a peer in its AfterRun, once.
+class LosesAPeerAfterTheStep final : public Hook {
+ public:
+  absl::Status AfterRun(RunContext&) override {
+    return std::exchange(lost_, true) ? absl::OkStatus() : absl::UnavailableError("lost under a hook");
+  }
+
+ private:
+  bool lost_ = false;
+};
+
+TEST(MonitoredSessionTest, AStepIsNotRunAgainWhenAPeerIsLostUnderAHook) {
+  Program program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session = program.Start({.hooks = {std::make_shared<LosesAPeerAfterTheStep>()}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  EXPECT_EQ(worker.num_sessions, 2);
+  EXPECT_EQ((*session)->GlobalStep().value(), 1);
+  worker.lose_next = true;
+  EXPECT_EQ((*session)->GlobalStep().value(), 1);
+  EXPECT_EQ(worker.num_sessions, 3);
+}
+
 TEST(HooksTest, LoggingPrintsNamesAndValues) {
   Program program;
   std::vector<std::string> lines;
