@@ -28,8 +28,8 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "distributed/clock.h"
 #include "distributed/cluster_spec.h"
+#include "distributed/timing/clock.h"
 
 namespace weir {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "distributed/worker_protocol.h"
+#include "distributed/peers/worker_protocol.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {

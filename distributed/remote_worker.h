@@ -12,7 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "distributed/peers.h"
+#include "distributed/peers/peers.h"
 #include "session/worker.h"
 
 namespace weir {

@@ -24,9 +24,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/membership.h"
-#include "distributed/peers.h"
+#include "distributed/peers/peers.h"
+#include "distributed/peers/worker_protocol.h"
 #include "distributed/transport/transport.h"
-#include "distributed/worker_protocol.h"
 #include "session/local_worker.h"
 
 namespace weir {

@@ -233,8 +233,8 @@ TEST(Launcher, CtrlCIsPassedOn) {
 
 TEST(Launcher, AKilledLauncherLeavesNobodyBehind) {
   const std::string dir = TestDir();
-  const pid_t launcher =
-      ForkLauncher(ShellJob(1, 1, dir, "echo $$ > $DIR/t$TYPE; mv $DIR/t$TYPE $DIR/$TYPE$INDEX; exec sleep 60"), dir);
+  const pid_t launcher = ForkLauncher(
+      ShellJob(1, 1, dir, "echo $$ > $DIR/t$TYPE; mv $DIR/t$TYPE $DIR/$TYPE$INDEX; exec sleep 60"), dir);
   for (const char* task : {"/ps0", "/worker0"}) AwaitFile(dir + task);
   kill(launcher, SIGKILL);
   waitpid(launcher, nullptr, 0);

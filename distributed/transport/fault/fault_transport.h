@@ -10,7 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "distributed/timer_queue.h"
+#include "distributed/timing/timer_queue.h"
 #include "distributed/transport/transport.h"
 
 namespace weir {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distributed/cluster_spec.h"
-#include "distributed/timer_queue.h"
+#include "distributed/timing/timer_queue.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {

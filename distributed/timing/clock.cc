@@ -1,4 +1,4 @@
-#include "distributed/clock.h"
+#include "distributed/timing/clock.h"
 
 #include <chrono>
 

@@ -1,4 +1,4 @@
-#include "distributed/peers.h"
+#include "distributed/peers/peers.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "distributed/worker_protocol.h"
+#include "distributed/peers/worker_protocol.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {

@@ -1,9 +1,9 @@
-#include "distributed/heartbeats.h"
+#include "distributed/peers/heartbeats.h"
 
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "distributed/worker_protocol.h"
+#include "distributed/peers/worker_protocol.h"
 
 namespace weir {
 

@@ -1,4 +1,4 @@
-#include "distributed/worker_protocol.h"
+#include "distributed/peers/worker_protocol.h"
 
 #include <utility>
 

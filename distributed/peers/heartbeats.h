@@ -12,7 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "distributed/peers.h"
+#include "distributed/peers/peers.h"
 
 namespace weir {
 

@@ -1,4 +1,4 @@
-#include "distributed/tensor_pusher.h"
+#include "distributed/peers/tensor_pusher.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "distributed/timer_queue.h"
+#include "distributed/timing/timer_queue.h"
 
 #include "absl/time/clock.h"
 

@@ -18,8 +18,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "distributed/peers.h"
-#include "distributed/worker_protocol.h"
+#include "distributed/peers/peers.h"
+#include "distributed/peers/worker_protocol.h"
 #include "session/tensor_sender.h"
 
 namespace weir {

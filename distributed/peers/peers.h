@@ -23,7 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "distributed/cluster_spec.h"
 #include "distributed/membership.h"
-#include "distributed/timer_queue.h"
+#include "distributed/timing/timer_queue.h"
 #include "distributed/transport/transport.h"
 
 namespace weir {

@@ -1,0 +1,196 @@
+// Makes Abseil's locks visible to ThreadSanitizer (bazel test --config=tsan).
+//
+// Debian's Abseil is compiled without the sanitizer, so it sees neither that a lock orders its holders nor
+// that a notification orders its two sides, and reports a race for everything they protect. The linker
+// (--wrap, see BUILD) sends our calls of these functions here; each tells the sanitizer what it orders and
+// does the call. Conditions of a waiter are evaluated inside whatever thread unlocks, under the lock: those
+// reads are ignored.
+//
+// gRPC is not instrumented either. What it passes between its threads is hidden by the suppressions at the
+// end; the tests of distributed/ say the same things over the in-process transport, where nothing is hidden.
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
+
+extern "C" {
+
+void __tsan_acquire(void* address);
+void __tsan_release(void* address);
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+
+}  // extern "C"
+
+namespace {
+
+class IgnoredReads {
+ public:
+  IgnoredReads() { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
+  ~IgnoredReads() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
+};
+
+void Acquire(const void* object) { __tsan_acquire(const_cast<void*>(object)); }
+void Release(const void* object) { __tsan_release(const_cast<void*>(object)); }
+
+}  // namespace
+
+using absl::BlockingCounter;
+using absl::Condition;
+using absl::CondVar;
+using absl::Duration;
+using absl::Mutex;
+using absl::Notification;
+using absl::Time;
+
+extern "C" {
+
+#define WEIR_WRAP(result, symbol, ...) \
+  result __real_##symbol(__VA_ARGS__); \
+  result __wrap_##symbol(__VA_ARGS__)
+
+WEIR_WRAP(void, _ZN4absl7debian35Mutex4LockEv, Mutex* mutex) {
+  {
+    IgnoredReads ignored;
+    __real__ZN4absl7debian35Mutex4LockEv(mutex);
+  }
+  Acquire(mutex);
+}
+WEIR_WRAP(void, _ZN4absl7debian35Mutex10ReaderLockEv, Mutex* mutex) {
+  {
+    IgnoredReads ignored;
+    __real__ZN4absl7debian35Mutex10ReaderLockEv(mutex);
+  }
+  Acquire(mutex);
+}
+WEIR_WRAP(bool, _ZN4absl7debian35Mutex7TryLockEv, Mutex* mutex) {
+  const bool locked = __real__ZN4absl7debian35Mutex7TryLockEv(mutex);
+  if (locked) Acquire(mutex);
+  return locked;
+}
+WEIR_WRAP(void, _ZN4absl7debian35Mutex6UnlockEv, Mutex* mutex) {
+  Release(mutex);
+  IgnoredReads ignored;
+  __real__ZN4absl7debian35Mutex6UnlockEv(mutex);
+}
+WEIR_WRAP(void, _ZN4absl7debian35Mutex12ReaderUnlockEv, Mutex* mutex) {
+  Release(mutex);
+  IgnoredReads ignored;
+  __real__ZN4absl7debian35Mutex12ReaderUnlockEv(mutex);
+}
+WEIR_WRAP(void, _ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE, Mutex* mutex, const Condition& condition) {
+  Release(mutex);
+  {
+    IgnoredReads ignored;
+    __real__ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE(mutex, condition);
+  }
+  Acquire(mutex);
+}
+WEIR_WRAP(bool, _ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE, Mutex* mutex,
+          const Condition& condition, Duration timeout) {
+  Release(mutex);
+  bool is_true;
+  {
+    IgnoredReads ignored;
+    is_true = __real__ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE(
+        mutex, condition, timeout);
+  }
+  Acquire(mutex);
+  return is_true;
+}
+WEIR_WRAP(bool, _ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE, Mutex* mutex,
+          const Condition& condition, Time deadline) {
+  Release(mutex);
+  bool is_true;
+  {
+    IgnoredReads ignored;
+    is_true = __real__ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE(mutex, condition,
+                                                                                           deadline);
+  }
+  Acquire(mutex);
+  return is_true;
+}
+WEIR_WRAP(void, _ZN4absl7debian35Mutex8LockWhenERKNS0_9ConditionE, Mutex* mutex, const Condition& condition) {
+  {
+    IgnoredReads ignored;
+    __real__ZN4absl7debian35Mutex8LockWhenERKNS0_9ConditionE(mutex, condition);
+  }
+  Acquire(mutex);
+}
+
+WEIR_WRAP(void, _ZN4absl7debian37CondVar4WaitEPNS0_5MutexE, CondVar* changed, Mutex* mutex) {
+  Release(mutex);
+  {
+    IgnoredReads ignored;
+    __real__ZN4absl7debian37CondVar4WaitEPNS0_5MutexE(changed, mutex);
+  }
+  Acquire(mutex);
+}
+WEIR_WRAP(bool, _ZN4absl7debian37CondVar15WaitWithTimeoutEPNS0_5MutexENS0_8DurationE, CondVar* changed,
+          Mutex* mutex, Duration timeout) {
+  Release(mutex);
+  bool timed_out;
+  {
+    IgnoredReads ignored;
+    timed_out =
+        __real__ZN4absl7debian37CondVar15WaitWithTimeoutEPNS0_5MutexENS0_8DurationE(changed, mutex, timeout);
+  }
+  Acquire(mutex);
+  return timed_out;
+}
+WEIR_WRAP(bool, _ZN4absl7debian37CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE, CondVar* changed,
+          Mutex* mutex, Time deadline) {
+  Release(mutex);
+  bool timed_out;
+  {
+    IgnoredReads ignored;
+    timed_out =
+        __real__ZN4absl7debian37CondVar16WaitWithDeadlineEPNS0_5MutexENS0_4TimeE(changed, mutex, deadline);
+  }
+  Acquire(mutex);
+  return timed_out;
+}
+
+WEIR_WRAP(void, _ZN4absl7debian312Notification6NotifyEv, Notification* notification) {
+  Release(notification);
+  __real__ZN4absl7debian312Notification6NotifyEv(notification);
+}
+WEIR_WRAP(void, _ZNK4absl7debian312Notification19WaitForNotificationEv, const Notification* notification) {
+  __real__ZNK4absl7debian312Notification19WaitForNotificationEv(notification);
+  Acquire(notification);
+}
+WEIR_WRAP(bool, _ZNK4absl7debian312Notification30WaitForNotificationWithTimeoutENS0_8DurationE,
+          const Notification* notification, Duration timeout) {
+  const bool notified = __real__ZNK4absl7debian312Notification30WaitForNotificationWithTimeoutENS0_8DurationE(
+      notification, timeout);
+  if (notified) Acquire(notification);
+  return notified;
+}
+WEIR_WRAP(bool, _ZNK4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE,
+          const Notification* notification, Time deadline) {
+  const bool notified = __real__ZNK4absl7debian312Notification31WaitForNotificationWithDeadlineENS0_4TimeE(
+      notification, deadline);
+  if (notified) Acquire(notification);
+  return notified;
+}
+
+WEIR_WRAP(bool, _ZN4absl7debian315BlockingCounter14DecrementCountEv, BlockingCounter* counter) {
+  Release(counter);
+  return __real__ZN4absl7debian315BlockingCounter14DecrementCountEv(counter);
+}
+WEIR_WRAP(void, _ZN4absl7debian315BlockingCounter4WaitEv, BlockingCounter* counter) {
+  __real__ZN4absl7debian315BlockingCounter4WaitEv(counter);
+  Acquire(counter);
+}
+
+const char* __tsan_default_suppressions() {
+  return
+      // Reference counts inside Abseil's and gRPC's compiled code.
+      "race:grpc\n"
+      "race:absl::*::Status::Unref\n"
+      "race:absl::*::status_internal\n"
+      "race:absl::*::Cord\n"
+      "race:absl::*::cord_internal\n";
+}
+
+}  // extern "C"
