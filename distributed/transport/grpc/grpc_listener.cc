@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distributed/cluster_spec.h"
+#include "distributed/transport/grpc/bulk_arguments.h"
 #include "distributed/transport/grpc/byte_buffer.h"
 #include "distributed/transport/grpc/grpc_channel.h"
 #include "graph/types/status_macros.h"
@@ -221,6 +222,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
                              static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  for (const auto& [name, value] : kBulkArguments) builder.AddChannelArgument(name, value);
   builder.SetMaxReceiveMessageSize(
       -1);  // the token is checked before a message is read, its parts before allocation
   int port = 0;
