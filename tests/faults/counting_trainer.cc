@@ -67,9 +67,9 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
                         MonitoredTrainingSession(g, std::move(options)));
   while (!session->should_stop()) {
-    WEIR_RETURN_IF_ERROR(session->Run({}, {}, {count}).status());
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> results, session->Run({}, {step.value}, {count}));
+    const int64_t now = results[0].scalar<int64_t>();
     absl::SleepFor(absl::Milliseconds(flags.step_ms));
-    WEIR_ASSIGN_OR_RETURN(const int64_t now, session->GlobalStep());
     WriteFileAtOnce(absl::StrCat(flags.dir, "/", task.task().ToString(), ".step"), absl::StrCat(now));
   }
   if (task.is_chief()) {

@@ -110,7 +110,8 @@ TEST_F(FaultTest, ACleanJobLeavesNothingBehind) {
 }
 
 TEST_F(FaultTest, AKilledWorkerDoesNotStopTheOthers) {
-  Launch({"--ps=1", "--workers=3", "--ps_grace=30"}, {"--last_step=300", "--step_ms=20"});
+  Launch({"--ps=1", "--workers=3", "--ps_grace=30"},
+         {"--last_step=300", "--step_ms=20", "--lease_seconds=1.5"});
   ASSERT_TRUE(AwaitStep("worker:1", 20)) << Log();
   kill(Pid("worker:1"), SIGKILL);
   EXPECT_EQ(AwaitEnd(), 137) << Log();
@@ -162,6 +163,73 @@ TEST_F(FaultTest, CtrlCEndsEverybody) {
   kill(launcher_, SIGINT);
   EXPECT_EQ(AwaitEnd(), 130) << Log();
   for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_NE(kill(Pid(task), 0), 0) << task;
+}
+
+// Runs the command `weir`; what it prints goes to dir/log.
+class WeirCommandTest : public FaultTest {
+ protected:
+  void Start(std::vector<std::string> args) {
+    args.insert(args.begin(), "distributed/command/weir");
+    launcher_ = fork();
+    if (launcher_ != 0) return;
+    const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    unsetenv("TF_CONFIG");
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    execv(argv[0], argv.data());
+    _exit(126);
+  }
+};
+
+TEST_F(WeirCommandTest, ServesUntilItIsToldToStop) {
+  Start({"serve", "--cluster_spec=ps|127.0.0.1:0", "--job_name=ps", "--task_index=0", "--num_fake_gpus=2"});
+  ASSERT_TRUE(Await([&] { return Log().find('\n') != std::string::npos; })) << Log();
+  EXPECT_THAT(Log(), HasSubstr("serving /job:ps/replica:0/task:0 at grpc://127.0.0.1:"));
+  EXPECT_THAT(Log(), Not(HasSubstr("127.0.0.1:0\n")));  // the port it was given
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(AwaitEnd(), 143) << Log();
+}
+
+TEST_F(WeirCommandTest, MistakesAreNamedAndExitWith1) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"serv"}, "unknown command 'serv'; did you mean 'serve'?"},
+      {{"serve"}, "--cluster_spec is missing"},
+      {{"serve", "--cluster_spec=ps|h"}, "--job_name is missing"},
+      {{"serve", "--cluster_spec=ps|h", "--job_name=ps"},
+       "--cluster_spec: cluster spec: ps:0: address 'h' has no port"},
+      {{"serve", "--cluster_spec=ps|127.0.0.1:0", "--job_name=ps", "--task_index=1"},
+       "no task ps:1: it has ps:0"},
+      {{"serve", "--cluster_spec=ps|0.0.0.0:0", "--job_name=ps"}, "refusing to listen at 0.0.0.0:0"},
+      {{"serve", "--cluster_spec=ps|127.0.0.1:0", "--job_name=ps", "--token_file=/no/such"},
+       "token file '/no/such'"},
+      {{"serve", "--cluster_spec=ps|127.0.0.1:0", "--job_name=ps", "--num_cpus=0"}, "1 to 64 CPU devices"},
+      {{"launch", "--workers=2"}, "no program to launch"},
+      {{"launch", "--worker=2", "--", "true"}, "unknown flag --worker; did you mean --workers?"},
+      {{"launch", "true"}, "'true' is no flag: the program comes after '--'"},
+  };
+  for (const auto& [args, error] : cases) {
+    Start(args);
+    EXPECT_EQ(AwaitEnd(), 1);
+    EXPECT_THAT(Log(), HasSubstr(error));
+  }
+}
+
+TEST_F(WeirCommandTest, HelpEverywhere) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"--help"}, "usage: weir COMMAND"},
+      {{"serve", "--help"}, "--cluster_spec=string"},
+      {{"launch", "--help"}, "--workers=number"},
+      {{"inspect", "--help"}, "checkpoint"},
+      {{"version"}, "weir "},
+  };
+  for (const auto& [args, text] : cases) {
+    Start(args);
+    EXPECT_EQ(AwaitEnd(), 0) << Log();
+    EXPECT_THAT(Log(), HasSubstr(text));
+  }
 }
 
 }  // namespace
