@@ -1,0 +1,48 @@
+#!/bin/bash
+# Trains on the real images as a job of one ps and two workers, goes on where it stopped, and meets bad input.
+set -u
+weir=$1 program=$2 terse=$3
+data=/usr/share/datasets/fashion-mnist
+out=$(mktemp -d "${TEST_TMPDIR:-/tmp}/fashion_mnist_XXXXXX")
+trap 'rm -rf "$out"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+# expect CODE TEXT COMMAND...: the command ends with the code and says the text.
+expect() {
+  local code=$1 text=$2 said got
+  shift 2
+  said=$("$@" 2>&1)
+  got=$?
+  [ "$got" = "$code" ] || fail "$* ended with $got instead of $code: $said"
+  grep -qF -- "$text" <<<"$said" || fail "$* did not say '$text': $said"
+}
+accuracy_of() { sed -n 's/.*test accuracy: \(0\.[0-9]*\).*/\1/p' <<<"$1"; }
+at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
+
+said=$("$weir" launch --ps=1 --workers=2 --log_dir="$out/logs" -- "$program" --epochs=1 --model_dir="$out/model" 2>&1) ||
+  fail "the job failed: $said"
+accuracy=$(accuracy_of "$said")
+at_least "${accuracy:-0}" 0.78 || fail "accuracy after one epoch: '$accuracy': $said"
+[ -s "$out/model/checkpoint" ] || fail "no checkpoint"
+[ "$(ls "$out"/model/events.out.tfevents.* | wc -l)" = 1 ] || fail "not one event file"
+pgrep -f "$out/model" && fail "a process is left"
+
+# Another epoch, alone: the variables that a ps held are found in the checkpoint.
+said=$("$program" --epochs=2 --model_dir="$out/model" 2>&1) || fail "resuming failed: $said"
+grep -qF "restored $out/model/model.ckpt-60" <<<"$said" || fail "did not resume: $said"
+at_least "$(accuracy_of "$said")" 0.80 || fail "accuracy after two epochs: $said"
+
+said=$("$program" --model=cnn --epochs=1 --batch_size=500 2>&1) || fail "the cnn failed: $said"
+at_least "$(accuracy_of "$said")" 0.70 || fail "accuracy of the cnn after one epoch: $said"
+"$terse" >"$out/terse" 2>&1 || fail "the terse twin failed: $(cat "$out/terse")"
+grep -q '100%' "$out/terse" || fail "the terse twin did not finish"
+
+expect 1 "--model is 'rnn', must be mlp or cnn" "$program" --model=rnn
+expect 1 "--epochs is 0" "$program" --epochs=0
+expect 1 "did you mean" "$program" --epoch=3
+expect 1 "dataset-fashion-mnist" "$program" --data_dir="$out"
+expect 1 "cluster" env TF_CONFIG='{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 5}}' "$program"
+mkdir "$out/damaged" && cp "$data"/*.gz "$out/damaged"
+truncate -s 100000 "$out/damaged/train-images-idx3-ubyte.gz"
+expect 3 "train-images-idx3-ubyte.gz" "$program" --data_dir="$out/damaged"
+expect 4 "diverged" "$program" --learning_rate=1e30 --epochs=1
+exit 0
