@@ -65,14 +65,10 @@ class Server::Network {
   }
 
   void AnnounceDone() {
-    const std::vector<TaskName> servers = task_.cluster().tasks("ps");
-    if (!IsTrainingJob(task_.job()) || servers.empty()) return;
-    absl::BlockingCounter left(static_cast<int>(servers.size()));
-    for (const TaskName& ps : servers) {
-      peers_.Call(ps, kJobDoneMethod, "", {}, {.deadline = absl::Now() + kFarewell, .any_life = true},
-                  [&left](absl::StatusOr<PeerReply>) { left.DecrementCount(); });
-    }
-    left.Wait();
+    if (TellDone()) return;
+    // A ps that has declared this life lost would wait for the next one.
+    membership_.Rejoin();
+    TellDone();
   }
 
   // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers
@@ -94,6 +90,23 @@ class Server::Network {
   }
 
  private:
+  // False when a ps refused because it has declared this task lost.
+  bool TellDone() {
+    const std::vector<TaskName> servers = task_.cluster().tasks("ps");
+    if (!IsTrainingJob(task_.job()) || servers.empty()) return true;
+    std::atomic<bool> was_refused{false};
+    absl::BlockingCounter left(static_cast<int>(servers.size()));
+    for (const TaskName& ps : servers) {
+      peers_.Call(ps, kJobDoneMethod, "", {}, {.deadline = absl::Now() + kFarewell, .any_life = true},
+                  [&left, &was_refused](absl::StatusOr<PeerReply> reply) {
+                    if (absl::IsAborted(reply.status())) was_refused = true;
+                    left.DecrementCount();
+                  });
+    }
+    left.Wait();
+    return !was_refused;
+  }
+
   void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
     if (!is_stopping_) {
       std::fprintf(stderr, "weir: %s: %s\n", task_.task().ToString().c_str(),

@@ -353,6 +353,31 @@ TEST_P(ServerTest, AStepWithTheWrongNumberOfArgumentsIsRefused) {
               HasSubstr("takes 1 arguments and gives 1 results, a step came with 0 and 0"));
 }
 
+TEST_P(ServerTest, AStepIsRunOnceHoweverLateItIsRepeated) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  PartitionSpec spec;
+  spec.plan = 5;
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  const auto run = [&](int64_t step_id) {
+    absl::Notification done;
+    absl::Status status;
+    RunPartitionCall call;
+    call.plan = 5;
+    call.step_id = step_id;
+    call.deadline = absl::Now() + absl::Seconds(20);
+    remote->RunPartition(call, [&](absl::Status s) {
+      status = s;
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status;
+  };
+  for (int64_t step = 1; step <= 200; ++step) ASSERT_TRUE(run(step).ok());
+  EXPECT_TRUE(run(199).ok());  // the kept answer
+  EXPECT_TRUE(absl::IsAborted(run(3))) << run(3);
+}
+
 // A listener that answers pushes only when it is told to.
 TEST(TensorPusher, BundlesByDestinationAndBoundsWhatIsUnderWay) {
   auto transport = MakeInprocTransport(MakeInprocNetwork());

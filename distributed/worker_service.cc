@@ -1,6 +1,6 @@
 #include "distributed/worker_service.h"
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -137,6 +137,11 @@ absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const Run
         absl::StrCat("plan ", run.plan, " takes ", plan.num_args, " arguments and gives ", plan.num_results,
                      " results, a step came with ", run.args.size(), " and ", run.num_results));
   }
+  if (run.step_id <= plan.newest_forgotten && !plan.steps.contains(run.step_id)) {
+    return absl::AbortedError(absl::StrCat("step ", run.step_id,
+                                           " comes too late: it may have been run, and step ",
+                                           plan.newest_forgotten, " is over and forgotten"));
+  }
   std::shared_ptr<Step>& known = plan.steps[run.step_id];
   if (known != nullptr && known->is_over) return known->answer;
   if (known == nullptr) *step = known = std::make_shared<Step>();
@@ -187,7 +192,9 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
     if (auto plan = plans_.find(plan_id); plan != plans_.end()) {
       plan->second.finished.push_back(step_id);
       if (plan->second.finished.size() > kKeptAnswers) {
-        auto oldest = plan->second.steps.find(plan->second.finished.front());
+        const int64_t oldest_id = plan->second.finished.front();
+        plan->second.newest_forgotten = std::max(plan->second.newest_forgotten, oldest_id);
+        auto oldest = plan->second.steps.find(oldest_id);
         forgotten = std::move(oldest->second);
         plan->second.steps.erase(oldest);
         plan->second.finished.pop_front();

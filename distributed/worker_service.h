@@ -6,9 +6,9 @@
 //
 // Exactly once: a step's RunPartition may arrive several times (its sender repeats it when a connection
 // breaks). The first one runs it, the others get the same answer: while it runs they wait with it, afterwards
-// the answer is kept for the last kKeptAnswers steps of the plan. Large results are not kept; their
-// repetition is answered with Aborted and runs nothing. A repeated push or registration is answered without
-// being done again.
+// the answer is kept for the last kKeptAnswers steps of the plan. Large results are not kept, and older steps
+// are forgotten: their repetition is answered with Aborted and runs nothing (ids of steps increase). A repeated
+// push or registration is answered without being done again.
 //
 // Threads: requests are handled on the transport's threads, which also run the partition if it needs no
 // waiting. Thread safety: all methods. Borrows everything.
@@ -56,10 +56,11 @@ class WorkerService {
     int num_args = 0;
     int num_results = 0;
     absl::flat_hash_map<int64_t, std::shared_ptr<Step>> steps;
-    std::deque<int64_t> finished;  // oldest first
+    std::deque<int64_t> finished;  // whose answers are kept, oldest first
+    int64_t newest_forgotten = INT64_MIN;
   };
-  static constexpr size_t kKeptAnswers = 16;
-  static constexpr size_t kMaxKeptBytes = 16 << 10;
+  static constexpr size_t kKeptAnswers = 128;
+  static constexpr size_t kMaxKeptBytes = 4 << 10;
   static constexpr size_t kRememberedPushes = 4096;
 
   absl::Status Admit(Request* request);

@@ -25,8 +25,28 @@
 namespace weir {
 namespace {
 
-// What the system says to binding the address: gRPC itself only says that it failed.
-absl::Status TryBind(const std::string& address) {
+// errno of binding one resolved address; 0 when it can be bound.
+int TryBind(const addrinfo& resolved, int port) {
+  sockaddr_storage address{};
+  memcpy(&address, resolved.ai_addr, resolved.ai_addrlen);
+  if (resolved.ai_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(&address)->sin6_port = htons(static_cast<uint16_t>(port));
+  } else {
+    reinterpret_cast<sockaddr_in*>(&address)->sin_port = htons(static_cast<uint16_t>(port));
+  }
+  const int fd = socket(resolved.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const int error = bind(fd, reinterpret_cast<sockaddr*>(&address), resolved.ai_addrlen) == 0 ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+// What the system says to binding the address: gRPC itself only says that it failed. A host may resolve to
+// several addresses (localhost to ::1 and 127.0.0.1), of which one that works is enough; but one in use is in
+// use.
+absl::Status CheckBindable(const std::string& address) {
   WEIR_ASSIGN_OR_RETURN(const HostPort host_port, HostPort::Parse(address));
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -36,22 +56,18 @@ absl::Status TryBind(const std::string& address) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot listen at ", address, ": host '", host_port.host, "': ", gai_strerror(error)));
   }
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const uint16_t port = htons(static_cast<uint16_t>(host_port.port));
-  if (found->ai_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(found->ai_addr)->sin6_port = port;
-  } else {
-    reinterpret_cast<sockaddr_in*>(found->ai_addr)->sin_port = port;
+  bool one_works = false;
+  int failure = 0;
+  for (const addrinfo* resolved = found; resolved != nullptr; resolved = resolved->ai_next) {
+    const int error = TryBind(*resolved, host_port.port);
+    one_works = one_works || error == 0;
+    if (error != 0 && failure != EADDRINUSE) failure = error;
   }
-  const int error = bind(fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
   freeaddrinfo(found);
-  close(fd);
-  if (error == 0) return absl::OkStatus();
-  const std::string message = absl::StrCat("cannot listen at ", address, ": ", strerror(error));
-  if (error == EADDRINUSE) return absl::AlreadyExistsError(message);
-  if (error == EACCES) return absl::PermissionDeniedError(message);
+  if (one_works && failure != EADDRINUSE) return absl::OkStatus();
+  const std::string message = absl::StrCat("cannot listen at ", address, ": ", strerror(failure));
+  if (failure == EADDRINUSE) return absl::AlreadyExistsError(message);
+  if (failure == EACCES) return absl::PermissionDeniedError(message);
   return absl::InvalidArgumentError(message);
 }
 
@@ -210,7 +226,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
     const std::string& address, CallHandler handler, const GrpcOptions& options,
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   WEIR_ASSIGN_OR_RETURN(HostPort host_port, HostPort::Parse(address));
-  WEIR_RETURN_IF_ERROR(TryBind(address));
+  WEIR_RETURN_IF_ERROR(CheckBindable(address));
   const std::string token = options.security.insecure ? "" : options.security.token;
   std::unique_ptr<GrpcListener> listener(
       new GrpcListener(std::move(handler), token, options.max_message_bytes));
