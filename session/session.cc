@@ -68,7 +68,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
   if (workers.empty()) return absl::InvalidArgumentError("a session needs at least one worker");
   std::unique_ptr<Session> session(new Session(graph, kernels, options));
   if (session->options_.default_task.is_empty()) session->options_.default_task = workers[0]->task();
-  const absl::Time deadline = absl::Now() + options.operation_timeout;
+  const bool has_own_timeout = options.creation_timeout > absl::ZeroDuration();
+  const absl::Time deadline = absl::Now() + (has_own_timeout ? options.creation_timeout : options.operation_timeout);
   for (Worker* worker : workers) {
     WEIR_ASSIGN_OR_RETURN(std::vector<DeviceAttributes> devices, worker->ListDevices(deadline));
     StepPlan::WorkerDevices entry = {worker, {}};

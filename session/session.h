@@ -68,6 +68,8 @@ struct SessionOptions {
   bool log_placement = false;
   // How long a step may take when RunOptions says nothing. Also bounds compiling.
   absl::Duration operation_timeout = absl::Minutes(10);
+  // How long Create may wait for the workers to answer; zero: operation_timeout.
+  absl::Duration creation_timeout = absl::ZeroDuration();
 };
 
 struct RunOptions {

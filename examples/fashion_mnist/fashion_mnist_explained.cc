@@ -34,7 +34,7 @@ namespace {
 
 struct Flags {
   std::string model = "mlp";
-  int epochs = 6;
+  int epochs = 12;
   int batch_size = 100;
   double learning_rate = 0.001;
   std::string data_dir = "/usr/share/datasets/fashion-mnist";

@@ -22,8 +22,8 @@ Output Cnn(GraphBuilder& g, Output images, Output is_training) {
   return layers::Dense(g, layers::Dropout(g, x, 0.4, is_training), 10);
 }
 
-void AddSummary(GraphBuilder& g, const char* tag, Output value) {
-  const Output summary = ScalarSummary(g, Const(g, tag), value);
+// The chief's summary hook writes what stands in this collection.
+void AddSummary(GraphBuilder& g, Output summary) {
   if (summary) g.graph().collections()["summaries"].push_back(summary.name());
 }
 
@@ -47,8 +47,9 @@ Model BuildModel(GraphBuilder& g, const std::string& kind) {
   const Output predicted = ArgMax(g, logits, Const(g, 1), {.output_type = DType::kInt32});
   const Output is_correct = Cast(g, Equal(g, predicted, model.labels), DType::kFloat32);
   model.num_correct = ReduceSum(g, is_correct, {.name = "num_correct"});
-  AddSummary(g, "loss", model.loss);
-  AddSummary(g, "accuracy", ReduceMean(g, is_correct));
+  AddSummary(g, ScalarSummary(g, Const(g, "loss"), model.loss));
+  AddSummary(g, ScalarSummary(g, Const(g, "accuracy"), ReduceMean(g, is_correct)));
+  AddSummary(g, HistogramSummary(g, Const(g, "logits"), logits));
   return model;
 }
 

@@ -100,6 +100,7 @@ absl::Status MonitoredSession::TryCreateSession() {
   session_.reset();
   SessionOptions options = options_.session;
   options.default_task = options_.target.default_task;
+  options.creation_timeout = options_.recovery_timeout;
   WEIR_ASSIGN_OR_RETURN(session_, Session::Create(graph_.graph(), options_.target.workers, *options_.target.kernels,
                                                   options));
   if (options_.is_chief) WEIR_RETURN_IF_ERROR(InitializeAsChief());
