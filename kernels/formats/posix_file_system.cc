@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,9 @@ namespace {
 constexpr size_t kBufferBytes = 64 << 10;
 // One system call moves at most 0x7ffff000 bytes; smaller pieces also let writeback begin early.
 constexpr size_t kMaxCallBytes = 16 << 20;
+// What unbuffered writes begin at and consist of; a multiple of every disk's block.
+constexpr size_t kBlockBytes = 4096;
+constexpr size_t kStagingBytes = 4 << 20;
 
 absl::Status SystemError(absl::string_view attempt, absl::string_view path) {
   const int error = errno;
@@ -69,6 +74,10 @@ class PosixReadableFile final : public ReadableFile {
   const uint64_t num_bytes_;
 };
 
+// Large appends go to the disk past the page cache (O_DIRECT), through an aligned staging block: filling
+// fresh cache pages costs more than copying, and a later sync would find a gigabyte still to write. Whoever
+// reads the file soon reads it from the disk. Where the file system refuses O_DIRECT, everything is written
+// the ordinary way.
 class PosixWritableFile final : public WritableFile {
  public:
   PosixWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
@@ -82,17 +91,16 @@ class PosixWritableFile final : public WritableFile {
       buffer_.append(data.data(), data.size());
       return absl::OkStatus();
     }
-    WEIR_RETURN_IF_ERROR(Flush());
-    if (data.size() >= kBufferBytes) return Write(data);
+    WEIR_RETURN_IF_ERROR(WriteBuffer());
+    if (data.size() >= kBufferBytes) return WriteLarge(data);
     buffer_.assign(data.data(), data.size());
     return absl::OkStatus();
   }
 
   absl::Status Flush() override {
     WEIR_RETURN_IF_ERROR(CheckUsable());
-    const absl::Status status = Write(buffer_);
-    buffer_.clear();
-    return status;
+    WEIR_RETURN_IF_ERROR(WriteBuffer());
+    return EndDirect();
   }
 
   absl::Status Sync() override {
@@ -121,19 +129,88 @@ class PosixWritableFile final : public WritableFile {
     return error_;
   }
 
-  absl::Status Write(absl::string_view data) {
+  absl::Status WriteBuffer() {
+    const absl::Status status = staging_ ? Stage(buffer_) : Write(buffer_);
+    buffer_.clear();
+    return status;
+  }
+
+  absl::Status WriteLarge(absl::string_view data) {
+    if (!staging_ && data.size() > kBlockBytes) {
+      const size_t head = (kBlockBytes - num_written_ % kBlockBytes) % kBlockBytes;
+      WEIR_RETURN_IF_ERROR(Write(data.substr(0, head)));
+      data.remove_prefix(head);
+      BeginDirect();
+    }
+    return staging_ ? Stage(data) : Write(data);
+  }
+
+  // Leaves staging_ null where unbuffered writing is not to be had.
+  void BeginDirect() {
+    if (direct_refused_ || !SetDirect(true)) {
+      direct_refused_ = true;
+      return;
+    }
+    void* block = nullptr;
+    if (posix_memalign(&block, kBlockBytes, kStagingBytes) == 0) staging_.reset(static_cast<char*>(block));
+    if (!staging_) SetDirect(false);
+  }
+
+  absl::Status Stage(absl::string_view data) {
     while (!data.empty()) {
-      const ssize_t result = write(fd_, data.data(), std::min(data.size(), kMaxCallBytes));
-      if (result < 0 && errno == EINTR) continue;
-      if (result < 0) return Fail("write");
-      data.remove_prefix(result);
+      const size_t part = std::min(data.size(), kStagingBytes - num_staged_);
+      std::memcpy(staging_.get() + num_staged_, data.data(), part);
+      num_staged_ += part;
+      data.remove_prefix(part);
+      if (num_staged_ < kStagingBytes) break;
+      num_staged_ = 0;
+      WEIR_RETURN_IF_ERROR(Write({staging_.get(), kStagingBytes}));
     }
     return absl::OkStatus();
   }
 
+  // Writes the staged rest, which fills no block, the ordinary way.
+  absl::Status EndDirect() {
+    if (!staging_) return absl::OkStatus();
+    SetDirect(false);
+    const absl::Status status = Write({staging_.get(), num_staged_});
+    staging_.reset();
+    num_staged_ = 0;
+    return status;
+  }
+
+  bool SetDirect(bool on) {
+    const int flags = fcntl(fd_, F_GETFL);
+    return flags >= 0 && fcntl(fd_, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+  }
+
+  absl::Status Write(absl::string_view data) {
+    while (!data.empty()) {
+      const ssize_t result = write(fd_, data.data(), std::min(data.size(), kMaxCallBytes));
+      if (result < 0 && errno == EINTR) continue;
+      // O_DIRECT that is refused only now, or after a write that was cut short: go on the ordinary way.
+      if (result < 0 && errno == EINVAL && !direct_refused_ && SetDirect(false)) {
+        direct_refused_ = true;
+        continue;
+      }
+      if (result < 0) return Fail("write");
+      data.remove_prefix(result);
+      num_written_ += result;
+    }
+    return absl::OkStatus();
+  }
+
+  struct FreeBlock {
+    void operator()(char* block) const { std::free(block); }
+  };
+
   const std::string path_;
   int fd_;
   std::string buffer_;
+  size_t num_written_ = 0;                    // since the file was opened
+  std::unique_ptr<char, FreeBlock> staging_;  // set while writing past the page cache
+  size_t num_staged_ = 0;
+  bool direct_refused_ = false;
   absl::Status error_;
 };
 

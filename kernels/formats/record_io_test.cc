@@ -1,8 +1,10 @@
 #include "kernels/formats/record_io.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <numeric>
+#include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -15,6 +17,32 @@ namespace weir {
 namespace {
 
 using ::testing::HasSubstr;
+
+TEST(PosixFileSystemTest, LargeAndSmallAppendsStayInOrder) {
+  std::mt19937 random(7);
+  // Test folders may lie on a disk that can write past the page cache; /dev/shm may not.
+  for (const std::string& directory : {std::string(testing::TempDir()), std::string("/dev/shm")}) {
+    const std::string path = directory + "/weir_append_" + std::to_string(getpid());
+    std::string expected;
+    {
+      std::unique_ptr<WritableFile> file = PosixFileSystem().Create(path).value();
+      for (size_t size : {10, 5000000, 3, 70000, 4194304, 1, 65537, 9000001, 0, 100}) {
+        std::string piece(size, '\0');
+        for (char& byte : piece) byte = static_cast<char>(random());
+        ASSERT_TRUE(file->Append(piece).ok());
+        expected += piece;
+        if (size == 1) {
+          ASSERT_TRUE(file->Flush().ok());
+          EXPECT_EQ(PosixFileSystem().FileSize(path).value(), expected.size());
+        }
+      }
+      ASSERT_TRUE(file->Sync().ok());
+      ASSERT_TRUE(file->Close().ok());
+    }
+    EXPECT_TRUE(ReadWholeFile(PosixFileSystem(), path).value() == expected) << path;
+    EXPECT_TRUE(PosixFileSystem().Remove(path).ok());
+  }
+}
 
 TEST(Crc32cTest, KnownValues) {
   // RFC 3720, appendix B.4.
