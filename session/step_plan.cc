@@ -19,8 +19,7 @@ namespace weir {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(10);
-// How long a cancelled worker may take to confirm before the caller is told without it... never: results and call
-// records belong to the step until every worker has let go, so the wait goes on, with a line every kPatience.
+// About what waking a sleeping thread costs: a step that ends sooner is not slept for.
 constexpr absl::Duration kSpin = absl::Microseconds(20);
 
 PlanId RandomPlanId() {
@@ -126,6 +125,8 @@ class StepPlan::RunningStep {
       if (absl::Now() >= deadline_) {
         Cancel(absl::DeadlineExceededError(
             absl::StrCat("step ", step_id_, " has run out of time; not finished: ", Awaited())));
+        // Arguments and results belong to the step until every worker has let go, so this wait has no end of its own:
+        // a worker that is lost is given up by its RunPartition.
         while (!WaitFor(kPatience)) Report("was cancelled, but is still waited for");
         break;
       }
