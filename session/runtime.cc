@@ -1,7 +1,5 @@
 #include "session/runtime.h"
 
-#include <random>
-
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
@@ -14,11 +12,6 @@ namespace weir {
 namespace {
 
 constexpr int kMaxDevices = 64;
-
-uint64_t RandomIncarnation() {
-  std::random_device random;
-  return (uint64_t{random()} << 32 | random()) | 1;
-}
 
 }  // namespace
 
@@ -34,22 +27,19 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
                                                    options.num_fake_gpus));
   }
   std::unique_ptr<Runtime> runtime(new Runtime(options));
-  const auto attributes = [&](absl::string_view type, int index) {
-    return DeviceAttributes{.name = MakeDeviceName(options.job, options.task, type, index),
-                            .memory_limit = options.memory_limit,
-                            .incarnation = RandomIncarnation()};
-  };
   RegisterCpuKernels(runtime->kernels_, "CPU");
   RegisterTransferKernels(runtime->kernels_, "CPU");
   for (int i = 0; i < options.num_cpus; ++i) {
-    runtime->devices_.push_back(std::make_unique<CpuDevice>(attributes("CPU", i), runtime->threads_));
+    runtime->devices_.push_back(
+        MakeCpuDevice(options.job, options.task, i, runtime->threads_, options.memory_limit));
   }
   if (options.num_fake_gpus > 0) {
     RegisterCpuKernels(runtime->kernels_, "GPU");
     RegisterTransferKernels(runtime->kernels_, "GPU");
   }
   for (int i = 0; i < options.num_fake_gpus; ++i) {
-    runtime->devices_.push_back(std::make_unique<FakeDevice>(attributes("GPU", i), runtime->threads_));
+    runtime->devices_.push_back(
+        MakeFakeDevice(options.job, options.task, i, runtime->threads_, options.memory_limit));
   }
   return runtime;
 }

@@ -1,6 +1,7 @@
 #include "session/monitored/global_step_output.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
 
 namespace weir {
 
@@ -18,6 +19,11 @@ absl::StatusOr<Output> GlobalStepOutput(const Graph& graph, Output chosen, absl:
   }
   return absl::FailedPreconditionError(
       absl::StrCat(hook, " needs a global step: call GlobalStep(g) and pass it to Minimize"));
+}
+
+absl::StatusOr<int64_t> ReadGlobalStep(Session& session, Output global_step) {
+  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> step, session.Run({}, {global_step}));
+  return step[0].scalar<int64_t>();
 }
 
 }  // namespace weir

@@ -3,11 +3,15 @@
 
 #include "absl/status/statusor.h"
 #include "graph/graph.h"
+#include "session/session.h"
 
 namespace weir {
 
 // `chosen` if it is an output; else the value of the variable in the collection "global_step". FailedPrecondition,
 // naming the hook, when there is none.
 absl::StatusOr<Output> GlobalStepOutput(const Graph& graph, Output chosen, absl::string_view hook);
+
+// Its value now.
+absl::StatusOr<int64_t> ReadGlobalStep(Session& session, Output global_step);
 
 }  // namespace weir

@@ -27,7 +27,7 @@ class CheckpointSaver final : public Hook {
   }
 
   absl::Status AfterCreateSession(Session& session) override {
-    WEIR_ASSIGN_OR_RETURN(int64_t step, Read(session));
+    WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
     return Save(session, step);
   }
 
@@ -36,7 +36,7 @@ class CheckpointSaver final : public Hook {
   absl::Status AfterRun(RunContext& context) override {
     const int64_t stale = context.results[0].scalar<int64_t>();
     if (!timer_.IsDue(stale + 1)) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(int64_t step, Read(context.session()));
+    WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(context.session(), options_.global_step));
     if (!timer_.IsDue(step)) return absl::OkStatus();
     const absl::Status status = Save(context.session(), step);
     if (status.ok() || absl::IsUnavailable(status) || absl::IsAborted(status)) return status;
@@ -47,16 +47,11 @@ class CheckpointSaver final : public Hook {
   }
 
   absl::Status End(Session& session) override {
-    WEIR_ASSIGN_OR_RETURN(int64_t step, Read(session));
+    WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
     return saved_step_ == step ? absl::OkStatus() : Save(session, step);
   }
 
  private:
-  absl::StatusOr<int64_t> Read(Session& session) const {
-    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> step, session.Run({}, {options_.global_step}));
-    return step[0].scalar<int64_t>();
-  }
-
   absl::Status Save(Session& session, int64_t step) {
     const std::string prefix = absl::StrCat(options_.directory, "/", options_.base_name);
     WEIR_RETURN_IF_ERROR(options_.saver->Save(session, prefix, step).status());

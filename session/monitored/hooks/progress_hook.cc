@@ -52,8 +52,8 @@ class Progress final : public Hook {
   }
 
   absl::Status End(Session& session) override {
-    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> step, session.Run({}, {options_.global_step}));
-    Show(step[0].scalar<int64_t>(), {});
+    WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
+    Show(step, {});
     if (is_terminal_) std::fputc('\n', options_.out);
     std::fflush(options_.out);
     return absl::OkStatus();

@@ -22,7 +22,7 @@ class StopAtStep final : public Hook {
 
   absl::Status AfterCreateSession(Session& session) override {
     if (last_step_ > 0) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(int64_t now, Read(session));
+    WEIR_ASSIGN_OR_RETURN(int64_t now, ReadGlobalStep(session, global_step_));
     last_step_ = now + options_.num_steps;
     return absl::OkStatus();
   }
@@ -32,17 +32,12 @@ class StopAtStep final : public Hook {
   absl::Status AfterRun(RunContext& context) override {
     // The step may have read the counter before or after it counted itself.
     if (context.results[0].scalar<int64_t>() + 1 < last_step_) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(int64_t now, Read(context.session()));
+    WEIR_ASSIGN_OR_RETURN(int64_t now, ReadGlobalStep(context.session(), global_step_));
     if (now >= last_step_) context.RequestStop();
     return absl::OkStatus();
   }
 
  private:
-  absl::StatusOr<int64_t> Read(Session& session) const {
-    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> step, session.Run({}, {global_step_}));
-    return step[0].scalar<int64_t>();
-  }
-
   const StopAtStepOptions options_;
   Output global_step_;
   int64_t last_step_;
