@@ -29,6 +29,7 @@ class ShapeInference {
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
   const PartialShape& input(int index) const { return inputs_[index].shape(); }
   DType input_type(int index) const { return inputs_[index].dtype(); }
+  const std::string& input_op(int index) const { return inputs_[index].node->op_name(); }
   // The value of an input that is a constant (also through Identity); nullopt when only a step can tell.
   std::optional<Tensor> input_constant(int index) const;
   // The elements of a constant int32 or int64 input; nullopt when unknown.

@@ -26,6 +26,10 @@ class Kernel {
   // Null unless the kernel waits for something (a queue, another machine).
   virtual class AsyncKernel* AsAsync() { return nullptr; }
 
+  // True for a kernel that runs also when an input is dead (context.is_dead()), because it passes deadness on to where
+  // the executor cannot see it. Every other one is left out then, and its outputs are dead.
+  virtual bool runs_when_dead() const { return false; }
+
   // False for kernels cheaper than handing them to another thread (tens of nanoseconds: Identity, Shape, Const).
   virtual bool is_expensive() const { return true; }
 };

@@ -44,6 +44,11 @@ class KernelContext {
   // Shares the tensor's buffer with the output.
   void set_output(int index, Tensor tensor) { output(index) = std::move(tensor); }
 
+  // Dead: not computed, because the branch of a conditional was not taken. On entry, of the inputs; see
+  // Kernel::runs_when_dead. A kernel may set it: its outputs are then dead.
+  bool is_dead() const { return is_dead_; }
+  void set_dead(bool is_dead) { is_dead_ = is_dead; }
+
   // A new tensor of the output's dtype, elements undefined. ResourceExhausted when memory runs out.
   absl::StatusOr<Tensor*> AllocateOutput(int index, const Shape& shape);
 
@@ -75,6 +80,7 @@ class KernelContext {
   const int32_t first_output_;
   const int num_inputs_;
   const int num_outputs_;
+  bool is_dead_ = false;
 };
 
 // The resource behind a handle input: the handle's own pointer, else looked up by name. InvalidArgument when the input

@@ -14,6 +14,7 @@
 namespace weir {
 
 absl::Status RegisterArrayOps(OpRegistry& registry);
+absl::Status RegisterControlFlowOps(OpRegistry& registry);
 absl::Status RegisterIndexingOps(OpRegistry& registry);
 absl::Status RegisterMathOps(OpRegistry& registry);
 absl::Status RegisterNnOps(OpRegistry& registry);

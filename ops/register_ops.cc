@@ -13,6 +13,7 @@ const std::vector<OpFamily>& OpFamilies() {
       {"indexing", "Joining, cutting, looking up", RegisterIndexingOps},
       {"math", "Arithmetic, comparison, reduction", RegisterMathOps},
       {"nn", "Neural networks", RegisterNnOps},
+      {"control_flow", "Conditionals and loops", RegisterControlFlowOps},
       {"random", "Random numbers", RegisterRandomOps},
       {"state", "Variables", RegisterStateOps},
       {"io", "Checkpoints", RegisterIoOps},

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "graph/loops.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
@@ -18,6 +19,9 @@ class Partitioner {
   absl::StatusOr<PartitionedGraph> Run() {
     for (const auto& node : placed_.nodes()) {
       copies_[node->id()] = PartitionOf(node->assigned_device()).AddCopy(*node, {}, {});
+    }
+    if (HasControlFlow(placed_)) {
+      WEIR_ASSIGN_OR_RETURN(loops_, FindLoops(placed_));
     }
     for (const auto& node : placed_.nodes()) WEIR_RETURN_IF_ERROR(Connect(*node));
     for (auto& [name, partition] : by_device_) result_.partitions.push_back(std::move(partition));
@@ -55,6 +59,7 @@ class Partitioner {
                                                      from.ToString(), " to ", to.ToString(), " for ",
                                                      consumer.Describe()));
     }
+    WEIR_RETURN_IF_ERROR(CheckLeavesNoLoop(*input.node, consumer));
     const Output source = {copies_[input.node->id()], input.index};
     WEIR_ASSIGN_OR_RETURN(Node * recv, Cross(source, input.name(), from, to));
     return Output{recv, 0};
@@ -64,21 +69,32 @@ class Partitioner {
     const DeviceName& from = before.assigned_device();
     const DeviceName& to = consumer.assigned_device();
     if (from == to) return copies_[before.id()];
+    WEIR_RETURN_IF_ERROR(CheckLeavesNoLoop(before, consumer));
     const std::string name = absl::StrCat("^", before.name());
     if (Node* known = Find(name, to)) return known;
     WEIR_ASSIGN_OR_RETURN(Node * signal, AddSignal(before, from));
     return Cross({signal, 0}, name, from, to);
   }
 
+  // An edge of the plan carries one tensor in a step, one in a loop would carry one in each iteration.
+  absl::Status CheckLeavesNoLoop(const Node& before, const Node& consumer) const {
+    if (loops_.loops.empty() || loops_.gives_to[before.id()] == kNoLoop) return absl::OkStatus();
+    return absl::UnimplementedError(absl::StrCat(
+        "the loop '", loops_.loops[loops_.gives_to[before.id()]].name, "' spans devices: ", before.Describe(),
+        " is on ", before.assigned_device().ToString(), ", ", consumer.Describe(), " on ",
+        consumer.assigned_device().ToString(), "; put what the loop needs from elsewhere in front of it"));
+  }
+
   // An empty constant that is there once `before` has run.
   absl::StatusOr<Node*> AddSignal(const Node& before, const DeviceName& device) {
     Graph& graph = PartitionOf(device);
     const std::string name = FreeName(graph, absl::StrCat("_signal_", before.name()));
-    WEIR_ASSIGN_OR_RETURN(Node * signal, graph.AddNode({.op = "Const",
-                                                        .name = name,
-                                                        .control_inputs = {copies_[before.id()]},
-                                                        .attrs = {{"value", Tensor(DType::kFloat32, Shape({0}))},
-                                                                  {"dtype", DType::kFloat32}}}));
+    WEIR_ASSIGN_OR_RETURN(Node * signal,
+                          graph.AddNode({.op = "Const",
+                                         .name = name,
+                                         .control_inputs = {copies_[before.id()]},
+                                         .attrs = {{"value", Tensor(DType::kFloat32, Shape({0}))},
+                                                   {"dtype", DType::kFloat32}}}));
     graph.SetAssignedDevice(signal, device);
     return signal;
   }
@@ -105,9 +121,10 @@ class Partitioner {
                                                        .attrs = attrs}));
     AttrMap recv_attrs = attrs;
     recv_attrs.emplace("tensor_type", source.dtype());
-    WEIR_ASSIGN_OR_RETURN(Node * recv, receiver.AddNode({.op = kRecvOp,
-                                                         .name = FreeName(receiver, absl::StrCat("_recv_", edge)),
-                                                         .attrs = std::move(recv_attrs)}));
+    WEIR_ASSIGN_OR_RETURN(Node * recv,
+                          receiver.AddNode({.op = kRecvOp,
+                                            .name = FreeName(receiver, absl::StrCat("_recv_", edge)),
+                                            .attrs = std::move(recv_attrs)}));
     sender.SetAssignedDevice(send, from);
     receiver.SetAssignedDevice(recv, to);
     result_.edges.push_back({tensor_name, from, to});
@@ -121,6 +138,7 @@ class Partitioner {
   }
 
   const Graph& placed_;
+  Loops loops_;
   std::vector<Node*> copies_;  // by id in placed_
   std::map<std::string, Partition> by_device_;
   absl::flat_hash_map<std::pair<std::string, std::string>, Node*> recvs_;  // by (tensor, receiving device)

@@ -193,7 +193,7 @@ void LocalWorker::Plan::StartPrograms(Step& step) {
     if (program.is_static()) {
       OnProgramDone(step, RunStaticSchedule(program, frame, step.context, step.call->deadline));
     } else {
-      step.executors[i]->Start([this, &step](absl::Status status) { OnProgramDone(step, status); });
+      step.executors[i]->Start(step.call->deadline, [this, &step](absl::Status status) { OnProgramDone(step, status); });
     }
   }
   OnProgramDone(step, absl::OkStatus());

@@ -15,20 +15,28 @@ class Send final : public Kernel {
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     WEIR_ASSIGN_OR_RETURN(DeviceName to, DeviceName::Parse(construction.attr<std::string>("recv_device")));
     const int edge = static_cast<int>(construction.attr<int64_t>(kEdgeAttr));
-    return std::unique_ptr<Kernel>(new Send(edge, std::move(to), construction.device()));
+    return std::unique_ptr<Kernel>(new Send(edge, construction.input_type(0), std::move(to), construction.device()));
   }
 
+  bool runs_when_dead() const override { return true; }
+
   absl::Status Compute(KernelContext& context) override {
+    if (context.is_dead()) return SendOn(context, Tensor(dtype_, Shape({0})));
     WEIR_ASSIGN_OR_RETURN(Tensor tensor, context.device().ToHost(context.input(0)));
-    if (is_local_) return context.rendezvous()->Send(edge_, tensor, /*is_dead=*/false);
-    return context.rendezvous()->SendTo(to_, edge_, tensor, /*is_dead=*/false);
+    return SendOn(context, tensor);
   }
 
  private:
-  Send(int edge, DeviceName to, const Device& device)
-      : edge_(edge), to_(std::move(to)), is_local_(to_.IsSameTask(device.name())) {}
+  Send(int edge, DType dtype, DeviceName to, const Device& device)
+      : edge_(edge), dtype_(dtype), to_(std::move(to)), is_local_(to_.IsSameTask(device.name())) {}
+
+  absl::Status SendOn(KernelContext& context, const Tensor& tensor) const {
+    if (is_local_) return context.rendezvous()->Send(edge_, tensor, context.is_dead());
+    return context.rendezvous()->SendTo(to_, edge_, tensor, context.is_dead());
+  }
 
   const int edge_;
+  const DType dtype_;
   const DeviceName to_;
   const bool is_local_;
 };
@@ -40,8 +48,10 @@ class Recv final : public AsyncKernel {
 
   void ComputeAsync(KernelContext& context, Done done) override {
     context.rendezvous()->RecvAsync(
-        edge_, [this, &context, done = std::move(done)](const absl::Status& status, const Tensor& tensor, bool) {
-          done(status.ok() ? SetOutput(context, tensor) : status);
+        edge_,
+        [this, &context, done = std::move(done)](const absl::Status& status, const Tensor& tensor, bool is_dead) {
+          context.set_dead(is_dead);
+          done(status.ok() && !is_dead ? SetOutput(context, tensor) : status);
         });
   }
 

@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "graph/loops.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -19,6 +20,7 @@ class Folder {
     WEIR_ASSIGN_OR_RETURN(std::vector<Node*> order, graph_.TopologicalOrder());
     const size_t num_nodes = order.size();
     std::vector<bool> is_folded(num_nodes, false);
+    FindConditional(order);
     for (Node* node : order) {
       if (node->op_name() == "Const" && node->control_inputs().empty()) {
         values_.emplace(node->output(0), node->attr<Tensor>("value"));
@@ -39,6 +41,7 @@ class Folder {
  private:
   std::optional<std::vector<Tensor>> Evaluate(const Node& node) {
     if (!IsCandidate(node)) return std::nullopt;
+    if (is_conditional_[node.id()]) return std::nullopt;
     if (std::optional<Tensor> known = KnownFromShape(node)) return std::vector<Tensor>{*std::move(known)};
     std::vector<Tensor> inputs;
     for (const Output& input : node.inputs()) {
@@ -52,6 +55,19 @@ class Folder {
       if (static_cast<int64_t>(output.num_bytes()) > options_.max_bytes_per_constant) return std::nullopt;
     }
     return *std::move(outputs);
+  }
+
+  // Marks what may be dead or belong to a loop: a constant in its place would always be there.
+  void FindConditional(const std::vector<Node*>& order) {
+    is_conditional_.resize(order.size(), false);
+    for (const Node* node : order) {
+      const auto may_be_dead = [this](const Node* before) { return is_conditional_[before->id()]; };
+      is_conditional_[node->id()] =
+          IsControlFlow(*node) ||
+          std::any_of(node->inputs().begin(), node->inputs().end(),
+                      [&](const Output& input) { return may_be_dead(input.node); }) ||
+          std::any_of(node->control_inputs().begin(), node->control_inputs().end(), may_be_dead);
+    }
   }
 
   static bool IsCandidate(const Node& node) {
@@ -73,7 +89,8 @@ class Folder {
 
   static std::optional<Tensor> Integers(const Shape& shape, absl::Span<const int64_t> values, bool is_wide) {
     if (is_wide) return Tensor::FromSpan<int64_t>(shape, values);
-    if (std::any_of(values.begin(), values.end(), [](int64_t value) { return value > INT32_MAX; })) return std::nullopt;
+    if (std::any_of(values.begin(), values.end(), [](int64_t value) { return value > INT32_MAX; }))
+      return std::nullopt;
     return Tensor::FromSpan<int32_t>(shape, std::vector<int32_t>(values.begin(), values.end()));
   }
 
@@ -94,24 +111,27 @@ class Folder {
     std::string name = absl::StrCat(output.node->name(), "/folded_", output.index);
     while (graph_.FindNode(name) != nullptr) name += "_";
     const Tensor& value = values_.at(output);
-    WEIR_ASSIGN_OR_RETURN(Node * constant, graph_.AddNode({.op = "Const",
-                                                           .name = std::move(name),
-                                                           .attrs = {{"value", value}, {"dtype", value.dtype()}},
-                                                           .device = output.node->requested_device(),
-                                                           .source = output.node->source()}));
+    WEIR_ASSIGN_OR_RETURN(Node * constant,
+                          graph_.AddNode({.op = "Const",
+                                          .name = std::move(name),
+                                          .attrs = {{"value", value}, {"dtype", value.dtype()}},
+                                          .device = output.node->requested_device(),
+                                          .source = output.node->source()}));
     return known->second = constant->output(0);
   }
 
   Graph& graph_;
   const NodeEvaluator& evaluate_;
   const ConstantFoldingOptions& options_;
+  std::vector<bool> is_conditional_;  // by node id
   absl::flat_hash_map<Output, Tensor> values_;
   absl::flat_hash_map<Output, Output> constants_;
 };
 
 }  // namespace
 
-absl::Status FoldConstants(Graph& graph, const NodeEvaluator& evaluate, const ConstantFoldingOptions& options) {
+absl::Status FoldConstants(Graph& graph, const NodeEvaluator& evaluate,
+                           const ConstantFoldingOptions& options) {
   return Folder(graph, evaluate, options).Fold();
 }
 

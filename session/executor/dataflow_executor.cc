@@ -3,13 +3,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/types/status_macros.h"
 #include "session/executor/static_schedule.h"
 
 namespace weir {
 
+using Kind = Instruction::Kind;
+
 DataflowExecutor::DataflowExecutor(const Program& program, Frame& frame, const StepContext& step,
                                    std::function<void()> on_idle)
-    : program_(program), frame_(frame), step_(step), on_idle_(std::move(on_idle)),
+    : program_(program),
+      frame_(frame),
+      step_(step),
+      on_idle_(std::move(on_idle)),
+      states_(program.instructions().size()),
+      parts_left_(program.loops().size() + 1),
       contexts_(program.instructions().size()) {
   size_t num_inputs = 0;
   for (const Instruction& at : program.instructions()) num_inputs += at.num_inputs;
@@ -18,20 +28,23 @@ DataflowExecutor::DataflowExecutor(const Program& program, Frame& frame, const S
 }
 
 void DataflowExecutor::Reset() {
-  const auto instructions = program_.instructions();
-  pending_.resize(instructions.size());
   ready_ = ReadyQueue();
-  for (size_t i = 0; i < instructions.size(); ++i) {
-    pending_[i] = instructions[i].num_pending;
-    if (pending_[i] == 0) ready_.push(i);
-  }
+  dead_slots_.assign(program_.num_slots(), false);
+  any_dead_ = false;
   readers_left_.assign(program_.slot_readers().begin(), program_.slot_readers().end());
-  num_left_ = instructions.size();
+  parts_left(kNoLoop) = program_.num_parts();
+  const auto instructions = program_.instructions();
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    if (instructions[i].loop == kNoLoop) Arm(i, /*is_first_iteration=*/true);
+  }
+  for (size_t loop = 0; loop < program_.loops().size(); ++loop) ArmLoop(loop);
   num_waiting_ = 0;
+  num_run_ = 0;
   status_ = absl::OkStatus();
 }
 
-void DataflowExecutor::Start(Done done) {
+void DataflowExecutor::Start(absl::Time deadline, Done done) {
+  deadline_ = deadline;
   done_ = std::move(done);
   {
     absl::MutexLock lock(&mutex_);
@@ -42,30 +55,37 @@ void DataflowExecutor::Start(Done done) {
 
 void DataflowExecutor::RunReady() {
   do {
-    while (!ready_.empty() && status_.ok()) {
-      const int32_t index = ready_.top();
-      ready_.pop();
-      if (step_.cancellation->is_cancelled()) {
-        status_ = step_.cancellation->reason();
-      } else if (program_.instructions()[index].async != nullptr) {
-        ExecuteAsync(index);
-      } else {
-        Execute(index);
-      }
-    }
-    const bool is_over = num_waiting_ == 0 && (num_left_ == 0 || !status_.ok());
-    if (is_over) {
-      // All instructions are complete or will never start: nobody else touches this object now.
-      {
-        absl::MutexLock lock(&mutex_);
-        running_ = false;
-      }
-      if (!status_.ok()) ClearFrame(program_, frame_);
-      std::exchange(done_, nullptr)(status_);
-      return;
+    while (!ready_.empty() && status_.ok()) RunNext();
+    const bool is_complete = parts_left(kNoLoop) == 0;
+    if (num_waiting_ == 0) {
+      if (status_.ok() && !is_complete) status_ = Stuck();
+      return Finish();
     }
     on_idle_();
   } while (TakeFinished());
+}
+
+void DataflowExecutor::RunNext() {
+  const int32_t index = ready_.top();
+  ready_.pop();
+  status_ = CheckStillWanted(program_, index, num_run_++, step_, deadline_);
+  if (!status_.ok()) return step_.cancellation->Cancel(status_);
+  if (program_.instructions()[index].async != nullptr) {
+    ExecuteAsync(index);
+  } else {
+    Execute(index);
+  }
+}
+
+// All instructions are complete or will never start: nobody else touches this object now.
+void DataflowExecutor::Finish() {
+  if (status_.ok()) status_ = CheckResults();
+  {
+    absl::MutexLock lock(&mutex_);
+    running_ = false;
+  }
+  if (!status_.ok()) ClearFrame(program_, frame_);
+  std::exchange(done_, nullptr)(status_);
 }
 
 bool DataflowExecutor::TakeFinished() {
@@ -80,6 +100,7 @@ bool DataflowExecutor::TakeFinished() {
   }
   for (auto& [index, status] : finished) {
     --num_waiting_;
+    states_[index].is_dead = contexts_[index]->is_dead();
     Complete(index, status);
   }
   return true;
@@ -93,16 +114,31 @@ KernelContext DataflowExecutor::MakeContext(const Instruction& at) {
                        at.first_output, program_.output_types() + at.first_type, at.num_outputs);
 }
 
+bool DataflowExecutor::HasDeadInput(const Instruction& at) const {
+  const int32_t* inputs = program_.input_slots() + at.first_input;
+  return std::any_of(inputs, inputs + at.num_inputs, [this](int32_t slot) { return dead_slots_[slot]; });
+}
+
 void DataflowExecutor::Execute(int32_t index) {
   const Instruction& at = program_.instructions()[index];
+  bool& is_dead = states_[index].is_dead;
+  if (any_dead_ && at.kind != Kind::kMerge) is_dead = is_dead || HasDeadInput(at);
+  if (at.kind == Kind::kTrigger) is_dead = false;
+  if (is_dead && !at.runs_when_dead) return Complete(index, absl::OkStatus());
+  if (at.kind != Kind::kKernel) return Complete(index, RunFlow(index));
   if (at.kernel == nullptr) return Complete(index, absl::OkStatus());
   KernelContext context = MakeContext(at);
+  context.set_dead(is_dead);
   Complete(index, at.kernel->Compute(context));
 }
 
 void DataflowExecutor::ExecuteAsync(int32_t index) {
   const Instruction& at = program_.instructions()[index];
+  bool& is_dead = states_[index].is_dead;
+  if (any_dead_) is_dead = is_dead || HasDeadInput(at);
+  if (is_dead && !at.runs_when_dead) return Complete(index, absl::OkStatus());
   contexts_[index].emplace(MakeContext(at));
+  contexts_[index]->set_dead(is_dead);
   ++num_waiting_;
   at.async->ComputeAsync(*contexts_[index],
                          [this, index](absl::Status status) { OnAsyncDone(index, std::move(status)); });
@@ -118,21 +154,171 @@ void DataflowExecutor::OnAsyncDone(int32_t index, absl::Status status) {
   if (TakeFinished()) RunReady();
 }
 
-void DataflowExecutor::Complete(int32_t index, const absl::Status& status) {
+absl::Status DataflowExecutor::RunFlow(int32_t index) {
   const Instruction& at = program_.instructions()[index];
-  --num_left_;
-  if (!status.ok()) {
-    if (status_.ok()) {
-      status_ = program_.Annotate(index, status);
-      step_.cancellation->Cancel(status_);
-    }
-    return;
+  switch (at.kind) {
+    case Kind::kSwitch:
+      return RunSwitch(at);
+    case Kind::kMerge:
+      return RunMerge(index);
+    case Kind::kKernel:
+    case Kind::kTrigger:
+      return absl::OkStatus();
+    case Kind::kExit:
+      states_[index].has_value = true;
+      break;
+    case Kind::kForward:
+    case Kind::kEnter:
+    case Kind::kNextIteration:
+      break;
   }
+  frame_.slots[at.first_output] = frame_.slots[program_.input_slots()[at.first_input]];
+  return absl::OkStatus();
+}
+
+absl::Status DataflowExecutor::RunSwitch(const Instruction& at) {
+  const int32_t* inputs = program_.input_slots() + at.first_input;
+  WEIR_ASSIGN_OR_RETURN(const Tensor pred, program_.device().ToHost(frame_.slots[inputs[1]]));
+  if (pred.num_elements() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("pred must be a scalar, is ", pred.shape().ToString()));
+  }
+  const int chosen = pred.flat<bool>()[0] ? 1 : 0;
+  frame_.slots[at.first_output + chosen] = frame_.slots[inputs[0]];
+  dead_slots_[at.first_output + chosen] = false;
+  dead_slots_[at.first_output + 1 - chosen] = true;
+  any_dead_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status DataflowExecutor::RunMerge(int32_t index) {
+  const Instruction& at = program_.instructions()[index];
+  InstructionState& state = states_[index];
+  state.is_dead = state.taken < 0;
+  if (state.is_dead) return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(Tensor which, program_.device().FromHost(Tensor::Scalar<int32_t>(state.taken)));
+  frame_.slots[at.first_output] = frame_.slots[program_.input_slots()[at.first_input + state.taken]];
+  frame_.slots[at.first_output + 1] = std::move(which);
+  return absl::OkStatus();
+}
+
+void DataflowExecutor::Fail(int32_t index, const absl::Status& status) {
+  if (!status_.ok()) return;
+  status_ = program_.Annotate(index, status);
+  step_.cancellation->Cancel(status_);
+}
+
+void DataflowExecutor::Complete(int32_t index, const absl::Status& status) {
+  if (!status.ok()) return Fail(index, status);
+  const Instruction& at = program_.instructions()[index];
+  const bool is_dead = states_[index].is_dead;
+  MarkOutputs(at, is_dead);
   ReleaseInputs(at);
+  if (at.kind != Kind::kExit && at.kind != Kind::kNextIteration) TellSuccessors(index);
+  CountDone(at.loop);
+}
+
+void DataflowExecutor::MarkOutputs(const Instruction& at, bool is_dead) {
+  any_dead_ = any_dead_ || is_dead;
+  // A Switch marks what it gives; what an Exit gives is known when its loop is over.
+  if ((at.kind == Kind::kSwitch && !is_dead) || at.kind == Kind::kExit) return;
+  for (int k = 0; k < at.num_outputs; ++k) dead_slots_[at.first_output + k] = is_dead;
+}
+
+void DataflowExecutor::TellSuccessors(int32_t index) {
+  const Instruction& at = program_.instructions()[index];
   for (int k = 0; k < at.num_successors; ++k) {
-    const int32_t next = program_.successors()[at.first_successor + k];
-    if (--pending_[next] == 0) ready_.push(next);
+    const Successor& next = program_.successors()[at.first_successor + k];
+    InstructionState& state = states_[next.instruction];
+    if (program_.instructions()[next.instruction].kind == Kind::kMerge) {
+      if (!next.is_control) {
+        Arrive(next.instruction, index);
+      } else if (--state.pending == 0) {
+        MarkReady(next.instruction);
+      }
+      continue;
+    }
+    if (states_[index].is_dead) state.is_dead = true;
+    if (--state.pending == 0) ready_.push(next.instruction);
   }
+}
+
+void DataflowExecutor::Arrive(int32_t merge, int32_t from) {
+  const Instruction& at = program_.instructions()[merge];
+  InstructionState& state = states_[merge];
+  for (int k = 0; k < at.num_inputs; ++k) {
+    const int32_t slot = program_.input_slots()[at.first_input + k];
+    if (!program_.Gives(from, slot)) continue;
+    --state.arrivals_left;
+    if (state.taken < 0 && !dead_slots_[slot]) state.taken = k;
+  }
+  MarkReady(merge);
+}
+
+// A Merge runs with its first live input, or when the last has come and none was.
+void DataflowExecutor::MarkReady(int32_t merge) {
+  InstructionState& state = states_[merge];
+  if (state.is_ready || state.pending > 0 || (state.taken < 0 && state.arrivals_left > 0)) return;
+  state.is_ready = true;
+  ready_.push(merge);
+}
+
+void DataflowExecutor::CountDone(int32_t loop) {
+  if (--parts_left(loop) == 0 && loop != kNoLoop) EndIteration(loop);
+}
+
+void DataflowExecutor::EndIteration(int32_t loop) {
+  const std::vector<int32_t>& ends = program_.loops()[loop].next_iterations;
+  const bool goes_on =
+      std::any_of(ends.begin(), ends.end(), [this](int32_t end) { return !states_[end].is_dead; });
+  if (goes_on) {
+    BeginNextIteration(loop);
+  } else {
+    LeaveLoop(loop);
+  }
+}
+
+void DataflowExecutor::BeginNextIteration(int32_t loop) {
+  const ProgramLoop& at = program_.loops()[loop];
+  for (int32_t slot : at.passing_slots) EmptySlot(slot);
+  for (int32_t slot : at.lasting_slots) readers_left_[slot] = program_.slot_readers()[slot];
+  parts_left(loop) = at.num_parts;
+  for (int32_t index : at.instructions) Arm(index, /*is_first_iteration=*/false);
+  for (int32_t end : at.next_iterations) TellSuccessors(end);
+}
+
+void DataflowExecutor::LeaveLoop(int32_t loop) {
+  const ProgramLoop& at = program_.loops()[loop];
+  for (int32_t slot : at.passing_slots) EmptySlot(slot);
+  for (int32_t slot : at.lasting_slots) EmptySlot(slot);
+  for (int32_t exit : at.exits) {
+    states_[exit].is_dead = !states_[exit].has_value;
+    dead_slots_[program_.instructions()[exit].first_output] = states_[exit].is_dead;
+    TellSuccessors(exit);
+  }
+  ArmLoop(loop);
+  CountDone(at.parent);
+}
+
+// For the first iteration, of the step or of an iteration of the loop around.
+void DataflowExecutor::ArmLoop(int32_t loop) {
+  const ProgramLoop& at = program_.loops()[loop];
+  parts_left(loop) = at.num_parts;
+  for (int32_t index : at.instructions) Arm(index, /*is_first_iteration=*/true);
+}
+
+void DataflowExecutor::Arm(int32_t index, bool is_first_iteration) {
+  const Instruction& at = program_.instructions()[index];
+  InstructionState& state = states_[index];
+  state = {.pending = is_first_iteration ? at.num_pending : at.num_pending_later,
+           .arrivals_left = is_first_iteration ? at.num_arrivals : at.num_arrivals_later,
+           .has_value = !is_first_iteration && state.has_value};
+  if (at.kind != Kind::kMerge && state.pending == 0) ready_.push(index);
+}
+
+void DataflowExecutor::EmptySlot(int32_t slot) {
+  frame_.slots[slot] = Tensor();
+  dead_slots_[slot] = false;
+  readers_left_[slot] = program_.slot_readers()[slot];
 }
 
 void DataflowExecutor::ReleaseInputs(const Instruction& at) {
@@ -142,9 +328,33 @@ void DataflowExecutor::ReleaseInputs(const Instruction& at) {
     if (std::find(inputs, inputs + k, inputs[k]) != inputs + k) continue;
     if (--readers_left_[inputs[k]] == 0) frame_.slots[inputs[k]] = Tensor();
   }
+  if (at.kind == Kind::kNextIteration) return;  // read in the next iteration, in which its readers count anew
   for (int slot = at.first_output; slot < at.first_output + at.num_outputs; ++slot) {
     if (readers_left_[slot] == 0) frame_.slots[slot] = Tensor();
   }
+}
+
+absl::Status DataflowExecutor::CheckResults() const {
+  if (!any_dead_) return absl::OkStatus();
+  for (size_t i = 0; i < program_.results().size(); ++i) {
+    if (!dead_slots_[program_.results()[i].slot]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", program_.result_name(i),
+                     "' was fetched, but it is dead in this step: the branch of the "
+                     "conditional that computes it was not taken"));
+  }
+  return absl::OkStatus();
+}
+
+// Possible only for a graph that no builder makes: nothing will ever come, so nobody must wait for it.
+absl::Status DataflowExecutor::Stuck() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < states_.size() && names.size() < 5; ++i) {
+    const bool waits = states_[i].pending > 0 || (states_[i].arrivals_left > 0 && !states_[i].is_ready);
+    if (waits) names.push_back(absl::StrCat("'", program_.node_name(i), "'"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the step cannot go on: nothing that these nodes wait for will come: ", absl::StrJoin(names, ", ")));
 }
 
 }  // namespace weir

@@ -1,12 +1,19 @@
-// Runs a program some of whose kernels wait (receives, queues): an instruction runs when its predecessors have.
+// Runs a program some of whose kernels wait (receives, queues), or some of whose nodes run or do not run,
+// once or often (v1 control flow): an instruction runs when its predecessors have.
 //
-// One object per (program, step). At any time at most one thread runs instructions; a thread on which an asynchronous
-// kernel finishes takes over when nobody runs, else leaves a note for the one that does. Kernels use several cores
-// inside (ThreadPool::ParallelFor).
+// One object per (program, step). At any time at most one thread runs instructions; a thread on which an
+// asynchronous kernel finishes takes over when nobody runs, else leaves a note for the one that does. Kernels
+// use several cores inside (ThreadPool::ParallelFor).
 //
-// Progress: as long as every asynchronous kernel calls back, `done` is called, exactly once, on the thread that finished
-// the last instruction. After the first error (or a cancellation) no further kernel starts; `done` comes when those
-// already started have called back. Not promised: an order between instructions that do not depend on one another.
+// Deadness: the output of a Switch that was not chosen is dead, and so is what a dead instruction would have
+// given. An instruction with a dead input, or after a dead one, is complete without running; only Merge takes
+// a live input among dead ones. A loop's iteration is over when all its instructions, and the loops inside,
+// are; the next one begins if a NextIteration was alive, else the Exits hand on what they got, or deadness.
+//
+// Progress: as long as every asynchronous kernel calls back, `done` is called, exactly once, on the thread
+// that finished the last instruction. After the first error (or a cancellation) no further kernel starts;
+// `done` comes when those already started have called back. Not promised: an order between instructions that
+// do not depend on one another.
 #pragma once
 
 #include <functional>
@@ -18,6 +25,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "kernels/kernel_context.h"
 #include "session/executor/program.h"
 
@@ -27,12 +35,15 @@ class DataflowExecutor {
  public:
   using Done = std::function<void(absl::Status)>;
 
-  // All borrowed until `done` has been called. `on_idle` runs whenever nothing is ready but kernels are awaited: sends
-  // collected so far should leave now.
-  DataflowExecutor(const Program& program, Frame& frame, const StepContext& step, std::function<void()> on_idle);
+  // All borrowed until `done` has been called. `on_idle` runs whenever nothing is ready but kernels are
+  // awaited: sends collected so far should leave now.
+  DataflowExecutor(const Program& program, Frame& frame, const StepContext& step,
+                   std::function<void()> on_idle);
 
-  // Call once per Reset. Precondition: argument slots are set.
-  void Start(Done done);
+  // Call once per Reset. Precondition: argument slots are set. No instruction begins after the deadline.
+  // Errors: the first kernel's, annotated; the cancellation's reason; DeadlineExceeded, naming the next node;
+  // InvalidArgument for a fetch that is dead.
+  void Start(absl::Time deadline, Done done);
 
   // Readies the object for another step. Precondition: done has been called.
   void Reset();
@@ -40,30 +51,68 @@ class DataflowExecutor {
  private:
   using ReadyQueue = std::priority_queue<int32_t, std::vector<int32_t>, std::greater<int32_t>>;
 
+  // What the running thread knows of an instruction of this step, or of the loop's iteration.
+  struct InstructionState {
+    int32_t pending = 0;
+    bool is_dead = false;
+    // Of a Merge.
+    bool is_ready = false;
+    int32_t arrivals_left = 0;
+    int32_t taken = -1;  // which input
+    // Of an Exit: in some iteration it was alive.
+    bool has_value = false;
+  };
+
   // Runs instructions until none is ready. Only the thread that set running_ calls it.
   void RunReady();
+  void RunNext();
   bool TakeFinished();  // moves notes into ready_; false when this thread has stopped being the runner
+  void Finish();
   void Execute(int32_t index);
   void ExecuteAsync(int32_t index);
   void OnAsyncDone(int32_t index, absl::Status status);
+  bool HasDeadInput(const Instruction& instruction) const;
+  absl::Status RunFlow(int32_t index);
+  absl::Status RunSwitch(const Instruction& instruction);
+  absl::Status RunMerge(int32_t index);
+  void Fail(int32_t index, const absl::Status& status);
   void Complete(int32_t index, const absl::Status& status);
+  void MarkOutputs(const Instruction& instruction, bool is_dead);
+  void TellSuccessors(int32_t index);
+  void Arrive(int32_t merge, int32_t from);
+  void MarkReady(int32_t merge);
+  void CountDone(int32_t loop);
+  void EndIteration(int32_t loop);
+  void BeginNextIteration(int32_t loop);
+  void LeaveLoop(int32_t loop);
+  void Arm(int32_t index, bool is_first_iteration);
+  void ArmLoop(int32_t loop);
+  void EmptySlot(int32_t slot);
   void ReleaseInputs(const Instruction& instruction);
+  absl::Status CheckResults() const;
+  absl::Status Stuck() const;
   KernelContext MakeContext(const Instruction& instruction);
+
+  int32_t& parts_left(int32_t loop) { return parts_left_[loop + 1]; }  // kNoLoop + 1 == 0
 
   const Program& program_;
   Frame& frame_;
   const StepContext& step_;
   const std::function<void()> on_idle_;
   Done done_;
+  absl::Time deadline_;
 
   // Of the running thread; handed over through mutex_.
-  std::vector<int32_t> pending_;
+  std::vector<InstructionState> states_;
+  std::vector<int32_t> parts_left_;  // of the step, then of each loop's iteration
+  std::vector<uint8_t> dead_slots_;
+  bool any_dead_ = false;  // whether dead_slots_ need to be looked at
   std::vector<int32_t> readers_left_;
   std::unique_ptr<bool[]> last_use_;  // what is the last use depends on the order of this step
   std::vector<std::optional<KernelContext>> contexts_;
   ReadyQueue ready_;
-  int num_left_ = 0;     // instructions not completed
   int num_waiting_ = 0;  // asynchronous kernels started and not called back
+  int64_t num_run_ = 0;
   absl::Status status_;
 
   absl::Mutex mutex_;

@@ -1,6 +1,7 @@
 #include "session/executor/program.h"
 
 #include <algorithm>
+#include <optional>
 #include <queue>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,38 +16,71 @@ namespace weir {
 namespace {
 
 // Pass their input's tensor on unchanged.
-bool IsAlias(const std::string& op) { return op == "Identity" || op == "StopGradient" || op == "PlaceholderWithDefault"; }
+bool IsAlias(const std::string& op) {
+  return op == "Identity" || op == "StopGradient" || op == "PlaceholderWithDefault" || op == "LoopCond";
+}
+
+// How a node without a kernel runs in a program in which it may be dead; nullopt for nodes that need a
+// kernel.
+std::optional<Instruction::Kind> FlowKind(const std::string& op) {
+  using Kind = Instruction::Kind;
+  if (op == "NoOp") return Kind::kKernel;
+  if (IsAlias(op)) return Kind::kForward;
+  if (op == "Switch") return Kind::kSwitch;
+  if (op == "Merge") return Kind::kMerge;
+  if (op == "Enter") return Kind::kEnter;
+  if (op == "Exit") return Kind::kExit;
+  if (op == "NextIteration") return Kind::kNextIteration;
+  if (op == "ControlTrigger") return Kind::kTrigger;
+  return std::nullopt;
+}
+
+constexpr int kKept =
+    1 << 30;  // last reader, or number of readers, of a slot that is not emptied after its readers
 
 }  // namespace
 
 bool NeedsNoKernel(const Node& node) {
   const std::string& op = node.op_name();
-  return op == kArgOp || op == kRetvalOp || op == "Const" || op == "NoOp" || IsAlias(op);
+  return op == kArgOp || op == kRetvalOp || op == "Const" || FlowKind(op).has_value();
 }
 
 // Walks the nodes in order once, giving slots and emitting instructions, then finds last uses and successors.
+//
+// Where something decides what runs, no node vanishes (its deadness would vanish with it), and the slot of a
+// NextIteration is given before its Merge is emitted.
 class ProgramCompiler {
  public:
   ProgramCompiler(const Graph& graph, Device& device, const KernelRegistry& kernels)
-      : graph_(graph), device_(device), kernels_(kernels), program_(new Program(device)),
-        slots_(graph.num_nodes()), comes_after_(graph.num_nodes()), num_users_(graph.num_nodes(), 0) {}
+      : graph_(graph),
+        device_(device),
+        kernels_(kernels),
+        program_(new Program(device)),
+        has_flow_(HasControlFlow(graph)),
+        slots_(graph.num_nodes()),
+        comes_after_(graph.num_nodes()),
+        num_users_(graph.num_nodes(), 0) {}
 
   absl::StatusOr<std::unique_ptr<const Program>> Compile() {
     WEIR_ASSIGN_OR_RETURN(std::vector<Node*> order, ExecutionOrder());
+    if (has_flow_) WEIR_RETURN_IF_ERROR(PrepareFlow());
     for (const Node* node : order) {
       for (const Output& input : node->inputs()) ++num_users_[input.node->id()];
       for (const Node* before : node->control_inputs()) ++num_users_[before->id()];
     }
     for (const Node* node : order) WEIR_RETURN_IF_ERROR(Emit(*node));
     program_->num_slots_ = next_slot_;
+    program_->slot_writer_.resize(next_slot_, -1);
     FindLastUses();
     if (!program_->is_static_) LinkSuccessors();
+    FillLoops();
     return std::unique_ptr<const Program>(std::move(program_));
   }
 
  private:
-  // Receives first: they wait for others. Sends as soon as they can: others wait for them. The rest as it was built,
-  // which is forward, backward, update: an update comes after the readers of its variable whenever it may.
+  // Receives first: they wait for others. Sends as soon as they can: others wait for them. The rest as it was
+  // built, which is forward, backward, update: an update comes after the readers of its variable whenever it
+  // may.
   static int Urgency(const Node& node) {
     if (node.op_name() == kRecvOp) return 0;
     return node.op_name() == kSendOp ? 1 : 2;
@@ -57,9 +91,13 @@ class ProgramCompiler {
     std::vector<int> pending(graph_.num_nodes(), 0);
     std::vector<std::vector<int>> users(graph_.num_nodes());
     for (const auto& node : graph_.nodes()) {
-      for (const Output& input : node->inputs()) users[input.node->id()].push_back(node->id());
-      for (const Node* before : node->control_inputs()) users[before->id()].push_back(node->id());
-      pending[node->id()] = node->num_inputs() + static_cast<int>(node->control_inputs().size());
+      const auto follows = [&](const Node* before) {
+        if (before->op_name() == "NextIteration") return;  // in the iteration before
+        users[before->id()].push_back(node->id());
+        ++pending[node->id()];
+      };
+      for (const Output& input : node->inputs()) follows(input.node);
+      for (const Node* before : node->control_inputs()) follows(before);
     }
     using Entry = std::pair<int, int>;  // urgency, id
     std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
@@ -79,15 +117,27 @@ class ProgramCompiler {
     return order;
   }
 
+  absl::Status PrepareFlow() {
+    program_->is_static_ = false;
+    WEIR_ASSIGN_OR_RETURN(loops_, FindLoops(graph_));
+    for (const auto& node : graph_.nodes()) {
+      if (node->op_name() == "NextIteration") NewSlots(*node);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Emit(const Node& node) {
     const std::string& op = node.op_name();
     if (op == kArgOp) {
       program_->args_.push_back({NewSlots(node), static_cast<int32_t>(node.attr<int64_t>("index"))});
     } else if (op == kRetvalOp) {
-      program_->results_.push_back({SlotOf(node.input(0)), static_cast<int32_t>(node.attr<int64_t>("index"))});
+      WEIR_RETURN_IF_ERROR(EmitResult(node));
     } else if (op == "Const") {
-      WEIR_ASSIGN_OR_RETURN(Tensor value, device_.FromHost(node.attr<Tensor>("value")));
-      program_->constants_.emplace_back(NewSlots(node), std::move(value));
+      WEIR_RETURN_IF_ERROR(EmitConstant(node));
+      if (has_flow_ && !node.control_inputs().empty()) return absl::OkStatus();
+    } else if (const auto kind = FlowKind(op); kind && (has_flow_ || *kind == Instruction::Kind::kTrigger)) {
+      EmitFlow(node, *kind);
+      return absl::OkStatus();
     } else if (IsAlias(op)) {
       slots_[node.id()] = SlotOf(node.input(0));
     } else if (op != "NoOp") {
@@ -96,6 +146,58 @@ class ProgramCompiler {
     comes_after_[node.id()] = Predecessors(node);
     JoinIfWide(node);
     return absl::OkStatus();
+  }
+
+  absl::Status EmitResult(const Node& node) {
+    const Output& source = node.input(0);
+    if (has_flow_ && loops_.runs_in[node.id()] != kNoLoop) {
+      return absl::InvalidArgumentError(absl::StrCat("'", source.name(), "' is inside the loop '",
+                                                     loops_.loops[loops_.runs_in[node.id()]].name,
+                                                     "' and cannot be fetched; the results of the loop can"));
+    }
+    program_->results_.push_back({SlotOf(source), static_cast<int32_t>(node.attr<int64_t>("index"))});
+    program_->result_names_.push_back(source.name());
+    return absl::OkStatus();
+  }
+
+  absl::Status EmitConstant(const Node& node) {
+    WEIR_ASSIGN_OR_RETURN(Tensor value, device_.FromHost(node.attr<Tensor>("value")));
+    if (has_flow_ && !node.control_inputs().empty()) {
+      const int32_t slot = next_slot_++;
+      program_->constants_.emplace_back(slot, std::move(value));
+      EmitForward(slot, node);
+    } else {
+      program_->constants_.emplace_back(NewSlots(node), std::move(value));
+    }
+    return absl::OkStatus();
+  }
+
+  // Output 0 of `node` is what is in `slot`.
+  void EmitForward(int32_t slot, const Node& node) {
+    Instruction instruction;
+    instruction.kind = Instruction::Kind::kForward;
+    instruction.first_input = program_->input_slots_.size();
+    instruction.num_inputs = 1;
+    program_->input_slots_.push_back(slot);
+    AddOutputs(&instruction, node);
+    Append(instruction, node);
+  }
+
+  void EmitFlow(const Node& node, Instruction::Kind kind) {
+    // A Merge is told that an input has come by the instruction that wrote it: what is there from the
+    // beginning gets one.
+    if (kind == Instruction::Kind::kMerge) {
+      for (const Output& input : node.inputs()) {
+        if (input.node->op_name() != "NextIteration" && comes_after_[input.node->id()].empty()) {
+          EmitForward(SlotOf(input), *input.node);
+        }
+      }
+    }
+    Instruction instruction;
+    instruction.kind = kind;
+    AddInputs(&instruction, node);
+    AddOutputs(&instruction, node);
+    Append(instruction, node);
   }
 
   absl::Status EmitKernel(const Node& node) {
@@ -109,25 +211,42 @@ class ProgramCompiler {
     Instruction instruction;
     instruction.kernel = kernel->get();
     instruction.async = (*kernel)->AsAsync();
+    instruction.runs_when_dead = (*kernel)->runs_when_dead();
     if (instruction.async != nullptr) program_->is_static_ = false;
-    instruction.first_input = program_->input_slots_.size();
-    instruction.num_inputs = node.num_inputs();
-    for (const Output& input : node.inputs()) program_->input_slots_.push_back(SlotOf(input));
-    instruction.first_type = program_->output_types_.size();
-    instruction.num_outputs = node.num_outputs();
-    program_->output_types_.insert(program_->output_types_.end(), node.output_types().begin(),
-                                   node.output_types().end());
-    instruction.first_output = NewSlots(node);
+    AddInputs(&instruction, node);
+    AddOutputs(&instruction, node);
     program_->kernels_.push_back(*std::move(kernel));
     Append(instruction, node);
     return absl::OkStatus();
   }
 
-  void Append(const Instruction& instruction, const Node& node) {
+  void AddInputs(Instruction* instruction, const Node& node) {
+    instruction->first_input = program_->input_slots_.size();
+    instruction->num_inputs = node.num_inputs();
+    for (const Output& input : node.inputs()) program_->input_slots_.push_back(SlotOf(input));
+  }
+
+  void AddOutputs(Instruction* instruction, const Node& node) {
+    instruction->first_type = program_->output_types_.size();
+    instruction->num_outputs = node.num_outputs();
+    program_->output_types_.insert(program_->output_types_.end(), node.output_types().begin(),
+                                   node.output_types().end());
+    const bool has_slots = instruction->kind == Instruction::Kind::kNextIteration;
+    instruction->first_output = has_slots ? slots_[node.id()] : NewSlots(node);
+  }
+
+  void Append(Instruction instruction, const Node& node) {
+    const auto index = static_cast<int32_t>(program_->instructions_.size());
+    if (has_flow_) instruction.loop = loops_.runs_in[node.id()];
     predecessors_.push_back(Predecessors(node));
-    comes_after_[node.id()] = {static_cast<int32_t>(program_->instructions_.size())};
+    comes_after_[node.id()] = {index};
+    if (instruction.num_outputs > 0) {
+      program_->slot_writer_.resize(next_slot_, -1);
+      std::fill_n(program_->slot_writer_.begin() + instruction.first_output, instruction.num_outputs, index);
+    }
     program_->instructions_.push_back(instruction);
     program_->names_.emplace_back(node.op_name(), node.name());
+    emitted_.push_back(&node);
   }
 
   // A vanished node with many predecessors and several users would multiply edges: it stays, as a join.
@@ -135,14 +254,17 @@ class ProgramCompiler {
     if (comes_after_[node.id()].size() > 4 && num_users_[node.id()] > 1) Append(Instruction(), node);
   }
 
-  // The instructions that must have run before the node, through vanished ones.
+  // The instructions that must have run before the node, through vanished ones. A Merge waits for its control
+  // inputs only, and chooses among the others.
   std::vector<int32_t> Predecessors(const Node& node) const {
     std::vector<int32_t> result;
     const auto add = [&](const Node* before) {
       const std::vector<int32_t>& more = comes_after_[before->id()];
       result.insert(result.end(), more.begin(), more.end());
     };
-    for (const Output& input : node.inputs()) add(input.node);
+    if (node.op_name() != "Merge") {
+      for (const Output& input : node.inputs()) add(input.node);
+    }
     for (const Node* before : node.control_inputs()) add(before);
     std::sort(result.begin(), result.end());
     result.erase(std::unique(result.begin(), result.end()), result.end());
@@ -160,7 +282,7 @@ class ProgramCompiler {
 
   void FindLastUses() {
     Program& program = *program_;
-    constexpr int kNever = -1, kKept = 1 << 30;
+    constexpr int kNever = -1;
     std::vector<int> last_reader(next_slot_, kNever);
     program.slot_readers_.assign(next_slot_, 0);
     for (size_t i = 0; i < program.instructions_.size(); ++i) {
@@ -171,11 +293,15 @@ class ProgramCompiler {
       }
     }
     for (Program::Binding& result : program.results_) {
-      result.is_constant = std::any_of(program.constants_.begin(), program.constants_.end(),
-                                       [&result](const auto& constant) { return constant.first == result.slot; });
+      result.is_constant =
+          std::any_of(program.constants_.begin(), program.constants_.end(),
+                      [&result](const auto& constant) { return constant.first == result.slot; });
     }
     for (const Program::Binding& result : program.results_) last_reader[result.slot] = kKept;
     for (const auto& [slot, tensor] : program.constants_) last_reader[slot] = kKept;
+    for (size_t i = 0; i < program.instructions_.size(); ++i) {
+      if (IsConstantEnter(*emitted_[i])) last_reader[program.instructions_[i].first_output] = kKept;
+    }
     for (int slot = 0; slot < next_slot_; ++slot) {
       if (last_reader[slot] == kKept) program.slot_readers_[slot] = kKept;
     }
@@ -189,7 +315,8 @@ class ProgramCompiler {
         program.last_use_[instruction.first_input + k] = true;
         program.clears_.push_back(slot);
       }
-      for (int slot = instruction.first_output; slot < instruction.first_output + instruction.num_outputs; ++slot) {
+      for (int slot = instruction.first_output; slot < instruction.first_output + instruction.num_outputs;
+           ++slot) {
         if (last_reader[slot] == kNever) program.clears_.push_back(slot);
       }
       instruction.num_clears = program.clears_.size() - instruction.first_clear;
@@ -197,15 +324,26 @@ class ProgramCompiler {
   }
 
   absl::Span<const int32_t> InputsOf(const Instruction& instruction) const {
-    return absl::MakeConstSpan(program_->input_slots_).subspan(instruction.first_input, instruction.num_inputs);
+    return absl::MakeConstSpan(program_->input_slots_)
+        .subspan(instruction.first_input, instruction.num_inputs);
+  }
+
+  static bool IsConstantEnter(const Node& node) {
+    return node.op_name() == "Enter" && node.attr<bool>("is_constant");
   }
 
   void LinkSuccessors() {
     Program& program = *program_;
-    std::vector<std::vector<int32_t>> successors(program.instructions_.size());
-    for (size_t i = 0; i < predecessors_.size(); ++i) {
-      program.instructions_[i].num_pending = predecessors_[i].size();
-      for (int32_t before : predecessors_[i]) successors[before].push_back(i);
+    std::vector<std::vector<Successor>> successors(program.instructions_.size());
+    for (int32_t i = 0; i < static_cast<int32_t>(predecessors_.size()); ++i) {
+      Instruction& instruction = program.instructions_[i];
+      const bool is_merge = instruction.kind == Instruction::Kind::kMerge;
+      for (int32_t before : predecessors_[i]) {
+        successors[before].push_back({i, is_merge});
+        ++instruction.num_pending;
+        instruction.num_pending_later += program.instructions_[before].kind != Instruction::Kind::kEnter;
+      }
+      if (is_merge) LinkMerge(i, &successors);
     }
     for (size_t i = 0; i < successors.size(); ++i) {
       program.instructions_[i].first_successor = program.successors_.size();
@@ -214,10 +352,57 @@ class ProgramCompiler {
     }
   }
 
+  void LinkMerge(int32_t merge, std::vector<std::vector<Successor>>* successors) {
+    Instruction& instruction = program_->instructions_[merge];
+    for (const int32_t slot : InputsOf(instruction)) {
+      const int32_t writer = program_->slot_writer_[slot];
+      const Instruction::Kind kind = program_->instructions_[writer].kind;
+      instruction.num_arrivals += kind != Instruction::Kind::kNextIteration;
+      instruction.num_arrivals_later += kind != Instruction::Kind::kEnter;
+      std::vector<Successor>& of_writer = (*successors)[writer];
+      const bool is_known = std::any_of(of_writer.begin(), of_writer.end(), [merge](const Successor& known) {
+        return known.instruction == merge && !known.is_control;
+      });
+      if (!is_known) of_writer.push_back({merge, false});
+    }
+  }
+
+  void FillLoops() {
+    Program& program = *program_;
+    for (const Loop& loop : loops_.loops) {
+      program.loops_.push_back({.name = loop.name, .parent = loop.parent});
+      ++NumParts(loop.parent);
+    }
+    for (size_t i = 0; i < program.instructions_.size(); ++i) {
+      const Instruction& instruction = program.instructions_[i];
+      ++NumParts(instruction.loop);
+      const bool lasts =
+          instruction.kind == Instruction::Kind::kNextIteration || IsConstantEnter(*emitted_[i]);
+      const int to = has_flow_ ? loops_.gives_to[emitted_[i]->id()] : kNoLoop;
+      if (to != kNoLoop) {
+        std::vector<int32_t>& slots =
+            lasts ? program.loops_[to].lasting_slots : program.loops_[to].passing_slots;
+        for (int k = 0; k < instruction.num_outputs; ++k) slots.push_back(instruction.first_output + k);
+      }
+      if (instruction.loop == kNoLoop) continue;
+      ProgramLoop& loop = program.loops_[instruction.loop];
+      loop.instructions.push_back(i);
+      if (instruction.kind == Instruction::Kind::kExit) loop.exits.push_back(i);
+      if (instruction.kind == Instruction::Kind::kNextIteration) loop.next_iterations.push_back(i);
+    }
+  }
+
+  int32_t& NumParts(int loop) {
+    return loop == kNoLoop ? program_->num_parts_ : program_->loops_[loop].num_parts;
+  }
+
   const Graph& graph_;
   Device& device_;
   const KernelRegistry& kernels_;
   std::unique_ptr<Program> program_;
+  const bool has_flow_;
+  Loops loops_;
+  std::vector<const Node*> emitted_;               // by instruction
   std::vector<int32_t> slots_;                     // first slot by node id
   std::vector<std::vector<int32_t>> comes_after_;  // instructions that a user of the node must follow
   std::vector<int> num_users_;
@@ -233,8 +418,8 @@ absl::StatusOr<std::unique_ptr<const Program>> Program::Compile(const Graph& gra
 absl::Status Program::Annotate(int instruction, const absl::Status& status) const {
   const auto& [op, name] = names_[instruction];
   if (status.GetPayload(kNodePayload)) return status;
-  absl::Status annotated(status.code(),
-                         absl::StrCat(op, " '", name, "' on ", device_.name().ToString(), ": ", status.message()));
+  absl::Status annotated(status.code(), absl::StrCat(op, " '", name, "' on ", device_.name().ToString(), ": ",
+                                                     status.message()));
   annotated.SetPayload(kNodePayload, absl::Cord(name));
   return annotated;
 }

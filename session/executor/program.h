@@ -1,11 +1,17 @@
-// One device's part of a step, compiled: dense arrays that an executor walks without names, hashing or allocation.
+// One device's part of a step, compiled: dense arrays that an executor walks without names, hashing or
+// allocation.
 //
-// Made once per plan, then shared read-only by all its steps. Tensors of a step live in the slots of a Frame: every
-// output of a kept node has a slot, every argument and constant too. Nodes that compute nothing vanish: a NoOp leaves
-// only its order, an Identity's output is its input's slot, a Const is a tensor in its slot before the step begins.
+// Made once per plan, then shared read-only by all its steps. Tensors of a step live in the slots of a Frame:
+// every output of a kept node has a slot, every argument and constant too. Nodes that compute nothing vanish:
+// a NoOp leaves only its order, an Identity's output is its input's slot, a Const is a tensor in its slot
+// before the step begins.
 //
-// Memory plan: a slot is emptied right after its last reader, so its buffer is free for that reader's output (in
-// place) or, through the caching allocator, for the next kernel of that size.
+// A program with conditionals or loops (v1 control flow) keeps those nodes, as instructions of their own
+// kinds. A loop is a set of instructions that runs again: its iterations follow one another, in the same
+// slots.
+//
+// Memory plan: a slot is emptied right after its last reader, so its buffer is free for that reader's output
+// (in place) or, through the caching allocator, for the next kernel of that size.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +22,27 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "graph/graph.h"
+#include "graph/loops.h"
 #include "kernels/device.h"
 #include "kernels/kernel_registry.h"
 
 namespace weir {
 
 struct Instruction {
-  Kernel* kernel = nullptr;  // null: only joins control edges
+  enum class Kind : uint8_t {
+    kKernel,   // or, without one, joins control edges
+    kForward,  // Identity, or a Const that runs after something: input 0 becomes output 0
+    kSwitch,
+    kMerge,
+    kEnter,
+    kExit,           // its successors run when the loop is over
+    kNextIteration,  // its successors run in the loop's next iteration
+    kTrigger,        // runs, alive, also when what it runs after is dead
+  };
+  Kind kind = Kind::kKernel;
+  bool runs_when_dead = false;  // the kernel wants to
+  int32_t loop = kNoLoop;       // of Program::loops
+  Kernel* kernel = nullptr;
   AsyncKernel* async = nullptr;
   int32_t first_input = 0;  // into Program::input_slots and last_use
   int32_t num_inputs = 0;
@@ -33,18 +53,41 @@ struct Instruction {
   int32_t num_clears = 0;
   int32_t first_successor = 0;  // into Program::successors (dataflow order)
   int32_t num_successors = 0;
-  int32_t num_pending = 0;  // predecessors
+  // Predecessors; of a Merge, those of control edges only.
+  int32_t num_pending = 0;
+  int32_t num_pending_later = 0;  // the same in iterations after the first: Enters do not run again
+  // Of a Merge: inputs that come, alive or dead, in the first iteration and in later ones.
+  int32_t num_arrivals = 0;
+  int32_t num_arrivals_later = 0;
+};
+
+struct Successor {
+  int32_t instruction = 0;
+  bool is_control = false;  // told apart for Merge only
+};
+
+// A loop of the program (graph/loops.h). Its own instructions and slots only, not those of loops inside.
+struct ProgramLoop {
+  std::string name;
+  int32_t parent = kNoLoop;
+  std::vector<int32_t> instructions;
+  std::vector<int32_t> exits;            // among them
+  std::vector<int32_t> next_iterations;  // among them
+  std::vector<int32_t> passing_slots;    // emptied after each iteration
+  std::vector<int32_t> lasting_slots;    // of constant Enters and NextIterations
+  int32_t num_parts = 0;  // what must be over before an iteration is: instructions, and loops directly inside
 };
 
 class Program {
  public:
-  // `graph`: every node on `device`, arguments and results numbered within the worker's part. Instructions stand in
-  // an order in which they may run one after another; receives first and sends as early as possible.
-  // Possible errors: NotFound (no kernel), whatever a kernel's constructor finds wrong, InvalidArgument (a cycle).
+  // `graph`: every node on `device`, arguments and results numbered within the worker's part. Instructions
+  // stand in an order in which they may run one after another; receives first and sends as early as possible.
+  // Possible errors: NotFound (no kernel), whatever a kernel's constructor finds wrong, InvalidArgument (a
+  // cycle, a loop that FindLoops refuses, a fetch from inside of one).
   static absl::StatusOr<std::unique_ptr<const Program>> Compile(const Graph& graph, Device& device,
                                                                 const KernelRegistry& kernels);
 
-  // True when all kernels are synchronous: then a StaticSchedule runs it.
+  // True when all kernels are synchronous and nothing decides what runs: then a StaticSchedule runs it.
   bool is_static() const { return is_static_; }
 
   struct Binding {
@@ -58,7 +101,12 @@ class Program {
   const bool* last_use() const { return last_use_.get(); }
   const DType* output_types() const { return output_types_.data(); }
   const int32_t* clears() const { return clears_.data(); }
-  const int32_t* successors() const { return successors_.data(); }
+  const Successor* successors() const { return successors_.data(); }
+  absl::Span<const ProgramLoop> loops() const { return loops_; }
+  // Instructions and loops outside of all loops.
+  int num_parts() const { return num_parts_; }
+  // The Merge's inputs that the instruction gives it.
+  bool Gives(int32_t instruction, int32_t slot) const { return slot_writer_[slot] == instruction; }
   absl::Span<const Binding> args() const { return args_; }
   absl::Span<const Binding> results() const { return results_; }
   absl::Span<const std::pair<int32_t, Tensor>> constants() const { return constants_; }
@@ -66,9 +114,12 @@ class Program {
   absl::Span<const int32_t> slot_readers() const { return slot_readers_; }
   int num_slots() const { return num_slots_; }
 
-  // "MatMul 'dense/mm' on /job:...: " in front of a kernel's error; the node's name also as payload kNodePayload.
+  // "MatMul 'dense/mm' on /job:...: " in front of a kernel's error; the node's name also as payload
+  // kNodePayload.
   absl::Status Annotate(int instruction, const absl::Status& status) const;
   const std::string& node_name(int instruction) const { return names_[instruction].second; }
+  // "dense/mm:0": what was fetched as the i-th of results().
+  const std::string& result_name(int i) const { return result_names_[i]; }
 
  private:
   friend class ProgramCompiler;
@@ -84,15 +135,19 @@ class Program {
   std::unique_ptr<bool[]> last_use_;
   std::vector<DType> output_types_;
   std::vector<int32_t> clears_;
-  std::vector<int32_t> successors_;
+  std::vector<Successor> successors_;
+  std::vector<ProgramLoop> loops_;
+  int32_t num_parts_ = 0;
+  std::vector<int32_t> slot_writer_;  // by slot; -1 for arguments and constants
   std::vector<Binding> args_;
   std::vector<Binding> results_;
+  std::vector<std::string> result_names_;
   std::vector<std::pair<int32_t, Tensor>> constants_;
   std::vector<int32_t> slot_readers_;
 };
 
-// True for the nodes that a program turns into slots and order (_Arg, _Retval, Const, Identity, NoOp...): every kind of
-// device can run them.
+// True for the nodes that a program turns into slots and order, or runs itself (_Arg, _Retval, Const,
+// Identity, NoOp, Switch...): every kind of device can run them.
 bool NeedsNoKernel(const Node& node);
 
 // Key of the status payload that holds the failing node's name.

@@ -7,27 +7,29 @@ namespace {
 
 constexpr int kInstructionsPerClockCheck = 64;
 
-absl::Status CheckStillWanted(const Program& program, int next, const StepContext& step, absl::Time deadline) {
+}  // namespace
+
+absl::Status CheckStillWanted(const Program& program, int32_t next, int64_t count, const StepContext& step,
+                              absl::Time deadline) {
   if (step.cancellation->is_cancelled()) return step.cancellation->reason();
-  if (next % kInstructionsPerClockCheck != 0 || deadline == absl::InfiniteFuture()) return absl::OkStatus();
+  if (count % kInstructionsPerClockCheck != 0 || deadline == absl::InfiniteFuture()) return absl::OkStatus();
   if (absl::Now() < deadline) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat("the step's deadline passed before '", program.node_name(next), "' could run"));
 }
-
-}  // namespace
 
 void ClearFrame(const Program& program, Frame& frame) {
   for (int slot = 0; slot < program.num_slots(); ++slot) frame.slots[slot] = Tensor();
   for (const auto& [slot, tensor] : program.constants()) frame.slots[slot] = tensor;
 }
 
-absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepContext& step, absl::Time deadline) {
+absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepContext& step,
+                               absl::Time deadline) {
   Tensor* const slots = frame.slots.data();
   const absl::Span<const Instruction> instructions = program.instructions();
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& at = instructions[i];
-    if (absl::Status wanted = CheckStillWanted(program, i, step, deadline); !wanted.ok()) {
+    if (absl::Status wanted = CheckStillWanted(program, i, i, step, deadline); !wanted.ok()) {
       ClearFrame(program, frame);
       return wanted;
     }

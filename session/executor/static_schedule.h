@@ -1,4 +1,5 @@
-// Runs a program whose kernels are all synchronous: one after another on the calling thread, in the compiled order.
+// Runs a program whose kernels are all synchronous: one after another on the calling thread, in the compiled
+// order.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,10 +9,17 @@
 
 namespace weir {
 
-// Sets the result slots of the frame and empties all others but constants'; after an error, every one but constants'.
-// Returns the first kernel's error, annotated; the cancellation's reason; or DeadlineExceeded, naming the next node.
-// The calling thread must have the frame to itself. Precondition: program.is_static(), argument slots are set.
-absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepContext& step, absl::Time deadline);
+// Sets the result slots of the frame and empties all others but constants'; after an error, every one but
+// constants'. Returns the first kernel's error, annotated; the cancellation's reason; or DeadlineExceeded,
+// naming the next node. The calling thread must have the frame to itself. Precondition: program.is_static(),
+// argument slots are set.
+absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepContext& step,
+                               absl::Time deadline);
+
+// Whether instruction `next`, the `count`-th of the step, should still run: the cancellation's reason, or
+// (looked at now and then only) DeadlineExceeded.
+absl::Status CheckStillWanted(const Program& program, int32_t next, int64_t count, const StepContext& step,
+                              absl::Time deadline);
 
 // Empties every slot but constants'.
 void ClearFrame(const Program& program, Frame& frame);

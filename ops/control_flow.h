@@ -1,0 +1,46 @@
+// Conditionals and loops, built of the ops of v1 control flow (Switch, Merge, Enter, Exit, NextIteration).
+//
+//   Output y = Cond(g, Greater(g, x, zero), [&] { return std::vector{Sqrt(g, x)}; }, [&] { return
+//   std::vector{x}; })[0];
+//
+// The functions are called once, while the graph is built, and add nodes with the same builder. They may use
+// any tensor of the graph; what comes from outside is led in. What comes out is only what is returned: a step
+// that asks for another tensor of a branch or loop gets an error. Variables are made outside.
+//
+// Errors stick in the builder, as everywhere; the results are then null Outputs.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "graph/graph_builder.h"
+
+namespace weir {
+
+using BranchFunction = std::function<std::vector<Output>()>;
+
+// The results of then_branch when the scalar bool `pred` is true, else those of else_branch; nodes of the
+// other branch do not run, also those with effects. Both must give equally many tensors of the same dtypes;
+// the shape of a result is what both have in common. Gradients flow through.
+std::vector<Output> Cond(GraphBuilder& g, Output pred, const BranchFunction& then_branch,
+                         const BranchFunction& else_branch, const NodeOptions& options = {},
+                         SourceLocation where = SourceLocation::Current());
+
+using LoopCondition = std::function<Output(const std::vector<Output>& variables)>;
+using LoopBody = std::function<std::vector<Output>(const std::vector<Output>& variables)>;
+
+struct WhileOptions {
+  absl::string_view name = "while";
+  // One for each loop variable, or none: what is true of its shape in every iteration. A variable without one
+  // keeps the shape that it enters with.
+  std::vector<PartialShape> shape_invariants;
+};
+
+// Runs `body` on the loop variables as long as `condition` gives true (a scalar bool), beginning with
+// `initial`; gives what they are at the end. The body gives one tensor per variable, of its dtype and shape.
+// Iterations run one after another, on one device. No gradient flows through: asking for it is an error.
+std::vector<Output> While(GraphBuilder& g, const std::vector<Output>& initial, const LoopCondition& condition,
+                          const LoopBody& body, const WhileOptions& options = {},
+                          SourceLocation where = SourceLocation::Current());
+
+}  // namespace weir
