@@ -126,13 +126,17 @@ TEST_F(ControlFlowTest, DeadTensorsCrossDevices) {
 TEST_F(ControlFlowTest, WhatIsKnownBeforeTheStepStaysInItsBranch) {
   const Output x = Placeholder(g_, DType::kFloat32, {2});
   const Output take = Placeholder(g_, DType::kBool, kScalar);
-  // The shape is known, and with it all of the branch: as a constant it would be there in every step.
+  // The shape is known, and with it all of the branch: as a constant it would be there in every step, and
+  // before what comes from another device.
   const Output y = Sum(g_,
                        Cond(
                            g_, take, [&] { return std::vector{Cast(g_, ShapeOf(g_, x), DType::kFloat32)}; },
-                           [&] { return std::vector{x}; })[0],
+                           [&] {
+                             auto gpu = g_.DeviceScope("/gpu:1");
+                             return std::vector{Neg(g_, x)};
+                           })[0],
                        Const(g_, 0));
-  EXPECT_EQ(Run({{x, Tensor::Vector<float>({3, 4})}, {take, Tensor::Scalar(false)}}, y), 7);
+  EXPECT_EQ(Run({{x, Tensor::Vector<float>({3, 4})}, {take, Tensor::Scalar(false)}}, y), -7);
   EXPECT_EQ(Run({{x, Tensor::Vector<float>({3, 4})}, {take, Tensor::Scalar(true)}}, y), 2);
 }
 
