@@ -18,6 +18,7 @@
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
+#include "ops/control_flow.h"
 #include "session/monitored/exit_code.h"
 
 namespace weir {
@@ -132,6 +133,53 @@ TEST_P(ServerTest, FeedsAndLargeTensorsCross) {
       ASSERT_EQ((*result)[1].flat<float>()[i], 2 * input.flat<float>()[i]) << i;
     }
   }
+}
+
+// The ps runs what the worker decides: the branch that is not taken is dead there too, and a loop may be a
+// task's own.
+TEST_P(ServerTest, ConditionsReachOtherTasks) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  GraphBuilder& g = model.g;
+  auto worker = g.DeviceScope("/job:worker/task:0");
+  const Output take =
+      g.AddOp("Placeholder", {}, {{"dtype", DType::kBool}, {"shape", PartialShape::OfRank(0)}});
+  const Output scale = Constant(g, Tensor::Scalar(10.0f)), limit = Constant(g, Tensor::Scalar(100.0f));
+  const Output updated = Cond(
+      g, take,
+      [&] {
+        Node* add = g.AddNode("AssignAddVariableOp", {model.handle, g.AddOp("Mul", {model.one, scale})});
+        auto after = g.ControlScope({add});
+        return std::vector{g.AddOp("Mul", {scale, scale})};
+      },
+      [&] { return std::vector{g.AddOp("Neg", {scale})}; })[0];
+  Output grown;
+  {
+    auto on_ps = g.DeviceScope("/job:ps/task:0");
+    grown = While(
+        g, {scale},
+        [&](const auto& v) {
+          return g.AddOp("Less", {v[0], limit});
+        },
+        [&](const auto& v) {
+          return std::vector{g.AddOp("AddV2", {v[0], v[0]})};
+        })[0];
+  }
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto session = w0->CreateSession(g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  const auto run = [&](bool choice) {
+    const auto result = session->Run({{take, Tensor::Scalar(choice)}}, {updated});
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? (*result)[0].scalar<float>() : 0;
+  };
+  EXPECT_EQ(run(false), -10);
+  EXPECT_THAT(Values((*session->Run({}, {model.read}))[0]), ElementsAre(1, 2));
+  EXPECT_EQ(run(true), 100);
+  EXPECT_THAT(Values((*session->Run({}, {model.read}))[0]), ElementsAre(11, 12));
+  const auto looped = session->Run({}, {grown});
+  ASSERT_TRUE(looped.ok()) << looped.status();
+  EXPECT_EQ((*looped)[0].scalar<float>(), 160);
 }
 
 TEST_P(ServerTest, ErrorsNameNodeAndTask) {

@@ -193,8 +193,8 @@ class WhileBuilder {
     return absl::OkStatus();
   }
 
+  // On the device of the loop, not of the value: inside, nothing crosses devices.
   Output AddEnter(const Output& value, bool is_constant) {
-    auto with_value = g_.ColocationScope(value.node);
     return g_.AddOp("Enter", {value}, {{"frame_name", frame_}, {"is_constant", is_constant}}, "Enter",
                     where_);
   }
