@@ -28,7 +28,7 @@ struct RuntimeOptions {
 
 class Runtime {
  public:
-  // InvalidArgument for counts out of range.
+  // InvalidArgument for counts out of range. Turns Abseil's search for deadlocks off, in the whole process.
   static absl::StatusOr<std::unique_ptr<Runtime>> Create(const RuntimeOptions& options = {});
 
   const OpRegistry& ops() const { return *ops_; }
