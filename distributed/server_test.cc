@@ -1,6 +1,10 @@
 // Clusters of servers in one process: over the in-process transport (with faults) and over gRPC.
 #include "distributed/server.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <random>
 #include <thread>
@@ -204,6 +208,56 @@ TEST_P(ServerTest, ALostPeerEndsTheStepThatWaitsForIt) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 1s"));
   EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+// A disk that hangs: opening a pipe waits until somebody writes to it.
+struct HangingFile {
+  explicit HangingFile(std::string name) : path(::testing::TempDir() + std::move(name)) {
+    unlink(path.c_str());
+    EXPECT_EQ(mkfifo(path.c_str(), 0600), 0) << path;
+  }
+  ~HangingFile() { unlink(path.c_str()); }
+  void LetGo() { close(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)); }
+
+  const std::string path;
+};
+
+TEST_P(ServerTest, StepsThatComputeForLongDoNotSilenceTheTask) {
+  lease_ = absl::Milliseconds(1500);
+  constexpr int kNumSteps = 40;  // more than a server has threads
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
+  HangingFile file(absl::StrCat("/hanging_", GetParam(), ".index"));
+  GraphBuilder g(w0->runtime().ops());
+  Output value;
+  {
+    auto device = g.DeviceScope("/job:ps/task:0");
+    const Output prefix = Constant(g, Tensor::Scalar(file.path.substr(0, file.path.rfind('.'))));
+    value = g.AddOp("RestoreV2",
+                    {prefix, Constant(g, Tensor::Vector<std::string>({"v"})),
+                     Constant(g, Tensor::Vector<std::string>({""}))},
+                    {{"dtypes", std::vector<DType>{DType::kFloat32}}});
+  }
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto session = w0->CreateSession(g.graph()).value();
+  std::atomic<int> num_over{0};
+  std::vector<std::thread> steps;
+  for (int i = 0; i < kNumSteps; ++i) {
+    steps.emplace_back([&] {
+      const absl::Status status = session->Run({}, {value}, {}, {.timeout = absl::Seconds(60)}).status();
+      EXPECT_FALSE(IsRecoverable(status)) << status;  // the file was empty; nobody was lost
+      ++num_over;
+    });
+  }
+  absl::SleepFor(3 * lease_);
+  EXPECT_EQ(num_over, 0);
+  EXPECT_EQ(w0->membership().state({"ps", 0}), Membership::State::kAlive);
+  EXPECT_EQ(ps->membership().state({"worker", 0}), Membership::State::kAlive);
+  EXPECT_TRUE(w1->CreateSession(g.graph(), {.operation_timeout = absl::Seconds(10)}).ok());
+  while (num_over < kNumSteps) {
+    file.LetGo();
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  for (std::thread& step : steps) step.join();
 }
 
 TEST_P(ServerTest, NothingIsAppliedTwice) {

@@ -25,6 +25,8 @@ struct WorkerService::Step {
   std::vector<Tensor> results;
   RunPartitionCall call;
   // Guarded by the service's mutex.
+  bool has_begun = false;
+  absl::Status cancelled;  // before it has begun
   bool is_over = false;
   std::vector<std::shared_ptr<IncomingCall>> waiting;
   Frame answer;
@@ -61,7 +63,9 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   if (method == kPushTensorsMethod) return PushTensors(request);
   if (method == kHeartbeatMethod) return Reply(request, absl::OkStatus());
   if (method == kCancelStepMethod) return CancelStep(request);
-  if (method == kRegisterPartitionMethod) return RegisterPartition(request);
+  if (method == kRegisterPartitionMethod) {
+    return request.call->Compute([this, request]() mutable { RegisterPartition(request); });
+  }
   if (method == kDeregisterPartitionMethod) return DeregisterPartition(request);
   if (method == kListDevicesMethod) return ListDevices(request);
   if (method == kResetContainersMethod) return ResetContainers(request);
@@ -163,6 +167,19 @@ void WorkerService::RunPartition(Request& request) {
   step->request = *std::move(run);
   step->results.resize(step->request.num_results);
   step->call = {plan_id, step_id, step->request.deadline, step->request.args, absl::MakeSpan(step->results)};
+  request.call->Compute([this, step] { RunStep(step); });
+}
+
+void WorkerService::RunStep(const std::shared_ptr<Step>& step) {
+  const PlanId plan_id = step->call.plan;
+  const int64_t step_id = step->call.step_id;
+  absl::Status cancelled;
+  {
+    absl::MutexLock lock(&mutex_);
+    step->has_begun = true;
+    cancelled = step->cancelled;
+  }
+  if (!cancelled.ok()) return OnStepDone(plan_id, step_id, step, cancelled);
   worker_.RunPartition(step->call, [this, plan_id, step_id, step](absl::Status status) {
     OnStepDone(plan_id, step_id, step, status);
   });
@@ -208,8 +225,19 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
 
 void WorkerService::CancelStep(Request& request) {
   absl::StatusOr<CancelRequest> cancel = DecodeCancel(&request.reader);
-  if (cancel.ok()) worker_.CancelStep(cancel->plan, cancel->step_id, cancel->reason);
+  if (cancel.ok()) {
+    CancelBeforeItBegins(*cancel);
+    worker_.CancelStep(cancel->plan, cancel->step_id, cancel->reason);
+  }
   Reply(request, cancel.status());
+}
+
+void WorkerService::CancelBeforeItBegins(const CancelRequest& cancel) {
+  absl::MutexLock lock(&mutex_);
+  auto plan = plans_.find(cancel.plan);
+  if (plan == plans_.end()) return;
+  auto step = plan->second.steps.find(cancel.step_id);
+  if (step != plan->second.steps.end() && !step->second->has_begun) step->second->cancelled = cancel.reason;
 }
 
 void WorkerService::DeregisterPartition(Request& request) {
@@ -237,16 +265,20 @@ void WorkerService::ResetContainers(Request& request) {
 void WorkerService::PushTensors(Request& request) {
   absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads());
   if (!push.ok()) return Reply(request, push.status());
+  if (!IsFirstDelivery(request.envelope, push->push_id)) return Reply(request, absl::OkStatus());
+  request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
+  request.call->Compute(
+      [this, request, push = *std::move(push)]() mutable { Reply(request, Deliver(std::move(push))); });
+}
+
+absl::Status WorkerService::Deliver(PushRequest push) {
   absl::Status status;
-  if (IsFirstDelivery(request.envelope, push->push_id)) {
-    request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
-    for (const BundleEntry& entry : push->entries) {
-      if (!status.ok()) break;
-      status = worker_.Receive(push->plan, push->step_id, entry.edge, entry.tensor, entry.is_dead);
-    }
-    if (absl::IsNotFound(status)) status = UnknownPlan(push->plan, membership_.self());
+  for (BundleEntry& entry : push.entries) {
+    if (!status.ok()) break;
+    const Tensor tensor = std::exchange(entry.tensor, Tensor());
+    status = worker_.Receive(push.plan, push.step_id, entry.edge, tensor, entry.is_dead);
   }
-  Reply(request, status);
+  return absl::IsNotFound(status) ? UnknownPlan(push.plan, membership_.self()) : status;
 }
 
 bool WorkerService::IsFirstDelivery(const Envelope& envelope, uint64_t push_id) {

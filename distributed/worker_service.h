@@ -7,11 +7,12 @@
 // Exactly once: a step's RunPartition may arrive several times (its sender repeats it when a connection
 // breaks). The first one runs it, the others get the same answer: while it runs they wait with it, afterwards
 // the answer is kept for the last kKeptAnswers steps of the plan. Large results are not kept, and older steps
-// are forgotten: their repetition is answered with Aborted and runs nothing (ids of steps increase). A repeated
-// push or registration is answered without being done again.
+// are forgotten: their repetition is answered with Aborted and runs nothing (ids of steps increase). A
+// repeated push or registration is answered without being done again.
 //
-// Threads: requests are handled on the transport's threads, which also run the partition if it needs no
-// waiting. Thread safety: all methods. Borrows everything.
+// Threads: requests are handled on the transport's threads, which also run kernels: in IncomingCall::Compute,
+// so that heartbeats and cancellations get in however long those take. Thread safety: all methods. Borrows
+// everything.
 #pragma once
 
 #include <deque>
@@ -81,6 +82,10 @@ class WorkerService {
   // the first request of its step, which is then to be run. Aborted for an unknown plan; InvalidArgument when
   // arguments or results are not as many as the plan has.
   absl::StatusOr<Frame> BeginStep(const Request& request, const RunRequest& run, std::shared_ptr<Step>* step);
+  void RunStep(const std::shared_ptr<Step>& step);
+  // For a step that waits for its turn: the worker does not know it yet.
+  void CancelBeforeItBegins(const CancelRequest& cancel);
+  absl::Status Deliver(PushRequest push);
   void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,
                   const absl::Status& status);
   Frame MakeReply(const absl::Status& status, std::string body, std::vector<Payload> payloads) const;

@@ -8,7 +8,8 @@
 // (TensorFlow's MasterService): their messages are one payload, without header and without our framing.
 //
 // Thread safety: all methods of all classes. Threads: `done` callbacks and Handlers run on the transport's
-// threads, which are few; they must not block, and must not destroy the object that called them.
+// threads, which are few; they must not block, must not compute for long but in IncomingCall::Compute, and
+// must not destroy the object that called them.
 //
 // Progress: `done` is called exactly once for every Call: with the reply, or with an error no later than the
 // deadline plus a scheduling delay, also when the peer is lost or the Channel is destroyed. Not promised: any
@@ -72,6 +73,11 @@ class IncomingCall {
   virtual absl::Time deadline() const = 0;
   // Where it came from, for logs: "ipv4:127.0.0.1:43210".
   virtual std::string client() const = 0;
+
+  // For a handler whose answer may take long to compute: runs `work` on this thread while another one takes
+  // the next call, or later on another thread when too many compute already. From the handler only. `work`
+  // must not wait for other calls; it is dropped, instead of run, when the listener shuts down meanwhile.
+  virtual void Compute(absl::AnyInvocable<void()> work) = 0;
 
   // Once. Later replies, and replies to a client that is gone, are dropped.
   virtual void Reply(absl::StatusOr<Frame> reply) = 0;

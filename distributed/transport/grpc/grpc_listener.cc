@@ -75,7 +75,8 @@ absl::Status CheckBindable(const std::string& address) {
 
 class GrpcListener::ServedCall final : public IncomingCall, public std::enable_shared_from_this<ServedCall> {
  public:
-  explicit ServedCall(GrpcListener* listener) : listener_(listener), stream_(&context_) {}
+  explicit ServedCall(GrpcListener* listener)
+      : listener_(listener), poller_(listener->poller_.get()), stream_(&context_) {}
 
   void Accept() {
     context_.AsyncNotifyWhenDone(Expect(&over_));
@@ -91,6 +92,8 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
                                                                     : absl::FromChrono(deadline);
   }
   std::string client() const override { return context_.peer(); }
+
+  void Compute(absl::AnyInvocable<void()> work) override { poller_->Compute(std::move(work)); }
 
   void Reply(absl::StatusOr<Frame> reply) override {
     absl::MutexLock lock(&mutex_);
@@ -141,6 +144,7 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     Frame& request() override { return call_->request(); }
     absl::Time deadline() const override { return call_->deadline(); }
     std::string client() const override { return call_->client(); }
+    void Compute(absl::AnyInvocable<void()> work) override { call_->Compute(std::move(work)); }
     void Reply(absl::StatusOr<Frame> reply) override { call_->Reply(std::move(reply)); }
     void OnCancel(std::function<void()> callback) override { call_->OnCancel(std::move(callback)); }
 
@@ -207,6 +211,7 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   }
 
   GrpcListener* const listener_;
+  CompletionPoller* const poller_;  // its own, for the listener lets go of it while the last handlers run
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
   grpc::ByteBuffer message_;
@@ -248,14 +253,18 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr || port == 0) {
     // BuildAndStart leaves a queue that must be shut down and drained before it goes.
-    listener->poller_ = std::make_unique<CompletionPoller>(listener->queue_.get(), 1, absl::ZeroDuration());
+    listener->poller_ = std::make_unique<CompletionPoller>(listener->queue_.get(),
+                                                           ListeningThreads::Options(), absl::ZeroDuration());
     return absl::AlreadyExistsError(
         absl::StrCat("cannot listen at ", address, ": the port was taken meanwhile"));
   }
   host_port.port = port;
   listener->address_ = host_port.ToString();
-  listener->poller_ = std::make_unique<CompletionPoller>(listener->queue_.get(), options.num_server_threads,
-                                                         options.poll_before_sleep);
+  listener->poller_ =
+      std::make_unique<CompletionPoller>(listener->queue_.get(),
+                                         ListeningThreads::Options{.num_threads = options.num_server_threads,
+                                                                   .max_threads = options.max_server_threads},
+                                         options.poll_before_sleep);
   // Several are waiting at once, so that a burst of calls need not wait for an acceptance each.
   for (int i = 0; i < 4; ++i) listener->AcceptNext();
   return listener;

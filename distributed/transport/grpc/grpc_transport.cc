@@ -58,7 +58,7 @@ class GrpcTransport final : public Transport {
   GrpcTransport(const GrpcOptions& options, Credentials credentials)
       : options_(options),
         credentials_(std::move(credentials)),
-        poller_(&queue_, 1, options.poll_before_sleep) {}
+        poller_(&queue_, {}, options.poll_before_sleep) {}
 
   absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
                                                    const std::string& address) override {
