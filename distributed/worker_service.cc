@@ -50,17 +50,28 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 }  // namespace
 
 WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers)
-    : worker_(worker), ops_(ops), membership_(membership), peers_(peers) {}
+    : worker_(worker),
+      ops_(ops),
+      membership_(membership),
+      peers_(peers),
+      pieces_([&worker](const TensorPiece& piece, std::shared_ptr<void> held) {
+        return worker.Hold(piece.plan, piece.step_id, piece.edge, std::move(held));
+      }) {}
 
 WorkerService::~WorkerService() = default;
 
 void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   Request request{std::move(call)};
   request.reader = WireReader(request.call->request().header);
-  if (absl::Status admitted = Admit(&request); !admitted.ok()) return Reply(request, admitted);
+  request.envelope = Envelope::DecodeFrom(&request.reader);
   const absl::string_view method = request.call->method();
+  if (!request.reader.ok()) {
+    return Reply(request, absl::InvalidArgumentError(absl::StrCat(method, ": the request has no envelope")));
+  }
+  if (absl::Status admitted = Admit(request.envelope); !admitted.ok()) return Reply(request, admitted);
   if (method == kRunPartitionMethod) return RunPartition(request);
   if (method == kPushTensorsMethod) return PushTensors(request);
+  if (method == kPushPieceMethod) return PushPiece(request);
   if (method == kHeartbeatMethod) return Reply(request, absl::OkStatus());
   if (method == kCancelStepMethod) return CancelStep(request);
   if (method == kRegisterPartitionMethod) {
@@ -73,14 +84,9 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   Reply(request, absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
 }
 
-absl::Status WorkerService::Admit(Request* request) {
-  request->envelope = Envelope::DecodeFrom(&request->reader);
-  if (!request->reader.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(request->call->method(), ": the request has no envelope"));
-  }
-  WEIR_RETURN_IF_ERROR(
-      membership_.OnSignOfLife(request->envelope.sender, request->envelope.sender_incarnation));
-  return membership_.CheckAddressee(request->envelope.addressee);
+absl::Status WorkerService::Admit(const Envelope& envelope) {
+  WEIR_RETURN_IF_ERROR(membership_.OnSignOfLife(envelope.sender, envelope.sender_incarnation));
+  return membership_.CheckAddressee(envelope.addressee);
 }
 
 Frame WorkerService::MakeReply(const absl::Status& status, std::string body,
@@ -279,6 +285,42 @@ absl::Status WorkerService::Deliver(PushRequest push) {
     status = worker_.Receive(push.plan, push.step_id, entry.edge, tensor, entry.is_dead);
   }
   return absl::IsNotFound(status) ? UnknownPlan(push.plan, membership_.self()) : status;
+}
+
+Payload WorkerService::Place(absl::string_view method, absl::string_view header, size_t index,
+                             size_t num_bytes) {
+  if (method != kPushPieceMethod || index != 0) return Payload();
+  WireReader reader(header);
+  const Envelope envelope = Envelope::DecodeFrom(&reader);
+  // What has no place is looked at again by Handle, which says why.
+  if (!reader.ok() || !Admit(envelope).ok()) return Payload();
+  const absl::StatusOr<TensorPiece> piece = DecodePiece(&reader);
+  return piece.ok() ? pieces_.Place(envelope.sender_incarnation, *piece, num_bytes) : Payload();
+}
+
+void WorkerService::PushPiece(Request& request) {
+  std::vector<Payload> payloads = std::exchange(request.call->request().payloads, {});
+  absl::StatusOr<TensorPiece> piece = DecodePiece(&request.reader);
+  if (piece.ok() && payloads.size() != 1) {
+    piece = absl::InvalidArgumentError(
+        absl::StrCat("a piece of a tensor came with ", payloads.size(), " payloads"));
+  }
+  if (!piece.ok()) return Reply(request, piece.status());
+  absl::StatusOr<TensorAssembler::Added> added =
+      pieces_.Add(request.envelope.sender_incarnation, *piece, std::move(payloads[0]));
+  if (!added.ok()) {
+    return Reply(request, absl::IsNotFound(added.status()) ? UnknownPlan(piece->plan, membership_.self())
+                                                           : added.status());
+  }
+  WireWriter reply;
+  EncodePieceReply(added->is_wanted, &reply);
+  if (!added->whole.is_valid()) return Reply(request, absl::OkStatus(), reply.Take());
+  PushRequest push{0, piece->plan, piece->step_id, {}};
+  push.entries.push_back({piece->edge, false, std::move(added->whole)});
+  request.call->Compute([this, request, push = std::move(push), reply = reply.Take()]() mutable {
+    const absl::Status status = Deliver(std::move(push));
+    Reply(request, status, status.ok() ? std::move(reply) : "");
+  });
 }
 
 bool WorkerService::IsFirstDelivery(const Envelope& envelope, uint64_t push_id) {

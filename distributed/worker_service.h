@@ -26,6 +26,7 @@
 #include "absl/synchronization/mutex.h"
 #include "distributed/membership.h"
 #include "distributed/peers/peers.h"
+#include "distributed/peers/tensor_assembler.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/transport/transport.h"
 #include "session/local_worker.h"
@@ -40,6 +41,9 @@ class WorkerService {
   // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
   void Handle(std::shared_ptr<IncomingCall> call);
 
+  // Pieces of tensors go straight into their tensor (PayloadPlacement).
+  Payload Place(absl::string_view method, absl::string_view header, size_t index, size_t num_bytes);
+
   // Ends a step of this task: here, and at the task that runs the session, when that is another one.
   void FailStep(PlanId plan, int64_t step_id, const absl::Status& reason);
 
@@ -47,6 +51,8 @@ class WorkerService {
   void OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason);
 
   int num_plans() const;
+  // Set aside for tensors that have not come whole.
+  int64_t num_unfinished_bytes() const { return pieces_.num_bytes(); }
 
  private:
   struct Request;
@@ -64,7 +70,7 @@ class WorkerService {
   static constexpr size_t kMaxKeptBytes = 4 << 10;
   static constexpr size_t kRememberedPushes = 4096;
 
-  absl::Status Admit(Request* request);
+  absl::Status Admit(const Envelope& envelope);
   void Reply(const Request& request, const absl::Status& status, std::string body = "",
              std::vector<Payload> payloads = {});
 
@@ -75,6 +81,7 @@ class WorkerService {
   void DeregisterPartition(Request& request);
   void ResetContainers(Request& request);
   void PushTensors(Request& request);
+  void PushPiece(Request& request);
   void JobDone(Request& request);
 
   bool IsRegisteredBy(const Envelope& envelope, PlanId id) const;
@@ -96,6 +103,7 @@ class WorkerService {
   const OpRegistry& ops_;
   Membership& membership_;
   Peers& peers_;
+  TensorAssembler pieces_;
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);

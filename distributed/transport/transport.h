@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -89,6 +90,13 @@ class IncomingCall {
 
 using CallHandler = std::function<void(std::shared_ptr<IncomingCall> call)>;
 
+// Where the bytes of a request's payload shall go: asked once for each when the header of a framed method has
+// been read, on the thread that calls the handler afterwards. An empty payload leaves it to the transport,
+// and so does one that has not num_bytes. Only for transports that copy: one that hands buffers over does not
+// ask.
+using PayloadPlacement = std::function<Payload(absl::string_view method, absl::string_view header,
+                                               size_t index, size_t num_bytes)>;
+
 class Listener {
  public:
   // Shutdown().
@@ -115,8 +123,11 @@ class Transport {
   // Port 0: any free one. Possible errors: AlreadyExists (the port is in use), InvalidArgument (not an
   // address of this machine), FailedPrecondition (reachable from other machines without TLS or token),
   // PermissionDenied.
-  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
-                                                           CallHandler handler) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
+                                                           PayloadPlacement placement) = 0;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler) {
+    return Listen(address, std::move(handler), nullptr);
+  }
 };
 
 // Methods of ours, whose messages are framed.

@@ -131,11 +131,12 @@ TEST(Bundle, HostileBoolsBecomeTrue) {
 
 absl::StatusOr<Frame> DecodeBytes(const std::string& bytes) {
   size_t position = 0;
-  return DecodeFrame(bytes.size(), [&](char* to, size_t n) {
+  const auto read = [&](char* to, size_t n) {
     EXPECT_LE(position + n, bytes.size());
     memcpy(to, bytes.data() + position, std::min(n, bytes.size() - position));
     position += n;
-  });
+  };
+  return DecodeFrame(bytes.size(), read, AnyPlace);
 }
 
 std::string EncodeBytes(const Frame& frame) {

@@ -170,7 +170,11 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   void OnRead(bool ok) {
     if (!ok)
       return Reply(absl::InvalidArgumentError(absl::StrCat(method(), ": the request did not arrive whole")));
-    absl::StatusOr<Frame> request = FromByteBuffer(message_, IsFramedMethod(method()));
+    absl::StatusOr<Frame> request = FromByteBuffer(
+        message_, IsFramedMethod(method()), [this](absl::string_view header, size_t index, size_t num_bytes) {
+          return listener_->placement_ ? listener_->placement_(method(), header, index, num_bytes)
+                                       : Payload();
+        });
     message_.Clear();
     if (!request.ok()) return Reply(request.status());
     request_ = *std::move(request);
@@ -228,13 +232,13 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
 };
 
 absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
-    const std::string& address, CallHandler handler, const GrpcOptions& options,
+    const std::string& address, CallHandler handler, PayloadPlacement placement, const GrpcOptions& options,
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   WEIR_ASSIGN_OR_RETURN(HostPort host_port, HostPort::Parse(address));
   WEIR_RETURN_IF_ERROR(CheckBindable(address));
   const std::string token = options.security.insecure ? "" : options.security.token;
   std::unique_ptr<GrpcListener> listener(
-      new GrpcListener(std::move(handler), token, options.max_message_bytes));
+      new GrpcListener(std::move(handler), std::move(placement), token, options.max_message_bytes));
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,

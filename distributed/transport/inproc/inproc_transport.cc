@@ -321,7 +321,9 @@ class InprocTransport final : public Transport {
     return std::make_unique<InprocChannel>(network_, peer, address);
   }
 
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler) override {
+  using Transport::Listen;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
+                                                   PayloadPlacement) override {
     auto listener = std::make_unique<InprocListener>(network_, std::move(handler));
     WEIR_RETURN_IF_ERROR(listener->Bind(address));
     return listener;
