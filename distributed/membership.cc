@@ -1,13 +1,13 @@
 #include "distributed/membership.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
+#include "kernels/incarnation.h"
 
 namespace weir {
 namespace {
@@ -16,15 +16,8 @@ std::string Hex(Incarnation incarnation) { return absl::StrFormat("%x", incarnat
 
 }  // namespace
 
-Incarnation RandomIncarnation() {
-  std::random_device random;
-  Incarnation incarnation = 0;
-  while (incarnation == 0) incarnation = uint64_t{random()} << 32 | random();
-  return incarnation;
-}
-
 Membership::Membership(MembershipOptions options)
-    : options_(std::move(options)), incarnation_(RandomIncarnation()), last_check_(options_.clock->Now()) {
+    : options_(std::move(options)), incarnation_(NewIncarnation()), last_check_(options_.clock->Now()) {
   for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
 }
 
@@ -35,7 +28,7 @@ Incarnation Membership::incarnation() const {
 
 void Membership::Rejoin() {
   absl::MutexLock lock(&mutex_);
-  incarnation_ = RandomIncarnation();
+  incarnation_ = NewIncarnation();
 }
 
 void Membership::AddLossListener(LossListener listener) {

@@ -33,9 +33,8 @@
 
 namespace weir {
 
-// Never 0.
+// As kernels/incarnation.h makes them: random, never 0.
 using Incarnation = uint64_t;
-Incarnation RandomIncarnation();
 
 struct MembershipOptions {
   TaskName self;

@@ -47,11 +47,14 @@ class Server::Network {
   }
 
   absl::StatusOr<std::string> Listen(Transport& transport, const std::string& address) {
-    WEIR_ASSIGN_OR_RETURN(listener_, transport.Listen(address, [this](std::shared_ptr<IncomingCall> call) {
+    const auto handle = [this](std::shared_ptr<IncomingCall> call) {
       if (IsFramedMethod(call->method())) return service_.Handle(std::move(call));
       call->Reply(absl::UnimplementedError(
           absl::StrCat(task_.task().ToString(), " does not serve the method ", call->method())));
-    }));
+    };
+    const auto place = [this](absl::string_view method, absl::string_view header, size_t index,
+                              size_t num_bytes) { return service_.Place(method, header, index, num_bytes); };
+    WEIR_ASSIGN_OR_RETURN(listener_, transport.Listen(address, handle, place));
     return listener_->address();
   }
 

@@ -1,6 +1,10 @@
 // Clusters of servers in one process: over the in-process transport (with faults) and over gRPC.
 #include "distributed/server.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <random>
 #include <thread>
@@ -14,6 +18,7 @@
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/transport/fault/fault_transport.h"
+#include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
@@ -180,6 +185,166 @@ TEST_P(ServerTest, ConditionsReachOtherTasks) {
   const auto looped = session->Run({}, {grown});
   ASSERT_TRUE(looped.ok()) << looped.status();
   EXPECT_EQ((*looped)[0].scalar<float>(), 160);
+
+// y = x + x on the ps, z = y + y on the worker: y crosses in pieces.
+struct LargeTensorModel {
+  explicit LargeTensorModel(Server& server) : g(server.runtime().ops()), input(DType::kFloat32, {kSize}) {
+    for (int64_t i = 0; i < kSize; ++i) input.flat<float>()[i] = static_cast<float>(i % 1000);
+    {
+      auto device = g.DeviceScope("/job:ps/task:0");
+      x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({-1})}}, "x");
+      y = g.AddOp("AddV2", {x, x});
+    }
+    auto device = g.DeviceScope("/job:worker/task:0");
+    z = g.AddOp("AddV2", {y, y});
+  }
+  void ExpectRight(const absl::StatusOr<std::vector<Tensor>>& result) const {
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (int64_t i = 0; i < kSize; ++i)
+      ASSERT_EQ((*result)[0].flat<float>()[i], 4 * input.flat<float>()[i]) << i;
+  }
+
+  static constexpr int64_t kSize = 5'000'000;  // 20 MB: five pieces, the last one short
+  GraphBuilder g;
+  Tensor input;
+  Output x, y, z;
+};
+
+TEST_P(ServerTest, PiecesMayBeRepeatedLateAndOutOfOrder) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  LargeTensorModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  for (const Fault::Action action :
+       {Fault::Action::kDuplicate, Fault::Action::kDropReply, Fault::Action::kClose, Fault::Action::kDelay}) {
+    for (const int skip : {0, 2, 4}) {
+      faults_.Clear();
+      const int hits = faults_.num_hits();
+      faults_.Add({.action = action,
+                   .method = "PushPiece",
+                   .delay = absl::Milliseconds(30),
+                   .skip = skip,
+                   .count = 1});
+      model.ExpectRight(session->Run({{model.x, model.input}}, {model.z}));
+      EXPECT_EQ(faults_.num_hits(), hits + 1) << skip;
+    }
+  }
+}
+
+TEST_P(ServerTest, APieceThatNeverComesEndsTheStepAtItsDeadlineAndItsMemoryIsFree) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  LargeTensorModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  const auto run = [&] {
+    return session->Run({{model.x, model.input}}, {model.z}, {}, {.timeout = absl::Milliseconds(400)});
+  };
+  model.ExpectRight(session->Run({{model.x, model.input}}, {model.z}));
+  const int64_t before = HostAllocator().num_bytes_in_use();
+  faults_.Add({.action = Fault::Action::kDropRequest, .method = "PushPiece", .skip = 3, .count = 1});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(run().status()));
+  // The piece that was lost keeps the sender's tensor until the message is given up; the receiver keeps
+  // nothing.
+  const int64_t tensor_bytes = static_cast<int64_t>(model.input.num_bytes());
+  const auto in_use = [&] { return HostAllocator().num_bytes_in_use() - before; };
+  for (int i = 0; i < 1000 && in_use() > tensor_bytes * 3 / 2; ++i) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_LT(in_use(), tensor_bytes * 3 / 2);
+  // Pieces that come when the step is over are not kept either.
+  faults_.Clear();
+  faults_.Add(
+      {.action = Fault::Action::kDelay, .method = "PushPiece", .delay = absl::Milliseconds(600), .count = 5});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(run().status()));
+  absl::SleepFor(absl::Milliseconds(400));
+  for (int i = 0; i < 1000 && in_use() > tensor_bytes * 3 / 2; ++i) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_LT(in_use(), tensor_bytes * 3 / 2);
+  faults_.Clear();
+  model.ExpectRight(session->Run({{model.x, model.input}}, {model.z}));
+}
+
+TEST_P(ServerTest, HostilePiecesAreRefused) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  PartitionSpec spec;
+  spec.plan = 5;
+  spec.num_edges = 2;
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  std::unique_ptr<Transport> grpc = GetParam() ? MakeGrpcTransport({}).value() : nullptr;
+  Transport& transport = GetParam() ? *grpc : faults_;
+  auto channel = transport.Connect({"ps", 0}, cluster_.address({"ps", 0}).value()).value();
+  const auto push = [&](const TensorPiece& piece, std::vector<size_t> sizes, Incarnation addressee = 0) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7, addressee}.EncodeTo(&writer);
+    EncodePiece(piece, &writer);
+    Frame frame;
+    frame.header = writer.Take();
+    for (const size_t size : sizes) frame.payloads.push_back(Payload::OfString(std::string(size, 'x')));
+    absl::Notification done;
+    absl::Status status;
+    channel->Call("/weir.Worker/PushPiece", frame, {}, [&](absl::StatusOr<Frame> reply) {
+      Incarnation replier = 0;
+      const std::string header = reply.ok() ? reply->header : "";
+      WireReader reader(header);
+      status = reply.ok() ? DecodeReplyStatus(&reader, &replier) : reply.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status;
+  };
+  const int64_t before = HostAllocator().num_bytes_in_use();
+  constexpr int64_t kPieceBytes = 1 << 20;
+  TensorPiece good;
+  good.transfer = 1;
+  good.plan = 5;
+  good.step_id = 1;
+  good.type = {DType::kFloat32, Shape{1 << 20}};
+  good.piece_bytes = kPieceBytes;
+  EXPECT_TRUE(push(good, {kPieceBytes}).ok());
+  EXPECT_TRUE(push(good, {kPieceBytes}).ok());  // repeated
+  const auto refused = [&](absl::StatusCode code, const char* text, auto change, std::vector<size_t> sizes) {
+    TensorPiece piece = good;
+    piece.index = 1;
+    change(&piece);
+    const absl::Status status = push(piece, std::move(sizes));
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  const auto same = [](TensorPiece*) {};
+  refused(invalid, "came with 1 bytes instead of 1048576", same, {1});
+  refused(invalid, "came with 0 payloads", same, {});
+  refused(invalid, "came with 2 payloads", same, {kPieceBytes, kPieceBytes});
+  refused(invalid, "is outside a tensor", [](TensorPiece* piece) { piece->index = 4; }, {kPieceBytes});
+  refused(invalid, "came in transfer 1 after", [](TensorPiece* piece) { piece->type.dtype = DType::kInt32; },
+          {kPieceBytes});
+  refused(invalid, "came in transfer 1 after", [](TensorPiece* piece) { piece->type.shape = Shape{1 << 21}; },
+          {kPieceBytes});
+  refused(invalid, "edge 2 of a plan with 2 edges",
+          [](TensorPiece* piece) { piece->edge = 2, piece->transfer = 2; }, {kPieceBytes});
+  refused(absl::StatusCode::kAborted, "plan 6 is not registered",
+          [](TensorPiece* piece) { piece->plan = 6, piece->transfer = 3; }, {kPieceBytes});
+  refused(absl::StatusCode::kResourceExhausted, "are above the limit of",
+          [](TensorPiece* piece) { piece->type.shape = Shape{int64_t{1} << 50}, piece->transfer = 4; },
+          {kPieceBytes});
+  EXPECT_TRUE(absl::IsAborted(push(good, {kPieceBytes}, /*addressee=*/99)));  // meant for another life
+  EXPECT_GE(HostAllocator().num_bytes_in_use(), before + (4 << 20));
+  // The step is cancelled half way: its memory is free, and what comes later finds nothing.
+  remote->CancelStep(5, 1, absl::CancelledError("enough"));
+  for (int i = 0; i < 1000 && HostAllocator().num_bytes_in_use() > before; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(HostAllocator().num_bytes_in_use(), before);
+  good.index = 2;
+  EXPECT_TRUE(push(good, {kPieceBytes}).ok());
+  // Dropped with its plan.
+  good.step_id = 2;
+  good.transfer = 5;
+  EXPECT_TRUE(push(good, {kPieceBytes}).ok());
+  EXPECT_GE(HostAllocator().num_bytes_in_use(), before + (4 << 20));
+  remote->DeregisterPartition(5);
+  for (int i = 0; i < 1000 && HostAllocator().num_bytes_in_use() > before; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(HostAllocator().num_bytes_in_use(), before);
 }
 
 TEST_P(ServerTest, ErrorsNameNodeAndTask) {
@@ -252,6 +417,56 @@ TEST_P(ServerTest, ALostPeerEndsTheStepThatWaitsForIt) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 1s"));
   EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+// A disk that hangs: opening a pipe waits until somebody writes to it.
+struct HangingFile {
+  explicit HangingFile(std::string name) : path(::testing::TempDir() + std::move(name)) {
+    unlink(path.c_str());
+    EXPECT_EQ(mkfifo(path.c_str(), 0600), 0) << path;
+  }
+  ~HangingFile() { unlink(path.c_str()); }
+  void LetGo() { close(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)); }
+
+  const std::string path;
+};
+
+TEST_P(ServerTest, StepsThatComputeForLongDoNotSilenceTheTask) {
+  lease_ = absl::Milliseconds(1500);
+  constexpr int kNumSteps = 40;  // more than a server has threads
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
+  HangingFile file(absl::StrCat("/hanging_", GetParam(), ".index"));
+  GraphBuilder g(w0->runtime().ops());
+  Output value;
+  {
+    auto device = g.DeviceScope("/job:ps/task:0");
+    const Output prefix = Constant(g, Tensor::Scalar(file.path.substr(0, file.path.rfind('.'))));
+    value = g.AddOp("RestoreV2",
+                    {prefix, Constant(g, Tensor::Vector<std::string>({"v"})),
+                     Constant(g, Tensor::Vector<std::string>({""}))},
+                    {{"dtypes", std::vector<DType>{DType::kFloat32}}});
+  }
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto session = w0->CreateSession(g.graph()).value();
+  std::atomic<int> num_over{0};
+  std::vector<std::thread> steps;
+  for (int i = 0; i < kNumSteps; ++i) {
+    steps.emplace_back([&] {
+      const absl::Status status = session->Run({}, {value}, {}, {.timeout = absl::Seconds(60)}).status();
+      EXPECT_FALSE(IsRecoverable(status)) << status;  // the file was empty; nobody was lost
+      ++num_over;
+    });
+  }
+  absl::SleepFor(3 * lease_);
+  EXPECT_EQ(num_over, 0);
+  EXPECT_EQ(w0->membership().state({"ps", 0}), Membership::State::kAlive);
+  EXPECT_EQ(ps->membership().state({"worker", 0}), Membership::State::kAlive);
+  EXPECT_TRUE(w1->CreateSession(g.graph(), {.operation_timeout = absl::Seconds(10)}).ok());
+  while (num_over < kNumSteps) {
+    file.LetGo();
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  for (std::thread& step : steps) step.join();
 }
 
 TEST_P(ServerTest, NothingIsAppliedTwice) {
@@ -345,7 +560,7 @@ TEST_P(ServerTest, HostileRequestsAreRefused) {
   std::mt19937 random(3);
   for (const char* method :
        {"ListDevices", "RegisterPartition", "RunPartition", "CancelStep", "DeregisterPartition",
-        "ResetContainers", "PushTensors", "Heartbeat", "NoSuchMethod"}) {
+        "ResetContainers", "PushTensors", "PushPiece", "Heartbeat", "NoSuchMethod"}) {
     for (int i = 0; i < 300; ++i) {
       WireWriter writer;
       Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
@@ -493,6 +708,79 @@ TEST(TensorPusher, BundlesByDestinationAndBoundsWhatIsUnderWay) {
     EXPECT_FALSE(pusher.Send(7, 4, 0, DeviceName::Parse("/job:worker").value(), small, false).ok());
   }
   EXPECT_EQ(num_failures, 1);
+}
+
+TEST(TensorPusher, ALargeTensorLeavesInPiecesAndStopsWhenItIsNotWanted) {
+  auto transport = MakeInprocTransport(MakeInprocNetwork());
+  absl::Mutex mutex;
+  std::vector<std::shared_ptr<IncomingCall>> arrived;
+  auto listener = transport
+                      ->Listen("127.0.0.1:5000",
+                               [&](std::shared_ptr<IncomingCall> call) {
+                                 absl::MutexLock lock(&mutex);
+                                 arrived.push_back(std::move(call));
+                               })
+                      .value();
+  const auto await_arrivals = [&](size_t count) {
+    absl::MutexLock lock(&mutex);
+    const auto enough = [&] { return arrived.size() >= count; };
+    return mutex.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(20)) && arrived.size() == count;
+  };
+  const auto answer = [&](size_t index, const absl::Status& status, bool is_wanted) {
+    WireWriter writer;
+    EncodeReplyStatus(1, status, &writer);
+    if (status.ok()) EncodePieceReply(is_wanted, &writer);
+    absl::MutexLock lock(&mutex);
+    arrived[index]->Reply(Frame{writer.Take(), {}});
+  };
+  const ClusterSpec cluster = ClusterSpec::FromFlag("ps|127.0.0.1:1,worker|127.0.0.1:5000").value();
+  Membership membership({.self = {"ps", 0}, .cluster = cluster});
+  Peers peers(cluster, *transport, membership);
+  std::atomic<int> num_failures{0};
+  const Tensor large(DType::kUint8, {10 * kMinPieceBytes - 1}), small = Tensor::Scalar(1.0f);
+  {
+    TensorPusher pusher(peers, {.piece_bytes = kMinPieceBytes, .max_bytes_under_way = 2 * kMinPieceBytes},
+                        [&](PlanId, int64_t, const absl::Status&) { ++num_failures; });
+    const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+    ASSERT_TRUE(pusher.Send(7, 1, 4, worker, large, false).ok());  // without a Flush
+    ASSERT_TRUE(await_arrivals(2));
+    answer(0, absl::OkStatus(), true);
+    ASSERT_TRUE(await_arrivals(3));
+    {
+      absl::MutexLock lock(&mutex);
+      WireReader reader(arrived[2]->request().header);
+      Envelope::DecodeFrom(&reader);
+      const TensorPiece piece = DecodePiece(&reader).value();
+      EXPECT_EQ(piece.num_pieces(), 10);
+      EXPECT_EQ(piece.plan, 7u);
+      EXPECT_EQ(piece.edge, 4);
+      EXPECT_EQ(piece.type.shape, large.shape());
+      // No copy was made.
+      EXPECT_EQ(arrived[2]->request().payloads[0].data(),
+                static_cast<const char*>(large.data()) + piece.index * kMinPieceBytes);
+    }
+    // What is behind it waits, and goes as soon as the rest is not wanted any more.
+    ASSERT_TRUE(pusher.Send(7, 2, 0, worker, small, false).ok());
+    pusher.Flush(7, 2);
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_TRUE(await_arrivals(3));
+    answer(1, absl::OkStatus(), false);
+    ASSERT_TRUE(await_arrivals(4));
+    {
+      absl::MutexLock lock(&mutex);
+      EXPECT_EQ(arrived[3]->method(), kPushTensorsMethod);
+    }
+    answer(2, absl::OkStatus(), false);
+    answer(3, absl::OkStatus(), true);
+    EXPECT_EQ(num_failures, 0);
+    // An error ends the step and the rest as well.
+    ASSERT_TRUE(pusher.Send(7, 3, 4, worker, large, false).ok());
+    ASSERT_TRUE(await_arrivals(6));
+    answer(4, absl::NotFoundError("no plan"), true);
+    answer(5, absl::NotFoundError("no plan"), true);
+  }
+  EXPECT_EQ(num_failures, 2);
+  EXPECT_TRUE(await_arrivals(6));
 }
 
 TEST(Server, AloneNeedsNoNetwork) {

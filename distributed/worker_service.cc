@@ -25,6 +25,8 @@ struct WorkerService::Step {
   std::vector<Tensor> results;
   RunPartitionCall call;
   // Guarded by the service's mutex.
+  bool has_begun = false;
+  absl::Status cancelled;  // before it has begun
   bool is_over = false;
   std::vector<std::shared_ptr<IncomingCall>> waiting;
   Frame answer;
@@ -48,20 +50,33 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 }  // namespace
 
 WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers)
-    : worker_(worker), ops_(ops), membership_(membership), peers_(peers) {}
+    : worker_(worker),
+      ops_(ops),
+      membership_(membership),
+      peers_(peers),
+      pieces_([&worker](const TensorPiece& piece, std::shared_ptr<void> held) {
+        return worker.Hold(piece.plan, piece.step_id, piece.edge, std::move(held));
+      }) {}
 
 WorkerService::~WorkerService() = default;
 
 void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   Request request{std::move(call)};
   request.reader = WireReader(request.call->request().header);
-  if (absl::Status admitted = Admit(&request); !admitted.ok()) return Reply(request, admitted);
+  request.envelope = Envelope::DecodeFrom(&request.reader);
   const absl::string_view method = request.call->method();
+  if (!request.reader.ok()) {
+    return Reply(request, absl::InvalidArgumentError(absl::StrCat(method, ": the request has no envelope")));
+  }
+  if (absl::Status admitted = Admit(request.envelope); !admitted.ok()) return Reply(request, admitted);
   if (method == kRunPartitionMethod) return RunPartition(request);
   if (method == kPushTensorsMethod) return PushTensors(request);
+  if (method == kPushPieceMethod) return PushPiece(request);
   if (method == kHeartbeatMethod) return Reply(request, absl::OkStatus());
   if (method == kCancelStepMethod) return CancelStep(request);
-  if (method == kRegisterPartitionMethod) return RegisterPartition(request);
+  if (method == kRegisterPartitionMethod) {
+    return request.call->Compute([this, request]() mutable { RegisterPartition(request); });
+  }
   if (method == kDeregisterPartitionMethod) return DeregisterPartition(request);
   if (method == kListDevicesMethod) return ListDevices(request);
   if (method == kResetContainersMethod) return ResetContainers(request);
@@ -69,14 +84,9 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   Reply(request, absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
 }
 
-absl::Status WorkerService::Admit(Request* request) {
-  request->envelope = Envelope::DecodeFrom(&request->reader);
-  if (!request->reader.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(request->call->method(), ": the request has no envelope"));
-  }
-  WEIR_RETURN_IF_ERROR(
-      membership_.OnSignOfLife(request->envelope.sender, request->envelope.sender_incarnation));
-  return membership_.CheckAddressee(request->envelope.addressee);
+absl::Status WorkerService::Admit(const Envelope& envelope) {
+  WEIR_RETURN_IF_ERROR(membership_.OnSignOfLife(envelope.sender, envelope.sender_incarnation));
+  return membership_.CheckAddressee(envelope.addressee);
 }
 
 Frame WorkerService::MakeReply(const absl::Status& status, std::string body,
@@ -163,6 +173,19 @@ void WorkerService::RunPartition(Request& request) {
   step->request = *std::move(run);
   step->results.resize(step->request.num_results);
   step->call = {plan_id, step_id, step->request.deadline, step->request.args, absl::MakeSpan(step->results)};
+  request.call->Compute([this, step] { RunStep(step); });
+}
+
+void WorkerService::RunStep(const std::shared_ptr<Step>& step) {
+  const PlanId plan_id = step->call.plan;
+  const int64_t step_id = step->call.step_id;
+  absl::Status cancelled;
+  {
+    absl::MutexLock lock(&mutex_);
+    step->has_begun = true;
+    cancelled = step->cancelled;
+  }
+  if (!cancelled.ok()) return OnStepDone(plan_id, step_id, step, cancelled);
   worker_.RunPartition(step->call, [this, plan_id, step_id, step](absl::Status status) {
     OnStepDone(plan_id, step_id, step, status);
   });
@@ -208,8 +231,19 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
 
 void WorkerService::CancelStep(Request& request) {
   absl::StatusOr<CancelRequest> cancel = DecodeCancel(&request.reader);
-  if (cancel.ok()) worker_.CancelStep(cancel->plan, cancel->step_id, cancel->reason);
+  if (cancel.ok()) {
+    CancelBeforeItBegins(*cancel);
+    worker_.CancelStep(cancel->plan, cancel->step_id, cancel->reason);
+  }
   Reply(request, cancel.status());
+}
+
+void WorkerService::CancelBeforeItBegins(const CancelRequest& cancel) {
+  absl::MutexLock lock(&mutex_);
+  auto plan = plans_.find(cancel.plan);
+  if (plan == plans_.end()) return;
+  auto step = plan->second.steps.find(cancel.step_id);
+  if (step != plan->second.steps.end() && !step->second->has_begun) step->second->cancelled = cancel.reason;
 }
 
 void WorkerService::DeregisterPartition(Request& request) {
@@ -237,16 +271,56 @@ void WorkerService::ResetContainers(Request& request) {
 void WorkerService::PushTensors(Request& request) {
   absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads());
   if (!push.ok()) return Reply(request, push.status());
+  if (!IsFirstDelivery(request.envelope, push->push_id)) return Reply(request, absl::OkStatus());
+  request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
+  request.call->Compute(
+      [this, request, push = *std::move(push)]() mutable { Reply(request, Deliver(std::move(push))); });
+}
+
+absl::Status WorkerService::Deliver(PushRequest push) {
   absl::Status status;
-  if (IsFirstDelivery(request.envelope, push->push_id)) {
-    request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
-    for (const BundleEntry& entry : push->entries) {
-      if (!status.ok()) break;
-      status = worker_.Receive(push->plan, push->step_id, entry.edge, entry.tensor, entry.is_dead);
-    }
-    if (absl::IsNotFound(status)) status = UnknownPlan(push->plan, membership_.self());
+  for (BundleEntry& entry : push.entries) {
+    if (!status.ok()) break;
+    const Tensor tensor = std::exchange(entry.tensor, Tensor());
+    status = worker_.Receive(push.plan, push.step_id, entry.edge, tensor, entry.is_dead);
   }
-  Reply(request, status);
+  return absl::IsNotFound(status) ? UnknownPlan(push.plan, membership_.self()) : status;
+}
+
+Payload WorkerService::Place(absl::string_view method, absl::string_view header, size_t index,
+                             size_t num_bytes) {
+  if (method != kPushPieceMethod || index != 0) return Payload();
+  WireReader reader(header);
+  const Envelope envelope = Envelope::DecodeFrom(&reader);
+  // What has no place is looked at again by Handle, which says why.
+  if (!reader.ok() || !Admit(envelope).ok()) return Payload();
+  const absl::StatusOr<TensorPiece> piece = DecodePiece(&reader);
+  return piece.ok() ? pieces_.Place(envelope.sender_incarnation, *piece, num_bytes) : Payload();
+}
+
+void WorkerService::PushPiece(Request& request) {
+  std::vector<Payload> payloads = std::exchange(request.call->request().payloads, {});
+  absl::StatusOr<TensorPiece> piece = DecodePiece(&request.reader);
+  if (piece.ok() && payloads.size() != 1) {
+    piece = absl::InvalidArgumentError(
+        absl::StrCat("a piece of a tensor came with ", payloads.size(), " payloads"));
+  }
+  if (!piece.ok()) return Reply(request, piece.status());
+  absl::StatusOr<TensorAssembler::Added> added =
+      pieces_.Add(request.envelope.sender_incarnation, *piece, std::move(payloads[0]));
+  if (!added.ok()) {
+    return Reply(request, absl::IsNotFound(added.status()) ? UnknownPlan(piece->plan, membership_.self())
+                                                           : added.status());
+  }
+  WireWriter reply;
+  EncodePieceReply(added->is_wanted, &reply);
+  if (!added->whole.is_valid()) return Reply(request, absl::OkStatus(), reply.Take());
+  PushRequest push{0, piece->plan, piece->step_id, {}};
+  push.entries.push_back({piece->edge, false, std::move(added->whole)});
+  request.call->Compute([this, request, push = std::move(push), reply = reply.Take()]() mutable {
+    const absl::Status status = Deliver(std::move(push));
+    Reply(request, status, status.ok() ? std::move(reply) : "");
+  });
 }
 
 bool WorkerService::IsFirstDelivery(const Envelope& envelope, uint64_t push_id) {

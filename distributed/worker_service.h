@@ -7,11 +7,12 @@
 // Exactly once: a step's RunPartition may arrive several times (its sender repeats it when a connection
 // breaks). The first one runs it, the others get the same answer: while it runs they wait with it, afterwards
 // the answer is kept for the last kKeptAnswers steps of the plan. Large results are not kept, and older steps
-// are forgotten: their repetition is answered with Aborted and runs nothing (ids of steps increase). A repeated
-// push or registration is answered without being done again.
+// are forgotten: their repetition is answered with Aborted and runs nothing (ids of steps increase). A
+// repeated push or registration is answered without being done again.
 //
-// Threads: requests are handled on the transport's threads, which also run the partition if it needs no
-// waiting. Thread safety: all methods. Borrows everything.
+// Threads: requests are handled on the transport's threads, which also run kernels: in IncomingCall::Compute,
+// so that heartbeats and cancellations get in however long those take. Thread safety: all methods. Borrows
+// everything.
 #pragma once
 
 #include <deque>
@@ -25,6 +26,7 @@
 #include "absl/synchronization/mutex.h"
 #include "distributed/membership.h"
 #include "distributed/peers/peers.h"
+#include "distributed/peers/tensor_assembler.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/transport/transport.h"
 #include "session/local_worker.h"
@@ -39,6 +41,9 @@ class WorkerService {
   // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
   void Handle(std::shared_ptr<IncomingCall> call);
 
+  // Pieces of tensors go straight into their tensor (PayloadPlacement).
+  Payload Place(absl::string_view method, absl::string_view header, size_t index, size_t num_bytes);
+
   // Ends a step of this task: here, and at the task that runs the session, when that is another one.
   void FailStep(PlanId plan, int64_t step_id, const absl::Status& reason);
 
@@ -46,6 +51,8 @@ class WorkerService {
   void OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason);
 
   int num_plans() const;
+  // Set aside for tensors that have not come whole.
+  int64_t num_unfinished_bytes() const { return pieces_.num_bytes(); }
 
  private:
   struct Request;
@@ -63,7 +70,7 @@ class WorkerService {
   static constexpr size_t kMaxKeptBytes = 4 << 10;
   static constexpr size_t kRememberedPushes = 4096;
 
-  absl::Status Admit(Request* request);
+  absl::Status Admit(const Envelope& envelope);
   void Reply(const Request& request, const absl::Status& status, std::string body = "",
              std::vector<Payload> payloads = {});
 
@@ -74,6 +81,7 @@ class WorkerService {
   void DeregisterPartition(Request& request);
   void ResetContainers(Request& request);
   void PushTensors(Request& request);
+  void PushPiece(Request& request);
   void JobDone(Request& request);
 
   bool IsRegisteredBy(const Envelope& envelope, PlanId id) const;
@@ -81,6 +89,10 @@ class WorkerService {
   // the first request of its step, which is then to be run. Aborted for an unknown plan; InvalidArgument when
   // arguments or results are not as many as the plan has.
   absl::StatusOr<Frame> BeginStep(const Request& request, const RunRequest& run, std::shared_ptr<Step>* step);
+  void RunStep(const std::shared_ptr<Step>& step);
+  // For a step that waits for its turn: the worker does not know it yet.
+  void CancelBeforeItBegins(const CancelRequest& cancel);
+  absl::Status Deliver(PushRequest push);
   void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,
                   const absl::Status& status);
   Frame MakeReply(const absl::Status& status, std::string body, std::vector<Payload> payloads) const;
@@ -91,6 +103,7 @@ class WorkerService {
   const OpRegistry& ops_;
   Membership& membership_;
   Peers& peers_;
+  TensorAssembler pieces_;
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);

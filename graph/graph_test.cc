@@ -109,6 +109,7 @@ TEST_F(GraphTest, BuildErrorsSayWhatWasFound) {
     return std::string(g.status().message());
   };
   EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Mull", {}); }), HasSubstr("did you mean 'Mul'"));
+  EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Mlu", {}); }), HasSubstr("did you mean 'Mul'"));
   EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Mul", {Source(g, {1})}); }),
               AllOf(HasSubstr("takes 2 inputs"), HasSubstr("got 1")));
   EXPECT_THAT(error([](GraphBuilder& g) {

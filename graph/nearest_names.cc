@@ -1,6 +1,7 @@
 #include "graph/nearest_names.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -10,19 +11,22 @@
 namespace weir {
 namespace {
 
-// Levenshtein distance, one row at a time.
+// Levenshtein distance where exchanging two neighbours is one edit too ("optimal string alignment"), row by row:
+// rows[0] is the current one.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
+  std::array<std::vector<size_t>, 3> rows;
+  for (std::vector<size_t>& row : rows) row.resize(b.size() + 1);
+  std::iota(rows[0].begin(), rows[0].end(), 0);
   for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
+    std::rotate(rows.begin(), rows.end() - 1, rows.end());
+    rows[0][0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+      size_t& distance = rows[0][j + 1];
+      distance = std::min({rows[1][j] + (a[i] != b[j]), rows[0][j] + 1, rows[1][j + 1] + 1});
+      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j]) distance = std::min(distance, rows[2][j - 1] + 1);
     }
   }
-  return row.back();
+  return rows[0].back();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Incarnation numbers: how a peer tells a device from the one of the same name before a restart.
+// Incarnation numbers: how a peer tells a device or a task from the one of the same name before a restart.
 #pragma once
 
 #include <cstdint>

@@ -52,6 +52,7 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
   void Run(const RunPartitionCall& call, Done done);
   void Cancel(int64_t step_id, const absl::Status& reason);
   absl::Status Receive(int64_t step_id, int edge, const Tensor& tensor, bool is_dead);
+  absl::StatusOr<bool> Hold(int64_t step_id, int edge, std::shared_ptr<void> held);
   // Cancels all steps; the plan accepts no more.
   void Close(const absl::Status& reason);
   void WaitUntilIdle();
@@ -77,6 +78,7 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
     Rendezvous rendezvous;
     std::vector<std::unique_ptr<Frame>> frames;
     std::vector<std::unique_ptr<DataflowExecutor>> executors;
+    std::vector<std::shared_ptr<void>> held;  // guarded by the plan's mutex while the step is active
     uint64_t abort_callback = 0;
     bool started = false;
     const RunPartitionCall* call = nullptr;
@@ -270,6 +272,7 @@ void LocalWorker::Plan::Recycle(std::unique_ptr<Step> step) {
   step->cancellation.Remove(std::exchange(step->abort_callback, 0));
   step->cancellation.Reset();
   if (num_edges_ > 0) step->rendezvous.Reset(0);
+  step->held.clear();
   step->started = false;
   step->call = nullptr;
   {
@@ -319,6 +322,18 @@ absl::Status LocalWorker::Plan::Receive(int64_t step_id, int edge, const Tensor&
   const absl::Status status = step->rendezvous.Send(edge, tensor, is_dead);
   OnProgramDone(*step, absl::OkStatus());
   return status;
+}
+
+absl::StatusOr<bool> LocalWorker::Plan::Hold(int64_t step_id, int edge, std::shared_ptr<void> held) {
+  if (edge < 0 || edge >= num_edges_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor came for edge ", edge, " of a plan with ", num_edges_, " edges"));
+  }
+  absl::MutexLock lock(&mutex_);
+  if (!closed_.ok() || over_.contains(step_id)) return false;
+  WEIR_ASSIGN_OR_RETURN(Step * step, FindOrCreate(step_id));
+  step->held.push_back(std::move(held));
+  return true;
 }
 
 void LocalWorker::Plan::Close(const absl::Status& reason) {
@@ -405,6 +420,12 @@ absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, con
   const std::shared_ptr<Plan> plan = FindPlan(plan_id);
   if (!plan) return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
   return plan->Receive(step_id, edge, tensor, is_dead);
+}
+
+absl::StatusOr<bool> LocalWorker::Hold(PlanId plan_id, int64_t step_id, int edge, std::shared_ptr<void> held) {
+  const std::shared_ptr<Plan> plan = FindPlan(plan_id);
+  if (!plan) return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
+  return plan->Hold(step_id, edge, std::move(held));
 }
 
 int LocalWorker::num_plans() const {

@@ -34,6 +34,11 @@ class LocalWorker final : public Worker {
   // plan; OK and dropped for a step that is over.
   absl::Status Receive(PlanId plan, int64_t step_id, int edge, const Tensor& tensor, bool is_dead);
 
+  // For a tensor that comes in pieces: holds what there is of it until its step is over, however it ends. Accepted also
+  // before the step's RunPartition. False, and not held, when the step is over. NotFound for an unknown plan;
+  // InvalidArgument for an edge that is none of it; ResourceExhausted (too many steps have not started).
+  absl::StatusOr<bool> Hold(PlanId plan, int64_t step_id, int edge, std::shared_ptr<void> held);
+
   int num_plans() const;
   int num_running_steps() const;
 

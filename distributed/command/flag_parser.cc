@@ -1,6 +1,5 @@
 #include "distributed/command/flag_parser.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -8,42 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "graph/nearest_names.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
-namespace {
-
-// Levenshtein's distance, one row at a time.
-size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
-
-}  // namespace
-
-std::string NearestName(absl::string_view text, const std::vector<std::string>& candidates) {
-  std::string nearest;
-  size_t best = std::max<size_t>(2, text.size() / 3) + 1;
-  for (const std::string& candidate : candidates) {
-    const size_t distance = EditDistance(text, candidate);
-    if (distance < best) {
-      best = distance;
-      nearest = candidate;
-    }
-  }
-  return nearest;
-}
-
 FlagParser::FlagParser(std::string program, std::string usage, std::string summary)
     : program_(std::move(program)), usage_(std::move(usage)), summary_(std::move(summary)) {}
 
@@ -77,12 +44,12 @@ FlagParser::Flag* FlagParser::Find(absl::string_view name) {
 }
 
 absl::Status FlagParser::UnknownFlag(absl::string_view name) const {
-  std::vector<std::string> names = {"help"};
+  std::vector<absl::string_view> names = {"help"};
   for (const Flag& flag : flags_) names.push_back(flag.name);
-  const std::string nearest = NearestName(name, names);
+  const std::vector<std::string> nearest = NearestNames(name, names, /*limit=*/1);
   return absl::InvalidArgumentError(
       absl::StrCat(program_, ": unknown flag --", name,
-                   nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?"), " (", program_,
+                   nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest[0], "?"), " (", program_,
                    " --help lists the flags)"));
 }
 

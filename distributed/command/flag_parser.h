@@ -62,7 +62,4 @@ class FlagParser {
   bool wants_help_ = false;
 };
 
-// The candidate with the smallest edit distance to `text`, or "" when none is near enough to be meant.
-std::string NearestName(absl::string_view text, const std::vector<std::string>& candidates);
-
 }  // namespace weir

@@ -43,6 +43,7 @@ TEST(FlagParser, AllForms) {
 TEST(FlagParser, MistakesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--num_worker=3"}, "unknown flag --num_worker; did you mean --num_workers?"},
+      {{"--txet=a"}, "unknown flag --txet; did you mean --text?"},
       {{"--zzzzzzzzz"}, "unknown flag --zzzzzzzzz (weir x --help"},
       {{"--notext"}, "unknown flag --notext"},
       {{"--text"}, "--text needs a value"},

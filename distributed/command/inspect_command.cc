@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "distributed/command/flag_parser.h"
 #include "distributed/command/inspect_files.h"
+#include "graph/nearest_names.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -27,16 +28,14 @@ constexpr Kind kKinds[] = {
 };
 
 absl::StatusOr<const Kind*> FindKind(const std::string& name) {
-  std::vector<std::string> names;
+  std::vector<absl::string_view> names;
   for (const Kind& kind : kKinds) {
     if (name == kind.name) return &kind;
     names.push_back(kind.name);
   }
-  const std::string nearest = NearestName(name, names);
-  return absl::InvalidArgumentError(
-      absl::StrCat("weir inspect: cannot inspect a '", name, "'",
-                   nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?"), " (one of ",
-                   absl::StrJoin(names, ", "), ")"));
+  return absl::InvalidArgumentError(absl::StrCat("weir inspect: cannot inspect a '", name, "'",
+                                                 DidYouMean(name, names), " (one of ",
+                                                 absl::StrJoin(names, ", "), ")"));
 }
 
 // Content that is not what it should be is another matter than a file that cannot be had.

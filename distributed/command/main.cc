@@ -8,6 +8,7 @@
 #include "distributed/command/inspect_command.h"
 #include "distributed/command/launch_command.h"
 #include "distributed/command/serve_command.h"
+#include "graph/nearest_names.h"
 
 namespace {
 
@@ -40,16 +41,14 @@ constexpr Command kCommands[] = {
 };
 
 absl::StatusOr<int> RunCommand(const std::string& name, const std::vector<std::string>& args) {
-  std::vector<std::string> names;
+  std::vector<absl::string_view> names;
   for (const Command& command : kCommands) {
     if (name == command.name) return command.run(args);
     names.push_back(command.name);
   }
-  const std::string nearest = weir::NearestName(name, names);
-  return absl::InvalidArgumentError(
-      absl::StrCat("weir: unknown command '", name, "'",
-                   nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?"),
-                   " (weir --help lists the commands)"));
+  return absl::InvalidArgumentError(absl::StrCat("weir: unknown command '", name, "'",
+                                                 weir::DidYouMean(name, names),
+                                                 " (weir --help lists the commands)"));
 }
 
 }  // namespace

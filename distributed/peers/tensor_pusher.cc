@@ -1,6 +1,7 @@
 #include "distributed/peers/tensor_pusher.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,15 @@ absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const De
     return absl::UnimplementedError("a variant tensor cannot be sent to another task");
   }
   const TaskName task{*destination.job, *destination.task};
+  const int64_t num_bytes = static_cast<int64_t>(tensor.num_bytes());
+  if (num_bytes > options_.piece_bytes && IsPlainBytes(tensor.dtype()) && !is_dead) {
+    TensorPiece first;
+    first.plan = plan;
+    first.step_id = step_id;
+    first.edge = edge;
+    SendInPieces(first, task, tensor);
+    return absl::OkStatus();
+  }
   Bundle full;
   {
     absl::MutexLock lock(&mutex_);
@@ -36,13 +46,25 @@ absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const De
     if (bundle == bundles.end())
       bundle = bundles.insert(bundles.end(), Bundle{task, {0, plan, step_id, {}}, 0});
     bundle->request.entries.push_back({edge, is_dead, tensor});
-    bundle->num_bytes += static_cast<int64_t>(tensor.num_bytes());
+    bundle->num_bytes += num_bytes;
     if (bundle->num_bytes < options_.bundle_bytes) return absl::OkStatus();
     full = std::move(*bundle);
     bundles.erase(bundle);
   }
-  Enqueue(std::move(full));
+  Enqueue({std::move(full)});
   return absl::OkStatus();
+}
+
+void TensorPusher::SendInPieces(const TensorPiece& first, const TaskName& destination, const Tensor& tensor) {
+  Piece piece{destination, first, tensor, 0};
+  piece.header.transfer = next_push_id_.fetch_add(1, std::memory_order_relaxed);
+  piece.header.type = {tensor.dtype(), tensor.shape()};
+  piece.header.piece_bytes = options_.piece_bytes;
+  int64_t bytes_left = piece.header.tensor_bytes();
+  for (; bytes_left > 0; bytes_left -= piece.num_bytes, ++piece.header.index) {
+    piece.num_bytes = std::min(bytes_left, options_.piece_bytes);
+    Enqueue({piece});
+  }
 }
 
 void TensorPusher::Flush(PlanId plan, int64_t step_id) {
@@ -54,7 +76,7 @@ void TensorPusher::Flush(PlanId plan, int64_t step_id) {
     bundles = std::move(it->second);
     collected_.erase(it);
   }
-  for (Bundle& bundle : bundles) Enqueue(std::move(bundle));
+  for (Bundle& bundle : bundles) Enqueue({std::move(bundle)});
 }
 
 void TensorPusher::Discard(PlanId plan, int64_t step_id) {
@@ -70,21 +92,57 @@ bool TensorPusher::MayGoLocked(const Lane& lane, int64_t num_bytes) const {
   return lane.bytes_under_way == 0 || lane.bytes_under_way + num_bytes <= options_.max_bytes_under_way;
 }
 
-void TensorPusher::Enqueue(Bundle bundle) {
-  {
-    absl::MutexLock lock(&mutex_);
-    Lane& lane = lanes_[bundle.destination];
-    ++num_under_way_;
-    if (!lane.waiting.empty() || !MayGoLocked(lane, bundle.num_bytes)) {
-      lane.waiting.push_back(std::move(bundle));
-      return;
-    }
-    lane.bytes_under_way += bundle.num_bytes;
-  }
-  Transmit(std::move(bundle));
+const TaskName& TensorPusher::Message::destination() const {
+  return std::visit([](const auto& c) -> const TaskName& { return c.destination; }, content);
 }
 
-void TensorPusher::Transmit(Bundle bundle) {
+int64_t TensorPusher::Message::num_bytes() const {
+  return std::visit([](const auto& c) { return c.num_bytes; }, content);
+}
+
+void TensorPusher::Enqueue(Message message) {
+  {
+    absl::MutexLock lock(&mutex_);
+    Lane& lane = lanes_[message.destination()];
+    ++num_under_way_;
+    if (!lane.waiting.empty() || !MayGoLocked(lane, message.num_bytes())) {
+      lane.waiting.push_back(std::move(message));
+      return;
+    }
+    lane.bytes_under_way += message.num_bytes();
+  }
+  Transmit(std::move(message));
+}
+
+void TensorPusher::Transmit(Message message) {
+  if (Bundle* bundle = std::get_if<Bundle>(&message.content)) return TransmitBundle(std::move(*bundle));
+  TransmitPiece(std::move(std::get<Piece>(message.content)));
+}
+
+void TensorPusher::TransmitPiece(Piece piece) {
+  const TensorPiece& header = piece.header;
+  WireWriter writer;
+  EncodePiece(header, &writer);
+  std::vector<Payload> payloads;
+  payloads.push_back(Payload::OfTensor(piece.tensor, header.index * header.piece_bytes, piece.num_bytes));
+  const auto on_reply = [this, destination = piece.destination, num_bytes = piece.num_bytes,
+                         plan = header.plan, step_id = header.step_id,
+                         transfer = header.transfer](absl::StatusOr<PeerReply> reply) {
+    bool is_wanted = false;
+    if (reply.ok()) {
+      WireReader reader(reply->header());
+      is_wanted = DecodePieceReply(&reader);
+    } else {
+      on_failure_(plan, step_id, reply.status());
+    }
+    if (!is_wanted) DropWaitingPieces(destination, transfer);
+    OnAnswered(destination, num_bytes);
+  };
+  peers_.Call(piece.destination, kPushPieceMethod, writer.Take(), std::move(payloads),
+              {.deadline = absl::Now() + options_.timeout}, on_reply);
+}
+
+void TensorPusher::TransmitBundle(Bundle bundle) {
   bundle.request.push_id = next_push_id_.fetch_add(1, std::memory_order_relaxed);
   const auto on_reply = [this, destination = bundle.destination, num_bytes = bundle.num_bytes,
                          plan = bundle.request.plan,
@@ -103,19 +161,32 @@ void TensorPusher::Transmit(Bundle bundle) {
               [on_reply](absl::StatusOr<PeerReply> reply) { on_reply(reply.status()); });
 }
 
+void TensorPusher::DropWaitingPieces(const TaskName& destination, uint64_t transfer) {
+  std::deque<Message> dropped;  // freed outside the lock
+  absl::MutexLock lock(&mutex_);
+  std::deque<Message>& waiting = lanes_[destination].waiting;
+  const auto rest = std::stable_partition(waiting.begin(), waiting.end(), [&](const Message& message) {
+    const Piece* piece = std::get_if<Piece>(&message.content);
+    return piece == nullptr || piece->header.transfer != transfer;
+  });
+  dropped.insert(dropped.end(), std::make_move_iterator(rest), std::make_move_iterator(waiting.end()));
+  waiting.erase(rest, waiting.end());
+  num_under_way_ -= static_cast<int>(dropped.size());
+}
+
 void TensorPusher::OnAnswered(const TaskName& destination, int64_t num_bytes) {
-  std::vector<Bundle> next;
+  std::vector<Message> next;
   {
     absl::MutexLock lock(&mutex_);
     Lane& lane = lanes_[destination];
     lane.bytes_under_way -= num_bytes;
-    while (!lane.waiting.empty() && MayGoLocked(lane, lane.waiting.front().num_bytes)) {
-      lane.bytes_under_way += lane.waiting.front().num_bytes;
+    while (!lane.waiting.empty() && MayGoLocked(lane, lane.waiting.front().num_bytes())) {
+      lane.bytes_under_way += lane.waiting.front().num_bytes();
       next.push_back(std::move(lane.waiting.front()));
       lane.waiting.pop_front();
     }
   }
-  for (Bundle& bundle : next) Transmit(std::move(bundle));
+  for (Message& message : next) Transmit(std::move(message));
   absl::MutexLock lock(&mutex_);
   if (--num_under_way_ == 0) idle_.SignalAll();
 }

@@ -1,8 +1,10 @@
 // Sends the tensors of this task's steps to other tasks: collected by (step, destination), in few messages.
 //
-// A bundle leaves at Flush, or when it has grown past `bundle_bytes`. Bytes under way to one peer are
-// bounded: bundles beyond that wait here, in order, until earlier ones have been acknowledged. A repeated
-// message is recognised by its id and not delivered twice.
+// A bundle leaves at Flush, or when it has grown past `bundle_bytes`. A tensor above `piece_bytes` leaves at
+// once, cut into pieces of that size (tensor_assembler.h puts them together): sending, receiving and copying
+// overlap, the network's buffers stay small, and no other message waits behind all of it. Bytes under way to
+// one peer are bounded: messages beyond that wait here, in order, until earlier ones have been acknowledged.
+// A repeated message is recognised by its id and not delivered twice.
 //
 // A push that fails ends its step through `on_failure`, on a thread of the transport. Thread safety: all
 // methods. Borrows Peers, and must be destroyed before it.
@@ -13,6 +15,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -26,8 +30,9 @@ namespace weir {
 
 struct TensorPusherOptions {
   int64_t bundle_bytes = 1 << 20;
-  int64_t max_bytes_under_way = int64_t{256} << 20;  // per peer; one larger bundle may go alone
-  absl::Duration timeout = absl::Minutes(2);         // of one message
+  int64_t piece_bytes = 4 << 20;                    // at least kMinPieceBytes
+  int64_t max_bytes_under_way = int64_t{32} << 20;  // per peer; one larger message may go alone
+  absl::Duration timeout = absl::Minutes(2);        // of one message
 };
 
 class TensorPusher final : public TensorSender {
@@ -51,14 +56,31 @@ class TensorPusher final : public TensorSender {
     PushRequest request;
     int64_t num_bytes = 0;
   };
+  struct Piece {
+    TaskName destination;
+    TensorPiece header;
+    Tensor tensor;  // the whole
+    int64_t num_bytes = 0;
+  };
+  // What waits for room; its tensors share their buffers with the step.
+  struct Message {
+    std::variant<Bundle, Piece> content;
+    const TaskName& destination() const;
+    int64_t num_bytes() const;
+  };
   struct Lane {  // to one peer
     int64_t bytes_under_way = 0;
-    std::deque<Bundle> waiting;
+    std::deque<Message> waiting;
   };
 
-  void Enqueue(Bundle bundle);
-  void Transmit(Bundle bundle);
+  void SendInPieces(const TensorPiece& first, const TaskName& destination, const Tensor& tensor);
+  void Enqueue(Message message);
+  void Transmit(Message message);
+  void TransmitBundle(Bundle bundle);
+  void TransmitPiece(Piece piece);
   void OnAnswered(const TaskName& destination, int64_t num_bytes);
+  // The rest of a tensor that its receiver does not want any more.
+  void DropWaitingPieces(const TaskName& destination, uint64_t transfer);
   bool MayGoLocked(const Lane& lane, int64_t num_bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Peers& peers_;

@@ -186,4 +186,47 @@ absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Pay
   return push;
 }
 
+void EncodePiece(const TensorPiece& piece, WireWriter* writer) {
+  writer->Unsigned(piece.transfer);
+  writer->Fixed64(piece.plan);
+  writer->Signed(piece.step_id);
+  writer->Unsigned(static_cast<uint64_t>(piece.edge));
+  EncodeTensorType(piece.type.dtype, piece.type.shape, writer);
+  writer->Unsigned(static_cast<uint64_t>(piece.piece_bytes));
+  writer->Unsigned(static_cast<uint64_t>(piece.index));
+}
+
+absl::StatusOr<TensorPiece> DecodePiece(WireReader* reader) {
+  constexpr int64_t kMaxPieceBytes = int64_t{1} << 30;
+  TensorPiece piece;
+  piece.transfer = reader->Unsigned();
+  piece.plan = reader->Fixed64();
+  piece.step_id = reader->Signed();
+  piece.edge = static_cast<int>(reader->UnsignedUpTo(INT32_MAX));
+  WEIR_ASSIGN_OR_RETURN(piece.type, DecodeTensorType(reader));
+  piece.piece_bytes = static_cast<int64_t>(reader->UnsignedUpTo(INT64_MAX));
+  piece.index = static_cast<int64_t>(reader->UnsignedUpTo(INT64_MAX));
+  WEIR_RETURN_IF_ERROR(reader->Finish("a piece of a tensor"));
+  const std::string type = TypeString(piece.type.dtype, piece.type.shape);
+  int64_t num_bytes = 0;
+  if (piece.type.dtype == DType::kInvalid || !IsPlainBytes(piece.type.dtype) ||
+      !MultiplyWithoutOverflow(piece.type.shape.num_elements(),
+                               static_cast<int64_t>(DTypeSize(piece.type.dtype)), &num_bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("a tensor ", type, " cannot come in pieces"));
+  }
+  if (piece.piece_bytes < kMinPieceBytes || piece.piece_bytes > kMaxPieceBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor ", type, " came in pieces of ", piece.piece_bytes, " bytes"));
+  }
+  if (piece.index > (num_bytes - 1) / piece.piece_bytes || num_bytes == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("piece ", piece.index, " of ", piece.piece_bytes, " bytes is outside a tensor ", type));
+  }
+  return piece;
+}
+
+void EncodePieceReply(bool is_wanted, WireWriter* writer) { writer->Unsigned(is_wanted ? 1 : 0); }
+
+bool DecodePieceReply(WireReader* reader) { return reader->Unsigned() != 0; }
+
 }  // namespace weir

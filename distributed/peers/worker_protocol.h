@@ -31,6 +31,7 @@ inline constexpr char kCancelStepMethod[] = "/weir.Worker/CancelStep";
 inline constexpr char kDeregisterPartitionMethod[] = "/weir.Worker/DeregisterPartition";
 inline constexpr char kResetContainersMethod[] = "/weir.Worker/ResetContainers";
 inline constexpr char kPushTensorsMethod[] = "/weir.Worker/PushTensors";
+inline constexpr char kPushPieceMethod[] = "/weir.Worker/PushPiece";
 inline constexpr char kHeartbeatMethod[] = "/weir.Worker/Heartbeat";
 inline constexpr char kJobDoneMethod[] = "/weir.Worker/JobDone";
 
@@ -85,5 +86,31 @@ struct PushRequest {
 };
 absl::Status EncodePush(const PushRequest& push, WireWriter* writer, std::vector<Payload>* payloads);
 absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads);
+
+// A piece of a tensor that is cut because it is large. Its bytes are the message's only payload: piece_bytes
+// from index * piece_bytes on, fewer for the last piece.
+struct TensorPiece {
+  uint64_t transfer = 0;  // of the sender's life: the pieces of one tensor
+  PlanId plan = 0;
+  int64_t step_id = 0;
+  int edge = 0;
+  TensorType type;  // of the whole
+  int64_t piece_bytes = 0;
+  int64_t index = 0;
+
+  int64_t tensor_bytes() const {
+    return type.shape.num_elements() * static_cast<int64_t>(DTypeSize(type.dtype));
+  }
+  int64_t num_pieces() const { return (tensor_bytes() + piece_bytes - 1) / piece_bytes; }
+};
+// Less is not worth a message, and would make a large tensor's bookkeeping large.
+inline constexpr int64_t kMinPieceBytes = 64 << 10;
+void EncodePiece(const TensorPiece& piece, WireWriter* writer);
+// Also InvalidArgument: a tensor of elements that are not plain bytes or of more bytes than can be counted,
+// pieces below kMinPieceBytes or above 1 GiB, an index outside the tensor.
+absl::StatusOr<TensorPiece> DecodePiece(WireReader* reader);
+// The reply to a piece: whether the rest of its tensor is still wanted.
+void EncodePieceReply(bool is_wanted, WireWriter* writer);
+bool DecodePieceReply(WireReader* reader);
 
 }  // namespace weir

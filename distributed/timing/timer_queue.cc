@@ -4,17 +4,13 @@
 
 namespace weir {
 
-TimerQueue::TimerQueue(int num_threads) {
-  for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { RunThread(); });
-}
+TimerQueue::TimerQueue(const ListeningThreads::Options& threads)
+    : threads_(threads, [this](ListeningThreads& threads) { RunClosures(threads); }) {}
 
 TimerQueue::~TimerQueue() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-    changed_.SignalAll();
-  }
-  for (std::thread& thread : threads_) thread.join();
+  absl::MutexLock lock(&mutex_);
+  stopping_ = true;
+  changed_.SignalAll();
 }
 
 TimerQueue::Id TimerQueue::Schedule(absl::Time when, Closure closure) {
@@ -35,9 +31,9 @@ bool TimerQueue::Cancel(absl::Time when, Id id) {
   return true;
 }
 
-void TimerQueue::RunThread() {
+void TimerQueue::RunClosures(ListeningThreads& threads) {
   mutex_.Lock();
-  while (!stopping_) {
+  while (!stopping_ && !threads.MayLeave()) {
     if (closures_.empty()) {
       changed_.Wait(&mutex_);
     } else if (const absl::Time due = closures_.begin()->first.first; due > absl::Now()) {

@@ -1,19 +1,19 @@
 // Threads that run closures, now or at a time.
 //
-// Thread safety: all methods. Closures due at the same time run in the order they were scheduled when there
-// is one thread. The destructor drops closures that are not due, and waits for those that run.
+// Thread safety: all methods; Compute in closures only. Closures due at the same time run in the order they
+// were scheduled when there is one thread. The destructor drops closures that are not due, and waits for
+// those that run.
 #pragma once
 
 #include <cstdint>
 #include <map>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "distributed/timing/listening_threads.h"
 
 namespace weir {
 
@@ -22,7 +22,8 @@ class TimerQueue {
   using Closure = absl::AnyInvocable<void()>;
   using Id = uint64_t;
 
-  explicit TimerQueue(int num_threads = 1);
+  explicit TimerQueue(int num_threads = 1) : TimerQueue({num_threads, num_threads}) {}
+  explicit TimerQueue(const ListeningThreads::Options& threads);
   ~TimerQueue();
 
   Id Schedule(absl::Time when, Closure closure);
@@ -31,17 +32,20 @@ class TimerQueue {
   // True when the closure will not run; false when it has begun, or is over.
   bool Cancel(absl::Time when, Id id);
 
+  // For a closure that may compute for long (listening_threads.h): others still run when they are due.
+  void Compute(Closure work) { threads_.Compute(std::move(work)); }
+
  private:
   using Key = std::pair<absl::Time, Id>;
 
-  void RunThread();
+  void RunClosures(ListeningThreads& threads);
 
   absl::Mutex mutex_;
   absl::CondVar changed_;
   std::map<Key, Closure> closures_ ABSL_GUARDED_BY(mutex_);
   Id next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;
+  ListeningThreads threads_;  // last: they use what is above
 };
 
 }  // namespace weir

@@ -53,14 +53,6 @@ absl::StatusOr<Shape> DecodeShape(WireReader* header) {
   return Shape::FromDims(dims);
 }
 
-// A bool that is neither 0 nor 1 is undefined behaviour in C++; only a hostile peer sends one.
-void NormalizeBools(Tensor* tensor) {
-  uint8_t* bytes = static_cast<uint8_t*>(tensor->data());
-  for (size_t i = 0; i < tensor->num_bytes(); ++i) {
-    if (bytes[i] > 1) bytes[i] = 1;
-  }
-}
-
 absl::StatusOr<Tensor> DecodePlain(DType dtype, const Shape& shape, const Payload& payload) {
   int64_t num_bytes = 0;
   if (!MultiplyWithoutOverflow(shape.num_elements(), static_cast<int64_t>(DTypeSize(dtype)), &num_bytes) ||
@@ -69,7 +61,7 @@ absl::StatusOr<Tensor> DecodePlain(DType dtype, const Shape& shape, const Payloa
         absl::StrCat("a tensor ", TypeString(dtype, shape), " came with ", payload.num_bytes(), " bytes"));
   }
   Tensor tensor(dtype, shape, payload.buffer(), payload.byte_offset());
-  if (dtype == DType::kBool) NormalizeBools(&tensor);
+  NormalizeBools(&tensor);
   return tensor;
 }
 
@@ -89,11 +81,37 @@ absl::StatusOr<Tensor> DecodeObjects(DType dtype, const Shape& shape, const Payl
 
 }  // namespace
 
+void NormalizeBools(Tensor* tensor) {
+  if (tensor->dtype() != DType::kBool) return;
+  uint8_t* bytes = static_cast<uint8_t*>(tensor->data());
+  for (size_t i = 0; i < tensor->num_bytes(); ++i) {
+    if (bytes[i] > 1) bytes[i] = 1;
+  }
+}
+
+void EncodeTensorType(DType dtype, const Shape& shape, WireWriter* header) {
+  header->Unsigned(static_cast<uint64_t>(dtype));
+  header->Unsigned(shape.rank());
+  for (const int64_t dim : shape.dims()) header->Unsigned(dim);
+}
+
+absl::StatusOr<TensorType> DecodeTensorType(WireReader* header) {
+  const uint64_t dtype_value = header->UnsignedUpTo(255);
+  if (!header->ok()) return absl::InvalidArgumentError("a tensor is missing");
+  if (dtype_value == 0) return TensorType();
+  if (!IsKnownDType(static_cast<int>(dtype_value)) || dtype_value == static_cast<uint64_t>(DType::kVariant)) {
+    return absl::InvalidArgumentError(absl::StrCat("a tensor came with the unknown dtype ", dtype_value));
+  }
+  WEIR_ASSIGN_OR_RETURN(Shape shape, DecodeShape(header));
+  return TensorType{static_cast<DType>(dtype_value), std::move(shape)};
+}
+
 absl::Status EncodeTensor(const Tensor& tensor, WireWriter* header, std::vector<Payload>* payloads) {
-  header->Unsigned(static_cast<uint64_t>(tensor.dtype()));
-  if (!tensor.is_valid()) return absl::OkStatus();
-  header->Unsigned(tensor.shape().rank());
-  for (const int64_t dim : tensor.shape().dims()) header->Unsigned(dim);
+  if (!tensor.is_valid()) {
+    header->Unsigned(static_cast<uint64_t>(tensor.dtype()));
+    return absl::OkStatus();
+  }
+  EncodeTensorType(tensor.dtype(), tensor.shape(), header);
   if (tensor.dtype() == DType::kVariant) {
     return absl::UnimplementedError(absl::StrCat("a ", TypeString(tensor.dtype(), tensor.shape()),
                                                  " tensor cannot be sent to another task"));
@@ -110,14 +128,9 @@ absl::Status EncodeTensor(const Tensor& tensor, WireWriter* header, std::vector<
 
 absl::StatusOr<Tensor> DecodeTensor(WireReader* header, const std::vector<Payload>& payloads,
                                     size_t* next_payload) {
-  const uint64_t dtype_value = header->UnsignedUpTo(255);
-  if (!header->ok()) return absl::InvalidArgumentError("a tensor is missing");
-  if (dtype_value == 0) return Tensor();
-  if (!IsKnownDType(static_cast<int>(dtype_value)) || dtype_value == static_cast<uint64_t>(DType::kVariant)) {
-    return absl::InvalidArgumentError(absl::StrCat("a tensor came with the unknown dtype ", dtype_value));
-  }
-  const DType dtype = static_cast<DType>(dtype_value);
-  WEIR_ASSIGN_OR_RETURN(const Shape shape, DecodeShape(header));
+  WEIR_ASSIGN_OR_RETURN(const TensorType type, DecodeTensorType(header));
+  const auto& [dtype, shape] = type;
+  if (dtype == DType::kInvalid) return Tensor();
   if (*next_payload >= payloads.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("a tensor ", TypeString(dtype, shape), " came without its elements"));

@@ -28,6 +28,19 @@ absl::Status EncodeTensor(const Tensor& tensor, WireWriter* header, std::vector<
 absl::StatusOr<Tensor> DecodeTensor(WireReader* header, const std::vector<Payload>& payloads,
                                     size_t* next_payload);
 
+// Dtype and shape alone, as EncodeTensor writes them. InvalidArgument for a dtype that cannot travel, a shape
+// that is none.
+void EncodeTensorType(DType dtype, const Shape& shape, WireWriter* header);
+struct TensorType {
+  DType dtype = DType::kInvalid;
+  Shape shape;
+};
+absl::StatusOr<TensorType> DecodeTensorType(WireReader* header);
+
+// For bytes from outside: a bool that is neither 0 nor 1 is undefined behaviour in C++. Nothing for a tensor
+// of another dtype.
+void NormalizeBools(Tensor* tensor);
+
 struct BundleEntry {
   int edge = 0;
   bool is_dead = false;

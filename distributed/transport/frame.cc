@@ -22,11 +22,13 @@ class StringBuffer final : public Buffer {
 
 }  // namespace
 
-Payload Payload::OfTensor(const Tensor& tensor) {
+Payload Payload::OfTensor(const Tensor& tensor) { return OfTensor(tensor, 0, tensor.num_bytes()); }
+
+Payload Payload::OfTensor(const Tensor& tensor, size_t byte_offset, size_t num_bytes) {
   Payload payload;
   payload.buffer_ = tensor.buffer();
-  payload.data_ = static_cast<const char*>(tensor.data());
-  payload.num_bytes_ = tensor.num_bytes();
+  payload.data_ = static_cast<const char*>(tensor.data()) + byte_offset;
+  payload.num_bytes_ = num_bytes;
   return payload;
 }
 

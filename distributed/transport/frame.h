@@ -27,6 +27,8 @@ class Payload {
 
   // Shares the tensor's buffer. Precondition: IsPlainBytes(tensor.dtype()).
   static Payload OfTensor(const Tensor& tensor);
+  // Some of its bytes. Precondition: they are within it.
+  static Payload OfTensor(const Tensor& tensor, size_t byte_offset, size_t num_bytes);
   // Takes the string over.
   static Payload OfString(std::string bytes);
   // A fresh buffer to fill. ResourceExhausted naming the size when memory runs out.
@@ -81,11 +83,15 @@ class FramePrologue {
   std::vector<uint64_t> payload_sizes_;
 };
 
+// Leaves it to DecodeFrame where a payload goes.
+inline Payload AnyPlace(absl::string_view, size_t, size_t) { return Payload(); }
+
 // A Frame out of its wire form. `read` copies the next n bytes of the message to where it is told; it is
-// never asked for more than num_message_bytes in all. InvalidArgument for what is no frame;
-// ResourceExhausted.
-template <typename Read>
-absl::StatusOr<Frame> DecodeFrame(size_t num_message_bytes, Read read) {
+// never asked for more than num_message_bytes in all. `place(header, index, num_bytes)` may give the payload
+// that the bytes of one go into; one of another size is not used, and a fresh one allocated. InvalidArgument
+// for what is no frame; ResourceExhausted.
+template <typename Read, typename Place>
+absl::StatusOr<Frame> DecodeFrame(size_t num_message_bytes, Read read, Place place) {
   char fixed[FramePrologue::kFixedBytes];
   if (num_message_bytes < sizeof(fixed))
     return absl::InvalidArgumentError("a message ends within its first bytes");
@@ -101,7 +107,8 @@ absl::StatusOr<Frame> DecodeFrame(size_t num_message_bytes, Read read) {
   read(frame.header.data(), frame.header.size());
   frame.payloads.reserve(prologue->payload_sizes().size());
   for (const uint64_t num_bytes : prologue->payload_sizes()) {
-    absl::StatusOr<Payload> payload = Payload::Allocate(num_bytes);
+    absl::StatusOr<Payload> payload = place(frame.header, frame.payloads.size(), num_bytes);
+    if (payload->num_bytes() != num_bytes || num_bytes == 0) payload = Payload::Allocate(num_bytes);
     if (!payload.ok()) return payload.status();
     read(payload->mutable_data(), num_bytes);
     frame.payloads.push_back(*std::move(payload));

@@ -8,7 +8,8 @@
 // (TensorFlow's MasterService): their messages are one payload, without header and without our framing.
 //
 // Thread safety: all methods of all classes. Threads: `done` callbacks and Handlers run on the transport's
-// threads, which are few; they must not block, and must not destroy the object that called them.
+// threads, which are few; they must not block, must not compute for long but in IncomingCall::Compute, and
+// must not destroy the object that called them.
 //
 // Progress: `done` is called exactly once for every Call: with the reply, or with an error no later than the
 // deadline plus a scheduling delay, also when the peer is lost or the Channel is destroyed. Not promised: any
@@ -18,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -73,6 +75,11 @@ class IncomingCall {
   // Where it came from, for logs: "ipv4:127.0.0.1:43210".
   virtual std::string client() const = 0;
 
+  // For a handler whose answer may take long to compute: runs `work` on this thread while another one takes
+  // the next call, or later on another thread when too many compute already. From the handler only. `work`
+  // must not wait for other calls; it is dropped, instead of run, when the listener shuts down meanwhile.
+  virtual void Compute(absl::AnyInvocable<void()> work) = 0;
+
   // Once. Later replies, and replies to a client that is gone, are dropped.
   virtual void Reply(absl::StatusOr<Frame> reply) = 0;
 
@@ -82,6 +89,13 @@ class IncomingCall {
 };
 
 using CallHandler = std::function<void(std::shared_ptr<IncomingCall> call)>;
+
+// Where the bytes of a request's payload shall go: asked once for each when the header of a framed method has
+// been read, on the thread that calls the handler afterwards. An empty payload leaves it to the transport,
+// and so does one that has not num_bytes. Only for transports that copy: one that hands buffers over does not
+// ask.
+using PayloadPlacement = std::function<Payload(absl::string_view method, absl::string_view header,
+                                               size_t index, size_t num_bytes)>;
 
 class Listener {
  public:
@@ -109,8 +123,11 @@ class Transport {
   // Port 0: any free one. Possible errors: AlreadyExists (the port is in use), InvalidArgument (not an
   // address of this machine), FailedPrecondition (reachable from other machines without TLS or token),
   // PermissionDenied.
-  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
-                                                           CallHandler handler) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
+                                                           PayloadPlacement placement) = 0;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler) {
+    return Listen(address, std::move(handler), nullptr);
+  }
 };
 
 // Methods of ours, whose messages are framed.

@@ -131,11 +131,12 @@ TEST(Bundle, HostileBoolsBecomeTrue) {
 
 absl::StatusOr<Frame> DecodeBytes(const std::string& bytes) {
   size_t position = 0;
-  return DecodeFrame(bytes.size(), [&](char* to, size_t n) {
+  const auto read = [&](char* to, size_t n) {
     EXPECT_LE(position + n, bytes.size());
     memcpy(to, bytes.data() + position, std::min(n, bytes.size() - position));
     position += n;
-  });
+  };
+  return DecodeFrame(bytes.size(), read, AnyPlace);
 }
 
 std::string EncodeBytes(const Frame& frame) {
@@ -423,6 +424,66 @@ TEST_P(TransportTest, ADestroyedChannelHasNoCallsLeft) {
   }
   channel.reset();
   EXPECT_EQ(num_done, 5);
+}
+
+TEST_P(TransportTest, LongHandlersLeaveAThreadThatListens) {
+  constexpr int kNumLong = 50;  // more than there are threads, so that some wait for their turn
+  absl::Notification release;
+  std::atomic<int> num_begun{0};
+  auto listener = Listen([&](std::shared_ptr<IncomingCall> call) {
+    if (call->method() != "/weir.T/Long") return Echo(std::move(call));
+    call->Compute([&, call] {
+      ++num_begun;
+      release.WaitForNotification();
+      Echo(call);
+    });
+  });
+  auto channel = Connect(listener->address());
+  absl::BlockingCounter left(kNumLong);
+  std::atomic<int> num_good{0};
+  for (int i = 0; i < kNumLong; ++i) {
+    channel->Call("/weir.T/Long", {}, Within(absl::Seconds(60)), [&](absl::StatusOr<Frame> reply) {
+      num_good += reply.ok();
+      left.DecrementCount();
+    });
+    EXPECT_TRUE(CallAndWait(*channel, "/weir.T/Quick", {}, Within(absl::Seconds(20))).ok()) << i;
+  }
+  EXPECT_GT(num_begun, 4);
+  EXPECT_LT(num_begun, kNumLong);
+  release.Notify();
+  left.Wait();
+  EXPECT_EQ(num_good, kNumLong);
+}
+
+TEST_P(TransportTest, WorkThatWaitsForItsTurnIsDroppedByShutdown) {
+  absl::Notification release;
+  std::atomic<int> num_begun{0};
+  auto listener = Listen([&](std::shared_ptr<IncomingCall> call) {
+    call->Compute([&, call] {
+      ++num_begun;
+      release.WaitForNotification();
+      Echo(call);
+    });
+  });
+  auto channel = Connect(listener->address());
+  constexpr int kNumLong = 50;
+  absl::BlockingCounter left(kNumLong);
+  for (int i = 0; i < kNumLong; ++i) {
+    channel->Call("/weir.T/Long", {}, Within(absl::Seconds(60)), [&](absl::StatusOr<Frame> reply) {
+      EXPECT_FALSE(reply.ok());
+      left.DecrementCount();
+    });
+  }
+  for (int i = 0; i < 2000 && num_begun < 5; ++i) absl::SleepFor(absl::Milliseconds(1));
+  std::thread shutdown([&] { listener->Shutdown(); });
+  left.Wait();  // nobody waits for the handlers but Shutdown
+  const int num_begun_at_shutdown = num_begun;
+  absl::SleepFor(absl::Milliseconds(20));
+  release.Notify();
+  shutdown.join();
+  EXPECT_LT(num_begun_at_shutdown, kNumLong);
+  EXPECT_LT(num_begun, kNumLong);
+  listener.reset();
 }
 
 TEST_P(TransportTest, PortsInUseAndBadAddressesAreNamed) {

@@ -190,8 +190,9 @@ absl::StatusOr<std::unique_ptr<Channel>> FaultTransport::Connect(const TaskName&
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> FaultTransport::Listen(const std::string& address,
-                                                                 CallHandler handler) {
-  return wrapped_->Listen(address, std::move(handler));
+                                                                 CallHandler handler,
+                                                                 PayloadPlacement placement) {
+  return wrapped_->Listen(address, std::move(handler), std::move(placement));
 }
 
 }  // namespace weir

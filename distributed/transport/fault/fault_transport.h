@@ -43,7 +43,9 @@ class FaultTransport final : public Transport {
   int num_hits() const;
 
   absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer, const std::string& address) override;
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler) override;
+  using Transport::Listen;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
+                                                   PayloadPlacement placement) override;
 
  private:
   class FaultChannel;

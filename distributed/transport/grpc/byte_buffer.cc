@@ -82,14 +82,16 @@ grpc::ByteBuffer ToByteBuffer(const Frame& frame, bool is_framed) {
   return writer.Finish();
 }
 
-absl::StatusOr<Frame> FromByteBuffer(const grpc::ByteBuffer& buffer, bool is_framed) {
+absl::StatusOr<Frame> FromByteBuffer(
+    const grpc::ByteBuffer& buffer, bool is_framed,
+    absl::FunctionRef<Payload(absl::string_view header, size_t index, size_t num_bytes)> place) {
   std::vector<grpc::Slice> slices;
   if (const grpc::Status dumped = buffer.Dump(&slices); !dumped.ok()) {
     return absl::InternalError(absl::StrCat("cannot read a message: ", dumped.error_message()));
   }
   const size_t num_bytes = buffer.Length();
   SliceReader reader(std::move(slices));
-  if (is_framed) return DecodeFrame(num_bytes, std::move(reader));
+  if (is_framed) return DecodeFrame(num_bytes, std::move(reader), place);
   absl::StatusOr<Payload> payload = Payload::Allocate(num_bytes);
   if (!payload.ok()) return payload.status();
   reader(payload->mutable_data(), num_bytes);

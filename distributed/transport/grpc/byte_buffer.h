@@ -4,8 +4,10 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "distributed/transport/frame.h"
 
 namespace weir {
@@ -14,8 +16,11 @@ namespace weir {
 // alone.
 grpc::ByteBuffer ToByteBuffer(const Frame& frame, bool is_framed);
 
-// Copies. Not framed: everything becomes one payload.
-absl::StatusOr<Frame> FromByteBuffer(const grpc::ByteBuffer& buffer, bool is_framed);
+// Copies, each payload of a framed message to where `place` says (DecodeFrame). Not framed: everything
+// becomes one payload.
+absl::StatusOr<Frame> FromByteBuffer(
+    const grpc::ByteBuffer& buffer, bool is_framed,
+    absl::FunctionRef<Payload(absl::string_view header, size_t index, size_t num_bytes)> place);
 
 // The message is cut to what fits in HTTP/2 trailers.
 grpc::Status ToGrpcStatus(const absl::Status& status);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace weir {
 namespace {
@@ -23,22 +24,21 @@ void CompletionPoller::Patience::OnEvent(int64_t waited_ns) {
   credit_ = waited_ns <= soon ? std::min(credit_ + 2, kMaxCredit) : std::max(credit_ - 1, -kMaxCredit);
 }
 
-CompletionPoller::CompletionPoller(grpc::CompletionQueue* queue, int num_threads,
+CompletionPoller::CompletionPoller(grpc::CompletionQueue* queue, const ListeningThreads::Options& threads,
                                    absl::Duration poll_before_sleep)
-    : queue_(queue), poll_before_sleep_(poll_before_sleep) {
-  for (int i = 0; i < num_threads; ++i) threads_.emplace_back([this] { Run(); });
-}
+    : queue_(queue),
+      poll_before_sleep_(poll_before_sleep),
+      threads_(threads, [this](ListeningThreads& threads) { Run(threads); }) {}
 
-CompletionPoller::~CompletionPoller() {
-  queue_->Shutdown();
-  for (std::thread& thread : threads_) thread.join();
-}
+CompletionPoller::~CompletionPoller() { queue_->Shutdown(); }
 
-void CompletionPoller::Run() {
+void CompletionPoller::Run(ListeningThreads& threads) {
   Patience patience(poll_before_sleep_);
   void* tag = nullptr;
   bool ok = false;
-  while (Next(&patience, &tag, &ok)) static_cast<CompletionEvent*>(tag)->OnCompletion(ok);
+  while (!threads.MayLeave() && Next(&patience, &tag, &ok)) {
+    static_cast<CompletionEvent*>(tag)->OnCompletion(ok);
+  }
 }
 
 bool CompletionPoller::Next(Patience* patience, void** tag, bool* ok) {

@@ -4,10 +4,10 @@
 #include <grpcpp/completion_queue.h>
 
 #include <atomic>
-#include <thread>
-#include <vector>
+#include <utility>
 
 #include "absl/time/time.h"
+#include "distributed/timing/listening_threads.h"
 
 namespace weir {
 
@@ -22,9 +22,13 @@ class CompletionEvent {
 class CompletionPoller {
  public:
   // Borrows the queue.
-  CompletionPoller(grpc::CompletionQueue* queue, int num_threads, absl::Duration poll_before_sleep);
+  CompletionPoller(grpc::CompletionQueue* queue, const ListeningThreads::Options& threads,
+                   absl::Duration poll_before_sleep);
   // Shuts the queue down (nothing may be started on it any more) and waits for its last event.
   ~CompletionPoller();
+
+  // For an event that may compute for long: see listening_threads.h.
+  void Compute(ListeningThreads::Work work) { threads_.Compute(std::move(work)); }
 
  private:
   // Whether polling has been paying off, from how long recent events took to come. One per thread.
@@ -44,14 +48,14 @@ class CompletionPoller {
     int credit_ = kMaxCredit;
   };
 
-  void Run();
+  void Run(ListeningThreads& threads);
   bool Next(Patience* patience, void** tag, bool* ok);
   bool Poll(int64_t nanoseconds, void** tag, bool* ok, grpc::CompletionQueue::NextStatus* status);
 
   grpc::CompletionQueue* const queue_;
   const absl::Duration poll_before_sleep_;
   std::atomic<bool> somebody_polls_{false};  // a second polling thread would only take a core away
-  std::vector<std::thread> threads_;
+  ListeningThreads threads_;                 // last: they use what is above
 };
 
 }  // namespace weir

@@ -51,7 +51,7 @@ class GrpcChannel::PendingCall final : public OutgoingCall, public CompletionEve
 
  private:
   absl::StatusOr<Frame> Result() {
-    if (status_.ok()) return FromByteBuffer(reply_, IsFramedMethod(method_));
+    if (status_.ok()) return FromByteBuffer(reply_, IsFramedMethod(method_), AnyPlace);
     const absl::Status status = FromGrpcStatus(status_);
     const auto& trailers = context_.GetServerTrailingMetadata();
     if (trailers.find(kRepliedKey) != trailers.end()) return status;

@@ -75,7 +75,8 @@ absl::Status CheckBindable(const std::string& address) {
 
 class GrpcListener::ServedCall final : public IncomingCall, public std::enable_shared_from_this<ServedCall> {
  public:
-  explicit ServedCall(GrpcListener* listener) : listener_(listener), stream_(&context_) {}
+  explicit ServedCall(GrpcListener* listener)
+      : listener_(listener), poller_(listener->poller_.get()), stream_(&context_) {}
 
   void Accept() {
     context_.AsyncNotifyWhenDone(Expect(&over_));
@@ -91,6 +92,8 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
                                                                     : absl::FromChrono(deadline);
   }
   std::string client() const override { return context_.peer(); }
+
+  void Compute(absl::AnyInvocable<void()> work) override { poller_->Compute(std::move(work)); }
 
   void Reply(absl::StatusOr<Frame> reply) override {
     absl::MutexLock lock(&mutex_);
@@ -141,6 +144,7 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     Frame& request() override { return call_->request(); }
     absl::Time deadline() const override { return call_->deadline(); }
     std::string client() const override { return call_->client(); }
+    void Compute(absl::AnyInvocable<void()> work) override { call_->Compute(std::move(work)); }
     void Reply(absl::StatusOr<Frame> reply) override { call_->Reply(std::move(reply)); }
     void OnCancel(std::function<void()> callback) override { call_->OnCancel(std::move(callback)); }
 
@@ -166,7 +170,11 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   void OnRead(bool ok) {
     if (!ok)
       return Reply(absl::InvalidArgumentError(absl::StrCat(method(), ": the request did not arrive whole")));
-    absl::StatusOr<Frame> request = FromByteBuffer(message_, IsFramedMethod(method()));
+    absl::StatusOr<Frame> request = FromByteBuffer(
+        message_, IsFramedMethod(method()), [this](absl::string_view header, size_t index, size_t num_bytes) {
+          return listener_->placement_ ? listener_->placement_(method(), header, index, num_bytes)
+                                       : Payload();
+        });
     message_.Clear();
     if (!request.ok()) return Reply(request.status());
     request_ = *std::move(request);
@@ -207,6 +215,7 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   }
 
   GrpcListener* const listener_;
+  CompletionPoller* const poller_;  // its own, for the listener lets go of it while the last handlers run
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
   grpc::ByteBuffer message_;
@@ -223,13 +232,13 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
 };
 
 absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
-    const std::string& address, CallHandler handler, const GrpcOptions& options,
+    const std::string& address, CallHandler handler, PayloadPlacement placement, const GrpcOptions& options,
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   WEIR_ASSIGN_OR_RETURN(HostPort host_port, HostPort::Parse(address));
   WEIR_RETURN_IF_ERROR(CheckBindable(address));
   const std::string token = options.security.insecure ? "" : options.security.token;
   std::unique_ptr<GrpcListener> listener(
-      new GrpcListener(std::move(handler), token, options.max_message_bytes));
+      new GrpcListener(std::move(handler), std::move(placement), token, options.max_message_bytes));
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
@@ -248,14 +257,18 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr || port == 0) {
     // BuildAndStart leaves a queue that must be shut down and drained before it goes.
-    listener->poller_ = std::make_unique<CompletionPoller>(listener->queue_.get(), 1, absl::ZeroDuration());
+    listener->poller_ = std::make_unique<CompletionPoller>(listener->queue_.get(),
+                                                           ListeningThreads::Options(), absl::ZeroDuration());
     return absl::AlreadyExistsError(
         absl::StrCat("cannot listen at ", address, ": the port was taken meanwhile"));
   }
   host_port.port = port;
   listener->address_ = host_port.ToString();
-  listener->poller_ = std::make_unique<CompletionPoller>(listener->queue_.get(), options.num_server_threads,
-                                                         options.poll_before_sleep);
+  listener->poller_ =
+      std::make_unique<CompletionPoller>(listener->queue_.get(),
+                                         ListeningThreads::Options{.num_threads = options.num_server_threads,
+                                                                   .max_threads = options.max_server_threads},
+                                         options.poll_before_sleep);
   // Several are waiting at once, so that a burst of calls need not wait for an acceptance each.
   for (int i = 0; i < 4; ++i) listener->AcceptNext();
   return listener;

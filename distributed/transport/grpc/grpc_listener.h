@@ -19,7 +19,7 @@ namespace weir {
 class GrpcListener final : public Listener {
  public:
   static absl::StatusOr<std::unique_ptr<Listener>> Start(
-      const std::string& address, CallHandler handler, const GrpcOptions& options,
+      const std::string& address, CallHandler handler, PayloadPlacement placement, const GrpcOptions& options,
       std::shared_ptr<grpc::ServerCredentials> credentials);
   ~GrpcListener() override;
 
@@ -29,8 +29,11 @@ class GrpcListener final : public Listener {
  private:
   class ServedCall;
 
-  GrpcListener(CallHandler handler, std::string token, int64_t max_message_bytes)
-      : handler_(std::move(handler)), token_(std::move(token)), max_message_bytes_(max_message_bytes) {}
+  GrpcListener(CallHandler handler, PayloadPlacement placement, std::string token, int64_t max_message_bytes)
+      : handler_(std::move(handler)),
+        placement_(std::move(placement)),
+        token_(std::move(token)),
+        max_message_bytes_(max_message_bytes) {}
 
   // Waits for the next call, unless the listener is closing.
   void AcceptNext();
@@ -38,6 +41,7 @@ class GrpcListener final : public Listener {
   void OnCallOver();
 
   const CallHandler handler_;
+  const PayloadPlacement placement_;
   const std::string token_;
   const int64_t max_message_bytes_;
   std::string address_;

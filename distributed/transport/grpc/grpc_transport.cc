@@ -58,7 +58,7 @@ class GrpcTransport final : public Transport {
   GrpcTransport(const GrpcOptions& options, Credentials credentials)
       : options_(options),
         credentials_(std::move(credentials)),
-        poller_(&queue_, 1, options.poll_before_sleep) {}
+        poller_(&queue_, {}, options.poll_before_sleep) {}
 
   absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
                                                    const std::string& address) override {
@@ -74,13 +74,16 @@ class GrpcTransport final : public Transport {
         options_.security.token, options_.max_message_bytes);
   }
 
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler) override {
+  using Transport::Listen;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
+                                                   PayloadPlacement placement) override {
     WEIR_RETURN_IF_ERROR(CheckExposure(address, options_.security));
     if (options_.security.uses_tls() && options_.security.tls_cert_file.empty()) {
       return absl::InvalidArgumentError(
           "TLS: a server needs a certificate and a key (--tls_cert, --tls_key)");
     }
-    return GrpcListener::Start(address, std::move(handler), options_, credentials_.server);
+    return GrpcListener::Start(address, std::move(handler), std::move(placement), options_,
+                               credentials_.server);
   }
 
  private:

@@ -4,9 +4,9 @@
 // network gave into one aligned buffer. (Measured: messages arrive in pieces of at most 64 KiB, so a large
 // payload is never contiguous, and copying a small one costs less than keeping its piece.)
 //
-// Threads: one for this process's calls, `num_server_threads` for each listener. They wait by polling for a
-// short while before they sleep, as long as that has been paying off: a wake-up costs more than a small step
-// (loopback round trip measured: 176 us sleeping, 41 us polling).
+// Threads: one for this process's calls, `num_server_threads` or more (listening_threads.h) for each
+// listener. They wait by polling for a short while before they sleep, as long as that has been paying off: a
+// wake-up costs more than a small step (loopback round trip measured: 176 us sleeping, 41 us polling).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,8 @@ struct GrpcOptions {
   // A larger message is refused by its sender (ResourceExhausted). gRPC itself cannot receive 2 GiB.
   int64_t max_message_bytes = (int64_t{1} << 31) - (1 << 20);
   absl::Duration poll_before_sleep = absl::Microseconds(60);
-  int num_server_threads = 4;  // a handler may compute for long, others must still get in
+  int num_server_threads = 4;
+  int max_server_threads = 32;  // when handlers compute for long; more of them wait for their turn
   // A silent connection is asked whether it lives, and lost when it does not answer.
   absl::Duration keepalive_interval = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);

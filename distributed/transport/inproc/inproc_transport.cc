@@ -48,13 +48,13 @@ class InprocNetwork {
   absl::Mutex mutex_;
   std::map<std::string, InprocListener*> listeners_ ABSL_GUARDED_BY(mutex_);
   int next_port_ ABSL_GUARDED_BY(mutex_) = 40'000;
-  TimerQueue threads_{4};
+  TimerQueue threads_{ListeningThreads::Options{.num_threads = 4, .max_threads = 32}};
 };
 
 namespace {
 
 // Both ends of one call. Answered once: by the handler, the deadline, a cancellation or the loss of a side.
-class InprocCall final : public OutgoingCall, public IncomingCall {
+class InprocCall final : public OutgoingCall {
  public:
   InprocCall(std::string method, Frame request, absl::Time deadline, Channel::Done done)
       : method_(std::move(method)),
@@ -62,12 +62,11 @@ class InprocCall final : public OutgoingCall, public IncomingCall {
         deadline_(deadline),
         done_(std::move(done)) {}
 
-  const std::string& method() const override { return method_; }
-  Frame& request() override { return request_; }
-  absl::Time deadline() const override { return deadline_; }
-  std::string client() const override { return "inproc"; }
+  const std::string& method() const { return method_; }
+  Frame& request() { return request_; }
+  absl::Time deadline() const { return deadline_; }
 
-  void Reply(absl::StatusOr<Frame> reply) override { Finish(std::move(reply), /*is_loss=*/false); }
+  void Reply(absl::StatusOr<Frame> reply) { Finish(std::move(reply), /*is_loss=*/false); }
   void Cancel() override { Abandon(absl::CancelledError(absl::StrCat(method_, " was cancelled"))); }
   bool is_finished() {
     absl::MutexLock lock(&mutex_);
@@ -75,7 +74,7 @@ class InprocCall final : public OutgoingCall, public IncomingCall {
   }
   void Abandon(absl::Status reason) { Finish(std::move(reason), /*is_loss=*/true); }
 
-  void OnCancel(std::function<void()> callback) override {
+  void OnCancel(std::function<void()> callback) {
     {
       absl::MutexLock lock(&mutex_);
       if (!is_finished_) {
@@ -136,24 +135,6 @@ class CallSet {
   size_t prune_at_ = 16;
 };
 
-// What the handler holds: replies for a handler that forgot.
-class HandlersCall final : public IncomingCall {
- public:
-  explicit HandlersCall(std::shared_ptr<InprocCall> call) : call_(std::move(call)) {}
-  ~HandlersCall() override {
-    call_->Reply(absl::InternalError(absl::StrCat(method(), ": the server gave no reply")));
-  }
-  const std::string& method() const override { return call_->method(); }
-  Frame& request() override { return call_->request(); }
-  absl::Time deadline() const override { return call_->deadline(); }
-  std::string client() const override { return call_->client(); }
-  void Reply(absl::StatusOr<Frame> reply) override { call_->Reply(std::move(reply)); }
-  void OnCancel(std::function<void()> callback) override { call_->OnCancel(std::move(callback)); }
-
- private:
-  std::shared_ptr<InprocCall> call_;
-};
-
 }  // namespace
 
 class InprocListener final : public Listener {
@@ -175,9 +156,8 @@ class InprocListener final : public Listener {
     calls_.Add(call);
     ++num_handlers_;
     network_->threads().Run([this, call = std::move(call)] {
-      handler_(std::make_shared<HandlersCall>(call));
-      absl::MutexLock lock(&mutex_);
-      if (--num_handlers_ == 0) idle_.SignalAll();
+      handler_(std::make_shared<HandlersCall>(this, call));
+      OnHandlerDone();
     });
   }
 
@@ -186,6 +166,7 @@ class InprocListener final : public Listener {
     std::vector<std::shared_ptr<InprocCall>> unanswered;
     {
       absl::MutexLock lock(&mutex_);
+      is_closing_ = true;
       unanswered = calls_.Live();
     }
     for (const auto& call : unanswered) call->Abandon(absl::UnavailableError("the server was shut down"));
@@ -194,12 +175,56 @@ class InprocListener final : public Listener {
   }
 
  private:
+  // What the handler holds: replies for a handler that forgot.
+  class HandlersCall final : public IncomingCall {
+   public:
+    HandlersCall(InprocListener* listener, std::shared_ptr<InprocCall> call)
+        : listener_(listener), call_(std::move(call)) {}
+    ~HandlersCall() override {
+      call_->Reply(absl::InternalError(absl::StrCat(method(), ": the server gave no reply")));
+    }
+    const std::string& method() const override { return call_->method(); }
+    Frame& request() override { return call_->request(); }
+    absl::Time deadline() const override { return call_->deadline(); }
+    std::string client() const override { return "inproc"; }
+    void Compute(absl::AnyInvocable<void()> work) override { listener_->Compute(std::move(work)); }
+    void Reply(absl::StatusOr<Frame> reply) override { call_->Reply(std::move(reply)); }
+    void OnCancel(std::function<void()> callback) override { call_->OnCancel(std::move(callback)); }
+
+   private:
+    InprocListener* const listener_;
+    const std::shared_ptr<InprocCall> call_;
+  };
+
+  void Compute(absl::AnyInvocable<void()> work) {
+    {
+      absl::MutexLock lock(&mutex_);
+      ++num_handlers_;
+    }
+    network_->threads().Compute([this, work = std::move(work)]() mutable {
+      if (!is_closing()) work();
+      work = nullptr;
+      OnHandlerDone();
+    });
+  }
+
+  bool is_closing() {
+    absl::MutexLock lock(&mutex_);
+    return is_closing_;
+  }
+
+  void OnHandlerDone() {
+    absl::MutexLock lock(&mutex_);
+    if (--num_handlers_ == 0) idle_.SignalAll();
+  }
+
   const std::shared_ptr<InprocNetwork> network_;
   const CallHandler handler_;
   std::string address_;
   absl::Mutex mutex_;
   absl::CondVar idle_;
-  int num_handlers_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_closing_ ABSL_GUARDED_BY(mutex_) = false;
+  int num_handlers_ ABSL_GUARDED_BY(mutex_) = 0;  // handlers and works, running or to run
   CallSet calls_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -296,7 +321,9 @@ class InprocTransport final : public Transport {
     return std::make_unique<InprocChannel>(network_, peer, address);
   }
 
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler) override {
+  using Transport::Listen;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
+                                                   PayloadPlacement) override {
     auto listener = std::make_unique<InprocListener>(network_, std::move(handler));
     WEIR_RETURN_IF_ERROR(listener->Bind(address));
     return listener;

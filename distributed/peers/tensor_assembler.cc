@@ -1,0 +1,158 @@
+#include "distributed/peers/tensor_assembler.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "distributed/transport/bundle.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+int64_t MachineMemory() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::string Describe(const TensorPiece& piece) {
+  return absl::StrCat("piece ", piece.index, " of a tensor ", TypeString(piece.type.dtype, piece.type.shape),
+                      " in pieces of ", piece.piece_bytes, " bytes for edge ", piece.edge, " of step ",
+                      piece.step_id);
+}
+
+bool AreOfOneTensor(const TensorPiece& a, const TensorPiece& b) {
+  return a.plan == b.plan && a.step_id == b.step_id && a.edge == b.edge && a.type.dtype == b.type.dtype &&
+         a.type.shape == b.type.shape && a.piece_bytes == b.piece_bytes;
+}
+
+absl::Status CheckSize(const TensorPiece& piece, size_t num_bytes) {
+  const int64_t begin = piece.index * piece.piece_bytes;
+  const int64_t expected = std::min(piece.piece_bytes, piece.tensor_bytes() - begin);
+  if (static_cast<int64_t>(num_bytes) == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(Describe(piece), " came with ", num_bytes, " bytes instead of ", expected));
+}
+
+}  // namespace
+
+// Its members are guarded by the assembler's mutex, but for the tensor's bytes: a piece that was taken is
+// written by whoever took it.
+class TensorAssembler::Assembly {
+ public:
+  static absl::StatusOr<std::shared_ptr<Assembly>> Create(const TensorPiece& first,
+                                                          std::shared_ptr<std::atomic<int64_t>> num_bytes) {
+    WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(first.type.dtype, first.type.shape));
+    return std::make_shared<Assembly>(first, std::move(tensor), std::move(num_bytes));
+  }
+
+  Assembly(const TensorPiece& first, Tensor tensor, std::shared_ptr<std::atomic<int64_t>> num_bytes)
+      : first_(first),
+        tensor_(std::move(tensor)),
+        is_taken_(first.num_pieces()),
+        num_missing_(first.num_pieces()),
+        num_bytes_(std::move(num_bytes)) {
+    num_bytes_->fetch_add(first_.tensor_bytes(), std::memory_order_relaxed);
+  }
+  ~Assembly() {
+    if (num_missing_ > 0) num_bytes_->fetch_sub(first_.tensor_bytes(), std::memory_order_relaxed);
+  }
+
+  const TensorPiece& first() const { return first_; }
+  Payload PlaceOf(const TensorPiece& piece, size_t num_bytes) const {
+    return Payload::OfTensor(tensor_, piece.index * piece.piece_bytes, num_bytes);
+  }
+  // False when somebody else has taken this piece.
+  bool Take(const TensorPiece& piece) {
+    if (is_taken_[piece.index]) return false;
+    return is_taken_[piece.index] = true;
+  }
+  // A piece that was taken has been written. The whole tensor with the last one.
+  Tensor Fill() {
+    if (--num_missing_ > 0) return Tensor();
+    num_bytes_->fetch_sub(first_.tensor_bytes(), std::memory_order_relaxed);
+    return std::exchange(tensor_, Tensor());
+  }
+
+ private:
+  const TensorPiece first_;
+  Tensor tensor_;
+  std::vector<bool> is_taken_;
+  int64_t num_missing_;
+  const std::shared_ptr<std::atomic<int64_t>> num_bytes_;
+};
+
+TensorAssembler::TensorAssembler(Keep keep, int64_t max_bytes)
+    : keep_(std::move(keep)), max_bytes_(max_bytes > 0 ? max_bytes : MachineMemory()) {}
+
+absl::StatusOr<std::shared_ptr<TensorAssembler::Assembly>> TensorAssembler::FindOrCreateLocked(
+    const Key& key, const TensorPiece& piece) {
+  if (auto it = assemblies_.find(key); it != assemblies_.end()) {
+    if (std::shared_ptr<Assembly> found = it->second.lock()) {
+      if (AreOfOneTensor(found->first(), piece)) return found;
+      return absl::InvalidArgumentError(absl::StrCat(Describe(piece), " came in transfer ", piece.transfer,
+                                                     " after ", Describe(found->first())));
+    }
+  }
+  absl::erase_if(assemblies_, [](const auto& entry) { return entry.second.expired(); });
+  if (piece.tensor_bytes() > max_bytes_ - num_bytes()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(Describe(piece), ": its ", piece.tensor_bytes(), " bytes and ", num_bytes(),
+                     " of other tensors that are not whole are above the limit of ", max_bytes_));
+  }
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Assembly> created, Assembly::Create(piece, num_bytes_));
+  WEIR_ASSIGN_OR_RETURN(const bool is_wanted, keep_(piece, created));
+  if (!is_wanted) return std::shared_ptr<Assembly>();
+  assemblies_[key] = created;
+  return created;
+}
+
+Payload TensorAssembler::Place(Incarnation sender, const TensorPiece& piece, size_t num_bytes) {
+  if (!CheckSize(piece, num_bytes).ok()) return Payload();
+  const Key key(sender, piece.transfer);
+  absl::MutexLock lock(&mutex_);
+  if (whole_.contains(key)) return Payload();
+  const auto assembly = FindOrCreateLocked(key, piece);
+  if (!assembly.ok() || *assembly == nullptr || !(*assembly)->Take(piece)) return Payload();
+  return (*assembly)->PlaceOf(piece, num_bytes);
+}
+
+absl::StatusOr<TensorAssembler::Added> TensorAssembler::Add(Incarnation sender, const TensorPiece& piece,
+                                                            Payload bytes) {
+  WEIR_RETURN_IF_ERROR(CheckSize(piece, bytes.num_bytes()));
+  const Key key(sender, piece.transfer);
+  std::shared_ptr<Assembly> assembly;
+  Payload place;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (whole_.contains(key)) return Added();
+    WEIR_ASSIGN_OR_RETURN(assembly, FindOrCreateLocked(key, piece));
+    if (assembly == nullptr) return Added{.is_wanted = false, .whole = Tensor()};
+    place = assembly->PlaceOf(piece, bytes.num_bytes());
+    if (bytes.data() != place.data() && !assembly->Take(piece)) return Added();
+  }
+  if (bytes.data() != place.data()) std::memcpy(place.mutable_data(), bytes.data(), bytes.num_bytes());
+  place = bytes = Payload();  // so that whoever gets the tensor is its only holder
+  Added added;
+  {
+    absl::MutexLock lock(&mutex_);
+    added.whole = assembly->Fill();
+    if (added.whole.is_valid()) RememberWholeLocked(key);
+  }
+  NormalizeBools(&added.whole);
+  return added;
+}
+
+void TensorAssembler::RememberWholeLocked(const Key& key) {
+  assemblies_.erase(key);
+  whole_.insert(key);
+  whole_order_.push_back(key);
+  if (whole_order_.size() <= kRememberedTransfers) return;
+  whole_.erase(whole_order_.front());
+  whole_order_.pop_front();
+}
+
+}  // namespace weir

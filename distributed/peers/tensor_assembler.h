@@ -1,0 +1,79 @@
+// Puts together tensors that come in pieces: the receiving side of TensorPusher's large tensors.
+//
+// Every piece tells the whole tensor's dtype and shape and the grid it is cut along, so any of them may come
+// first, in any order, on any thread; the first one makes room for all. A piece goes straight from the
+// network into its place when the transport asks for that place beforehand, and is copied there otherwise. A
+// piece that is repeated (its sender's connection broke) changes nothing.
+//
+// A tensor that is not whole belongs to its step (through Keep), and is gone with it: when the step is over,
+// has been cancelled or has run out of time, when its plan is dropped, when the task that owns the plan is
+// lost. There is room for max_bytes of such tensors at once.
+//
+// Safe against hostile pieces: they are checked before anything is allocated; one that does not fit its grid,
+// or contradicts the first one of its transfer, is an error and changes nothing. Thread safety: all methods.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "distributed/membership.h"
+#include "distributed/peers/worker_protocol.h"
+#include "distributed/transport/frame.h"
+#include "graph/types/tensor.h"
+
+namespace weir {
+
+class TensorAssembler {
+ public:
+  // Holds `held` until the piece's step is over; false when it is over already. Its errors are Add's.
+  using Keep = std::function<absl::StatusOr<bool>(const TensorPiece& piece, std::shared_ptr<void> held)>;
+
+  // max_bytes 0: as much as this machine has memory.
+  explicit TensorAssembler(Keep keep, int64_t max_bytes = 0);
+
+  // Where the bytes of a piece shall go; empty when there is no such place, or somebody has it already. The
+  // caller fills it and hands it to Add.
+  Payload Place(Incarnation sender, const TensorPiece& piece, size_t num_bytes);
+
+  struct Added {
+    bool is_wanted = true;  // false: the step is over
+    Tensor whole;           // with the last of its pieces, to nobody else; invalid otherwise
+  };
+  // Possible errors: InvalidArgument (a piece of the wrong size, or of another tensor than the first piece of
+  // its transfer), ResourceExhausted (no room, naming the sizes; no memory).
+  absl::StatusOr<Added> Add(Incarnation sender, const TensorPiece& piece, Payload bytes);
+
+  // Of tensors that are not whole.
+  int64_t num_bytes() const { return num_bytes_->load(std::memory_order_relaxed); }
+
+ private:
+  using Key = std::pair<Incarnation, uint64_t>;  // sender and transfer
+  static constexpr size_t kRememberedTransfers = 4096;
+
+  class Assembly;
+
+  // Null when the step is over.
+  absl::StatusOr<std::shared_ptr<Assembly>> FindOrCreateLocked(const Key& key, const TensorPiece& piece)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RememberWholeLocked(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Keep keep_;
+  const int64_t max_bytes_;
+  const std::shared_ptr<std::atomic<int64_t>> num_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
+  absl::Mutex mutex_;
+  absl::flat_hash_map<Key, std::weak_ptr<Assembly>> assemblies_ ABSL_GUARDED_BY(mutex_);
+  // Transfers that are whole, so that a late repetition of a piece does not begin another.
+  absl::flat_hash_set<Key> whole_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Key> whole_order_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir
