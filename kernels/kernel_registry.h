@@ -1,8 +1,10 @@
-// Which kernels exist: (op, device type, dtypes) -> how to make one. Absence is an answer the placer can ask for.
+// Which kernels exist: (op, device type, dtypes) -> how to make one. Absence is an answer the placer can ask
+// for.
 //
 // Filled by explicit calls (kernels/cpu/register_kernels.h ...), then only read; safe to read concurrently.
 //
-//   registry.Register({.op = "MatMul", .device_type = "CPU", .types = {{"T", {DType::kFloat32, DType::kFloat64}}},
+//   registry.Register({.op = "MatMul", .device_type = "CPU", .types = {{"T", {DType::kFloat32,
+//   DType::kFloat64}}},
 //                      .create = CreateKernel<MatMul>});
 #pragma once
 
@@ -62,7 +64,8 @@ class KernelRegistry {
   // Device types that can run the node, in alphabetical order.
   std::vector<std::string> DeviceTypesFor(const Node& node) const;
 
-  // NotFound naming the node, the device type, the dtypes asked for and those that exist.
+  // NotFound naming the device type, the dtypes asked for and those that exist; the factory's errors. All
+  // name the node.
   absl::StatusOr<std::unique_ptr<Kernel>> Create(const Node& node, Device& device) const;
 
   // Every definition of an op, for the conformance suite's meta-test.

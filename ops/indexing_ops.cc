@@ -245,11 +245,11 @@ Status SliceShape(ShapeInference& s) {
     const int64_t length = input.has_rank() ? input.dim(i) : kUnknown;
     const int64_t want = size ? (*size)[i] : size_shape.has_rank() ? size_shape.dim(i) : kUnknown;
     const bool to_end = size && want == -1;
-    if (to_end && begin && length != kUnknown) dims[i] = length - (*begin)[i];
-    if (!to_end && want >= 0) dims[i] = want;
     const bool starts_inside = !begin || ((*begin)[i] >= 0 && (length == kUnknown || (*begin)[i] <= length));
-    const bool ends_inside =
-        !begin || length == kUnknown || dims[i] == kUnknown || (*begin)[i] + dims[i] <= length;
+    if (to_end && begin && length != kUnknown && starts_inside) dims[i] = length - (*begin)[i];
+    if (!to_end && want >= 0) dims[i] = want;
+    const bool ends_inside = !begin || length == kUnknown || dims[i] == kUnknown ||
+                             dims[i] <= length - std::max<int64_t>(0, (*begin)[i]);
     if (!starts_inside || !ends_inside || (size && want < -1)) {
       return InvalidArgumentError(StrCat("slice of axis ", i, " leaves the input: input is ",
                                          input.ToString(), ", begin is ", begin ? StrCat((*begin)[i]) : "?",
@@ -396,17 +396,16 @@ Status BroadcastToShape(ShapeInference& s) {
   s.set_output(0, target);
   if (!target.has_rank() || !input.has_rank()) return OkStatus();
   const int offset = target.rank() - input.rank();
-  for (int i = 0; i < input.rank(); ++i) {
-    const int64_t from = input.dim(i);
-    const int64_t to = offset < 0 ? from + 2 : target.dim(i + offset);
-    if (from > 1 && to != kUnknown && to != from) {
-      return InvalidArgumentError(
-          StrCat("cannot broadcast: input is ", input.ToString(), ", shape is ", target.ToString()));
-    }
-  }
   if (offset < 0) {
     return InvalidArgumentError(StrCat("shape must not have a lower rank: input is ", input.ToString(),
                                        ", shape is ", target.ToString()));
+  }
+  for (int i = 0; i < input.rank(); ++i) {
+    const int64_t from = input.dim(i), to = target.dim(i + offset);
+    if (from != kUnknown && from != 1 && to != kUnknown && to != from) {
+      return InvalidArgumentError(
+          StrCat("cannot broadcast: input is ", input.ToString(), ", shape is ", target.ToString()));
+    }
   }
   return OkStatus();
 }
@@ -466,7 +465,7 @@ Status PadShape(ShapeInference& s) {
       if (before < 0 || after < 0) {
         return InvalidArgumentError(StrCat("paddings of axis ", i, " are negative: ", before, ", ", after));
       }
-      dims[i] = AddDims(input.dim(i), before + after);
+      dims[i] = AddDims(input.dim(i), AddDims(before, after));
     }
   }
   return SetOutputDims(s, 0, dims);

@@ -34,7 +34,9 @@ int64_t MultiplyDims(int64_t a, int64_t b) {
 }
 
 int64_t AddDims(int64_t a, int64_t b) {
-  return a == ShapeInference::kUnknown || b == ShapeInference::kUnknown ? ShapeInference::kUnknown : a + b;
+  int64_t sum = 0;
+  const bool is_known = a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, &sum);
+  return is_known ? sum : ShapeInference::kUnknown;
 }
 
 absl::StatusOr<PartialShape> MergeInputs(ShapeInference& s, int begin, int end) {

@@ -21,7 +21,7 @@ absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank, absl::string_view name
 // input is known not to be a scalar.
 absl::StatusOr<std::optional<int64_t>> ScalarInput(ShapeInference& s, int index);
 
-// a * b and so on for dimensions: unknown if one is.
+// a * b and so on for dimensions: unknown if one is, or if the result is no dimension (a step will say so).
 int64_t MultiplyDims(int64_t a, int64_t b);
 int64_t AddDims(int64_t a, int64_t b);
 
