@@ -107,6 +107,13 @@ std::vector<Output> GradsOrZeros(GradientContext& g) {
   return grads;
 }
 
+std::optional<int> KnownAxis(Output axis, Output tensor) {
+  if (!tensor.shape().has_rank() || axis.node->op_name() != "Const") return std::nullopt;
+  const auto& value = axis.node->attr<Tensor>("value");
+  const int64_t raw = value.dtype() == DType::kInt64 ? value.scalar<int64_t>() : value.scalar<int32_t>();
+  return static_cast<int>(raw < 0 ? raw + tensor.shape().rank() : raw);
+}
+
 Output UndoBroadcast(GradientContext& g, Output gradient, const std::vector<Output>& inputs, int index) {
   if (!gradient) return {};
   if (const auto repeated = FindRepeatedAxes(inputs, index)) {

@@ -14,21 +14,8 @@
 namespace weir {
 namespace {
 
-using absl::InvalidArgumentError;
-using absl::OkStatus;
-using absl::Status;
-using absl::StrCat;
 using namespace formulas;  // NOLINT: the vocabulary of this file
 
-constexpr int64_t kUnknown = PartialShape::kUnknownDim;
-
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}";
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, bfloat16, uint16, complex128, half, "
-    "uint32, "
-    "uint64}";
-constexpr char kFloatTypes[] = "T: {half, bfloat16, float, double}";
 constexpr char kImageLayouts[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
 
 bool ChannelsAreFirst(const AttrMap& attrs) { return attrs.at("data_format").get<std::string>() != "NHWC"; }
@@ -57,11 +44,7 @@ OpDef ReluGradOp() {
           .outputs = {"backprops: T"},
           .attrs = {kRealTypes},
           .is_elementwise = true,
-          .infer_shapes = [](ShapeInference& s) -> Status {
-            WEIR_ASSIGN_OR_RETURN(PartialShape merged, MergeInputs(s, 0, 2));
-            s.set_output(0, std::move(merged));
-            return OkStatus();
-          },
+          .infer_shapes = MergedShape,
           .gradient = [](GradientContext& g) -> Status {
             g.set_input_grad(0, g.Add("ReluGrad", {g.grad(0), g.input(1)}));
             return OkStatus();
@@ -89,7 +72,7 @@ OpDef BiasAddOp() {
               return InvalidArgumentError(
                   StrCat("channels differ: value is ", value.ToString(), ", bias is ", bias.ToString()));
             }
-            std::vector<int64_t> dims(value.dims().begin(), value.dims().end());
+            std::vector<int64_t> dims = DimsOf(value);
             dims[axis] = *channels;
             return SetOutputDims(s, 0, dims);
           },
