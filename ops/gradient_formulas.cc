@@ -108,10 +108,12 @@ std::vector<Output> GradsOrZeros(GradientContext& g) {
 }
 
 std::optional<int> KnownAxis(Output axis, Output tensor) {
-  if (!tensor.shape().has_rank() || axis.node->op_name() != "Const") return std::nullopt;
+  if (axis.node->op_name() != "Const") return std::nullopt;
   const auto& value = axis.node->attr<Tensor>("value");
   const int64_t raw = value.dtype() == DType::kInt64 ? value.scalar<int64_t>() : value.scalar<int32_t>();
-  return static_cast<int>(raw < 0 ? raw + tensor.shape().rank() : raw);
+  if (raw >= 0) return static_cast<int>(raw);
+  return tensor.shape().has_rank() ? std::optional<int>(static_cast<int>(raw + tensor.shape().rank()))
+                                   : std::nullopt;
 }
 
 Output UndoBroadcast(GradientContext& g, Output gradient, const std::vector<Output>& inputs, int index) {

@@ -38,7 +38,7 @@ Output ReshapeLike(GradientContext& g, Output a, Output forward);
 // The gradients that flow into the node's outputs, zeros where none does.
 std::vector<Output> GradsOrZeros(GradientContext& g);
 
-// A constant axis counted from the front, when it and the tensor's rank are known.
+// A constant axis counted from the front; nullopt when it is none, or counts from the end of an unknown rank.
 std::optional<int> KnownAxis(Output axis, Output tensor);
 
 // `gradient` has the shape of `forward_inputs` broadcast together, which is also that of the node's output 0.

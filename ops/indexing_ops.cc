@@ -1,5 +1,4 @@
 // Ops that look up, add up by index and choose. One op, one function: schema, shapes, gradient.
-#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -50,52 +49,62 @@ Status GatherShape(ShapeInference& s) {
   return SetOutputDims(s, 0, dims);
 }
 
-// Adds up the rows of `values` (gradients of the looked-up rows) by index; rows are dimension 0.
-Output ScatterRows(GradientContext& g, Output values, Output indices, Output num_rows) {
-  return g.Add("UnsortedSegmentSum", {values, indices, num_rows});
+// The product of elements [begin, end) of a shape; to its last one without an end.
+Output ProductOf(GradientContext& g, Output shape, Output begin, Output end) {
+  const Output part = end ? g.Add("StridedSlice", {shape, begin, end, g.Integers({1})})
+                          : g.Add("StridedSlice", {shape, begin, begin, g.Integers({1})}, {{"end_mask", 1}});
+  return g.Add("Prod", {part, g.Constant(DType::kInt32, 0)});
 }
 
-std::vector<int32_t> Permutation(int rank, const std::vector<int32_t>& first) {
-  std::vector<int32_t> result = first;
-  for (int i = 0; i < rank; ++i) {
-    if (std::find(first.begin(), first.end(), i) == first.end()) result.push_back(i);
-  }
-  return result;
+Output ShapeVector(GradientContext& g, const std::vector<Output>& dims) { return g.Add("Pack", {dims}); }
+
+// Counted from the front: an axis of a tensor that a step may know better than the graph.
+Output FromFront(GradientContext& g, Output axis, Output tensor) {
+  return g.Add("FloorMod", {Cast(g, axis, DType::kInt32), g.Add("Rank", {tensor})});
 }
 
-std::vector<int32_t> Inverse(const std::vector<int32_t>& permutation) {
-  std::vector<int32_t> result(permutation.size());
-  for (int i = 0; i < static_cast<int>(permutation.size()); ++i) result[permutation[i]] = i;
-  return result;
+// The rows of dimension 0 were looked up: they are added up where they came from.
+void SetGradientOfRows(GradientContext& g, Output indices) {
+  const Output num_rows =
+      g.Add("StridedSlice", {ShapeOf(g, g.input(0)), g.Integers({0}), g.Integers({1}), g.Integers({1})},
+            {{"shrink_axis_mask", 1}});
+  g.set_input_grad(0, g.Add("UnsortedSegmentSum", {g.grad(0), indices, num_rows}));
 }
 
+// With the params as [batch, outer, limit, inner] and the indices as [batch, count] the gradient is
+// [batch, outer, count, inner]. Its rows go to the front, are added up by batch and index, and go back.
 Status GatherGradient(GradientContext& g) {
-  const std::optional<int> axis = KnownAxis(g.input(2), g.input(0));
-  const PartialShape& indices_shape = g.input(1).shape();
-  if (g.attr<int64_t>("batch_dims") != 0 || !axis || !indices_shape.has_rank()) {
-    return absl::UnimplementedError(
-        "the gradient of GatherV2 needs batch_dims = 0, a constant axis and known ranks");
-  }
+  const int64_t batch_dims = g.attr<int64_t>("batch_dims");
   Output indices = g.input(1);
   if (indices.dtype() == DType::kInt16) indices = Cast(g, indices, DType::kInt32);
-  const Output params_shape = ShapeOf(g, g.input(0));
-  const Output num_rows =
-      g.Add("StridedSlice", {params_shape, g.Integers({*axis}), g.Integers({*axis + 1}), g.Integers({1})},
-            {{"shrink_axis_mask", 1}});
-  Output values = g.grad(0);
-  // Dimensions of the indices to the front, and afterwards the rows back to the axis.
-  std::vector<int32_t> index_axes;
-  for (int i = 0; i < indices_shape.rank(); ++i) index_axes.push_back(*axis + i);
-  const int params_rank = g.input(0).shape().rank();
-  if (*axis != 0) {
-    const auto to_front = Permutation(params_rank - 1 + indices_shape.rank(), index_axes);
-    values = g.Add("Transpose", {values, g.Integers(to_front)});
+  const bool is_first_axis =
+      g.input(2).node->op_name() == "Const" && KnownAxis(g.input(2), g.input(0)).value_or(-1) == 0;
+  if (is_first_axis && batch_dims == 0) {
+    SetGradientOfRows(g, indices);
+    return OkStatus();
   }
-  Output result = ScatterRows(g, values, indices, num_rows);
-  if (*axis != 0) {
-    result = g.Add("Transpose", {result, g.Integers(Inverse(Permutation(params_rank, {*axis})))});
-  }
-  g.set_input_grad(0, result);
+  const Output shape = ShapeOf(g, g.input(0)), indices_shape = ShapeOf(g, g.input(1));
+  const auto as_vector = [&](Output scalar) { return Reshape(g, scalar, g.Integers({1})); };
+  const Output zero = g.Integers({0}), one = g.Integers({1});
+  const Output axis = as_vector(FromFront(g, g.input(2), g.input(0)));
+  const Output behind_axis = Add(g, axis, one);
+  Output batch_rank = g.Integers({static_cast<int32_t>(batch_dims)});
+  if (batch_dims < 0) batch_rank = Add(g, batch_rank, g.Add("Rank", {g.input(1)}));
+
+  const Output batch = ProductOf(g, shape, zero, batch_rank), outer = ProductOf(g, shape, batch_rank, axis);
+  const Output limit = ProductOf(g, shape, axis, behind_axis), inner = ProductOf(g, shape, behind_axis, {});
+  const Output count = ProductOf(g, indices_shape, batch_rank, {});
+
+  const Output rows = g.Add("Transpose", {Reshape(g, g.grad(0), ShapeVector(g, {batch, outer, count, inner})),
+                                          g.Integers({0, 2, 1, 3})});
+  const Output first_of_batch =
+      Mul(g, g.Add("Range", {g.Constant(DType::kInt32, 0), batch, g.Constant(DType::kInt32, 1)}), limit);
+  const Output ids = Add(g, Reshape(g, indices, ShapeVector(g, {batch, count})),
+                         Cast(g, Reshape(g, first_of_batch, g.Integers({-1, 1})), indices.dtype()));
+  const Output sums = g.Add("UnsortedSegmentSum", {rows, ids, Mul(g, batch, limit)});
+  const Output in_order = g.Add("Transpose", {Reshape(g, sums, ShapeVector(g, {batch, limit, outer, inner})),
+                                              g.Integers({0, 2, 1, 3})});
+  g.set_input_grad(0, ReshapeLike(g, in_order, g.input(0)));
   return OkStatus();
 }
 
@@ -141,17 +150,18 @@ OpDef UnsortedSegmentSumOp() {
            "Tindices: {int16, int32, int64}", "Tnumsegments: {int32, int64} = int32"},
       .infer_shapes = UnsortedSegmentShape,
       .gradient = [](GradientContext& g) -> Status {
-        if (!g.input(0).shape().has_rank() || !g.input(1).shape().has_rank()) {
-          return absl::UnimplementedError("the gradient of UnsortedSegmentSum needs known ranks");
-        }
         const Output ids = g.input(1);
         const Output zero = g.Constant(ids.dtype(), 0);
         const Output rows =
             g.Add("GatherV2", {g.grad(0), g.Add("Maximum", {ids, zero}), g.Constant(DType::kInt32, 0)});
         Output is_counted = g.Add("GreaterEqual", {ids, zero});
-        for (int i = g.input(1).shape().rank(); i < g.input(0).shape().rank(); ++i) {
-          is_counted = g.Add("ExpandDims", {is_counted, g.Constant(DType::kInt32, -1)});
-        }
+        // One dimension of 1 for each that the data has and the ids have not.
+        const Output extra_rank = Sub(g, g.Add("Rank", {g.input(0)}), g.Add("Rank", {ids}));
+        const Output ones =
+            g.Add("Fill", {Reshape(g, extra_rank, g.Integers({1})), g.Constant(DType::kInt32, 1)});
+        const Output shape =
+            g.Add("ConcatV2", {std::vector<Output>{ShapeOf(g, ids), ones}, g.Constant(DType::kInt32, 0)});
+        is_counted = Reshape(g, is_counted, shape);
         g.set_input_grad(0, Select(g, is_counted, rows, g.Constant(g.grad(0).dtype(), 0)));
         return OkStatus();
       }};

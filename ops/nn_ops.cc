@@ -99,11 +99,12 @@ OpDef BiasAddGradOp() {
           .gradient = [](GradientContext& g) -> Status {
             Output bias = g.grad(0);
             if (ChannelsAreFirst(g.node().attrs())) {
-              if (!g.input(0).shape().has_rank())
-                return absl::UnimplementedError("needs a known rank for NCHW");
-              std::vector<int32_t> dims(g.input(0).shape().rank(), 1);
-              dims[1] = -1;
-              bias = Reshape(g, bias, g.Integers(dims));
+              // [1, channels, 1...], as many dimensions as the input has.
+              const Output inner_rank = Sub(g, g.Add("Rank", {g.input(0)}), g.Constant(DType::kInt32, 2));
+              const Output ones =
+                  g.Add("Fill", {Reshape(g, inner_rank, g.Integers({1})), g.Constant(DType::kInt32, 1)});
+              const std::vector<Output> dims = {g.Integers({1, -1}), ones};
+              bias = Reshape(g, bias, g.Add("ConcatV2", {dims, g.Constant(DType::kInt32, 0)}));
             }
             g.set_input_grad(0, BroadcastTo(g, bias, ShapeOf(g, g.input(0))));
             return OkStatus();

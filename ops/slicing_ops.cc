@@ -125,13 +125,15 @@ OpDef StridedSliceOp() {
                 "ellipsis_mask: int = 0", "new_axis_mask: int = 0", "shrink_axis_mask: int = 0"},
       .infer_shapes = StridedSliceShape,
       .gradient = [](GradientContext& g) -> Status {
-        const DType index = g.input(1).dtype();
-        if (index == DType::kInt16)
-          return absl::UnimplementedError("StridedSliceGrad takes no int16 indices");
+        // StridedSliceGrad takes no int16.
+        const DType index = g.input(1).dtype() == DType::kInt64 ? DType::kInt64 : DType::kInt32;
+        const auto as_index = [&](Output a) { return a.dtype() == index ? a : Cast(g, a, index); };
         Output shape = ShapeOf(g, g.input(0));
         if (index == DType::kInt64) shape = Cast(g, shape, index);
-        g.set_input_grad(0, g.Add("StridedSliceGrad", {shape, g.input(1), g.input(2), g.input(3), g.grad(0)},
-                                  MaskAttrs(g)));
+        g.set_input_grad(
+            0, g.Add("StridedSliceGrad",
+                     {shape, as_index(g.input(1)), as_index(g.input(2)), as_index(g.input(3)), g.grad(0)},
+                     MaskAttrs(g)));
         return OkStatus();
       }};
 }
