@@ -206,14 +206,20 @@ absl::StatusOr<WindowExtent> SlideWindow(int64_t input, int64_t window, int64_t 
     return WindowExtent{.size = PartialShape::kUnknownDim};
   }
   int64_t effective = 0;
-  if (window < 1 || __builtin_mul_overflow(window - 1, dilation, &effective)) {
+  if (window < 1 || __builtin_mul_overflow(window - 1, dilation, &effective) ||
+      __builtin_add_overflow(effective, 1, &effective)) {
     return absl::InvalidArgumentError(absl::StrCat("no window has size ", window, " and dilation ", dilation));
   }
-  effective += 1;
+  const auto too_far = [&] {
+    return absl::InvalidArgumentError(absl::StrCat("the end of a window of ", effective, " with stride ", stride,
+                                                   " and padding ", padding, " does not fit into 64 bits"));
+  };
   WindowExtent extent;
   if (padding == "SAME") {
-    extent.size = (input + stride - 1) / stride;
-    const int64_t needed = std::max<int64_t>(0, (extent.size - 1) * stride + effective - input);
+    extent.size = input / stride + (input % stride != 0 ? 1 : 0);
+    int64_t end = 0;  // of the last window, which begins inside the input
+    if (__builtin_add_overflow(std::max<int64_t>(0, extent.size - 1) * stride, effective, &end)) return too_far();
+    const int64_t needed = std::max<int64_t>(0, end - input);
     extent.padding_before = needed / 2;
     extent.padding_after = needed - needed / 2;
     return extent;
@@ -225,7 +231,11 @@ absl::StatusOr<WindowExtent> SlideWindow(int64_t input, int64_t window, int64_t 
     return absl::InvalidArgumentError(absl::StrCat("padding must be at least 0, is ", extent.padding_before, " and ",
                                                    extent.padding_after));
   }
-  const int64_t padded = input + extent.padding_before + extent.padding_after;
+  int64_t padded = 0;
+  if (__builtin_add_overflow(input, extent.padding_before, &padded) ||
+      __builtin_add_overflow(padded, extent.padding_after, &padded)) {
+    return too_far();
+  }
   if (padded < effective) {
     return absl::InvalidArgumentError(
         absl::StrCat("a window of ", effective, " does not fit into ", padded, " with padding ", padding));

@@ -62,7 +62,12 @@ std::vector<std::string> KernelRegistry::DeviceTypesFor(const Node& node) const 
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> KernelRegistry::Create(const Node& node, Device& device) const {
-  if (const KernelDef* def = Find(node, device.type())) return def->create(KernelConstruction(node, device));
+  if (const KernelDef* def = Find(node, device.type())) {
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = def->create(KernelConstruction(node, device));
+    if (kernel.ok()) return kernel;
+    const absl::Status& status = kernel.status();
+    return absl::Status(status.code(), absl::StrCat(node.Describe(), ": ", status.message()));
+  }
   const std::vector<const KernelDef*> defs = DefsFor(node.op_name());
   return absl::NotFoundError(absl::StrCat(
       node.Describe(), ": no kernel for device ", device.type(), " with ", TypeAttrsToString(node),

@@ -62,7 +62,8 @@ class KernelRegistry {
   // Device types that can run the node, in alphabetical order.
   std::vector<std::string> DeviceTypesFor(const Node& node) const;
 
-  // NotFound naming the node, the device type, the dtypes asked for and those that exist.
+  // NotFound naming the device type, the dtypes asked for and those that exist; the factory's errors. All
+  // name the node.
   absl::StatusOr<std::unique_ptr<Kernel>> Create(const Node& node, Device& device) const;
 
   // Every definition of an op, for the conformance suite's meta-test.

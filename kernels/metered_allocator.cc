@@ -29,9 +29,10 @@ bool MeteredAllocator::Reserve(int64_t num_bytes) {
 
 RefPtr<Buffer> MeteredAllocator::Allocate(size_t num_bytes) {
   num_allocations_.fetch_add(1, std::memory_order_relaxed);
-  if (fail_in_.load(std::memory_order_relaxed) > 0 && fail_in_.fetch_sub(1, std::memory_order_relaxed) == 1) {
-    return nullptr;
+  int64_t fail_in = fail_in_.load(std::memory_order_relaxed);
+  while (fail_in > 1 && !fail_in_.compare_exchange_weak(fail_in, fail_in - 1, std::memory_order_relaxed)) {
   }
+  if (fail_in == 1) return nullptr;
   if (num_bytes > (size_t{1} << 62) || !Reserve(static_cast<int64_t>(num_bytes))) return nullptr;
   RefPtr<Buffer> buffer = source_.Allocate(num_bytes);
   if (!buffer) {

@@ -23,7 +23,7 @@ class MeteredAllocator final : public Allocator {
   int64_t peak_bytes() const { return peak_.load(std::memory_order_relaxed); }
   int64_t num_allocations() const { return num_allocations_.load(std::memory_order_relaxed); }
 
-  // The nth allocation from now (1 is the next) finds no memory; 0 takes the order back.
+  // The nth allocation from now (1 is the next) and all after it find no memory; 0 takes the order back.
   void FailAllocationForTesting(int64_t nth) { fail_in_.store(nth, std::memory_order_relaxed); }
 
  private:

@@ -18,15 +18,7 @@
 namespace weir {
 namespace {
 
-using absl::InvalidArgumentError;
-using absl::OkStatus;
-using absl::Status;
-using absl::StrCat;
 using namespace formulas;  // NOLINT: the vocabulary of this file
-
-constexpr int64_t kUnknown = PartialShape::kUnknownDim;
-
-std::vector<int64_t> DimsOf(const PartialShape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
 
 Status VectorOfKnownLength(ShapeInference& s) {
   for (int i = 0; i < s.num_outputs(); ++i) {

@@ -11,9 +11,6 @@
 namespace weir {
 namespace {
 
-using absl::OkStatus;
-using absl::Status;
-
 OpDef CheckNumericsOp() {
   return {.name = "CheckNumerics",
           .summary = "Gives its input, or fails with the message when an element is infinite or NaN.",

@@ -16,9 +16,11 @@ namespace weir {
 absl::Status RegisterArrayOps(OpRegistry& registry);
 absl::Status RegisterControlFlowOps(OpRegistry& registry);
 absl::Status RegisterIndexingOps(OpRegistry& registry);
+absl::Status RegisterJoiningOps(OpRegistry& registry);
 absl::Status RegisterMathOps(OpRegistry& registry);
 absl::Status RegisterNnOps(OpRegistry& registry);
 absl::Status RegisterRandomOps(OpRegistry& registry);
+absl::Status RegisterSlicingOps(OpRegistry& registry);
 absl::Status RegisterStateOps(OpRegistry& registry);
 absl::Status RegisterIoOps(OpRegistry& registry);
 absl::Status RegisterSummaryOps(OpRegistry& registry);

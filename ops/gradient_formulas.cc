@@ -107,6 +107,15 @@ std::vector<Output> GradsOrZeros(GradientContext& g) {
   return grads;
 }
 
+std::optional<int> KnownAxis(Output axis, Output tensor) {
+  if (axis.node->op_name() != "Const") return std::nullopt;
+  const auto& value = axis.node->attr<Tensor>("value");
+  const int64_t raw = value.dtype() == DType::kInt64 ? value.scalar<int64_t>() : value.scalar<int32_t>();
+  if (raw >= 0) return static_cast<int>(raw);
+  return tensor.shape().has_rank() ? std::optional<int>(static_cast<int>(raw + tensor.shape().rank()))
+                                   : std::nullopt;
+}
+
 Output UndoBroadcast(GradientContext& g, Output gradient, const std::vector<Output>& inputs, int index) {
   if (!gradient) return {};
   if (const auto repeated = FindRepeatedAxes(inputs, index)) {

@@ -6,6 +6,7 @@
 // computes them.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "graph/gradients.h"
@@ -36,6 +37,9 @@ Output ShapeOf(GradientContext& g, Output forward);
 Output ReshapeLike(GradientContext& g, Output a, Output forward);
 // The gradients that flow into the node's outputs, zeros where none does.
 std::vector<Output> GradsOrZeros(GradientContext& g);
+
+// A constant axis counted from the front; nullopt when it is none, or counts from the end of an unknown rank.
+std::optional<int> KnownAxis(Output axis, Output tensor);
 
 // `gradient` has the shape of `forward_inputs` broadcast together, which is also that of the node's output 0.
 // Summed where that repeated the elements of forward_inputs[index], so that it has that input's shape.

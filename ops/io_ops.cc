@@ -11,11 +11,6 @@
 namespace weir {
 namespace {
 
-using absl::InvalidArgumentError;
-using absl::OkStatus;
-using absl::Status;
-using absl::StrCat;
-
 // prefix is a scalar, tensor_names and shape_and_slices have one element per tensor.
 Status CheckNames(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());

@@ -16,19 +16,8 @@
 namespace weir {
 namespace {
 
-using absl::InvalidArgumentError;
-using absl::OkStatus;
-using absl::Status;
-using absl::StrCat;
 using namespace formulas;  // NOLINT: the vocabulary of this file
 
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}";
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, bfloat16, uint16, complex128, half, "
-    "uint32, "
-    "uint64}";
-constexpr char kFloatTypes[] = "T: {bfloat16, half, float, double}";
 constexpr char kFloatAndComplexTypes[] = "T: {bfloat16, half, float, double, complex64, complex128}";
 constexpr char kSignedAndComplexTypes[] =
     "T: {bfloat16, half, float, double, int8, int16, int32, int64, complex64, complex128}";
@@ -98,11 +87,7 @@ OpDef AddNOp() {
            "half, uint32, uint64, variant}"},
       .is_elementwise = true,
       .is_commutative = true,
-      .infer_shapes = [](ShapeInference& s) -> Status {
-        WEIR_ASSIGN_OR_RETURN(PartialShape merged, MergeInputs(s, 0, s.num_inputs()));
-        s.set_output(0, std::move(merged));
-        return OkStatus();
-      },
+      .infer_shapes = MergedShape,
       .gradient = [](GradientContext& g) -> Status {
         for (int i = 0; i < g.num_inputs(); ++i) g.set_input_grad(i, g.grad(0));
         return OkStatus();
@@ -332,11 +317,7 @@ OpDef FusedGrad(std::string name, std::string summary, GradientFunction gradient
           .outputs = {"z: T"},
           .attrs = {kFloatAndComplexTypes},
           .is_elementwise = true,
-          .infer_shapes = [](ShapeInference& s) -> Status {
-            WEIR_ASSIGN_OR_RETURN(PartialShape merged, MergeInputs(s, 0, 2));
-            s.set_output(0, std::move(merged));
-            return OkStatus();
-          },
+          .infer_shapes = MergedShape,
           .gradient = gradient};
 }
 
@@ -593,7 +574,7 @@ OpDef ArgMaxOp() {
           return OkStatus();
         }
         WEIR_ASSIGN_OR_RETURN(const int index, NormalizeAxis(*axis, input.rank(), "dimension"));
-        std::vector<int64_t> dims(input.dims().begin(), input.dims().end());
+        std::vector<int64_t> dims = DimsOf(input);
         dims.erase(dims.begin() + index);
         return SetOutputDims(s, 0, dims);
       },

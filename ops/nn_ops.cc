@@ -14,21 +14,8 @@
 namespace weir {
 namespace {
 
-using absl::InvalidArgumentError;
-using absl::OkStatus;
-using absl::Status;
-using absl::StrCat;
 using namespace formulas;  // NOLINT: the vocabulary of this file
 
-constexpr int64_t kUnknown = PartialShape::kUnknownDim;
-
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}";
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, bfloat16, uint16, complex128, half, "
-    "uint32, "
-    "uint64}";
-constexpr char kFloatTypes[] = "T: {half, bfloat16, float, double}";
 constexpr char kImageLayouts[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
 
 bool ChannelsAreFirst(const AttrMap& attrs) { return attrs.at("data_format").get<std::string>() != "NHWC"; }
@@ -57,11 +44,7 @@ OpDef ReluGradOp() {
           .outputs = {"backprops: T"},
           .attrs = {kRealTypes},
           .is_elementwise = true,
-          .infer_shapes = [](ShapeInference& s) -> Status {
-            WEIR_ASSIGN_OR_RETURN(PartialShape merged, MergeInputs(s, 0, 2));
-            s.set_output(0, std::move(merged));
-            return OkStatus();
-          },
+          .infer_shapes = MergedShape,
           .gradient = [](GradientContext& g) -> Status {
             g.set_input_grad(0, g.Add("ReluGrad", {g.grad(0), g.input(1)}));
             return OkStatus();
@@ -89,7 +72,7 @@ OpDef BiasAddOp() {
               return InvalidArgumentError(
                   StrCat("channels differ: value is ", value.ToString(), ", bias is ", bias.ToString()));
             }
-            std::vector<int64_t> dims(value.dims().begin(), value.dims().end());
+            std::vector<int64_t> dims = DimsOf(value);
             dims[axis] = *channels;
             return SetOutputDims(s, 0, dims);
           },
@@ -116,11 +99,12 @@ OpDef BiasAddGradOp() {
           .gradient = [](GradientContext& g) -> Status {
             Output bias = g.grad(0);
             if (ChannelsAreFirst(g.node().attrs())) {
-              if (!g.input(0).shape().has_rank())
-                return absl::UnimplementedError("needs a known rank for NCHW");
-              std::vector<int32_t> dims(g.input(0).shape().rank(), 1);
-              dims[1] = -1;
-              bias = Reshape(g, bias, g.Integers(dims));
+              // [1, channels, 1...], as many dimensions as the input has.
+              const Output inner_rank = Sub(g, g.Add("Rank", {g.input(0)}), g.Constant(DType::kInt32, 2));
+              const Output ones =
+                  g.Add("Fill", {Reshape(g, inner_rank, g.Integers({1})), g.Constant(DType::kInt32, 1)});
+              const std::vector<Output> dims = {g.Integers({1, -1}), ones};
+              bias = Reshape(g, bias, g.Add("ConcatV2", {dims, g.Constant(DType::kInt32, 0)}));
             }
             g.set_input_grad(0, BroadcastTo(g, bias, ShapeOf(g, g.input(0))));
             return OkStatus();

@@ -12,9 +12,6 @@
 namespace weir {
 namespace {
 
-using absl::OkStatus;
-using absl::Status;
-
 Status ShapeFromInput(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(PartialShape shape, RequestedShape(s, 0));
   s.set_output(0, std::move(shape));

@@ -10,7 +10,9 @@ namespace weir {
 const std::vector<OpFamily>& OpFamilies() {
   static const auto* const families = new std::vector<OpFamily>{
       {"array", "Tensors and their shapes", RegisterArrayOps},
-      {"indexing", "Joining, cutting, looking up", RegisterIndexingOps},
+      {"joining", "Joining and taking apart", RegisterJoiningOps},
+      {"slicing", "Cutting, surrounding, repeating", RegisterSlicingOps},
+      {"indexing", "Looking up, choosing", RegisterIndexingOps},
       {"math", "Arithmetic, comparison, reduction", RegisterMathOps},
       {"nn", "Neural networks", RegisterNnOps},
       {"control_flow", "Conditionals and loops", RegisterControlFlowOps},

@@ -1,22 +1,20 @@
 #include "ops/shape_functions.h"
 
-#include <optional>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 
-absl::Status SetOutputDims(ShapeInference& s, int output, absl::Span<const int64_t> dims) {
+std::vector<int64_t> DimsOf(const PartialShape& shape) { return {shape.dims().begin(), shape.dims().end()}; }
+
+Status SetOutputDims(ShapeInference& s, int output, absl::Span<const int64_t> dims) {
   WEIR_ASSIGN_OR_RETURN(PartialShape shape, PartialShape::FromDims(dims));
   s.set_output(output, std::move(shape));
-  return absl::OkStatus();
+  return OkStatus();
 }
 
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank, absl::string_view name) {
   if (axis < -rank || axis >= rank) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " ", axis, " is outside [", -rank, ",", rank, ")"));
+    return InvalidArgumentError(StrCat(name, " ", axis, " is outside [", -rank, ",", rank, ")"));
   }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
@@ -30,11 +28,13 @@ absl::StatusOr<std::optional<int64_t>> ScalarInput(ShapeInference& s, int index)
 
 int64_t MultiplyDims(int64_t a, int64_t b) {
   int64_t product = 0;
-  return MultiplyWithoutOverflow(a, b, &product) ? product : ShapeInference::kUnknown;
+  return MultiplyWithoutOverflow(a, b, &product) ? product : kUnknown;
 }
 
 int64_t AddDims(int64_t a, int64_t b) {
-  return a == ShapeInference::kUnknown || b == ShapeInference::kUnknown ? ShapeInference::kUnknown : a + b;
+  int64_t sum = 0;
+  const bool is_known = a >= 0 && b >= 0 && !__builtin_add_overflow(a, b, &sum);
+  return is_known ? sum : kUnknown;
 }
 
 absl::StatusOr<PartialShape> MergeInputs(ShapeInference& s, int begin, int end) {
@@ -42,13 +42,18 @@ absl::StatusOr<PartialShape> MergeInputs(ShapeInference& s, int begin, int end) 
   for (int i = begin + 1; i < end; ++i) {
     auto both = merged.MergeWith(s.input(i));
     if (!both.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("shapes differ: ", s.input_name(begin), " is ",
-                                                     merged.ToString(), ", ", s.input_name(i), " is ",
-                                                     s.input(i).ToString()));
+      return InvalidArgumentError(StrCat("shapes differ: ", s.input_name(begin), " is ", merged.ToString(),
+                                         ", ", s.input_name(i), " is ", s.input(i).ToString()));
     }
     merged = *std::move(both);
   }
   return merged;
+}
+
+Status MergedShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(PartialShape merged, MergeInputs(s, 0, s.num_inputs()));
+  s.set_output(0, std::move(merged));
+  return OkStatus();
 }
 
 absl::StatusOr<PartialShape> RequestedShape(ShapeInference& s, int index) {
@@ -56,28 +61,27 @@ absl::StatusOr<PartialShape> RequestedShape(ShapeInference& s, int index) {
   if (const auto values = s.input_integers(index)) {
     for (const int64_t value : *values) {
       if (value < 0) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(s.input_name(index), " has the negative dimension ", value));
+        return InvalidArgumentError(StrCat(s.input_name(index), " has the negative dimension ", value));
       }
     }
   }
   return s.InputAsShape(index);
 }
 
-absl::Status ReductionShape(ShapeInference& s) {
+Status ReductionShape(ShapeInference& s) {
   const PartialShape& input = s.input(0);
   const PartialShape& axes_shape = s.input(1);
   const bool keep_dims = s.attr<bool>("keep_dims");
   if (axes_shape.has_rank() && axes_shape.rank() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(s.input_name(1), " must be a scalar or a vector, is ", axes_shape.ToString()));
+    return InvalidArgumentError(
+        StrCat(s.input_name(1), " must be a scalar or a vector, is ", axes_shape.ToString()));
   }
-  if (!input.has_rank()) return absl::OkStatus();
+  if (!input.has_rank()) return OkStatus();
   const auto axes = s.input_integers(1);
   if (!axes) {
     if (keep_dims) s.set_output(0, PartialShape::OfRank(input.rank()));
     if (!keep_dims && input.rank() == 0) s.set_output(0, Shape());
-    return absl::OkStatus();
+    return OkStatus();
   }
   std::vector<bool> is_reduced(input.rank(), false);
   for (const int64_t axis : *axes) {

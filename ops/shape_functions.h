@@ -1,18 +1,40 @@
-// What the shape functions of several families share (graph/shape_inference.h has the basics).
+// What the families share: the words of their files, the type lists of their schemas, steps of their shape
+// functions (graph/shape_inference.h has the basics). Only the family files include it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "graph/shape_inference.h"
 
 namespace weir {
 
+// In every function of a family.
+using absl::InvalidArgumentError;
+using absl::OkStatus;
+using absl::Status;
+using absl::StrCat;
+
+constexpr int64_t kUnknown = PartialShape::kUnknownDim;
+
+constexpr char kRealTypes[] =
+    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}";
+constexpr char kNumberTypes[] =
+    "T: {float, double, int32, uint8, int16, int8, complex64, int64, bfloat16, uint16, complex128, half, "
+    "uint32, "
+    "uint64}";
+constexpr char kFloatTypes[] = "T: {half, bfloat16, float, double}";
+
+std::vector<int64_t> DimsOf(const PartialShape& shape);
+
 // Sets an output's dimensions, -1 for unknown ones. InvalidArgument when their product overflows.
-absl::Status SetOutputDims(ShapeInference& s, int output, absl::Span<const int64_t> dims);
+Status SetOutputDims(ShapeInference& s, int output, absl::Span<const int64_t> dims);
 
 // `axis` counted from the front. InvalidArgument "axis 3 is outside [-2,2)", with `name` instead of "axis".
 absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank, absl::string_view name);
@@ -21,17 +43,19 @@ absl::StatusOr<int> NormalizeAxis(int64_t axis, int rank, absl::string_view name
 // input is known not to be a scalar.
 absl::StatusOr<std::optional<int64_t>> ScalarInput(ShapeInference& s, int index);
 
-// a * b and so on for dimensions: unknown if one is.
+// a * b and so on for dimensions: unknown if one is, or if the result is no dimension (a step will say so).
 int64_t MultiplyDims(int64_t a, int64_t b);
 int64_t AddDims(int64_t a, int64_t b);
 
 // The merged shape of inputs [begin, end). InvalidArgument naming the two that differ.
 absl::StatusOr<PartialShape> MergeInputs(ShapeInference& s, int begin, int end);
+// output 0: the merged shape of all inputs.
+Status MergedShape(ShapeInference& s);
 
 // The shape that a vector input asks for, none of its known elements negative.
 absl::StatusOr<PartialShape> RequestedShape(ShapeInference& s, int index);
 
 // output 0: input 0 without the axes in input 1, or with 1 in their place when attr keep_dims is true.
-absl::Status ReductionShape(ShapeInference& s);
+Status ReductionShape(ShapeInference& s);
 
 }  // namespace weir

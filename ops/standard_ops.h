@@ -17,10 +17,12 @@
 #include "ops/check_ops.h"
 #include "ops/indexing_ops.h"
 #include "ops/io_ops.h"
+#include "ops/joining_ops.h"
 #include "ops/math_ops.h"
 #include "ops/nn_ops.h"
 #include "ops/random_ops.h"
 #include "ops/register_ops.h"
+#include "ops/slicing_ops.h"
 #include "ops/state_ops.h"
 #include "ops/summary_ops.h"
 

@@ -12,16 +12,6 @@
 namespace weir {
 namespace {
 
-using absl::InvalidArgumentError;
-using absl::OkStatus;
-using absl::Status;
-using absl::StrCat;
-
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, bfloat16, uint16, complex128, half, "
-    "uint32, "
-    "uint64}";
-
 // The type of the variable behind a handle; unknown for a handle from elsewhere.
 ResourceType VariableType(const ShapeInference& s, int input) {
   return s.input_resource(input).value_or(ResourceType());

@@ -1,6 +1,8 @@
 #include "ops/strided_slice.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -28,8 +30,9 @@ int64_t CountElements(int64_t length, std::optional<int64_t> begin, std::optiona
   const int64_t first = resolve(begin, stride > 0 ? lowest : highest);
   const int64_t last = resolve(end, stride > 0 ? highest : lowest);
   const int64_t span = stride > 0 ? last - first : first - last;
-  const int64_t step = stride > 0 ? stride : -stride;
-  return span <= 0 ? 0 : (span - 1) / step + 1;
+  if (span <= 0) return 0;
+  if (stride == std::numeric_limits<int64_t>::min()) return 1;  // has no absolute value
+  return (span - 1) / std::abs(stride) + 1;
 }
 
 // One walk over the specification.

@@ -11,11 +11,6 @@
 namespace weir {
 namespace {
 
-using absl::Status;
-
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}";
-
 OpDef ScalarSummaryOp() {
   return {.name = "ScalarSummary",
           .summary = "Gives a Summary with one number per tag.",
@@ -24,9 +19,8 @@ OpDef ScalarSummaryOp() {
           .attrs = {kRealTypes},
           .infer_shapes = [](ShapeInference& s) -> Status {
             if (!s.input(0).IsCompatibleWith(s.input(1))) {
-              return absl::InvalidArgumentError(absl::StrCat("every value needs a tag: tags is ",
-                                                             s.input(0).ToString(), ", values is ",
-                                                             s.input(1).ToString()));
+              return InvalidArgumentError(StrCat("every value needs a tag: tags is ", s.input(0).ToString(),
+                                                 ", values is ", s.input(1).ToString()));
             }
             return ScalarShape(s);
           },
@@ -38,7 +32,7 @@ OpDef HistogramSummaryOp() {
           .summary = "Gives a Summary with a histogram of the values.",
           .inputs = {"tag: string", "values: T"},
           .outputs = {"summary: string"},
-          .attrs = {absl::StrCat(kRealTypes, " = float")},
+          .attrs = {StrCat(kRealTypes, " = float")},
           .infer_shapes = [](ShapeInference& s) -> Status {
             WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
             return ScalarShape(s);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/onednn_convolution.h"
 #include "kernels/cpu/plain_convolution.h"
 #include "kernels/cpu/register_kernels.h"
@@ -65,8 +66,7 @@ absl::StatusOr<Shape> SizesInput(KernelContext& context, int input, absl::string
   if (sizes.shape() != Shape({4})) {
     return absl::InvalidArgumentError(absl::StrCat(name, " must have 4 elements, is ", sizes.ToString()));
   }
-  const absl::Span<const int32_t> dims = sizes.flat<int32_t>();
-  return Shape::FromDims(Dims(dims.begin(), dims.end()));
+  return ReadShape(sizes, name);
 }
 
 absl::Status CheckOutputGradient(const ConvGeometry& geometry, const Shape& gradient) {

@@ -107,6 +107,10 @@ class BinaryKernel final : public Kernel {
     const Tensor& x = context.input(0);
     const Tensor& y = context.input(1);
     if (x.shape() == y.shape()) return ComputeFlat(context, x, y, x.shape(), Operands::kBoth);
+    if (!broadcasts_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("both inputs must have one shape: ", x.shape().ToString(), " vs. ", y.shape().ToString()));
+    }
     if (y.num_elements() == 1 && y.shape().rank() <= x.shape().rank()) {
       return ComputeFlat(context, x, y, x.shape(), Operands::kScalarY);
     }
@@ -120,6 +124,7 @@ class BinaryKernel final : public Kernel {
   BinaryKernel(const KernelConstruction& construction, const BinaryRow& row)
       : operation_(row, construction.input_type(0)) {
     const std::string& op = construction.node().op_name();
+    broadcasts_ = op != "TanhGrad" && op != "SigmoidGrad";
     refusal_ = op == "Pow" ? "Integers to negative integer powers are not allowed" : "Integer division by zero";
     const AttrValue* strict = construction.node().FindAttr("incompatible_shape_error");
     if (strict != nullptr && !strict->get<bool>()) {
@@ -188,6 +193,7 @@ class BinaryKernel final : public Kernel {
 
   const BinaryOperation operation_;
   const char* refusal_;
+  bool broadcasts_ = true;
   bool answers_incompatible_ = false;
   bool incompatible_answer_ = false;
 };

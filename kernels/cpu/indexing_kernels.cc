@@ -122,6 +122,9 @@ absl::Status UnsortedSegmentSum(KernelContext& context) {
                                                    " does not start with segment_ids.shape = ",
                                                    ids.shape().ToString()));
   }
+  if (num_segments < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("num_segments must be non-negative, is ", num_segments));
+  }
   Dims dims = {num_segments};
   dims.insert(dims.end(), data_dims.begin() + ids_rank, data_dims.end());
   WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));

@@ -35,7 +35,10 @@ absl::Status ConcatV2(KernelContext& context) {
                                                      first.ToString(), ", values[", i, "] is ", shape.ToString(),
                                                      ", axis = ", axis));
     }
-    dims[axis] += shape.dim(axis);  // cannot overflow: every element exists in memory
+    if (__builtin_add_overflow(dims[axis], shape.dim(axis), &dims[axis])) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dimension ", axis, " of the result does not fit in 63 bits, from values[", i, "] on"));
+    }
   }
   WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));

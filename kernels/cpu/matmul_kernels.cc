@@ -35,6 +35,12 @@ class Transposition {
   const bool b_;
 };
 
+// Of matrices without elements the product may have more than there can be.
+absl::StatusOr<Tensor*> AllocateProduct(KernelContext& context, const ProductShape& product) {
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims({product.m, product.n}));
+  return context.AllocateOutput(0, shape);
+}
+
 template <typename T>
 absl::Status Multiply(KernelContext& context, const ProductShape& shape, const T* a, const T* b, T* c) {
   if constexpr (std::is_same_v<T, float>) {
@@ -54,7 +60,7 @@ class MatMul final : public Kernel {
     const Tensor& a = context.input(0);
     const Tensor& b = context.input(1);
     WEIR_ASSIGN_OR_RETURN(const ProductShape shape, transposition_.ShapeOfProduct(a.shape(), b.shape()));
-    WEIR_ASSIGN_OR_RETURN(Tensor * c, context.AllocateOutput(0, {shape.m, shape.n}));
+    WEIR_ASSIGN_OR_RETURN(Tensor * c, AllocateProduct(context, shape));
     return Multiply(context, shape, a.flat<T>().data(), b.flat<T>().data(), c->flat<T>().data());
   }
 
@@ -80,7 +86,7 @@ class HalfMatMul final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const ProductShape shape,
                           transposition_.ShapeOfProduct(context.input(0).shape(), context.input(1).shape()));
-    WEIR_ASSIGN_OR_RETURN(Tensor * c, context.AllocateOutput(0, {shape.m, shape.n}));
+    WEIR_ASSIGN_OR_RETURN(Tensor * c, AllocateProduct(context, shape));
     return MultiplyWidened<Half>(context, shape, c);
   }
 
@@ -96,7 +102,7 @@ class Bfloat16MatMul final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const ProductShape shape,
                           transposition_.ShapeOfProduct(context.input(0).shape(), context.input(1).shape()));
-    WEIR_ASSIGN_OR_RETURN(Tensor * c, context.AllocateOutput(0, {shape.m, shape.n}));
+    WEIR_ASSIGN_OR_RETURN(Tensor * c, AllocateProduct(context, shape));
     if (shape.m == 0 || shape.n == 0 || shape.k == 0) return MultiplyWidened<Bfloat16>(context, shape, c);
     WEIR_ASSIGN_OR_RETURN(const auto prepared, prepared_.FindOrCreate(shape, [&] { return Prepare(shape); }));
     if (!prepared->is_supported) return MultiplyWidened<Bfloat16>(context, shape, c);

@@ -160,7 +160,11 @@ class BiasAddGrad final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, {view.channels}));
     const T* x = gradient.flat<T>().data();
     T* sums = output->flat<T>().data();
-    if (view.inner == 1 || gradient.num_elements() == 0) return SumRows(context, view, x, sums);
+    if (gradient.num_elements() == 0) {
+      std::fill_n(sums, view.channels, T{});
+      return absl::OkStatus();
+    }
+    if (view.inner == 1) return SumRows(context, view, x, sums);
     context.threads().ParallelFor(view.channels, kSumCost * static_cast<double>(view.outer * view.inner),
                                   [=](int64_t begin, int64_t end) {
                                     for (int64_t c = begin; c < end; ++c) sums[c] = SumOfChannel(view, c, x);
@@ -272,7 +276,7 @@ absl::StatusOr<Shape> BroadcastMatrices(const Tensor& features, const Tensor& la
   if (!fits)
     return ShapesDiffer("logits and labels must be matrices of one shape: logits", features, "labels",
                         labels);
-  return Shape(dims);
+  return Shape::FromDims(dims);
 }
 
 template <typename T>

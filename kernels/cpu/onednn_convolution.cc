@@ -150,8 +150,27 @@ absl::Status OneDnnConvolution::Prepare(int pieces) {
   return absl::OkStatus();
 }
 
+namespace {
+
+// oneDNN computes addresses in 32 bits: windows, steps and margins that are far larger than the image wrap
+// around there, and its code reads elsewhere.
+bool ReachesFarBeyondImage(const WindowGeometry& w) {
+  for (int i = 0; i < 2; ++i) {
+    const int64_t near = std::max<int64_t>(64, 2 * w.input[i]);
+    const int64_t window = (w.window[i] - 1) * w.dilation[i] + 1;
+    if (std::max({window, w.stride[i], w.dilation[i], w.padding_before[i], w.padding_after[i]}) > near)
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<const OneDnnConvolution>> OneDnnConvolution::Create(
     Direction direction, const ConvGeometry& geometry, int pieces) {
+  if (ReachesFarBeyondImage(geometry.windows)) {
+    return absl::UnimplementedError("the convolution's window reaches far beyond the image");
+  }
   std::shared_ptr<OneDnnConvolution> convolution(new OneDnnConvolution(direction, geometry));
   WEIR_RETURN_IF_ERROR(CatchOneDnnErrors([&] {
     const SingleThreadedOneDnn single_threaded;

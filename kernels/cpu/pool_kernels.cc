@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/pool_loops.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/cpu/window_geometry.h"
@@ -31,8 +32,7 @@ struct Images {
   // Nanoseconds of one image.
   double cost() const {
     constexpr double kPerWindowElement = 0.2;
-    return kPerWindowElement * static_cast<double>(output_elements) *
-           static_cast<double>(geometry.window[0] * geometry.window[1]);
+    return kPerWindowElement * geometry.PixelPairs() * static_cast<double>(geometry.channels);
   }
 };
 
@@ -157,8 +157,7 @@ class AvgPoolGrad final : public PoolKernel {
     using Wide = ComputeType<T>;
     const Tensor& sizes = context.input(0);
     WEIR_RETURN_IF_ERROR(CheckShape("orig_input_shape", sizes, {4}));
-    const absl::Span<const int32_t> dims = sizes.flat<int32_t>();
-    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(Dims(dims.begin(), dims.end())));
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(sizes, "orig_input_shape"));
     WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(shape));
     WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(1), OutputShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/philox.h"
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/kernel_registry.h"
@@ -172,17 +173,11 @@ void Fill(ThreadPool& threads, const Philox& start, uint64_t blocks_per_group,
   });
 }
 
-template <typename Dim>
-absl::StatusOr<Shape> ReadShape(const Tensor& tensor) {
+absl::StatusOr<Shape> ShapeInput(const Tensor& tensor) {
   if (tensor.shape().rank() != 1) {
     return absl::InvalidArgumentError(absl::StrCat("shape must be a vector, is ", tensor.shape().ToString()));
   }
-  const absl::Span<const Dim> dims = tensor.flat<Dim>();
-  return Shape::FromDims(Dims(dims.begin(), dims.end()));
-}
-
-absl::StatusOr<Shape> ShapeInput(const Tensor& tensor) {
-  return tensor.dtype() == DType::kInt32 ? ReadShape<int32_t>(tensor) : ReadShape<int64_t>(tensor);
+  return ReadShape(tensor, "shape");
 }
 
 template <typename T, typename Distribution, uint64_t blocks_per_group>

@@ -251,7 +251,7 @@ class L2Loss final : public Kernel {
   const ReductionRow* const sum_;
 };
 
-// The position of the largest element along a dimension; the first of equal ones.
+// The position of the largest element along a dimension; the first of equal ones. A NaN is chosen only where all are.
 template <typename T>
 void ArgMaxOf(const Tensor& input, int64_t before, int64_t n, int64_t after, absl::Span<int64_t> positions) {
   const T* in = input.flat<T>().data();
@@ -260,7 +260,8 @@ void ArgMaxOf(const Tensor& input, int64_t before, int64_t n, int64_t after, abs
       const T* column = in + b * n * after + a;
       int64_t best = 0;
       for (int64_t i = 1; i < n; ++i) {
-        if (column[i * after] > column[best * after]) best = i;
+        const T &value = column[i * after], &largest = column[best * after];
+        if (value > largest || (largest != largest && value == value)) best = i;
       }
       positions[b * after + a] = best;
     }

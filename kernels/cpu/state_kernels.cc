@@ -164,20 +164,20 @@ class DestroyResource final : public Kernel {
       : ignore_missing_(construction.attr<bool>("ignore_lookup_error")) {}
 
   absl::Status Compute(KernelContext& context) override {
-    absl::Status status = Destroy(context, context.input(0).scalar<ResourceHandle>());
+    absl::Status status = Destroy(context);
     return ignore_missing_ && absl::IsNotFound(status) ? absl::OkStatus() : status;
   }
 
  private:
   // Handles in this and other sessions' kernels keep pointing to a variable, so it stays where they and later
   // kernels find the same one, and only its value goes: destroyed and not yet initialised are one state.
-  static absl::Status Destroy(KernelContext& context, const ResourceHandle& handle) {
-    const absl::StatusOr<RefPtr<Variable>> found = LookupResource<Variable>(context, 0);
-    if (!found.ok()) {
-      return absl::IsNotFound(found.status()) ? found.status()
-                                              : context.resources().Delete(handle.container, handle.name);
-    }
-    Variable& variable = **found;
+  static absl::Status Destroy(KernelContext& context) {
+    const absl::StatusOr<RefPtr<Resource>> any = LookupResource<Resource>(context, 0);
+    if (!any.ok()) return any.status();
+    const ResourceHandle& handle = context.input(0).scalar<ResourceHandle>();
+    auto* const found = dynamic_cast<Variable*>(any->get());
+    if (found == nullptr) return context.resources().Delete(handle.container, handle.name);
+    Variable& variable = *found;
     Tensor old;  // freed after the lock
     absl::MutexLock lock(&variable.mutex);
     if (!variable.tensor.is_valid()) {

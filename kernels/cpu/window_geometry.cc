@@ -7,13 +7,29 @@
 
 namespace weir {
 
+namespace {
+
+// Padding and empty inputs make outputs of any size.
+absl::Status CheckOutput(const WindowGeometry& geometry, int64_t depth) {
+  const auto shape = Shape::FromDims({geometry.batch, geometry.output[0], geometry.output[1], depth});
+  if (shape.ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the output is too large: ", shape.status().message()));
+}
+
+}  // namespace
+
 Shape WindowGeometry::ImageShape(const int64_t (&size)[2], int64_t depth) const {
   return channels_first ? Shape({batch, depth, size[0], size[1]}) : Shape({batch, size[0], size[1], depth});
 }
 
+double WindowGeometry::PixelPairs() const {
+  double pairs = 1;
+  for (int i = 0; i < 2; ++i) pairs *= static_cast<double>(output[i]) * static_cast<double>(window[i]);
+  return pairs;
+}
+
 double ConvGeometry::OperationsPerImage() const {
-  return 2.0 * static_cast<double>(windows.output[0] * windows.output[1]) *
-         static_cast<double>(windows.window[0] * windows.window[1]) * static_cast<double>(group_channels) *
+  return 2.0 * windows.PixelPairs() * static_cast<double>(group_channels) *
          static_cast<double>(output_channels);
 }
 
@@ -120,14 +136,19 @@ absl::StatusOr<ConvGeometry> WindowAttrs::Convolution(const Shape& input, const 
   const bool fits = geometry.group_channels == 0 ? channels == 0
                                                  : channels > 0 && channels % geometry.group_channels == 0 &&
                                                        geometry.output_channels % geometry.groups() == 0;
-  if (fits) return geometry;
+  if (fits) {
+    WEIR_RETURN_IF_ERROR(CheckOutput(geometry.windows, geometry.output_channels));
+    return geometry;
+  }
   return absl::InvalidArgumentError(absl::StrCat("channels do not fit: the input ", input.ToString(), " has ",
                                                  channels, ", the filter ", filter.ToString(), " takes ",
                                                  geometry.group_channels));
 }
 
 absl::StatusOr<WindowGeometry> WindowAttrs::Pooling(const Shape& input) const {
-  return Slide(input, window_);
+  WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, Slide(input, window_));
+  WEIR_RETURN_IF_ERROR(CheckOutput(geometry, geometry.channels));
+  return geometry;
 }
 
 }  // namespace weir

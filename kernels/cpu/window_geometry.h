@@ -31,6 +31,8 @@ struct WindowGeometry {
 
   // [batch, height, width, depth], or with the depth second.
   Shape ImageShape(const int64_t (&size)[2], int64_t depth) const;
+  // Pairs of an output pixel and an element of its window, of one image.
+  double PixelPairs() const;
 };
 
 struct ConvGeometry {
@@ -51,7 +53,7 @@ struct ConvGeometry {
 };
 
 // The attrs that convolutions and poolings share. InvalidArgument when lists have the wrong length or ask for
-// strides, dilations, windows or padding of batch or channels.
+// strides, dilations, windows or padding of batch or channels. The shapes of the geometries that they give exist.
 class WindowAttrs {
  public:
   static absl::StatusOr<WindowAttrs> ForConvolution(const KernelConstruction& construction);

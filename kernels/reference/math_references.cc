@@ -101,7 +101,8 @@ void ArgMax(Call& call) {
     Index best = index;
     for (int64_t k = 1; k < input.dim(axis); ++k) {
       index[axis] = k;
-      if (input.at(index).real() > input.at(best).real()) best = index;
+      const double value = input.at(index).real(), largest = input.at(best).real();
+      if (value > largest || (std::isnan(largest) && !std::isnan(value))) best = index;  // NaN is no number
     }
     out[i] = static_cast<double>(best[axis]);
   }

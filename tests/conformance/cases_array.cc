@@ -58,6 +58,8 @@ void AddStridedSlices(std::vector<OpCase>* cases) {
                       .inputs = {Ints(dims), Ints(spec.begin), Ints(spec.end), Ints(spec.strides), F(spec.result)}});
   }
   for (D d : kEveryWidth) {
+    cases->push_back({.op = "StridedSlice", .attrs = {},
+                      .inputs = {Any(d, {7}), Make(D::kInt16, {1}, {-1}), Make(D::kInt16, {1}, {1}), Make(D::kInt16, {1}, {-3})}});
     cases->push_back({.op = "StridedSlice", .attrs = {}, .inputs = {Any(d, {4, 6}), Longs({3, 0}), Longs({0, 5}), Longs({-1, 2})}});
     cases->push_back({.op = "StridedSliceGrad", .attrs = {},
                       .inputs = {Ints({4, 6}), Ints({3, 0}), Ints({0, 5}), Ints({-1, 2}), Any(d, {3, 3})}});
@@ -170,9 +172,12 @@ void AddIndexingCases(std::vector<OpCase>* cases) {
   cases->push_back({.op = "GatherV2", .attrs = {}, .inputs = {F({5}), Int(2), Int(-1)}});
   cases->push_back({.op = "GatherV2", .attrs = {}, .inputs = {F({2, 3, 4}), Ints({}), Tensor::Scalar<int64_t>(1)}});
   cases->push_back({.op = "GatherV2", .attrs = {{"batch_dims", 1}},
-                    .inputs = {F({2, 4, 3}), Make(D::kInt32, {2, 2}, {3, 0, 1, 1}), Int(1)}, .check_gradient = false});
+                    .inputs = {F({2, 4, 3}), Make(D::kInt32, {2, 2}, {3, 0, 1, 1}), Int(1)}});
   cases->push_back({.op = "GatherV2", .attrs = {{"batch_dims", -1}},
-                    .inputs = {F({2, 3, 4}), Make(D::kInt32, {2, 2}, {3, 0, 1, 1}), Int(2)}, .check_gradient = false});
+                    .inputs = {F({2, 3, 4}), Make(D::kInt32, {2, 2}, {3, 0, 1, 1}), Int(2)}});
+  cases->push_back({.op = "GatherV2", .attrs = {{"batch_dims", 1}},
+                    .inputs = {F({2, 3, 4, 2}), Make(D::kInt64, {2, 3}, {3, 0, 1, 1, 1, 2}), Int(2)}});
+  cases->push_back({.op = "GatherV2", .attrs = {}, .inputs = {F({2, 3, 4}), Make(D::kInt16, {2}, {2, 0}), Int(-1)}});
   for (D d : {D::kFloat32, D::kFloat64, D::kInt32, D::kInt64, D::kHalf, D::kBfloat16, D::kUint8, D::kComplex64}) {
     cases->push_back({.op = "UnsortedSegmentSum", .attrs = {}, .inputs = {Sample(d, {5, 3}, 0, 4), Ints({1, 0, -1, 1, 3}), Int(4)}});
   }

@@ -192,6 +192,11 @@ void AddMathCases(std::vector<OpCase>* cases) {
   for (D d : Join({ordered, {D::kBool}})) {
     cases->push_back({.op = "ArgMax", .attrs = {}, .inputs = {Sample(d, {3, 7}, 0, 5), Int(1)}});
   }
+  for (D d : {D::kFloat32, D::kFloat64, D::kHalf, D::kBfloat16}) {
+    const double nan = std::nan("");
+    cases->push_back({.op = "ArgMax", .attrs = {}, .inputs = {Make(d, {4, 2}, {nan, 1, 1, nan, nan, nan, 2, 1}), Int(1)},
+                      .label = "nan"});
+  }
   for (D out : {D::kInt32, D::kInt64, D::kInt16, D::kUint16}) {
     cases->push_back({.op = "ArgMax", .attrs = {{"output_type", out}}, .inputs = {Sample(D::kFloat32, {2, 3, 4}), Int(-2)}});
   }

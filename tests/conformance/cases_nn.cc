@@ -1,4 +1,8 @@
 // Cases of the neural network family.
+#include "graph/graph_builder.h"
+#include "kernels/reference/array.h"
+#include "kernels/reference/reference.h"
+#include "ops/register_ops.h"
 #include "tests/conformance/op_case.h"
 
 namespace weir::conformance {
@@ -57,6 +61,20 @@ void AddConvolutions(std::vector<OpCase>* cases) {
   for (D d : {D::kFloat64, D::kHalf, D::kBfloat16}) add(Images()[0], d);
 }
 
+// -1, 0 and 1 as floats.
+Tensor WholeNumbers(const List& dims) {
+  const reference::Array numbers = reference::Array::FromTensor(Sample(D::kInt32, dims, -1, 1, 1));
+  return numbers.ToTensor(D::kFloat32);
+}
+
+// What MaxPool gives: an input of MaxPoolGrad.
+Tensor MaxPooled(const Tensor& input, const AttrMap& attrs) {
+  GraphBuilder g(StandardOps());
+  const Output image = g.AddOp("Placeholder", {}, {{"dtype", input.dtype()}, {"shape", PartialShape(input.shape())}});
+  const Node* pool = g.AddNode("MaxPool", {image}, attrs);
+  return reference::Evaluate(*pool, {input}).value()[0];
+}
+
 void AddPools(std::vector<OpCase>* cases) {
   struct Pool {
     List input, output, size, strides;
@@ -79,13 +97,15 @@ void AddPools(std::vector<OpCase>* cases) {
       cases->push_back({.op = "AvgPoolGrad", .attrs = attrs, .inputs = {Sizes(pool.input), grad}, .tolerance = SumTolerance(d)});
     }
   }
-  // MaxPoolGrad needs its pool's output: constant images have it without computing.
+  // Of different elements, and of few different ones: the first of the largest gets the gradient.
   for (const Pool& pool : pools) {
     const AttrMap attrs = {{"ksize", pool.size}, {"strides", pool.strides}, {"padding", pool.padding}, {"data_format", pool.format}};
-    cases->push_back({.op = "MaxPoolGrad", .attrs = attrs,
-                      .inputs = {Sample(D::kFloat32, pool.input, 1, 1), Sample(D::kFloat32, pool.output, 1, 1),
-                                 Sample(D::kFloat32, pool.output, -1, 1, 3)},
-                      .check_gradient = false, .tolerance = 1e-5});
+    for (const Tensor& input : {Sample(D::kFloat32, pool.input, -2, 2, 1), WholeNumbers(pool.input),
+                                Sample(D::kInt32, pool.input, -2, 2, 1), Sample(D::kHalf, pool.input, -2, 2, 1)}) {
+      cases->push_back({.op = "MaxPoolGrad", .attrs = attrs,
+                        .inputs = {input, MaxPooled(input, attrs), Sample(input.dtype(), pool.output, -2, 2, 3)},
+                        .check_gradient = false, .tolerance = SumTolerance(input.dtype())});
+    }
   }
 }
 

@@ -58,6 +58,10 @@ TEST_P(Conformance, GradientIsRight) {
   const absl::Status status = Checks().CheckGradient(test());
   EXPECT_TRUE(status.ok()) << status;
 }
+TEST_P(Conformance, GradientNeedsNoKnownShapes) {
+  const absl::Status status = Checks().CheckGradientOfUnknown(test());
+  EXPECT_TRUE(status.ok()) << status;
+}
 TEST_P(Conformance, SurvivesSerialization) {
   const absl::Status status = Checks().CheckSerialized(test());
   EXPECT_TRUE(status.ok()) << status;

@@ -261,7 +261,16 @@ struct GradientGraph {
   std::vector<Output> ys;               // floating outputs
   std::vector<Output> weights;          // placeholders
   std::vector<Tensor> weight_values;
-  std::vector<Output> gradients;        // null where none flows
+  std::vector<Output> gradients;                  // null where none flows
+  std::vector<std::pair<Output, Tensor>> others;  // inputs that are not known and not floating
+
+  std::vector<std::pair<Output, Tensor>> Feeds() const {
+    std::vector<std::pair<Output, Tensor>> feeds;
+    for (size_t i = 0; i < xs.size(); ++i) feeds.emplace_back(xs[i], x_values[i]);
+    for (size_t i = 0; i < weights.size(); ++i) feeds.emplace_back(weights[i], weight_values[i]);
+    feeds.insert(feeds.end(), others.begin(), others.end());
+    return feeds;
+  }
 };
 
 Tensor Weights(DType dtype, const Shape& shape) {
@@ -277,13 +286,21 @@ double WeightedSum(const std::vector<Tensor>& ys, const std::vector<Tensor>& wei
   return sum;
 }
 
-absl::StatusOr<GradientGraph> BuildGradient(GraphBuilder& g, const OpCase& test, const DeviceUnderTest& cpu) {
+// What the graph knows of the inputs when gradients are built.
+enum class Knowledge { kShapesAndIntegers, kNothing };
+
+absl::StatusOr<GradientGraph> BuildGradient(GraphBuilder& g, const OpCase& test, const DeviceUnderTest& cpu,
+                                            Knowledge knowledge) {
+  const bool is_known = knowledge == Knowledge::kShapesAndIntegers;
   GradientGraph result;
   Node* node = AddCase(g, test, [&](int, const Tensor& t) {
-    if (!IsDifferentiable(t.dtype())) return AddConst(g, t);
-    result.xs.push_back(AddPlaceholder(g, t.dtype(), t.shape()));
-    result.x_values.push_back(t);
-    return result.xs.back();
+    const bool is_x = IsDifferentiable(t.dtype());
+    if (!is_x && is_known) return AddConst(g, t);
+    const Output input = AddPlaceholder(g, t.dtype(), is_known ? PartialShape(t.shape()) : PartialShape());
+    if (is_x) result.xs.push_back(input);
+    if (is_x) result.x_values.push_back(t);
+    if (!is_x) result.others.emplace_back(input, t);
+    return input;
   });
   if (node == nullptr) return g.status();
   WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs,
@@ -294,14 +311,46 @@ absl::StatusOr<GradientGraph> BuildGradient(GraphBuilder& g, const OpCase& test,
     if (!is_chosen || !IsDifferentiable(node->output_type(i))) continue;
     result.ys.push_back(node->output(i));
     result.weight_values.push_back(Weights(node->output_type(i), outputs[i].shape()));
-    result.weights.push_back(AddPlaceholder(g, node->output_type(i), outputs[i].shape()));
+    result.weights.push_back(AddPlaceholder(g, node->output_type(i),
+                                            is_known ? PartialShape(outputs[i].shape()) : PartialShape()));
   }
   if (result.xs.empty() || result.ys.empty()) return result;
   WEIR_ASSIGN_OR_RETURN(result.gradients, AddGradients(g, result.ys, result.xs, result.weights));
   return result;
 }
 
+// The gradients of a case, those that do not flow as zeros.
+absl::StatusOr<std::vector<Tensor>> Gradients(const OpCase& test, const DeviceUnderTest& cpu,
+                                              Knowledge knowledge) {
+  GraphBuilder g(StandardOps());
+  WEIR_ASSIGN_OR_RETURN(const GradientGraph graph, BuildGradient(g, test, cpu, knowledge));
+  std::vector<Tensor> gradients;
+  for (size_t i = 0; i < graph.gradients.size(); ++i) {
+    if (!graph.gradients[i]) {
+      const Tensor& x = graph.x_values[i];
+      gradients.push_back(
+          Array(reference::Index(x.shape().dims().begin(), x.shape().dims().end())).ToTensor(x.dtype()));
+      continue;
+    }
+    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> found,
+                          EvaluateGraph({graph.gradients[i]}, graph.Feeds(), *cpu.device, *cpu.kernels));
+    gradients.push_back(std::move(found[0]));
+  }
+  return gradients;
+}
+
 }  // namespace
+
+absl::Status OpChecks::CheckGradientOfUnknown(const OpCase& test) const {
+  const Op* op = StandardOps().Find(test.op);
+  if (op == nullptr) return absl::NotFoundError(absl::StrCat("no op ", test.op));
+  if (op->def().gradient == NotDifferentiable) return absl::OkStatus();
+  const auto wanted = Gradients(test, cpu_, Knowledge::kShapesAndIntegers);
+  if (absl::IsUnimplemented(wanted.status())) return absl::OkStatus();
+  WEIR_RETURN_IF_ERROR(wanted.status());
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> found, Gradients(test, cpu_, Knowledge::kNothing));
+  return CompareAll("the gradient of inputs of unknown shapes", found, *wanted, -1);
+}
 
 absl::Status OpChecks::CheckGradient(const OpCase& test) const {
   const Op* op = StandardOps().Find(test.op);
@@ -315,12 +364,10 @@ absl::Status OpChecks::CheckGradient(const OpCase& test) const {
     if (!node.ok() || !cpu_.kernels->HasKernel(**node, "CPU")) exact = test;
   }
   GraphBuilder g(StandardOps());
-  WEIR_ASSIGN_OR_RETURN(GradientGraph graph, BuildGradient(g, exact, cpu_));
+  WEIR_ASSIGN_OR_RETURN(GradientGraph graph, BuildGradient(g, exact, cpu_, Knowledge::kShapesAndIntegers));
   if (graph.xs.empty() || graph.ys.empty()) return absl::OkStatus();
 
-  std::vector<std::pair<Output, Tensor>> feeds;
-  for (size_t i = 0; i < graph.xs.size(); ++i) feeds.emplace_back(graph.xs[i], graph.x_values[i]);
-  for (size_t i = 0; i < graph.weights.size(); ++i) feeds.emplace_back(graph.weights[i], graph.weight_values[i]);
+  std::vector<std::pair<Output, Tensor>> feeds = graph.Feeds();
   const auto value_at = [&](size_t which, const Tensor& x) -> absl::StatusOr<double> {
     feeds[which].second = x;
     WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> ys, EvaluateGraph(graph.ys, feeds, *cpu_.device, *cpu_.kernels));

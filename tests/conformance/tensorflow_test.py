@@ -1,0 +1,493 @@
+"""Ops and gradients give what the real TensorFlow gives, also for ties, borders and what graphs do not know.
+
+usage: tensorflow_test.py GRAPH_EVALUATOR DIRECTORY [NAME]
+Every call is compared three times: with shapes and integers that the graph knows, with ranks only, with nothing known.
+Each group prints one line in the form of googletest; the exit code is 1 when one fails. With NAME, only calls whose
+name contains it.
+"""
+import collections
+import itertools
+import os
+import subprocess
+import sys
+import time
+
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+EVALUATOR, DIRECTORY = sys.argv[1:3]
+WANTED = sys.argv[3] if len(sys.argv) > 3 else ""
+tf1 = tf.compat.v1
+raw = tf.raw_ops
+bfloat16 = tf.bfloat16.as_numpy_dtype
+f32, f64, f16 = np.float32, np.float64, np.float16
+KNOWLEDGE = ("shapes", "ranks", "nothing")
+TOLERANCE = {np.dtype(f32): 2e-6, np.dtype(f64): 1e-13, np.dtype(f16): 2e-3, np.dtype(bfloat16): 1.6e-2,
+             np.dtype(np.complex64): 2e-6, np.dtype(np.complex128): 1e-13}
+
+Call = collections.namedtuple("Call", "name function inputs differentiate tolerance tensorflow_knows")
+GROUPS = collections.OrderedDict()
+
+
+def group(function):
+    calls = []
+
+    def call(name, op, *inputs, differentiate=True, tolerance=None, tensorflow_knows="nothing"):
+        calls.append(Call(name, op, [np.asarray(value) for value in inputs], differentiate, tolerance, tensorflow_knows))
+
+    function(call)
+    GROUPS[function.__name__] = calls
+
+
+def numbers(shape, low=-2.0, high=2.0, dtype=f32, seed=1):
+    return np.random.RandomState(seed).uniform(low, high, shape).astype(dtype)
+
+
+def small_integers(shape, low=-2, high=3, dtype=f32, seed=1):
+    """Many ties."""
+    return np.random.RandomState(seed).randint(low, high, shape).astype(dtype)
+
+
+def ints(*values):
+    return np.array(values, np.int32)
+
+
+def is_floating(dtype):
+    return np.dtype(dtype) in TOLERANCE
+
+
+def known_shape(value, knows):
+    return {"shapes": value.shape, "ranks": [None] * value.ndim, "nothing": None}[knows]
+
+
+def build(call, knows):
+    """The graph of a call as Weir gets it: its placeholders xs, their fed values, and its results ys."""
+    xs, feeds = [], {}
+    for i, value in enumerate(call.inputs):
+        tf.constant(value, name="x%d_value" % i)
+        placeholder = tf1.placeholder(value.dtype, known_shape(value, knows), name="x%d" % i)
+        # Integers steer the op: what a graph knows of them it knows as constants.
+        is_constant = knows != "nothing" and value.dtype.kind == "i"
+        xs.append(tf.constant(value, name="constant%d" % i) if is_constant else placeholder)
+        if not is_constant:
+            feeds[placeholder] = value
+    results = call.function(*xs)
+    results = list(results) if isinstance(results, (list, tuple)) else [results]
+    return xs, feeds, [tf.identity(result, name="y%d" % i) for i, result in enumerate(results)]
+
+
+def weights(call, ys, values):
+    """What flows back into each y: not 1, and not the same everywhere; None where nothing does."""
+    return [np.asarray(np.random.RandomState(7).uniform(0.5, 1.5, value.shape)).astype(value.dtype)
+            if call.differentiate and y.dtype.is_floating else None for y, value in zip(ys, values)]
+
+
+def ask_tensorflow(call, knows):
+    """The values of the ys, and the gradients of the xs or None."""
+    with tf.Graph().as_default() as graph, tf1.Session(graph=graph) as session:
+        xs, feeds, ys = build(call, knows)
+        values = session.run(ys, feeds)
+        dys = weights(call, ys, values)
+        differentiated = [(y, tf.constant(dy)) for y, dy in zip(ys, dys) if dy is not None]
+        if not differentiated:
+            return values, [None] * len(xs)
+        found = tf1.gradients([y for y, _ in differentiated], xs, [dy for _, dy in differentiated])
+        there = [tf.convert_to_tensor(g) for g, x in zip(found, xs) if g is not None and x.dtype.is_floating]
+        results = iter(session.run(there, feeds))
+        return values, [next(results) if g is not None and x.dtype.is_floating else None for g, x in zip(found, xs)]
+
+
+def graph_for_weir(call, knows, values):
+    with tf.Graph().as_default() as graph:
+        _, _, ys = build(call, knows)
+        for i, weight in enumerate(weights(call, ys, values)):
+            if weight is not None:
+                tf.constant(weight, name="dy%d_value" % i)
+                tf1.placeholder(weight.dtype, known_shape(weight, knows), name="dy%d" % i)
+        return graph.as_graph_def()
+
+
+def read_results(record):
+    nodes = tf1.GraphDef.FromString(record).node
+    return {node.name: tf.make_ndarray(node.attr["value"].tensor) for node in nodes}
+
+
+def difference(found, wanted, tolerance):
+    """What differs, in words; None when nothing does."""
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return "is %s%s, TensorFlow gives %s%s" % (found.dtype, found.shape, wanted.dtype, wanted.shape)
+    if wanted.dtype == object:
+        return None if (found == wanted).all() else "is %s, TensorFlow gives %s" % (found, wanted)
+    tolerance = TOLERANCE.get(wanted.dtype, 0) if tolerance is None else tolerance
+    wide = np.complex128 if wanted.dtype.kind == "c" else f64 if is_floating(wanted.dtype) else wanted.dtype
+    a, b = found.astype(wide), wanted.astype(wide)
+    close = np.isclose(a, b, rtol=tolerance, atol=tolerance, equal_nan=True) if is_floating(wanted.dtype) else a == b
+    if np.all(close):
+        return None
+    at = tuple(np.argwhere(~np.atleast_1d(close))[0])
+    return "at %s is %r, TensorFlow gives %r\nfound  %s\nwanted %s" % (
+        list(map(int, at)), np.atleast_1d(a)[at], np.atleast_1d(b)[at], str(a).replace("\n", " ")[:400],
+        str(b).replace("\n", " ")[:400])
+
+
+def compare(call, values, gradients, results):
+    if "error" in results:
+        yield results["error"].item().decode()
+        return
+    for i, value in enumerate(values):
+        different = difference(results["y%d" % i], value, call.tolerance)
+        if different:
+            yield "output %d %s" % (i, different)
+    for i, gradient in enumerate(gradients):
+        found = results.get("g%d" % i)
+        if (gradient is None) != (found is None):
+            # No gradient and zeros are the same to an optimizer's formula.
+            if not np.any(found if gradient is None else gradient):
+                continue
+            yield "gradient of input %d is %s, TensorFlow gives %s" % (i, found, gradient)
+        elif gradient is not None:
+            different = difference(found, gradient, call.tolerance)
+            if different:
+                yield "gradient of input %d %s" % (i, different)
+
+
+def run(name, calls):
+    calls = [call for call in calls if WANTED in call.name]
+    if not calls:
+        return 0
+    begin = time.time()
+    graphs, results = (os.path.join(DIRECTORY, name + end) for end in (".graphs", ".results"))
+    expected = []
+    failures = []
+    with tf.io.TFRecordWriter(graphs) as writer:
+        for call in calls:
+            try:
+                values, gradients = ask_tensorflow(call, call.tensorflow_knows)
+            except Exception as error:  # a call that TensorFlow refuses tests nothing
+                failures.append("%s: TensorFlow: %s" % (call.name, str(error)[:300]))
+                continue
+            for knows in KNOWLEDGE:
+                writer.write(graph_for_weir(call, knows, values).SerializeToString())
+                expected.append((call, knows, values, gradients))
+    subprocess.run([EVALUATOR, graphs, results], check=True)
+    records = [record.numpy() for record in tf.data.TFRecordDataset(results)]
+    assert len(records) == len(expected), (len(records), len(expected))
+    for (call, knows, values, gradients), record in zip(expected, records):
+        failures += ["%s (the graph knows %s): %s" % (call.name, knows, complaint)
+                     for complaint in compare(call, values, gradients, read_results(record))]
+    for failure in failures:
+        print(failure)
+    print("[%s] tests/conformance:%s (%d ms)" % ("  FAILED  " if failures else "       OK ", name,
+                                                 1000 * (time.time() - begin)))
+    return len(failures)
+
+
+def simple(op_name, *names, **attrs):
+    """A call of a raw op with its tensors in this order."""
+    return lambda *tensors: getattr(raw, op_name)(**dict(zip(names, tensors)), **attrs)
+
+
+@group
+def test_functions_of_one_number(call):
+    # No denormal numbers: TensorFlow takes them for 0.
+    special = np.array([0, -0.0, 1, -1, 0.5, -0.5, 2, -2, 1e-30, -1e-30, 30, -30, 1e30, -1e30, np.inf, -np.inf, np.nan,
+                        88, -88, 3.5, -3.5], f32)
+    for name in ("Abs", "Neg", "Sign", "Square", "Relu", "Floor", "Exp", "Tanh", "Sigmoid", "Reciprocal", "Sqrt",
+                 "Rsqrt", "Log", "Log1p", "IsFinite", "IsNan"):
+        tensor = "features" if name == "Relu" else "x"
+        op = simple(name, tensor)
+        call(name + "_special", op, special, tolerance=1e-5)
+        call(name + "_special_double", op, special.astype(f64), tolerance=1e-12)
+        for dtype in (f32, f64, f16, bfloat16):
+            low = 0.1 if name in ("Sqrt", "Rsqrt", "Log", "Reciprocal") else -0.9 if name == "Log1p" else -3
+            call("%s_%s" % (name, np.dtype(dtype)), op, numbers((3, 7), low, 3, dtype), tolerance=(
+                1e-5 if dtype == f32 else 1e-2 if dtype == f16 else 4e-2 if dtype == bfloat16 else None))
+    for name in ("TanhGrad", "SigmoidGrad"):
+        call(name, simple(name, "y", "dy"), numbers((3, 4), -1, 1), numbers((3, 4), seed=2))
+    call("ReluGrad", simple("ReluGrad", "gradients", "features"), numbers((9,)), small_integers((9,)))
+    for low, high in ((-128, 127), (-3, 3)):
+        for dtype in (np.int8, np.int32, np.int64):
+            for name in ("Abs", "Neg", "Sign", "Square"):
+                if name == "Square" and dtype == np.int8:
+                    continue
+                call("%s_%s" % (name, np.dtype(dtype)), simple(name, "x"), np.array([low, -1, 0, 1, high], dtype))
+
+
+@group
+def test_functions_of_two_numbers(call):
+    shapes = [((2, 3), (2, 3)), ((2, 3), (3,)), ((3,), (2, 3)), ((2, 1), (1, 3)), ((), (2, 3)), ((2, 3), ()),
+              ((1, 1), (1,)), ((4, 1, 3), (2, 1)), ((0, 3), (3,)), ((0, 3), (1, 1)), ((1,), (0,)), ((), ()),
+              ((1, 3), (2, 3))]
+    names = ("AddV2", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "FloorDiv", "FloorMod", "SquaredDifference",
+             "Maximum", "Minimum", "Pow", "Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual")
+    for name in names:
+        op = simple(name, "x", "y")
+        for a, b in shapes if name in ("AddV2", "Mul", "RealDiv", "Maximum", "Pow") else shapes[3:6]:
+            x, y = numbers(a, 0.5, 3), numbers(b, 0.5, 3, seed=2)
+            call("%s_%s_%s" % (name, a, b), op, x, y, tolerance=1e-5)
+        for dtype in (f64, f16, bfloat16):
+            call("%s_%s" % (name, np.dtype(dtype)), op, numbers((7,), 0.5, 3, dtype), numbers((7,), 0.5, 3, dtype, 2),
+                 tolerance={f64: None, f16: 1e-2, bfloat16: 6e-2}[dtype])
+        # Ties, zeros and signs.
+        x, y = (np.array(part, f32) for part in zip(*itertools.product([-2, -1, 0, 1, 2, 0.5], repeat=2)))
+        call(name + "_ties", op, x, y, tolerance=1e-5)
+        call(name + "_ties_broadcast", op, x.reshape(6, 6), f32([0, 1, -1, 2, -2, 0.5]), tolerance=1e-5)
+        x, y = (np.array(part, f32) for part in zip(*itertools.product([0, 1, -2.5, np.inf, -np.inf, np.nan], repeat=2)))
+        call(name + "_special", op, x, y, tolerance=1e-5)
+        for dtype in (np.int32, np.int64):
+            if name in ("RealDiv", "DivNoNan"):
+                continue
+            low = 0 if name == "Pow" else 1
+            call("%s_%s" % (name, np.dtype(dtype)), op, small_integers((40,), -9, 10, dtype),
+                 small_integers((40,), low, 5, dtype, 2))
+            if name != "Pow":
+                call("%s_%s_negative" % (name, np.dtype(dtype)), op, small_integers((40,), -9, 10, dtype),
+                     small_integers((40,), -5, 0, dtype, 2))
+    call("same_twice", lambda x: raw.Mul(x=x, y=x), numbers((3,)))
+    for name in ("LogicalAnd", "LogicalOr"):
+        call(name, simple(name, "x", "y"), np.array([[True], [False]]), np.array([True, False]))
+    call("AddN", lambda x, y, z: raw.AddN(inputs=[x, y, z]), numbers((3,)), numbers((3,), seed=2), numbers((3,), seed=3))
+    call("SelectV2", simple("SelectV2", "condition", "t", "e"), np.array([[True], [False]]), numbers((2, 3)),
+         numbers((3,), seed=2))
+    call("SelectV2_scalars", simple("SelectV2", "condition", "t", "e"), np.array([[True], [False]]), numbers(()),
+         numbers((3,), seed=2))
+    call("SelectV2_condition_stretches", simple("SelectV2", "condition", "t", "e"), np.array([[True, False], [False, True]]),
+         numbers((2, 1)), numbers((1, 2), seed=2))
+    for condition in (np.array([True, False]), np.array([[True, False, True], [False] * 3]), np.array(True)):
+        call("Select_%dd" % condition.ndim, simple("Select", "condition", "x", "y"), condition, numbers((2, 3)),
+             numbers((2, 3), seed=2))
+
+
+@group
+def test_reductions(call):
+    axes = [ints(0), ints(1), ints(-1), ints(0, 2), ints(0, 1, 2), ints(), np.int32(1), ints(1, 0)]
+    for name in ("Sum", "Mean", "Prod", "Max", "Min"):
+        for axis, keep in list(itertools.product(axes, (False,))) + [(axes[1], True), (axes[3], True)]:
+            op = simple(name, "input", "axis", keep_dims=keep)
+            call("%s_%s_%s" % (name, axis.tolist(), keep), op, numbers((2, 3, 4), 0.5, 1.5), axis, tolerance=1e-5)
+            call("%s_%s_%s_ties" % (name, axis.tolist(), keep), op, small_integers((2, 3, 4)), axis, tolerance=1e-5)
+        for dtype in (f64, f16, bfloat16):
+            call("%s_%s" % (name, np.dtype(dtype)), simple(name, "input", "axis"), numbers((3, 4), 0.5, 1.5, dtype),
+                 ints(1), tolerance={f64: None, f16: 1e-2, bfloat16: 6e-2}[dtype])
+        for shape, axis in (((0, 3), ints(0)), ((0, 3), ints(1)), ((2, 0), ints(1)), ((0,), ints(0))):
+            call("%s_empty_%s_%s" % (name, shape, axis.tolist()), simple(name, "input", "axis"), np.zeros(shape, f32), axis)
+        call(name + "_scalar", simple(name, "input", "axis"), f32(3), ints())
+        call(name + "_long_axes", simple(name, "input", "axis"), numbers((2, 3)), np.array([-2], np.int64), tolerance=1e-5,
+             tensorflow_knows="shapes")
+        if name != "Prod":
+            call(name + "_large", simple(name, "input", "axis"), numbers((70000,), -1, 1), ints(0), tolerance=1e-3)
+        for dtype in (np.int32, np.int64):
+            call("%s_%s" % (name, np.dtype(dtype)), simple(name, "input", "axis"), small_integers((3, 4), -9, 9, dtype),
+                 ints(0))
+        with_nan = np.array([[1, np.nan, 3], [np.inf, 2, -np.inf]], f32)
+        # The gradient of Prod divides by its elements, where TensorFlow multiplies the others.
+        call(name + "_nan", simple(name, "input", "axis"), with_nan, ints(1), differentiate=name != "Prod")
+    # A product with one zero, with two, and with none.
+    zeros = f32([[0, 2, 3], [0, 0, 3], [1, 2, 3]])
+    for axis in (ints(0), ints(1), ints(0, 1)):
+        call("Prod_zeros_%s" % axis.tolist(), simple("Prod", "input", "axis"), zeros, axis)
+    for name in ("All", "Any"):
+        call(name, simple(name, "input", "axis"), np.array([[True, False], [True, True]]), ints(1))
+        call(name + "_empty", simple(name, "input", "axis"), np.zeros((2, 0), np.bool_), ints(1))
+    for axis in (0, 1, -1):
+        call("ArgMax_%d" % axis, simple("ArgMax", "input", "dimension"), small_integers((4, 5)), np.int32(axis))
+    call("ArgMax_nan", simple("ArgMax", "input", "dimension"), f32([[np.nan, 1], [1, np.nan], [2, 1]]), np.int32(1))
+    call("L2Loss", simple("L2Loss", "t"), numbers((3, 4)), tolerance=1e-5)
+    for ta, tb in itertools.product((False, True), repeat=2):
+        for dtype in (f32, f64):
+            a, b = numbers((3, 2) if ta else (2, 3), dtype=dtype), numbers((4, 3) if tb else (3, 4), dtype=dtype, seed=2)
+            call("MatMul_%s_%s_%s" % (ta, tb, np.dtype(dtype)),
+                 simple("MatMul", "a", "b", transpose_a=ta, transpose_b=tb), a, b, tolerance=1e-5)
+    call("MatMul_empty", simple("MatMul", "a", "b"), np.zeros((2, 0), f32), np.zeros((0, 3), f32))
+    call("MatMul_large", simple("MatMul", "a", "b"), numbers((65, 130), dtype=f64), numbers((130, 70), dtype=f64, seed=2),
+         tolerance=1e-11)
+
+
+@group
+def test_shapes_and_layouts(call):
+    x = numbers((2, 3, 4))
+    call("Reshape", simple("Reshape", "tensor", "shape"), x, ints(4, -1))
+    call("ExpandDims", simple("ExpandDims", "input", "axis"), x, np.int32(-2))
+    call("Squeeze", simple("Squeeze", "input"), numbers((1, 2, 1)))
+    call("Squeeze_axis", simple("Squeeze", "input", axis=[-1]), numbers((1, 2, 1)))
+    for perm in itertools.permutations(range(3)):
+        call("Transpose_%d%d%d" % perm, simple("Transpose", "x", "perm"), x, ints(*perm))
+    call("Fill", simple("Fill", "dims", "value"), ints(2, 3), f32(1.5))
+    call("Fill_empty", simple("Fill", "dims", "value"), ints(2, 0), f32(1.5))
+    for start, limit, delta in ((0, 5, 1), (5, 0, -2), (1, 1, 1), (0, 5, 3)):
+        call("Range_%d_%d_%d" % (start, limit, delta), simple("Range", "start", "limit", "delta"), np.int32(start),
+             np.int32(limit), np.int32(delta))
+    call("Range_float", simple("Range", "start", "limit", "delta"), f32(0), f32(1), f32(0.1), differentiate=False)
+    for name in ("Shape", "Size", "Rank", "ZerosLike", "OnesLike"):
+        call(name, simple(name, "x" if name.endswith("Like") else "input"), x)
+    call("InvertPermutation", simple("InvertPermutation", "x"), ints(2, 0, 1))
+    for axis in (0, 1, -1):
+        call("ConcatV2_%d" % axis, lambda a, b, axis: raw.ConcatV2(values=[a, b], axis=axis), x, numbers((2, 3, 4), seed=2),
+             np.int32(axis))
+        call("Pack_%d" % axis, lambda a, b, axis=axis: raw.Pack(values=[a, b], axis=axis), x, numbers((2, 3, 4), seed=2))
+    call("ConcatV2_different", lambda a, b, c, axis: raw.ConcatV2(values=[a, b, c], axis=axis), numbers((2, 1)),
+         numbers((2, 3)), numbers((2, 0)), np.int32(1))
+    call("ConcatV2_scalars_of_rank_1", lambda a, b, axis: raw.ConcatV2(values=[a, b], axis=axis), numbers((1,)),
+         numbers((2,)), np.int32(-1))
+    call("Split", lambda axis, x: raw.Split(axis=axis, value=x, num_split=2), np.int32(-1), x)
+    call("Split_one_used", lambda axis, x: raw.Split(axis=axis, value=x, num_split=2)[1], np.int32(0), x)
+    call("Unpack", lambda x: raw.Unpack(value=x, num=3, axis=1), x)
+    call("Unpack_one_used", lambda x: raw.Unpack(value=x, num=3, axis=1)[1], x)
+    for index in (np.int32, np.int64):
+        call("Slice_%s" % np.dtype(index), simple("Slice", "input", "begin", "size"), x, np.array([0, 1, 2], index),
+             np.array([-1, 2, 1], index))
+        call("Pad_%s" % np.dtype(index), simple("Pad", "input", "paddings"), x, np.array([[0, 1], [2, 0], [0, 0]], index))
+        call("Tile_%s" % np.dtype(index), simple("Tile", "input", "multiples"), x, np.array([2, 1, 3], index))
+        call("BroadcastTo_%s" % np.dtype(index), simple("BroadcastTo", "input", "shape"), numbers((3, 1)),
+             np.array([2, 3, 4], index))
+    call("Slice_empty", simple("Slice", "input", "begin", "size"), x, ints(2, 0, 0), ints(0, 3, 4))
+    call("Tile_zero", simple("Tile", "input", "multiples"), x, ints(0, 1, 1))
+    call("Tile_scalar", simple("Tile", "input", "multiples"), f32(2), ints())
+    call("BroadcastTo_same", simple("BroadcastTo", "input", "shape"), numbers((2, 3)), ints(2, 3))
+    call("BroadcastTo_scalar", simple("BroadcastTo", "input", "shape"), f32(2), ints(2, 3))
+    call("Identity", simple("Identity", "input"), x)
+    call("StopGradient", lambda x: raw.AddV2(x=raw.StopGradient(input=x), y=x), x)
+    for to in (tf.float64, tf.float16, tf.bfloat16, tf.int32, tf.bool, tf.complex64):
+        call("Cast_%s" % to.name, simple("Cast", "x", DstT=to), f32([0, -0.5, 0.5, 1.5, 2.5, -3.7, 100]))
+    call("Cast_rounds", simple("Cast", "x", DstT=tf.float16), f32([1.0004883, 65519, 65520, 1e-8, 5.9e-8, 3e-8, np.nan, -np.inf]))
+    call("Cast_rounds_bfloat16", simple("Cast", "x", DstT=tf.bfloat16), f32([1.00390625, 1.01171875, 3.4e38, np.nan, -np.inf]))
+    call("Cast_truncates", simple("Cast", "x", DstT=tf.bfloat16, Truncate=True), f32([1.0078124, -1.0078124]))
+    call("Cast_wraps", simple("Cast", "x", DstT=tf.int8), np.array([127, 128, 300, -129], np.int32))
+
+
+@group
+def test_strided_slices(call):
+    masks = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    x = numbers((4, 5, 6))
+    random = np.random.RandomState(3)
+    written = [  # begin, end, strides, masks
+        ([0], [4], [1], {}), ([1], [-1], [2], {}), ([-1], [-5], [-1], {}), ([3], [0], [-2], {}),
+        ([0], [0], [-1], {"begin_mask": 1, "end_mask": 1}), ([5], [9], [1], {}), ([2, 1], [0, 9], [-1, 3], {}),
+        ([1], [2], [1], {"shrink_axis_mask": 1}), ([-2], [-1], [1], {"shrink_axis_mask": 1}),
+        ([0, 2], [0, 3], [1, 1], {"ellipsis_mask": 1, "shrink_axis_mask": 2}),
+        ([0, 0, 1], [0, 0, 3], [1, 1, 1], {"ellipsis_mask": 1, "new_axis_mask": 2}),
+        ([0, 1, 0], [0, 2, 0], [1, 1, 1], {"new_axis_mask": 1, "shrink_axis_mask": 2, "end_mask": 4}),
+        ([3, 0], [1, 5], [1, 1], {}), ([0, 0, 0, 0], [0, 0, 0, 0], [1, 1, 1, 1], {"ellipsis_mask": 2, "end_mask": 15}),
+        ([1], [0], [1], {"new_axis_mask": 1, "shrink_axis_mask": 1}),
+        ([2], [0], [1], {"shrink_axis_mask": 1, "begin_mask": 1}),
+    ]
+    for i, (begin, end, strides, attrs) in enumerate(written):
+        call("written_%d" % i, simple("StridedSlice", "input", "begin", "end", "strides", **attrs), x,
+             ints(*begin), ints(*end), ints(*strides))
+    for i in range(40):
+        count = random.randint(1, 4)
+        attrs = {mask: int(random.randint(0, 1 << count)) for mask in masks[:2]}
+        strides = random.choice([-3, -2, -1, 1, 1, 2, 3], count)
+        call("random_%d" % i, simple("StridedSlice", "input", "begin", "end", "strides", **attrs), x,
+             random.randint(-7, 8, count).astype(np.int64), random.randint(-7, 8, count).astype(np.int64),
+             strides.astype(np.int64))
+
+
+@group
+def test_look_ups(call):
+    for axis, indices in itertools.product((0, 1, -1), (np.int32(1), ints(2, 0, 2), np.int32([[0, 1], [2, 2]]))):
+        call("GatherV2_%d_%dd" % (axis, indices.ndim), simple("GatherV2", "params", "indices", "axis"), numbers((3, 4, 5)),
+             indices, np.int32(axis))
+    call("GatherV2_none", simple("GatherV2", "params", "indices", "axis"), numbers((3, 4)), ints(), np.int32(0))
+    call("GatherV2_long", simple("GatherV2", "params", "indices", "axis"), numbers((3, 4)), np.array([1, 1]), np.int64(1))
+    call("GatherV2_batch", simple("GatherV2", "params", "indices", "axis", batch_dims=1), numbers((2, 4, 3)),
+         np.int32([[0, 1], [3, 3]]), np.int32(1))
+    call("GatherV2_batch_and_outer", simple("GatherV2", "params", "indices", "axis", batch_dims=1), numbers((2, 3, 4, 2)),
+         np.int32([[0, 1, 1], [3, 3, 0]]), np.int32(2))
+    call("GatherV2_batch_of_pairs", simple("GatherV2", "params", "indices", "axis", batch_dims=-1), numbers((2, 2, 4)),
+         np.int32([[[0], [1]], [[3], [3]]]), np.int32(2), tensorflow_knows="shapes")
+    call("UnsortedSegmentSum", simple("UnsortedSegmentSum", "data", "segment_ids", "num_segments"), numbers((4, 3)),
+         ints(1, -1, 1, 0), np.int32(3))
+    call("UnsortedSegmentSum_2d", simple("UnsortedSegmentSum", "data", "segment_ids", "num_segments"), numbers((2, 2, 3)),
+         np.int32([[0, 4], [-7, 0]]), np.int32(5))
+    for axis in (0, 1, -1):
+        call("OneHot_%d" % axis, simple("OneHot", "indices", "depth", "on_value", "off_value", axis=axis), ints(1, -1, 9, 0),
+             np.int32(3), f32(2), f32(-1), differentiate=False)
+    call("Where", simple("Where", "condition"), small_integers((3, 4)))
+
+
+@group
+def test_activations_and_losses(call):
+    for dtype in (f32, f64):
+        for name in ("Softmax", "LogSoftmax"):
+            call("%s_%s" % (name, np.dtype(dtype)), simple(name, "logits"), numbers((3, 5), -5, 5, dtype), tolerance=1e-5)
+        call("%s_1d" % name, simple(name, "logits"), numbers((5,), -5, 5, dtype), tolerance=1e-5)
+        call("%s_far_%s" % (name, np.dtype(dtype)), simple(name, "logits"), np.array([[1000, -1000, 0]], dtype), tolerance=1e-5)
+    loss = simple("SoftmaxCrossEntropyWithLogits", "features", "labels")
+    labels = numbers((3, 5), 0, 1)
+    labels /= labels.sum(1, keepdims=True)
+
+    def only_loss(*tensors):
+        return loss(*tensors).loss
+
+    call("CrossEntropy", only_loss, numbers((3, 5), -3, 3), labels, tolerance=1e-5)
+    call("CrossEntropy_both", loss, numbers((3, 5), -3, 3), labels, tolerance=1e-5, differentiate=False)
+    # TensorFlow's gradients of these have the loss's shape and not their input's.
+    call("CrossEntropy_one_row_of_labels", only_loss, numbers((3, 5), -3, 3), labels[:1], tolerance=1e-5, differentiate=False)
+    call("CrossEntropy_one_row_of_logits", only_loss, numbers((1, 5), -3, 3), labels, tolerance=1e-5, differentiate=False)
+    call("CrossEntropy_column_of_labels", only_loss, numbers((3, 5), -3, 3), labels[:, :1], tolerance=1e-5, differentiate=False)
+    call("CrossEntropy_column_of_logits", only_loss, numbers((3, 1), -3, 3), labels, tolerance=1e-5, differentiate=False)
+    call("CrossEntropy_empty", only_loss, np.zeros((0, 5), f32), np.zeros((0, 5), f32))
+    for dtype in (np.int32, np.int64):
+        call("SparseCrossEntropy_%s" % np.dtype(dtype),
+             lambda x, y: raw.SparseSoftmaxCrossEntropyWithLogits(features=x, labels=y).loss, numbers((3, 5), -3, 3),
+             np.array([4, 0, 2], dtype), tolerance=1e-5)
+    for layout, shape in (("NHWC", (2, 3, 4, 5)), ("NHWC", (3, 5)), ("NCHW", (2, 5, 3, 4))):
+        call("BiasAdd_%s_%dd" % (layout, len(shape)), simple("BiasAdd", "value", "bias", data_format=layout),
+             numbers(shape), numbers((5,), seed=2), tolerance=1e-5)
+        if layout == "NHWC":  # TensorFlow has no CPU gradient of a gradient for the other
+            call("BiasAddGrad_%s_%dd" % (layout, len(shape)), simple("BiasAddGrad", "out_backprop", data_format=layout),
+                 numbers(shape), tolerance=1e-5)
+    for k in (1, 2, 9, 0, -1):
+        call("InTopKV2_%d" % k, simple("InTopKV2", "predictions", "targets", "k"), small_integers((6, 4)),
+             ints(0, 1, 2, 3, 4, -1), np.int32(k))
+    call("InTopKV2_nan", simple("InTopKV2", "predictions", "targets", "k"),
+         f32([[1, np.nan, 0], [np.nan, 1, 0], [np.inf, 1, 0], [1, 2, -np.inf]]), ints(0, 0, 1, 0), np.int32(2))
+
+
+@group
+def test_windows(call):
+    for padding, strides, dilations in itertools.product(("SAME", "VALID"), ((1, 1), (2, 2), (1, 3), (3, 2)),
+                                                         ((1, 1), (2, 2), (1, 2))):
+        is_dilated = max(dilations) > 1  # TensorFlow's CPU kernels have no gradient then
+        for filter_shape in ((3, 3), (1, 1), (2, 3)):
+            attrs = dict(strides=[1, *strides, 1], padding=padding, dilations=[1, *dilations, 1])
+            name = "%s_%s_%s_%s" % (padding, strides, dilations, filter_shape)
+            call("Conv2D_" + name, simple("Conv2D", "input", "filter", **attrs), numbers((2, 7, 8, 3)),
+                 numbers((*filter_shape, 3, 2), seed=2), tolerance=3e-5, differentiate=not is_dilated)
+    attrs = dict(strides=[1, 2, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 2, 1, 0, 3, 0, 0])
+    call("Conv2D_explicit", simple("Conv2D", "input", "filter", **attrs), numbers((2, 7, 8, 3)),
+         numbers((3, 3, 3, 2), seed=2), tolerance=3e-5)
+    attrs = dict(strides=[1, 2, 1, 1], padding="SAME")
+    call("Conv2D_double", simple("Conv2D", "input", "filter", **attrs), numbers((2, 7, 8, 3), dtype=f64),
+         numbers((3, 3, 3, 2), dtype=f64, seed=2), tolerance=1e-11)
+    call("Conv2D_groups", simple("Conv2D", "input", "filter", **attrs), numbers((2, 7, 8, 4)), numbers((3, 3, 2, 6), seed=2),
+         tolerance=3e-5, differentiate=False)
+    call("Conv2DBackpropInput_gradient", lambda sizes, w, dy: raw.Conv2DBackpropInput(
+        input_sizes=sizes, filter=w, out_backprop=dy, **attrs), ints(2, 7, 8, 3), numbers((3, 3, 3, 2)),
+         numbers((2, 4, 8, 2), seed=2), tolerance=3e-5)
+    call("Conv2DBackpropFilter_gradient", lambda x, sizes, dy: raw.Conv2DBackpropFilter(
+        input=x, filter_sizes=sizes, out_backprop=dy, **attrs), numbers((2, 7, 8, 3)), ints(3, 3, 3, 2),
+         numbers((2, 4, 8, 2), seed=2), tolerance=3e-5)
+    for padding, strides, size in itertools.product(("SAME", "VALID"), ((1, 1), (2, 2), (3, 2), (4, 4)),
+                                                    ((2, 2), (3, 3), (3, 2), (5, 1))):
+        pool = dict(ksize=[1, *size, 1], strides=[1, *strides, 1], padding=padding)
+        name = "%s_%s_%s" % (padding, strides, size)
+        for dtype in (f32, f64):
+            call("AvgPool_%s_%s" % (name, np.dtype(dtype)), simple("AvgPool", "value", **pool),
+                 numbers((2, 7, 6, 3), dtype=dtype), tolerance=1e-5)
+            call("MaxPool_%s_%s" % (name, np.dtype(dtype)), simple("MaxPool", "input", **pool),
+                 numbers((2, 7, 6, 3), dtype=dtype), tolerance=1e-5)
+        call("MaxPool_%s_ties" % name, simple("MaxPool", "input", **pool), small_integers((2, 7, 6, 3)), tolerance=1e-5)
+    call("MaxPool_explicit", simple("MaxPool", "input", ksize=[1, 3, 3, 1], strides=[1, 2, 2, 1], padding="EXPLICIT",
+                                    explicit_paddings=[0, 0, 1, 2, 2, 0, 0, 0]), small_integers((2, 7, 6, 3)) - 5)
+    call("AvgPoolGrad_gradient", lambda sizes, dy: raw.AvgPoolGrad(
+        orig_input_shape=sizes, grad=dy, ksize=[1, 2, 3, 1], strides=[1, 2, 2, 1], padding="SAME"), ints(2, 7, 6, 3),
+         numbers((2, 4, 3, 3)), tolerance=1e-5)
+
+
+if __name__ == "__main__":
+    num_failures = sum(run(name, calls) for name, calls in GROUPS.items())
+    sys.exit(1 if num_failures else 0)
