@@ -10,6 +10,18 @@ std::vector<DType> NumericDTypes() {
           DType::kComplex64, DType::kComplex128};
 }
 
+std::vector<DType> RealDTypes() {
+  std::vector<DType> dtypes = NumericDTypes();
+  dtypes.resize(dtypes.size() - 2);  // the complex ones come last
+  return dtypes;
+}
+
+std::vector<DType> CountableDTypes() {
+  std::vector<DType> dtypes = NumericDTypes();
+  dtypes.push_back(DType::kBool);
+  return dtypes;
+}
+
 std::vector<DType> AllDTypes() {
   std::vector<DType> dtypes = NumericDTypes();
   dtypes.insert(dtypes.end(), {DType::kBool, DType::kString, DType::kResource});

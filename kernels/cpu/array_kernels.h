@@ -15,9 +15,11 @@ void RegisterIndexingKernels(KernelRegistry& registry, absl::string_view device_
 void RegisterSelectKernels(KernelRegistry& registry, absl::string_view device_type);
 void RegisterCastKernels(KernelRegistry& registry, absl::string_view device_type);
 
-// Dtypes of a type attr. All tensors that have elements; those that are numbers; those indices are written in.
+// Dtypes of a type attr: of everything that has elements, of numbers, of numbers that have an order, of numbers and bool.
 std::vector<DType> AllDTypes();
 std::vector<DType> NumericDTypes();
+std::vector<DType> RealDTypes();
+std::vector<DType> CountableDTypes();
 
 // A kernel without constraints on its type attrs, or with one list for one of them.
 template <typename K>

@@ -13,15 +13,13 @@
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/elementwise_loops.h"
 #include "kernels/cpu/register_kernels.h"
+#include "kernels/cpu/widened.h"
 
 namespace weir {
 namespace {
 
 // half and bfloat16 are computed in float, this many elements at a time.
 constexpr int64_t kBlock = 256;
-
-bool IsSixteenBit(DType dtype) { return dtype == DType::kHalf || dtype == DType::kBfloat16; }
-DType ComputeType(DType dtype) { return IsSixteenBit(dtype) ? DType::kFloat32 : dtype; }
 
 template <typename T>
 void ToFloats(const void* source, float* target, int64_t n) {
@@ -98,7 +96,7 @@ class BinaryKernel final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     const DType dtype = construction.input_type(0);
-    const BinaryRow* row = FindBinaryLoop(construction.node().op_name(), ComputeType(dtype));
+    const BinaryRow* row = FindBinaryLoop(construction.node().op_name(), ComputeDType(dtype));
     if (row == nullptr) return absl::InternalError(absl::StrCat("no loop for ", DTypeName(dtype)));
     return std::unique_ptr<Kernel>(new BinaryKernel(construction, *row));
   }
@@ -202,7 +200,7 @@ class UnaryKernel final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     const DType dtype = construction.input_type(0);
-    const UnaryRow* row = FindUnaryLoop(construction.node().op_name(), ComputeType(dtype));
+    const UnaryRow* row = FindUnaryLoop(construction.node().op_name(), ComputeDType(dtype));
     if (row == nullptr) return absl::InternalError(absl::StrCat("no loop for ", DTypeName(dtype)));
     return std::unique_ptr<Kernel>(new UnaryKernel(dtype, *row));
   }
@@ -249,7 +247,7 @@ class AddN final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     const DType dtype = construction.input_type(0);
-    const BinaryRow* row = FindBinaryLoop("AddV2", ComputeType(dtype));
+    const BinaryRow* row = FindBinaryLoop("AddV2", ComputeDType(dtype));
     if (row == nullptr) return absl::InternalError(absl::StrCat("no loop for ", DTypeName(dtype)));
     return std::unique_ptr<Kernel>(new AddN(BinaryOperation(*row, dtype)));
   }

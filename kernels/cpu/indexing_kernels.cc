@@ -215,13 +215,11 @@ absl::Status Where(KernelContext& context) {
 }  // namespace
 
 void RegisterIndexingKernels(KernelRegistry& registry, absl::string_view device_type) {
-  std::vector<DType> countable = NumericDTypes();
-  countable.push_back(DType::kBool);
   RegisterKernel<GatherV2>(registry, device_type, "GatherV2", {{"Tparams", AllDTypes()}});
   RegisterKernel<FunctionKernel<UnsortedSegmentSum>>(registry, device_type, "UnsortedSegmentSum",
                                                      {{"T", NumericDTypes()}});
   RegisterKernel<OneHot>(registry, device_type, "OneHot", {{"T", AllDTypes()}});
-  RegisterKernel<FunctionKernel<Where>>(registry, device_type, "Where", {{"T", countable}});
+  RegisterKernel<FunctionKernel<Where>>(registry, device_type, "Where", {{"T", CountableDTypes()}});
 }
 
 }  // namespace weir

@@ -45,6 +45,9 @@ template <typename T>
 absl::Status Multiply(KernelContext& context, const ProductShape& shape, const T* a, const T* b, T* c) {
   if constexpr (std::is_same_v<T, float>) {
     return MultiplyFloat(context.threads(), shape, a, b, c);
+  } else if constexpr (std::is_same_v<T, double>) {
+    MultiplyDouble(context.threads(), shape, a, b, c);
+    return absl::OkStatus();
   } else {
     MultiplyPlain(context.threads(), shape, a, b, c);
     return absl::OkStatus();

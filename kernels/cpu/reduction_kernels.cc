@@ -12,13 +12,11 @@
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/reduction_loops.h"
 #include "kernels/cpu/register_kernels.h"
+#include "kernels/cpu/widened.h"
 #include "kernels/cpu/with_dtype.h"
 
 namespace weir {
 namespace {
-
-bool IsSixteenBit(DType dtype) { return dtype == DType::kHalf || dtype == DType::kBfloat16; }
-DType ComputeType(DType dtype) { return IsSixteenBit(dtype) ? DType::kFloat32 : dtype; }
 
 // A long row is reduced in pieces of this many elements, by as many threads as there are; their number never shows in
 // the result.
@@ -161,7 +159,7 @@ class Reduction final : public Kernel {
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     const std::string& op = construction.node().op_name();
     const DType dtype = construction.input_type(0);
-    const ReductionRow* row = FindReduction(op == "Mean" ? "Sum" : op, ComputeType(dtype));
+    const ReductionRow* row = FindReduction(op == "Mean" ? "Sum" : op, ComputeDType(dtype));
     if (row == nullptr) return absl::InternalError(absl::StrCat("no loop for ", DTypeName(dtype)));
     return std::unique_ptr<Kernel>(new Reduction(*row, op == "Mean", construction.attr<bool>("keep_dims")));
   }
@@ -222,8 +220,8 @@ class Reduction final : public Kernel {
 class L2Loss final : public Kernel {
  public:
   explicit L2Loss(const KernelConstruction& construction)
-      : squares_(FindReduction("L2Loss", ComputeType(construction.input_type(0)))),
-        sum_(FindReduction("Sum", ComputeType(construction.input_type(0)))) {}
+      : squares_(FindReduction("L2Loss", ComputeDType(construction.input_type(0)))),
+        sum_(FindReduction("Sum", ComputeDType(construction.input_type(0)))) {}
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const Tensor input, Widened(context, context.input(0)));
@@ -324,8 +322,7 @@ void RegisterReductionKernels(KernelRegistry& registry, absl::string_view device
   RegisterReduction(registry, device_type, "All", {});
   RegisterReduction(registry, device_type, "Any", {});
   RegisterKernel<L2Loss>(registry, device_type, "L2Loss", {{"T", DTypesOf("L2Loss")}});
-  std::vector<DType> ordered = NumericDTypes();
-  ordered.resize(ordered.size() - 2);  // the complex ones come last
+  std::vector<DType> ordered = RealDTypes();
   ordered.push_back(DType::kBool);
   RegisterKernel<FunctionKernel<ArgMax>>(registry, device_type, "ArgMax", {{"T", ordered}});
 }

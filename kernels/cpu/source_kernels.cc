@@ -143,18 +143,6 @@ absl::Status Range(KernelContext& context) {
   return status;
 }
 
-std::vector<DType> RealDTypes() {
-  std::vector<DType> dtypes = NumericDTypes();
-  dtypes.resize(dtypes.size() - 2);  // the complex ones come last
-  return dtypes;
-}
-
-std::vector<DType> CountableDTypes() {
-  std::vector<DType> dtypes = NumericDTypes();
-  dtypes.push_back(DType::kBool);
-  return dtypes;
-}
-
 }  // namespace
 
 void RegisterSourceKernels(KernelRegistry& registry, absl::string_view device_type) {

@@ -14,6 +14,10 @@ namespace weir {
 template <typename T>
 using ComputeType = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16>, float, T>;
 
+// The same where dtypes are known at run time.
+inline bool IsSixteenBit(DType dtype) { return dtype == DType::kHalf || dtype == DType::kBfloat16; }
+inline DType ComputeDType(DType dtype) { return IsSixteenBit(dtype) ? DType::kFloat32 : dtype; }
+
 // The tensor itself, or a copy of a 16-bit one in single precision.
 template <typename T>
 absl::StatusOr<Tensor> Widen(KernelContext& context, const Tensor& tensor) {

@@ -215,6 +215,19 @@ void AddMathCases(std::vector<OpCase>* cases) {
       }
     }
   }
+  // More than one tile in every direction, none of them whole at the end.
+  for (bool ta : {false, true}) {
+    for (bool tb : {false, true}) {
+      cases->push_back({.op = "MatMul",
+                        .attrs = {{"transpose_a", ta}, {"transpose_b", tb}},
+                        .inputs = {Sample(D::kFloat64, ta ? std::vector<int64_t>{263, 71} : std::vector<int64_t>{71, 263}, -1, 1, 1),
+                                   Sample(D::kFloat64, tb ? std::vector<int64_t>{53, 263} : std::vector<int64_t>{263, 53}, -1, 1, 2)},
+                        .check_gradient = false, .tolerance = 1e-12, .label = "tiles"});
+    }
+  }
+  cases->push_back({.op = "MatMul", .attrs = {}, .inputs = {Sample(D::kFloat64, {2, 0}), Sample(D::kFloat64, {0, 3})}});
+  cases->push_back({.op = "MatMul", .attrs = {}, .inputs = {Sample(D::kFloat64, {7, 0}), Sample(D::kFloat64, {0, 3})}});
+  cases->push_back({.op = "MatMul", .attrs = {}, .inputs = {Sample(D::kFloat64, {1, 30}), Sample(D::kFloat64, {30, 41})}});
   cases->push_back({.op = "MatMul", .attrs = {}, .inputs = {Sample(D::kFloat32, {2, 0}), Sample(D::kFloat32, {0, 3})}});
   cases->push_back({.op = "MatMul", .attrs = {}, .inputs = {Sample(D::kFloat32, {33, 70}), Sample(D::kFloat32, {70, 19}, -1, 1, 7)},
                     .tolerance = 1e-4});
