@@ -41,7 +41,9 @@ class Server::Network {
 
   ~Network() {
     Stop();
-    // Steps that still run end here, through the service and the pusher.
+    // A message that fails ends its step on the worker: none may be under way when the worker goes. Those that its last
+    // steps still send fail at once.
+    pusher_->WaitUntilIdle();
     worker_.reset();
     pusher_.reset();
   }

@@ -185,6 +185,7 @@ TEST_P(ServerTest, ConditionsReachOtherTasks) {
   const auto looped = session->Run({}, {grown});
   ASSERT_TRUE(looped.ok()) << looped.status();
   EXPECT_EQ((*looped)[0].scalar<float>(), 160);
+}
 
 // y = x + x on the ps, z = y + y on the worker: y crosses in pieces.
 struct LargeTensorModel {

@@ -184,10 +184,13 @@ std::shared_ptr<Peers::Handle> Peers::Call(const TaskName& peer, absl::string_vi
   request.payloads = std::move(payloads);
   auto call = std::make_shared<PendingCall>(this, *channel, addressee, method, std::move(request), options,
                                             std::move(done));
+  bool is_too_late = false;
   {
     absl::MutexLock lock(&mutex_);
     pending_.insert(call);
+    is_too_late = is_closing_;  // after Shutdown has looked for calls to cancel
   }
+  if (is_too_late) call->Cancel(absl::CancelledError("this task is shutting down"));
   call->Attempt();
   return call;
 }

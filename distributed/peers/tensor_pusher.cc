@@ -13,7 +13,9 @@ namespace weir {
 TensorPusher::TensorPusher(Peers& peers, const TensorPusherOptions& options, OnFailure on_failure)
     : peers_(peers), options_(options), on_failure_(std::move(on_failure)) {}
 
-TensorPusher::~TensorPusher() {
+TensorPusher::~TensorPusher() { WaitUntilIdle(); }
+
+void TensorPusher::WaitUntilIdle() {
   absl::MutexLock lock(&mutex_);
   while (num_under_way_ > 0) idle_.Wait(&mutex_);
 }

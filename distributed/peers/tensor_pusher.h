@@ -49,6 +49,9 @@ class TensorPusher final : public TensorSender {
   void Flush(PlanId plan, int64_t step_id) override;
   void Discard(PlanId plan, int64_t step_id) override;
 
+  // Returns when every message has been answered, or has failed, and on_failure has been called for it.
+  void WaitUntilIdle();
+
  private:
   using StepKey = std::pair<PlanId, int64_t>;
   struct Bundle {
