@@ -11,12 +11,10 @@
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
 #include "ops/gradient_formulas.h"
+#include "ops/shape_functions.h"
 
 namespace weir {
 namespace {
-
-using absl::OkStatus;
-using absl::Status;
 
 void PassOn(ShapeInference& s, int input, int output) {
   s.set_output(output, s.input(input));
@@ -31,11 +29,11 @@ Status PassOnFirst(ShapeInference& s) {
 // What can be said of a value that comes from any one of the inputs.
 absl::StatusOr<PartialShape> CommonShape(const ShapeInference& s) {
   if (!s.input(0).has_rank()) return PartialShape();
-  std::vector<int64_t> dims(s.input(0).dims().begin(), s.input(0).dims().end());
+  std::vector<int64_t> dims = DimsOf(s.input(0));
   for (int i = 1; i < s.num_inputs(); ++i) {
     if (!s.input(i).has_rank() || s.input(i).rank() != s.input(0).rank()) return PartialShape();
     for (size_t d = 0; d < dims.size(); ++d) {
-      if (s.input(i).dim(d) != dims[d]) dims[d] = PartialShape::kUnknownDim;
+      if (s.input(i).dim(d) != dims[d]) dims[d] = kUnknown;
     }
   }
   return PartialShape::FromDims(dims);

@@ -18,17 +18,6 @@ namespace {
 const std::map<std::string, std::string>& OpsWithoutCase() {
   static const auto* const excuses = new std::map<std::string, std::string>{
       {"Placeholder", "an error unless fed: session/session_test"},
-      {"_Arg", "the executor's own: session/"},
-      {"_Retval", "the executor's own: session/"},
-      {"_Send", "needs a rendezvous: session/"},
-      {"_Recv", "needs a rendezvous: session/"},
-      {"Switch", "the executor's own: session/control_flow_test"},
-      {"Merge", "the executor's own: session/control_flow_test"},
-      {"Enter", "the executor's own: session/control_flow_test"},
-      {"Exit", "the executor's own: session/control_flow_test"},
-      {"NextIteration", "the executor's own: session/control_flow_test"},
-      {"LoopCond", "the executor's own: session/control_flow_test"},
-      {"ControlTrigger", "the executor's own: session/control_flow_test"},
       {"RandomUniform", "compared with TensorFlow's numbers: kernels/cpu/random_kernels_test"},
       {"RandomStandardNormal", "compared with TensorFlow's numbers: kernels/cpu/random_kernels_test"},
       {"TruncatedNormal", "compared with TensorFlow's numbers: kernels/cpu/random_kernels_test"},
@@ -84,24 +73,15 @@ bool HasKernel(const KernelRegistry& kernels, const std::string& op, const std::
   return false;
 }
 
-bool IsRuntimeOp(const std::string& op) { return op[0] == '_'; }
-
 TEST(Coverage, EveryOpHasACase) {
   std::set<std::string> covered;
   for (const OpCase& test : AllCases()) covered.insert(test.op);
   for (const Op* op : StandardOps().ops()) {
-    const bool excused = OpsWithoutCase().count(op->name()) > 0;
+    const bool excused = OpsWithoutCase().count(op->name()) > 0 || IsRunByTheExecutor(op->name());
     EXPECT_TRUE(covered.count(op->name()) > 0 || excused)
         << op->name() << " has no case: add one to tests/conformance/cases_<family>.cc";
     EXPECT_FALSE(covered.count(op->name()) > 0 && excused) << op->name() << " has a case and an excuse";
   }
-}
-
-// Those of v1 control flow, on every device.
-bool IsRunByTheExecutor(const std::string& op) {
-  static const auto* const ops = new std::set<std::string>{
-      "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "ControlTrigger"};
-  return ops->count(op) > 0;
 }
 
 TEST(Coverage, EveryDeclaredDTypeHasAKernel) {
@@ -113,7 +93,7 @@ TEST(Coverage, EveryDeclaredDTypeHasAKernel) {
       excuses.insert(absl::StrCat(missing.op, " ", missing.attr, "=", DTypeName(dtype)));
   }
   for (const Op* op : StandardOps().ops()) {
-    if (IsRuntimeOp(op->name()) || IsRunByTheExecutor(op->name())) continue;
+    if (IsRunByTheExecutor(op->name())) continue;
     EXPECT_FALSE(kernels.DefsFor(op->name()).empty()) << op->name() << " has no CPU kernel";
     for (const AttrDef& attr : op->attrs()) {
       if (attr.kind != AttrKind::kType) continue;

@@ -1,6 +1,7 @@
 #include "tests/conformance/op_case.h"
 
 #include <cmath>
+#include <set>
 
 #include "kernels/reference/array.h"
 
@@ -12,6 +13,12 @@ std::vector<OpCase> AllCases() {
   AddMathCases(&cases);
   AddNnCases(&cases);
   return cases;
+}
+
+bool IsRunByTheExecutor(const std::string& op) {
+  static const auto* const control_flow = new std::set<std::string>{
+      "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "ControlTrigger"};
+  return op[0] == '_' || control_flow->count(op) > 0;
 }
 
 Tensor Make(DType dtype, std::vector<int64_t> dims, std::vector<double> values) {

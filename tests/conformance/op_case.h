@@ -42,6 +42,10 @@ void AddMathCases(std::vector<OpCase>* cases);
 void AddNnCases(std::vector<OpCase>* cases);
 std::vector<OpCase> AllCases();
 
+// Ops without kernels: the runtime's own (their names begin with '_'), and those of v1 control flow, which the executor
+// runs on every device. session/ tests them.
+bool IsRunByTheExecutor(const std::string& op);
+
 // Tensors of a dtype from numbers; bool is "not 0".
 Tensor Make(DType dtype, std::vector<int64_t> dims, std::vector<double> values);
 // Numbers in [low, high] that look random and are the same in every run; whole ones for integers.
