@@ -740,7 +740,7 @@ TEST(TensorPusher, ALargeTensorLeavesInPiecesAndStopsWhenItIsNotWanted) {
   std::atomic<int> num_failures{0};
   const Tensor large(DType::kUint8, {10 * kMinPieceBytes - 1}), small = Tensor::Scalar(1.0f);
   {
-    TensorPusher pusher(peers, {.piece_bytes = kMinPieceBytes, .max_bytes_under_way = 2 * kMinPieceBytes},
+    TensorPusher pusher(peers, {.piece_bytes = kMinPieceBytes, .max_bytes_before_piece = 2 * kMinPieceBytes},
                         [&](PlanId, int64_t, const absl::Status&) { ++num_failures; });
     const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
     ASSERT_TRUE(pusher.Send(7, 1, 4, worker, large, false).ok());  // without a Flush

@@ -312,15 +312,17 @@ void WorkerService::PushPiece(Request& request) {
     return Reply(request, absl::IsNotFound(added.status()) ? UnknownPlan(piece->plan, membership_.self())
                                                            : added.status());
   }
+  // Before the delivery, which may compute for long: the sender has room for the next piece.
   WireWriter reply;
   EncodePieceReply(added->is_wanted, &reply);
-  if (!added->whole.is_valid()) return Reply(request, absl::OkStatus(), reply.Take());
+  Reply(request, absl::OkStatus(), reply.Take());
+  if (!added->whole.is_valid()) return;
   PushRequest push{0, piece->plan, piece->step_id, {}};
   push.entries.push_back({piece->edge, false, std::move(added->whole)});
-  request.call->Compute([this, request, push = std::move(push), reply = reply.Take()]() mutable {
-    const absl::Status status = Deliver(std::move(push));
-    Reply(request, status, status.ok() ? std::move(reply) : "");
-  });
+  request.call->Compute(
+      [this, plan = piece->plan, step_id = piece->step_id, push = std::move(push)]() mutable {
+        if (absl::Status status = Deliver(std::move(push)); !status.ok()) FailStep(plan, step_id, status);
+      });
 }
 
 bool WorkerService::IsFirstDelivery(const Envelope& envelope, uint64_t push_id) {

@@ -90,8 +90,10 @@ void TensorPusher::Discard(PlanId plan, int64_t step_id) {
   collected_.erase(it);
 }
 
-bool TensorPusher::MayGoLocked(const Lane& lane, int64_t num_bytes) const {
-  return lane.bytes_under_way == 0 || lane.bytes_under_way + num_bytes <= options_.max_bytes_under_way;
+bool TensorPusher::MayGoLocked(const Lane& lane, const Message& message) const {
+  const bool is_piece = std::holds_alternative<Piece>(message.content);
+  const int64_t limit = is_piece ? options_.max_bytes_before_piece : options_.max_bytes_under_way;
+  return lane.bytes_under_way == 0 || lane.bytes_under_way + message.num_bytes() <= limit;
 }
 
 const TaskName& TensorPusher::Message::destination() const {
@@ -107,7 +109,7 @@ void TensorPusher::Enqueue(Message message) {
     absl::MutexLock lock(&mutex_);
     Lane& lane = lanes_[message.destination()];
     ++num_under_way_;
-    if (!lane.waiting.empty() || !MayGoLocked(lane, message.num_bytes())) {
+    if (!lane.waiting.empty() || !MayGoLocked(lane, message)) {
       lane.waiting.push_back(std::move(message));
       return;
     }
@@ -182,7 +184,7 @@ void TensorPusher::OnAnswered(const TaskName& destination, int64_t num_bytes) {
     absl::MutexLock lock(&mutex_);
     Lane& lane = lanes_[destination];
     lane.bytes_under_way -= num_bytes;
-    while (!lane.waiting.empty() && MayGoLocked(lane, lane.waiting.front().num_bytes())) {
+    while (!lane.waiting.empty() && MayGoLocked(lane, lane.waiting.front())) {
       lane.bytes_under_way += lane.waiting.front().num_bytes();
       next.push_back(std::move(lane.waiting.front()));
       lane.waiting.pop_front();
