@@ -617,6 +617,35 @@ TEST_P(ServerTest, AStepWithTheWrongNumberOfArgumentsIsRefused) {
               HasSubstr("takes 1 arguments and gives 1 results, a step came with 0 and 0"));
 }
 
+TEST_P(ServerTest, AskedAgainWhileItCompilesAPlanIsRegisteredOnce) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  constexpr int kRepeats = 4;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kRepeats; ++i) {
+    callers.emplace_back([&] {
+      PartitionSpec spec;
+      spec.plan = 5;
+      // Large, so that the requests meet.
+      auto graph = std::make_unique<Graph>(w0->runtime().ops());
+      Output last;
+      for (int n = 0; n < 3000; ++n) {
+        std::vector<InputArg> inputs;
+        if (n > 0) inputs = {last};
+        NodeSpec node = {.op = n == 0 ? "Const" : "Neg", .name = absl::StrCat("n", n), .inputs = inputs};
+        if (n == 0) node.attrs = {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}};
+        Node* added = graph->AddNode(std::move(node)).value();
+        graph->SetAssignedDevice(added, DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value());
+        last = added->output(0);
+      }
+      spec.graphs.push_back(std::move(graph));
+      const absl::Status status = remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20));
+      EXPECT_TRUE(status.ok()) << status;
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
 TEST_P(ServerTest, AStepIsRunOnceHoweverLateItIsRepeated) {
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   Worker* remote = w0->target().workers[1];

@@ -115,25 +115,34 @@ void WorkerService::RegisterPartition(Request& request) {
   absl::StatusOr<PartitionSpec> spec = DecodePartition(&request.reader, request.payloads(), ops_);
   if (!spec.ok()) return Reply(request, spec.status());
   const PlanId id = spec->plan;
-  // The connection broke before the first answer arrived.
-  if (IsRegisteredBy(request.envelope, id)) return Reply(request, absl::OkStatus());
+  const std::pair<Incarnation, PlanId> key = {request.envelope.sender_incarnation, id};
+  {
+    absl::MutexLock lock(&mutex_);
+    // The connection broke before the first answer arrived, or the request came twice.
+    const auto known = plans_.find(id);
+    if (known != plans_.end() && known->second.owner_incarnation == key.first) {
+      return Reply(request, absl::OkStatus());
+    }
+    std::vector<std::shared_ptr<IncomingCall>>& waiting = registering_[key];
+    waiting.push_back(request.call);
+    if (waiting.size() > 1) return;
+  }
   const int num_args = spec->num_args, num_results = spec->num_results;
   const absl::Status registered = worker_.RegisterPartition(*std::move(spec), request.call->deadline());
-  if (registered.ok()) {
+  std::vector<std::shared_ptr<IncomingCall>> waiting;
+  {
     absl::MutexLock lock(&mutex_);
-    Plan& plan = plans_[id];
-    plan.owner = request.envelope.sender;
-    plan.owner_incarnation = request.envelope.sender_incarnation;
-    plan.num_args = num_args;
-    plan.num_results = num_results;
+    if (registered.ok()) {
+      Plan& plan = plans_[id];
+      plan.owner = request.envelope.sender;
+      plan.owner_incarnation = key.first;
+      plan.num_args = num_args;
+      plan.num_results = num_results;
+    }
+    waiting = std::move(registering_[key]);
+    registering_.erase(key);
   }
-  Reply(request, registered);
-}
-
-bool WorkerService::IsRegisteredBy(const Envelope& envelope, PlanId id) const {
-  absl::MutexLock lock(&mutex_);
-  auto it = plans_.find(id);
-  return it != plans_.end() && it->second.owner_incarnation == envelope.sender_incarnation;
+  for (const auto& call : waiting) call->Reply(MakeReply(registered));
 }
 
 absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const RunRequest& run,

@@ -84,7 +84,6 @@ class WorkerService {
   void PushPiece(Request& request);
   void JobDone(Request& request);
 
-  bool IsRegisteredBy(const Envelope& envelope, PlanId id) const;
   // The kept answer of a step that is over; an empty frame when one is to come. `step` is set when this is
   // the first request of its step, which is then to be run. Aborted for an unknown plan; InvalidArgument when
   // arguments or results are not as many as the plan has.
@@ -95,7 +94,8 @@ class WorkerService {
   absl::Status Deliver(PushRequest push);
   void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,
                   const absl::Status& status);
-  Frame MakeReply(const absl::Status& status, std::string body, std::vector<Payload> payloads) const;
+  Frame MakeReply(const absl::Status& status, std::string body = "",
+                  std::vector<Payload> payloads = {}) const;
   // False when this push was delivered before.
   bool IsFirstDelivery(const Envelope& envelope, uint64_t push_id);
 
@@ -107,6 +107,9 @@ class WorkerService {
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);
+  // Plans that are being compiled: who asked, and waits for the one answer.
+  absl::flat_hash_map<std::pair<Incarnation, PlanId>, std::vector<std::shared_ptr<IncomingCall>>> registering_
+      ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<std::pair<Incarnation, uint64_t>> pushes_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::pair<Incarnation, uint64_t>> push_order_ ABSL_GUARDED_BY(mutex_);
 };
