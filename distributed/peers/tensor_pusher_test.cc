@@ -1,0 +1,146 @@
+#include "distributed/peers/tensor_pusher.h"
+
+#include <atomic>
+
+#include "absl/time/clock.h"
+#include "distributed/transport/inproc/inproc_transport.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+// A ps that pushes to a worker whose listener answers only when it is told to.
+class TensorPusherTest : public ::testing::Test {
+ protected:
+  TensorPusherTest()
+      : cluster_(ClusterSpec::FromFlag("ps|127.0.0.1:1,worker|127.0.0.1:5000").value()),
+        transport_(MakeInprocTransport(MakeInprocNetwork())),
+        listener_(transport_
+                      ->Listen("127.0.0.1:5000",
+                               [this](std::shared_ptr<IncomingCall> call) {
+                                 absl::MutexLock lock(&mutex_);
+                                 arrived_.push_back(std::move(call));
+                               })
+                      .value()),
+        membership_({.self = {"ps", 0}, .cluster = cluster_}),
+        peers_(cluster_, *transport_, membership_) {}
+
+  // True when, in time, `count` calls have come and no more.
+  bool AwaitArrivals(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto enough = [&] { return arrived_.size() >= count; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(20)) && arrived_.size() == count;
+  }
+
+  // is_wanted: what a piece is told of those that follow it.
+  void Answer(size_t index, const absl::Status& status, bool is_wanted = true) {
+    WireWriter writer;
+    EncodeReplyStatus(1, status, &writer);
+    absl::MutexLock lock(&mutex_);
+    if (status.ok() && arrived_[index]->method() == kPushPieceMethod) EncodePieceReply(is_wanted, &writer);
+    arrived_[index]->Reply(Frame{writer.Take(), {}});
+  }
+
+  const ClusterSpec cluster_;
+  absl::Mutex mutex_;
+  std::vector<std::shared_ptr<IncomingCall>> arrived_;
+  const std::unique_ptr<Transport> transport_;
+  const std::unique_ptr<Listener> listener_;
+  Membership membership_;
+  Peers peers_;
+};
+
+TEST_F(TensorPusherTest, BundlesByDestinationAndBoundsWhatIsUnderWay) {
+  std::atomic<int> num_failures{0};
+  {
+    TensorPusher pusher(peers_, {.bundle_bytes = 1000, .max_bytes_under_way = 2500},
+                        [&](PlanId plan, int64_t step, const absl::Status& reason) {
+                          EXPECT_EQ(plan, 7u);
+                          EXPECT_EQ(step, 3);
+                          EXPECT_TRUE(absl::IsNotFound(reason)) << reason;
+                          ++num_failures;
+                        });
+    const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+    const Tensor small = Tensor::Scalar(1.0f), large(DType::kUint8, {1000});
+    // Small tensors wait for Flush and leave together.
+    for (int edge = 0; edge < 5; ++edge) ASSERT_TRUE(pusher.Send(7, 1, edge, worker, small, false).ok());
+    ASSERT_TRUE(pusher.Send(7, 2, 0, worker, small, false).ok());
+    pusher.Discard(7, 2);
+    pusher.Flush(7, 2);
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_TRUE(AwaitArrivals(0));
+    pusher.Flush(7, 1);
+    ASSERT_TRUE(AwaitArrivals(1));
+    {
+      absl::MutexLock lock(&mutex_);
+      WireReader reader(arrived_[0]->request().header);
+      EXPECT_EQ(Envelope::DecodeFrom(&reader).sender, (TaskName{"ps", 0}));
+      EXPECT_EQ(DecodePush(&reader, arrived_[0]->request().payloads)->entries.size(), 5u);
+    }
+    Answer(0, absl::OkStatus());
+    // Large ones leave by themselves, but only two fit.
+    for (int edge = 0; edge < 4; ++edge) ASSERT_TRUE(pusher.Send(7, 3, edge, worker, large, false).ok());
+    ASSERT_TRUE(AwaitArrivals(3));
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_TRUE(AwaitArrivals(3));
+    Answer(1, absl::OkStatus());
+    ASSERT_TRUE(AwaitArrivals(4));
+    Answer(2, absl::NotFoundError("no plan"));
+    ASSERT_TRUE(AwaitArrivals(5));
+    Answer(3, absl::OkStatus());
+    Answer(4, absl::OkStatus());
+    EXPECT_FALSE(pusher.Send(7, 4, 0, DeviceName::Parse("/job:worker").value(), small, false).ok());
+  }
+  EXPECT_EQ(num_failures, 1);
+}
+
+TEST_F(TensorPusherTest, ALargeTensorLeavesInPiecesAndStopsWhenItIsNotWanted) {
+  std::atomic<int> num_failures{0};
+  const Tensor large(DType::kUint8, {10 * kMinPieceBytes - 1}), small = Tensor::Scalar(1.0f);
+  {
+    TensorPusher pusher(peers_, {.piece_bytes = kMinPieceBytes, .max_bytes_before_piece = 2 * kMinPieceBytes},
+                        [&](PlanId, int64_t, const absl::Status&) { ++num_failures; });
+    const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+    ASSERT_TRUE(pusher.Send(7, 1, 4, worker, large, false).ok());  // without a Flush
+    ASSERT_TRUE(AwaitArrivals(2));
+    Answer(0, absl::OkStatus());
+    ASSERT_TRUE(AwaitArrivals(3));
+    {
+      absl::MutexLock lock(&mutex_);
+      WireReader reader(arrived_[2]->request().header);
+      Envelope::DecodeFrom(&reader);
+      const TensorPiece piece = DecodePiece(&reader).value();
+      EXPECT_EQ(piece.num_pieces(), 10);
+      EXPECT_EQ(piece.plan, 7u);
+      EXPECT_EQ(piece.edge, 4);
+      EXPECT_EQ(piece.type.shape, large.shape());
+      // No copy was made.
+      EXPECT_EQ(arrived_[2]->request().payloads[0].data(),
+                static_cast<const char*>(large.data()) + piece.index * kMinPieceBytes);
+    }
+    // What is behind it waits, and goes as soon as the rest is not wanted any more.
+    ASSERT_TRUE(pusher.Send(7, 2, 0, worker, small, false).ok());
+    pusher.Flush(7, 2);
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_TRUE(AwaitArrivals(3));
+    Answer(1, absl::OkStatus(), false);
+    ASSERT_TRUE(AwaitArrivals(4));
+    {
+      absl::MutexLock lock(&mutex_);
+      EXPECT_EQ(arrived_[3]->method(), kPushTensorsMethod);
+    }
+    Answer(2, absl::OkStatus(), false);
+    Answer(3, absl::OkStatus());
+    EXPECT_EQ(num_failures, 0);
+    // An error ends the step and the rest as well.
+    ASSERT_TRUE(pusher.Send(7, 3, 4, worker, large, false).ok());
+    ASSERT_TRUE(AwaitArrivals(6));
+    Answer(4, absl::NotFoundError("no plan"));
+    Answer(5, absl::NotFoundError("no plan"));
+  }
+  EXPECT_EQ(num_failures, 2);
+  EXPECT_TRUE(AwaitArrivals(6));
+}
+
+}  // namespace
+}  // namespace weir
