@@ -7,6 +7,7 @@
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
 #include "ops/register_ops.h"
+#include "ops/training/polynomial_decay.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
 
@@ -32,7 +33,8 @@ Output Input(GraphBuilder& g, PartialShape shape, absl::string_view name = "") {
 class SessionTest : public testing::Test {
  protected:
   SessionTest()
-      : runtime_(Runtime::Create({.num_cpus = 2, .num_fake_gpus = 2}).value()), worker_(*runtime_, runtime_->task()),
+      : runtime_(Runtime::Create({.num_cpus = 2, .num_fake_gpus = 2}).value()),
+        worker_(*runtime_, runtime_->task()),
         g_(runtime_->ops()) {}
 
   Session& session() {
@@ -49,11 +51,33 @@ class SessionTest : public testing::Test {
 
 TEST_F(SessionTest, RunsAPlainStep) {
   auto cpu = g_.DeviceScope("/cpu:0");
-  const Output x = Input(g_, {-1}, "x"), y = g_.AddOp("AddV2", {x, Constant(g_, Tensor::Scalar(1.0f))}, {}, "y");
+  const Output x = Input(g_, {-1}, "x"),
+               y = g_.AddOp("AddV2", {x, Constant(g_, Tensor::Scalar(1.0f))}, {}, "y");
   auto out = session().Run({{x, Tensor::Vector<float>({1, 2})}}, {y, "y:0"});
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_THAT((*out)[0].flat<float>(), ElementsAre(2, 3));
   EXPECT_THAT((*out)[1].flat<float>(), ElementsAre(2, 3));
+}
+
+TEST_F(SessionTest, ADecayingLearningRateIsTensorFlows) {
+  const Output step =
+      g_.AddOp("Placeholder", {}, {{"dtype", DType::kInt64}, {"shape", PartialShape::OfRank(0)}});
+  const Output line = PolynomialDecay(g_, 0.1, step, 100, {.end_learning_rate = 0.01});
+  const Output curve = PolynomialDecay(g_, 0.1, step, 100, {.end_learning_rate = 0.01, .power = 2});
+  // tf.compat.v1.train.polynomial_decay of TensorFlow 2.21.0.
+  const std::vector<std::tuple<int64_t, float, float>> expected = {{0, 0.100000001f, 0.100000001f},
+                                                                   {30, 0.0730000064f, 0.0541000068f},
+                                                                   {99, 0.0109000038f, 0.0100090001f},
+                                                                   {100, 0.00999999978f, 0.00999999978f},
+                                                                   {150, 0.00999999978f, 0.00999999978f}};
+  for (const auto& [at, on_line, on_curve] : expected) {
+    auto out = session().Run({{step, Tensor::Scalar(at)}}, {line, curve});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_NEAR((*out)[0].scalar<float>(), on_line, 1e-7) << at;
+    EXPECT_NEAR((*out)[1].scalar<float>(), on_curve, 1e-7) << at;
+  }
+  PolynomialDecay(g_, 0.1, step, 0);
+  EXPECT_THAT(Message(g_.status()), HasSubstr("decay_steps is 0, must be at least 1"));
 }
 
 TEST_F(SessionTest, FetchesOfFeedsConstantsAndThroughIdentities) {
@@ -109,8 +133,8 @@ TEST_F(SessionTest, ControlEdgesOrderAcrossDevices) {
   Node *assign = nullptr, *add = nullptr;
   {
     auto device = g_.DeviceScope("/gpu:0");
-    handle = g_.AddOp("VarHandleOp", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({})},
-                                          {"shared_name", "v"}});
+    handle = g_.AddOp("VarHandleOp", {},
+                      {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}, {"shared_name", "v"}});
     assign = g_.AddNode("AssignVariableOp", {handle, Constant(g_, Tensor::Scalar(1.0f))});
   }
   Output other;
@@ -137,8 +161,8 @@ TEST_F(SessionTest, ErrorsNameNodeDeviceAndReason) {
   const Output x = Input(g_, {}, "x"), unfed = Input(g_, {2}, "images");
   const Output bad = g_.AddOp("AddV2", {x, Constant(g_, Tensor::Vector<float>({1, 2, 3}))}, {}, "sum");
   EXPECT_THAT(Message(session().Run({{x, Tensor::Vector<float>({1, 2})}}, {bad}).status()),
-              AllOf(HasSubstr("AddV2 'sum' on /job:localhost/replica:0/task:0/device:CPU:0"), HasSubstr("[2]"),
-                    HasSubstr("[3]")));
+              AllOf(HasSubstr("AddV2 'sum' on /job:localhost/replica:0/task:0/device:CPU:0"),
+                    HasSubstr("[2]"), HasSubstr("[3]")));
   EXPECT_THAT(Message(session().Run({{unfed, Tensor::Vector<float>({1, 2, 3})}}, {unfed}).status()),
               HasSubstr("both fed and fetched"));
   const Output twice = g_.AddOp("AddV2", {unfed, unfed});
@@ -154,7 +178,8 @@ TEST_F(SessionTest, AnErrorOnOneDeviceEndsTheStepOnAll) {
   Output broken, rest;
   {
     auto device = g_.DeviceScope("/gpu:0");
-    broken = g_.AddOp("FloorDiv", {Constant(g_, Tensor::Scalar<int32_t>(1)), Constant(g_, Tensor::Scalar<int32_t>(0))},
+    broken = g_.AddOp("FloorDiv",
+                      {Constant(g_, Tensor::Scalar<int32_t>(1)), Constant(g_, Tensor::Scalar<int32_t>(0))},
                       {}, "broken");
   }
   {
@@ -209,14 +234,21 @@ class WaitingStepTest : public testing::Test {
  protected:
   WaitingStepTest() : runtime_(Runtime::Create().value()), worker_(*runtime_, runtime_->task()) {
     auto graph = std::make_unique<Graph>(runtime_->ops());
-    Node* recv = graph->AddNode({.op = "_Recv", .name = "recv",
-                                 .attrs = {{"tensor_type", DType::kFloat32}, {"tensor_name", "w:0"},
-                                           {"send_device", "/job:ps/replica:0/task:0/device:CPU:0"},
-                                           {"send_device_incarnation", 0},
-                                           {"recv_device", runtime_->devices()[0]->name().ToString()},
-                                           {"_edge", 0}}}).value();
-    Node* result = graph->AddNode({.op = "_Retval", .name = "result", .inputs = {recv->output(0)},
-                                   .attrs = {{"index", 0}}}).value();
+    Node* recv = graph
+                     ->AddNode({.op = "_Recv",
+                                .name = "recv",
+                                .attrs = {{"tensor_type", DType::kFloat32},
+                                          {"tensor_name", "w:0"},
+                                          {"send_device", "/job:ps/replica:0/task:0/device:CPU:0"},
+                                          {"send_device_incarnation", 0},
+                                          {"recv_device", runtime_->devices()[0]->name().ToString()},
+                                          {"_edge", 0}}})
+                     .value();
+    Node* result =
+        graph
+            ->AddNode(
+                {.op = "_Retval", .name = "result", .inputs = {recv->output(0)}, .attrs = {{"index", 0}}})
+            .value();
     for (Node* node : {recv, result}) graph->SetAssignedDevice(node, runtime_->devices()[0]->name());
     PartitionSpec spec = {.plan = 5, .num_edges = 1, .num_results = 1};
     spec.graphs.push_back(std::move(graph));

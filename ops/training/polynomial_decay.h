@@ -1,0 +1,25 @@
+// A learning rate that falls from one value to another while the global step counts to decay_steps, and stays
+// there:
+//
+//   (learning_rate - end) * (1 - min(step, decay_steps) / decay_steps)^power + end
+//
+// (tf.compat.v1.train.polynomial_decay without cycle.) Power 1, the default, is a straight line.
+#pragma once
+
+#include "graph/graph_builder.h"
+
+namespace weir {
+
+struct PolynomialDecayOptions {
+  double end_learning_rate = 0.0001;
+  double power = 1.0;
+  absl::string_view name = "PolynomialDecay";
+};
+
+// A float scalar for an optimizer's learning rate. global_step: an integer scalar. InvalidArgument, in the
+// builder, for decay_steps below 1.
+Output PolynomialDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
+                       const PolynomialDecayOptions& options = {},
+                       SourceLocation where = SourceLocation::Current());
+
+}  // namespace weir
