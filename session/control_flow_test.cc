@@ -12,9 +12,7 @@
 #include "graph/interchange/graph_def.h"
 #include "gtest/gtest.h"
 #include "ops/standard_ops.h"
-#include "session/local_worker.h"
-#include "session/runtime.h"
-#include "session/session.h"
+#include "session/test_session.h"
 
 namespace weir {
 namespace {
@@ -28,19 +26,8 @@ const PartialShape kScalar = PartialShape::OfRank(0);
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 Tensor F(float value) { return Tensor::Scalar(value); }
 
-class ControlFlowTest : public testing::Test {
+class ControlFlowTest : public TestSession {
  protected:
-  ControlFlowTest()
-      : runtime_(Runtime::Create({.num_cpus = 1, .num_fake_gpus = 2}).value()),
-        worker_(*runtime_, runtime_->task()),
-        g_(runtime_->ops()) {}
-
-  Session& session() {
-    EXPECT_TRUE(g_.ok()) << g_.status();
-    if (!session_) session_ = Session::Create(g_.graph(), {&worker_}, runtime_->kernels()).value();
-    return *session_;
-  }
-
   // The one value of `fetch`, as a number; 1e9 where the step fails.
   double Run(const std::vector<std::pair<Output, Tensor>>& feeds, const Output& fetch) {
     Feeds fed;
@@ -51,11 +38,6 @@ class ControlFlowTest : public testing::Test {
     const Tensor& tensor = (*result)[0];
     return tensor.dtype() == DType::kInt32 ? tensor.scalar<int32_t>() : tensor.scalar<float>();
   }
-
-  std::unique_ptr<Runtime> runtime_;
-  LocalWorker worker_;
-  GraphBuilder g_;
-  std::unique_ptr<Session> session_;
 };
 
 TEST_F(ControlFlowTest, CondGivesTheChosenBranch) {

@@ -10,6 +10,7 @@
 #include "ops/training/polynomial_decay.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
+#include "session/test_session.h"
 
 namespace weir {
 namespace {
@@ -29,25 +30,7 @@ Output Input(GraphBuilder& g, PartialShape shape, absl::string_view name = "") {
   return g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", shape}}, name);
 }
 
-// One process with two CPUs and two fake GPUs.
-class SessionTest : public testing::Test {
- protected:
-  SessionTest()
-      : runtime_(Runtime::Create({.num_cpus = 2, .num_fake_gpus = 2}).value()),
-        worker_(*runtime_, runtime_->task()),
-        g_(runtime_->ops()) {}
-
-  Session& session() {
-    EXPECT_TRUE(g_.ok()) << g_.status();
-    if (!session_) session_ = Session::Create(g_.graph(), {&worker_}, runtime_->kernels()).value();
-    return *session_;
-  }
-
-  std::unique_ptr<Runtime> runtime_;
-  LocalWorker worker_;
-  GraphBuilder g_;
-  std::unique_ptr<Session> session_;
-};
+using SessionTest = TestSession;
 
 TEST_F(SessionTest, RunsAPlainStep) {
   auto cpu = g_.DeviceScope("/cpu:0");
