@@ -23,10 +23,11 @@ struct Loop {
 };
 
 struct Loops {
-  std::vector<Loop> loops;   // a parent comes before its children
-  std::vector<int> runs_in;  // by node id: the loop in whose iterations the node runs
-  std::vector<int>
-      gives_to;  // by node id: the loop whose nodes may read its outputs (Enter: the inner, Exit: the outer)
+  std::vector<Loop> loops;  // a parent comes before its children
+  // By node id: the loop in whose iterations the node runs, and that whose nodes may read its outputs (of an
+  // Enter the inner one, of an Exit the outer one).
+  std::vector<int> runs_in;
+  std::vector<int> gives_to;
 };
 
 // InvalidArgument, naming the nodes, for what could never run to its end: a node with inputs from different
