@@ -41,8 +41,8 @@ class Server::Network {
 
   ~Network() {
     Stop();
-    // A message that fails ends its step on the worker: none may be under way when the worker goes. Those that its last
-    // steps still send fail at once.
+    // A message that fails ends its step on the worker: none may be under way when the worker goes. Those
+    // that its last steps still send fail at once.
     pusher_->WaitUntilIdle();
     worker_.reset();
     pusher_.reset();

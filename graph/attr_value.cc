@@ -11,7 +11,9 @@ namespace weir {
 namespace {
 
 std::string ValueToString(std::monostate) { return "(none)"; }
-std::string ValueToString(const std::string& value) { return absl::StrCat("\"", absl::CHexEscape(value), "\""); }
+std::string ValueToString(const std::string& value) {
+  return absl::StrCat("\"", absl::CHexEscape(value), "\"");
+}
 std::string ValueToString(int64_t value) { return absl::StrCat(value); }
 std::string ValueToString(float value) { return absl::StrCat(value); }
 std::string ValueToString(bool value) { return value ? "true" : "false"; }
@@ -21,10 +23,11 @@ std::string ValueToString(const Tensor& value) { return value.ToString(); }
 std::string ValueToString(const FunctionName& value) { return value.name; }
 template <typename T>
 std::string ValueToString(const std::vector<T>& values) {
-  return absl::StrCat("[", absl::StrJoin(values, ", ", [](std::string* out, const T& value) {
-                        out->append(ValueToString(value));
-                      }),
-                      "]");
+  return absl::StrCat(
+      "[",
+      absl::StrJoin(values, ", ",
+                    [](std::string* out, const T& value) { out->append(ValueToString(value)); }),
+      "]");
 }
 
 bool TensorsEqual(const Tensor& a, const Tensor& b) {
@@ -37,9 +40,9 @@ bool TensorsEqual(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 absl::string_view AttrKindName(AttrKind kind) {
-  constexpr absl::string_view kNames[] = {"none",         "string",      "int",        "float",     "bool",
-                                          "type",         "shape",       "tensor",     "func",      "list(string)",
-                                          "list(int)",    "list(float)", "list(bool)", "list(type)", "list(shape)"};
+  constexpr absl::string_view kNames[] = {
+      "none", "string",       "int",       "float",       "bool",       "type",       "shape",      "tensor",
+      "func", "list(string)", "list(int)", "list(float)", "list(bool)", "list(type)", "list(shape)"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -1,6 +1,7 @@
 // The value of a node's attribute: what the graph's author fixed before the first step.
 //
-// A value type; Tensors inside share their buffers. Kinds and their spelling are those of TensorFlow's AttrValue.
+// A value type; Tensors inside share their buffers. Kinds and their spelling are those of TensorFlow's
+// AttrValue.
 #pragma once
 
 #include <cstdint>

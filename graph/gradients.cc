@@ -16,14 +16,22 @@ Tensor ScalarOf(double value) {
 
 Tensor ScalarTensor(DType dtype, double value) {
   switch (dtype) {
-    case DType::kFloat64: return ScalarOf<double>(value);
-    case DType::kHalf: return Tensor::Scalar(Half(static_cast<float>(value)));
-    case DType::kBfloat16: return Tensor::Scalar(Bfloat16(static_cast<float>(value)));
-    case DType::kInt32: return ScalarOf<int32_t>(value);
-    case DType::kInt64: return ScalarOf<int64_t>(value);
-    case DType::kComplex64: return Tensor::Scalar(std::complex<float>(static_cast<float>(value)));
-    case DType::kComplex128: return Tensor::Scalar(std::complex<double>(value));
-    default: return ScalarOf<float>(value);
+    case DType::kFloat64:
+      return ScalarOf<double>(value);
+    case DType::kHalf:
+      return Tensor::Scalar(Half(static_cast<float>(value)));
+    case DType::kBfloat16:
+      return Tensor::Scalar(Bfloat16(static_cast<float>(value)));
+    case DType::kInt32:
+      return ScalarOf<int32_t>(value);
+    case DType::kInt64:
+      return ScalarOf<int64_t>(value);
+    case DType::kComplex64:
+      return Tensor::Scalar(std::complex<float>(static_cast<float>(value)));
+    case DType::kComplex128:
+      return Tensor::Scalar(std::complex<double>(value));
+    default:
+      return ScalarOf<float>(value);
   }
 }
 
@@ -37,7 +45,8 @@ class BackwardPass {
  public:
   BackwardPass(GraphBuilder& graph, SourceLocation where) : graph_(graph), where_(where) {}
 
-  absl::Status Run(absl::Span<const Output> ys, absl::Span<const Output> xs, absl::Span<const Output> grad_ys) {
+  absl::Status Run(absl::Span<const Output> ys, absl::Span<const Output> xs,
+                   absl::Span<const Output> grad_ys) {
     WEIR_ASSIGN_OR_RETURN(std::vector<Node*> order, graph_.graph().TopologicalOrder());
     FindPath(order, ys, xs);
     WEIR_RETURN_IF_ERROR(Seed(ys, grad_ys));
@@ -109,7 +118,8 @@ class BackwardPass {
     absl::Status status = gradient(context);
     if (status.ok()) status = graph_.status();
     if (!status.ok()) {
-      return absl::Status(status.code(), absl::StrCat("gradient of ", node.Describe(), ": ", status.message()));
+      return absl::Status(status.code(),
+                          absl::StrCat("gradient of ", node.Describe(), ": ", status.message()));
     }
     for (int i = 0; i < node.num_inputs(); ++i) {
       if (Output flow = context.input_grads()[i]) flows_[node.input(i)].push_back(flow);
@@ -141,8 +151,8 @@ Output GradientContext::Integers(std::vector<int32_t> values) {
 }
 
 absl::StatusOr<std::vector<Output>> AddGradients(GraphBuilder& graph, absl::Span<const Output> ys,
-                                                 absl::Span<const Output> xs, absl::Span<const Output> grad_ys,
-                                                 SourceLocation where) {
+                                                 absl::Span<const Output> xs,
+                                                 absl::Span<const Output> grad_ys, SourceLocation where) {
   if (!graph.ok()) return graph.status();
   const auto is_null = [](const Output& output) { return !output; };
   if (std::any_of(ys.begin(), ys.end(), is_null) || std::any_of(xs.begin(), xs.end(), is_null)) {

@@ -48,13 +48,14 @@ class GradientContext {
   std::vector<Output> input_grads_;
 };
 
-// One gradient per x, of x's dtype and shape; a null Output for an x that no y depends on. Several paths are summed
-// with AddN. A ReadVariableOp's gradient is the gradient of its handle: xs may be handles. grad_ys default to ones.
-// The nodes are placed in the name scope "gradients" and colocated as their forward nodes.
-// Errors: InvalidArgument for a y that is not floating point, or a gradient function's error, naming the node.
-// Also sticky in the builder.
+// One gradient per x, of x's dtype and shape; a null Output for an x that no y depends on. Several paths are
+// summed with AddN. A ReadVariableOp's gradient is the gradient of its handle: xs may be handles. grad_ys
+// default to ones. The nodes are placed in the name scope "gradients" and colocated as their forward nodes.
+// Errors: InvalidArgument for a y that is not floating point, or a gradient function's error, naming the
+// node. Also sticky in the builder.
 absl::StatusOr<std::vector<Output>> AddGradients(GraphBuilder& graph, absl::Span<const Output> ys,
-                                                 absl::Span<const Output> xs, absl::Span<const Output> grad_ys = {},
+                                                 absl::Span<const Output> xs,
+                                                 absl::Span<const Output> grad_ys = {},
                                                  SourceLocation where = SourceLocation::Current());
 
 }  // namespace weir

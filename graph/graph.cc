@@ -17,7 +17,8 @@
 namespace weir {
 namespace {
 
-// TensorFlow's rule for node names: [A-Za-z0-9.][A-Za-z0-9_.\-/]*; a leading underscore is for the runtime's own.
+// TensorFlow's rule for node names: [A-Za-z0-9.][A-Za-z0-9_.\-/]*; a leading underscore is for the runtime's
+// own.
 bool IsNodeName(absl::string_view name) {
   if (name.empty() || name.front() == '-' || name.front() == '/') return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
@@ -39,7 +40,8 @@ class SchemaMatch {
   absl::Status MatchInputs(const std::vector<InputArg>& inputs) {
     if (inputs.size() != op_.inputs().size()) {
       return absl::InvalidArgumentError(absl::StrCat("takes ", op_.inputs().size(), " inputs (",
-                                                     absl::StrJoin(op_.def().inputs, ", "), "), got ", inputs.size()));
+                                                     absl::StrJoin(op_.def().inputs, ", "), "), got ",
+                                                     inputs.size()));
     }
     for (size_t i = 0; i < inputs.size(); ++i) WEIR_RETURN_IF_ERROR(MatchInput(op_.inputs()[i], inputs[i]));
     return absl::OkStatus();
@@ -74,7 +76,8 @@ class SchemaMatch {
       const DType dtype = arg.type_attr.empty() ? arg.dtype : (*attrs_)[arg.type_attr].get<DType>();
       const int64_t count = arg.number_attr.empty() ? 1 : (*attrs_)[arg.number_attr].get<int64_t>();
       if (count > kMaxOutputs) {
-        return absl::InvalidArgumentError(absl::StrCat("attr ", arg.number_attr, " asks for ", count, " outputs"));
+        return absl::InvalidArgumentError(
+            absl::StrCat("attr ", arg.number_attr, " asks for ", count, " outputs"));
       }
       types.insert(types.end(), count, dtype);
     }
@@ -88,10 +91,11 @@ class SchemaMatch {
     for (const Output& output : input.outputs()) WEIR_RETURN_IF_ERROR(CheckOutput(arg, output));
     if (!arg.type_list_attr.empty()) return MatchTypeList(arg, input.outputs());
     if (!arg.number_attr.empty()) {
-      WEIR_RETURN_IF_ERROR(Determine(arg.number_attr, static_cast<int64_t>(input.outputs().size()), arg, input));
+      WEIR_RETURN_IF_ERROR(
+          Determine(arg.number_attr, static_cast<int64_t>(input.outputs().size()), arg, input));
     } else if (input.outputs().size() != 1 || input.is_list()) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", arg.name, " is one tensor, got a list of ",
-                                                     input.outputs().size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", arg.name, " is one tensor, got a list of ", input.outputs().size()));
     }
     for (const Output& output : input.outputs()) WEIR_RETURN_IF_ERROR(MatchType(arg, output, input));
     return absl::OkStatus();
@@ -101,8 +105,8 @@ class SchemaMatch {
     if (!output) return absl::InvalidArgumentError(absl::StrCat("input ", arg.name, " is no node's output"));
     if (output.index < 0 || output.index >= output.node->num_outputs()) {
       return absl::InvalidArgumentError(absl::StrCat("input ", arg.name, " is '", output.name(), "', but ",
-                                                     output.node->Describe(), " has ", output.node->num_outputs(),
-                                                     " outputs"));
+                                                     output.node->Describe(), " has ",
+                                                     output.node->num_outputs(), " outputs"));
     }
     return absl::OkStatus();
   }
@@ -113,15 +117,16 @@ class SchemaMatch {
     auto [attr, is_new] = attrs_->emplace(arg.type_list_attr, types);
     AdoptEmptyList(*op_.FindAttr(arg.type_list_attr), &attr->second);
     if (attr->second == AttrValue(types)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("input ", arg.name, " has types ", AttrValue(types).ToString(),
-                                                   ", attr ", arg.type_list_attr, " says ", attr->second.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat("input ", arg.name, " has types ",
+                                                   AttrValue(types).ToString(), ", attr ", arg.type_list_attr,
+                                                   " says ", attr->second.ToString()));
   }
 
   absl::Status MatchType(const ArgDef& arg, const Output& output, const InputArg& input) {
     if (!arg.type_attr.empty()) return Determine(arg.type_attr, output.dtype(), arg, input);
     if (output.dtype() == arg.dtype) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("input ", arg.name, " must be ", DTypeName(arg.dtype), ", got ",
-                                                   ArgTypesToString(input.outputs())));
+    return absl::InvalidArgumentError(absl::StrCat("input ", arg.name, " must be ", DTypeName(arg.dtype),
+                                                   ", got ", ArgTypesToString(input.outputs())));
   }
 
   // Sets the attr to what an input says, or checks that they agree.
@@ -132,10 +137,10 @@ class SchemaMatch {
       return absl::OkStatus();
     }
     auto source = determined_by_.find(name);
-    return absl::InvalidArgumentError(
-        absl::StrCat("input ", arg.name, " has ", name, "=", value.ToString(), " (", ArgTypesToString(input.outputs()),
-                     "), but ", source == determined_by_.end() ? "attr " + name : "input " + source->second, " says ",
-                     attr->second.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", arg.name, " has ", name, "=", value.ToString(), " (", ArgTypesToString(input.outputs()),
+        "), but ", source == determined_by_.end() ? "attr " + name : "input " + source->second, " says ",
+        attr->second.ToString()));
   }
 
   // An empty list carries no element kind on the wire or in braces: it takes the schema's.
@@ -143,19 +148,33 @@ class SchemaMatch {
     if (value->kind() == def.kind) return;
     const bool is_empty = std::visit(
         [](const auto& held) {
-          if constexpr (requires(std::decay_t<decltype(held)> list) { list.push_back(list.front()); }) return held.empty();
+          if constexpr (requires(std::decay_t<decltype(held)> list) { list.push_back(list.front()); })
+            return held.empty();
           return false;
         },
         value->value());
     if (!is_empty || value->kind() == AttrKind::kString) return;
     switch (def.kind) {
-      case AttrKind::kStringList: *value = std::vector<std::string>(); break;
-      case AttrKind::kIntList: *value = std::vector<int64_t>(); break;
-      case AttrKind::kFloatList: *value = std::vector<float>(); break;
-      case AttrKind::kBoolList: *value = std::vector<bool>(); break;
-      case AttrKind::kTypeList: *value = std::vector<DType>(); break;
-      case AttrKind::kShapeList: *value = std::vector<PartialShape>(); break;
-      default: break;
+      case AttrKind::kStringList:
+        *value = std::vector<std::string>();
+        break;
+      case AttrKind::kIntList:
+        *value = std::vector<int64_t>();
+        break;
+      case AttrKind::kFloatList:
+        *value = std::vector<float>();
+        break;
+      case AttrKind::kBoolList:
+        *value = std::vector<bool>();
+        break;
+      case AttrKind::kTypeList:
+        *value = std::vector<DType>();
+        break;
+      case AttrKind::kShapeList:
+        *value = std::vector<PartialShape>();
+        break;
+      default:
+        break;
     }
   }
 
@@ -184,7 +203,8 @@ absl::Status Annotate(const absl::Status& status, const NodeSpec& spec) {
 
 absl::StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   if (!IsNodeName(spec.name)) {
-    return Annotate(absl::InvalidArgumentError("a node's name consists of letters, digits and _ . - / >"), spec);
+    return Annotate(absl::InvalidArgumentError("a node's name consists of letters, digits and _ . - / >"),
+                    spec);
   }
   if (by_name_.contains(spec.name)) {
     return Annotate(absl::AlreadyExistsError("the graph already has a node of this name"), spec);
@@ -341,8 +361,10 @@ std::unique_ptr<Graph> Graph::Clone() const {
   for (const auto& node : nodes_) {
     Node* copy = clone->node(node->id());
     copy->inputs_.reserve(node->inputs_.size());
-    for (const Output& input : node->inputs_) copy->inputs_.push_back({clone->node(input.node->id()), input.index});
-    for (const Node* before : node->control_inputs_) copy->control_inputs_.push_back(clone->node(before->id()));
+    for (const Output& input : node->inputs_)
+      copy->inputs_.push_back({clone->node(input.node->id()), input.index});
+    for (const Node* before : node->control_inputs_)
+      copy->control_inputs_.push_back(clone->node(before->id()));
   }
   clone->variables_ = variables_;
   clone->collections_ = collections_;

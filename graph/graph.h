@@ -1,8 +1,9 @@
 // A static dataflow graph: nodes, edges, and what belongs to the model beside them (variables, collections).
 //
-// Every node of a Graph is valid: its op is registered, its attrs are complete and allowed, its inputs have the
-// types that the schema asks for, its output shapes are inferred. AddNode keeps this; who breaks it by a later
-// change must say so to the caller. Cycles are possible only through SetInput (loops of v1 control flow).
+// Every node of a Graph is valid: its op is registered, its attrs are complete and allowed, its inputs have
+// the types that the schema asks for, its output shapes are inferred. AddNode keeps this; who breaks it by a
+// later change must say so to the caller. Cycles are possible only through SetInput (loops of v1 control
+// flow).
 //
 // Thread safety: reads are concurrent; changes need outside locking. Nodes live as long as the graph.
 #pragma once
@@ -64,8 +65,9 @@ class Graph {
 
   const OpRegistry& ops() const { return *ops_; }
 
-  // Validates against the schema, infers types, attrs and shapes. Errors (InvalidArgument, NotFound for an unknown
-  // op, AlreadyExists for a used name) begin with "OP 'NAME': " and end with the source line; nothing is added then.
+  // Validates against the schema, infers types, attrs and shapes. Errors (InvalidArgument, NotFound for an
+  // unknown op, AlreadyExists for a used name) begin with "OP 'NAME': " and end with the source line; nothing
+  // is added then.
   absl::StatusOr<Node*> AddNode(NodeSpec spec);
 
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
@@ -77,8 +79,8 @@ class Graph {
   // NotFound with the nearest names.
   absl::StatusOr<Node*> LookupNode(absl::string_view name) const;
 
-  // Nodes in an order in which inputs come before their consumers. InvalidArgument names the nodes of a cycle that
-  // does not go through NextIteration.
+  // Nodes in an order in which inputs come before their consumers. InvalidArgument names the nodes of a cycle
+  // that does not go through NextIteration.
   absl::StatusOr<std::vector<Node*>> TopologicalOrder() const;
 
   // Changes by rewrites and the placer.
@@ -94,13 +96,14 @@ class Graph {
 
   // A copy with the same names, devices, shapes, variables and collections; node i corresponds to node i.
   std::unique_ptr<Graph> Clone() const;
-  // Adds a copy of `node` (of any graph with the same ops) with the given inputs, under the same name, without
-  // inferring again. Precondition: the name is free, inputs have the right types.
+  // Adds a copy of `node` (of any graph with the same ops) with the given inputs, under the same name,
+  // without inferring again. Precondition: the name is free, inputs have the right types.
   Node* AddCopy(const Node& node, std::vector<Output> inputs, std::vector<Node*> control_inputs);
 
   std::vector<VariableDef>& variables() { return variables_; }
   const std::vector<VariableDef>& variables() const { return variables_; }
-  // TensorFlow's node collections ("summaries", "global_step", "train_op"...): node or output names by collection.
+  // TensorFlow's node collections ("summaries", "global_step", "train_op"...): node or output names by
+  // collection.
   std::map<std::string, std::vector<std::string>>& collections() { return collections_; }
   const std::map<std::string, std::vector<std::string>>& collections() const { return collections_; }
 

@@ -36,15 +36,28 @@ class GraphTest : public testing::Test {
  protected:
   GraphTest() {
     const std::string numbers = "T: {float, double, int32}";
-    Register({.name = "Const", .outputs = {"output: dtype"}, .attrs = {"value: tensor", "dtype: type"},
+    Register({.name = "Const",
+              .outputs = {"output: dtype"},
+              .attrs = {"value: tensor", "dtype: type"},
               .infer_shapes = ConstShape});
-    Register({.name = "Source", .outputs = {"output: dtype"}, .attrs = {"dtype: type = float", "shape: shape = ?"},
+    Register({.name = "Source",
+              .outputs = {"output: dtype"},
+              .attrs = {"dtype: type = float", "shape: shape = ?"},
               .infer_shapes = SourceShape});
-    Register({.name = "Mul", .inputs = {"x: T", "y: T"}, .outputs = {"z: T"}, .attrs = {numbers},
-              .infer_shapes = BroadcastBinaryShape, .gradient = ProductGradient});
-    Register({.name = "AddN", .inputs = {"inputs: N * T"}, .outputs = {"sum: T"}, .attrs = {"N: int >= 1", numbers},
+    Register({.name = "Mul",
+              .inputs = {"x: T", "y: T"},
+              .outputs = {"z: T"},
+              .attrs = {numbers},
+              .infer_shapes = BroadcastBinaryShape,
+              .gradient = ProductGradient});
+    Register({.name = "AddN",
+              .inputs = {"inputs: N * T"},
+              .outputs = {"sum: T"},
+              .attrs = {"N: int >= 1", numbers},
               .infer_shapes = UnchangedShape});
-    Register({.name = "Window", .inputs = {"x: T"}, .outputs = {"y: T"},
+    Register({.name = "Window",
+              .inputs = {"x: T"},
+              .outputs = {"y: T"},
               .attrs = {numbers, "padding: {'SAME', 'VALID'}", "strides: list(int) >= 2 = [1, 1]"},
               .infer_shapes = UnchangedShape});
     EXPECT_TRUE(RegisterRuntimeOps(registry_).ok());
@@ -71,7 +84,8 @@ TEST_F(GraphTest, RegisterRefusesIncompleteOps) {
   EXPECT_THAT(registry_.Register(def).message(), HasSubstr("shape function"));
   def.infer_shapes = UnknownShape;
   def.inputs = {"x: U"};
-  EXPECT_THAT(registry_.Register(def).message(), AllOf(HasSubstr("x: U"), HasSubstr("neither a dtype nor an attr")));
+  EXPECT_THAT(registry_.Register(def).message(),
+              AllOf(HasSubstr("x: U"), HasSubstr("neither a dtype nor an attr")));
   def.inputs = {"x: T"};
   EXPECT_TRUE(registry_.Register(def).ok());
   EXPECT_EQ(registry_.Register(def).code(), absl::StatusCode::kAlreadyExists);
@@ -116,7 +130,9 @@ TEST_F(GraphTest, BuildErrorsSayWhatWasFound) {
                 g.AddOp("Mul", {Source(g, {1}, "a"), g.AddOp("Source", {}, {{"dtype", DType::kInt32}}, "b")});
               }),
               AllOf(HasSubstr("input y has T=int32"), HasSubstr("'b:0'"), HasSubstr("input x says float")));
-  EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Window", {Source(g, {1})}, {{"padding", "SOME"}}); }),
+  EXPECT_THAT(error([](GraphBuilder& g) {
+                g.AddOp("Window", {Source(g, {1})}, {{"padding", "SOME"}});
+              }),
               AllOf(HasSubstr("padding"), HasSubstr("\"SOME\""), HasSubstr("'SAME', 'VALID'")));
   EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Window", {Source(g, {1})}); }), HasSubstr("attr padding"));
   EXPECT_THAT(error([](GraphBuilder& g) {
@@ -164,7 +180,8 @@ TEST_F(GraphTest, CyclesAreNamed) {
   const Output a = g.AddOp("Mul", {x, x}, {}, "a"), b = g.AddOp("Mul", {a, x}, {}, "b");
   ASSERT_TRUE(g.graph().TopologicalOrder().ok());
   g.graph().SetInput(a.node, 1, b);
-  EXPECT_THAT(g.graph().TopologicalOrder().status().message(), AllOf(HasSubstr("Mul 'a'"), HasSubstr("Mul 'b'")));
+  EXPECT_THAT(g.graph().TopologicalOrder().status().message(),
+              AllOf(HasSubstr("Mul 'a'"), HasSubstr("Mul 'b'")));
 }
 
 TEST_F(GraphTest, PruneKeepsOnlyWhatASignatureNeeds) {
@@ -179,7 +196,8 @@ TEST_F(GraphTest, PruneKeepsOnlyWhatASignatureNeeds) {
   ASSERT_NE((*pruned)->FindNode("square"), nullptr);
   EXPECT_EQ((*pruned)->FindNode("square")->input(0).node->op_name(), "_Arg");
   EXPECT_EQ((*pruned)->num_nodes(), 3);
-  EXPECT_THAT(PruneToSignature(g.graph(), {xy}, {xy}, {}).status().message(), HasSubstr("both fed and fetched"));
+  EXPECT_THAT(PruneToSignature(g.graph(), {xy}, {xy}, {}).status().message(),
+              HasSubstr("both fed and fetched"));
   EXPECT_THAT(PruneToSignature(g.graph(), {x, x}, {xy}, {}).status().message(), HasSubstr("fed twice"));
 }
 
@@ -194,7 +212,8 @@ TEST_F(GraphTest, FoldingComputesConstantsOnceAndDropsWhatNothingNeeds) {
   const Output kept = g.AddOp("Mul", {six, constant(0)}, {}, "fails");
   const Output sum = g.AddOp("AddN", {std::vector<Output>{y, kept}}, {}, "sum");
   auto pruned = PruneToSignature(g.graph(), {}, {sum}, {}).value();
-  const auto evaluate = [](const Node& node, absl::Span<const Tensor> in) -> absl::StatusOr<std::vector<Tensor>> {
+  const auto evaluate = [](const Node& node,
+                           absl::Span<const Tensor> in) -> absl::StatusOr<std::vector<Tensor>> {
     if (node.name() == "fails") return absl::InternalError("not now");
     return std::vector<Tensor>{Tensor::Scalar(in[0].scalar<float>() * in[1].scalar<float>())};
   };
@@ -235,7 +254,8 @@ TEST_F(GraphTest, GradientsSumPathsAndStopWhereNothingDepends) {
 TEST_F(GraphTest, GradientOfIntegersIsRefused) {
   GraphBuilder g(registry_);
   const Output x = g.AddOp("Source", {}, {{"dtype", DType::kInt32}}, "count");
-  EXPECT_THAT(AddGradients(g, {x}, {x}).status().message(), AllOf(HasSubstr("'count:0'"), HasSubstr("int32")));
+  EXPECT_THAT(AddGradients(g, {x}, {x}).status().message(),
+              AllOf(HasSubstr("'count:0'"), HasSubstr("int32")));
 }
 
 TEST(SlideWindowTest, FollowsTensorFlowsPaddingRules) {

@@ -11,8 +11,8 @@
 namespace weir {
 namespace {
 
-// Levenshtein distance where exchanging two neighbours is one edit too ("optimal string alignment"), row by row:
-// rows[0] is the current one.
+// Levenshtein distance where exchanging two neighbours is one edit too ("optimal string alignment"), row by
+// row: rows[0] is the current one.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::array<std::vector<size_t>, 3> rows;
   for (std::vector<size_t>& row : rows) row.resize(b.size() + 1);
@@ -23,7 +23,8 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
     for (size_t j = 0; j < b.size(); ++j) {
       size_t& distance = rows[0][j + 1];
       distance = std::min({rows[1][j] + (a[i] != b[j]), rows[0][j] + 1, rows[1][j + 1] + 1});
-      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j]) distance = std::min(distance, rows[2][j - 1] + 1);
+      if (i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j])
+        distance = std::min(distance, rows[2][j - 1] + 1);
     }
   }
   return rows[0].back();
@@ -31,11 +32,13 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 }  // namespace
 
-std::vector<std::string> NearestNames(absl::string_view name, absl::Span<const absl::string_view> known, int limit) {
+std::vector<std::string> NearestNames(absl::string_view name, absl::Span<const absl::string_view> known,
+                                      int limit) {
   const size_t furthest = std::max<size_t>(1, name.size() / 3);
   std::vector<std::pair<size_t, absl::string_view>> near;
   for (absl::string_view candidate : known) {
-    const size_t longer = std::max(candidate.size(), name.size()), shorter = std::min(candidate.size(), name.size());
+    const size_t longer = std::max(candidate.size(), name.size()),
+                 shorter = std::min(candidate.size(), name.size());
     if (longer - shorter > furthest) continue;
     const size_t distance = EditDistance(name, candidate);
     if (distance <= furthest) near.emplace_back(distance, candidate);

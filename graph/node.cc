@@ -5,7 +5,9 @@
 
 namespace weir {
 
-std::string Output::name() const { return node == nullptr ? "(none)" : absl::StrCat(node->name(), ":", index); }
+std::string Output::name() const {
+  return node == nullptr ? "(none)" : absl::StrCat(node->name(), ":", index);
+}
 
 const AttrValue* Node::FindAttr(absl::string_view name) const {
   auto found = attrs_.find(name);

@@ -1,7 +1,8 @@
 // One operation of a graph and its edges.
 //
-// Owned by its Graph and never moved, so Node* and Output stay valid as long as the graph. Built by GraphBuilder or
-// by interchange; rewrites and the placer change it through Graph. Thread safety: safe to read concurrently.
+// Owned by its Graph and never moved, so Node* and Output stay valid as long as the graph. Built by
+// GraphBuilder or by interchange; rewrites and the placer change it through Graph. Thread safety: safe to
+// read concurrently.
 #pragma once
 
 #include <optional>

@@ -30,13 +30,15 @@ std::vector<absl::string_view> SplitList(absl::string_view text) {
   std::vector<absl::string_view> parts;
   text = Trim(text);
   if (text.size() <= 2) return parts;
-  for (absl::string_view part : absl::StrSplit(text.substr(1, text.size() - 2), ',')) parts.push_back(Trim(part));
+  for (absl::string_view part : absl::StrSplit(text.substr(1, text.size() - 2), ','))
+    parts.push_back(Trim(part));
   return parts;
 }
 
 // 'text' -> text
 absl::string_view Unquote(absl::string_view text) {
-  return text.size() >= 2 && text.front() == '\'' && text.back() == '\'' ? text.substr(1, text.size() - 2) : text;
+  return text.size() >= 2 && text.front() == '\'' && text.back() == '\'' ? text.substr(1, text.size() - 2)
+                                                                         : text;
 }
 
 AttrKind KindFromName(absl::string_view name) {
@@ -61,7 +63,8 @@ absl::StatusOr<AttrValue> ParseScalar(AttrKind kind, absl::string_view text) {
   int64_t integer = 0;
   float number = 0;
   switch (kind) {
-    case AttrKind::kString: return AttrValue(Unquote(text));
+    case AttrKind::kString:
+      return AttrValue(Unquote(text));
     case AttrKind::kInt:
       if (absl::SimpleAtoi(text, &integer)) return AttrValue(integer);
       break;
@@ -78,8 +81,10 @@ absl::StatusOr<AttrValue> ParseScalar(AttrKind kind, absl::string_view text) {
       WEIR_ASSIGN_OR_RETURN(PartialShape shape, ParseShape(text));
       return AttrValue(shape);
     }
-    case AttrKind::kFunction: return AttrValue(FunctionName{std::string(Unquote(text))});
-    default: break;
+    case AttrKind::kFunction:
+      return AttrValue(FunctionName{std::string(Unquote(text))});
+    default:
+      break;
   }
   return BadSpec(text, absl::StrCat("is no ", AttrKindName(kind)));
 }
@@ -96,13 +101,20 @@ absl::StatusOr<AttrValue> ParseList(AttrKind element, absl::string_view text) {
 
 absl::StatusOr<AttrValue> ParseValue(AttrKind kind, absl::string_view text) {
   switch (kind) {
-    case AttrKind::kStringList: return ParseList<std::string>(AttrKind::kString, text);
-    case AttrKind::kIntList: return ParseList<int64_t>(AttrKind::kInt, text);
-    case AttrKind::kFloatList: return ParseList<float>(AttrKind::kFloat, text);
-    case AttrKind::kBoolList: return ParseList<bool>(AttrKind::kBool, text);
-    case AttrKind::kTypeList: return ParseList<DType>(AttrKind::kType, text);
-    case AttrKind::kShapeList: return ParseList<PartialShape>(AttrKind::kShape, text);
-    default: return ParseScalar(kind, text);
+    case AttrKind::kStringList:
+      return ParseList<std::string>(AttrKind::kString, text);
+    case AttrKind::kIntList:
+      return ParseList<int64_t>(AttrKind::kInt, text);
+    case AttrKind::kFloatList:
+      return ParseList<float>(AttrKind::kFloat, text);
+    case AttrKind::kBoolList:
+      return ParseList<bool>(AttrKind::kBool, text);
+    case AttrKind::kTypeList:
+      return ParseList<DType>(AttrKind::kType, text);
+    case AttrKind::kShapeList:
+      return ParseList<PartialShape>(AttrKind::kShape, text);
+    default:
+      return ParseScalar(kind, text);
   }
 }
 
@@ -128,7 +140,8 @@ absl::Status ParseKind(absl::string_view text, AttrDef* attr) {
   const size_t at_least = text.find(">=");
   if (at_least != absl::string_view::npos) {
     int64_t minimum = 0;
-    if (!absl::SimpleAtoi(Trim(text.substr(at_least + 2)), &minimum)) return BadSpec(text, "has no minimum after '>='");
+    if (!absl::SimpleAtoi(Trim(text.substr(at_least + 2)), &minimum))
+      return BadSpec(text, "has no minimum after '>='");
     attr->minimum = minimum;
     text = Trim(text.substr(0, at_least));
   }
@@ -147,8 +160,10 @@ absl::StatusOr<AttrDef> ParseAttr(absl::string_view spec) {
   absl::string_view kind = Trim(spec.substr(colon + 1));
   // The '=' of a default, not of '>='.
   size_t equals = kind.find('=');
-  if (equals != absl::string_view::npos && equals > 0 && kind[equals - 1] == '>') equals = kind.find('=', equals + 1);
-  const absl::string_view default_text = equals == absl::string_view::npos ? "" : Trim(kind.substr(equals + 1));
+  if (equals != absl::string_view::npos && equals > 0 && kind[equals - 1] == '>')
+    equals = kind.find('=', equals + 1);
+  const absl::string_view default_text =
+      equals == absl::string_view::npos ? "" : Trim(kind.substr(equals + 1));
   WEIR_RETURN_IF_ERROR(ParseKind(Trim(kind.substr(0, equals)), &attr));
   if (equals == absl::string_view::npos) return attr;
   WEIR_ASSIGN_OR_RETURN(attr.default_value, ParseValue(attr.kind, default_text));
@@ -203,8 +218,9 @@ absl::Status NotDifferentiable(GradientContext&) {
 
 absl::Status AttrDef::Validate(const AttrValue& value) const {
   if (value.kind() != kind) {
-    return absl::InvalidArgumentError(absl::StrCat("attr ", name, " must be of kind ", AttrKindName(kind), ", is ",
-                                                   AttrKindName(value.kind()), " ", value.ToString()));
+    return absl::InvalidArgumentError(absl::StrCat("attr ", name, " must be of kind ", AttrKindName(kind),
+                                                   ", is ", AttrKindName(value.kind()), " ",
+                                                   value.ToString()));
   }
   const auto allows = [](const auto& allowed, const auto& one) {
     return allowed.empty() || std::find(allowed.begin(), allowed.end(), one) != allowed.end();
@@ -242,7 +258,8 @@ absl::StatusOr<Op> Op::Parse(OpDef def) {
     if (!attr.ok()) return in_op(attr.status());
     op.attrs_.push_back(*std::move(attr));
   }
-  for (const auto& [specs, args] : {std::pair(&op.def_.inputs, &op.inputs_), {&op.def_.outputs, &op.outputs_}}) {
+  for (const auto& [specs, args] :
+       {std::pair(&op.def_.inputs, &op.inputs_), {&op.def_.outputs, &op.outputs_}}) {
     for (const std::string& spec : *specs) {
       absl::StatusOr<ArgDef> arg = ParseArg(spec, op);
       if (!arg.ok()) return in_op(arg.status());

@@ -1,7 +1,8 @@
 // What an op is: its schema, the shapes it gives, and its gradient, in one struct.
 //
-// Names, inputs, attrs and defaults are TensorFlow's where TensorFlow has the op; ops of our own begin with "Weir".
-// An OpDef is written once (ops/<family>_ops.cc), registered, and never changes; all of it may be read concurrently.
+// Names, inputs, attrs and defaults are TensorFlow's where TensorFlow has the op; ops of our own begin with
+// "Weir". An OpDef is written once (ops/<family>_ops.cc), registered, and never changes; all of it may be
+// read concurrently.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ namespace weir {
 class ShapeInference;
 class GradientContext;
 
-// Sets the shape of every output (graph/shape_inference.h), or says which inputs do not fit. Called when a node is
-// built; a shape left unset is unknown.
+// Sets the shape of every output (graph/shape_inference.h), or says which inputs do not fit. Called when a
+// node is built; a shape left unset is unknown.
 using ShapeFunction = absl::Status (*)(ShapeInference& inference);
 
 // Adds the nodes of the gradient (graph/gradients.h).
@@ -34,13 +35,13 @@ struct OpDef {
   // One sentence for docs/ops.md, in the third person: "Multiplies two matrices."
   std::string summary;
 
-  // "name: type", where type is a dtype ("float"), a type attr ("T"), "N * T" for a list of N tensors of one type,
-  // or a list(type) attr's name for tensors of several types.
+  // "name: type", where type is a dtype ("float"), a type attr ("T"), "N * T" for a list of N tensors of one
+  // type, or a list(type) attr's name for tensors of several types.
   std::vector<std::string> inputs;
   std::vector<std::string> outputs;
   // "name: kind", with optional constraint and default:
-  //   "transpose_a: bool = false"  "T: {float, double}"  "T: type"  "N: int >= 1"  "padding: {'SAME', 'VALID'}"
-  //   "shape: shape = ?"  "strides: list(int)"  "Tidx: {int32, int64} = int32"  "value: tensor"
+  //   "transpose_a: bool = false"  "T: {float, double}"  "T: type"  "N: int >= 1"  "padding: {'SAME',
+  //   'VALID'}" "shape: shape = ?"  "strides: list(int)"  "Tidx: {int32, int64} = int32"  "value: tensor"
   std::vector<std::string> attrs;
 
   // Has effects or state: never folded, merged or dropped as unused duplicates.
@@ -79,8 +80,8 @@ struct AttrDef {
 // An OpDef with its specifications parsed.
 class Op {
  public:
-  // InvalidArgument naming the op and the specification that does not parse; also when the shape function or the
-  // gradient is missing.
+  // InvalidArgument naming the op and the specification that does not parse; also when the shape function or
+  // the gradient is missing.
   static absl::StatusOr<Op> Parse(OpDef def);
 
   const std::string& name() const { return def_.name; }

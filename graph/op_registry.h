@@ -1,7 +1,7 @@
 // The ops that graphs may use. Filled by explicit Register calls (ops/register_ops.h), then only read.
 //
-// Thread safety: Register is for one thread; after that everything is safe to read concurrently. Ops live as long
-// as the registry, and graphs point to them: the registry must outlive its graphs.
+// Thread safety: Register is for one thread; after that everything is safe to read concurrently. Ops live as
+// long as the registry, and graphs point to them: the registry must outlive its graphs.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,10 @@
-// The ops that the runtime itself puts into a step's graph. Users never write them; names and schemas are TensorFlow's.
+// The ops that the runtime itself puts into a step's graph. Users never write them; names and schemas are
+// TensorFlow's.
 //
 //   _Arg     a value fed to the step: attr index, the position among the partition's arguments
 //   _Retval  a value fetched from it: attr index, the position among the partition's results
-//   _Send    hands its input to another device; _Recv is its other end. Attr _edge numbers the pair within the plan,
+//   _Send    hands its input to another device; _Recv is its other end. Attr _edge numbers the pair within
+//   the plan,
 //            and is all that the rendezvous needs to match them.
 #pragma once
 

@@ -38,8 +38,8 @@ std::optional<std::vector<int64_t>> ConstantIntegers(Output output) {
   return constant ? ToIntegers(*constant) : std::nullopt;
 }
 
-// Values of an integer vector (or scalar) as far as they can be known, kUnknownDim elsewhere; nullopt when not
-// even the length is known.
+// Values of an integer vector (or scalar) as far as they can be known, kUnknownDim elsewhere; nullopt when
+// not even the length is known.
 std::optional<std::vector<int64_t>> PartialIntegers(Output output, int depth = 0);
 
 std::optional<std::vector<int64_t>> PartialConcat(const Node& node, int depth) {
@@ -64,10 +64,12 @@ std::vector<int64_t> PartialPack(const Node& node, int depth) {
 // x[begin:end:1] or x[begin] of a vector, with constant bounds.
 std::optional<std::vector<int64_t>> PartialStridedSlice(const Node& node, int depth) {
   std::optional<std::vector<int64_t>> input = PartialIntegers(node.input(0), depth);
-  std::optional<std::vector<int64_t>> begin = ConstantIntegers(node.input(1)), end = ConstantIntegers(node.input(2)),
+  std::optional<std::vector<int64_t>> begin = ConstantIntegers(node.input(1)),
+                                      end = ConstantIntegers(node.input(2)),
                                       stride = ConstantIntegers(node.input(3));
   if (!input || !begin || !end || !stride || begin->size() != 1 || (*stride)[0] != 1) return std::nullopt;
-  if (node.attr<int64_t>("ellipsis_mask") != 0 || node.attr<int64_t>("new_axis_mask") != 0) return std::nullopt;
+  if (node.attr<int64_t>("ellipsis_mask") != 0 || node.attr<int64_t>("new_axis_mask") != 0)
+    return std::nullopt;
   const int64_t size = input->size();
   const auto clamp = [size](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
   int64_t first = node.attr<int64_t>("begin_mask") & 1 ? 0 : clamp((*begin)[0]);
@@ -82,7 +84,8 @@ std::optional<std::vector<int64_t>> PartialIntegers(Output output, int depth) {
   const Node& node = *output.node;
   const std::string& op = node.op_name();
   if (op == "Const") return ToIntegers(node.attr<Tensor>("value"));
-  if (op == "Identity" || op == "Cast" || op == "ExpandDims") return PartialIntegers(node.input(0), depth + 1);
+  if (op == "Identity" || op == "Cast" || op == "ExpandDims")
+    return PartialIntegers(node.input(0), depth + 1);
   if (op == "Shape" || op == "ShapeN") {
     const PartialShape& shape = node.input(op == "Shape" ? 0 : output.index).shape();
     if (!shape.has_rank()) return std::nullopt;
@@ -100,10 +103,13 @@ std::optional<std::vector<int64_t>> PartialIntegers(Output output, int depth) {
 
 }  // namespace
 
-ShapeInference::ShapeInference(const Op& op, const AttrMap& attrs, absl::Span<const Output> inputs, int num_outputs)
+ShapeInference::ShapeInference(const Op& op, const AttrMap& attrs, absl::Span<const Output> inputs,
+                               int num_outputs)
     : op_(op), attrs_(attrs), inputs_(inputs), outputs_(num_outputs), resources_(num_outputs) {}
 
-std::optional<Tensor> ShapeInference::input_constant(int index) const { return ConstantValue(inputs_[index]); }
+std::optional<Tensor> ShapeInference::input_constant(int index) const {
+  return ConstantValue(inputs_[index]);
+}
 
 std::optional<std::vector<int64_t>> ShapeInference::input_integers(int index) const {
   return ConstantIntegers(inputs_[index]);
@@ -169,8 +175,8 @@ absl::StatusOr<PartialShape> ShapeInference::Broadcast(const PartialShape& a, co
     } else if (x == y) {
       dims[i] = x;
     } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat("shapes ", a.ToString(), " and ", b.ToString(), " do not broadcast: ", x, " meets ", y));
+      return absl::InvalidArgumentError(absl::StrCat("shapes ", a.ToString(), " and ", b.ToString(),
+                                                     " do not broadcast: ", x, " meets ", y));
     }
   }
   return PartialShape::FromDims(dims);
@@ -182,7 +188,8 @@ absl::Status UnchangedShape(ShapeInference& inference) {
 }
 
 absl::Status BroadcastBinaryShape(ShapeInference& inference) {
-  WEIR_ASSIGN_OR_RETURN(PartialShape shape, ShapeInference::Broadcast(inference.input(0), inference.input(1)));
+  WEIR_ASSIGN_OR_RETURN(PartialShape shape,
+                        ShapeInference::Broadcast(inference.input(0), inference.input(1)));
   inference.set_output(0, std::move(shape));
   return absl::OkStatus();
 }
@@ -197,7 +204,8 @@ absl::Status UnknownShape(ShapeInference&) { return absl::OkStatus(); }
 absl::Status NoOutputs(ShapeInference&) { return absl::OkStatus(); }
 
 absl::StatusOr<WindowExtent> SlideWindow(int64_t input, int64_t window, int64_t stride, int64_t dilation,
-                                         absl::string_view padding, int64_t explicit_before, int64_t explicit_after) {
+                                         absl::string_view padding, int64_t explicit_before,
+                                         int64_t explicit_after) {
   if (stride < 1 || dilation < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("stride and dilation must be at least 1, are ", stride, " and ", dilation));
@@ -208,17 +216,20 @@ absl::StatusOr<WindowExtent> SlideWindow(int64_t input, int64_t window, int64_t 
   int64_t effective = 0;
   if (window < 1 || __builtin_mul_overflow(window - 1, dilation, &effective) ||
       __builtin_add_overflow(effective, 1, &effective)) {
-    return absl::InvalidArgumentError(absl::StrCat("no window has size ", window, " and dilation ", dilation));
+    return absl::InvalidArgumentError(
+        absl::StrCat("no window has size ", window, " and dilation ", dilation));
   }
   const auto too_far = [&] {
-    return absl::InvalidArgumentError(absl::StrCat("the end of a window of ", effective, " with stride ", stride,
-                                                   " and padding ", padding, " does not fit into 64 bits"));
+    return absl::InvalidArgumentError(absl::StrCat("the end of a window of ", effective, " with stride ",
+                                                   stride, " and padding ", padding,
+                                                   " does not fit into 64 bits"));
   };
   WindowExtent extent;
   if (padding == "SAME") {
     extent.size = input / stride + (input % stride != 0 ? 1 : 0);
     int64_t end = 0;  // of the last window, which begins inside the input
-    if (__builtin_add_overflow(std::max<int64_t>(0, extent.size - 1) * stride, effective, &end)) return too_far();
+    if (__builtin_add_overflow(std::max<int64_t>(0, extent.size - 1) * stride, effective, &end))
+      return too_far();
     const int64_t needed = std::max<int64_t>(0, end - input);
     extent.padding_before = needed / 2;
     extent.padding_after = needed - needed / 2;
@@ -228,8 +239,8 @@ absl::StatusOr<WindowExtent> SlideWindow(int64_t input, int64_t window, int64_t 
   extent.padding_before = is_explicit ? explicit_before : 0;
   extent.padding_after = is_explicit ? explicit_after : 0;
   if (extent.padding_before < 0 || extent.padding_after < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("padding must be at least 0, is ", extent.padding_before, " and ",
-                                                   extent.padding_after));
+    return absl::InvalidArgumentError(absl::StrCat("padding must be at least 0, is ", extent.padding_before,
+                                                   " and ", extent.padding_after));
   }
   int64_t padded = 0;
   if (__builtin_add_overflow(input, extent.padding_before, &padded) ||

@@ -1,7 +1,8 @@
-// What an op's shape function works with: the inputs' shapes, constant inputs and attrs; it sets the outputs'.
+// What an op's shape function works with: the inputs' shapes, constant inputs and attrs; it sets the
+// outputs'.
 //
-// Lives during one call, on one thread. Shape functions return errors without naming the node: Graph::AddNode adds
-// "OP 'NAME': " in front and the source line behind.
+// Lives during one call, on one thread. Shape functions return errors without naming the node: Graph::AddNode
+// adds "OP 'NAME': " in front and the source line behind.
 #pragma once
 
 #include <optional>
@@ -34,9 +35,9 @@ class ShapeInference {
   std::optional<Tensor> input_constant(int index) const;
   // The elements of a constant int32 or int64 input; nullopt when unknown.
   std::optional<std::vector<int64_t>> input_integers(int index) const;
-  // The shape that the vector input `index` will hold, as far as it can be known: from a constant, a Shape of a known
-  // tensor, or a Pack/ConcatV2/StridedSlice of such. Unknown rank when nothing is known. InvalidArgument for
-  // constant dimensions below -1.
+  // The shape that the vector input `index` will hold, as far as it can be known: from a constant, a Shape of
+  // a known tensor, or a Pack/ConcatV2/StridedSlice of such. Unknown rank when nothing is known.
+  // InvalidArgument for constant dimensions below -1.
   absl::StatusOr<PartialShape> InputAsShape(int index) const;
   const std::optional<ResourceType>& input_resource(int index) const;
 
@@ -50,10 +51,12 @@ class ShapeInference {
   void set_output(int index, PartialShape shape) { outputs_[index] = std::move(shape); }
   void set_output_resource(int index, ResourceType type) { resources_[index] = std::move(type); }
 
-  // Building blocks. Errors name the argument by the schema's name and show the shape: "a must have rank 2, is [32]".
+  // Building blocks. Errors name the argument by the schema's name and show the shape: "a must have rank 2,
+  // is [32]".
   absl::StatusOr<PartialShape> WithRank(int input_index, int rank) const;
   absl::StatusOr<PartialShape> WithRankAtLeast(int input_index, int rank) const;
-  absl::StatusOr<int64_t> MergeDims(int64_t a, int64_t b) const;  // InvalidArgument "dimensions 784 and 785 differ"
+  absl::StatusOr<int64_t> MergeDims(int64_t a,
+                                    int64_t b) const;  // InvalidArgument "dimensions 784 and 785 differ"
   // Numpy broadcasting of two shapes, unknown dims included.
   static absl::StatusOr<PartialShape> Broadcast(const PartialShape& a, const PartialShape& b);
   // The schema's name of the flat input ("a", "values[2]").
@@ -79,8 +82,8 @@ absl::Status UnknownShape(ShapeInference& inference);          // nothing can be
 absl::Status NoOutputs(ShapeInference& inference);
 
 // Output size and leading padding of a window sliding over one dimension, as TensorFlow defines them
-// (tensorflow.org/api_docs/python/tf/nn, "Notes on padding"). kUnknown size stays unknown. InvalidArgument when the
-// window does not fit a VALID input or stride or dilation is below 1.
+// (tensorflow.org/api_docs/python/tf/nn, "Notes on padding"). kUnknown size stays unknown. InvalidArgument
+// when the window does not fit a VALID input or stride or dilation is below 1.
 struct WindowExtent {
   int64_t size = 0;
   int64_t padding_before = 0;

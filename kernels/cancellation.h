@@ -1,7 +1,7 @@
 // Tells the kernels and waits of one step that the step is over.
 //
-// Thread safety: all methods. A callback runs once, on the cancelling thread, or is removed before: after Remove
-// returns it neither runs nor will run.
+// Thread safety: all methods. A callback runs once, on the cancelling thread, or is removed before: after
+// Remove returns it neither runs nor will run.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // A device: memory to allocate from, resources that live there, kernels that run there.
 //
-// A subclass per kind in kernels/<kind>/ (cpu, null, fake; adding one = copying null/). Owned by a Runtime, which
-// outlives every step. Thread safety: all methods.
+// A subclass per kind in kernels/<kind>/ (cpu, null, fake; adding one = copying null/). Owned by a Runtime,
+// which outlives every step. Thread safety: all methods.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,9 @@ struct DeviceAttributes {
 class Device {
  public:
   Device(DeviceAttributes attributes, ThreadPool& threads)
-      : attributes_(std::move(attributes)), threads_(threads), resources_(attributes_.name.job.value_or("localhost")) {}
+      : attributes_(std::move(attributes)),
+        threads_(threads),
+        resources_(attributes_.name.job.value_or("localhost")) {}
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -40,8 +42,8 @@ class Device {
   ResourceManager& resources() { return resources_; }
   ThreadPool& threads() { return threads_; }
 
-  // A tensor in this device's memory with the elements of `host`, and back. Shares the buffer where the device's
-  // memory is the host's.
+  // A tensor in this device's memory with the elements of `host`, and back. Shares the buffer where the
+  // device's memory is the host's.
   virtual absl::StatusOr<Tensor> FromHost(const Tensor& host) = 0;
   virtual absl::StatusOr<Tensor> ToHost(const Tensor& device) = 0;
 

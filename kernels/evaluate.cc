@@ -25,8 +25,8 @@ absl::Status CheckInputs(const Node& node, absl::Span<const Tensor> inputs) {
   }
   for (int i = 0; i < node.num_inputs(); ++i) {
     if (inputs[i].dtype() == node.input_type(i)) continue;
-    return absl::InvalidArgumentError(absl::StrCat("input ", i, " must be ", DTypeName(node.input_type(i)), ", is ",
-                                                   inputs[i].ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", i, " must be ", DTypeName(node.input_type(i)), ", is ", inputs[i].ToString()));
   }
   return absl::OkStatus();
 }
@@ -58,10 +58,11 @@ absl::StatusOr<std::vector<Tensor>> RunNode(const Node& node, absl::Span<const T
   Cancellation cancellation;
   StepContext step;
   step.cancellation = &cancellation;
-  KernelContext context(step, device, slots.data(), input_slots.data(), last_use.get(), num_inputs, num_inputs,
-                        node.output_types().data(), node.num_outputs());
+  KernelContext context(step, device, slots.data(), input_slots.data(), last_use.get(), num_inputs,
+                        num_inputs, node.output_types().data(), node.num_outputs());
   WEIR_RETURN_IF_ERROR(RunKernel(kernel, context));
-  return std::vector<Tensor>(std::make_move_iterator(slots.begin() + num_inputs), std::make_move_iterator(slots.end()));
+  return std::vector<Tensor>(std::make_move_iterator(slots.begin() + num_inputs),
+                             std::make_move_iterator(slots.end()));
 }
 
 // The nodes that `outputs` need, inputs first.
@@ -70,7 +71,8 @@ class Order {
   explicit Order(const absl::flat_hash_map<Output, Tensor>& feeds) : feeds_(feeds) {}
 
   absl::Status Add(Node* root) {
-    std::vector<std::pair<Node*, int>> path = {{root, 0}};  // a node and how many of its predecessors were visited
+    std::vector<std::pair<Node*, int>> path = {
+        {root, 0}};  // a node and how many of its predecessors were visited
     if (!Enter(root)) return absl::OkStatus();
     while (!path.empty()) {
       Node* node = path.back().first;
@@ -119,17 +121,18 @@ class Order {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs, Device& device,
-                                                 const KernelRegistry& kernels) {
-  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, kernels.Create(node, device));  // errors name the node
+absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
+                                                 Device& device, const KernelRegistry& kernels) {
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
+                        kernels.Create(node, device));  // errors name the node
   absl::StatusOr<std::vector<Tensor>> outputs = RunNode(node, inputs, device, *kernel);
   if (!outputs.ok()) return WithNode(node, outputs.status());
   return outputs;
 }
 
 absl::StatusOr<std::vector<Tensor>> EvaluateGraph(absl::Span<const Output> outputs,
-                                                  absl::Span<const std::pair<Output, Tensor>> feeds, Device& device,
-                                                  const KernelRegistry& kernels) {
+                                                  absl::Span<const std::pair<Output, Tensor>> feeds,
+                                                  Device& device, const KernelRegistry& kernels) {
   absl::flat_hash_map<Output, Tensor> values(feeds.begin(), feeds.end());
   const absl::flat_hash_map<Output, Tensor> fed = values;
   Order order(fed);

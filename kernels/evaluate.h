@@ -14,15 +14,16 @@
 namespace weir {
 
 // The outputs of one node for the given inputs (host tensors, as many and of the types that the node takes).
-// InvalidArgument when they are not; NotFound without a kernel; else the kernel's error. Errors name the node.
-// A kernel never writes into `inputs`: their buffers count as shared.
-absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs, Device& device,
-                                                 const KernelRegistry& kernels);
+// InvalidArgument when they are not; NotFound without a kernel; else the kernel's error. Errors name the
+// node. A kernel never writes into `inputs`: their buffers count as shared.
+absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<const Tensor> inputs,
+                                                 Device& device, const KernelRegistry& kernels);
 
-// The values of `outputs` in a step of its own, everything on `device`. `feeds` replace the outputs they name, and
-// nodes that only they need do not run. Control inputs are obeyed. InvalidArgument for a graph with a cycle.
+// The values of `outputs` in a step of its own, everything on `device`. `feeds` replace the outputs they
+// name, and nodes that only they need do not run. Control inputs are obeyed. InvalidArgument for a graph with
+// a cycle.
 absl::StatusOr<std::vector<Tensor>> EvaluateGraph(absl::Span<const Output> outputs,
-                                                  absl::Span<const std::pair<Output, Tensor>> feeds, Device& device,
-                                                  const KernelRegistry& kernels);
+                                                  absl::Span<const std::pair<Output, Tensor>> feeds,
+                                                  Device& device, const KernelRegistry& kernels);
 
 }  // namespace weir

@@ -1,7 +1,7 @@
 // A kernel: what one node does on one device, made once per node when its step is compiled.
 //
-// Compute may run on several steps at once, so a kernel's own state is read-only after construction or synchronised.
-// An error needs no name of the node or device: the executor adds them.
+// Compute may run on several steps at once, so a kernel's own state is read-only after construction or
+// synchronised. An error needs no name of the node or device: the executor adds them.
 #pragma once
 
 #include <functional>
@@ -26,21 +26,24 @@ class Kernel {
   // Null unless the kernel waits for something (a queue, another machine).
   virtual class AsyncKernel* AsAsync() { return nullptr; }
 
-  // True for a kernel that runs also when an input is dead (context.is_dead()), because it passes deadness on to where
-  // the executor cannot see it. Every other one is left out then, and its outputs are dead.
+  // True for a kernel that runs also when an input is dead (context.is_dead()), because it passes deadness on
+  // to where the executor cannot see it. Every other one is left out then, and its outputs are dead.
   virtual bool runs_when_dead() const { return false; }
 
-  // False for kernels cheaper than handing them to another thread (tens of nanoseconds: Identity, Shape, Const).
+  // False for kernels cheaper than handing them to another thread (tens of nanoseconds: Identity, Shape,
+  // Const).
   virtual bool is_expensive() const { return true; }
 };
 
-// Starts its work and returns; `done` is called exactly once, from any thread, when the outputs are set or the error
-// known. Must finish soon after context.cancellation() is cancelled.
+// Starts its work and returns; `done` is called exactly once, from any thread, when the outputs are set or
+// the error known. Must finish soon after context.cancellation() is cancelled.
 class AsyncKernel : public Kernel {
  public:
   using Done = std::function<void(absl::Status)>;
   virtual void ComputeAsync(KernelContext& context, Done done) = 0;
-  absl::Status Compute(KernelContext&) final { return absl::InternalError("asynchronous kernel run as a synchronous one"); }
+  absl::Status Compute(KernelContext&) final {
+    return absl::InternalError("asynchronous kernel run as a synchronous one");
+  }
   AsyncKernel* AsAsync() final { return this; }
 };
 

@@ -26,8 +26,8 @@ bool KernelContext::CanForward(int input_index, DType dtype, const Shape& shape)
          tensor.has_exclusive_buffer();
 }
 
-absl::StatusOr<Tensor*> KernelContext::ForwardOrAllocateOutput(std::initializer_list<int> candidates, int index,
-                                                               const Shape& shape) {
+absl::StatusOr<Tensor*> KernelContext::ForwardOrAllocateOutput(std::initializer_list<int> candidates,
+                                                               int index, const Shape& shape) {
   for (int candidate : candidates) {
     if (!CanForward(candidate, output_types_[index], shape)) continue;
     Tensor& slot = output(index);

@@ -1,7 +1,7 @@
 // What a kernel sees of the step it runs in: its inputs, where its outputs go, its device.
 //
-// Lives during one Compute (for an AsyncKernel until `done`). Not thread safe: one kernel, one thread at a time.
-// Made by the executors without allocation: inputs and outputs are slots of the step's frame.
+// Lives during one Compute (for an AsyncKernel until `done`). Not thread safe: one kernel, one thread at a
+// time. Made by the executors without allocation: inputs and outputs are slots of the step's frame.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,20 @@ struct StepContext {
 
 class KernelContext {
  public:
-  // Slots: input i is slots[input_slots[i]], and may be taken over when last_use[i] is true (no later node reads that
-  // slot); output i is slots[first_output + i] and output types are dtypes[i].
+  // Slots: input i is slots[input_slots[i]], and may be taken over when last_use[i] is true (no later node
+  // reads that slot); output i is slots[first_output + i] and output types are dtypes[i].
   KernelContext(const StepContext& step, Device& device, Tensor* slots, const int32_t* input_slots,
-                const bool* last_use, int num_inputs, int32_t first_output, const DType* output_types, int num_outputs)
-      : step_(step), device_(device), slots_(slots), input_slots_(input_slots), last_use_(last_use),
-        output_types_(output_types), first_output_(first_output), num_inputs_(num_inputs), num_outputs_(num_outputs) {}
+                const bool* last_use, int num_inputs, int32_t first_output, const DType* output_types,
+                int num_outputs)
+      : step_(step),
+        device_(device),
+        slots_(slots),
+        input_slots_(input_slots),
+        last_use_(last_use),
+        output_types_(output_types),
+        first_output_(first_output),
+        num_inputs_(num_inputs),
+        num_outputs_(num_outputs) {}
 
   int num_inputs() const { return num_inputs_; }
   int num_outputs() const { return num_outputs_; }
@@ -52,9 +60,9 @@ class KernelContext {
   // A new tensor of the output's dtype, elements undefined. ResourceExhausted when memory runs out.
   absl::StatusOr<Tensor*> AllocateOutput(int index, const Shape& shape);
 
-  // The first of `candidates` whose buffer nobody else will read, with the output's dtype and as many elements as
-  // `shape`, becomes the output (in place); otherwise a new tensor. The kernel may read that input while it writes
-  // the output only element by element at equal positions.
+  // The first of `candidates` whose buffer nobody else will read, with the output's dtype and as many
+  // elements as `shape`, becomes the output (in place); otherwise a new tensor. The kernel may read that
+  // input while it writes the output only element by element at equal positions.
   absl::StatusOr<Tensor*> ForwardOrAllocateOutput(std::initializer_list<int> candidates, int index,
                                                   const Shape& shape);
 
@@ -83,8 +91,8 @@ class KernelContext {
   bool is_dead_ = false;
 };
 
-// The resource behind a handle input: the handle's own pointer, else looked up by name. InvalidArgument when the input
-// is no handle of a T; NotFound when the resource is gone.
+// The resource behind a handle input: the handle's own pointer, else looked up by name. InvalidArgument when
+// the input is no handle of a T; NotFound when the resource is gone.
 template <typename T>
 absl::StatusOr<RefPtr<T>> LookupResource(KernelContext& context, int input) {
   const Tensor& tensor = context.input(input);

@@ -19,13 +19,16 @@ bool Accepts(const KernelDef& def, const Node& node) {
 }
 
 std::string TypesToString(const KernelDef& def) {
-  return absl::StrCat(def.device_type, " {", absl::StrJoin(def.types, "; ", [](std::string* out, const auto& entry) {
-                        absl::StrAppend(out, entry.first, " in ",
-                                        absl::StrJoin(entry.second, ",", [](std::string* name, DType dtype) {
-                                          absl::StrAppend(name, DTypeName(dtype));
-                                        }));
-                      }),
-                      "}");
+  return absl::StrCat(
+      def.device_type, " {",
+      absl::StrJoin(def.types, "; ",
+                    [](std::string* out, const auto& entry) {
+                      absl::StrAppend(out, entry.first, " in ",
+                                      absl::StrJoin(entry.second, ",", [](std::string* name, DType dtype) {
+                                        absl::StrAppend(name, DTypeName(dtype));
+                                      }));
+                    }),
+      "}");
 }
 
 std::string TypeAttrsToString(const Node& node) {
@@ -72,7 +75,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> KernelRegistry::Create(const Node& node,
   return absl::NotFoundError(absl::StrCat(
       node.Describe(), ": no kernel for device ", device.type(), " with ", TypeAttrsToString(node),
       defs.empty() ? "; the op has no kernels"
-                   : absl::StrCat("; there are: ", absl::StrJoin(defs, ", ", [](std::string* out, const KernelDef* def) {
+                   : absl::StrCat("; there are: ",
+                                  absl::StrJoin(defs, ", ", [](std::string* out, const KernelDef* def) {
                                     out->append(TypesToString(*def));
                                   }))));
 }

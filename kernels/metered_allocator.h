@@ -1,7 +1,7 @@
 // An allocator in front of another one that counts, limits and (for fault tests) fails on request.
 //
-// Thread safety: all methods. Must outlive the buffers it hands out. A buffer's bytes count until its last reference
-// goes.
+// Thread safety: all methods. Must outlive the buffers it hands out. A buffer's bytes count until its last
+// reference goes.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,8 @@ namespace weir {
 class MeteredAllocator final : public Allocator {
  public:
   // `limit_bytes` <= 0: unlimited. Borrows `source`.
-  explicit MeteredAllocator(Allocator& source, int64_t limit_bytes = 0) : source_(source), limit_(limit_bytes) {}
+  explicit MeteredAllocator(Allocator& source, int64_t limit_bytes = 0)
+      : source_(source), limit_(limit_bytes) {}
 
   // Null also when the limit would be passed.
   RefPtr<Buffer> Allocate(size_t num_bytes) override;

@@ -19,7 +19,8 @@ absl::StatusOr<RefPtr<Resource>> ResourceManager::LookupAny(const Key& key) {
   return found->second;
 }
 
-RefPtr<Resource> ResourceManager::FindOrInsert(const Key& key, const std::function<RefPtr<Resource>()>& create) {
+RefPtr<Resource> ResourceManager::FindOrInsert(const Key& key,
+                                               const std::function<RefPtr<Resource>()>& create) {
   absl::MutexLock lock(&mutex_);
   RefPtr<Resource>& slot = resources_[key];
   if (!slot) slot = create();

@@ -1,7 +1,7 @@
 // Resources of one device, shared by (container, name) between steps, sessions and workers.
 //
-// Thread safety: all methods. Resources are reference counted: one that is deleted here lives on until the last
-// handle or running kernel lets go.
+// Thread safety: all methods. Resources are reference counted: one that is deleted here lives on until the
+// last handle or running kernel lets go.
 #pragma once
 
 #include <functional>
@@ -23,10 +23,11 @@ namespace weir {
 class ResourceManager {
  public:
   // `default_container` stands in for an empty container name.
-  explicit ResourceManager(std::string default_container) : default_container_(std::move(default_container)) {}
+  explicit ResourceManager(std::string default_container)
+      : default_container_(std::move(default_container)) {}
 
-  // The resource of that name, made by `create` if there is none; `create` runs under the lock and must be short.
-  // InvalidArgument when one of another C++ type has the name (both types are named).
+  // The resource of that name, made by `create` if there is none; `create` runs under the lock and must be
+  // short. InvalidArgument when one of another C++ type has the name (both types are named).
   template <typename T>
   absl::StatusOr<RefPtr<T>> LookupOrCreate(absl::string_view container, absl::string_view name,
                                            const std::function<RefPtr<T>()>& create);

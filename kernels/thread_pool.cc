@@ -1,14 +1,14 @@
 // Implementation notes.
 //
-// ParallelFor: the caller publishes the loop, then takes chunks itself; helper threads take chunks as soon as they
-// notice. The caller waits only for helpers that hold a chunk, never for one that has not come: on a machine whose
-// cores are taken by other processes (a ps and its workers on two cores) it simply does the work alone. A team with a
-// barrier, such as OpenMP's, waits there for a thread that the operating system does not run for milliseconds.
-// Kernels call oneDNN on one thread per chunk for the same reason.
+// ParallelFor: the caller publishes the loop, then takes chunks itself; helper threads take chunks as soon as
+// they notice. The caller waits only for helpers that hold a chunk, never for one that has not come: on a
+// machine whose cores are taken by other processes (a ps and its workers on two cores) it simply does the
+// work alone. A team with a barrier, such as OpenMP's, waits there for a thread that the operating system
+// does not run for milliseconds. Kernels call oneDNN on one thread per chunk for the same reason.
 //
-// A helper that has run out of chunks spins for some microseconds and then sleeps; loops too short to pay for a
-// wake-up use those helpers that still spin. At most one ParallelFor of a pool is split at a time; one that comes
-// meanwhile, or from inside another, runs on its calling thread: the cores are busy anyway.
+// A helper that has run out of chunks spins for some microseconds and then sleeps; loops too short to pay for
+// a wake-up use those helpers that still spin. At most one ParallelFor of a pool is split at a time; one that
+// comes meanwhile, or from inside another, runs on its calling thread: the cores are busy anyway.
 //
 // Schedule has threads of its own: a task may run for long, and a loop should not wait behind it.
 #include "kernels/thread_pool.h"
@@ -42,7 +42,8 @@ constexpr int kSpins = 1500;
 int DefaultNumThreads() {
   int threads = 0;
   const char* text = std::getenv("WEIR_NUM_THREADS");
-  if (text != nullptr && absl::SimpleAtoi(text, &threads) && threads > 0) return std::min(threads, kMaxThreads);
+  if (text != nullptr && absl::SimpleAtoi(text, &threads) && threads > 0)
+    return std::min(threads, kMaxThreads);
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
@@ -72,7 +73,8 @@ class TaskThreads {
     absl::MutexLock lock(&mutex_);
     tasks_.push_back(std::move(task));
     num_queued_.fetch_add(1, std::memory_order_release);
-    // Threads come into being with the first work they are needed for: a runtime that never needs them has none.
+    // Threads come into being with the first work they are needed for: a runtime that never needs them has
+    // none.
     if (num_idle_ < static_cast<int>(tasks_.size()) && static_cast<int>(threads_.size()) < num_threads_) {
       threads_.emplace_back([this] { RunTasks(); });
     }
@@ -114,9 +116,9 @@ class TaskThreads {
 
 // The helpers of ParallelFor.
 //
-// `open_` and `visitors_` keep a helper from touching a loop that is over: it counts itself as a visitor, then looks
-// whether a loop is open; the caller closes the loop, then waits until there are no visitors. Both sides write before
-// they read (sequentially consistent), so one of them sees the other.
+// `open_` and `visitors_` keep a helper from touching a loop that is over: it counts itself as a visitor,
+// then looks whether a loop is open; the caller closes the loop, then waits until there are no visitors. Both
+// sides write before they read (sequentially consistent), so one of them sees the other.
 class LoopTeam {
  public:
   using Body = absl::FunctionRef<void(int64_t, int64_t)>;
@@ -257,7 +259,8 @@ void ThreadPool::ParallelFor(int64_t count, double cost_per_item,
   const double cost = static_cast<double>(count) * cost_per_item;
   if (num_threads_ > 1 && count > 1 && cost >= kMinSplitNanoseconds && !inside_parallel_for) {
     const double most = std::min<double>(static_cast<double>(count), num_threads_ * kChunksPerThread);
-    const auto num_chunks = static_cast<int64_t>(std::clamp(cost / kChunkNanoseconds, 2.0, std::max(2.0, most)));
+    const auto num_chunks =
+        static_cast<int64_t>(std::clamp(cost / kChunkNanoseconds, 2.0, std::max(2.0, most)));
     if (workers_->team.TryRun(count, num_chunks, cost >= kMinWakeNanoseconds, body)) return;
   }
   body(0, count);

@@ -28,7 +28,8 @@ TEST(ThreadPoolTest, EveryItemIsVisitedOnce) {
     ThreadPool pool(threads);
     for (int64_t count : {0, 1, 2, 7, 1000}) {
       for (double cost : {0.0, 100.0, kCostly}) {
-        EXPECT_EQ(Visits(pool, count, cost), std::vector<int>(count, 1)) << threads << " threads, " << count << " items";
+        EXPECT_EQ(Visits(pool, count, cost), std::vector<int>(count, 1))
+            << threads << " threads, " << count << " items";
       }
     }
   }

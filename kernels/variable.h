@@ -1,7 +1,7 @@
 // A variable: a tensor that outlives steps, updated in place.
 //
-// A read hands out a Tensor that shares the buffer. A writer takes `mutex`, and writes in place when nobody else
-// holds the buffer, else into a copy that replaces it: a reader's tensor never changes under it.
+// A read hands out a Tensor that shares the buffer. A writer takes `mutex`, and writes in place when nobody
+// else holds the buffer, else into a copy that replaces it: a reader's tensor never changes under it.
 #pragma once
 
 #include <string>

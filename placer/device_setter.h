@@ -1,7 +1,8 @@
 // Device setters: choose each new node's device while the graph is built (GraphBuilder's second argument).
 //
-// ReplicaDeviceSetter is between-graph replication's: variables go to the ps tasks, everything else to this worker.
-// It gives the devices that TensorFlow's tf.train.replica_device_setter gives for the same sequence of nodes.
+// ReplicaDeviceSetter is between-graph replication's: variables go to the ps tasks, everything else to this
+// worker. It gives the devices that TensorFlow's tf.train.replica_device_setter gives for the same sequence
+// of nodes.
 #pragma once
 
 #include <functional>
@@ -12,14 +13,15 @@
 
 namespace weir {
 
-// Picks a ps task in [0, num_ps_tasks) for a new variable. Called once per variable, in order of creation; two workers
-// that build the same graph get the same answers, which is what makes them share variables.
+// Picks a ps task in [0, num_ps_tasks) for a new variable. Called once per variable, in order of creation;
+// two workers that build the same graph get the same answers, which is what makes them share variables.
 using PlacementStrategy = std::function<int(const Node& variable)>;
 
 // 0, 1, ..., n-1, 0, 1...
 PlacementStrategy RoundRobinStrategy(int num_ps_tasks);
 
-// The task with the fewest bytes so far (the lowest on a tie). A variable whose shape is not fully known counts 1 byte.
+// The task with the fewest bytes so far (the lowest on a tie). A variable whose shape is not fully known
+// counts 1 byte.
 PlacementStrategy GreedyBytesStrategy(int num_ps_tasks);
 
 struct ReplicaDeviceSetterOptions {

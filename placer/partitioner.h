@@ -1,7 +1,7 @@
 // Cuts a placed graph into one graph per device, joined by _Send/_Recv pairs.
 //
-// A tensor that several nodes of a device need crosses once. A control edge between devices crosses as an empty
-// tensor. Edges are numbered from 0 over the whole plan (attr _edge).
+// A tensor that several nodes of a device need crosses once. A control edge between devices crosses as an
+// empty tensor. Edges are numbered from 0 over the whole plan (attr _edge).
 #pragma once
 
 #include <memory>

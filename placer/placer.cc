@@ -28,14 +28,19 @@ class Groups {
 };
 
 std::string DevicesToString(absl::Span<const DeviceName> devices) {
-  return absl::StrJoin(devices, ", ", [](std::string* out, const DeviceName& device) { out->append(device.ToString()); });
+  return absl::StrJoin(devices, ", ",
+                       [](std::string* out, const DeviceName& device) { out->append(device.ToString()); });
 }
 
 class Placer {
  public:
   Placer(Graph& graph, absl::Span<const DeviceName> devices, const KernelAvailability& has_kernel,
          const PlacerOptions& options)
-      : graph_(graph), devices_(devices), has_kernel_(has_kernel), options_(options), groups_(graph.num_nodes()) {}
+      : graph_(graph),
+        devices_(devices),
+        has_kernel_(has_kernel),
+        options_(options),
+        groups_(graph.num_nodes()) {}
 
   absl::Status Place() {
     WEIR_RETURN_IF_ERROR(FindGroups());
@@ -52,7 +57,8 @@ class Placer {
   absl::Status FindGroups() {
     for (const auto& node : graph_.nodes()) {
       for (const std::string& name : node->colocation_names()) {
-        // A node pruned from this step pulls nothing anywhere: its own request has been copied by the builder.
+        // A node pruned from this step pulls nothing anywhere: its own request has been copied by the
+        // builder.
         if (Node* other = graph_.FindNode(name)) groups_.Join(node->id(), other->id());
       }
       for (const Output& input : node->inputs()) {
@@ -72,14 +78,13 @@ class Placer {
       candidates = Candidates(softer, nodes);
     }
     if (candidates.empty()) return NoDevice(request, nodes);
-    return *std::min_element(candidates.begin(), candidates.end(), [this](const DeviceName& a, const DeviceName& b) {
-      return Rank(a) < Rank(b);
-    });
+    return *std::min_element(candidates.begin(), candidates.end(),
+                             [this](const DeviceName& a, const DeviceName& b) { return Rank(a) < Rank(b); });
   }
 
-  // What all members ask for together. A node that works on a resource runs where the resource is, whatever it asks
-  // for itself (a device setter sends a variable's reads and updates to the worker): its request counts only as far
-  // as it agrees.
+  // What all members ask for together. A node that works on a resource runs where the resource is, whatever
+  // it asks for itself (a device setter sends a variable's reads and updates to the worker): its request
+  // counts only as far as it agrees.
   absl::StatusOr<DeviceName> MergedRequest(const std::vector<Node*>& nodes) const {
     DeviceName merged;
     const Node* holder = nullptr;
@@ -134,16 +139,18 @@ class Placer {
     });
     std::vector<std::string> lacking;
     for (const Node* node : nodes) {
-      const bool runs_somewhere = std::any_of(devices_.begin(), devices_.end(), [&](const DeviceName& device) {
-        return request.Matches(device) && has_kernel_(*node, *device.type);
-      });
+      const bool runs_somewhere =
+          std::any_of(devices_.begin(), devices_.end(), [&](const DeviceName& device) {
+            return request.Matches(device) && has_kernel_(*node, *device.type);
+          });
       if (!runs_somewhere && lacking.size() < 4) lacking.push_back(node->Describe());
     }
     const bool any_match = std::any_of(devices_.begin(), devices_.end(),
                                        [&](const DeviceName& device) { return request.Matches(device); });
     return absl::InvalidArgumentError(absl::StrCat(
         first->Describe(), ": no device for '", request.ToString(), "'",
-        any_match ? absl::StrCat("; no kernel there for ", absl::StrJoin(lacking, ", "), DTypesOf(*first)) : "",
+        any_match ? absl::StrCat("; no kernel there for ", absl::StrJoin(lacking, ", "), DTypesOf(*first))
+                  : "",
         "; the devices are ", DevicesToString(devices_), first->source().line == 0 ? "" : " (at ",
         first->source().ToString(), first->source().line == 0 ? "" : ")"));
   }
@@ -163,8 +170,8 @@ class Placer {
 
 }  // namespace
 
-absl::Status PlaceGraph(Graph& graph, absl::Span<const DeviceName> devices, const KernelAvailability& has_kernel,
-                        const PlacerOptions& options) {
+absl::Status PlaceGraph(Graph& graph, absl::Span<const DeviceName> devices,
+                        const KernelAvailability& has_kernel, const PlacerOptions& options) {
   return Placer(graph, devices, has_kernel, options).Place();
 }
 

@@ -1,9 +1,9 @@
 // Decides the device of every node.
 //
-// Nodes that must be together form a group: those colocated by "_class" ("loc:@NAME") and those joined by a resource
-// handle (a variable's updates run where the variable lives). A group goes to a device that satisfies every member's
-// request and has a kernel for every member. Among those, the default task's come first, then the kind that
-// `preferred_types` names first, then the lowest name.
+// Nodes that must be together form a group: those colocated by "_class" ("loc:@NAME") and those joined by a
+// resource handle (a variable's updates run where the variable lives). A group goes to a device that
+// satisfies every member's request and has a kernel for every member. Among those, the default task's come
+// first, then the kind that `preferred_types` names first, then the lowest name.
 //
 // Errors name the nodes, what each asked for, and the devices that exist.
 #pragma once
@@ -25,16 +25,17 @@ using KernelAvailability = std::function<bool(const Node& node, absl::string_vie
 struct PlacerOptions {
   // Where unconstrained nodes go when they can: the session's own task.
   DeviceName default_task;
-  // Let a node whose requested kind or index of device does not exist, or has no kernel for it, run elsewhere on
-  // the requested task.
+  // Let a node whose requested kind or index of device does not exist, or has no kernel for it, run elsewhere
+  // on the requested task.
   bool allow_soft_placement = true;
   // Best first; kinds not listed come last.
   std::vector<std::string> preferred_types = {"GPU", "CPU"};
 };
 
 // Sets assigned_device of every node. `devices`: whole names of all devices of the cluster.
-// Possible errors: InvalidArgument (requests in a group contradict each other; no device fits; an unknown colocation).
-absl::Status PlaceGraph(Graph& graph, absl::Span<const DeviceName> devices, const KernelAvailability& has_kernel,
-                        const PlacerOptions& options = {});
+// Possible errors: InvalidArgument (requests in a group contradict each other; no device fits; an unknown
+// colocation).
+absl::Status PlaceGraph(Graph& graph, absl::Span<const DeviceName> devices,
+                        const KernelAvailability& has_kernel, const PlacerOptions& options = {});
 
 }  // namespace weir

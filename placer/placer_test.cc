@@ -24,17 +24,29 @@ absl::Status HandleShape(ShapeInference& inference) {
 class PlacerTest : public testing::Test {
  protected:
   PlacerTest() {
-    Register({.name = "Const", .outputs = {"output: dtype"}, .attrs = {"value: tensor", "dtype: type"},
+    Register({.name = "Const",
+              .outputs = {"output: dtype"},
+              .attrs = {"value: tensor", "dtype: type"},
               .infer_shapes = UnknownShape});
-    Register({.name = "VarHandleOp", .outputs = {"resource: resource"},
-              .attrs = {"dtype: type = float", "shape: shape = ?"}, .infer_shapes = HandleShape});
-    Register({.name = "ReadVariableOp", .inputs = {"resource: resource"}, .outputs = {"value: float"},
+    Register({.name = "VarHandleOp",
+              .outputs = {"resource: resource"},
+              .attrs = {"dtype: type = float", "shape: shape = ?"},
+              .infer_shapes = HandleShape});
+    Register({.name = "ReadVariableOp",
+              .inputs = {"resource: resource"},
+              .outputs = {"value: float"},
               .infer_shapes = UnknownShape});
-    Register({.name = "Update", .inputs = {"resource: resource", "delta: float"}, .is_stateful = true,
+    Register({.name = "Update",
+              .inputs = {"resource: resource", "delta: float"},
+              .is_stateful = true,
               .infer_shapes = NoOutputs});
     Register({.name = "Source", .outputs = {"y: float"}, .infer_shapes = UnknownShape});
-    Register({.name = "Add", .inputs = {"x: float", "y: float"}, .outputs = {"z: float"}, .infer_shapes = UnknownShape});
-    Register({.name = "CpuOnly", .inputs = {"x: float"}, .outputs = {"y: float"}, .infer_shapes = UnknownShape});
+    Register({.name = "Add",
+              .inputs = {"x: float", "y: float"},
+              .outputs = {"z: float"},
+              .infer_shapes = UnknownShape});
+    Register(
+        {.name = "CpuOnly", .inputs = {"x: float"}, .outputs = {"y: float"}, .infer_shapes = UnknownShape});
     EXPECT_TRUE(RegisterRuntimeOps(ops_).ok());
     for (int task : {0, 1}) {
       devices_.push_back(MakeDeviceName("ps", task, "CPU", 0));
@@ -51,9 +63,10 @@ class PlacerTest : public testing::Test {
 
   absl::Status Place(GraphBuilder& g) {
     EXPECT_TRUE(g.ok()) << g.status();
-    return PlaceGraph(g.graph(), devices_, [](const Node& node, absl::string_view type) {
-      return type == "CPU" || node.op_name() != "CpuOnly";
-    }, options_);
+    return PlaceGraph(
+        g.graph(), devices_,
+        [](const Node& node, absl::string_view type) { return type == "CPU" || node.op_name() != "CpuOnly"; },
+        options_);
   }
 
   static std::string DeviceOf(const Output& output) { return output.node->assigned_device().ToString(); }
@@ -95,8 +108,9 @@ TEST_F(PlacerTest, SoftPlacementStaysOnTheTask) {
   ASSERT_TRUE(Place(g).ok());
   EXPECT_EQ(DeviceOf(y), "/job:worker/replica:0/task:1/device:CPU:0");
   options_.allow_soft_placement = false;
-  EXPECT_THAT(Place(g).message(), AllOf(HasSubstr("CpuOnly 'CpuOnly'"), HasSubstr("GPU:0"), HasSubstr("no kernel"),
-                                        HasSubstr("/job:ps/replica:0/task:1/device:CPU:0")));
+  EXPECT_THAT(Place(g).message(),
+              AllOf(HasSubstr("CpuOnly 'CpuOnly'"), HasSubstr("GPU:0"), HasSubstr("no kernel"),
+                    HasSubstr("/job:ps/replica:0/task:1/device:CPU:0")));
 }
 
 TEST_F(PlacerTest, ContradictionsNameBothNodes) {
@@ -116,9 +130,9 @@ TEST_F(PlacerTest, UnknownTaskListsTheDevices) {
   GraphBuilder g(ops_);
   auto device = g.DeviceScope("/job:ps/task:7");
   g.AddOp("Source", {}, {}, "x");
-  EXPECT_THAT(Place(g).message(), AllOf(HasSubstr("Source 'x'"), HasSubstr("/job:ps/task:7"),
-                                        HasSubstr("/job:worker/replica:0/task:1/device:CPU:0"),
-                                        HasSubstr("placer_test.cc")));
+  EXPECT_THAT(Place(g).message(),
+              AllOf(HasSubstr("Source 'x'"), HasSubstr("/job:ps/task:7"),
+                    HasSubstr("/job:worker/replica:0/task:1/device:CPU:0"), HasSubstr("placer_test.cc")));
 }
 
 TEST_F(PlacerTest, GreedyStrategyBalancesBytes) {
@@ -126,7 +140,8 @@ TEST_F(PlacerTest, GreedyStrategyBalancesBytes) {
   GraphBuilder g(ops_, ReplicaDeviceSetter({.num_ps_tasks = 2, .strategy = strategy}));
   std::vector<int> tasks;
   for (int64_t rows : {100, 10, 10, 70, 30}) {
-    tasks.push_back(*g.AddOp("VarHandleOp", {}, {{"shape", PartialShape({rows})}}).node->requested_device().task);
+    tasks.push_back(
+        *g.AddOp("VarHandleOp", {}, {{"shape", PartialShape({rows})}}).node->requested_device().task);
   }
   EXPECT_THAT(tasks, testing::ElementsAre(0, 1, 1, 1, 1));
 }
@@ -151,9 +166,11 @@ TEST_F(PlacerTest, ATensorCrossesOncePerDevice) {
   EXPECT_EQ(parts->edges[1].tensor_name, "^x");
   const Graph& at_worker = *parts->partitions[1].graph;
   EXPECT_EQ(at_worker.FindNode(b.node->name())->input(1).node->op_name(), "_Recv");
-  EXPECT_EQ(at_worker.FindNode(a.node->name())->input(0).node, at_worker.FindNode(b.node->name())->input(1).node);
+  EXPECT_EQ(at_worker.FindNode(a.node->name())->input(0).node,
+            at_worker.FindNode(b.node->name())->input(1).node);
   EXPECT_TRUE(parts->partitions[0].graph->TopologicalOrder().ok());
-  EXPECT_THAT(PlacementReport(g.graph(), *parts), AllOf(HasSubstr("/job:ps"), HasSubstr("x:0"), HasSubstr("^x")));
+  EXPECT_THAT(PlacementReport(g.graph(), *parts),
+              AllOf(HasSubstr("/job:ps"), HasSubstr("x:0"), HasSubstr("^x")));
 }
 
 }  // namespace

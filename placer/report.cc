@@ -47,8 +47,8 @@ std::map<std::string, DeviceLoad> LoadByDevice(const Graph& placed) {
 std::string PlacementReport(const Graph& placed, const PartitionedGraph& partitioned) {
   std::string report;
   for (const auto& [device, load] : LoadByDevice(placed)) {
-    absl::StrAppendFormat(&report, "%-48s %6d nodes %5d variables %10s\n", device, load.num_nodes, load.num_variables,
-                          BytesToString(load.num_bytes));
+    absl::StrAppendFormat(&report, "%-48s %6d nodes %5d variables %10s\n", device, load.num_nodes,
+                          load.num_variables, BytesToString(load.num_bytes));
   }
   std::vector<std::pair<int64_t, std::string>> crossings;
   for (const CrossingEdge& edge : partitioned.edges) {

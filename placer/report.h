@@ -8,7 +8,8 @@
 
 namespace weir {
 
-// A table of nodes and bytes of variables per device, then the crossing tensors with their type, largest first:
+// A table of nodes and bytes of variables per device, then the crossing tensors with their type, largest
+// first:
 //   /job:ps/replica:0/task:0/device:CPU:0       14 nodes    3 variables  1.1 MB
 //   dense/kernel/Read:0  float[784,300]  940.8 kB  /job:ps/... -> /job:worker/...
 std::string PlacementReport(const Graph& placed, const PartitionedGraph& partitioned);

@@ -1,8 +1,8 @@
-// Implementation notes. A Plan keeps a pool of Steps: a Step holds the frames, the rendezvous and the cancellation
-// token of one step and is reused, so a running step allocates nothing of its own. A step may come into being by its
-// RunPartition, by a tensor that another worker pushed early, or by an early CancelStep; it leaves with its RunPartition,
-// with a CancelStep before that, or with its plan. Ids of steps that have left are remembered for a while, so that a
-// tensor that comes late makes no new step.
+// Implementation notes. A Plan keeps a pool of Steps: a Step holds the frames, the rendezvous and the
+// cancellation token of one step and is reused, so a running step allocates nothing of its own. A step may
+// come into being by its RunPartition, by a tensor that another worker pushed early, or by an early
+// CancelStep; it leaves with its RunPartition, with a CancelStep before that, or with its plan. Ids of steps
+// that have left are remembered for a while, so that a tensor that comes late makes no new step.
 #include "session/local_worker.h"
 
 #include <algorithm>
@@ -34,8 +34,8 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
       const DeviceName& name = graph->node(0)->assigned_device();
       Device* device = runtime.FindDevice(name);
       if (device == nullptr) {
-        return absl::NotFoundError(absl::StrCat("this worker (", runtime.task().ToString(), ") has no device ",
-                                                name.ToString()));
+        return absl::NotFoundError(
+            absl::StrCat("this worker (", runtime.task().ToString(), ") has no device ", name.ToString()));
       }
       WEIR_ASSIGN_OR_RETURN(std::unique_ptr<const Program> program,
                             Program::Compile(*graph, *device, runtime.kernels()));
@@ -46,7 +46,10 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
   }
 
   Plan(TensorSender* sender, const PartitionSpec& spec)
-      : sender_(sender), id_(spec.plan), num_edges_(spec.num_edges), num_args_(spec.num_args),
+      : sender_(sender),
+        id_(spec.plan),
+        num_edges_(spec.num_edges),
+        num_args_(spec.num_args),
         num_results_(spec.num_results) {}
 
   void Run(const RunPartitionCall& call, Done done);
@@ -91,7 +94,8 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
   absl::Status CheckBindings(const Program& program) const;
   Step* Find(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Step*> FindOrCreate(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Keeps a started step from finishing until the holder calls OnProgramDone; false when it is just finishing.
+  // Keeps a started step from finishing until the holder calls OnProgramDone; false when it is just
+  // finishing.
   static bool TryHold(Step& step);
   void StartPrograms(Step& step);
   void OnProgramDone(Step& step, const absl::Status& status);
@@ -112,7 +116,8 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
   std::vector<std::unique_ptr<Step>> active_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Step>> pool_ ABSL_GUARDED_BY(mutex_);
   std::deque<int64_t> over_order_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<int64_t, absl::Status> over_ ABSL_GUARDED_BY(mutex_);  // with the reason of an early cancel
+  absl::flat_hash_map<int64_t, absl::Status> over_
+      ABSL_GUARDED_BY(mutex_);  // with the reason of an early cancel
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   int num_running_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -120,12 +125,14 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
 absl::Status LocalWorker::Plan::CheckBindings(const Program& program) const {
   for (const Program::Binding& arg : program.args()) {
     if (arg.index >= num_args_) {
-      return absl::InvalidArgumentError(absl::StrCat("_Arg index ", arg.index, " of ", num_args_, " arguments"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("_Arg index ", arg.index, " of ", num_args_, " arguments"));
     }
   }
   for (const Program::Binding& result : program.results()) {
     if (result.index >= num_results_) {
-      return absl::InvalidArgumentError(absl::StrCat("_Retval index ", result.index, " of ", num_results_, " results"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("_Retval index ", result.index, " of ", num_results_, " results"));
     }
   }
   return absl::OkStatus();
@@ -143,7 +150,8 @@ absl::StatusOr<LocalWorker::Plan::Step*> LocalWorker::Plan::FindOrCreate(int64_t
   const size_t num_unstarted =
       std::count_if(active_.begin(), active_.end(), [](const auto& step) { return !step->started; });
   if (num_unstarted >= kMaxUnstartedSteps) {
-    return absl::ResourceExhaustedError(absl::StrCat(num_unstarted, " steps have tensors here and have not started"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(num_unstarted, " steps have tensors here and have not started"));
   }
   if (pool_.empty()) pool_.push_back(std::make_unique<Step>(*this));
   active_.push_back(std::move(pool_.back()));
@@ -167,8 +175,9 @@ void LocalWorker::Plan::Run(const RunPartitionCall& call, Done done) {
     if (!closed_.ok()) {
       refused = closed_;
     } else if (over != over_.end()) {
-      refused = !over->second.ok() ? over->second
-                                   : absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " has already run"));
+      refused = !over->second.ok()
+                    ? over->second
+                    : absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " has already run"));
     } else if (absl::StatusOr<Step*> found = FindOrCreate(call.step_id); !found.ok()) {
       refused = found.status();
     } else if ((*found)->started) {
@@ -195,7 +204,8 @@ void LocalWorker::Plan::StartPrograms(Step& step) {
     if (program.is_static()) {
       OnProgramDone(step, RunStaticSchedule(program, frame, step.context, step.call->deadline));
     } else {
-      step.executors[i]->Start(step.call->deadline, [this, &step](absl::Status status) { OnProgramDone(step, status); });
+      step.executors[i]->Start(step.call->deadline,
+                               [this, &step](absl::Status status) { OnProgramDone(step, status); });
     }
   }
   OnProgramDone(step, absl::OkStatus());
@@ -316,7 +326,8 @@ absl::Status LocalWorker::Plan::Receive(int64_t step_id, int edge, const Tensor&
     if (!closed_.ok()) return closed_;
     if (over_.contains(step_id)) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(step, FindOrCreate(step_id));
-    if (!step->started) return step->rendezvous.Send(edge, tensor, is_dead);  // nobody waits yet: no callback runs
+    if (!step->started)
+      return step->rendezvous.Send(edge, tensor, is_dead);  // nobody waits yet: no callback runs
     if (!TryHold(*step)) return absl::OkStatus();
   }
   const absl::Status status = step->rendezvous.Send(edge, tensor, is_dead);
@@ -375,7 +386,8 @@ absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time) {
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Compile(runtime_, sender_, spec));
   absl::MutexLock lock(&mutex_);
   if (!plans_.emplace(spec.plan, std::move(plan)).second) {
-    return absl::AlreadyExistsError(absl::StrCat("plan ", spec.plan, " is already registered on ", task_.ToString()));
+    return absl::AlreadyExistsError(
+        absl::StrCat("plan ", spec.plan, " is already registered on ", task_.ToString()));
   }
   return absl::OkStatus();
 }
@@ -389,8 +401,9 @@ std::shared_ptr<LocalWorker::Plan> LocalWorker::FindPlan(PlanId id) const {
 void LocalWorker::RunPartition(const RunPartitionCall& call, Done done) {
   const std::shared_ptr<Plan> plan = FindPlan(call.plan);
   if (!plan) {
-    return done(absl::NotFoundError(absl::StrCat("plan ", call.plan, " is not registered on ", task_.ToString(),
-                                                 ": the task has restarted or dropped it")));
+    return done(
+        absl::NotFoundError(absl::StrCat("plan ", call.plan, " is not registered on ", task_.ToString(),
+                                         ": the task has restarted or dropped it")));
   }
   plan->Run(call, std::move(done));
 }
@@ -416,15 +429,19 @@ absl::Status LocalWorker::ResetContainers(absl::Span<const std::string> containe
   return absl::OkStatus();
 }
 
-absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, const Tensor& tensor, bool is_dead) {
+absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, const Tensor& tensor,
+                                  bool is_dead) {
   const std::shared_ptr<Plan> plan = FindPlan(plan_id);
-  if (!plan) return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
+  if (!plan)
+    return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
   return plan->Receive(step_id, edge, tensor, is_dead);
 }
 
-absl::StatusOr<bool> LocalWorker::Hold(PlanId plan_id, int64_t step_id, int edge, std::shared_ptr<void> held) {
+absl::StatusOr<bool> LocalWorker::Hold(PlanId plan_id, int64_t step_id, int edge,
+                                       std::shared_ptr<void> held) {
   const std::shared_ptr<Plan> plan = FindPlan(plan_id);
-  if (!plan) return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
+  if (!plan)
+    return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
   return plan->Hold(step_id, edge, std::move(held));
 }
 

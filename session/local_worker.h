@@ -1,5 +1,5 @@
-// The worker of this process: compiles partitions into programs and runs them on the calling thread, on transport
-// threads as tensors arrive, and on the runtime's pool.
+// The worker of this process: compiles partitions into programs and runs them on the calling thread, on
+// transport threads as tensors arrive, and on the runtime's pool.
 //
 // Borrows the Runtime and the TensorSender, which must outlive it. Thread safety: all methods.
 // Lifetime: destroying it cancels every running step and waits until none is left.
@@ -30,13 +30,14 @@ class LocalWorker final : public Worker {
   void DeregisterPartition(PlanId plan) override;
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
 
-  // A tensor that another worker has pushed. Accepted also before the step's RunPartition. NotFound for an unknown
-  // plan; OK and dropped for a step that is over.
+  // A tensor that another worker has pushed. Accepted also before the step's RunPartition. NotFound for an
+  // unknown plan; OK and dropped for a step that is over.
   absl::Status Receive(PlanId plan, int64_t step_id, int edge, const Tensor& tensor, bool is_dead);
 
-  // For a tensor that comes in pieces: holds what there is of it until its step is over, however it ends. Accepted also
-  // before the step's RunPartition. False, and not held, when the step is over. NotFound for an unknown plan;
-  // InvalidArgument for an edge that is none of it; ResourceExhausted (too many steps have not started).
+  // For a tensor that comes in pieces: holds what there is of it until its step is over, however it ends.
+  // Accepted also before the step's RunPartition. False, and not held, when the step is over. NotFound for an
+  // unknown plan; InvalidArgument for an edge that is none of it; ResourceExhausted (too many steps have not
+  // started).
   absl::StatusOr<bool> Hold(PlanId plan, int64_t step_id, int edge, std::shared_ptr<void> held);
 
   int num_plans() const;

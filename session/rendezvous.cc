@@ -83,8 +83,8 @@ std::vector<int> Rendezvous::awaited_edges() const {
 
 absl::Status Rendezvous::SendTo(const DeviceName& task, int edge, const Tensor& tensor, bool is_dead) {
   if (sender_ == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("a tensor for ", task.TaskString(), " cannot be sent: this worker is connected to no other"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a tensor for ", task.TaskString(), " cannot be sent: this worker is connected to no other"));
   }
   return sender_->Send(plan_, step_id_, edge, task, tensor, is_dead);
 }

@@ -1,12 +1,12 @@
-// Where the partitions of one step meet: a _Send leaves a tensor under its edge number, the _Recv of that number
-// takes it, in either order.
+// Where the partitions of one step meet: a _Send leaves a tensor under its edge number, the _Recv of that
+// number takes it, in either order.
 //
-// One per (worker, step). Edges are numbered from 0 within the step's plan, so a meeting needs no name and no hash.
-// Thread safety: all methods, from any thread.
+// One per (worker, step). Edges are numbered from 0 within the step's plan, so a meeting needs no name and no
+// hash. Thread safety: all methods, from any thread.
 //
-// Progress: a Recv's callback runs exactly once: on the thread that sends, or at once if the tensor is already
-// there, or with the reason when the step is aborted. No method blocks, and none holds a lock while a callback runs.
-// Not promised: any order between edges.
+// Progress: a Recv's callback runs exactly once: on the thread that sends, or at once if the tensor is
+// already there, or with the reason when the step is aborted. No method blocks, and none holds a lock while a
+// callback runs. Not promised: any order between edges.
 #pragma once
 
 #include <cstdint>

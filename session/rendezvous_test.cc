@@ -14,11 +14,13 @@ using ::testing::HasSubstr;
 TEST(RendezvousTest, MeetsInEitherOrder) {
   Rendezvous rendezvous(2);
   float first = 0, second = 0;
-  rendezvous.RecvAsync(0, [&](const absl::Status&, const Tensor& tensor, bool) { first = tensor.scalar<float>(); });
+  rendezvous.RecvAsync(
+      0, [&](const absl::Status&, const Tensor& tensor, bool) { first = tensor.scalar<float>(); });
   EXPECT_THAT(rendezvous.awaited_edges(), ElementsAre(0));
   EXPECT_TRUE(rendezvous.Send(0, Tensor::Scalar(1.0f), false).ok());
   EXPECT_TRUE(rendezvous.Send(1, Tensor::Scalar(2.0f), false).ok());
-  rendezvous.RecvAsync(1, [&](const absl::Status&, const Tensor& tensor, bool) { second = tensor.scalar<float>(); });
+  rendezvous.RecvAsync(
+      1, [&](const absl::Status&, const Tensor& tensor, bool) { second = tensor.scalar<float>(); });
   EXPECT_EQ(first, 1);
   EXPECT_EQ(second, 2);
 }

@@ -1,7 +1,7 @@
 // What one task computes with: the ops and kernels it knows, its devices, its threads.
 //
-// Owns them all; everything above borrows. No globals: many runtimes live in one process, so a cluster of five tasks
-// is an ordinary unit test. Thread safety: fixed after construction, safe to read concurrently.
+// Owns them all; everything above borrows. No globals: many runtimes live in one process, so a cluster of
+// five tasks is an ordinary unit test. Thread safety: fixed after construction, safe to read concurrently.
 #pragma once
 
 #include <memory>
@@ -20,10 +20,10 @@ namespace weir {
 struct RuntimeOptions {
   std::string job = "localhost";
   int task = 0;
-  int num_cpus = 1;             // CPU devices; they share the cores
-  int num_fake_gpus = 0;        // devices GPU:0.. on host memory, to try out placement
-  int num_threads = 0;          // 0: $WEIR_NUM_THREADS, else all cores
-  int64_t memory_limit = 0;     // bytes per device; 0: unlimited
+  int num_cpus = 1;          // CPU devices; they share the cores
+  int num_fake_gpus = 0;     // devices GPU:0.. on host memory, to try out placement
+  int num_threads = 0;       // 0: $WEIR_NUM_THREADS, else all cores
+  int64_t memory_limit = 0;  // bytes per device; 0: unlimited
 };
 
 class Runtime {

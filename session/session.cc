@@ -46,20 +46,23 @@ absl::StatusOr<Node*> TargetRef::Resolve(const Graph& graph) const {
   return node_;
 }
 
-absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, const RunOptions& options) {
+absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
+                               const RunOptions& options) {
   for (size_t i = 0; i < std::min(feeds.size(), feed_types_.size()); ++i) {
     const FeedType& type = feed_types_[i];
     if (feeds[i].dtype() == type.dtype && type.shape.IsCompatibleWith(feeds[i].shape())) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("feed '", type.name, "' must be ", TypeString(type.dtype, type.shape), ", got ",
-                     TypeString(feeds[i].dtype(), feeds[i].shape())));
+    return absl::InvalidArgumentError(absl::StrCat("feed '", type.name, "' must be ",
+                                                   TypeString(type.dtype, type.shape), ", got ",
+                                                   TypeString(feeds[i].dtype(), feeds[i].shape())));
   }
   const absl::Duration timeout = options.timeout > absl::ZeroDuration() ? options.timeout : timeout_;
   return plan_->Run(feeds, fetches, absl::Now() + timeout);
 }
 
 Session::Session(const Graph& graph, const KernelRegistry& kernels, const SessionOptions& options)
-    : graph_(graph), kernels_(kernels), options_(options),
+    : graph_(graph),
+      kernels_(kernels),
+      options_(options),
       folding_device_(MakeCpuDevice("folding", 0, 0, folding_threads_)) {}
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std::vector<Worker*> workers,
@@ -69,7 +72,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
   std::unique_ptr<Session> session(new Session(graph, kernels, options));
   if (session->options_.default_task.is_empty()) session->options_.default_task = workers[0]->task();
   const bool has_own_timeout = options.creation_timeout > absl::ZeroDuration();
-  const absl::Time deadline = absl::Now() + (has_own_timeout ? options.creation_timeout : options.operation_timeout);
+  const absl::Time deadline =
+      absl::Now() + (has_own_timeout ? options.creation_timeout : options.operation_timeout);
   for (Worker* worker : workers) {
     WEIR_ASSIGN_OR_RETURN(std::vector<DeviceAttributes> devices, worker->ListDevices(deadline));
     StepPlan::WorkerDevices entry = {worker, {}};
@@ -77,7 +81,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
     session->devices_.insert(session->devices_.end(), entry.devices.begin(), entry.devices.end());
     session->workers_.push_back(std::move(entry));
   }
-  // The session's own task runs last of a step's workers: on the calling thread, after the others have been asked.
+  // The session's own task runs last of a step's workers: on the calling thread, after the others have been
+  // asked.
   std::stable_partition(session->workers_.begin(), session->workers_.end(), [&](const auto& entry) {
     return !entry.worker->task().IsSameTask(session->options_.default_task);
   });
@@ -101,10 +106,12 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
       return EvaluateNode(node, inputs, *folding_device_, kernels_);
     });
   };
-  options.placer = {.default_task = options_.default_task, .allow_soft_placement = options_.allow_soft_placement};
+  options.placer = {.default_task = options_.default_task,
+                    .allow_soft_placement = options_.allow_soft_placement};
   options.want_report = options_.log_placement;
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan,
-                        StepPlan::Compile(graph_, signature, workers_, options, absl::Now() + options_.operation_timeout));
+  WEIR_ASSIGN_OR_RETURN(
+      std::shared_ptr<StepPlan> plan,
+      StepPlan::Compile(graph_, signature, workers_, options, absl::Now() + options_.operation_timeout));
   if (options_.log_placement) std::fputs(plan->placement_report().c_str(), stderr);
   std::vector<PreparedStep::FeedType> types;
   for (const Output& feed : signature.feeds) types.push_back({feed.name(), feed.dtype(), feed.shape()});
@@ -134,7 +141,8 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::Prepare(const std::vector
 }
 
 absl::StatusOr<std::vector<Tensor>> Session::Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
-                                                 const std::vector<TargetRef>& targets, const RunOptions& options) {
+                                                 const std::vector<TargetRef>& targets,
+                                                 const RunOptions& options) {
   std::vector<TensorRef> feed_refs;
   std::vector<Tensor> feed_tensors;
   for (const auto& [ref, tensor] : feeds) {

@@ -3,9 +3,9 @@
 //   auto session = Session::Create(g.graph(), {&worker}).value();
 //   std::vector<Tensor> out = session->Run({{x, tensor}}, {y}).value();
 //
-// A step computes the fetches and runs the targets, with the feeds in place of what they name. Each combination of
-// feeds, fetches and targets is compiled at its first use and cached; Prepare hands the compiled step out, so that
-// nothing is looked up later.
+// A step computes the fetches and runs the targets, with the feeds in place of what they name. Each
+// combination of feeds, fetches and targets is compiled at its first use and cached; Prepare hands the
+// compiled step out, so that nothing is looked up later.
 //
 // Borrows the graph and the workers, which must outlive it. The graph may grow between runs (not during one).
 // Thread safety: Run, Prepare and PreparedStep::Run may be called by many threads.
@@ -80,8 +80,10 @@ struct RunOptions {
 class PreparedStep {
  public:
   // feeds and fetches in the order given to Prepare; fetches are set on OK.
-  // Errors: InvalidArgument for a feed whose dtype or shape does not fit, naming it and both; those of a step.
-  absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, const RunOptions& options = {});
+  // Errors: InvalidArgument for a feed whose dtype or shape does not fit, naming it and both; those of a
+  // step.
+  absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
+                   const RunOptions& options = {});
 
   const std::string& placement_report() const { return plan_->placement_report(); }
 
@@ -102,17 +104,20 @@ class PreparedStep {
 
 class Session {
  public:
-  // Asks every worker for its devices. Errors: Unavailable or DeadlineExceeded, naming the task that does not answer.
+  // Asks every worker for its devices. Errors: Unavailable or DeadlineExceeded, naming the task that does not
+  // answer.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph, std::vector<Worker*> workers,
                                                          const KernelRegistry& kernels,
                                                          const SessionOptions& options = {});
   ~Session();
 
   // One step. Returns the fetches in order.
-  // Errors: NotFound (unknown feed, fetch or target, with the nearest names), InvalidArgument (a feed that does not
-  // fit), those of compiling, the first error of a kernel (with its node and device), DeadlineExceeded, Unavailable.
+  // Errors: NotFound (unknown feed, fetch or target, with the nearest names), InvalidArgument (a feed that
+  // does not fit), those of compiling, the first error of a kernel (with its node and device),
+  // DeadlineExceeded, Unavailable.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
-                                          const std::vector<TargetRef>& targets = {}, const RunOptions& options = {});
+                                          const std::vector<TargetRef>& targets = {},
+                                          const RunOptions& options = {});
 
   absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(const std::vector<TensorRef>& feeds,
                                                         const std::vector<TensorRef>& fetches,
@@ -121,7 +126,8 @@ class Session {
   // Cancels running steps and refuses further ones.
   void Close();
 
-  // A copy of the whole graph with every node placed, as the steps' parts of it are: for reports and TensorBoard.
+  // A copy of the whole graph with every node placed, as the steps' parts of it are: for reports and
+  // TensorBoard.
   absl::StatusOr<std::unique_ptr<Graph>> PlacedGraph() const;
 
   const Graph& graph() const { return graph_; }

@@ -1,7 +1,7 @@
 // What a session runs on: the workers it may use and where its own part of the graph goes.
 //
-// Made by distributed/server.h (one task of a cluster, or a process alone). Borrowed pointers: valid as long as the
-// server that made it. A value.
+// Made by distributed/server.h (one task of a cluster, or a process alone). Borrowed pointers: valid as long
+// as the server that made it. A value.
 #pragma once
 
 #include <vector>

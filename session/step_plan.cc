@@ -30,7 +30,8 @@ PlanId RandomPlanId() {
 absl::Status Prefix(const Worker& worker, const absl::Status& status) {
   if (absl::StrContains(status.message(), worker.task().ToString())) return status;
   absl::Status prefixed(status.code(), absl::StrCat(worker.task().ToString(), ": ", status.message()));
-  status.ForEachPayload([&prefixed](absl::string_view key, const absl::Cord& value) { prefixed.SetPayload(key, value); });
+  status.ForEachPayload(
+      [&prefixed](absl::string_view key, const absl::Cord& value) { prefixed.SetPayload(key, value); });
   return prefixed;
 }
 
@@ -50,9 +51,11 @@ std::vector<int> Renumber(absl::Span<const std::unique_ptr<Graph>> graphs, absl:
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StepPlan>> StepPlan::Compile(const Graph& graph, const StepSignature& signature,
+absl::StatusOr<std::unique_ptr<StepPlan>> StepPlan::Compile(const Graph& graph,
+                                                            const StepSignature& signature,
                                                             absl::Span<const WorkerDevices> workers,
-                                                            const StepPlanOptions& options, absl::Time deadline) {
+                                                            const StepPlanOptions& options,
+                                                            absl::Time deadline) {
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> pruned,
                         PruneToSignature(graph, signature.feeds, signature.fetches, signature.targets));
   if (options.rewrite) WEIR_RETURN_IF_ERROR(options.rewrite(*pruned));
@@ -69,7 +72,8 @@ absl::StatusOr<std::unique_ptr<StepPlan>> StepPlan::Compile(const Graph& graph, 
   plan->num_fetches_ = signature.fetches.size();
   if (options.want_report) {
     plan->report_ = PlacementReport(*pruned, partitioned);
-    for (const auto& node : pruned->nodes()) plan->placement_.emplace_back(node->name(), node->assigned_device());
+    for (const auto& node : pruned->nodes())
+      plan->placement_.emplace_back(node->name(), node->assigned_device());
   }
   for (const WorkerDevices& worker : workers) {
     PartitionSpec spec;
@@ -100,7 +104,10 @@ StepPlan::~StepPlan() {
 class StepPlan::RunningStep {
  public:
   RunningStep(StepPlan& plan, int64_t step_id, absl::Time deadline)
-      : plan_(plan), step_id_(step_id), deadline_(deadline), calls_(plan.parts_.size()),
+      : plan_(plan),
+        step_id_(step_id),
+        deadline_(deadline),
+        calls_(plan.parts_.size()),
         num_left_(static_cast<int>(plan.parts_.size())) {}
 
   void Start(absl::Span<const Tensor> feeds) {
@@ -111,8 +118,8 @@ class StepPlan::RunningStep {
       call.results.resize(part.fetches.size());
       call.request = {plan_.id_, step_id_, deadline_, call.args, absl::MakeSpan(call.results)};
     }
-    // The last part is this task's own when it has one (the session lists it last): it runs on this thread, so the
-    // others must have been asked before.
+    // The last part is this task's own when it has one (the session lists it last): it runs on this thread,
+    // so the others must have been asked before.
     for (size_t i = 0; i < calls_.size(); ++i) {
       plan_.parts_[i].worker->RunPartition(calls_[i].request,
                                            [this, i](absl::Status status) { OnDone(i, std::move(status)); });
@@ -125,8 +132,8 @@ class StepPlan::RunningStep {
       if (absl::Now() >= deadline_) {
         Cancel(absl::DeadlineExceededError(
             absl::StrCat("step ", step_id_, " has run out of time; not finished: ", Awaited())));
-        // Arguments and results belong to the step until every worker has let go, so this wait has no end of its own:
-        // a worker that is lost is given up by its RunPartition.
+        // Arguments and results belong to the step until every worker has let go, so this wait has no end of
+        // its own: a worker that is lost is given up by its RunPartition.
         while (!WaitFor(kPatience)) Report("was cancelled, but is still waited for");
         break;
       }
@@ -203,7 +210,8 @@ class StepPlan::RunningStep {
     const std::string left = deadline_ == absl::InfiniteFuture()
                                  ? "no time limit"
                                  : absl::StrCat(absl::FormatDuration(deadline_ - absl::Now()), " left");
-    const std::string line = absl::StrCat("weir: step ", step_id_, ": ", Awaited(), " ", state, " (", left, ")\n");
+    const std::string line =
+        absl::StrCat("weir: step ", step_id_, ": ", Awaited(), " ", state, " (", left, ")\n");
     std::fputs(line.c_str(), stderr);
   }
 

@@ -1,4 +1,5 @@
-// A compiled step: what one signature of feeds, fetches and targets needs, placed, cut and registered on its workers.
+// A compiled step: what one signature of feeds, fetches and targets needs, placed, cut and registered on its
+// workers.
 //
 // Compiled once and run many times. Thread safety: fixed after Compile; Run may be called by many threads.
 // Borrows the workers; drops its partitions from them when destroyed.
@@ -41,17 +42,18 @@ class StepPlan {
     std::vector<DeviceName> devices;
   };
 
-  // Possible errors: those of PruneToSignature, PlaceGraph, PartitionByDevice and Worker::RegisterPartition (with the
-  // worker named).
+  // Possible errors: those of PruneToSignature, PlaceGraph, PartitionByDevice and Worker::RegisterPartition
+  // (with the worker named).
   static absl::StatusOr<std::unique_ptr<StepPlan>> Compile(const Graph& graph, const StepSignature& signature,
                                                            absl::Span<const WorkerDevices> workers,
-                                                           const StepPlanOptions& options, absl::Time deadline);
+                                                           const StepPlanOptions& options,
+                                                           absl::Time deadline);
   ~StepPlan();
 
   // Runs one step. feeds and fetches are in the signature's order; fetches are set on OK.
-  // Waits for every worker. The first error cancels the step everywhere and is returned. At `deadline` the step is
-  // cancelled: DeadlineExceeded names the workers that had not finished. After 10 s of waiting a line on stderr says
-  // who is awaited and how long is left.
+  // Waits for every worker. The first error cancels the step everywhere and is returned. At `deadline` the
+  // step is cancelled: DeadlineExceeded names the workers that had not finished. After 10 s of waiting a line
+  // on stderr says who is awaited and how long is left.
   absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline);
 
   // Cancels all running steps.

@@ -1,7 +1,7 @@
 // How a worker's steps send tensors to other workers. Implemented by distributed/ over a transport.
 //
-// Thread safety: all methods. One message per (step, destination) is the aim: Send only collects, and a message leaves
-// at Flush, when the partition has nothing left to run, or when what is collected grows large.
+// Thread safety: all methods. One message per (step, destination) is the aim: Send only collects, and a
+// message leaves at Flush, when the partition has nothing left to run, or when what is collected grows large.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ class TensorSender {
  public:
   virtual ~TensorSender() = default;
 
-  // Takes a share of the tensor's buffer. `destination` is a task. An error later than this call (the peer is gone)
-  // must reach the step as LocalWorker::CancelStep.
+  // Takes a share of the tensor's buffer. `destination` is a task. An error later than this call (the peer is
+  // gone) must reach the step as LocalWorker::CancelStep.
   virtual absl::Status Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination,
                             const Tensor& tensor, bool is_dead) = 0;
 

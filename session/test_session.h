@@ -1,4 +1,5 @@
-// What tests of steps begin with: one process with two CPUs and two fake GPUs, a builder, and a session over what it built.
+// What tests of steps begin with: one process with two CPUs and two fake GPUs, a builder, and a session over
+// what it built.
 #pragma once
 
 #include <memory>

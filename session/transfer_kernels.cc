@@ -15,7 +15,8 @@ class Send final : public Kernel {
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     WEIR_ASSIGN_OR_RETURN(DeviceName to, DeviceName::Parse(construction.attr<std::string>("recv_device")));
     const int edge = static_cast<int>(construction.attr<int64_t>(kEdgeAttr));
-    return std::unique_ptr<Kernel>(new Send(edge, construction.input_type(0), std::move(to), construction.device()));
+    return std::unique_ptr<Kernel>(
+        new Send(edge, construction.input_type(0), std::move(to), construction.device()));
   }
 
   bool runs_when_dead() const override { return true; }
@@ -48,8 +49,8 @@ class Recv final : public AsyncKernel {
 
   void ComputeAsync(KernelContext& context, Done done) override {
     context.rendezvous()->RecvAsync(
-        edge_,
-        [this, &context, done = std::move(done)](const absl::Status& status, const Tensor& tensor, bool is_dead) {
+        edge_, [this, &context, done = std::move(done)](const absl::Status& status, const Tensor& tensor,
+                                                        bool is_dead) {
           context.set_dead(is_dead);
           done(status.ok() && !is_dead ? SetOutput(context, tensor) : status);
         });
@@ -73,7 +74,8 @@ class Recv final : public AsyncKernel {
 }  // namespace
 
 void RegisterTransferKernels(KernelRegistry& registry, absl::string_view device_type) {
-  registry.Register({.op = kSendOp, .device_type = std::string(device_type), .create = CreateCheckedKernel<Send>});
+  registry.Register(
+      {.op = kSendOp, .device_type = std::string(device_type), .create = CreateCheckedKernel<Send>});
   registry.Register({.op = kRecvOp, .device_type = std::string(device_type), .create = CreateKernel<Recv>});
 }
 

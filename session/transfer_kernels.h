@@ -1,4 +1,5 @@
-// The kernels of _Send and _Recv, for every kind of device: they join partitions through the step's rendezvous.
+// The kernels of _Send and _Recv, for every kind of device: they join partitions through the step's
+// rendezvous.
 #pragma once
 
 #include "absl/strings/string_view.h"

@@ -1,13 +1,14 @@
 // A worker: owns the devices of one task and runs partitions on them. The seam between one process and many.
 //
-// LocalWorker (session/local_worker.h) runs partitions in this process, RemoteWorker (distributed/remote_worker.h) is
-// its client over a transport, and a WorkerService exposes a LocalWorker there. Session knows only this interface.
+// LocalWorker (session/local_worker.h) runs partitions in this process, RemoteWorker
+// (distributed/remote_worker.h) is its client over a transport, and a WorkerService exposes a LocalWorker
+// there. Session knows only this interface.
 //
 // Thread safety: all methods. Calls that take a deadline return by then (plus the time to send a message).
 //
-// Steps and tensors: a step runs one registered plan's partitions on several workers at once. Each worker gets one
-// RunPartition per step. Tensors between workers travel by push (session/tensor_sender.h), matched by (plan, step,
-// edge); one may arrive before the worker's own RunPartition does.
+// Steps and tensors: a step runs one registered plan's partitions on several workers at once. Each worker
+// gets one RunPartition per step. Tensors between workers travel by push (session/tensor_sender.h), matched
+// by (plan, step, edge); one may arrive before the worker's own RunPartition does.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +28,12 @@
 
 namespace weir {
 
-// Names a plan on every worker that has a part in it. Chosen by the Session at random, so that sessions of many
-// clients never collide and ids of an old process mean nothing to a new one.
+// Names a plan on every worker that has a part in it. Chosen by the Session at random, so that sessions of
+// many clients never collide and ids of an old process mean nothing to a new one.
 using PlanId = uint64_t;
 
-// The part of a plan that one worker runs: one graph per device, every node assigned to that device. Arguments and
-// results (_Arg, _Retval) are numbered from 0 over all graphs of the worker.
+// The part of a plan that one worker runs: one graph per device, every node assigned to that device.
+// Arguments and results (_Arg, _Retval) are numbered from 0 over all graphs of the worker.
 struct PartitionSpec {
   PlanId plan = 0;
   int num_edges = 0;    // of the whole plan
@@ -68,13 +69,13 @@ class Worker {
   virtual absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) = 0;
 
   // Runs the step; `done` is called exactly once, from any thread, possibly before this returns.
-  // Possible errors: the first error of a kernel, with node and device; NotFound (the plan is not registered here: the
-  // task has restarted); Cancelled or the reason given to CancelStep; DeadlineExceeded, naming what was awaited;
-  // Unavailable (the task was lost).
+  // Possible errors: the first error of a kernel, with node and device; NotFound (the plan is not registered
+  // here: the task has restarted); Cancelled or the reason given to CancelStep; DeadlineExceeded, naming what
+  // was awaited; Unavailable (the task was lost).
   virtual void RunPartition(const RunPartitionCall& call, Done done) = 0;
 
-  // Ends a step early; its RunPartition is done soon after, with `reason`. Unknown steps are remembered, so that one
-  // that starts late ends at once. Does not wait.
+  // Ends a step early; its RunPartition is done soon after, with `reason`. Unknown steps are remembered, so
+  // that one that starts late ends at once. Does not wait.
   virtual void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) = 0;
 
   // Forgets the plan; running steps of it are cancelled. Unknown plans are OK. Does not wait.

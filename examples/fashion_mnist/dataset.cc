@@ -17,8 +17,9 @@ absl::StatusOr<Tensor> ReadArray(const std::string& directory, const std::string
   absl::StatusOr<Tensor> tensor = ReadIdx(path + ".gz");
   if (absl::IsNotFound(tensor.status())) tensor = ReadIdx(path);
   if (!absl::IsNotFound(tensor.status())) return tensor;
-  return absl::NotFoundError(absl::StrCat("there is neither ", path, " nor ", path,
-                                          ".gz (apt-get install dataset-fashion-mnist brings the data; --data_dir says where it is)"));
+  return absl::NotFoundError(absl::StrCat(
+      "there is neither ", path, " nor ", path,
+      ".gz (apt-get install dataset-fashion-mnist brings the data; --data_dir says where it is)"));
 }
 
 absl::StatusOr<LabeledImages> ReadPart(const std::string& directory, const std::string& part) {
@@ -49,7 +50,8 @@ absl::StatusOr<Dataset> ReadDataset(const std::string& directory) {
 }
 
 Batch MakeBatch(const LabeledImages& data, const std::vector<int32_t>& order, int64_t begin, int64_t end) {
-  Batch batch = {Tensor(DType::kFloat32, Shape({end - begin, kPixels})), Tensor(DType::kInt32, Shape({end - begin}))};
+  Batch batch = {Tensor(DType::kFloat32, Shape({end - begin, kPixels})),
+                 Tensor(DType::kInt32, Shape({end - begin}))};
   const uint8_t* pixels = data.images.flat<uint8_t>().data();
   float* out = batch.images.flat<float>().data();
   for (int64_t i = begin; i < end; ++i) {

@@ -22,8 +22,8 @@ struct Dataset {
   LabeledImages test;   // 10,000
 };
 
-// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte, with or without .gz. NotFound names the missing file and the Debian
-// package that brings the data; DataLoss the damaged one.
+// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte, with or without .gz. NotFound names the missing file
+// and the Debian package that brings the data; DataLoss the damaged one.
 absl::StatusOr<Dataset> ReadDataset(const std::string& directory);
 
 struct Batch {

@@ -6,9 +6,9 @@
 //   fashion_mnist --job_name=ps     --task_index=0 --ps_hosts=localhost:2222 --worker_hosts=localhost:2223
 //   fashion_mnist --job_name=worker --task_index=0 --ps_hosts=localhost:2222 --worker_hosts=localhost:2223
 //
-// Every task runs this same program. The ps hold the variables; each worker computes gradients on its own batches and
-// applies them there, without waiting for the others (asynchronous between-graph replication). The terse twin,
-// fashion_mnist_terse.cc, is the same without words.
+// Every task runs this same program. The ps hold the variables; each worker computes gradients on its own
+// batches and applies them there, without waiting for the others (asynchronous between-graph replication).
+// The terse twin, fashion_mnist_terse.cc, is the same without words.
 #include <cstdio>
 #include <numeric>
 #include <string>
@@ -44,17 +44,21 @@ struct Flags {
 };
 
 absl::Status CheckFlags(const Flags& flags) {
-  if (flags.epochs < 1) return absl::InvalidArgumentError(absl::StrCat("--epochs is ", flags.epochs, ", must be at least 1"));
+  if (flags.epochs < 1)
+    return absl::InvalidArgumentError(absl::StrCat("--epochs is ", flags.epochs, ", must be at least 1"));
   if (flags.batch_size < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("--batch_size is ", flags.batch_size, ", must be at least 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--batch_size is ", flags.batch_size, ", must be at least 1"));
   }
   if (!(flags.learning_rate > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("--learning_rate is ", flags.learning_rate, ", must be above 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--learning_rate is ", flags.learning_rate, ", must be above 0"));
   }
   return absl::OkStatus();
 }
 
-// The part of the test images that the model classifies right. Runs beside the hooks: evaluating is no training step.
+// The part of the test images that the model classifies right. Runs beside the hooks: evaluating is no
+// training step.
 absl::StatusOr<double> Evaluate(Session& session, const Model& model, const LabeledImages& test) {
   constexpr int64_t kBatch = 1000;
   std::vector<int32_t> order(test.count());
@@ -62,8 +66,9 @@ absl::StatusOr<double> Evaluate(Session& session, const Model& model, const Labe
   double num_correct = 0;
   for (int64_t begin = 0; begin < test.count(); begin += kBatch) {
     const Batch batch = MakeBatch(test, order, begin, std::min(begin + kBatch, test.count()));
-    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> results, session.Run({{model.images, batch.images}, {model.labels, batch.labels}},
-                                                                   {model.num_correct}));
+    WEIR_ASSIGN_OR_RETURN(
+        std::vector<Tensor> results,
+        session.Run({{model.images, batch.images}, {model.labels, batch.labels}}, {model.num_correct}));
     num_correct += results[0].scalar<float>();
   }
   return num_correct / test.count();
@@ -72,8 +77,9 @@ absl::StatusOr<double> Evaluate(Session& session, const Model& model, const Labe
 absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   WEIR_ASSIGN_OR_RETURN(Dataset dataset, ReadDataset(flags.data_dir));
 
-  // The graph. The device setter puts variables on the ps tasks in turn and everything else on this worker; alone, it
-  // does nothing. All workers build the same graph, so they name, and thereby share, the same variables.
+  // The graph. The device setter puts variables on the ps tasks in turn and everything else on this worker;
+  // alone, it does nothing. All workers build the same graph, so they name, and thereby share, the same
+  // variables.
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   if (flags.seed != 0) g.set_random_seed(flags.seed);
   const Model model = BuildModel(g, flags.model);
@@ -87,24 +93,28 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   // Errors in building stick in the builder: one check, here, covers every line above.
   if (!g.ok()) return g.status();
 
-  MonitoredSessionOptions options = {.target = server.target(),
-                                     .is_chief = task.is_chief(),
-                                     .checkpoint_dir = flags.model_dir,
-                                     .hooks = {StopAtStepHook({.last_step = last_step}), NanTensorHook({.tensor = model.loss})},
-                                     .save_checkpoint_interval = absl::Seconds(30)};
+  MonitoredSessionOptions options = {
+      .target = server.target(),
+      .is_chief = task.is_chief(),
+      .checkpoint_dir = flags.model_dir,
+      .hooks = {StopAtStepHook({.last_step = last_step}), NanTensorHook({.tensor = model.loss})},
+      .save_checkpoint_interval = absl::Seconds(30)};
   if (task.is_chief()) {
     options.hooks.push_back(ProgressHook({.last_step = last_step, .tensors = {{"loss", model.loss}}}));
   }
-  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session, MonitoredTrainingSession(g, std::move(options)));
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
+                        MonitoredTrainingSession(g, std::move(options)));
 
   // Every worker draws its batches in an order of its own.
   ShuffledBatches batches(dataset.train, flags.batch_size, flags.seed * 1000003 + task.task_index());
   const Tensor yes = Tensor::Scalar(true);
   while (!session->should_stop()) {
     const Batch batch = batches.Next();
-    WEIR_RETURN_IF_ERROR(session->Run({{model.images, batch.images}, {model.labels, batch.labels}, {model.is_training, yes}},
-                                      {}, {*train})
-                             .status());
+    WEIR_RETURN_IF_ERROR(
+        session
+            ->Run({{model.images, batch.images}, {model.labels, batch.labels}, {model.is_training, yes}}, {},
+                  {*train})
+            .status());
   }
   double accuracy = 0;
   if (task.is_chief()) {
@@ -137,7 +147,8 @@ int Main(int argc, char** argv) {
   parser.Add("batch_size", &flags.batch_size, "images per step");
   parser.Add("learning_rate", &flags.learning_rate, "of Adam in the first step; it falls to a twentieth");
   parser.Add("data_dir", &flags.data_dir, "folder with the four idx files, plain or .gz");
-  parser.Add("model_dir", &flags.model_dir, "folder for checkpoints and event files; empty: none are written");
+  parser.Add("model_dir", &flags.model_dir,
+             "folder for checkpoints and event files; empty: none are written");
   parser.Add("seed", &flags.seed, "0: different numbers in every run");
   absl::Status status = parser.Parse(std::vector<std::string>(argv + 1, argv + argc));
   if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout), 0;

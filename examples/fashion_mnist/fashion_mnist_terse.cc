@@ -25,12 +25,13 @@ int main(int argc, char** argv) {
   const examples::Model model = examples::BuildModel(g, "mlp");
   Node* train = Adam(0.001).Minimize(g, model.loss, GlobalStep(g)).value();
   const int64_t last_step = 6 * data.train.count() / 100;
-  auto session = MonitoredTrainingSession(g, {.target = server->target(),
-                                              .is_chief = task.is_chief(),
-                                              .hooks = {StopAtStepHook({.last_step = last_step}),
-                                                        ProgressHook({.last_step = last_step,
-                                                                      .tensors = {{"loss", model.loss}}})}})
-                     .value();
+  auto session =
+      MonitoredTrainingSession(
+          g, {.target = server->target(),
+              .is_chief = task.is_chief(),
+              .hooks = {StopAtStepHook({.last_step = last_step}),
+                        ProgressHook({.last_step = last_step, .tensors = {{"loss", model.loss}}})}})
+          .value();
   examples::ShuffledBatches batches(data.train, 100, task.task_index());
   absl::Status status;
   while (status.ok() && !session->should_stop()) {

@@ -43,7 +43,8 @@ Model BuildModel(GraphBuilder& g, const std::string& kind) {
     g.SetError(absl::InvalidArgumentError(absl::StrCat("--model is '", kind, "', must be mlp or cnn")));
     return model;
   }
-  model.loss = ReduceMean(g, SparseSoftmaxCrossEntropyWithLogits(g, logits, model.labels).loss, {.name = "loss"});
+  model.loss =
+      ReduceMean(g, SparseSoftmaxCrossEntropyWithLogits(g, logits, model.labels).loss, {.name = "loss"});
   const Output predicted = ArgMax(g, logits, Const(g, 1), {.output_type = DType::kInt32});
   const Output is_correct = Cast(g, Equal(g, predicted, model.labels), DType::kFloat32);
   model.num_correct = ReduceSum(g, is_correct, {.name = "num_correct"});

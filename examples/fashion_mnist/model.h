@@ -15,8 +15,8 @@ struct Model {
   Output num_correct;  // float: how many of the batch are classified right
 };
 
-// kind: "mlp" (784-300-100-10) or "cnn" (two convolutions with pooling, one dense layer with dropout); InvalidArgument for
-// others, sticky in the builder. Adds summaries of loss and accuracy.
+// kind: "mlp" (784-300-100-10) or "cnn" (two convolutions with pooling, one dense layer with dropout);
+// InvalidArgument for others, sticky in the builder. Adds summaries of loss and accuracy.
 Model BuildModel(GraphBuilder& g, const std::string& kind);
 
 }  // namespace weir::examples

@@ -30,7 +30,8 @@ int main() {
   // The graph only describes the computation; nothing runs yet. -1: any number of points may be fed.
   GraphBuilder g(StandardOps());
   const Output x = Placeholder(g, DType::kFloat32, {-1}), y = Placeholder(g, DType::kFloat32, {-1});
-  const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(0.0f)), b = MakeVariable(g, "b", Tensor::Scalar(0.0f));
+  const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(0.0f)),
+                      b = MakeVariable(g, "b", Tensor::Scalar(0.0f));
   const Output predicted = AddV2(g, Mul(g, w.value, x), b.value);
   const Output loss = ReduceMean(g, SquaredDifference(g, predicted, y));
   const absl::StatusOr<Node*> train = GradientDescent(0.3).Minimize(g, loss);
@@ -38,7 +39,8 @@ int main() {
   // The first mistake made above, if any, with the line it was made in.
   if (!g.ok()) return std::fprintf(stderr, "%s\n", g.status().ToString().c_str()), 1;
 
-  // A runtime owns devices and kernels; a worker runs steps on them; a session compiles the graph for workers.
+  // A runtime owns devices and kernels; a worker runs steps on them; a session compiles the graph for
+  // workers.
   auto runtime = Runtime::Create().value();
   LocalWorker worker(*runtime, runtime->task());
   auto session = Session::Create(g.graph(), {&worker}, runtime->kernels()).value();
@@ -47,7 +49,8 @@ int main() {
   for (int step = 0; step <= 300 && status.ok(); ++step) {
     absl::StatusOr<std::vector<Tensor>> result = session->Run({{x, xs}, {y, ys}}, {loss}, {*train});
     status = result.status();
-    if (status.ok() && step % 100 == 0) std::printf("step %3d  loss %.5f\n", step, (*result)[0].scalar<float>());
+    if (status.ok() && step % 100 == 0)
+      std::printf("step %3d  loss %.5f\n", step, (*result)[0].scalar<float>());
   }
   absl::StatusOr<std::vector<Tensor>> found = session->Run({}, {w.value, b.value});
   if (status.ok()) status = found.status();

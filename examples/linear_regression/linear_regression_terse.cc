@@ -14,7 +14,8 @@ int main() {
   const Tensor xs = Tensor::Vector<float>({-2, -1, 0, 1, 2}), ys = Tensor::Vector<float>({-4, -1, 2, 5, 8});
   GraphBuilder g(StandardOps());
   const Output x = Placeholder(g, DType::kFloat32, {-1}), y = Placeholder(g, DType::kFloat32, {-1});
-  const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(0.0f)), b = MakeVariable(g, "b", Tensor::Scalar(0.0f));
+  const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(0.0f)),
+                      b = MakeVariable(g, "b", Tensor::Scalar(0.0f));
   const Output loss = ReduceMean(g, SquaredDifference(g, AddV2(g, Mul(g, w.value, x), b.value), y));
   Node* train = GradientDescent(0.1).Minimize(g, loss).value();
   Node* init = InitializeVariables(g);

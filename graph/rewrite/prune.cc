@@ -17,12 +17,13 @@ class SignaturePruner {
 
   absl::Status AddFeeds(absl::Span<const Output> feeds) {
     for (size_t i = 0; i < feeds.size(); ++i) {
-      WEIR_ASSIGN_OR_RETURN(Node * arg, pruned_->AddNode({.op = kArgOp,
-                                                          .name = FreeName("_arg", feeds[i], i),
-                                                          .attrs = {{"T", feeds[i].dtype()},
-                                                                    {"index", static_cast<int64_t>(i)}},
-                                                          .device = feeds[i].node->requested_device(),
-                                                          .source = feeds[i].node->source()}));
+      WEIR_ASSIGN_OR_RETURN(
+          Node * arg,
+          pruned_->AddNode({.op = kArgOp,
+                            .name = FreeName("_arg", feeds[i], i),
+                            .attrs = {{"T", feeds[i].dtype()}, {"index", static_cast<int64_t>(i)}},
+                            .device = feeds[i].node->requested_device(),
+                            .source = feeds[i].node->source()}));
       if (!args_.emplace(feeds[i], arg).second) {
         return absl::InvalidArgumentError(absl::StrCat("'", feeds[i].name(), "' is fed twice"));
       }
@@ -30,7 +31,8 @@ class SignaturePruner {
     return absl::OkStatus();
   }
 
-  // Copies what the roots depend on, sources before consumers; loops of v1 control flow are closed afterwards.
+  // Copies what the roots depend on, sources before consumers; loops of v1 control flow are closed
+  // afterwards.
   void CopyNeeded(absl::Span<const Output> fetches, absl::Span<Node* const> targets) {
     std::vector<bool> needed(graph_.num_nodes(), false);
     std::vector<const Node*> stack;
@@ -69,8 +71,8 @@ class SignaturePruner {
                                           .name = FreeName("_retval", fetches[i], i),
                                           .inputs = {source},
                                           .attrs = {{"index", static_cast<int64_t>(i)},
-                                                    {"_class", std::vector<std::string>{
-                                                                   absl::StrCat("loc:@", source.node->name())}}},
+                                                    {"_class", std::vector<std::string>{absl::StrCat(
+                                                                   "loc:@", source.node->name())}}},
                                           .source = source.node->source()})
                                .status());
     }
@@ -90,7 +92,8 @@ class SignaturePruner {
     std::vector<Output> inputs;
     for (const Output& input : node.inputs()) {
       auto arg = args_.find(input);
-      inputs.push_back(arg == args_.end() ? Output{copies_[input.node->id()], input.index} : Output{arg->second, 0});
+      inputs.push_back(arg == args_.end() ? Output{copies_[input.node->id()], input.index}
+                                          : Output{arg->second, 0});
     }
     std::vector<Node*> control;
     for (const Node* before : node.control_inputs()) control.push_back(copies_[before->id()]);

@@ -28,8 +28,8 @@ class Allocator {
 // Host memory with freed buffers kept for reuse: by size class below 1 MiB, and from there on in huge-page
 // aligned blocks. Lives as long as the process; buffers may outlive every Runtime.
 //
-// Reason: a step allocates the same sizes again and again, and the first touch of a fresh page costs more than
-// most kernels that fill it.
+// Reason: a step allocates the same sizes again and again, and the first touch of a fresh page costs more
+// than most kernels that fill it.
 Allocator& HostAllocator();
 
 }  // namespace weir

@@ -1,7 +1,7 @@
 // The bytes behind tensors.
 //
-// A Buffer is shared by reference count; whoever holds the only reference may write it, anybody else only reads
-// (Tensor::has_exclusive_buffer). Freed when the last reference goes.
+// A Buffer is shared by reference count; whoever holds the only reference may write it, anybody else only
+// reads (Tensor::has_exclusive_buffer). Freed when the last reference goes.
 #pragma once
 
 #include <cstddef>

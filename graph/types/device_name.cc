@@ -93,7 +93,8 @@ absl::StatusOr<DeviceName> DeviceName::Parse(absl::string_view text) {
 
 bool DeviceName::Matches(const DeviceName& device) const {
   return FieldMatches(job, device.job) && FieldMatches(replica, device.replica) &&
-         FieldMatches(task, device.task) && FieldMatches(type, device.type) && FieldMatches(index, device.index);
+         FieldMatches(task, device.task) && FieldMatches(type, device.type) &&
+         FieldMatches(index, device.index);
 }
 
 DeviceName DeviceName::OverriddenBy(const DeviceName& inner) const {

@@ -1,7 +1,8 @@
 // Names of devices: "/job:worker/replica:0/task:1/device:GPU:0", whole or in part.
 //
-// A DeviceName with every field set names one device; with fields missing it is a constraint that several devices
-// may satisfy ("/job:ps" or "/device:CPU:*"). Parsed once at the edge; below the API no device travels as a string.
+// A DeviceName with every field set names one device; with fields missing it is a constraint that several
+// devices may satisfy ("/job:ps" or "/device:CPU:*"). Parsed once at the edge; below the API no device
+// travels as a string.
 #pragma once
 
 #include <optional>
@@ -19,8 +20,8 @@ struct DeviceName {
   std::optional<std::string> type;  // upper case: "CPU", "GPU"
   std::optional<int> index;
 
-  // TensorFlow's forms: each of /job:NAME /replica:N /task:N /device:TYPE:N, any of them missing or "*"; also the
-  // short "/cpu:0", "/gpu:1". "" constrains nothing. InvalidArgument quotes the part that does not parse.
+  // TensorFlow's forms: each of /job:NAME /replica:N /task:N /device:TYPE:N, any of them missing or "*"; also
+  // the short "/cpu:0", "/gpu:1". "" constrains nothing. InvalidArgument quotes the part that does not parse.
   static absl::StatusOr<DeviceName> Parse(absl::string_view text);
 
   bool is_whole() const { return job && replica && task && type && index; }

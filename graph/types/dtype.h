@@ -1,8 +1,8 @@
 // Element types of tensors.
 //
 // Values and names are TensorFlow's (types.proto), so a DType is written to files and the wire as it is.
-// A reference type (TensorFlow's value + 100) never appears inside Weir: interchange turns reference variables
-// into resources when a graph is imported.
+// A reference type (TensorFlow's value + 100) never appears inside Weir: interchange turns reference
+// variables into resources when a graph is imported.
 #pragma once
 
 #include <complex>
@@ -50,8 +50,8 @@ std::optional<DType> ParseDType(absl::string_view name);
 // True for the values listed above except kInvalid.
 bool IsKnownDType(int value);
 
-// Bytes of one element in memory. For kString and kResource it is the size of the C++ object that stands in the
-// buffer (std::string, ResourceHandle), whose bytes have no meaning outside this process.
+// Bytes of one element in memory. For kString and kResource it is the size of the C++ object that stands in
+// the buffer (std::string, ResourceHandle), whose bytes have no meaning outside this process.
 size_t DTypeSize(DType dtype);
 
 // True when elements are plain bytes that may be copied and sent as they are.
@@ -69,24 +69,42 @@ std::ostream& operator<<(std::ostream& out, DType dtype);
 // The DType of a C++ element type: DTypeOf<float> is kFloat32. A type without one does not compile.
 template <typename T>
 inline constexpr DType DTypeOf = [] {
-  if constexpr (std::is_same_v<T, float>) return DType::kFloat32;
-  else if constexpr (std::is_same_v<T, double>) return DType::kFloat64;
-  else if constexpr (std::is_same_v<T, int32_t>) return DType::kInt32;
-  else if constexpr (std::is_same_v<T, uint8_t>) return DType::kUint8;
-  else if constexpr (std::is_same_v<T, int16_t>) return DType::kInt16;
-  else if constexpr (std::is_same_v<T, int8_t>) return DType::kInt8;
-  else if constexpr (std::is_same_v<T, std::string>) return DType::kString;
-  else if constexpr (std::is_same_v<T, std::complex<float>>) return DType::kComplex64;
-  else if constexpr (std::is_same_v<T, int64_t>) return DType::kInt64;
-  else if constexpr (std::is_same_v<T, bool>) return DType::kBool;
-  else if constexpr (std::is_same_v<T, Bfloat16>) return DType::kBfloat16;
-  else if constexpr (std::is_same_v<T, uint16_t>) return DType::kUint16;
-  else if constexpr (std::is_same_v<T, std::complex<double>>) return DType::kComplex128;
-  else if constexpr (std::is_same_v<T, Half>) return DType::kHalf;
-  else if constexpr (std::is_same_v<T, ResourceHandle>) return DType::kResource;
-  else if constexpr (std::is_same_v<T, uint32_t>) return DType::kUint32;
-  else if constexpr (std::is_same_v<T, uint64_t>) return DType::kUint64;
-  else static_assert(!sizeof(T), "this C++ type is no tensor element type");
+  if constexpr (std::is_same_v<T, float>)
+    return DType::kFloat32;
+  else if constexpr (std::is_same_v<T, double>)
+    return DType::kFloat64;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return DType::kInt32;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return DType::kUint8;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return DType::kInt16;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return DType::kInt8;
+  else if constexpr (std::is_same_v<T, std::string>)
+    return DType::kString;
+  else if constexpr (std::is_same_v<T, std::complex<float>>)
+    return DType::kComplex64;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return DType::kInt64;
+  else if constexpr (std::is_same_v<T, bool>)
+    return DType::kBool;
+  else if constexpr (std::is_same_v<T, Bfloat16>)
+    return DType::kBfloat16;
+  else if constexpr (std::is_same_v<T, uint16_t>)
+    return DType::kUint16;
+  else if constexpr (std::is_same_v<T, std::complex<double>>)
+    return DType::kComplex128;
+  else if constexpr (std::is_same_v<T, Half>)
+    return DType::kHalf;
+  else if constexpr (std::is_same_v<T, ResourceHandle>)
+    return DType::kResource;
+  else if constexpr (std::is_same_v<T, uint32_t>)
+    return DType::kUint32;
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return DType::kUint64;
+  else
+    static_assert(!sizeof(T), "this C++ type is no tensor element type");
 }();
 
 }  // namespace weir

@@ -1,7 +1,7 @@
 // The two 16-bit floating types as storage: arithmetic converts to float.
 //
-// Formats: IEEE 754-2008 binary16 (Half) and the upper half of a binary32 (Bfloat16). Conversions from float round
-// to nearest even; NaN stays NaN, overflow becomes infinity.
+// Formats: IEEE 754-2008 binary16 (Half) and the upper half of a binary32 (Bfloat16). Conversions from float
+// round to nearest even; NaN stays NaN, overflow becomes infinity.
 #pragma once
 
 #include <bit>

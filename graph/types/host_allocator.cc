@@ -1,7 +1,7 @@
-// Implementation notes. Sizes are rounded up to a class (powers of two and the three quarters between); each class
-// has a small per-thread stack of free buffers, so that allocate and free on one thread touch no shared state, and
-// a shared stack under a mutex that the per-thread stacks overflow into. Blocks of kLargeBytes and more come
-// from mmap, aligned for 2 MiB pages. At most kMaxIdleBytes stay idle in the shared stacks.
+// Implementation notes. Sizes are rounded up to a class (powers of two and the three quarters between); each
+// class has a small per-thread stack of free buffers, so that allocate and free on one thread touch no shared
+// state, and a shared stack under a mutex that the per-thread stacks overflow into. Blocks of kLargeBytes and
+// more come from mmap, aligned for 2 MiB pages. At most kMaxIdleBytes stay idle in the shared stacks.
 #include <sys/mman.h>
 
 #include <array>
@@ -86,13 +86,15 @@ class CachingHostAllocator : public Allocator {
 };
 
 CachingHostAllocator& TheAllocator() {
-  static CachingHostAllocator* allocator = new CachingHostAllocator;  // never destroyed: buffers may outlive main
+  static CachingHostAllocator* allocator =
+      new CachingHostAllocator;  // never destroyed: buffers may outlive main
   return *allocator;
 }
 
 class HostBuffer final : public Buffer {
  public:
-  HostBuffer(void* data, size_t num_bytes, int size_class) : Buffer(data, num_bytes), size_class_(size_class) {}
+  HostBuffer(void* data, size_t num_bytes, int size_class)
+      : Buffer(data, num_bytes), size_class_(size_class) {}
   ~HostBuffer() override { std::free(data_); }
 
   int size_class() const { return size_class_; }
@@ -140,7 +142,8 @@ RefPtr<Buffer> CachingHostAllocator::Allocate(size_t num_bytes) {
     if (block == nullptr) return nullptr;
     buffer = new HostBuffer(block, num_bytes, size_class);
   }
-  if (buffer->class_bytes() >= kLargeBytes) in_use_.fetch_add(buffer->class_bytes(), std::memory_order_relaxed);
+  if (buffer->class_bytes() >= kLargeBytes)
+    in_use_.fetch_add(buffer->class_bytes(), std::memory_order_relaxed);
   return RefPtr<Buffer>(buffer);
 }
 
@@ -164,7 +167,8 @@ void CachingHostAllocator::PushShared(HostBuffer* buffer) {
   const int64_t num_bytes = buffer->class_bytes();
   if (num_bytes > static_cast<int64_t>(kMaxCachedBytes) ||
       idle_.fetch_add(num_bytes, std::memory_order_relaxed) + num_bytes > kMaxIdleBytes) {
-    if (num_bytes <= static_cast<int64_t>(kMaxCachedBytes)) idle_.fetch_sub(num_bytes, std::memory_order_relaxed);
+    if (num_bytes <= static_cast<int64_t>(kMaxCachedBytes))
+      idle_.fetch_sub(num_bytes, std::memory_order_relaxed);
     delete buffer;
     return;
   }

@@ -1,6 +1,7 @@
 // Intrusive reference counting for what is shared across threads and steps: buffers and resources.
 //
-// Thread safety: Ref and Unref may be called from any thread. A RefPtr itself is not safe to modify concurrently.
+// Thread safety: Ref and Unref may be called from any thread. A RefPtr itself is not safe to modify
+// concurrently.
 #pragma once
 
 #include <atomic>

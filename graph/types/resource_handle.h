@@ -1,8 +1,9 @@
-// The element of a kResource tensor: names a resource of one device and, in the process that owns it, holds it.
+// The element of a kResource tensor: names a resource of one device and, in the process that owns it, holds
+// it.
 //
 // A handle travels by name only (device, container, name, type_name); `resource` is null in a handle that was
-// parsed from a message. Resource edges never cross devices (the placer keeps them together), so a kernel that is
-// handed such a handle looks it up by name.
+// parsed from a message. Resource edges never cross devices (the placer keeps them together), so a kernel
+// that is handed such a handle looks it up by name.
 #pragma once
 
 #include <string>

@@ -29,13 +29,15 @@ bool CountElements(absl::Span<const int64_t> dims, bool allow_unknown, int64_t* 
 }
 
 std::string DimsToString(absl::Span<const int64_t> dims) {
-  return absl::StrCat("[", absl::StrJoin(dims, ",", [](std::string* out, int64_t dim) {
-                        if (dim == PartialShape::kUnknownDim) {
-                          out->append("?");
-                        } else {
-                          absl::StrAppend(out, dim);
-                        }
-                      }),
+  return absl::StrCat("[",
+                      absl::StrJoin(dims, ",",
+                                    [](std::string* out, int64_t dim) {
+                                      if (dim == PartialShape::kUnknownDim) {
+                                        out->append("?");
+                                      } else {
+                                        absl::StrAppend(out, dim);
+                                      }
+                                    }),
                       "]");
 }
 

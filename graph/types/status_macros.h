@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define WEIR_RETURN_IF_ERROR(expression)                                   \
-  do {                                                                     \
+#define WEIR_RETURN_IF_ERROR(expression)                                                \
+  do {                                                                                  \
     if (absl::Status weir_status = (expression); !weir_status.ok()) return weir_status; \
   } while (false)
 

@@ -126,24 +126,60 @@ std::string Tensor::ToString(int max_elements) const {
   if (!is_valid()) return "no tensor";
   std::string out = absl::StrCat(TypeString(dtype_, shape_), " {");
   switch (dtype_) {
-    case DType::kFloat32: AppendElements<float>(*this, max_elements, &out); break;
-    case DType::kFloat64: AppendElements<double>(*this, max_elements, &out); break;
-    case DType::kInt32: AppendElements<int32_t>(*this, max_elements, &out); break;
-    case DType::kUint8: AppendElements<uint8_t>(*this, max_elements, &out); break;
-    case DType::kInt16: AppendElements<int16_t>(*this, max_elements, &out); break;
-    case DType::kInt8: AppendElements<int8_t>(*this, max_elements, &out); break;
-    case DType::kString: AppendElements<std::string>(*this, max_elements, &out); break;
-    case DType::kComplex64: AppendElements<std::complex<float>>(*this, max_elements, &out); break;
-    case DType::kInt64: AppendElements<int64_t>(*this, max_elements, &out); break;
-    case DType::kBool: AppendElements<bool>(*this, max_elements, &out); break;
-    case DType::kBfloat16: AppendElements<Bfloat16>(*this, max_elements, &out); break;
-    case DType::kUint16: AppendElements<uint16_t>(*this, max_elements, &out); break;
-    case DType::kComplex128: AppendElements<std::complex<double>>(*this, max_elements, &out); break;
-    case DType::kHalf: AppendElements<Half>(*this, max_elements, &out); break;
-    case DType::kResource: AppendElements<ResourceHandle>(*this, max_elements, &out); break;
-    case DType::kUint32: AppendElements<uint32_t>(*this, max_elements, &out); break;
-    case DType::kUint64: AppendElements<uint64_t>(*this, max_elements, &out); break;
-    default: out.append("?"); break;
+    case DType::kFloat32:
+      AppendElements<float>(*this, max_elements, &out);
+      break;
+    case DType::kFloat64:
+      AppendElements<double>(*this, max_elements, &out);
+      break;
+    case DType::kInt32:
+      AppendElements<int32_t>(*this, max_elements, &out);
+      break;
+    case DType::kUint8:
+      AppendElements<uint8_t>(*this, max_elements, &out);
+      break;
+    case DType::kInt16:
+      AppendElements<int16_t>(*this, max_elements, &out);
+      break;
+    case DType::kInt8:
+      AppendElements<int8_t>(*this, max_elements, &out);
+      break;
+    case DType::kString:
+      AppendElements<std::string>(*this, max_elements, &out);
+      break;
+    case DType::kComplex64:
+      AppendElements<std::complex<float>>(*this, max_elements, &out);
+      break;
+    case DType::kInt64:
+      AppendElements<int64_t>(*this, max_elements, &out);
+      break;
+    case DType::kBool:
+      AppendElements<bool>(*this, max_elements, &out);
+      break;
+    case DType::kBfloat16:
+      AppendElements<Bfloat16>(*this, max_elements, &out);
+      break;
+    case DType::kUint16:
+      AppendElements<uint16_t>(*this, max_elements, &out);
+      break;
+    case DType::kComplex128:
+      AppendElements<std::complex<double>>(*this, max_elements, &out);
+      break;
+    case DType::kHalf:
+      AppendElements<Half>(*this, max_elements, &out);
+      break;
+    case DType::kResource:
+      AppendElements<ResourceHandle>(*this, max_elements, &out);
+      break;
+    case DType::kUint32:
+      AppendElements<uint32_t>(*this, max_elements, &out);
+      break;
+    case DType::kUint64:
+      AppendElements<uint64_t>(*this, max_elements, &out);
+      break;
+    default:
+      out.append("?");
+      break;
   }
   return out + "}";
 }

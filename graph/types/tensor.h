@@ -1,10 +1,12 @@
 // A dense array of one element type: a shape and a shared buffer, in row-major order.
 //
-// Copying a Tensor shares the buffer. Tensors are values as far as steps are concerned: a buffer is written only
-// by whoever created it, before handing it on, or by the holder of its only reference (has_exclusive_buffer).
-// Thread safety: concurrent reads are safe; one Tensor object is not safe to assign concurrently.
+// Copying a Tensor shares the buffer. Tensors are values as far as steps are concerned: a buffer is written
+// only by whoever created it, before handing it on, or by the holder of its only reference
+// (has_exclusive_buffer). Thread safety: concurrent reads are safe; one Tensor object is not safe to assign
+// concurrently.
 //
-// Elements of kString are std::string objects and of kResource ResourceHandle objects, constructed in the buffer.
+// Elements of kString are std::string objects and of kResource ResourceHandle objects, constructed in the
+// buffer.
 #pragma once
 
 #include <initializer_list>
@@ -27,8 +29,10 @@ class Tensor {
   Tensor() = default;  // kInvalid: "no tensor"
 
   // Elements undefined (plain bytes) or default-constructed (strings, handles).
-  // ResourceExhausted, naming the size asked for, when memory runs out; InvalidArgument for a dtype without elements.
-  static absl::StatusOr<Tensor> Allocate(DType dtype, const Shape& shape, Allocator& allocator = HostAllocator());
+  // ResourceExhausted, naming the size asked for, when memory runs out; InvalidArgument for a dtype without
+  // elements.
+  static absl::StatusOr<Tensor> Allocate(DType dtype, const Shape& shape,
+                                         Allocator& allocator = HostAllocator());
 
   // The same for small tensors that our own code makes: aborts when memory runs out.
   Tensor(DType dtype, const Shape& shape);
@@ -45,7 +49,8 @@ class Tensor {
   static Tensor Scalar(const char* value) { return Scalar(std::string(value)); }
   template <typename T>
   static Tensor Vector(std::initializer_list<T> values) {
-    return FromSpan<T>(Shape({static_cast<int64_t>(values.size())}), absl::MakeConstSpan(values.begin(), values.size()));
+    return FromSpan<T>(Shape({static_cast<int64_t>(values.size())}),
+                       absl::MakeConstSpan(values.begin(), values.size()));
   }
   // Precondition: values.size() == shape.num_elements().
   template <typename T>
@@ -91,7 +96,8 @@ class Tensor {
 
   // The same elements in another shape, sharing the buffer. Precondition: equal element counts.
   Tensor WithShape(const Shape& shape) const;
-  // Elements [begin, end) along dimension 0, sharing the buffer. Precondition: plain bytes, rank >= 1, in range.
+  // Elements [begin, end) along dimension 0, sharing the buffer. Precondition: plain bytes, rank >= 1, in
+  // range.
   Tensor Slice(int64_t begin, int64_t end) const;
   // A copy in a buffer of its own.
   Tensor Clone() const;

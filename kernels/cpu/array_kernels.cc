@@ -5,9 +5,9 @@
 namespace weir {
 
 std::vector<DType> NumericDTypes() {
-  return {DType::kFloat32, DType::kFloat64, DType::kInt32,     DType::kInt64,      DType::kHalf,   DType::kBfloat16,
-          DType::kInt8,    DType::kUint8,   DType::kInt16,     DType::kUint16,     DType::kUint32, DType::kUint64,
-          DType::kComplex64, DType::kComplex128};
+  return {DType::kFloat32,  DType::kFloat64, DType::kInt32,     DType::kInt64,     DType::kHalf,
+          DType::kBfloat16, DType::kInt8,    DType::kUint8,     DType::kInt16,     DType::kUint16,
+          DType::kUint32,   DType::kUint64,  DType::kComplex64, DType::kComplex128};
 }
 
 std::vector<DType> RealDTypes() {

@@ -8,14 +8,18 @@
 
 namespace weir {
 
-void RegisterSourceKernels(KernelRegistry& registry, absl::string_view device_type);   // constants, identities, fills
-void RegisterShapeKernels(KernelRegistry& registry, absl::string_view device_type);    // shapes as values
-void RegisterLayoutKernels(KernelRegistry& registry, absl::string_view device_type);   // elements in another order
-void RegisterIndexingKernels(KernelRegistry& registry, absl::string_view device_type); // places chosen by values
+void RegisterSourceKernels(KernelRegistry& registry,
+                           absl::string_view device_type);  // constants, identities, fills
+void RegisterShapeKernels(KernelRegistry& registry, absl::string_view device_type);  // shapes as values
+void RegisterLayoutKernels(KernelRegistry& registry,
+                           absl::string_view device_type);  // elements in another order
+void RegisterIndexingKernels(KernelRegistry& registry,
+                             absl::string_view device_type);  // places chosen by values
 void RegisterSelectKernels(KernelRegistry& registry, absl::string_view device_type);
 void RegisterCastKernels(KernelRegistry& registry, absl::string_view device_type);
 
-// Dtypes of a type attr: of everything that has elements, of numbers, of numbers that have an order, of numbers and bool.
+// Dtypes of a type attr: of everything that has elements, of numbers, of numbers that have an order, of
+// numbers and bool.
 std::vector<DType> AllDTypes();
 std::vector<DType> NumericDTypes();
 std::vector<DType> RealDTypes();
@@ -25,7 +29,9 @@ std::vector<DType> CountableDTypes();
 template <typename K>
 void RegisterKernel(KernelRegistry& registry, absl::string_view device_type, absl::string_view op,
                     std::map<std::string, std::vector<DType>> types = {}) {
-  registry.Register({.op = std::string(op), .device_type = std::string(device_type), .types = std::move(types),
+  registry.Register({.op = std::string(op),
+                     .device_type = std::string(device_type),
+                     .types = std::move(types),
                      .create = CreateKernel<K>});
 }
 

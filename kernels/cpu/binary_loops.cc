@@ -64,12 +64,11 @@ constexpr BinaryRow Comparison(const char* op) {
 
 #define WEIR_FLOATS(op, functor, cost) \
   Arithmetic<elementwise::functor, float>(op, cost), Arithmetic<elementwise::functor, double>(op, 2 * cost)
-#define WEIR_NUMBERS(op, functor, cost, integer_cost)                    \
-  WEIR_FLOATS(op, functor, cost),                                        \
-      Arithmetic<elementwise::functor, int32_t>(op, integer_cost),       \
+#define WEIR_NUMBERS(op, functor, cost, integer_cost)                                          \
+  WEIR_FLOATS(op, functor, cost), Arithmetic<elementwise::functor, int32_t>(op, integer_cost), \
       Arithmetic<elementwise::functor, int64_t>(op, 2 * integer_cost)
-#define WEIR_COMPARISONS(op, functor)                                                          \
-  Comparison<elementwise::functor, float>(op), Comparison<elementwise::functor, double>(op),   \
+#define WEIR_COMPARISONS(op, functor)                                                        \
+  Comparison<elementwise::functor, float>(op), Comparison<elementwise::functor, double>(op), \
       Comparison<elementwise::functor, int32_t>(op), Comparison<elementwise::functor, int64_t>(op)
 
 absl::Span<const BinaryRow> Rows() {

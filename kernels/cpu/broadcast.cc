@@ -15,10 +15,10 @@ int64_t DimOf(const Shape& operand, int rank, int index) {
 }
 
 absl::Status Incompatible(absl::Span<const Shape* const> operands) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("Incompatible shapes: ", absl::StrJoin(operands, " vs. ", [](std::string* out, const Shape* shape) {
-                     out->append(shape->ToString());
-                   })));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Incompatible shapes: ", absl::StrJoin(operands, " vs. ", [](std::string* out, const Shape* shape) {
+        out->append(shape->ToString());
+      })));
 }
 
 }  // namespace
@@ -55,7 +55,8 @@ BroadcastLoops MakeBroadcastLoops(const Shape& output, absl::Span<const Shape* c
     }
     if (size == 1) continue;
     bool merges = !loops.sizes.empty();
-    for (int k = 0; k < count && merges; ++k) merges = strides[k] == loops.strides[k].back() * loops.sizes.back();
+    for (int k = 0; k < count && merges; ++k)
+      merges = strides[k] == loops.strides[k].back() * loops.sizes.back();
     if (merges) {
       loops.sizes.back() *= size;
       continue;

@@ -1,8 +1,8 @@
 // Cast between numeric dtypes and bool.
 //
-// Floating to integer truncates towards zero; values that do not fit (and NaN) become the smallest number of the
-// integer type, as x86 does. Complex to real drops the imaginary part. Attr Truncate (drop low bits of the mantissa
-// instead of rounding) applies to bfloat16 and half.
+// Floating to integer truncates towards zero; values that do not fit (and NaN) become the smallest number of
+// the integer type, as x86 does. Complex to real drops the imaginary part. Attr Truncate (drop low bits of
+// the mantissa instead of rounding) applies to bfloat16 and half.
 #include <bit>
 #include <cmath>
 #include <limits>

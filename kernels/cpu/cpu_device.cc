@@ -6,7 +6,8 @@
 
 namespace weir {
 
-CpuDevice::CpuDevice(DeviceAttributes attributes, ThreadPool& threads) : Device(std::move(attributes), threads) {
+CpuDevice::CpuDevice(DeviceAttributes attributes, ThreadPool& threads)
+    : Device(std::move(attributes), threads) {
   if (this->attributes().memory_limit > 0) {
     limited_ = std::make_unique<MeteredAllocator>(HostAllocator(), this->attributes().memory_limit);
   }

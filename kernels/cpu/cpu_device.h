@@ -20,7 +20,8 @@ class CpuDevice final : public Device {
   absl::StatusOr<Tensor> ToHost(const Tensor& device) override { return device; }
 
  private:
-  std::unique_ptr<MeteredAllocator> limited_;  // null without a limit: then no bytes are counted on the step path
+  std::unique_ptr<MeteredAllocator>
+      limited_;  // null without a limit: then no bytes are counted on the step path
   Allocator* allocator_;
 };
 

@@ -1,10 +1,10 @@
 // The arithmetic of every elementwise op, one functor per op, for one element.
 //
-// A functor is a template over the element type; the loops (binary_loops.cc, unary_loops.cc: once per instruction set;
-// rare_loops.cc: once) instantiate it for the dtypes the op takes. Integers wrap around. A binary functor whose second
-// operand may be refused has `static bool Accepts(T y)`; its loop fails then and the kernel says why.
-// Semantics are TensorFlow's (tensorflow.org/api_docs/python/tf/raw_ops); NaN operands give NaN, also in Maximum,
-// Minimum and Sign.
+// A functor is a template over the element type; the loops (binary_loops.cc, unary_loops.cc: once per
+// instruction set; rare_loops.cc: once) instantiate it for the dtypes the op takes. Integers wrap around. A
+// binary functor whose second operand may be refused has `static bool Accepts(T y)`; its loop fails then and
+// the kernel says why. Semantics are TensorFlow's (tensorflow.org/api_docs/python/tf/raw_ops); NaN operands
+// give NaN, also in Maximum, Minimum and Sign.
 #pragma once
 
 #include <cmath>
@@ -22,31 +22,38 @@ struct IsComplexType<std::complex<T>> : std::true_type {};
 template <typename T>
 inline constexpr bool kIsComplex = IsComplexType<T>::value;
 
-// Unsigned arithmetic wraps where signed overflow is undefined; at least 32 bits, so that nothing is promoted to int.
+// Unsigned arithmetic wraps where signed overflow is undefined; at least 32 bits, so that nothing is promoted
+// to int.
 template <typename T>
 using Wrapping = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigned_t<T>>;
 
 struct Add {
   template <typename T>
   T operator()(T x, T y) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(Wrapping<T>(x) + Wrapping<T>(y));
-    else return x + y;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(Wrapping<T>(x) + Wrapping<T>(y));
+    else
+      return x + y;
   }
 };
 
 struct Sub {
   template <typename T>
   T operator()(T x, T y) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(Wrapping<T>(x) - Wrapping<T>(y));
-    else return x - y;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(Wrapping<T>(x) - Wrapping<T>(y));
+    else
+      return x - y;
   }
 };
 
 struct Mul {
   template <typename T>
   T operator()(T x, T y) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(Wrapping<T>(x) * Wrapping<T>(y));
-    else return x * y;
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<T>(Wrapping<T>(x) * Wrapping<T>(y));
+    else
+      return x * y;
   }
 };
 
@@ -54,8 +61,10 @@ struct Mul {
 struct Div {
   template <typename T>
   static bool Accepts(T y) {
-    if constexpr (std::is_integral_v<T>) return y != 0;
-    else return true;
+    if constexpr (std::is_integral_v<T>)
+      return y != 0;
+    else
+      return true;
   }
   template <typename T>
   T operator()(T x, T y) const {
@@ -114,8 +123,10 @@ struct DivNoNan {
 struct Pow {
   template <typename T>
   static bool Accepts(T y) {
-    if constexpr (std::is_integral_v<T>) return y >= 0;
-    else return true;
+    if constexpr (std::is_integral_v<T>)
+      return y >= 0;
+    else
+      return true;
   }
   template <typename T>
   T operator()(T x, T y) const {
@@ -149,8 +160,10 @@ struct SquaredDifference {
   template <typename T>
   T operator()(T x, T y) const {
     const T difference = Sub()(x, y);
-    if constexpr (kIsComplex<T>) return std::conj(difference) * difference;
-    else return Mul()(difference, difference);
+    if constexpr (kIsComplex<T>)
+      return std::conj(difference) * difference;
+    else
+      return Mul()(difference, difference);
   }
 };
 
@@ -158,16 +171,20 @@ struct SquaredDifference {
 struct TanhGrad {
   template <typename T>
   T operator()(T y, T dy) const {
-    if constexpr (kIsComplex<T>) return dy * std::conj(T(1) - y * y);
-    else return dy * (1 - y * y);
+    if constexpr (kIsComplex<T>)
+      return dy * std::conj(T(1) - y * y);
+    else
+      return dy * (1 - y * y);
   }
 };
 
 struct SigmoidGrad {
   template <typename T>
   T operator()(T y, T dy) const {
-    if constexpr (kIsComplex<T>) return dy * std::conj(y * (T(1) - y));
-    else return dy * y * (1 - y);
+    if constexpr (kIsComplex<T>)
+      return dy * std::conj(y * (T(1) - y));
+    else
+      return dy * y * (1 - y);
   }
 };
 
@@ -224,8 +241,10 @@ struct LogicalOr {
 struct Neg {
   template <typename T>
   T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) return Sub()(T{0}, x);
-    else return -x;
+    if constexpr (std::is_integral_v<T>)
+      return Sub()(T{0}, x);
+    else
+      return -x;
   }
 };
 
@@ -257,8 +276,10 @@ struct Reciprocal {
   }
   template <typename T>
   T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) return Div()(T{1}, x);
-    else return T(1) / x;
+    if constexpr (std::is_integral_v<T>)
+      return Div()(T{1}, x);
+    else
+      return T(1) / x;
   }
 };
 
@@ -279,24 +300,30 @@ struct Log {
 struct Log1p {
   template <typename T>
   T operator()(T x) const {
-    if constexpr (kIsComplex<T>) return std::log(T(1) + x);
-    else return std::log1p(x);
+    if constexpr (kIsComplex<T>)
+      return std::log(T(1) + x);
+    else
+      return std::log1p(x);
   }
 };
 
 struct Abs {
   template <typename T>
   T operator()(T x) const {
-    if constexpr (std::is_integral_v<T>) return x < 0 ? Neg()(x) : x;
-    else return std::abs(x);
+    if constexpr (std::is_integral_v<T>)
+      return x < 0 ? Neg()(x) : x;
+    else
+      return std::abs(x);
   }
 };
 
 struct Sign {
   template <typename T>
   T operator()(T x) const {
-    if constexpr (kIsComplex<T>) return x == T(0) ? x : x / std::abs(x);
-    else return x > 0 ? T(1) : x < 0 ? T(-1) : x;
+    if constexpr (kIsComplex<T>)
+      return x == T(0) ? x : x / std::abs(x);
+    else
+      return x > 0 ? T(1) : x < 0 ? T(-1) : x;
   }
 };
 

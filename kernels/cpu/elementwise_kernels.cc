@@ -1,5 +1,5 @@
-// Kernels of the elementwise ops. A kernel finds its inner loop when it is made; a step then only chooses between
-// equal shapes (one call of the loop) and broadcasting (one call a row).
+// Kernels of the elementwise ops. A kernel finds its inner loop when it is made; a step then only chooses
+// between equal shapes (one call of the loop) and broadcasting (one call a row).
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -41,15 +41,21 @@ void NarrowBlock(DType dtype, const float* source, void* target, int64_t n) {
   dtype == DType::kHalf ? FromFloats<Half>(source, target, n) : FromFloats<Bfloat16>(source, target, n);
 }
 
-const char* At(const void* data, int64_t index, size_t size) { return static_cast<const char*>(data) + index * size; }
+const char* At(const void* data, int64_t index, size_t size) {
+  return static_cast<const char*>(data) + index * size;
+}
 char* At(void* data, int64_t index, size_t size) { return static_cast<char*>(data) + index * size; }
 
 // A binary loop over operands of `dtype`, 16-bit floating types included.
 class BinaryOperation {
  public:
   BinaryOperation(const BinaryRow& row, DType dtype)
-      : loop_(row.loop), dtype_(dtype), size_(DTypeSize(dtype)), makes_bool_(row.output_dtype == DType::kBool),
-        output_size_(makes_bool_ ? 1 : size_), nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 3 : 1)) {}
+      : loop_(row.loop),
+        dtype_(dtype),
+        size_(DTypeSize(dtype)),
+        makes_bool_(row.output_dtype == DType::kBool),
+        output_size_(makes_bool_ ? 1 : size_),
+        nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 3 : 1)) {}
 
   bool Run(const void* x, const void* y, void* z, int64_t n, Operands operands) const {
     return IsSixteenBit(dtype_) ? RunInFloat(x, y, z, n, operands) : loop_(x, y, z, n, operands);
@@ -65,10 +71,14 @@ class BinaryOperation {
     bool ok = true;
     for (int64_t i = 0; i < n && ok; i += kBlock) {
       const int64_t count = std::min(kBlock, n - i);
-      if (operands != Operands::kScalarX) WidenBlock(dtype_, At(x, i, 2), x_block, count);
-      else WidenBlock(dtype_, x, x_block, 1);
-      if (operands != Operands::kScalarY) WidenBlock(dtype_, At(y, i, 2), y_block, count);
-      else WidenBlock(dtype_, y, y_block, 1);
+      if (operands != Operands::kScalarX)
+        WidenBlock(dtype_, At(x, i, 2), x_block, count);
+      else
+        WidenBlock(dtype_, x, x_block, 1);
+      if (operands != Operands::kScalarY)
+        WidenBlock(dtype_, At(y, i, 2), y_block, count);
+      else
+        WidenBlock(dtype_, y, y_block, 1);
       if (makes_bool_) {
         ok = loop_(x_block, y_block, At(z, i, 1), count, operands);
         continue;
@@ -106,8 +116,8 @@ class BinaryKernel final : public Kernel {
     const Tensor& y = context.input(1);
     if (x.shape() == y.shape()) return ComputeFlat(context, x, y, x.shape(), Operands::kBoth);
     if (!broadcasts_) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("both inputs must have one shape: ", x.shape().ToString(), " vs. ", y.shape().ToString()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "both inputs must have one shape: ", x.shape().ToString(), " vs. ", y.shape().ToString()));
     }
     if (y.num_elements() == 1 && y.shape().rank() <= x.shape().rank()) {
       return ComputeFlat(context, x, y, x.shape(), Operands::kScalarY);
@@ -123,7 +133,8 @@ class BinaryKernel final : public Kernel {
       : operation_(row, construction.input_type(0)) {
     const std::string& op = construction.node().op_name();
     broadcasts_ = op != "TanhGrad" && op != "SigmoidGrad";
-    refusal_ = op == "Pow" ? "Integers to negative integer powers are not allowed" : "Integer division by zero";
+    refusal_ =
+        op == "Pow" ? "Integers to negative integer powers are not allowed" : "Integer division by zero";
     const AttrValue* strict = construction.node().FindAttr("incompatible_shape_error");
     if (strict != nullptr && !strict->get<bool>()) {
       answers_incompatible_ = true;
@@ -136,14 +147,16 @@ class BinaryKernel final : public Kernel {
   absl::Status ComputeFlat(KernelContext& context, const Tensor& x, const Tensor& y, const Shape& shape,
                            Operands operands) const {
     // The single element of a repeated operand is read all along: only the other one may be overwritten.
-    absl::StatusOr<Tensor*> output = operands == Operands::kBoth      ? context.ForwardOrAllocateOutput({0, 1}, 0, shape)
-                                     : operands == Operands::kScalarY ? context.ForwardOrAllocateOutput({0}, 0, shape)
-                                                                      : context.ForwardOrAllocateOutput({1}, 0, shape);
+    absl::StatusOr<Tensor*> output =
+        operands == Operands::kBoth      ? context.ForwardOrAllocateOutput({0, 1}, 0, shape)
+        : operands == Operands::kScalarY ? context.ForwardOrAllocateOutput({0}, 0, shape)
+                                         : context.ForwardOrAllocateOutput({1}, 0, shape);
     if (!output.ok()) return std::move(output).status();
     const int64_t n = (*output)->num_elements();
     if (n == 0) return absl::OkStatus();
     if (n * operation_.nanoseconds() < kSmall) {
-      return operation_.Run(x.data(), y.data(), (*output)->data(), n, operands) ? absl::OkStatus() : Refusal();
+      return operation_.Run(x.data(), y.data(), (*output)->data(), n, operands) ? absl::OkStatus()
+                                                                                : Refusal();
     }
     std::atomic<bool> ok{true};
     const size_t size = operation_.size();
@@ -211,15 +224,20 @@ class UnaryKernel final : public Kernel {
     if (!output.ok()) return std::move(output).status();
     std::atomic<bool> ok{true};
     context.threads().ParallelFor(x.num_elements(), nanoseconds_, [&](int64_t begin, int64_t end) {
-      if (!Run(At(x.data(), begin, size_), At((*output)->data(), begin, output_size_), end - begin)) ok = false;
+      if (!Run(At(x.data(), begin, size_), At((*output)->data(), begin, output_size_), end - begin))
+        ok = false;
     });
     return ok ? absl::OkStatus() : absl::InvalidArgumentError("Integer division by zero");
   }
 
  private:
   UnaryKernel(DType dtype, const UnaryRow& row)
-      : loop_(row.loop), dtype_(dtype), size_(DTypeSize(dtype)), makes_bool_(row.output_dtype == DType::kBool),
-        output_size_(makes_bool_ ? 1 : size_), nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 3 : 1)) {}
+      : loop_(row.loop),
+        dtype_(dtype),
+        size_(DTypeSize(dtype)),
+        makes_bool_(row.output_dtype == DType::kBool),
+        output_size_(makes_bool_ ? 1 : size_),
+        nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 3 : 1)) {}
 
   bool Run(const void* x, void* y, int64_t n) const {
     if (!IsSixteenBit(dtype_)) return loop_(x, y, n);
@@ -270,8 +288,8 @@ class AddN final : public Kernel {
     context.threads().ParallelFor(
         first.num_elements(), operation_.nanoseconds() * (count - 1), [&](int64_t begin, int64_t end) {
           char* sum = At(output->data(), begin, size);
-          operation_.Run(At(first.data(), begin, size), At(context.input(1).data(), begin, size), sum, end - begin,
-                         Operands::kBoth);
+          operation_.Run(At(first.data(), begin, size), At(context.input(1).data(), begin, size), sum,
+                         end - begin, Operands::kBoth);
           for (int i = 2; i < count; ++i) {
             operation_.Run(sum, At(context.input(i).data(), begin, size), sum, end - begin, Operands::kBoth);
           }
@@ -284,7 +302,8 @@ class AddN final : public Kernel {
   const BinaryOperation operation_;
 };
 
-// One definition per op, with every dtype that the tables have a loop for. The half types go where float goes.
+// One definition per op, with every dtype that the tables have a loop for. The half types go where float
+// goes.
 template <typename Row>
 void RegisterRows(KernelRegistry& registry, absl::string_view device_type, absl::Span<const Row> rows,
                   absl::Span<const Row> rare_rows, KernelFactory create) {
@@ -317,7 +336,9 @@ void RegisterElementwiseKernels(KernelRegistry& registry, absl::string_view devi
     if (absl::string_view(row.op) == "AddV2") summable.push_back(row.dtype);
   }
   summable.insert(summable.end(), {DType::kHalf, DType::kBfloat16});
-  registry.Register({.op = "AddN", .device_type = std::string(device_type), .types = {{"T", summable}},
+  registry.Register({.op = "AddN",
+                     .device_type = std::string(device_type),
+                     .types = {{"T", summable}},
                      .create = AddN::Create});
 }
 

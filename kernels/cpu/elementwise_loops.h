@@ -1,7 +1,7 @@
 // The inner loops of elementwise ops, found by op and dtype once, when a kernel is made.
 //
-// Loops exist per instruction set for the dtypes that models compute in (float, double, int32, int64, bool) and once
-// for the rare ones. half and bfloat16 have none: kernels convert blocks to float and back.
+// Loops exist per instruction set for the dtypes that models compute in (float, double, int32, int64, bool)
+// and once for the rare ones. half and bfloat16 have none: kernels convert blocks to float and back.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace weir {
 // How the operands of a binary loop are read: element by element, or one of them again and again.
 enum class Operands { kBoth, kScalarX, kScalarY };
 
-// z[i] = op(x[i], y[i]) for n elements. False when the op refuses an operand (division by zero); then z is undefined.
-// z may be x or y itself, but must not overlap them otherwise.
+// z[i] = op(x[i], y[i]) for n elements. False when the op refuses an operand (division by zero); then z is
+// undefined. z may be x or y itself, but must not overlap them otherwise.
 using BinaryLoop = bool (*)(const void* x, const void* y, void* z, int64_t n, Operands operands);
 using UnaryLoop = bool (*)(const void* x, void* y, int64_t n);
 

@@ -2,11 +2,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/float_reductions.cc"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
-#include "hwy/foreach_target.h"
-#include "hwy/highway.h"
 #include <algorithm>
 #include <limits>
 
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
 #include "kernels/cpu/reduction_loops.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,4 +1,5 @@
-// Ops whose elements are chosen by the values of others: gathering, scattering sums, one-hot codes, coordinates.
+// Ops whose elements are chosen by the values of others: gathering, scattering sums, one-hot codes,
+// coordinates.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -30,32 +31,35 @@ absl::Status NotInRange(absl::string_view name, const Tensor& indices, int64_t p
     at[i] = rest % shape.dim(i);
     rest /= shape.dim(i);
   }
-  return absl::InvalidArgumentError(absl::StrCat(name, shape.is_scalar() ? "" : "[", absl::StrJoin(at, ","),
-                                                 shape.is_scalar() ? "" : "]", " = ", IntegerAt(indices, position),
-                                                 " is not in [0, ", limit, ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, shape.is_scalar() ? "" : "[", absl::StrJoin(at, ","), shape.is_scalar() ? "" : "]",
+                   " = ", IntegerAt(indices, position), " is not in [0, ", limit, ")"));
 }
 
 class GatherV2 final : public Kernel {
  public:
-  explicit GatherV2(const KernelConstruction& construction) : batch_dims_(construction.attr<int64_t>("batch_dims")) {}
+  explicit GatherV2(const KernelConstruction& construction)
+      : batch_dims_(construction.attr<int64_t>("batch_dims")) {}
 
   absl::Status Compute(KernelContext& context) override {
     const Tensor& params = context.input(0);
     const Tensor& indices = context.input(1);
-    if (params.shape().rank() == 0) return absl::InvalidArgumentError("params must be at least 1 dimensional");
+    if (params.shape().rank() == 0)
+      return absl::InvalidArgumentError("params must be at least 1 dimensional");
     WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(2), params.shape().rank(), "axis"));
     const int64_t batch_dims = batch_dims_ < 0 ? batch_dims_ + indices.shape().rank() : batch_dims_;
     if (batch_dims < 0 || batch_dims > axis || batch_dims > indices.shape().rank()) {
-      return absl::InvalidArgumentError(absl::StrCat("batch_dims = ", batch_dims_, " does not fit axis ", axis,
-                                                     ", params ", params.shape().ToString(), " and indices ",
-                                                     indices.shape().ToString()));
+      return absl::InvalidArgumentError(absl::StrCat("batch_dims = ", batch_dims_, " does not fit axis ",
+                                                     axis, ", params ", params.shape().ToString(),
+                                                     " and indices ", indices.shape().ToString()));
     }
     const int batch_rank = static_cast<int>(batch_dims);
     const auto params_dims = params.shape().dims(), indices_dims = indices.shape().dims();
     for (int i = 0; i < batch_rank; ++i) {
       if (params_dims[i] == indices_dims[i]) continue;
       return absl::InvalidArgumentError(absl::StrCat("params.shape[", i, "] = ", params_dims[i],
-                                                     " should be indices.shape[", i, "] = ", indices_dims[i]));
+                                                     " should be indices.shape[", i,
+                                                     "] = ", indices_dims[i]));
     }
     Dims dims(params_dims.begin(), params_dims.begin() + axis);
     dims.insert(dims.end(), indices_dims.begin() + batch_rank, indices_dims.end());
@@ -90,8 +94,8 @@ class GatherV2 final : public Kernel {
 
   // Slices [begin, end) of `inner` elements of the output.
   template <typename T>
-  static void Copy(const Tensor& params, const Tensor& indices, Tensor& output, const Sizes& sizes, int64_t begin,
-                   int64_t end) {
+  static void Copy(const Tensor& params, const Tensor& indices, Tensor& output, const Sizes& sizes,
+                   int64_t begin, int64_t end) {
     const T* from = static_cast<const T*>(params.data());
     T* to = static_cast<T*>(output.data());
     for (int64_t slice = begin; slice < end; ++slice) {
@@ -118,9 +122,9 @@ absl::Status UnsortedSegmentSum(KernelContext& context) {
   const auto data_dims = data.shape().dims();
   const int ids_rank = ids.shape().rank();
   if (ids_rank > data.shape().rank() || ids.shape().dims() != data_dims.subspan(0, ids_rank)) {
-    return absl::InvalidArgumentError(absl::StrCat("data.shape = ", data.shape().ToString(),
-                                                   " does not start with segment_ids.shape = ",
-                                                   ids.shape().ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.shape = ", data.shape().ToString(),
+                     " does not start with segment_ids.shape = ", ids.shape().ToString()));
   }
   if (num_segments < 0) {
     return absl::InvalidArgumentError(absl::StrCat("num_segments must be non-negative, is ", num_segments));
@@ -142,8 +146,10 @@ absl::Status UnsortedSegmentSum(KernelContext& context) {
       if (segment < 0) continue;  // dropped
       T* sum = output->flat<T>().data() + segment * inner;
       for (int64_t j = 0; j < inner; ++j) {
-        if constexpr (std::is_integral_v<T>) sum[j] = elementwise::Add()(sum[j], from[j]);
-        else sum[j] = T(sum[j] + from[j]);
+        if constexpr (std::is_integral_v<T>)
+          sum[j] = elementwise::Add()(sum[j], from[j]);
+        else
+          sum[j] = T(sum[j] + from[j]);
       }
     }
   });
@@ -162,8 +168,8 @@ class OneHot final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(axis_, indices.shape().rank() + 1, "axis"));
     if (depth < 0) return absl::InvalidArgumentError(absl::StrCat("depth must be non-negative, is ", depth));
     if (on.num_elements() != 1 || off.num_elements() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("on_value and off_value must be scalars, are ", on.ToString(),
-                                                     " and ", off.ToString()));
+      return absl::InvalidArgumentError(absl::StrCat("on_value and off_value must be scalars, are ",
+                                                     on.ToString(), " and ", off.ToString()));
     }
     Dims dims(indices.shape().dims().begin(), indices.shape().dims().end());
     const int64_t inner = Product(indices.shape().dims().subspan(axis));
@@ -189,7 +195,8 @@ absl::Status WhereOf(KernelContext& context) {
   const Tensor& input = context.input(0);
   const int rank = input.shape().rank();
   const auto values = input.flat<T>();
-  const int64_t count = std::count_if(values.begin(), values.end(), [](const T& value) { return value != T(0); });
+  const int64_t count =
+      std::count_if(values.begin(), values.end(), [](const T& value) { return value != T(0); });
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape({count, rank})));
   int64_t* to = output->flat<int64_t>().data();
   for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {

@@ -16,18 +16,24 @@ absl::Status Named(absl::string_view name, const absl::Status& status) {
 
 int64_t IntegerAt(const Tensor& tensor, int64_t index) {
   switch (tensor.dtype()) {
-    case DType::kInt64: return tensor.flat<int64_t>()[index];
-    case DType::kInt32: return tensor.flat<int32_t>()[index];
-    case DType::kInt16: return tensor.flat<int16_t>()[index];
-    case DType::kInt8: return tensor.flat<int8_t>()[index];
-    default: return tensor.flat<uint8_t>()[index];
+    case DType::kInt64:
+      return tensor.flat<int64_t>()[index];
+    case DType::kInt32:
+      return tensor.flat<int32_t>()[index];
+    case DType::kInt16:
+      return tensor.flat<int16_t>()[index];
+    case DType::kInt8:
+      return tensor.flat<int8_t>()[index];
+    default:
+      return tensor.flat<uint8_t>()[index];
   }
 }
 
 absl::StatusOr<Dims> ReadIntegers(const Tensor& tensor, absl::string_view name) {
   if (tensor.shape().rank() > 1 || tensor.num_elements() > kMaxElements) {
     return absl::InvalidArgumentError(absl::StrCat(name, " must be a vector of at most ", kMaxElements,
-                                                   " elements, is ", TypeString(tensor.dtype(), tensor.shape())));
+                                                   " elements, is ",
+                                                   TypeString(tensor.dtype(), tensor.shape())));
   }
   Dims result(tensor.num_elements());
   for (size_t i = 0; i < result.size(); ++i) result[i] = IntegerAt(tensor, i);
@@ -44,7 +50,8 @@ absl::StatusOr<int64_t> ReadInteger(const Tensor& tensor, absl::string_view name
 
 absl::StatusOr<int> ResolveAxis(int64_t axis, int rank, absl::string_view name) {
   if (axis < -rank || axis >= rank) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " = ", axis, " is not in [", -rank, ", ", rank, ")"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " = ", axis, " is not in [", -rank, ", ", rank, ")"));
   }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }

@@ -13,8 +13,8 @@ namespace weir {
 // Element `index` of an int16, int32, int64, uint8 or int8 tensor.
 int64_t IntegerAt(const Tensor& tensor, int64_t index);
 
-// The elements of a vector (or scalar) of integers; InvalidArgument, naming the input, for a higher rank or more than
-// 254 elements (no op has a use for that many dimensions).
+// The elements of a vector (or scalar) of integers; InvalidArgument, naming the input, for a higher rank or
+// more than 254 elements (no op has a use for that many dimensions).
 absl::StatusOr<Dims> ReadIntegers(const Tensor& tensor, absl::string_view name);
 
 // The one element of a tensor; InvalidArgument when there is not exactly one.

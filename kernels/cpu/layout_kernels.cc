@@ -32,8 +32,8 @@ absl::Status ConcatV2(KernelContext& context) {
     for (int d = 0; d < first.rank() && fits; ++d) fits = d == axis || shape.dim(d) == first.dim(d);
     if (!fits) {
       return absl::InvalidArgumentError(absl::StrCat("Dimensions of inputs should match: values[0] is ",
-                                                     first.ToString(), ", values[", i, "] is ", shape.ToString(),
-                                                     ", axis = ", axis));
+                                                     first.ToString(), ", values[", i, "] is ",
+                                                     shape.ToString(), ", axis = ", axis));
     }
     if (__builtin_add_overflow(dims[axis], shape.dim(axis), &dims[axis])) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -56,9 +56,9 @@ absl::Status Split(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(0), value.shape().rank(), "split_dim"));
   const int pieces = context.num_outputs();
   if (value.shape().dim(axis) % pieces != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("Number of ways to split should evenly divide the split dimension, ",
-                                                   "but got split_dim ", axis, " of ", value.shape().ToString(),
-                                                   " and num_split ", pieces));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Number of ways to split should evenly divide the split dimension, ", "but got split_dim ", axis,
+        " of ", value.shape().ToString(), " and num_split ", pieces));
   }
   Dims dims = DimsOf(value.shape());
   dims[axis] /= pieces;
@@ -116,8 +116,8 @@ class Unpack final : public Kernel {
     const Tensor& value = context.input(0);
     WEIR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(axis_, value.shape().rank(), "axis"));
     if (value.shape().dim(axis) != context.num_outputs()) {
-      return absl::InvalidArgumentError(absl::StrCat("value is ", value.shape().ToString(), ", dimension ", axis,
-                                                     " must be num = ", context.num_outputs()));
+      return absl::InvalidArgumentError(absl::StrCat("value is ", value.shape().ToString(), ", dimension ",
+                                                     axis, " must be num = ", context.num_outputs()));
     }
     Dims dims = DimsOf(value.shape());
     dims.erase(dims.begin() + axis);
@@ -149,13 +149,14 @@ absl::Status Slice(KernelContext& context) {
   for (int i = 0; i < rank; ++i) {
     const int64_t dim = input.shape().dim(i);
     if (begin[i] < 0 || begin[i] > dim) {
-      return absl::InvalidArgumentError(absl::StrCat("begin[", i, "] = ", begin[i], " is not in [0, ", dim, "]"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("begin[", i, "] = ", begin[i], " is not in [0, ", dim, "]"));
     }
     if (size[i] == -1) size[i] = dim - begin[i];
     if (size[i] < 0 || size[i] > dim - begin[i]) {
-      return absl::InvalidArgumentError(absl::StrCat("size[", i, "] = ", size[i], " is not in [0, ", dim - begin[i],
-                                                     "], as begin[", i, "] = ", begin[i], " and the dimension is ",
-                                                     dim));
+      return absl::InvalidArgumentError(absl::StrCat("size[", i, "] = ", size[i], " is not in [0, ",
+                                                     dim - begin[i], "], as begin[", i, "] = ", begin[i],
+                                                     " and the dimension is ", dim));
     }
     source.offset += begin[i] * source.strides[i];
     whole &= size[i] == dim;
@@ -222,12 +223,13 @@ class StridedSliceGrad final : public Kernel {
     const Tensor& dy = context.input(4);
     WEIR_ASSIGN_OR_RETURN(const StridedSlicePlan plan, ReadPlan(context, shape, 1, masks_));
     if (dy.shape() != plan.shape) {
-      return absl::InvalidArgumentError(absl::StrCat("shape of dy was ", dy.shape().ToString(), " instead of ",
-                                                     plan.shape.ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape of dy was ", dy.shape().ToString(), " instead of ", plan.shape.ToString()));
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     ClearElements(*output, 0, output->num_elements());
-    StridedCopy(plan.sizes, dy, {0, RowMajorStrides(plan.sizes)}, *output, SlicedView(shape, plan), context.threads());
+    StridedCopy(plan.sizes, dy, {0, RowMajorStrides(plan.sizes)}, *output, SlicedView(shape, plan),
+                context.threads());
     return absl::OkStatus();
   }
 
@@ -248,7 +250,8 @@ absl::Status Transpose(KernelContext& context) {
   for (int i = 0; i < rank; ++i) {
     WEIR_ASSIGN_OR_RETURN(const int from, ResolveAxis(perm[i], rank, absl::StrCat("perm[", i, "]")));
     if (seen[from]) {
-      return absl::InvalidArgumentError(absl::StrCat("perm must be a permutation, is ", context.input(1).ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("perm must be a permutation, is ", context.input(1).ToString()));
     }
     seen[from] = true;
     dims[i] = x.shape().dim(from);
@@ -276,8 +279,8 @@ absl::Status Tile(KernelContext& context) {
   for (int i = 0; i < rank; ++i) {
     const int64_t dim = input.shape().dim(i);
     if (multiples[i] < 0 || !MultiplyWithoutOverflow(dim, multiples[i], &dims[i])) {
-      return absl::InvalidArgumentError(absl::StrCat("multiples[", i, "] = ", multiples[i], " for a dimension of ",
-                                                     dim));
+      return absl::InvalidArgumentError(
+          absl::StrCat("multiples[", i, "] = ", multiples[i], " for a dimension of ", dim));
     }
     loops[2 * i] = multiples[i];  // a loop over the repetitions around one over the elements
     loops[2 * i + 1] = dim;
@@ -331,15 +334,16 @@ absl::Status Pad(KernelContext& context) {
     const int64_t dim = input.shape().dim(i);
     if (before[i] < 0 || after < 0 || __builtin_add_overflow(before[i], after, &dims[i]) ||
         __builtin_add_overflow(dims[i], dim, &dims[i])) {
-      return absl::InvalidArgumentError(absl::StrCat("paddings[", i, "] = (", before[i], ", ", after,
-                                                     ") for a dimension of ", dim));
+      return absl::InvalidArgumentError(
+          absl::StrCat("paddings[", i, "] = (", before[i], ", ", after, ") for a dimension of ", dim));
     }
   }
   WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   ClearElements(*output, 0, output->num_elements());
   StridedView target = DenseView(shape);
-  for (int i = 0; i < rank; ++i) target.offset += input.num_elements() == 0 ? 0 : before[i] * target.strides[i];
+  for (int i = 0; i < rank; ++i)
+    target.offset += input.num_elements() == 0 ? 0 : before[i] * target.strides[i];
   StridedCopy(input.shape().dims(), input, DenseView(input.shape()), *output, target, context.threads());
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
-// WEIR_ELEMENTWISE_LOOP before a loop: no iteration reads what another one writes, though the output may be an input
-// (the same position). Without it a compiler that cannot tell takes the scalar loop for work done in place.
+// WEIR_ELEMENTWISE_LOOP before a loop: no iteration reads what another one writes, though the output may be
+// an input (the same position). Without it a compiler that cannot tell takes the scalar loop for work done in
+// place.
 #pragma once
 
 #if defined(__clang__)

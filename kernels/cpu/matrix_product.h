@@ -26,7 +26,8 @@ absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const
                            float* c);
 
 // Double precision, by loops over tiles in registers and cache: two to five times as fast as MultiplyPlain.
-void MultiplyDouble(ThreadPool& threads, const ProductShape& shape, const double* a, const double* b, double* c);
+void MultiplyDouble(ThreadPool& threads, const ProductShape& shape, const double* a, const double* b,
+                    double* c);
 
 // Any type with + and *; plain loops. Integers wrap around.
 template <typename T>

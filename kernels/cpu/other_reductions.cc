@@ -70,14 +70,17 @@ constexpr ReductionRow Row(const char* op) {
   return {op, DTypeOf<T>, &Inner<Op, T>, &Outer<Op, T>};
 }
 
-#define WEIR_INTEGERS(op, functor)                                                                       \
+#define WEIR_INTEGERS(op, functor)                                                                           \
   Row<functor, int32_t>(op), Row<functor, int64_t>(op), Row<functor, int8_t>(op), Row<functor, int16_t>(op), \
-      Row<functor, uint8_t>(op), Row<functor, uint16_t>(op), Row<functor, uint32_t>(op), Row<functor, uint64_t>(op)
-#define WEIR_COMPLEX(op, functor) Row<functor, std::complex<float>>(op), Row<functor, std::complex<double>>(op)
+      Row<functor, uint8_t>(op), Row<functor, uint16_t>(op), Row<functor, uint32_t>(op),                     \
+      Row<functor, uint64_t>(op)
+#define WEIR_COMPLEX(op, functor) \
+  Row<functor, std::complex<float>>(op), Row<functor, std::complex<double>>(op)
 
 constexpr ReductionRow kRows[] = {
-    WEIR_INTEGERS("Sum", Sum), WEIR_COMPLEX("Sum", Sum), WEIR_INTEGERS("Prod", Prod), WEIR_COMPLEX("Prod", Prod),
-    WEIR_INTEGERS("Max", Max), WEIR_INTEGERS("Min", Min), Row<All, bool>("All"),      Row<Any, bool>("Any"),
+    WEIR_INTEGERS("Sum", Sum),  WEIR_COMPLEX("Sum", Sum),  WEIR_INTEGERS("Prod", Prod),
+    WEIR_COMPLEX("Prod", Prod), WEIR_INTEGERS("Max", Max), WEIR_INTEGERS("Min", Min),
+    Row<All, bool>("All"),      Row<Any, bool>("Any"),
 };
 
 }  // namespace

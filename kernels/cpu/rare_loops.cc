@@ -51,8 +51,8 @@ using Complex128 = std::complex<double>;
 
 #define WEIR_SIGNED(make, op, functor) \
   make<elementwise::functor, int8_t>(op), make<elementwise::functor, int16_t>(op)
-#define WEIR_UNSIGNED(make, op, functor)                                                    \
-  make<elementwise::functor, uint8_t>(op), make<elementwise::functor, uint16_t>(op),        \
+#define WEIR_UNSIGNED(make, op, functor)                                             \
+  make<elementwise::functor, uint8_t>(op), make<elementwise::functor, uint16_t>(op), \
       make<elementwise::functor, uint32_t>(op), make<elementwise::functor, uint64_t>(op)
 #define WEIR_COMPLEX(make, op, functor) \
   make<elementwise::functor, Complex64>(op), make<elementwise::functor, Complex128>(op)

@@ -1,5 +1,6 @@
-// Kernels of the reductions. Any set of axes becomes a sequence of reductions of the middle dimension of an array
-// [before, reduced, after]; neighbouring dimensions of one kind are merged first, so there is mostly one of them.
+// Kernels of the reductions. Any set of axes becomes a sequence of reductions of the middle dimension of an
+// array [before, reduced, after]; neighbouring dimensions of one kind are merged first, so there is mostly
+// one of them.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -18,14 +19,15 @@
 namespace weir {
 namespace {
 
-// A long row is reduced in pieces of this many elements, by as many threads as there are; their number never shows in
-// the result.
+// A long row is reduced in pieces of this many elements, by as many threads as there are; their number never
+// shows in the result.
 constexpr int64_t kPiece = 1 << 15;
 constexpr double kNanosecondsPerElement = 0.15;
 
 template <typename T>
 void WidenTo(const Tensor& from, Tensor& to) {
-  for (int64_t i = 0; i < from.num_elements(); ++i) to.flat<float>()[i] = static_cast<float>(from.flat<T>()[i]);
+  for (int64_t i = 0; i < from.num_elements(); ++i)
+    to.flat<float>()[i] = static_cast<float>(from.flat<T>()[i]);
 }
 template <typename T>
 void NarrowTo(const Tensor& from, Tensor& to) {
@@ -61,22 +63,22 @@ absl::Status ReduceLongRow(KernelContext& context, const ReductionRow& reduction
 }
 
 // out[before, after] = the reduction of in[before, n, after] over n.
-absl::Status ReduceMiddle(KernelContext& context, const ReductionRow& reduction, const char* in, int64_t before,
-                          int64_t n, int64_t after, char* out) {
+absl::Status ReduceMiddle(KernelContext& context, const ReductionRow& reduction, const char* in,
+                          int64_t before, int64_t n, int64_t after, char* out) {
   const size_t size = DTypeSize(reduction.dtype);
   const double cost = n * kNanosecondsPerElement + 2;
   if (after == 1 && n > kPiece) {
     for (int64_t i = 0; i < before; ++i) {
-      WEIR_RETURN_IF_ERROR(ReduceLongRow(context, reduction, reduction, in + i * n * size, n, out + i * size));
+      WEIR_RETURN_IF_ERROR(
+          ReduceLongRow(context, reduction, reduction, in + i * n * size, n, out + i * size));
     }
   } else if (after == 1) {
     context.threads().ParallelFor(before, cost, [&](int64_t begin, int64_t end) {
       reduction.inner(in + begin * n * size, end - begin, n, out + begin * size);
     });
   } else if (before == 1) {
-    context.threads().ParallelFor(after, cost, [&](int64_t begin, int64_t end) {
-      reduction.outer(in, n, after, begin, end, out);
-    });
+    context.threads().ParallelFor(
+        after, cost, [&](int64_t begin, int64_t end) { reduction.outer(in, n, after, begin, end, out); });
   } else {
     context.threads().ParallelFor(before, cost * after, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -114,8 +116,8 @@ int64_t Product(const Dims& sizes, size_t begin, size_t end) {
 }
 
 // Reduces the innermost reduced dimension until one is left, which goes to `output`.
-absl::Status ReduceAll(KernelContext& context, const ReductionRow& reduction, const Tensor& input, MergedDims dims,
-                       Tensor& output) {
+absl::Status ReduceAll(KernelContext& context, const ReductionRow& reduction, const Tensor& input,
+                       MergedDims dims, Tensor& output) {
   Tensor current = input;
   while (true) {
     const int64_t left = std::count(dims.reduced.begin(), dims.reduced.end(), true);
@@ -172,8 +174,10 @@ class Reduction final : public Kernel {
     int64_t count = 1;
     for (int i = 0; i < input.shape().rank(); ++i) {
       if (reduced[i]) count *= input.shape().dim(i);
-      if (!reduced[i]) dims.push_back(input.shape().dim(i));
-      else if (keep_dims_) dims.push_back(1);
+      if (!reduced[i])
+        dims.push_back(input.shape().dim(i));
+      else if (keep_dims_)
+        dims.push_back(1);
     }
     const MergedDims merged = Merge(input.shape(), reduced);
     if (count == 1) {  // nothing to combine: the same elements in another shape
@@ -200,11 +204,11 @@ class Reduction final : public Kernel {
   static absl::Status ReadAxes(const Tensor& axes, std::vector<bool>* reduced) {
     const int rank = static_cast<int>(reduced->size());
     for (int64_t i = 0; i < axes.num_elements(); ++i) {
-      WEIR_ASSIGN_OR_RETURN(const int axis,
-                            ResolveAxis(IntegerAt(axes, i), rank, absl::StrCat("reduction_indices[", i, "]")));
+      WEIR_ASSIGN_OR_RETURN(
+          const int axis, ResolveAxis(IntegerAt(axes, i), rank, absl::StrCat("reduction_indices[", i, "]")));
       if ((*reduced)[axis]) {
-        return absl::InvalidArgumentError(absl::StrCat("reduction_indices name dimension ", axis, " twice: ",
-                                                       axes.ToString()));
+        return absl::InvalidArgumentError(
+            absl::StrCat("reduction_indices name dimension ", axis, " twice: ", axes.ToString()));
       }
       (*reduced)[axis] = true;
     }
@@ -238,8 +242,10 @@ class L2Loss final : public Kernel {
     if (squares_->dtype == DType::kFloat32) sum = *reinterpret_cast<const float*>(out);
     WithNumericType(output->dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
-      if constexpr (std::is_same_v<T, double>) output->flat<T>()[0] = sum / 2;
-      else if constexpr (std::is_constructible_v<T, float>) output->flat<T>()[0] = T(static_cast<float>(sum / 2));
+      if constexpr (std::is_same_v<T, double>)
+        output->flat<T>()[0] = sum / 2;
+      else if constexpr (std::is_constructible_v<T, float>)
+        output->flat<T>()[0] = T(static_cast<float>(sum / 2));
     });
     return absl::OkStatus();
   }
@@ -249,7 +255,8 @@ class L2Loss final : public Kernel {
   const ReductionRow* const sum_;
 };
 
-// The position of the largest element along a dimension; the first of equal ones. A NaN is chosen only where all are.
+// The position of the largest element along a dimension; the first of equal ones. A NaN is chosen only where
+// all are.
 template <typename T>
 void ArgMaxOf(const Tensor& input, int64_t before, int64_t n, int64_t after, absl::Span<int64_t> positions) {
   const T* in = input.flat<T>().data();
@@ -282,14 +289,18 @@ absl::Status ArgMax(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(Tensor positions, context.AllocateTemporary(DType::kInt64, shape));
   const auto find = [&](auto tag) {
     using T = typename decltype(tag)::Type;
-    if constexpr (requires(T a, T b) { a > b; }) ArgMaxOf<T>(input, before, n, after, positions.flat<int64_t>());
+    if constexpr (requires(T a, T b) { a > b; })
+      ArgMaxOf<T>(input, before, n, after, positions.flat<int64_t>());
   };
-  if (input.dtype() == DType::kBool) find(TypeTag<bool>());
-  else WithNumericType(input.dtype(), find);
+  if (input.dtype() == DType::kBool)
+    find(TypeTag<bool>());
+  else
+    WithNumericType(input.dtype(), find);
   WithNumericType(output->dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     if constexpr (std::is_integral_v<T>) {
-      for (int64_t i = 0; i < shape.num_elements(); ++i) output->flat<T>()[i] = static_cast<T>(positions.flat<int64_t>()[i]);
+      for (int64_t i = 0; i < shape.num_elements(); ++i)
+        output->flat<T>()[i] = static_cast<T>(positions.flat<int64_t>()[i]);
     }
   });
   return absl::OkStatus();
@@ -308,7 +319,9 @@ std::vector<DType> DTypesOf(absl::string_view op) {
 
 void RegisterReduction(KernelRegistry& registry, absl::string_view device_type, absl::string_view op,
                        std::map<std::string, std::vector<DType>> types) {
-  registry.Register({.op = std::string(op), .device_type = std::string(device_type), .types = std::move(types),
+  registry.Register({.op = std::string(op),
+                     .device_type = std::string(device_type),
+                     .types = std::move(types),
                      .create = Reduction::Create});
 }
 

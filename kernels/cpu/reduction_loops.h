@@ -1,7 +1,7 @@
 // The inner loops of reductions, found by op and dtype once, when a kernel is made.
 //
-// Accuracy: floating sums run in many partial sums of at most a few hundred terms each, so that the error grows with
-// the number of blocks and not of elements. Results do not depend on the number of threads.
+// Accuracy: floating sums run in many partial sums of at most a few hundred terms each, so that the error
+// grows with the number of blocks and not of elements. Results do not depend on the number of threads.
 #pragma once
 
 #include <cstdint>

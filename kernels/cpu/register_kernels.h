@@ -6,8 +6,8 @@
 
 namespace weir {
 
-// `device_type`: the type of device they are registered for. Fake devices keep their tensors in host memory and run
-// the same kernels under a type of their own.
+// `device_type`: the type of device they are registered for. Fake devices keep their tensors in host memory
+// and run the same kernels under a type of their own.
 void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type = "CPU");
 
 // The families; one .cc file or more each.

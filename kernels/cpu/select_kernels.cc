@@ -14,37 +14,42 @@ namespace {
 double CostOf(DType dtype) { return IsPlainBytes(dtype) ? 0.2 * DTypeSize(dtype) : 30; }
 
 // output[i] = condition[i] ? t[i] : e[i]; the output may be t or e.
-void SelectFlat(KernelContext& context, const Tensor& condition, const Tensor& t, const Tensor& e, Tensor& output) {
+void SelectFlat(KernelContext& context, const Tensor& condition, const Tensor& t, const Tensor& e,
+                Tensor& output) {
   WithElementType(output.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const bool* choose = condition.flat<bool>().data();
     const T* yes = static_cast<const T*>(t.data());
     const T* no = static_cast<const T*>(e.data());
     T* to = static_cast<T*>(output.data());
-    context.threads().ParallelFor(output.num_elements(), CostOf(output.dtype()), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = choose[i] ? yes[i] : no[i];
-    });
+    context.threads().ParallelFor(output.num_elements(), CostOf(output.dtype()),
+                                  [&](int64_t begin, int64_t end) {
+                                    for (int64_t i = begin; i < end; ++i) to[i] = choose[i] ? yes[i] : no[i];
+                                  });
   });
 }
 
 void SelectBroadcast(KernelContext& context, const Tensor& condition, const Tensor& t, const Tensor& e,
                      Tensor& output) {
-  const BroadcastLoops loops = MakeBroadcastLoops(output.shape(), {&condition.shape(), &t.shape(), &e.shape()});
+  const BroadcastLoops loops =
+      MakeBroadcastLoops(output.shape(), {&condition.shape(), &t.shape(), &e.shape()});
   const int64_t n = loops.inner_size();
-  const int64_t c_step = loops.strides[0].back(), t_step = loops.strides[1].back(), e_step = loops.strides[2].back();
+  const int64_t c_step = loops.strides[0].back(), t_step = loops.strides[1].back(),
+                e_step = loops.strides[2].back();
   WithElementType(output.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const bool* choose = condition.flat<bool>().data();
     const T* yes = static_cast<const T*>(t.data());
     const T* no = static_cast<const T*>(e.data());
     T* to = static_cast<T*>(output.data());
-    context.threads().ParallelFor(loops.num_rows(), n * CostOf(output.dtype()) + 5, [&](int64_t begin, int64_t end) {
-      ForEachRow(loops, 3, begin, end, [&](int64_t row, const int64_t* at) {
-        for (int64_t i = 0; i < n; ++i) {
-          to[row * n + i] = choose[at[0] + i * c_step] ? yes[at[1] + i * t_step] : no[at[2] + i * e_step];
-        }
-      });
-    });
+    context.threads().ParallelFor(
+        loops.num_rows(), n * CostOf(output.dtype()) + 5, [&](int64_t begin, int64_t end) {
+          ForEachRow(loops, 3, begin, end, [&](int64_t row, const int64_t* at) {
+            for (int64_t i = 0; i < n; ++i) {
+              to[row * n + i] = choose[at[0] + i * c_step] ? yes[at[1] + i * t_step] : no[at[2] + i * e_step];
+            }
+          });
+        });
   });
 }
 
@@ -54,8 +59,8 @@ absl::Status Select(KernelContext& context) {
   const Tensor& t = context.input(1);
   const Tensor& e = context.input(2);
   if (t.shape() != e.shape()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("t and e must have one shape, are ", t.shape().ToString(), " and ", e.shape().ToString()));
+    return absl::InvalidArgumentError(absl::StrCat("t and e must have one shape, are ", t.shape().ToString(),
+                                                   " and ", e.shape().ToString()));
   }
   if (condition.shape().is_scalar()) {
     context.set_output(0, condition.scalar<bool>() ? t : e);
@@ -67,9 +72,9 @@ absl::Status Select(KernelContext& context) {
     return absl::OkStatus();
   }
   if (condition.shape().rank() != 1 || t.shape().rank() < 1 || t.shape().dim(0) != condition.num_elements()) {
-    return absl::InvalidArgumentError(absl::StrCat("condition must be a scalar, a vector as long as t's dimension 0, or",
-                                                   " of t's shape ", t.shape().ToString(), ", is ",
-                                                   condition.shape().ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("condition must be a scalar, a vector as long as t's dimension 0, or", " of t's shape ",
+                     t.shape().ToString(), ", is ", condition.shape().ToString()));
   }
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, t.shape()));
   const int64_t row = condition.num_elements() == 0 ? 0 : t.num_elements() / condition.num_elements();

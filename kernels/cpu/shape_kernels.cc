@@ -42,7 +42,8 @@ absl::Status Rank(KernelContext& context) { return SetInteger(context, context.i
 absl::Status CannotReshape(const Tensor& tensor, const Tensor& shape) {
   return absl::InvalidArgumentError(absl::StrCat("Input to reshape is a tensor with ", tensor.num_elements(),
                                                  " values (", TypeString(tensor.dtype(), tensor.shape()),
-                                                 "), which the requested shape ", shape.ToString(), " does not hold"));
+                                                 "), which the requested shape ", shape.ToString(),
+                                                 " does not hold"));
 }
 
 absl::Status Reshape(KernelContext& context) {
@@ -93,8 +94,9 @@ class Squeeze final : public Kernel {
     for (int64_t axis : axes_) {
       WEIR_ASSIGN_OR_RETURN(const int index, ResolveAxis(axis, rank, "squeeze_dims"));
       if (input.shape().dim(index) != 1) {
-        return absl::InvalidArgumentError(absl::StrCat("Can not squeeze dim[", index, "], expected a dimension of 1, ",
-                                                       "got ", input.shape().ToString()));
+        return absl::InvalidArgumentError(absl::StrCat("Can not squeeze dim[", index,
+                                                       "], expected a dimension of 1, ", "got ",
+                                                       input.shape().ToString()));
       }
       drop[index] = true;
     }
@@ -111,7 +113,8 @@ class Squeeze final : public Kernel {
   const std::vector<int64_t> axes_;
 };
 
-// Where input 0 of a broadcast operation repeats along a dimension of the result, its gradient is summed there.
+// Where input 0 of a broadcast operation repeats along a dimension of the result, its gradient is summed
+// there.
 absl::Status BroadcastGradientArgs(KernelContext& context) {
   Dims shapes[2];
   for (int k = 0; k < 2; ++k) {
@@ -126,8 +129,8 @@ absl::Status BroadcastGradientArgs(KernelContext& context) {
       dims[k] = own < 0 ? 1 : shapes[k][own];
     }
     if (dims[0] != dims[1] && dims[0] != 1 && dims[1] != 1) {
-      return absl::InvalidArgumentError(absl::StrCat("Incompatible shapes: ", context.input(0).ToString(), " vs. ",
-                                                     context.input(1).ToString()));
+      return absl::InvalidArgumentError(absl::StrCat("Incompatible shapes: ", context.input(0).ToString(),
+                                                     " vs. ", context.input(1).ToString()));
     }
     // Dimensions of 1 on both sides are summed too: that is a reshape, and TensorFlow's convention.
     for (int k = 0; k < 2; ++k) {
@@ -136,7 +139,8 @@ absl::Status BroadcastGradientArgs(KernelContext& context) {
   }
   if (shapes[0] == shapes[1]) axes[0].clear(), axes[1].clear();
   for (int k = 0; k < 2; ++k) {
-    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(k, Shape({static_cast<int64_t>(axes[k].size())})));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output,
+                          context.AllocateOutput(k, Shape({static_cast<int64_t>(axes[k].size())})));
     WriteIntegers(axes[k], *output);
   }
   return absl::OkStatus();
@@ -145,18 +149,22 @@ absl::Status BroadcastGradientArgs(KernelContext& context) {
 // Where each input of a Concat begins in its result.
 absl::Status ConcatOffset(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const Dims first, ReadIntegers(context.input(1), "shape[0]"));
-  WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(0), static_cast<int>(first.size()), "concat_dim"));
+  WEIR_ASSIGN_OR_RETURN(const int axis,
+                        ReadAxis(context.input(0), static_cast<int>(first.size()), "concat_dim"));
   int64_t offset = 0;
   for (int i = 0; i + 1 < context.num_inputs(); ++i) {
-    WEIR_ASSIGN_OR_RETURN(const Dims dims, ReadIntegers(context.input(i + 1), absl::StrCat("shape[", i, "]")));
+    WEIR_ASSIGN_OR_RETURN(const Dims dims,
+                          ReadIntegers(context.input(i + 1), absl::StrCat("shape[", i, "]")));
     bool fits = dims.size() == first.size();
-    for (size_t d = 0; d < first.size() && fits; ++d) fits = static_cast<int>(d) == axis || dims[d] == first[d];
+    for (size_t d = 0; d < first.size() && fits; ++d)
+      fits = static_cast<int>(d) == axis || dims[d] == first[d];
     if (!fits) {
-      return absl::InvalidArgumentError(absl::StrCat("shape[0] is ", context.input(1).ToString(), ", shape[", i,
-                                                     "] is ", context.input(i + 1).ToString(),
+      return absl::InvalidArgumentError(absl::StrCat("shape[0] is ", context.input(1).ToString(), ", shape[",
+                                                     i, "] is ", context.input(i + 1).ToString(),
                                                      ": they may differ in dimension ", axis, " only"));
     }
-    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(i, Shape({static_cast<int64_t>(dims.size())})));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output,
+                          context.AllocateOutput(i, Shape({static_cast<int64_t>(dims.size())})));
     Dims begin(dims.size(), 0);
     begin[axis] = offset;
     WEIR_RETURN_IF_ERROR(CheckFits(offset, context.output_type(i)));

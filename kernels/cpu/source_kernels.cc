@@ -18,8 +18,9 @@ class Const final : public Kernel {
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     const Tensor& value = construction.attr<Tensor>("value");
     if (value.dtype() != construction.output_type(0)) {
-      return absl::InvalidArgumentError(absl::StrCat("attr value is ", TypeString(value.dtype(), value.shape()),
-                                                     ", but attr dtype is ", DTypeName(construction.output_type(0))));
+      return absl::InvalidArgumentError(
+          absl::StrCat("attr value is ", TypeString(value.dtype(), value.shape()), ", but attr dtype is ",
+                       DTypeName(construction.output_type(0))));
     }
     WEIR_ASSIGN_OR_RETURN(Tensor on_device, construction.device().FromHost(value));
     return std::unique_ptr<Kernel>(new Const(std::move(on_device)));
@@ -79,14 +80,16 @@ absl::Status OnesLike(KernelContext& context) {
     using T = typename decltype(tag)::Type;
     std::fill_n(output->flat<T>().begin(), output->num_elements(), T(1));
   };
-  if (output->dtype() == DType::kBool) fill(TypeTag<bool>());
-  else WithNumericType(output->dtype(), fill);
+  if (output->dtype() == DType::kBool)
+    fill(TypeTag<bool>());
+  else
+    WithNumericType(output->dtype(), fill);
   return absl::OkStatus();
 }
 
 absl::Status BadRange(const Tensor& start, const Tensor& limit, const Tensor& delta, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("range from ", start.ToString(), " to ", limit.ToString(), " by ",
-                                                 delta.ToString(), ": ", why));
+  return absl::InvalidArgumentError(absl::StrCat("range from ", start.ToString(), " to ", limit.ToString(),
+                                                 " by ", delta.ToString(), ": ", why));
 }
 
 // How many of start, start + delta, ... lie before limit; negative when that is no sensible number.
@@ -96,7 +99,8 @@ int64_t RangeSize(T start, T limit, T delta) {
   if constexpr (std::is_integral_v<T>) {
     // Distances are taken as unsigned numbers: limit - start may not fit in T.
     if (delta > 0 ? start >= limit : start <= limit) return 0;
-    const uint64_t distance = delta > 0 ? uint64_t(limit) - uint64_t(start) : uint64_t(start) - uint64_t(limit);
+    const uint64_t distance =
+        delta > 0 ? uint64_t(limit) - uint64_t(start) : uint64_t(start) - uint64_t(limit);
     const uint64_t step = delta > 0 ? uint64_t(delta) : uint64_t{0} - uint64_t(delta);
     const uint64_t size = distance / step + (distance % step != 0);
     return size > uint64_t(std::numeric_limits<int64_t>::max()) ? kNone : static_cast<int64_t>(size);
@@ -125,9 +129,12 @@ absl::Status RangeOf(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape({size})));
   T* values = output->template flat<T>().data();
   for (int64_t i = 0; i < size; ++i) {
-    if constexpr (std::is_integral_v<T>) values[i] = static_cast<T>(uint64_t(start) + uint64_t(i) * uint64_t(delta));
-    else if constexpr (std::is_same_v<T, double>) values[i] = start + i * delta;
-    else values[i] = T(float(start) + static_cast<float>(i) * float(delta));
+    if constexpr (std::is_integral_v<T>)
+      values[i] = static_cast<T>(uint64_t(start) + uint64_t(i) * uint64_t(delta));
+    else if constexpr (std::is_same_v<T, double>)
+      values[i] = start + i * delta;
+    else
+      values[i] = T(float(start) + static_cast<float>(i) * float(delta));
   }
   return absl::OkStatus();
 }
@@ -146,7 +153,9 @@ absl::Status Range(KernelContext& context) {
 }  // namespace
 
 void RegisterSourceKernels(KernelRegistry& registry, absl::string_view device_type) {
-  registry.Register({.op = "Const", .device_type = std::string(device_type), .types = {{"dtype", AllDTypes()}},
+  registry.Register({.op = "Const",
+                     .device_type = std::string(device_type),
+                     .types = {{"dtype", AllDTypes()}},
                      .create = Const::Create});
   RegisterKernel<Placeholder>(registry, device_type, "Placeholder");
   RegisterKernel<CheapKernel<PassThrough>>(registry, device_type, "PlaceholderWithDefault");

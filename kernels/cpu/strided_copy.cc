@@ -59,15 +59,16 @@ void CopyRow(const T* source, int64_t source_stride, T* target, int64_t target_s
   }
 }
 
-// Rows [begin, end) of the two innermost loops. Where the source runs down columns, small squares keep both sides in
-// the cache.
+// Rows [begin, end) of the two innermost loops. Where the source runs down columns, small squares keep both
+// sides in the cache.
 template <typename T>
 void CopyPlane(const T* source, T* target, const CopyLoops& loops, int64_t begin, int64_t end) {
   const size_t inner = loops.sizes.size() - 1;
   const int64_t rows_source = loops.source_strides[inner - 1], rows_target = loops.target_strides[inner - 1];
   const int64_t source_stride = loops.source_strides[inner], target_stride = loops.target_strides[inner];
   const int64_t n = loops.sizes[inner];
-  const bool turned = std::abs(source_stride) > 8 && std::abs(rows_source) < std::abs(source_stride) && rows_source != 0;
+  const bool turned =
+      std::abs(source_stride) > 8 && std::abs(rows_source) < std::abs(source_stride) && rows_source != 0;
   if (!turned) {
     for (int64_t i = begin; i < end; ++i) {
       CopyRow(source + i * rows_source, source_stride, target + i * rows_target, target_stride, n);
@@ -118,9 +119,10 @@ Dims RowMajorStrides(absl::Span<const int64_t> dims) {
   return strides;
 }
 
-void StridedCopy(absl::Span<const int64_t> dims, const Tensor& source, const StridedView& source_view, Tensor& target,
-                 const StridedView& target_view, ThreadPool& threads) {
-  if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return;  // first: the others' product may overflow then
+void StridedCopy(absl::Span<const int64_t> dims, const Tensor& source, const StridedView& source_view,
+                 Tensor& target, const StridedView& target_view, ThreadPool& threads) {
+  if (std::find(dims.begin(), dims.end(), 0) != dims.end())
+    return;  // first: the others' product may overflow then
   int64_t count = 1;
   for (int64_t dim : dims) count *= dim;
   const CopyLoops loops = MergeLoops(dims, source_view.strides, target_view.strides);
@@ -155,7 +157,8 @@ void ClearElements(Tensor& target, int64_t offset, int64_t count) {
   });
 }
 
-void CopyElements(const Tensor& source, int64_t source_offset, Tensor& target, int64_t target_offset, int64_t count) {
+void CopyElements(const Tensor& source, int64_t source_offset, Tensor& target, int64_t target_offset,
+                  int64_t count) {
   if (count == 0) return;
   WithElementType(source.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;

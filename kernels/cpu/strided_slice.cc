@@ -9,7 +9,8 @@
 namespace weir {
 namespace {
 
-// One entry of the specification, once the ellipsis is spelled out: what happens to one dimension of the input.
+// One entry of the specification, once the ellipsis is spelled out: what happens to one dimension of the
+// input.
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
@@ -23,7 +24,7 @@ struct Range {
 constexpr int kNewAxis = -1;
 
 struct DenseSpecification {
-  absl::InlinedVector<Range, 4> ranges;   // one per input dimension
+  absl::InlinedVector<Range, 4> ranges;  // one per input dimension
   absl::InlinedVector<int, 4> result;
 };
 
@@ -66,23 +67,25 @@ absl::StatusOr<DenseSpecification> SpellOut(const Shape& input, absl::Span<const
   return dense;
 }
 
-// A bound of a range with negative values counted from the end, cut to what a walk in this direction can reach.
+// A bound of a range with negative values counted from the end, cut to what a walk in this direction can
+// reach.
 int64_t Clamp(int64_t bound, int64_t dim, bool forward) {
   if (bound < 0) bound += dim;
   return forward ? std::clamp<int64_t>(bound, 0, dim) : std::clamp<int64_t>(bound, -1, dim - 1);
 }
 
 absl::Status PlanDimension(const Range& range, int64_t dim, size_t index, StridedSlicePlan* plan) {
-  if (range.stride == 0) return absl::InvalidArgumentError(absl::StrCat("strides[", index, "] must be non-zero"));
+  if (range.stride == 0)
+    return absl::InvalidArgumentError(absl::StrCat("strides[", index, "] must be non-zero"));
   if (range.shrink) {
     if (range.stride < 0) {
-      return absl::InvalidArgumentError(absl::StrCat("only stride 1 allowed on non-range indexing, strides[", index,
-                                                     "] is ", range.stride));
+      return absl::InvalidArgumentError(absl::StrCat("only stride 1 allowed on non-range indexing, strides[",
+                                                     index, "] is ", range.stride));
     }
     const int64_t at = range.begin < 0 ? range.begin + dim : range.begin;
     if (at < 0 || at >= dim) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("slice index ", range.begin, " of dimension ", index, " out of bounds [0, ", dim, ")"));
+      return absl::InvalidArgumentError(absl::StrCat("slice index ", range.begin, " of dimension ", index,
+                                                     " out of bounds [0, ", dim, ")"));
     }
     plan->begins.push_back(at);
     plan->sizes.push_back(1);
@@ -104,12 +107,13 @@ absl::Status PlanDimension(const Range& range, int64_t dim, size_t index, Stride
 }  // namespace
 
 absl::StatusOr<StridedSlicePlan> PlanStridedSlice(const Shape& input, absl::Span<const int64_t> begin,
-                                                  absl::Span<const int64_t> end, absl::Span<const int64_t> strides,
+                                                  absl::Span<const int64_t> end,
+                                                  absl::Span<const int64_t> strides,
                                                   const StridedSliceMasks& masks) {
   if (begin.size() != end.size() || begin.size() != strides.size() || begin.size() > 32) {
     return absl::InvalidArgumentError(
-        absl::StrCat("begin, end and strides must have one length of at most 32, have ", begin.size(), ", ", end.size(),
-                     " and ", strides.size()));
+        absl::StrCat("begin, end and strides must have one length of at most 32, have ", begin.size(), ", ",
+                     end.size(), " and ", strides.size()));
   }
   WEIR_ASSIGN_OR_RETURN(const DenseSpecification dense, SpellOut(input, begin, end, strides, masks));
   StridedSlicePlan plan;

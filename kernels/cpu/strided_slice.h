@@ -21,15 +21,16 @@ struct StridedSliceMasks {
 // The slice as one range per dimension of the sliced tensor.
 struct StridedSlicePlan {
   Dims begins;
-  Dims steps;   // 0 where a dimension keeps at most one element
+  Dims steps;  // 0 where a dimension keeps at most one element
   Dims sizes;
   Shape shape;  // of the result: without shrunk axes, with new ones
 };
 
-// InvalidArgument for specifications of different lengths, two ellipses, a zero stride, more ranges than dimensions,
-// or a shrunk axis whose index is out of range.
+// InvalidArgument for specifications of different lengths, two ellipses, a zero stride, more ranges than
+// dimensions, or a shrunk axis whose index is out of range.
 absl::StatusOr<StridedSlicePlan> PlanStridedSlice(const Shape& input, absl::Span<const int64_t> begin,
-                                                  absl::Span<const int64_t> end, absl::Span<const int64_t> strides,
+                                                  absl::Span<const int64_t> end,
+                                                  absl::Span<const int64_t> strides,
                                                   const StridedSliceMasks& masks);
 
 }  // namespace weir

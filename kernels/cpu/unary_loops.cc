@@ -1,11 +1,12 @@
-// Compiled once per instruction set, as binary_loops.cc. Transcendental functions come from Highway's math library
-// (errors of at most 4 units in the last place); operands outside the range it promises go to the C library.
+// Compiled once per instruction set, as binary_loops.cc. Transcendental functions come from Highway's math
+// library (errors of at most 4 units in the last place); operands outside the range it promises go to the C
+// library.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/unary_loops.cc"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+#include "hwy/contrib/math/math-inl.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
-#include "hwy/contrib/math/math-inl.h"
 #include "kernels/cpu/elementwise_functors.h"
 #include "kernels/cpu/elementwise_loops.h"
 #include "kernels/cpu/loop_pragmas.h"
@@ -146,8 +147,8 @@ constexpr UnaryRow Predicate(const char* op) {
 
 #define WEIR_FLOATS(op, functor, cost) \
   Arithmetic<elementwise::functor, float>(op, cost), Arithmetic<elementwise::functor, double>(op, 2 * cost)
-#define WEIR_NUMBERS(op, functor, cost)                                                            \
-  WEIR_FLOATS(op, functor, cost), Arithmetic<elementwise::functor, int32_t>(op, cost),             \
+#define WEIR_NUMBERS(op, functor, cost)                                                \
+  WEIR_FLOATS(op, functor, cost), Arithmetic<elementwise::functor, int32_t>(op, cost), \
       Arithmetic<elementwise::functor, int64_t>(op, 2 * cost)
 #define WEIR_TRANSCENDENTALS(op, functor, cost) \
   Transcendental<functor, float>(op, cost), Transcendental<functor, double>(op, 3 * cost)

@@ -53,7 +53,8 @@ struct ConvGeometry {
 };
 
 // The attrs that convolutions and poolings share. InvalidArgument when lists have the wrong length or ask for
-// strides, dilations, windows or padding of batch or channels. The shapes of the geometries that they give exist.
+// strides, dilations, windows or padding of batch or channels. The shapes of the geometries that they give
+// exist.
 class WindowAttrs {
  public:
   static absl::StatusOr<WindowAttrs> ForConvolution(const KernelConstruction& construction);

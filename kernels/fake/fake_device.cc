@@ -16,7 +16,8 @@ absl::StatusOr<Tensor> CopyInto(const Tensor& source, Allocator& allocator) {
   if (source.dtype() == DType::kString) {
     std::copy_n(source.flat<std::string>().begin(), source.num_elements(), copy.flat<std::string>().begin());
   } else if (source.dtype() == DType::kResource) {
-    std::copy_n(source.flat<ResourceHandle>().begin(), source.num_elements(), copy.flat<ResourceHandle>().begin());
+    std::copy_n(source.flat<ResourceHandle>().begin(), source.num_elements(),
+                copy.flat<ResourceHandle>().begin());
   } else if (source.num_bytes() > 0) {
     std::memcpy(copy.data(), source.data(), source.num_bytes());
   }

@@ -1,7 +1,7 @@
 // A device that pretends: type "GPU", tensors in host memory, kernels of the CPU.
 //
-// For tests of everything that is about devices and not about speed: placement, copies between devices, running out
-// of memory. Copies are real copies, so a missing Send/Recv shows. Thread safety: all methods.
+// For tests of everything that is about devices and not about speed: placement, copies between devices,
+// running out of memory. Copies are real copies, so a missing Send/Recv shows. Thread safety: all methods.
 #pragma once
 
 #include <atomic>

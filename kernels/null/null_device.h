@@ -1,8 +1,8 @@
 // A device that runs nothing: the template to copy for a new kind of device (README.md beside this file).
 //
-// Type "NULL". Takes every op of a registry; outputs have the right types and shapes and undefined elements (plain
-// bytes) or empty ones (strings, handles). What is left of a step's time on it is the cost of running the graph.
-// Thread safety: all methods.
+// Type "NULL". Takes every op of a registry; outputs have the right types and shapes and undefined elements
+// (plain bytes) or empty ones (strings, handles). What is left of a step's time on it is the cost of running
+// the graph. Thread safety: all methods.
 #pragma once
 
 #include <memory>

@@ -41,7 +41,8 @@ class NullKernel final : public Kernel {
 
 void RegisterNullKernels(const OpRegistry& ops, KernelRegistry& registry) {
   for (const Op* op : ops.ops()) {
-    registry.Register({.op = op->name(), .device_type = "NULL", .types = {}, .create = CreateKernel<NullKernel>});
+    registry.Register(
+        {.op = op->name(), .device_type = "NULL", .types = {}, .create = CreateKernel<NullKernel>});
   }
 }
 

@@ -20,8 +20,10 @@ Value ValueOf(const T& element) {
 
 template <typename T>
 T ElementOf(const Value& value) {
-  if constexpr (std::is_same_v<T, std::string>) return value.text;
-  else if constexpr (std::is_same_v<T, bool>) return value.number != Number(0);
+  if constexpr (std::is_same_v<T, std::string>)
+    return value.text;
+  else if constexpr (std::is_same_v<T, bool>)
+    return value.number != Number(0);
   else if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
     return T(value.number);
   } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16>) {
@@ -34,23 +36,40 @@ T ElementOf(const Value& value) {
 template <typename F>
 void WithType(DType dtype, F f) {
   switch (dtype) {
-    case DType::kFloat32: return f(float());
-    case DType::kFloat64: return f(double());
-    case DType::kInt32: return f(int32_t());
-    case DType::kInt64: return f(int64_t());
-    case DType::kHalf: return f(Half());
-    case DType::kBfloat16: return f(Bfloat16());
-    case DType::kInt8: return f(int8_t());
-    case DType::kUint8: return f(uint8_t());
-    case DType::kInt16: return f(int16_t());
-    case DType::kUint16: return f(uint16_t());
-    case DType::kUint32: return f(uint32_t());
-    case DType::kUint64: return f(uint64_t());
-    case DType::kComplex64: return f(std::complex<float>());
-    case DType::kComplex128: return f(std::complex<double>());
-    case DType::kBool: return f(bool());
-    case DType::kString: return f(std::string());
-    default: return;
+    case DType::kFloat32:
+      return f(float());
+    case DType::kFloat64:
+      return f(double());
+    case DType::kInt32:
+      return f(int32_t());
+    case DType::kInt64:
+      return f(int64_t());
+    case DType::kHalf:
+      return f(Half());
+    case DType::kBfloat16:
+      return f(Bfloat16());
+    case DType::kInt8:
+      return f(int8_t());
+    case DType::kUint8:
+      return f(uint8_t());
+    case DType::kInt16:
+      return f(int16_t());
+    case DType::kUint16:
+      return f(uint16_t());
+    case DType::kUint32:
+      return f(uint32_t());
+    case DType::kUint64:
+      return f(uint64_t());
+    case DType::kComplex64:
+      return f(std::complex<float>());
+    case DType::kComplex128:
+      return f(std::complex<double>());
+    case DType::kBool:
+      return f(bool());
+    case DType::kString:
+      return f(std::string());
+    default:
+      return;
   }
 }
 
@@ -73,7 +92,8 @@ Array Array::FromTensor(const Tensor& tensor) {
 Tensor Array::ToTensor(DType dtype) const {
   Tensor tensor(dtype, Shape(absl::MakeConstSpan(dims_)));
   WithType(dtype, [&](auto type) {
-    for (int64_t i = 0; i < size(); ++i) tensor.flat<decltype(type)>()[i] = ElementOf<decltype(type)>(values_[i]);
+    for (int64_t i = 0; i < size(); ++i)
+      tensor.flat<decltype(type)>()[i] = ElementOf<decltype(type)>(values_[i]);
   });
   return tensor;
 }

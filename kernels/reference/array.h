@@ -67,7 +67,9 @@ struct Call {
   int64_t integer(const char* attr) const { return node.attr<int64_t>(attr); }
   bool flag(const char* attr) const { return node.attr<bool>(attr); }
   const std::string& text(const char* attr) const { return node.attr<std::string>(attr); }
-  const std::vector<int64_t>& integers(const char* attr) const { return node.attr<std::vector<int64_t>>(attr); }
+  const std::vector<int64_t>& integers(const char* attr) const {
+    return node.attr<std::vector<int64_t>>(attr);
+  }
   // The dimension an axis names.
   static int Axis(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
 };

@@ -113,22 +113,24 @@ void Unpack(Call& call) {
 void Slice(Call& call) {
   const Index begin = call.in(1).integers();
   Index size = call.in(2).integers();
-  for (size_t i = 0; i < size.size(); ++i) size[i] = size[i] == -1 ? call.in(0).dim(static_cast<int>(i)) - begin[i] : size[i];
+  for (size_t i = 0; i < size.size(); ++i)
+    size[i] = size[i] == -1 ? call.in(0).dim(static_cast<int>(i)) - begin[i] : size[i];
   call.outputs[0] = Generate(size, [&](Index index) {
     for (size_t i = 0; i < index.size(); ++i) index[i] += begin[i];
     return call.in(0).at(index);
   });
 }
 
-// For every dimension of the sliced array the positions that are taken, as Python's slices define them; and the dims
-// of the result.
+// For every dimension of the sliced array the positions that are taken, as Python's slices define them; and
+// the dims of the result.
 struct Sliced {
   std::vector<Index> positions;
   Index dims;
 };
 
 Sliced PythonSlice(const Call& call, const Index& shape, int first) {
-  const Index begin = call.in(first).integers(), end = call.in(first + 1).integers(), step = call.in(first + 2).integers();
+  const Index begin = call.in(first).integers(), end = call.in(first + 1).integers(),
+              step = call.in(first + 2).integers();
   const auto bit = [&](const char* mask, size_t i) { return (call.integer(mask) >> i & 1) != 0; };
   Sliced sliced;
   const auto take_all = [&] {
@@ -156,7 +158,8 @@ Sliced PythonSlice(const Call& call, const Index& shape, int first) {
       continue;
     }
     Index taken;
-    // Walk every position in the direction of the step; take those on the grid that lie between begin and end.
+    // Walk every position in the direction of the step; take those on the grid that lie between begin and
+    // end.
     const int64_t s = step[i];
     int64_t at = bit("begin_mask", i) ? (s > 0 ? 0 : dim - 1) : from_end(begin[i]);
     at = s > 0 ? std::max<int64_t>(at, 0) : std::min<int64_t>(at, dim - 1);
@@ -207,7 +210,8 @@ void Transpose(Call& call) {
 
 void InvertPermutation(Call& call) {
   call.outputs[0] = Array(call.in(0).dims());
-  for (int64_t i = 0; i < call.in(0).size(); ++i) call.outputs[0][call.in(0)[i].integer()] = static_cast<double>(i);
+  for (int64_t i = 0; i < call.in(0).size(); ++i)
+    call.outputs[0][call.in(0)[i].integer()] = static_cast<double>(i);
 }
 
 void Tile(Call& call) {
@@ -337,7 +341,8 @@ void Where(Call& call) {
 void Pad(Call& call) {
   const Array &input = call.in(0), &paddings = call.in(1);
   Index dims = input.dims();
-  for (int i = 0; i < input.rank(); ++i) dims[i] += paddings.at({i, 0}).integer() + paddings.at({i, 1}).integer();
+  for (int i = 0; i < input.rank(); ++i)
+    dims[i] += paddings.at({i, 0}).integer() + paddings.at({i, 1}).integer();
   Array& out = call.outputs[0] = Array(dims);
   for (int64_t i = 0; i < input.size(); ++i) {
     Index index = input.IndexOf(i);
@@ -359,8 +364,11 @@ void Cast(Call& call) {
 }  // namespace
 
 void AddArrayReferences(References& references) {
-  references["Const"] = [](Call& call) { call.outputs[0] = Array::FromTensor(call.node.attr<Tensor>("value")); };
-  for (const char* op : {"Identity", "IdentityN", "StopGradient", "PlaceholderWithDefault", "CheckNumerics"}) {
+  references["Const"] = [](Call& call) {
+    call.outputs[0] = Array::FromTensor(call.node.attr<Tensor>("value"));
+  };
+  for (const char* op :
+       {"Identity", "IdentityN", "StopGradient", "PlaceholderWithDefault", "CheckNumerics"}) {
     references[op] = PassThrough;
   }
   references["NoOp"] = references["Assert"] = [](Call&) {};

@@ -65,7 +65,9 @@ Reference ByType(Binary integers, Binary others) {
 
 Number FloorOfQuotient(Number x, Number y) { return std::floor(x.real() / y.real()); }
 Number Modulus(Number x, Number y) { return x.real() - std::floor(x.real() / y.real()) * y.real(); }
-double NanOr(double x, double y, double result) { return std::isnan(x) || std::isnan(y) ? std::nan("") : result; }
+double NanOr(double x, double y, double result) {
+  return std::isnan(x) || std::isnan(y) ? std::nan("") : result;
+}
 
 // Calls visit(index of the output, value) for every element of the input, in order.
 void Reduce(Call& call, double start, std::function<Number(Number, Number)> combine, bool mean = false) {
@@ -142,7 +144,9 @@ void L2Loss(Call& call) {
 void AddMathReferences(References& references) {
   const Binary add = [](Number x, Number y) { return x + y; };
   const Binary quotient = [](Number x, Number y) { return x / y; };
-  const auto real = [](double (*f)(double)) { return Map(Unary([f](Number x) { return Number(f(x.real())); })); };
+  const auto real = [](double (*f)(double)) {
+    return Map(Unary([f](Number x) { return Number(f(x.real())); }));
+  };
   const double infinity = std::numeric_limits<double>::infinity();
 
   references["AddV2"] = Map(add);
@@ -160,17 +164,15 @@ void AddMathReferences(References& references) {
   references["FloorDiv"] = Map(Binary(FloorOfQuotient));
   references["FloorMod"] = Map(Binary(Modulus));
   references["DivNoNan"] = Map(Binary([](Number x, Number y) { return y == Number(0) ? Number(0) : x / y; }));
-  references["Pow"] = ByType([](Number x, Number y) { return Number(std::pow(x.real(), y.real())); },
-                             [](Number x, Number y) {
-                               return x.imag() == 0 && y.imag() == 0 ? Number(std::pow(x.real(), y.real()))
-                                                                     : std::pow(x, y);
-                             });
-  references["Maximum"] = Map(Binary([](Number x, Number y) {
-    return Number(NanOr(x.real(), y.real(), std::max(x.real(), y.real())));
-  }));
-  references["Minimum"] = Map(Binary([](Number x, Number y) {
-    return Number(NanOr(x.real(), y.real(), std::min(x.real(), y.real())));
-  }));
+  references["Pow"] =
+      ByType([](Number x, Number y) { return Number(std::pow(x.real(), y.real())); },
+             [](Number x, Number y) {
+               return x.imag() == 0 && y.imag() == 0 ? Number(std::pow(x.real(), y.real())) : std::pow(x, y);
+             });
+  references["Maximum"] = Map(Binary(
+      [](Number x, Number y) { return Number(NanOr(x.real(), y.real(), std::max(x.real(), y.real()))); }));
+  references["Minimum"] = Map(Binary(
+      [](Number x, Number y) { return Number(NanOr(x.real(), y.real(), std::min(x.real(), y.real()))); }));
   references["SquaredDifference"] = Map(Binary([](Number x, Number y) { return Number(std::norm(x - y)); }));
   references["TanhGrad"] = Map(Binary([](Number y, Number dy) { return dy * std::conj(1.0 - y * y); }));
   references["SigmoidGrad"] = Map(Binary([](Number y, Number dy) { return dy * std::conj(y * (1.0 - y)); }));
@@ -191,31 +193,38 @@ void AddMathReferences(References& references) {
 
   references["Neg"] = Map(Unary([](Number x) { return -x; }));
   references["Square"] = Map(Unary([](Number x) { return x * x; }));
-  references["Sqrt"] = Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::sqrt(x.real())) : std::sqrt(x); }));
-  references["Rsqrt"] = Map(Unary([](Number x) {
-    return x.imag() == 0 ? Number(1 / std::sqrt(x.real())) : 1.0 / std::sqrt(x);
-  }));
-  references["Reciprocal"] = Map(Unary([](Number x) { return x.imag() == 0 ? Number(1 / x.real()) : 1.0 / x; }));
-  references["Exp"] = Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::exp(x.real())) : std::exp(x); }));
-  references["Log"] = Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::log(x.real())) : std::log(x); }));
-  references["Log1p"] = Map(Unary([](Number x) {
-    return x.imag() == 0 ? Number(std::log1p(x.real())) : std::log(1.0 + x);
-  }));
+  references["Sqrt"] =
+      Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::sqrt(x.real())) : std::sqrt(x); }));
+  references["Rsqrt"] = Map(
+      Unary([](Number x) { return x.imag() == 0 ? Number(1 / std::sqrt(x.real())) : 1.0 / std::sqrt(x); }));
+  references["Reciprocal"] =
+      Map(Unary([](Number x) { return x.imag() == 0 ? Number(1 / x.real()) : 1.0 / x; }));
+  references["Exp"] =
+      Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::exp(x.real())) : std::exp(x); }));
+  references["Log"] =
+      Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::log(x.real())) : std::log(x); }));
+  references["Log1p"] =
+      Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::log1p(x.real())) : std::log(1.0 + x); }));
   references["Abs"] = real([](double x) { return std::abs(x); });
   references["Sign"] = Map(Unary([](Number x) {
     if (x.imag() == 0) return x.real() > 0 ? Number(1) : x.real() < 0 ? Number(-1) : x;
     return x / std::abs(x);
   }));
   references["Floor"] = real([](double x) { return std::floor(x); });
-  references["Tanh"] = Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::tanh(x.real())) : std::tanh(x); }));
+  references["Tanh"] =
+      Map(Unary([](Number x) { return x.imag() == 0 ? Number(std::tanh(x.real())) : std::tanh(x); }));
   references["Sigmoid"] = Map(Unary([](Number x) {
     return x.imag() == 0 ? Number(1 / (1 + std::exp(-x.real()))) : 1.0 / (1.0 + std::exp(-x));
   }));
   references["IsFinite"] = real([](double x) { return std::isfinite(x) ? 1.0 : 0.0; });
   references["IsNan"] = real([](double x) { return std::isnan(x) ? 1.0 : 0.0; });
 
-  const auto largest = [](Number x, Number y) { return Number(NanOr(x.real(), y.real(), std::max(x.real(), y.real()))); };
-  const auto least = [](Number x, Number y) { return Number(NanOr(x.real(), y.real(), std::min(x.real(), y.real()))); };
+  const auto largest = [](Number x, Number y) {
+    return Number(NanOr(x.real(), y.real(), std::max(x.real(), y.real())));
+  };
+  const auto least = [](Number x, Number y) {
+    return Number(NanOr(x.real(), y.real(), std::min(x.real(), y.real())));
+  };
   references["Sum"] = [add](Call& call) { Reduce(call, 0, add); };
   references["Mean"] = [add](Call& call) { Reduce(call, 0, add, true); };
   references["Prod"] = [](Call& call) { Reduce(call, 1, [](Number x, Number y) { return x * y; }); };

@@ -1,4 +1,5 @@
-// Neural network ops. Convolutions and pools are written once, as a walk over (image, output pixel, window pixel).
+// Neural network ops. Convolutions and pools are written once, as a walk over (image, output pixel, window
+// pixel).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,14 +33,17 @@ Window MakeWindow(const std::string& padding, int64_t input, int64_t size, int64
     return {input, size, stride, dilation, output, total / 2};
   }
   if (padding == "VALID") return {input, size, stride, dilation, (input - reach) / stride + 1, 0};
-  return {input, size, stride, dilation, (input + explicit_before + explicit_after - reach) / stride + 1, explicit_before};
+  return {
+      input,          size, stride, dilation, (input + explicit_before + explicit_after - reach) / stride + 1,
+      explicit_before};
 }
 
 struct Windows {
   Window y, x;
 };
 
-Windows WindowsOf(const Call& call, const Index& input, int64_t height, int64_t width, const std::vector<int64_t>& dilations) {
+Windows WindowsOf(const Call& call, const Index& input, int64_t height, int64_t width,
+                  const std::vector<int64_t>& dilations) {
   const int h = ChannelsFirst(call) ? 2 : 1;
   const std::vector<int64_t>& strides = call.integers("strides");
   std::vector<int64_t> pads(8, 0);
@@ -48,26 +52,31 @@ Windows WindowsOf(const Call& call, const Index& input, int64_t height, int64_t 
   }
   const std::string& padding = call.text("padding");
   return {MakeWindow(padding, input[h], height, strides[h], dilations[h], pads[2 * h], pads[2 * h + 1]),
-          MakeWindow(padding, input[h + 1], width, strides[h + 1], dilations[h + 1], pads[2 * h + 2], pads[2 * h + 3])};
+          MakeWindow(padding, input[h + 1], width, strides[h + 1], dilations[h + 1], pads[2 * h + 2],
+                     pads[2 * h + 3])};
 }
 
 // Calls visit(oy, ox, ky, kx, iy, ix) for every window pixel that lies in the image.
-void Slide(const Windows& windows, const std::function<void(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t)>& visit) {
+void Slide(const Windows& windows,
+           const std::function<void(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t)>& visit) {
   for (int64_t oy = 0; oy < windows.y.output; ++oy) {
     for (int64_t ox = 0; ox < windows.x.output; ++ox) {
       for (int64_t ky = 0; ky < windows.y.size; ++ky) {
         for (int64_t kx = 0; kx < windows.x.size; ++kx) {
           const int64_t iy = windows.y.at(oy, ky), ix = windows.x.at(ox, kx);
-          if (iy >= 0 && iy < windows.y.input && ix >= 0 && ix < windows.x.input) visit(oy, ox, ky, kx, iy, ix);
+          if (iy >= 0 && iy < windows.y.input && ix >= 0 && ix < windows.x.input)
+            visit(oy, ox, ky, kx, iy, ix);
         }
       }
     }
   }
 }
 
-// All three convolutions visit the same products input * filter -> output; they differ in which one is summed up.
-void VisitConvolution(const Call& call, const Index& input, const Index& filter,
-                      const std::function<void(const Index& in, const Index& weight, const Index& out)>& visit) {
+// All three convolutions visit the same products input * filter -> output; they differ in which one is summed
+// up.
+void VisitConvolution(
+    const Call& call, const Index& input, const Index& filter,
+    const std::function<void(const Index& in, const Index& weight, const Index& out)>& visit) {
   const bool nchw = ChannelsFirst(call);
   const Windows windows = WindowsOf(call, input, filter[0], filter[1], call.integers("dilations"));
   const int64_t channels = input[nchw ? 1 : 3];
@@ -76,7 +85,8 @@ void VisitConvolution(const Call& call, const Index& input, const Index& filter,
     Slide(windows, [&](int64_t oy, int64_t ox, int64_t ky, int64_t kx, int64_t iy, int64_t ix) {
       for (int64_t o = 0; o < filter[3]; ++o) {
         for (int64_t i = 0; i < filter[2]; ++i) {
-          visit(Pixel(nchw, n, iy, ix, o / per_group * filter[2] + i), {ky, kx, i, o}, Pixel(nchw, n, oy, ox, o));
+          visit(Pixel(nchw, n, iy, ix, o / per_group * filter[2] + i), {ky, kx, i, o},
+                Pixel(nchw, n, oy, ox, o));
         }
       }
     });
@@ -85,26 +95,30 @@ void VisitConvolution(const Call& call, const Index& input, const Index& filter,
 
 void Conv2D(Call& call) {
   const Array &input = call.in(0), &filter = call.in(1);
-  const Windows windows = WindowsOf(call, input.dims(), filter.dim(0), filter.dim(1), call.integers("dilations"));
+  const Windows windows =
+      WindowsOf(call, input.dims(), filter.dim(0), filter.dim(1), call.integers("dilations"));
   Array& out = call.outputs[0] =
       Array(Pixel(ChannelsFirst(call), input.dim(0), windows.y.output, windows.x.output, filter.dim(3)));
-  VisitConvolution(call, input.dims(), filter.dims(), [&](const Index& in, const Index& weight, const Index& o) {
-    out.at(o).number += input.at(in).number * filter.at(weight).number;
-  });
+  VisitConvolution(call, input.dims(), filter.dims(),
+                   [&](const Index& in, const Index& weight, const Index& o) {
+                     out.at(o).number += input.at(in).number * filter.at(weight).number;
+                   });
 }
 
 void Conv2DBackpropInput(Call& call) {
   Array& out = call.outputs[0] = Array(call.in(0).integers());
-  VisitConvolution(call, out.dims(), call.in(1).dims(), [&](const Index& in, const Index& weight, const Index& o) {
-    out.at(in).number += call.in(1).at(weight).number * call.in(2).at(o).number;
-  });
+  VisitConvolution(call, out.dims(), call.in(1).dims(),
+                   [&](const Index& in, const Index& weight, const Index& o) {
+                     out.at(in).number += call.in(1).at(weight).number * call.in(2).at(o).number;
+                   });
 }
 
 void Conv2DBackpropFilter(Call& call) {
   Array& out = call.outputs[0] = Array(call.in(1).integers());
-  VisitConvolution(call, call.in(0).dims(), out.dims(), [&](const Index& in, const Index& weight, const Index& o) {
-    out.at(weight).number += call.in(0).at(in).number * call.in(2).at(o).number;
-  });
+  VisitConvolution(call, call.in(0).dims(), out.dims(),
+                   [&](const Index& in, const Index& weight, const Index& o) {
+                     out.at(weight).number += call.in(0).at(in).number * call.in(2).at(o).number;
+                   });
 }
 
 // Calls visit(n, c, oy, ox, iy, ix) for every pixel of every pool.
@@ -213,7 +227,8 @@ Reference Softmax(bool log) {
 }
 
 // Labels as a distribution per row; both cross entropies are this one.
-void CrossEntropy(Call& call, const Array& logits, const std::function<double(int64_t row, int64_t i)>& label) {
+void CrossEntropy(Call& call, const Array& logits,
+                  const std::function<double(int64_t row, int64_t i)>& label) {
   const int64_t rows = logits.dim(0), n = logits.dim(1);
   call.outputs[0] = Array({rows});
   call.outputs[1] = Array({rows, n});
@@ -258,7 +273,8 @@ void AddNnReferences(References& references) {
     CrossEntropy(call, call.in(0), [&](int64_t r, int64_t i) { return call.in(1).at({r, i}).real(); });
   };
   references["SparseSoftmaxCrossEntropyWithLogits"] = [](Call& call) {
-    CrossEntropy(call, call.in(0), [&](int64_t r, int64_t i) { return call.in(1)[r].integer() == i ? 1.0 : 0.0; });
+    CrossEntropy(call, call.in(0),
+                 [&](int64_t r, int64_t i) { return call.in(1)[r].integer() == i ? 1.0 : 0.0; });
   };
   references["Conv2D"] = Conv2D;
   references["Conv2DBackpropInput"] = Conv2DBackpropInput;

@@ -1,7 +1,7 @@
 // Every op again, as its definition reads: for tests to compare real kernels with.
 //
-// Slow and obvious on purpose: all numbers are complex doubles, every element is found by its coordinates. Inputs must
-// be valid; values must be exact in double. Results are rounded to the dtype of the output.
+// Slow and obvious on purpose: all numbers are complex doubles, every element is found by its coordinates.
+// Inputs must be valid; values must be exact in double. Results are rounded to the dtype of the output.
 #pragma once
 
 #include <vector>

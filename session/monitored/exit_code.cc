@@ -11,12 +11,15 @@ int ExitCodeFor(const absl::Status& status) {
   if (status.ok()) return kExitDone;
   if (status.GetPayload(kDivergedPayload)) return kExitDiverged;
   switch (status.code()) {
-    case absl::StatusCode::kDataLoss: return kExitBadData;
+    case absl::StatusCode::kDataLoss:
+      return kExitBadData;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kCancelled:
-    case absl::StatusCode::kDeadlineExceeded: return kExitRetryable;
-    default: return kExitUserError;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitRetryable;
+    default:
+      return kExitUserError;
   }
 }
 

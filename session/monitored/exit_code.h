@@ -1,7 +1,7 @@
 // What a training program's exit code tells who started it (a launcher, Slurm, Kubernetes).
 //
-//   0 done   1 user or configuration error   3 bad data   4 diverged (NaN loss)   160 retryable: a peer was lost, the
-//   program was cancelled or ran out of time (codes from 128 on mean: starting again may help)
+//   0 done   1 user or configuration error   3 bad data   4 diverged (NaN loss)   160 retryable: a peer was
+//   lost, the program was cancelled or ran out of time (codes from 128 on mean: starting again may help)
 #pragma once
 
 #include "absl/status/status.h"

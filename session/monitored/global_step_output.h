@@ -7,8 +7,8 @@
 
 namespace weir {
 
-// `chosen` if it is an output; else the value of the variable in the collection "global_step". FailedPrecondition,
-// naming the hook, when there is none.
+// `chosen` if it is an output; else the value of the variable in the collection "global_step".
+// FailedPrecondition, naming the hook, when there is none.
 absl::StatusOr<Output> GlobalStepOutput(const Graph& graph, Output chosen, absl::string_view hook);
 
 // Its value now.

@@ -1,8 +1,9 @@
 // A hook: code that runs around the steps of a MonitoredSession.
 //
-// Order of calls: Begin once, while the graph may still grow; AfterCreateSession after every creation or recovery of
-// the session; then BeforeRun and AfterRun around each step; End once, after the last good step (not after an error).
-// All calls come from the thread that runs the session. An error from any of them ends the session with that error.
+// Order of calls: Begin once, while the graph may still grow; AfterCreateSession after every creation or
+// recovery of the session; then BeforeRun and AfterRun around each step; End once, after the last good step
+// (not after an error). All calls come from the thread that runs the session. An error from any of them ends
+// the session with that error.
 #pragma once
 
 #include <memory>

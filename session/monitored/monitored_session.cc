@@ -47,8 +47,9 @@ absl::Status MonitoredSession::AddChiefHooks() {
   const Scaffold& scaffold = options_.scaffold;
   WEIR_ASSIGN_OR_RETURN(writer_, EventWriter::Create(options_.checkpoint_dir));
   if (options_.log_step_count_steps > 0) {
-    options_.hooks.push_back(StepCounterHook(
-        {.every_steps = options_.log_step_count_steps, .writer = writer_, .global_step = scaffold.global_step}));
+    options_.hooks.push_back(StepCounterHook({.every_steps = options_.log_step_count_steps,
+                                              .writer = writer_,
+                                              .global_step = scaffold.global_step}));
   }
   if (options_.save_summaries_steps > 0 && scaffold.summary) {
     options_.hooks.push_back(SummarySaverHook({.every_steps = options_.save_summaries_steps,
@@ -82,8 +83,8 @@ absl::Status MonitoredSession::CreateSession() {
     if (status.ok() || !(IsRecoverable(status) || absl::IsDeadlineExceeded(status))) return status;
     if (should_stop()) return absl::CancelledError("stopped while waiting for the cluster");
     if (absl::Now() + pause > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("gave up after ", absl::FormatDuration(options_.recovery_timeout),
-                                                      ": ", status.message()));
+      return absl::DeadlineExceededError(absl::StrCat(
+          "gave up after ", absl::FormatDuration(options_.recovery_timeout), ": ", status.message()));
     }
     if (absl::Now() >= next_report) {
       std::fprintf(stderr, "weir: still waiting (%s left): %s\n",
@@ -101,8 +102,8 @@ absl::Status MonitoredSession::TryCreateSession() {
   SessionOptions options = options_.session;
   options.default_task = options_.target.default_task;
   options.creation_timeout = options_.recovery_timeout;
-  WEIR_ASSIGN_OR_RETURN(session_, Session::Create(graph_.graph(), options_.target.workers, *options_.target.kernels,
-                                                  options));
+  WEIR_ASSIGN_OR_RETURN(
+      session_, Session::Create(graph_.graph(), options_.target.workers, *options_.target.kernels, options));
   if (options_.is_chief) WEIR_RETURN_IF_ERROR(InitializeAsChief());
   WEIR_RETURN_IF_ERROR(CheckReady());
   if (options_.scaffold.local_init != nullptr) {
@@ -115,15 +116,17 @@ absl::Status MonitoredSession::TryCreateSession() {
 }
 
 absl::Status MonitoredSession::InitializeAsChief() {
-  // After a short loss of contact the variables are still there: going on from them loses nothing. A process that has
-  // just started restores, whatever it finds, so that what it runs is what was saved.
+  // After a short loss of contact the variables are still there: going on from them loses nothing. A process
+  // that has just started restores, whatever it finds, so that what it runs is what was saved.
   if (was_ready_) {
-    WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, options_.scaffold.UninitializedVariables(*session_));
+    WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing,
+                          options_.scaffold.UninitializedVariables(*session_));
     if (missing.empty()) return absl::OkStatus();
     std::fprintf(stderr, "weir: variables were lost with their task: %s\n", FirstNames(missing).c_str());
   }
   if (!options_.checkpoint_dir.empty() && options_.scaffold.saver) {
-    absl::StatusOr<std::string> restored = options_.scaffold.saver->RestoreNewest(*session_, options_.checkpoint_dir);
+    absl::StatusOr<std::string> restored =
+        options_.scaffold.saver->RestoreNewest(*session_, options_.checkpoint_dir);
     if (restored.ok()) {
       std::fprintf(stderr, "weir: restored %s\n", restored->c_str());
       return absl::OkStatus();
@@ -136,14 +139,16 @@ absl::Status MonitoredSession::InitializeAsChief() {
 }
 
 absl::Status MonitoredSession::CheckReady() {
-  WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, options_.scaffold.UninitializedVariables(*session_));
+  WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing,
+                        options_.scaffold.UninitializedVariables(*session_));
   if (missing.empty()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat("variables without a value: ", FirstNames(missing),
                    options_.is_chief ? "" : " (the chief has to initialise or restore them)"));
 }
 
-absl::StatusOr<std::vector<Tensor>> MonitoredSession::Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
+absl::StatusOr<std::vector<Tensor>> MonitoredSession::Run(const Feeds& feeds,
+                                                          const std::vector<TensorRef>& fetches,
                                                           const std::vector<TargetRef>& targets) {
   if (!failure_.ok()) return failure_;
   if (is_closed_) return absl::FailedPreconditionError("the monitored session is closed");
@@ -166,13 +171,15 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::Run(const Feeds& feeds, co
 }
 
 absl::Status MonitoredSession::Recover(const absl::Status& reason) {
-  std::fprintf(stderr, "weir: a peer was lost, creating the session anew: %s\n", std::string(reason.message()).c_str());
+  std::fprintf(stderr, "weir: a peer was lost, creating the session anew: %s\n",
+               std::string(reason.message()).c_str());
   absl::Status status = CreateSession();
   if (!status.ok()) failure_ = status;
   return status;
 }
 
-absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(const Feeds& feeds, const std::vector<TensorRef>& fetches,
+absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(const Feeds& feeds,
+                                                              const std::vector<TensorRef>& fetches,
                                                               const std::vector<TargetRef>& targets) {
   std::vector<TensorRef> all = fetches;
   std::vector<size_t> begins;
@@ -206,7 +213,8 @@ absl::Status MonitoredSession::Close() {
     failure_ = hook->End(*session_);
   }
   session_->Close();
-  if (writer_) writer_->Close().IgnoreError();  // summaries that a full disk swallowed are no failure of training
+  if (writer_)
+    writer_->Close().IgnoreError();  // summaries that a full disk swallowed are no failure of training
   return failure_;
 }
 

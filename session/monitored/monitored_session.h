@@ -1,16 +1,19 @@
-// A session for training: initialises or restores the model, runs hooks around every step, survives lost peers.
+// A session for training: initialises or restores the model, runs hooks around every step, survives lost
+// peers.
 //
 //   auto session = MonitoredTrainingSession(g, {.target = server->target(), .is_chief = task.is_chief(),
-//                                               .checkpoint_dir = dir, .hooks = {StopAtStepHook({.last_step = 1000})}});
+//                                               .checkpoint_dir = dir, .hooks = {StopAtStepHook({.last_step =
+//                                               1000})}});
 //   while (!session->should_stop()) RETURN_IF_ERROR(session->Run(feeds, {}, {train}).status());
 //   return session->Close();
 //
-// The chief restores the newest good checkpoint or initialises; the others wait until every variable has a value. When
-// a step fails because a peer was lost or restarted (IsRecoverable), the session is created anew, the chief restoring
-// what was lost, and the step runs again. Counterpart of tf.train.MonitoredTrainingSession.
+// The chief restores the newest good checkpoint or initialises; the others wait until every variable has a
+// value. When a step fails because a peer was lost or restarted (IsRecoverable), the session is created anew,
+// the chief restoring what was lost, and the step runs again. Counterpart of
+// tf.train.MonitoredTrainingSession.
 //
-// Borrows the builder and the target's workers, which must outlive it; after creation the graph must not grow.
-// Thread safety: one thread at a time; RequestStop from any thread.
+// Borrows the builder and the target's workers, which must outlive it; after creation the graph must not
+// grow. Thread safety: one thread at a time; RequestStop from any thread.
 #pragma once
 
 #include <atomic>
@@ -63,7 +66,8 @@ class MonitoredSession {
   absl::Status Close();
 
   Session& session() { return *session_; }
-  // The step counter as it is now; a lost peer is waited for as in Run. FailedPrecondition without a global step.
+  // The step counter as it is now; a lost peer is waited for as in Run. FailedPrecondition without a global
+  // step.
   absl::StatusOr<int64_t> GlobalStep();
   const Scaffold& scaffold() const { return options_.scaffold; }
 

@@ -44,7 +44,8 @@ void FlipByte(const std::string& path, int64_t offset) {
   file.put(static_cast<char>(byte ^ 0x10));
 }
 
-// A process that trains w towards 3 by gradient descent: loss (w - 3)^2. Making a second one is restarting the program.
+// A process that trains w towards 3 by gradient descent: loss (w - 3)^2. Making a second one is restarting
+// the program.
 class Program {
  public:
   Program() : runtime(Runtime::Create().value()), worker(*runtime, runtime->task()), g(StandardOps()) {
@@ -91,7 +92,8 @@ TEST(MonitoredSessionTest, StopsAtItsStepAndGoesOnFromTheCheckpoint) {
     EXPECT_NEAR(after_first, 3 * (1 - std::pow(0.8, 5)), 1e-5);
     ASSERT_TRUE((*session)->Close().ok());
   }
-  EXPECT_THAT(CheckpointsIn(directory).value(), ElementsAre(directory + "/model.ckpt-5", directory + "/model.ckpt-0"));
+  EXPECT_THAT(CheckpointsIn(directory).value(),
+              ElementsAre(directory + "/model.ckpt-5", directory + "/model.ckpt-0"));
   EXPECT_TRUE(PosixFileSystem().Exists(directory + "/model.ckpt-5.meta"));
   Program restarted;
   auto session = restarted.Start({.checkpoint_dir = directory, .hooks = {StopAtStepHook({.num_steps = 2})}});
@@ -116,7 +118,8 @@ TEST(MonitoredSessionTest, ADamagedCheckpointLeadsBackToTheOneBefore) {
   FlipByte(directory + "/model.ckpt-6.data-00000-of-00001", 1);
   {
     Program program;
-    auto session = program.Start({.checkpoint_dir = directory, .save_checkpoint_interval = absl::ZeroDuration()});
+    auto session =
+        program.Start({.checkpoint_dir = directory, .save_checkpoint_interval = absl::ZeroDuration()});
     ASSERT_TRUE(session.ok()) << session.status();
     EXPECT_EQ((*session)->GlobalStep().value(), 4);
   }
@@ -132,9 +135,8 @@ TEST(MonitoredSessionTest, ADamagedCheckpointLeadsBackToTheOneBefore) {
 TEST(MonitoredSessionTest, KeepsOnlyTheNewestCheckpoints) {
   const std::string directory = EmptyDirectory("keep");
   Program program;
-  MonitoredSessionOptions options = {.checkpoint_dir = directory,
-                                     .hooks = {StopAtStepHook({.last_step = 9})},
-                                     .save_checkpoint_steps = 1};
+  MonitoredSessionOptions options = {
+      .checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 9})}, .save_checkpoint_steps = 1};
   options.scaffold.saver_options.max_to_keep = 3;
   auto session = program.Start(std::move(options));
   ASSERT_TRUE(session.ok()) << session.status();
@@ -193,7 +195,8 @@ TEST(MonitoredSessionTest, AWorkerWaitsForItsChief) {
   const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(-1.0f));
   auto follower = MonitoredTrainingSession(g, {.target = program.target, .is_chief = false});
   ASSERT_TRUE(follower.ok()) << follower.status();
-  EXPECT_EQ((*follower)->Run({}, {w.value}).value()[0].scalar<float>(), 0) << "the chief's value, not its own";
+  EXPECT_EQ((*follower)->Run({}, {w.value}).value()[0].scalar<float>(), 0)
+      << "the chief's value, not its own";
 }
 
 // Fails one step as a lost peer does, and counts sessions.
@@ -246,7 +249,8 @@ TEST(MonitoredSessionTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheck
   const absl::Status recovered = (*session)->Run({}, {}, {program.train}).status();
   ASSERT_TRUE(recovered.ok()) << recovered;
   EXPECT_EQ(worker.num_sessions, 3);
-  EXPECT_EQ((*session)->GlobalStep().value(), 5) << "restored at 4, where the second session began, and one more";
+  EXPECT_EQ((*session)->GlobalStep().value(), 5)
+      << "restored at 4, where the second session began, and one more";
 }
 
 // Loses a peer in its AfterRun, once.
@@ -277,11 +281,12 @@ TEST(MonitoredSessionTest, AStepIsNotRunAgainWhenAPeerIsLostUnderAHook) {
 TEST(HooksTest, LoggingPrintsNamesAndValues) {
   Program program;
   std::vector<std::string> lines;
-  auto session = program.Start({.hooks = {LoggingTensorHook({.tensors = {{"loss", program.loss}},
-                                                              .every_steps = 2,
-                                                              .at_end = true,
-                                                              .sink = [&](const std::string& line) { lines.push_back(line); }}),
-                                          StopAtStepHook({.last_step = 4})}});
+  auto session = program.Start(
+      {.hooks = {LoggingTensorHook({.tensors = {{"loss", program.loss}},
+                                    .every_steps = 2,
+                                    .at_end = true,
+                                    .sink = [&](const std::string& line) { lines.push_back(line); }}),
+                 StopAtStepHook({.last_step = 4})}});
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE(TrainUntilStop(program, **session).ok());
   ASSERT_THAT(lines, SizeIs(3));
@@ -291,10 +296,12 @@ TEST(HooksTest, LoggingPrintsNamesAndValues) {
 
 TEST(HooksTest, MistakesAreNamedBeforeTheFirstStep) {
   Program program;
-  EXPECT_THAT(Message(program.Start({.hooks = {StopAtStepHook({})}}).status()), HasSubstr("last_step or num_steps"));
+  EXPECT_THAT(Message(program.Start({.hooks = {StopAtStepHook({})}}).status()),
+              HasSubstr("last_step or num_steps"));
   Program second;
-  EXPECT_THAT(Message(second.Start({.hooks = {NanTensorHook({.tensor = GlobalStep(second.g).value})}}).status()),
-              AllOf(HasSubstr("NanTensorHook"), HasSubstr("int64")));
+  EXPECT_THAT(
+      Message(second.Start({.hooks = {NanTensorHook({.tensor = GlobalStep(second.g).value})}}).status()),
+      AllOf(HasSubstr("NanTensorHook"), HasSubstr("int64")));
   GraphBuilder g(StandardOps());
   EXPECT_THAT(Message(MonitoredTrainingSession(g, {}).status()), HasSubstr("target"));
 }

@@ -13,7 +13,8 @@
 namespace weir {
 namespace {
 
-Output StringConstant(GraphBuilder& graph, std::vector<std::string> values, const Shape& shape, absl::string_view name) {
+Output StringConstant(GraphBuilder& graph, std::vector<std::string> values, const Shape& shape,
+                      absl::string_view name) {
   Tensor tensor = Tensor::FromSpan<std::string>(shape, values);
   return graph.AddOp("Const", {}, {{"value", std::move(tensor)}, {"dtype", DType::kString}}, name);
 }
@@ -57,21 +58,23 @@ absl::StatusOr<std::unique_ptr<Saver>> Saver::Build(GraphBuilder& graph, const S
   const Shape count({static_cast<int64_t>(variables.names.size())});
   const std::vector<std::string> whole(variables.names.size());  // "": the tensor, not a slice of it
   saver->save_path_ = StringConstant(graph, {"model"}, Shape(), "Const");
-  Node* save = graph.AddNode("SaveV2", {saver->save_path_, StringConstant(graph, variables.names, count, "tensor_names"),
-                                     StringConstant(graph, whole, count, "shape_and_slices"),
-                                     InputArg(variables.values)});
+  Node* save = graph.AddNode(
+      "SaveV2", {saver->save_path_, StringConstant(graph, variables.names, count, "tensor_names"),
+                 StringConstant(graph, whole, count, "shape_and_slices"), InputArg(variables.values)});
   {
     auto saved = graph.ControlScope({save});
     saver->save_ = graph.AddOp("Identity", {saver->save_path_}, {}, "control_dependency");
   }
   Node* restore = graph.AddNode(
-      "RestoreV2", {saver->save_path_, StringConstant(graph, variables.names, count, "RestoreV2/tensor_names"),
-                    StringConstant(graph, whole, count, "RestoreV2/shape_and_slices")},
+      "RestoreV2",
+      {saver->save_path_, StringConstant(graph, variables.names, count, "RestoreV2/tensor_names"),
+       StringConstant(graph, whole, count, "RestoreV2/shape_and_slices")},
       {{"dtypes", variables.dtypes}});
   if (!graph.ok()) return graph.status();
   std::vector<Node*> assigns;
   for (size_t i = 0; i < variables.handles.size(); ++i) {
-    assigns.push_back(graph.AddNode("AssignVariableOp", {variables.handles[i], restore->output(static_cast<int>(i))},
+    assigns.push_back(graph.AddNode("AssignVariableOp",
+                                    {variables.handles[i], restore->output(static_cast<int>(i))},
                                     {{"validate_shape", true}}));
   }
   auto control = graph.ControlScope(assigns);
@@ -122,14 +125,16 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
   for (const std::string& checkpoint : checkpoints) {
     const absl::Status status = Restore(session, checkpoint);
     if (status.ok()) return checkpoint;
-    // Only damage of the files leads back: a variable that is missing or has another shape is a mistake in the model.
-    if (status.code() != absl::StatusCode::kDataLoss && PosixFileSystem().Exists(checkpoint + ".index")) return status;
+    // Only damage of the files leads back: a variable that is missing or has another shape is a mistake in
+    // the model.
+    if (status.code() != absl::StatusCode::kDataLoss && PosixFileSystem().Exists(checkpoint + ".index"))
+      return status;
     std::fprintf(stderr, "weir: checkpoint %s cannot be restored: %s\n", checkpoint.c_str(),
                  std::string(status.message()).c_str());
     if (first_error.ok()) first_error = status;
   }
-  return absl::DataLossError(absl::StrCat("no checkpoint of ", directory, " can be restored; the newest: ",
-                                          first_error.message()));
+  return absl::DataLossError(
+      absl::StrCat("no checkpoint of ", directory, " can be restored; the newest: ", first_error.message()));
 }
 
 absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory) {
@@ -140,9 +145,10 @@ absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& direct
   if (std::find(result.begin(), result.end(), state->newest) == result.end()) {
     result.insert(result.begin(), state->newest);
   }
-  result.erase(std::remove_if(result.begin(), result.end(),
-                              [](const std::string& prefix) { return !PosixFileSystem().Exists(prefix + ".index"); }),
-               result.end());
+  result.erase(
+      std::remove_if(result.begin(), result.end(),
+                     [](const std::string& prefix) { return !PosixFileSystem().Exists(prefix + ".index"); }),
+      result.end());
   return result;
 }
 

@@ -1,13 +1,12 @@
 // Saves and restores the variables of a graph as TensorFlow V2 checkpoints.
 //
-// Build adds save and restore nodes to the graph; Save and Restore run them. Both run on the device that the builder's
-// scopes and device setter give them: with ReplicaDeviceSetter, on this worker, so variables of ps tasks travel here and
-// no disk is shared. Files: PREFIX-STEP.index, PREFIX-STEP.data-*, PREFIX-STEP.meta and the text file `checkpoint`,
-// which tf.train.load_checkpoint and tf.train.Saver read.
+// Build adds save and restore nodes to the graph; Save and Restore run them. Both run on the device that the
+// builder's scopes and device setter give them: with ReplicaDeviceSetter, on this worker, so variables of ps
+// tasks travel here and no disk is shared. Files: PREFIX-STEP.index, PREFIX-STEP.data-*, PREFIX-STEP.meta and
+// the text file `checkpoint`, which tf.train.load_checkpoint and tf.train.Saver read.
 //
-// Atomic: a checkpoint exists whole and fsync'ed under its name, or not at all; `checkpoint` names it only after that;
-// older ones are deleted only after that.
-// Thread safety: one thread at a time.
+// Atomic: a checkpoint exists whole and fsync'ed under its name, or not at all; `checkpoint` names it only
+// after that; older ones are deleted only after that. Thread safety: one thread at a time.
 #pragma once
 
 #include <functional>
@@ -24,7 +23,8 @@ namespace weir {
 
 struct SaverOptions {
   int max_to_keep = 5;  // older checkpoints are deleted; 0 keeps all
-  // Also write PREFIX-STEP.meta, the graph with this saver's nodes, from which tf.train.import_meta_graph rebuilds both.
+  // Also write PREFIX-STEP.meta, the graph with this saver's nodes, from which tf.train.import_meta_graph
+  // rebuilds both.
   bool write_meta_graph = true;
 };
 
@@ -37,12 +37,13 @@ class Saver {
   // Possible errors: those of a step; ResourceExhausted (disk full), naming the file.
   absl::StatusOr<std::string> Save(Session& session, const std::string& prefix, int64_t global_step);
 
-  // Sets every variable from the checkpoint. NotFound (no such checkpoint, or a variable is not in it), DataLoss
-  // (damaged), InvalidArgument (a shape differs); variables may then have been set in part.
+  // Sets every variable from the checkpoint. NotFound (no such checkpoint, or a variable is not in it),
+  // DataLoss (damaged), InvalidArgument (a shape differs); variables may then have been set in part.
   absl::Status Restore(Session& session, const std::string& checkpoint);
 
-  // Restores the newest good checkpoint of the directory: a damaged one is named on stderr and the one before it is
-  // tried. Returns its path; NotFound when the directory has no checkpoint; DataLoss when all are damaged.
+  // Restores the newest good checkpoint of the directory: a damaged one is named on stderr and the one before
+  // it is tried. Returns its path; NotFound when the directory has no checkpoint; DataLoss when all are
+  // damaged.
   absl::StatusOr<std::string> RestoreNewest(Session& session, const std::string& directory);
 
  private:
@@ -57,7 +58,8 @@ class Saver {
   std::vector<std::string> kept_;  // written by this object, oldest first
 };
 
-// Checkpoints named by the directory's `checkpoint` file that have an index file, newest first. Empty when there is none.
+// Checkpoints named by the directory's `checkpoint` file that have an index file, newest first. Empty when
+// there is none.
 absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory);
 
 }  // namespace weir

@@ -37,8 +37,10 @@ absl::Status Scaffold::Finalize(GraphBuilder& graph) {
   }
   if (!global_step) {
     absl::StatusOr<Output> found = GlobalStepOutput(graph.graph(), Output(), "Scaffold");
-    if (found.ok()) global_step = *found;
-    else if (!absl::IsFailedPrecondition(found.status())) return found.status();
+    if (found.ok())
+      global_step = *found;
+    else if (!absl::IsFailedPrecondition(found.status()))
+      return found.status();
   }
   if (init == nullptr) {
     WEIR_ASSIGN_OR_RETURN(init, GroupInitializers(graph));

@@ -1,4 +1,5 @@
-// The parts of a graph that training needs beside the model: initialisation, readiness, checkpoints, summaries.
+// The parts of a graph that training needs beside the model: initialisation, readiness, checkpoints,
+// summaries.
 //
 // Finalize fills in what its user left empty. Thread safety: none; lives in one MonitoredSession.
 #pragma once

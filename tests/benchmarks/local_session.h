@@ -1,4 +1,5 @@
-// A runtime, a worker and a session over a graph that is still being built: what in-process benchmarks run on.
+// A runtime, a worker and a session over a graph that is still being built: what in-process benchmarks run
+// on.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,8 @@ namespace weir::bench {
 class LocalSession {
  public:
   explicit LocalSession(int num_threads = 0)
-      : runtime(Must(Runtime::Create({.num_threads = num_threads}))), worker(*runtime, runtime->task()),
+      : runtime(Must(Runtime::Create({.num_threads = num_threads}))),
+        worker(*runtime, runtime->task()),
         graph(runtime->ops()) {}
 
   Session& session() {

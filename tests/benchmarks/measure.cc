@@ -51,8 +51,9 @@ void Emit(absl::string_view metric, double value, absl::string_view unit,
   const std::string pairs = absl::StrJoin(detail, ", ", [](std::string* out, const auto& entry) {
     absl::StrAppendFormat(out, "\"%s\": %.5g", entry.first, entry.second);
   });
-  std::printf("{\"peer\": \"weir\", \"metric\": \"%s\", \"value\": %.5g, \"unit\": \"%s\", \"detail\": {%s}}\n",
-              std::string(metric).c_str(), value, std::string(unit).c_str(), pairs.c_str());
+  std::printf(
+      "{\"peer\": \"weir\", \"metric\": \"%s\", \"value\": %.5g, \"unit\": \"%s\", \"detail\": {%s}}\n",
+      std::string(metric).c_str(), value, std::string(unit).c_str(), pairs.c_str());
   std::fflush(stdout);
 }
 

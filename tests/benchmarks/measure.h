@@ -1,8 +1,9 @@
 // How benchmarks measure and report.
 //
-// Every metric is one JSON line on stdout: {"peer": "weir", "metric": ..., "value": ..., "unit": ..., "detail": {...}}.
-// Names and units are those that the TensorFlow peer of the same metrics prints, so that two outputs can be divided
-// line by line. Only ratios of runs that alternate on one idle machine mean anything.
+// Every metric is one JSON line on stdout: {"peer": "weir", "metric": ..., "value": ..., "unit": ...,
+// "detail": {...}}. Names and units are those that the TensorFlow peer of the same metrics prints, so that
+// two outputs can be divided line by line. Only ratios of runs that alternate on one idle machine mean
+// anything.
 #pragma once
 
 #include <functional>
@@ -15,9 +16,11 @@
 
 namespace weir::bench {
 
-// Seconds of one call: the median over `rounds` rounds, each of which calls as often as fits into its share of
-// min_seconds. WEIR_BENCH_SECONDS in the environment scales min_seconds (0: every benchmark once, as a test).
-double MedianSeconds(const std::function<void()>& call, double min_seconds = 1.0, int rounds = 7, int warmup = 3);
+// Seconds of one call: the median over `rounds` rounds, each of which calls as often as fits into its share
+// of min_seconds. WEIR_BENCH_SECONDS in the environment scales min_seconds (0: every benchmark once, as a
+// test).
+double MedianSeconds(const std::function<void()>& call, double min_seconds = 1.0, int rounds = 7,
+                     int warmup = 3);
 
 void Emit(absl::string_view metric, double value, absl::string_view unit,
           const std::map<std::string, double>& detail = {});

@@ -29,7 +29,8 @@ Mlp BuildMlp(GraphBuilder& g, int batch, bool with_global_step) {
   const int sizes[] = {784, 300, 100, 10};
   Output hidden = mlp.images;
   for (int i = 0; i < 3; ++i) {
-    const ModelVariable weights = MakeVariable(g, absl::StrCat("w", i), RandomWeights(sizes[i], sizes[i + 1], random));
+    const ModelVariable weights =
+        MakeVariable(g, absl::StrCat("w", i), RandomWeights(sizes[i], sizes[i + 1], random));
     Tensor zeros(DType::kFloat32, Shape({sizes[i + 1]}));
     for (float& zero : zeros.flat<float>()) zero = 0;
     const ModelVariable bias = MakeVariable(g, absl::StrCat("b", i), zeros);
@@ -37,7 +38,8 @@ Mlp BuildMlp(GraphBuilder& g, int batch, bool with_global_step) {
     if (i < 2) hidden = Relu(g, hidden);
   }
   mlp.loss = ReduceMean(g, SparseSoftmaxCrossEntropyWithLogits(g, hidden, mlp.labels).loss);
-  mlp.train = Must(GradientDescent(0.01).Minimize(g, mlp.loss, with_global_step ? GlobalStep(g) : ModelVariable()));
+  mlp.train =
+      Must(GradientDescent(0.01).Minimize(g, mlp.loss, with_global_step ? GlobalStep(g) : ModelVariable()));
   mlp.init = InitializeVariables(g);
   return mlp;
 }

@@ -1,4 +1,5 @@
-// The benchmarks' model: a 784-300-100-10 perceptron with softmax cross entropy, and one batch of random data.
+// The benchmarks' model: a 784-300-100-10 perceptron with softmax cross entropy, and one batch of random
+// data.
 #pragma once
 
 #include "graph/graph_builder.h"

@@ -20,10 +20,17 @@ void MlpStep() {
     auto step = Must(session.Prepare({mlp.images, mlp.labels}, {mlp.loss}, {mlp.train}));
     Tensor loss;
     Emit(absl::StrCat("mlp_b", batch, "_step"),
-         MedianSeconds([&] { MustOk(step->Run({images, labels}, absl::MakeSpan(&loss, 1))); }, 2) * 1e6, "us");
-    Emit(absl::StrCat("mlp_b", batch, "_step_session_run"),
-         MedianSeconds([&] { Must(session.Run({{mlp.images, images}, {mlp.labels, labels}}, {mlp.loss}, {mlp.train})); }) *
+         MedianSeconds(
+             [&] {
+               MustOk(step->Run({images, labels}, absl::MakeSpan(&loss, 1)));
+             },
+             2) *
              1e6,
+         "us");
+    Emit(absl::StrCat("mlp_b", batch, "_step_session_run"),
+         MedianSeconds([&] {
+           Must(session.Run({{mlp.images, images}, {mlp.labels, labels}}, {mlp.loss}, {mlp.train}));
+         }) * 1e6,
          "us");
   }
 }
@@ -32,7 +39,8 @@ void FirstStep() {
   LocalSession local;
   const Mlp mlp = BuildMlp(local.graph, 32, /*with_global_step=*/false);
   Must(local.session().Run({}, {}, {mlp.init}));
-  Must(local.session().Run({{mlp.images, RandomImages(32)}, {mlp.labels, RandomLabels(32)}}, {}, {mlp.train}));
+  Must(
+      local.session().Run({{mlp.images, RandomImages(32)}, {mlp.labels, RandomLabels(32)}}, {}, {mlp.train}));
 }
 
 void Startup() {
@@ -40,9 +48,11 @@ void Startup() {
   const ssize_t length = ::readlink("/proc/self/exe", self, sizeof(self) - 1);
   if (length <= 0) Fail("cannot find this program's own path");
   const std::string command = absl::StrCat("'", std::string(self, length), "' first_step");
-  const double seconds = MedianSeconds([&] {
-    if (std::system(command.c_str()) != 0) Fail("the first step failed");
-  }, 1.0, 3, 1);
+  const double seconds = MedianSeconds(
+      [&] {
+        if (std::system(command.c_str()) != 0) Fail("the first step failed");
+      },
+      1.0, 3, 1);
   Emit("start_to_first_step", seconds * 1e3, "ms");
 }
 

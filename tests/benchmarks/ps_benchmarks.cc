@@ -31,7 +31,8 @@ class Cluster {
  public:
   Cluster() {
     const std::vector<int> ports = Must(FindFreePorts(2));
-    const std::string spec = absl::StrFormat("{\"ps\": [\"127.0.0.1:%d\"], \"worker\": [\"127.0.0.1:%d\"]}", ports[0], ports[1]);
+    const std::string spec =
+        absl::StrFormat("{\"ps\": [\"127.0.0.1:%d\"], \"worker\": [\"127.0.0.1:%d\"]}", ports[0], ports[1]);
     ps_ = ::fork();
     if (ps_ < 0) Fail("cannot start the ps");
     if (ps_ == 0) {
@@ -86,7 +87,8 @@ void PsRun() {
   }
   Node* remote = nullptr;
   {
-    // A NoOp alone vanishes when its step is compiled and would measure no message at all: this one asks the ps.
+    // A NoOp alone vanishes when its step is compiled and would measure no message at all: this one asks the
+    // ps.
     auto ps = g.DeviceScope(kPs);
     remote = VarIsInitializedOp(g, v.handle).node;
   }
@@ -94,11 +96,13 @@ void PsRun() {
   Must(session->Run({}, {}, {v.initializer}));
   auto pull = Must(session->Prepare({}, {sum}));
   Tensor result;
-  Emit("ps_pull_scalar_run", MedianSeconds([&] { MustOk(pull->Run({}, absl::MakeSpan(&result, 1))); }) * 1e6, "us");
+  Emit("ps_pull_scalar_run", MedianSeconds([&] { MustOk(pull->Run({}, absl::MakeSpan(&result, 1))); }) * 1e6,
+       "us");
   auto run = Must(session->Prepare({}, {}, {nothing}));
   auto asks = Must(session->Prepare({}, {}, {remote}));
   const double vanished = MedianSeconds([&] { MustOk(run->Run({}, {})); }) * 1e6;
-  Emit("ps_null_run", MedianSeconds([&] { MustOk(asks->Run({}, {})); }) * 1e6, "us", {{"bare_noop_us", vanished}});
+  Emit("ps_null_run", MedianSeconds([&] { MustOk(asks->Run({}, {})); }) * 1e6, "us",
+       {{"bare_noop_us", vanished}});
 }
 
 void PsDense() {
@@ -106,7 +110,9 @@ void PsDense() {
   Cluster cluster;
   GraphBuilder g(StandardOps());
   const Shape shape({static_cast<int64_t>(kMegabytes * 1e6 / 4 / kVariables)});
-  const auto filled = [&](float value) { return Fill(g, ConstIntegers(g, {static_cast<int32_t>(shape.dim(0))}), Const(g, value)); };
+  const auto filled = [&](float value) {
+    return Fill(g, ConstIntegers(g, {static_cast<int32_t>(shape.dim(0))}), Const(g, value));
+  };
   std::vector<Node*> init, pulls, pushes;
   for (int i = 0; i < kVariables; ++i) {
     ModelVariable variable, gradient;
@@ -147,7 +153,13 @@ void PsMlp() {
   auto step = Must(session->Prepare({mlp.images, mlp.labels}, {mlp.loss}, {mlp.train}));
   const Tensor images = RandomImages(32), labels = RandomLabels(32);
   Tensor loss;
-  Emit("ps_mlp_b32_step", MedianSeconds([&] { MustOk(step->Run({images, labels}, absl::MakeSpan(&loss, 1))); }, 2) * 1e6,
+  Emit("ps_mlp_b32_step",
+       MedianSeconds(
+           [&] {
+             MustOk(step->Run({images, labels}, absl::MakeSpan(&loss, 1)));
+           },
+           2) *
+           1e6,
        "us");
 }
 

@@ -49,8 +49,8 @@ void ExecutorNull() {
         auto step = Must(local.session().Prepare({}, {}, {sink}));
         seconds[i] = MedianSeconds([&] { MustOk(step->Run({}, {})); });
       }
-      Emit(absl::StrCat("executor_null_", kind, "_", threads, "t"), (seconds[1] - seconds[0]) / 10000 * 1e9, "ns/node",
-           {{"run_1000_us", seconds[0] * 1e6}, {"run_11000_us", seconds[1] * 1e6}});
+      Emit(absl::StrCat("executor_null_", kind, "_", threads, "t"), (seconds[1] - seconds[0]) / 10000 * 1e9,
+           "ns/node", {{"run_1000_us", seconds[0] * 1e6}, {"run_11000_us", seconds[1] * 1e6}});
     }
   }
 }
@@ -97,16 +97,18 @@ void BigGraph() {
     GraphBuilder& g = local.graph;
     const Tensor value(DType::kFloat32, Shape({16}));
     Output x, sum;
-    const double build = MedianSeconds([&] {
-      x = Placeholder(g, DType::kFloat32, {16});
-      std::vector<Output> ys(8, x);
-      for (int i = 0; i < 36000 / 8; ++i) {
-        std::vector<Output> next;
-        for (int k = 0; k < 8; ++k) next.push_back(AddV2(g, ys[k], ys[(k + 1) % 8]));
-        ys = next;
-      }
-      sum = AddN(g, ys);
-    }, 0);
+    const double build = MedianSeconds(
+        [&] {
+          x = Placeholder(g, DType::kFloat32, {16});
+          std::vector<Output> ys(8, x);
+          for (int i = 0; i < 36000 / 8; ++i) {
+            std::vector<Output> next;
+            for (int k = 0; k < 8; ++k) next.push_back(AddV2(g, ys[k], ys[(k + 1) % 8]));
+            ys = next;
+          }
+          sum = AddN(g, ys);
+        },
+        0);
     Session& session = local.session();
     const auto run = [&] { Must(session.Run({{x, value}}, {sum})); };
     const double first = MedianSeconds(run, 0, 1, 0), next = MedianSeconds(run, 0.5);

@@ -9,9 +9,16 @@
 int main(int argc, char** argv) {
   using namespace weir::bench;
   const std::vector<Benchmark> benchmarks = {
-      {"executor_null", ExecutorNull}, {"small_ops", SmallOps}, {"session_run", SessionRun}, {"big_graph", BigGraph},
-      {"mlp_step", MlpStep},           {"checkpoint", Checkpoint}, {"startup", Startup},     {"ps_run", PsRun},
-      {"ps_dense", PsDense},           {"ps_mlp", PsMlp},
+      {"executor_null", ExecutorNull},
+      {"small_ops", SmallOps},
+      {"session_run", SessionRun},
+      {"big_graph", BigGraph},
+      {"mlp_step", MlpStep},
+      {"checkpoint", Checkpoint},
+      {"startup", Startup},
+      {"ps_run", PsRun},
+      {"ps_dense", PsDense},
+      {"ps_mlp", PsMlp},
   };
   const std::vector<std::string> names(argv + 1, argv + argc);
   if (names.size() == 4 && names[0] == "serve") return Serve(names[1], names[2], std::atoi(names[3].c_str()));

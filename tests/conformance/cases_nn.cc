@@ -14,7 +14,9 @@ using List = std::vector<int64_t>;
 const std::vector<D> kFloats = {D::kFloat32, D::kFloat64, D::kHalf, D::kBfloat16};
 
 // Sums of many rounded products.
-double SumTolerance(D d) { return d == D::kHalf ? 6e-3 : d == D::kBfloat16 ? 5e-2 : d == D::kFloat32 ? 1e-5 : 1e-12; }
+double SumTolerance(D d) {
+  return d == D::kHalf ? 6e-3 : d == D::kBfloat16 ? 5e-2 : d == D::kFloat32 ? 1e-5 : 1e-12;
+}
 
 struct Image {
   List input;   // in the layout of `attrs`
@@ -51,10 +53,15 @@ void AddConvolutions(std::vector<OpCase>* cases) {
     const Tensor input = Sample(d, image.input, -1, 1, 1), filter = Sample(d, image.filter, -1, 1, 2);
     const Tensor grad = Sample(d, image.output, -1, 1, 3);
     const double tolerance = 2 * SumTolerance(d);
-    cases->push_back({.op = "Conv2D", .attrs = image.attrs, .inputs = {input, filter}, .tolerance = tolerance});
-    cases->push_back({.op = "Conv2DBackpropInput", .attrs = image.attrs, .inputs = {Sizes(image.input), filter, grad},
+    cases->push_back(
+        {.op = "Conv2D", .attrs = image.attrs, .inputs = {input, filter}, .tolerance = tolerance});
+    cases->push_back({.op = "Conv2DBackpropInput",
+                      .attrs = image.attrs,
+                      .inputs = {Sizes(image.input), filter, grad},
                       .tolerance = tolerance});
-    cases->push_back({.op = "Conv2DBackpropFilter", .attrs = image.attrs, .inputs = {input, Sizes(image.filter), grad},
+    cases->push_back({.op = "Conv2DBackpropFilter",
+                      .attrs = image.attrs,
+                      .inputs = {input, Sizes(image.filter), grad},
                       .tolerance = tolerance});
   };
   for (const Image& image : Images()) add(image, D::kFloat32);
@@ -70,7 +77,8 @@ Tensor WholeNumbers(const List& dims) {
 // What MaxPool gives: an input of MaxPoolGrad.
 Tensor MaxPooled(const Tensor& input, const AttrMap& attrs) {
   GraphBuilder g(StandardOps());
-  const Output image = g.AddOp("Placeholder", {}, {{"dtype", input.dtype()}, {"shape", PartialShape(input.shape())}});
+  const Output image =
+      g.AddOp("Placeholder", {}, {{"dtype", input.dtype()}, {"shape", PartialShape(input.shape())}});
   const Node* pool = g.AddNode("MaxPool", {image}, attrs);
   return reference::Evaluate(*pool, {input}).value()[0];
 }
@@ -88,23 +96,36 @@ void AddPools(std::vector<OpCase>* cases) {
       {{2, 3, 4, 6}, {2, 3, 2, 3}, {1, 1, 2, 2}, {1, 1, 2, 2}, "VALID", "NCHW"},
   };
   for (const Pool& pool : pools) {
-    const AttrMap attrs = {{"ksize", pool.size}, {"strides", pool.strides}, {"padding", pool.padding}, {"data_format", pool.format}};
+    const AttrMap attrs = {{"ksize", pool.size},
+                           {"strides", pool.strides},
+                           {"padding", pool.padding},
+                           {"data_format", pool.format}};
     for (D d : kFloats) {
       if (d != D::kFloat32 && &pool != &pools[0]) continue;
       const Tensor input = Sample(d, pool.input, -2, 2, 1), grad = Sample(d, pool.output, -1, 1, 3);
       cases->push_back({.op = "MaxPool", .attrs = attrs, .inputs = {input}});
       cases->push_back({.op = "AvgPool", .attrs = attrs, .inputs = {input}, .tolerance = SumTolerance(d)});
-      cases->push_back({.op = "AvgPoolGrad", .attrs = attrs, .inputs = {Sizes(pool.input), grad}, .tolerance = SumTolerance(d)});
+      cases->push_back({.op = "AvgPoolGrad",
+                        .attrs = attrs,
+                        .inputs = {Sizes(pool.input), grad},
+                        .tolerance = SumTolerance(d)});
     }
   }
   // Of different elements, and of few different ones: the first of the largest gets the gradient.
   for (const Pool& pool : pools) {
-    const AttrMap attrs = {{"ksize", pool.size}, {"strides", pool.strides}, {"padding", pool.padding}, {"data_format", pool.format}};
-    for (const Tensor& input : {Sample(D::kFloat32, pool.input, -2, 2, 1), WholeNumbers(pool.input),
-                                Sample(D::kInt32, pool.input, -2, 2, 1), Sample(D::kHalf, pool.input, -2, 2, 1)}) {
-      cases->push_back({.op = "MaxPoolGrad", .attrs = attrs,
-                        .inputs = {input, MaxPooled(input, attrs), Sample(input.dtype(), pool.output, -2, 2, 3)},
-                        .check_gradient = false, .tolerance = SumTolerance(input.dtype())});
+    const AttrMap attrs = {{"ksize", pool.size},
+                           {"strides", pool.strides},
+                           {"padding", pool.padding},
+                           {"data_format", pool.format}};
+    for (const Tensor& input :
+         {Sample(D::kFloat32, pool.input, -2, 2, 1), WholeNumbers(pool.input),
+          Sample(D::kInt32, pool.input, -2, 2, 1), Sample(D::kHalf, pool.input, -2, 2, 1)}) {
+      cases->push_back(
+          {.op = "MaxPoolGrad",
+           .attrs = attrs,
+           .inputs = {input, MaxPooled(input, attrs), Sample(input.dtype(), pool.output, -2, 2, 3)},
+           .check_gradient = false,
+           .tolerance = SumTolerance(input.dtype())});
     }
   }
 }
@@ -116,27 +137,49 @@ void AddNnCases(std::vector<OpCase>* cases) {
     cases->push_back({.op = "Relu", .attrs = {}, .inputs = {Sample(d, {37})}});
     cases->push_back({.op = "ReluGrad", .attrs = {}, .inputs = {Sample(d, {37}, -1, 1, 3), Sample(d, {37})}});
     cases->push_back({.op = "BiasAdd", .attrs = {}, .inputs = {Sample(d, {3, 5}), Sample(d, {5}, -1, 1, 3)}});
-    cases->push_back({.op = "BiasAddGrad", .attrs = {}, .inputs = {Sample(d, {7, 5})}, .tolerance = SumTolerance(d)});
-    cases->push_back({.op = "Softmax", .attrs = {}, .inputs = {Sample(d, {3, 10})}, .tolerance = SumTolerance(d)});
-    cases->push_back({.op = "LogSoftmax", .attrs = {}, .inputs = {Sample(d, {3, 10})}, .tolerance = SumTolerance(d)});
-    cases->push_back({.op = "SoftmaxCrossEntropyWithLogits", .attrs = {},
-                      .inputs = {Sample(d, {3, 10}), Make(d, {3, 10}, {1, 0, 0, 0, 0, 0, 0, 0, 0, 0,  //
-                                                                      0, 0, 0, 0, 0, 0, 0, 1, 0, 0,  //
-                                                                      0, .25, .25, 0, .5, 0, 0, 0, 0, 0})},
-                      .gradient_outputs = {0}, .tolerance = SumTolerance(d)});
-    cases->push_back({.op = "SparseSoftmaxCrossEntropyWithLogits", .attrs = {},
-                      .inputs = {Sample(d, {3, 10}), Ints({0, 9, 4})}, .gradient_outputs = {0}, .tolerance = SumTolerance(d)});
+    cases->push_back(
+        {.op = "BiasAddGrad", .attrs = {}, .inputs = {Sample(d, {7, 5})}, .tolerance = SumTolerance(d)});
+    cases->push_back(
+        {.op = "Softmax", .attrs = {}, .inputs = {Sample(d, {3, 10})}, .tolerance = SumTolerance(d)});
+    cases->push_back(
+        {.op = "LogSoftmax", .attrs = {}, .inputs = {Sample(d, {3, 10})}, .tolerance = SumTolerance(d)});
+    cases->push_back({.op = "SoftmaxCrossEntropyWithLogits",
+                      .attrs = {},
+                      .inputs = {Sample(d, {3, 10}), Make(d, {3, 10}, {1, 0,   0,   0, 0,  0, 0, 0, 0, 0,  //
+                                                                       0, 0,   0,   0, 0,  0, 0, 1, 0, 0,  //
+                                                                       0, .25, .25, 0, .5, 0, 0, 0, 0, 0})},
+                      .gradient_outputs = {0},
+                      .tolerance = SumTolerance(d)});
+    cases->push_back({.op = "SparseSoftmaxCrossEntropyWithLogits",
+                      .attrs = {},
+                      .inputs = {Sample(d, {3, 10}), Ints({0, 9, 4})},
+                      .gradient_outputs = {0},
+                      .tolerance = SumTolerance(d)});
   }
   cases->push_back({.op = "Relu", .attrs = {}, .inputs = {Sample(D::kInt32, {2, 3})}});
-  cases->push_back({.op = "BiasAdd", .attrs = {{"data_format", "NCHW"}}, .inputs = {Sample(D::kFloat32, {2, 3, 2, 2}), Sample(D::kFloat32, {3})}});
-  cases->push_back({.op = "BiasAddGrad", .attrs = {{"data_format", "NCHW"}}, .inputs = {Sample(D::kFloat32, {2, 3, 2, 2})}});
-  cases->push_back({.op = "BiasAdd", .attrs = {}, .inputs = {Sample(D::kFloat32, {2, 3, 2, 4}), Sample(D::kFloat32, {4})}});
-  cases->push_back({.op = "Softmax", .attrs = {}, .inputs = {Sample(D::kFloat32, {40}, -30, 30)}, .tolerance = 1e-5});
-  cases->push_back({.op = "LogSoftmax", .attrs = {}, .inputs = {Sample(D::kFloat32, {2, 2, 17}, -30, 30)}, .tolerance = 1e-5});
-  cases->push_back({.op = "SparseSoftmaxCrossEntropyWithLogits", .attrs = {},
-                    .inputs = {Sample(D::kFloat32, {2, 33}), Longs({32, 5})}, .gradient_outputs = {0}, .tolerance = 1e-5});
+  cases->push_back({.op = "BiasAdd",
+                    .attrs = {{"data_format", "NCHW"}},
+                    .inputs = {Sample(D::kFloat32, {2, 3, 2, 2}), Sample(D::kFloat32, {3})}});
+  cases->push_back({.op = "BiasAddGrad",
+                    .attrs = {{"data_format", "NCHW"}},
+                    .inputs = {Sample(D::kFloat32, {2, 3, 2, 2})}});
+  cases->push_back({.op = "BiasAdd",
+                    .attrs = {},
+                    .inputs = {Sample(D::kFloat32, {2, 3, 2, 4}), Sample(D::kFloat32, {4})}});
+  cases->push_back(
+      {.op = "Softmax", .attrs = {}, .inputs = {Sample(D::kFloat32, {40}, -30, 30)}, .tolerance = 1e-5});
+  cases->push_back({.op = "LogSoftmax",
+                    .attrs = {},
+                    .inputs = {Sample(D::kFloat32, {2, 2, 17}, -30, 30)},
+                    .tolerance = 1e-5});
+  cases->push_back({.op = "SparseSoftmaxCrossEntropyWithLogits",
+                    .attrs = {},
+                    .inputs = {Sample(D::kFloat32, {2, 33}), Longs({32, 5})},
+                    .gradient_outputs = {0},
+                    .tolerance = 1e-5});
   for (int k : {1, 2, 3}) {
-    cases->push_back({.op = "InTopKV2", .attrs = {}, .inputs = {Sample(D::kFloat32, {4, 3}), Ints({0, 1, 2, 0}), Int(k)}});
+    cases->push_back(
+        {.op = "InTopKV2", .attrs = {}, .inputs = {Sample(D::kFloat32, {4, 3}), Ints({0, 1, 2, 0}), Int(k)}});
   }
   AddConvolutions(cases);
   AddPools(cases);

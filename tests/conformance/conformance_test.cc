@@ -29,7 +29,8 @@ std::string NameOf(size_t index) {
   }
   if (!test.label.empty()) name += "_" + test.label;
   name += "_" + std::to_string(index);
-  std::replace_if(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 

@@ -1,7 +1,8 @@
 // One call of an op, as data: what the conformance suite runs its checks on.
 //
-// A new op needs one line in the cases_<family>.cc of its family: op, attrs, inputs. Everything else (what the result
-// must be, on which devices, with which shapes and gradients) follows from the op and its reference.
+// A new op needs one line in the cases_<family>.cc of its family: op, attrs, inputs. Everything else (what
+// the result must be, on which devices, with which shapes and gradients) follows from the op and its
+// reference.
 #pragma once
 
 #include <string>
@@ -26,7 +27,8 @@ struct OpCase {
   std::string op;
   AttrMap attrs;  // those that inputs do not determine
   std::vector<CaseInput> inputs;
-  // False at points where the op has no derivative (a kink), or where it is not the derivative that TensorFlow gives.
+  // False at points where the op has no derivative (a kink), or where it is not the derivative that
+  // TensorFlow gives.
   bool check_gradient = true;
   // The outputs that TensorFlow differentiates; empty: all floating ones.
   std::vector<int> gradient_outputs;
@@ -42,8 +44,8 @@ void AddMathCases(std::vector<OpCase>* cases);
 void AddNnCases(std::vector<OpCase>* cases);
 std::vector<OpCase> AllCases();
 
-// Ops without kernels: the runtime's own (their names begin with '_'), and those of v1 control flow, which the executor
-// runs on every device. session/ tests them.
+// Ops without kernels: the runtime's own (their names begin with '_'), and those of v1 control flow, which
+// the executor runs on every device. session/ tests them.
 bool IsRunByTheExecutor(const std::string& op);
 
 // Tensors of a dtype from numbers; bool is "not 0".

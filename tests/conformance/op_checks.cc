@@ -27,7 +27,8 @@ using reference::Array;
 
 std::vector<Tensor> FlatInputs(const OpCase& test) {
   std::vector<Tensor> flat;
-  for (const CaseInput& input : test.inputs) flat.insert(flat.end(), input.tensors.begin(), input.tensors.end());
+  for (const CaseInput& input : test.inputs)
+    flat.insert(flat.end(), input.tensors.begin(), input.tensors.end());
   return flat;
 }
 
@@ -40,8 +41,10 @@ Node* AddCase(GraphBuilder& g, const OpCase& test, const MakeInput& make) {
   for (const CaseInput& input : test.inputs) {
     std::vector<Output> outputs;
     for (const Tensor& tensor : input.tensors) outputs.push_back(make(i++, tensor));
-    if (input.is_list) args.push_back(InputArg(outputs));
-    else args.push_back(InputArg(outputs[0]));
+    if (input.is_list)
+      args.push_back(InputArg(outputs));
+    else
+      args.push_back(InputArg(outputs[0]));
   }
   return g.AddNode(test.op, std::move(args), test.attrs, "tested");
 }
@@ -56,7 +59,8 @@ Output AddPlaceholder(GraphBuilder& g, DType dtype, PartialShape shape) {
 
 // The case's node with placeholders of the inputs' shapes.
 absl::StatusOr<Node*> BuildWithPlaceholders(GraphBuilder& g, const OpCase& test) {
-  Node* node = AddCase(g, test, [&](int, const Tensor& t) { return AddPlaceholder(g, t.dtype(), t.shape()); });
+  Node* node =
+      AddCase(g, test, [&](int, const Tensor& t) { return AddPlaceholder(g, t.dtype(), t.shape()); });
   if (!g.ok()) return g.status();
   return node;
 }
@@ -64,12 +68,17 @@ absl::StatusOr<Node*> BuildWithPlaceholders(GraphBuilder& g, const OpCase& test)
 double ToleranceOf(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
-    case DType::kComplex64: return 2e-6;
+    case DType::kComplex64:
+      return 2e-6;
     case DType::kFloat64:
-    case DType::kComplex128: return 1e-13;
-    case DType::kHalf: return 2e-3;
-    case DType::kBfloat16: return 1.6e-2;
-    default: return 0;
+    case DType::kComplex128:
+      return 1e-13;
+    case DType::kHalf:
+      return 2e-3;
+    case DType::kBfloat16:
+      return 1.6e-2;
+    default:
+      return 0;
   }
 }
 
@@ -92,17 +101,18 @@ absl::Status Compare(absl::string_view what, const Tensor& found, const Tensor& 
   if (tolerance < 0) tolerance = ToleranceOf(found.dtype());
   for (int64_t i = 0; i < a.size(); ++i) {
     if (IsClose(a[i], b[i], tolerance)) continue;
-    return absl::InternalError(absl::StrCat(what, " differs at element ", i, ": ", a[i].number.real(), "+",
-                                            a[i].number.imag(), "i '", a[i].text, "', wanted ", b[i].number.real(), "+",
-                                            b[i].number.imag(), "i '", b[i].text, "'; found ", found.ToString(20),
-                                            ", wanted ", wanted.ToString(20)));
+    return absl::InternalError(
+        absl::StrCat(what, " differs at element ", i, ": ", a[i].number.real(), "+", a[i].number.imag(),
+                     "i '", a[i].text, "', wanted ", b[i].number.real(), "+", b[i].number.imag(), "i '",
+                     b[i].text, "'; found ", found.ToString(20), ", wanted ", wanted.ToString(20)));
   }
   return absl::OkStatus();
 }
 
-absl::Status CompareAll(absl::string_view what, const std::vector<Tensor>& found, const std::vector<Tensor>& wanted,
-                        double tolerance) {
-  if (found.size() != wanted.size()) return absl::InternalError(absl::StrCat(what, ": numbers of outputs differ"));
+absl::Status CompareAll(absl::string_view what, const std::vector<Tensor>& found,
+                        const std::vector<Tensor>& wanted, double tolerance) {
+  if (found.size() != wanted.size())
+    return absl::InternalError(absl::StrCat(what, ": numbers of outputs differ"));
   for (size_t i = 0; i < found.size(); ++i) {
     WEIR_RETURN_IF_ERROR(Compare(absl::StrCat(what, ", output ", i), found[i], wanted[i], tolerance));
   }
@@ -118,8 +128,8 @@ std::vector<Tensor> CloneAll(const std::vector<Tensor>& tensors) {
 absl::Status CheckShapesOf(Node& node, const std::vector<Tensor>& outputs, absl::string_view how) {
   for (int i = 0; i < node.num_outputs(); ++i) {
     if (node.output_shape(i).IsCompatibleWith(outputs[i].shape())) continue;
-    return absl::InternalError(absl::StrCat("output ", i, " has shape ", outputs[i].shape().ToString(), ", inferred ",
-                                            node.output_shape(i).ToString(), " ", how));
+    return absl::InternalError(absl::StrCat("output ", i, " has shape ", outputs[i].shape().ToString(),
+                                            ", inferred ", node.output_shape(i).ToString(), " ", how));
   }
   return absl::OkStatus();
 }
@@ -140,7 +150,8 @@ absl::Status OpChecks::CheckAgainstReference(const OpCase& test) const {
   WEIR_ASSIGN_OR_RETURN(Node * node, BuildWithPlaceholders(g, test));
   const std::vector<Tensor> inputs = FlatInputs(test);
   const std::vector<Tensor> before = CloneAll(inputs);
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> found, EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> found,
+                        EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
   WEIR_RETURN_IF_ERROR(CompareAll("an input, after the kernel ran,", inputs, before, 0));
   WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, reference::Evaluate(*node, inputs));
   return CompareAll("CPU", found, wanted, test.tolerance > 0 ? test.tolerance : -1);
@@ -150,7 +161,8 @@ absl::Status OpChecks::CheckInPlace(const OpCase& test) const {
   GraphBuilder g(StandardOps());
   WEIR_ASSIGN_OR_RETURN(Node * node, BuildWithPlaceholders(g, test));
   const std::vector<Tensor> inputs = FlatInputs(test);
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted,
+                        EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
 
   const int count = node->num_inputs();
   std::vector<Tensor> slots = CloneAll(inputs);
@@ -173,24 +185,29 @@ absl::Status OpChecks::CheckOtherDevices(const OpCase& test) const {
   GraphBuilder g(StandardOps());
   WEIR_ASSIGN_OR_RETURN(Node * node, BuildWithPlaceholders(g, test));
   const std::vector<Tensor> inputs = FlatInputs(test);
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted,
+                        EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
   for (const DeviceUnderTest& other : others_) {
     std::vector<Tensor> on_device;
     for (const Tensor& input : inputs) {
       WEIR_ASSIGN_OR_RETURN(Tensor copy, other.device->FromHost(input));
       on_device.push_back(std::move(copy));
     }
-    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> found, EvaluateNode(*node, on_device, *other.device, *other.kernels));
+    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> found,
+                          EvaluateNode(*node, on_device, *other.device, *other.kernels));
     for (Tensor& output : found) {
       WEIR_ASSIGN_OR_RETURN(output, other.device->ToHost(output));
     }
     WEIR_RETURN_IF_ERROR(CompareAll(other.name, found, wanted, -1));
   }
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> nothing, EvaluateNode(*node, inputs, *null_.device, *null_.kernels));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> nothing,
+                        EvaluateNode(*node, inputs, *null_.device, *null_.kernels));
   for (int i = 0; i < node->num_outputs(); ++i) {
-    const bool fits = nothing[i].dtype() == node->output_type(i) &&
-                      (!node->output_shape(i).is_fully_known() || node->output_shape(i).ToShape() == nothing[i].shape());
-    if (!fits) return absl::InternalError(absl::StrCat("null device, output ", i, " is ", nothing[i].ToString(0)));
+    const bool fits =
+        nothing[i].dtype() == node->output_type(i) &&
+        (!node->output_shape(i).is_fully_known() || node->output_shape(i).ToShape() == nothing[i].shape());
+    if (!fits)
+      return absl::InternalError(absl::StrCat("null device, output ", i, " is ", nothing[i].ToString(0)));
   }
   return absl::OkStatus();
 }
@@ -200,31 +217,35 @@ absl::Status OpChecks::CheckShapes(const OpCase& test) const {
   GraphBuilder constants(StandardOps());
   Node* node = AddCase(constants, test, [&](int, const Tensor& t) { return AddConst(constants, t); });
   if (node == nullptr) return constants.status();
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs,
+                        EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
   WEIR_RETURN_IF_ERROR(CheckShapesOf(*node, outputs, "from constants"));
 
-  const auto check = [&](absl::string_view how, const std::function<PartialShape(int, const Tensor&)>& shape) {
+  const auto check = [&](absl::string_view how,
+                         const std::function<PartialShape(int, const Tensor&)>& shape) {
     GraphBuilder g(StandardOps());
-    Node* masked = AddCase(g, test, [&](int i, const Tensor& t) { return AddPlaceholder(g, t.dtype(), shape(i, t)); });
+    Node* masked =
+        AddCase(g, test, [&](int i, const Tensor& t) { return AddPlaceholder(g, t.dtype(), shape(i, t)); });
     if (masked == nullptr) return absl::InternalError(absl::StrCat(g.status().message(), " ", how));
     return CheckShapesOf(*masked, outputs, how);
   };
   const auto whole = [](const Tensor& t) { return PartialShape(t.shape()); };
   WEIR_RETURN_IF_ERROR(check("from shapes", [&](int, const Tensor& t) { return whole(t); }));
   WEIR_RETURN_IF_ERROR(check("from nothing", [&](int, const Tensor&) { return PartialShape(); }));
-  WEIR_RETURN_IF_ERROR(check("from ranks", [&](int, const Tensor& t) { return PartialShape::OfRank(t.shape().rank()); }));
+  WEIR_RETURN_IF_ERROR(
+      check("from ranks", [&](int, const Tensor& t) { return PartialShape::OfRank(t.shape().rank()); }));
   for (int masked = 0; masked < static_cast<int>(inputs.size()); ++masked) {
-    WEIR_RETURN_IF_ERROR(check(absl::StrCat("without the rank of input ", masked), [&](int i, const Tensor& t) {
-      return i == masked ? PartialShape() : whole(t);
-    }));
+    WEIR_RETURN_IF_ERROR(
+        check(absl::StrCat("without the rank of input ", masked),
+              [&](int i, const Tensor& t) { return i == masked ? PartialShape() : whole(t); }));
     for (int dim = 0; dim < inputs[masked].shape().rank(); ++dim) {
-      WEIR_RETURN_IF_ERROR(check(absl::StrCat("without dimension ", dim, " of input ", masked),
-                                 [&](int i, const Tensor& t) {
-                                   if (i != masked) return whole(t);
-                                   Dims dims(t.shape().dims().begin(), t.shape().dims().end());
-                                   dims[dim] = PartialShape::kUnknownDim;
-                                   return PartialShape::FromDims(dims).value();
-                                 }));
+      WEIR_RETURN_IF_ERROR(
+          check(absl::StrCat("without dimension ", dim, " of input ", masked), [&](int i, const Tensor& t) {
+            if (i != masked) return whole(t);
+            Dims dims(t.shape().dims().begin(), t.shape().dims().end());
+            dims[dim] = PartialShape::kUnknownDim;
+            return PartialShape::FromDims(dims).value();
+          }));
     }
   }
   return absl::OkStatus();
@@ -256,10 +277,10 @@ bool IsDifferentiable(DType dtype) { return dtype == DType::kFloat32 || dtype ==
 
 // A graph with the case's node, its floating outputs weighted, and the gradients of their sum.
 struct GradientGraph {
-  std::vector<Output> xs;               // floating inputs
+  std::vector<Output> xs;  // floating inputs
   std::vector<Tensor> x_values;
-  std::vector<Output> ys;               // floating outputs
-  std::vector<Output> weights;          // placeholders
+  std::vector<Output> ys;       // floating outputs
+  std::vector<Output> weights;  // placeholders
   std::vector<Tensor> weight_values;
   std::vector<Output> gradients;                  // null where none flows
   std::vector<std::pair<Output, Tensor>> others;  // inputs that are not known and not floating
@@ -370,7 +391,8 @@ absl::Status OpChecks::CheckGradient(const OpCase& test) const {
   std::vector<std::pair<Output, Tensor>> feeds = graph.Feeds();
   const auto value_at = [&](size_t which, const Tensor& x) -> absl::StatusOr<double> {
     feeds[which].second = x;
-    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> ys, EvaluateGraph(graph.ys, feeds, *cpu_.device, *cpu_.kernels));
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> ys,
+                          EvaluateGraph(graph.ys, feeds, *cpu_.device, *cpu_.kernels));
     return WeightedSum(ys, graph.weight_values);
   };
 
@@ -398,8 +420,8 @@ absl::Status OpChecks::CheckGradient(const OpCase& test) const {
       WEIR_ASSIGN_OR_RETURN(const double below, value_at(which, moved.ToTensor(x.dtype())));
       const double numeric = (above - below) / (2 * step), found = analytic[i].real();
       if (std::abs(found - numeric) <= tolerance * std::max(1.0, std::abs(numeric))) continue;
-      return absl::InternalError(absl::StrCat("gradient of floating input ", which, " at element ", i, " is ", found,
-                                              ", small changes say ", numeric));
+      return absl::InternalError(absl::StrCat("gradient of floating input ", which, " at element ", i, " is ",
+                                              found, ", small changes say ", numeric));
     }
     feeds[which].second = x;
   }
@@ -419,8 +441,10 @@ absl::Status OpChecks::CheckSerialized(const OpCase& test) const {
     outputs.push_back(node->output(i));
     copied.push_back(copy->output(i));
   }
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, EvaluateGraph(outputs, {}, *cpu_.device, *cpu_.kernels));
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> found, EvaluateGraph(copied, {}, *cpu_.device, *cpu_.kernels));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted,
+                        EvaluateGraph(outputs, {}, *cpu_.device, *cpu_.kernels));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> found,
+                        EvaluateGraph(copied, {}, *cpu_.device, *cpu_.kernels));
   return CompareAll("after parsing", found, wanted, 0);
 }
 

@@ -30,7 +30,8 @@ class OpChecks {
   absl::Status CheckInPlace(const OpCase& test) const;
   // Other devices give what the CPU gives; the null device gives tensors of the right types.
   absl::Status CheckOtherDevices(const OpCase& test) const;
-  // Inferred shapes allow the real ones: with constants, known shapes, single dimensions unknown, ranks unknown.
+  // Inferred shapes allow the real ones: with constants, known shapes, single dimensions unknown, ranks
+  // unknown.
   absl::Status CheckShapes(const OpCase& test) const;
   // The gradient of a weighted sum of the outputs is what small changes of the inputs say.
   absl::Status CheckGradient(const OpCase& test) const;

@@ -6,8 +6,8 @@
 // does the call. Conditions of a waiter are evaluated inside whatever thread unlocks, under the lock: those
 // reads are ignored.
 //
-// What these libraries do with memory on their own is left out of the accounts (the suppressions at the end); for gRPC
-// see grpc_annotations.cc.
+// What these libraries do with memory on their own is left out of the accounts (the suppressions at the end);
+// for gRPC see grpc_annotations.cc.
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -202,8 +202,8 @@ const char* __tsan_default_suppressions() {
          "called_from_lib:libssl.so\n"
          // Locked in the library, unlocked inline.
          "mutex:google::protobuf::internal::MapField\n"
-         // Templates that the binary has compiled too and the library calls there; inlined parts of reference counts, whose
-         // other half is in the library.
+         // Templates that the binary has compiled too and the library calls there; inlined parts of reference
+         // counts, whose other half is in the library.
          "race:libgrpc++.so\n"
          "race:libgrpc.so\n"
          "race:grpc::Channel\n"

@@ -40,8 +40,8 @@ class CheckpointSaver final : public Hook {
     if (!timer_.IsDue(step)) return absl::OkStatus();
     const absl::Status status = Save(context.session(), step);
     if (status.ok() || absl::IsUnavailable(status) || absl::IsAborted(status)) return status;
-    std::fprintf(stderr, "weir: the checkpoint at step %lld was not saved: %s\n", static_cast<long long>(step),
-                 std::string(status.message()).c_str());
+    std::fprintf(stderr, "weir: the checkpoint at step %lld was not saved: %s\n",
+                 static_cast<long long>(step), std::string(status.message()).c_str());
     timer_.Mark(step);
     return absl::OkStatus();
   }

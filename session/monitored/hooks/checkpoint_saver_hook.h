@@ -13,15 +13,15 @@ namespace weir {
 
 struct CheckpointSaverOptions {
   std::string directory;
-  int64_t every_steps = 0;                    // when > 0, else
+  int64_t every_steps = 0;  // when > 0, else
   absl::Duration interval = absl::Minutes(10);
   std::shared_ptr<Saver> saver;
   Output global_step;
   std::string base_name = "model.ckpt";
 };
 
-// A save that fails for lack of space or a temporary reason is reported on stderr and tried again when the next one is
-// due: training goes on, older checkpoints stay. The last one, at End, is returned as an error.
+// A save that fails for lack of space or a temporary reason is reported on stderr and tried again when the
+// next one is due: training goes on, older checkpoints stay. The last one, at End, is returned as an error.
 HookPtr CheckpointSaverHook(CheckpointSaverOptions options);
 
 }  // namespace weir

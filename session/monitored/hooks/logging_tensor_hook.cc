@@ -21,9 +21,11 @@ class LoggingTensor final : public Hook {
   }
 
   absl::Status Begin(GraphBuilder&) override {
-    if (options_.tensors.empty()) return absl::InvalidArgumentError("LoggingTensorHook has no tensor to print");
+    if (options_.tensors.empty())
+      return absl::InvalidArgumentError("LoggingTensorHook has no tensor to print");
     for (const auto& [name, output] : options_.tensors) {
-      if (!output) return absl::InvalidArgumentError(absl::StrCat("LoggingTensorHook: '", name, "' is no output"));
+      if (!output)
+        return absl::InvalidArgumentError(absl::StrCat("LoggingTensorHook: '", name, "' is no output"));
     }
     return absl::OkStatus();
   }
@@ -79,6 +81,8 @@ class LoggingTensor final : public Hook {
 
 }  // namespace
 
-HookPtr LoggingTensorHook(LoggingTensorOptions options) { return std::make_shared<LoggingTensor>(std::move(options)); }
+HookPtr LoggingTensorHook(LoggingTensorOptions options) {
+  return std::make_shared<LoggingTensor>(std::move(options));
+}
 
 }  // namespace weir

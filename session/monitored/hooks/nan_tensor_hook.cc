@@ -24,15 +24,16 @@ class NanTensor final : public Hook {
     if (!options_.tensor) return absl::InvalidArgumentError("NanTensorHook: the tensor is no output");
     const DType dtype = options_.tensor.dtype();
     if (dtype == DType::kFloat32 || dtype == DType::kFloat64) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("NanTensorHook: '", options_.tensor.name(), "' is ", DTypeName(dtype), ", not float or double"));
+    return absl::InvalidArgumentError(absl::StrCat("NanTensorHook: '", options_.tensor.name(), "' is ",
+                                                   DTypeName(dtype), ", not float or double"));
   }
 
   std::vector<Output> BeforeRun() override { return {options_.tensor}; }
 
   absl::Status AfterRun(RunContext& context) override {
     const Tensor& value = context.results[0];
-    if (value.dtype() == DType::kFloat64 ? AllFinite<double>(value) : AllFinite<float>(value)) return absl::OkStatus();
+    if (value.dtype() == DType::kFloat64 ? AllFinite<double>(value) : AllFinite<float>(value))
+      return absl::OkStatus();
     const std::string message =
         absl::StrCat("the model diverged: '", options_.tensor.name(), "' is ", value.ToString(4));
     if (options_.fail_on_nan) return DivergedError(message);

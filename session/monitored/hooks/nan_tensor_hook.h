@@ -7,12 +7,12 @@
 namespace weir {
 
 struct NanTensorOptions {
-  Output tensor;                  // float or double, any shape
-  bool fail_on_nan = true;        // false: only stop
+  Output tensor;            // float or double, any shape
+  bool fail_on_nan = true;  // false: only stop
 };
 
-// NaN or infinity in the tensor: with fail_on_nan an error for which ExitCodeFor gives 4 (diverged), naming the tensor
-// and its value; otherwise a line on stderr and a stop.
+// NaN or infinity in the tensor: with fail_on_nan an error for which ExitCodeFor gives 4 (diverged), naming
+// the tensor and its value; otherwise a line on stderr and a stop.
 HookPtr NanTensorHook(NanTensorOptions options);
 
 }  // namespace weir

@@ -32,7 +32,8 @@ class Progress final : public Hook {
   }
 
   absl::Status Begin(GraphBuilder& graph) override {
-    WEIR_ASSIGN_OR_RETURN(options_.global_step, GlobalStepOutput(graph.graph(), options_.global_step, "ProgressHook"));
+    WEIR_ASSIGN_OR_RETURN(options_.global_step,
+                          GlobalStepOutput(graph.graph(), options_.global_step, "ProgressHook"));
     return absl::OkStatus();
   }
 

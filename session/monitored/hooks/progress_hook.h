@@ -24,7 +24,8 @@ struct ProgressOptions {
 
 HookPtr ProgressHook(ProgressOptions options);
 
-// "[=====>    ]  52%  520/1000  210.3 steps/s  ETA 2s  loss 0.31"; without the bar for is_bar == false. Rate 0 is unknown.
+// "[=====>    ]  52%  520/1000  210.3 steps/s  ETA 2s  loss 0.31"; without the bar for is_bar == false. Rate
+// 0 is unknown.
 std::string ProgressLine(int64_t step, int64_t last_step, double steps_per_second, bool is_bar);
 
 }  // namespace weir

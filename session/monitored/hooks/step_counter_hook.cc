@@ -27,14 +27,16 @@ class StepCounter final : public Hook {
     const int64_t step = context.results[0].scalar<int64_t>();
     const absl::Time now = absl::Now();
     if (!timer_.IsDue(step, now)) return absl::OkStatus();
-    if (timer_.last_step()) Write(step, (step - *timer_.last_step()) / absl::ToDoubleSeconds(now - timer_.last_time()));
+    if (timer_.last_step())
+      Write(step, (step - *timer_.last_step()) / absl::ToDoubleSeconds(now - timer_.last_time()));
     timer_.Mark(step, now);
     return absl::OkStatus();
   }
 
  private:
   void Write(int64_t step, double rate) {
-    if (options_.log) std::fprintf(stderr, "weir: step %lld, %.1f steps/s\n", static_cast<long long>(step), rate);
+    if (options_.log)
+      std::fprintf(stderr, "weir: step %lld, %.1f steps/s\n", static_cast<long long>(step), rate);
     if (!options_.writer) return;
     // A full disk must not end training: the rate is only lost.
     options_.writer->AddScalar(step, "global_step/sec", static_cast<float>(rate)).IgnoreError();
@@ -46,6 +48,8 @@ class StepCounter final : public Hook {
 
 }  // namespace
 
-HookPtr StepCounterHook(StepCounterOptions options) { return std::make_shared<StepCounter>(std::move(options)); }
+HookPtr StepCounterHook(StepCounterOptions options) {
+  return std::make_shared<StepCounter>(std::move(options));
+}
 
 }  // namespace weir

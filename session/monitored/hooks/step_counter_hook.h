@@ -1,4 +1,5 @@
-// Counts global steps per second and writes them to an event file under "global_step/sec", as TensorFlow does.
+// Counts global steps per second and writes them to an event file under "global_step/sec", as TensorFlow
+// does.
 #pragma once
 
 #include <memory>

@@ -13,10 +13,12 @@ class StopAtStep final : public Hook {
 
   absl::Status Begin(GraphBuilder& graph) override {
     if ((options_.last_step > 0) == (options_.num_steps > 0)) {
-      return absl::InvalidArgumentError(absl::StrCat("StopAtStepHook takes either last_step or num_steps, got ",
-                                                     options_.last_step, " and ", options_.num_steps));
+      return absl::InvalidArgumentError(
+          absl::StrCat("StopAtStepHook takes either last_step or num_steps, got ", options_.last_step,
+                       " and ", options_.num_steps));
     }
-    WEIR_ASSIGN_OR_RETURN(global_step_, GlobalStepOutput(graph.graph(), options_.global_step, "StopAtStepHook"));
+    WEIR_ASSIGN_OR_RETURN(global_step_,
+                          GlobalStepOutput(graph.graph(), options_.global_step, "StopAtStepHook"));
     return absl::OkStatus();
   }
 

@@ -13,9 +13,9 @@ struct StopAtStepOptions {
   Output global_step;
 };
 
-// Requests a stop after the step that brings the global step to the last one; with several workers each stops when it
-// sees that, so the global step may end a little higher. Begin fails without a global step (FailedPrecondition) or
-// unless exactly one of last_step and num_steps is set (InvalidArgument).
+// Requests a stop after the step that brings the global step to the last one; with several workers each stops
+// when it sees that, so the global step may end a little higher. Begin fails without a global step
+// (FailedPrecondition) or unless exactly one of last_step and num_steps is set (InvalidArgument).
 HookPtr StopAtStepHook(StopAtStepOptions options);
 
 }  // namespace weir

@@ -46,7 +46,8 @@ class SummarySaver final : public Hook {
  private:
   void Report(const absl::Status& status) {
     if (status.ok() || std::exchange(has_failed_, true)) return;
-    std::fprintf(stderr, "weir: summaries are no longer written: %s\n", std::string(status.message()).c_str());
+    std::fprintf(stderr, "weir: summaries are no longer written: %s\n",
+                 std::string(status.message()).c_str());
   }
 
   SummarySaverOptions options_;
@@ -58,6 +59,8 @@ class SummarySaver final : public Hook {
 
 }  // namespace
 
-HookPtr SummarySaverHook(SummarySaverOptions options) { return std::make_shared<SummarySaver>(std::move(options)); }
+HookPtr SummarySaverHook(SummarySaverOptions options) {
+  return std::make_shared<SummarySaver>(std::move(options));
+}
 
 }  // namespace weir
