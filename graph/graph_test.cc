@@ -201,6 +201,44 @@ TEST_F(GraphTest, PruneKeepsOnlyWhatASignatureNeeds) {
   EXPECT_THAT(PruneToSignature(g.graph(), {x, x}, {xy}, {}).status().message(), HasSubstr("fed twice"));
 }
 
+// As TensorFlow has it: a fed placeholder has its value before the step begins, so nothing waits for it and
+// it is not needed; any other fed node is still what a control edge asks for.
+TEST_F(GraphTest, ControlEdgesFromFedPlaceholdersDoNotKeepThem) {
+  Register({.name = "Placeholder",
+            .outputs = {"output: dtype"},
+            .attrs = {"dtype: type = float"},
+            .infer_shapes = UnknownShape});
+  GraphBuilder g(registry_);
+  const Output before = Source(g, {2}, "before");
+  const auto after = [&g](Node* node, auto build) {
+    auto scope = g.ControlScope({node});
+    return build();
+  };
+  const Output p = after(before.node, [&] { return g.AddOp("Placeholder", {}, {}, "p"); });
+  const Output x = Source(g, {2}, "x"), xx = g.AddOp("Mul", {x, x}, {}, "xx");
+  const Output after_p = after(p.node, [&] { return g.AddOp("Mul", {x, p}, {}, "after_p"); });
+  const Output after_xx = after(xx.node, [&] { return g.AddOp("Mul", {x, x}, {}, "after_xx"); });
+  ASSERT_TRUE(g.ok()) << g.status();
+
+  auto pruned = PruneToSignature(g.graph(), {p}, {after_p}, {}).value();
+  EXPECT_EQ(pruned->FindNode("p"), nullptr);
+  EXPECT_EQ(pruned->FindNode("before"), nullptr);
+  EXPECT_TRUE(pruned->FindNode("after_p")->control_inputs().empty());
+  EXPECT_EQ(pruned->FindNode("after_p")->input(1).node->op_name(), "_Arg");
+
+  pruned = PruneToSignature(g.graph(), {}, {after_p}, {}).value();
+  ASSERT_NE(pruned->FindNode("p"), nullptr);
+  EXPECT_THAT(pruned->FindNode("after_p")->control_inputs(), testing::ElementsAre(pruned->FindNode("p")));
+  EXPECT_NE(pruned->FindNode("before"), nullptr);
+
+  pruned = PruneToSignature(g.graph(), {p}, {after_p}, {p.node}).value();
+  EXPECT_NE(pruned->FindNode("p"), nullptr) << "a target is run, fed or not";
+  EXPECT_TRUE(pruned->FindNode("after_p")->control_inputs().empty());
+
+  pruned = PruneToSignature(g.graph(), {xx}, {after_xx}, {}).value();
+  EXPECT_THAT(pruned->FindNode("after_xx")->control_inputs(), testing::ElementsAre(pruned->FindNode("xx")));
+}
+
 TEST_F(GraphTest, FoldingComputesConstantsOnceAndDropsWhatNothingNeeds) {
   GraphBuilder g(registry_);
   const auto constant = [&g](float value) {

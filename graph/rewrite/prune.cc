@@ -50,7 +50,9 @@ class SignaturePruner {
       for (const Output& input : node->inputs()) {
         if (!args_.contains(input)) need(input.node);
       }
-      for (const Node* before : node->control_inputs()) need(before);
+      for (const Node* before : node->control_inputs()) {
+        if (!IsFedPlaceholder(*before)) need(before);
+      }
     }
     for (const auto& node : graph_.nodes()) {
       if (needed[node->id()]) copies_[node->id()] = pruned_->AddCopy(*node, {}, {});
@@ -88,6 +90,12 @@ class SignaturePruner {
     return name;
   }
 
+  // Its value is there before the step begins, so control edges from it order nothing.
+  bool IsFedPlaceholder(const Node& node) const {
+    return (node.op_name() == "Placeholder" || node.op_name() == "PlaceholderV2") &&
+           args_.contains(Output{const_cast<Node*>(&node), 0});
+  }
+
   void Connect(const Node& node) {
     std::vector<Output> inputs;
     for (const Output& input : node.inputs()) {
@@ -96,7 +104,9 @@ class SignaturePruner {
                                           : Output{arg->second, 0});
     }
     std::vector<Node*> control;
-    for (const Node* before : node.control_inputs()) control.push_back(copies_[before->id()]);
+    for (const Node* before : node.control_inputs()) {
+      if (!IsFedPlaceholder(*before)) control.push_back(copies_[before->id()]);
+    }
     pruned_->Connect(copies_[node.id()], std::move(inputs), std::move(control));
   }
 
