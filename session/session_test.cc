@@ -88,6 +88,41 @@ TEST_F(SessionTest, ACallersFeedIsNeverOverwritten) {
   }
 }
 
+// A buffer that a kernel reads through several of its inputs must not become its output: AddN would add what
+// it has summed so far.
+TEST_F(SessionTest, AnInputThatStandsTwiceIsNeverOverwritten) {
+  const auto add_thrice = [this](Output x) {
+    const Output d = g_.AddOp("Neg", {x});
+    return g_.AddOp("AddN", {InputArg({d, d, d})});
+  };
+  Output x, in_static, in_dataflow;
+  {
+    auto cpu = g_.DeviceScope("/cpu:0");
+    x = Input(g_, {-1}, "x");
+    in_static = add_thrice(x);
+  }
+  {
+    auto other = g_.DeviceScope("/cpu:1");  // its part receives, so the dataflow executor runs it
+    in_dataflow = add_thrice(x);
+  }
+  for (const Output& sum : {in_static, in_dataflow}) {
+    auto out = session().Run({{x, Tensor::Vector<float>({1, 2})}}, {sum});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_THAT((*out)[0].flat<float>(), ElementsAre(-3, -6)) << sum.name();
+  }
+}
+
+TEST_F(SessionTest, TheGradientOfASumOfOneTensorThriceIsThree) {
+  auto cpu = g_.DeviceScope("/cpu:0");
+  const Output x = Input(g_, {4}, "x");
+  const Output sum = g_.AddOp("AddV2", {g_.AddOp("AddV2", {x, x}), x});
+  const Output y = g_.AddOp("Square", {sum});
+  const Output dx = AddGradients(g_, {y}, {x}).value()[0];
+  auto out = session().Run({{x, Tensor::Vector<float>({1, 2, 3, 4})}}, {dx});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_THAT((*out)[0].flat<float>(), ElementsAre(18, 36, 54, 72));
+}
+
 TEST_F(SessionTest, TensorsCrossDevices) {
   Output x, y, z;
   {

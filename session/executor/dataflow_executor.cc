@@ -109,7 +109,8 @@ bool DataflowExecutor::TakeFinished() {
 KernelContext DataflowExecutor::MakeContext(const Instruction& at) {
   const int32_t* inputs = program_.input_slots() + at.first_input;
   bool* last_use = last_use_.get() + at.first_input;
-  for (int k = 0; k < at.num_inputs; ++k) last_use[k] = readers_left_[inputs[k]] == 1;
+  const bool* is_repeated = program_.is_repeated() + at.first_input;
+  for (int k = 0; k < at.num_inputs; ++k) last_use[k] = readers_left_[inputs[k]] == 1 && !is_repeated[k];
   return KernelContext(step_, program_.device(), frame_.slots.data(), inputs, last_use, at.num_inputs,
                        at.first_output, program_.output_types() + at.first_type, at.num_outputs);
 }
@@ -323,9 +324,10 @@ void DataflowExecutor::EmptySlot(int32_t slot) {
 
 void DataflowExecutor::ReleaseInputs(const Instruction& at) {
   const int32_t* inputs = program_.input_slots() + at.first_input;
+  const bool* is_repeated = program_.is_repeated() + at.first_input;
   for (int k = 0; k < at.num_inputs; ++k) {
     // An instruction that reads a slot twice counts as one reader.
-    if (std::find(inputs, inputs + k, inputs[k]) != inputs + k) continue;
+    if (is_repeated[k] && std::find(inputs, inputs + k, inputs[k]) != inputs + k) continue;
     if (--readers_left_[inputs[k]] == 0) frame_.slots[inputs[k]] = Tensor();
   }
   if (at.kind == Kind::kNextIteration) return;  // read in the next iteration, in which its readers count anew

@@ -306,15 +306,22 @@ class ProgramCompiler {
       if (last_reader[slot] == kKept) program.slot_readers_[slot] = kKept;
     }
     program.last_use_ = std::make_unique<bool[]>(program.input_slots_.size());
+    program.is_repeated_ = std::make_unique<bool[]>(program.input_slots_.size());
+    std::vector<int32_t> times_read(next_slot_, 0);
     for (size_t i = 0; i < program.instructions_.size(); ++i) {
       Instruction& instruction = program.instructions_[i];
       instruction.first_clear = program.clears_.size();
+      const absl::Span<const int32_t> inputs = InputsOf(instruction);
+      for (const int32_t slot : inputs) ++times_read[slot];
       for (int k = 0; k < instruction.num_inputs; ++k) {
-        const int slot = program.input_slots_[instruction.first_input + k];
+        const int32_t slot = inputs[k];
+        const bool is_repeated = times_read[slot] > 1;
+        program.is_repeated_[instruction.first_input + k] = is_repeated;
         if (last_reader[slot] != static_cast<int>(i)) continue;
-        program.last_use_[instruction.first_input + k] = true;
+        program.last_use_[instruction.first_input + k] = !is_repeated;
         program.clears_.push_back(slot);
       }
+      for (const int32_t slot : inputs) times_read[slot] = 0;
       for (int slot = instruction.first_output; slot < instruction.first_output + instruction.num_outputs;
            ++slot) {
         if (last_reader[slot] == kNever) program.clears_.push_back(slot);

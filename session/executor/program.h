@@ -11,7 +11,8 @@
 // slots.
 //
 // Memory plan: a slot is emptied right after its last reader, so its buffer is free for that reader's output
-// (in place) or, through the caching allocator, for the next kernel of that size.
+// (in place) or, through the caching allocator, for the next kernel of that size. A slot that the reader has
+// twice among its inputs is emptied too, but the reader may not overwrite its buffer.
 #pragma once
 
 #include <cstdint>
@@ -98,7 +99,9 @@ class Program {
   Device& device() const { return device_; }
   absl::Span<const Instruction> instructions() const { return instructions_; }
   const int32_t* input_slots() const { return input_slots_.data(); }
-  const bool* last_use() const { return last_use_.get(); }
+  const bool* last_use() const { return last_use_.get(); }  // in the static order
+  // By position, as input_slots: whether the slot stands there more than once among the instruction's inputs.
+  const bool* is_repeated() const { return is_repeated_.get(); }
   const DType* output_types() const { return output_types_.data(); }
   const int32_t* clears() const { return clears_.data(); }
   const Successor* successors() const { return successors_.data(); }
@@ -133,6 +136,7 @@ class Program {
   std::vector<std::pair<std::string, std::string>> names_;  // op and node
   std::vector<int32_t> input_slots_;
   std::unique_ptr<bool[]> last_use_;
+  std::unique_ptr<bool[]> is_repeated_;
   std::vector<DType> output_types_;
   std::vector<int32_t> clears_;
   std::vector<Successor> successors_;
