@@ -1,5 +1,7 @@
 #include "kernels/kernel_context.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace weir {
 
 absl::StatusOr<Tensor*> KernelContext::AllocateOutput(int index, const Shape& shape) {
@@ -41,6 +43,14 @@ absl::StatusOr<Tensor*> KernelContext::ForwardOrAllocateOutput(std::initializer_
 
 absl::StatusOr<Tensor> KernelContext::AllocateTemporary(DType dtype, const Shape& shape) {
   return Tensor::Allocate(dtype, shape, device_.allocator());
+}
+
+absl::StatusOr<const ResourceHandle*> HandleInput(const KernelContext& context, int input) {
+  const Tensor& tensor = context.input(input);
+  if (tensor.dtype() == DType::kResource && tensor.num_elements() == 1)
+    return &tensor.scalar<ResourceHandle>();
+  return absl::InvalidArgumentError(
+      absl::StrCat("input ", input, " must be one resource handle, is ", tensor.ToString(4)));
 }
 
 }  // namespace weir

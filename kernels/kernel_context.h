@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,12 +18,14 @@
 namespace weir {
 
 class Rendezvous;  // session/rendezvous.h: only Send and Recv, which session/ registers, look inside
+class Threads;     // kernels/threads.h
 
 // The step as kernels may know it; one per partition run, shared by its kernels.
 struct StepContext {
   int64_t step_id = 0;
   Cancellation* cancellation = nullptr;
   Rendezvous* rendezvous = nullptr;
+  Threads* threads = nullptr;
 };
 
 class KernelContext {
@@ -75,6 +78,8 @@ class KernelContext {
   Cancellation& cancellation() const { return *step_.cancellation; }
   Rendezvous* rendezvous() const { return step_.rendezvous; }
   int64_t step_id() const { return step_.step_id; }
+  // For asynchronous kernels: timers, and threads that may wait. Null outside of a step.
+  Threads* step_threads() const { return step_.threads; }
 
  private:
   bool CanForward(int input, DType dtype, const Shape& shape) const;
@@ -91,17 +96,22 @@ class KernelContext {
   bool is_dead_ = false;
 };
 
+// The handle that an input is. InvalidArgument when it is not one handle.
+absl::StatusOr<const ResourceHandle*> HandleInput(const KernelContext& context, int input);
+
 // The resource behind a handle input: the handle's own pointer, else looked up by name. InvalidArgument when
-// the input is no handle of a T; NotFound when the resource is gone.
+// the input is not a handle of a T; NotFound when the resource is gone.
 template <typename T>
-absl::StatusOr<RefPtr<T>> LookupResource(KernelContext& context, int input) {
-  const Tensor& tensor = context.input(input);
-  if (tensor.dtype() != DType::kResource || tensor.num_elements() != 1) {
-    return absl::InvalidArgumentError("input is not one resource handle");
+absl::StatusOr<RefPtr<T>> LookupResource(const KernelContext& context, int input) {
+  const absl::StatusOr<const ResourceHandle*> handle = HandleInput(context, input);
+  if (!handle.ok()) return handle.status();
+  Resource* const resource = (*handle)->resource.get();
+  if (T* found = dynamic_cast<T*>(resource)) return RefPtr<T>::Share(found);
+  if (resource != nullptr) {
+    return absl::InvalidArgumentError("input " + std::to_string(input) + " must be a handle of a " +
+                                      T::kTypeName + ", is one of " + resource->ToString());
   }
-  const ResourceHandle& handle = tensor.scalar<ResourceHandle>();
-  if (T* resource = dynamic_cast<T*>(handle.resource.get())) return RefPtr<T>::Share(resource);
-  return context.resources().Lookup<T>(handle.container, handle.name);
+  return context.resources().Lookup<T>((*handle)->container, (*handle)->name);
 }
 
 }  // namespace weir

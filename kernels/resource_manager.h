@@ -1,16 +1,20 @@
-// Resources of one device, shared by (container, name) between steps, sessions and workers.
+// Resources of one device, shared by (container, type, name) between steps, sessions and workers.
+//
+// The type is part of the key, as in TensorFlow: a table and a variable may have the same name. A resource
+// class says its type as `static constexpr char kTypeName[] = "Variable";`, which is also what its handles
+// carry.
 //
 // Thread safety: all methods. Resources are reference counted: one that is deleted here lives on until the
 // last handle or running kernel lets go.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -26,18 +30,19 @@ class ResourceManager {
   explicit ResourceManager(std::string default_container)
       : default_container_(std::move(default_container)) {}
 
-  // The resource of that name, made by `create` if there is none; `create` runs under the lock and must be
-  // short. InvalidArgument when one of another C++ type has the name (both types are named).
+  // The T of that name, made by `create` if there is none. `create` runs under the lock and must be short.
+  // Errors: those of `create`, which then leave nothing behind.
   template <typename T>
   absl::StatusOr<RefPtr<T>> LookupOrCreate(absl::string_view container, absl::string_view name,
-                                           const std::function<RefPtr<T>()>& create);
+                                           absl::FunctionRef<absl::StatusOr<RefPtr<T>>()> create);
 
-  // NotFound names container and resource.
+  // NotFound names container, type and name, and the types that have that name.
   template <typename T>
   absl::StatusOr<RefPtr<T>> Lookup(absl::string_view container, absl::string_view name);
 
-  // NotFound when there was none.
-  absl::Status Delete(absl::string_view container, absl::string_view name);
+  // By what the handle says, whatever its `resource`. NotFound when there is none.
+  absl::StatusOr<RefPtr<Resource>> LookupHandle(const ResourceHandle& handle);
+  absl::Status Delete(const ResourceHandle& handle);
 
   // Drops every resource of the containers; all of the default container for an empty list.
   void ResetContainers(absl::Span<const std::string> containers);
@@ -45,11 +50,14 @@ class ResourceManager {
   const std::string& default_container() const { return default_container_; }
 
  private:
-  using Key = std::pair<std::string, std::string>;
-  Key MakeKey(absl::string_view container, absl::string_view name) const;
-  absl::StatusOr<RefPtr<Resource>> LookupAny(const Key& key);
-  RefPtr<Resource> FindOrInsert(const Key& key, const std::function<RefPtr<Resource>()>& create);
-  absl::Status WrongType(const Key& key, const Resource& found) const;
+  using Key = std::tuple<std::string, std::string, std::string>;  // container, type, name
+  Key MakeKey(absl::string_view container, absl::string_view type, absl::string_view name) const;
+  absl::StatusOr<RefPtr<Resource>> Find(const Key& key);
+  absl::StatusOr<RefPtr<Resource>> FindOrInsert(const Key& key,
+                                                absl::FunctionRef<absl::StatusOr<RefPtr<Resource>>()> create);
+  absl::Status NotFound(const Key& key) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename T>
+  static absl::StatusOr<RefPtr<T>> Cast(absl::StatusOr<RefPtr<Resource>> found);
 
   const std::string default_container_;
   absl::Mutex mutex_;
@@ -57,21 +65,26 @@ class ResourceManager {
 };
 
 template <typename T>
-absl::StatusOr<RefPtr<T>> ResourceManager::LookupOrCreate(absl::string_view container, absl::string_view name,
-                                                          const std::function<RefPtr<T>()>& create) {
-  const Key key = MakeKey(container, name);
-  RefPtr<Resource> found = FindOrInsert(key, [&create]() -> RefPtr<Resource> { return create(); });
-  if (dynamic_cast<T*>(found.get()) == nullptr) return WrongType(key, *found);
-  return RefPtr<T>(static_cast<T*>(found.release()));
+absl::StatusOr<RefPtr<T>> ResourceManager::Cast(absl::StatusOr<RefPtr<Resource>> found) {
+  if (!found.ok()) return found.status();
+  if (dynamic_cast<T*>(found->get()) == nullptr) {
+    return absl::InternalError("two classes of resources say that their type is " +
+                               std::string(T::kTypeName));
+  }
+  return RefPtr<T>(static_cast<T*>(found->release()));
+}
+
+template <typename T>
+absl::StatusOr<RefPtr<T>> ResourceManager::LookupOrCreate(
+    absl::string_view container, absl::string_view name,
+    absl::FunctionRef<absl::StatusOr<RefPtr<T>>()> create) {
+  return Cast<T>(FindOrInsert(MakeKey(container, T::kTypeName, name),
+                              [&create]() -> absl::StatusOr<RefPtr<Resource>> { return create(); }));
 }
 
 template <typename T>
 absl::StatusOr<RefPtr<T>> ResourceManager::Lookup(absl::string_view container, absl::string_view name) {
-  const Key key = MakeKey(container, name);
-  absl::StatusOr<RefPtr<Resource>> found = LookupAny(key);
-  if (!found.ok()) return found.status();
-  if (dynamic_cast<T*>(found->get()) == nullptr) return WrongType(key, **found);
-  return RefPtr<T>(static_cast<T*>(found->release()));
+  return Cast<T>(Find(MakeKey(container, T::kTypeName, name)));
 }
 
 }  // namespace weir

@@ -16,6 +16,8 @@ namespace weir {
 
 class Variable final : public Resource {
  public:
+  static constexpr char kTypeName[] = "Variable";
+
   explicit Variable(DType dtype) : dtype(dtype) {}
 
   std::string ToString() const override {

@@ -27,7 +27,7 @@ class VarHandle final : public Kernel {
     handle.device = construction.device().name().ToString();
     handle.container = construction.attr<std::string>("container");
     handle.name = shared_name.empty() ? construction.node().name() : shared_name;
-    handle.type_name = "Variable";
+    handle.type_name = Variable::kTypeName;
     WEIR_ASSIGN_OR_RETURN(RefPtr<Variable> variable,
                           construction.device().resources().LookupOrCreate<Variable>(
                               handle.container, handle.name, [dtype] { return MakeRef<Variable>(dtype); }));
@@ -42,7 +42,6 @@ class VarHandle final : public Kernel {
     context.set_output(0, handle_);
     return absl::OkStatus();
   }
-  bool is_expensive() const override { return false; }
 
  private:
   const Tensor handle_;
@@ -64,7 +63,6 @@ class ReadVariable final : public Kernel {
     context.set_output(0, value);
     return absl::OkStatus();
   }
-  bool is_expensive() const override { return false; }
 };
 
 class AssignVariable final : public Kernel {
@@ -93,7 +91,6 @@ class AssignVariable final : public Kernel {
     old = std::exchange(tensor, value);
     return absl::OkStatus();
   }
-  bool is_expensive() const override { return false; }
 
  private:
   static absl::Status WrongShape(absl::string_view name, const PartialShape& shape, const Tensor& value) {
@@ -172,11 +169,14 @@ class DestroyResource final : public Kernel {
   // Handles in this and other sessions' kernels keep pointing to a variable, so it stays where they and later
   // kernels find the same one, and only its value goes: destroyed and not yet initialised are one state.
   static absl::Status Destroy(KernelContext& context) {
-    const absl::StatusOr<RefPtr<Resource>> any = LookupResource<Resource>(context, 0);
-    if (!any.ok()) return any.status();
-    const ResourceHandle& handle = context.input(0).scalar<ResourceHandle>();
-    auto* const found = dynamic_cast<Variable*>(any->get());
-    if (found == nullptr) return context.resources().Delete(handle.container, handle.name);
+    WEIR_ASSIGN_OR_RETURN(const ResourceHandle* const at, HandleInput(context, 0));
+    const ResourceHandle& handle = *at;
+    RefPtr<Resource> any = handle.resource;
+    if (!any) {
+      WEIR_ASSIGN_OR_RETURN(any, context.resources().LookupHandle(handle));
+    }
+    auto* const found = dynamic_cast<Variable*>(any.get());
+    if (found == nullptr) return context.resources().Delete(handle);
     Variable& variable = *found;
     Tensor old;  // freed after the lock
     absl::MutexLock lock(&variable.mutex);
