@@ -100,6 +100,12 @@ void RemoteWorker::DeregisterPartition(PlanId plan) {
               [](absl::StatusOr<PeerReply>) {});
 }
 
+void RemoteWorker::EndSession(SessionId session) {
+  WireWriter writer;
+  writer.Fixed64(session);
+  peers_.Call(peer_, kEndSessionMethod, writer.Take(), {}, Notice(), [](absl::StatusOr<PeerReply>) {});
+}
+
 absl::Status RemoteWorker::ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) {
   WireWriter writer;
   writer.Unsigned(containers.size());

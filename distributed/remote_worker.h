@@ -31,6 +31,7 @@ class RemoteWorker final : public Worker {
   void RunPartition(const RunPartitionCall& call, Done done) override;
   void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override;
   void DeregisterPartition(PlanId plan) override;
+  void EndSession(SessionId session) override;
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
 
  private:

@@ -112,6 +112,32 @@ TEST_P(ServerTest, VariablesOnThePsAreSharedByWorkers) {
   EXPECT_THAT(Values((*doubled)[0]), ElementsAre(42, 44));
 }
 
+TEST_P(ServerTest, ARandomNodeOfAnotherTaskGoesOnInEveryStepOfItsSession) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  GraphBuilder g(w0->runtime().ops());
+  auto device = g.DeviceScope("/job:ps/task:0");
+  const Output shape =
+      g.AddOp("Const", {}, {{"value", Tensor::Vector<int32_t>({2})}, {"dtype", DType::kInt32}});
+  const AttrMap attrs = {{"dtype", DType::kFloat32}, {"seed", int64_t{7}}, {"seed2", int64_t{11}}};
+  const Output r = g.AddOp("RandomUniform", {shape}, attrs),
+               same_seeds = g.AddOp("RandomUniform", {shape}, attrs);
+  const Output other = g.AddOp("Neg", {r});
+  std::vector<float> begin;
+  for (int i = 0; i < 2; ++i) {
+    auto session = w0->CreateSession(g.graph()).value();
+    const auto values = [&](const std::vector<TensorRef>& fetches) {
+      auto out = session->Run({}, fetches);
+      EXPECT_TRUE(out.ok()) << out.status();
+      return Values((*out)[0]);
+    };
+    const std::vector<float> first = values({r}), second = values({r, other});
+    EXPECT_EQ(first, values({same_seeds}));
+    EXPECT_EQ(second, values({same_seeds}));
+    if (i == 0) begin = first;
+    EXPECT_EQ(first, begin) << "another session begins anew";
+  }
+}
+
 TEST_P(ServerTest, FeedsAndLargeTensorsCross) {
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   GraphBuilder g(w0->runtime().ops());

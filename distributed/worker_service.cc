@@ -78,6 +78,7 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
     return request.call->Compute([this, request]() mutable { RegisterPartition(request); });
   }
   if (method == kDeregisterPartitionMethod) return DeregisterPartition(request);
+  if (method == kEndSessionMethod) return EndSession(request);
   if (method == kListDevicesMethod) return ListDevices(request);
   if (method == kResetContainersMethod) return ResetContainers(request);
   if (method == kJobDoneMethod) return JobDone(request);
@@ -128,10 +129,12 @@ void WorkerService::RegisterPartition(Request& request) {
     if (waiting.size() > 1) return;
   }
   const int num_args = spec->num_args, num_results = spec->num_results;
+  const SessionId session = spec->session;
   const absl::Status registered = worker_.RegisterPartition(*std::move(spec), request.call->deadline());
   std::vector<std::shared_ptr<IncomingCall>> waiting;
   {
     absl::MutexLock lock(&mutex_);
+    if (session != 0) sessions_[session] = {request.envelope.sender, key.first};
     if (registered.ok()) {
       Plan& plan = plans_[id];
       plan.owner = request.envelope.sender;
@@ -268,6 +271,19 @@ void WorkerService::DeregisterPartition(Request& request) {
   Reply(request, status);
 }
 
+void WorkerService::EndSession(Request& request) {
+  const SessionId session = request.reader.Fixed64();
+  const absl::Status status = request.reader.Finish("the end of a session");
+  if (status.ok()) {
+    {
+      absl::MutexLock lock(&mutex_);
+      sessions_.erase(session);
+    }
+    worker_.EndSession(session);
+  }
+  Reply(request, status);
+}
+
 void WorkerService::ResetContainers(Request& request) {
   const size_t count = request.reader.Count();
   std::vector<std::string> containers;
@@ -369,14 +385,20 @@ void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& r
 
 void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status&) {
   std::vector<PlanId> orphans;
+  std::vector<SessionId> orphaned_sessions;
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [id, plan] : plans_) {
       if (plan.owner == task && plan.owner_incarnation == incarnation) orphans.push_back(id);
     }
     for (const PlanId id : orphans) plans_.erase(id);
+    for (const auto& [id, owner] : sessions_) {
+      if (owner == std::make_pair(task, incarnation)) orphaned_sessions.push_back(id);
+    }
+    for (const SessionId id : orphaned_sessions) sessions_.erase(id);
   }
   for (const PlanId id : orphans) worker_.DeregisterPartition(id);
+  for (const SessionId id : orphaned_sessions) worker_.EndSession(id);
 }
 
 int WorkerService::num_plans() const {

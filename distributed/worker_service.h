@@ -47,7 +47,7 @@ class WorkerService {
   // Ends a step of this task: here, and at the task that runs the session, when that is another one.
   void FailStep(PlanId plan, int64_t step_id, const absl::Status& reason);
 
-  // Drops the plans of a life that is over.
+  // Drops the plans and sessions of a life that is over.
   void OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason);
 
   int num_plans() const;
@@ -79,6 +79,7 @@ class WorkerService {
   void RunPartition(Request& request);
   void CancelStep(Request& request);
   void DeregisterPartition(Request& request);
+  void EndSession(Request& request);
   void ResetContainers(Request& request);
   void PushTensors(Request& request);
   void PushPiece(Request& request);
@@ -107,6 +108,8 @@ class WorkerService {
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);
+  // Sessions that have, or have had, plans here, and who runs them.
+  absl::flat_hash_map<SessionId, std::pair<TaskName, Incarnation>> sessions_ ABSL_GUARDED_BY(mutex_);
   // Plans that are being compiled: who asked, and waits for the one answer.
   absl::flat_hash_map<std::pair<Incarnation, PlanId>, std::vector<std::shared_ptr<IncomingCall>>> registering_
       ABSL_GUARDED_BY(mutex_);

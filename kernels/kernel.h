@@ -20,7 +20,8 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
 
-  // Reads context.input(i), sets every output. Runs to its end without waiting for other nodes or machines.
+  // Reads context.input(i), sets every output. Runs to its end without waiting for other nodes or machines
+  // (but see may_block).
   virtual absl::Status Compute(KernelContext& context) = 0;
 
   // Null unless the kernel waits for something (a queue, another machine).
@@ -30,9 +31,9 @@ class Kernel {
   // to where the executor cannot see it. Every other one is left out then, and its outputs are dead.
   virtual bool runs_when_dead() const { return false; }
 
-  // False for kernels cheaper than handing them to another thread (tens of nanoseconds: Identity, Shape,
-  // Const).
-  virtual bool is_expensive() const { return true; }
+  // True for a kernel whose Compute waits for the world outside (a slow file system, a process). It runs on a
+  // thread that may wait, and must return soon after context.cancellation() is cancelled.
+  virtual bool may_block() const { return false; }
 };
 
 // Starts its work and returns; `done` is called exactly once, from any thread, when the outputs are set or
@@ -47,13 +48,18 @@ class AsyncKernel : public Kernel {
   AsyncKernel* AsAsync() final { return this; }
 };
 
+class SessionState;
+
 // What a kernel is made from. Borrowed during construction only: copy what Compute needs.
 class KernelConstruction {
  public:
-  KernelConstruction(const Node& node, Device& device) : node_(node), device_(device) {}
+  KernelConstruction(const Node& node, Device& device, SessionState* session = nullptr)
+      : node_(node), device_(device), session_(session) {}
 
   const Node& node() const { return node_; }
   Device& device() const { return device_; }  // outlives the kernel
+  // What the node keeps for the whole session (kernels/session_state.h). Null outside of one.
+  SessionState* session() const { return session_; }
   // Precondition: the schema has an attr of that name and type.
   template <typename T>
   const T& attr(absl::string_view name) const {
@@ -65,6 +71,7 @@ class KernelConstruction {
  private:
   const Node& node_;
   Device& device_;
+  SessionState* const session_;
 };
 
 }  // namespace weir

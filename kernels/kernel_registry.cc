@@ -64,9 +64,10 @@ std::vector<std::string> KernelRegistry::DeviceTypesFor(const Node& node) const 
   return {types.begin(), types.end()};
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> KernelRegistry::Create(const Node& node, Device& device) const {
+absl::StatusOr<std::unique_ptr<Kernel>> KernelRegistry::Create(const Node& node, Device& device,
+                                                               SessionState* session) const {
   if (const KernelDef* def = Find(node, device.type())) {
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = def->create(KernelConstruction(node, device));
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = def->create(KernelConstruction(node, device, session));
     if (kernel.ok()) return kernel;
     const absl::Status& status = kernel.status();
     return absl::Status(status.code(), absl::StrCat(node.Describe(), ": ", status.message()));

@@ -66,7 +66,8 @@ class KernelRegistry {
 
   // NotFound naming the device type, the dtypes asked for and those that exist; the factory's errors. All
   // name the node.
-  absl::StatusOr<std::unique_ptr<Kernel>> Create(const Node& node, Device& device) const;
+  absl::StatusOr<std::unique_ptr<Kernel>> Create(const Node& node, Device& device,
+                                                 SessionState* session = nullptr) const;
 
   // Every definition of an op, for the conformance suite's meta-test.
   std::vector<const KernelDef*> DefsFor(absl::string_view op) const;

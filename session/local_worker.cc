@@ -27,7 +27,7 @@ constexpr size_t kRememberedSteps = 1024;
 class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan> {
  public:
   static absl::StatusOr<std::shared_ptr<Plan>> Compile(Runtime& runtime, TensorSender* sender,
-                                                       const PartitionSpec& spec) {
+                                                       const PartitionSpec& spec, SessionState* session) {
     auto plan = std::make_shared<Plan>(sender, spec);
     for (const auto& graph : spec.graphs) {
       if (graph->num_nodes() == 0) continue;
@@ -38,7 +38,7 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
             absl::StrCat("this worker (", runtime.task().ToString(), ") has no device ", name.ToString()));
       }
       WEIR_ASSIGN_OR_RETURN(std::unique_ptr<const Program> program,
-                            Program::Compile(*graph, *device, runtime.kernels()));
+                            Program::Compile(*graph, *device, runtime.kernels(), session));
       WEIR_RETURN_IF_ERROR(plan->CheckBindings(*program));
       plan->programs_.push_back(std::move(program));
     }
@@ -383,13 +383,27 @@ absl::StatusOr<std::vector<DeviceAttributes>> LocalWorker::ListDevices(absl::Tim
 }
 
 absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time) {
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Compile(runtime_, sender_, spec));
+  const std::shared_ptr<SessionState> session = StateOf(spec.session);
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Compile(runtime_, sender_, spec, session.get()));
   absl::MutexLock lock(&mutex_);
   if (!plans_.emplace(spec.plan, std::move(plan)).second) {
     return absl::AlreadyExistsError(
         absl::StrCat("plan ", spec.plan, " is already registered on ", task_.ToString()));
   }
   return absl::OkStatus();
+}
+
+std::shared_ptr<SessionState> LocalWorker::StateOf(SessionId session) {
+  if (session == 0) return nullptr;
+  absl::MutexLock lock(&mutex_);
+  std::shared_ptr<SessionState>& state = sessions_[session];
+  if (state == nullptr) state = std::make_shared<SessionState>();
+  return state;
+}
+
+void LocalWorker::EndSession(SessionId session) {
+  absl::MutexLock lock(&mutex_);
+  sessions_.erase(session);
 }
 
 std::shared_ptr<LocalWorker::Plan> LocalWorker::FindPlan(PlanId id) const {
@@ -448,6 +462,11 @@ absl::StatusOr<bool> LocalWorker::Hold(PlanId plan_id, int64_t step_id, int edge
 int LocalWorker::num_plans() const {
   absl::MutexLock lock(&mutex_);
   return static_cast<int>(plans_.size());
+}
+
+int LocalWorker::num_sessions() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<int>(sessions_.size());
 }
 
 int LocalWorker::num_running_steps() const {

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/session_state.h"
 #include "session/runtime.h"
 #include "session/tensor_sender.h"
 #include "session/worker.h"
@@ -28,6 +29,7 @@ class LocalWorker final : public Worker {
   void RunPartition(const RunPartitionCall& call, Done done) override;
   void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override;
   void DeregisterPartition(PlanId plan) override;
+  void EndSession(SessionId session) override;
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
 
   // A tensor that another worker has pushed. Accepted also before the step's RunPartition. NotFound for an
@@ -41,17 +43,20 @@ class LocalWorker final : public Worker {
   absl::StatusOr<bool> Hold(PlanId plan, int64_t step_id, int edge, std::shared_ptr<void> held);
 
   int num_plans() const;
+  int num_sessions() const;
   int num_running_steps() const;
 
  private:
   class Plan;
   std::shared_ptr<Plan> FindPlan(PlanId id) const;
+  std::shared_ptr<SessionState> StateOf(SessionId session);
 
   Runtime& runtime_;
   const DeviceName task_;
   TensorSender* const sender_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, std::shared_ptr<Plan>> plans_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<SessionId, std::shared_ptr<SessionState>> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

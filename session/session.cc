@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <random>
 
 #include "absl/strings/str_cat.h"
 #include "graph/rewrite/constant_folding.h"
@@ -25,6 +26,11 @@ std::vector<int64_t> CacheKey(const StepSignature& signature) {
   }
   for (const Node* target : signature.targets) key.push_back(target->id());
   return key;
+}
+
+SessionId RandomId() {
+  std::random_device random;
+  return (uint64_t{random()} << 32 | random()) | 1;
 }
 
 absl::Status NullRef(absl::string_view what) {
@@ -63,6 +69,7 @@ Session::Session(const Graph& graph, const KernelRegistry& kernels, const Sessio
     : graph_(graph),
       kernels_(kernels),
       options_(options),
+      id_(RandomId()),
       folding_device_(MakeCpuDevice("folding", 0, 0, folding_threads_)) {}
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std::vector<Worker*> workers,
@@ -109,6 +116,7 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
   options.placer = {.default_task = options_.default_task,
                     .allow_soft_placement = options_.allow_soft_placement};
   options.want_report = options_.log_placement;
+  options.session = id_;
   WEIR_ASSIGN_OR_RETURN(
       std::shared_ptr<StepPlan> plan,
       StepPlan::Compile(graph_, signature, workers_, options, absl::Now() + options_.operation_timeout));
@@ -171,11 +179,14 @@ void Session::Close() {
   std::vector<std::shared_ptr<PreparedStep>> steps;
   {
     absl::MutexLock lock(&mutex_);
+    if (closed_) return;
     closed_ = true;
     for (auto& [key, step] : cache_) steps.push_back(step);
     cache_.clear();
   }
   for (const auto& step : steps) step->plan_->CancelAll(absl::CancelledError("the session was closed"));
+  if (steps.empty()) return;
+  for (const auto& entry : workers_) entry.worker->EndSession(id_);
 }
 
 }  // namespace weir

@@ -7,6 +7,8 @@
 // combination of feeds, fetches and targets is compiled at its first use and cached; Prepare hands the
 // compiled step out, so that nothing is looked up later.
 //
+// What nodes keep between steps is the session's: a random node has one stream, whatever steps it is part of.
+//
 // Borrows the graph and the workers, which must outlive it. The graph may grow between runs (not during one).
 // Thread safety: Run, Prepare and PreparedStep::Run may be called by many threads.
 #pragma once
@@ -141,6 +143,7 @@ class Session {
   const Graph& graph_;
   const KernelRegistry& kernels_;
   SessionOptions options_;
+  const SessionId id_;
   // Where constants are folded: a device of the session's own, on the calling thread.
   ThreadPool folding_threads_{1};
   std::unique_ptr<Device> folding_device_;

@@ -238,6 +238,31 @@ TEST_F(SessionTest, ManyThreadsShareAPreparedStep) {
   EXPECT_EQ(wrong, 0);
 }
 
+// TensorFlow's session keeps a random node's kernel, and so its stream, over all signatures.
+TEST_F(SessionTest, ARandomNodeHasOneStreamWhateverIsFetchedWithIt) {
+  auto cpu = g_.DeviceScope("/cpu:0");
+  const Output shape = Constant(g_, Tensor::Vector<int32_t>({3}));
+  const auto random = [&](absl::string_view name) {
+    return g_.AddOp("RandomUniform", {shape},
+                    {{"dtype", DType::kFloat32}, {"seed", int64_t{7}}, {"seed2", int64_t{11}}}, name);
+  };
+  const Output r = random("r"), same_seeds = random("same_seeds"), other = g_.AddOp("Neg", {r});
+  const auto values = [&](const std::vector<TensorRef>& fetches) {
+    auto out = session().Run({}, fetches);
+    EXPECT_TRUE(out.ok()) << out.status();
+    const auto flat = (*out)[0].flat<float>();
+    return std::vector<float>(flat.begin(), flat.end());
+  };
+  const std::vector<float> first = values({r}), second = values({r, other});
+  EXPECT_EQ(first, values({same_seeds}));
+  EXPECT_EQ(second, values({same_seeds}));
+  EXPECT_NE(first, second);
+
+  session_.reset();  // another session begins anew
+  EXPECT_EQ(worker_.num_sessions(), 0);
+  EXPECT_EQ(values({r}), first);
+}
+
 TEST_F(SessionTest, ASessionThatIsClosedRunsNothing) {
   const Output c = Constant(g_, Tensor::Scalar(1.0f));
   ASSERT_TRUE(session().Run({}, {c}).ok());

@@ -85,6 +85,7 @@ absl::StatusOr<std::unique_ptr<StepPlan>> StepPlan::Compile(const Graph& graph,
     if (spec.graphs.empty()) continue;
     Part part = {worker.worker, Renumber(spec.graphs, kArgOp), Renumber(spec.graphs, kRetvalOp)};
     spec.plan = plan->id_;
+    spec.session = options.session;
     spec.num_edges = partitioned.edges.size();
     spec.num_args = part.feeds.size();
     spec.num_results = part.fetches.size();

@@ -32,6 +32,7 @@ struct StepPlanOptions {
   PlacerOptions placer;
   std::function<absl::Status(Graph&)> rewrite;  // runs between pruning and placement; may be empty
   bool want_report = false;                     // keep the placement report
+  SessionId session = 0;
 };
 
 class StepPlan {

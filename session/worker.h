@@ -32,10 +32,15 @@ namespace weir {
 // many clients never collide and ids of an old process mean nothing to a new one.
 using PlanId = uint64_t;
 
+// Names a session on the workers it uses, chosen at random likewise. 0: the plan belongs to none.
+using SessionId = uint64_t;
+
 // The part of a plan that one worker runs: one graph per device, every node assigned to that device.
 // Arguments and results (_Arg, _Retval) are numbered from 0 over all graphs of the worker.
 struct PartitionSpec {
   PlanId plan = 0;
+  SessionId session =
+      0;                // whose nodes go on where its other plans' steps left them (kernels/session_state.h)
   int num_edges = 0;    // of the whole plan
   int num_args = 0;     // of this worker's part
   int num_results = 0;  // of this worker's part
@@ -80,6 +85,10 @@ class Worker {
 
   // Forgets the plan; running steps of it are cancelled. Unknown plans are OK. Does not wait.
   virtual void DeregisterPartition(PlanId plan) = 0;
+
+  // Forgets what the session's nodes have kept between steps. Its plans are deregistered first. Unknown
+  // sessions are OK. Does not wait.
+  virtual void EndSession(SessionId session) = 0;
 
   // Drops the resources of the containers (all of the default one for an empty list).
   virtual absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) = 0;

@@ -81,6 +81,7 @@ absl::StatusOr<std::vector<DeviceAttributes>> DecodeDevices(WireReader* reader) 
 
 absl::Status EncodePartition(const PartitionSpec& spec, WireWriter* writer, std::vector<Payload>* payloads) {
   writer->Fixed64(spec.plan);
+  writer->Fixed64(spec.session);
   for (const int count : {spec.num_edges, spec.num_args, spec.num_results}) writer->Unsigned(count);
   for (const auto& graph : spec.graphs) {
     WEIR_ASSIGN_OR_RETURN(std::string bytes, GraphDefBytes(*graph, {.use_assigned_devices = true}));
@@ -95,6 +96,7 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
   constexpr uint64_t kMaxCount = 1 << 20;
   PartitionSpec spec;
   spec.plan = reader->Fixed64();
+  spec.session = reader->Fixed64();
   spec.num_edges = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
   spec.num_args = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
   spec.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxCount));

@@ -29,6 +29,7 @@ inline constexpr char kRegisterPartitionMethod[] = "/weir.Worker/RegisterPartiti
 inline constexpr char kRunPartitionMethod[] = "/weir.Worker/RunPartition";
 inline constexpr char kCancelStepMethod[] = "/weir.Worker/CancelStep";
 inline constexpr char kDeregisterPartitionMethod[] = "/weir.Worker/DeregisterPartition";
+inline constexpr char kEndSessionMethod[] = "/weir.Worker/EndSession";
 inline constexpr char kResetContainersMethod[] = "/weir.Worker/ResetContainers";
 inline constexpr char kPushTensorsMethod[] = "/weir.Worker/PushTensors";
 inline constexpr char kPushPieceMethod[] = "/weir.Worker/PushPiece";

@@ -41,7 +41,6 @@ class CheapKernel final : public Kernel {
  public:
   explicit CheapKernel(const KernelConstruction&) {}
   absl::Status Compute(KernelContext& context) override { return compute(context); }
-  bool is_expensive() const override { return false; }
 };
 
 }  // namespace weir

@@ -3,10 +3,11 @@
 // Implementation notes. One block of Philox gives a group of outputs: four of 32 bits or less, two of 64.
 // Group g of a run uses block g after the run's start, whatever thread computes it. TruncatedNormal needs a
 // varying number of blocks, so each of its groups has 256 of them per four outputs to itself. Every run moves
-// the kernel's stream on by 256 blocks per output. These are TensorFlow's choices: they make equal seeds give
+// the node's stream on by 256 blocks per output. These are TensorFlow's choices: they make equal seeds give
 // equal values in every step.
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <type_traits>
 
@@ -18,17 +19,29 @@
 #include "kernels/cpu/philox.h"
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/session_state.h"
 
 namespace weir {
 namespace {
 
 constexpr uint64_t kReservedBlocksPerOutput = 256;
 
-// A kernel's stream. Thread safe: concurrent steps get different stretches of it.
-class RandomStream {
+// A node's stream, which all plans of a session go on with. Thread safe: concurrent steps get different
+// stretches of it.
+class RandomStream final : public NodeState {
  public:
-  explicit RandomStream(const KernelConstruction& construction)
-      : next_(Seeded(construction.attr<int64_t>("seed"), construction.attr<int64_t>("seed2"))) {}
+  RandomStream(int64_t seed, int64_t seed2) : next_(Seeded(seed, seed2)) {}
+
+  // The stream of the node in its session; outside of one, a new stream.
+  static absl::StatusOr<std::shared_ptr<RandomStream>> Of(const KernelConstruction& construction) {
+    const auto create = [&construction] {
+      return std::make_shared<RandomStream>(construction.attr<int64_t>("seed"),
+                                            construction.attr<int64_t>("seed2"));
+    };
+    if (construction.session() == nullptr) return create();
+    return construction.session()->FindOrCreate<RandomStream>(construction.device().name().ToString(),
+                                                              construction.node().name(), create);
+  }
 
   Philox Reserve(int64_t num_outputs) {
     absl::MutexLock lock(&mutex_);
@@ -40,7 +53,7 @@ class RandomStream {
  private:
   static Philox Seeded(int64_t seed, int64_t seed2) {
     if (seed != 0 || seed2 != 0) return Philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(seed2));
-    std::random_device entropy;  // no seed asked for: another stream in every kernel
+    std::random_device entropy;  // no seed asked for: another stream for every node
     const auto word = [&] { return uint64_t{entropy()} << 32 | entropy(); };
     return Philox(word(), word());
   }
@@ -183,24 +196,34 @@ absl::StatusOr<Shape> ShapeInput(const Tensor& tensor) {
 template <typename T, typename Distribution, uint64_t blocks_per_group>
 class RandomFill final : public Kernel {
  public:
-  explicit RandomFill(const KernelConstruction& construction) : stream_(construction) {}
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(auto stream, RandomStream::Of(construction));
+    return std::make_unique<RandomFill>(std::move(stream));
+  }
+
+  explicit RandomFill(std::shared_ptr<RandomStream> stream) : stream_(std::move(stream)) {}
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const Shape shape, ShapeInput(context.input(0)));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    const Philox start = stream_.Reserve(shape.num_elements());
+    const Philox start = stream_->Reserve(shape.num_elements());
     Fill(context.threads(), start, blocks_per_group, Distribution(), output->flat<T>());
     return absl::OkStatus();
   }
 
  private:
-  RandomStream stream_;
+  const std::shared_ptr<RandomStream> stream_;
 };
 
 template <typename T>
 class RandomUniformInt final : public Kernel {
  public:
-  explicit RandomUniformInt(const KernelConstruction& construction) : stream_(construction) {}
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(auto stream, RandomStream::Of(construction));
+    return std::make_unique<RandomUniformInt>(std::move(stream));
+  }
+
+  explicit RandomUniformInt(std::shared_ptr<RandomStream> stream) : stream_(std::move(stream)) {}
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const Shape shape, ShapeInput(context.input(0)));
@@ -219,12 +242,12 @@ class RandomUniformInt final : public Kernel {
     using Unsigned = std::make_unsigned_t<T>;
     const UniformInt<T> distribution = {static_cast<Unsigned>(low),
                                         static_cast<Unsigned>(high) - static_cast<Unsigned>(low)};
-    Fill(context.threads(), stream_.Reserve(shape.num_elements()), 1, distribution, output->flat<T>());
+    Fill(context.threads(), stream_->Reserve(shape.num_elements()), 1, distribution, output->flat<T>());
     return absl::OkStatus();
   }
 
  private:
-  RandomStream stream_;
+  const std::shared_ptr<RandomStream> stream_;
 };
 
 template <typename T>
@@ -233,10 +256,10 @@ void RegisterFills(KernelRegistry& registry, const std::string& device) {
     registry.Register(
         {.op = op, .device_type = device, .types = {{"dtype", {DTypeOf<T>}}}, .create = create});
   };
-  add("RandomUniform", CreateKernel<RandomFill<T, Uniform<T>, 1>>);
-  add("RandomStandardNormal", CreateKernel<RandomFill<T, Normal<T>, 1>>);
+  add("RandomUniform", CreateCheckedKernel<RandomFill<T, Uniform<T>, 1>>);
+  add("RandomStandardNormal", CreateCheckedKernel<RandomFill<T, Normal<T>, 1>>);
   add("TruncatedNormal",
-      CreateKernel<RandomFill<T, TruncatedNormal<T>, kGroup<T> * kReservedBlocksPerOutput / 4>>);
+      CreateCheckedKernel<RandomFill<T, TruncatedNormal<T>, kGroup<T> * kReservedBlocksPerOutput / 4>>);
 }
 
 template <typename T>
@@ -244,7 +267,7 @@ void RegisterIntegers(KernelRegistry& registry, const std::string& device) {
   registry.Register({.op = "RandomUniformInt",
                      .device_type = device,
                      .types = {{"Tout", {DTypeOf<T>}}},
-                     .create = CreateKernel<RandomUniformInt<T>>});
+                     .create = CreateCheckedKernel<RandomUniformInt<T>>});
 }
 
 }  // namespace

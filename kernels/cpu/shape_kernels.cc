@@ -107,7 +107,6 @@ class Squeeze final : public Kernel {
     context.set_output(0, input.WithShape(Shape(dims)));
     return absl::OkStatus();
   }
-  bool is_expensive() const override { return false; }
 
  private:
   const std::vector<int64_t> axes_;

@@ -30,7 +30,6 @@ class Const final : public Kernel {
     context.set_output(0, value_);
     return absl::OkStatus();
   }
-  bool is_expensive() const override { return false; }
 
  private:
   explicit Const(Tensor value) : value_(std::move(value)) {}

@@ -31,8 +31,6 @@ class NullKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  bool is_expensive() const override { return false; }
-
  private:
   std::vector<Shape> shapes_;
 };

@@ -51,10 +51,11 @@ bool NeedsNoKernel(const Node& node) {
 // NextIteration is given before its Merge is emitted.
 class ProgramCompiler {
  public:
-  ProgramCompiler(const Graph& graph, Device& device, const KernelRegistry& kernels)
+  ProgramCompiler(const Graph& graph, Device& device, const KernelRegistry& kernels, SessionState* session)
       : graph_(graph),
         device_(device),
         kernels_(kernels),
+        session_(session),
         program_(new Program(device)),
         has_flow_(HasControlFlow(graph)),
         slots_(graph.num_nodes()),
@@ -201,7 +202,7 @@ class ProgramCompiler {
   }
 
   absl::Status EmitKernel(const Node& node) {
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = kernels_.Create(node, device_);
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = kernels_.Create(node, device_, session_);
     if (!kernel.ok()) {
       const bool is_named = absl::StrContains(kernel.status().message(), node.name());
       return is_named ? kernel.status()
@@ -406,6 +407,7 @@ class ProgramCompiler {
   const Graph& graph_;
   Device& device_;
   const KernelRegistry& kernels_;
+  SessionState* const session_;
   std::unique_ptr<Program> program_;
   const bool has_flow_;
   Loops loops_;
@@ -418,8 +420,9 @@ class ProgramCompiler {
 };
 
 absl::StatusOr<std::unique_ptr<const Program>> Program::Compile(const Graph& graph, Device& device,
-                                                                const KernelRegistry& kernels) {
-  return ProgramCompiler(graph, device, kernels).Compile();
+                                                                const KernelRegistry& kernels,
+                                                                SessionState* session) {
+  return ProgramCompiler(graph, device, kernels, session).Compile();
 }
 
 absl::Status Program::Annotate(int instruction, const absl::Status& status) const {

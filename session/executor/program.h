@@ -83,10 +83,12 @@ class Program {
  public:
   // `graph`: every node on `device`, arguments and results numbered within the worker's part. Instructions
   // stand in an order in which they may run one after another; receives first and sends as early as possible.
+  // `session` is what kernels share with those of other plans; borrowed for this call.
   // Possible errors: NotFound (no kernel), whatever a kernel's constructor finds wrong, InvalidArgument (a
   // cycle, a loop that FindLoops refuses, a fetch from inside of one).
   static absl::StatusOr<std::unique_ptr<const Program>> Compile(const Graph& graph, Device& device,
-                                                                const KernelRegistry& kernels);
+                                                                const KernelRegistry& kernels,
+                                                                SessionState* session = nullptr);
 
   // True when all kernels are synchronous and nothing decides what runs: then a StaticSchedule runs it.
   bool is_static() const { return is_static_; }

@@ -220,6 +220,7 @@ class LosesAPeer final : public Worker {
     worker_.CancelStep(plan, step_id, reason);
   }
   void DeregisterPartition(PlanId plan) override { worker_.DeregisterPartition(plan); }
+  void EndSession(SessionId session) override { worker_.EndSession(session); }
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
     return worker_.ResetContainers(containers, deadline);
   }
