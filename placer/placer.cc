@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
@@ -43,7 +44,7 @@ class Placer {
         groups_(graph.num_nodes()) {}
 
   absl::Status Place() {
-    WEIR_RETURN_IF_ERROR(FindGroups());
+    FindGroups();
     std::map<int, std::vector<Node*>> members;
     for (const auto& node : graph_.nodes()) members[groups_.Find(node->id())].push_back(node.get());
     for (const auto& [root, nodes] : members) {
@@ -54,18 +55,19 @@ class Placer {
   }
 
  private:
-  absl::Status FindGroups() {
+  void FindGroups() {
+    absl::flat_hash_map<std::string, int> first_to_name;  // a node pruned from this step, by its name
     for (const auto& node : graph_.nodes()) {
       for (const std::string& name : node->colocation_names()) {
-        // A node pruned from this step pulls nothing anywhere: its own request has been copied by the
-        // builder.
-        if (Node* other = graph_.FindNode(name)) groups_.Join(node->id(), other->id());
+        const Node* other = graph_.FindNode(name);
+        const int with =
+            other != nullptr ? other->id() : first_to_name.emplace(name, node->id()).first->second;
+        groups_.Join(node->id(), with);
       }
       for (const Output& input : node->inputs()) {
         if (input.dtype() == DType::kResource) groups_.Join(node->id(), input.node->id());
       }
     }
-    return absl::OkStatus();
   }
 
   absl::StatusOr<DeviceName> DeviceFor(const std::vector<Node*>& nodes) {

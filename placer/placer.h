@@ -1,9 +1,10 @@
 // Decides the device of every node.
 //
 // Nodes that must be together form a group: those colocated by "_class" ("loc:@NAME") and those joined by a
-// resource handle (a variable's updates run where the variable lives). A group goes to a device that
-// satisfies every member's request and has a kernel for every member. Among those, the default task's come
-// first, then the kind that `preferred_types` names first, then the lowest name.
+// resource handle (a variable's updates run where the variable lives). Nodes that name the same node share
+// its group even where a step was pruned of it; its own request is then unknown and does not count. A group
+// goes to a device that satisfies every member's request and has a kernel for every member. Among those, the
+// default task's come first, then the kind that `preferred_types` names first, then the lowest name.
 //
 // Errors name the nodes, what each asked for, and the devices that exist.
 #pragma once
@@ -33,8 +34,7 @@ struct PlacerOptions {
 };
 
 // Sets assigned_device of every node. `devices`: whole names of all devices of the cluster.
-// Possible errors: InvalidArgument (requests in a group contradict each other; no device fits; an unknown
-// colocation).
+// Possible errors: InvalidArgument (requests in a group contradict each other; no device fits).
 absl::Status PlaceGraph(Graph& graph, absl::Span<const DeviceName> devices,
                         const KernelAvailability& has_kernel, const PlacerOptions& options = {});
 

@@ -113,6 +113,38 @@ TEST_F(PlacerTest, SoftPlacementStaysOnTheTask) {
                     HasSubstr("/job:ps/replica:0/task:1/device:CPU:0")));
 }
 
+TEST_F(PlacerTest, SoftPlacementTakesAnotherIndexToo) {
+  GraphBuilder g(ops_);
+  const auto on = [&g](absl::string_view device_name, absl::string_view op) {
+    auto device = g.DeviceScope(device_name);
+    return op == "Source" ? g.AddOp("Source", {}) : g.AddOp(op, {g.AddOp("Source", {})});
+  };
+  const Output cpu_only = on("/job:worker/task:1/device:GPU:1", "CpuOnly");
+  const Output any = on("/job:worker/task:1/device:GPU:1", "Source");
+  const Output unknown_kind = on("/job:ps/task:1/device:TPU:3", "Source");
+  ASSERT_TRUE(Place(g).ok()) << Place(g);
+  EXPECT_EQ(DeviceOf(cpu_only), "/job:worker/replica:0/task:1/device:CPU:0");
+  EXPECT_EQ(DeviceOf(any), "/job:worker/replica:0/task:1/device:GPU:0");
+  EXPECT_EQ(DeviceOf(unknown_kind), "/job:ps/replica:0/task:1/device:CPU:0");
+}
+
+// Pruning may drop the node that others name in "loc:@NAME"; what it held together stays so.
+TEST_F(PlacerTest, NodesColocatedWithADroppedNodeShareADevice) {
+  GraphBuilder g(ops_);
+  const AttrMap with_gone = {{"_class", std::vector<std::string>{"loc:@gone"}}};
+  Output a, b;
+  {
+    auto device = g.DeviceScope("/job:ps/task:1");
+    a = g.AddOp("Source", {}, with_gone, "a");
+  }
+  b = g.AddOp("Source", {}, with_gone, "b");
+  const Output alone = g.AddOp("Source", {}, {{"_class", std::vector<std::string>{"loc:@other"}}});
+  ASSERT_TRUE(Place(g).ok()) << Place(g);
+  EXPECT_EQ(DeviceOf(a), "/job:ps/replica:0/task:1/device:CPU:0");
+  EXPECT_EQ(DeviceOf(b), DeviceOf(a));
+  EXPECT_EQ(DeviceOf(alone), "/job:worker/replica:0/task:0/device:GPU:0");
+}
+
 TEST_F(PlacerTest, ContradictionsNameBothNodes) {
   GraphBuilder g(ops_);
   Output a, b;
