@@ -1,6 +1,8 @@
 #include "graph/gradients.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -9,35 +11,76 @@
 namespace weir {
 namespace {
 
+absl::Status DoesNotFit(DType dtype, double value) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("a gradient asks for the constant ", value, " of dtype ", DTypeName(dtype)));
+}
+
 template <typename T>
-Tensor ScalarOf(double value) {
+absl::StatusOr<Tensor> ScalarOf(double value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (value != 0 && value != 1) return DoesNotFit(DTypeOf<T>, value);
+  } else if constexpr (std::is_integral_v<T>) {
+    // 2^digits is exact in double, the largest T may not be.
+    const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+    const double begin = std::is_signed_v<T> ? -end : 0;
+    if (value != std::trunc(value) || value < begin || value >= end) return DoesNotFit(DTypeOf<T>, value);
+  }
   return Tensor::Scalar<T>(static_cast<T>(value));
 }
 
-Tensor ScalarTensor(DType dtype, double value) {
+absl::StatusOr<Tensor> ScalarTensor(DType dtype, double value) {
   switch (dtype) {
+    case DType::kFloat32:
+      return ScalarOf<float>(value);
     case DType::kFloat64:
       return ScalarOf<double>(value);
-    case DType::kHalf:
-      return Tensor::Scalar(Half(static_cast<float>(value)));
-    case DType::kBfloat16:
-      return Tensor::Scalar(Bfloat16(static_cast<float>(value)));
     case DType::kInt32:
       return ScalarOf<int32_t>(value);
-    case DType::kInt64:
-      return ScalarOf<int64_t>(value);
+    case DType::kUint8:
+      return ScalarOf<uint8_t>(value);
+    case DType::kInt16:
+      return ScalarOf<int16_t>(value);
+    case DType::kInt8:
+      return ScalarOf<int8_t>(value);
     case DType::kComplex64:
       return Tensor::Scalar(std::complex<float>(static_cast<float>(value)));
+    case DType::kInt64:
+      return ScalarOf<int64_t>(value);
+    case DType::kBool:
+      return ScalarOf<bool>(value);
+    case DType::kBfloat16:
+      return Tensor::Scalar(Bfloat16(static_cast<float>(value)));
+    case DType::kUint16:
+      return ScalarOf<uint16_t>(value);
     case DType::kComplex128:
       return Tensor::Scalar(std::complex<double>(value));
-    default:
-      return ScalarOf<float>(value);
+    case DType::kHalf:
+      return Tensor::Scalar(Half(static_cast<float>(value)));
+    case DType::kUint32:
+      return ScalarOf<uint32_t>(value);
+    case DType::kUint64:
+      return ScalarOf<uint64_t>(value);
+    case DType::kString:
+    case DType::kResource:
+    case DType::kVariant:
+    case DType::kInvalid:
+      break;
   }
+  return DoesNotFit(dtype, value);
 }
 
 Output AddConstant(GraphBuilder& graph, Tensor value, SourceLocation where) {
   const DType dtype = value.dtype();
   return graph.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}}, "", where);
+}
+
+// Null when no scalar of the dtype has that value; the builder then has the error.
+Output AddScalar(GraphBuilder& graph, DType dtype, double value, SourceLocation where) {
+  absl::StatusOr<Tensor> scalar = ScalarTensor(dtype, value);
+  if (scalar.ok()) return AddConstant(graph, *std::move(scalar), where);
+  graph.SetError(scalar.status(), where);
+  return {};
 }
 
 // One pass from the ys back to the xs.
@@ -97,7 +140,7 @@ class BackwardPass {
   }
 
   Output OnesLike(const Output& y) {
-    const Output one = AddConstant(graph_, ScalarTensor(y.dtype(), 1), where_);
+    const Output one = AddScalar(graph_, y.dtype(), 1, where_);
     if (y.shape().rank() == 0) return one;
     const Output shape = graph_.AddOp("Shape", {y}, {}, "", where_);
     return graph_.AddOp("Fill", {shape, one}, {}, "", where_);
@@ -142,7 +185,7 @@ class BackwardPass {
 }  // namespace
 
 Output GradientContext::Constant(DType dtype, double value) {
-  return AddConstant(graph_, ScalarTensor(dtype, value), node_.source());
+  return AddScalar(graph_, dtype, value, node_.source());
 }
 
 Output GradientContext::Integers(std::vector<int32_t> values) {

@@ -36,7 +36,8 @@ class GradientContext {
   Output Add(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs = {}) {
     return graph_.AddOp(op, std::move(inputs), std::move(attrs), "", node_.source());
   }
-  // A constant scalar of the dtype, for factors in formulas.
+  // A constant scalar of the dtype, for factors in formulas. InvalidArgument, kept by the builder, when the
+  // dtype has no numbers or not this one (0.5 of an int32).
   Output Constant(DType dtype, double value);
   // A constant int32 vector, for axes, permutations and shapes.
   Output Integers(std::vector<int32_t> values);
@@ -50,9 +51,9 @@ class GradientContext {
 
 // One gradient per x, of x's dtype and shape; a null Output for an x that no y depends on. Several paths are
 // summed with AddN. A ReadVariableOp's gradient is the gradient of its handle: xs may be handles. grad_ys
-// default to ones. The nodes are placed in the name scope "gradients" and colocated as their forward nodes.
-// Errors: InvalidArgument for a y that is not floating point, or a gradient function's error, naming the
-// node. Also sticky in the builder.
+// default to ones. The nodes are in the name scope "gradients" and ask for the devices that their forward
+// nodes asked for; the ones and the sums follow the caller's device scope. Errors: InvalidArgument for a y
+// that is not floating point, or a gradient function's error, naming the node. Also sticky in the builder.
 absl::StatusOr<std::vector<Output>> AddGradients(GraphBuilder& graph, absl::Span<const Output> ys,
                                                  absl::Span<const Output> xs,
                                                  absl::Span<const Output> grad_ys = {},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -114,17 +115,24 @@ std::string GraphBuilder::UniqueName(absl::string_view name) {
 }
 
 std::string GraphBuilder::UniqueFullName(const std::string& full) {
-  int& count = name_counts_[full];
-  if (count++ == 0) return full;
+  NoteNamesOfNodes();
+  const std::string key = absl::AsciiStrToLower(full);
+  int suffix = name_counts_[key]++;
+  if (suffix == 0) return full;
   // A name made unique may itself have been asked for before.
-  std::string candidate;
-  int suffix = count - 1;
+  std::string ending;
   do {
-    candidate = absl::StrCat(full, "_", suffix++);
-  } while (name_counts_.contains(candidate));
-  name_counts_[full] = suffix;
-  name_counts_.emplace(candidate, 1);
-  return candidate;
+    ending = absl::StrCat("_", suffix++);
+  } while (name_counts_.contains(key + ending));
+  name_counts_[key] = suffix;  // those below are taken
+  name_counts_.emplace(key + ending, 1);
+  return full + ending;
+}
+
+void GraphBuilder::NoteNamesOfNodes() {
+  for (; num_noted_ < graph_->num_nodes(); ++num_noted_) {
+    name_counts_.emplace(absl::AsciiStrToLower(graph_->node(num_noted_)->name()), 1);
+  }
 }
 
 }  // namespace weir

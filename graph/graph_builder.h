@@ -75,7 +75,8 @@ class GraphBuilder {
   Scope ClearControlScope();                      // new nodes depend on none of the outer scopes' nodes
   Scope ColocationScope(Node* with);              // new nodes share this node's device
 
-  // A node name that is free, below the current name scope: "dense/mm", "dense/mm_1"...
+  // A node name that is free, below the current name scope: "dense/mm", "dense/mm_1"... As TensorFlow's, also
+  // unlike all others when case does not count; nodes that an import added are counted too.
   std::string UniqueName(absl::string_view name);
   // Without the scope: "dense" or "dense_1".
   const std::string& name_scope() const { return name_scope_; }
@@ -94,6 +95,8 @@ class GraphBuilder {
 
  private:
   std::string UniqueFullName(const std::string& full);
+  // Also of those that were not added through this builder.
+  void NoteNamesOfNodes();
 
   std::unique_ptr<Graph> graph_;
   absl::Status status_;
@@ -104,7 +107,8 @@ class GraphBuilder {
   Node* colocate_with_ = nullptr;
   std::optional<int64_t> random_seed_;
   int64_t num_random_ops_ = 0;
-  absl::flat_hash_map<std::string, int> name_counts_;
+  absl::flat_hash_map<std::string, int> name_counts_;  // how often each was asked for, in lower case
+  int num_noted_ = 0;                                  // nodes whose names are counted
 };
 
 // The node as a control dependency or target; null stays null.

@@ -1,5 +1,6 @@
 #include "graph/graph.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "graph/gradients.h"
 #include "graph/graph_builder.h"
@@ -102,6 +103,38 @@ TEST_F(GraphTest, InfersTypesAttrsAndShapes) {
   EXPECT_EQ(sum.node->attr<int64_t>("N"), 3);
 }
 
+TEST_F(GraphTest, MinimaHoldForIntsAndForTheLengthsOfAllLists) {
+  const auto status = [](const std::string& spec, AttrValue value) {
+    OpDef def = {
+        .name = "Bounded", .attrs = {spec}, .infer_shapes = NoOutputs, .gradient = NotDifferentiable};
+    absl::StatusOr<Op> op = Op::Parse(def);
+    return op.ok() ? op->FindAttr("a")->Validate(value) : op.status();
+  };
+  const auto allows_two_and_more = [&](const std::string& kind, auto element) {
+    using List = std::vector<decltype(element)>;
+    const std::string spec = "a: list(" + kind + ") >= 2";
+    EXPECT_THAT(status(spec, List(1, element)).message(),
+                AllOf(HasSubstr("attr a"), HasSubstr("has 1"), HasSubstr("at least 2")))
+        << kind;
+    EXPECT_TRUE(status(spec, List(2, element)).ok()) << status(spec, List(2, element));
+    EXPECT_TRUE(status(spec, List(3, element)).ok()) << kind;
+  };
+  allows_two_and_more("int", int64_t{7});
+  allows_two_and_more("float", 0.5f);
+  allows_two_and_more("bool", true);
+  allows_two_and_more("string", std::string("s"));
+  allows_two_and_more("type", DType::kInt32);
+  allows_two_and_more("shape", PartialShape({-1, 3}));
+  allows_two_and_more("{'s', 't'}", std::string("s"));
+  EXPECT_THAT(status("a: int >= 2", 1).message(), AllOf(HasSubstr("attr a is 1"), HasSubstr("at least 2")));
+  EXPECT_TRUE(status("a: int >= 2", 2).ok());
+  EXPECT_THAT(status("a: int >= -1", -2).message(), HasSubstr("at least -1"));
+  EXPECT_TRUE(status("a: int >= -1", -1).ok());
+  EXPECT_THAT(status("a: bool >= 1", true).message(), AllOf(HasSubstr("Bounded"), HasSubstr("no minimum")));
+  EXPECT_THAT(status("a: list({'s', 't'})", std::vector<std::string>{"s", "u"}).message(),
+              AllOf(HasSubstr("\"u\""), HasSubstr("'s', 't'")));
+}
+
 TEST_F(GraphTest, ErrorsAreStickyAndNameOpShapesAndLine) {
   GraphBuilder g(registry_);
   const Output a = Source(g, {2, 3}), b = Source(g, {4});
@@ -164,6 +197,34 @@ TEST_F(GraphTest, ScopesNameAndPlaceLikeTensorFlow) {
   }
   auto colocation = g.ColocationScope(first);
   EXPECT_THAT(Source(g, {1}, "x").node->colocation_names(), testing::ElementsAre("dense/Source"));
+}
+
+TEST_F(GraphTest, NamesAvoidThoseOfNodesAddedPastTheBuilder) {
+  GraphBuilder g(registry_);
+  const auto import_node = [&](const std::string& name) {
+    const absl::StatusOr<Node*> node = g.graph().AddNode({.op = "Source", .name = name});
+    EXPECT_TRUE(node.ok()) << node.status();
+  };
+  import_node("Source");
+  import_node("dense/w");
+  import_node("dense/w_1");
+  EXPECT_EQ(Source(g, {1}).node->name(), "Source_1");
+  import_node("Source_2");
+  EXPECT_EQ(Source(g, {1}).node->name(), "Source_3");
+  auto names = g.NameScope("dense");
+  EXPECT_EQ(Source(g, {1}, "w").node->name(), "dense/w_2");
+  EXPECT_TRUE(g.ok()) << g.status();
+}
+
+// Names of tf.Graph().unique_name of TensorFlow 2.21.0 for the same sequence.
+TEST_F(GraphTest, NamesAreUniqueWhateverTheirCase) {
+  GraphBuilder g(registry_);
+  std::vector<std::string> names;
+  for (const char* name : {"a", "a", "A", "a_1", "A_1", "b_1", "b", "B", "b", "b_1"}) {
+    names.push_back(g.UniqueName(name));
+  }
+  EXPECT_THAT(names,
+              testing::ElementsAre("a", "a_1", "A_2", "a_1_1", "A_1_2", "b_1", "b", "B_2", "b_3", "b_1_1"));
 }
 
 TEST_F(GraphTest, FindsOutputsAndSuggestsNames) {
@@ -287,6 +348,76 @@ TEST_F(GraphTest, GradientsSumPathsAndStopWhereNothingDepends) {
   EXPECT_EQ((*grads)[0].node->op_name(), "AddN");
   EXPECT_EQ((*grads)[1].node->op_name(), "Mul");
   EXPECT_FALSE((*grads)[2]);
+}
+
+TEST_F(GraphTest, AYGivenTwiceCountsTwice) {
+  GraphBuilder g(registry_);
+  const Output x = Source(g, Shape(), "x"), y = g.AddOp("Mul", {x, x}, {}, "y");
+  auto grads = AddGradients(g, {y, y}, {y, x});
+  ASSERT_TRUE(grads.ok()) << grads.status();
+  // Of y itself: two ones, summed.
+  ASSERT_EQ((*grads)[0].node->op_name(), "AddN");
+  ASSERT_EQ((*grads)[0].node->num_inputs(), 2);
+  for (const Output& seed : (*grads)[0].node->inputs()) {
+    EXPECT_EQ(seed.node->attr<Tensor>("value").scalar<float>(), 1);
+  }
+  // And that sum is what flows on.
+  EXPECT_EQ((*grads)[1].node->input(0).node->input(0), (*grads)[0]);
+}
+
+// The device that the author asked for, not a colocation: the placer may put the two apart.
+TEST_F(GraphTest, GradientsAskForTheDevicesOfTheirForwardNodes) {
+  GraphBuilder g(registry_);
+  const Output x = Source(g, Shape(), "x");
+  Output y, z;
+  {
+    auto device = g.DeviceScope("/job:worker/task:1/device:GPU:0");
+    y = g.AddOp("Mul", {x, x}, {}, "y");
+  }
+  z = g.AddOp("Mul", {y, y}, {}, "z");
+  auto device = g.DeviceScope("/job:chief");
+  ASSERT_TRUE(AddGradients(g, {z}, {x}).ok()) << g.status();
+  const auto requested = [&g](absl::string_view name) {
+    return g.graph().LookupNode(name).value()->requested_device().ToString();
+  };
+  EXPECT_EQ(requested("gradients/y_grad/Mul"), "/job:worker/task:1/device:GPU:0");
+  EXPECT_TRUE(g.graph().FindNode("gradients/y_grad/Mul")->colocation_names().empty());
+  EXPECT_EQ(requested("gradients/z_grad/Mul"), "") << "as its forward node, whatever the scope around";
+  EXPECT_EQ(requested("gradients/Const"), "/job:chief") << "the ones that the pass begins with";
+  EXPECT_EQ(requested("gradients/AddN"), "/job:chief") << "sums of several paths";
+}
+
+TEST_F(GraphTest, ConstantsOfGradientsHaveTheDTypeAskedFor) {
+  GraphBuilder g(registry_);
+  GradientContext context(g, *Source(g, {1}).node, {});
+  for (int value = 1; value < 256; ++value) {
+    const DType dtype = static_cast<DType>(value);
+    if (!IsKnownDType(value) || !IsPlainBytes(dtype)) continue;
+    const Output one = context.Constant(dtype, 1);
+    ASSERT_TRUE(one) << dtype << ": " << g.status();
+    EXPECT_EQ(one.dtype(), dtype);
+    const std::string text = one.node->attr<Tensor>("value").ToString();
+    EXPECT_EQ(text, dtype == DType::kBool ? "bool[] {true}"
+                    : IsComplex(dtype)    ? absl::StrCat(DTypeName(dtype), "[] {(1,0)}")
+                                          : absl::StrCat(DTypeName(dtype), "[] {1}"));
+  }
+  EXPECT_EQ(context.Constant(DType::kInt16, -32768).node->attr<Tensor>("value").scalar<int16_t>(), -32768);
+  EXPECT_EQ(context.Constant(DType::kFloat32, 0.5).node->attr<Tensor>("value").scalar<float>(), 0.5f);
+}
+
+TEST_F(GraphTest, ConstantsOfGradientsThatNoDTypeHoldsAreErrors) {
+  const auto error = [this](DType dtype, double value) {
+    GraphBuilder g(registry_);
+    GradientContext context(g, *Source(g, {1}).node, {});
+    EXPECT_FALSE(context.Constant(dtype, value)) << dtype;
+    return std::string(g.status().message());
+  };
+  EXPECT_THAT(error(DType::kString, 1), AllOf(HasSubstr("string"), HasSubstr("constant 1")));
+  EXPECT_THAT(error(DType::kResource, 1), HasSubstr("resource"));
+  EXPECT_THAT(error(DType::kUint8, -1), AllOf(HasSubstr("uint8"), HasSubstr("-1")));
+  EXPECT_THAT(error(DType::kInt8, 128), HasSubstr("int8"));
+  EXPECT_THAT(error(DType::kInt64, 9.3e18), HasSubstr("int64"));
+  EXPECT_THAT(error(DType::kInt32, 0.5), HasSubstr("0.5"));
 }
 
 TEST_F(GraphTest, GradientOfIntegersIsRefused) {

@@ -147,9 +147,14 @@ absl::Status ParseKind(absl::string_view text, AttrDef* attr) {
   }
   absl::string_view element = text;
   const bool is_list = absl::ConsumePrefix(&element, "list(") && absl::ConsumeSuffix(&element, ")");
-  if (absl::StartsWith(element, "{")) return ParseSet(element, is_list, attr);
-  attr->kind = KindFromName(text);
-  return attr->kind == AttrKind::kNone ? BadSpec(text, "is no kind of attr") : absl::OkStatus();
+  if (absl::StartsWith(element, "{")) {
+    WEIR_RETURN_IF_ERROR(ParseSet(element, is_list, attr));
+  } else {
+    attr->kind = KindFromName(text);
+  }
+  if (attr->kind == AttrKind::kNone) return BadSpec(text, "is no kind of attr");
+  if (attr->minimum && !is_list && attr->kind != AttrKind::kInt) return BadSpec(text, "can have no minimum");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<AttrDef> ParseAttr(absl::string_view spec) {
@@ -200,6 +205,11 @@ absl::StatusOr<ArgDef> ParseArg(absl::string_view spec, const Op& op) {
 }
 
 template <typename T>
+inline constexpr bool IsList = false;
+template <typename T>
+inline constexpr bool IsList<std::vector<T>> = true;
+
+template <typename T>
 std::string JoinNames(const std::vector<T>& values) {
   return absl::StrJoin(values, ", ", [](std::string* out, const T& value) {
     if constexpr (std::is_same_v<T, DType>) {
@@ -208,6 +218,48 @@ std::string JoinNames(const std::vector<T>& values) {
       absl::StrAppend(out, "'", value, "'");
     }
   });
+}
+
+// 0 for what is no list.
+int64_t LengthOfList(const AttrValue& value) {
+  return std::visit(
+      [](const auto& list) -> int64_t {
+        if constexpr (IsList<std::decay_t<decltype(list)>>) return list.size();
+        return 0;
+      },
+      value.value());
+}
+
+absl::Status CheckAllowed(const AttrDef& attr, const AttrValue& value) {
+  bool allowed = true;
+  const auto check = [&allowed](const auto& set, const auto& one) {
+    allowed = allowed && (set.empty() || std::find(set.begin(), set.end(), one) != set.end());
+  };
+  if (const DType* dtype = value.get_if<DType>()) check(attr.allowed_types, *dtype);
+  if (const auto* dtypes = value.get_if<std::vector<DType>>()) {
+    for (DType dtype : *dtypes) check(attr.allowed_types, dtype);
+  }
+  if (const std::string* text = value.get_if<std::string>()) check(attr.allowed_strings, *text);
+  if (const auto* texts = value.get_if<std::vector<std::string>>()) {
+    for (const std::string& text : *texts) check(attr.allowed_strings, text);
+  }
+  if (allowed) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "attr ", attr.name, " is ", value.ToString(), ", must be one of ",
+      attr.allowed_types.empty() ? JoinNames(attr.allowed_strings) : JoinNames(attr.allowed_types)));
+}
+
+absl::Status CheckMinimum(const AttrDef& attr, const AttrValue& value) {
+  if (!attr.minimum) return absl::OkStatus();
+  if (const int64_t* integer = value.get_if<int64_t>()) {
+    if (*integer >= *attr.minimum) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("attr ", attr.name, " is ", *integer, ", must be at least ", *attr.minimum));
+  }
+  const int64_t length = LengthOfList(value);
+  if (length >= *attr.minimum) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("attr ", attr.name, " is ", value.ToString(), ", which has ",
+                                                 length, " elements, must have at least ", *attr.minimum));
 }
 
 }  // namespace
@@ -222,29 +274,8 @@ absl::Status AttrDef::Validate(const AttrValue& value) const {
                                                    ", is ", AttrKindName(value.kind()), " ",
                                                    value.ToString()));
   }
-  const auto allows = [](const auto& allowed, const auto& one) {
-    return allowed.empty() || std::find(allowed.begin(), allowed.end(), one) != allowed.end();
-  };
-  bool allowed = true;
-  int64_t count = minimum.value_or(0);
-  if (const DType* dtype = value.get_if<DType>()) allowed = allows(allowed_types, *dtype);
-  if (const auto* dtypes = value.get_if<std::vector<DType>>()) {
-    for (DType dtype : *dtypes) allowed = allowed && allows(allowed_types, dtype);
-    count = dtypes->size();
-  }
-  if (const std::string* text = value.get_if<std::string>()) allowed = allows(allowed_strings, *text);
-  if (const int64_t* integer = value.get_if<int64_t>()) count = *integer;
-  if (const auto* integers = value.get_if<std::vector<int64_t>>()) count = integers->size();
-  if (!allowed) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("attr ", name, " is ", value.ToString(), ", must be one of ",
-                     allowed_types.empty() ? JoinNames(allowed_strings) : JoinNames(allowed_types)));
-  }
-  if (minimum && count < *minimum) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("attr ", name, " is ", value.ToString(), ", must be at least ", *minimum));
-  }
-  return absl::OkStatus();
+  WEIR_RETURN_IF_ERROR(CheckAllowed(*this, value));
+  return CheckMinimum(*this, value);
 }
 
 absl::StatusOr<Op> Op::Parse(OpDef def) {

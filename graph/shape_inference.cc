@@ -9,6 +9,7 @@ namespace weir {
 namespace {
 
 constexpr int kMaxLookBack = 16;  // how far values are followed through the graph; deeper chains stay unknown
+constexpr int64_t kMaxLookups = 100000;  // nodes and values looked at for one shape; beyond, it stays unknown
 
 // The constant behind an output, through nodes that only pass a value on.
 std::optional<Tensor> ConstantValue(Output output) {
@@ -38,68 +39,104 @@ std::optional<std::vector<int64_t>> ConstantIntegers(Output output) {
   return constant ? ToIntegers(*constant) : std::nullopt;
 }
 
-// Values of an integer vector (or scalar) as far as they can be known, kUnknownDim elsewhere; nullopt when
-// not even the length is known.
-std::optional<std::vector<int64_t>> PartialIntegers(Output output, int depth = 0);
+// Finds the values of an integer vector (or scalar) as far as they can be known, kUnknownDim elsewhere;
+// nullopt when not even the length is known, and for a matrix.
+class IntegerLookup {
+ public:
+  using Values = std::optional<std::vector<int64_t>>;
 
-std::optional<std::vector<int64_t>> PartialConcat(const Node& node, int depth) {
-  std::vector<int64_t> values;
-  for (int i = 0; i + 1 < node.num_inputs(); ++i) {
-    std::optional<std::vector<int64_t>> part = PartialIntegers(node.input(i), depth);
-    if (!part) return std::nullopt;
-    values.insert(values.end(), part->begin(), part->end());
-  }
-  return values;
-}
-
-std::vector<int64_t> PartialPack(const Node& node, int depth) {
-  std::vector<int64_t> values;
-  for (const Output& input : node.inputs()) {
-    std::optional<std::vector<int64_t>> part = PartialIntegers(input, depth);
-    values.push_back(part && part->size() == 1 ? (*part)[0] : PartialShape::kUnknownDim);
-  }
-  return values;
-}
-
-// x[begin:end:1] or x[begin] of a vector, with constant bounds.
-std::optional<std::vector<int64_t>> PartialStridedSlice(const Node& node, int depth) {
-  std::optional<std::vector<int64_t>> input = PartialIntegers(node.input(0), depth);
-  std::optional<std::vector<int64_t>> begin = ConstantIntegers(node.input(1)),
-                                      end = ConstantIntegers(node.input(2)),
-                                      stride = ConstantIntegers(node.input(3));
-  if (!input || !begin || !end || !stride || begin->size() != 1 || (*stride)[0] != 1) return std::nullopt;
-  if (node.attr<int64_t>("ellipsis_mask") != 0 || node.attr<int64_t>("new_axis_mask") != 0)
+  Values Find(const Output& output, int depth = 0) {
+    if (depth > kMaxLookBack || output.node == nullptr || !Spend(1)) return std::nullopt;
+    const PartialShape& shape = output.shape();
+    if (shape.rank() > 1) return std::nullopt;
+    Values values = FromOp(output, depth + 1);
+    if (values) return Spend(values->size()) ? values : std::nullopt;
+    if (shape.rank() == 1 && shape.dim(0) != PartialShape::kUnknownDim && shape.dim(0) <= 254) {
+      return std::vector<int64_t>(shape.dim(0), PartialShape::kUnknownDim);
+    }
     return std::nullopt;
-  const int64_t size = input->size();
-  const auto clamp = [size](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
-  int64_t first = node.attr<int64_t>("begin_mask") & 1 ? 0 : clamp((*begin)[0]);
-  int64_t last = node.attr<int64_t>("end_mask") & 1 ? size : clamp((*end)[0]);
-  if (node.attr<int64_t>("shrink_axis_mask") & 1) last = std::min(first + 1, size);
-  if (first >= last) return std::vector<int64_t>();
-  return std::vector<int64_t>(input->begin() + first, input->begin() + last);
-}
+  }
 
-std::optional<std::vector<int64_t>> PartialIntegers(Output output, int depth) {
-  if (depth > kMaxLookBack || output.node == nullptr) return std::nullopt;
-  const Node& node = *output.node;
-  const std::string& op = node.op_name();
-  if (op == "Const") return ToIntegers(node.attr<Tensor>("value"));
-  if (op == "Identity" || op == "Cast" || op == "ExpandDims")
-    return PartialIntegers(node.input(0), depth + 1);
-  if (op == "Shape" || op == "ShapeN") {
-    const PartialShape& shape = node.input(op == "Shape" ? 0 : output.index).shape();
+ private:
+  // A graph can concatenate one node many times over, so that there are more paths than nodes.
+  bool Spend(int64_t cost) {
+    budget_ -= std::min(cost, budget_ + 1);
+    return budget_ >= 0;
+  }
+
+  // What the ops know that make or pass on the value.
+  Values FromOp(const Output& output, int depth) {
+    const Node& node = *output.node;
+    const std::string& op = node.op_name();
+    if (op == "Const") return ToIntegers(node.attr<Tensor>("value"));
+    if (op == "Identity" || op == "ExpandDims") return Find(node.input(0), depth);
+    if (op == "Cast") return FromCast(node, depth);
+    if (op == "Shape" || op == "ShapeN") return DimsOf(node.input(op == "Shape" ? 0 : output.index).shape());
+    if (op == "Pack") return FromPack(node, depth);
+    if (op == "ConcatV2") return FromConcat(node, depth);
+    if (op == "StridedSlice") return FromStridedSlice(node, depth);
+    return std::nullopt;
+  }
+
+  static Values DimsOf(const PartialShape& shape) {
     if (!shape.has_rank()) return std::nullopt;
     return std::vector<int64_t>(shape.dims().begin(), shape.dims().end());
   }
-  if (op == "Pack") return PartialPack(node, depth + 1);
-  if (op == "ConcatV2") return PartialConcat(node, depth + 1);
-  if (op == "StridedSlice") return PartialStridedSlice(node, depth + 1);
-  const PartialShape& shape = output.shape();
-  if (shape.rank() == 1 && shape.dim(0) != PartialShape::kUnknownDim && shape.dim(0) <= 254) {
-    return std::vector<int64_t>(shape.dim(0), PartialShape::kUnknownDim);
+
+  // A cast from one type of indices to the other keeps values; any other may change them.
+  Values FromCast(const Node& node, int depth) {
+    const auto is_index = [](DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; };
+    if (!is_index(node.input_type(0)) || !is_index(node.output_type(0))) return std::nullopt;
+    Values values = Find(node.input(0), depth);
+    if (values && node.output_type(0) == DType::kInt32) {
+      for (int64_t& value : *values) {
+        if (value != static_cast<int32_t>(value)) value = PartialShape::kUnknownDim;
+      }
+    }
+    return values;
   }
-  return std::nullopt;
-}
+
+  Values FromPack(const Node& node, int depth) {
+    std::vector<int64_t> values;
+    for (const Output& input : node.inputs()) {
+      const Values part = Find(input, depth);
+      values.push_back(part && part->size() == 1 ? (*part)[0] : PartialShape::kUnknownDim);
+    }
+    return values;
+  }
+
+  Values FromConcat(const Node& node, int depth) {
+    std::vector<int64_t> values;
+    for (int i = 0; i + 1 < node.num_inputs(); ++i) {
+      const Values part = Find(node.input(i), depth);
+      if (!part) return std::nullopt;
+      values.insert(values.end(), part->begin(), part->end());
+    }
+    return values;
+  }
+
+  // x[begin:end:1] or x[begin] of a vector, with constant bounds.
+  Values FromStridedSlice(const Node& node, int depth) {
+    if (node.input(0).shape().rank() != 1) return std::nullopt;
+    const Values input = Find(node.input(0), depth);
+    const Values begin = ConstantIntegers(node.input(1)), end = ConstantIntegers(node.input(2)),
+                 stride = ConstantIntegers(node.input(3));
+    if (!input || !begin || !end || !stride) return std::nullopt;
+    if (begin->size() != 1 || end->size() != 1 || *stride != std::vector<int64_t>{1}) return std::nullopt;
+    if (node.attr<int64_t>("ellipsis_mask") != 0 || node.attr<int64_t>("new_axis_mask") != 0) {
+      return std::nullopt;
+    }
+    const int64_t size = input->size();
+    const auto clamp = [size](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, 0, size); };
+    const int64_t first = node.attr<int64_t>("begin_mask") & 1 ? 0 : clamp((*begin)[0]);
+    int64_t last = node.attr<int64_t>("end_mask") & 1 ? size : clamp((*end)[0]);
+    if (node.attr<int64_t>("shrink_axis_mask") & 1) last = std::min(first + 1, size);
+    if (first >= last) return std::vector<int64_t>();
+    return std::vector<int64_t>(input->begin() + first, input->begin() + last);
+  }
+
+  int64_t budget_ = kMaxLookups;
+};
 
 }  // namespace
 
@@ -116,7 +153,7 @@ std::optional<std::vector<int64_t>> ShapeInference::input_integers(int index) co
 }
 
 absl::StatusOr<PartialShape> ShapeInference::InputAsShape(int index) const {
-  std::optional<std::vector<int64_t>> dims = PartialIntegers(inputs_[index]);
+  std::optional<std::vector<int64_t>> dims = IntegerLookup().Find(inputs_[index]);
   if (!dims) return PartialShape();
   absl::StatusOr<PartialShape> shape = PartialShape::FromDims(*dims);
   if (!shape.ok()) {
