@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/crc32c.h"
 #include "kernels/formats/table_encoding.h"
@@ -13,6 +15,7 @@ namespace {
 
 // Bytes are checksummed and written piece by piece, so that the second pass finds them in the cache.
 constexpr size_t kPieceBytes = 512 << 10;
+constexpr int kNoneKept = 0;  // of RemoveShards: no checkpoint has that many shards
 
 absl::Status CheckCanBeSaved(absl::string_view name, const Tensor& tensor) {
   if (name.empty()) return absl::InvalidArgumentError("a tensor in a checkpoint needs a name");
@@ -23,14 +26,50 @@ absl::Status CheckCanBeSaved(absl::string_view name, const Tensor& tensor) {
       "cannot save '", name, "': a checkpoint holds no tensors of dtype ", DTypeName(tensor.dtype())));
 }
 
+// `wanted`, or one more where the files of that many shards belong to the checkpoint that is there: they must
+// stay as they are until the new index has replaced theirs.
+int UnusedNumShards(FileSystem& files, const std::string& prefix, int wanted) {
+  const std::string path = BundleIndexPath(prefix);
+  const absl::StatusOr<std::string> bytes = ReadWholeFile(files, path);
+  if (!bytes.ok()) return wanted;
+  const absl::StatusOr<BundleIndex> index = BundleIndex::Parse(*bytes, path);
+  return index.ok() && index->num_shards == wanted ? wanted + 1 : wanted;
+}
+
+// Tools of others expect as many files as the index says.
+absl::Status CreateEmptyShards(FileSystem& files, const std::string& prefix, int begin, int num_shards) {
+  for (int shard = begin; shard < num_shards; ++shard) {
+    WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,
+                          files.Create(BundleShardPath(prefix, shard, num_shards)));
+    WEIR_RETURN_IF_ERROR(file->Close());
+  }
+  return absl::OkStatus();
+}
+
+// Those that are not of num_shards. What cannot be removed is only lost disk space.
+void RemoveShards(FileSystem& files, const std::string& prefix, int except_of_num_shards) {
+  const std::string folder = DirectoryOf(prefix);
+  const absl::StatusOr<std::vector<std::string>> names = files.ListDirectory(folder);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    int shard = 0, num_shards = 0;
+    absl::string_view rest = name;
+    if (!absl::ConsumePrefix(&rest, absl::StrCat(FileNameOf(prefix), ".data-")) || rest.size() != 14 ||
+        !absl::SimpleAtoi(rest.substr(0, 5), &shard) || rest.substr(5, 4) != "-of-" ||
+        !absl::SimpleAtoi(rest.substr(9), &num_shards) || num_shards == except_of_num_shards) {
+      continue;
+    }
+    files.Remove(JoinPath(folder, name)).IgnoreError();
+  }
+}
+
 }  // namespace
 
 BundleWriter::BundleWriter(const std::string& prefix, const Options& options)
     : prefix_(prefix),
       options_(options),
-      data_path_(BundleShardPath(prefix, 0, 1)),
       index_path_(BundleIndexPath(prefix)),
-      temporary_data_path_(TemporaryPathFor(data_path_)),
+      temporary_data_path_(TemporaryPathFor(BundleShardPath(prefix, 0, 1))),
       temporary_index_path_(TemporaryPathFor(index_path_)) {}
 
 absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(const std::string& prefix,
@@ -40,7 +79,9 @@ absl::StatusOr<std::unique_ptr<BundleWriter>> BundleWriter::Create(const std::st
         absl::StrCat("'", prefix, "' names no checkpoint: it is empty or a folder"));
   }
   std::unique_ptr<BundleWriter> writer(new BundleWriter(prefix, options));
-  WEIR_RETURN_IF_ERROR(options.file_system->CreateDirectories(DirectoryOf(prefix)));
+  const std::string folder = DirectoryOf(prefix);
+  WEIR_RETURN_IF_ERROR(options.sync ? CreateDurableDirectories(*options.file_system, folder)
+                                    : options.file_system->CreateDirectories(folder));
   WEIR_ASSIGN_OR_RETURN(writer->data_, options.file_system->Create(writer->temporary_data_path_));
   return writer;
 }
@@ -143,20 +184,33 @@ absl::Status BundleWriter::AddSlice(absl::string_view name, const Shape& full_sh
   return AddUnderKey(slice_key, tensor);
 }
 
+absl::Status BundleWriter::WriteIndex() {
+  WEIR_ASSIGN_OR_RETURN(const std::string index, index_.Serialize());
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,
+                        options_.file_system->Create(temporary_index_path_));
+  WEIR_RETURN_IF_ERROR(file->Append(index));
+  WEIR_RETURN_IF_ERROR(options_.sync ? file->Sync() : file->Flush());
+  return file->Close();
+}
+
+absl::Status BundleWriter::SyncFolder() {
+  return options_.sync ? options_.file_system->SyncDirectory(DirectoryOf(prefix_)) : absl::OkStatus();
+}
+
 absl::Status BundleWriter::WriteAndRename() {
   FileSystem& files = *options_.file_system;
   WEIR_RETURN_IF_ERROR(options_.sync ? data_->Sync() : data_->Flush());
   WEIR_RETURN_IF_ERROR(data_->Close());
-  WEIR_ASSIGN_OR_RETURN(const std::string index, index_.Serialize());
-  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> index_file, files.Create(temporary_index_path_));
-  WEIR_RETURN_IF_ERROR(index_file->Append(index));
-  WEIR_RETURN_IF_ERROR(options_.sync ? index_file->Sync() : index_file->Flush());
-  WEIR_RETURN_IF_ERROR(index_file->Close());
-  // An older checkpoint of the same name must not be read with the new bytes.
-  if (files.Exists(index_path_)) WEIR_RETURN_IF_ERROR(files.Remove(index_path_));
-  WEIR_RETURN_IF_ERROR(files.Rename(temporary_data_path_, data_path_));
+  index_.num_shards = UnusedNumShards(files, prefix_, 1);
+  WEIR_RETURN_IF_ERROR(WriteIndex());
+  WEIR_RETURN_IF_ERROR(files.Rename(temporary_data_path_, BundleShardPath(prefix_, 0, index_.num_shards)));
+  WEIR_RETURN_IF_ERROR(CreateEmptyShards(files, prefix_, 1, index_.num_shards));
+  // The disk may keep the index's new name and lose the shard's unless that one is safe first.
+  WEIR_RETURN_IF_ERROR(SyncFolder());
   WEIR_RETURN_IF_ERROR(files.Rename(temporary_index_path_, index_path_));
-  return options_.sync ? files.SyncDirectory(DirectoryOf(prefix_)) : absl::OkStatus();
+  WEIR_RETURN_IF_ERROR(SyncFolder());
+  RemoveShards(files, prefix_, index_.num_shards);
+  return absl::OkStatus();
 }
 
 absl::Status BundleWriter::Finish() {
@@ -203,19 +257,29 @@ absl::Status MergeBundles(const std::vector<std::string>& prefixes, const std::s
     merged.num_shards += part.num_shards;
   }
   if (shards.empty()) return absl::InvalidArgumentError("no checkpoints to merge");
-  WEIR_RETURN_IF_ERROR(file_system.CreateDirectories(DirectoryOf(merged_prefix)));
-  const std::string index_path = BundleIndexPath(merged_prefix);
-  if (file_system.Exists(index_path)) WEIR_RETURN_IF_ERROR(file_system.Remove(index_path));
-  for (int shard = 0; shard < merged.num_shards; ++shard) {
-    WEIR_RETURN_IF_ERROR(
-        file_system.Rename(shards[shard], BundleShardPath(merged_prefix, shard, merged.num_shards)));
+  const std::string folder = DirectoryOf(merged_prefix);
+  WEIR_RETURN_IF_ERROR(CreateDurableDirectories(file_system, folder));
+  merged.num_shards = UnusedNumShards(file_system, merged_prefix, merged.num_shards);
+  for (size_t shard = 0; shard < shards.size(); ++shard) {
+    WEIR_RETURN_IF_ERROR(file_system.Rename(
+        shards[shard], BundleShardPath(merged_prefix, static_cast<int>(shard), merged.num_shards)));
   }
+  WEIR_RETURN_IF_ERROR(
+      CreateEmptyShards(file_system, merged_prefix, static_cast<int>(shards.size()), merged.num_shards));
+  WEIR_RETURN_IF_ERROR(file_system.SyncDirectory(folder));
   WEIR_ASSIGN_OR_RETURN(const std::string content, merged.Serialize());
-  WEIR_RETURN_IF_ERROR(WriteFileAtomically(file_system, index_path, content));
+  WEIR_RETURN_IF_ERROR(WriteFileAtomically(file_system, BundleIndexPath(merged_prefix), content));
+  RemoveShards(file_system, merged_prefix, merged.num_shards);
   for (const std::string& prefix : prefixes) {
     if (prefix != merged_prefix) file_system.Remove(BundleIndexPath(prefix)).IgnoreError();
   }
   return absl::OkStatus();
+}
+
+absl::Status RemoveBundle(const std::string& prefix, FileSystem& file_system) {
+  const absl::Status removed = file_system.Remove(BundleIndexPath(prefix));
+  if (removed.ok() || absl::IsNotFound(removed)) RemoveShards(file_system, prefix, kNoneKept);
+  return removed;
 }
 
 }  // namespace weir

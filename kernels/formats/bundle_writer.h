@@ -4,9 +4,11 @@
 //   BundleWriter::Create("/models/model.ckpt-100")); WEIR_RETURN_IF_ERROR(writer->Add("dense/kernel",
 //   kernel)); WEIR_RETURN_IF_ERROR(writer->Finish());
 //
-// Bytes go from the tensors' buffers to temporary files. Finish syncs and renames them, the index last: until
-// then no checkpoint of that name exists, and after it a complete one does, whatever crashes in between. A
-// writer that goes without Finish, or after an error, removes its temporary files.
+// Bytes go from the tensors' buffers to temporary files. Finish syncs and renames them, the index last.
+// Whatever crashes at any moment, the name stands for the checkpoint that was there before (or none) until
+// Finish, and for the new one after it. To keep the old one whole beside the new shard, the shard takes a
+// name of its own: where an index says that there is one shard, the new index says two, of which the second
+// is empty. A writer that goes without Finish, or after an error, removes its temporary files.
 //
 // Thread safety: one thread at a time. Errors name the path: ResourceExhausted for a full disk.
 #pragma once
@@ -33,7 +35,7 @@ class BundleWriter {
     bool sync = true;
   };
 
-  // Creates the missing folders of `prefix`.
+  // Creates the missing folders of `prefix`, durably when options.sync is set.
   static absl::StatusOr<std::unique_ptr<BundleWriter>> Create(const std::string& prefix,
                                                               const Options& options);
   static absl::StatusOr<std::unique_ptr<BundleWriter>> Create(const std::string& prefix) {
@@ -60,10 +62,11 @@ class BundleWriter {
   absl::Status AppendStrings(const Tensor& tensor, uint32_t* crc);
   absl::Status Append(const void* bytes, size_t num_bytes, uint32_t* crc);
   absl::Status WriteAndRename();
+  absl::Status WriteIndex();
+  absl::Status SyncFolder();
 
   const std::string prefix_;
   const Options options_;
-  const std::string data_path_;
   const std::string index_path_;
   const std::string temporary_data_path_;
   const std::string temporary_index_path_;
@@ -76,8 +79,13 @@ class BundleWriter {
 
 // Makes one checkpoint of several with different tensors (or different slices of the same ones), as parameter
 // servers write them: renames their shards and writes a common index; the sources are gone afterwards.
-// InvalidArgument when two of them hold the same tensor.
+// A checkpoint that `merged_prefix` names before is replaced as BundleWriter does. InvalidArgument when two
+// of them hold the same tensor.
 absl::Status MergeBundles(const std::vector<std::string>& prefixes, const std::string& merged_prefix,
                           FileSystem& file_system = PosixFileSystem());
+
+// Deletes the checkpoint's index and then all its shards; a crash in between leaves shards that nothing
+// names. NotFound when it has no index; the shards are deleted all the same.
+absl::Status RemoveBundle(const std::string& prefix, FileSystem& file_system = PosixFileSystem());
 
 }  // namespace weir

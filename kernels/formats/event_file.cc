@@ -20,25 +20,30 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 && name[0] != '\0' ? name : "localhost";
 }
 
-// Two writers may begin in the same second and folder (two sessions of one process, or a quick restart).
-std::string FreePath(const std::string& directory, const EventWriter::Options& options) {
+// Two writers may begin in the same second and folder (two sessions, of one process or of several, or a quick
+// restart): the name that one has taken belongs to it.
+absl::StatusOr<std::unique_ptr<WritableFile>> CreateFile(const std::string& directory,
+                                                         const EventWriter::Options& options) {
+  constexpr int kMaxWriters = 10000;
   const std::string stem = JoinPath(
       directory,
       absl::StrFormat("events.out.tfevents.%010d.%s", absl::ToUnixSeconds(options.clock()), HostName()));
-  std::string path = stem + options.file_name_suffix;
-  for (int i = 1; options.file_system->Exists(path); ++i)
-    path = absl::StrCat(stem, ".", i, options.file_name_suffix);
-  return path;
+  auto file = options.file_system->CreateNew(stem + options.file_name_suffix);
+  for (int i = 1; absl::IsAlreadyExists(file.status()) && i < kMaxWriters; ++i) {
+    file = options.file_system->CreateNew(absl::StrCat(stem, ".", i, options.file_name_suffix));
+  }
+  return file;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EventWriter>> EventWriter::Create(const std::string& directory,
                                                                  const Options& options) {
-  WEIR_RETURN_IF_ERROR(options.file_system->CreateDirectories(directory));
-  const std::string path = FreePath(directory, options);
+  WEIR_RETURN_IF_ERROR(CreateDurableDirectories(*options.file_system, directory));
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, CreateFile(directory, options));
+  const std::string path = file->path();
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<RecordWriter> records,
-                        RecordWriter::Create(path, Compression::kNone, *options.file_system));
+                        RecordWriter::Create(std::move(file), Compression::kNone));
   std::unique_ptr<EventWriter> writer(new EventWriter(path, options, std::move(records)));
   tensorflow::Event version;
   version.set_file_version(kFileVersion);

@@ -2,6 +2,8 @@
 
 #include <cfloat>
 #include <cmath>
+#include <set>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "graph/interchange/proto/event.pb.h"
@@ -120,6 +122,35 @@ TEST(EventFileTest, FlushesByItselfAfterAWhile) {
   now += absl::Seconds(31);
   ASSERT_TRUE((*writer)->AddScalar(2, "a", 1).ok());
   EXPECT_EQ(ReadAll((*writer)->path(), &status).size(), 3);
+}
+
+TEST(EventFileTest, WritersOfOneSecondHaveFilesOfTheirOwn) {
+  const std::string directory = NewTestDirectory();
+  EventWriter::Options options;
+  options.clock = [] { return absl::FromUnixSeconds(1700000000); };
+  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<EventWriter>> writers(16);
+  for (size_t i = 0; i < writers.size(); ++i) {
+    threads.emplace_back([&, i] {
+      auto writer = EventWriter::Create(directory, options);
+      ASSERT_TRUE(writer.ok()) << writer.status();
+      ASSERT_TRUE((*writer)->AddScalar(static_cast<int64_t>(i), "x", 1).ok());
+      ASSERT_TRUE((*writer)->Close().ok());
+      writers[i] = *std::move(writer);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<std::string> paths;
+  for (size_t i = 0; i < writers.size(); ++i) {
+    paths.insert(writers[i]->path());
+    const auto reader = EventReader::Open(writers[i]->path()).value();
+    tensorflow::Event event;
+    ASSERT_TRUE(reader->ReadNext(&event).value());
+    ASSERT_TRUE(reader->ReadNext(&event).value());
+    EXPECT_EQ(event.step(), static_cast<int64_t>(i));
+    EXPECT_FALSE(reader->ReadNext(&event).value());
+  }
+  EXPECT_EQ(paths.size(), writers.size());
 }
 
 TEST(EventFileTest, AFullDiskIsReportedAndStays) {

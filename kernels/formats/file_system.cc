@@ -58,6 +58,20 @@ std::string TemporaryPathFor(absl::string_view path) {
   return absl::StrCat(path, kTemporaryMark, getpid(), "-", absl::Hex(ticks), "-", counter.fetch_add(1));
 }
 
+absl::Status CreateDurableDirectories(FileSystem& file_system, const std::string& path) {
+  std::vector<std::string> changed;  // innermost first
+  for (std::string folder = path; !file_system.Exists(folder); folder = changed.back()) {
+    const std::string parent = DirectoryOf(folder);
+    if (parent == folder) break;
+    changed.push_back(parent);
+  }
+  WEIR_RETURN_IF_ERROR(file_system.CreateDirectories(path));
+  for (auto folder = changed.rbegin(); folder != changed.rend(); ++folder) {
+    WEIR_RETURN_IF_ERROR(file_system.SyncDirectory(*folder));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> RemoveTemporaryFiles(FileSystem& file_system, const std::string& directory) {
   WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, file_system.ListDirectory(directory));
   int num_removed = 0;

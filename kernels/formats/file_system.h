@@ -30,6 +30,8 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) = 0;
   // An empty file, also when there was one of that name.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
+  // AlreadyExists when there is one of that name: of two that create it, one gets it.
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) = 0;
   // Continues an existing file, or creates it.
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) = 0;
 
@@ -63,6 +65,9 @@ absl::Status WriteFileAtomically(FileSystem& file_system, const std::string& pat
 
 // A name in the same folder that no other process or thread uses: "<path>.tempstate<unique>".
 std::string TemporaryPathFor(absl::string_view path);
+
+// CreateDirectories, and syncs the folders that the new ones are in, so that they survive a power failure.
+absl::Status CreateDurableDirectories(FileSystem& file_system, const std::string& path);
 
 // Removes the temporary files that a process killed in the middle of writing left in the folder, and returns
 // how many. Call it where nobody else writes there: when the chief of a job begins.

@@ -35,6 +35,10 @@ class FullDisk final : public FileSystem {
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk_.Create(path));
     return std::make_unique<LimitedFile>(std::move(file), free_bytes_);
   }
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk_.CreateNew(path));
+    return std::make_unique<LimitedFile>(std::move(file), free_bytes_);
+  }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, disk_.OpenForAppending(path));
     return std::make_unique<LimitedFile>(std::move(file), free_bytes_);

@@ -34,6 +34,14 @@ class MemoryFiles final : public FileSystem {
     Put(path, "");
     return std::make_unique<Writable>(path, Find(path));
   }
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
+    auto content = std::make_shared<std::string>();
+    absl::MutexLock lock(&mutex_);
+    if (!files_.emplace(path, content).second) {
+      return absl::AlreadyExistsError(absl::StrCat("cannot create ", path, ": File exists"));
+    }
+    return std::make_unique<Writable>(path, content);
+  }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
     if (Find(path) == nullptr) Put(path, "");
     return std::make_unique<Writable>(path, Find(path));

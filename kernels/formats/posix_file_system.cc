@@ -232,6 +232,9 @@ class PosixFiles final : public FileSystem {
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     return Open(path, O_TRUNC);
   }
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
+    return Open(path, O_EXCL);
+  }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
     return Open(path, O_APPEND);
   }

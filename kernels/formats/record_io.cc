@@ -1,15 +1,13 @@
 #include "kernels/formats/record_io.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/crc32c.h"
+#include "kernels/formats/deflater.h"
 
 namespace weir {
 namespace {
@@ -47,19 +45,12 @@ class PlainWriter final : public RecordWriter {
 
 class DeflatingWriter final : public RecordWriter {
  public:
-  DeflatingWriter(std::unique_ptr<WritableFile> file, Compression compression)
-      : file_(std::move(file)), buffer_(64 << 10) {
-    std::memset(&zlib_, 0, sizeof(zlib_));
-    const int window_bits = compression == Compression::kGzip ? 16 + MAX_WBITS : MAX_WBITS;
-    deflateInit2(&zlib_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, window_bits, 8, Z_DEFAULT_STRATEGY);
-  }
-  ~DeflatingWriter() override {
-    Close().IgnoreError();
-    deflateEnd(&zlib_);
-  }
+  DeflatingWriter(std::unique_ptr<WritableFile> file, std::unique_ptr<Deflater> deflater)
+      : file_(std::move(file)), deflater_(std::move(deflater)) {}
+  ~DeflatingWriter() override { Close().IgnoreError(); }
 
   absl::Status Flush() override {
-    WEIR_RETURN_IF_ERROR(Deflate("", Z_SYNC_FLUSH));
+    WEIR_RETURN_IF_ERROR(deflater_->Flush());
     return file_->Flush();
   }
   absl::Status Sync() override {
@@ -67,37 +58,17 @@ class DeflatingWriter final : public RecordWriter {
     return file_->Sync();
   }
   absl::Status Close() override {
-    if (is_closed_) return absl::OkStatus();
-    is_closed_ = true;
-    const absl::Status finished = Deflate("", Z_FINISH);
+    const absl::Status finished = deflater_->Finish();
     const absl::Status closed = file_->Close();
     return finished.ok() ? closed : finished;
   }
 
  protected:
-  absl::Status Append(absl::string_view data) override { return Deflate(data, Z_NO_FLUSH); }
+  absl::Status Append(absl::string_view data) override { return deflater_->Append(data); }
 
  private:
-  absl::Status Deflate(absl::string_view data, int flush) {
-    do {
-      const size_t piece = std::min<size_t>(data.size(), size_t{1} << 30);
-      zlib_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.data()));
-      zlib_.avail_in = static_cast<uInt>(piece);
-      data.remove_prefix(piece);
-      do {
-        zlib_.next_out = reinterpret_cast<Bytef*>(buffer_.data());
-        zlib_.avail_out = static_cast<uInt>(buffer_.size());
-        deflate(&zlib_, flush);
-        WEIR_RETURN_IF_ERROR(file_->Append({buffer_.data(), buffer_.size() - zlib_.avail_out}));
-      } while (zlib_.avail_out == 0);
-    } while (!data.empty());
-    return absl::OkStatus();
-  }
-
   const std::unique_ptr<WritableFile> file_;
-  std::vector<char> buffer_;
-  z_stream zlib_;
-  bool is_closed_ = false;
+  const std::unique_ptr<Deflater> deflater_;  // writes into file_
 };
 
 }  // namespace
@@ -165,16 +136,13 @@ absl::StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Create(const std::st
 
 absl::StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Create(std::unique_ptr<WritableFile> file,
                                                                    Compression compression) {
-  std::unique_ptr<RecordWriter> writer;
   if (compression == Compression::kAuto) {
     return absl::InvalidArgumentError(absl::StrCat(file->path(), ": a writer must be told its compression"));
   }
-  if (compression == Compression::kNone) {
-    writer = std::make_unique<PlainWriter>(std::move(file));
-  } else {
-    writer = std::make_unique<DeflatingWriter>(std::move(file), compression);
-  }
-  return writer;
+  if (compression == Compression::kNone) return std::make_unique<PlainWriter>(std::move(file));
+  const auto format = compression == Compression::kGzip ? Deflater::Format::kGzip : Deflater::Format::kZlib;
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Deflater> deflater, Deflater::Create(format, file.get()));
+  return std::make_unique<DeflatingWriter>(std::move(file), std::move(deflater));
 }
 
 absl::Status RecordWriter::Write(absl::string_view record) {

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/formats/crc32c.h"
+#include "kernels/formats/deflater.h"
 #include "kernels/formats/full_disk.h"
 #include "kernels/formats/memory_files.h"
 #include "kernels/formats/test_files.h"
@@ -115,6 +116,44 @@ TEST(RecordIoTest, RoundTrips) {
   }
 }
 
+TEST(RecordIoTest, WritingAfterTheEndIsAnErrorAndNotALoss) {
+  for (Compression compression : {Compression::kGzip, Compression::kZlib}) {
+    MemoryFiles files;
+    const auto writer = RecordWriter::Create("/records", compression, files).value();
+    ASSERT_TRUE(writer->Write("first").ok());
+    ASSERT_TRUE(writer->Flush().ok());
+    ASSERT_TRUE(writer->Flush().ok()) << "a second flush finds nothing to do";
+    ASSERT_TRUE(writer->Close().ok());
+    ASSERT_TRUE(writer->Close().ok());
+    const absl::Status late = writer->Write("second");
+    EXPECT_EQ(late.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(late.message()), HasSubstr("/records"));
+  }
+}
+
+TEST(RecordIoTest, WhatFollowsALostPieceIsRefused) {
+  FullDisk disk(100);
+  std::string noise(200000, ' ');
+  for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * i * 2654435761u >> 13);
+  const auto writer = RecordWriter::Create(NewTestDirectory() + "/records", Compression::kGzip, disk).value();
+  const absl::Status full = writer->Write(noise);
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
+  disk.AddCapacity(int64_t{1} << 40);
+  EXPECT_EQ(writer->Write("later"), full);
+  EXPECT_EQ(writer->Close(), full);
+}
+
+TEST(DeflaterTest, WithoutMemoryThereIsNoCompressor) {
+  MemoryFiles files;
+  const auto file = files.Create("/records").value();
+  const auto no_memory = [](void*, unsigned, unsigned) -> void* { return nullptr; };
+  const auto free = [](void*, void*) {};
+  const absl::Status status =
+      Deflater::Create(Deflater::Format::kGzip, file.get(), {no_memory, free}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/records"));
+}
+
 TEST(RecordIoTest, SeveralGzipMembersAreOneStream) {
   const std::string path = NewTestDirectory() + "/two";
   const std::string one = ReadBytes(TestData("records_gzip.tfrecord"));
@@ -212,6 +251,23 @@ TEST(FileSystemTest, AtomicWritesKeepTheOldContentOnFailure) {
   EXPECT_EQ(disk.ListDirectory(directory)->size(), 1);
   ASSERT_TRUE(WriteFileAtomically(disk, path, "new").ok());
   EXPECT_EQ(ReadBytes(path), "new");
+}
+
+TEST(FileSystemTest, OfTwoThatCreateAFileOneGetsIt) {
+  MemoryFiles memory;
+  FullDisk disk(1000);
+  for (FileSystem* files :
+       {&PosixFileSystem(), static_cast<FileSystem*>(&memory), static_cast<FileSystem*>(&disk)}) {
+    const std::string path = NewTestDirectory() + "/new";
+    const auto first = files->CreateNew(path);
+    ASSERT_TRUE(first.ok()) << first.status();
+    ASSERT_TRUE((*first)->Append("x").ok());
+    ASSERT_TRUE((*first)->Close().ok());
+    const absl::Status second = files->CreateNew(path).status();
+    EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_THAT(std::string(second.message()), HasSubstr(path));
+    EXPECT_EQ(files->FileSize(path).value(), 1);
+  }
 }
 
 TEST(FileSystemTest, WhatAKilledWriterLeftIsRemoved) {

@@ -52,6 +52,18 @@ TEST(SortedTableTest, RoundTripsWithManyBlocks) {
   }
 }
 
+// Snappy makes 3 bytes of 64 at best; real tables may come near that.
+TEST(SortedTableTest, HighlyCompressibleBlocksAreRead) {
+  for (size_t num_bytes : {100u, 1000u, 60000u, 1000000u}) {
+    const std::vector<SortedTable::Entry> entries = {{"", "header"}, {"zeros", std::string(num_bytes, '\0')}};
+    const std::string file = TableOf(entries, {.use_snappy = true});
+    EXPECT_LT(file.size(), 200 + num_bytes / 8);
+    const auto table = SortedTable::Parse(file, "t");
+    ASSERT_TRUE(table.ok()) << num_bytes << " bytes in " << file.size() << ": " << table.status();
+    EXPECT_EQ(table->entries(), entries);
+  }
+}
+
 TEST(SortedTableTest, KeysMustAscend) {
   SortedTableBuilder builder;
   ASSERT_TRUE(builder.Add("b", "").ok());

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "graph/interchange/meta_graph.h"
 #include "graph/types/status_macros.h"
+#include "kernels/formats/bundle_writer.h"
 #include "kernels/formats/checkpoint_state.h"
-#include "kernels/formats/file_system.h"
 
 namespace weir {
 namespace {
@@ -41,10 +41,9 @@ absl::StatusOr<SavedVariables> FindVariables(const Graph& graph) {
 }
 
 // A checkpoint that is no longer named anywhere: what cannot be deleted is only lost disk space.
-void DeleteCheckpoint(const std::string& prefix) {
-  for (const char* suffix : {".index", ".data-00000-of-00001", ".meta"}) {
-    PosixFileSystem().Remove(prefix + suffix).IgnoreError();
-  }
+void DeleteCheckpoint(const std::string& prefix, FileSystem& files) {
+  RemoveBundle(prefix, files).IgnoreError();
+  files.Remove(prefix + ".meta").IgnoreError();
 }
 
 }  // namespace
@@ -87,21 +86,24 @@ absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& pre
   const std::string path = absl::StrCat(prefix, "-", global_step);
   WEIR_RETURN_IF_ERROR(session.Run({{save_path_, Tensor::Scalar(path)}}, {}, {save_}).status());
   if (options_.write_meta_graph) WEIR_RETURN_IF_ERROR(WriteMetaGraph(session.graph(), path + ".meta"));
+  FileSystem& files = *options_.file_system;
   const std::string directory = DirectoryOf(prefix);
   if (kept_.empty()) {
     // What an earlier process left counts towards max_to_keep.
-    WEIR_ASSIGN_OR_RETURN(kept_, CheckpointsIn(directory));
+    WEIR_ASSIGN_OR_RETURN(kept_, CheckpointsIn(directory, files));
     std::reverse(kept_.begin(), kept_.end());
   }
   kept_.erase(std::remove(kept_.begin(), kept_.end(), path), kept_.end());
   kept_.push_back(path);
-  std::vector<std::string> outdated;
-  while (options_.max_to_keep > 0 && static_cast<int>(kept_.size()) > options_.max_to_keep) {
-    outdated.push_back(kept_.front());
-    kept_.erase(kept_.begin());
-  }
-  WEIR_RETURN_IF_ERROR(WriteCheckpointState(directory, {.newest = path, .all = kept_}));
-  for (const std::string& checkpoint : outdated) DeleteCheckpoint(checkpoint);
+  const int num_outdated =
+      options_.max_to_keep > 0 ? std::max(0, static_cast<int>(kept_.size()) - options_.max_to_keep) : 0;
+  const auto first_kept = kept_.begin() + num_outdated;
+  WEIR_RETURN_IF_ERROR(WriteCheckpointState(
+      directory, {.newest = path, .all = std::vector<std::string>(first_kept, kept_.end())}, files));
+  // Only now that nothing names them.
+  std::for_each(kept_.begin(), first_kept,
+                [&files](const std::string& checkpoint) { DeleteCheckpoint(checkpoint, files); });
+  kept_.erase(kept_.begin(), first_kept);
   return path;
 }
 
@@ -111,7 +113,7 @@ absl::Status Saver::WriteMetaGraph(const Graph& graph, const std::string& path) 
                         .restore_op_name = restore_->name(),
                         .max_to_keep = options_.max_to_keep};
   WEIR_ASSIGN_OR_RETURN(std::string bytes, MetaGraphBytes(graph, &def));
-  return WriteFileAtomically(PosixFileSystem(), path, bytes);
+  return WriteFileAtomically(*options_.file_system, path, bytes);
 }
 
 absl::Status Saver::Restore(Session& session, const std::string& checkpoint) {
@@ -119,7 +121,8 @@ absl::Status Saver::Restore(Session& session, const std::string& checkpoint) {
 }
 
 absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::string& directory) {
-  WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints, CheckpointsIn(directory));
+  WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints,
+                        CheckpointsIn(directory, *options_.file_system));
   if (checkpoints.empty()) return absl::NotFoundError(absl::StrCat(directory, " has no checkpoint"));
   absl::Status first_error;
   for (const std::string& checkpoint : checkpoints) {
@@ -127,7 +130,7 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
     if (status.ok()) return checkpoint;
     // Only damage of the files leads back: a variable that is missing or has another shape is a mistake in
     // the model.
-    if (status.code() != absl::StatusCode::kDataLoss && PosixFileSystem().Exists(checkpoint + ".index"))
+    if (status.code() != absl::StatusCode::kDataLoss && options_.file_system->Exists(checkpoint + ".index"))
       return status;
     std::fprintf(stderr, "weir: checkpoint %s cannot be restored: %s\n", checkpoint.c_str(),
                  std::string(status.message()).c_str());
@@ -137,18 +140,20 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
       absl::StrCat("no checkpoint of ", directory, " can be restored; the newest: ", first_error.message()));
 }
 
-absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory) {
-  absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory);
+absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory,
+                                                       FileSystem& file_system) {
+  absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory, file_system);
   if (absl::IsNotFound(state.status())) return std::vector<std::string>();
   if (!state.ok()) return state.status();
   std::vector<std::string> result(state->all.rbegin(), state->all.rend());
   if (std::find(result.begin(), result.end(), state->newest) == result.end()) {
     result.insert(result.begin(), state->newest);
   }
-  result.erase(
-      std::remove_if(result.begin(), result.end(),
-                     [](const std::string& prefix) { return !PosixFileSystem().Exists(prefix + ".index"); }),
-      result.end());
+  result.erase(std::remove_if(result.begin(), result.end(),
+                              [&file_system](const std::string& prefix) {
+                                return !file_system.Exists(prefix + ".index");
+                              }),
+               result.end());
   return result;
 }
 

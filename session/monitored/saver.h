@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "graph/graph_builder.h"
+#include "kernels/formats/file_system.h"
 #include "session/session.h"
 
 namespace weir {
@@ -26,6 +27,9 @@ struct SaverOptions {
   // Also write PREFIX-STEP.meta, the graph with this saver's nodes, from which tf.train.import_meta_graph
   // rebuilds both.
   bool write_meta_graph = true;
+  // Where `checkpoint` and PREFIX-STEP.meta are written and old checkpoints are deleted. The variables' bytes
+  // go through the save node's device.
+  FileSystem* file_system = &PosixFileSystem();
 };
 
 class Saver {
@@ -33,7 +37,8 @@ class Saver {
   // Covers the variables the graph has now. InvalidArgument when it has none.
   static absl::StatusOr<std::unique_ptr<Saver>> Build(GraphBuilder& graph, const SaverOptions& options = {});
 
-  // Writes PREFIX-STEP and returns that path. On error nothing that was there before is touched.
+  // Writes PREFIX-STEP and returns that path. On error everything is there that was there before; what was
+  // written for PREFIX-STEP counts as a checkpoint from then on and is deleted in its turn.
   // Possible errors: those of a step; ResourceExhausted (disk full), naming the file.
   absl::StatusOr<std::string> Save(Session& session, const std::string& prefix, int64_t global_step);
 
@@ -55,11 +60,12 @@ class Saver {
   Output save_path_;
   Output save_;  // the path again, once it is saved
   Node* restore_ = nullptr;
-  std::vector<std::string> kept_;  // written by this object, oldest first
+  std::vector<std::string> kept_;  // oldest first, those of earlier processes included
 };
 
 // Checkpoints named by the directory's `checkpoint` file that have an index file, newest first. Empty when
 // there is none.
-absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory);
+absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory,
+                                                       FileSystem& file_system = PosixFileSystem());
 
 }  // namespace weir

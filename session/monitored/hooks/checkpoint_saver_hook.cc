@@ -21,7 +21,7 @@ class CheckpointSaver final : public Hook {
     if (!options_.saver) return absl::InvalidArgumentError("CheckpointSaverHook needs a saver");
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "CheckpointSaverHook"));
-    WEIR_RETURN_IF_ERROR(PosixFileSystem().CreateDirectories(options_.directory));
+    WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options_.directory));
     // What a writer that was killed has left; nobody else writes here.
     return RemoveTemporaryFiles(PosixFileSystem(), options_.directory).status();
   }
