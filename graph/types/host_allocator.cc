@@ -3,7 +3,9 @@
 // state, and a shared stack under a mutex that the per-thread stacks overflow into. Blocks of kLargeBytes and
 // more come from mmap, aligned for 2 MiB pages. At most kMaxIdleBytes stay idle in the shared stacks.
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -23,9 +25,16 @@ constexpr size_t kLargeBytes = size_t{1} << 20;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr size_t kMaxCachedBytes = size_t{256} << 20;  // larger buffers go back to the system at once
 constexpr int64_t kMaxIdleBytes = int64_t{1} << 30;
-constexpr size_t kMaxBytes = size_t{1} << 46;
+constexpr size_t kMaxBytes = size_t{1} << 46;  // and never more than the machine has
 constexpr size_t kThreadStackDepth = 32;
 constexpr int kNumClasses = 81;  // up to kMaxBytes
+
+// The system may promise more and end the process when the promise is called in.
+size_t BytesOfMachine() {
+  struct sysinfo info;
+  if (sysinfo(&info) != 0) return kMaxBytes;
+  return (static_cast<size_t>(info.totalram) + info.totalswap) * info.mem_unit;
+}
 
 // Classes 64, 96, 128, 192, 256...: at most a third is wasted.
 int ClassOf(size_t num_bytes) {
@@ -81,6 +90,7 @@ class CachingHostAllocator : public Allocator {
     std::vector<HostBuffer*> buffers ABSL_GUARDED_BY(mutex);
   };
   std::array<SharedStack, kNumClasses> shared_;
+  const size_t max_bytes_ = std::min(kMaxBytes, BytesOfMachine());
   std::atomic<int64_t> idle_{0};
   std::atomic<int64_t> in_use_{0};
 };
@@ -125,7 +135,7 @@ ThreadCache::~ThreadCache() {
 }
 
 RefPtr<Buffer> CachingHostAllocator::Allocate(size_t num_bytes) {
-  if (num_bytes > kMaxBytes) return nullptr;
+  if (num_bytes > max_bytes_) return nullptr;
   const int size_class = ClassOf(num_bytes);
   HostBuffer* buffer = nullptr;
   ThreadCache* cache = LocalCache();

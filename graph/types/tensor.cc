@@ -12,27 +12,31 @@
 namespace weir {
 namespace {
 
-// Holds C++ objects: constructs them, and destroys them with the buffer.
+// Holds C++ objects in another buffer: constructs them, and destroys them when it goes.
 template <typename T>
 class ObjectBuffer final : public Buffer {
  public:
-  explicit ObjectBuffer(int64_t count)
-      : Buffer(nullptr, count * sizeof(T)), objects_(std::make_unique<T[]>(count)) {
-    data_ = objects_.get();
+  // Precondition: `memory` has room for `count` objects.
+  ObjectBuffer(RefPtr<Buffer> memory, int64_t count)
+      : Buffer(memory->data(), memory->num_bytes()), memory_(std::move(memory)), count_(count) {
+    std::uninitialized_value_construct_n(objects(), count_);
   }
+  ~ObjectBuffer() override { std::destroy_n(objects(), count_); }
 
  private:
-  std::unique_ptr<T[]> objects_;
+  T* objects() const { return static_cast<T*>(data_); }
+
+  const RefPtr<Buffer> memory_;
+  const int64_t count_;
 };
 
+// Null when memory runs out. Precondition: the bytes of all elements can be counted.
 RefPtr<Buffer> AllocateElements(DType dtype, int64_t count, Allocator& allocator) {
-  if (dtype == DType::kString) return RefPtr<Buffer>(new ObjectBuffer<std::string>(count));
-  if (dtype == DType::kResource) return RefPtr<Buffer>(new ObjectBuffer<ResourceHandle>(count));
-  return allocator.Allocate(static_cast<size_t>(count) * DTypeSize(dtype));
+  RefPtr<Buffer> memory = allocator.Allocate(static_cast<size_t>(count) * DTypeSize(dtype));
+  if (!memory || IsPlainBytes(dtype)) return memory;
+  if (dtype == DType::kString) return MakeRef<ObjectBuffer<std::string>>(std::move(memory), count);
+  return MakeRef<ObjectBuffer<ResourceHandle>>(std::move(memory), count);
 }
-
-// Strings and handles become C++ objects, so a hostile count must be refused before `new` throws.
-constexpr int64_t kMaxObjects = int64_t{1} << 32;
 
 template <typename T>
 void AppendElement(const T& value, std::string* out) {
@@ -69,8 +73,7 @@ absl::StatusOr<Tensor> Tensor::Allocate(DType dtype, const Shape& shape, Allocat
     return absl::InvalidArgumentError(absl::StrCat("no tensor can have the dtype ", DTypeName(dtype)));
   }
   int64_t num_bytes = 0;
-  const bool fits = MultiplyWithoutOverflow(shape.num_elements(), DTypeSize(dtype), &num_bytes) &&
-                    (IsPlainBytes(dtype) || shape.num_elements() <= kMaxObjects);
+  const bool fits = MultiplyWithoutOverflow(shape.num_elements(), DTypeSize(dtype), &num_bytes);
   Tensor result;
   if (fits) result.buffer_ = AllocateElements(dtype, shape.num_elements(), allocator);
   if (!result.buffer_) {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cmath>
 #include <limits>
 #include <thread>
@@ -81,6 +83,73 @@ TEST(TensorTest, HostileSizesAreErrors) {
   }
   EXPECT_FALSE(Tensor::Allocate(DType::kString, Shape({int64_t{1} << 40})).ok());
   EXPECT_FALSE(Tensor::Allocate(DType::kVariant, Shape({1})).ok());
+}
+
+// Counts, and gives no more than its limit.
+class LimitedAllocator final : public Allocator {
+ public:
+  explicit LimitedAllocator(int64_t limit) : limit_(limit) {}
+  RefPtr<Buffer> Allocate(size_t num_bytes) override {
+    const int64_t size = static_cast<int64_t>(num_bytes);
+    if (size > limit_ - in_use_) return nullptr;
+    return RefPtr<Buffer>(new CountedBuffer(*this, HostAllocator().Allocate(num_bytes)));
+  }
+  int64_t num_bytes_in_use() const override { return in_use_; }
+
+ private:
+  class CountedBuffer final : public Buffer {
+   public:
+    CountedBuffer(LimitedAllocator& owner, RefPtr<Buffer> whole)
+        : Buffer(whole->data(), whole->num_bytes()), owner_(owner), whole_(std::move(whole)) {
+      owner_.in_use_ += static_cast<int64_t>(num_bytes());
+    }
+    ~CountedBuffer() override { owner_.in_use_ -= static_cast<int64_t>(num_bytes()); }
+
+   private:
+    LimitedAllocator& owner_;
+    const RefPtr<Buffer> whole_;
+  };
+  const int64_t limit_;
+  int64_t in_use_ = 0;
+};
+
+TEST(TensorTest, StringsAndHandlesComeFromTheAllocator) {
+  for (const DType dtype : {DType::kString, DType::kResource}) {
+    LimitedAllocator allocator(1 << 20);
+    {
+      const auto small = Tensor::Allocate(dtype, Shape({10, 10}), allocator);
+      ASSERT_TRUE(small.ok()) << small.status();
+      EXPECT_EQ(allocator.num_bytes_in_use(), static_cast<int64_t>(100 * DTypeSize(dtype)));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(small->data()) % Allocator::kAlignment, 0u);
+      const auto large = Tensor::Allocate(dtype, Shape({1 << 20}), allocator);
+      EXPECT_EQ(large.status().code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_THAT(large.status().message(), HasSubstr("[1048576]"));
+      EXPECT_TRUE(Tensor::Allocate(dtype, Shape({0}), allocator).ok());
+    }
+    EXPECT_EQ(allocator.num_bytes_in_use(), 0);
+  }
+}
+
+TEST(TensorTest, StringsAreMadeEmptyAndGoWithTheirBuffer) {
+  for (int round = 0; round < 3; ++round) {  // also in memory that is used again
+    Tensor strings = Tensor::Allocate(DType::kString, Shape({100})).value();
+    for (std::string& value : strings.flat<std::string>()) {
+      EXPECT_TRUE(value.empty());
+      value = std::string(1000, 'x');
+    }
+    const Tensor copy = strings.Clone();
+    strings = Tensor();
+    EXPECT_EQ(copy.flat<std::string>()[99], std::string(1000, 'x'));
+  }
+}
+
+TEST(HostAllocatorTest, MoreThanTheMachineHasIsRefused) {
+  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  for (const DType dtype : {DType::kString, DType::kUint8}) {
+    const int64_t count = memory / static_cast<int64_t>(DTypeSize(dtype)) * 2;
+    EXPECT_EQ(Tensor::Allocate(dtype, Shape({count})).status().code(), absl::StatusCode::kResourceExhausted)
+        << dtype;
+  }
 }
 
 TEST(HostAllocatorTest, BuffersSurviveOtherThreads) {
