@@ -20,6 +20,7 @@
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
+#include "graph/runtime_ops.h"
 #include "gtest/gtest.h"
 #include "ops/control_flow.h"
 #include "session/monitored/exit_code.h"
@@ -668,6 +669,81 @@ TEST_P(ServerTest, AskedAgainWhileItCompilesAPlanIsRegisteredOnce) {
     });
   }
   for (std::thread& caller : callers) caller.join();
+}
+
+// A repeated message must not look like a second tensor for its edge, while the step waits for another one.
+TEST_P(ServerTest, ARepeatedPushIsDeliveredOnce) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  const DeviceName device = DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value();
+  auto graph = std::make_unique<Graph>(w0->runtime().ops());
+  const auto add = [&](NodeSpec spec) {
+    Node* node = graph->AddNode(std::move(spec)).value();
+    graph->SetAssignedDevice(node, device);
+    return node->output(0);
+  };
+  std::vector<Output> received;
+  for (int64_t edge : {0, 1}) {
+    received.push_back(add({.op = kRecvOp,
+                            .name = absl::StrCat("recv_", edge),
+                            .attrs = {{"tensor_type", DType::kFloat32},
+                                      {"tensor_name", "x:0"},
+                                      {"send_device", "/job:worker/replica:0/task:1/device:CPU:0"},
+                                      {"send_device_incarnation", 0},
+                                      {"recv_device", device.ToString()},
+                                      {kEdgeAttr, edge}}}));
+  }
+  const Output sum = add({.op = "AddV2", .name = "sum", .inputs = {received[0], received[1]}});
+  add({.op = kRetvalOp, .name = "result", .inputs = {sum}, .attrs = {{"index", 0}}});
+  PartitionSpec spec;
+  spec.plan = 5;
+  spec.num_edges = 2;
+  spec.num_results = 1;
+  spec.graphs.push_back(std::move(graph));
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+
+  std::unique_ptr<Transport> grpc = GetParam() ? MakeGrpcTransport({}).value() : nullptr;
+  Transport& transport = GetParam() ? *grpc : faults_;
+  auto channel = transport.Connect({"ps", 0}, cluster_.address({"ps", 0}).value()).value();
+  const auto push = [&](uint64_t push_id, int edge, float value) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+    Frame frame;
+    const PushRequest request = {push_id, 5, 1, {{edge, false, Tensor::Scalar(value)}}};
+    EXPECT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
+    frame.header = writer.Take();
+    absl::Notification done;
+    absl::Status status;
+    channel->Call(kPushTensorsMethod, frame, {}, [&](absl::StatusOr<Frame> reply) {
+      Incarnation replier = 0;
+      const std::string header = reply.ok() ? reply->header : "";
+      WireReader reader(header);
+      status = reply.ok() ? DecodeReplyStatus(&reader, &replier) : reply.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status;
+  };
+
+  std::vector<Tensor> results(1);
+  RunPartitionCall call;
+  call.plan = 5;
+  call.step_id = 1;
+  call.deadline = absl::Now() + absl::Seconds(20);
+  call.results = absl::MakeSpan(results);
+  absl::Notification done;
+  absl::Status status;
+  ASSERT_TRUE(push(1, 0, 1).ok());
+  remote->RunPartition(call, [&](absl::Status s) {
+    status = s;
+    done.Notify();
+  });
+  EXPECT_TRUE(push(1, 0, 1).ok()) << "the same message again: " << push(1, 0, 1);
+  EXPECT_EQ(push(2, 0, 5).code(), absl::StatusCode::kInvalidArgument) << "another message for that edge";
+  EXPECT_TRUE(push(3, 1, 10).ok());
+  done.WaitForNotification();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(results[0].scalar<float>(), 11);
 }
 
 TEST_P(ServerTest, AStepIsRunOnceHoweverLateItIsRepeated) {

@@ -200,7 +200,20 @@ TEST_F(PlacerTest, ATensorCrossesOncePerDevice) {
   EXPECT_EQ(at_worker.FindNode(b.node->name())->input(1).node->op_name(), "_Recv");
   EXPECT_EQ(at_worker.FindNode(a.node->name())->input(0).node,
             at_worker.FindNode(b.node->name())->input(1).node);
-  EXPECT_TRUE(parts->partitions[0].graph->TopologicalOrder().ok());
+  // The empty tensor of the control edge is there when x has run, and not before.
+  const Graph& at_ps = *parts->partitions[0].graph;
+  const auto sends = [&at_ps](int64_t edge) -> const Node* {
+    for (const auto& node : at_ps.nodes()) {
+      if (node->op_name() == "_Send" && node->attr<int64_t>(kEdgeAttr) == edge) return node.get();
+    }
+    return nullptr;
+  };
+  ASSERT_NE(sends(1), nullptr);
+  EXPECT_THAT(sends(1)->input(0).node->control_inputs(), testing::ElementsAre(at_ps.FindNode("x")));
+  const Node* after = at_worker.FindNode("after");
+  ASSERT_EQ(after->control_inputs().size(), 1u);
+  EXPECT_EQ(after->control_inputs()[0]->attr<int64_t>(kEdgeAttr), 1);
+  EXPECT_TRUE(at_ps.TopologicalOrder().ok());
   EXPECT_THAT(PlacementReport(g.graph(), *parts),
               AllOf(HasSubstr("/job:ps"), HasSubstr("x:0"), HasSubstr("^x")));
 }

@@ -174,6 +174,40 @@ TEST_F(SessionTest, ControlEdgesOrderAcrossDevices) {
   }
 }
 
+// As above, but what must come first waits for a third device.
+TEST_F(SessionTest, AControlEdgeAcrossDevicesWaitsForWhatIsReceived) {
+  Output x, slow, handle, other;
+  {
+    auto device = g_.DeviceScope("/gpu:1");
+    x = Input(g_, {}, "x");
+    slow = g_.AddOp("Neg", {x});
+    for (int i = 1; i < 20; ++i) slow = g_.AddOp("Neg", {slow});
+  }
+  Node *assign = nullptr, *add = nullptr;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    handle = g_.AddOp("VarHandleOp", {},
+                      {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}, {"shared_name", "v"}});
+    assign = g_.AddNode("AssignVariableOp", {handle, slow});
+  }
+  {
+    auto device = g_.DeviceScope("/cpu:0");
+    auto after = g_.ControlScope({assign});
+    other = g_.AddOp("Square", {Constant(g_, Tensor::Scalar(5.0f))});
+  }
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    add = g_.AddNode("AssignAddVariableOp", {handle, other});
+  }
+  auto after = g_.ControlScope({add});
+  const Output read = g_.AddOp("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
+  for (float value : {1.0f, 2.0f, 3.0f}) {
+    auto out = session().Run({{x, Tensor::Scalar(value)}}, {read});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].scalar<float>(), value + 25);
+  }
+}
+
 TEST_F(SessionTest, ErrorsNameNodeDeviceAndReason) {
   auto cpu = g_.DeviceScope("/cpu:0");
   const Output x = Input(g_, {}, "x"), unfed = Input(g_, {2}, "images");

@@ -1,0 +1,207 @@
+// A worker by itself: what it does with steps, tensors and deadlines when nobody else behaves.
+#include "session/local_worker.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "graph/graph_builder.h"
+#include "graph/runtime_ops.h"
+#include "gtest/gtest.h"
+#include "session/runtime.h"
+#include "session/session.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr PlanId kPlan = 5;
+
+// A step of the plan: result 0 is the sum of what comes over its edges.
+struct RunningStep {
+  absl::Status Wait() {
+    done.WaitForNotification();
+    return status;
+  }
+  float value() const { return results[0].scalar<float>(); }
+
+  RunPartitionCall call;
+  std::vector<Tensor> results = std::vector<Tensor>(1);
+  absl::Notification done;
+  absl::Status status;
+};
+
+class LocalWorkerTest : public testing::Test {
+ protected:
+  LocalWorkerTest() : runtime_(Runtime::Create().value()), worker_(*runtime_, runtime_->task()) {}
+
+  void RegisterSumOfEdges(int num_edges) {
+    auto graph = std::make_unique<Graph>(runtime_->ops());
+    std::vector<Output> received;
+    for (int64_t edge = 0; edge < num_edges; ++edge) {
+      received.push_back(
+          Add(*graph, {.op = kRecvOp,
+                       .name = absl::StrCat("recv_", edge),
+                       .attrs = {{"tensor_type", DType::kFloat32},
+                                 {"tensor_name", absl::StrCat("x", edge, ":0")},
+                                 {"send_device", "/job:localhost/replica:0/task:1/device:CPU:0"},
+                                 {"send_device_incarnation", 0},
+                                 {"recv_device", Cpu().ToString()},
+                                 {kEdgeAttr, edge}}})
+              ->output(0));
+    }
+    const Output sum = Add(*graph, {.op = "AddN", .name = "sum", .inputs = {received}})->output(0);
+    Add(*graph, {.op = kRetvalOp, .name = "result", .inputs = {sum}, .attrs = {{"index", 0}}});
+    PartitionSpec spec;
+    spec.plan = kPlan;
+    spec.num_edges = num_edges;
+    spec.num_results = 1;
+    spec.graphs.push_back(std::move(graph));
+    const absl::Status status = worker_.RegisterPartition(std::move(spec), absl::InfiniteFuture());
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  std::unique_ptr<RunningStep> Start(int64_t step_id, absl::Time deadline = absl::InfiniteFuture()) {
+    auto step = std::make_unique<RunningStep>();
+    step->call = {kPlan, step_id, deadline, {}, absl::MakeSpan(step->results)};
+    worker_.RunPartition(step->call, [step = step.get()](absl::Status status) {
+      step->status = status;
+      step->done.Notify();
+    });
+    return step;
+  }
+
+  absl::Status Receive(int64_t step_id, int edge, float value) {
+    return worker_.Receive(kPlan, step_id, edge, Tensor::Scalar(value), /*is_dead=*/false);
+  }
+
+  DeviceName Cpu() const { return runtime_->devices()[0]->attributes().name; }
+
+  Node* Add(Graph& graph, NodeSpec spec) {
+    absl::StatusOr<Node*> node = graph.AddNode(std::move(spec));
+    EXPECT_TRUE(node.ok()) << node.status();
+    graph.SetAssignedDevice(*node, Cpu());
+    return *node;
+  }
+
+  std::unique_ptr<Runtime> runtime_;
+  LocalWorker worker_;
+};
+
+TEST_F(LocalWorkerTest, TensorsMayComeBeforeTheStepAndInAnyOrder) {
+  RegisterSumOfEdges(3);
+  ASSERT_TRUE(Receive(1, 2, 100).ok());
+  const auto step = Start(1);
+  ASSERT_TRUE(Receive(1, 0, 1).ok());
+  ASSERT_TRUE(Receive(1, 1, 10).ok());
+  ASSERT_TRUE(step->Wait().ok()) << step->status;
+  EXPECT_EQ(step->value(), 111);
+}
+
+// As many as may wait for steps to come, and more.
+TEST_F(LocalWorkerTest, LateTensorsOfFinishedStepsTakeNoPlaceOfNewOnes) {
+  RegisterSumOfEdges(1);
+  constexpr int kNumSteps = 300;
+  for (int id = 1; id <= kNumSteps; ++id) {
+    const auto step = Start(id);
+    ASSERT_TRUE(Receive(id, 0, 1).ok());
+    ASSERT_TRUE(step->Wait().ok()) << step->status;
+  }
+  for (int id = 1; id <= kNumSteps; ++id) ASSERT_TRUE(Receive(id, 0, 2).ok()) << id;
+  const absl::Status early = Receive(kNumSteps + 1, 0, 7);
+  ASSERT_TRUE(early.ok()) << early;
+  const auto step = Start(kNumSteps + 1);
+  ASSERT_TRUE(step->Wait().ok()) << step->status;
+  EXPECT_EQ(step->value(), 7);
+}
+
+TEST_F(LocalWorkerTest, ASecondTensorOfAnEdgeIsRefusedAlsoAfterTheFirstWasTaken) {
+  RegisterSumOfEdges(2);
+  const auto step = Start(1);
+  ASSERT_TRUE(Receive(1, 0, 1).ok());
+  EXPECT_EQ(Receive(1, 0, 5).code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(Receive(1, 1, 10).ok());
+  ASSERT_TRUE(step->Wait().ok()) << step->status;
+  EXPECT_EQ(step->value(), 11);
+}
+
+// No session watches the clock here.
+TEST_F(LocalWorkerTest, AStepWhoseDeadlineHasPassedIsNotRun) {
+  RegisterSumOfEdges(2);
+  ASSERT_TRUE(Receive(1, 0, 1).ok());
+  ASSERT_TRUE(Receive(1, 1, 1).ok());
+  const auto step = Start(1, absl::Now() - absl::Seconds(1));
+  EXPECT_EQ(step->Wait().code(), absl::StatusCode::kDeadlineExceeded) << step->status;
+  EXPECT_THAT(std::string(step->status.message()), HasSubstr("deadline"));
+  EXPECT_FALSE(step->results[0].is_valid());
+  EXPECT_EQ(worker_.num_running_steps(), 0);
+  const auto next = Start(2, absl::Now() + absl::Minutes(5));
+  ASSERT_TRUE(Receive(2, 0, 1).ok());
+  ASSERT_TRUE(Receive(2, 1, 1).ok());
+  EXPECT_TRUE(next->Wait().ok()) << next->status;
+}
+
+// The worker of a task that answers its part of a step when the test says so.
+class AnsweringWorker final : public Worker {
+ public:
+  using Answer = std::function<void(AnsweringWorker& asked, Done done)>;
+  AnsweringWorker(DeviceName task, Answer answer) : task_(std::move(task)), answer_(std::move(answer)) {}
+
+  const DeviceName& task() const override { return task_; }
+  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time) override {
+    DeviceAttributes cpu;
+    cpu.name = task_;
+    cpu.name.type = "CPU";
+    cpu.name.index = 0;
+    return std::vector<DeviceAttributes>{cpu};
+  }
+  absl::Status RegisterPartition(PartitionSpec, absl::Time) override { return absl::OkStatus(); }
+  void RunPartition(const RunPartitionCall&, Done done) override { answer_(*this, std::move(done)); }
+  void CancelStep(PlanId, int64_t, const absl::Status& reason) override { reasons.push_back(reason); }
+  void DeregisterPartition(PlanId) override {}
+  void EndSession(SessionId) override {}
+  absl::Status ResetContainers(absl::Span<const std::string>, absl::Time) override {
+    return absl::OkStatus();
+  }
+
+  std::vector<absl::Status> reasons;  // of cancellations
+
+ private:
+  const DeviceName task_;
+  const Answer answer_;
+};
+
+// Two parts fail, each in its own way: the first to fail is why the step ended.
+TEST(StepErrorsTest, TheFirstErrorIsTheSteps) {
+  std::vector<std::pair<AnsweringWorker*, Worker::Done>> asked;
+  std::vector<std::string> order;
+  const auto answer_when_both_are_asked = [&](AnsweringWorker& worker, Worker::Done done) {
+    asked.emplace_back(&worker, std::move(done));
+    if (asked.size() < 2) return;
+    for (auto& [who, reply] : asked) {
+      order.push_back(who->task().ToString());
+      reply(absl::InvalidArgumentError(absl::StrCat("broken on ", order.back())));
+    }
+  };
+  AnsweringWorker a(DeviceName::Parse("/job:worker/replica:0/task:0").value(), answer_when_both_are_asked);
+  AnsweringWorker b(DeviceName::Parse("/job:worker/replica:0/task:1").value(), answer_when_both_are_asked);
+  auto runtime = Runtime::Create().value();
+  GraphBuilder g(runtime->ops());
+  std::vector<Node*> targets;
+  for (const char* task : {"/job:worker/task:0", "/job:worker/task:1"}) {
+    auto device = g.DeviceScope(task);
+    const Output one = g.AddOp("Const", {}, {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}});
+    targets.push_back(g.AddNode("Neg", {one}));
+  }
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto session = Session::Create(g.graph(), {&a, &b}, runtime->kernels());
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status = (*session)->Run({}, {}, {targets[0], targets[1]}).status();
+  ASSERT_EQ(order.size(), 2u);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("broken on " + order[0]));
+  EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("broken on " + order[1])));
+}
+
+}  // namespace
+}  // namespace weir
