@@ -1,8 +1,8 @@
 // What an op is: its schema, the shapes it gives, and its gradient, in one struct.
 //
 // Names, inputs, attrs and defaults are TensorFlow's where TensorFlow has the op; ops of our own begin with
-// "Weir". An OpDef is written once (ops/<family>_ops.cc), registered, and never changes; all of it may be
-// read concurrently.
+// "Weir". An OpDef is written once (ops/<family>/), registered, and never changes; all of it may be read
+// concurrently.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ absl::Status NotDifferentiable(GradientContext& context);
 
 struct OpDef {
   std::string name;
-  // One sentence for docs/ops.md, in the third person: "Multiplies two matrices."
+  // One sentence for the list of ops, in the third person: "Multiplies two matrices."
   std::string summary;
 
   // "name: type", where type is a dtype ("float"), a type attr ("T"), "N * T" for a list of N tensors of one

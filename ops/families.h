@@ -1,8 +1,8 @@
-// The families of ops: one Register function each, in the file ops/<family>_ops.cc. register_ops.cc calls
-// them all.
+// The families of ops and their files: one list of ops for each file ops/<family>/<file>.cc.
 //
-// In those files one op is one function that returns its OpDef: schema, shapes and gradient stand together.
-// In shape functions `s` is the ShapeInference, in gradients `g` is the GradientContext.
+// In those files one op is one record: name, summary, shape function and gradient stand together; its schema
+// comes from ops/schemas/tensorflow.txt. In shape functions `s` is the ShapeInference, in gradients `g` is
+// the GradientContext.
 #pragma once
 
 #include <vector>
@@ -13,28 +13,44 @@
 
 namespace weir {
 
-absl::Status RegisterArrayOps(OpRegistry& registry);
-absl::Status RegisterControlFlowOps(OpRegistry& registry);
-absl::Status RegisterIndexingOps(OpRegistry& registry);
-absl::Status RegisterJoiningOps(OpRegistry& registry);
-absl::Status RegisterMathOps(OpRegistry& registry);
-absl::Status RegisterNnOps(OpRegistry& registry);
-absl::Status RegisterRandomOps(OpRegistry& registry);
-absl::Status RegisterSlicingOps(OpRegistry& registry);
-absl::Status RegisterStateOps(OpRegistry& registry);
-absl::Status RegisterIoOps(OpRegistry& registry);
-absl::Status RegisterSummaryOps(OpRegistry& registry);
-absl::Status RegisterCheckOps(OpRegistry& registry);
+using OpList = std::vector<OpDef> (*)();
+
+// array
+std::vector<OpDef> IndexingOps();
+std::vector<OpDef> JoiningOps();
+std::vector<OpDef> SlicingOps();
+std::vector<OpDef> TensorOps();
+// control_flow
+std::vector<OpDef> ControlFlowOps();
+// debugging
+std::vector<OpDef> CheckOps();
+// io
+std::vector<OpDef> CheckpointOps();
+// math
+std::vector<OpDef> ElementwiseOps();
+std::vector<OpDef> MatMulOps();
+std::vector<OpDef> ReductionOps();
+// nn
+std::vector<OpDef> NnOps();
+// random
+std::vector<OpDef> RandomOps();
+// state
+std::vector<OpDef> VariableOps();
+// summary
+std::vector<OpDef> SummaryOps();
+// training
+std::vector<OpDef> UpdateRuleOps();
 
 struct OpFamily {
-  absl::string_view name;   // "array": ops/array_ops.cc
-  absl::string_view title;  // of its chapter in docs/ops.md
-  absl::Status (*register_ops)(OpRegistry& registry);
-};
-// All of them, in the order of docs/ops.md.
-const std::vector<OpFamily>& OpFamilies();
+  absl::string_view name;   // "array": the folder ops/array, the header ops/array_ops.h
+  absl::string_view title;  // of its chapter in the documentation
+  std::vector<OpList> files;
 
-// Registers every one of `ops`; the first error.
-absl::Status RegisterAll(OpRegistry& registry, std::vector<OpDef> ops);
+  // Completes every op with its schema and registers it. Returns the first error: those of
+  // SchemaTable::Complete and OpRegistry::Register.
+  absl::Status Register(OpRegistry& registry) const;
+};
+// All of them, in the order of the documentation.
+const std::vector<OpFamily>& OpFamilies();
 
 }  // namespace weir

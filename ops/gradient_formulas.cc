@@ -152,4 +152,9 @@ absl::Status CheckReal(GradientContext& g) {
                                                DTypeName(g.node().output_type(0))));
 }
 
+absl::Status SetScaled(GradientContext& g, Output factor) {
+  g.set_input_grad(0, Mul(g, g.grad(0), factor));
+  return absl::OkStatus();
+}
+
 }  // namespace weir::formulas

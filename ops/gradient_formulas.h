@@ -28,6 +28,8 @@ inline Output Select(GradientContext& g, Output where, Output a, Output b) {
 }
 inline Output ZerosLike(GradientContext& g, Output a) { return g.Add("ZerosLike", {a}); }
 Output Sum(GradientContext& g, Output a, Output axes, bool keep_dims = false);
+inline Output Zero(GradientContext& g, Output like) { return g.Constant(like.dtype(), 0); }
+inline Output One(GradientContext& g, Output like) { return g.Constant(like.dtype(), 1); }
 // factor * a
 Output Scale(GradientContext& g, double factor, Output a);
 
@@ -49,6 +51,9 @@ Output UndoBroadcast(GradientContext& g, Output gradient, const std::vector<Outp
 
 // Sets the gradients of a node's inputs 0 and 1 that it broadcasts together.
 absl::Status SetBroadcastGradients(GradientContext& g, Output x_gradient, Output y_gradient);
+
+// Of y = f(x): the gradient that flows into y, times `factor`.
+absl::Status SetScaled(GradientContext& g, Output factor);
 
 // Unimplemented when the node's first output is complex: the formula that follows is right for real numbers
 // only.

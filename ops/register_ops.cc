@@ -9,24 +9,26 @@ namespace weir {
 
 const std::vector<OpFamily>& OpFamilies() {
   static const auto* const families = new std::vector<OpFamily>{
-      {"array", "Tensors and their shapes", RegisterArrayOps},
-      {"joining", "Joining and taking apart", RegisterJoiningOps},
-      {"slicing", "Cutting, surrounding, repeating", RegisterSlicingOps},
-      {"indexing", "Looking up, choosing", RegisterIndexingOps},
-      {"math", "Arithmetic, comparison, reduction", RegisterMathOps},
-      {"nn", "Neural networks", RegisterNnOps},
-      {"control_flow", "Conditionals and loops", RegisterControlFlowOps},
-      {"random", "Random numbers", RegisterRandomOps},
-      {"state", "Variables", RegisterStateOps},
-      {"io", "Checkpoints", RegisterIoOps},
-      {"summary", "Summaries", RegisterSummaryOps},
-      {"check", "Checks", RegisterCheckOps},
+      {"array",
+       "Tensors: shapes, joining, slicing, indexing",
+       {TensorOps, JoiningOps, SlicingOps, IndexingOps}},
+      {"math",
+       "Arithmetic, comparison, reduction, matrix products",
+       {ElementwiseOps, ReductionOps, MatMulOps}},
+      {"nn", "Neural networks", {NnOps}},
+      {"control_flow", "Conditionals and loops", {ControlFlowOps}},
+      {"random", "Random numbers", {RandomOps}},
+      {"state", "Variables", {VariableOps}},
+      {"training", "Update rules of optimizers", {UpdateRuleOps}},
+      {"io", "Checkpoints", {CheckpointOps}},
+      {"summary", "Summaries", {SummaryOps}},
+      {"debugging", "Checks", {CheckOps}},
   };
   return *families;
 }
 
 absl::Status RegisterOps(OpRegistry& registry) {
-  for (const OpFamily& family : OpFamilies()) WEIR_RETURN_IF_ERROR(family.register_ops(registry));
+  for (const OpFamily& family : OpFamilies()) WEIR_RETURN_IF_ERROR(family.Register(registry));
   return absl::OkStatus();
 }
 

@@ -23,14 +23,6 @@ using absl::StrCat;
 
 constexpr int64_t kUnknown = PartialShape::kUnknownDim;
 
-constexpr char kRealTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}";
-constexpr char kNumberTypes[] =
-    "T: {float, double, int32, uint8, int16, int8, complex64, int64, bfloat16, uint16, complex128, half, "
-    "uint32, "
-    "uint64}";
-constexpr char kFloatTypes[] = "T: {half, bfloat16, float, double}";
-
 std::vector<int64_t> DimsOf(const PartialShape& shape);
 
 // Sets an output's dimensions, -1 for unknown ones. InvalidArgument when their product overflows.

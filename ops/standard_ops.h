@@ -14,17 +14,16 @@
 
 #include "graph/graph_builder.h"
 #include "ops/array_ops.h"
-#include "ops/check_ops.h"
-#include "ops/indexing_ops.h"
+#include "ops/control_flow_ops.h"
+#include "ops/debugging_ops.h"
 #include "ops/io_ops.h"
-#include "ops/joining_ops.h"
 #include "ops/math_ops.h"
 #include "ops/nn_ops.h"
 #include "ops/random_ops.h"
 #include "ops/register_ops.h"
-#include "ops/slicing_ops.h"
 #include "ops/state_ops.h"
 #include "ops/summary_ops.h"
+#include "ops/training_ops.h"
 
 namespace weir {
 

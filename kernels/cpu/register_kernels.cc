@@ -3,17 +3,20 @@
 namespace weir {
 
 void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type) {
-  RegisterArrayKernels(registry, device_type);
-  RegisterElementwiseKernels(registry, device_type);
-  RegisterReductionKernels(registry, device_type);
-  RegisterMatMulKernels(registry, device_type);
-  RegisterNnKernels(registry, device_type);
-  RegisterConvKernels(registry, device_type);
-  RegisterRandomKernels(registry, device_type);
-  RegisterStateKernels(registry, device_type);
-  RegisterIoKernels(registry, device_type);
-  RegisterSummaryKernels(registry, device_type);
-  RegisterCheckKernels(registry, device_type);
+  DeviceKernels kernels(registry, device_type);
+  RegisterArrayKernels(kernels);
+  RegisterElementwiseKernels(kernels);
+  RegisterReductionKernels(kernels);
+  RegisterMatMulKernels(kernels);
+  RegisterNnKernels(kernels);
+  RegisterConvKernels(kernels);
+  RegisterPoolKernels(kernels);
+  RegisterRandomKernels(kernels);
+  RegisterStateKernels(kernels);
+  RegisterTrainingKernels(kernels);
+  RegisterIoKernels(kernels);
+  RegisterSummaryKernels(kernels);
+  RegisterCheckKernels(kernels);
 }
 
 }  // namespace weir

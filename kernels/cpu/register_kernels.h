@@ -2,6 +2,7 @@
 #pragma once
 
 #include "absl/strings/string_view.h"
+#include "kernels/device_kernels.h"
 #include "kernels/kernel_registry.h"
 
 namespace weir {
@@ -10,17 +11,19 @@ namespace weir {
 // and run the same kernels under a type of their own.
 void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type = "CPU");
 
-// The families; one .cc file or more each.
-void RegisterArrayKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterElementwiseKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterReductionKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterMatMulKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterNnKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterConvKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterRandomKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterStateKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterIoKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterSummaryKernels(KernelRegistry& registry, absl::string_view device_type);
-void RegisterCheckKernels(KernelRegistry& registry, absl::string_view device_type);
+// The families: one folder each. array_kernels.h and its like list the files of a family that has several.
+void RegisterArrayKernels(DeviceKernels& kernels);
+void RegisterElementwiseKernels(DeviceKernels& kernels);
+void RegisterReductionKernels(DeviceKernels& kernels);
+void RegisterMatMulKernels(DeviceKernels& kernels);
+void RegisterNnKernels(DeviceKernels& kernels);
+void RegisterConvKernels(DeviceKernels& kernels);
+void RegisterRandomKernels(DeviceKernels& kernels);
+void RegisterStateKernels(DeviceKernels& kernels);
+void RegisterIoKernels(DeviceKernels& kernels);
+void RegisterTrainingKernels(DeviceKernels& kernels);
+void RegisterPoolKernels(DeviceKernels& kernels);
+void RegisterSummaryKernels(DeviceKernels& kernels);
+void RegisterCheckKernels(DeviceKernels& kernels);
 
 }  // namespace weir

@@ -1,10 +1,6 @@
 #include "kernels/reference/reference.h"
 
-#include "absl/strings/str_cat.h"
-#include "kernels/reference/array.h"
-
 namespace weir::reference {
-namespace {
 
 const References& AllReferences() {
   static const References* const all = [] {
@@ -17,20 +13,14 @@ const References& AllReferences() {
   return *all;
 }
 
-}  // namespace
-
-bool HasReference(absl::string_view op) { return AllReferences().find(op) != AllReferences().end(); }
-
-absl::StatusOr<std::vector<Tensor>> Evaluate(const Node& node, absl::Span<const Tensor> inputs) {
-  auto found = AllReferences().find(node.op_name());
-  if (found == AllReferences().end())
-    return absl::NotFoundError(absl::StrCat("no reference for ", node.op_name()));
+std::vector<Tensor> Evaluate(const Reference& reference, const Node& node, absl::Span<const Tensor> inputs) {
   Call call{node, {}, std::vector<Array>(node.num_outputs())};
   for (const Tensor& input : inputs) call.inputs.push_back(Array::FromTensor(input));
-  found->second(call);
+  reference(call);
   std::vector<Tensor> outputs;
-  for (int i = 0; i < node.num_outputs(); ++i)
+  for (int i = 0; i < node.num_outputs(); ++i) {
     outputs.push_back(call.outputs[i].ToTensor(node.output_type(i)));
+  }
   return outputs;
 }
 

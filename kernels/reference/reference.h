@@ -6,17 +6,16 @@
 
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "graph/node.h"
 #include "graph/types/tensor.h"
+#include "kernels/reference/array.h"
 
 namespace weir::reference {
 
-bool HasReference(absl::string_view op);
+const References& AllReferences();
 
-// The outputs of the node; NotFound for an op without a reference.
-absl::StatusOr<std::vector<Tensor>> Evaluate(const Node& node, absl::Span<const Tensor> inputs);
+// The outputs of the node by `reference`.
+std::vector<Tensor> Evaluate(const Reference& reference, const Node& node, absl::Span<const Tensor> inputs);
 
 }  // namespace weir::reference

@@ -13,7 +13,7 @@ namespace {
 constexpr int kUsageError = 1;
 
 bool Load(const OpFamily& family, OpRegistry& ops) {
-  const absl::Status status = family.register_ops(ops);
+  const absl::Status status = family.Register(ops);
   if (!status.ok()) std::fprintf(stderr, "generate_ops: %s\n", std::string(status.message()).c_str());
   return status.ok();
 }

@@ -42,9 +42,9 @@ std::string Section(const Op& op) {
 
 std::string OpDocsIntroduction() {
   return "# Ops\n\n"
-         "Generated from the schemas in `ops/*_ops.cc` by `ops/generator` (`bazel run "
-         "//ops/generator:update_docs`); a test\n"
-         "keeps it up to date. Names, inputs, attrs and defaults are TensorFlow's.\n\n"
+         "Built from the records in `ops/` and the schemas in `ops/schemas/tensorflow.txt` (`bazel build "
+         "//docs:ops.md`).\n"
+         "Names, inputs, attrs and defaults are TensorFlow's.\n\n"
          "Every function takes the `GraphBuilder` first and adds one node. Attrs that the inputs determine "
          "are no arguments;\n"
          "attrs with a default are fields of the options, together with the node's `name`. A type attr `T` "

@@ -1,4 +1,4 @@
-// Writes docs/ops.md: every op with its C++ function, inputs, outputs and attrs.
+// Writes the list of ops: every op with its C++ function, inputs, outputs and attrs.
 #pragma once
 
 #include <string>

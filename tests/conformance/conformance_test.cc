@@ -6,12 +6,13 @@
 #include "gtest/gtest.h"
 #include "tests/conformance/op_case.h"
 #include "tests/conformance/op_checks.h"
+#include "tests/conformance/suite.h"
 
 namespace weir::conformance {
 namespace {
 
 const std::vector<OpCase>& Cases() {
-  static const auto* const cases = new std::vector<OpCase>(AllCases());
+  static const auto* const cases = new std::vector<OpCase>(Suite::Whole().calls());
   return *cases;
 }
 

@@ -28,4 +28,15 @@ std::vector<HostileCase> HostileCases();
 // Ops that no input of the right types can make fail, but for a lack of memory.
 const std::vector<std::string>& OpsThatCannotFail();
 
+// Ops that cannot be a case: they need a step, state or files, or give other numbers each time.
+const std::map<std::string, std::string>& OpsWithoutCase();
+
+// (op, type attr, dtype) without a CPU kernel, and why.
+struct MissingKernel {
+  std::string op, attr;
+  std::vector<DType> dtypes;
+  std::string reason;
+};
+std::vector<MissingKernel> MissingKernels();
+
 }  // namespace weir::conformance

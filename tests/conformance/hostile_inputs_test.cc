@@ -17,6 +17,7 @@
 #include "ops/register_ops.h"
 #include "tests/conformance/hostile_cases.h"
 #include "tests/conformance/op_case.h"
+#include "tests/conformance/suite.h"
 
 namespace weir::conformance {
 namespace {
@@ -75,7 +76,7 @@ class HostileInputs : public testing::Test {
 // Shapes are hidden from the graph, so that the kernel and not shape inference has to object.
 TEST_F(HostileInputs, AreErrorsThatSayWhatWasFound) {
   int index = 0;
-  for (const HostileCase& test : HostileCases()) {
+  for (const HostileCase& test : Suite::Whole().hostile_calls()) {
     SCOPED_TRACE(test.op + " case " + std::to_string(index++));
     const auto result = Evaluate(test);
     if (result.ok()) {
@@ -93,7 +94,7 @@ TEST_F(HostileInputs, AreErrorsThatSayWhatWasFound) {
 // What shape inference sees may be as hostile as what kernels see: whoever objects, somebody does.
 TEST_F(HostileInputs, AreErrorsAlsoWhereTheGraphKnowsThem) {
   int index = 0;
-  for (const HostileCase& test : HostileCases()) {
+  for (const HostileCase& test : Suite::Whole().hostile_calls()) {
     SCOPED_TRACE(test.op + " case " + std::to_string(index++));
     for (const MakeInput& make : {MakeInput(OfKnownShape), MakeInput(Constant)}) {
       const auto result = Evaluate(test, make);
@@ -108,7 +109,7 @@ TEST_F(HostileInputs, DoNotDisturbTheNullDevice) {
   const auto null_device = MakeNullDevice("test", 0, 0, threads_);
   KernelRegistry kernels;
   RegisterNullKernels(StandardOps(), kernels);
-  for (const HostileCase& test : HostileCases()) {
+  for (const HostileCase& test : Suite::Whole().hostile_calls()) {
     for (const MakeInput& make : {MakeInput(Unknown), MakeInput(OfKnownShape), MakeInput(Constant)}) {
       if (test.code == absl::StatusCode::kResourceExhausted) continue;  // its memory is the machine's
       (void)Evaluate(test, make, *null_device, kernels);
@@ -117,18 +118,14 @@ TEST_F(HostileInputs, DoNotDisturbTheNullDevice) {
 }
 
 TEST_F(HostileInputs, EveryOpHasOneOrCannotFail) {
-  std::set<std::string> covered;
-  for (const HostileCase& test : HostileCases()) covered.insert(test.op);
-  const std::set<std::string> harmless(OpsThatCannotFail().begin(), OpsThatCannotFail().end());
-  for (const std::string& op : harmless) {
-    EXPECT_NE(StandardOps().Find(op), nullptr) << op << " is in OpsThatCannotFail, but there is no such op";
-  }
   for (const Op* op : StandardOps().ops()) {
     if (IsRunByTheExecutor(op->name())) continue;
-    EXPECT_NE(covered.count(op->name()), harmless.count(op->name()))
+    const OpRecord* const record = Suite::Whole().Find(op->name());
+    ASSERT_NE(record, nullptr) << op->name() << " has no record in tests/conformance/<family>/";
+    EXPECT_NE(!record->hostile_calls().empty(), record->cannot_fail())
         << op->name()
-        << (covered.count(op->name()) > 0 ? " has a hostile case and is said to have none"
-                                          : " has no hostile case: add one to hostile_cases.cc");
+        << (record->cannot_fail() ? " has a hostile call and is said to have none"
+                                  : " has no hostile call: add one to its record");
   }
 }
 
@@ -137,7 +134,7 @@ HostileCase AsHostile(const OpCase& test) { return {test.op, test.attrs, test.in
 // The allocator fails at every place where a kernel allocates: each is an error, and all memory comes back.
 TEST_F(HostileInputs, RunningOutOfMemoryIsAnErrorEverywhere) {
   int num_errors = 0;
-  for (const OpCase& test : AllCases()) {
+  for (const OpCase& test : Suite::Whole().calls()) {
     if (test.inputs.empty()) continue;
     if (!Evaluate(AsHostile(test)).ok()) continue;  // an error of its own
     for (int nth = 1;; ++nth) {
@@ -156,7 +153,7 @@ TEST_F(HostileInputs, RunningOutOfMemoryIsAnErrorEverywhere) {
 
 // No elements: nothing to read, and every op that has an answer for it gives one.
 TEST_F(HostileInputs, EmptyTensorsAreReadNowhere) {
-  for (const OpCase& test : AllCases()) {
+  for (const OpCase& test : Suite::Whole().calls()) {
     for (size_t emptied = 0; emptied < test.inputs.size(); ++emptied) {
       const size_t rank =
           test.inputs[emptied].tensors.empty() ? 0 : test.inputs[emptied].tensors[0].shape().rank();

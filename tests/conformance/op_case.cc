@@ -7,7 +7,7 @@
 
 namespace weir::conformance {
 
-std::vector<OpCase> AllCases() {
+std::vector<OpCase> TableOfCases() {
   std::vector<OpCase> cases;
   AddArrayCases(&cases);
   AddMathCases(&cases);

@@ -42,7 +42,7 @@ struct OpCase {
 void AddArrayCases(std::vector<OpCase>* cases);
 void AddMathCases(std::vector<OpCase>* cases);
 void AddNnCases(std::vector<OpCase>* cases);
-std::vector<OpCase> AllCases();
+std::vector<OpCase> TableOfCases();
 
 // Ops without kernels: the runtime's own (their names begin with '_'), and those of v1 control flow, which
 // the executor runs on every device. session/ tests them.

@@ -17,8 +17,8 @@
 #include "kernels/null/null_device.h"
 #include "kernels/null/register_kernels.h"
 #include "kernels/reference/array.h"
-#include "kernels/reference/reference.h"
 #include "ops/register_ops.h"
+#include "tests/conformance/suite.h"
 
 namespace weir::conformance {
 namespace {
@@ -153,7 +153,7 @@ absl::Status OpChecks::CheckAgainstReference(const OpCase& test) const {
   WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> found,
                         EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
   WEIR_RETURN_IF_ERROR(CompareAll("an input, after the kernel ran,", inputs, before, 0));
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, reference::Evaluate(*node, inputs));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted, EvaluateReference(*node, inputs));
   return CompareAll("CPU", found, wanted, test.tolerance > 0 ? test.tolerance : -1);
 }
 

@@ -1,0 +1,17 @@
+#include "kernels/cpu/array/array_kernels.h"
+
+#include "kernels/cpu/dtype_lists.h"
+#include "kernels/cpu/register_kernels.h"
+
+namespace weir {
+
+void RegisterArrayKernels(DeviceKernels& kernels) {
+  RegisterSourceKernels(kernels);
+  RegisterShapeKernels(kernels);
+  RegisterLayoutKernels(kernels);
+  RegisterIndexingKernels(kernels);
+  RegisterSelectKernels(kernels);
+  RegisterCastKernels(kernels);
+}
+
+}  // namespace weir

@@ -1,0 +1,232 @@
+// Ops whose elements are chosen by the values of others: gathering, scattering sums, one-hot codes,
+// coordinates.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/array/array_kernels.h"
+#include "kernels/cpu/dtype_lists.h"
+#include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/math/elementwise_functors.h"
+#include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/with_dtype.h"
+
+namespace weir {
+namespace {
+
+int64_t Product(absl::Span<const int64_t> dims) {
+  int64_t product = 1;
+  for (int64_t dim : dims) product *= dim;
+  return product;
+}
+
+// "indices[0,3] = 7 is not in [0, 2)".
+absl::Status NotInRange(absl::string_view name, const Tensor& indices, int64_t position, int64_t limit) {
+  const Shape& shape = indices.shape();
+  Dims at(shape.rank());
+  int64_t rest = position;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    at[i] = rest % shape.dim(i);
+    rest /= shape.dim(i);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, shape.is_scalar() ? "" : "[", absl::StrJoin(at, ","), shape.is_scalar() ? "" : "]",
+                   " = ", IntegerAt(indices, position), " is not in [0, ", limit, ")"));
+}
+
+class GatherV2 final : public Kernel {
+ public:
+  explicit GatherV2(const KernelConstruction& construction)
+      : batch_dims_(construction.attr<int64_t>("batch_dims")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& params = context.input(0);
+    const Tensor& indices = context.input(1);
+    if (params.shape().rank() == 0)
+      return absl::InvalidArgumentError("params must be at least 1 dimensional");
+    WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(2), params.shape().rank(), "axis"));
+    const int64_t batch_dims = batch_dims_ < 0 ? batch_dims_ + indices.shape().rank() : batch_dims_;
+    if (batch_dims < 0 || batch_dims > axis || batch_dims > indices.shape().rank()) {
+      return absl::InvalidArgumentError(absl::StrCat("batch_dims = ", batch_dims_, " does not fit axis ",
+                                                     axis, ", params ", params.shape().ToString(),
+                                                     " and indices ", indices.shape().ToString()));
+    }
+    const int batch_rank = static_cast<int>(batch_dims);
+    const auto params_dims = params.shape().dims(), indices_dims = indices.shape().dims();
+    for (int i = 0; i < batch_rank; ++i) {
+      if (params_dims[i] == indices_dims[i]) continue;
+      return absl::InvalidArgumentError(absl::StrCat("params.shape[", i, "] = ", params_dims[i],
+                                                     " should be indices.shape[", i,
+                                                     "] = ", indices_dims[i]));
+    }
+    Dims dims(params_dims.begin(), params_dims.begin() + axis);
+    dims.insert(dims.end(), indices_dims.begin() + batch_rank, indices_dims.end());
+    dims.insert(dims.end(), params_dims.begin() + axis + 1, params_dims.end());
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+    const int64_t limit = params_dims[axis];
+    for (int64_t i = 0; i < indices.num_elements(); ++i) {
+      const int64_t index = IntegerAt(indices, i);
+      if (index < 0 || index >= limit) return NotInRange("indices", indices, i, limit);
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    const int64_t batches = Product(params_dims.subspan(0, batch_rank));
+    const Sizes sizes{.outer = Product(params_dims.subspan(batch_rank, axis - batch_rank)),
+                      .limit = limit,
+                      .count = indices.num_elements() / batches,
+                      .inner = Product(params_dims.subspan(axis + 1))};
+    const double cost = 3 + 0.1 * sizes.inner * DTypeSize(params.dtype());
+    context.threads().ParallelFor(batches * sizes.outer * sizes.count, cost, [&](int64_t begin, int64_t end) {
+      WithElementType(params.dtype(), [&](auto tag) {
+        Copy<typename decltype(tag)::Type>(params, indices, *output, sizes, begin, end);
+      });
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  // The output is [batches, outer, count, inner], the params [batches, outer, limit, inner].
+  struct Sizes {
+    int64_t outer, limit, count, inner;
+  };
+
+  // Slices [begin, end) of `inner` elements of the output.
+  template <typename T>
+  static void Copy(const Tensor& params, const Tensor& indices, Tensor& output, const Sizes& sizes,
+                   int64_t begin, int64_t end) {
+    const T* from = static_cast<const T*>(params.data());
+    T* to = static_cast<T*>(output.data());
+    for (int64_t slice = begin; slice < end; ++slice) {
+      const int64_t plane = slice / sizes.count;  // of [batches, outer]
+      const int64_t position = plane / sizes.outer * sizes.count + slice % sizes.count;
+      const T* source = from + (plane * sizes.limit + IntegerAt(indices, position)) * sizes.inner;
+      if (sizes.inner == 1) {
+        to[slice] = *source;
+      } else if constexpr (std::is_trivially_copyable_v<T>) {
+        std::memcpy(to + slice * sizes.inner, source, sizes.inner * sizeof(T));
+      } else {
+        std::copy_n(source, sizes.inner, to + slice * sizes.inner);
+      }
+    }
+  }
+
+  const int64_t batch_dims_;
+};
+
+absl::Status UnsortedSegmentSum(KernelContext& context) {
+  const Tensor& data = context.input(0);
+  const Tensor& ids = context.input(1);
+  WEIR_ASSIGN_OR_RETURN(const int64_t num_segments, ReadInteger(context.input(2), "num_segments"));
+  const auto data_dims = data.shape().dims();
+  const int ids_rank = ids.shape().rank();
+  if (ids_rank > data.shape().rank() || ids.shape().dims() != data_dims.subspan(0, ids_rank)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.shape = ", data.shape().ToString(),
+                     " does not start with segment_ids.shape = ", ids.shape().ToString()));
+  }
+  if (num_segments < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("num_segments must be non-negative, is ", num_segments));
+  }
+  Dims dims = {num_segments};
+  dims.insert(dims.end(), data_dims.begin() + ids_rank, data_dims.end());
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+  for (int64_t i = 0; i < ids.num_elements(); ++i) {
+    if (IntegerAt(ids, i) >= num_segments) return NotInRange("segment_ids", ids, i, num_segments);
+  }
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  ClearElements(*output, 0, output->num_elements());
+  const int64_t inner = Product(data_dims.subspan(ids_rank));
+  WithNumericType(data.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    const T* from = data.flat<T>().data();
+    for (int64_t i = 0; i < ids.num_elements(); ++i, from += inner) {
+      const int64_t segment = IntegerAt(ids, i);
+      if (segment < 0) continue;  // dropped
+      T* sum = output->flat<T>().data() + segment * inner;
+      for (int64_t j = 0; j < inner; ++j) {
+        if constexpr (std::is_integral_v<T>)
+          sum[j] = elementwise::Add()(sum[j], from[j]);
+        else
+          sum[j] = T(sum[j] + from[j]);
+      }
+    }
+  });
+  return absl::OkStatus();
+}
+
+class OneHot final : public Kernel {
+ public:
+  explicit OneHot(const KernelConstruction& construction) : axis_(construction.attr<int64_t>("axis")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& indices = context.input(0);
+    const Tensor& on = context.input(2);
+    const Tensor& off = context.input(3);
+    WEIR_ASSIGN_OR_RETURN(const int64_t depth, ReadInteger(context.input(1), "depth"));
+    WEIR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(axis_, indices.shape().rank() + 1, "axis"));
+    if (depth < 0) return absl::InvalidArgumentError(absl::StrCat("depth must be non-negative, is ", depth));
+    if (on.num_elements() != 1 || off.num_elements() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat("on_value and off_value must be scalars, are ",
+                                                     on.ToString(), " and ", off.ToString()));
+    }
+    Dims dims(indices.shape().dims().begin(), indices.shape().dims().end());
+    const int64_t inner = Product(indices.shape().dims().subspan(axis));
+    dims.insert(dims.begin() + axis, depth);
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    FillElements(off, *output, 0, output->num_elements());
+    for (int64_t i = 0; i < indices.num_elements(); ++i) {
+      const int64_t index = IntegerAt(indices, i);
+      if (index < 0 || index >= depth) continue;  // a row without a one
+      CopyElements(on, 0, *output, (i / inner * depth + index) * inner + i % inner, 1);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t axis_;
+};
+
+// The coordinates of the elements that are not zero, in row-major order.
+template <typename T>
+absl::Status WhereOf(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  const int rank = input.shape().rank();
+  const auto values = input.flat<T>();
+  const int64_t count =
+      std::count_if(values.begin(), values.end(), [](const T& value) { return value != T(0); });
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape({count, rank})));
+  int64_t* to = output->flat<int64_t>().data();
+  for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
+    if (values[i] == T(0)) continue;
+    int64_t rest = i;
+    for (int d = rank - 1; d >= 0; --d) {
+      to[d] = rest % input.shape().dim(d);
+      rest /= input.shape().dim(d);
+    }
+    to += rank;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Where(KernelContext& context) {
+  if (context.input(0).dtype() == DType::kBool) return WhereOf<bool>(context);
+  absl::Status status;
+  WithNumericType(context.input(0).dtype(),
+                  [&](auto tag) { status = WhereOf<typename decltype(tag)::Type>(context); });
+  return status;
+}
+
+}  // namespace
+
+void RegisterIndexingKernels(DeviceKernels& kernels) {
+  kernels.Add<GatherV2>("GatherV2", {{"Tparams", AllDTypes()}});
+  kernels.Add<&UnsortedSegmentSum>("UnsortedSegmentSum", {{"T", NumericDTypes()}});
+  kernels.Add<OneHot>("OneHot", {{"T", AllDTypes()}});
+  kernels.Add<&Where>("Where", {{"T", CountableDTypes()}});
+}
+
+}  // namespace weir

@@ -1,0 +1,369 @@
+// Ops that put elements in another order or other surroundings: each is one or more strided copies.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/array/array_kernels.h"
+#include "kernels/cpu/array/strided_slice.h"
+#include "kernels/cpu/dtype_lists.h"
+#include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/strided_copy.h"
+
+namespace weir {
+namespace {
+
+StridedView DenseView(const Shape& shape) { return {0, RowMajorStrides(shape.dims())}; }
+
+Dims DimsOf(const Shape& shape) { return Dims(shape.dims().begin(), shape.dims().end()); }
+
+absl::Status WrongLength(absl::string_view name, const Tensor& found, int rank) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must have one element per dimension, ", rank, ", is ", found.ToString()));
+}
+
+absl::Status ConcatV2(KernelContext& context) {
+  const int count = context.num_inputs() - 1;
+  const Shape& first = context.input(0).shape();
+  WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(count), first.rank(), "axis"));
+  Dims dims = DimsOf(first);
+  for (int i = 1; i < count; ++i) {
+    const Shape& shape = context.input(i).shape();
+    bool fits = shape.rank() == first.rank();
+    for (int d = 0; d < first.rank() && fits; ++d) fits = d == axis || shape.dim(d) == first.dim(d);
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat("Dimensions of inputs should match: values[0] is ",
+                                                     first.ToString(), ", values[", i, "] is ",
+                                                     shape.ToString(), ", axis = ", axis));
+    }
+    if (__builtin_add_overflow(dims[axis], shape.dim(axis), &dims[axis])) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "dimension ", axis, " of the result does not fit in 63 bits, from values[", i, "] on"));
+    }
+  }
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  StridedView target = DenseView(shape);
+  for (int i = 0; i < count; ++i) {
+    const Tensor& input = context.input(i);
+    StridedCopy(input.shape().dims(), input, DenseView(input.shape()), *output, target, context.threads());
+    target.offset += input.shape().dim(axis) * target.strides[axis];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Split(KernelContext& context) {
+  const Tensor& value = context.input(1);
+  WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(0), value.shape().rank(), "split_dim"));
+  const int pieces = context.num_outputs();
+  if (value.shape().dim(axis) % pieces != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Number of ways to split should evenly divide the split dimension, ", "but got split_dim ", axis,
+        " of ", value.shape().ToString(), " and num_split ", pieces));
+  }
+  Dims dims = DimsOf(value.shape());
+  dims[axis] /= pieces;
+  const Shape shape{absl::MakeConstSpan(dims)};
+  StridedView source = DenseView(value.shape());
+  for (int i = 0; i < pieces; ++i) {
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(i, shape));
+    StridedCopy(dims, value, source, *output, DenseView(shape), context.threads());
+    source.offset += dims[axis] * source.strides[axis];
+  }
+  return absl::OkStatus();
+}
+
+class Pack final : public Kernel {
+ public:
+  explicit Pack(const KernelConstruction& construction) : axis_(construction.attr<int64_t>("axis")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Shape& element = context.input(0).shape();
+    WEIR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(axis_, element.rank() + 1, "axis"));
+    for (int i = 1; i < context.num_inputs(); ++i) {
+      if (context.input(i).shape() == element) continue;
+      return absl::InvalidArgumentError(absl::StrCat("Shapes of all inputs must match: values[0] is ",
+                                                     element.ToString(), ", values[", i, "] is ",
+                                                     context.input(i).shape().ToString()));
+    }
+    Dims dims = DimsOf(element);
+    dims.insert(dims.begin() + axis, context.num_inputs());
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    const Dims strides = RowMajorStrides(dims);
+    StridedView target{0, strides};
+    target.strides.erase(target.strides.begin() + axis);
+    for (int i = 0; i < context.num_inputs(); ++i) {
+      const Tensor& input = context.input(i);
+      if (element.is_scalar()) {
+        CopyElements(input, 0, *output, i, 1);
+        continue;
+      }
+      StridedCopy(element.dims(), input, DenseView(element), *output, target, context.threads());
+      target.offset += strides[axis];
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t axis_;
+};
+
+class Unpack final : public Kernel {
+ public:
+  explicit Unpack(const KernelConstruction& construction) : axis_(construction.attr<int64_t>("axis")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& value = context.input(0);
+    WEIR_ASSIGN_OR_RETURN(const int axis, ResolveAxis(axis_, value.shape().rank(), "axis"));
+    if (value.shape().dim(axis) != context.num_outputs()) {
+      return absl::InvalidArgumentError(absl::StrCat("value is ", value.shape().ToString(), ", dimension ",
+                                                     axis, " must be num = ", context.num_outputs()));
+    }
+    Dims dims = DimsOf(value.shape());
+    dims.erase(dims.begin() + axis);
+    const Shape shape{absl::MakeConstSpan(dims)};
+    StridedView source = DenseView(value.shape());
+    const int64_t step = source.strides[axis];
+    source.strides.erase(source.strides.begin() + axis);
+    for (int i = 0; i < context.num_outputs(); ++i) {
+      WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(i, shape));
+      StridedCopy(dims, value, source, *output, DenseView(shape), context.threads());
+      source.offset += step;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t axis_;
+};
+
+absl::Status Slice(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  const int rank = input.shape().rank();
+  WEIR_ASSIGN_OR_RETURN(const Dims begin, ReadIntegers(context.input(1), "begin"));
+  WEIR_ASSIGN_OR_RETURN(Dims size, ReadIntegers(context.input(2), "size"));
+  if (static_cast<int>(begin.size()) != rank) return WrongLength("begin", context.input(1), rank);
+  if (static_cast<int>(size.size()) != rank) return WrongLength("size", context.input(2), rank);
+  StridedView source = DenseView(input.shape());
+  bool whole = true;
+  for (int i = 0; i < rank; ++i) {
+    const int64_t dim = input.shape().dim(i);
+    if (begin[i] < 0 || begin[i] > dim) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("begin[", i, "] = ", begin[i], " is not in [0, ", dim, "]"));
+    }
+    if (size[i] == -1) size[i] = dim - begin[i];
+    if (size[i] < 0 || size[i] > dim - begin[i]) {
+      return absl::InvalidArgumentError(absl::StrCat("size[", i, "] = ", size[i], " is not in [0, ",
+                                                     dim - begin[i], "], as begin[", i, "] = ", begin[i],
+                                                     " and the dimension is ", dim));
+    }
+    source.offset += begin[i] * source.strides[i];
+    whole &= size[i] == dim;
+  }
+  if (whole) {
+    context.set_output(0, input);
+    return absl::OkStatus();
+  }
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(size));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  StridedCopy(size, input, source, *output, DenseView(shape), context.threads());
+  return absl::OkStatus();
+}
+
+StridedSliceMasks ReadMasks(const KernelConstruction& construction) {
+  return {construction.attr<int64_t>("begin_mask"), construction.attr<int64_t>("end_mask"),
+          construction.attr<int64_t>("ellipsis_mask"), construction.attr<int64_t>("new_axis_mask"),
+          construction.attr<int64_t>("shrink_axis_mask")};
+}
+
+// The plan for the specification in three inputs from `first` on.
+absl::StatusOr<StridedSlicePlan> ReadPlan(KernelContext& context, const Shape& sliced, int first,
+                                          const StridedSliceMasks& masks) {
+  WEIR_ASSIGN_OR_RETURN(const Dims begin, ReadIntegers(context.input(first), "begin"));
+  WEIR_ASSIGN_OR_RETURN(const Dims end, ReadIntegers(context.input(first + 1), "end"));
+  WEIR_ASSIGN_OR_RETURN(const Dims strides, ReadIntegers(context.input(first + 2), "strides"));
+  return PlanStridedSlice(sliced, begin, end, strides, masks);
+}
+
+// The elements of a dense tensor of `shape` that the plan takes.
+StridedView SlicedView(const Shape& shape, const StridedSlicePlan& plan) {
+  StridedView view = DenseView(shape);
+  for (size_t i = 0; i < plan.begins.size(); ++i) {
+    // An empty slice may begin outside the tensor; nothing is read there.
+    view.offset += plan.sizes[i] == 0 ? 0 : plan.begins[i] * view.strides[i];
+    view.strides[i] *= plan.steps[i];
+  }
+  return view;
+}
+
+class StridedSlice final : public Kernel {
+ public:
+  explicit StridedSlice(const KernelConstruction& construction) : masks_(ReadMasks(construction)) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    WEIR_ASSIGN_OR_RETURN(const StridedSlicePlan plan, ReadPlan(context, input.shape(), 1, masks_));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, plan.shape));
+    StridedCopy(plan.sizes, input, SlicedView(input.shape(), plan), *output, {0, RowMajorStrides(plan.sizes)},
+                context.threads());
+    return absl::OkStatus();
+  }
+
+ private:
+  const StridedSliceMasks masks_;
+};
+
+class StridedSliceGrad final : public Kernel {
+ public:
+  explicit StridedSliceGrad(const KernelConstruction& construction) : masks_(ReadMasks(construction)) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(context.input(0), "shape"));
+    const Tensor& dy = context.input(4);
+    WEIR_ASSIGN_OR_RETURN(const StridedSlicePlan plan, ReadPlan(context, shape, 1, masks_));
+    if (dy.shape() != plan.shape) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape of dy was ", dy.shape().ToString(), " instead of ", plan.shape.ToString()));
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    ClearElements(*output, 0, output->num_elements());
+    StridedCopy(plan.sizes, dy, {0, RowMajorStrides(plan.sizes)}, *output, SlicedView(shape, plan),
+                context.threads());
+    return absl::OkStatus();
+  }
+
+ private:
+  const StridedSliceMasks masks_;
+};
+
+absl::Status Transpose(KernelContext& context) {
+  const Tensor& x = context.input(0);
+  const int rank = x.shape().rank();
+  WEIR_ASSIGN_OR_RETURN(const Dims perm, ReadIntegers(context.input(1), "perm"));
+  if (static_cast<int>(perm.size()) != rank) return WrongLength("perm", context.input(1), rank);
+  const Dims strides = RowMajorStrides(x.shape().dims());
+  std::vector<bool> seen(rank, false);
+  Dims dims(rank);
+  StridedView source{0, Dims(rank)};
+  bool in_order = true;
+  for (int i = 0; i < rank; ++i) {
+    WEIR_ASSIGN_OR_RETURN(const int from, ResolveAxis(perm[i], rank, absl::StrCat("perm[", i, "]")));
+    if (seen[from]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("perm must be a permutation, is ", context.input(1).ToString()));
+    }
+    seen[from] = true;
+    dims[i] = x.shape().dim(from);
+    source.strides[i] = strides[from];
+    in_order &= from == i;
+  }
+  if (in_order) {
+    context.set_output(0, x);
+    return absl::OkStatus();
+  }
+  const Shape shape{absl::MakeConstSpan(dims)};
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  StridedCopy(dims, x, source, *output, DenseView(shape), context.threads());
+  return absl::OkStatus();
+}
+
+absl::Status Tile(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  const int rank = input.shape().rank();
+  WEIR_ASSIGN_OR_RETURN(const Dims multiples, ReadIntegers(context.input(1), "multiples"));
+  if (static_cast<int>(multiples.size()) != rank) return WrongLength("multiples", context.input(1), rank);
+  Dims dims(rank), loops(2 * rank);
+  StridedView source{0, Dims(2 * rank)};
+  const Dims strides = RowMajorStrides(input.shape().dims());
+  for (int i = 0; i < rank; ++i) {
+    const int64_t dim = input.shape().dim(i);
+    if (multiples[i] < 0 || !MultiplyWithoutOverflow(dim, multiples[i], &dims[i])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("multiples[", i, "] = ", multiples[i], " for a dimension of ", dim));
+    }
+    loops[2 * i] = multiples[i];  // a loop over the repetitions around one over the elements
+    loops[2 * i + 1] = dim;
+    source.strides[2 * i] = 0;
+    source.strides[2 * i + 1] = strides[i];
+  }
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  StridedCopy(loops, input, source, *output, {0, RowMajorStrides(loops)}, context.threads());
+  return absl::OkStatus();
+}
+
+absl::Status BroadcastTo(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(context.input(1), "shape"));
+  const int extra = shape.rank() - input.shape().rank();
+  const auto bad = [&] {
+    return absl::InvalidArgumentError(absl::StrCat("Incompatible shapes: ", input.shape().ToString(),
+                                                   " does not broadcast to ", shape.ToString()));
+  };
+  if (extra < 0) return bad();
+  const Dims strides = RowMajorStrides(input.shape().dims());
+  StridedView source{0, Dims(shape.rank(), 0)};
+  for (int i = extra; i < shape.rank(); ++i) {
+    const int64_t dim = input.shape().dim(i - extra);
+    if (dim != 1 && dim != shape.dim(i)) return bad();
+    source.strides[i] = dim == 1 ? 0 : strides[i - extra];
+  }
+  if (shape == input.shape()) {
+    context.set_output(0, input);
+    return absl::OkStatus();
+  }
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  StridedCopy(shape.dims(), input, source, *output, DenseView(shape), context.threads());
+  return absl::OkStatus();
+}
+
+absl::Status Pad(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  const Tensor& paddings = context.input(1);
+  const int rank = input.shape().rank();
+  if (paddings.shape() != Shape({rank, 2})) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("paddings must be [", rank, ",2], is ", paddings.shape().ToString()));
+  }
+  Dims dims(rank);
+  Dims before(rank);
+  for (int i = 0; i < rank; ++i) {
+    before[i] = IntegerAt(paddings, 2 * i);
+    const int64_t after = IntegerAt(paddings, 2 * i + 1);
+    const int64_t dim = input.shape().dim(i);
+    if (before[i] < 0 || after < 0 || __builtin_add_overflow(before[i], after, &dims[i]) ||
+        __builtin_add_overflow(dims[i], dim, &dims[i])) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("paddings[", i, "] = (", before[i], ", ", after, ") for a dimension of ", dim));
+    }
+  }
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  ClearElements(*output, 0, output->num_elements());
+  StridedView target = DenseView(shape);
+  for (int i = 0; i < rank; ++i)
+    target.offset += input.num_elements() == 0 ? 0 : before[i] * target.strides[i];
+  StridedCopy(input.shape().dims(), input, DenseView(input.shape()), *output, target, context.threads());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterLayoutKernels(DeviceKernels& kernels) {
+  const std::map<std::string, std::vector<DType>> any = {{"T", AllDTypes()}};
+  kernels.Add<&ConcatV2>("ConcatV2", any);
+  kernels.Add<&Split>("Split", any);
+  kernels.Add<Pack>("Pack", any);
+  kernels.Add<Unpack>("Unpack", any);
+  kernels.Add<&Slice>("Slice", any);
+  kernels.Add<StridedSlice>("StridedSlice", any);
+  kernels.Add<StridedSliceGrad>("StridedSliceGrad", any);
+  kernels.Add<&Transpose>("Transpose", any);
+  kernels.Add<&Tile>("Tile", any);
+  kernels.Add<&BroadcastTo>("BroadcastTo", any);
+  kernels.Add<&Pad>("Pad", any);
+}
+
+}  // namespace weir

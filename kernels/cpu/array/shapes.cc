@@ -1,0 +1,215 @@
+// Ops that read or change shapes and leave elements where they are.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/array/array_kernels.h"
+#include "kernels/cpu/dtype_lists.h"
+#include "kernels/cpu/integer_input.h"
+
+namespace weir {
+namespace {
+
+absl::Status CheckFits(int64_t value, DType dtype) {
+  if (dtype == DType::kInt32 && value > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat(value, " does not fit in int32; ask for out_type int64"));
+  }
+  return absl::OkStatus();
+}
+
+// Shape and ShapeN.
+absl::Status ShapesOfInputs(KernelContext& context) {
+  for (int i = 0; i < context.num_inputs(); ++i) {
+    const Shape& shape = context.input(i).shape();
+    for (int64_t dim : shape.dims()) WEIR_RETURN_IF_ERROR(CheckFits(dim, context.output_type(i)));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(i, Shape({shape.rank()})));
+    WriteIntegers(shape.dims(), *output);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetInteger(KernelContext& context, int64_t value) {
+  WEIR_RETURN_IF_ERROR(CheckFits(value, context.output_type(0)));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape()));
+  WriteIntegers({value}, *output);
+  return absl::OkStatus();
+}
+
+absl::Status Size(KernelContext& context) { return SetInteger(context, context.input(0).num_elements()); }
+absl::Status Rank(KernelContext& context) { return SetInteger(context, context.input(0).shape().rank()); }
+
+absl::Status CannotReshape(const Tensor& tensor, const Tensor& shape) {
+  return absl::InvalidArgumentError(absl::StrCat("Input to reshape is a tensor with ", tensor.num_elements(),
+                                                 " values (", TypeString(tensor.dtype(), tensor.shape()),
+                                                 "), which the requested shape ", shape.ToString(),
+                                                 " does not hold"));
+}
+
+absl::Status Reshape(KernelContext& context) {
+  const Tensor& tensor = context.input(0);
+  WEIR_ASSIGN_OR_RETURN(Dims dims, ReadIntegers(context.input(1), "shape"));
+  int64_t known = 1;
+  int unknown = -1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == -1) {
+      if (unknown >= 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("only one dimension may be -1, shape is ", context.input(1).ToString()));
+      }
+      unknown = static_cast<int>(i);
+    } else if (!MultiplyWithoutOverflow(known, dims[i], &known)) {
+      return CannotReshape(tensor, context.input(1));
+    }
+  }
+  if (unknown >= 0) {
+    if (known == 0 || tensor.num_elements() % known != 0) return CannotReshape(tensor, context.input(1));
+    dims[unknown] = tensor.num_elements() / known;
+  }
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+  if (shape.num_elements() != tensor.num_elements()) return CannotReshape(tensor, context.input(1));
+  context.set_output(0, tensor.WithShape(shape));
+  return absl::OkStatus();
+}
+
+absl::Status ExpandDims(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  // There is one place more to insert at than there are dimensions.
+  WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(1), input.shape().rank() + 1, "dim"));
+  Dims dims(input.shape().dims().begin(), input.shape().dims().end());
+  dims.insert(dims.begin() + axis, 1);
+  context.set_output(0, input.WithShape(weir::Shape(dims)));
+  return absl::OkStatus();
+}
+
+class Squeeze final : public Kernel {
+ public:
+  explicit Squeeze(const KernelConstruction& construction)
+      : axes_(construction.attr<std::vector<int64_t>>("squeeze_dims")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    const int rank = input.shape().rank();
+    std::vector<bool> drop(rank, axes_.empty());
+    for (int64_t axis : axes_) {
+      WEIR_ASSIGN_OR_RETURN(const int index, ResolveAxis(axis, rank, "squeeze_dims"));
+      if (input.shape().dim(index) != 1) {
+        return absl::InvalidArgumentError(absl::StrCat("Can not squeeze dim[", index,
+                                                       "], expected a dimension of 1, ", "got ",
+                                                       input.shape().ToString()));
+      }
+      drop[index] = true;
+    }
+    Dims dims;
+    for (int i = 0; i < rank; ++i) {
+      if (!drop[i] || input.shape().dim(i) != 1) dims.push_back(input.shape().dim(i));
+    }
+    context.set_output(0, input.WithShape(Shape(dims)));
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<int64_t> axes_;
+};
+
+// Where input 0 of a broadcast operation repeats along a dimension of the result, its gradient is summed
+// there.
+absl::Status BroadcastGradientArgs(KernelContext& context) {
+  Dims shapes[2];
+  for (int k = 0; k < 2; ++k) {
+    WEIR_ASSIGN_OR_RETURN(shapes[k], ReadIntegers(context.input(k), k == 0 ? "s0" : "s1"));
+  }
+  const int rank = static_cast<int>(std::max(shapes[0].size(), shapes[1].size()));
+  Dims axes[2];
+  for (int i = 0; i < rank; ++i) {
+    int64_t dims[2];
+    for (int k = 0; k < 2; ++k) {
+      const int own = i - (rank - static_cast<int>(shapes[k].size()));
+      dims[k] = own < 0 ? 1 : shapes[k][own];
+    }
+    if (dims[0] != dims[1] && dims[0] != 1 && dims[1] != 1) {
+      return absl::InvalidArgumentError(absl::StrCat("Incompatible shapes: ", context.input(0).ToString(),
+                                                     " vs. ", context.input(1).ToString()));
+    }
+    // Dimensions of 1 on both sides are summed too: that is a reshape, and TensorFlow's convention.
+    for (int k = 0; k < 2; ++k) {
+      if (dims[k] == 1) axes[k].push_back(i);
+    }
+  }
+  if (shapes[0] == shapes[1]) axes[0].clear(), axes[1].clear();
+  for (int k = 0; k < 2; ++k) {
+    WEIR_ASSIGN_OR_RETURN(Tensor * output,
+                          context.AllocateOutput(k, Shape({static_cast<int64_t>(axes[k].size())})));
+    WriteIntegers(axes[k], *output);
+  }
+  return absl::OkStatus();
+}
+
+// Where each input of a Concat begins in its result.
+absl::Status ConcatOffset(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const Dims first, ReadIntegers(context.input(1), "shape[0]"));
+  WEIR_ASSIGN_OR_RETURN(const int axis,
+                        ReadAxis(context.input(0), static_cast<int>(first.size()), "concat_dim"));
+  int64_t offset = 0;
+  for (int i = 0; i + 1 < context.num_inputs(); ++i) {
+    WEIR_ASSIGN_OR_RETURN(const Dims dims,
+                          ReadIntegers(context.input(i + 1), absl::StrCat("shape[", i, "]")));
+    bool fits = dims.size() == first.size();
+    for (size_t d = 0; d < first.size() && fits; ++d)
+      fits = static_cast<int>(d) == axis || dims[d] == first[d];
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat("shape[0] is ", context.input(1).ToString(), ", shape[",
+                                                     i, "] is ", context.input(i + 1).ToString(),
+                                                     ": they may differ in dimension ", axis, " only"));
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor * output,
+                          context.AllocateOutput(i, Shape({static_cast<int64_t>(dims.size())})));
+    Dims begin(dims.size(), 0);
+    begin[axis] = offset;
+    WEIR_RETURN_IF_ERROR(CheckFits(offset, context.output_type(i)));
+    WriteIntegers(begin, *output);
+    if (dims[axis] < 0 || offset > std::numeric_limits<int64_t>::max() - dims[axis]) {
+      return absl::InvalidArgumentError(absl::StrCat("shape[", i, "] has dimension ", dims[axis]));
+    }
+    offset += dims[axis];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InvertPermutation(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  if (input.shape().rank() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("x must be a vector, is ", input.ToString()));
+  }
+  const int64_t n = input.num_elements();
+  std::vector<int64_t> inverse(n, -1);
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t to = IntegerAt(input, i);
+    if (to < 0 || to >= n) {
+      return absl::InvalidArgumentError(absl::StrCat("x[", i, "] = ", to, " is not in [0, ", n, ")"));
+    }
+    if (inverse[to] != -1) return absl::InvalidArgumentError(absl::StrCat(to, " is duplicated in x"));
+    inverse[to] = i;
+  }
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, input.shape()));
+  WriteIntegers(inverse, *output);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterShapeKernels(DeviceKernels& kernels) {
+  kernels.Add<&ShapesOfInputs>("Shape");
+  kernels.Add<&ShapesOfInputs>("ShapeN");
+  kernels.Add<&Size>("Size");
+  kernels.Add<&Rank>("Rank");
+  kernels.Add<&Reshape>("Reshape");
+  kernels.Add<&ExpandDims>("ExpandDims");
+  kernels.Add<Squeeze>("Squeeze");
+  kernels.Add<&BroadcastGradientArgs>("BroadcastGradientArgs");
+  kernels.Add<&ConcatOffset>("ConcatOffset");
+  kernels.Add<&InvertPermutation>("InvertPermutation");
+}
+
+}  // namespace weir

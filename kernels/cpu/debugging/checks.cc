@@ -1,0 +1,123 @@
+// CheckNumerics and Assert: steps that stop when something is wrong.
+#include <atomic>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/register_kernels.h"
+#include "kernels/kernel_registry.h"
+
+namespace weir {
+namespace {
+
+struct Found {
+  bool nan = false;
+  bool infinity = false;
+};
+
+// The exponent of NaN and infinity is all ones; on the bits, whatever floating-point flags this is compiled
+// with.
+template <typename Bits, int mantissa_bits>
+Found FindNonFinite(ThreadPool& threads, const Tensor& tensor) {
+  constexpr Bits kSign = Bits{1} << (sizeof(Bits) * 8 - 1);
+  constexpr Bits kInfinity = static_cast<Bits>((kSign - 1) >> mantissa_bits << mantissa_bits);
+  const Bits* bits = static_cast<const Bits*>(tensor.data());
+  std::atomic<bool> nan{false}, infinity{false};
+  threads.ParallelFor(tensor.num_elements(), 0.3, [&](int64_t begin, int64_t end) {
+    Bits largest = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      const Bits magnitude = static_cast<Bits>(bits[i] & ~kSign);
+      largest = magnitude > largest ? magnitude : largest;
+    }
+    if (largest < kInfinity) return;
+    for (int64_t i = begin; i < end; ++i) {
+      const Bits magnitude = static_cast<Bits>(bits[i] & ~kSign);
+      if (magnitude == kInfinity) infinity = true;
+      if (magnitude > kInfinity) nan = true;
+    }
+  });
+  return {nan, infinity};
+}
+
+Found FindNonFinite(ThreadPool& threads, const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kFloat64:
+      return FindNonFinite<uint64_t, 52>(threads, tensor);
+    case DType::kHalf:
+      return FindNonFinite<uint16_t, 10>(threads, tensor);
+    case DType::kBfloat16:
+      return FindNonFinite<uint16_t, 7>(threads, tensor);
+    default:
+      return FindNonFinite<uint32_t, 23>(threads, tensor);
+  }
+}
+
+class CheckNumerics final : public Kernel {
+ public:
+  explicit CheckNumerics(const KernelConstruction& construction)
+      : message_(construction.attr<std::string>("message")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& tensor = context.input(0);
+    const Found found = FindNonFinite(context.threads(), tensor);
+    if (found.nan || found.infinity) {
+      return absl::InvalidArgumentError(absl::StrCat(message_, " : Tensor had ",
+                                                     found.nan && found.infinity ? "NaN and Inf"
+                                                     : found.nan                 ? "NaN"
+                                                                                 : "Inf",
+                                                     " values: ", tensor.ToString()));
+    }
+    context.set_output(0, tensor);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string message_;
+};
+
+class Assert final : public Kernel {
+ public:
+  explicit Assert(const KernelConstruction& construction)
+      : summarize_(static_cast<int>(construction.attr<int64_t>("summarize"))) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& condition = context.input(0);
+    if (condition.num_elements() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("condition must be a scalar, is ", condition.shape().ToString()));
+    }
+    if (condition.scalar<bool>()) return absl::OkStatus();
+    const int shown = summarize_ < 0 ? std::numeric_limits<int>::max() : summarize_;
+    std::string message = "assertion failed:";
+    for (int i = 1; i < context.num_inputs(); ++i)
+      absl::StrAppend(&message, " ", Describe(context.input(i), shown));
+    return absl::InvalidArgumentError(message);
+  }
+
+ private:
+  // What people wrote to explain the assertion stands as it is, other tensors with their type.
+  static std::string Describe(const Tensor& tensor, int shown) {
+    if (tensor.dtype() == DType::kString && tensor.num_elements() == 1) {
+      return absl::StrCat("[", tensor.scalar<std::string>(), "]");
+    }
+    return absl::StrCat("[", tensor.ToString(shown), "]");
+  }
+
+  const int summarize_;
+};
+
+}  // namespace
+
+void RegisterCheckKernels(DeviceKernels& kernels) {
+  KernelRegistry& registry = kernels.registry();
+  const std::string& device_type = kernels.device_type();
+  const std::string device(device_type);
+  registry.Register({.op = "CheckNumerics",
+                     .device_type = device,
+                     .types = {{"T", {DType::kFloat32, DType::kFloat64, DType::kHalf, DType::kBfloat16}}},
+                     .create = CreateKernel<CheckNumerics>});
+  registry.Register({.op = "Assert", .device_type = device, .create = CreateKernel<Assert>});
+}
+
+}  // namespace weir

@@ -1,0 +1,127 @@
+// SaveV2 and RestoreV2: checkpoints in TensorFlow's format.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/register_kernels.h"
+#include "kernels/formats/bundle_reader.h"
+#include "kernels/formats/bundle_writer.h"
+#include "kernels/kernel_registry.h"
+
+namespace weir {
+namespace {
+
+// What inputs 0 to 2 of both ops say: a checkpoint and, for each tensor, its name and the part of it.
+struct CheckpointRequest {
+  std::string prefix;
+  absl::Span<const std::string> names;
+  absl::Span<const std::string> parts;  // "" for the whole tensor, else "FULL SHAPE SLICE"
+};
+
+absl::StatusOr<CheckpointRequest> ReadRequest(KernelContext& context, int num_tensors) {
+  const Tensor& prefix = context.input(0);
+  if (prefix.num_elements() != 1) {
+    return absl::InvalidArgumentError(absl::StrCat("prefix must be one string, is ", prefix.ToString()));
+  }
+  for (int i : {1, 2}) {
+    if (context.input(i).shape() == Shape({num_tensors})) continue;
+    return absl::InvalidArgumentError(absl::StrCat(i == 1 ? "tensor_names" : "shape_and_slices", " must be [",
+                                                   num_tensors, "], one for each tensor, is ",
+                                                   context.input(i).shape().ToString()));
+  }
+  return CheckpointRequest{prefix.scalar<std::string>(), context.input(1).flat<std::string>(),
+                           context.input(2).flat<std::string>()};
+}
+
+// Errors of the formats name file and tensor already where they can; this adds the tensor to those of its
+// part.
+absl::Status InTensor(const std::string& name, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("tensor '", name, "': ", status.message()));
+}
+
+absl::StatusOr<ShapeAndSlice> ParsePart(const std::string& name, const std::string& text) {
+  absl::StatusOr<ShapeAndSlice> part = ParseShapeAndSlice(text);
+  if (!part.ok()) return InTensor(name, part.status());
+  absl::StatusOr<TensorSlice> slice = part->slice.WithinShape(part->full_shape);
+  if (!slice.ok()) return InTensor(name, slice.status());
+  part->slice = *std::move(slice);
+  return part;
+}
+
+class SaveV2 final : public Kernel {
+ public:
+  explicit SaveV2(const KernelConstruction&) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    constexpr int kFirstTensor = 3;
+    const int num_tensors = context.num_inputs() - kFirstTensor;
+    WEIR_ASSIGN_OR_RETURN(const CheckpointRequest request, ReadRequest(context, num_tensors));
+    WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer, BundleWriter::Create(request.prefix));
+    for (int i = 0; i < num_tensors; ++i) {
+      WEIR_RETURN_IF_ERROR(Add(*writer, request.names[i], request.parts[i], context.input(kFirstTensor + i)));
+    }
+    return writer->Finish();
+  }
+
+ private:
+  static absl::Status Add(BundleWriter& writer, const std::string& name, const std::string& part,
+                          const Tensor& tensor) {
+    if (part.empty()) return writer.Add(name, tensor);
+    WEIR_ASSIGN_OR_RETURN(const ShapeAndSlice parsed, ParsePart(name, part));
+    return writer.AddSlice(name, parsed.full_shape, parsed.slice, tensor);
+  }
+};
+
+class RestoreV2 final : public Kernel {
+ public:
+  explicit RestoreV2(const KernelConstruction&) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const CheckpointRequest request, ReadRequest(context, context.num_outputs()));
+    WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(request.prefix));
+    for (int i = 0; i < context.num_outputs(); ++i) {
+      WEIR_RETURN_IF_ERROR(CheckDType(*reader, request.names[i], context.output_type(i)));
+      WEIR_ASSIGN_OR_RETURN(Tensor tensor, Read(context, *reader, request.names[i], request.parts[i]));
+      context.set_output(i, std::move(tensor));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Before the bytes are read: they may be many. A name that is missing is left to the read, which lists
+  // similar ones.
+  static absl::Status CheckDType(const BundleReader& reader, const std::string& name, DType asked) {
+    const BundleEntry* entry = reader.Find(name);
+    if (entry == nullptr || entry->dtype == asked || entry->dtype == DType::kInvalid) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' of checkpoint ", reader.prefix(),
+                                                   " is ", TypeString(entry->dtype, entry->shape),
+                                                   ", asked for as ", DTypeName(asked)));
+  }
+
+  static absl::StatusOr<Tensor> Read(KernelContext& context, const BundleReader& reader,
+                                     const std::string& name, const std::string& part) {
+    if (part.empty()) return reader.Read(name, context.device().allocator());
+    WEIR_ASSIGN_OR_RETURN(const ShapeAndSlice parsed, ParsePart(name, part));
+    const BundleEntry* entry = reader.Find(name);
+    if (entry != nullptr && entry->shape != parsed.full_shape) {
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' of checkpoint ", reader.prefix(),
+                                                     " is ", TypeString(entry->dtype, entry->shape),
+                                                     ", a slice of ", parsed.full_shape.ToString(),
+                                                     " is asked for"));
+    }
+    return reader.ReadSlice(name, parsed.slice, context.device().allocator());
+  }
+};
+
+}  // namespace
+
+void RegisterIoKernels(DeviceKernels& kernels) {
+  KernelRegistry& registry = kernels.registry();
+  const std::string& device_type = kernels.device_type();
+  const std::string device(device_type);
+  registry.Register({.op = "SaveV2", .device_type = device, .create = CreateKernel<SaveV2>});
+  registry.Register({.op = "RestoreV2", .device_type = device, .create = CreateKernel<RestoreV2>});
+}
+
+}  // namespace weir

@@ -1,0 +1,345 @@
+// Kernels of the reductions. Any set of axes becomes a sequence of reductions of the middle dimension of an
+// array [before, reduced, after]; neighbouring dimensions of one kind are merged first, so there is mostly
+// one of them.
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/dtype_lists.h"
+#include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/math/reduction_loops.h"
+#include "kernels/cpu/register_kernels.h"
+#include "kernels/cpu/widened.h"
+#include "kernels/cpu/with_dtype.h"
+
+namespace weir {
+namespace {
+
+// A long row is reduced in pieces of this many elements, by as many threads as there are; their number never
+// shows in the result.
+constexpr int64_t kPiece = 1 << 15;
+constexpr double kNanosecondsPerElement = 0.15;
+
+template <typename T>
+void WidenTo(const Tensor& from, Tensor& to) {
+  for (int64_t i = 0; i < from.num_elements(); ++i)
+    to.flat<float>()[i] = static_cast<float>(from.flat<T>()[i]);
+}
+template <typename T>
+void NarrowTo(const Tensor& from, Tensor& to) {
+  for (int64_t i = 0; i < to.num_elements(); ++i) to.flat<T>()[i] = T(from.flat<float>()[i]);
+}
+
+// half and bfloat16 as float; any other tensor as it is.
+absl::StatusOr<Tensor> Widened(KernelContext& context, const Tensor& tensor) {
+  if (!IsSixteenBit(tensor.dtype())) return tensor;
+  WEIR_ASSIGN_OR_RETURN(Tensor wide, context.AllocateTemporary(DType::kFloat32, tensor.shape()));
+  tensor.dtype() == DType::kHalf ? WidenTo<Half>(tensor, wide) : WidenTo<Bfloat16>(tensor, wide);
+  return wide;
+}
+
+void Narrow(const Tensor& wide, Tensor& output) {
+  output.dtype() == DType::kHalf ? NarrowTo<Half>(wide, output) : NarrowTo<Bfloat16>(wide, output);
+}
+
+// One row by pieces. Precondition: n > kPiece.
+absl::Status ReduceLongRow(KernelContext& context, const ReductionRow& reduction, const ReductionRow& combine,
+                           const char* in, int64_t n, char* out) {
+  const int64_t pieces = (n + kPiece - 1) / kPiece;
+  WEIR_ASSIGN_OR_RETURN(Tensor partial, context.AllocateTemporary(reduction.dtype, Shape({pieces})));
+  const size_t size = DTypeSize(reduction.dtype);
+  context.threads().ParallelFor(pieces, kPiece * kNanosecondsPerElement, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      reduction.inner(in + i * kPiece * size, 1, std::min(kPiece, n - i * kPiece),
+                      static_cast<char*>(partial.data()) + i * size);
+    }
+  });
+  combine.inner(partial.data(), 1, pieces, out);
+  return absl::OkStatus();
+}
+
+// out[before, after] = the reduction of in[before, n, after] over n.
+absl::Status ReduceMiddle(KernelContext& context, const ReductionRow& reduction, const char* in,
+                          int64_t before, int64_t n, int64_t after, char* out) {
+  const size_t size = DTypeSize(reduction.dtype);
+  const double cost = n * kNanosecondsPerElement + 2;
+  if (after == 1 && n > kPiece) {
+    for (int64_t i = 0; i < before; ++i) {
+      WEIR_RETURN_IF_ERROR(
+          ReduceLongRow(context, reduction, reduction, in + i * n * size, n, out + i * size));
+    }
+  } else if (after == 1) {
+    context.threads().ParallelFor(before, cost, [&](int64_t begin, int64_t end) {
+      reduction.inner(in + begin * n * size, end - begin, n, out + begin * size);
+    });
+  } else if (before == 1) {
+    context.threads().ParallelFor(
+        after, cost, [&](int64_t begin, int64_t end) { reduction.outer(in, n, after, begin, end, out); });
+  } else {
+    context.threads().ParallelFor(before, cost * after, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        reduction.outer(in + i * n * after * size, n, after, 0, after, out + i * after * size);
+      }
+    });
+  }
+  return absl::OkStatus();
+}
+
+// Merged dimensions, alternately kept and reduced.
+struct MergedDims {
+  Dims sizes;
+  std::vector<bool> reduced;
+};
+
+MergedDims Merge(const Shape& shape, const std::vector<bool>& reduced) {
+  MergedDims merged;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape.dim(i) == 1) continue;
+    if (!merged.sizes.empty() && merged.reduced.back() == reduced[i]) {
+      merged.sizes.back() *= shape.dim(i);
+    } else {
+      merged.sizes.push_back(shape.dim(i));
+      merged.reduced.push_back(reduced[i]);
+    }
+  }
+  return merged;
+}
+
+int64_t Product(const Dims& sizes, size_t begin, size_t end) {
+  int64_t product = 1;
+  for (size_t i = begin; i < end; ++i) product *= sizes[i];
+  return product;
+}
+
+// Reduces the innermost reduced dimension until one is left, which goes to `output`.
+absl::Status ReduceAll(KernelContext& context, const ReductionRow& reduction, const Tensor& input,
+                       MergedDims dims, Tensor& output) {
+  Tensor current = input;
+  while (true) {
+    const int64_t left = std::count(dims.reduced.begin(), dims.reduced.end(), true);
+    size_t at = dims.sizes.size();
+    while (at > 0 && !dims.reduced[at - 1]) --at;
+    const int64_t before = Product(dims.sizes, 0, at == 0 ? 0 : at - 1);
+    const int64_t after = Product(dims.sizes, at, dims.sizes.size());
+    const int64_t n = at == 0 ? 1 : dims.sizes[at - 1];
+    const char* in = static_cast<const char*>(current.data());
+    if (left <= 1) {
+      return ReduceMiddle(context, reduction, in, before, n, after, static_cast<char*>(output.data()));
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor partial, context.AllocateTemporary(reduction.dtype, Shape({before, after})));
+    WEIR_RETURN_IF_ERROR(
+        ReduceMiddle(context, reduction, in, before, n, after, static_cast<char*>(partial.data())));
+    current = std::move(partial);
+    dims.sizes.erase(dims.sizes.begin() + at - 1);
+    dims.reduced.erase(dims.reduced.begin() + at - 1);
+  }
+}
+
+// The mean of no integers at all is 0: there is no NaN to say so.
+void DivideAll(Tensor& tensor, int64_t count) {
+  WithNumericType(tensor.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    for (T& value : tensor.flat<T>()) {
+      if constexpr (std::is_integral_v<T>) {
+        using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+        value = count == 0 ? T(0) : static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(count));
+      } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16>) {
+        // Sums of these are kept in float.
+      } else {
+        value = value / T(count);
+      }
+    }
+  });
+}
+
+class Reduction final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    const std::string& op = construction.node().op_name();
+    const DType dtype = construction.input_type(0);
+    const ReductionRow* row = FindReduction(op == "Mean" ? "Sum" : op, ComputeDType(dtype));
+    if (row == nullptr) return absl::InternalError(absl::StrCat("no loop for ", DTypeName(dtype)));
+    return std::unique_ptr<Kernel>(new Reduction(*row, op == "Mean", construction.attr<bool>("keep_dims")));
+  }
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    std::vector<bool> reduced(input.shape().rank(), false);
+    WEIR_RETURN_IF_ERROR(ReadAxes(context.input(1), &reduced));
+    Dims dims;
+    int64_t count = 1;
+    for (int i = 0; i < input.shape().rank(); ++i) {
+      if (reduced[i]) count *= input.shape().dim(i);
+      if (!reduced[i])
+        dims.push_back(input.shape().dim(i));
+      else if (keep_dims_)
+        dims.push_back(1);
+    }
+    const MergedDims merged = Merge(input.shape(), reduced);
+    if (count == 1) {  // nothing to combine: the same elements in another shape
+      context.set_output(0, input.WithShape(Shape(dims)));
+      return absl::OkStatus();
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape(dims)));
+    const bool narrows = IsSixteenBit(input.dtype());
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide, Widened(context, input));
+    Tensor result = *output;
+    if (narrows) {
+      WEIR_ASSIGN_OR_RETURN(result, context.AllocateTemporary(DType::kFloat32, output->shape()));
+    }
+    WEIR_RETURN_IF_ERROR(ReduceAll(context, reduction_, wide, merged, result));
+    if (is_mean_) DivideAll(result, count);
+    if (narrows) Narrow(result, *output);
+    return absl::OkStatus();
+  }
+
+ private:
+  Reduction(const ReductionRow& reduction, bool is_mean, bool keep_dims)
+      : reduction_(reduction), is_mean_(is_mean), keep_dims_(keep_dims) {}
+
+  static absl::Status ReadAxes(const Tensor& axes, std::vector<bool>* reduced) {
+    const int rank = static_cast<int>(reduced->size());
+    for (int64_t i = 0; i < axes.num_elements(); ++i) {
+      WEIR_ASSIGN_OR_RETURN(
+          const int axis, ResolveAxis(IntegerAt(axes, i), rank, absl::StrCat("reduction_indices[", i, "]")));
+      if ((*reduced)[axis]) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("reduction_indices name dimension ", axis, " twice: ", axes.ToString()));
+      }
+      (*reduced)[axis] = true;
+    }
+    return absl::OkStatus();
+  }
+
+  const ReductionRow& reduction_;
+  const bool is_mean_;
+  const bool keep_dims_;
+};
+
+// Half the sum of squares of all elements.
+class L2Loss final : public Kernel {
+ public:
+  explicit L2Loss(const KernelConstruction& construction)
+      : squares_(FindReduction("L2Loss", ComputeDType(construction.input_type(0)))),
+        sum_(FindReduction("Sum", ComputeDType(construction.input_type(0)))) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const Tensor input, Widened(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape()));
+    const char* in = static_cast<const char*>(input.data());
+    double sum = 0;
+    char* out = reinterpret_cast<char*>(&sum);
+    const int64_t n = input.num_elements();
+    if (n > kPiece) {
+      WEIR_RETURN_IF_ERROR(ReduceLongRow(context, *squares_, *sum_, in, n, out));
+    } else {
+      squares_->inner(in, 1, n, out);
+    }
+    if (squares_->dtype == DType::kFloat32) sum = *reinterpret_cast<const float*>(out);
+    WithNumericType(output->dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      if constexpr (std::is_same_v<T, double>)
+        output->flat<T>()[0] = sum / 2;
+      else if constexpr (std::is_constructible_v<T, float>)
+        output->flat<T>()[0] = T(static_cast<float>(sum / 2));
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  const ReductionRow* const squares_;
+  const ReductionRow* const sum_;
+};
+
+// The position of the largest element along a dimension; the first of equal ones. A NaN is chosen only where
+// all are.
+template <typename T>
+void ArgMaxOf(const Tensor& input, int64_t before, int64_t n, int64_t after, absl::Span<int64_t> positions) {
+  const T* in = input.flat<T>().data();
+  for (int64_t b = 0; b < before; ++b) {
+    for (int64_t a = 0; a < after; ++a) {
+      const T* column = in + b * n * after + a;
+      int64_t best = 0;
+      for (int64_t i = 1; i < n; ++i) {
+        const T &value = column[i * after], &largest = column[best * after];
+        if (value > largest || (largest != largest && value == value)) best = i;
+      }
+      positions[b * after + a] = best;
+    }
+  }
+}
+
+absl::Status ArgMax(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(1), input.shape().rank(), "dimension"));
+  Dims dims(input.shape().dims().begin(), input.shape().dims().end());
+  const int64_t n = dims[axis];
+  const int64_t before = Product(dims, 0, axis), after = Product(dims, axis + 1, dims.size());
+  dims.erase(dims.begin() + axis);
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+  if (n == 0 && shape.num_elements() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Reduction axis ", axis, " is empty in shape ", input.shape().ToString()));
+  }
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  WEIR_ASSIGN_OR_RETURN(Tensor positions, context.AllocateTemporary(DType::kInt64, shape));
+  const auto find = [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    if constexpr (requires(T a, T b) { a > b; })
+      ArgMaxOf<T>(input, before, n, after, positions.flat<int64_t>());
+  };
+  if (input.dtype() == DType::kBool)
+    find(TypeTag<bool>());
+  else
+    WithNumericType(input.dtype(), find);
+  WithNumericType(output->dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    if constexpr (std::is_integral_v<T>) {
+      for (int64_t i = 0; i < shape.num_elements(); ++i)
+        output->flat<T>()[i] = static_cast<T>(positions.flat<int64_t>()[i]);
+    }
+  });
+  return absl::OkStatus();
+}
+
+std::vector<DType> DTypesOf(absl::string_view op) {
+  std::vector<DType> dtypes;
+  for (absl::Span<const ReductionRow> table : {FloatReductions(), OtherReductions()}) {
+    for (const ReductionRow& row : table) {
+      if (row.op == op) dtypes.push_back(row.dtype);
+    }
+  }
+  dtypes.insert(dtypes.end(), {DType::kHalf, DType::kBfloat16});
+  return dtypes;
+}
+
+void RegisterReduction(KernelRegistry& registry, absl::string_view device_type, absl::string_view op,
+                       std::map<std::string, std::vector<DType>> types) {
+  registry.Register({.op = std::string(op),
+                     .device_type = std::string(device_type),
+                     .types = std::move(types),
+                     .create = Reduction::Create});
+}
+
+}  // namespace
+
+void RegisterReductionKernels(DeviceKernels& kernels) {
+  KernelRegistry& registry = kernels.registry();
+  const std::string& device_type = kernels.device_type();
+  for (absl::string_view op : {"Sum", "Prod", "Max", "Min"}) {
+    RegisterReduction(registry, device_type, op, {{"T", DTypesOf(op)}});
+  }
+  RegisterReduction(registry, device_type, "Mean", {{"T", DTypesOf("Sum")}});
+  RegisterReduction(registry, device_type, "All", {});
+  RegisterReduction(registry, device_type, "Any", {});
+  kernels.Add<L2Loss>("L2Loss", {{"T", DTypesOf("L2Loss")}});
+  std::vector<DType> ordered = RealDTypes();
+  ordered.push_back(DType::kBool);
+  kernels.Add<&ArgMax>("ArgMax", {{"T", ordered}});
+}
+
+}  // namespace weir

@@ -1,0 +1,22 @@
+// Convolutions and their gradients as loops, for the types and machines oneDNN does not serve.
+//
+// Images and filters are TensorFlow's: [batch, height, width, channels] (or channels second) and [height,
+// width, group channels, output channels]. Thread safety: pure functions; the work is split on `threads`.
+#pragma once
+
+#include "kernels/cpu/nn/window_geometry.h"
+#include "kernels/thread_pool.h"
+
+namespace weir {
+
+template <typename T>
+void PlainConvolution(ThreadPool& threads, const ConvGeometry& geometry, const T* input, const T* filter,
+                      T* output);
+template <typename T>
+void PlainInputGradient(ThreadPool& threads, const ConvGeometry& geometry, const T* output_gradient,
+                        const T* filter, T* input_gradient);
+template <typename T>
+void PlainFilterGradient(ThreadPool& threads, const ConvGeometry& geometry, const T* input,
+                         const T* output_gradient, T* filter_gradient);
+
+}  // namespace weir

@@ -1,0 +1,31 @@
+// The loops of pooling over one image with channels last, compiled once per instruction set.
+//
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/nn/window_geometry.h"
+
+namespace weir {
+
+// Pointers to the image's first element. Gradients are added to `input_gradient`, which the caller has
+// zeroed.
+template <typename T>
+struct PoolLoops {
+  // The largest element of each window; NaN when there is one.
+  void (*max)(const WindowGeometry& geometry, const T* input, T* output);
+  // An output's gradient goes to the first input (row by row) of its window that equals the output. `pending`
+  // has room for one pixel's channels.
+  void (*max_gradient)(const WindowGeometry& geometry, const T* input, const T* output, const T* gradient,
+                       T* pending, T* input_gradient);
+  // The mean of the part of each window that lies inside the input. Floating types only, else null.
+  void (*average)(const WindowGeometry& geometry, const T* input, T* output);
+  void (*average_gradient)(const WindowGeometry& geometry, const T* gradient, T* input_gradient);
+};
+
+// T: float, double, (u)int8, (u)int16, (u)int32, (u)int64.
+template <typename T>
+PoolLoops<T> PoolLoopsFor();
+
+}  // namespace weir

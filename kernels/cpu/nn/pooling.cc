@@ -1,0 +1,207 @@
+// MaxPool, AvgPool and their gradients.
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/nn/pool_loops.h"
+#include "kernels/cpu/nn/window_geometry.h"
+#include "kernels/cpu/register_kernels.h"
+#include "kernels/cpu/widened.h"
+
+namespace weir {
+namespace {
+
+// Pools a batch image by image. A batch with channels first is one of as many images with one channel.
+struct Images {
+  explicit Images(const WindowGeometry& geometry) : geometry(geometry), count(geometry.batch) {
+    if (geometry.channels_first) {
+      count *= geometry.channels;
+      this->geometry.channels = 1;
+    }
+    input_elements = geometry.input[0] * geometry.input[1] * this->geometry.channels;
+    output_elements = geometry.output[0] * geometry.output[1] * this->geometry.channels;
+  }
+
+  WindowGeometry geometry;
+  int64_t count;
+  int64_t input_elements;
+  int64_t output_elements;
+
+  // Nanoseconds of one image.
+  double cost() const {
+    constexpr double kPerWindowElement = 0.2;
+    return kPerWindowElement * geometry.PixelPairs() * static_cast<double>(geometry.channels);
+  }
+};
+
+template <typename T>
+void RunMax(ThreadPool& threads, const Images& images, const T* input, T* output) {
+  const PoolLoops<T> loops = PoolLoopsFor<T>();
+  threads.ParallelFor(images.count, images.cost(), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      loops.max(images.geometry, input + n * images.input_elements, output + n * images.output_elements);
+    }
+  });
+}
+
+template <typename T>
+void RunMaxGradient(ThreadPool& threads, const Images& images, const T* input, const T* output,
+                    const T* gradient, T* result) {
+  const PoolLoops<T> loops = PoolLoopsFor<T>();
+  threads.ParallelFor(images.count, 2 * images.cost(), [&](int64_t begin, int64_t end) {
+    std::vector<T> pending(images.geometry.channels);
+    std::fill(result + begin * images.input_elements, result + end * images.input_elements, T(0));
+    for (int64_t n = begin; n < end; ++n) {
+      const int64_t in = n * images.input_elements, out = n * images.output_elements;
+      loops.max_gradient(images.geometry, input + in, output + out, gradient + out, pending.data(),
+                         result + in);
+    }
+  });
+}
+
+template <typename T>
+void RunAverage(ThreadPool& threads, const Images& images, const T* input, T* output) {
+  const PoolLoops<T> loops = PoolLoopsFor<T>();
+  threads.ParallelFor(images.count, images.cost(), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      loops.average(images.geometry, input + n * images.input_elements, output + n * images.output_elements);
+    }
+  });
+}
+
+template <typename T>
+void RunAverageGradient(ThreadPool& threads, const Images& images, const T* gradient, T* result) {
+  const PoolLoops<T> loops = PoolLoopsFor<T>();
+  threads.ParallelFor(images.count, images.cost(), [&](int64_t begin, int64_t end) {
+    std::fill(result + begin * images.input_elements, result + end * images.input_elements, T(0));
+    for (int64_t n = begin; n < end; ++n) {
+      loops.average_gradient(images.geometry, gradient + n * images.output_elements,
+                             result + n * images.input_elements);
+    }
+  });
+}
+
+Shape OutputShape(const WindowGeometry& geometry) {
+  return geometry.ImageShape(geometry.output, geometry.channels);
+}
+
+absl::Status CheckShape(absl::string_view name, const Tensor& tensor, const Shape& expected) {
+  if (tensor.shape() == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " must be ", expected.ToString(), ", is ", tensor.shape().ToString()));
+}
+
+class PoolKernel : public Kernel {
+ public:
+  explicit PoolKernel(WindowAttrs attrs) : attrs_(std::move(attrs)) {}
+
+ protected:
+  const WindowAttrs attrs_;
+};
+
+template <typename Pool>
+absl::StatusOr<std::unique_ptr<Kernel>> CreatePool(const KernelConstruction& construction) {
+  WEIR_ASSIGN_OR_RETURN(WindowAttrs attrs, WindowAttrs::ForPooling(construction));
+  return std::make_unique<Pool>(std::move(attrs));
+}
+
+template <typename T, void (*run)(ThreadPool&, const Images&, const ComputeType<T>*, ComputeType<T>*)>
+class ForwardPool final : public PoolKernel {
+ public:
+  using PoolKernel::PoolKernel;
+
+  absl::Status Compute(KernelContext& context) override {
+    using Wide = ComputeType<T>;
+    const Tensor& input = context.input(0);
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(input.shape()));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, OutputShape(geometry)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen<T>(context, input));
+    WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput<T>(context, *output));
+    run(context.threads(), Images(geometry), x.flat<Wide>().data(), y.flat<Wide>().data());
+    Narrow<T>(y, output);
+    return absl::OkStatus();
+  }
+};
+
+template <typename T>
+class MaxPoolGrad final : public PoolKernel {
+ public:
+  using PoolKernel::PoolKernel;
+
+  absl::Status Compute(KernelContext& context) override {
+    using Wide = ComputeType<T>;
+    const Shape& shape = context.input(0).shape();
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(shape));
+    WEIR_RETURN_IF_ERROR(CheckShape("orig_output", context.input(1), OutputShape(geometry)));
+    WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(2), OutputShape(geometry)));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen<T>(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor y, Widen<T>(context, context.input(1)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen<T>(context, context.input(2)));
+    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
+    RunMaxGradient(context.threads(), Images(geometry), x.flat<Wide>().data(), y.flat<Wide>().data(),
+                   gradient.flat<Wide>().data(), result.flat<Wide>().data());
+    Narrow<T>(result, output);
+    return absl::OkStatus();
+  }
+};
+
+template <typename T>
+class AvgPoolGrad final : public PoolKernel {
+ public:
+  using PoolKernel::PoolKernel;
+
+  absl::Status Compute(KernelContext& context) override {
+    using Wide = ComputeType<T>;
+    const Tensor& sizes = context.input(0);
+    WEIR_RETURN_IF_ERROR(CheckShape("orig_input_shape", sizes, {4}));
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(sizes, "orig_input_shape"));
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(shape));
+    WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(1), OutputShape(geometry)));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen<T>(context, context.input(1)));
+    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
+    RunAverageGradient(context.threads(), Images(geometry), gradient.flat<Wide>().data(),
+                       result.flat<Wide>().data());
+    Narrow<T>(result, output);
+    return absl::OkStatus();
+  }
+};
+
+class Registration {
+ public:
+  Registration(KernelRegistry& registry, const std::string& device) : registry_(registry), device_(device) {}
+
+  template <typename... T>
+  void AddMaxPools() {
+    (Add<T>("MaxPool", CreatePool<ForwardPool<T, RunMax<ComputeType<T>>>>), ...);
+    (Add<T>("MaxPoolGrad", CreatePool<MaxPoolGrad<T>>), ...);
+  }
+  template <typename... T>
+  void AddAveragePools() {
+    (Add<T>("AvgPool", CreatePool<ForwardPool<T, RunAverage<ComputeType<T>>>>), ...);
+    (Add<T>("AvgPoolGrad", CreatePool<AvgPoolGrad<T>>), ...);
+  }
+
+ private:
+  template <typename T>
+  void Add(const char* op, KernelFactory create) {
+    registry_.Register({.op = op, .device_type = device_, .types = {{"T", {DTypeOf<T>}}}, .create = create});
+  }
+
+  KernelRegistry& registry_;
+  const std::string& device_;
+};
+
+}  // namespace
+
+void RegisterPoolKernels(DeviceKernels& kernels) {
+  Registration registration(kernels.registry(), kernels.device_type());
+  registration.AddMaxPools<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
+                           uint16_t, uint32_t, uint64_t>();
+  registration.AddAveragePools<float, double, Half, Bfloat16>();
+}
+
+}  // namespace weir

@@ -1,0 +1,60 @@
+#include "kernels/cpu/state/variable_update.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+absl::StatusOr<NamedVariable> LookupVariable(KernelContext& context, int input) {
+  WEIR_ASSIGN_OR_RETURN(RefPtr<Variable> variable, LookupResource<Variable>(context, input));
+  return NamedVariable{std::move(variable), context.input(input).scalar<ResourceHandle>().name};
+}
+
+absl::Status UninitializedVariable(absl::string_view name) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "variable '", name, "' is not initialized: run its initializer or restore a checkpoint first"));
+}
+
+absl::Status CheckUpdate(const Variable& variable, absl::string_view name, absl::string_view what,
+                         const Tensor& update) {
+  const Tensor& tensor = variable.tensor;
+  if (!tensor.is_valid()) return UninitializedVariable(name);
+  if (tensor.dtype() != update.dtype() || tensor.shape() != update.shape()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, " is ", TypeString(update.dtype(), update.shape()),
+                                                   " but variable '", name, "' is ",
+                                                   TypeString(tensor.dtype(), tensor.shape())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VariableLocks::CheckDistinct(absl::Span<const NamedVariable> variables) {
+  for (size_t i = 0; i < variables.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (variables[i].variable.get() != variables[j].variable.get()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("variable '", variables[i].name, "' is both input ", j, " and input ", i));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The analysis cannot follow a set of locks that is only known at run time.
+VariableLocks::VariableLocks(absl::Span<const NamedVariable> variables) ABSL_NO_THREAD_SAFETY_ANALYSIS
+    : count_(static_cast<int>(variables.size())) {
+  for (int i = 0; i < count_; ++i) variables_[i] = variables[i].variable.get();
+  std::sort(variables_.begin(), variables_.begin() + count_);
+  for (int i = 0; i < count_; ++i) variables_[i]->mutex.Lock();
+}
+
+VariableLocks::~VariableLocks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  for (int i = count_ - 1; i >= 0; --i) variables_[i]->mutex.Unlock();
+}
+
+absl::StatusOr<Tensor> TensorToWrite(const Variable& variable, Allocator& allocator) {
+  if (variable.tensor.has_exclusive_buffer()) return variable.tensor;
+  return Tensor::Allocate(variable.tensor.dtype(), variable.tensor.shape(), allocator);
+}
+
+}  // namespace weir

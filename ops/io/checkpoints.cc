@@ -1,0 +1,43 @@
+// Checkpoints in TensorFlow's V2 format.
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/gradients.h"
+#include "graph/shape_inference.h"
+#include "graph/types/status_macros.h"
+#include "ops/families.h"
+#include "ops/shape_functions.h"
+
+namespace weir {
+namespace {
+
+// prefix is a scalar, tensor_names and shape_and_slices have one element per tensor.
+Status CheckNames(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
+  const int64_t count = static_cast<int64_t>(s.attr<std::vector<DType>>("dtypes").size());
+  for (int i = 1; i <= 2; ++i) {
+    WEIR_ASSIGN_OR_RETURN(const PartialShape names, s.WithRank(i, 1));
+    if (!s.MergeDims(names.dim(0), count).ok()) {
+      return InvalidArgumentError(
+          StrCat(s.input_name(i), " must name ", count, " tensors (attr dtypes), is ", names.ToString()));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<OpDef> CheckpointOps() {
+  return {
+      {.name = "SaveV2",
+       .summary = "Writes tensors into the checkpoint files of a prefix.",
+       .infer_shapes = CheckNames,
+       .gradient = NotDifferentiable},
+      {.name = "RestoreV2",
+       .summary = "Reads tensors from the checkpoint files of a prefix.",
+       .infer_shapes = CheckNames,  // the shapes are the checkpoint's
+       .gradient = NotDifferentiable},
+  };
+}
+
+}  // namespace weir
