@@ -20,6 +20,7 @@ std::vector<OpDef> IndexingOps();
 std::vector<OpDef> JoiningOps();
 std::vector<OpDef> SlicingOps();
 std::vector<OpDef> TensorOps();
+std::vector<OpDef> UniqueOps();
 // control_flow
 std::vector<OpDef> ControlFlowOps();
 // debugging

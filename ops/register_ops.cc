@@ -11,7 +11,7 @@ const std::vector<OpFamily>& OpFamilies() {
   static const auto* const families = new std::vector<OpFamily>{
       {"array",
        "Tensors: shapes, joining, slicing, indexing",
-       {TensorOps, JoiningOps, SlicingOps, IndexingOps}},
+       {TensorOps, JoiningOps, SlicingOps, IndexingOps, UniqueOps}},
       {"math",
        "Arithmetic, comparison, reduction, matrix products",
        {ElementwiseOps, ReductionOps, MatMulOps}},

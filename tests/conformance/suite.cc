@@ -9,6 +9,8 @@ namespace {
 // The files of the suite, by family.
 constexpr AddRecords kFiles[] = {
     AddTables,
+    // array
+    AddUniqueRecords,
 };
 
 }  // namespace

@@ -119,5 +119,7 @@ absl::StatusOr<std::vector<Tensor>> EvaluateReference(const Node& node, absl::Sp
 // What one file of a family adds: tests/conformance/<family>/<file>.cc.
 using AddRecords = void (*)(Suite&);
 void AddTables(Suite& suite);
+// array
+void AddUniqueRecords(Suite& suite);
 
 }  // namespace weir::conformance

@@ -12,6 +12,7 @@ void RegisterArrayKernels(DeviceKernels& kernels) {
   RegisterIndexingKernels(kernels);
   RegisterSelectKernels(kernels);
   RegisterCastKernels(kernels);
+  RegisterUniqueKernels(kernels);
 }
 
 }  // namespace weir

@@ -11,5 +11,6 @@ void RegisterLayoutKernels(DeviceKernels& kernels);    // elements in another or
 void RegisterIndexingKernels(DeviceKernels& kernels);  // places chosen by values
 void RegisterSelectKernels(DeviceKernels& kernels);
 void RegisterCastKernels(DeviceKernels& kernels);
+void RegisterUniqueKernels(DeviceKernels& kernels);  // distinct elements
 
 }  // namespace weir

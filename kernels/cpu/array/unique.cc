@@ -1,0 +1,172 @@
+// The distinct elements of tensors. Elements are equal as numbers are: 0 and -0 are one, each NaN is another.
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/array/array_kernels.h"
+#include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/strided_copy.h"
+
+namespace weir {
+namespace {
+
+template <typename T>
+size_t HashOfElement(const T& element) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16>) {
+    return absl::HashOf(static_cast<float>(element));
+  } else {
+    return absl::HashOf(element);
+  }
+}
+
+// Indices are written into int32 tensors too.
+absl::Status CheckIndicesFit(DType index_type, int64_t count) {
+  if (index_type == DType::kInt64 || count <= std::numeric_limits<int32_t>::max()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("x has ", count, " elements, too many for int32 indices"));
+}
+
+// A tensor as [outer, count, inner]: slice i is [:, i, :].
+template <typename T>
+struct Slices {
+  Slices(const Tensor& tensor, int axis)
+      : elements(tensor.flat<T>().data()), count(tensor.shape().dim(axis)) {
+    for (int i = 0; i < axis; ++i) outer *= tensor.shape().dim(i);
+    for (int i = axis + 1; i < tensor.shape().rank(); ++i) inner *= tensor.shape().dim(i);
+  }
+
+  const T& at(int64_t o, int64_t slice, int64_t i) const { return elements[(o * count + slice) * inner + i]; }
+
+  size_t Hash(int64_t slice) const {
+    if (outer == 1 && inner == 1) return HashOfElement(elements[slice]);
+    size_t hash = 0;
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t i = 0; i < inner; ++i) hash = absl::HashOf(hash, HashOfElement(at(o, slice, i)));
+    }
+    return hash;
+  }
+
+  bool AreEqual(int64_t a, int64_t b) const {
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t i = 0; i < inner; ++i) {
+        if (!(at(o, a, i) == at(o, b, i))) return false;
+      }
+    }
+    return true;
+  }
+
+  const T* elements;
+  int64_t outer = 1, count, inner = 1;
+};
+
+absl::StatusOr<int> AxisOf(KernelContext& context) {
+  const Shape& x = context.input(0).shape();
+  if (context.num_inputs() > 1) {
+    const Tensor& axis = context.input(1);
+    if (axis.shape().rank() != 1 || axis.num_elements() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("axis must be a vector of at most one element, is ", axis.ToString()));
+    }
+    if (axis.num_elements() == 1) return ReadAxis(axis, x.rank(), "axis");
+  }
+  if (x.rank() != 1) return absl::InvalidArgumentError(absl::StrCat("x must be a vector, is ", x.ToString()));
+  return 0;
+}
+
+// All four ops: those with an axis have a second input, those with counts a third output.
+template <typename T>
+class Unique final : public Kernel {
+ public:
+  explicit Unique(const KernelConstruction&) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& x = context.input(0);
+    WEIR_ASSIGN_OR_RETURN(const int axis, AxisOf(context));
+    const Slices<T> slices(x, axis);
+    WEIR_RETURN_IF_ERROR(CheckIndicesFit(context.output_type(1), slices.count));
+    WEIR_ASSIGN_OR_RETURN(Tensor indices, context.AllocateTemporary(DType::kInt64, Shape({slices.count})));
+
+    const auto hash = [&](int64_t slice) { return slices.Hash(slice); };
+    const auto equal = [&](int64_t a, int64_t b) { return slices.AreEqual(a, b); };
+    absl::flat_hash_map<int64_t, int64_t, decltype(hash), decltype(equal)> numbers(0, hash, equal);
+    std::vector<int64_t> first_places, counts;  // one for each distinct slice
+    for (int64_t i = 0; i < slices.count; ++i) {
+      const auto [found, is_new] = numbers.try_emplace(i, first_places.size());
+      if (is_new) {
+        first_places.push_back(i);
+        counts.push_back(0);
+      }
+      ++counts[found->second];
+      indices.flat<int64_t>()[i] = found->second;
+    }
+
+    const auto num_distinct = static_cast<int64_t>(first_places.size());
+    Dims dims(x.shape().dims().begin(), x.shape().dims().end());
+    dims[axis] = num_distinct;
+    WEIR_ASSIGN_OR_RETURN(Tensor * y, context.AllocateOutput(0, Shape(absl::MakeConstSpan(dims))));
+    for (int64_t o = 0; o < slices.outer; ++o) {
+      for (int64_t k = 0; k < num_distinct; ++k) {
+        CopyElements(x, (o * slices.count + first_places[k]) * slices.inner, *y,
+                     (o * num_distinct + k) * slices.inner, slices.inner);
+      }
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor * idx, context.AllocateOutput(1, indices.shape()));
+    WriteIntegers(indices.flat<int64_t>(), *idx);
+    if (context.num_outputs() == 2) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(Tensor * count, context.AllocateOutput(2, Shape({num_distinct})));
+    WriteIntegers(counts, *count);
+    return absl::OkStatus();
+  }
+};
+
+template <typename T>
+class ListDiff final : public Kernel {
+ public:
+  explicit ListDiff(const KernelConstruction&) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& x = context.input(0);
+    for (int i = 0; i < 2; ++i) {
+      if (context.input(i).shape().rank() == 1) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(i == 0 ? "x" : "y", " must be a vector, is ", context.input(i).shape().ToString()));
+    }
+    WEIR_RETURN_IF_ERROR(CheckIndicesFit(context.output_type(1), x.num_elements()));
+    const auto equal = [](const T& a, const T& b) { return a == b; };
+    absl::flat_hash_set<T, decltype(&HashOfElement<T>), decltype(equal)> excluded(0, &HashOfElement<T>,
+                                                                                  equal);
+    for (const T& element : context.input(1).flat<T>()) excluded.insert(element);
+
+    std::vector<int64_t> places;
+    const auto elements = x.flat<T>();
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      if (!excluded.contains(elements[i])) places.push_back(i);
+    }
+    const Shape shape({static_cast<int64_t>(places.size())});
+    WEIR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    for (size_t k = 0; k < places.size(); ++k) out->flat<T>()[k] = elements[places[k]];
+    WEIR_ASSIGN_OR_RETURN(Tensor * idx, context.AllocateOutput(1, shape));
+    WriteIntegers(places, *idx);
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+void RegisterUniqueKernels(DeviceKernels& kernels) {
+  const auto elements = Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
+                              uint16_t, uint32_t, uint64_t, bool, std::string>("T");
+  kernels.Add<Unique>("Unique", elements);
+  kernels.Add<Unique>("UniqueV2", elements);
+  kernels.Add<Unique>("UniqueWithCounts", elements);
+  kernels.Add<Unique>("UniqueWithCountsV2", elements);
+  kernels.Add<ListDiff>("ListDiff", elements);
+}
+
+}  // namespace weir
