@@ -227,6 +227,47 @@ TEST_F(GraphTest, NamesAreUniqueWhateverTheirCase) {
               testing::ElementsAre("a", "a_1", "A_2", "a_1_1", "A_1_2", "b_1", "b", "B_2", "b_3", "b_1_1"));
 }
 
+TEST_F(GraphTest, AClearedControlScopeComesBack) {
+  GraphBuilder g(registry_);
+  Node* before = Source(g, {1}, "before").node;
+  auto outer = g.ControlScope({before});
+  {
+    auto cleared = g.ClearControlScope();
+    EXPECT_THAT(Source(g, {1}).node->control_inputs(), testing::IsEmpty());
+    Node* inner = Source(g, {1}).node;
+    auto again = g.ControlScope({inner});
+    EXPECT_THAT(Source(g, {1}).node->control_inputs(), testing::ElementsAre(inner));
+  }
+  EXPECT_THAT(Source(g, {1}).node->control_inputs(), testing::ElementsAre(before));
+}
+
+// As tf.compat.v1.get_seed, where None is 0 and 0 of a random op means "random".
+TEST_F(GraphTest, RandomSeedsAreTensorFlows) {
+  const auto seeds = [this](std::optional<int64_t> of_graph, std::optional<int64_t> of_op, int num_before) {
+    GraphBuilder g(registry_);
+    if (of_graph) g.set_random_seed(*of_graph);
+    for (int i = 0; i < num_before; ++i) g.NextRandomSeeds();
+    const GraphBuilder::RandomSeeds result = g.NextRandomSeeds(of_op);
+    return std::pair(result.seed, result.seed2);
+  };
+  EXPECT_EQ(seeds(std::nullopt, std::nullopt, 0), std::pair(int64_t{0}, int64_t{0}));
+  EXPECT_EQ(seeds(std::nullopt, 5, 0), std::pair(int64_t{87654321}, int64_t{5}));
+  EXPECT_EQ(seeds(7, 5, 3), std::pair(int64_t{7}, int64_t{5}));
+  EXPECT_EQ(seeds(7, std::nullopt, 3), std::pair(int64_t{7}, int64_t{3}));
+  EXPECT_EQ(seeds(0, 0, 0), std::pair(int64_t{0}, int64_t{2147483647}));
+}
+
+TEST_F(GraphTest, OutputsAreBounded) {
+  Register({.name = "Parts",
+            .outputs = {"parts: N * float"},
+            .attrs = {"N: int >= 1"},
+            .infer_shapes = UnknownShape});
+  GraphBuilder g(registry_);
+  EXPECT_EQ(g.AddNode("Parts", {}, {{"N", 3}})->num_outputs(), 3);
+  EXPECT_EQ(g.AddNode("Parts", {}, {{"N", int64_t{1} << 40}}), nullptr);
+  EXPECT_THAT(g.status().message(), HasSubstr("attr N asks for 1099511627776 outputs"));
+}
+
 TEST_F(GraphTest, FindsOutputsAndSuggestsNames) {
   GraphBuilder g(registry_);
   Source(g, {1}, "logits");
@@ -243,6 +284,30 @@ TEST_F(GraphTest, CyclesAreNamed) {
   g.graph().SetInput(a.node, 1, b);
   EXPECT_THAT(g.graph().TopologicalOrder().status().message(),
               AllOf(HasSubstr("Mul 'a'"), HasSubstr("Mul 'b'")));
+}
+
+TEST_F(GraphTest, TheOrderFollowsControlEdges) {
+  GraphBuilder g(registry_);
+  Node* first = Source(g, {1}, "first").node;
+  Node* second = Source(g, {1}, "second").node;
+  g.graph().AddControlInput(first, second);
+  EXPECT_THAT(g.graph().TopologicalOrder().value(), testing::ElementsAre(second, first));
+  g.graph().AddControlInput(second, first);
+  EXPECT_THAT(g.graph().TopologicalOrder().status().message(),
+              AllOf(HasSubstr("'first'"), HasSubstr("'second'")));
+}
+
+TEST_F(GraphTest, KeepOnlyForgetsNamesAndControlEdgesOfWhatItDrops) {
+  GraphBuilder g(registry_);
+  Node* dropped = Source(g, {1}, "dropped").node;
+  Node* kept = Source(g, {1}, "kept").node;
+  Node* after = Source(g, {1}, "after").node;
+  g.graph().AddControlInput(after, dropped);
+  g.graph().AddControlInput(after, kept);
+  g.graph().KeepOnly({false, true, true});
+  EXPECT_EQ(g.graph().FindNode("dropped"), nullptr);
+  EXPECT_THAT(after->control_inputs(), testing::ElementsAre(kept));
+  EXPECT_EQ(g.graph().node(after->id()), after);
 }
 
 TEST_F(GraphTest, PruneKeepsOnlyWhatASignatureNeeds) {
@@ -330,11 +395,18 @@ TEST_F(GraphTest, CloneIsEqualAndIndependent) {
   GraphBuilder g(registry_);
   const Output x = Source(g, {2}, "x");
   const Output y = g.AddOp("Mul", {x, x}, {}, "y");
+  g.graph().AddControlInput(y.node, x.node);
+  g.graph().variables().push_back({.variable_name = "v"});
+  g.graph().collections()["losses"] = {"y:0"};
   const std::unique_ptr<Graph> clone = g.graph().Clone();
   Node* copy = clone->FindNode("y");
   ASSERT_NE(copy, nullptr);
   EXPECT_NE(copy, y.node);
   EXPECT_EQ(copy->input(0).node, clone->FindNode("x"));
+  EXPECT_THAT(copy->control_inputs(), testing::ElementsAre(clone->FindNode("x")));
+  ASSERT_EQ(clone->variables().size(), 1u);
+  EXPECT_EQ(clone->variables()[0].variable_name, "v");
+  EXPECT_EQ(clone->collections(), g.graph().collections());
   clone->SetAttr(copy, "_mark", 1);
   EXPECT_EQ(y.node->FindAttr("_mark"), nullptr);
 }
