@@ -230,16 +230,9 @@ class L2Loss final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const Tensor input, Widened(context, context.input(0)));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape()));
-    const char* in = static_cast<const char*>(input.data());
-    double sum = 0;
-    char* out = reinterpret_cast<char*>(&sum);
-    const int64_t n = input.num_elements();
-    if (n > kPiece) {
-      WEIR_RETURN_IF_ERROR(ReduceLongRow(context, *squares_, *sum_, in, n, out));
-    } else {
-      squares_->inner(in, 1, n, out);
-    }
-    if (squares_->dtype == DType::kFloat32) sum = *reinterpret_cast<const float*>(out);
+    WEIR_ASSIGN_OR_RETURN(const double sum, squares_->dtype == DType::kFloat32
+                                                ? SumOfSquares<float>(context, input)
+                                                : SumOfSquares<double>(context, input));
     WithNumericType(output->dtype(), [&](auto tag) {
       using T = typename decltype(tag)::Type;
       if constexpr (std::is_same_v<T, double>)
@@ -251,6 +244,20 @@ class L2Loss final : public Kernel {
   }
 
  private:
+  // Precondition: T is the loops' type.
+  template <typename T>
+  absl::StatusOr<double> SumOfSquares(KernelContext& context, const Tensor& input) const {
+    T sum = 0;
+    const char* in = static_cast<const char*>(input.data());
+    const int64_t n = input.num_elements();
+    if (n > kPiece) {
+      WEIR_RETURN_IF_ERROR(ReduceLongRow(context, *squares_, *sum_, in, n, reinterpret_cast<char*>(&sum)));
+    } else {
+      squares_->inner(in, 1, n, &sum);
+    }
+    return static_cast<double>(sum);
+  }
+
   const ReductionRow* const squares_;
   const ReductionRow* const sum_;
 };
