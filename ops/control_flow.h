@@ -1,7 +1,8 @@
 // Conditionals and loops, built of the ops of v1 control flow (Switch, Merge, Enter, Exit, NextIteration).
 //
-//   Output y = Cond(g, Greater(g, x, zero), [&] { return std::vector{Sqrt(g, x)}; }, [&] { return
-//   std::vector{x}; })[0];
+//   auto root = [&] { return std::vector{Sqrt(g, x)}; };
+//   auto same = [&] { return std::vector{x}; };
+//   Output y = Cond(g, Greater(g, x, zero), root, same)[0];
 //
 // The functions are called once, while the graph is built, and add nodes with the same builder. They may use
 // any tensor of the graph; what comes from outside is led in. What comes out is only what is returned: a step
