@@ -8,8 +8,9 @@
 #include "ops/register_ops.h"
 
 namespace weir {
-TestHost::TestHost(std::initializer_list<Family> families)
-    : threads_(std::make_unique<ThreadPool>(2)), device_(MakeCpuDevice("localhost", 0, 0, *threads_)) {
+TestHost::TestHost(std::initializer_list<Family> families, int64_t memory_limit)
+    : threads_(std::make_unique<ThreadPool>(2)),
+      device_(MakeCpuDevice("localhost", 0, 0, *threads_, memory_limit)) {
   DeviceKernels kernels(kernels_, "CPU");
   for (Family family : families) family(kernels);
 }

@@ -28,7 +28,8 @@ namespace weir {
 class TestHost {
  public:
   using Family = void (*)(DeviceKernels&);
-  explicit TestHost(std::initializer_list<Family> families);
+  // memory_limit > 0: bytes that outputs and temporaries may take; the inputs come from elsewhere.
+  explicit TestHost(std::initializer_list<Family> families, int64_t memory_limit = 0);
   ~TestHost();
 
   Device& device() { return *device_; }

@@ -174,48 +174,68 @@ class BiasAddGrad final : public Kernel {
 
  private:
   using Sum = ComputeType<T>;
-  // Rows are summed in pieces of this many elements, whatever the number of threads: so it cannot change the
-  // result.
-  static constexpr int64_t kPieceElements = 1 << 16;
+  // The rows are summed in blocks of about this many elements, and then the sums of the blocks, whatever the
+  // number of threads: so it cannot change the result.
+  static constexpr int64_t kBlockElements = 1 << 16;
+  // A block of wide rows is a part of each: then it still has 16 of them, and the blocks' sums together take
+  // no more than a sixteenth of the input.
+  static constexpr int64_t kMaxBlockColumns = 1 << 12;
 
   static absl::Status SumRows(KernelContext& context, const ChannelView& view, const T* x, T* sums) {
     if (view.channels == 0) return absl::OkStatus();
-    const int64_t rows_per_piece = std::max<int64_t>(1, kPieceElements / view.channels);
-    const int64_t pieces = std::max<int64_t>(1, (view.outer + rows_per_piece - 1) / rows_per_piece);
+    const int64_t channels = view.channels;
+    const int64_t block_columns = std::min(channels, kMaxBlockColumns);
+    const int64_t block_rows = kBlockElements / block_columns;
+    const int64_t across = (channels + block_columns - 1) / block_columns;
+    const int64_t down = (view.outer + block_rows - 1) / block_rows;
+    const auto columns_of = [=](int64_t begin) { return std::min(block_columns, channels - begin); };
+    Tensor partial;
+    Sum* block_sums = nullptr;
     if constexpr (std::is_same_v<T, Sum>) {
-      if (pieces == 1) {
-        std::fill_n(sums, view.channels, T{});
-        SumPiece(view.outer, view.channels, x, sums);
-        return absl::OkStatus();
+      if (down == 1) block_sums = sums;
+    }
+    if (block_sums == nullptr) {
+      WEIR_ASSIGN_OR_RETURN(partial, context.AllocateTemporary(DTypeOf<Sum>, Shape({down, channels})));
+      block_sums = partial.flat<Sum>().data();
+    }
+    const double block_cost = kSumCost * static_cast<double>(block_rows * block_columns);
+    context.threads().ParallelFor(down * across, block_cost, [=](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        const int64_t row = block / across * block_rows, column = block % across * block_columns;
+        SumBlock(std::min(block_rows, view.outer - row), columns_of(column), x + row * channels + column,
+                 channels, block_sums + block / across * channels + column);
       }
-    }
-    std::vector<Sum> partial(pieces * view.channels);
-    context.threads().ParallelFor(pieces, kSumCost * static_cast<double>(rows_per_piece * view.channels),
-                                  [&](int64_t begin, int64_t end) {
-                                    for (int64_t piece = begin; piece < end; ++piece) {
-                                      const int64_t first = piece * rows_per_piece;
-                                      SumPiece(std::min(rows_per_piece, view.outer - first), view.channels,
-                                               x + first * view.channels, &partial[piece * view.channels]);
-                                    }
-                                  });
-    for (int64_t c = 0; c < view.channels; ++c) {
-      Sum sum = partial[c];
-      for (int64_t piece = 1; piece < pieces; ++piece)
-        sum = PlainSum(sum, partial[piece * view.channels + c]);
-      sums[c] = T(sum);
-    }
+    });
+    if (!partial.is_valid()) return absl::OkStatus();
+    const double column_cost = kSumCost * static_cast<double>(down * block_columns);
+    context.threads().ParallelFor(across, column_cost, [=](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        const int64_t column = block * block_columns;
+        AddBlocks(down, columns_of(column), channels, block_sums + column, sums + column);
+      }
+    });
     return absl::OkStatus();
   }
 
-  static void SumPiece(int64_t rows, int64_t columns, const T* x, Sum* sums) {
+  static void SumBlock(int64_t rows, int64_t columns, const T* x, int64_t stride, Sum* sums) {
+    std::fill_n(sums, columns, Sum{});
     if constexpr (kHasVectorMath<T>) {
-      AddColumnSums<T>(rows, columns, x, sums);
+      AddColumnSums<T>(rows, columns, x, stride, sums);
     } else {
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c)
-          sums[c] = PlainSum(sums[c], static_cast<Sum>(x[r * columns + c]));
+          sums[c] = PlainSum(sums[c], static_cast<Sum>(x[r * stride + c]));
       }
     }
+  }
+
+  // The sums of the blocks below each other go to `sums`; those of the first block are overwritten.
+  static void AddBlocks(int64_t down, int64_t columns, int64_t stride, Sum* block_sums, T* sums) {
+    for (int64_t block = 1; block < down; ++block) {
+      const Sum* next = block_sums + block * stride;
+      for (int64_t c = 0; c < columns; ++c) block_sums[c] = PlainSum(block_sums[c], next[c]);
+    }
+    for (int64_t c = 0; c < columns; ++c) sums[c] = T(block_sums[c]);
   }
 
   static T SumOfChannel(const ChannelView& view, int64_t channel, const T* x) {

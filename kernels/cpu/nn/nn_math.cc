@@ -79,7 +79,7 @@ void AddToRowsOf(int64_t rows, int64_t columns, const T* x, const T* bias, T* y)
 }
 
 template <typename T>
-void AddColumnSumsOf(int64_t rows, int64_t columns, const T* x, T* sums) {
+void AddColumnSumsOf(int64_t rows, int64_t columns, const T* x, int64_t stride, T* sums) {
   const Lanes<T> d;
   const int64_t lanes = hn::Lanes(d);
   int64_t c = 0;
@@ -87,7 +87,7 @@ void AddColumnSumsOf(int64_t rows, int64_t columns, const T* x, T* sums) {
     auto s0 = hn::LoadU(d, sums + c), s1 = hn::LoadU(d, sums + c + lanes);
     auto s2 = hn::LoadU(d, sums + c + 2 * lanes), s3 = hn::LoadU(d, sums + c + 3 * lanes);
     const T* row = x + c;
-    for (int64_t r = 0; r < rows; ++r, row += columns) {
+    for (int64_t r = 0; r < rows; ++r, row += stride) {
       s0 = hn::Add(s0, hn::LoadU(d, row));
       s1 = hn::Add(s1, hn::LoadU(d, row + lanes));
       s2 = hn::Add(s2, hn::LoadU(d, row + 2 * lanes));
@@ -100,11 +100,11 @@ void AddColumnSumsOf(int64_t rows, int64_t columns, const T* x, T* sums) {
   }
   for (; c + lanes <= columns; c += lanes) {
     auto sum = hn::LoadU(d, sums + c);
-    for (int64_t r = 0; r < rows; ++r) sum = hn::Add(sum, hn::LoadU(d, x + r * columns + c));
+    for (int64_t r = 0; r < rows; ++r) sum = hn::Add(sum, hn::LoadU(d, x + r * stride + c));
     hn::StoreU(sum, d, sums + c);
   }
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t i = c; i < columns; ++i) sums[i] += x[r * columns + i];
+    for (int64_t i = c; i < columns; ++i) sums[i] += x[r * stride + i];
   }
 }
 
@@ -218,8 +218,8 @@ void SparseCrossEntropyOf(int64_t rows, int64_t columns, const T* logits, const 
   void AddToRows##Name(int64_t rows, int64_t columns, const T* x, const T* bias, T* y) {                     \
     AddToRowsOf<T>(rows, columns, x, bias, y);                                                               \
   }                                                                                                          \
-  void AddColumnSums##Name(int64_t rows, int64_t columns, const T* x, T* sums) {                             \
-    AddColumnSumsOf<T>(rows, columns, x, sums);                                                              \
+  void AddColumnSums##Name(int64_t rows, int64_t columns, const T* x, int64_t stride, T* sums) {             \
+    AddColumnSumsOf<T>(rows, columns, x, stride, sums);                                                      \
   }                                                                                                          \
   void Softmax##Name(int64_t rows, int64_t columns, const T* x, T* y) { SoftmaxOf<T>(rows, columns, x, y); } \
   void LogSoftmax##Name(int64_t rows, int64_t columns, const T* x, T* y) {                                   \
@@ -270,8 +270,8 @@ namespace weir {
     HWY_DYNAMIC_DISPATCH(AddToRows##Name)(rows, columns, x, bias, y);                                        \
   }                                                                                                          \
   template <>                                                                                                \
-  void AddColumnSums<T>(int64_t rows, int64_t columns, const T* x, T* sums) {                                \
-    HWY_DYNAMIC_DISPATCH(AddColumnSums##Name)(rows, columns, x, sums);                                       \
+  void AddColumnSums<T>(int64_t rows, int64_t columns, const T* x, int64_t stride, T* sums) {                \
+    HWY_DYNAMIC_DISPATCH(AddColumnSums##Name)(rows, columns, x, stride, sums);                               \
   }                                                                                                          \
   template <>                                                                                                \
   void Softmax<T>(int64_t rows, int64_t columns, const T* x, T* y) {                                         \

@@ -20,9 +20,9 @@ void ReluGradient(int64_t count, const T* gradient, const T* x, T* y);
 // y[r,c] = x[r,c] + bias[c]
 template <typename T>
 void AddToRows(int64_t rows, int64_t columns, const T* x, const T* bias, T* y);
-// sums[c] += sum over r of x[r,c]
+// sums[c] += sum over r of x[r,c]; row r begins at x + r * stride.
 template <typename T>
-void AddColumnSums(int64_t rows, int64_t columns, const T* x, T* sums);
+void AddColumnSums(int64_t rows, int64_t columns, const T* x, int64_t stride, T* sums);
 
 // y[r,c] = exp(x[r,c]) / sum over c of exp(x[r,c]), without overflow; and its logarithm.
 template <typename T>

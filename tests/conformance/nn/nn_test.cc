@@ -173,6 +173,28 @@ TEST_F(NnKernelsTest, BiasGradientOfManyRows) {
   for (int c = 0; c < 70; ++c) EXPECT_NEAR(sums.flat<float>()[c], expected[c], 0.02);
 }
 
+// A row of more channels than a block has columns: many blocks across, and sums that take a small part of
+// what the input takes.
+TEST_F(NnKernelsTest, BiasGradientOfWideRows) {
+  for (const Shape& shape : {Shape{3, 100003}, Shape{50, 70001}, Shape{17, 4096}, Shape{16, 4097}}) {
+    const int64_t channels = shape.dim(1);
+    const Tensor x = Random<float>(shape, 1);
+    std::vector<double> expected(channels);
+    for (int64_t i = 0; i < x.num_elements(); ++i) expected[i % channels] += x.flat<float>()[i];
+    TestHost small({RegisterNnKernels}, 8 * channels + static_cast<int64_t>(x.num_bytes()) / 8);
+    const auto sums = KernelUnderTest(small, "BiasAddGrad", {DType::kFloat32}).Run({x});
+    ASSERT_TRUE(sums.ok()) << shape.ToString() << ": " << sums.status();
+    for (int64_t c = 0; c < channels; ++c) ASSERT_NEAR((*sums)[0].flat<float>()[c], expected[c], 1e-4) << c;
+  }
+  const Tensor halves = Random<Half>({33, 5000}, 2);
+  const Tensor sums = Op("BiasAddGrad", {DType::kHalf}).Get({halves});
+  for (int64_t c = 0; c < 5000; ++c) {
+    float expected = 0;
+    for (int64_t r = 0; r < 33; ++r) expected += static_cast<float>(At<Half>(halves, r, c));
+    ASSERT_NEAR(static_cast<float>(sums.flat<Half>()[c]), expected, 0.03) << c;
+  }
+}
+
 TEST_F(NnKernelsTest, SoftmaxOfLargeAndOddRows) {
   for (const int64_t columns : {1, 10, 37}) {
     Tensor x = Random<float>({4, columns}, 3);
