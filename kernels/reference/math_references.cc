@@ -174,8 +174,8 @@ void AddMathReferences(References& references) {
   references["Minimum"] = Map(Binary(
       [](Number x, Number y) { return Number(NanOr(x.real(), y.real(), std::min(x.real(), y.real()))); }));
   references["SquaredDifference"] = Map(Binary([](Number x, Number y) { return Number(std::norm(x - y)); }));
-  references["TanhGrad"] = Map(Binary([](Number y, Number dy) { return dy * std::conj(1.0 - y * y); }));
-  references["SigmoidGrad"] = Map(Binary([](Number y, Number dy) { return dy * std::conj(y * (1.0 - y)); }));
+  references["TanhGrad"] = Map(Binary([](Number y, Number dy) { return dy * (1.0 - y * y); }));
+  references["SigmoidGrad"] = Map(Binary([](Number y, Number dy) { return dy * y * (1.0 - y); }));
 
   references["Equal"] = MapTwo([](const Value& x, const Value& y) {
     return Value(x.number == y.number && x.text == y.text ? 1.0 : 0.0);

@@ -167,24 +167,19 @@ struct SquaredDifference {
   }
 };
 
-// y is the op's output, dy the gradient that flows into it.
+// y is the op's output, dy the gradient that flows into it. Nothing is conjugated: TensorFlow's gradient
+// function passes y conjugated where numbers are complex.
 struct TanhGrad {
   template <typename T>
   T operator()(T y, T dy) const {
-    if constexpr (kIsComplex<T>)
-      return dy * std::conj(T(1) - y * y);
-    else
-      return dy * (1 - y * y);
+    return dy * (T(1) - y * y);
   }
 };
 
 struct SigmoidGrad {
   template <typename T>
   T operator()(T y, T dy) const {
-    if constexpr (kIsComplex<T>)
-      return dy * std::conj(y * (T(1) - y));
-    else
-      return dy * y * (1 - y);
+    return dy * y * (T(1) - y);
   }
 };
 

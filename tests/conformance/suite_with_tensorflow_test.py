@@ -1,0 +1,152 @@
+"""Every call of the conformance suite gives what the real TensorFlow gives, and so does its gradient.
+
+usage: suite_with_tensorflow_test.py SUITE_WRITER DIRECTORY [OP]
+suite_writer.cc says what it writes. Prints one line in the form of googletest for each family of results; the exit
+code is 1 when a call differs. With OP, only calls of that op.
+"""
+import collections
+import os
+import subprocess
+import sys
+import time
+
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+WRITER, DIRECTORY = sys.argv[1:3]
+OPS = sys.argv[3:4]
+tf1 = tf.compat.v1
+bfloat16 = tf.bfloat16.as_numpy_dtype
+TOLERANCE = {np.dtype(np.float32): 4e-6, np.dtype(np.float64): 4e-13, np.dtype(np.float16): 4e-3,
+             np.dtype(bfloat16): 3.2e-2, np.dtype(np.complex64): 4e-6, np.dtype(np.complex128): 4e-13}
+# What TensorFlow says where it has no kernel for the dtypes, or no gradient.
+NO_ANSWER = (tf.errors.UnimplementedError, LookupError)
+NO_ANSWER_TEXTS = ("No OpKernel was registered", "no gradient defined", "only supports NHWC", "not yet support")
+# Where TensorFlow's Python cannot build a gradient, or a kernel refuses what its definition allows.
+FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type int64",
+          "'DynamicStitch' Op have types [int64, int64] that do not match expected type int32",
+          "Value passed to parameter 'shape' has DataType int16",
+          "Calculated input gradient shape",
+          "WhereOp : Unhandled input dimensions: 0")
+
+
+class Difference(Exception):
+    pass
+
+
+def is_inexact(dtype):
+    return np.dtype(dtype) in TOLERANCE
+
+
+def is_denormal(value):
+    """Where TensorFlow takes a number for 0."""
+    if value.dtype not in (np.float32, np.float64):
+        return np.zeros(value.shape, bool)
+    return (value != 0) & (np.abs(value) < np.finfo(value.dtype).tiny)
+
+
+def check(what, found, wanted, tolerance, ignored):
+    found, wanted = np.asarray(found), np.asarray(wanted)
+    if wanted.dtype.kind in "SU":
+        wanted = wanted.astype(object)
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        raise Difference("%s is %s%s, TensorFlow gives %s%s" % (what, found.dtype, found.shape, wanted.dtype, wanted.shape))
+    if is_inexact(wanted.dtype):
+        wide = np.complex128 if wanted.dtype.kind == "c" else np.float64
+        allowed = max(tolerance, TOLERANCE[wanted.dtype])
+        a, b = found.astype(wide), wanted.astype(wide)
+        same = np.isclose(a, b, rtol=allowed, atol=allowed, equal_nan=True) | is_denormal(wanted)
+    else:
+        a, b = found, wanted
+        same = np.asarray(a == b)
+    if ignored is not None and ignored.shape == same.shape:
+        same |= ignored
+    if not np.all(same):
+        at = tuple(np.argwhere(~np.atleast_1d(same))[0])
+        raise Difference("%s at %s is %r, TensorFlow gives %r" % (
+            what, list(map(int, at)), np.atleast_1d(a)[at], np.atleast_1d(b)[at]))
+
+
+def parts_of(graph_def):
+    """The graph without what Weir found, and the values of all Consts."""
+    values, graph = {}, tf1.GraphDef(versions=graph_def.versions)
+    for node in graph_def.node:
+        if node.op == "Const" and node.name != "tested":
+            values[node.name] = tf.make_ndarray(node.attr["value"].tensor)
+        else:
+            graph.node.add().CopyFrom(node)
+    graph.versions.CopyFrom(tf.Graph().as_graph_def().versions)
+    return graph, values
+
+
+def compare(graph_def, values):
+    names = [node.name for node in graph_def.node]
+    feeds = {name + ":0": values[name + "_value"] for name in names if name[0] == "x"}
+    fetches = [name for name in names if name[0] == "y"]
+    tolerance = float(values["tolerance"])
+    ignored = None
+    for value in feeds.values():
+        denormal = is_denormal(np.asarray(value))
+        if denormal.any():
+            ignored = denormal
+    with tf.Graph().as_default() as graph, tf1.Session(graph=graph) as session:
+        tf.graph_util.import_graph_def(graph_def, name="")
+        answers = session.run([name + ":0" for name in fetches], feeds)
+        for name, answer in zip(fetches, answers):
+            check("output %s" % name[1:], values["found_" + name], answer, tolerance, ignored)
+        weights = {name: values["d%s_value" % name] for name in fetches if "d%s_value" % name in values}
+        if not weights:
+            return
+        xs = [name for name in names if name[0] == "x" and is_inexact(values[name + "_value"].dtype)
+              and values[name + "_value"].dtype.kind != "c"]
+        found = tf1.gradients([graph.get_tensor_by_name(name + ":0") for name in weights],
+                              [graph.get_tensor_by_name(x + ":0") for x in xs],
+                              [tf.constant(weight) for weight in weights.values()])
+        there = [(x, tf.convert_to_tensor(gradient)) for x, gradient in zip(xs, found) if gradient is not None]
+        gradients = dict(zip([x for x, _ in there], session.run([gradient for _, gradient in there], feeds)))
+        for x in xs:
+            # No gradient and zeros are the same to an optimizer's formula.
+            zeros = np.zeros_like(values[x + "_value"])
+            check("gradient of input %s" % x[1:], values.get("found_g" + x[1:], zeros), gradients.get(x, zeros),
+                  10 * tolerance, ignored)
+
+
+def op_of(graph_def):
+    return next((node.op for node in graph_def.node if node.name == "tested"), "?")
+
+
+def test_every_call():
+    path = os.path.join(DIRECTORY, "calls")
+    subprocess.run([WRITER, path] + OPS, check=True)
+    num_calls, complaints, without_answer = 0, [], collections.Counter()
+    for record in tf.data.TFRecordDataset(path).as_numpy_iterator():
+        graph_def, values = parts_of(tf1.GraphDef.FromString(record))
+        num_calls += 1
+        if "error" in values:
+            complaints.append(values["error"].item().decode())
+            continue
+        inputs = " ".join("%s%s" % (v.dtype, list(v.shape)) for k, v in sorted(values.items()) if k[0] == "x")
+        try:
+            compare(graph_def, values)
+        except Difference as difference:
+            complaints.append("%s of %s: %s" % (op_of(graph_def), inputs, difference))
+        except Exception as error:  # pylint: disable=broad-except
+            if isinstance(error, NO_ANSWER) or any(text in str(error) for text in NO_ANSWER_TEXTS + FAULTS):
+                without_answer[op_of(graph_def)] += 1
+            else:
+                complaints.append("%s of %s: TensorFlow: %s" % (op_of(graph_def), inputs, " ".join(str(error).split())[:300]))
+    for complaint in complaints:
+        print(complaint)
+    print("%d calls, %d of them without an answer of TensorFlow: %s" % (
+        num_calls, sum(without_answer.values()), dict(sorted(without_answer.items()))))
+    if not OPS and num_calls < 1000:
+        complaints.append("only %d calls" % num_calls)
+    return complaints
+
+
+if __name__ == "__main__":
+    begin = time.time()
+    found = test_every_call()
+    print("[%s] tests/conformance:every_call (%d ms)" % ("  FAILED  " if found else "       OK ", 1000 * (time.time() - begin)))
+    sys.exit(1 if found else 0)
