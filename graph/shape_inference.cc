@@ -22,15 +22,17 @@ std::optional<Tensor> ConstantValue(Output output) {
   return std::nullopt;
 }
 
+template <typename T>
+std::vector<int64_t> Widened(const Tensor& tensor) {
+  const auto values = tensor.flat<T>();
+  return std::vector<int64_t>(values.begin(), values.end());
+}
+
+// The values of a tensor of one of the dtypes that indices have.
 std::optional<std::vector<int64_t>> ToIntegers(const Tensor& tensor) {
-  if (tensor.dtype() == DType::kInt32) {
-    const auto values = tensor.flat<int32_t>();
-    return std::vector<int64_t>(values.begin(), values.end());
-  }
-  if (tensor.dtype() == DType::kInt64) {
-    const auto values = tensor.flat<int64_t>();
-    return std::vector<int64_t>(values.begin(), values.end());
-  }
+  if (tensor.dtype() == DType::kInt16) return Widened<int16_t>(tensor);
+  if (tensor.dtype() == DType::kInt32) return Widened<int32_t>(tensor);
+  if (tensor.dtype() == DType::kInt64) return Widened<int64_t>(tensor);
   return std::nullopt;
 }
 

@@ -48,6 +48,10 @@ double ScalarAsDouble(const Tensor& tensor) {
       return tensor.scalar<float>();
     case DType::kFloat64:
       return tensor.scalar<double>();
+    case DType::kHalf:
+      return static_cast<float>(tensor.scalar<Half>());
+    case DType::kBfloat16:
+      return static_cast<float>(tensor.scalar<Bfloat16>());
     case DType::kInt32:
       return tensor.scalar<int32_t>();
     case DType::kInt64:

@@ -48,6 +48,10 @@ TEST_P(Conformance, WorksInPlace) {
   const absl::Status status = Checks().CheckInPlace(test());
   EXPECT_TRUE(status.ok()) << status;
 }
+TEST_P(Conformance, InputsMayBeOneTensor) {
+  const absl::Status status = Checks().CheckAliased(test());
+  EXPECT_TRUE(status.ok()) << status;
+}
 TEST_P(Conformance, DevicesAgree) {
   const absl::Status status = Checks().CheckOtherDevices(test());
   EXPECT_TRUE(status.ok()) << status;

@@ -79,5 +79,61 @@ TEST(Coverage, EveryDeclaredDTypeHasAKernel) {
   }
 }
 
+// One dtype of each type attr.
+using Combination = std::map<std::string, DType>;
+
+// All combinations of dtypes that the schema allows and tensors here can have.
+std::vector<Combination> CombinationsOf(const Op& op) {
+  std::vector<Combination> all = {{}};
+  for (const AttrDef& attr : op.attrs()) {
+    if (attr.kind != AttrKind::kType) continue;
+    std::vector<Combination> longer;
+    for (const Combination& combination : all) {
+      for (DType dtype : SupportedDTypes()) {
+        if (!attr.allowed_types.empty() && !Contains(attr.allowed_types, dtype)) continue;
+        longer.push_back(combination);
+        longer.back()[attr.name] = dtype;
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+bool Takes(const KernelDef& def, const Combination& combination) {
+  for (const auto& [attr, dtype] : combination) {
+    const auto types = def.types.find(attr);
+    if (types != def.types.end() && !Contains(types->second, dtype)) return false;
+  }
+  return true;
+}
+
+bool IsExcused(const OpRecord* record, const Combination& combination) {
+  if (record == nullptr) return false;
+  for (const OpRecord::Missing& missing : record->missing_kernels()) {
+    const auto found = combination.find(missing.attr);
+    if (found != combination.end() && Contains(missing.dtypes, found->second)) return true;
+  }
+  return false;
+}
+
+TEST(Coverage, EveryCombinationOfDTypesHasAKernel) {
+  KernelRegistry kernels;
+  RegisterCpuKernels(kernels);
+  for (const Op* op : StandardOps().ops()) {
+    if (IsRunByTheExecutor(op->name())) continue;
+    const std::vector<const KernelDef*> defs = kernels.DefsFor(op->name());
+    for (const Combination& combination : CombinationsOf(*op)) {
+      if (combination.size() < 2 || IsExcused(Suite::Whole().Find(op->name()), combination)) continue;
+      const bool has_kernel = std::any_of(defs.begin(), defs.end(), [&combination](const KernelDef* def) {
+        return Takes(*def, combination);
+      });
+      std::string what = op->name();
+      for (const auto& [attr, dtype] : combination) absl::StrAppend(&what, " ", attr, "=", DTypeName(dtype));
+      EXPECT_TRUE(has_kernel) << "no CPU kernel for " << what;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weir::conformance

@@ -57,6 +57,11 @@ OpRecord& OpRecord::CannotFail() {
   return *this;
 }
 
+OpRecord& OpRecord::ShapeDependsOnValues() {
+  shape_depends_on_values_ = true;
+  return *this;
+}
+
 OpRecord& OpRecord::TestedElsewhere(std::string where) {
   tested_elsewhere_ = std::move(where);
   return *this;

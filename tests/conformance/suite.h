@@ -64,6 +64,9 @@ class OpRecord {
   // Dtypes of a type attr that TensorFlow's schema allows and no CPU kernel takes, and why.
   OpRecord& NoKernelFor(std::string attr, std::vector<DType> dtypes, std::string reason);
 
+  // The shapes of the outputs are known only in a step: they depend on values that no graph looks at.
+  OpRecord& ShapeDependsOnValues();
+
   // Elementwise calls (elementwise_calls.cc): equal shapes, scalars, rows, columns, broadcasts, nothing.
   OpRecord& Binary(const std::vector<DType>& dtypes, OperandRange range = {});
   OpRecord& Unary(const std::vector<DType>& dtypes, double low, double high);
@@ -81,6 +84,7 @@ class OpRecord {
   const std::vector<HostileCase>& hostile_calls() const { return hostile_calls_; }
   bool cannot_fail() const { return cannot_fail_; }
   const std::string& tested_elsewhere() const { return tested_elsewhere_; }
+  bool shape_depends_on_values() const { return shape_depends_on_values_; }
   const std::vector<Missing>& missing_kernels() const { return missing_kernels_; }
 
  private:
@@ -91,6 +95,7 @@ class OpRecord {
   bool cannot_fail_ = false;
   std::string tested_elsewhere_;
   std::vector<Missing> missing_kernels_;
+  bool shape_depends_on_values_ = false;
   bool check_gradient_ = true;
   double tolerance_ = 0;
 };

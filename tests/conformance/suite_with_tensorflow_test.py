@@ -96,10 +96,9 @@ def compare(graph_def, values):
         for name, answer in zip(fetches, answers):
             check("output %s" % name[1:], values["found_" + name], answer, tolerance, ignored)
         weights = {name: values["d%s_value" % name] for name in fetches if "d%s_value" % name in values}
-        if not weights:
+        if not weights or "no_gradient" in values:
             return
-        xs = [name for name in names if name[0] == "x" and is_inexact(values[name + "_value"].dtype)
-              and values[name + "_value"].dtype.kind != "c"]
+        xs = [name for name in names if name[0] == "x" and is_inexact(values[name + "_value"].dtype)]
         found = tf1.gradients([graph.get_tensor_by_name(name + ":0") for name in weights],
                               [graph.get_tensor_by_name(x + ":0") for x in xs],
                               [tf.constant(weight) for weight in weights.values()])

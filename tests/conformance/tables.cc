@@ -14,6 +14,10 @@ void AddTables(Suite& suite) {
     suite.Op(test.op).Hostile(std::move(test.inputs), std::move(test.error), std::move(test.attrs),
                               test.code);
   }
+  // PlaceholderWithDefault's shape is its attr's: what is fed may differ from the default.
+  for (const char* op : {"Where", "BroadcastGradientArgs", "PlaceholderWithDefault"}) {
+    suite.Op(op).ShapeDependsOnValues();
+  }
   for (const std::string& op : OpsThatCannotFail()) suite.Op(op).CannotFail();
   for (const auto& [op, where] : OpsWithoutCase()) suite.Op(op).TestedElsewhere(where);
   for (const MissingKernel& missing : MissingKernels()) {

@@ -82,7 +82,8 @@ Tensor Repeated(DType d, std::vector<int64_t> dims, int seed = 1) {
 }
 
 void AddUniqueOfVectors(Suite& suite, const std::string& op, std::vector<CaseInput> further) {
-  OpRecord& record = suite.Op(op).Reference(Unique).NoKernelFor("T", kComplexes, kNoComplex);
+  OpRecord& record =
+      suite.Op(op).Reference(Unique).ShapeDependsOnValues().NoKernelFor("T", kComplexes, kNoComplex);
   const auto call = [&](const Tensor& x, AttrMap attrs = {}) {
     std::vector<CaseInput> inputs = {x};
     inputs.insert(inputs.end(), further.begin(), further.end());
@@ -129,7 +130,10 @@ void AddUniqueRecords(Suite& suite) {
   AddUniqueAlongAxes(suite, "UniqueV2");
   AddUniqueAlongAxes(suite, "UniqueWithCountsV2");
 
-  OpRecord& list_diff = suite.Op("ListDiff").Reference(ListDiff).NoKernelFor("T", kComplexes, kNoComplex);
+  OpRecord& list_diff = suite.Op("ListDiff")
+                            .ShapeDependsOnValues()
+                            .Reference(ListDiff)
+                            .NoKernelFor("T", kComplexes, kNoComplex);
   for (DType d : kElements) list_diff.Call({Repeated(d, {9}), Repeated(d, {3}, 2)});
   list_diff.Call({Strings({3}, {"a", "b", "a"}), Strings({2}, {"b", "c"})})
       .Call({Ints({4, 4, 5}), Ints({5})}, {{"out_idx", DType::kInt64}})
