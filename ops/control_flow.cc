@@ -14,14 +14,16 @@ using Outputs = std::vector<Output>;
 
 // The nodes added between construction and Close: a branch, or the inside of a loop. Close makes them depend
 // on it: each of their inputs from outside comes through the node that `lead_in` makes for it (once per
-// tensor), and a node without inputs runs after the region's pivot.
+// tensor), and a node without inputs runs after the region's pivot. So does, in a loop, a node whose inputs
+// all come from outside: they are there in every iteration, also when the condition was false, and a loop
+// that went on with the node's result would never end.
 class Region {
  public:
   using LeadIn = std::function<Output(const Output& outside)>;
-  enum class OuterControl { kKept, kDropped };  // what becomes of control inputs from outside
+  enum class Kind { kBranch, kLoop };
 
-  Region(GraphBuilder& g, OuterControl outer_control, LeadIn lead_in)
-      : g_(g), outer_control_(outer_control), lead_in_(std::move(lead_in)), begin_(g.graph().num_nodes()) {}
+  Region(GraphBuilder& g, Kind kind, LeadIn lead_in)
+      : g_(g), kind_(kind), lead_in_(std::move(lead_in)), begin_(g.graph().num_nodes()) {}
 
   // An output of a node outside that nodes inside may read as it is.
   void AddEntrance(const Output& entrance) { led_in_.emplace(entrance, entrance); }
@@ -37,11 +39,16 @@ class Region {
   // A result of the region, which may be a tensor from outside. Precondition: closed.
   Output Inside(const Output& output) { return IsInside(output.node) ? output : LedIn(output); }
 
-  // Nodes outside whose control edges into the region were dropped.
+  // Nodes outside whose control edges into the loop were dropped. A branch keeps them.
   const std::vector<Node*>& awaited() const { return awaited_; }
 
  private:
   bool IsInside(const Node* node) const { return node->id() >= begin_ && node->id() < end_; }
+
+  bool IsEntrance(const Output& output) const {
+    const auto found = led_in_.find(output);
+    return found != led_in_.end() && found->second == output;
+  }
 
   Node* PivotOf(const Node* node) const {
     Node* pivot = nullptr;
@@ -53,16 +60,20 @@ class Region {
 
   void Enclose(Node* node) {
     Outputs inputs(node->inputs().begin(), node->inputs().end());
+    bool follows_region = false;
     for (Output& input : inputs) {
-      if (!IsInside(input.node)) input = LedIn(input);
+      follows_region = follows_region || kind_ == Kind::kBranch || IsInside(input.node) || IsEntrance(input);
+      if (IsInside(input.node)) continue;
+      const Node* outside = input.node;
+      input = LedIn(input);
       if (!input) return;  // the builder has the error
+      if (kind_ == Kind::kLoop) Recolocate(node, *outside, *input.node);
     }
-    bool follows_region = !inputs.empty();
     std::vector<Node*> control;
     for (Node* before : node->control_inputs()) {
       if (IsInside(before)) {
         follows_region = true;
-      } else if (outer_control_ == OuterControl::kDropped) {
+      } else if (kind_ == Kind::kLoop) {
         awaited_.push_back(before);
         continue;
       }
@@ -70,6 +81,20 @@ class Region {
     }
     if (!follows_region) control.push_back(PivotOf(node));
     g_.graph().Connect(node, std::move(inputs), std::move(control));
+  }
+
+  // A Switch of a conditional in the loop shares its data's device: that is now the led-in data's, for a loop
+  // runs on one device.
+  void Recolocate(Node* node, const Node& outside, const Node& inside) {
+    std::vector<std::string> names;
+    bool changes = false;
+    for (const std::string& name : node->colocation_names()) {
+      changes = changes || name == outside.name();
+      names.push_back(absl::StrCat("loc:@", name == outside.name() ? inside.name() : name));
+    }
+    if (!changes) return;
+    g_.graph().SetAttr(node, "_class", names);
+    g_.graph().SetRequestedDevice(node, inside.requested_device());
   }
 
   Output LedIn(const Output& outside) {
@@ -80,7 +105,7 @@ class Region {
   }
 
   GraphBuilder& g_;
-  const OuterControl outer_control_;
+  const Kind kind_;
   const LeadIn lead_in_;
   const int begin_;
   int end_ = 0;
@@ -131,7 +156,7 @@ class CondBuilder {
     if (!g_.ok()) return Outputs(function().size());
     const Output pivot =
         g_.AddOp("Identity", {pivots->output(index)}, {}, index == 1 ? "switch_t" : "switch_f", where_);
-    Region region(g_, Region::OuterControl::kKept, [this, index](const Output& outside) -> Output {
+    Region region(g_, Region::Kind::kBranch, [this, index](const Output& outside) -> Output {
       auto with_data = g_.ColocationScope(outside.node);
       Node* choice = g_.AddNode("Switch", {outside, pred_}, {}, "Switch", where_);
       return choice == nullptr ? Output() : choice->output(index);
@@ -157,7 +182,7 @@ class WhileBuilder {
     g_.SetError(CheckVariables(), where_);
     for (const Output& value : initial_) enters_.push_back(AddEnter(value, /*is_constant=*/false));
     if (!g_.ok()) return Outputs(initial_.size());
-    Region region(g_, Region::OuterControl::kDropped,
+    Region region(g_, Region::Kind::kLoop,
                   [this](const Output& outside) { return AddEnter(outside, /*is_constant=*/true); });
     for (const Output& enter : enters_) region.AddEntrance(enter);
     for (size_t i = 0; i < enters_.size(); ++i) merges_.push_back(AddMerge(i));

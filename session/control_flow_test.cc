@@ -134,6 +134,41 @@ TEST_F(ControlFlowTest, LoopsRunUntilTheConditionIsFalse) {
   EXPECT_EQ(Run({{n, Tensor::Scalar(100)}}, result[0]), 100);  // `step` is not needed for this
 }
 
+// What comes from outside is there in every iteration, so without a control edge such a loop never ended.
+TEST_F(ControlFlowTest, ALoopVariableMayBecomeWhatComesFromOutside) {
+  const Output c = Placeholder(g_, DType::kFloat32, kScalar);
+  const auto loop = [&](const std::function<Output()>& next) {
+    return While(
+        g_, {Const(g_, 0), Const(g_, 0.0f)},
+        [&](const std::vector<Output>& v) { return Less(g_, v[0], Const(g_, 2)); },
+        [&](const std::vector<Output>& v) {
+          return std::vector{AddV2(g_, v[0], Const(g_, 1)), next()};
+        })[1];
+  };
+  const Output same = loop([&] { return c; }), twice = loop([&] { return AddV2(g_, c, c); });
+  for (const Output& result : {same, twice}) {
+    const auto ran = session().Run({{c, F(5)}}, {result}, {}, {.timeout = absl::Seconds(20)});
+    ASSERT_TRUE(ran.ok()) << ran.status();
+    EXPECT_EQ((*ran)[0].scalar<float>(), result == same ? 5 : 10);
+  }
+}
+
+// The value of the next iteration was written before that of this one had been read.
+TEST_F(ControlFlowTest, ALoopVariableMayEnterAfterItsNextValueIsKnown) {
+  const Output c = Placeholder(g_, DType::kFloat32, kScalar);
+  const Output sum = While(
+      g_, {Const(g_, 0), Const(g_, 0.0f), Const(g_, 0.0f)},
+      [&](const std::vector<Output>& v) { return Less(g_, v[0], Const(g_, 3)); },
+      [&](const std::vector<Output>& v) {
+        return std::vector{AddV2(g_, v[0], Const(g_, 1)), Cast(g_, v[0], DType::kFloat32),
+                           AddV2(g_, v[2], v[1])};
+      })[2];
+  // Nodes run in the order in which they were built: this one after all of the loop that need not wait for
+  // it.
+  g_.graph().SetInput(g_.graph().FindNode("while/Enter_1"), 0, Neg(g_, c));
+  EXPECT_EQ(Run({{c, F(5)}}, sum), -4);  // -5 + 0 + 1
+}
+
 TEST_F(ControlFlowTest, LoopsNestAndBranch) {
   const Output n = Placeholder(g_, DType::kInt32, kScalar), one = Const(g_, 1);
   // Counts the pairs j < i < n of which the sum is even.
@@ -255,6 +290,26 @@ TEST_F(ControlFlowTest, ALoopOverDevicesIsRefused) {
       })[0];
   EXPECT_THAT(Message(session().Run({}, {y}).status()),
               AllOf(HasSubstr("'while' spans devices"), HasSubstr("while/there"), HasSubstr("GPU:0")));
+}
+
+// The Switch of the conditional stayed with x, and the loop was torn apart.
+TEST_F(ControlFlowTest, AConditionalInALoopReadsATensorOfAnotherDevice) {
+  Output x;
+  {
+    auto gpu = g_.DeviceScope("/gpu:0");
+    x = Square(g_, Placeholder(g_, DType::kFloat32, kScalar, {.name = "x"}));
+  }
+  auto cpu = g_.DeviceScope("/cpu:0");
+  const Output y = While(
+      g_, {Const(g_, 0.0f)}, [&](const std::vector<Output>& v) { return Less(g_, v[0], Const(g_, 20.0f)); },
+      [&](const std::vector<Output>& v) {
+        return Cond(
+            g_, Less(g_, v[0], Const(g_, 10.0f)), [&] { return std::vector{AddV2(g_, v[0], x)}; },
+            [&] { return std::vector{AddV2(g_, v[0], Const(g_, 7.0f))}; });
+      })[0];
+  const auto ran = session().Run({{"x:0", F(2)}}, {y});
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  EXPECT_EQ((*ran)[0].scalar<float>(), 26);  // 4, 8, 12, 19, 26
 }
 
 TEST_F(ControlFlowTest, AWholeLoopMayRunOnAnyDevice) {

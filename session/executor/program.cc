@@ -367,12 +367,22 @@ class ProgramCompiler {
       const Instruction::Kind kind = program_->instructions_[writer].kind;
       instruction.num_arrivals += kind != Instruction::Kind::kNextIteration;
       instruction.num_arrivals_later += kind != Instruction::Kind::kEnter;
+      if (kind == Instruction::Kind::kNextIteration) LetReadFirst(merge, writer, successors);
       std::vector<Successor>& of_writer = (*successors)[writer];
       const bool is_known = std::any_of(of_writer.begin(), of_writer.end(), [merge](const Successor& known) {
         return known.instruction == merge && !known.is_control;
       });
       if (!is_known) of_writer.push_back({merge, false});
     }
+  }
+
+  // What a NextIteration writes is for the next iteration: the Merge must have run in this one. Nothing else
+  // says so where the value does not depend on what the Merge gives.
+  void LetReadFirst(int32_t merge, int32_t next_iteration, std::vector<std::vector<Successor>>* successors) {
+    Instruction& instruction = program_->instructions_[next_iteration];
+    (*successors)[merge].push_back({next_iteration, true});
+    ++instruction.num_pending;
+    ++instruction.num_pending_later;
   }
 
   void FillLoops() {
