@@ -1,0 +1,488 @@
+#include "tests/random_graphs/generator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "graph/gradients.h"
+#include "graph/types/status_macros.h"
+#include "ops/control_flow.h"
+#include "ops/register_ops.h"
+#include "tests/random_graphs/catalogue.h"
+#include "tests/random_graphs/interpreter.h"
+#include "tests/random_graphs/pool.h"
+
+namespace weir::random_graphs {
+namespace {
+
+constexpr int kMaxDepth = 2;
+constexpr int64_t kMaxElements = 200;
+
+bool IsTame(const Array& value, DType dtype) {
+  if (value.size() > kMaxElements || value.rank() > 6) return false;
+  const double limit = IsFloating(dtype) ? 1e3 : 1e5;
+  for (int64_t i = 0; i < value.size(); ++i) {
+    if (!(std::abs(value[i].real()) <= limit)) return false;
+  }
+  return true;
+}
+
+class Generator {
+ public:
+  Generator(uint64_t seed, const GeneratorOptions& options)
+      : random_(seed), options_(options), rows_(AllRows()), pool_(Prepared(), random_) {
+    for (const OpRow& row : rows_) sum_of_weights_ += row.weight;
+  }
+
+  absl::StatusOr<GraphCase> Make() {
+    case_.num_steps = random_.Chance(60) ? 2 : 1;
+    const int64_t count = random_.Between(4, options_.max_nodes);
+    for (int64_t i = 0; i < count && g().ok(); ++i) AddSomething(0);
+    if (g().ok() && random_.Chance(50)) AddGradient();
+    WEIR_RETURN_IF_ERROR(g().status());
+    ChooseFetches();
+    WEIR_RETURN_IF_ERROR(g().status());
+    return std::move(case_);
+  }
+
+ private:
+  struct MutableVariable {
+    Output handle;
+    DType dtype = DType::kInvalid;
+    Array initial;
+    Node* last = nullptr;  // the last node that read or wrote it
+  };
+
+  GraphCase& Prepared() {
+    case_.builder = std::make_unique<GraphBuilder>(StandardOps());
+    case_.initializer = case_.builder->AddNode("NoOp", {}, {}, "initialize_variables");
+    return case_;
+  }
+
+  GraphBuilder& g() { return *case_.builder; }
+
+  void AddSomething(int depth) {
+    const int64_t kind = random_.Below(100);
+    if (kind < 5 && depth < kMaxDepth) return AddCond(depth);
+    if (kind < 8 && depth < kMaxDepth) return AddWhile(depth);
+    if (kind < 20 && loop_depth_ == 0) return UseVariable();
+    if (kind < 23 && depth == 0) return AddGradient();
+    AddCall();
+  }
+
+  // ---- Ops ----
+
+  const OpRow& PickRow() {
+    int64_t at = random_.Below(sum_of_weights_);
+    for (const OpRow& row : rows_) {
+      at -= row.weight;
+      if (at < 0) return row;
+    }
+    return rows_[0];
+  }
+
+  void AddCall() {
+    const OpRow& row = PickRow();
+    const DType dtype = PickDType(random_, row.dtypes);
+    pool_.BeginNode();
+    std::optional<OpCall> call = row.draw(pool_, dtype);
+    if (!call || !g().ok()) return;
+    auto control = g().ControlScope(RandomControl());
+    Node* node = g().AddNode(row.op, std::move(call->inputs), std::move(call->attrs));
+    if (node != nullptr) AddResults(*node);
+  }
+
+  // Sometimes a node or two that are there already.
+  std::vector<Node*> RandomControl() {
+    std::vector<Node*> before;
+    const std::vector<Operand>& near = pool_.innermost();
+    while (!near.empty() && before.size() < 2 && random_.Chance(12)) {
+      before.push_back(random_.Pick(near).output.node);
+    }
+    if (!pool_.is_inside() && !case_.feeds.empty() && random_.Chance(5)) {
+      before.push_back(random_.Pick(case_.feeds).first.node);
+    }
+    return before;
+  }
+
+  // Computes the node and offers its outputs to later ones.
+  void AddResults(Node& node) {
+    std::vector<Array> inputs;
+    bool varies = false;
+    for (const Output& input : node.inputs()) {
+      const Operand* operand = pool_.Find(input);
+      if (operand == nullptr) {
+        inputs.push_back(ConstantOf(input));
+      } else {
+        varies = varies || operand->varies;
+        inputs.push_back(operand->value);
+      }
+    }
+    const absl::StatusOr<std::vector<Array>> outputs = EvaluateReference(node, std::move(inputs));
+    if (!outputs.ok()) return g().SetError(outputs.status());
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      if (!IsTame((*outputs)[i], node.output_type(i))) return;
+    }
+    for (int i = 0; i < node.num_outputs(); ++i) {
+      bool is_undefined = false;
+      Operand result = {node.output(i), Represented((*outputs)[i], node.output_type(i), true, &is_undefined),
+                        varies};
+      if (!pool_.is_inside() && random_.Chance(2)) FeedInterior(&result);
+      pool_.Add(std::move(result));
+    }
+  }
+
+  // Feeds an output that has a producer, with other numbers where they may be others.
+  void FeedInterior(Operand* operand) {
+    if (IsFloating(operand->dtype())) {
+      for (int64_t i = 0; i < operand->value.size(); ++i) operand->value[i].number *= 0.875;
+      operand->value = Array::FromTensor(operand->value.ToTensor(operand->dtype()));
+    }
+    case_.feeds.emplace_back(operand->output, operand->value.ToTensor(operand->dtype()));
+  }
+
+  // Of an input that is in no pool: what a row made to steer its op.
+  Array ConstantOf(const Output& output) {
+    if (output.node->op_name() == "Const") return Array::FromTensor(output.node->attr<Tensor>("value"));
+    for (const auto& [fed, value] : case_.feeds) {
+      if (fed == output) return Array::FromTensor(value);
+    }
+    if (output.node->op_name() == "PlaceholderWithDefault") return ConstantOf(output.node->input(0));
+    g().SetError(absl::InternalError(absl::StrCat("the generator knows no value of '", output.name(), "'")));
+    return Array();
+  }
+
+  // ---- Variables ----
+
+  void UseVariable() {
+    if (variables_.empty() || random_.Chance(25)) {
+      if (!pool_.is_inside()) AddVariable();
+      if (variables_.empty()) return;
+    }
+    MutableVariable& variable = variables_[random_.Below(static_cast<int64_t>(variables_.size()))];
+    auto after =
+        g().ControlScope(variable.last == nullptr ? std::vector<Node*>{} : std::vector<Node*>{variable.last});
+    const int64_t kind = random_.Below(10);
+    Node* node = kind < 5 ? Read(variable) : Write(variable);
+    if (node == nullptr) return;
+    variable.last = node;
+    touched_.insert(variable.handle.node);
+    writes_.push_back(node);
+  }
+
+  void AddVariable() {
+    MutableVariable variable;
+    variable.dtype = PickDType(random_, Numbers());
+    variable.initial = Array(pool_.AnyDims());
+    for (int64_t i = 0; i < variable.initial.size(); ++i) {
+      variable.initial[i] =
+          static_cast<double>(random_.Between(-8, 8)) / (IsFloating(variable.dtype) ? 4 : 1);
+    }
+    const std::string name = absl::StrCat("variable", variables_.size());
+    const Shape shape(absl::MakeConstSpan(variable.initial.dims()));
+    variable.handle = g().AddOp("VarHandleOp", {},
+                                {{"dtype", variable.dtype}, {"shape", shape}, {"shared_name", name}}, name);
+    const Tensor initial = variable.initial.ToTensor(variable.dtype);
+    const Output value = g().AddOp("Const", {}, {{"value", initial}, {"dtype", variable.dtype}}, "initial");
+    Node* assign = g().AddNode("AssignVariableOp", {variable.handle, value}, {}, "initialize");
+    if (!g().ok()) return;
+    g().graph().AddControlInput(case_.initializer, assign);
+    variables_.push_back(std::move(variable));
+  }
+
+  Node* Read(MutableVariable& variable) {
+    const Output value = g().AddOp("ReadVariableOp", {variable.handle}, {{"dtype", variable.dtype}}, "read");
+    if (value) pool_.Add({value, variable.initial, /*varies=*/true});
+    return value.node;
+  }
+
+  Node* Write(MutableVariable& variable) {
+    pool_.BeginNode();
+    const Operand value = pool_.OfShape(variable.dtype, variable.initial.dims());
+    const char* op =
+        random_.Pick<const char*>({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"});
+    if (IsFloating(variable.dtype) && random_.Chance(25)) {
+      const Output rate =
+          g().AddOp("Const", {},
+                    {{"value", Array({}, 0.5).ToTensor(variable.dtype)}, {"dtype", variable.dtype}}, "rate");
+      return g().AddNode("ResourceApplyGradientDescent", {variable.handle, rate, value.output});
+    }
+    return g().AddNode(op, {variable.handle, value.output});
+  }
+
+  // ---- Conditionals and loops ----
+
+  struct Branch {
+    std::vector<Operand> results;
+    std::vector<Node*> touches;
+  };
+
+  // Some calls, then results of the wanted types; `wanted` empty: any.
+  Branch MakeBranch(int depth, const std::vector<Operand>& wanted) {
+    Branch branch;
+    std::vector<Node*> before;
+    for (const MutableVariable& variable : variables_) before.push_back(variable.last);
+    pool_.BeginScope();
+    for (int64_t count = random_.Below(5); count > 0 && g().ok(); --count) AddSomething(depth + 1);
+    if (wanted.empty()) {
+      for (int64_t count = 1 + random_.Below(3); count > 0; --count) {
+        pool_.BeginNode();
+        branch.results.push_back(pool_.Any(PickDType(random_, Anything())));
+      }
+    }
+    for (const Operand& like : wanted) {
+      pool_.BeginNode();
+      branch.results.push_back(pool_.OfShape(like.dtype(), like.dims()));
+    }
+    pool_.EndScope();
+    // What touches variables in here is part of the first result.
+    for (size_t i = 0; i < before.size(); ++i) {
+      if (variables_[i].last != before[i]) branch.touches.push_back(variables_[i].last);
+      variables_[i].last = before[i];
+    }
+    if (!branch.touches.empty() && g().ok()) {
+      auto control = g().ControlScope(branch.touches);
+      branch.results[0].output = g().AddOp("Identity", {branch.results[0].output}, {}, "after_effects");
+    }
+    return branch;
+  }
+
+  static std::vector<Output> OutputsOf(const std::vector<Operand>& operands) {
+    std::vector<Output> outputs;
+    for (const Operand& operand : operands) outputs.push_back(operand.output);
+    return outputs;
+  }
+
+  void AddCond(int depth) {
+    pool_.BeginNode();
+    const Operand pred = pool_.OfShape(DType::kBool, {});
+    Branch when_true, when_false;  // the one that is made second follows the first
+    const std::vector<Output> merged = Cond(
+        g(), pred.output,
+        [&] {
+          when_true = MakeBranch(depth, when_false.results);
+          return OutputsOf(when_true.results);
+        },
+        [&] {
+          when_false = MakeBranch(depth, when_true.results);
+          return OutputsOf(when_false.results);
+        });
+    if (!g().ok()) return;
+    const bool chosen = !pred.value[0].is_zero();
+    const bool has_effects = !when_true.touches.empty() || !when_false.touches.empty();
+    for (size_t i = 0; i < merged.size(); ++i) {
+      const Operand& taken = chosen ? when_true.results[i] : when_false.results[i];
+      const bool varies = pred.varies || when_true.results[i].varies || when_false.results[i].varies;
+      pool_.Add({merged[i], taken.value, varies});
+    }
+    if (!has_effects) return;
+    writes_.push_back(merged[0].node);
+    for (MutableVariable& variable : variables_) {
+      if (touched_.count(variable.handle.node) == 0) continue;
+      // Also after what came before the conditional: the branch that was taken may not have touched it.
+      auto control =
+          g().ControlScope(variable.last == nullptr ? std::vector<Node*>{merged[0].node}
+                                                    : std::vector<Node*>{merged[0].node, variable.last});
+      variable.last = g().AddNode("NoOp", {}, {}, "after_cond");
+    }
+  }
+
+  // A counter and one or two variables that the body computes anew.
+  void AddWhile(int depth) {
+    pool_.BeginNode();
+    std::vector<Operand> initial = {pool_.Leaf(DType::kInt32, {}, 0, 0)};
+    for (int64_t count = 1 + random_.Below(2); count > 0; --count) {
+      initial.push_back(pool_.Any(PickDType(random_, Numbers())));
+    }
+    const int64_t num_iterations = random_.Below(5);
+    std::vector<PartialShape> invariants;
+    for (const Operand& operand : initial) invariants.push_back(operand.output.shape());
+    ++loop_depth_;
+    const std::vector<Output> exits = While(
+        g(), OutputsOf(initial),
+        [&](const std::vector<Output>& variables) {
+          const Output limit = g().AddOp(
+              "Const", {},
+              {{"value", Tensor::Scalar(static_cast<int32_t>(num_iterations))}, {"dtype", DType::kInt32}},
+              "limit");
+          return g().AddOp("Less", {variables[0], limit});
+        },
+        [&](const std::vector<Output>& variables) { return MakeBody(depth, initial, variables); },
+        {.shape_invariants = invariants});
+    --loop_depth_;
+    if (!g().ok()) return;
+    AddLoopResults(exits);
+  }
+
+  std::vector<Output> MakeBody(int depth, const std::vector<Operand>& initial,
+                               const std::vector<Output>& variables) {
+    pool_.BeginScope();
+    std::vector<Operand> inside;
+    for (size_t i = 0; i < variables.size(); ++i) {
+      inside.push_back({variables[i], initial[i].value, /*varies=*/true});
+      pool_.Add(inside.back());
+    }
+    for (int64_t count = 1 + random_.Below(5); count > 0 && g().ok(); --count) AddSomething(depth + 1);
+    const Output one =
+        g().AddOp("Const", {}, {{"value", Tensor::Scalar<int32_t>(1)}, {"dtype", DType::kInt32}}, "one");
+    std::vector<Output> results = {g().AddOp("AddV2", {variables[0], one})};
+    for (size_t i = 1; i < variables.size(); ++i) {
+      pool_.BeginNode();
+      const PartialShape& invariant = initial[i].output.shape();
+      const Operand next = pool_.Draw(
+          inside[i].dtype(),
+          [&](const Operand& operand) {
+            return operand.dims() == inside[i].dims() && operand.output.shape() == invariant;
+          },
+          [&] { return inside[i]; });
+      results.push_back(next.output);
+    }
+    pool_.EndScope();
+    return results;
+  }
+
+  // Interprets the loop alone: what is visible here is fed.
+  void AddLoopResults(const std::vector<Output>& exits) {
+    const absl::StatusOr<Trace> trace = Interpret(exits);
+    if (!trace.ok()) return g().SetError(trace.status());
+    for (size_t i = 0; i < exits.size(); ++i) {
+      const NodeValues& values = trace->at({exits[i].node->id(), {}});
+      if (values.is_dead || values.is_undefined) continue;
+      if (!IsTame(*values.outputs[0], exits[i].dtype())) continue;
+      pool_.Add({exits[i], *values.outputs[0], /*varies=*/true});
+    }
+  }
+
+  absl::StatusOr<Trace> Interpret(const std::vector<Output>& outputs) {
+    Interpreter::Feeds feeds;
+    for (const auto& [fed, value] : case_.feeds) feeds.emplace(fed, Array::FromTensor(value));
+    for (const Operand& operand : pool_.Visible()) feeds.emplace(operand.output, operand.value);
+    Variables variables;
+    return Interpreter(g().graph()).Step(feeds, outputs, {}, &variables);
+  }
+
+  // ---- Gradients ----
+
+  // The nodes between xs and y may be differentiated: no loops, as AddGradients refuses those.
+  bool CanDifferentiate(const Output& y, const std::vector<Output>& xs) {
+    std::set<const Node*> before_y, after_x;
+    std::vector<const Node*> stack = {y.node};
+    while (!stack.empty()) {
+      const Node* node = stack.back();
+      stack.pop_back();
+      if (!before_y.insert(node).second) continue;
+      for (const Output& input : node->inputs()) stack.push_back(input.node);
+    }
+    const auto order = g().graph().TopologicalOrder();
+    if (!order.ok()) return false;
+    for (const Output& x : xs) after_x.insert(x.node);
+    for (const Node* node : *order) {
+      for (const Output& input : node->inputs()) {
+        if (after_x.count(input.node) > 0) after_x.insert(node);
+      }
+    }
+    bool reaches = false;
+    for (const Node* node : before_y) {
+      if (after_x.count(node) == 0) continue;
+      reaches = reaches || std::any_of(xs.begin(), xs.end(), [&](const Output& x) { return x.node == node; });
+      if (node->op_name() == "Enter" || node->op_name() == "Exit") return false;
+    }
+    return reaches;
+  }
+
+  void AddGradient() {
+    std::vector<Operand> floating;
+    for (const Operand& operand : pool_.outermost()) {
+      if (IsFloating(operand.dtype())) floating.push_back(operand);
+    }
+    if (floating.size() < 2 || g().graph().num_nodes() > 500) return;
+    const auto count = static_cast<int64_t>(floating.size());
+    const Operand y = floating[std::max(random_.Below(count), random_.Below(count))];
+    GradientRequest request = {.y = y.output};
+    for (int64_t left = 1 + random_.Below(3); left > 0; --left) {
+      const Operand& x = random_.Pick(floating);
+      if (x.output != y.output) request.xs.push_back(x.output);
+    }
+    if (request.xs.empty() || !CanDifferentiate(y.output, request.xs)) return;
+    if (random_.Chance(40)) {
+      pool_.BeginNode();
+      request.grad_y = pool_.OfShape(y.dtype(), y.dims()).output;
+    }
+    const std::vector<Output> grad_ys =
+        request.grad_y ? std::vector<Output>{request.grad_y} : std::vector<Output>{};
+    absl::StatusOr<std::vector<Output>> results = AddGradients(g(), {request.y}, request.xs, grad_ys);
+    if (!results.ok()) return;  // the builder has the error
+    request.results = *std::move(results);
+    AddGradientResults(request);
+    case_.gradients.push_back(std::move(request));
+  }
+
+  void AddGradientResults(const GradientRequest& request) {
+    for (const Output& result : request.results) {
+      if (!result) continue;
+      if (pool_.Find(result) != nullptr) continue;  // a grad_y that flows on unchanged
+      const absl::StatusOr<Trace> trace = Interpret({result});
+      if (!trace.ok()) return g().SetError(trace.status());
+      const NodeValues& values = trace->at({result.node->id(), {}});
+      if (values.is_dead || values.is_undefined) continue;
+      if (!IsTame(*values.outputs[result.index], result.dtype())) continue;
+      pool_.Add({result, *values.outputs[result.index], /*varies=*/true});
+      gradient_results_.push_back(result);
+    }
+  }
+
+  // ---- Fetches ----
+
+  void ChooseFetches() {
+    const auto is_fed = [&](const Output& output) {
+      return std::any_of(case_.feeds.begin(), case_.feeds.end(),
+                         [&](const auto& feed) { return feed.first == output; });
+    };
+    const std::vector<Operand>& all = pool_.outermost();
+    const auto count = static_cast<int64_t>(all.size());
+    for (int64_t left = 1 + random_.Below(5); left > 0 && count > 0; --left) {
+      const Output output = all[std::max(random_.Below(count), random_.Below(count))].output;
+      if (!is_fed(output)) case_.fetches.push_back(output);
+    }
+    for (const Output& result : gradient_results_) {
+      if (!is_fed(result) && random_.Chance(70)) case_.fetches.push_back(result);
+    }
+    for (Node* write : writes_) {
+      if (random_.Chance(50)) case_.targets.push_back(write);
+    }
+    if (case_.initializer->control_inputs().empty()) case_.initializer = nullptr;
+    // A gradient that nobody fetches is no part of the case.
+    std::vector<GradientRequest> fetched;
+    for (GradientRequest& request : case_.gradients) {
+      for (Output& result : request.results) {
+        if (std::find(case_.fetches.begin(), case_.fetches.end(), result) == case_.fetches.end()) result = {};
+      }
+      if (std::any_of(request.results.begin(), request.results.end(),
+                      [](const Output& o) { return bool(o); })) {
+        fetched.push_back(std::move(request));
+      }
+    }
+    case_.gradients = std::move(fetched);
+  }
+
+  Random random_;
+  const GeneratorOptions options_;
+  const std::vector<OpRow> rows_;
+  int64_t sum_of_weights_ = 0;
+  GraphCase case_;
+  Pool pool_;
+  std::vector<MutableVariable> variables_;
+  std::set<const Node*> touched_;
+  std::vector<Node*> writes_;
+  std::vector<Output> gradient_results_;
+  int loop_depth_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<GraphCase> Generate(uint64_t seed, const GeneratorOptions& options) {
+  return Generator(seed, options).Make();
+}
+
+}  // namespace weir::random_graphs
