@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
+#include "kernels/threads.h"
 
 namespace weir {
 
@@ -303,6 +304,7 @@ void WorkerService::PushTensors(Request& request) {
 }
 
 absl::Status WorkerService::Deliver(PushRequest push) {
+  RunScope scope;  // what waits for the first tensor must not run before the last is delivered
   absl::Status status;
   for (BundleEntry& entry : push.entries) {
     if (!status.ok()) break;

@@ -9,14 +9,11 @@
 // A helper that has run out of chunks spins for some microseconds and then sleeps; loops too short to pay for
 // a wake-up use those helpers that still spin. At most one ParallelFor of a pool is split at a time; one that
 // comes meanwhile, or from inside another, runs on its calling thread: the cores are busy anyway.
-//
-// Schedule has threads of its own: a task may run for long, and a loop should not wait behind it.
 #include "kernels/thread_pool.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <deque>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -55,64 +52,6 @@ void Pause() {
 
 // True on a thread that is inside a ParallelFor, also of another pool.
 thread_local bool inside_parallel_for = false;
-
-// The threads of Schedule.
-class TaskThreads {
- public:
-  explicit TaskThreads(int num_threads) : num_threads_(num_threads) {}
-
-  ~TaskThreads() {
-    {
-      absl::MutexLock lock(&mutex_);
-      stopping_ = true;
-    }
-    for (std::thread& thread : threads_) thread.join();
-  }
-
-  void Schedule(std::function<void()> task) {
-    absl::MutexLock lock(&mutex_);
-    tasks_.push_back(std::move(task));
-    num_queued_.fetch_add(1, std::memory_order_release);
-    // Threads come into being with the first work they are needed for: a runtime that never needs them has
-    // none.
-    if (num_idle_ < static_cast<int>(tasks_.size()) && static_cast<int>(threads_.size()) < num_threads_) {
-      threads_.emplace_back([this] { RunTasks(); });
-    }
-  }
-
- private:
-  void RunTasks() {
-    while (true) {
-      const std::function<void()> task = NextTask();
-      if (task == nullptr) return;
-      task();
-    }
-  }
-
-  // Null when the pool ends and nothing is left to do.
-  std::function<void()> NextTask() {
-    for (int i = 0; i < kSpins && num_queued_.load(std::memory_order_acquire) == 0; ++i) Pause();
-    absl::MutexLock lock(&mutex_);
-    ++num_idle_;
-    mutex_.Await(absl::Condition(this, &TaskThreads::HasTaskOrStops));
-    --num_idle_;
-    if (tasks_.empty()) return nullptr;
-    std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
-    num_queued_.fetch_sub(1, std::memory_order_relaxed);
-    return task;
-  }
-
-  bool HasTaskOrStops() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !tasks_.empty() || stopping_; }
-
-  const int num_threads_;
-  std::atomic<int> num_queued_{0};
-  absl::Mutex mutex_;
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
-  int num_idle_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // grows under mutex_; joined when nobody else is left
-};
 
 // The helpers of ParallelFor.
 //
@@ -237,21 +176,16 @@ class LoopTeam {
 
 }  // namespace
 
-class ThreadPool::Workers {
+class ThreadPool::Team final : public LoopTeam {
  public:
-  explicit Workers(int num_threads) : tasks(num_threads), team(num_threads - 1) {}
-
-  TaskThreads tasks;
-  LoopTeam team;
+  using LoopTeam::LoopTeam;
 };
 
 ThreadPool::ThreadPool(int num_threads)
     : num_threads_(num_threads > 0 ? std::min(num_threads, kMaxThreads) : DefaultNumThreads()),
-      workers_(std::make_unique<Workers>(num_threads_)) {}
+      team_(std::make_unique<Team>(num_threads_ - 1)) {}
 
 ThreadPool::~ThreadPool() = default;
-
-void ThreadPool::Schedule(std::function<void()> task) { workers_->tasks.Schedule(std::move(task)); }
 
 void ThreadPool::ParallelFor(int64_t count, double cost_per_item,
                              absl::FunctionRef<void(int64_t begin, int64_t end)> body) {
@@ -261,7 +195,7 @@ void ThreadPool::ParallelFor(int64_t count, double cost_per_item,
     const double most = std::min<double>(static_cast<double>(count), num_threads_ * kChunksPerThread);
     const auto num_chunks =
         static_cast<int64_t>(std::clamp(cost / kChunkNanoseconds, 2.0, std::max(2.0, most)));
-    if (workers_->team.TryRun(count, num_chunks, cost >= kMinWakeNanoseconds, body)) return;
+    if (team_->TryRun(count, num_chunks, cost >= kMinWakeNanoseconds, body)) return;
   }
   body(0, count);
 }

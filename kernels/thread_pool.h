@@ -1,11 +1,11 @@
-// The threads a device computes on.
+// The threads that split the work of one kernel. (Those that run steps are in kernels/threads.h.)
 //
-// One pool per Runtime. ParallelFor splits one kernel's work; Schedule runs ready nodes of the dataflow
-// executor. Thread safety: all methods.
+// One pool per Runtime. Thread safety: all methods.
+//
+// Progress: ParallelFor waits only for helpers that are computing a part of the loop.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "absl/functional/function_ref.h"
@@ -16,7 +16,7 @@ class ThreadPool {
  public:
   // num_threads counts the calling thread of ParallelFor; at least 1. 0 takes $WEIR_NUM_THREADS or all cores.
   explicit ThreadPool(int num_threads = 0);
-  ~ThreadPool();  // waits for everything scheduled
+  ~ThreadPool();
 
   int num_threads() const { return num_threads_; }
 
@@ -26,13 +26,10 @@ class ThreadPool {
   void ParallelFor(int64_t count, double cost_per_item,
                    absl::FunctionRef<void(int64_t begin, int64_t end)> body);
 
-  // Runs `task` soon on some thread of the pool. Tasks must not wait for one another.
-  void Schedule(std::function<void()> task);
-
  private:
-  class Workers;
+  class Team;
   const int num_threads_;
-  std::unique_ptr<Workers> workers_;
+  std::unique_ptr<Team> team_;
 };
 
 }  // namespace weir

@@ -77,29 +77,6 @@ TEST(ThreadPoolTest, LoopsWithinLoopsAndFromManyThreads) {
   EXPECT_EQ(sum, 4 * 50 * 8 * 8);
 }
 
-TEST(ThreadPoolTest, ScheduledTasksRunAndMayComputeInParallel) {
-  std::atomic<int64_t> sum{0};
-  absl::BlockingCounter left(100);
-  ThreadPool pool(2);
-  for (int i = 0; i < 100; ++i) {
-    pool.Schedule([&] {
-      pool.ParallelFor(10, kCostly, [&](int64_t begin, int64_t end) { sum += end - begin; });
-      left.DecrementCount();
-    });
-  }
-  left.Wait();
-  EXPECT_EQ(sum, 1000);
-}
-
-TEST(ThreadPoolTest, TheEndWaitsForWhatIsScheduled) {
-  std::atomic<int> done{0};
-  {
-    ThreadPool pool(2);
-    for (int i = 0; i < 100; ++i) pool.Schedule([&] { ++done; });
-  }
-  EXPECT_EQ(done, 100);
-}
-
 TEST(ThreadPoolTest, TheEnvironmentSaysHowManyThreads) {
   setenv("WEIR_NUM_THREADS", "3", 1);
   EXPECT_EQ(ThreadPool().num_threads(), 3);

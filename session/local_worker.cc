@@ -3,6 +3,9 @@
 // come into being by its RunPartition, by a tensor that another worker pushed early, or by an early
 // CancelStep; it leaves with its RunPartition, with a CancelStep before that, or with its plan. Ids of steps
 // that have left are remembered for a while, so that a tensor that comes late makes no new step.
+//
+// A started step counts what has not finished: its programs, and whoever is just working on it from outside.
+// The one who finishes last ends the step. While it may be run by other threads it holds its plan.
 #include "session/local_worker.h"
 
 #include <algorithm>
@@ -12,6 +15,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 #include "session/executor/dataflow_executor.h"
 #include "session/executor/program.h"
@@ -26,9 +31,10 @@ constexpr size_t kRememberedSteps = 1024;
 
 class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan> {
  public:
-  static absl::StatusOr<std::shared_ptr<Plan>> Compile(Runtime& runtime, TensorSender* sender,
-                                                       const PartitionSpec& spec, SessionState* session) {
-    auto plan = std::make_shared<Plan>(sender, spec);
+  static absl::StatusOr<std::shared_ptr<Plan>> Compile(Runtime& runtime, Threads& threads,
+                                                       TensorSender* sender, const PartitionSpec& spec,
+                                                       SessionState* session) {
+    auto plan = std::make_shared<Plan>(threads, sender, spec);
     for (const auto& graph : spec.graphs) {
       if (graph->num_nodes() == 0) continue;
       const DeviceName& name = graph->node(0)->assigned_device();
@@ -41,12 +47,15 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
                             Program::Compile(*graph, *device, runtime.kernels(), session));
       WEIR_RETURN_IF_ERROR(plan->CheckBindings(*program));
       plan->programs_.push_back(std::move(program));
+      plan->costs_.emplace_back();
+      plan->AddEdgeNames(*graph);
     }
     return plan;
   }
 
-  Plan(TensorSender* sender, const PartitionSpec& spec)
-      : sender_(sender),
+  Plan(Threads& threads, TensorSender* sender, const PartitionSpec& spec)
+      : threads_(threads),
+        sender_(sender),
         id_(spec.plan),
         num_edges_(spec.num_edges),
         num_args_(spec.num_args),
@@ -59,6 +68,7 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
   // Cancels all steps; the plan accepts no more.
   void Close(const absl::Status& reason);
   void WaitUntilIdle();
+  std::string DescribeWaits() const;
   int num_running() const {
     absl::MutexLock lock(&mutex_);
     return num_running_;
@@ -67,37 +77,50 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
  private:
   struct Step {
     Step(Plan& plan) : rendezvous(plan.num_edges_, plan.sender_, plan.id_) {
-      context = {.cancellation = &cancellation, .rendezvous = &rendezvous};
-      for (const auto& program : plan.programs_) {
-        frames.push_back(std::make_unique<Frame>(*program));
-        executors.push_back(program->is_static()
-                                ? nullptr
-                                : std::make_unique<DataflowExecutor>(*program, *frames.back(), context,
-                                                                     [this] { rendezvous.Flush(); }));
+      context = {.cancellation = &cancellation, .rendezvous = &rendezvous, .threads = &plan.threads_};
+      for (size_t i = 0; i < plan.programs_.size(); ++i) {
+        const Program& program = *plan.programs_[i];
+        frames.push_back(std::make_unique<Frame>(program));
+        if (plan.runs_at_once()) continue;
+        if (program.is_static()) {
+          activations.push_back(
+              std::make_unique<StaticActivation>(program, *frames[i], context, plan.costs_[i]));
+        } else {
+          activations.push_back(std::make_unique<DataflowExecutor>(
+              program, *frames[i], context, plan.costs_[i], [this] { rendezvous.Flush(); }));
+        }
       }
     }
     StepContext context;
     Cancellation cancellation;
     Rendezvous rendezvous;
     std::vector<std::unique_ptr<Frame>> frames;
-    std::vector<std::unique_ptr<DataflowExecutor>> executors;
+    std::vector<std::unique_ptr<Activation>> activations;  // none when the plan runs at once
     std::vector<std::shared_ptr<void>> held;  // guarded by the plan's mutex while the step is active
     uint64_t abort_callback = 0;
     bool started = false;
     const RunPartitionCall* call = nullptr;
     Done done;
+    std::shared_ptr<Plan> plan;  // while threads have its activations
+    Threads::TimerId timer = 0;
     std::atomic<int> programs_left{0};
     absl::Mutex status_mutex;
     absl::Status status ABSL_GUARDED_BY(status_mutex);
   };
 
+  // One program, in which nothing waits: it needs no activation.
+  bool runs_at_once() const { return programs_.size() == 1 && programs_[0]->is_static(); }
   absl::Status CheckBindings(const Program& program) const;
+  void AddEdgeNames(const Graph& graph);
   Step* Find(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Step*> FindOrCreate(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps a started step from finishing until the holder calls OnProgramDone; false when it is just
   // finishing.
   static bool TryHold(Step& step);
   void StartPrograms(Step& step);
+  void RunActivations(Step& step);
+  void OnDeadline(int64_t step_id);
+  std::string AwaitedEdges(const Rendezvous& rendezvous) const;
   void OnProgramDone(Step& step, const absl::Status& status);
   void Finish(Step& step);
   void Remember(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -105,12 +128,15 @@ class LocalWorker::Plan : public std::enable_shared_from_this<LocalWorker::Plan>
   void Recycle(std::unique_ptr<Step> step) ABSL_LOCKS_EXCLUDED(mutex_);
   std::unique_ptr<Step> Extract(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  Threads& threads_;
   TensorSender* const sender_;
   const PlanId id_;
   const int num_edges_;
   const int num_args_;
   const int num_results_;
   std::vector<std::unique_ptr<const Program>> programs_;
+  std::deque<ProgramCost> costs_;                     // by program
+  absl::flat_hash_map<int, std::string> edge_names_;  // of edges that are received here
 
   mutable absl::Mutex mutex_;
   std::vector<std::unique_ptr<Step>> active_ ABSL_GUARDED_BY(mutex_);
@@ -198,17 +224,84 @@ void LocalWorker::Plan::Run(const RunPartitionCall& call, Done done) {
 
 void LocalWorker::Plan::StartPrograms(Step& step) {
   for (size_t i = 0; i < programs_.size(); ++i) {
-    const Program& program = *programs_[i];
-    Frame& frame = *step.frames[i];
-    for (const Program::Binding& arg : program.args()) frame.slots[arg.slot] = step.call->args[arg.index];
-    if (program.is_static()) {
-      OnProgramDone(step, RunStaticSchedule(program, frame, step.context, step.call->deadline));
-    } else {
-      step.executors[i]->Start(step.call->deadline,
-                               [this, &step](absl::Status status) { OnProgramDone(step, status); });
+    for (const Program::Binding& arg : programs_[i]->args()) {
+      step.frames[i]->slots[arg.slot] = step.call->args[arg.index];
     }
   }
+  if (runs_at_once()) {
+    OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline));
+  } else {
+    RunActivations(step);
+  }
   OnProgramDone(step, absl::OkStatus());
+}
+
+void LocalWorker::Plan::RunActivations(Step& step) {
+  step.plan = shared_from_this();
+  {
+    RunScope scope;
+    for (const auto& activation : step.activations) {
+      activation->Start(step.call->deadline,
+                        [this, &step](absl::Status status) { OnProgramDone(step, status); });
+    }
+  }
+  // Most steps are over by now. One that is not cannot end before the caller has let go of it.
+  if (step.programs_left.load(std::memory_order_acquire) == 1) return;
+  if (step.call->deadline == absl::InfiniteFuture()) return;
+  step.timer = threads_.At(step.call->deadline,
+                           [plan = shared_from_this(), id = step.context.step_id] { plan->OnDeadline(id); });
+}
+
+void LocalWorker::Plan::OnDeadline(int64_t step_id) {
+  std::string awaited;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const Step* step = Find(step_id)) awaited = AwaitedEdges(step->rendezvous);
+  }
+  Cancel(step_id, absl::DeadlineExceededError(
+                      absl::StrCat("step ", step_id, " has run out of time",
+                                   awaited.empty() ? "" : absl::StrCat(", waiting for ", awaited))));
+}
+
+void LocalWorker::Plan::AddEdgeNames(const Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    if (node->op_name() != kRecvOp) continue;
+    edge_names_[static_cast<int>(node->attr<int64_t>(kEdgeAttr))] = absl::StrCat(
+        "'", node->attr<std::string>("tensor_name"), "' from ", node->attr<std::string>("send_device"));
+  }
+}
+
+std::string LocalWorker::Plan::AwaitedEdges(const Rendezvous& rendezvous) const {
+  constexpr size_t kMaxNames = 5;
+  std::vector<std::string> names;
+  const std::vector<int> edges = rendezvous.awaited_edges();
+  for (const int edge : edges) {
+    if (names.size() == kMaxNames) break;
+    const auto name = edge_names_.find(edge);
+    if (name != edge_names_.end()) names.push_back(name->second);
+  }
+  if (edges.size() > names.size()) names.push_back(absl::StrCat(edges.size() - names.size(), " more"));
+  return absl::StrJoin(names, ", ");
+}
+
+std::string LocalWorker::Plan::DescribeWaits() const {
+  absl::MutexLock lock(&mutex_);
+  std::string lines;
+  for (const auto& step : active_) {
+    if (!step->started) continue;
+    for (size_t i = 0; i < step->activations.size(); ++i) {
+      const std::vector<std::string> nodes = step->activations[i]->AwaitedNodes();
+      if (nodes.empty()) continue;
+      absl::StrAppend(&lines, "step ", step->context.step_id, " on ",
+                      programs_[i]->device().name().ToString(), " waits at ", absl::StrJoin(nodes, ", "),
+                      "\n");
+    }
+    const std::string edges = AwaitedEdges(step->rendezvous);
+    if (!edges.empty()) {
+      absl::StrAppend(&lines, "step ", step->context.step_id, " waits for ", edges, "\n");
+    }
+  }
+  return lines;
 }
 
 void LocalWorker::Plan::OnProgramDone(Step& step, const absl::Status& status) {
@@ -223,7 +316,8 @@ void LocalWorker::Plan::OnProgramDone(Step& step, const absl::Status& status) {
 }
 
 void LocalWorker::Plan::Finish(Step& step) {
-  const std::shared_ptr<Plan> keep_alive = shared_from_this();
+  const std::shared_ptr<Plan> keep_alive = step.plan ? std::exchange(step.plan, nullptr) : shared_from_this();
+  if (step.timer != 0) threads_.Forget(std::exchange(step.timer, 0));
   absl::Status status;
   {
     absl::MutexLock lock(&step.status_mutex);
@@ -244,8 +338,8 @@ void LocalWorker::Plan::Finish(Step& step) {
     } else {
       ClearFrame(*programs_[i], frame);
     }
-    if (step.executors[i]) step.executors[i]->Reset();
   }
+  for (const auto& activation : step.activations) activation->Reset();
   if (num_edges_ > 0) step.rendezvous.Flush();
   Done done = std::move(step.done);
   std::unique_ptr<Step> owned;
@@ -363,8 +457,11 @@ void LocalWorker::Plan::WaitUntilIdle() {
       +[](int* running) { return *running == 0; }, &num_running_));
 }
 
-LocalWorker::LocalWorker(Runtime& runtime, DeviceName task, TensorSender* sender)
-    : runtime_(runtime), task_(std::move(task)), sender_(sender) {}
+LocalWorker::LocalWorker(Runtime& runtime, DeviceName task, TensorSender* sender, Threads* threads)
+    : runtime_(runtime),
+      task_(std::move(task)),
+      sender_(sender),
+      threads_(threads != nullptr ? *threads : runtime.step_threads()) {}
 
 LocalWorker::~LocalWorker() {
   absl::flat_hash_map<PlanId, std::shared_ptr<Plan>> plans;
@@ -384,7 +481,8 @@ absl::StatusOr<std::vector<DeviceAttributes>> LocalWorker::ListDevices(absl::Tim
 
 absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time) {
   const std::shared_ptr<SessionState> session = StateOf(spec.session);
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan, Plan::Compile(runtime_, sender_, spec, session.get()));
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Plan> plan,
+                        Plan::Compile(runtime_, threads_, sender_, spec, session.get()));
   absl::MutexLock lock(&mutex_);
   if (!plans_.emplace(spec.plan, std::move(plan)).second) {
     return absl::AlreadyExistsError(
@@ -423,7 +521,10 @@ void LocalWorker::RunPartition(const RunPartitionCall& call, Done done) {
 }
 
 void LocalWorker::CancelStep(PlanId plan_id, int64_t step_id, const absl::Status& reason) {
-  if (const std::shared_ptr<Plan> plan = FindPlan(plan_id)) plan->Cancel(step_id, reason);
+  const std::shared_ptr<Plan> plan = FindPlan(plan_id);
+  if (!plan) return;
+  RunScope scope;
+  plan->Cancel(step_id, reason);
 }
 
 void LocalWorker::DeregisterPartition(PlanId plan_id) {
@@ -435,6 +536,7 @@ void LocalWorker::DeregisterPartition(PlanId plan_id) {
     plan = std::move(found->second);
     plans_.erase(found);
   }
+  RunScope scope;
   plan->Close(absl::CancelledError(absl::StrCat("plan ", plan_id, " was dropped")));
 }
 
@@ -448,6 +550,7 @@ absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, con
   const std::shared_ptr<Plan> plan = FindPlan(plan_id);
   if (!plan)
     return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
+  RunScope scope;
   return plan->Receive(step_id, edge, tensor, is_dead);
 }
 
@@ -467,6 +570,13 @@ int LocalWorker::num_plans() const {
 int LocalWorker::num_sessions() const {
   absl::MutexLock lock(&mutex_);
   return static_cast<int>(sessions_.size());
+}
+
+std::string LocalWorker::DescribeWaits() const {
+  absl::MutexLock lock(&mutex_);
+  std::string lines;
+  for (const auto& [id, plan] : plans_) lines += plan->DescribeWaits();
+  return lines;
 }
 
 int LocalWorker::num_running_steps() const {

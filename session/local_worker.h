@@ -1,11 +1,23 @@
-// The worker of this process: compiles partitions into programs and runs them on the calling thread, on
-// transport threads as tensors arrive, and on the runtime's pool.
+// The worker of this process: compiles partitions into programs and runs them on the runtime's step threads
+// and on those of callers.
 //
-// Borrows the Runtime and the TensorSender, which must outlive it. Thread safety: all methods.
+// A step has one activation per device. They overlap where their measured times say that a wake-up pays: the
+// first runs on the calling thread, and so does each one that nobody has begun when that thread is free. A
+// step of one device in which nothing waits runs within RunPartition.
+//
+// Borrows the Runtime, the TensorSender and the Threads, which must outlive it. Thread safety: all methods.
 // Lifetime: destroying it cancels every running step and waits until none is left.
+//
+// Progress: a step whose RunPartition was called ends, by itself or by its deadline, which the worker watches
+// (one timer per step that waits), by CancelStep or with its plan: as soon as those of its kernels that have
+// begun return or call back. No method waits for a tensor, another step or another machine. RunPartition,
+// CancelStep and Receive may compute before they return what they have made runnable, unless they are called
+// from within a running step or a RunScope of the caller (so that all tensors of a message are delivered
+// before any of what waited for them runs).
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -19,8 +31,9 @@ namespace weir {
 
 class LocalWorker final : public Worker {
  public:
-  // `sender` may be null: then a tensor for another task is an error of the step.
-  LocalWorker(Runtime& runtime, DeviceName task, TensorSender* sender = nullptr);
+  // `sender` may be null: then a tensor for another task is an error of the step. `threads` null: the
+  // runtime's.
+  LocalWorker(Runtime& runtime, DeviceName task, TensorSender* sender = nullptr, Threads* threads = nullptr);
   ~LocalWorker() override;
 
   const DeviceName& task() const override { return task_; }
@@ -45,6 +58,9 @@ class LocalWorker final : public Worker {
   int num_plans() const;
   int num_sessions() const;
   int num_running_steps() const;
+  // A line for each activation that waits: its device and nodes, and the edges that have not come. For tests
+  // and debugging. Precondition: no thread runs a step.
+  std::string DescribeWaits() const;
 
  private:
   class Plan;
@@ -54,6 +70,7 @@ class LocalWorker final : public Worker {
   Runtime& runtime_;
   const DeviceName task_;
   TensorSender* const sender_;
+  Threads& threads_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, std::shared_ptr<Plan>> plans_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<SessionId, std::shared_ptr<SessionState>> sessions_ ABSL_GUARDED_BY(mutex_);

@@ -5,8 +5,9 @@
 // hash. Thread safety: all methods, from any thread.
 //
 // Progress: a Recv's callback runs exactly once: on the thread that sends, or at once if the tensor is
-// already there, or with the reason when the step is aborted. No method blocks, and none holds a lock while a
-// callback runs. Not promised: any order between edges.
+// already there, or with the reason when the step is aborted. It must be short and run nothing else: the
+// executor only posts an event. No method blocks, and none holds a lock while a callback runs. Not promised:
+// any order between edges.
 #pragma once
 
 #include <cstdint>

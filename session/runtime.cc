@@ -23,7 +23,9 @@ void StopLookingForDeadlocks() { absl::SetMutexDeadlockDetectionMode(absl::OnDea
 Runtime::Runtime(const RuntimeOptions& options)
     : ops_(&StandardOps()),
       threads_(options.num_threads),
-      task_({.job = options.job, .replica = 0, .task = options.task}) {}
+      task_({.job = options.job, .replica = 0, .task = options.task}),
+      step_threads_(
+          {.num_threads = threads_.num_threads(), .max_blocked_threads = options.max_blocked_threads}) {}
 
 absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& options) {
   if (options.num_cpus < 1 || options.num_cpus > kMaxDevices || options.num_fake_gpus < 0 ||
@@ -36,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
   std::unique_ptr<Runtime> runtime(new Runtime(options));
   RegisterCpuKernels(runtime->kernels_, "CPU");
   RegisterTransferKernels(runtime->kernels_, "CPU");
+  if (options.register_kernels) options.register_kernels(runtime->kernels_, "CPU");
   for (int i = 0; i < options.num_cpus; ++i) {
     runtime->devices_.push_back(
         MakeCpuDevice(options.job, options.task, i, runtime->threads_, options.memory_limit));
@@ -43,6 +46,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
   if (options.num_fake_gpus > 0) {
     RegisterCpuKernels(runtime->kernels_, "GPU");
     RegisterTransferKernels(runtime->kernels_, "GPU");
+    if (options.register_kernels) options.register_kernels(runtime->kernels_, "GPU");
   }
   for (int i = 0; i < options.num_fake_gpus; ++i) {
     runtime->devices_.push_back(

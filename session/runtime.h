@@ -1,9 +1,11 @@
-// What one task computes with: the ops and kernels it knows, its devices, its threads.
+// What one task computes with: the ops and kernels it knows, its devices, its threads (one pool that splits
+// kernels, and threads that run steps).
 //
 // Owns them all; everything above borrows. No globals: many runtimes live in one process, so a cluster of
 // five tasks is an ordinary unit test. Thread safety: fixed after construction, safe to read concurrently.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "graph/op_registry.h"
 #include "kernels/device.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/real_threads.h"
 #include "kernels/thread_pool.h"
 
 namespace weir {
@@ -20,10 +23,13 @@ namespace weir {
 struct RuntimeOptions {
   std::string job = "localhost";
   int task = 0;
-  int num_cpus = 1;          // CPU devices; they share the cores
-  int num_fake_gpus = 0;     // devices GPU:0.. on host memory, to try out placement
-  int num_threads = 0;       // 0: $WEIR_NUM_THREADS, else all cores
-  int64_t memory_limit = 0;  // bytes per device; 0: unlimited
+  int num_cpus = 1;               // CPU devices; they share the cores
+  int num_fake_gpus = 0;          // devices GPU:0.. on host memory, to try out placement
+  int num_threads = 0;            // 0: $WEIR_NUM_THREADS, else all cores
+  int64_t memory_limit = 0;       // bytes per device; 0: unlimited
+  int max_blocked_threads = 256;  // for kernels that wait (Kernel::may_block)
+  // Kernels of the program's own, for one type of device; called after the standard ones are registered.
+  std::function<void(KernelRegistry& registry, absl::string_view device_type)> register_kernels;
 };
 
 class Runtime {
@@ -34,6 +40,7 @@ class Runtime {
   const OpRegistry& ops() const { return *ops_; }
   const KernelRegistry& kernels() const { return kernels_; }
   ThreadPool& threads() { return threads_; }
+  Threads& step_threads() { return step_threads_; }
   const DeviceName& task() const { return task_; }
 
   absl::Span<const std::unique_ptr<Device>> devices() const { return devices_; }
@@ -47,6 +54,7 @@ class Runtime {
   ThreadPool threads_;
   DeviceName task_;
   std::vector<std::unique_ptr<Device>> devices_;
+  RealThreads step_threads_;  // last: they use what is above
 };
 
 }  // namespace weir

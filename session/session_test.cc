@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "graph/gradients.h"
 #include "graph/graph_builder.h"
@@ -372,6 +373,22 @@ TEST_F(WaitingStepTest, CancellingEndsAWaitAndForbidsALateStart) {
   worker_.CancelStep(5, 2, absl::AbortedError("cancelled early"));
   worker_.RunPartition(late, [&](absl::Status s) { status = s; });
   EXPECT_EQ(status.message(), "cancelled early");
+}
+
+// Whoever asked may have gone: the worker sees to the deadline itself.
+TEST_F(WaitingStepTest, TheDeadlineEndsAWaitAndSaysForWhat) {
+  RunPartitionCall call = Call(1);
+  call.deadline = absl::Now() + absl::Milliseconds(20);
+  absl::Status status;
+  absl::Notification done;
+  worker_.RunPartition(call, [&](absl::Status s) {
+    status = s;
+    done.Notify();
+  });
+  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(Message(status), AllOf(HasSubstr("step 1 has run out of time"), HasSubstr("'w:0'"),
+                                     HasSubstr("/job:ps/replica:0/task:0")));
 }
 
 TEST_F(WaitingStepTest, DroppingThePlanEndsItsSteps) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
 #include "session/executor/static_schedule.h"
 
@@ -13,14 +14,12 @@ namespace weir {
 using Kind = Instruction::Kind;
 
 DataflowExecutor::DataflowExecutor(const Program& program, Frame& frame, const StepContext& step,
-                                   std::function<void()> on_idle)
-    : program_(program),
-      frame_(frame),
-      step_(step),
+                                   ProgramCost& cost, std::function<void()> on_idle)
+    : Activation(program, frame, step, cost),
       on_idle_(std::move(on_idle)),
       states_(program.instructions().size()),
       parts_left_(program.loops().size() + 1),
-      contexts_(program.instructions().size()) {
+      waits_(program.instructions().size()) {
   size_t num_inputs = 0;
   for (const Instruction& at : program.instructions()) num_inputs += at.num_inputs;
   last_use_ = std::make_unique<bool[]>(num_inputs);
@@ -40,29 +39,32 @@ void DataflowExecutor::Reset() {
   for (size_t loop = 0; loop < program_.loops().size(); ++loop) ArmLoop(loop);
   num_waiting_ = 0;
   num_run_ = 0;
+  nanoseconds_ = 0;
   status_ = absl::OkStatus();
 }
 
-void DataflowExecutor::Start(absl::Time deadline, Done done) {
-  deadline_ = deadline;
-  done_ = std::move(done);
-  {
-    absl::MutexLock lock(&mutex_);
-    running_ = true;
-  }
-  RunReady();
+bool DataflowExecutor::Run(int64_t budget) {
+  const int64_t begin = absl::GetCurrentTimeNanos();
+  nanoseconds_ -= begin;
+  return RunUntilPause(budget) == Pause::kOutOfBudget;
 }
 
-void DataflowExecutor::RunReady() {
+DataflowExecutor::Pause DataflowExecutor::RunUntilPause(int64_t budget) {
   do {
-    while (!ready_.empty() && status_.ok()) RunNext();
-    const bool is_complete = parts_left(kNoLoop) == 0;
+    for (; !ready_.empty() && status_.ok(); --budget) {
+      if (budget <= 0) {
+        nanoseconds_ += absl::GetCurrentTimeNanos();
+        return Pause::kOutOfBudget;
+      }
+      RunNext();
+    }
     if (num_waiting_ == 0) {
-      if (status_.ok() && !is_complete) status_ = Stuck();
-      return Finish();
+      Finish();
+      return Pause::kOver;
     }
     on_idle_();
-  } while (TakeFinished());
+  } while (TakeEvents());
+  return Pause::kParked;
 }
 
 void DataflowExecutor::RunNext() {
@@ -70,7 +72,7 @@ void DataflowExecutor::RunNext() {
   ready_.pop();
   status_ = CheckStillWanted(program_, index, num_run_++, step_, deadline_);
   if (!status_.ok()) return step_.cancellation->Cancel(status_);
-  if (program_.instructions()[index].async != nullptr) {
+  if (program_.instructions()[index].may_wait()) {
     ExecuteAsync(index);
   } else {
     Execute(index);
@@ -79,31 +81,37 @@ void DataflowExecutor::RunNext() {
 
 // All instructions are complete or will never start: nobody else touches this object now.
 void DataflowExecutor::Finish() {
+  if (status_.ok() && parts_left(kNoLoop) != 0) status_ = Stuck();
   if (status_.ok()) status_ = CheckResults();
-  {
-    absl::MutexLock lock(&mutex_);
-    running_ = false;
-  }
   if (!status_.ok()) ClearFrame(program_, frame_);
-  std::exchange(done_, nullptr)(status_);
+  cost_.Add(nanoseconds_ + absl::GetCurrentTimeNanos());
+  CallDone(status_);
 }
 
-bool DataflowExecutor::TakeFinished() {
-  std::vector<std::pair<int32_t, absl::Status>> finished;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (finished_.empty()) {
-      running_ = false;
-      return false;
-    }
-    finished.swap(finished_);
-  }
-  for (auto& [index, status] : finished) {
+bool DataflowExecutor::TakeEvents() {
+  const int64_t now = absl::GetCurrentTimeNanos();
+  nanoseconds_ += now;
+  Event* event = inbox_.TakeOrPark();
+  if (event == nullptr) return false;
+  nanoseconds_ -= now;
+  while (event != nullptr) {
+    Event* const next = event->next;
+    const int32_t index = event->instruction;
     --num_waiting_;
-    states_[index].is_dead = contexts_[index]->is_dead();
-    Complete(index, status);
+    waits_[index].is_under_way = false;
+    states_[index].is_dead = waits_[index].context->is_dead();
+    Complete(index, std::exchange(event->status, absl::OkStatus()));
+    event = next;
   }
   return true;
+}
+
+std::vector<std::string> DataflowExecutor::AwaitedNodes() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < waits_.size(); ++i) {
+    if (waits_[i].is_under_way) names.push_back(program_.node_name(i));
+  }
+  return names;
 }
 
 KernelContext DataflowExecutor::MakeContext(const Instruction& at) {
@@ -138,21 +146,33 @@ void DataflowExecutor::ExecuteAsync(int32_t index) {
   bool& is_dead = states_[index].is_dead;
   if (any_dead_) is_dead = is_dead || HasDeadInput(at);
   if (is_dead && !at.runs_when_dead) return Complete(index, absl::OkStatus());
-  contexts_[index].emplace(MakeContext(at));
-  contexts_[index]->set_dead(is_dead);
+  Wait& wait = waits_[index];
+  wait.context.emplace(MakeContext(at));
+  wait.context->set_dead(is_dead);
+  wait.is_under_way = true;
   ++num_waiting_;
-  at.async->ComputeAsync(*contexts_[index],
+  if (at.async == nullptr) return StartBlocking(index);
+  at.async->ComputeAsync(*wait.context,
                          [this, index](absl::Status status) { OnAsyncDone(index, std::move(status)); });
 }
 
+void DataflowExecutor::StartBlocking(int32_t index) {
+  const absl::Status started = step_.threads->Block([this, index] {
+    OnAsyncDone(index, program_.instructions()[index].kernel->Compute(*waits_[index].context));
+  });
+  if (started.ok()) return;
+  --num_waiting_;
+  waits_[index].is_under_way = false;
+  Complete(index, started);
+}
+
+// Runs on any thread, perhaps inside of a kernel of this or another program.
 void DataflowExecutor::OnAsyncDone(int32_t index, absl::Status status) {
-  {
-    absl::MutexLock lock(&mutex_);
-    finished_.emplace_back(index, std::move(status));
-    if (running_) return;
-    running_ = true;
-  }
-  if (TakeFinished()) RunReady();
+  Event& event = waits_[index].event;
+  event.instruction = index;
+  event.status = std::move(status);
+  Threads& threads = *step_.threads;
+  if (inbox_.Post(&event)) threads.Compute(this);
 }
 
 absl::Status DataflowExecutor::RunFlow(int32_t index) {

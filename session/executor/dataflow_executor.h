@@ -1,19 +1,19 @@
 // Runs a program some of whose kernels wait (receives, queues), or some of whose nodes run or do not run,
 // once or often (v1 control flow): an instruction runs when its predecessors have.
 //
-// One object per (program, step). At any time at most one thread runs instructions; a thread on which an
-// asynchronous kernel finishes takes over when nobody runs, else leaves a note for the one that does. Kernels
-// use several cores inside (ThreadPool::ParallelFor).
+// At any time at most one thread runs instructions. A kernel that finishes elsewhere posts an event; the
+// thread that runs the program takes it when nothing is ready, and if there is none, the post hands the
+// program to a thread. No instruction runs on the stack of the kernel that woke it. Kernels use several cores
+// inside (ThreadPool::ParallelFor).
 //
 // Deadness: the output of a Switch that was not chosen is dead, and so is what a dead instruction would have
 // given. An instruction with a dead input, or after a dead one, is complete without running; only Merge takes
 // a live input among dead ones. A loop's iteration is over when all its instructions, and the loops inside,
 // are; the next one begins if a NextIteration was alive, else the Exits hand on what they got, or deadness.
 //
-// Progress: as long as every asynchronous kernel calls back, `done` is called, exactly once, on the thread
-// that finished the last instruction. After the first error (or a cancellation) no further kernel starts;
-// `done` comes when those already started have called back. Not promised: an order between instructions that
-// do not depend on one another.
+// Progress: as long as every asynchronous kernel calls back and every blocking one returns, `done` is called.
+// After the first error (or a cancellation) no further kernel starts; `done` comes when those already started
+// have called back. Not promised: an order between instructions that do not depend on one another.
 #pragma once
 
 #include <functional>
@@ -22,31 +22,24 @@
 #include <queue>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "kernels/kernel_context.h"
+#include "session/executor/activation.h"
+#include "session/executor/inbox.h"
 #include "session/executor/program.h"
 
 namespace weir {
 
-class DataflowExecutor {
+class DataflowExecutor final : public Activation {
  public:
-  using Done = std::function<void(absl::Status)>;
-
-  // All borrowed until `done` has been called. `on_idle` runs whenever nothing is ready but kernels are
-  // awaited: sends collected so far should leave now.
-  DataflowExecutor(const Program& program, Frame& frame, const StepContext& step,
+  // `on_idle` runs whenever nothing is ready but kernels are awaited: sends collected so far should leave
+  // now. Further error of a step: InvalidArgument for a fetch that is dead.
+  DataflowExecutor(const Program& program, Frame& frame, const StepContext& step, ProgramCost& cost,
                    std::function<void()> on_idle);
 
-  // Call once per Reset. Precondition: argument slots are set. No instruction begins after the deadline.
-  // Errors: the first kernel's, annotated; the cancellation's reason; DeadlineExceeded, naming the next node;
-  // InvalidArgument for a fetch that is dead.
-  void Start(absl::Time deadline, Done done);
-
-  // Readies the object for another step. Precondition: done has been called.
-  void Reset();
+  bool Run(int64_t budget) override;
+  void Reset() override;
+  std::vector<std::string> AwaitedNodes() const override;
 
  private:
   using ReadyQueue = std::priority_queue<int32_t, std::vector<int32_t>, std::greater<int32_t>>;
@@ -62,14 +55,21 @@ class DataflowExecutor {
     // Of an Exit: in some iteration it was alive.
     bool has_value = false;
   };
+  // Of an asynchronous kernel.
+  struct Wait {
+    bool is_under_way = false;
+    std::optional<KernelContext> context;
+    Event event;
+  };
 
-  // Runs instructions until none is ready. Only the thread that set running_ calls it.
-  void RunReady();
+  enum class Pause { kOutOfBudget, kParked, kOver };
+  Pause RunUntilPause(int64_t budget);
   void RunNext();
-  bool TakeFinished();  // moves notes into ready_; false when this thread has stopped being the runner
+  bool TakeEvents();  // false: parked, and no longer this thread's
   void Finish();
   void Execute(int32_t index);
   void ExecuteAsync(int32_t index);
+  void StartBlocking(int32_t index);
   void OnAsyncDone(int32_t index, absl::Status status);
   bool HasDeadInput(const Instruction& instruction) const;
   absl::Status RunFlow(int32_t index);
@@ -95,29 +95,24 @@ class DataflowExecutor {
 
   int32_t& parts_left(int32_t loop) { return parts_left_[loop + 1]; }  // kNoLoop + 1 == 0
 
-  const Program& program_;
-  Frame& frame_;
-  const StepContext& step_;
   const std::function<void()> on_idle_;
-  Done done_;
-  absl::Time deadline_;
 
-  // Of the running thread; handed over through mutex_.
+  // Of the running thread; handed over through inbox_.
   std::vector<InstructionState> states_;
   std::vector<int32_t> parts_left_;  // of the step, then of each loop's iteration
   std::vector<uint8_t> dead_slots_;
   bool any_dead_ = false;  // whether dead_slots_ need to be looked at
   std::vector<int32_t> readers_left_;
   std::unique_ptr<bool[]> last_use_;  // what is the last use depends on the order of this step
-  std::vector<std::optional<KernelContext>> contexts_;
+  std::vector<Wait> waits_;
   ReadyQueue ready_;
   int num_waiting_ = 0;  // asynchronous kernels started and not called back
   int64_t num_run_ = 0;
   absl::Status status_;
 
-  absl::Mutex mutex_;
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::pair<int32_t, absl::Status>> finished_ ABSL_GUARDED_BY(mutex_);
+  int64_t nanoseconds_ = 0;  // computed in this step
+
+  Inbox inbox_;
 };
 
 }  // namespace weir

@@ -213,7 +213,8 @@ class ProgramCompiler {
     instruction.kernel = kernel->get();
     instruction.async = (*kernel)->AsAsync();
     instruction.runs_when_dead = (*kernel)->runs_when_dead();
-    if (instruction.async != nullptr) program_->is_static_ = false;
+    instruction.may_block = (*kernel)->may_block();
+    if (instruction.may_wait()) program_->is_static_ = false;
     AddInputs(&instruction, node);
     AddOutputs(&instruction, node);
     program_->kernels_.push_back(*std::move(kernel));

@@ -45,6 +45,7 @@ struct Instruction {
   int32_t loop = kNoLoop;       // of Program::loops
   Kernel* kernel = nullptr;
   AsyncKernel* async = nullptr;
+  bool may_block = false;   // the kernel needs a thread that may wait
   int32_t first_input = 0;  // into Program::input_slots and last_use
   int32_t num_inputs = 0;
   int32_t first_output = 0;  // slot
@@ -60,6 +61,8 @@ struct Instruction {
   // Of a Merge: inputs that come, alive or dead, in the first iteration and in later ones.
   int32_t num_arrivals = 0;
   int32_t num_arrivals_later = 0;
+
+  bool may_wait() const { return async != nullptr || may_block; }
 };
 
 struct Successor {

@@ -1,6 +1,7 @@
 #include "session/executor/static_schedule.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
 namespace weir {
 namespace {
@@ -45,6 +46,14 @@ absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepC
     for (int k = 0; k < at.num_clears; ++k) slots[clear[k]] = Tensor();
   }
   return absl::OkStatus();
+}
+
+bool StaticActivation::Run(int64_t) {
+  const int64_t begin = absl::GetCurrentTimeNanos();
+  const absl::Status status = RunStaticSchedule(program_, frame_, step_, deadline_);
+  cost_.Add(absl::GetCurrentTimeNanos() - begin);
+  CallDone(status);
+  return false;
 }
 
 }  // namespace weir

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "kernels/kernel_context.h"
+#include "session/executor/activation.h"
 #include "session/executor/program.h"
 
 namespace weir {
@@ -15,6 +16,13 @@ namespace weir {
 // argument slots are set.
 absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepContext& step,
                                absl::Time deadline);
+
+// The same as an Activation, for a program that is one of several of a step.
+class StaticActivation final : public Activation {
+ public:
+  using Activation::Activation;
+  bool Run(int64_t budget) override;
+};
 
 // Whether instruction `next`, the `count`-th of the step, should still run: the cancellation's reason, or
 // (looked at now and then only) DeadlineExceeded.

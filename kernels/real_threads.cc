@@ -1,0 +1,188 @@
+#include "kernels/real_threads.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace weir {
+namespace {
+
+thread_local RunScope* current_scope = nullptr;
+
+}  // namespace
+
+RunScope::RunScope() : is_outermost_(current_scope == nullptr) {
+  if (is_outermost_) current_scope = this;
+}
+
+RunScope::~RunScope() {
+  if (!is_outermost_) return;
+  Drain();
+  current_scope = nullptr;
+}
+
+bool RunScope::IsRunning() { return current_scope != nullptr && current_scope->is_running_; }
+
+void RunScope::Drain() {
+  while (true) {
+    while (!here_.empty()) {
+      Runnable* const work = here_.front();
+      here_.pop_front();
+      runs_heavy_ = work->is_heavy();
+      is_running_ = true;
+      while (work->Run(Runnable::kNoLimit)) {
+      }
+      is_running_ = false;
+    }
+    if (elsewhere_.empty()) return;
+    const auto [threads, work] = elsewhere_.back();
+    elsewhere_.pop_back();
+    if (threads->TakeBack(work)) here_.push_back(work);
+  }
+}
+
+RealThreads::~RealThreads() {
+  // Blocked work may still wake what computes, so the threads that compute end last.
+  {
+    absl::MutexLock lock(&timers_mutex_);
+    timers_end_ = true;
+    timers_changed_.Signal();
+  }
+  if (timer_thread_.joinable()) timer_thread_.join();
+  {
+    absl::MutexLock lock(&blocked_mutex_);
+    blocked_ends_ = true;
+  }
+  for (std::thread& thread : blocked_threads_) thread.join();
+  {
+    absl::MutexLock lock(&work_mutex_);
+    work_ends_ = true;
+  }
+  for (std::thread& thread : work_threads_) thread.join();
+}
+
+void RealThreads::Compute(Runnable* work) {
+  RunScope* const scope = current_scope;
+  if (scope != nullptr) {
+    const bool has_nothing_else = !scope->is_running_ && scope->here_.empty();
+    const bool is_heavy = work->is_heavy() || (scope->is_running_ && scope->runs_heavy_);
+    if (has_nothing_else || !is_heavy || options_.num_threads <= 1) return scope->here_.push_back(work);
+    scope->elsewhere_.emplace_back(this, work);
+  }
+  absl::MutexLock lock(&work_mutex_);
+  work_.push_back(work);
+  if (num_idle_ < static_cast<int>(work_.size()) &&
+      static_cast<int>(work_threads_.size()) < std::max(1, options_.num_threads)) {
+    work_threads_.emplace_back([this] { RunWork(); });
+  }
+}
+
+bool RealThreads::TakeBack(Runnable* work) {
+  absl::MutexLock lock(&work_mutex_);
+  const auto found = std::find(work_.begin(), work_.end(), work);
+  if (found == work_.end()) return false;
+  work_.erase(found);
+  return true;
+}
+
+void RealThreads::RunWork() {
+  while (Runnable* const work = NextWork()) {
+    RunScope scope;
+    scope.here_.push_back(work);
+  }
+}
+
+Runnable* RealThreads::NextWork() {
+  absl::MutexLock lock(&work_mutex_);
+  ++num_idle_;
+  const auto has_news = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(work_mutex_) {
+    return !work_.empty() || work_ends_;
+  };
+  work_mutex_.Await(absl::Condition(&has_news));
+  --num_idle_;
+  if (work_.empty()) return nullptr;
+  Runnable* const work = work_.front();
+  work_.pop_front();
+  return work;
+}
+
+absl::Status RealThreads::Block(absl::AnyInvocable<void()> work) {
+  absl::MutexLock lock(&blocked_mutex_);
+  if (num_blocked_ >= options_.max_blocked_threads) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("all ", options_.max_blocked_threads, " threads for kernels that wait are in use"));
+  }
+  ++num_blocked_;  // never more than there are threads, so none of it queues behind another
+  if (static_cast<int>(blocked_threads_.size()) < num_blocked_) {
+    blocked_threads_.emplace_back([this] { RunBlocked(); });
+  }
+  blocked_.push_back(std::move(work));
+  return absl::OkStatus();
+}
+
+void RealThreads::RunBlocked() {
+  while (true) {
+    absl::AnyInvocable<void()> work;
+    {
+      absl::MutexLock lock(&blocked_mutex_);
+      const auto has_news = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(blocked_mutex_) {
+        return !blocked_.empty() || blocked_ends_;
+      };
+      blocked_mutex_.Await(absl::Condition(&has_news));
+      if (blocked_.empty()) return;
+      work = std::move(blocked_.front());
+      blocked_.pop_front();
+    }
+    work();
+    work = nullptr;
+    absl::MutexLock lock(&blocked_mutex_);
+    --num_blocked_;
+  }
+}
+
+Threads::TimerId RealThreads::At(absl::Time when, absl::AnyInvocable<void()> work) {
+  absl::MutexLock lock(&timers_mutex_);
+  const TimerId id = next_timer_++;
+  timers_.emplace(std::make_pair(when, id), std::move(work));
+  timer_times_.emplace(id, when);
+  if (!timer_thread_.joinable()) timer_thread_ = std::thread([this] { RunTimers(); });
+  // Timers are mostly forgotten before they ring. The thread is not woken for one that it will wake up for
+  // anyway, nor when one goes: it looks again at the time it knew.
+  if (when < timers_sleep_until_) timers_changed_.Signal();
+  return id;
+}
+
+bool RealThreads::Forget(TimerId id) {
+  absl::AnyInvocable<void()> forgotten;  // destroyed after the lock
+  absl::MutexLock lock(&timers_mutex_);
+  const auto time = timer_times_.find(id);
+  if (time == timer_times_.end()) return false;
+  const auto timer = timers_.find({time->second, id});
+  forgotten = std::move(timer->second);
+  timers_.erase(timer);
+  timer_times_.erase(time);
+  return true;
+}
+
+void RealThreads::RunTimers() {
+  timers_mutex_.Lock();
+  while (!timers_end_) {
+    if (timers_.empty() || absl::Now() < timers_.begin()->first.first) {
+      timers_sleep_until_ = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.first;
+      timers_changed_.WaitWithDeadline(&timers_mutex_, timers_sleep_until_);
+      timers_sleep_until_ = absl::InfinitePast();
+      continue;
+    }
+    const auto first = timers_.begin();
+    absl::AnyInvocable<void()> work = std::move(first->second);
+    timer_times_.erase(first->first.second);
+    timers_.erase(first);
+    timers_mutex_.Unlock();
+    work();
+    work = nullptr;
+    timers_mutex_.Lock();
+  }
+  timers_mutex_.Unlock();
+}
+
+}  // namespace weir

@@ -1,0 +1,67 @@
+// Threads of the operating system. They are started when they are first needed and end with this object,
+// which waits for all that was given to it except timers that have not rung.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "kernels/threads.h"
+
+namespace weir {
+
+class RealThreads final : public Threads {
+ public:
+  struct Options {
+    int num_threads = 1;            // that compute, besides those of callers
+    int max_blocked_threads = 256;  // that may wait
+  };
+
+  explicit RealThreads(const Options& options) : options_(options) {}
+  ~RealThreads() override;
+
+  void Compute(Runnable* work) override;
+  absl::Status Block(absl::AnyInvocable<void()> work) override;
+  TimerId At(absl::Time when, absl::AnyInvocable<void()> work) override;
+  bool Forget(TimerId id) override;
+
+  // True when `work` was given to Compute and had not begun: the caller has it now.
+  bool TakeBack(Runnable* work);
+
+ private:
+  void RunWork();
+  Runnable* NextWork();  // null at the end
+  void RunBlocked();
+  void RunTimers();
+
+  const Options options_;
+
+  absl::Mutex work_mutex_;
+  std::deque<Runnable*> work_ ABSL_GUARDED_BY(work_mutex_);
+  int num_idle_ ABSL_GUARDED_BY(work_mutex_) = 0;
+  bool work_ends_ ABSL_GUARDED_BY(work_mutex_) = false;
+  std::vector<std::thread> work_threads_;  // grow under work_mutex_
+
+  absl::Mutex blocked_mutex_;
+  std::deque<absl::AnyInvocable<void()>> blocked_ ABSL_GUARDED_BY(blocked_mutex_);
+  int num_blocked_ ABSL_GUARDED_BY(blocked_mutex_) = 0;  // works that are not over
+  bool blocked_ends_ ABSL_GUARDED_BY(blocked_mutex_) = false;
+  std::vector<std::thread> blocked_threads_;  // grow under blocked_mutex_
+
+  absl::Mutex timers_mutex_;
+  absl::CondVar timers_changed_;
+  std::map<std::pair<absl::Time, TimerId>, absl::AnyInvocable<void()>> timers_ ABSL_GUARDED_BY(timers_mutex_);
+  absl::flat_hash_map<TimerId, absl::Time> timer_times_ ABSL_GUARDED_BY(timers_mutex_);
+  TimerId next_timer_ ABSL_GUARDED_BY(timers_mutex_) = 1;
+  absl::Time timers_sleep_until_ ABSL_GUARDED_BY(timers_mutex_) = absl::InfinitePast();
+  bool timers_end_ ABSL_GUARDED_BY(timers_mutex_) = false;
+  std::thread timer_thread_;  // started under timers_mutex_
+};
+
+}  // namespace weir

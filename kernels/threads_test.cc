@@ -1,0 +1,161 @@
+#include "kernels/threads.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/real_threads.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+class Call final : public Runnable {
+ public:
+  Call(std::function<void()> call, bool is_heavy) : call_(std::move(call)), is_heavy_(is_heavy) {}
+  bool Run(int64_t) override {
+    call_();
+    return false;
+  }
+  bool is_heavy() const override { return is_heavy_; }
+
+ private:
+  const std::function<void()> call_;
+  const bool is_heavy_;
+};
+
+TEST(ThreadsTest, HeavyWorkOfOneThreadOverlaps) {
+  RealThreads threads({.num_threads = 2});
+  absl::Notification second_began, first_over;
+  bool overlapped = false;
+  Call first(
+      [&] {
+        overlapped = second_began.WaitForNotificationWithTimeout(kPatience);
+        first_over.Notify();
+      },
+      true);
+  Call second([&] { second_began.Notify(); }, true);
+  {
+    RunScope scope;
+    threads.Compute(&first);
+    threads.Compute(&second);
+  }
+  first_over.WaitForNotification();
+  EXPECT_TRUE(overlapped);
+}
+
+TEST(ThreadsTest, LightWorkStaysOnItsThreadAndRunsWhenTheOutermostFrameIsReached) {
+  RealThreads threads({.num_threads = 2});
+  const auto me = std::this_thread::get_id();
+  int depth = 0, deepest = 0, left = 100'000;
+  std::vector<std::unique_ptr<Call>> calls;
+  bool stayed = true;
+  std::function<void()> call_next = [&] {
+    deepest = std::max(deepest, ++depth);
+    stayed = stayed && std::this_thread::get_id() == me && RunScope::IsRunning();
+    RunScope nested;
+    if (--left > 0) threads.Compute(calls[left % 2].get());
+    --depth;
+  };
+  for (int i = 0; i < 2; ++i) calls.push_back(std::make_unique<Call>(call_next, false));
+  {
+    RunScope scope;
+    threads.Compute(calls[0].get());
+    EXPECT_EQ(left, 100'000) << "nothing runs on the stack of Compute";
+  }
+  EXPECT_EQ(left, 0);
+  EXPECT_EQ(deepest, 1);
+  EXPECT_TRUE(stayed);
+  EXPECT_FALSE(RunScope::IsRunning());
+}
+
+TEST(ThreadsTest, WorkFromOutsideIsComputedElsewhere) {
+  RealThreads threads({.num_threads = 1});
+  absl::Notification done;
+  Call call([&] { done.Notify(); }, false);
+  threads.Compute(&call);
+  EXPECT_TRUE(done.WaitForNotificationWithTimeout(kPatience));
+}
+
+TEST(ThreadsTest, AThreadTakesBackWhatNobodyHasBegun) {
+  RealThreads threads({.num_threads = 2});
+  absl::Notification may_end, all_done;
+  absl::BlockingCounter busy(2);
+  Call hog1([&] { busy.DecrementCount(), may_end.WaitForNotification(); }, true);
+  Call hog2([&] { busy.DecrementCount(), may_end.WaitForNotification(); }, true);
+  threads.Compute(&hog1);
+  threads.Compute(&hog2);
+  busy.Wait();
+  int num_run = 0;
+  Call a([&] { ++num_run; }, true), b([&] { ++num_run; }, true);
+  {
+    RunScope scope;
+    threads.Compute(&a);
+    threads.Compute(&b);
+  }
+  EXPECT_EQ(num_run, 2) << "no thread of the pool was free";
+  may_end.Notify();
+}
+
+TEST(ThreadsTest, BlockingWorkNeverQueuesBehindBlockedWork) {
+  absl::Notification last_began;
+  std::atomic<int> num_done{0};
+  {
+    RealThreads threads({.num_threads = 1, .max_blocked_threads = 3});
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(threads
+                      .Block([&, i] {
+                        if (i == 2) last_began.Notify();
+                        if (last_began.WaitForNotificationWithTimeout(kPatience)) ++num_done;
+                      })
+                      .ok());
+    }
+  }
+  EXPECT_EQ(num_done, 3);
+}
+
+TEST(ThreadsTest, TooMuchBlockedWorkIsAnError) {
+  absl::Notification may_end;
+  RealThreads threads({.num_threads = 1, .max_blocked_threads = 2});
+  absl::Status status;
+  int num_accepted = 0;
+  while (status.ok()) {
+    status = threads.Block([&] { may_end.WaitForNotification(); });
+    num_accepted += status.ok();
+  }
+  EXPECT_EQ(num_accepted, 2);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("all 2 threads"));
+  may_end.Notify();
+}
+
+TEST(ThreadsTest, TimersRingInOrderUnlessForgotten) {
+  RealThreads threads({.num_threads = 1});
+  const absl::Time soon = absl::Now() + absl::Milliseconds(20);
+  std::vector<int> rung;
+  absl::Notification last;
+  const auto forgotten = threads.At(soon, [&] { rung.push_back(0); });
+  threads.At(soon + absl::Milliseconds(1), [&] {
+    rung.push_back(2);
+    last.Notify();
+  });
+  threads.At(soon, [&] { rung.push_back(1); });
+  const auto never = threads.At(absl::InfiniteFuture(), [&] { rung.push_back(3); });
+  EXPECT_TRUE(threads.Forget(forgotten));
+  EXPECT_FALSE(threads.Forget(forgotten));
+  ASSERT_TRUE(last.WaitForNotificationWithTimeout(kPatience));
+  EXPECT_THAT(rung, testing::ElementsAre(1, 2));
+  EXPECT_TRUE(threads.Forget(never));
+  EXPECT_FALSE(threads.Forget(0));
+}
+
+}  // namespace
+}  // namespace weir
