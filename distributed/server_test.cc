@@ -499,6 +499,8 @@ TEST_P(ServerTest, NothingIsAppliedTwice) {
   if (GetParam()) return;  // needs faults
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   CounterModel model(*w0);
+  std::vector<Output> ones;
+  for (int i = 0; i < 9; ++i) ones.push_back(model.g.AddOp("Identity", {model.one}));
   auto session = w0->CreateSession(model.g.graph()).value();
   ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
   for (const char* method : {"RunPartition", "PushTensors", "RegisterPartition"}) {
@@ -507,8 +509,8 @@ TEST_P(ServerTest, NothingIsAppliedTwice) {
       faults_.Clear();
       const int hits = faults_.num_hits();
       faults_.Add({.action = action, .method = method, .count = 1});
-      // A new fetch list now and then: another plan, so that there is something to register.
-      const auto ran = session->Run({}, std::vector<TensorRef>(hits, TensorRef(model.one)), {model.add});
+      // Another fetch is another plan, so that there is something to register.
+      const auto ran = session->Run({}, {ones[hits]}, {model.add});
       ASSERT_TRUE(ran.ok()) << method << ran.status();
       EXPECT_EQ(faults_.num_hits(), hits + 1) << method;
     }

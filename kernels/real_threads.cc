@@ -21,7 +21,7 @@ RunScope::~RunScope() {
   current_scope = nullptr;
 }
 
-bool RunScope::IsRunning() { return current_scope != nullptr && current_scope->is_running_; }
+bool RunScope::IsInside() { return current_scope != nullptr; }
 
 void RunScope::Drain() {
   while (true) {

@@ -70,8 +70,8 @@ class RunScope {
   RunScope(const RunScope&) = delete;
   RunScope& operator=(const RunScope&) = delete;
 
-  // Whether this thread is just running a Runnable, and so must not wait.
-  static bool IsRunning();
+  // Whether this thread is inside of one, and so must not wait: what it waits for may be kept for the end.
+  static bool IsInside();
 
  private:
   friend class RealThreads;

@@ -60,7 +60,7 @@ TEST(ThreadsTest, LightWorkStaysOnItsThreadAndRunsWhenTheOutermostFrameIsReached
   bool stayed = true;
   std::function<void()> call_next = [&] {
     deepest = std::max(deepest, ++depth);
-    stayed = stayed && std::this_thread::get_id() == me && RunScope::IsRunning();
+    stayed = stayed && std::this_thread::get_id() == me && RunScope::IsInside();
     RunScope nested;
     if (--left > 0) threads.Compute(calls[left % 2].get());
     --depth;
@@ -74,7 +74,7 @@ TEST(ThreadsTest, LightWorkStaysOnItsThreadAndRunsWhenTheOutermostFrameIsReached
   EXPECT_EQ(left, 0);
   EXPECT_EQ(deepest, 1);
   EXPECT_TRUE(stayed);
-  EXPECT_FALSE(RunScope::IsRunning());
+  EXPECT_FALSE(RunScope::IsInside());
 }
 
 TEST(ThreadsTest, WorkFromOutsideIsComputedElsewhere) {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "graph/rewrite/constant_folding.h"
+#include "graph/rewrite/prune.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/evaluate.h"
@@ -33,6 +35,46 @@ SessionId RandomId() {
   return (uint64_t{random()} << 32 | random()) | 1;
 }
 
+// A signature that is the same whatever order was asked for, and how to get from one to the other.
+struct SortedSignature {
+  StepSignature signature;
+  std::vector<int> feed_order;   // sorted feed i is the caller's feed_order[i]
+  std::vector<int> fetch_order;  // the caller's fetch i is sorted fetch fetch_order[i]
+  bool is_reordered = false;
+};
+
+bool IsBefore(const Output& a, const Output& b) {
+  return std::make_pair(a.node->id(), a.index) < std::make_pair(b.node->id(), b.index);
+}
+
+SortedSignature Sort(const StepSignature& asked) {
+  SortedSignature sorted;
+  sorted.feed_order.resize(asked.feeds.size());
+  std::iota(sorted.feed_order.begin(), sorted.feed_order.end(), 0);
+  std::stable_sort(sorted.feed_order.begin(), sorted.feed_order.end(),
+                   [&](int a, int b) { return IsBefore(asked.feeds[a], asked.feeds[b]); });
+  for (const int feed : sorted.feed_order) sorted.signature.feeds.push_back(asked.feeds[feed]);
+
+  std::vector<Output>& fetches = sorted.signature.fetches;
+  fetches = asked.fetches;
+  std::sort(fetches.begin(), fetches.end(), IsBefore);
+  fetches.erase(std::unique(fetches.begin(), fetches.end()), fetches.end());
+  for (const Output& fetch : asked.fetches) {
+    sorted.fetch_order.push_back(static_cast<int>(
+        std::lower_bound(fetches.begin(), fetches.end(), fetch, IsBefore) - fetches.begin()));
+  }
+
+  std::vector<Node*>& targets = sorted.signature.targets;
+  targets = asked.targets;
+  std::sort(targets.begin(), targets.end(), [](const Node* a, const Node* b) { return a->id() < b->id(); });
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+
+  sorted.is_reordered = fetches.size() != asked.fetches.size() ||
+                        !std::is_sorted(sorted.feed_order.begin(), sorted.feed_order.end()) ||
+                        !std::is_sorted(sorted.fetch_order.begin(), sorted.fetch_order.end());
+  return sorted;
+}
+
 absl::Status NullRef(absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("a ", what, " is no node's output: building the graph failed (see the builder's status)"));
@@ -52,8 +94,7 @@ absl::StatusOr<Node*> TargetRef::Resolve(const Graph& graph) const {
   return node_;
 }
 
-absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
-                               const RunOptions& options) {
+absl::Status PreparedStep::CheckFeeds(absl::Span<const Tensor> feeds) const {
   for (size_t i = 0; i < std::min(feeds.size(), feed_types_.size()); ++i) {
     const FeedType& type = feed_types_[i];
     if (feeds[i].dtype() == type.dtype && type.shape.IsCompatibleWith(feeds[i].shape())) continue;
@@ -61,8 +102,86 @@ absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor
                                                    TypeString(type.dtype, type.shape), ", got ",
                                                    TypeString(feeds[i].dtype(), feeds[i].shape())));
   }
-  const absl::Duration timeout = options.timeout > absl::ZeroDuration() ? options.timeout : timeout_;
-  return plan_->Run(feeds, fetches, absl::Now() + timeout);
+  return absl::OkStatus();
+}
+
+absl::Time PreparedStep::Deadline(const RunOptions& options) const {
+  return absl::Now() + (options.timeout > absl::ZeroDuration() ? options.timeout : timeout_);
+}
+
+absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
+                               const RunOptions& options) {
+  WEIR_RETURN_IF_ERROR(CheckFeeds(feeds));
+  if (is_reordered_) return RunReordered(feeds, fetches, Deadline(options));
+  return plan_->Run(feeds, fetches, Deadline(options));
+}
+
+absl::Status PreparedStep::RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
+                                        absl::Time deadline) {
+  if (feeds.size() != feed_order_.size() || fetches.size() != fetch_order_.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the step takes ", feed_order_.size(), " feeds and ",
+                                                   fetch_order_.size(), " fetches, got ", feeds.size(),
+                                                   " and ", fetches.size()));
+  }
+  std::vector<Tensor> results(num_plan_fetches_);
+  WEIR_RETURN_IF_ERROR(plan_->Run(PlanFeeds(feeds), absl::MakeSpan(results), deadline));
+  for (size_t i = 0; i < fetches.size(); ++i) fetches[i] = results[fetch_order_[i]];
+  return absl::OkStatus();
+}
+
+std::vector<Tensor> PreparedStep::PlanFeeds(absl::Span<const Tensor> feeds) const {
+  if (feeds.size() != feed_order_.size()) return {feeds.begin(), feeds.end()};  // which the plan refuses
+  std::vector<Tensor> result;
+  for (const int feed : feed_order_) result.push_back(feeds[feed]);
+  return result;
+}
+
+namespace {
+
+// A step whose caller asked for its fetches in another order than the plan has them.
+class ReorderedStep final : public Step {
+ public:
+  ReorderedStep(std::shared_ptr<Step> step, std::vector<int> fetch_order)
+      : step_(std::move(step)), fetch_order_(std::move(fetch_order)) {}
+
+  void OnDone(Done done) override {
+    step_->OnDone([order = fetch_order_, done = std::move(done)](const Results& results) {
+      done(InOrder(order, results));
+    });
+  }
+  Results Await() override { return InOrder(fetch_order_, step_->Await()); }
+  void Cancel(const absl::Status& reason) override { step_->Cancel(reason); }
+
+ private:
+  static Results InOrder(const std::vector<int>& order, const Results& results) {
+    if (!results.ok()) return results.status();
+    std::vector<Tensor> ordered;
+    for (const int fetch : order) ordered.push_back((*results)[fetch]);
+    return ordered;
+  }
+
+  const std::shared_ptr<Step> step_;
+  const std::vector<int> fetch_order_;
+};
+
+// A step that was refused.
+class RefusedStep final : public Step {
+ public:
+  explicit RefusedStep(absl::Status status) : results_(std::move(status)) {}
+  void OnDone(Done done) override { done(results_); }
+  Results Await() override { return results_; }
+  void Cancel(const absl::Status&) override {}
+
+ private:
+  const Results results_;
+};
+
+}  // namespace
+
+std::shared_ptr<Step> PreparedStep::Start(absl::Span<const Tensor> feeds, const RunOptions& options) {
+  if (absl::Status fits = CheckFeeds(feeds); !fits.ok()) return std::make_shared<RefusedStep>(fits);
+  if (!is_reordered_) return plan_->Start(feeds, Deadline(options));
+  return std::make_shared<ReorderedStep>(plan_->Start(PlanFeeds(feeds), Deadline(options)), fetch_order_);
 }
 
 Session::Session(const Graph& graph, const KernelRegistry& kernels, const SessionOptions& options)
@@ -99,16 +218,88 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
 Session::~Session() { Close(); }
 
 absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepSignature& signature) {
-  const std::vector<int64_t> key = CacheKey(signature);
+  Key key = CacheKey(signature);
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) return absl::CancelledError("the session is closed");
-    auto found = cache_.find(key);
-    if (found != cache_.end()) return found->second;
+    auto found = cached_.find(key);
+    if (found != cached_.end()) {
+      cache_.splice(cache_.begin(), cache_, found->second);
+      return found->second->step;
+    }
   }
+  const SortedSignature sorted = Sort(signature);
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan, FindOrCompilePlan(sorted.signature));
+  std::shared_ptr<PreparedStep> step(new PreparedStep);
+  step->plan_ = std::move(plan);
+  step->timeout_ = options_.operation_timeout;
+  step->is_reordered_ = sorted.is_reordered;
+  step->feed_order_ = sorted.feed_order;
+  step->fetch_order_ = sorted.fetch_order;
+  step->num_plan_fetches_ = static_cast<int>(sorted.signature.fetches.size());
+  {
+    absl::ReaderMutexLock lock(&graph_mutex_);
+    for (const Output& feed : signature.feeds) {
+      step->feed_types_.push_back({feed.name(), feed.dtype(), feed.shape()});
+    }
+  }
+  std::shared_ptr<PreparedStep> evicted;  // dropped after the lock
+  absl::MutexLock lock(&mutex_);
+  if (closed_) return absl::CancelledError("the session is closed");
+  auto found = cached_.find(key);  // another thread may have made the same step: the first one stays
+  if (found != cached_.end()) return found->second->step;
+  cache_.push_front({key, step});
+  cached_.emplace(std::move(key), cache_.begin());
+  if (static_cast<int>(cache_.size()) > std::max(1, options_.max_cached_signatures)) {
+    evicted = std::move(cache_.back().step);
+    cached_.erase(cache_.back().key);
+    cache_.pop_back();
+  }
+  return step;
+}
+
+absl::StatusOr<std::shared_ptr<StepPlan>> Session::FindOrCompilePlan(const StepSignature& sorted) {
+  Key key = CacheKey(sorted);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return absl::CancelledError("the session is closed");
+    auto found = plans_.find(key);
+    if (found != plans_.end()) {
+      if (std::shared_ptr<StepPlan> plan = found->second.lock()) return plan;
+    }
+    ++num_compiling_;
+    has_compiled_ = true;
+  }
+  const absl::StatusOr<std::shared_ptr<StepPlan>> compiled = CompilePlan(sorted);
+  absl::StatusOr<std::shared_ptr<StepPlan>> result = compiled;
+  bool is_last = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    is_last = --num_compiling_ == 0 && closed_;
+    if (closed_ && compiled.ok()) {
+      result = absl::CancelledError("the session is closed");
+    } else if (compiled.ok()) {
+      absl::erase_if(plans_, [](const auto& entry) { return entry.second.expired(); });
+      std::weak_ptr<StepPlan>& known = plans_[std::move(key)];
+      if (std::shared_ptr<StepPlan> first = known.lock()) {
+        result = std::move(first);  // another thread has compiled the same one meanwhile
+      } else {
+        known = *compiled;
+      }
+    }
+  }
+  if (is_last) {
+    if (compiled.ok()) (*compiled)->Close(result.status());
+    EndOnWorkers();
+  }
+  return result;
+}
+
+absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignature& sorted) {
   StepPlanOptions options;
   options.has_kernel = [this](const Node& node, absl::string_view type) { return HasKernel(node, type); };
   options.rewrite = [this](Graph& graph) {
+    if (options_.isolate_session_state) UsePrivateContainers(graph);
     return FoldConstants(graph, [this](const Node& node, absl::Span<const Tensor> inputs) {
       return EvaluateNode(node, inputs, *folding_device_, kernels_);
     });
@@ -117,21 +308,42 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
                     .allow_soft_placement = options_.allow_soft_placement};
   options.want_report = options_.log_placement;
   options.session = id_;
-  WEIR_ASSIGN_OR_RETURN(
-      std::shared_ptr<StepPlan> plan,
-      StepPlan::Compile(graph_, signature, workers_, options, absl::Now() + options_.operation_timeout));
+  std::unique_ptr<Graph> pruned;
+  {
+    absl::ReaderMutexLock lock(&graph_mutex_);
+    WEIR_ASSIGN_OR_RETURN(pruned, PruneToSignature(graph_, sorted.feeds, sorted.fetches, sorted.targets));
+  }
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan,
+                        StepPlan::Compile(std::move(pruned), static_cast<int>(sorted.feeds.size()),
+                                          static_cast<int>(sorted.fetches.size()), workers_, options,
+                                          absl::Now() + options_.operation_timeout));
   if (options_.log_placement) std::fputs(plan->placement_report().c_str(), stderr);
-  std::vector<PreparedStep::FeedType> types;
-  for (const Output& feed : signature.feeds) types.push_back({feed.name(), feed.dtype(), feed.shape()});
-  std::shared_ptr<PreparedStep> step(new PreparedStep(plan, std::move(types), options_.operation_timeout));
-  absl::MutexLock lock(&mutex_);
-  // Another thread may have compiled the same step meanwhile: the first one stays.
-  return cache_.emplace(key, std::move(step)).first->second;
+  return plan;
 }
 
-absl::StatusOr<std::shared_ptr<PreparedStep>> Session::Prepare(const std::vector<TensorRef>& feeds,
-                                                               const std::vector<TensorRef>& fetches,
-                                                               const std::vector<TargetRef>& targets) {
+void Session::UsePrivateContainers(Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    const AttrValue* const container = node->FindAttr("container");
+    const std::string* const name = container == nullptr ? nullptr : container->get_if<std::string>();
+    if (name == nullptr) continue;
+    std::string own = absl::StrCat("session_", absl::Hex(id_), name->empty() ? "" : "/", *name);
+    {
+      absl::MutexLock lock(&mutex_);
+      private_containers_.insert(own);
+    }
+    graph.SetAttr(node.get(), "container", std::move(own));
+  }
+}
+
+absl::Status Session::Extend(absl::FunctionRef<absl::Status()> add) {
+  absl::MutexLock lock(&graph_mutex_);
+  return add();
+}
+
+absl::StatusOr<StepSignature> Session::Resolve(const std::vector<TensorRef>& feeds,
+                                               const std::vector<TensorRef>& fetches,
+                                               const std::vector<TargetRef>& targets) const {
+  absl::ReaderMutexLock lock(&graph_mutex_);
   StepSignature signature;
   for (const TensorRef& feed : feeds) {
     WEIR_ASSIGN_OR_RETURN(Output output, feed.Resolve(graph_));
@@ -145,6 +357,13 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::Prepare(const std::vector
     WEIR_ASSIGN_OR_RETURN(Node * node, target.Resolve(graph_));
     signature.targets.push_back(node);
   }
+  return signature;
+}
+
+absl::StatusOr<std::shared_ptr<PreparedStep>> Session::Prepare(const std::vector<TensorRef>& feeds,
+                                                               const std::vector<TensorRef>& fetches,
+                                                               const std::vector<TargetRef>& targets) {
+  WEIR_ASSIGN_OR_RETURN(const StepSignature signature, Resolve(feeds, fetches, targets));
   return FindOrCompile(signature);
 }
 
@@ -168,7 +387,11 @@ bool Session::HasKernel(const Node& node, absl::string_view device_type) const {
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> Session::PlacedGraph() const {
-  std::unique_ptr<Graph> placed = graph_.Clone();
+  std::unique_ptr<Graph> placed;
+  {
+    absl::ReaderMutexLock lock(&graph_mutex_);
+    placed = graph_.Clone();
+  }
   WEIR_RETURN_IF_ERROR(PlaceGraph(
       *placed, devices_, [this](const Node& node, absl::string_view type) { return HasKernel(node, type); },
       {.default_task = options_.default_task, .allow_soft_placement = options_.allow_soft_placement}));
@@ -176,17 +399,37 @@ absl::StatusOr<std::unique_ptr<Graph>> Session::PlacedGraph() const {
 }
 
 void Session::Close() {
-  std::vector<std::shared_ptr<PreparedStep>> steps;
+  std::list<CachedStep> cache;  // dropped after the lock
+  std::vector<std::shared_ptr<StepPlan>> plans;
+  bool is_last = false;
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) return;
     closed_ = true;
-    for (auto& [key, step] : cache_) steps.push_back(step);
-    cache_.clear();
+    for (auto& [key, known] : plans_) {
+      if (std::shared_ptr<StepPlan> plan = known.lock()) plans.push_back(std::move(plan));
+    }
+    cache.swap(cache_);
+    cached_.clear();
+    plans_.clear();
+    is_last = has_compiled_ && num_compiling_ == 0;  // else the last one that compiles
   }
-  for (const auto& step : steps) step->plan_->CancelAll(absl::CancelledError("the session was closed"));
-  if (steps.empty()) return;
-  for (const auto& entry : workers_) entry.worker->EndSession(id_);
+  for (const auto& plan : plans) plan->Close(absl::CancelledError("the session was closed"));
+  if (is_last) EndOnWorkers();
+}
+
+void Session::EndOnWorkers() {
+  constexpr absl::Duration kPatience = absl::Seconds(10);
+  std::vector<std::string> containers;
+  {
+    absl::MutexLock lock(&mutex_);
+    containers.assign(private_containers_.begin(), private_containers_.end());
+  }
+  for (const auto& entry : workers_) {
+    entry.worker->EndSession(id_);
+    // A worker that cannot be reached has lost what it had for this session anyway.
+    if (!containers.empty()) (void)entry.worker->ResetContainers(containers, absl::Now() + kPatience);
+  }
 }
 
 }  // namespace weir

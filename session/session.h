@@ -4,22 +4,33 @@
 //   std::vector<Tensor> out = session->Run({{x, tensor}}, {y}).value();
 //
 // A step computes the fetches and runs the targets, with the feeds in place of what they name. Each
-// combination of feeds, fetches and targets is compiled at its first use and cached; Prepare hands the
-// compiled step out, so that nothing is looked up later.
+// combination of feeds, fetches and targets is compiled at its first use and cached, whatever order they come
+// in; Prepare hands the compiled step out, so that nothing is looked up later. The combinations that were not
+// used for longest leave the cache; their partitions leave the workers after their last running step.
 //
 // What nodes keep between steps is the session's: a random node has one stream, whatever steps it is part of.
 //
-// Borrows the graph and the workers, which must outlive it. The graph may grow between runs (not during one).
-// Thread safety: Run, Prepare and PreparedStep::Run may be called by many threads.
+// Sessions on one worker share its containers: a variable of the same name is the same variable, which is how
+// a chief and its workers meet. SessionOptions::isolate_session_state gives a session containers of its own.
+//
+// Borrows the graph and the workers, which must outlive it. Thread safety: all methods. The graph may grow
+// while steps run, inside Extend; without it, only while no method of the session runs but those of
+// PreparedStep.
+//
+// Progress: Run and Await wait for the workers, which end a step by its deadline (worker.h); Prepare waits
+// for them to compile. Nothing else waits, and no lock is held while anything does.
 #pragma once
 
+#include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -72,6 +83,10 @@ struct SessionOptions {
   absl::Duration operation_timeout = absl::Minutes(10);
   // How long Create may wait for the workers to answer; zero: operation_timeout.
   absl::Duration creation_timeout = absl::ZeroDuration();
+  // How many combinations of feeds, fetches and targets stay compiled (each order counts); at least 1.
+  int max_cached_signatures = 1024;
+  // Variables and other resources of this session's graph are its own, and are dropped when it is closed.
+  bool isolate_session_state = false;
 };
 
 struct RunOptions {
@@ -87,6 +102,10 @@ class PreparedStep {
   absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
                    const RunOptions& options = {});
 
+  // The same without waiting: Step's methods say when it has ended. Its errors are the step's. May compute on
+  // this thread before it returns.
+  std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, const RunOptions& options = {});
+
   const std::string& placement_report() const { return plan_->placement_report(); }
 
  private:
@@ -96,12 +115,20 @@ class PreparedStep {
     DType dtype;
     PartialShape shape;
   };
-  PreparedStep(std::shared_ptr<StepPlan> plan, std::vector<FeedType> feeds, absl::Duration timeout)
-      : plan_(std::move(plan)), feed_types_(std::move(feeds)), timeout_(timeout) {}
+  PreparedStep() = default;
+  absl::Status CheckFeeds(absl::Span<const Tensor> feeds) const;
+  absl::Time Deadline(const RunOptions& options) const;
+  absl::Status RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline);
+  std::vector<Tensor> PlanFeeds(absl::Span<const Tensor> feeds) const;
 
   std::shared_ptr<StepPlan> plan_;
   std::vector<FeedType> feed_types_;
   absl::Duration timeout_;
+  // The plan's feed i is the caller's feed_order_[i], the caller's fetch i is the plan's fetch_order_[i].
+  bool is_reordered_ = false;
+  std::vector<int> feed_order_;
+  std::vector<int> fetch_order_;
+  int num_plan_fetches_ = 0;
 };
 
 class Session {
@@ -125,7 +152,11 @@ class Session {
                                                         const std::vector<TensorRef>& fetches,
                                                         const std::vector<TargetRef>& targets = {});
 
-  // Cancels running steps and refuses further ones.
+  // Adds to the graph while steps run: `add` runs while no other method reads the graph, and returns what
+  // became of it. What it has added must be whole when it returns; a step sees all of it or nothing.
+  absl::Status Extend(absl::FunctionRef<absl::Status()> add);
+
+  // Cancels running steps and refuses further ones, also those that are just being compiled.
   void Close();
 
   // A copy of the whole graph with every node placed, as the steps' parts of it are: for reports and
@@ -137,7 +168,21 @@ class Session {
 
  private:
   Session(const Graph& graph, const KernelRegistry& kernels, const SessionOptions& options);
+  using Key = std::vector<int64_t>;
+  struct CachedStep {
+    Key key;
+    std::shared_ptr<PreparedStep> step;
+  };
+
+  absl::StatusOr<StepSignature> Resolve(const std::vector<TensorRef>& feeds,
+                                        const std::vector<TensorRef>& fetches,
+                                        const std::vector<TargetRef>& targets) const;
   absl::StatusOr<std::shared_ptr<PreparedStep>> FindOrCompile(const StepSignature& signature);
+  absl::StatusOr<std::shared_ptr<StepPlan>> FindOrCompilePlan(const StepSignature& sorted);
+  absl::StatusOr<std::shared_ptr<StepPlan>> CompilePlan(const StepSignature& sorted);
+  void UsePrivateContainers(Graph& graph);
+  // After the last plan of a closed session is gone.
+  void EndOnWorkers();
   bool HasKernel(const Node& node, absl::string_view device_type) const;
 
   const Graph& graph_;
@@ -150,9 +195,17 @@ class Session {
   std::vector<StepPlan::WorkerDevices> workers_;
   std::vector<DeviceName> devices_;
 
+  mutable absl::Mutex graph_mutex_;  // shared: reading the graph; exclusive: adding to it
+
   absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::flat_hash_map<std::vector<int64_t>, std::shared_ptr<PreparedStep>> cache_ ABSL_GUARDED_BY(mutex_);
+  int num_compiling_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool has_compiled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::list<CachedStep> cache_ ABSL_GUARDED_BY(mutex_);  // the one used last first
+  absl::flat_hash_map<Key, std::list<CachedStep>::iterator> cached_ ABSL_GUARDED_BY(mutex_);
+  // Every plan that somebody still has, by its sorted signature; and some that nobody has.
+  absl::flat_hash_map<Key, std::weak_ptr<StepPlan>> plans_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> private_containers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <map>
+#include <deque>
+#include <optional>
 #include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
-#include "graph/rewrite/prune.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
+#include "kernels/threads.h"
 #include "placer/partitioner.h"
 #include "placer/report.h"
 
@@ -51,13 +52,11 @@ std::vector<int> Renumber(absl::Span<const std::unique_ptr<Graph>> graphs, absl:
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StepPlan>> StepPlan::Compile(const Graph& graph,
-                                                            const StepSignature& signature,
+absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Graph> pruned, int num_feeds,
+                                                            int num_fetches,
                                                             absl::Span<const WorkerDevices> workers,
                                                             const StepPlanOptions& options,
                                                             absl::Time deadline) {
-  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> pruned,
-                        PruneToSignature(graph, signature.feeds, signature.fetches, signature.targets));
   if (options.rewrite) WEIR_RETURN_IF_ERROR(options.rewrite(*pruned));
   std::vector<DeviceName> devices;
   for (const WorkerDevices& worker : workers) {
@@ -66,10 +65,10 @@ absl::StatusOr<std::unique_ptr<StepPlan>> StepPlan::Compile(const Graph& graph,
   WEIR_RETURN_IF_ERROR(PlaceGraph(*pruned, devices, options.has_kernel, options.placer));
   WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned, PartitionByDevice(*pruned));
 
-  std::unique_ptr<StepPlan> plan(new StepPlan);
+  std::shared_ptr<StepPlan> plan(new StepPlan);
   plan->id_ = RandomPlanId();
-  plan->num_feeds_ = signature.feeds.size();
-  plan->num_fetches_ = signature.fetches.size();
+  plan->num_feeds_ = num_feeds;
+  plan->num_fetches_ = num_fetches;
   if (options.want_report) {
     plan->report_ = PlacementReport(*pruned, partitioned);
     for (const auto& node : pruned->nodes())
@@ -97,9 +96,7 @@ absl::StatusOr<std::unique_ptr<StepPlan>> StepPlan::Compile(const Graph& graph,
   return plan;
 }
 
-StepPlan::~StepPlan() {
-  for (const Part& part : parts_) part.worker->DeregisterPartition(id_);
-}
+StepPlan::~StepPlan() { Close(absl::CancelledError("the step was dropped")); }
 
 // One step while it runs: a call for every worker, and the count of those that have not answered.
 class StepPlan::RunningStep {
@@ -161,6 +158,17 @@ class StepPlan::RunningStep {
     }
   }
 
+  absl::Status status() {
+    absl::MutexLock lock(&mutex_);
+    return status_;
+  }
+
+  // Called once every worker has answered. Before Start.
+  void SetOnEnd(std::function<void()> on_end) { on_end_ = std::move(on_end); }
+
+  int64_t step_id() const { return step_id_; }
+  bool has_no_parts() const { return calls_.empty(); }
+
  private:
   struct Call {
     RunPartitionCall request;
@@ -171,15 +179,14 @@ class StepPlan::RunningStep {
 
   void OnDone(size_t index, absl::Status status) {
     if (!status.ok()) Cancel(Prefix(*plan_.parts_[index].worker, status));
-    absl::MutexLock lock(&mutex_);
-    calls_[index].is_done = true;
-    // Under the lock: the waiter destroys this object once it has seen 0 and taken the lock.
-    num_left_.fetch_sub(1, std::memory_order_release);
-  }
-
-  absl::Status status() {
-    absl::MutexLock lock(&mutex_);
-    return status_;
+    std::function<void()> on_end;
+    {
+      absl::MutexLock lock(&mutex_);
+      calls_[index].is_done = true;
+      // Under the lock: the waiter destroys this object once it has seen 0 and taken the lock.
+      if (num_left_.fetch_sub(1, std::memory_order_release) == 1) on_end = std::move(on_end_);
+    }
+    if (on_end) on_end();
   }
 
   bool SpinUntilDone() {
@@ -224,37 +231,154 @@ class StepPlan::RunningStep {
   absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_end_;
 };
 
+namespace {
+
+// Calls of Step::OnDone that wait for the one that runs on this thread.
+thread_local std::deque<std::function<void()>>* calls_to_come = nullptr;
+
+void CallUnnested(std::function<void()> call) {
+  if (calls_to_come != nullptr) return calls_to_come->push_back(std::move(call));
+  std::deque<std::function<void()>> calls;
+  calls_to_come = &calls;
+  for (calls.push_back(std::move(call)); !calls.empty(); calls.pop_front()) calls.front()();
+  calls_to_come = nullptr;
+}
+
+}  // namespace
+
+// Keeps itself until it has ended, and its plan.
+class StepPlan::StartedStep final : public Step, public std::enable_shared_from_this<StartedStep> {
+ public:
+  StartedStep(std::shared_ptr<StepPlan> plan, int64_t step_id, absl::Time deadline)
+      : plan_(std::move(plan)), running_(*plan_, step_id, deadline) {}
+
+  void Start(absl::Span<const Tensor> feeds) {
+    if (running_.has_no_parts()) return End();
+    running_.SetOnEnd([self = shared_from_this()] { self->End(); });
+    running_.Start(feeds);
+  }
+
+  void Refuse(const absl::Status& status) { Settle(status); }
+
+  void OnDone(Done done) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!results_) return done_.push_back(std::move(done));
+    }
+    CallUnnested([self = shared_from_this(), done = std::move(done)] { done(*self->results_); });
+  }
+
+  Results Await() override {
+    if (RunScope::IsInside() && !HasResults()) {
+      return absl::FailedPreconditionError(
+          "a thread that is running a step must not wait for another: use OnDone");
+    }
+    if (!HasResults()) (void)running_.Wait();
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](std::optional<Results>* results) { return results->has_value(); }, &results_));
+    return *results_;
+  }
+
+  void Cancel(const absl::Status& reason) override {
+    if (!HasResults()) running_.Cancel(reason.ok() ? absl::CancelledError("the step was cancelled") : reason);
+  }
+
+ private:
+  bool HasResults() {
+    absl::MutexLock lock(&mutex_);
+    return results_.has_value();
+  }
+
+  void End() {
+    const absl::Status status = plan_->Leave(running_.step_id(), running_.status());
+    if (!status.ok()) return Settle(status);
+    std::vector<Tensor> fetches(plan_->num_fetches_);
+    running_.TakeResults(absl::MakeSpan(fetches));
+    Settle(std::move(fetches));
+  }
+
+  void Settle(Results results) {
+    std::vector<Done> done;
+    {
+      absl::MutexLock lock(&mutex_);
+      results_ = std::move(results);
+      done.swap(done_);
+    }
+    for (Done& call : done) {
+      CallUnnested([self = shared_from_this(), call = std::move(call)] { call(*self->results_); });
+    }
+  }
+
+  const std::shared_ptr<StepPlan> plan_;
+  RunningStep running_;
+  absl::Mutex mutex_;
+  std::optional<Results> results_;  // guarded by mutex_ until it is set; then it stays
+  std::vector<Done> done_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::Status StepPlan::CheckCounts(size_t num_feeds, size_t num_fetches) const {
+  if (static_cast<int>(num_feeds) == num_feeds_ && static_cast<int>(num_fetches) == num_fetches_) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the step takes ", num_feeds_, " feeds and ", num_fetches_,
+                                                 " fetches, got ", num_feeds, " and ", num_fetches));
+}
+
+absl::Status StepPlan::Enter(int64_t step_id) {
+  absl::MutexLock lock(&mutex_);
+  if (closed_.ok()) running_.push_back(step_id);
+  return closed_;
+}
+
+absl::Status StepPlan::Leave(int64_t step_id, const absl::Status& status) {
+  absl::MutexLock lock(&mutex_);
+  running_.erase(std::find(running_.begin(), running_.end(), step_id));
+  return absl::IsNotFound(status) && !closed_.ok() ? closed_ : status;
+}
+
 absl::Status StepPlan::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline) {
-  if (static_cast<int>(feeds.size()) != num_feeds_ || static_cast<int>(fetches.size()) != num_fetches_) {
-    return absl::InvalidArgumentError(absl::StrCat("the step takes ", num_feeds_, " feeds and ", num_fetches_,
-                                                   " fetches, got ", feeds.size(), " and ", fetches.size()));
+  WEIR_RETURN_IF_ERROR(CheckCounts(feeds.size(), fetches.size()));
+  if (RunScope::IsInside()) {
+    return absl::FailedPreconditionError(
+        "a thread that is running a step must not wait for another: use Start");
   }
   const int64_t step_id = next_step_.fetch_add(1, std::memory_order_relaxed);
   RunningStep step(*this, step_id, deadline);
-  {
-    absl::MutexLock lock(&mutex_);
-    running_.push_back(step_id);
-  }
+  WEIR_RETURN_IF_ERROR(Enter(step_id));
   step.Start(feeds);
-  const absl::Status status = step.Wait();
-  {
-    absl::MutexLock lock(&mutex_);
-    running_.erase(std::find(running_.begin(), running_.end(), step_id));
-  }
+  const absl::Status status = Leave(step_id, step.Wait());
   if (status.ok()) step.TakeResults(fetches);
   return status;
 }
 
-void StepPlan::CancelAll(const absl::Status& reason) {
+std::shared_ptr<Step> StepPlan::Start(absl::Span<const Tensor> feeds, absl::Time deadline) {
+  const int64_t step_id = next_step_.fetch_add(1, std::memory_order_relaxed);
+  auto step = std::make_shared<StartedStep>(shared_from_this(), step_id, deadline);
+  absl::Status status = CheckCounts(feeds.size(), num_fetches_);
+  if (status.ok()) status = Enter(step_id);
+  if (status.ok()) {
+    step->Start(feeds);
+  } else {
+    step->Refuse(status);
+  }
+  return step;
+}
+
+void StepPlan::Close(const absl::Status& reason) {
   std::vector<int64_t> running;
   {
     absl::MutexLock lock(&mutex_);
+    if (!closed_.ok()) return;
+    closed_ = reason;
     running = running_;
   }
-  for (int64_t step_id : running) {
-    for (const Part& part : parts_) part.worker->CancelStep(id_, step_id, reason);
+  for (const Part& part : parts_) {
+    for (const int64_t step_id : running) part.worker->CancelStep(id_, step_id, reason);
+    part.worker->DeregisterPartition(id_);
   }
 }
 

@@ -1,11 +1,15 @@
 // A compiled step: what one signature of feeds, fetches and targets needs, placed, cut and registered on its
 // workers.
 //
-// Compiled once and run many times. Thread safety: fixed after Compile; Run may be called by many threads.
-// Borrows the workers; drops its partitions from them when destroyed.
+// Compiled once and run many times. Thread safety: all methods; Run and Start may be called by many threads.
+// Borrows the workers; drops its partitions from them when it is closed or destroyed.
+//
+// Progress: a step ends when every worker has answered its RunPartition, which each does by the step's
+// deadline (worker.h). Only Run and Step::Await wait.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,7 +39,24 @@ struct StepPlanOptions {
   SessionId session = 0;
 };
 
-class StepPlan {
+// A step that was started and may be waited for, or not. Shared: it lives on until it has ended.
+class Step {
+ public:
+  using Results = absl::StatusOr<std::vector<Tensor>>;
+  using Done = std::function<void(const Results&)>;
+
+  virtual ~Step() = default;
+
+  // Calls `done` once with the fetches when the step has ended: on the thread that ended it, or at once. Such
+  // calls never nest: one that comes while another runs on the thread follows it. `done` must not wait.
+  virtual void OnDone(Done done) = 0;
+  // Waits. FailedPrecondition on a thread that is running a step: it must not wait.
+  virtual Results Await() = 0;
+  // Ends the step early, everywhere. Does not wait.
+  virtual void Cancel(const absl::Status& reason) = 0;
+};
+
+class StepPlan : public std::enable_shared_from_this<StepPlan> {
  public:
   // `workers`: all of the cluster, with the devices each has.
   struct WorkerDevices {
@@ -43,9 +64,11 @@ class StepPlan {
     std::vector<DeviceName> devices;
   };
 
-  // Possible errors: those of PruneToSignature, PlaceGraph, PartitionByDevice and Worker::RegisterPartition
-  // (with the worker named).
-  static absl::StatusOr<std::unique_ptr<StepPlan>> Compile(const Graph& graph, const StepSignature& signature,
+  // `pruned`: of PruneToSignature, for a signature of that many feeds and fetches.
+  // Possible errors: those of PlaceGraph, PartitionByDevice and Worker::RegisterPartition (with the worker
+  // named).
+  static absl::StatusOr<std::shared_ptr<StepPlan>> Compile(std::unique_ptr<Graph> pruned, int num_feeds,
+                                                           int num_fetches,
                                                            absl::Span<const WorkerDevices> workers,
                                                            const StepPlanOptions& options,
                                                            absl::Time deadline);
@@ -57,8 +80,12 @@ class StepPlan {
   // on stderr says who is awaited and how long is left.
   absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline);
 
-  // Cancels all running steps.
-  void CancelAll(const absl::Status& reason);
+  // Starts one step, which keeps the plan. May compute on this thread before it returns. Errors are the
+  // step's.
+  std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, absl::Time deadline);
+
+  // Cancels all running steps, refuses further ones and drops the partitions.
+  void Close(const absl::Status& reason);
 
   const std::string& placement_report() const { return report_; }
   int num_workers() const { return static_cast<int>(parts_.size()); }
@@ -72,12 +99,19 @@ class StepPlan {
     std::vector<int> fetches;  // result i of the worker is this fetch
   };
   class RunningStep;
+  class StartedStep;
 
   StepPlan() = default;
+  absl::Status CheckCounts(size_t num_feeds, size_t num_fetches) const;
+  // Closed: its reason, else the step is known to Close.
+  absl::Status Enter(int64_t step_id);
+  // The step's outcome: a step that a closed plan's workers did not know failed because of that.
+  absl::Status Leave(int64_t step_id, const absl::Status& status);
 
   PlanId id_ = 0;
   std::vector<Part> parts_;
   std::vector<int64_t> running_ ABSL_GUARDED_BY(mutex_);
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   absl::Mutex mutex_;
   std::atomic<int64_t> next_step_{1};
   int num_feeds_ = 0;

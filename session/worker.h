@@ -6,6 +6,9 @@
 //
 // Thread safety: all methods. Calls that take a deadline return by then (plus the time to send a message).
 //
+// Progress: no call waits for a step. RunPartition is answered by the call's deadline, or as soon after it as
+// the kernels that run return, whether or not anybody cancels it.
+//
 // Steps and tensors: a step runs one registered plan's partitions on several workers at once. Each worker
 // gets one RunPartition per step. Tensors between workers travel by push (session/tensor_sender.h), matched
 // by (plan, step, edge); one may arrive before the worker's own RunPartition does.

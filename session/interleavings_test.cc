@@ -1,0 +1,263 @@
+// Random graphs over several devices, run by simulated threads in random orders: every step must end,
+// whatever the order, with the right values. When it does not, the test prints who waits for what.
+//
+// WEIR_INTERLEAVINGS says how many orders are tried (2,000); WEIR_INTERLEAVINGS_SEED where the seeds begin.
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+
+#include "absl/strings/numbers.h"
+#include "graph/gradients.h"
+#include "graph/graph_builder.h"
+#include "graph/runtime_ops.h"
+#include "graph/shape_inference.h"
+#include "gtest/gtest.h"
+#include "ops/register_ops.h"
+#include "session/local_worker.h"
+#include "session/runtime.h"
+#include "session/session.h"
+#include "session/simulated_threads.h"
+
+namespace weir {
+namespace {
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  uint64_t value = 0;
+  const char* text = std::getenv(name);
+  return text != nullptr && absl::SimpleAtoi(text, &value) ? value : otherwise;
+}
+
+// Passes its input on some time later, unless its step is cancelled before.
+class Later final : public AsyncKernel {
+ public:
+  explicit Later(const KernelConstruction&) {}
+  void ComputeAsync(KernelContext& context, Done done) override {
+    context.set_output(0, context.input(0));
+    // Whoever comes first, the timer or the cancellation, calls back.
+    struct Wait {
+      bool is_over = false;
+      Done done;
+    };
+    auto wait = std::make_shared<Wait>();
+    wait->done = std::move(done);
+    const auto end = [wait](const absl::Status& status) {
+      if (std::exchange(wait->is_over, true)) return;
+      std::exchange(wait->done, nullptr)(status);
+    };
+    Cancellation& cancellation = context.cancellation();
+    const uint64_t id = cancellation.OnCancel(end);
+    if (id == 0) return;
+    (void)context.step_threads()->Block([end, wait, &cancellation, id] {
+      if (wait->is_over) return;
+      cancellation.Remove(id);
+      end(absl::OkStatus());
+    });
+  }
+};
+
+// Passes its input on, from a thread that may wait.
+class Blocking final : public Kernel {
+ public:
+  explicit Blocking(const KernelConstruction&) {}
+  absl::Status Compute(KernelContext& context) override {
+    context.set_output(0, context.input(0));
+    return absl::OkStatus();
+  }
+  bool may_block() const override { return true; }
+};
+
+void RegisterTestKernels(KernelRegistry& registry, absl::string_view type) {
+  registry.Register({.op = "Later", .device_type = std::string(type), .create = CreateKernel<Later>});
+  registry.Register({.op = "Blocking", .device_type = std::string(type), .create = CreateKernel<Blocking>});
+}
+
+// A random graph of floats over four devices, and what each of its nodes gives.
+class RandomGraph {
+ public:
+  RandomGraph(const OpRegistry& ops, uint64_t seed) : g(ops), random_(seed) {
+    predicate = g.AddOp("Placeholder", {}, {{"dtype", DType::kBool}, {"shape", PartialShape({})}});
+    Add(g.AddOp("Const", {}, {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}}),
+        [](bool) { return 1.0f; });
+    const int count = 8 + Below(30);
+    for (int i = 0; i < count; ++i) AddNode();
+    for (int i = 0; i < 3; ++i) fetches.push_back(Below(outputs.size()));
+  }
+
+  GraphBuilder g;
+  Output predicate;
+  std::vector<Output> outputs;
+  std::vector<std::function<float(bool)>> values;  // for a predicate
+  std::vector<size_t> fetches;
+
+ private:
+  size_t Below(size_t limit) { return random_() % limit; }
+  void Add(Output output, std::function<float(bool)> value) {
+    outputs.push_back(output);
+    values.push_back(std::move(value));
+  }
+  void AddNode() {
+    static constexpr const char* kDevices[] = {"/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"};
+    auto device = g.DeviceScope(kDevices[Below(4)]);
+    const size_t a = Below(outputs.size()), b = Below(outputs.size());
+    Node* after = Below(4) == 0 ? outputs[Below(outputs.size())].node : nullptr;
+    auto control = after == nullptr ? g.ControlScope({}) : g.ControlScope({after});
+    switch (Below(6)) {
+      case 0:
+        return Add(g.AddOp("Later", {outputs[a]}), values[a]);
+      case 1:
+        return Add(g.AddOp("Blocking", {outputs[a]}), values[a]);
+      case 2: {  // the branch that is taken doubles, the other one negates
+        Node* branch = g.AddNode("Switch", {outputs[a], predicate});
+        const Output no = g.AddOp("Neg", {branch->output(0)}),
+                     yes = g.AddOp("AddV2", {branch->output(1), branch->output(1)});
+        auto other = g.DeviceScope(kDevices[Below(4)]);
+        Node* merge = g.AddNode("Merge", {InputArg({no, yes})});
+        return Add(merge->output(0),
+                   [value = values[a]](bool taken) { return value(taken) * (taken ? 2.0f : -1.0f); });
+      }
+      default:
+        return Add(g.AddOp("Mul", {g.AddOp("AddV2", {outputs[a], outputs[b]}), Half()}),
+                   [x = values[a], y = values[b]](bool taken) { return (x(taken) + y(taken)) * 0.5f; });
+    }
+  }
+  Output Half() {
+    return g.AddOp("Const", {}, {{"value", Tensor::Scalar(0.5f)}, {"dtype", DType::kFloat32}});
+  }
+
+  std::mt19937_64 random_;
+};
+
+class InterleavingsTest : public testing::Test {
+ protected:
+  InterleavingsTest() {
+    EXPECT_TRUE(RegisterOps(ops_).ok());
+    EXPECT_TRUE(RegisterRuntimeOps(ops_).ok());
+    for (const char* name : {"Later", "Blocking"}) {
+      EXPECT_TRUE(ops_.Register({.name = name,
+                                 .summary = "Passes its input on.",
+                                 .inputs = {"input: float"},
+                                 .outputs = {"output: float"},
+                                 .is_stateful = true,
+                                 .infer_shapes = UnknownShape,
+                                 .gradient = NotDifferentiable})
+                      .ok());
+    }
+    runtime_ =
+        Runtime::Create(
+            {.num_cpus = 2, .num_fake_gpus = 2, .num_threads = 1, .register_kernels = RegisterTestKernels})
+            .value();
+  }
+
+  // Several steps of one graph at once, in several orders.
+  void TryGraph(uint64_t seed, int num_orders) {
+    RandomGraph graph(ops_, seed);
+    ASSERT_TRUE(graph.g.ok()) << graph.g.status();
+    SimulatedThreads threads(seed);
+    LocalWorker worker(*runtime_, runtime_->task(), nullptr, &threads);
+    auto session = Session::Create(graph.g.graph(), {&worker}, runtime_->kernels(),
+                                   {.operation_timeout = absl::InfiniteDuration()})
+                       .value();
+    std::vector<TensorRef> fetches;
+    for (const size_t fetch : graph.fetches) fetches.push_back(graph.outputs[fetch]);
+    auto prepared = session->Prepare({graph.predicate}, fetches);
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    for (int order = 0; order < num_orders && !HasFailure(); ++order) {
+      SCOPED_TRACE(absl::StrCat("seed ", seed, ", order ", order));
+      TryOrder(graph, threads, worker, **prepared);
+    }
+  }
+
+  void TryOrder(const RandomGraph& graph, SimulatedThreads& threads, const LocalWorker& worker,
+                PreparedStep& prepared) {
+    struct Run {
+      std::shared_ptr<Step> step;
+      bool predicate = false;
+      std::optional<Step::Results> results;
+    };
+    std::vector<Run> runs(1 + threads.Below(3));
+    for (Run& run : runs) {
+      run.predicate = threads.Below(2) == 1;
+      run.step = prepared.Start({Tensor::Scalar(run.predicate)});
+      run.step->OnDone([&run](const Step::Results& results) { run.results = results; });
+      for (size_t i = threads.Below(8); i > 0; --i) threads.RunOne();
+    }
+    // Every third time a step is cancelled somewhere on its way.
+    Run* const cancelled = threads.Below(3) == 0 ? &runs[threads.Below(runs.size())] : nullptr;
+    if (cancelled != nullptr) {
+      for (size_t i = threads.Below(60); i > 0; --i) threads.RunOne();
+      cancelled->step->Cancel(absl::CancelledError("by the test"));
+    }
+    while (threads.RunOne()) {
+    }
+    for (const Run& run : runs) {
+      ASSERT_TRUE(run.results.has_value()) << "nothing is left to run, but a step is not over:\n"
+                                           << worker.DescribeWaits();
+      if (&run == cancelled && !run.results->ok()) {
+        EXPECT_EQ(run.results->status().message(), "by the test");
+        continue;
+      }
+      ASSERT_TRUE(run.results->ok()) << run.results->status();
+      for (size_t i = 0; i < graph.fetches.size(); ++i) {
+        EXPECT_EQ((**run.results)[i].scalar<float>(), graph.values[graph.fetches[i]](run.predicate));
+      }
+    }
+    EXPECT_EQ(worker.num_running_steps(), 0);
+  }
+
+  OpRegistry ops_;
+  std::unique_ptr<Runtime> runtime_;
+};
+
+TEST_F(InterleavingsTest, EveryStepEndsInEveryOrder) {
+  constexpr int kOrdersPerGraph = 20;
+  const uint64_t count = FromEnvironment("WEIR_INTERLEAVINGS", 2000);
+  const uint64_t first = FromEnvironment("WEIR_INTERLEAVINGS_SEED", 1);
+  for (uint64_t i = 0; i < count / kOrdersPerGraph && !HasFailure(); ++i)
+    TryGraph(first + i, kOrdersPerGraph);
+}
+
+TEST_F(InterleavingsTest, DevicesOfOneStepAreReadyTogether) {
+  GraphBuilder g(ops_);
+  std::vector<TensorRef> fetches;
+  for (const char* name : {"/cpu:0", "/cpu:1", "/gpu:0"}) {
+    auto device = g.DeviceScope(name);
+    fetches.push_back(
+        g.AddOp("RandomUniform",
+                {g.AddOp("Const", {}, {{"value", Tensor::Vector<int32_t>({2})}, {"dtype", DType::kInt32}})},
+                {{"dtype", DType::kFloat32}}));
+  }
+  SimulatedThreads threads(1);
+  LocalWorker worker(*runtime_, runtime_->task(), nullptr, &threads);
+  auto session = Session::Create(g.graph(), {&worker}, runtime_->kernels()).value();
+  const auto step = session->Prepare({}, fetches).value()->Start({});
+  EXPECT_EQ(threads.num_ready(), 3);
+  while (threads.RunOne()) {
+  }
+  EXPECT_TRUE(step->Await().ok());
+}
+
+TEST_F(InterleavingsTest, TheDeadlineOfAStepThatWaitsIsATimer) {
+  GraphBuilder g(ops_);
+  const Output slow =
+      g.AddOp("Later", {g.AddOp("Const", {}, {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}})});
+  Output crossing;
+  {
+    auto device = g.DeviceScope("/gpu:0");
+    crossing = g.AddOp("Neg", {slow});
+  }
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SimulatedThreads threads(seed);
+    LocalWorker worker(*runtime_, runtime_->task(), nullptr, &threads);
+    auto session = Session::Create(g.graph(), {&worker}, runtime_->kernels()).value();
+    const auto step = session->Prepare({}, {crossing}).value()->Start({});
+    while (threads.RunOne(/*may_ring=*/true)) {
+    }
+    const Step::Results results = step->Await();
+    if (!results.ok()) EXPECT_EQ(results.status().code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_EQ(worker.num_running_steps(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace weir

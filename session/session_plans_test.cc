@@ -1,0 +1,203 @@
+// Which plans a session compiles, keeps and drops, and what sessions share.
+#include <atomic>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "graph/graph_builder.h"
+#include "gtest/gtest.h"
+#include "session/session.h"
+#include "session/test_session.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+class SessionPlansTest : public TestSession {
+ protected:
+  Output Constant(float value) {
+    return g_.AddOp("Const", {}, {{"value", Tensor::Scalar(value)}, {"dtype", DType::kFloat32}});
+  }
+  Output Input(absl::string_view name) {
+    return g_.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}}, name);
+  }
+  std::unique_ptr<Session> MakeSession(const SessionOptions& options, Worker* worker = nullptr) {
+    return Session::Create(g_.graph(), {worker != nullptr ? worker : &worker_}, runtime_->kernels(), options)
+        .value();
+  }
+  static std::vector<float> Scalars(const absl::StatusOr<std::vector<Tensor>>& tensors) {
+    std::vector<float> result;
+    EXPECT_TRUE(tensors.ok()) << tensors.status();
+    if (!tensors.ok()) return result;
+    for (const Tensor& tensor : *tensors) result.push_back(tensor.scalar<float>());
+    return result;
+  }
+};
+
+TEST_F(SessionPlansTest, TheOrderOfASignatureMakesNoNewPlan) {
+  const Output a = Input("a"), b = Input("b"), c = g_.AddOp("Sub", {a, b}), d = g_.AddOp("Sub", {b, a});
+  const Tensor three = Tensor::Scalar(3.0f), one = Tensor::Scalar(1.0f);
+  EXPECT_THAT(Scalars(session().Run({{a, three}, {b, one}}, {c, d})), ElementsAre(2, -2));
+  EXPECT_THAT(Scalars(session().Run({{b, one}, {a, three}}, {d, c})), ElementsAre(-2, 2));
+  EXPECT_THAT(Scalars(session().Run({{b, one}, {a, three}}, {d, c, d, d})), ElementsAre(-2, 2, -2, -2));
+  EXPECT_EQ(worker_.num_plans(), 1);
+  auto step = session().Prepare({b, a}, {d, c}, {c.node, d.node, c.node}).value();
+  EXPECT_THAT(Scalars(step->Start({one, three})->Await()), ElementsAre(-2, 2));
+  std::vector<Tensor> fetches(2);
+  EXPECT_THAT(std::string(step->Run({one}, absl::MakeSpan(fetches)).message()),
+              HasSubstr("takes 2 feeds and 2 fetches, got 1 and 2"));
+  EXPECT_FALSE(step->Start({one})->Await().ok());
+  EXPECT_FALSE(session().Run({{a, three}, {a, one}, {b, one}}, {c}).ok()) << "fed twice";
+}
+
+TEST_F(SessionPlansTest, WhatWasNotUsedForLongestLeavesAfterItsLastUser) {
+  const Output a = Constant(1), b = Constant(2), c = Constant(3);
+  auto session = MakeSession({.max_cached_signatures = 2});
+  auto held = session->Prepare({}, {a}).value();
+  EXPECT_THAT(Scalars(session->Run({}, {b})), ElementsAre(2));
+  EXPECT_THAT(Scalars(session->Run({}, {c})), ElementsAre(3));  // a is evicted, but somebody holds it
+  EXPECT_EQ(worker_.num_plans(), 3);
+  Tensor fetch;
+  EXPECT_TRUE(held->Run({}, absl::MakeSpan(&fetch, 1)).ok());
+  EXPECT_THAT(Scalars(session->Run({}, {a})), ElementsAre(1));  // the plan that is held; b is evicted
+  EXPECT_EQ(worker_.num_plans(), 2);
+  held.reset();
+  EXPECT_EQ(worker_.num_plans(), 2);
+  EXPECT_THAT(Scalars(session->Run({}, {b})), ElementsAre(2));  // compiled anew
+  EXPECT_EQ(worker_.num_plans(), 2);
+}
+
+TEST_F(SessionPlansTest, ClosingRefusesStepsThatAreHeld) {
+  const Output a = Constant(1);
+  auto step = session().Prepare({}, {a}).value();
+  session().Close();
+  EXPECT_EQ(worker_.num_plans(), 0);
+  Tensor fetch;
+  const absl::Status status = step->Run({}, absl::MakeSpan(&fetch, 1));
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(status.message(), "the session was closed");
+  EXPECT_EQ(step->Start({})->Await().status(), status);
+}
+
+// A worker that says when it is asked to compile, and then waits.
+class SlowCompiler final : public Worker {
+ public:
+  explicit SlowCompiler(LocalWorker& worker) : worker_(worker) {}
+  const DeviceName& task() const override { return worker_.task(); }
+  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
+    return worker_.ListDevices(deadline);
+  }
+  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override {
+    is_asked.Notify();
+    may_compile.WaitForNotificationWithTimeout(kPatience);
+    return worker_.RegisterPartition(std::move(spec), deadline);
+  }
+  void RunPartition(const RunPartitionCall& call, Done done) override {
+    worker_.RunPartition(call, std::move(done));
+  }
+  void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override {
+    worker_.CancelStep(plan, step_id, reason);
+  }
+  void DeregisterPartition(PlanId plan) override { worker_.DeregisterPartition(plan); }
+  void EndSession(SessionId session) override { worker_.EndSession(session); }
+  absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
+    return worker_.ResetContainers(containers, deadline);
+  }
+
+  absl::Notification is_asked, may_compile;
+
+ private:
+  LocalWorker& worker_;
+};
+
+TEST_F(SessionPlansTest, ASessionThatIsClosedWhileItCompilesLeavesNothing) {
+  const Output a = Constant(1);
+  SlowCompiler worker(worker_);
+  auto session = MakeSession({}, &worker);
+  absl::Status status;
+  std::thread client([&] { status = session->Run({}, {a}).status(); });
+  worker.is_asked.WaitForNotification();
+  session->Close();
+  worker.may_compile.Notify();
+  client.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  EXPECT_EQ(worker_.num_plans(), 0);
+  EXPECT_EQ(worker_.num_sessions(), 0);
+}
+
+TEST_F(SessionPlansTest, TheGraphGrowsWhileStepsRunAndCompile) {
+  Output last = Constant(1);
+  const Output first = last;
+  auto& growing = session();
+  std::atomic<bool> is_over{false};
+  std::atomic<int> num_wrong{0};
+  std::vector<std::thread> clients;
+  auto step = growing.Prepare({}, {first}).value();
+  clients.emplace_back([&] {
+    Tensor fetch;
+    while (!is_over)
+      num_wrong += !step->Run({}, absl::MakeSpan(&fetch, 1)).ok() || fetch.scalar<float>() != 1;
+  });
+  clients.emplace_back([&] {
+    for (int i = 0; !is_over; ++i) {
+      const auto found = growing.Run({}, {absl::StrCat("y", i % 50)});
+      num_wrong += found.ok() ? (*found)[0].scalar<float>() != i % 50 + 2 : !absl::IsNotFound(found.status());
+    }
+  });
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_TRUE(growing
+                    .Extend([&] {
+                      last = g_.AddOp("AddV2", {last, Constant(1)}, {}, absl::StrCat("y", i));
+                      return g_.status();
+                    })
+                    .ok());
+    EXPECT_THAT(Scalars(growing.Run({}, {last})), ElementsAre(i + 2));
+  }
+  is_over = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(num_wrong, 0);
+}
+
+TEST_F(SessionPlansTest, SessionsOfAWorkerShareVariablesUnlessTheyAreIsolated) {
+  const Output handle = g_.AddOp(
+      "VarHandleOp", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}, {"shared_name", "v"}});
+  const Output value = Input("value");
+  Node* assign = g_.AddNode("AssignVariableOp", {handle, value});
+  const Output read = g_.AddOp("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
+  const Output large =
+      g_.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({-1})}});
+  Node* assign_large = g_.AddNode(
+      "AssignVariableOp",
+      {g_.AddOp("VarHandleOp", {},
+                {{"dtype", DType::kFloat32}, {"shape", PartialShape({-1})}, {"shared_name", "large"}}),
+       large});
+  const auto assign_in = [&](Session& session, float to) {
+    const auto ran = session.Run({{value, Tensor::Scalar(to)}}, {}, {assign});
+    ASSERT_TRUE(ran.ok()) << ran.status();
+  };
+  auto one = MakeSession({}), other = MakeSession({}),
+       isolated = MakeSession({.isolate_session_state = true});
+  assign_in(*one, 5);
+  EXPECT_THAT(Scalars(other->Run({}, {read})), ElementsAre(5));
+  EXPECT_EQ(isolated->Run({}, {read}).status().code(), absl::StatusCode::kFailedPrecondition);
+  assign_in(*isolated, 7);
+  EXPECT_THAT(Scalars(isolated->Run({}, {read})), ElementsAre(7));
+  EXPECT_THAT(Scalars(other->Run({}, {read})), ElementsAre(5));
+
+  const auto in_use = [] { return HostAllocator().num_bytes_in_use(); };
+  const int64_t before = in_use();
+  constexpr int64_t kLarge = 1 << 20;
+  ASSERT_TRUE(isolated->Run({{large, Tensor(DType::kFloat32, {kLarge})}}, {}, {assign_large}).ok());
+  EXPECT_GE(in_use(), before + kLarge);
+  isolated.reset();
+  EXPECT_LT(in_use(), before + kLarge) << "the isolated variable is dropped";
+  one.reset();
+  EXPECT_THAT(Scalars(other->Run({}, {read})), ElementsAre(5)) << "a shared one outlives the session";
+}
+
+}  // namespace
+}  // namespace weir
