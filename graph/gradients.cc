@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 
@@ -83,6 +84,53 @@ Output AddScalar(GraphBuilder& graph, DType dtype, double value, SourceLocation 
   return {};
 }
 
+// The first element of a vector; a constant when the vector is one.
+Output FirstElement(GraphBuilder& graph, Output vector, SourceLocation where) {
+  if (vector && vector.node->op_name() == "Const") {
+    const Tensor& value = vector.node->attr<Tensor>("value");
+    if (value.dtype() == DType::kInt32 && value.num_elements() > 0) {
+      return AddConstant(graph, Tensor::Scalar(value.flat<int32_t>()[0]), where);
+    }
+  }
+  const auto vector_of = [&](int32_t number) {
+    return AddConstant(graph, Tensor::Vector<int32_t>({number}), where);
+  };
+  return graph.AddOp("StridedSlice", {vector, vector_of(0), vector_of(1), vector_of(1)},
+                     {{"shrink_axis_mask", 1}}, "", where);
+}
+
+// What leads from an x to a y: a gradient never flows through an integer, a bool or a string.
+bool CarriesGradient(DType dtype) {
+  return IsFloating(dtype) || IsComplex(dtype) || dtype == DType::kResource || dtype == DType::kVariant;
+}
+
+// The values, indices or shapes of some slices one below the other.
+Output Concatenate(GraphBuilder& graph, const std::vector<Output>& parts, SourceLocation where) {
+  const Output axis = AddScalar(graph, DType::kInt32, 0, where);
+  return graph.AddOp("ConcatV2", {InputArg(parts), axis}, {}, "", where);
+}
+
+// The sum of some gradients by rows: all of them, one below the other.
+IndexedSlices Collect(GraphBuilder& graph, const std::vector<Gradient>& flows, SourceLocation where) {
+  std::vector<Output> values, indices;
+  for (const Gradient& flow : flows) {
+    const auto& slices = std::get<IndexedSlices>(flow);
+    values.push_back(slices.values);
+    indices.push_back(slices.indices);
+  }
+  const auto differs = [&](const Output& index) {
+    return index && indices[0] && index.dtype() != indices[0].dtype();
+  };
+  if (std::any_of(indices.begin(), indices.end(), differs)) {
+    for (Output& index : indices) {
+      if (index.dtype() == DType::kInt64) continue;
+      index = graph.AddOp("Cast", {index}, {{"DstT", DType::kInt64}}, "", where);
+    }
+  }
+  return {Concatenate(graph, values, where), Concatenate(graph, indices, where),
+          std::get<IndexedSlices>(flows[0]).dense_shape};
+}
+
 // One pass from the ys back to the xs.
 class BackwardPass {
  public:
@@ -92,6 +140,8 @@ class BackwardPass {
                    absl::Span<const Output> grad_ys) {
     WEIR_ASSIGN_OR_RETURN(std::vector<Node*> order, graph_.graph().TopologicalOrder());
     FindPath(order, ys, xs);
+    xs_ = xs;
+    ys_ = ys;
     WEIR_RETURN_IF_ERROR(Seed(ys, grad_ys));
     for (auto node = order.rbegin(); node != order.rend(); ++node) {
       if (on_path_[(*node)->id()]) WEIR_RETURN_IF_ERROR(PassThrough(**node));
@@ -100,11 +150,11 @@ class BackwardPass {
   }
 
   // The sum of all that has flowed into the output; null when nothing has.
-  Output GradientOf(const Output& output) {
+  Gradient GradientOf(const Output& output) {
     auto found = flows_.find(output);
-    if (found == flows_.end() || found->second.empty()) return {};
-    std::vector<Output>& flows = found->second;
-    if (flows.size() > 1) flows = {graph_.AddOp("AddN", {InputArg(flows)}, {}, "", output.node->source())};
+    if (found == flows_.end() || found->second.empty()) return Output();
+    std::vector<Gradient>& flows = found->second;
+    if (flows.size() > 1) flows = {SumOf(flows, output.node->source())};
     return flows[0];
   }
 
@@ -117,12 +167,14 @@ class BackwardPass {
     for (const Output& y : ys) before_y[y.node->id()] = true;
     for (Node* node : order) {
       for (const Output& input : node->inputs()) {
-        if (after_x[input.node->id()]) after_x[node->id()] = true;
+        if (after_x[input.node->id()] && CarriesGradient(input.dtype())) after_x[node->id()] = true;
       }
     }
     for (auto node = order.rbegin(); node != order.rend(); ++node) {
       if (!before_y[(*node)->id()]) continue;
-      for (const Output& input : (*node)->inputs()) before_y[input.node->id()] = true;
+      for (const Output& input : (*node)->inputs()) {
+        if (CarriesGradient(input.dtype())) before_y[input.node->id()] = true;
+      }
     }
     on_path_.resize(count);
     for (int id = 0; id < count; ++id) on_path_[id] = after_x[id] && before_y[id];
@@ -146,43 +198,116 @@ class BackwardPass {
     return graph_.AddOp("Fill", {shape, one}, {}, "", where_);
   }
 
+  // Rows stay rows only where nothing else flows.
+  Gradient SumOf(const std::vector<Gradient>& flows, SourceLocation where) {
+    const auto is_slices = [](const Gradient& flow) { return std::holds_alternative<IndexedSlices>(flow); };
+    if (std::all_of(flows.begin(), flows.end(), is_slices)) return Collect(graph_, flows, where);
+    std::vector<Output> dense;
+    for (const Gradient& flow : flows) dense.push_back(Densify(graph_, flow, where));
+    return graph_.AddOp("AddN", {InputArg(dense)}, {}, "", where);
+  }
+
   absl::Status PassThrough(Node& node) {
-    std::vector<Output> output_grads;
-    bool any = false;
-    for (int i = 0; i < node.num_outputs(); ++i) {
-      output_grads.push_back(GradientOf(node.output(i)));
-      any = any || output_grads.back();
-    }
     const GradientFunction gradient = node.op().def().gradient;
-    if (!any || gradient == NotDifferentiable || !LeadsOn(node)) return absl::OkStatus();
+    if (gradient == NotDifferentiable || !LeadsOn(node)) return absl::OkStatus();
+    std::vector<Gradient> flows;
+    for (int i = 0; i < node.num_outputs(); ++i) flows.push_back(GradientOf(node.output(i)));
+    if (std::all_of(flows.begin(), flows.end(), IsNull)) return absl::OkStatus();
     auto name_scope = graph_.NameScope(absl::StrCat(node.name(), "_grad"));
     auto device_scope = graph_.DeviceScope(node.requested_device().ToString());
-    GradientContext context(graph_, node, output_grads);
+    GradientContext context(graph_, node, std::move(flows));
     absl::Status status = gradient(context);
     if (status.ok()) status = graph_.status();
     if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat("gradient of ", node.Describe(), ": ", status.message()));
+      return absl::Status(status.code(), absl::StrCat("gradient of ", node.Describe(), ": ", status.message(),
+                                                      gradient == GradientMissing ? PathOf(node) : ""));
     }
     for (int i = 0; i < node.num_inputs(); ++i) {
-      if (Output flow = context.input_grads()[i]) flows_[node.input(i)].push_back(flow);
+      const Gradient& flow = context.input_grads()[i];
+      if (!IsNull(flow)) flows_[node.input(i)].push_back(flow);
     }
     return absl::OkStatus();
   }
 
+  // "; it lies between y 'loss:0' and x 'w:0'".
+  std::string PathOf(const Node& node) const {
+    const auto precedes = [](const Node& before, const Node& after) {
+      std::vector<const Node*> open = {&after};
+      absl::flat_hash_set<const Node*> seen(open.begin(), open.end());
+      while (!open.empty()) {
+        const Node* const at = open.back();
+        open.pop_back();
+        if (at == &before) return true;
+        for (const Output& input : at->inputs()) {
+          if (CarriesGradient(input.dtype()) && seen.insert(input.node).second) open.push_back(input.node);
+        }
+      }
+      return false;
+    };
+    const auto y =
+        std::find_if(ys_.begin(), ys_.end(), [&](const Output& y) { return precedes(node, *y.node); });
+    const auto x =
+        std::find_if(xs_.begin(), xs_.end(), [&](const Output& x) { return precedes(*x.node, node); });
+    if (y == ys_.end() || x == xs_.end()) return "";
+    return absl::StrCat("; it lies between y '", y->name(), "' and x '", x->name(), "'");
+  }
+
   // False where only the node itself is an x: its inputs need no gradients.
   bool LeadsOn(const Node& node) const {
-    return std::any_of(node.inputs().begin(), node.inputs().end(),
-                       [this](const Output& input) { return on_path_[input.node->id()]; });
+    return std::any_of(node.inputs().begin(), node.inputs().end(), [this](const Output& input) {
+      return on_path_[input.node->id()] && CarriesGradient(input.dtype());
+    });
   }
 
   GraphBuilder& graph_;
   const SourceLocation where_;
   std::vector<bool> on_path_;
-  absl::flat_hash_map<Output, std::vector<Output>> flows_;
+  absl::Span<const Output> ys_, xs_;
+  absl::flat_hash_map<Output, std::vector<Gradient>> flows_;
 };
 
+absl::StatusOr<std::vector<Gradient>> RunBackward(GraphBuilder& graph, absl::Span<const Output> ys,
+                                                  absl::Span<const Output> xs,
+                                                  absl::Span<const Output> grad_ys, SourceLocation where) {
+  const auto is_null = [](const Output& output) { return !output; };
+  if (std::any_of(ys.begin(), ys.end(), is_null) || std::any_of(xs.begin(), xs.end(), is_null)) {
+    graph.SetError(absl::InvalidArgumentError("gradients: some y or x is no node's output"), where);
+    return graph.status();
+  }
+  BackwardPass pass(graph, where);
+  if (absl::Status status = pass.Run(ys, xs, grad_ys); !status.ok()) {
+    graph.SetError(status, where);
+    return graph.status();
+  }
+  std::vector<Gradient> result;
+  for (const Output& x : xs) result.push_back(pass.GradientOf(x));
+  if (!graph.ok()) return graph.status();
+  return result;
+}
+
 }  // namespace
+
+absl::Status GradientMissing(GradientContext&) {
+  return absl::UnimplementedError("the gradient of this op is not written yet");
+}
+
+bool IsNull(const Gradient& gradient) {
+  const Output* const dense = std::get_if<Output>(&gradient);
+  return dense != nullptr && !*dense;
+}
+
+Output Densify(GraphBuilder& graph, const Gradient& gradient, SourceLocation where) {
+  if (const Output* const dense = std::get_if<Output>(&gradient)) return *dense;
+  const auto& slices = std::get<IndexedSlices>(gradient);
+  const Output num_rows = FirstElement(graph, slices.dense_shape, where);
+  return graph.AddOp("UnsortedSegmentSum", {slices.values, slices.indices, num_rows}, {}, "", where);
+}
+
+Output GradientContext::grad(int index) {
+  Gradient& flow = flows_[index];
+  if (std::holds_alternative<IndexedSlices>(flow)) flow = Densify(graph_, flow, node_.source());
+  return std::get<Output>(flow);
+}
 
 Output GradientContext::Constant(DType dtype, double value) {
   return AddScalar(graph_, dtype, value, node_.source());
@@ -193,23 +318,23 @@ Output GradientContext::Integers(std::vector<int32_t> values) {
   return AddConstant(graph_, Tensor::FromSpan<int32_t>(shape, values), node_.source());
 }
 
+absl::StatusOr<std::vector<Gradient>> AddGradientFlows(GraphBuilder& graph, absl::Span<const Output> ys,
+                                                       absl::Span<const Output> xs,
+                                                       absl::Span<const Output> grad_ys,
+                                                       SourceLocation where) {
+  if (!graph.ok()) return graph.status();
+  auto name_scope = graph.NameScope("gradients");
+  return RunBackward(graph, ys, xs, grad_ys, where);
+}
+
 absl::StatusOr<std::vector<Output>> AddGradients(GraphBuilder& graph, absl::Span<const Output> ys,
                                                  absl::Span<const Output> xs,
                                                  absl::Span<const Output> grad_ys, SourceLocation where) {
   if (!graph.ok()) return graph.status();
-  const auto is_null = [](const Output& output) { return !output; };
-  if (std::any_of(ys.begin(), ys.end(), is_null) || std::any_of(xs.begin(), xs.end(), is_null)) {
-    graph.SetError(absl::InvalidArgumentError("gradients: some y or x is no node's output"), where);
-    return graph.status();
-  }
   auto name_scope = graph.NameScope("gradients");
-  BackwardPass pass(graph, where);
-  if (absl::Status status = pass.Run(ys, xs, grad_ys); !status.ok()) {
-    graph.SetError(status, where);
-    return graph.status();
-  }
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Gradient> flows, RunBackward(graph, ys, xs, grad_ys, where));
   std::vector<Output> result;
-  for (const Output& x : xs) result.push_back(pass.GradientOf(x));
+  for (const Gradient& flow : flows) result.push_back(Densify(graph, flow, where));
   if (!graph.ok()) return graph.status();
   return result;
 }

@@ -36,6 +36,7 @@ std::vector<OpDef> NnOps();
 // random
 std::vector<OpDef> RandomOps();
 // state
+std::vector<OpDef> VariableSliceOps();
 std::vector<OpDef> VariableOps();
 // summary
 std::vector<OpDef> SummaryOps();

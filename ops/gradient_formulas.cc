@@ -157,4 +157,17 @@ absl::Status SetScaled(GradientContext& g, Output factor) {
   return absl::OkStatus();
 }
 
+IndexedSlices RowsLookedUp(GradientContext& g, Output indices, Output shape) {
+  const PartialShape& ids = indices.shape();
+  if (ids.rank() == 1) return {g.grad(0), indices, shape};
+  const int64_t known = ids.is_fully_known() ? ids.ToShape().num_elements() : -1;
+  const Output count = known >= 0 && known <= std::numeric_limits<int32_t>::max()
+                           ? g.Integers({static_cast<int32_t>(known)})
+                           : Reshape(g, g.Add("Size", {indices}), g.Integers({1}));
+  const Output row =
+      g.Add("StridedSlice", {shape, g.Integers({1}), g.Integers({1}), g.Integers({1})}, {{"end_mask", 1}});
+  const Output of_values = g.Add("ConcatV2", {std::vector<Output>{count, row}, g.Constant(DType::kInt32, 0)});
+  return {Reshape(g, g.grad(0), of_values), Reshape(g, indices, g.Integers({-1})), shape};
+}
+
 }  // namespace weir::formulas

@@ -55,6 +55,10 @@ absl::Status SetBroadcastGradients(GradientContext& g, Output x_gradient, Output
 // Of y = f(x): the gradient that flows into y, times `factor`.
 absl::Status SetScaled(GradientContext& g, Output factor);
 
+// The gradient of a tensor of that shape whose rows `indices` were looked up: what flows into the node's
+// output 0, a row for each index.
+IndexedSlices RowsLookedUp(GradientContext& g, Output indices, Output shape);
+
 // Unimplemented when the node's first output is complex: the formula that follows is right for real numbers
 // only.
 absl::Status CheckReal(GradientContext& g);

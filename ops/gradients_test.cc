@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "graph/graph_builder.h"
+#include "graph/shape_inference.h"
 #include "gtest/gtest.h"
 #include "ops/register_ops.h"
 
@@ -21,6 +22,9 @@ class GradientsTest : public testing::Test {
     const auto count = static_cast<int64_t>(values.size());
     return g_.AddOp("Const", {},
                     {{"value", Tensor::FromSpan<int32_t>({count}, values)}, {"dtype", DType::kInt32}});
+  }
+  Output Scalar(int32_t value) {
+    return g_.AddOp("Const", {}, {{"value", Tensor::Scalar(value)}, {"dtype", DType::kInt32}});
   }
   std::vector<Output> Gradients(Output y, const std::vector<Output>& xs) {
     const int before = g_.graph().num_nodes();
@@ -118,6 +122,72 @@ TEST_F(GradientsTest, CrossEntropyComparesTheShapesOfItsInputs) {
     EXPECT_EQ(node->input(0).node->input(0), features);
     EXPECT_EQ(node->input(1).node->input(0), labels);
   }
+}
+
+TEST_F(GradientsTest, LookingUpRowsGivesRows) {
+  const Output x = Input({100, 3}), ids = Input({-1, 2}, DType::kInt32);
+  const Output y = g_.AddOp("GatherV2", {x, ids, Scalar(0)});
+  const auto flows = AddGradientFlows(g_, {y}, {x});
+  ASSERT_TRUE(flows.ok()) << flows.status();
+  const auto* const slices = std::get_if<IndexedSlices>(&(*flows)[0]);
+  ASSERT_NE(slices, nullptr);
+  EXPECT_EQ(slices->values.shape().ToString(), "[?,3]");
+  EXPECT_EQ(slices->indices.shape().rank(), 1);
+  const auto grads = Gradients(y, {x});
+  EXPECT_EQ(grads[0].node->op_name(), "UnsortedSegmentSum");
+  EXPECT_EQ(grads[0].shape().ToString(), "[100,3]");
+}
+
+// An index of two types becomes the wider one; rows and a whole tensor become a whole tensor.
+TEST_F(GradientsTest, RowsAreConcatenatedUntilSomethingDenseFlows) {
+  const Output x = Input({100, 3});
+  const Output a = g_.AddOp("GatherV2", {x, Input({4}, DType::kInt32), Scalar(0)});
+  const Output b = g_.AddOp("GatherV2", {x, Input({5}, DType::kInt64), Scalar(0)});
+  const auto rows = AddGradientFlows(g_, {a, b}, {x});
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  const auto* const slices = std::get_if<IndexedSlices>(&(*rows)[0]);
+  ASSERT_NE(slices, nullptr);
+  EXPECT_EQ(slices->values.shape().ToString(), "[9,3]");
+  EXPECT_EQ(slices->indices.dtype(), DType::kInt64);
+  EXPECT_EQ(slices->indices.shape().ToString(), "[9]");
+  const auto mixed = AddGradientFlows(g_, {a, g_.AddOp("Square", {x})}, {x});
+  ASSERT_TRUE(mixed.ok()) << mixed.status();
+  const Output* const dense = std::get_if<Output>(&(*mixed)[0]);
+  ASSERT_NE(dense, nullptr);
+  EXPECT_EQ(dense->node->op_name(), "AddN");
+  EXPECT_EQ(dense->shape().ToString(), "[100,3]");
+}
+
+// A gradient that nobody has written is an error where it is needed, and only there.
+TEST(GradientMissingTest, NamesTheOpAndThePath) {
+  OpRegistry ops;
+  ASSERT_TRUE(RegisterOps(ops).ok());
+  ASSERT_TRUE(ops.Register({.name = "WeirHard",
+                            .summary = "Has a derivative that nobody has written.",
+                            .inputs = {"x: float", "steps: int32"},
+                            .outputs = {"y: float"},
+                            .infer_shapes = UnchangedShape,
+                            .gradient = GradientMissing})
+                  .ok());
+  GraphBuilder g(ops);
+  const auto input = [&](DType dtype, const char* name) {
+    return g.AddOp("Placeholder", {}, {{"dtype", dtype}, {"shape", PartialShape({2})}}, name);
+  };
+  const Output x = input(DType::kFloat32, "x"), constant = input(DType::kFloat32, "constant");
+  // The path from x leads through an integer: no gradient flows there.
+  const Output steps = g.AddOp("Cast", {x}, {{"DstT", DType::kInt32}});
+  const Output beside = g.AddOp("WeirHard", {constant, steps}, {}, "beside");
+  const auto none = AddGradients(g, {beside}, {x});
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_FALSE((*none)[0]);
+  const Output hard = g.AddOp("WeirHard", {x, steps}, {}, "hard");
+  const Output loss = g.AddOp("Square", {hard}, {}, "loss");
+  const auto wanted = AddGradients(g, {loss}, {x});
+  EXPECT_EQ(wanted.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_TRUE(absl::StrContains(wanted.status().message(),
+                                "gradient of WeirHard 'hard': the gradient of this op is not written yet; it "
+                                "lies between y 'loss:0' and x 'x:0'"))
+      << wanted.status();
 }
 
 // Second derivatives run through the gradients' own gradients.

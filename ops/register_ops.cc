@@ -18,7 +18,7 @@ const std::vector<OpFamily>& OpFamilies() {
       {"nn", "Neural networks", {NnOps}},
       {"control_flow", "Conditionals and loops", {ControlFlowOps}},
       {"random", "Random numbers", {RandomOps}},
-      {"state", "Variables", {VariableOps}},
+      {"state", "Variables", {VariableOps, VariableSliceOps}},
       {"training", "Update rules of optimizers", {UpdateRuleOps}},
       {"io", "Checkpoints", {CheckpointOps}},
       {"summary", "Summaries", {SummaryOps}},

@@ -63,14 +63,6 @@ Output FromFront(GradientContext& g, Output axis, Output tensor) {
   return g.Add("FloorMod", {Cast(g, axis, DType::kInt32), g.Add("Rank", {tensor})});
 }
 
-// The rows of dimension 0 were looked up: they are added up where they came from.
-void SetGradientOfRows(GradientContext& g, Output indices) {
-  const Output num_rows =
-      g.Add("StridedSlice", {ShapeOf(g, g.input(0)), g.Integers({0}), g.Integers({1}), g.Integers({1})},
-            {{"shrink_axis_mask", 1}});
-  g.set_input_grad(0, g.Add("UnsortedSegmentSum", {g.grad(0), indices, num_rows}));
-}
-
 // With the params as [batch, outer, limit, inner] and the indices as [batch, count] the gradient is
 // [batch, outer, count, inner]. Its rows go to the front, are added up by batch and index, and go back.
 Status GatherGradient(GradientContext& g) {
@@ -80,7 +72,7 @@ Status GatherGradient(GradientContext& g) {
   const bool is_first_axis =
       g.input(2).node->op_name() == "Const" && KnownAxis(g.input(2), g.input(0)).value_or(-1) == 0;
   if (is_first_axis && batch_dims == 0) {
-    SetGradientOfRows(g, indices);
+    g.set_input_grad(0, RowsLookedUp(g, indices, ShapeOf(g, g.input(0))));
     return OkStatus();
   }
   const Output shape = ShapeOf(g, g.input(0)), indices_shape = ShapeOf(g, g.input(1));

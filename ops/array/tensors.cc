@@ -29,7 +29,7 @@ Status VectorOfKnownLength(ShapeInference& s) {
 }
 
 Status PassGradient(GradientContext& g) {
-  for (int i = 0; i < g.num_inputs(); ++i) g.set_input_grad(i, g.grad(i));
+  for (int i = 0; i < g.num_inputs(); ++i) g.set_input_grad(i, g.flow(i));
   return OkStatus();
 }
 

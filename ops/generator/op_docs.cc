@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/gradients.h"
 #include "ops/generator/signature.h"
 
 namespace weir {
@@ -22,7 +23,9 @@ std::string Traits(const OpDef& def) {
   if (def.is_stateful) traits.push_back("stateful");
   if (def.is_elementwise) traits.push_back("elementwise");
   if (def.is_commutative) traits.push_back("commutative");
-  traits.push_back(def.gradient == NotDifferentiable ? "no gradient" : "differentiable");
+  traits.push_back(def.gradient == NotDifferentiable ? "no gradient"
+                   : def.gradient == GradientMissing ? "gradient not written yet"
+                                                     : "differentiable");
   return absl::StrCat("- ", absl::StrJoin(traits, ", "), "\n");
 }
 

@@ -43,7 +43,7 @@ std::vector<OpDef> VariableOps() {
        },
        // The handle stands for the variable: what flows into the value is the variable's gradient.
        .gradient = [](GradientContext& g) -> Status {
-         g.set_input_grad(0, g.grad(0));
+         g.set_input_grad(0, g.flow(0));
          return OkStatus();
        }},
       Assignment("AssignVariableOp", "Sets a variable, and makes it if need be."),

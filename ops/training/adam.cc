@@ -25,6 +25,19 @@ Node* MultiplyAfter(GraphBuilder& g, const ModelVariable& power, const Hyperpara
   return AssignVariableOp(g, power.handle, next);
 }
 
+// The slot shrunk by beta as a whole, with (1 - beta) * change added to the rows. Read after that.
+Output ShrinkAndAdd(GraphBuilder& g, const ModelVariable& slot, Output beta, Output change, Output indices) {
+  const Output one = ConstOf(g, slot.dtype, 1);
+  Node* const shrunk = AssignVariableOp(g, slot.handle, Mul(g, slot.value, beta));
+  Node* added = nullptr;
+  {
+    const auto after_shrinking = g.ControlScope({shrunk});
+    added = ResourceScatterAdd(g, slot.handle, indices, Mul(g, change, Sub(g, one, beta)));
+  }
+  const auto after_adding = g.ControlScope({added});
+  return ReadVariableOp(g, slot.handle, slot.dtype);
+}
+
 }  // namespace
 
 void Adam::Prepare(GraphBuilder& g, const std::vector<ModelVariable>& variables) {
@@ -46,6 +59,24 @@ Node* Adam::Update(GraphBuilder& g, const ModelVariable& variable, Output gradie
   const Output epsilon = On(g, variable, options_.epsilon, "epsilon");
   return ResourceApplyAdam(g, variable.handle, m.handle, v.handle, beta1_power, beta2_power, learning_rate,
                            beta1, beta2, epsilon, gradient);
+}
+
+Node* Adam::UpdateRows(GraphBuilder& g, const ModelVariable& variable, const IndexedSlices& rows) {
+  const ModelVariable m = MakeSlot(g, variable, name());
+  const ModelVariable v = MakeSlot(g, variable, name());
+  const Output beta1_power = PowerFor(g, beta1_power_, variable);
+  const Output beta2_power = PowerFor(g, beta2_power_, variable);
+  const Output learning_rate = On(g, variable, learning_rate_, "learning_rate");
+  const Output beta1 = On(g, variable, options_.beta1, "beta1");
+  const Output beta2 = On(g, variable, options_.beta2, "beta2");
+  const Output epsilon = On(g, variable, options_.epsilon, "epsilon");
+  const Output one = ConstOf(g, variable.dtype, 1);
+  const Output correction = Sqrt(g, Sub(g, one, beta2_power));
+  const Output rate = RealDiv(g, Mul(g, learning_rate, correction), Sub(g, one, beta1_power));
+  const Output new_m = ShrinkAndAdd(g, m, beta1, rows.values, rows.indices);
+  const Output new_v = ShrinkAndAdd(g, v, beta2, Square(g, rows.values), rows.indices);
+  const Output scale = AddV2(g, Sqrt(g, new_v), epsilon);
+  return AssignSubVariableOp(g, variable.handle, RealDiv(g, Mul(g, new_m, rate), scale));
 }
 
 std::vector<Node*> Adam::Finish(GraphBuilder& g, std::vector<Node*> updates) {

@@ -4,6 +4,9 @@
 //   m += (1 - beta1) * (gradient - m);  v += (1 - beta2) * (gradient^2 - v);  var -= rate * m / (sqrt(v) +
 //   epsilon)
 //
+// Rows of an embedding: m and v of all rows shrink in every step, and so every row moves; only the rows with
+// a gradient add to m and v. That is not the lazy Adam that leaves the others alone.
+//
 // Slots m and v are "<variable>/Adam" and "<variable>/Adam_1"; beta1^t and beta2^t are the variables
 // "beta1_power" and "beta2_power", beside the first variable by name.
 #pragma once
@@ -27,6 +30,7 @@ class Adam final : public Optimizer {
  private:
   void Prepare(GraphBuilder& g, const std::vector<ModelVariable>& variables) override;
   Node* Update(GraphBuilder& g, const ModelVariable& variable, Output gradient) override;
+  Node* UpdateRows(GraphBuilder& g, const ModelVariable& variable, const IndexedSlices& rows) override;
   std::vector<Node*> Finish(GraphBuilder& g, std::vector<Node*> updates) override;
 
   Hyperparameter learning_rate_;

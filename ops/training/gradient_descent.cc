@@ -9,4 +9,9 @@ Node* GradientDescent::Update(GraphBuilder& g, const ModelVariable& variable, Ou
                                       gradient);
 }
 
+Node* GradientDescent::UpdateRows(GraphBuilder& g, const ModelVariable& variable, const IndexedSlices& rows) {
+  const Output step = Mul(g, rows.values, On(g, variable, learning_rate_, "learning_rate"));
+  return ResourceScatterSub(g, variable.handle, rows.indices, step);
+}
+
 }  // namespace weir

@@ -12,6 +12,8 @@ class GradientDescent final : public Optimizer {
 
  private:
   Node* Update(GraphBuilder& g, const ModelVariable& variable, Output gradient) override;
+  Node* UpdateRows(GraphBuilder& g, const ModelVariable& variable, const IndexedSlices& rows) override;
+  bool takes_repeated_rows() const override { return true; }
 
   Hyperparameter learning_rate_;
 };

@@ -23,6 +23,7 @@ class Momentum final : public Optimizer {
 
  private:
   Node* Update(GraphBuilder& g, const ModelVariable& variable, Output gradient) override;
+  Node* UpdateRows(GraphBuilder& g, const ModelVariable& variable, const IndexedSlices& rows) override;
 
   Hyperparameter learning_rate_;
   Hyperparameter momentum_;

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "graph/gradients.h"
 #include "graph/types/status_macros.h"
 #include "ops/standard_ops.h"
 
@@ -21,16 +20,43 @@ absl::Status NoGradients(const std::vector<GradientAndVariable>& gradients) {
                                                        absl::StrJoin(gradients, ", ", append_name)));
 }
 
+bool HasShapeOf(const ModelVariable& variable, const Output& gradient) {
+  return gradient.dtype() == variable.dtype && gradient.shape().IsCompatibleWith(variable.shape);
+}
+
+bool HasRowsOf(const ModelVariable& variable, const IndexedSlices& slices) {
+  const PartialShape &values = slices.values.shape(), &indices = slices.indices.shape();
+  if (slices.values.dtype() != variable.dtype || variable.shape.rank() == 0) return false;
+  if (!indices.IsCompatibleWith(PartialShape::OfRank(1))) return false;
+  if (!values.has_rank()) return true;
+  if (values.rank() != variable.shape.rank()) return false;
+  for (int i = 1; i < values.rank(); ++i) {
+    if (values.dim(i) != PartialShape::kUnknownDim && values.dim(i) != variable.shape.dim(i)) return false;
+  }
+  return true;
+}
+
 absl::Status CheckShapes(const std::vector<GradientAndVariable>& gradients) {
   for (const auto& [gradient, variable] : gradients) {
-    if (!gradient) continue;
-    if (gradient.dtype() == variable.dtype && gradient.shape().IsCompatibleWith(variable.shape)) continue;
+    if (IsNull(gradient)) continue;
+    const auto* const slices = std::get_if<IndexedSlices>(&gradient);
+    const bool fits =
+        slices != nullptr ? HasRowsOf(variable, *slices) : HasShapeOf(variable, std::get<Output>(gradient));
+    if (fits) continue;
+    const Output& values = slices != nullptr ? slices->values : std::get<Output>(gradient);
     return absl::InvalidArgumentError(absl::StrCat("the gradient does not fit: variable '", variable.name,
                                                    "' is ", TypeString(variable.dtype, variable.shape),
-                                                   ", its gradient is ",
-                                                   TypeString(gradient.dtype(), gradient.shape())));
+                                                   ", its gradient is ", slices != nullptr ? "rows " : "",
+                                                   TypeString(values.dtype(), values.shape())));
   }
   return absl::OkStatus();
+}
+
+// Each index once, with the sum of its rows.
+IndexedSlices AddUpRows(GraphBuilder& g, const IndexedSlices& rows) {
+  const auto unique = Unique(g, rows.indices);
+  const Output count = Size(g, unique.y);
+  return {UnsortedSegmentSum(g, rows.values, unique.idx, count), unique.y, rows.dense_shape};
 }
 
 }  // namespace
@@ -54,7 +80,8 @@ absl::StatusOr<std::vector<GradientAndVariable>> Optimizer::ComputeGradients(
   if (variables.empty()) variables = TrainableVariables(g);
   std::vector<Output> handles;
   for (const ModelVariable& variable : variables) handles.push_back(variable.handle);
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Output> gradients, AddGradients(g, {loss}, handles, {}, where));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Gradient> gradients,
+                        AddGradientFlows(g, {loss}, handles, {}, where));
   std::vector<GradientAndVariable> result;
   for (size_t i = 0; i < variables.size(); ++i) result.push_back({gradients[i], variables[i]});
   return result;
@@ -65,7 +92,7 @@ absl::StatusOr<Node*> Optimizer::ApplyGradients(GraphBuilder& g,
                                                 const ModelVariable& global_step, SourceLocation where) {
   std::vector<ModelVariable> variables;
   for (const auto& [gradient, variable] : gradients) {
-    if (gradient) variables.push_back(variable);
+    if (!IsNull(gradient)) variables.push_back(variable);
   }
   absl::Status status = variables.empty() ? NoGradients(gradients) : CheckShapes(gradients);
   if (!status.ok())
@@ -75,10 +102,7 @@ absl::StatusOr<Node*> Optimizer::ApplyGradients(GraphBuilder& g,
   Prepare(g, variables);
   std::vector<Node*> updates;
   for (const auto& [gradient, variable] : gradients) {
-    if (!gradient) continue;
-    const auto beside_variable = g.ColocationScope(variable.handle.node);
-    const auto scope = g.NameScope(absl::StrCat(name_, "/update_", variable.name));
-    updates.push_back(Update(g, variable, gradient));
+    if (!IsNull(gradient)) updates.push_back(AddUpdate(g, variable, gradient));
   }
   if (!g.ok()) return g.status();
   updates = Finish(g, std::move(updates));
@@ -87,6 +111,14 @@ absl::StatusOr<Node*> Optimizer::ApplyGradients(GraphBuilder& g,
   if (!g.ok()) return g.status();
   g.graph().collections()["train_op"].push_back(train->name());
   return train;
+}
+
+Node* Optimizer::AddUpdate(GraphBuilder& g, const ModelVariable& variable, const Gradient& gradient) {
+  const auto beside_variable = g.ColocationScope(variable.handle.node);
+  const auto scope = g.NameScope(absl::StrCat(name_, "/update_", variable.name));
+  const auto* const slices = std::get_if<IndexedSlices>(&gradient);
+  if (slices == nullptr) return Update(g, variable, std::get<Output>(gradient));
+  return UpdateRows(g, variable, takes_repeated_rows() ? *slices : AddUpRows(g, *slices));
 }
 
 // Updates and counter meet on the counter's device, so that nothing returns to the worker in between.
@@ -99,11 +131,12 @@ Node* Optimizer::Count(GraphBuilder& g, const ModelVariable& global_step, const 
   return AssignAddVariableOp(g, global_step.handle, one, {.name = name_}, where);
 }
 
-ModelVariable Optimizer::MakeSlot(GraphBuilder& g, const ModelVariable& variable, absl::string_view name) {
+ModelVariable Optimizer::MakeSlot(GraphBuilder& g, const ModelVariable& variable, absl::string_view name,
+                                  const Initializer& initializer) {
   const auto root = g.NameScope("");
   const auto beside_variable = g.ColocationScope(variable.handle.node);
-  return MakeVariable(g, absl::StrCat(variable.name, "/", name), variable.dtype, variable.shape,
-                      initializers::Zeros(), {.trainable = false});
+  return MakeVariable(g, absl::StrCat(variable.name, "/", name), variable.dtype, variable.shape, initializer,
+                      {.trainable = false});
 }
 
 Output Optimizer::On(GraphBuilder& g, const ModelVariable& variable, const Hyperparameter& parameter,

@@ -6,6 +6,10 @@
 // gradients travel there. Slots ("dense/kernel/Adam") are variables of their own, saved in checkpoints and
 // not trainable. The global step is incremented after all updates, on its own device. Names are TensorFlow's.
 //
+// A variable whose rows are looked up (ops/embedding.h) gets gradients for these rows alone (IndexedSlices of
+// graph/gradients.h), and only they are updated: rows that come twice are added up first, where TensorFlow
+// does that.
+//
 // An optimizer adds nodes to one builder; it may be dropped afterwards. Not thread safe. Errors are also the
 // builder's.
 #pragma once
@@ -19,13 +23,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "graph/gradients.h"
 #include "graph/graph_builder.h"
+#include "ops/initializers.h"
 #include "ops/variable.h"
 
 namespace weir {
 
 struct GradientAndVariable {
-  Output gradient;  // null when the loss does not depend on the variable
+  Gradient gradient;  // null when the loss does not depend on the variable
   ModelVariable variable;
 };
 
@@ -70,11 +76,18 @@ class Optimizer {
   virtual void Prepare(GraphBuilder& g, const std::vector<ModelVariable>& variables) {}
   // The op that updates the variable. Called in its colocation scope.
   virtual Node* Update(GraphBuilder& g, const ModelVariable& variable, Output gradient) = 0;
+  // The same for some rows, each named once unless takes_repeated_rows(). By default all rows are updated.
+  virtual Node* UpdateRows(GraphBuilder& g, const ModelVariable& variable, const IndexedSlices& rows) {
+    return Update(g, variable, Densify(g, rows));
+  }
+  // True where updating a row twice gives what updating it once with the sum gives.
+  virtual bool takes_repeated_rows() const { return false; }
   // Adds what runs after all updates; returns the nodes that the step must wait for.
   virtual std::vector<Node*> Finish(GraphBuilder& g, std::vector<Node*> updates) { return updates; }
 
-  // A variable of zeros in the variable's shape, named "<variable>/<name>", beside it.
-  ModelVariable MakeSlot(GraphBuilder& g, const ModelVariable& variable, absl::string_view name);
+  // A variable of the variable's shape, named "<variable>/<name>", beside it.
+  ModelVariable MakeSlot(GraphBuilder& g, const ModelVariable& variable, absl::string_view name,
+                         const Initializer& initializer = initializers::Zeros());
   // The hyperparameter for an update of the variable: one constant per device and dtype.
   Output On(GraphBuilder& g, const ModelVariable& variable, const Hyperparameter& parameter,
             absl::string_view name);
@@ -84,6 +97,7 @@ class Optimizer {
  private:
   using ConstantKey = std::tuple<std::string, DType, std::string>;  // device, dtype, name
 
+  Node* AddUpdate(GraphBuilder& g, const ModelVariable& variable, const Gradient& gradient);
   Node* Count(GraphBuilder& g, const ModelVariable& global_step, const std::vector<Node*>& updates,
               SourceLocation where);
 

@@ -310,7 +310,9 @@ TEST_F(OptimizerTest, GradientsMayBeChangedInBetween) {
   GradientDescent optimizer(0.1);
   auto gradients = optimizer.ComputeGradients(g_, model_.loss);
   ASSERT_TRUE(gradients.ok()) << gradients.status();
-  for (auto& [gradient, variable] : *gradients) gradient = Mul(g_, gradient, Const(g_, 0.5f));
+  for (auto& [gradient, variable] : *gradients) {
+    gradient = Mul(g_, Densify(g_, gradient), Const(g_, 0.5f));
+  }
   EXPECT_TRUE(optimizer.ApplyGradients(g_, *gradients).ok());
   (*gradients)[0].gradient = (*gradients)[1].gradient;
   const auto wrong = optimizer.ApplyGradients(g_, *gradients);

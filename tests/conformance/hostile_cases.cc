@@ -3,9 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/types/resource_handle.h"
-#include "kernels/variable.h"
-
 namespace weir::conformance {
 namespace {
 
@@ -32,25 +29,6 @@ Tensor Words(std::vector<std::string> words) {
 }
 // Has no elements, but dimensions that a result may multiply.
 Tensor Empty(List dims, D dtype = D::kFloat32) { return Tensor(dtype, Shape(absl::MakeConstSpan(dims))); }
-
-Tensor Handle(RefPtr<Variable> variable, std::string name) {
-  ResourceHandle handle;
-  handle.name = std::move(name);
-  handle.resource = std::move(variable);
-  return Tensor::Scalar(std::move(handle));
-}
-// The handle of a variable that holds `value`.
-Tensor Holding(const Tensor& value) {
-  auto variable = MakeRef<Variable>(value.dtype());
-  {
-    absl::MutexLock lock(&variable->mutex);
-    variable->tensor = value;
-  }
-  return Handle(std::move(variable), "weights");
-}
-Tensor Uninitialized(D dtype) { return Handle(MakeRef<Variable>(dtype), "weights"); }
-Tensor Missing() { return Handle(nullptr, "weights"); }
-Tensor NoHandles() { return Tensor(D::kResource, {0}); }
 
 std::vector<CaseInput> Repeat(const Tensor& tensor, int count) {
   return {static_cast<size_t>(count), tensor};
@@ -412,7 +390,7 @@ void AddRandom(Table& add) {
 void AddState(Table& add) {
   const auto failed = absl::StatusCode::kFailedPrecondition, missing = absl::StatusCode::kNotFound;
   const AttrMap as_float = {{"dtype", D::kFloat32}};
-  const Tensor weights = Holding(F({2}));
+  const Tensor weights = HandleOf(F({2}));
   const auto add_for_all_handles = [&](const std::string& op, std::vector<CaseInput> others,
                                        const AttrMap& attrs = {}) {
     const auto with = [&](const Tensor& handle) {
@@ -420,15 +398,15 @@ void AddState(Table& add) {
       inputs.insert(inputs.end(), others.begin(), others.end());
       return inputs;
     };
-    add(op, with(Missing()), "weights", attrs, missing);
-    add(op, with(Uninitialized(D::kFloat32)), "variable 'weights' is not initialized", attrs, failed);
+    add(op, with(MissingHandle()), "weights", attrs, missing);
+    add(op, with(UninitializedHandle(D::kFloat32)), "variable 'weights' is not initialized", attrs, failed);
     add(op, with(NoHandles()), "must be one resource handle", attrs);
   };
   add("VarHandleOp", {}, "variable 'taken' holds float, asked for as int32",
       {{"shared_name", kHostileVariable}, {"dtype", D::kInt32}, {"shape", PartialShape({2})}});
   add_for_all_handles("ReadVariableOp", {}, as_float);
   add("ReadVariableOp", {weights}, "holds float, asked for as int32", {{"dtype", D::kInt32}});
-  add("AssignVariableOp", {Missing(), F({2})}, "weights", {}, missing);
+  add("AssignVariableOp", {MissingHandle(), F({2})}, "weights", {}, missing);
   add("AssignVariableOp", {NoHandles(), F({2})}, "must be one resource handle");
   add("AssignVariableOp", {weights, Ints({1, 2})}, "holds float, asked for as int32");
   add("AssignVariableOp", {weights, F({3})}, "has the shape [2]", {{"validate_shape", true}});
@@ -441,37 +419,9 @@ void AddState(Table& add) {
   add("VarIsInitializedOp", {NoHandles()}, "must be one resource handle");
   add("DestroyResourceOp", {NoHandles()}, "must be one resource handle");
   add("DestroyResourceOp", {NoHandles()}, "must be one resource handle", {{"ignore_lookup_error", true}});
-  add("DestroyResourceOp", {Missing()}, "weights", {{"ignore_lookup_error", false}}, missing);
-  add("DestroyResourceOp", {Uninitialized(D::kFloat32)}, "weights", {{"ignore_lookup_error", false}},
+  add("DestroyResourceOp", {MissingHandle()}, "weights", {{"ignore_lookup_error", false}}, missing);
+  add("DestroyResourceOp", {UninitializedHandle(D::kFloat32)}, "weights", {{"ignore_lookup_error", false}},
       missing);
-
-  const Tensor slot = Holding(F({2})), second = Holding(F({2})), wrong = Holding(F({3})), rate = Float(0.1);
-  const char* descent = "ResourceApplyGradientDescent";
-  add_for_all_handles(descent, {rate, F({2})});
-  add(descent, {weights, rate, F({3})}, "the gradient is float[3] but variable 'weights' is float[2]");
-  add(descent, {weights, F({2}), F({2})}, "alpha must be a scalar");
-  add(descent, {Holding(Ints({1, 2})), rate, F({2})}, "but variable 'weights' is int32[2]");
-  for (const char* op : {"ResourceApplyMomentum", "ResourceApplyKerasMomentum"}) {
-    add_for_all_handles(op, {slot, rate, F({2}), rate});
-    add(op, {weights, slot, rate, F({3}), rate}, "the gradient is float[3]");
-    add(op, {weights, wrong, rate, F({2}), rate}, "but variable 'weights' is float[3]");
-    add(op, {weights, weights, rate, F({2}), rate}, "is both input 0 and input 1");
-    add(op, {weights, slot, F({0}), F({2}), rate}, "lr must be a scalar");
-    add(op, {weights, slot, rate, F({2}), F({2})}, "momentum must be a scalar");
-  }
-  const char* adam = "ResourceApplyAdam";
-  const auto adam_inputs = [&](const Tensor& m, const Tensor& v, const Tensor& beta, const Tensor& gradient) {
-    std::vector<CaseInput> inputs = {weights, m, v};
-    const std::vector<CaseInput> scalars = Repeat(rate, 5);
-    inputs.insert(inputs.end(), scalars.begin(), scalars.end());
-    inputs.insert(inputs.end(), {CaseInput(beta), CaseInput(gradient)});
-    return inputs;
-  };
-  add(adam, adam_inputs(slot, second, rate, F({3})), "the gradient is float[3]");
-  add(adam, adam_inputs(slot, wrong, rate, F({2})), "but variable 'weights' is float[3]");
-  add(adam, adam_inputs(slot, slot, rate, F({2})), "is both input 1 and input 2");
-  add(adam, adam_inputs(slot, second, F({2}), F({2})), "epsilon must be a scalar");
-  add(adam, adam_inputs(slot, Missing(), rate, F({2})), "weights", {}, missing);
 }
 
 void AddFilesAndChecks(Table& add) {
@@ -535,10 +485,6 @@ const std::map<std::string, std::string>& OpsWithoutCase() {
       {"AssignSubVariableOp", "state: tests/conformance/state/variables_test.cc"},
       {"VarIsInitializedOp", "state: tests/conformance/state/variables_test.cc"},
       {"DestroyResourceOp", "state: tests/conformance/state/variables_test.cc"},
-      {"ResourceApplyGradientDescent", "state: tests/conformance/state/variables_test.cc"},
-      {"ResourceApplyMomentum", "state: tests/conformance/state/variables_test.cc"},
-      {"ResourceApplyKerasMomentum", "state: tests/conformance/state/variables_test.cc"},
-      {"ResourceApplyAdam", "state: tests/conformance/state/variables_test.cc"},
       {"SaveV2", "files: tests/conformance/io/files_and_checks_test.cc"},
       {"RestoreV2", "files: tests/conformance/io/files_and_checks_test.cc"},
       {"ScalarSummary", "serialized protocol messages: tests/conformance/io/files_and_checks_test.cc"},
@@ -561,11 +507,6 @@ std::vector<MissingKernel> MissingKernels() {
       {"AssignAddVariableOp", "dtype", {DType::kBool, DType::kString}, not_in_tensorflow},
       {"AssignSubVariableOp", "dtype", {DType::kBool, DType::kString}, not_in_tensorflow},
   };
-  for (const char* op : {"ResourceApplyGradientDescent", "ResourceApplyMomentum",
-                         "ResourceApplyKerasMomentum", "ResourceApplyAdam"}) {
-    missing.push_back({op, "T", integers, not_in_tensorflow});
-    missing.push_back({op, "T", complex, "no model here is trained in complex numbers"});
-  }
   return missing;
 }
 

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <set>
 
+#include "graph/types/resource_handle.h"
 #include "kernels/reference/array.h"
+#include "kernels/variable.h"
 
 namespace weir::conformance {
 
@@ -56,5 +58,28 @@ Tensor Longs(std::vector<int64_t> values) {
 Tensor Strings(std::vector<int64_t> dims, std::vector<std::string> values) {
   return Tensor::FromSpan<std::string>(Shape(absl::MakeConstSpan(dims)), values);
 }
+
+namespace {
+
+Tensor Handle(RefPtr<Variable> variable) {
+  ResourceHandle handle;
+  handle.name = "weights";
+  handle.resource = std::move(variable);
+  return Tensor::Scalar(std::move(handle));
+}
+
+}  // namespace
+
+Tensor HandleOf(const Tensor& value) {
+  auto variable = MakeRef<Variable>(value.dtype());
+  {
+    absl::MutexLock lock(&variable->mutex);
+    variable->tensor = value;
+  }
+  return Handle(std::move(variable));
+}
+Tensor UninitializedHandle(DType dtype) { return Handle(MakeRef<Variable>(dtype)); }
+Tensor MissingHandle() { return Handle(nullptr); }
+Tensor NoHandles() { return Tensor(DType::kResource, {0}); }
 
 }  // namespace weir::conformance

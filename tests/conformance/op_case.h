@@ -19,8 +19,16 @@ struct CaseInput {
   CaseInput(Tensor tensor) : tensors{std::move(tensor)} {}
   CaseInput(std::vector<Tensor> list) : tensors(std::move(list)), is_list(true) {}
 
+  // The handle of a variable that holds this value before the call (OpRecord::Update).
+  static CaseInput Variable(Tensor initial_value) {
+    CaseInput input(std::move(initial_value));
+    input.is_variable = true;
+    return input;
+  }
+
   std::vector<Tensor> tensors;
   bool is_list = false;
+  bool is_variable = false;
 };
 
 struct OpCase {
@@ -56,5 +64,12 @@ Tensor Ints(std::vector<int32_t> values);
 Tensor Int(int32_t value);
 Tensor Longs(std::vector<int64_t> values);
 Tensor Strings(std::vector<int64_t> dims, std::vector<std::string> values);
+
+// Handles of variables named "weights": of a new one with that value, of one without a value, of none; and
+// none at all.
+Tensor HandleOf(const Tensor& value);
+Tensor UninitializedHandle(DType dtype);
+Tensor MissingHandle();
+Tensor NoHandles();
 
 }  // namespace weir::conformance

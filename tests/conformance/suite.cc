@@ -11,6 +11,10 @@ constexpr AddRecords kFiles[] = {
     AddTables,
     // array
     AddUniqueRecords,
+    // state
+    AddVariableSliceRecords,
+    // training
+    AddUpdateRuleRecords,
 };
 
 }  // namespace
@@ -30,6 +34,31 @@ OpRecord& OpRecord::Call(OpCase options) {
   if (options.tolerance == 0) options.tolerance = tolerance_;
   calls_.push_back(std::move(options));
   return *this;
+}
+
+OpRecord& OpRecord::Update(std::vector<CaseInput> inputs, AttrMap attrs) {
+  updates_.push_back(
+      {.op = op_, .attrs = std::move(attrs), .inputs = std::move(inputs), .tolerance = tolerance_});
+  return *this;
+}
+
+OpRecord& OpRecord::HostileHandles(std::vector<CaseInput> inputs, int handle, AttrMap attrs) {
+  DType dtype = DType::kFloat32;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_variable) continue;
+    const Tensor value = inputs[i].tensors[0];
+    if (static_cast<int>(i) == handle) dtype = value.dtype();
+    inputs[i] = HandleOf(value);
+  }
+  const auto with = [&](Tensor tensor) {
+    std::vector<CaseInput> changed = inputs;
+    changed[handle] = std::move(tensor);
+    return changed;
+  };
+  Hostile(with(MissingHandle()), "weights", attrs, absl::StatusCode::kNotFound);
+  Hostile(with(UninitializedHandle(dtype)), "variable 'weights' is not initialized", attrs,
+          absl::StatusCode::kFailedPrecondition);
+  return Hostile(with(NoHandles()), "must be one resource handle", attrs);
 }
 
 OpRecord& OpRecord::NoGradient() {
@@ -92,6 +121,14 @@ std::vector<OpCase> Suite::calls() const {
   std::vector<OpCase> all;
   for (const auto& [op, record] : records_) {
     all.insert(all.end(), record.calls().begin(), record.calls().end());
+  }
+  return all;
+}
+
+std::vector<OpCase> Suite::updates() const {
+  std::vector<OpCase> all;
+  for (const auto& [op, record] : records_) {
+    all.insert(all.end(), record.updates().begin(), record.updates().end());
   }
   return all;
 }

@@ -46,6 +46,12 @@ class OpRecord {
   // A call whose result must be the reference's. `options.op` is filled in.
   OpRecord& Call(std::vector<CaseInput> inputs, AttrMap attrs = {});
   OpRecord& Call(OpCase options);
+  // A call that changes variables: its inputs CaseInput::Variable(value). The reference sees their values in
+  // place of handles; after the op's own outputs it gives the new value of each variable, in order.
+  OpRecord& Update(std::vector<CaseInput> inputs, AttrMap attrs = {});
+  // Hostile calls with each of the handles that no op takes: of a variable that is gone, of one without a
+  // value, and none, in place of input `handle` of a good call.
+  OpRecord& HostileHandles(std::vector<CaseInput> inputs, int handle = 0, AttrMap attrs = {});
   // The next calls have no derivative at their inputs, or not the one that TensorFlow gives.
   OpRecord& NoGradient();
   // The next calls are compared with this relative and absolute error; 0: the dtype's own.
@@ -81,6 +87,7 @@ class OpRecord {
   const std::string& op() const { return op_; }
   const reference::Reference& reference() const { return reference_; }
   const std::vector<OpCase>& calls() const { return calls_; }
+  const std::vector<OpCase>& updates() const { return updates_; }
   const std::vector<HostileCase>& hostile_calls() const { return hostile_calls_; }
   bool cannot_fail() const { return cannot_fail_; }
   const std::string& tested_elsewhere() const { return tested_elsewhere_; }
@@ -90,7 +97,7 @@ class OpRecord {
  private:
   const std::string op_;
   reference::Reference reference_;
-  std::vector<OpCase> calls_;
+  std::vector<OpCase> calls_, updates_;
   std::vector<HostileCase> hostile_calls_;
   bool cannot_fail_ = false;
   std::string tested_elsewhere_;
@@ -112,6 +119,7 @@ class Suite {
 
   const std::map<std::string, OpRecord, std::less<>>& records() const { return records_; }
   std::vector<OpCase> calls() const;
+  std::vector<OpCase> updates() const;
   std::vector<HostileCase> hostile_calls() const;
 
  private:
@@ -124,6 +132,10 @@ absl::StatusOr<std::vector<Tensor>> EvaluateReference(const Node& node, absl::Sp
 // What one file of a family adds: tests/conformance/<family>/<file>.cc.
 using AddRecords = void (*)(Suite&);
 void AddTables(Suite& suite);
+// state
+void AddVariableSliceRecords(Suite& suite);
+// training
+void AddUpdateRuleRecords(Suite& suite);
 // array
 void AddUniqueRecords(Suite& suite);
 

@@ -69,6 +69,8 @@ absl::StatusOr<std::unique_ptr<CallGraph>> Build(const OpCase& call) {
   auto graph = std::make_unique<CallGraph>();
   GraphBuilder& g = graph->g;
   std::vector<InputArg> args;
+  std::vector<Output> variables;
+  std::vector<Node*> assignments;
   for (const CaseInput& input : call.inputs) {
     std::vector<Output> outputs;
     for (const Tensor& tensor : input.tensors) {
@@ -78,13 +80,32 @@ absl::StatusOr<std::unique_ptr<CallGraph>> Build(const OpCase& call) {
       AddConst(g, name + "_value", tensor);
       graph->xs.push_back(outputs.back());
       graph->feeds.emplace_back(outputs.back(), tensor);
+      if (!input.is_variable) continue;
+      const std::string shared_name = absl::StrCat(DTypeName(tensor.dtype()), variables.size());
+      const Output handle = g.AddOp(
+          "VarHandleOp", {},
+          {{"dtype", tensor.dtype()}, {"shape", PartialShape(tensor.shape())}, {"shared_name", shared_name}});
+      assignments.push_back(g.AddNode("AssignVariableOp", {handle, outputs.back()}));
+      variables.push_back(handle);
+      outputs.back() = handle;
     }
     args.push_back(input.is_list ? InputArg(outputs) : InputArg(outputs[0]));
   }
-  Node* const node = g.AddNode(call.op, std::move(args), call.attrs, "tested");
+  if (!g.ok()) return g.status();
+  Node* node = nullptr;
+  {
+    const auto after_assignments = g.ControlScope(assignments);
+    node = g.AddNode(call.op, std::move(args), call.attrs, "tested");
+  }
   if (node == nullptr) return g.status();
-  for (int i = 0; i < node->num_outputs(); ++i) {
-    graph->ys.push_back(g.AddOp("Identity", {node->output(i)}, {}, absl::StrCat("y", i)));
+  const auto add_result = [&](Output value) {
+    graph->ys.push_back(g.AddOp("Identity", {value}, {}, absl::StrCat("y", graph->ys.size())));
+  };
+  for (int i = 0; i < node->num_outputs(); ++i) add_result(node->output(i));
+  const auto after_update = g.ControlScope({node});
+  for (const Output& variable : variables) {
+    const DType dtype = variable.node->attr<DType>("dtype");
+    add_result(g.AddOp("ReadVariableOp", {variable}, {{"dtype", dtype}}));
   }
   if (!g.ok()) return g.status();
   return graph;
@@ -153,7 +174,9 @@ class SuiteWriter {
 absl::Status WriteAll(const std::string& path, const std::string& op) {
   SuiteWriter suite;
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<RecordWriter> writer, RecordWriter::Create(path));
-  for (const OpCase& call : Suite::Whole().calls()) {
+  std::vector<OpCase> calls = Suite::Whole().calls();
+  for (OpCase& update : Suite::Whole().updates()) calls.push_back(std::move(update));
+  for (const OpCase& call : calls) {
     if ((!op.empty() && call.op != op) || HasResources(call)) continue;  // no GraphDef holds a resource
     absl::StatusOr<std::unique_ptr<CallGraph>> answer = suite.Answer(call);
     if (!answer.ok()) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/strided_copy.h"
 
 namespace weir {
 
@@ -55,6 +56,14 @@ VariableLocks::~VariableLocks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
 absl::StatusOr<Tensor> TensorToWrite(const Variable& variable, Allocator& allocator) {
   if (variable.tensor.has_exclusive_buffer()) return variable.tensor;
   return Tensor::Allocate(variable.tensor.dtype(), variable.tensor.shape(), allocator);
+}
+
+absl::StatusOr<Tensor> TensorToWriteInPart(const Variable& variable, Allocator& allocator) {
+  WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWrite(variable, allocator));
+  if (next.data() != variable.tensor.data()) {
+    CopyElements(variable.tensor, 0, next, 0, variable.tensor.num_elements());
+  }
+  return next;
 }
 
 }  // namespace weir

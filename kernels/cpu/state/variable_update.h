@@ -35,11 +35,11 @@ absl::Status UninitializedVariable(absl::string_view name);
 absl::Status CheckUpdate(const Variable& variable, absl::string_view name, absl::string_view what,
                          const Tensor& update) ABSL_SHARED_LOCKS_REQUIRED(variable.mutex);
 
-// Holds the locks of up to three variables, taken in one order everywhere so that no two updates can block
+// Holds the locks of up to four variables, taken in one order everywhere so that no two updates can block
 // each other.
 class VariableLocks {
  public:
-  static constexpr int kMaxVariables = 3;
+  static constexpr int kMaxVariables = 4;
   // InvalidArgument when a variable is given twice: its update would read what it overwrites.
   static absl::Status CheckDistinct(absl::Span<const NamedVariable> variables);
   // Precondition: CheckDistinct.
@@ -56,6 +56,9 @@ class VariableLocks {
 // Where an update of the variable goes: its own tensor, or a new one that the caller puts in its place when
 // done.
 absl::StatusOr<Tensor> TensorToWrite(const Variable& variable, Allocator& allocator)
+    ABSL_SHARED_LOCKS_REQUIRED(variable.mutex);
+// The same for an update of some elements: a new tensor holds the old values.
+absl::StatusOr<Tensor> TensorToWriteInPart(const Variable& variable, Allocator& allocator)
     ABSL_SHARED_LOCKS_REQUIRED(variable.mutex);
 
 }  // namespace weir

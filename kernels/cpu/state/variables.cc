@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/register_kernels.h"
+#include "kernels/cpu/state/variable_kernels.h"
 #include "kernels/cpu/state/variable_update.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/variable.h"
@@ -121,14 +122,14 @@ class AccumulateIntoVariable final : public Kernel {
     const T* change = value.flat<T>().data();
     T* after = next.flat<T>().data();
     context.threads().ParallelFor(next.num_elements(), 0.3, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) after[i] = Accumulate(before[i], change[i]);
+      for (int64_t i = begin; i < end; ++i) after[i] = Sum(before[i], change[i]);
     });
     tensor = std::move(next);
     return absl::OkStatus();
   }
 
  private:
-  static T Accumulate(T value, T change) {
+  static T Sum(T value, T change) {
     if constexpr (std::is_integral_v<T>) {  // wraps around, as two's complement does; signed overflow is
                                             // undefined
       using Unsigned = std::make_unsigned_t<T>;
@@ -191,39 +192,25 @@ class DestroyResource final : public Kernel {
 };
 
 template <typename T>
-void RegisterAccumulate(KernelRegistry& registry, const std::string& device) {
-  registry.Register({.op = "AssignAddVariableOp",
-                     .device_type = device,
-                     .types = {{"dtype", {DTypeOf<T>}}},
-                     .create = CreateKernel<AccumulateIntoVariable<T, 1>>});
-  registry.Register({.op = "AssignSubVariableOp",
-                     .device_type = device,
-                     .types = {{"dtype", {DTypeOf<T>}}},
-                     .create = CreateKernel<AccumulateIntoVariable<T, -1>>});
-}
+using Accumulate = AccumulateIntoVariable<T, 1>;
+template <typename T>
+using Decrease = AccumulateIntoVariable<T, -1>;
 
-template <typename... T>
-void RegisterAccumulates(KernelRegistry& registry, const std::string& device) {
-  (RegisterAccumulate<T>(registry, device), ...);
-}
+using Numbers = Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
+                      uint32_t, uint64_t, std::complex<float>, std::complex<double>>;
 
 }  // namespace
 
 void RegisterStateKernels(DeviceKernels& kernels) {
-  KernelRegistry& registry = kernels.registry();
-  const std::string& device_type = kernels.device_type();
-  const std::string device(device_type);
-  registry.Register({.op = "VarHandleOp", .device_type = device, .create = CreateCheckedKernel<VarHandle>});
-  registry.Register({.op = "ReadVariableOp", .device_type = device, .create = CreateKernel<ReadVariable>});
-  registry.Register(
-      {.op = "AssignVariableOp", .device_type = device, .create = CreateKernel<AssignVariable>});
-  registry.Register({.op = "VarIsInitializedOp",
-                     .device_type = device,
-                     .create = CreateKernel<FunctionKernel<VariableIsInitialized>>});
-  registry.Register(
-      {.op = "DestroyResourceOp", .device_type = device, .create = CreateKernel<DestroyResource>});
-  RegisterAccumulates<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
-                      uint32_t, uint64_t, std::complex<float>, std::complex<double>>(registry, device);
+  kernels.Add<VarHandle>("VarHandleOp");
+  kernels.Add<ReadVariable>("ReadVariableOp");
+  kernels.Add<AssignVariable>("AssignVariableOp");
+  kernels.Add<&VariableIsInitialized>("VarIsInitializedOp");
+  kernels.Add<DestroyResource>("DestroyResourceOp");
+  const Numbers numbers("dtype");
+  kernels.Add<Accumulate>("AssignAddVariableOp", numbers);
+  kernels.Add<Decrease>("AssignSubVariableOp", numbers);
+  RegisterSliceKernels(kernels);
 }
 
 }  // namespace weir

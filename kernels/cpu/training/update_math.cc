@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "graph/types/float16.h"
-
 // The middle x86 targets gain nothing here over SSE2 and AVX2 and would double the compile time.
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #undef HWY_TARGET_INCLUDE
@@ -85,6 +83,38 @@ void Adam(int64_t count, UpdatedArray<T> var, UpdatedArray<T> m, UpdatedArray<T>
   });
 }
 
+template <typename T>
+void Adagrad(int64_t count, UpdatedArray<T> var, UpdatedArray<T> accum, const T* grad,
+             AdagradCoefficients<T> c) {
+  ForEachVector<T>(count, [=](auto d, int64_t i) HWY_ATTR {
+    const auto g = hn::LoadU(d, grad + i);
+    const auto a0 = hn::LoadU(d, accum.before + i);
+    const auto a1 = c.update_slots ? hn::MulAdd(g, g, a0) : a0;
+    const auto step =
+        hn::Div(hn::Mul(g, hn::Set(d, c.learning_rate)), hn::Add(hn::Sqrt(a1), hn::Set(d, c.epsilon)));
+    const auto x = hn::LoadU(d, var.before + i);
+    hn::StoreU(a1, d, accum.after + i);
+    hn::StoreU(hn::Sub(x, step), d, var.after + i);
+  });
+}
+
+template <typename T>
+void RMSProp(int64_t count, UpdatedArray<T> var, UpdatedArray<T> ms, UpdatedArray<T> mom, const T* grad,
+             RMSPropCoefficients<T> c) {
+  ForEachVector<T>(count, [=](auto d, int64_t i) HWY_ATTR {
+    const auto g = hn::LoadU(d, grad + i);
+    const auto ms0 = hn::LoadU(d, ms.before + i);
+    const auto ms1 = hn::MulAdd(hn::MulSub(g, g, ms0), hn::Set(d, T{1} - c.rho), ms0);
+    const auto root = hn::Sqrt(hn::Add(ms1, hn::Set(d, c.epsilon)));
+    const auto step = hn::Div(hn::Mul(g, hn::Set(d, c.learning_rate)), root);
+    const auto mom1 = hn::MulAdd(hn::LoadU(d, mom.before + i), hn::Set(d, c.momentum), step);
+    const auto x = hn::LoadU(d, var.before + i);
+    hn::StoreU(ms1, d, ms.after + i);
+    hn::StoreU(mom1, d, mom.after + i);
+    hn::StoreU(hn::Sub(x, mom1), d, var.after + i);
+  });
+}
+
 #define WEIR_FOR_EACH_TYPE(OP) OP(float, Float) OP(double, Double)
 #define WEIR_TARGET_FUNCTIONS(T, Name)                                                                     \
   void GradientDescent##Name(int64_t count, UpdatedArray<T> var, T alpha, const T* delta) {                \
@@ -101,6 +131,14 @@ void Adam(int64_t count, UpdatedArray<T> var, UpdatedArray<T> m, UpdatedArray<T>
   void Adam##Name(int64_t count, UpdatedArray<T> var, UpdatedArray<T> m, UpdatedArray<T> v, const T* grad, \
                   AdamCoefficients<T> c) {                                                                 \
     Adam<T>(count, var, m, v, grad, c);                                                                    \
+  }                                                                                                        \
+  void Adagrad##Name(int64_t count, UpdatedArray<T> var, UpdatedArray<T> accum, const T* grad,             \
+                     AdagradCoefficients<T> c) {                                                           \
+    Adagrad<T>(count, var, accum, grad, c);                                                                \
+  }                                                                                                        \
+  void RMSProp##Name(int64_t count, UpdatedArray<T> var, UpdatedArray<T> ms, UpdatedArray<T> mom,          \
+                     const T* grad, RMSPropCoefficients<T> c) {                                            \
+    RMSProp<T>(count, var, ms, mom, grad, c);                                                              \
   }
 WEIR_FOR_EACH_TYPE(WEIR_TARGET_FUNCTIONS)
 
@@ -116,6 +154,8 @@ namespace weir {
   HWY_EXPORT(Momentum##Name);                                                                           \
   HWY_EXPORT(KerasMomentum##Name);                                                                      \
   HWY_EXPORT(Adam##Name);                                                                               \
+  HWY_EXPORT(Adagrad##Name);                                                                            \
+  HWY_EXPORT(RMSProp##Name);                                                                            \
   template <>                                                                                           \
   void GradientDescentUpdate<T>(int64_t count, UpdatedArray<T> var, T alpha, const T* delta) {          \
     HWY_DYNAMIC_DISPATCH(GradientDescent##Name)(count, var, alpha, delta);                              \
@@ -134,97 +174,18 @@ namespace weir {
   void AdamUpdate<T>(int64_t count, UpdatedArray<T> var, UpdatedArray<T> m, UpdatedArray<T> v,          \
                      const T* grad, AdamCoefficients<T> c) {                                            \
     HWY_DYNAMIC_DISPATCH(Adam##Name)(count, var, m, v, grad, c);                                        \
+  }                                                                                                     \
+  template <>                                                                                           \
+  void AdagradUpdate<T>(int64_t count, UpdatedArray<T> var, UpdatedArray<T> accum, const T* grad,       \
+                        AdagradCoefficients<T> c) {                                                     \
+    HWY_DYNAMIC_DISPATCH(Adagrad##Name)(count, var, accum, grad, c);                                    \
+  }                                                                                                     \
+  template <>                                                                                           \
+  void RMSPropUpdate<T>(int64_t count, UpdatedArray<T> var, UpdatedArray<T> ms, UpdatedArray<T> mom,    \
+                        const T* grad, RMSPropCoefficients<T> c) {                                      \
+    HWY_DYNAMIC_DISPATCH(RMSProp##Name)(count, var, ms, mom, grad, c);                                  \
   }
 WEIR_FOR_EACH_TYPE(WEIR_DISPATCH)
-
-namespace {
-
-// 16-bit types: single precision in between, a block at a time, so that the formulas stand once.
-constexpr int kBlock = 256;
-
-template <typename T>
-struct WidenedArray {
-  explicit WidenedArray(UpdatedArray<T> array) : source(array) {}
-  UpdatedArray<float> Load(int64_t begin, int count) {
-    for (int i = 0; i < count; ++i) block[i] = static_cast<float>(source.before[begin + i]);
-    return {block, block};
-  }
-  void Store(int64_t begin, int count) {
-    for (int i = 0; i < count; ++i) source.after[begin + i] = T(block[i]);
-  }
-  UpdatedArray<T> source;
-  float block[kBlock];
-};
-
-template <typename T>
-const float* Widen(const T* values, int count, float* block) {
-  for (int i = 0; i < count; ++i) block[i] = static_cast<float>(values[i]);
-  return block;
-}
-
-template <typename Body>
-void ForEachBlock(int64_t count, const Body& body) {
-  for (int64_t i = 0; i < count; i += kBlock)
-    body(i, static_cast<int>(count - i < kBlock ? count - i : kBlock));
-}
-
-template <typename T>
-MomentumCoefficients<float> Widen(MomentumCoefficients<T> c) {
-  return {static_cast<float>(c.learning_rate), static_cast<float>(c.momentum), c.use_nesterov};
-}
-
-}  // namespace
-
-#define WEIR_WIDENED(T)                                                                                     \
-  template <>                                                                                               \
-  void GradientDescentUpdate<T>(int64_t count, UpdatedArray<T> var, T alpha, const T* delta) {              \
-    WidenedArray<T> x(var);                                                                                 \
-    float block[kBlock];                                                                                    \
-    ForEachBlock(count, [&](int64_t i, int n) {                                                             \
-      GradientDescentUpdate<float>(n, x.Load(i, n), static_cast<float>(alpha), Widen(delta + i, n, block)); \
-      x.Store(i, n);                                                                                        \
-    });                                                                                                     \
-  }                                                                                                         \
-  template <>                                                                                               \
-  void MomentumUpdate<T>(int64_t count, UpdatedArray<T> var, UpdatedArray<T> accum, const T* grad,          \
-                         MomentumCoefficients<T> c) {                                                       \
-    WidenedArray<T> x(var), a(accum);                                                                       \
-    float block[kBlock];                                                                                    \
-    ForEachBlock(count, [&](int64_t i, int n) {                                                             \
-      MomentumUpdate<float>(n, x.Load(i, n), a.Load(i, n), Widen(grad + i, n, block), Widen(c));            \
-      x.Store(i, n);                                                                                        \
-      a.Store(i, n);                                                                                        \
-    });                                                                                                     \
-  }                                                                                                         \
-  template <>                                                                                               \
-  void KerasMomentumUpdate<T>(int64_t count, UpdatedArray<T> var, UpdatedArray<T> accum, const T* grad,     \
-                              MomentumCoefficients<T> c) {                                                  \
-    WidenedArray<T> x(var), a(accum);                                                                       \
-    float block[kBlock];                                                                                    \
-    ForEachBlock(count, [&](int64_t i, int n) {                                                             \
-      KerasMomentumUpdate<float>(n, x.Load(i, n), a.Load(i, n), Widen(grad + i, n, block), Widen(c));       \
-      x.Store(i, n);                                                                                        \
-      a.Store(i, n);                                                                                        \
-    });                                                                                                     \
-  }                                                                                                         \
-  template <>                                                                                               \
-  void AdamUpdate<T>(int64_t count, UpdatedArray<T> var, UpdatedArray<T> m, UpdatedArray<T> v,              \
-                     const T* grad, AdamCoefficients<T> c) {                                                \
-    WidenedArray<T> x(var), first(m), second(v);                                                            \
-    float block[kBlock];                                                                                    \
-    const AdamCoefficients<float> wide = {static_cast<float>(c.step_size), static_cast<float>(c.beta1),     \
-                                          static_cast<float>(c.beta2), static_cast<float>(c.epsilon),       \
-                                          c.use_nesterov};                                                  \
-    ForEachBlock(count, [&](int64_t i, int n) {                                                             \
-      AdamUpdate<float>(n, x.Load(i, n), first.Load(i, n), second.Load(i, n), Widen(grad + i, n, block),    \
-                        wide);                                                                              \
-      x.Store(i, n);                                                                                        \
-      first.Store(i, n);                                                                                    \
-      second.Store(i, n);                                                                                   \
-    });                                                                                                     \
-  }
-WEIR_WIDENED(Half)
-WEIR_WIDENED(Bfloat16)
 
 }  // namespace weir
 #endif  // HWY_ONCE

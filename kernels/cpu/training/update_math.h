@@ -1,4 +1,5 @@
-// The arithmetic of optimizer updates on plain arrays, vectorised for float with run-time dispatch.
+// The arithmetic of optimizer updates on plain arrays, vectorised with run-time dispatch. T is float or
+// double.
 //
 // Every function computes `count` elements in one pass: it reads the old state and writes the new one, and a
 // new array may be the old one (in place) but must not overlap it otherwise. No alignment is asked for.
@@ -52,5 +53,30 @@ struct AdamCoefficients {
 template <typename T>
 void AdamUpdate(int64_t count, UpdatedArray<T> var, UpdatedArray<T> m, UpdatedArray<T> v, const T* grad,
                 AdamCoefficients<T> coefficients);
+
+template <typename T>
+struct AdagradCoefficients {
+  T learning_rate;
+  T epsilon;  // 0 in the first version of the op
+  bool update_slots;
+};
+
+// accum += grad^2 (with update_slots);  var -= lr * grad / (sqrt(accum) + epsilon)
+template <typename T>
+void AdagradUpdate(int64_t count, UpdatedArray<T> var, UpdatedArray<T> accum, const T* grad,
+                   AdagradCoefficients<T> coefficients);
+
+template <typename T>
+struct RMSPropCoefficients {
+  T learning_rate;
+  T rho;
+  T momentum;
+  T epsilon;
+};
+
+// ms += (grad^2 - ms) * (1 - rho);  mom = momentum * mom + lr * grad / sqrt(ms + epsilon);  var -= mom
+template <typename T>
+void RMSPropUpdate(int64_t count, UpdatedArray<T> var, UpdatedArray<T> ms, UpdatedArray<T> mom, const T* grad,
+                   RMSPropCoefficients<T> coefficients);
 
 }  // namespace weir

@@ -1,25 +1,37 @@
-// ResourceApply*: one step of an optimizer on a variable and its slots, in one pass.
-#include <cmath>
+// ResourceApply* and ResourceSparseApply*: one step of an optimizer on a variable and its slots, in one pass.
+//
+// A dense op updates every element. A sparse one updates the rows that its indices name, one after another:
+// a row that is named twice is updated twice. Nothing is written before all inputs have been checked.
+#include <array>
+#include <iterator>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/register_kernels.h"
+#include "kernels/cpu/state/row_indices.h"
 #include "kernels/cpu/state/variable_update.h"
-#include "kernels/cpu/training/update_math.h"
+#include "kernels/cpu/training/rules.h"
 
 namespace weir {
 namespace {
 
-// Nanoseconds per element on one core; memory traffic dominates.
-constexpr double kSimpleCost = 0.4;
-constexpr double kAdamCost = 1.2;
+// Nanoseconds per element and variable on one core; memory traffic dominates.
+constexpr double kCost = 0.4;
 
-absl::StatusOr<const Tensor*> ScalarInput(KernelContext& context, int input, absl::string_view name) {
-  const Tensor& tensor = context.input(input);
-  if (tensor.num_elements() == 1) return &tensor;
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, " must be a scalar, is ", TypeString(tensor.dtype(), tensor.shape())));
+// 16-bit types are computed in single precision, a block at a time, so that the formulas stand once.
+constexpr int kBlock = 256;
+template <typename T>
+using Computed = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// Position of the input of that name; -1 when there is none.
+int InputOf(const KernelConstruction& construction, absl::string_view name) {
+  const auto& inputs = construction.node().op().inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
 }
 
 // The variables of one update, locked, and where their new values go.
@@ -40,7 +52,7 @@ class LockedUpdate {
       : variables_(variables), locks_(variables) {}
 
   // The locks are held, which the analysis cannot see.
-  absl::Status Begin(KernelContext& context, const Tensor& gradient) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  absl::Status BeginDense(KernelContext& context, const Tensor& gradient) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     for (int i = 0; i < count; ++i) {
       WEIR_RETURN_IF_ERROR(
           CheckUpdate(*variables_[i].variable, variables_[i].name, "the gradient", gradient));
@@ -48,121 +60,197 @@ class LockedUpdate {
     }
     return absl::OkStatus();
   }
-  UpdatedArray<T> array(int i, int64_t offset) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return {static_cast<const T*>(variables_[i].variable->tensor.data()) + offset,
-            static_cast<T*>(next_[i].data()) + offset};
+  absl::Status BeginSparse(KernelContext& context, const Tensor& gradient,
+                           const Tensor& indices) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    WEIR_RETURN_IF_ERROR(CheckRows(gradient, indices));
+    const Tensor& var = variables_[0].variable->tensor;
+    for (int i = 1; i < count; ++i) {
+      WEIR_RETURN_IF_ERROR(CheckUpdate(*variables_[i].variable, variables_[i].name,
+                                       absl::StrCat("variable '", variables_[0].name, "'"), var));
+    }
+    for (int i = 0; i < count; ++i) {
+      WEIR_ASSIGN_OR_RETURN(next_[i],
+                            TensorToWriteInPart(*variables_[i].variable, context.device().allocator()));
+    }
+    return absl::OkStatus();
+  }
+  // From an element of the variables on.
+  std::array<UpdatedArray<T>, count> dense(int64_t offset) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    std::array<UpdatedArray<T>, count> arrays;
+    for (int i = 0; i < count; ++i) {
+      arrays[i] = {static_cast<const T*>(variables_[i].variable->tensor.data()) + offset,
+                   static_cast<T*>(next_[i].data()) + offset};
+    }
+    return arrays;
+  }
+  // The same of a sparse update, which writes what it reads: its rows may come again.
+  std::array<UpdatedArray<T>, count> row(int64_t offset) {
+    std::array<UpdatedArray<T>, count> arrays;
+    for (int i = 0; i < count; ++i) {
+      T* const values = static_cast<T*>(next_[i].data()) + offset;
+      arrays[i] = {values, values};
+    }
+    return arrays;
   }
   void Finish() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     for (int i = 0; i < count; ++i) variables_[i].variable->tensor = std::move(next_[i]);
   }
 
  private:
+  absl::Status CheckRows(const Tensor& gradient, const Tensor& indices) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const Tensor& var = variables_[0].variable->tensor;
+    if (!var.is_valid()) return UninitializedVariable(variables_[0].name);
+    if (indices.shape().rank() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("indices must be a vector, is ", indices.shape().ToString()));
+    }
+    const auto rows = gradient.shape().dims(), dims = var.shape().dims();
+    const bool fits = var.dtype() == gradient.dtype() && !dims.empty() && rows.size() == dims.size() &&
+                      rows[0] == indices.num_elements() && rows.subspan(1) == dims.subspan(1);
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the gradient is ", TypeString(gradient.dtype(), gradient.shape()), " for ", indices.num_elements(),
+          " rows of variable '", variables_[0].name, "', which is ", TypeString(var.dtype(), var.shape())));
+    }
+    return CheckRowIndices(indices, dims[0]);
+  }
+
   const std::array<NamedVariable, count>& variables_;
   std::array<Tensor, count> next_;
   const VariableLocks locks_;
 };
 
-// Looks up and locks `count` variables, then calls update(locked, begin, end) on ranges of their elements.
-template <typename T, int count, typename Update>
-absl::Status ApplyGradient(KernelContext& context, const Tensor& gradient, double cost,
-                           const Update& update) {
-  using Locked = LockedUpdate<T, count>;
-  WEIR_ASSIGN_OR_RETURN(const auto variables, Locked::Lookup(context));
-  Locked locked(variables);
-  WEIR_RETURN_IF_ERROR(locked.Begin(context, gradient));
-  context.threads().ParallelFor(gradient.num_elements(), cost,
-                                [&](int64_t begin, int64_t end) { update(locked, begin, end); });
-  locked.Finish();
-  return absl::OkStatus();
-}
+template <template <typename> class RuleOf, typename T>
+class ApplyRule final : public Kernel {
+  using Wide = Computed<T>;
+  using Rule = RuleOf<Wide>;
+  static constexpr int kVariables = Rule::kVariables;
+  static constexpr int kScalars = std::size(Rule::kScalars);
+  using Arrays = std::array<UpdatedArray<T>, kVariables>;
+  using Scalars = std::array<Wide, kScalars>;
 
-template <typename T>
-absl::Status ApplyGradientDescent(KernelContext& context) {
-  WEIR_ASSIGN_OR_RETURN(const Tensor* alpha, ScalarInput(context, 1, "alpha"));
-  const Tensor& delta = context.input(2);
-  return ApplyGradient<T, 1>(context, delta, kSimpleCost, [&](auto& locked, int64_t begin, int64_t end) {
-    GradientDescentUpdate<T>(end - begin, locked.array(0, begin), alpha->scalar<T>(),
-                             delta.flat<T>().data() + begin);
-  });
-}
-
-template <typename T, bool keras>
-class ApplyMomentum final : public Kernel {
  public:
-  explicit ApplyMomentum(const KernelConstruction& construction)
-      : use_nesterov_(construction.attr<bool>("use_nesterov")) {}
-
-  absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const Tensor* lr, ScalarInput(context, 2, "lr"));
-    WEIR_ASSIGN_OR_RETURN(const Tensor* momentum, ScalarInput(context, 4, "momentum"));
-    const Tensor& grad = context.input(3);
-    const MomentumCoefficients<T> coefficients = {lr->scalar<T>(), momentum->scalar<T>(), use_nesterov_};
-    constexpr auto kUpdate = keras ? &KerasMomentumUpdate<T> : &MomentumUpdate<T>;
-    return ApplyGradient<T, 2>(context, grad, kSimpleCost, [&](auto& locked, int64_t begin, int64_t end) {
-      kUpdate(end - begin, locked.array(0, begin), locked.array(1, begin), grad.flat<T>().data() + begin,
-              coefficients);
-    });
-  }
-
- private:
-  const bool use_nesterov_;
-};
-
-template <typename T>
-class ApplyAdam final : public Kernel {
- public:
-  explicit ApplyAdam(const KernelConstruction& construction)
-      : use_nesterov_(construction.attr<bool>("use_nesterov")) {}
-
-  absl::Status Compute(KernelContext& context) override {
-    static constexpr absl::string_view kNames[] = {"beta1_power", "beta2_power", "lr",
-                                                   "beta1",       "beta2",       "epsilon"};
-    T scalars[6];
-    for (int i = 0; i < 6; ++i) {
-      WEIR_ASSIGN_OR_RETURN(const Tensor* scalar, ScalarInput(context, 3 + i, kNames[i]));
-      scalars[i] = scalar->scalar<T>();
+  explicit ApplyRule(const KernelConstruction& construction)
+      : rule_(construction),
+        gradient_(std::max(InputOf(construction, "grad"), InputOf(construction, "delta"))),
+        indices_(InputOf(construction, "indices")) {
+    for (int i = 0; i < kScalars; ++i) {
+      scalars_[i] = Rule::kScalars[i] == nullptr ? -1 : InputOf(construction, Rule::kScalars[i]);
     }
-    const auto& [beta1_power, beta2_power, lr, beta1, beta2, epsilon] = scalars;
-    const AdamCoefficients<T> coefficients = {StepSize(beta1_power, beta2_power, lr), beta1, beta2, epsilon,
-                                              use_nesterov_};
-    const Tensor& grad = context.input(9);
-    return ApplyGradient<T, 3>(context, grad, kAdamCost, [&](auto& locked, int64_t begin, int64_t end) {
-      AdamUpdate<T>(end - begin, locked.array(0, begin), locked.array(1, begin), locked.array(2, begin),
-                    grad.flat<T>().data() + begin, coefficients);
-    });
+  }
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const Scalars scalars, ReadScalars(context));
+    WEIR_RETURN_IF_ERROR(rule_.Check(scalars.data()));
+    using Locked = LockedUpdate<T, kVariables>;
+    WEIR_ASSIGN_OR_RETURN(const auto variables, Locked::Lookup(context));
+    Locked locked(variables);
+    const Tensor& gradient = context.input(gradient_);
+    if (indices_ >= 0) {
+      const Tensor& indices = context.input(indices_);
+      WEIR_RETURN_IF_ERROR(locked.BeginSparse(context, gradient, indices));
+      const int64_t count = indices.num_elements();
+      const int64_t inner = count == 0 ? 0 : gradient.num_elements() / count;
+      const T* grad = gradient.flat<T>().data();
+      for (int64_t i = 0; i < count && inner > 0; ++i, grad += inner) {
+        Update(inner, locked.row(IntegerAt(indices, i) * inner), grad, scalars);
+      }
+    } else {
+      WEIR_RETURN_IF_ERROR(locked.BeginDense(context, gradient));
+      const T* const grad = gradient.flat<T>().data();
+      context.threads().ParallelFor(gradient.num_elements(), kCost * kVariables,
+                                    [&](int64_t begin, int64_t end) {
+                                      Update(end - begin, locked.dense(begin), grad + begin, scalars);
+                                    });
+    }
+    locked.Finish();
+    return absl::OkStatus();
   }
 
  private:
-  static T StepSize(T beta1_power, T beta2_power, T lr) {
-    using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    const Wide one = 1;
-    return T(static_cast<Wide>(lr) * std::sqrt(one - static_cast<Wide>(beta2_power)) /
-             (one - static_cast<Wide>(beta1_power)));
+  absl::StatusOr<Scalars> ReadScalars(KernelContext& context) const {
+    Scalars scalars = {};
+    for (int i = 0; i < kScalars; ++i) {
+      if (scalars_[i] < 0) continue;
+      const Tensor& tensor = context.input(scalars_[i]);
+      if (tensor.num_elements() != 1) {
+        return absl::InvalidArgumentError(absl::StrCat(Rule::kScalars[i], " must be a scalar, is ",
+                                                       TypeString(tensor.dtype(), tensor.shape())));
+      }
+      scalars[i] = static_cast<Wide>(tensor.scalar<T>());
+    }
+    return scalars;
   }
 
-  const bool use_nesterov_;
+  void Update(int64_t count, const Arrays& arrays, const T* grad, const Scalars& scalars) const {
+    if constexpr (std::is_same_v<T, Wide>) {
+      rule_.Update(count, arrays.data(), grad, scalars.data());
+    } else {
+      for (int64_t i = 0; i < count; i += kBlock) {
+        UpdateBlock(i, static_cast<int>(std::min<int64_t>(kBlock, count - i)), arrays, grad, scalars);
+      }
+    }
+  }
+
+  void UpdateBlock(int64_t begin, int count, const Arrays& arrays, const T* grad,
+                   const Scalars& scalars) const {
+    Wide values[kVariables][kBlock], gradient[kBlock];
+    std::array<UpdatedArray<Wide>, kVariables> wide;
+    for (int k = 0; k < kVariables; ++k) {
+      for (int i = 0; i < count; ++i) values[k][i] = static_cast<Wide>(arrays[k].before[begin + i]);
+      wide[k] = {values[k], values[k]};
+    }
+    for (int i = 0; i < count; ++i) gradient[i] = static_cast<Wide>(grad[begin + i]);
+    rule_.Update(count, wide.data(), gradient, scalars.data());
+    for (int k = 0; k < kVariables; ++k) {
+      for (int i = 0; i < count; ++i) arrays[k].after[begin + i] = T(values[k][i]);
+    }
+  }
+
+  const Rule rule_;
+  const int gradient_;
+  const int indices_;  // -1 in a dense op
+  std::array<int, kScalars> scalars_;
 };
 
-template <typename T>
-void RegisterOptimizers(KernelRegistry& registry, const std::string& device) {
-  const auto add = [&](const char* op, KernelFactory create) {
-    registry.Register({.op = op, .device_type = device, .types = {{"T", {DTypeOf<T>}}}, .create = create});
+// The dense op of a rule and, where it has one, its sparse op.
+template <template <typename> class Rule>
+void AddRule(DeviceKernels& kernels, const std::string& name, bool has_sparse = true) {
+  const auto add = [&](const std::string& op) {
+    const auto add_type = [&](auto zero) {
+      using T = decltype(zero);
+      kernels.Add<ApplyRule<Rule, T>>(op, {{"T", {DTypeOf<T>}}});
+    };
+    add_type(float());
+    add_type(double());
+    add_type(Half());
+    add_type(Bfloat16());
   };
-  add("ResourceApplyGradientDescent", CreateKernel<FunctionKernel<ApplyGradientDescent<T>>>);
-  add("ResourceApplyMomentum", CreateKernel<ApplyMomentum<T, false>>);
-  add("ResourceApplyKerasMomentum", CreateKernel<ApplyMomentum<T, true>>);
-  add("ResourceApplyAdam", CreateKernel<ApplyAdam<T>>);
+  add("ResourceApply" + name);
+  if (has_sparse) add("ResourceSparseApply" + name);
 }
 
 }  // namespace
 
 void RegisterTrainingKernels(DeviceKernels& kernels) {
-  KernelRegistry& registry = kernels.registry();
-  const std::string& device = kernels.device_type();
-  RegisterOptimizers<float>(registry, device);
-  RegisterOptimizers<double>(registry, device);
-  RegisterOptimizers<Half>(registry, device);
-  RegisterOptimizers<Bfloat16>(registry, device);
+  constexpr bool kDenseOnly = false;
+  AddRule<rules::GradientDescent>(kernels, "GradientDescent", kDenseOnly);
+  AddRule<rules::Momentum>(kernels, "Momentum");
+  AddRule<rules::KerasMomentum>(kernels, "KerasMomentum");
+  AddRule<rules::Adam>(kernels, "Adam", kDenseOnly);
+  AddRule<rules::AdamWithAmsgrad>(kernels, "AdamWithAmsgrad", kDenseOnly);
+  AddRule<rules::AdaMax>(kernels, "AdaMax", kDenseOnly);
+  AddRule<rules::Adagrad>(kernels, "Adagrad");
+  AddRule<rules::AdagradV2>(kernels, "AdagradV2");
+  AddRule<rules::RMSProp>(kernels, "RMSProp");
+  AddRule<rules::CenteredRMSProp>(kernels, "CenteredRMSProp");
+  AddRule<rules::Adadelta>(kernels, "Adadelta");
+  AddRule<rules::Ftrl>(kernels, "Ftrl");
+  AddRule<rules::FtrlV2>(kernels, "FtrlV2");
+  AddRule<rules::ProximalGradientDescent>(kernels, "ProximalGradientDescent");
+  AddRule<rules::ProximalAdagrad>(kernels, "ProximalAdagrad");
+  AddRule<rules::AddSign>(kernels, "AddSign", kDenseOnly);
+  AddRule<rules::PowerSign>(kernels, "PowerSign", kDenseOnly);
 }
 
 }  // namespace weir

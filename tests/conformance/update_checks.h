@@ -1,0 +1,32 @@
+// The checks that every call which changes variables goes through (OpRecord::Update).
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "kernels/device.h"
+#include "kernels/kernel_registry.h"
+#include "kernels/thread_pool.h"
+#include "tests/conformance/op_case.h"
+
+namespace weir::conformance {
+
+class UpdateChecks {
+ public:
+  UpdateChecks();
+
+  // Outputs and new values are those of the reference. A variable that nobody reads keeps its buffer.
+  absl::Status CheckAgainstReference(const OpCase& test) const;
+  // Where somebody holds the old values, these stay as they are, and the new ones are the same.
+  absl::Status CheckReaders(const OpCase& test) const;
+  // Where the graph knows the variables' types and the inputs' shapes, or nothing, inference accepts the call
+  // and what it says of the outputs is true.
+  absl::Status CheckShapes(const OpCase& test) const;
+
+ private:
+  mutable ThreadPool threads_{2};
+  std::unique_ptr<Device> device_;
+  KernelRegistry kernels_;
+};
+
+}  // namespace weir::conformance
