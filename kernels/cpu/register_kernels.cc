@@ -5,12 +5,8 @@ namespace weir {
 void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type) {
   DeviceKernels kernels(registry, device_type);
   RegisterArrayKernels(kernels);
-  RegisterElementwiseKernels(kernels);
-  RegisterReductionKernels(kernels);
-  RegisterMatMulKernels(kernels);
+  RegisterMathKernels(kernels);
   RegisterNnKernels(kernels);
-  RegisterConvKernels(kernels);
-  RegisterPoolKernels(kernels);
   RegisterRandomKernels(kernels);
   RegisterStateKernels(kernels);
   RegisterTrainingKernels(kernels);

@@ -13,16 +13,12 @@ void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type 
 
 // The families: one folder each. array_kernels.h and its like list the files of a family that has several.
 void RegisterArrayKernels(DeviceKernels& kernels);
-void RegisterElementwiseKernels(DeviceKernels& kernels);
-void RegisterReductionKernels(DeviceKernels& kernels);
-void RegisterMatMulKernels(DeviceKernels& kernels);
+void RegisterMathKernels(DeviceKernels& kernels);
 void RegisterNnKernels(DeviceKernels& kernels);
-void RegisterConvKernels(DeviceKernels& kernels);
 void RegisterRandomKernels(DeviceKernels& kernels);
 void RegisterStateKernels(DeviceKernels& kernels);
 void RegisterIoKernels(DeviceKernels& kernels);
 void RegisterTrainingKernels(DeviceKernels& kernels);
-void RegisterPoolKernels(DeviceKernels& kernels);
 void RegisterSummaryKernels(DeviceKernels& kernels);
 void RegisterCheckKernels(DeviceKernels& kernels);
 

@@ -1,6 +1,4 @@
-// Elementwise arithmetic, functions of one number, comparison and logic.
-//
-// Binary ops broadcast their inputs as numpy does.
+// Elementwise arithmetic of several numbers. Binary ops broadcast their inputs as numpy does.
 #include <string>
 #include <vector>
 
@@ -8,6 +6,7 @@
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
+#include "ops/elementwise_op.h"
 #include "ops/families.h"
 #include "ops/gradient_formulas.h"
 #include "ops/shape_functions.h"
@@ -16,26 +15,6 @@ namespace weir {
 namespace {
 
 using namespace formulas;  // NOLINT: the vocabulary of this file
-
-// y = f(x), element by element.
-OpDef Unary(std::string name, std::string summary, GradientFunction gradient) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .is_elementwise = true,
-          .infer_shapes = UnchangedShape,
-          .gradient = gradient};
-}
-
-// z = f(x, y), element by element of the broadcast inputs.
-OpDef Binary(std::string name, std::string summary, GradientFunction gradient) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .is_elementwise = true,
-          .infer_shapes = BroadcastBinaryShape,
-          .gradient = gradient};
-}
-
-// ---- Sums, products, quotients ----
 
 Status AddGradient(GradientContext& g) { return SetBroadcastGradients(g, g.grad(0), g.grad(0)); }
 
@@ -48,66 +27,42 @@ Status QuotientGradient(GradientContext& g) {
   return SetBroadcastGradients(g, g.Add(divide, {g.grad(0), y}), Neg(g, Mul(g, g.grad(0), z_over_y)));
 }
 
-// ---- Functions of one number ----
-
-// z = dy * f'(x), expressed by y = f(x); y and dy have one shape.
-OpDef FusedGrad(std::string name, std::string summary, GradientFunction gradient) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .is_elementwise = true,
-          .infer_shapes = MergedShape,
-          .gradient = gradient};
+// 1 where x is not 0, else 0.
+Output IsNotZero(GradientContext& g, Output x) {
+  return Cast(g, g.Add("NotEqual", {x, Zero(g, x)}), x.dtype());
 }
 
-// ---- Questions ----
-
-OpDef Comparison(std::string name, std::string summary) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .is_elementwise = true,
-          .infer_shapes = BroadcastBinaryShape,
-          .gradient = NotDifferentiable};
-}
-
-// With incompatible_shape_error = false, tensors whose shapes do not broadcast are one unequal whole.
-Status EqualityShape(ShapeInference& s) {
-  if (s.attr<bool>("incompatible_shape_error")) return BroadcastBinaryShape(s);
-  auto shape = ShapeInference::Broadcast(s.input(0), s.input(1));
-  if (shape.ok() && s.input(0).is_fully_known() && s.input(1).is_fully_known())
-    s.set_output(0, *std::move(shape));
-  if (!shape.ok()) s.set_output(0, Shape());
+// Limits are scalars, or have the shape of what they limit.
+Status ClipShape(ShapeInference& s) {
+  PartialShape shape = s.input(0);
+  for (int i = 1; i < 3; ++i) {
+    if (!s.input(i).has_rank() || s.input(i).rank() == 0) continue;
+    absl::StatusOr<PartialShape> merged = shape.MergeWith(s.input(i));
+    if (!merged.ok()) {
+      return InvalidArgumentError(StrCat(s.input_name(i), " must be a scalar or have the shape of t, ",
+                                         shape.ToString(), ", is ", s.input(i).ToString()));
+    }
+    shape = *std::move(merged);
+  }
+  s.set_output(0, std::move(shape));
   return OkStatus();
 }
 
-OpDef Equality(std::string name, std::string summary) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .is_elementwise = true,
-          .infer_shapes = EqualityShape,
-          .gradient = NotDifferentiable};
-}
-
-OpDef Logical(std::string name, std::string summary) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .is_elementwise = true,
-          .infer_shapes = BroadcastBinaryShape,
-          .gradient = NotDifferentiable};
-}
-
-OpDef NumberTest(std::string name, std::string summary) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .is_elementwise = true,
-          .infer_shapes = UnchangedShape,
-          .gradient = NotDifferentiable};
+Status ClipGradient(GradientContext& g) {
+  const Output t = g.input(0);
+  const Output zero = Zero(g, t);
+  const Output is_low = g.Add("Less", {t, g.input(1)}), is_high = g.Add("Greater", {t, g.input(2)});
+  const Output is_clipped = g.Add("LogicalOr", {is_low, is_high});
+  g.set_input_grad(0, Select(g, is_clipped, zero, g.grad(0)));
+  g.set_input_grad(1, UndoBroadcast(g, Select(g, is_low, g.grad(0), zero), {t, g.input(1)}, 1));
+  g.set_input_grad(2, UndoBroadcast(g, Select(g, is_high, g.grad(0), zero), {t, g.input(2)}, 1));
+  return OkStatus();
 }
 
 }  // namespace
 
 std::vector<OpDef> ElementwiseOps() {
   return {
-      // ---- Sums, products, quotients ----
       Binary("Add", "Gives x + y; strings are joined.", AddGradient),
       Binary("AddV2", "Gives x + y.", AddGradient),
       {.name = "AddN",
@@ -143,6 +98,64 @@ std::vector<OpDef> ElementwiseOps() {
                const Output x = Mul(g, g.grad(0), twice);
                return SetBroadcastGradients(g, x, Neg(g, x));
              }),
+      Binary("MulNoNan", "Gives x * y, and 0 where y is 0 whatever x is.",
+             [](GradientContext& g) -> Status {
+               WEIR_RETURN_IF_ERROR(CheckReal(g));
+               return SetBroadcastGradients(g, g.Add("MulNoNan", {g.grad(0), g.input(1)}),
+                                            g.Add("MulNoNan", {g.input(0), g.grad(0)}));
+             }),
+      Binary("TruncateDiv", "Gives x / y rounded towards zero.", NotDifferentiable),
+      Binary("TruncateMod", "Gives the remainder of x / y rounded towards zero, which has the sign of x.",
+             NotDifferentiable),
+      Binary("Mod", "Gives the remainder of x / y rounded towards zero, which has the sign of x.",
+             NotDifferentiable),
+      Binary("Xdivy", "Gives x / y, and 0 where x is 0 whatever y is.",
+             [](GradientContext& g) -> Status {
+               WEIR_RETURN_IF_ERROR(CheckReal(g));
+               const Output x = g.input(0), y = g.input(1);
+               const Output by_x = g.Add("Xdivy", {IsNotZero(g, x), y});
+               const Output by_y = g.Add("Xdivy", {Neg(g, x), g.Add("Square", {y})});
+               return SetBroadcastGradients(g, Mul(g, g.grad(0), by_x), Mul(g, g.grad(0), by_y));
+             }),
+      Binary("Xlogy", "Gives x * log(y), and 0 where x is 0 whatever y is.",
+             [](GradientContext& g) -> Status {
+               WEIR_RETURN_IF_ERROR(CheckReal(g));
+               const Output x = g.input(0), y = g.input(1);
+               const Output by_x = g.Add("Xlogy", {IsNotZero(g, x), y});
+               return SetBroadcastGradients(g, Mul(g, g.grad(0), by_x),
+                                            Mul(g, g.grad(0), g.Add("Xdivy", {x, y})));
+             }),
+      Binary("Xlog1py", "Gives x * log(1 + y), and 0 where x is 0 whatever y is.",
+             [](GradientContext& g) -> Status {
+               WEIR_RETURN_IF_ERROR(CheckReal(g));
+               const Output x = g.input(0), y = g.input(1);
+               const Output by_x = g.Add("Xlog1py", {IsNotZero(g, x), y});
+               const Output by_y = g.Add("Xdivy", {x, Add(g, y, One(g, y))});
+               return SetBroadcastGradients(g, Mul(g, g.grad(0), by_x), Mul(g, g.grad(0), by_y));
+             }),
+      Binary("Atan2", "Gives the angle between the x axis and the point (x, y), in (-pi, pi].",
+             [](GradientContext& g) -> Status {
+               const Output y = g.input(0), x = g.input(1);
+               const Output squares = Add(g, g.Add("Square", {x}), g.Add("Square", {y}));
+               const Output scaled = Div(g, g.grad(0), squares);
+               return SetBroadcastGradients(g, Mul(g, x, scaled), Neg(g, Mul(g, y, scaled)));
+             }),
+      Binary("Zeta", "Gives Hurwitz's zeta function, the sum of (q + k)^-x over k = 0, 1, 2...",
+             [](GradientContext& g) -> Status {  // of q only, as TensorFlow
+               const Output x = g.input(0), q = g.input(1);
+               const Output slope = Neg(g, Mul(g, x, g.Add("Zeta", {Add(g, x, One(g, x)), q})));
+               return SetBroadcastGradients(g, Output(), Mul(g, slope, g.grad(0)));
+             }),
+      Binary("Polygamma", "Gives the a-th derivative of Digamma at x.",
+             [](GradientContext& g) -> Status {  // of x only, as TensorFlow
+               const Output a = g.input(0), x = g.input(1);
+               const Output slope = g.Add("Polygamma", {Add(g, a, One(g, a)), x});
+               return SetBroadcastGradients(g, Output(), Mul(g, slope, g.grad(0)));
+             }),
+      {.name = "ClipByValue",
+       .summary = "Gives t, at least clip_value_min and at most clip_value_max; these are scalars or as t.",
+       .infer_shapes = ClipShape,
+       .gradient = ClipGradient},
       Binary("Maximum", "Gives the larger of x and y; NaN if one is.",
              [](GradientContext& g) -> Status {
                const Output x_wins = g.Add("GreaterEqual", {g.input(0), g.input(1)});
@@ -169,105 +182,6 @@ std::vector<OpDef> ElementwiseOps() {
                return SetBroadcastGradients(g, Mul(g, g.grad(0), slope),
                                             Mul(g, g.grad(0), Mul(g, g.output(0), log)));
              }),
-
-      // ---- Functions of one number ----
-      Unary("Neg", "Gives -x.",
-            [](GradientContext& g) -> Status {
-              g.set_input_grad(0, Neg(g, g.grad(0)));
-              return OkStatus();
-            }),
-      Unary("Square", "Gives x * x.",
-            [](GradientContext& g) -> Status {
-              WEIR_RETURN_IF_ERROR(CheckReal(g));
-              return SetScaled(g, Mul(g, g.Constant(g.input(0).dtype(), 2), g.input(0)));
-            }),
-      Unary("Sqrt", "Gives the square root of x.",
-            [](GradientContext& g) -> Status {
-              WEIR_RETURN_IF_ERROR(CheckReal(g));
-              return SetScaled(g, Div(g, g.Constant(g.input(0).dtype(), 0.5), g.output(0)));
-            }),
-      Unary("Rsqrt", "Gives 1 / sqrt(x).",
-            [](GradientContext& g) -> Status {
-              WEIR_RETURN_IF_ERROR(CheckReal(g));
-              const Output y = g.output(0);
-              return SetScaled(g, Mul(g, g.Constant(y.dtype(), -0.5), Mul(g, y, g.Add("Square", {y}))));
-            }),
-      Unary("Reciprocal", "Gives 1 / x.",
-            [](GradientContext& g) -> Status {
-              WEIR_RETURN_IF_ERROR(CheckReal(g));
-              return SetScaled(g, Neg(g, g.Add("Square", {g.output(0)})));
-            }),
-      Unary("Exp", "Gives e to the power of x.",
-            [](GradientContext& g) -> Status {
-              WEIR_RETURN_IF_ERROR(CheckReal(g));
-              return SetScaled(g, g.output(0));
-            }),
-      Unary("Log", "Gives the natural logarithm of x.",
-            [](GradientContext& g) -> Status {
-              WEIR_RETURN_IF_ERROR(CheckReal(g));
-              g.set_input_grad(0, Div(g, g.grad(0), g.input(0)));
-              return OkStatus();
-            }),
-      Unary("Log1p", "Gives log(1 + x), exact for small x.",
-            [](GradientContext& g) -> Status {
-              WEIR_RETURN_IF_ERROR(CheckReal(g));
-              g.set_input_grad(0, Div(g, g.grad(0), Add(g, One(g, g.input(0)), g.input(0))));
-              return OkStatus();
-            }),
-      Unary("Abs", "Gives the absolute value of x.",
-            [](GradientContext& g) -> Status { return SetScaled(g, g.Add("Sign", {g.input(0)})); }),
-      Unary("Sign", "Gives -1, 0 or 1 as x is negative, zero or positive.",
-            [](GradientContext& g) -> Status {
-              g.set_input_grad(0, ZerosLike(g, g.input(0)));
-              return OkStatus();
-            }),
-      Unary("Floor", "Gives the largest integer that is not larger than x.", NotDifferentiable),
-      Unary("Tanh", "Gives the hyperbolic tangent of x.",
-            [](GradientContext& g) -> Status {
-              WEIR_RETURN_IF_ERROR(CheckReal(g));
-              g.set_input_grad(0, g.Add("TanhGrad", {g.output(0), g.grad(0)}));
-              return OkStatus();
-            }),
-      Unary("Sigmoid", "Gives 1 / (1 + exp(-x)).",
-            [](GradientContext& g) -> Status {
-              WEIR_RETURN_IF_ERROR(CheckReal(g));
-              g.set_input_grad(0, g.Add("SigmoidGrad", {g.output(0), g.grad(0)}));
-              return OkStatus();
-            }),
-      FusedGrad("TanhGrad", "Gives dy * (1 - y * y): the gradient of Tanh.",
-                [](GradientContext& g) -> Status {
-                  WEIR_RETURN_IF_ERROR(CheckReal(g));
-                  const Output y = g.input(0), dy = g.input(1);
-                  g.set_input_grad(0, Scale(g, -2, Mul(g, Mul(g, g.grad(0), dy), y)));
-                  g.set_input_grad(1, g.Add("TanhGrad", {y, g.grad(0)}));
-                  return OkStatus();
-                }),
-      FusedGrad("SigmoidGrad", "Gives dy * y * (1 - y): the gradient of Sigmoid.",
-                [](GradientContext& g) -> Status {
-                  WEIR_RETURN_IF_ERROR(CheckReal(g));
-                  const Output y = g.input(0), dy = g.input(1);
-                  const Output slope = Sub(g, One(g, y), Scale(g, 2, y));
-                  g.set_input_grad(0, Mul(g, Mul(g, g.grad(0), dy), slope));
-                  g.set_input_grad(1, g.Add("SigmoidGrad", {y, g.grad(0)}));
-                  return OkStatus();
-                }),
-
-      // ---- Questions ----
-      Comparison("Less", "Gives x < y."),
-      Comparison("LessEqual", "Gives x <= y."),
-      Comparison("Greater", "Gives x > y."),
-      Comparison("GreaterEqual", "Gives x >= y."),
-      Equality("Equal", "Gives x == y."),
-      Equality("NotEqual", "Gives x != y."),
-      Logical("LogicalAnd", "Gives true where x and y are."),
-      Logical("LogicalOr", "Gives true where x or y is."),
-      {.name = "LogicalNot",
-       .summary = "Gives true where x is false.",
-       .is_elementwise = true,
-       .infer_shapes = UnchangedShape,
-       .gradient = NotDifferentiable},
-      NumberTest("IsFinite", "Gives true where x is neither infinite nor NaN."),
-      NumberTest("IsNan", "Gives true where x is NaN."),
   };
 }
 

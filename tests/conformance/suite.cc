@@ -11,6 +11,16 @@ constexpr AddRecords kFiles[] = {
     AddTables,
     // array
     AddUniqueRecords,
+    // math
+    AddComparisonRecords,
+    AddElementwiseRecords,
+    AddFunctionsRecords,
+    // nn
+    AddActivationsRecords,
+    AddBatchNormRecords,
+    AddDepthwiseConvolutionRecords,
+    AddLrnRecords,
+    AddTopKRecords,
     // state
     AddVariableSliceRecords,
     // training

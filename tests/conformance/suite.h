@@ -3,7 +3,7 @@
 //
 // A family's folder has the records of its ops; suite.cc lists the files.
 //
-//   void AddActivations(Suite& suite) {
+//   void AddActivationsRecords(Suite& suite) {
 //     suite.Op("Softsign")
 //         .Reference(EachNumber([](Number x) { return x / (1.0 + std::abs(x)); }))
 //         .Unary(kInexact, -3, 3)     // elementwise_calls.cc: calls of every dtype, shape and extreme
@@ -138,5 +138,15 @@ void AddVariableSliceRecords(Suite& suite);
 void AddUpdateRuleRecords(Suite& suite);
 // array
 void AddUniqueRecords(Suite& suite);
+// math
+void AddComparisonRecords(Suite& suite);
+void AddElementwiseRecords(Suite& suite);
+void AddFunctionsRecords(Suite& suite);
+// nn
+void AddActivationsRecords(Suite& suite);
+void AddBatchNormRecords(Suite& suite);
+void AddDepthwiseConvolutionRecords(Suite& suite);
+void AddLrnRecords(Suite& suite);
+void AddTopKRecords(Suite& suite);
 
 }  // namespace weir::conformance

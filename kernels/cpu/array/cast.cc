@@ -13,7 +13,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/array/array_kernels.h"
 #include "kernels/cpu/dtype_lists.h"
-#include "kernels/cpu/math/elementwise_functors.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/with_dtype.h"
 
 namespace weir {

@@ -10,7 +10,7 @@
 #include "kernels/cpu/array/array_kernels.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
-#include "kernels/cpu/math/elementwise_functors.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/with_dtype.h"
 

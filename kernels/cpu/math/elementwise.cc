@@ -12,7 +12,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/math/elementwise_loops.h"
-#include "kernels/cpu/register_kernels.h"
+#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/widened.h"
 
 namespace weir {
@@ -98,6 +98,12 @@ class BinaryOperation {
   const double nanoseconds_;
 };
 
+absl::Status Refusal(elementwise::Refused refused) {
+  return absl::InvalidArgumentError(refused == elementwise::Refused::kNegative
+                                        ? "Integers to negative integer powers are not allowed"
+                                        : "Integer division by zero");
+}
+
 Operands OperandsOf(int64_t x_stride, int64_t y_stride) {
   return x_stride == 0 ? Operands::kScalarX : y_stride == 0 ? Operands::kScalarY : Operands::kBoth;
 }
@@ -115,9 +121,9 @@ class BinaryKernel final : public Kernel {
     const Tensor& x = context.input(0);
     const Tensor& y = context.input(1);
     if (x.shape() == y.shape()) return ComputeFlat(context, x, y, x.shape(), Operands::kBoth);
-    if (!broadcasts_) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "both inputs must have one shape: ", x.shape().ToString(), " vs. ", y.shape().ToString()));
+    if (!traits_.broadcasts) {
+      return absl::InvalidArgumentError(absl::StrCat(x_name_, " is ", x.shape().ToString(), " but ", y_name_,
+                                                     " is ", y.shape().ToString()));
     }
     if (y.num_elements() == 1 && y.shape().rank() <= x.shape().rank()) {
       return ComputeFlat(context, x, y, x.shape(), Operands::kScalarY);
@@ -130,19 +136,18 @@ class BinaryKernel final : public Kernel {
 
  private:
   BinaryKernel(const KernelConstruction& construction, const BinaryRow& row)
-      : operation_(row, construction.input_type(0)) {
-    const std::string& op = construction.node().op_name();
-    broadcasts_ = op != "TanhGrad" && op != "SigmoidGrad";
-    refusal_ =
-        op == "Pow" ? "Integers to negative integer powers are not allowed" : "Integer division by zero";
+      : operation_(row, construction.input_type(0)),
+        traits_(row.traits),
+        x_name_(construction.node().op().inputs()[0].name),
+        y_name_(construction.node().op().inputs()[1].name) {
     const AttrValue* strict = construction.node().FindAttr("incompatible_shape_error");
     if (strict != nullptr && !strict->get<bool>()) {
       answers_incompatible_ = true;
-      incompatible_answer_ = op == "NotEqual";
+      incompatible_answer_ = construction.node().op_name() == "NotEqual";
     }
   }
 
-  absl::Status Refusal() const { return absl::InvalidArgumentError(refusal_); }
+  absl::Status Refusal() const { return weir::Refusal(traits_.refused); }
 
   absl::Status ComputeFlat(KernelContext& context, const Tensor& x, const Tensor& y, const Shape& shape,
                            Operands operands) const {
@@ -203,8 +208,8 @@ class BinaryKernel final : public Kernel {
   static constexpr double kSmall = 10'000;  // nanoseconds below which no thread is ever asked
 
   const BinaryOperation operation_;
-  const char* refusal_;
-  bool broadcasts_ = true;
+  const elementwise::Traits traits_;
+  const std::string x_name_, y_name_;
   bool answers_incompatible_ = false;
   bool incompatible_answer_ = false;
 };
@@ -227,7 +232,7 @@ class UnaryKernel final : public Kernel {
       if (!Run(At(x.data(), begin, size_), At((*output)->data(), begin, output_size_), end - begin))
         ok = false;
     });
-    return ok ? absl::OkStatus() : absl::InvalidArgumentError("Integer division by zero");
+    return ok ? absl::OkStatus() : Refusal(refused_);
   }
 
  private:
@@ -237,7 +242,8 @@ class UnaryKernel final : public Kernel {
         size_(DTypeSize(dtype)),
         makes_bool_(row.output_dtype == DType::kBool),
         output_size_(makes_bool_ ? 1 : size_),
-        nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 3 : 1)) {}
+        nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 3 : 1)),
+        refused_(row.traits.refused) {}
 
   bool Run(const void* x, void* y, int64_t n) const {
     if (!IsSixteenBit(dtype_)) return loop_(x, y, n);
@@ -258,6 +264,7 @@ class UnaryKernel final : public Kernel {
   const bool makes_bool_;
   const size_t output_size_;
   const double nanoseconds_;
+  const elementwise::Refused refused_;
 };
 
 // The sum of equally shaped tensors, added up in the order of the inputs.
@@ -302,46 +309,37 @@ class AddN final : public Kernel {
   const BinaryOperation operation_;
 };
 
-// One definition per op, with every dtype that the tables have a loop for. The half types go where float
-// goes.
+// The dtypes that an op has a loop for. The half types go where float goes.
+using DTypesByOp = std::map<std::string, std::vector<DType>>;
+
 template <typename Row>
-void RegisterRows(KernelRegistry& registry, absl::string_view device_type, absl::Span<const Row> rows,
-                  absl::Span<const Row> rare_rows, KernelFactory create) {
-  std::map<std::string, std::vector<DType>> dtypes_of;
-  for (absl::Span<const Row> table : {rows, rare_rows}) {
-    for (const Row& row : table) {
-      std::vector<DType>& dtypes = dtypes_of[row.op];
+DTypesByOp DTypesOf(absl::Span<const Row> main_rows, absl::Span<const Row> other_rows) {
+  DTypesByOp result;
+  for (absl::Span<const Row> rows : {main_rows, other_rows}) {
+    for (const Row& row : rows) {
+      std::vector<DType>& dtypes = result[row.op];
       dtypes.push_back(row.dtype);
       if (row.dtype == DType::kFloat32) dtypes.insert(dtypes.end(), {DType::kHalf, DType::kBfloat16});
     }
   }
-  for (auto& [op, dtypes] : dtypes_of) {
-    KernelDef def{.op = op, .device_type = std::string(device_type), .types = {}, .create = create};
-    const bool is_logical = op.rfind("Logical", 0) == 0;  // bool only, without a type attr
-    if (!is_logical) def.types["T"] = std::move(dtypes);
-    registry.Register(std::move(def));
+  return result;
+}
+
+template <typename K>
+void AddAll(DeviceKernels& kernels, const DTypesByOp& dtypes_of) {
+  for (const auto& [op, dtypes] : dtypes_of) {
+    const bool has_type_attr = dtypes != std::vector<DType>{DType::kBool};  // ops of truth values have none
+    kernels.Add<K>(op, has_type_attr ? DeviceKernels::TypeAttrs{{"T", dtypes}} : DeviceKernels::TypeAttrs{});
   }
 }
 
 }  // namespace
 
 void RegisterElementwiseKernels(DeviceKernels& kernels) {
-  KernelRegistry& registry = kernels.registry();
-  const std::string& device_type = kernels.device_type();
-  RegisterRows(registry, device_type, BinaryLoops(), RareBinaryLoops(), BinaryKernel::Create);
-  RegisterRows(registry, device_type, UnaryLoops(), RareUnaryLoops(), UnaryKernel::Create);
-  std::vector<DType> summable;
-  for (const BinaryRow& row : BinaryLoops()) {
-    if (absl::string_view(row.op) == "AddV2") summable.push_back(row.dtype);
-  }
-  for (const BinaryRow& row : RareBinaryLoops()) {
-    if (absl::string_view(row.op) == "AddV2") summable.push_back(row.dtype);
-  }
-  summable.insert(summable.end(), {DType::kHalf, DType::kBfloat16});
-  registry.Register({.op = "AddN",
-                     .device_type = std::string(device_type),
-                     .types = {{"T", summable}},
-                     .create = AddN::Create});
+  const DTypesByOp binary = DTypesOf(BinaryLoops(), OtherBinaryLoops());
+  AddAll<BinaryKernel>(kernels, binary);
+  AddAll<UnaryKernel>(kernels, DTypesOf(UnaryLoops(), OtherUnaryLoops()));
+  kernels.Add<AddN>("AddN", {{"T", binary.at("AddV2")}});
 }
 
 }  // namespace weir

@@ -15,12 +15,12 @@ const Row* FindRow(absl::Span<const Row> rows, absl::string_view op, DType dtype
 
 const BinaryRow* FindBinaryLoop(absl::string_view op, DType dtype) {
   const BinaryRow* row = FindRow(BinaryLoops(), op, dtype);
-  return row != nullptr ? row : FindRow(RareBinaryLoops(), op, dtype);
+  return row != nullptr ? row : FindRow(OtherBinaryLoops(), op, dtype);
 }
 
 const UnaryRow* FindUnaryLoop(absl::string_view op, DType dtype) {
   const UnaryRow* row = FindRow(UnaryLoops(), op, dtype);
-  return row != nullptr ? row : FindRow(RareUnaryLoops(), op, dtype);
+  return row != nullptr ? row : FindRow(OtherUnaryLoops(), op, dtype);
 }
 
 }  // namespace weir

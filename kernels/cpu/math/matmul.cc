@@ -3,9 +3,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/math/matrix_product.h"
 #include "kernels/cpu/onednn.h"
-#include "kernels/cpu/register_kernels.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/kernel_registry.h"
 
@@ -168,25 +168,13 @@ class Bfloat16MatMul final : public Kernel {
   PreparedForms<ProductShape, Prepared> prepared_;
 };
 
-void Register(KernelRegistry& registry, const std::string& device, DType dtype, KernelFactory create) {
-  registry.Register({.op = "MatMul", .device_type = device, .types = {{"T", {dtype}}}, .create = create});
-}
-
-template <typename... T>
-void RegisterTypes(KernelRegistry& registry, const std::string& device) {
-  (Register(registry, device, DTypeOf<T>, CreateKernel<MatMul<T>>), ...);
-}
-
 }  // namespace
 
 void RegisterMatMulKernels(DeviceKernels& kernels) {
-  KernelRegistry& registry = kernels.registry();
-  const std::string& device_type = kernels.device_type();
-  const std::string device(device_type);
-  RegisterTypes<float, double, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t, std::complex<float>,
-                std::complex<double>>(registry, device);
-  Register(registry, device, DType::kHalf, CreateKernel<HalfMatMul>);
-  Register(registry, device, DType::kBfloat16, CreateKernel<Bfloat16MatMul>);
+  kernels.Add<MatMul>("MatMul", Types<float, double, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+                                      std::complex<float>, std::complex<double>>("T"));
+  kernels.Add<HalfMatMul>("MatMul", {{"T", {DType::kHalf}}});
+  kernels.Add<Bfloat16MatMul>("MatMul", {{"T", {DType::kBfloat16}}});
 }
 
 }  // namespace weir

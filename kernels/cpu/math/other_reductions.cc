@@ -2,7 +2,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/cpu/math/elementwise_functors.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/math/reduction_loops.h"
 
 namespace weir {

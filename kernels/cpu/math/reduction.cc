@@ -11,8 +11,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/math/reduction_loops.h"
-#include "kernels/cpu/register_kernels.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/cpu/with_dtype.h"
 
@@ -324,25 +324,14 @@ std::vector<DType> DTypesOf(absl::string_view op) {
   return dtypes;
 }
 
-void RegisterReduction(KernelRegistry& registry, absl::string_view device_type, absl::string_view op,
-                       std::map<std::string, std::vector<DType>> types) {
-  registry.Register({.op = std::string(op),
-                     .device_type = std::string(device_type),
-                     .types = std::move(types),
-                     .create = Reduction::Create});
-}
-
 }  // namespace
 
 void RegisterReductionKernels(DeviceKernels& kernels) {
-  KernelRegistry& registry = kernels.registry();
-  const std::string& device_type = kernels.device_type();
-  for (absl::string_view op : {"Sum", "Prod", "Max", "Min"}) {
-    RegisterReduction(registry, device_type, op, {{"T", DTypesOf(op)}});
-  }
-  RegisterReduction(registry, device_type, "Mean", {{"T", DTypesOf("Sum")}});
-  RegisterReduction(registry, device_type, "All", {});
-  RegisterReduction(registry, device_type, "Any", {});
+  for (absl::string_view op : {"Sum", "Prod", "Max", "Min"})
+    kernels.Add<Reduction>(op, {{"T", DTypesOf(op)}});
+  kernels.Add<Reduction>("Mean", {{"T", DTypesOf("Sum")}});
+  kernels.Add<Reduction>("All");
+  kernels.Add<Reduction>("Any");
   kernels.Add<L2Loss>("L2Loss", {{"T", DTypesOf("L2Loss")}});
   std::vector<DType> ordered = RealDTypes();
   ordered.push_back(DType::kBool);

@@ -3,12 +3,13 @@
 // library.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/math/unary_loops.cc"
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "kernels/cpu/loop_pragmas.h"
-#include "kernels/cpu/math/elementwise_functors.h"
 #include "kernels/cpu/math/elementwise_loops.h"
+#include "kernels/cpu/math/unary_table.h"
+#include "kernels/cpu/nn/activation_table.h"
 // clang-format off: after foreach_target.h, which includes this file once for each target
 #include "hwy/contrib/math/math-inl.h"
 // clang-format on
@@ -19,18 +20,21 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <typename F, typename T, typename Y>
+using elementwise::VectorForm;
+
+template <typename Op, typename T>
 bool Loop(const void* x_data, void* y_data, int64_t n) {
+  using Y = elementwise::ResultOf<Op, T>;
   const T* x = static_cast<const T*>(x_data);
   Y* y = static_cast<Y*>(y_data);
-  const F f;
-  if constexpr (std::is_integral_v<T> && requires { F::AcceptsX(T{}); }) {
+  const typename Op::Function f;
+  if constexpr (std::is_integral_v<T> && Op::kTraits.refused != elementwise::Refused::kNothing) {
     for (int64_t i = 0; i < n; ++i) {
-      if (!F::AcceptsX(x[i])) return false;
+      if (!elementwise::Accepts<Op>(x[i])) return false;
     }
   }
   WEIR_ELEMENTWISE_LOOP
-  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<Y>(f(x[i]));
   return true;
 }
 
@@ -43,7 +47,11 @@ HWY_INLINE hn::Mask<D> InExpRange(D d, V x) {
   return hn::Le(hn::Abs(x), hn::Set(d, kExpBound<hn::TFromD<D>>));
 }
 
-struct VectorExp : elementwise::Exp {
+template <VectorForm form>
+struct Vectorized;
+
+template <>
+struct Vectorized<VectorForm::kExp> {
   template <typename D, typename V>
   static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
     return InExpRange(d, x);
@@ -54,7 +62,8 @@ struct VectorExp : elementwise::Exp {
   }
 };
 
-struct VectorSigmoid : elementwise::Sigmoid {
+template <>
+struct Vectorized<VectorForm::kSigmoid> {
   template <typename D, typename V>
   static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
     return InExpRange(d, x);
@@ -66,7 +75,8 @@ struct VectorSigmoid : elementwise::Sigmoid {
   }
 };
 
-struct VectorTanh : elementwise::Tanh {
+template <>
+struct Vectorized<VectorForm::kTanh> {
   template <typename D, typename V>
   static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
     return hn::Le(hn::Abs(x), hn::Set(d, hn::TFromD<D>(30)));
@@ -77,7 +87,8 @@ struct VectorTanh : elementwise::Tanh {
   }
 };
 
-struct VectorLog : elementwise::Log {
+template <>
+struct Vectorized<VectorForm::kLog> {
   template <typename D, typename V>
   static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
     using T = hn::TFromD<D>;
@@ -90,7 +101,8 @@ struct VectorLog : elementwise::Log {
   }
 };
 
-struct VectorLog1p : elementwise::Log1p {
+template <>
+struct Vectorized<VectorForm::kLog1p> {
   template <typename D, typename V>
   static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
     using T = hn::TFromD<D>;
@@ -102,18 +114,19 @@ struct VectorLog1p : elementwise::Log1p {
   }
 };
 
-template <typename F, typename T>
+// `Function` where the vector form is not right.
+template <typename Vector, typename Function, typename T>
 bool VectorLoop(const void* x_data, void* y_data, int64_t n) {
   const T* x = static_cast<const T*>(x_data);
   T* y = static_cast<T*>(y_data);
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const F f;
+  const Function f;
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const auto v = hn::LoadU(d, x + i);
-    if (HWY_LIKELY(hn::AllTrue(d, F::InRange(d, v)))) {
-      hn::StoreU(F::Apply(d, v), d, y + i);
+    if (HWY_LIKELY(hn::AllTrue(d, Vector::InRange(d, v)))) {
+      hn::StoreU(Vector::Apply(d, v), d, y + i);
     } else {
       for (int64_t j = i; j < i + lanes; ++j) y[j] = f(x[j]);
     }
@@ -123,8 +136,8 @@ bool VectorLoop(const void* x_data, void* y_data, int64_t n) {
   HWY_ALIGN T rest[HWY_MAX_BYTES / sizeof(T)];
   for (int64_t j = 0; j < lanes; ++j) rest[j] = i + j < n ? x[i + j] : T(1) / 2;
   const auto v = hn::Load(d, rest);
-  if (HWY_LIKELY(hn::AllTrue(d, F::InRange(d, v)))) {
-    hn::Store(F::Apply(d, v), d, rest);
+  if (HWY_LIKELY(hn::AllTrue(d, Vector::InRange(d, v)))) {
+    hn::Store(Vector::Apply(d, v), d, rest);
     for (int64_t j = i; j < n; ++j) y[j] = rest[j - i];
   } else {
     for (int64_t j = i; j < n; ++j) y[j] = f(x[j]);
@@ -132,56 +145,39 @@ bool VectorLoop(const void* x_data, void* y_data, int64_t n) {
   return true;
 }
 
-template <typename F, typename T>
-constexpr UnaryRow Arithmetic(const char* op, float nanoseconds) {
-  return {op, DTypeOf<T>, DTypeOf<T>, &Loop<F, T, T>, nanoseconds};
+template <typename Op, typename T>
+UnaryRow MakeRow(const Op& op, const T*) {
+  constexpr VectorForm kForm = Op::kTraits.vector_form;
+  UnaryRow row = {op.name,
+                  DTypeOf<T>,
+                  DTypeOf<elementwise::ResultOf<Op, T>>,
+                  nullptr,
+                  elementwise::NanosecondsOf<T>(op.cost),
+                  Op::kTraits};
+  if constexpr (kForm == VectorForm::kNone)
+    row.loop = &Loop<Op, T>;
+  else
+    row.loop = &VectorLoop<Vectorized<kForm>, typename Op::Function, T>;
+  return row;
 }
 
-template <typename F, typename T>
-constexpr UnaryRow Transcendental(const char* op, float nanoseconds) {
-  return {op, DTypeOf<T>, DTypeOf<T>, &VectorLoop<F, T>, nanoseconds};
-}
-
-template <typename F, typename T>
-constexpr UnaryRow Predicate(const char* op) {
-  return {op, DTypeOf<T>, DType::kBool, &Loop<F, T, bool>, 0.3f};
-}
-
-#define WEIR_FLOATS(op, functor, cost) \
-  Arithmetic<elementwise::functor, float>(op, cost), Arithmetic<elementwise::functor, double>(op, 2 * cost)
-#define WEIR_NUMBERS(op, functor, cost)                                                \
-  WEIR_FLOATS(op, functor, cost), Arithmetic<elementwise::functor, int32_t>(op, cost), \
-      Arithmetic<elementwise::functor, int64_t>(op, 2 * cost)
-#define WEIR_TRANSCENDENTALS(op, functor, cost) \
-  Transcendental<functor, float>(op, cost), Transcendental<functor, double>(op, 3 * cost)
-#define WEIR_PREDICATES(op, functor) \
-  Predicate<elementwise::functor, float>(op), Predicate<elementwise::functor, double>(op)
-
-absl::Span<const UnaryRow> Rows() {
-  static constexpr UnaryRow kRows[] = {
-      WEIR_NUMBERS("Neg", Neg, 0.3f),
-      WEIR_NUMBERS("Square", Square, 0.3f),
-      WEIR_FLOATS("Sqrt", Sqrt, 0.6f),
-      WEIR_FLOATS("Rsqrt", Rsqrt, 1.0f),
-      WEIR_NUMBERS("Reciprocal", Reciprocal, 0.5f),
-      WEIR_TRANSCENDENTALS("Exp", VectorExp, 1.0f),
-      WEIR_TRANSCENDENTALS("Log", VectorLog, 1.5f),
-      WEIR_TRANSCENDENTALS("Log1p", VectorLog1p, 2.0f),
-      WEIR_NUMBERS("Abs", Abs, 0.3f),
-      WEIR_NUMBERS("Sign", Sign, 0.4f),
-      WEIR_FLOATS("Floor", Floor, 0.3f),
-      WEIR_TRANSCENDENTALS("Tanh", VectorTanh, 2.0f),
-      WEIR_TRANSCENDENTALS("Sigmoid", VectorSigmoid, 1.5f),
-      Predicate<elementwise::LogicalNot, bool>("LogicalNot"),
-      WEIR_PREDICATES("IsFinite", IsFinite),
-      WEIR_PREDICATES("IsNan", IsNan),
-  };
-  return kRows;
+template <typename Table>
+void AddTable(std::vector<UnaryRow>& rows, const Table& table) {
+  const auto make = [](const auto& op, auto* type) { return MakeRow(op, type); };
+  std::apply([&](const auto&... op) { (elementwise::AddMainRows(rows, op, make), ...); }, table);
 }
 
 }  // namespace
 
-absl::Span<const UnaryRow> UnaryRowsOfTarget() { return Rows(); }
+absl::Span<const UnaryRow> UnaryRowsOfTarget() {
+  static const auto* const rows = [] {
+    auto* all = new std::vector<UnaryRow>;
+    AddTable(*all, elementwise::kUnaryTable);
+    AddTable(*all, elementwise::kActivationTable);
+    return all;
+  }();
+  return *rows;
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace weir

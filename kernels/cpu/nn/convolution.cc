@@ -1,13 +1,13 @@
-// Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter.
+// Conv2D and DepthwiseConv2dNative, and their gradients.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/nn/onednn_convolution.h"
 #include "kernels/cpu/nn/plain_convolution.h"
 #include "kernels/cpu/nn/window_geometry.h"
-#include "kernels/cpu/register_kernels.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/kernel_registry.h"
 
@@ -85,11 +85,36 @@ struct Operands {
   Shape result;
 };
 
-absl::StatusOr<Operands> ReadOperands(KernelContext& context, const WindowAttrs& attrs, Direction direction) {
+// Filters over all channels of a group, or over a channel each.
+enum class FilterKind { kGroups, kDepthwise };
+
+// A depthwise filter, [height, width, channels, multiplier], is in memory as that of a grouped convolution
+// where each channel is a group of its own: [height, width, 1, channels * multiplier].
+absl::StatusOr<ConvGeometry> GeometryOf(const WindowAttrs& attrs, FilterKind kind, const Shape& input,
+                                        const Shape& filter) {
+  if (kind == FilterKind::kGroups || filter.rank() != 4) return attrs.Convolution(input, filter);
+  int64_t channels;
+  if (__builtin_mul_overflow(filter.dim(2), filter.dim(3), &channels)) {
+    return absl::InvalidArgumentError(absl::StrCat("the filter ", filter.ToString(), " is too large"));
+  }
+  WEIR_ASSIGN_OR_RETURN(const Shape grouped, Shape::FromDims({filter.dim(0), filter.dim(1), 1, channels}));
+  WEIR_ASSIGN_OR_RETURN(const ConvGeometry geometry, attrs.Convolution(input, grouped));
+  if (geometry.windows.channels == filter.dim(2)) return geometry;
+  return absl::InvalidArgumentError(absl::StrCat("channels differ: the input ", input.ToString(), " has ",
+                                                 geometry.windows.channels, ", the filter is ",
+                                                 filter.ToString()));
+}
+
+absl::StatusOr<Operands> ReadOperands(KernelContext& context, const WindowAttrs& attrs, FilterKind kind,
+                                      Direction direction) {
   Operands operands;
+  const auto set_geometry = [&](const Shape& input, const Shape& filter) {
+    absl::StatusOr<ConvGeometry> geometry = GeometryOf(attrs, kind, input, filter);
+    if (geometry.ok()) operands.geometry = *geometry;
+    return geometry.status();
+  };
   if (direction == Direction::kOutput) {
-    WEIR_ASSIGN_OR_RETURN(operands.geometry,
-                          attrs.Convolution(context.input(0).shape(), context.input(1).shape()));
+    WEIR_RETURN_IF_ERROR(set_geometry(context.input(0).shape(), context.input(1).shape()));
     operands.first = 0;
     operands.second = 1;
     operands.result = operands.geometry.OutputShape();
@@ -97,12 +122,12 @@ absl::StatusOr<Operands> ReadOperands(KernelContext& context, const WindowAttrs&
   }
   if (direction == Direction::kInputGradient) {
     WEIR_ASSIGN_OR_RETURN(operands.result, SizesInput(context, 0, "input_sizes"));
-    WEIR_ASSIGN_OR_RETURN(operands.geometry, attrs.Convolution(operands.result, context.input(1).shape()));
+    WEIR_RETURN_IF_ERROR(set_geometry(operands.result, context.input(1).shape()));
     operands.first = 2;
     operands.second = 1;
   } else {
     WEIR_ASSIGN_OR_RETURN(operands.result, SizesInput(context, 1, "filter_sizes"));
-    WEIR_ASSIGN_OR_RETURN(operands.geometry, attrs.Convolution(context.input(0).shape(), operands.result));
+    WEIR_RETURN_IF_ERROR(set_geometry(context.input(0).shape(), operands.result));
     operands.first = 0;
     operands.second = 2;
   }
@@ -110,7 +135,7 @@ absl::StatusOr<Operands> ReadOperands(KernelContext& context, const WindowAttrs&
   return operands;
 }
 
-template <typename T, Direction direction>
+template <typename T, Direction direction, FilterKind kind = FilterKind::kGroups>
 class ConvKernel final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
@@ -121,7 +146,7 @@ class ConvKernel final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     using Wide = ComputeType<T>;
-    WEIR_ASSIGN_OR_RETURN(const Operands operands, ReadOperands(context, attrs_, direction));
+    WEIR_ASSIGN_OR_RETURN(const Operands operands, ReadOperands(context, attrs_, kind, direction));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, operands.result));
     const Tensor& first = context.input(operands.first);
     const Tensor& second = context.input(operands.second);
@@ -145,26 +170,30 @@ class ConvKernel final : public Kernel {
 };
 
 template <typename T>
-void RegisterConvolutions(KernelRegistry& registry, const std::string& device) {
-  const auto add = [&](const char* op, KernelFactory create) {
-    registry.Register({.op = op, .device_type = device, .types = {{"T", {DTypeOf<T>}}}, .create = create});
-  };
-  add("Conv2D", CreateCheckedKernel<ConvKernel<T, Direction::kOutput>>);
-  add("Conv2DBackpropInput", CreateCheckedKernel<ConvKernel<T, Direction::kInputGradient>>);
-  add("Conv2DBackpropFilter", CreateCheckedKernel<ConvKernel<T, Direction::kFilterGradient>>);
-}
+using Conv2D = ConvKernel<T, Direction::kOutput>;
+template <typename T>
+using Conv2DBackpropInput = ConvKernel<T, Direction::kInputGradient>;
+template <typename T>
+using Conv2DBackpropFilter = ConvKernel<T, Direction::kFilterGradient>;
+
+template <typename T>
+using Depthwise = ConvKernel<T, Direction::kOutput, FilterKind::kDepthwise>;
+template <typename T>
+using DepthwiseBackpropInput = ConvKernel<T, Direction::kInputGradient, FilterKind::kDepthwise>;
+template <typename T>
+using DepthwiseBackpropFilter = ConvKernel<T, Direction::kFilterGradient, FilterKind::kDepthwise>;
 
 }  // namespace
 
-void RegisterConvKernels(DeviceKernels& kernels) {
-  KernelRegistry& registry = kernels.registry();
-  const std::string& device_type = kernels.device_type();
-  const std::string device(device_type);
-  RegisterConvolutions<float>(registry, device);
-  RegisterConvolutions<double>(registry, device);
-  RegisterConvolutions<Half>(registry, device);
-  RegisterConvolutions<Bfloat16>(registry, device);
-  RegisterConvolutions<int32_t>(registry, device);
+void RegisterConvolutionKernels(DeviceKernels& kernels) {
+  const auto types = Types<float, double, Half, Bfloat16, int32_t>("T");
+  kernels.Add<Conv2D>("Conv2D", types);
+  kernels.Add<Conv2DBackpropInput>("Conv2DBackpropInput", types);
+  kernels.Add<Conv2DBackpropFilter>("Conv2DBackpropFilter", types);
+  const auto floats = Types<float, double, Half, Bfloat16>("T");
+  kernels.Add<Depthwise>("DepthwiseConv2dNative", floats);
+  kernels.Add<DepthwiseBackpropInput>("DepthwiseConv2dNativeBackpropInput", floats);
+  kernels.Add<DepthwiseBackpropFilter>("DepthwiseConv2dNativeBackpropFilter", floats);
 }
 
 }  // namespace weir

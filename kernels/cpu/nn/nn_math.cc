@@ -52,24 +52,6 @@ HWY_INLINE void ForEachPart(int64_t count, const Body& body) {
 }
 
 template <typename T>
-void ReluOf(int64_t count, const T* x, T* y) {
-  const Lanes<T> d;
-  ForEachPart<T>(count, [&](int64_t i, int64_t left) HWY_ATTR {
-    const auto v = LoadPart<T>(x + i, left, 0);
-    StorePart<T>(hn::IfThenElse(hn::Lt(v, hn::Zero(d)), hn::Zero(d), v), left, y + i);
-  });
-}
-
-template <typename T>
-void ReluGradientOf(int64_t count, const T* gradient, const T* x, T* y) {
-  const Lanes<T> d;
-  ForEachPart<T>(count, [&](int64_t i, int64_t left) HWY_ATTR {
-    const auto passes = hn::Gt(LoadPart<T>(x + i, left, 0), hn::Zero(d));
-    StorePart<T>(hn::IfThenElseZero(passes, LoadPart<T>(gradient + i, left, 0)), left, y + i);
-  });
-}
-
-template <typename T>
 void AddToRowsOf(int64_t rows, int64_t columns, const T* x, const T* bias, T* y) {
   for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
     ForEachPart<T>(columns, [&](int64_t i, int64_t left) HWY_ATTR {
@@ -211,10 +193,6 @@ void SparseCrossEntropyOf(int64_t rows, int64_t columns, const T* logits, const 
 }
 
 #define WEIR_TARGET_FUNCTIONS(T, Name)                                                                       \
-  void Relu##Name(int64_t count, const T* x, T* y) { ReluOf<T>(count, x, y); }                               \
-  void ReluGradient##Name(int64_t count, const T* gradient, const T* x, T* y) {                              \
-    ReluGradientOf<T>(count, gradient, x, y);                                                                \
-  }                                                                                                          \
   void AddToRows##Name(int64_t rows, int64_t columns, const T* x, const T* bias, T* y) {                     \
     AddToRowsOf<T>(rows, columns, x, bias, y);                                                               \
   }                                                                                                          \
@@ -248,8 +226,6 @@ HWY_AFTER_NAMESPACE();
 namespace weir {
 
 #define WEIR_DISPATCH(T, Name)                                                                               \
-  HWY_EXPORT(Relu##Name);                                                                                    \
-  HWY_EXPORT(ReluGradient##Name);                                                                            \
   HWY_EXPORT(AddToRows##Name);                                                                               \
   HWY_EXPORT(AddColumnSums##Name);                                                                           \
   HWY_EXPORT(Softmax##Name);                                                                                 \
@@ -257,14 +233,6 @@ namespace weir {
   HWY_EXPORT(CrossEntropy##Name);                                                                            \
   HWY_EXPORT(SparseCrossEntropy32##Name);                                                                    \
   HWY_EXPORT(SparseCrossEntropy64##Name);                                                                    \
-  template <>                                                                                                \
-  void Relu<T>(int64_t count, const T* x, T* y) {                                                            \
-    HWY_DYNAMIC_DISPATCH(Relu##Name)(count, x, y);                                                           \
-  }                                                                                                          \
-  template <>                                                                                                \
-  void ReluGradient<T>(int64_t count, const T* gradient, const T* x, T* y) {                                 \
-    HWY_DYNAMIC_DISPATCH(ReluGradient##Name)(count, gradient, x, y);                                         \
-  }                                                                                                          \
   template <>                                                                                                \
   void AddToRows<T>(int64_t rows, int64_t columns, const T* x, const T* bias, T* y) {                        \
     HWY_DYNAMIC_DISPATCH(AddToRows##Name)(rows, columns, x, bias, y);                                        \

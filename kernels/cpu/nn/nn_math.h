@@ -10,13 +10,6 @@
 
 namespace weir {
 
-// y = max(x, 0); NaN stays NaN.
-template <typename T>
-void Relu(int64_t count, const T* x, T* y);
-// y = x > 0 ? gradient : 0
-template <typename T>
-void ReluGradient(int64_t count, const T* gradient, const T* x, T* y);
-
 // y[r,c] = x[r,c] + bias[c]
 template <typename T>
 void AddToRows(int64_t rows, int64_t columns, const T* x, const T* bias, T* y);

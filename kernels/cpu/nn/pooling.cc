@@ -5,9 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/nn/pool_loops.h"
 #include "kernels/cpu/nn/window_geometry.h"
-#include "kernels/cpu/register_kernels.h"
 #include "kernels/cpu/widened.h"
 
 namespace weir {
@@ -101,11 +101,14 @@ class PoolKernel : public Kernel {
   const WindowAttrs attrs_;
 };
 
+// Makes a `Pool` of checked attrs.
 template <typename Pool>
-absl::StatusOr<std::unique_ptr<Kernel>> CreatePool(const KernelConstruction& construction) {
-  WEIR_ASSIGN_OR_RETURN(WindowAttrs attrs, WindowAttrs::ForPooling(construction));
-  return std::make_unique<Pool>(std::move(attrs));
-}
+struct Checked {
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(WindowAttrs attrs, WindowAttrs::ForPooling(construction));
+    return std::make_unique<Pool>(std::move(attrs));
+  }
+};
 
 template <typename T, void (*run)(ThreadPool&, const Images&, const ComputeType<T>*, ComputeType<T>*)>
 class ForwardPool final : public PoolKernel {
@@ -170,38 +173,25 @@ class AvgPoolGrad final : public PoolKernel {
   }
 };
 
-class Registration {
- public:
-  Registration(KernelRegistry& registry, const std::string& device) : registry_(registry), device_(device) {}
-
-  template <typename... T>
-  void AddMaxPools() {
-    (Add<T>("MaxPool", CreatePool<ForwardPool<T, RunMax<ComputeType<T>>>>), ...);
-    (Add<T>("MaxPoolGrad", CreatePool<MaxPoolGrad<T>>), ...);
-  }
-  template <typename... T>
-  void AddAveragePools() {
-    (Add<T>("AvgPool", CreatePool<ForwardPool<T, RunAverage<ComputeType<T>>>>), ...);
-    (Add<T>("AvgPoolGrad", CreatePool<AvgPoolGrad<T>>), ...);
-  }
-
- private:
-  template <typename T>
-  void Add(const char* op, KernelFactory create) {
-    registry_.Register({.op = op, .device_type = device_, .types = {{"T", {DTypeOf<T>}}}, .create = create});
-  }
-
-  KernelRegistry& registry_;
-  const std::string& device_;
-};
+template <typename T>
+using MaxPoolKernel = Checked<ForwardPool<T, RunMax<ComputeType<T>>>>;
+template <typename T>
+using AvgPoolKernel = Checked<ForwardPool<T, RunAverage<ComputeType<T>>>>;
+template <typename T>
+using MaxPoolGradKernel = Checked<MaxPoolGrad<T>>;
+template <typename T>
+using AvgPoolGradKernel = Checked<AvgPoolGrad<T>>;
 
 }  // namespace
 
-void RegisterPoolKernels(DeviceKernels& kernels) {
-  Registration registration(kernels.registry(), kernels.device_type());
-  registration.AddMaxPools<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
-                           uint16_t, uint32_t, uint64_t>();
-  registration.AddAveragePools<float, double, Half, Bfloat16>();
+void RegisterPoolingKernels(DeviceKernels& kernels) {
+  const auto reals = Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
+                           uint16_t, uint32_t, uint64_t>("T");
+  kernels.Add<MaxPoolKernel>("MaxPool", reals);
+  kernels.Add<MaxPoolGradKernel>("MaxPoolGrad", reals);
+  const auto floats = Types<float, double, Half, Bfloat16>("T");
+  kernels.Add<AvgPoolKernel>("AvgPool", floats);
+  kernels.Add<AvgPoolGradKernel>("AvgPoolGrad", floats);
 }
 
 }  // namespace weir

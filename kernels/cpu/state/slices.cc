@@ -13,7 +13,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
-#include "kernels/cpu/math/elementwise_functors.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/cpu/state/row_indices.h"
 #include "kernels/cpu/state/variable_kernels.h"

@@ -143,7 +143,7 @@ class ConvKernelsTest : public ::testing::TestWithParam<ConvCase> {
     }
   }
 
-  TestHost host_{RegisterConvKernels, RegisterPoolKernels};
+  TestHost host_{RegisterNnKernels};
 };
 
 TEST_P(ConvKernelsTest, IsTheDefinitionAndItsAdjoints) {
@@ -271,7 +271,7 @@ class PoolKernelsTest : public ::testing::Test {
     return KernelUnderTest(host_, op, types, attrs).Get(std::move(inputs));
   }
 
-  TestHost host_{RegisterConvKernels, RegisterPoolKernels};
+  TestHost host_{RegisterNnKernels};
 };
 
 TEST_F(PoolKernelsTest, AgainstTheDefinition) {

@@ -73,7 +73,7 @@ class NnKernelsTest : public ::testing::Test {
     }
   }
 
-  TestHost host_{RegisterMatMulKernels, RegisterNnKernels};
+  TestHost host_{RegisterMathKernels, RegisterNnKernels};
 };
 
 TEST_F(NnKernelsTest, MatMulOfEveryKindOfType) {

@@ -1,0 +1,14 @@
+#include "kernels/cpu/math/math_kernels.h"
+
+#include "kernels/cpu/register_kernels.h"
+
+namespace weir {
+
+void RegisterMathKernels(DeviceKernels& kernels) {
+  RegisterElementwiseKernels(kernels);
+  RegisterClipKernels(kernels);
+  RegisterReductionKernels(kernels);
+  RegisterMatMulKernels(kernels);
+}
+
+}  // namespace weir

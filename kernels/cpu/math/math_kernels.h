@@ -1,0 +1,13 @@
+// The parts of the math family: what RegisterMathKernels registers.
+#pragma once
+
+#include "kernels/device_kernels.h"
+
+namespace weir {
+
+void RegisterElementwiseKernels(DeviceKernels& kernels);  // the tables, also of activations; AddN
+void RegisterClipKernels(DeviceKernels& kernels);
+void RegisterReductionKernels(DeviceKernels& kernels);
+void RegisterMatMulKernels(DeviceKernels& kernels);
+
+}  // namespace weir

@@ -1,0 +1,18 @@
+// The gamma function's family, for real arguments in double.
+//
+// NaN where a function is not defined. At poles: infinity where TensorFlow gives it, else NaN.
+// Sources: NIST Digital Library of Mathematical Functions, chapters 5 and 25 (https://dlmf.nist.gov).
+#pragma once
+
+namespace weir {
+
+// log |Gamma(x)|
+double LogGamma(double x);
+// The derivative of log Gamma.
+double Digamma(double x);
+// Hurwitz's zeta function, the sum of (q + k)^-x over k = 0, 1, 2...; x > 1. NaN for q < 0 unless x is whole.
+double Zeta(double x, double q);
+// The n-th derivative of Digamma; n = 0, 1, 2...
+double Polygamma(double n, double x);
+
+}  // namespace weir

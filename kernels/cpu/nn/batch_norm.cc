@@ -1,0 +1,353 @@
+// FusedBatchNorm and FusedBatchNormGrad in all their versions: Ioffe, Szegedy, Batch Normalization (2015).
+//
+// Moments are taken piece by piece, each from its own mean, and put together in double (Chan, Golub, LeVeque,
+// Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979): the tensor is read once,
+// large means cost no digits, and the number of threads does not show in the result.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/nn/batch_norm_loops.h"
+#include "kernels/cpu/nn/nn_kernels.h"
+#include "kernels/cpu/widened.h"
+
+namespace weir {
+namespace {
+
+constexpr double kCost = 0.3;  // nanoseconds per element on one core
+// A piece of this many elements stays in a core's cache while it is read twice.
+constexpr int64_t kPieceElements = 1 << 14;
+
+// A tensor as `outer` blocks of `channels` planes of `inner` elements; channels last have inner = 1.
+class ChannelLayout {
+ public:
+  static absl::StatusOr<ChannelLayout> Of(const Shape& shape, const std::string& data_format) {
+    const bool has_depth = data_format == "NDHWC" || data_format == "NCDHW";
+    if (shape.rank() != (has_depth ? 5 : 4)) {
+      return absl::InvalidArgumentError(absl::StrCat("x must have ", has_depth ? 5 : 4, " dimensions for ",
+                                                     data_format, ", is ", shape.ToString()));
+    }
+    const int axis = data_format[1] == 'C' ? 1 : shape.rank() - 1;
+    ChannelLayout layout;
+    layout.channels = shape.dim(axis);
+    for (int i = 0; i < axis; ++i) layout.outer *= shape.dim(i);
+    for (int i = axis + 1; i < shape.rank(); ++i) layout.inner *= shape.dim(i);
+    layout.is_last = axis != 1;
+    return layout;
+  }
+
+  // Elements of one channel.
+  int64_t count() const { return outer * inner; }
+  // A piece is some rows (channels last) or the planes of one of the outer blocks.
+  int64_t rows_per_piece() const {
+    return is_last ? std::max<int64_t>(16, kPieceElements / std::max<int64_t>(1, channels)) : 1;
+  }
+  int64_t num_pieces() const { return (outer + rows_per_piece() - 1) / rows_per_piece(); }
+  // Elements of one channel in a piece.
+  int64_t PieceCount(int64_t piece) const {
+    return is_last ? std::min(rows_per_piece(), outer - piece * rows_per_piece()) : inner;
+  }
+  int64_t PieceBegin(int64_t piece) const { return piece * rows_per_piece() * channels * inner; }
+
+  // Calls columns(piece) for pieces of rows, or plane(piece, channel) for every plane.
+  template <typename Columns, typename Plane>
+  void ForEachPiece(ThreadPool& threads, const Columns& columns, const Plane& plane) const {
+    if (is_last) {
+      threads.ParallelFor(num_pieces(), kCost * static_cast<double>(rows_per_piece() * channels),
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t piece = begin; piece < end; ++piece) columns(piece);
+                          });
+    } else {
+      threads.ParallelFor(outer * channels, kCost * static_cast<double>(inner),
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t i = begin; i < end; ++i) plane(i / channels, i % channels);
+                          });
+    }
+  }
+
+  int64_t outer = 1, channels = 1, inner = 1;
+  bool is_last = true;
+};
+
+// Two numbers for each piece and channel.
+struct PiecewisePairs {
+  explicit PiecewisePairs(Tensor memory)
+      : memory(std::move(memory)),
+        first(this->memory.flat<float>().data()),
+        second(first + this->memory.num_elements() / 2) {}
+  static absl::StatusOr<PiecewisePairs> Allocate(KernelContext& context, const ChannelLayout& layout) {
+    WEIR_ASSIGN_OR_RETURN(
+        Tensor memory,
+        context.AllocateTemporary(DType::kFloat32, Shape({2, layout.num_pieces(), layout.channels})));
+    return PiecewisePairs(std::move(memory));
+  }
+
+  Tensor memory;
+  float* first;   // [pieces, channels]
+  float* second;  // [pieces, channels]
+};
+
+// Of every channel.
+struct Moments {
+  std::vector<float> mean, variance;  // the variance is not corrected for the sample: squares / count
+};
+
+absl::StatusOr<Moments> ComputeMoments(KernelContext& context, const ChannelLayout& layout, const float* x) {
+  WEIR_ASSIGN_OR_RETURN(const PiecewisePairs pairs, PiecewisePairs::Allocate(context, layout));
+  const int64_t channels = layout.channels, pieces = layout.num_pieces();
+  layout.ForEachPiece(
+      context.threads(),
+      [&](int64_t piece) {
+        ColumnMoments(layout.PieceCount(piece), channels, x + layout.PieceBegin(piece),
+                      pairs.first + piece * channels, pairs.second + piece * channels);
+      },
+      [&](int64_t piece, int64_t c) {
+        const int64_t at = piece * channels + c;
+        PlaneMoments(layout.inner, x + at * layout.inner, pairs.first + at, pairs.second + at);
+      });
+  Moments moments{std::vector<float>(channels), std::vector<float>(channels)};
+  const double count = static_cast<double>(layout.count());
+  for (int64_t c = 0; c < channels; ++c) {
+    double sum = 0;
+    for (int64_t p = 0; p < pieces; ++p) {
+      sum += static_cast<double>(layout.PieceCount(p)) * pairs.first[p * channels + c];
+    }
+    const double mean = sum / count;
+    double squares = 0;
+    for (int64_t p = 0; p < pieces; ++p) {
+      const double shift = pairs.first[p * channels + c] - mean;
+      squares += pairs.second[p * channels + c] + static_cast<double>(layout.PieceCount(p)) * shift * shift;
+    }
+    moments.mean[c] = static_cast<float>(mean);
+    moments.variance[c] = static_cast<float>(squares / count);
+  }
+  return moments;
+}
+
+absl::Status CheckVector(absl::string_view name, const Tensor& tensor, int64_t channels, const Tensor& x) {
+  if (tensor.shape() == Shape({channels})) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " must be [", channels,
+                                                 "], one for each channel of x, ", x.shape().ToString(),
+                                                 ", is ", tensor.shape().ToString()));
+}
+
+std::vector<float> Floats(const Tensor& tensor) {
+  return {tensor.flat<float>().begin(), tensor.flat<float>().end()};
+}
+
+template <typename T>
+class FusedBatchNorm final : public Kernel {
+ public:
+  explicit FusedBatchNorm(const KernelConstruction& construction)
+      : data_format_(construction.attr<std::string>("data_format")),
+        epsilon_(construction.attr<float>("epsilon")),
+        average_factor_(construction.attr<float>("exponential_avg_factor")),
+        is_training_(construction.attr<bool>("is_training")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& x = context.input(0);
+    WEIR_ASSIGN_OR_RETURN(const ChannelLayout layout, ChannelLayout::Of(x.shape(), data_format_));
+    WEIR_RETURN_IF_ERROR(CheckInputs(context, layout.channels));
+    WEIR_ASSIGN_OR_RETURN(Tensor * y, context.AllocateOutput(0, x.shape()));
+    Tensor* statistics[4];  // batch_mean, batch_variance, and what the gradient will want
+    for (int i = 0; i < 4; ++i) {
+      WEIR_ASSIGN_OR_RETURN(statistics[i], context.AllocateOutput(1 + i, Shape({layout.channels})));
+    }
+    if (context.num_outputs() == 6) {
+      WEIR_ASSIGN_OR_RETURN(Tensor * reserve, context.AllocateOutput(5, Shape()));
+      reserve->flat<float>()[0] = 0;
+    }
+    if (x.num_elements() == 0) {  // of nothing there is no mean
+      for (Tensor* tensor : statistics) Fill(*tensor, std::numeric_limits<float>::quiet_NaN());
+      return absl::OkStatus();
+    }
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_x, Widen<T>(context, x));
+    WEIR_ASSIGN_OR_RETURN(Tensor wide_y, WideOutput<T>(context, *y));
+    Moments moments;
+    if (is_training_) {
+      WEIR_ASSIGN_OR_RETURN(moments, ComputeMoments(context, layout, wide_x.flat<float>().data()));
+    } else {
+      moments = {Floats(context.input(3)), Floats(context.input(4))};
+    }
+    SetStatistics(context, layout, moments, statistics);
+    Normalize(context, layout, moments, wide_x.flat<float>().data(), wide_y.flat<float>().data());
+    Narrow<T>(wide_y, y);
+    return absl::OkStatus();
+  }
+
+ private:
+  static void Fill(Tensor& tensor, float value) {
+    std::fill_n(tensor.flat<float>().data(), tensor.num_elements(), value);
+  }
+
+  // The running averages count only if the results depend on them.
+  absl::Status CheckInputs(KernelContext& context, int64_t channels) const {
+    const Tensor& x = context.input(0);
+    WEIR_RETURN_IF_ERROR(CheckVector("scale", context.input(1), channels, x));
+    WEIR_RETURN_IF_ERROR(CheckVector("offset", context.input(2), channels, x));
+    for (int i = 3; i < 5; ++i) {
+      const absl::string_view name = i == 3 ? "mean" : "variance";
+      if (!is_training_ || average_factor_ != 1) {
+        WEIR_RETURN_IF_ERROR(CheckVector(name, context.input(i), channels, x));
+      } else if (context.input(i).shape().rank() != 1) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(name, " must be a vector, is ", context.input(i).shape().ToString()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void SetStatistics(KernelContext& context, const ChannelLayout& layout, const Moments& moments,
+                     Tensor* (&statistics)[4]) const {
+    const float count = static_cast<float>(layout.count());
+    const float correction = count / std::max(1.0f, count - 1);  // of the variance of a sample
+    for (int64_t c = 0; c < layout.channels; ++c) {
+      float mean = moments.mean[c], variance = moments.variance[c];
+      if (is_training_) variance *= correction;
+      if (is_training_ && average_factor_ != 1) {
+        mean = (1 - average_factor_) * context.input(3).flat<float>()[c] + average_factor_ * mean;
+        variance = (1 - average_factor_) * context.input(4).flat<float>()[c] + average_factor_ * variance;
+      }
+      statistics[0]->flat<float>()[c] = mean;
+      statistics[1]->flat<float>()[c] = variance;
+      statistics[2]->flat<float>()[c] = moments.mean[c];
+      statistics[3]->flat<float>()[c] = moments.variance[c];
+    }
+  }
+
+  void Normalize(KernelContext& context, const ChannelLayout& layout, const Moments& moments, const float* x,
+                 float* y) const {
+    std::vector<float> scale = Floats(context.input(1));
+    const float* offset = context.input(2).flat<float>().data();
+    for (int64_t c = 0; c < layout.channels; ++c) scale[c] /= std::sqrt(moments.variance[c] + epsilon_);
+    const ChannelAffine affine = {moments.mean.data(), scale.data(), offset};
+    layout.ForEachPiece(
+        context.threads(),
+        [&](int64_t piece) {
+          const int64_t at = layout.PieceBegin(piece);
+          NormalizeColumns(layout.PieceCount(piece), layout.channels, x + at, affine, y + at);
+        },
+        [&](int64_t piece, int64_t c) {
+          const int64_t at = (piece * layout.channels + c) * layout.inner;
+          NormalizePlane(layout.inner, x + at, affine.center[c], affine.scale[c], affine.offset[c], y + at);
+        });
+  }
+
+  const std::string data_format_;
+  const float epsilon_;
+  const float average_factor_;
+  const bool is_training_;
+};
+
+// With n elements in a channel, s = scale / sqrt(variance + epsilon), c = x - mean:
+//   scale_backprop = sum(dy * c) / sqrt(variance + epsilon), offset_backprop = sum(dy),
+//   dx = s * (dy - sum(dy) / n - c * sum(dy * c) / n / (variance + epsilon)) in training, else s * dy.
+template <typename T>
+class FusedBatchNormGrad final : public Kernel {
+ public:
+  explicit FusedBatchNormGrad(const KernelConstruction& construction)
+      : data_format_(construction.attr<std::string>("data_format")),
+        epsilon_(construction.attr<float>("epsilon")),
+        is_training_(construction.attr<bool>("is_training")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& dy = context.input(0);
+    const Tensor& x = context.input(1);
+    WEIR_ASSIGN_OR_RETURN(const ChannelLayout layout, ChannelLayout::Of(x.shape(), data_format_));
+    if (dy.shape() != x.shape()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("y_backprop is ", dy.shape().ToString(), " but x is ", x.shape().ToString()));
+    }
+    const absl::string_view names[] = {"scale", "reserve_space_1", "reserve_space_2"};
+    for (int i = 0; i < 3; ++i) {
+      WEIR_RETURN_IF_ERROR(CheckVector(names[i], context.input(2 + i), layout.channels, x));
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor * dx, context.AllocateOutput(0, x.shape()));
+    WEIR_ASSIGN_OR_RETURN(Tensor * scale_backprop, context.AllocateOutput(1, Shape({layout.channels})));
+    WEIR_ASSIGN_OR_RETURN(Tensor * offset_backprop, context.AllocateOutput(2, Shape({layout.channels})));
+    for (int i = 3; i < 5; ++i) {  // mean and variance get no gradient
+      WEIR_RETURN_IF_ERROR(context.AllocateOutput(i, Shape({0})).status());
+    }
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_dy, Widen<T>(context, dy));
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_x, Widen<T>(context, x));
+    WEIR_ASSIGN_OR_RETURN(Tensor wide_dx, WideOutput<T>(context, *dx));
+    WEIR_RETURN_IF_ERROR(Backprop(context, layout, wide_dy.flat<float>().data(), wide_x.flat<float>().data(),
+                                  wide_dx.flat<float>().data(), scale_backprop->flat<float>().data(),
+                                  offset_backprop->flat<float>().data()));
+    Narrow<T>(wide_dx, dx);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Backprop(KernelContext& context, const ChannelLayout& layout, const float* dy, const float* x,
+                        float* dx, float* scale_backprop, float* offset_backprop) const {
+    const int64_t channels = layout.channels;
+    const float* mean = context.input(3).flat<float>().data();
+    WEIR_ASSIGN_OR_RETURN(const PiecewisePairs pairs, PiecewisePairs::Allocate(context, layout));
+    if (layout.count() > 0) {
+      layout.ForEachPiece(
+          context.threads(),
+          [&](int64_t piece) {
+            const int64_t at = layout.PieceBegin(piece);
+            ColumnGradientSums(layout.PieceCount(piece), channels, dy + at, x + at, mean,
+                               pairs.first + piece * channels, pairs.second + piece * channels);
+          },
+          [&](int64_t piece, int64_t c) {
+            const int64_t plane = piece * channels + c, at = plane * layout.inner;
+            PlaneGradientSums(layout.inner, dy + at, x + at, mean[c], pairs.first + plane,
+                              pairs.second + plane);
+          });
+    }
+    std::vector<float> scale = Floats(context.input(2)), offset(channels), slope(channels);
+    for (int64_t c = 0; c < channels; ++c) {
+      double sum = 0, product = 0;
+      for (int64_t p = 0; p < layout.num_pieces() && layout.count() > 0; ++p) {
+        sum += pairs.first[p * channels + c];
+        product += pairs.second[p * channels + c];
+      }
+      const double variance = static_cast<double>(context.input(4).flat<float>()[c]) + epsilon_;
+      const double count = static_cast<double>(layout.count());
+      // Of nothing the variance is NaN, but the gradient 0.
+      scale_backprop[c] = layout.count() == 0 ? 0 : static_cast<float>(product / std::sqrt(variance));
+      offset_backprop[c] = static_cast<float>(sum);
+      scale[c] = static_cast<float>(scale[c] / std::sqrt(variance));
+      offset[c] = is_training_ ? static_cast<float>(sum / count) : 0;
+      slope[c] = is_training_ ? static_cast<float>(product / count / variance) : 0;
+    }
+    const ChannelGradient gradient = {mean, scale.data(), offset.data(), slope.data()};
+    layout.ForEachPiece(
+        context.threads(),
+        [&](int64_t piece) {
+          const int64_t at = layout.PieceBegin(piece);
+          BackpropColumns(layout.PieceCount(piece), channels, dy + at, x + at, gradient, dx + at);
+        },
+        [&](int64_t piece, int64_t c) {
+          const int64_t at = (piece * channels + c) * layout.inner;
+          BackpropPlane(layout.inner, dy + at, x + at, gradient, c, dx + at);
+        });
+    return absl::OkStatus();
+  }
+
+  const std::string data_format_;
+  const float epsilon_;
+  const bool is_training_;
+};
+
+}  // namespace
+
+void RegisterBatchNormKernels(DeviceKernels& kernels) {
+  kernels.Add<FusedBatchNorm<float>>("FusedBatchNorm");
+  kernels.Add<FusedBatchNormGrad<float>>("FusedBatchNormGrad");
+  const auto types = Types<float, Half, Bfloat16>("T");
+  const DeviceKernels::TypeAttrs statistics = {{"U", {DType::kFloat32}}};
+  for (const char* version : {"V2", "V3"}) {
+    kernels.Add<FusedBatchNorm>(absl::StrCat("FusedBatchNorm", version), types, statistics);
+    kernels.Add<FusedBatchNormGrad>(absl::StrCat("FusedBatchNormGrad", version), types, statistics);
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,101 @@
+// TopK and TopKV2.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/nn/nn_kernels.h"
+#include "kernels/cpu/widened.h"
+
+namespace weir {
+namespace {
+
+constexpr double kCost = 10;  // nanoseconds per element on one core
+
+// The positions of the k largest of `row`, the largest first, the first of equal ones first; NaN is less than
+// any number. Precondition: k <= row.size(), positions has room for all of them.
+template <typename T>
+void FindTopK(absl::Span<const T> row, int64_t k, std::vector<int64_t>& positions) {
+  for (size_t i = 0; i < row.size(); ++i) positions[i] = static_cast<int64_t>(i);
+  const auto comes_before = [&](int64_t a, int64_t b) {
+    const auto x = static_cast<ComputeType<T>>(row[a]), y = static_cast<ComputeType<T>>(row[b]);
+    if (x > y) return true;
+    if (x < y) return false;
+    if ((x == x) != (y == y)) return x == x;
+    return a < b;
+  };
+  std::partial_sort(positions.begin(), positions.begin() + k, positions.end(), comes_before);
+}
+
+template <typename T, typename I>
+class TopK final : public Kernel {
+ public:
+  explicit TopK(const KernelConstruction& construction)
+      : k_(construction.node().num_inputs() == 1 ? construction.attr<int64_t>("k") : -1) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    WEIR_ASSIGN_OR_RETURN(const int64_t k, NumWanted(context));
+    const int rank = input.shape().rank();
+    if (rank == 0) return absl::InvalidArgumentError("input must have at least one dimension, is a scalar");
+    const int64_t columns = input.shape().dim(rank - 1);
+    if (k < 0 || k > columns) {
+      return absl::InvalidArgumentError(absl::StrCat("k is ", k, ", must be in [0, ", columns,
+                                                     "] for an input ", input.shape().ToString()));
+    }
+    if (columns - 1 > static_cast<int64_t>(std::numeric_limits<I>::max())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the positions of ", columns, " elements do not fit in ", DTypeName(DTypeOf<I>)));
+    }
+    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
+    dims.back() = k;
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+    WEIR_ASSIGN_OR_RETURN(Tensor * values, context.AllocateOutput(0, shape));
+    WEIR_ASSIGN_OR_RETURN(Tensor * indices, context.AllocateOutput(1, shape));
+    if (values->num_elements() == 0) return absl::OkStatus();
+    const T* from = input.flat<T>().data();
+    T* to_values = values->flat<T>().data();
+    I* to_indices = indices->flat<I>().data();
+    context.threads().ParallelFor(input.num_elements() / columns, kCost * static_cast<double>(columns),
+                                  [=](int64_t begin, int64_t end) {
+                                    std::vector<int64_t> positions(columns);
+                                    for (int64_t r = begin; r < end; ++r) {
+                                      const absl::Span<const T> row(from + r * columns, columns);
+                                      FindTopK(row, k, positions);
+                                      for (int64_t i = 0; i < k; ++i) {
+                                        to_values[r * k + i] = row[positions[i]];
+                                        to_indices[r * k + i] = static_cast<I>(positions[i]);
+                                      }
+                                    }
+                                  });
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<int64_t> NumWanted(KernelContext& context) const {
+    if (context.num_inputs() == 1) return k_;
+    if (context.input(1).shape().rank() != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("k must be a scalar, is ", context.input(1).shape().ToString()));
+    }
+    return IntegerAt(context.input(1), 0);
+  }
+
+  const int64_t k_;
+};
+
+template <typename T>
+using TopKInt32 = TopK<T, int32_t>;
+
+}  // namespace
+
+void RegisterTopKKernels(DeviceKernels& kernels) {
+  const auto reals = Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
+                           uint16_t, uint32_t, uint64_t>("T");
+  kernels.Add<TopK>("TopKV2", reals, Types<int16_t, int32_t, int64_t>("index_type"));
+  kernels.Add<TopKInt32>("TopK", reals);
+}
+
+}  // namespace weir

@@ -1,0 +1,80 @@
+#include "ops/nn/image_windows.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/shape_inference.h"
+#include "graph/types/status_macros.h"
+#include "ops/shape_functions.h"
+
+namespace weir {
+namespace {
+
+Status CheckExplicitPaddings(const AttrMap& attrs) {
+  const auto found = attrs.find("explicit_paddings");
+  if (found == attrs.end()) return OkStatus();
+  const bool is_explicit = attrs.at("padding").get<std::string>() == "EXPLICIT";
+  const size_t count = found->second.get<std::vector<int64_t>>().size();
+  if (count == (is_explicit ? 8 : 0)) return OkStatus();
+  return InvalidArgumentError(StrCat(
+      "attr explicit_paddings must have 8 elements with padding EXPLICIT and none without, has ", count));
+}
+
+}  // namespace
+
+bool ChannelsAreFirst(const AttrMap& attrs) { return attrs.at("data_format").get<std::string>() != "NHWC"; }
+
+ImageAxes AxesOf(const AttrMap& attrs) {
+  return ChannelsAreFirst(attrs) ? ImageAxes{.channels = 1, .spatial = {2, 3}} : ImageAxes{};
+}
+
+absl::StatusOr<std::vector<int64_t>> PerAxis(const AttrMap& attrs, absl::string_view name) {
+  const auto& values = attrs.find(name)->second.get<std::vector<int64_t>>();
+  const ImageAxes axes = AxesOf(attrs);
+  if (values.size() != 4 || values[axes.batch] != 1 || values[axes.channels] != 1) {
+    return InvalidArgumentError(StrCat("attr ", name, " must have 4 elements, 1 for batch and channels, is [",
+                                       absl::StrJoin(values, ","), "] (",
+                                       attrs.at("data_format").get<std::string>(), ")"));
+  }
+  return values;
+}
+
+absl::StatusOr<std::vector<int64_t>> SlideOverImage(const AttrMap& attrs, const PartialShape& input,
+                                                    const int64_t (&window)[2],
+                                                    absl::Span<const int64_t> dilations) {
+  WEIR_RETURN_IF_ERROR(CheckExplicitPaddings(attrs));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, PerAxis(attrs, "strides"));
+  const std::string& padding = attrs.at("padding").get<std::string>();
+  const ImageAxes axes = AxesOf(attrs);
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < 2; ++i) {
+    const int axis = axes.spatial[i];
+    int64_t before = 0, after = 0;
+    if (padding == "EXPLICIT") {
+      const auto& paddings = attrs.at("explicit_paddings").get<std::vector<int64_t>>();
+      before = paddings[2 * axis];
+      after = paddings[2 * axis + 1];
+    }
+    const auto extent =
+        SlideWindow(input.dim(axis), window[i], strides[axis], dilations[axis], padding, before, after);
+    if (!extent.ok()) {
+      return InvalidArgumentError(
+          StrCat(i == 0 ? "height" : "width", " of ", input.ToString(), ": ", extent.status().message()));
+    }
+    sizes.push_back(extent->size);
+  }
+  return sizes;
+}
+
+absl::StatusOr<PartialShape> ImageShape(const AttrMap& attrs, int64_t batch,
+                                        absl::Span<const int64_t> spatial, int64_t channels) {
+  const ImageAxes axes = AxesOf(attrs);
+  std::vector<int64_t> dims(4);
+  dims[axes.batch] = batch;
+  dims[axes.channels] = channels;
+  for (int i = 0; i < 2; ++i) dims[axes.spatial[i]] = spatial[i];
+  return PartialShape::FromDims(dims);
+}
+
+}  // namespace weir

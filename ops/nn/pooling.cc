@@ -1,0 +1,107 @@
+// Pooling of images.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/gradients.h"
+#include "graph/shape_inference.h"
+#include "graph/types/status_macros.h"
+#include "ops/families.h"
+#include "ops/gradient_formulas.h"
+#include "ops/nn/image_windows.h"
+#include "ops/shape_functions.h"
+
+namespace weir {
+namespace {
+
+using namespace formulas;  // NOLINT: the vocabulary of this file
+
+AttrMap SamePool(GradientContext& g) {
+  AttrMap attrs;
+  for (const char* name : {"ksize", "strides", "padding", "explicit_paddings", "data_format"}) {
+    if (const AttrValue* value = g.node().FindAttr(name)) attrs[name] = *value;
+  }
+  return attrs;
+}
+
+absl::StatusOr<PartialShape> PooledShape(const AttrMap& attrs, const PartialShape& input) {
+  if (attrs.at("data_format").get<std::string>() == "NCHW_VECT_C") {
+    return absl::UnimplementedError(
+        "data_format NCHW_VECT_C is for quantized tensors, which Weir does not have");
+  }
+  WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> ksize, PerAxis(attrs, "ksize"));
+  const ImageAxes axes = AxesOf(attrs);
+  const int64_t window[2] = {ksize[axes.spatial[0]], ksize[axes.spatial[1]]};
+  const int64_t no_dilation[4] = {1, 1, 1, 1};
+  WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> spatial,
+                        SlideOverImage(attrs, input, window, no_dilation));
+  return ImageShape(attrs, input.dim(axes.batch), spatial, input.dim(axes.channels));
+}
+
+Status PoolShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, 4));
+  WEIR_ASSIGN_OR_RETURN(PartialShape pooled, PooledShape(s.attrs(), input));
+  s.set_output(0, std::move(pooled));
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<OpDef> PoolingOps() {
+  return {
+      {.name = "MaxPool",
+       .summary = "Gives the largest element of every window of an image, channel by channel.",
+       .infer_shapes = PoolShape,
+       .gradient = [](GradientContext& g) -> Status {
+         g.set_input_grad(0, g.Add("MaxPoolGrad", {g.input(0), g.output(0), g.grad(0)}, SamePool(g)));
+         return OkStatus();
+       }},
+      {.name = "MaxPoolGrad",
+       .summary = "Gives the gradient of MaxPool with respect to its input.",
+       .infer_shapes = [](ShapeInference& s) -> Status {
+         WEIR_ASSIGN_OR_RETURN(PartialShape input, s.WithRank(0, 4));
+         WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s.attrs(), input));
+         for (int i = 1; i < 3; ++i) {
+           if (!pooled.IsCompatibleWith(s.input(i))) {
+             return InvalidArgumentError(
+                 StrCat(s.input_name(i), " must be ", pooled.ToString(), ", is ", s.input(i).ToString()));
+           }
+         }
+         s.set_output(0, std::move(input));
+         return OkStatus();
+       },
+       .gradient = [](GradientContext& g) -> Status {
+         return absl::UnimplementedError("the second derivative of MaxPool is not there yet");
+       }},
+      {.name = "AvgPool",
+       .summary = "Gives the mean of every window of an image, channel by channel; padding does not count.",
+       .infer_shapes = PoolShape,
+       .gradient = [](GradientContext& g) -> Status {
+         g.set_input_grad(0, g.Add("AvgPoolGrad", {ShapeOf(g, g.input(0)), g.grad(0)}, SamePool(g)));
+         return OkStatus();
+       }},
+      {.name = "AvgPoolGrad",
+       .summary = "Gives the gradient of AvgPool with respect to its input.",
+       .infer_shapes = [](ShapeInference& s) -> Status {
+         WEIR_ASSIGN_OR_RETURN(PartialShape input, RequestedShape(s, 0));
+         if (!input.has_rank()) input = PartialShape::OfRank(4);
+         if (input.rank() != 4) {
+           return InvalidArgumentError(
+               StrCat("orig_input_shape must have 4 elements, is ", input.ToString()));
+         }
+         WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s.attrs(), input));
+         if (!pooled.IsCompatibleWith(s.input(1))) {
+           return InvalidArgumentError(
+               StrCat("grad must be ", pooled.ToString(), ", is ", s.input(1).ToString()));
+         }
+         s.set_output(0, std::move(input));
+         return OkStatus();
+       },
+       .gradient = [](GradientContext& g) -> Status {
+         g.set_input_grad(1, g.Add("AvgPool", {g.grad(0)}, SamePool(g)));
+         return OkStatus();
+       }},
+  };
+}
+
+}  // namespace weir

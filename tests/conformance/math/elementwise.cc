@@ -1,0 +1,140 @@
+// Elementwise arithmetic of several numbers.
+#include <algorithm>
+#include <cmath>
+
+#include "tests/conformance/dtypes.h"
+#include "tests/conformance/references.h"
+#include "tests/conformance/suite.h"
+
+namespace weir::conformance {
+namespace {
+
+const Number kZero = 0;
+
+void AddProductsAndQuotients(Suite& suite) {
+  const OperandRange above_zero = {-3, 3, 1, 3};
+  suite.Op("MulNoNan")
+      .Reference(EachPair([](Number x, Number y) { return y == kZero ? kZero : x * y; }))
+      .Binary(kInexact)
+      .Call(
+          {.inputs = {Make(DType::kFloat32, {3}, {INFINITY, NAN, 2}), Make(DType::kFloat32, {3}, {0, 0, 3})},
+           .check_gradient = false,
+           .label = "nan"});
+  suite.Op("Xdivy")
+      .Reference(EachPair([](Number x, Number y) { return x == kZero ? kZero : x / y; }))
+      .Binary(kInexact, above_zero);
+  suite.Op("Xlogy")
+      .Reference(EachPair([](Number x, Number y) { return x == kZero ? kZero : x * std::log(y); }))
+      .Binary(kInexact, above_zero);
+  suite.Op("Xlog1py")
+      .Reference(EachPair([](Number x, Number y) { return x == kZero ? kZero : x * std::log(1.0 + y); }))
+      .Binary(kInexact, above_zero);
+  for (const char* op : {"Xdivy", "Xlogy", "Xlog1py"}) {
+    suite.Op(op).NoGradient().Call(
+        {Make(DType::kFloat64, {2}, {0, 0}), Make(DType::kFloat64, {2}, {0, NAN})});
+  }
+  suite.Op("TruncateDiv")
+      .Reference(EachRealPair([](double x, double y) { return std::trunc(x / y); }))
+      .NoKernelFor("T", kComplexes, "TensorFlow has none either")
+      .Binary(kOrdered, {-9, 9, 1, 3})
+      .Binary({DType::kInt32, DType::kInt8, DType::kFloat32}, {-9, 9, -3, -1});
+  for (const char* op : {"TruncateMod", "Mod"}) {
+    suite.Op(op)
+        .Reference(EachRealPair([](double x, double y) { return std::fmod(x, y); }))
+        .Binary(Join({kReals, {DType::kInt32, DType::kInt64}}), {-9, 9, 1, 4})
+        .Binary({DType::kInt32, DType::kInt64}, {-9, 9, -4, -1});
+  }
+  for (const char* op : {"TruncateDiv", "TruncateMod", "Mod"}) {
+    suite.Op(op)
+        .Hostile({Ints({1, 2}), Ints({1, 0})}, "Integer division by zero")
+        .Hostile({Longs({1, 2}), Longs({0})}, "Integer division by zero");
+  }
+}
+
+// The first terms, and the rest by its integral and two corrections.
+double ZetaByDefinition(double x, double q) {
+  double sum = 0;
+  constexpr int kTerms = 2000;
+  for (int k = 0; k < kTerms; ++k) sum += std::pow(q + k, -x);
+  const double end = q + kTerms;
+  return sum + std::pow(end, 1 - x) / (x - 1) + std::pow(end, -x) / 2 + x * std::pow(end, -x - 1) / 12;
+}
+
+void AddFunctionsOfTwo(Suite& suite) {
+  suite.Op("Atan2")
+      .Reference(EachRealPair([](double y, double x) { return std::atan2(y, x); }))
+      .Binary(kReals)
+      .Call({.inputs = {Make(DType::kFloat32, {4}, {0, 0, -0.0, 1}),
+                        Make(DType::kFloat32, {4}, {0, -1, -1, 0})},
+             .check_gradient = false,
+             .label = "axes"});
+  suite.Op("Zeta")
+      .Reference(EachRealPair(ZetaByDefinition))
+      .NoGradient()  // of q only, as TensorFlow
+      .Tolerance(1e-5)
+      .Binary({DType::kFloat32, DType::kFloat64}, {2, 5, 0.5, 12})
+      .Tolerance(1e-12)
+      .Call({Make(DType::kFloat64, {5}, {2, 3, 2, 4, 60}),
+             Make(DType::kFloat64, {5}, {-1.5, -2.5, 30, 1e4, 2})});
+  suite.Op("Polygamma")
+      .Reference(EachRealPair([](double n, double x) {
+        return (std::fmod(n, 2) == 0 ? -1 : 1) * std::tgamma(n + 1) * ZetaByDefinition(n + 1, x);
+      }))
+      .NoGradient()
+      .Tolerance(1e-12)
+      .Call({Make(DType::kFloat64, {4}, {1, 2, 3, 1}), Make(DType::kFloat64, {4}, {2, 0.5, 7, -1.5})})
+      .Call({Make(DType::kFloat64, {}, {1}), Sample(DType::kFloat64, {2, 5}, 0.5, 9)})
+      .Call({Make(DType::kFloat64, {}, {1}), Sample(DType::kFloat64, {0, 5}, 0.5, 9)})
+      .Tolerance(1e-5)
+      .Call({Make(DType::kFloat32, {}, {1}), Sample(DType::kFloat32, {5}, 0.5, 9)});
+}
+
+void AddClip(Suite& suite) {
+  OpRecord& record = suite.Op("ClipByValue").Reference([](reference::Call& call) {
+    Array& out = call.outputs[0] = call.in(0);
+    for (int64_t i = 0; i < out.size(); ++i) {
+      const auto limit = [&](int input) { return call.in(input)[call.in(input).rank() == 0 ? 0 : i].real(); };
+      const double t = out[i].real();
+      if (!std::isnan(t)) out[i] = std::max(std::min(t, limit(2)), limit(1));
+    }
+  });
+  for (DType d :
+       {DType::kFloat32, DType::kFloat64, DType::kHalf, DType::kBfloat16, DType::kInt32, DType::kInt64,
+        DType::kInt8, DType::kInt16, DType::kUint8, DType::kUint16, DType::kUint32, DType::kUint64}) {
+    const double low = IsUnsigned(d) ? 0 : -5;
+    record.Call({Sample(d, {37}, low, 9), Make(d, {}, {1}), Make(d, {}, {4})});
+    record.Call({Sample(d, {2, 3}, low, 9), Sample(d, {2, 3}, 0, 2, 2), Sample(d, {2, 3}, 3, 5, 3)});
+  }
+  const auto f = [](std::vector<int64_t> dims) { return Sample(DType::kFloat32, std::move(dims), 0, 3); };
+  const Tensor some = Sample(DType::kFloat32, {2, 3}, -5, 9), high = Sample(DType::kFloat32, {2, 3}, 3, 5, 3);
+  record.Call({some, Make(DType::kFloat32, {}, {1}), high});
+  record.Call({some, Sample(DType::kFloat32, {2, 3}, -1, 1, 2), Make(DType::kFloat32, {}, {4})});
+  record.Call({f({0, 3}), f({}), f({})});
+  record.Call({.inputs = {Make(DType::kFloat32, {3}, {NAN, 1, 5}), Make(DType::kFloat32, {}, {4}),
+                          Make(DType::kFloat32, {}, {3})},
+               .check_gradient = false,
+               .label = "crossed"});
+  record.Hostile({f({2, 3}), f({3}), f({})}, "clip_value_min");
+  record.Hostile({f({3}), f({}), f({2, 3})}, "clip_value_max");
+  record.Hostile({f({1}), f({3}), f({})}, "clip_value_min");
+  record.NoKernelFor("T", kComplexes, "numbers without an order have no limits");
+}
+
+}  // namespace
+
+void AddElementwiseRecords(Suite& suite) {
+  AddProductsAndQuotients(suite);
+  AddFunctionsOfTwo(suite);
+  AddClip(suite);
+  for (const char* op : {"MulNoNan", "Xdivy", "Xlogy", "Xlog1py", "TruncateDiv", "TruncateMod", "Mod",
+                         "Atan2", "Zeta", "Polygamma"}) {
+    const int64_t wide = int64_t{1} << 40;
+    suite.Op(op)
+        .Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {4})},
+                 "Incompatible shapes: [2,3] vs. [4]")
+        .Hostile({Tensor(DType::kFloat32, Shape({wide, 0, 1})), Tensor(DType::kFloat32, Shape({0, wide}))},
+                 "no shape has the dimensions");
+  }
+}
+
+}  // namespace weir::conformance

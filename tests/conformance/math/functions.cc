@@ -1,0 +1,110 @@
+// Elementwise functions of one number, and those of their gradients that are one op.
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "tests/conformance/dtypes.h"
+#include "tests/conformance/references.h"
+#include "tests/conformance/suite.h"
+
+namespace weir::conformance {
+namespace {
+
+const std::vector<DType> kFloatAndDouble = {DType::kFloat32, DType::kFloat64};
+
+// A function of real and complex numbers, where it has a derivative.
+void AddFunction(Suite& suite, const std::string& op, double low, double high,
+                 std::function<double(double)> real, std::function<Number(Number)> complex) {
+  suite.Op(op)
+      .Reference(EachNumber(std::move(real), std::move(complex)))
+      .Unary(kInexact, low, high)
+      .Extremes(kFloatAndDouble, 1e-5)
+      .CannotFail();
+}
+
+// The logarithm of the gamma function by its integral's second form (Binet, DLMF 5.9.10) is not exact enough;
+// this is Gauss's limit with its error terms: shifted far out, then Stirling's series.
+double DigammaByDefinition(double x) {
+  if (x <= 0 && x == std::floor(x)) return std::nan("");
+  double sum = 0;
+  for (; x < 40; x += 1) sum -= 1 / x;
+  return sum + std::log(x) - 1 / (2 * x) - 1 / (12 * x * x) + 1 / (120 * std::pow(x, 4)) -
+         1 / (252 * std::pow(x, 6));
+}
+
+void AddTrigonometry(Suite& suite) {
+  using C = Number;
+  const auto add = [&](const std::string& op, double low, double high, double (*real)(double),
+                       C (*complex)(const C&)) { AddFunction(suite, op, low, high, real, complex); };
+  add("Sin", -3, 3, std::sin, std::sin<double>);
+  add("Cos", -3, 3, std::cos, std::cos<double>);
+  add("Tan", -1, 1, std::tan, std::tan<double>);
+  add("Asin", -0.9, 0.9, std::asin, std::asin<double>);
+  add("Acos", -0.9, 0.9, std::acos, std::acos<double>);
+  add("Atan", -3, 3, std::atan, std::atan<double>);
+  add("Sinh", -3, 3, std::sinh, std::sinh<double>);
+  add("Cosh", -3, 3, std::cosh, std::cosh<double>);
+  add("Asinh", -3, 3, std::asinh, std::asinh<double>);
+  add("Acosh", 1.2, 4, std::acosh, std::acosh<double>);
+  add("Atanh", -0.9, 0.9, std::atanh, std::atanh<double>);
+}
+
+void AddRounding(Suite& suite) {
+  const auto add = [&](const std::string& op, const std::vector<DType>& dtypes, double (*f)(double)) {
+    suite.Op(op)
+        .Reference(EachReal(f))
+        .Unary(dtypes, -3, 3)
+        .Call({Make(DType::kFloat32, {6}, {0.5, 1.5, 2.5, -0.5, -1.5, -2.5})})
+        .Extremes(kFloatAndDouble)
+        .CannotFail();
+  };
+  add("Ceil", kReals, std::ceil);
+  add("Rint", kReals, std::nearbyint);
+  add("Round", Join({kReals, {DType::kInt32, DType::kInt64}}), std::nearbyint);
+  suite.Op("Round").NoKernelFor("T", {DType::kInt8, DType::kInt16, DType::kComplex64, DType::kComplex128},
+                                "TensorFlow has none either");
+}
+
+void AddGammaFamily(Suite& suite) {
+  suite.Op("Erf").Reference(EachReal([](double x) { return std::erf(x); })).Unary(kReals, -3, 3);
+  suite.Op("Erfc").Reference(EachReal([](double x) { return std::erfc(x); })).Unary(kReals, -3, 3);
+  suite.Op("Lgamma").Reference(EachReal([](double x) { return std::lgamma(x); })).Unary(kReals, 0.3, 20);
+  suite.Op("Lgamma").Unary({DType::kFloat64}, -2.9, -2.1);
+  suite.Op("Digamma").Reference(EachReal(DigammaByDefinition)).Unary(kReals, 0.3, 20);
+  suite.Op("Digamma").Unary({DType::kFloat64}, -2.9, -2.1);
+  suite.Op("Digamma").Call(
+      {.inputs = {Make(DType::kFloat64, {3}, {0, -1, -2})}, .check_gradient = false, .label = "poles"});
+  for (const char* op : {"Erf", "Erfc", "Lgamma"}) suite.Op(op).Extremes(kFloatAndDouble, 1e-5);
+  for (const char* op : {"Erf", "Erfc", "Lgamma", "Digamma"}) suite.Op(op).CannotFail();
+}
+
+// z = f(y, dy) with y a function's result and dy the gradient that flows into it.
+void AddFusedGrad(Suite& suite, const std::string& op, std::function<Number(Number, Number)> f) {
+  OpRecord& record = suite.Op(op).Reference(EachPair(std::move(f)));
+  for (DType d : kInexact) record.Call({Sample(d, {19}, 0.5, 2), Sample(d, {19}, -2, 2, 5)});
+  record.Call({Sample(DType::kFloat32, {0, 2}), Sample(DType::kFloat32, {0, 2})});
+  record.Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {4})}, "[2,3]");
+  record.Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {3})}, "[2,3]");
+}
+
+}  // namespace
+
+void AddFunctionsRecords(Suite& suite) {
+  AddTrigonometry(suite);
+  AddRounding(suite);
+  AddGammaFamily(suite);
+  AddFunction(
+      suite, "Expm1", -3, 3, [](double x) { return std::expm1(x); },
+      [](Number x) { return std::exp(x) - 1.0; });
+  AddFunction(
+      suite, "Inv", 0.5, 4, [](double x) { return 1 / x; }, [](Number x) { return 1.0 / x; });
+  suite.Op("Inv").NoGradient().Unary({DType::kInt32, DType::kInt64, DType::kInt8, DType::kInt16}, 1, 3);
+  AddFusedGrad(suite, "SqrtGrad", [](Number y, Number dy) { return dy * 0.5 / std::conj(y); });
+  AddFusedGrad(suite, "RsqrtGrad",
+               [](Number y, Number dy) { return -0.5 * dy * std::conj(y) * std::conj(y) * std::conj(y); });
+  for (const char* op : {"ReciprocalGrad", "InvGrad"}) {
+    AddFusedGrad(suite, op, [](Number y, Number dy) { return -dy * std::conj(y) * std::conj(y); });
+  }
+}
+
+}  // namespace weir::conformance

@@ -1,0 +1,64 @@
+// The largest elements of the rows of a tensor.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tests/conformance/dtypes.h"
+#include "tests/conformance/references.h"
+#include "tests/conformance/suite.h"
+
+namespace weir::conformance {
+namespace {
+
+void TopK(reference::Call& call) {
+  const Array& x = call.in(0);
+  const int64_t k = call.inputs.size() == 1 ? call.integer("k") : call.in(1)[0].integer();
+  const int last = x.rank() - 1;
+  Index dims = x.dims();
+  dims[last] = k;
+  call.outputs[0] = call.outputs[1] = Array(dims);
+  ForEachSlice(x, last, [&](Index at) {
+    std::vector<bool> taken(x.dim(last), false);
+    for (int64_t i = 0; i < k; ++i) {
+      int64_t best = -1;
+      for (int64_t j = 0; j < x.dim(last); ++j) {
+        at[last] = j;
+        Index of_best = at;
+        of_best[last] = best;
+        if (!taken[j] && (best < 0 || x.at(at).real() > x.at(of_best).real())) best = j;
+      }
+      taken[best] = true;
+      Index from = at, to = at;
+      from[last] = best;
+      to[last] = i;
+      call.outputs[0].at(to) = x.at(from);
+      call.outputs[1].at(to) = static_cast<double>(best);
+    }
+  });
+}
+
+}  // namespace
+
+void AddTopKRecords(Suite& suite) {
+  const auto f = [](std::vector<int64_t> dims) { return Sample(DType::kFloat32, std::move(dims)); };
+  OpRecord& second = suite.Op("TopKV2").Reference(TopK);
+  OpRecord& first = suite.Op("TopK").Reference(TopK);
+  for (DType d : kOrdered) {
+    const double low = IsUnsigned(d) ? 0 : -9;
+    second.Call({Sample(d, {2, 9}, low, 9), Int(3)});
+    first.Call({Sample(d, {2, 9}, low, 9)}, {{"k", 2}});
+  }
+  for (DType index : {DType::kInt16, DType::kInt64})
+    second.Call({f({2, 9}), Int(4)}, {{"index_type", index}});
+  second.Call({f({2, 2, 5}), Longs({2}).WithShape(Shape())}, {{"sorted", false}});
+  second.Call({f({7}), Int(7)}).Call({f({7}), Int(0)}).Call({f({0, 3}), Int(2)}).Call({f({2, 0}), Int(0)});
+  first.Call({f({7})}, {{"k", 0}}).Call({f({3, 7})}, {{"k", 7}});
+  second.Hostile({f({2, 9}), Int(10)}, "k is 10");
+  second.Hostile({f({2, 9}), Int(-1)}, "k is -1");
+  second.Hostile({f({2, 9}), Ints({1, 2})}, "k must be a scalar");
+  second.Hostile({f({}), Int(0)}, "at least one dimension");
+  second.Hostile({f({40000}), Int(1)}, "do not fit in int16", {{"index_type", DType::kInt16}});
+  first.Hostile({f({2, 9})}, "k is 10", {{"k", 10}});
+}
+
+}  // namespace weir::conformance
