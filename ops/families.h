@@ -29,10 +29,13 @@ std::vector<OpDef> CheckOps();
 std::vector<OpDef> CheckpointOps();
 // math
 std::vector<OpDef> ComparisonOps();
+std::vector<OpDef> EinsumOps();
 std::vector<OpDef> ElementwiseOps();
 std::vector<OpDef> FunctionOps();
 std::vector<OpDef> MatMulOps();
 std::vector<OpDef> ReductionOps();
+std::vector<OpDef> ScanOps();
+std::vector<OpDef> VectorOps();
 // nn
 std::vector<OpDef> ActivationOps();
 std::vector<OpDef> BatchNormOps();

@@ -1,12 +1,13 @@
 """One family of ops: a folder ops/<family> with one list of ops in each file (ops/families.h)."""
 
-def op_family(name, srcs, hdrs = []):
+def op_family(name, srcs, hdrs = [], deps = []):
     """A library <name>_ops of the family's files.
 
     Args:
       name: the family, and its folder.
       srcs: its files.
       hdrs: headers that only these files include.
+      deps: what they need beyond that.
     """
     native.cc_library(
         name = name + "_ops",
@@ -23,5 +24,5 @@ def op_family(name, srcs, hdrs = []):
             "//ops:gradient_formulas",
             "//ops:shape_functions",
             "//third_party:absl",
-        ],
+        ] + deps,
     )

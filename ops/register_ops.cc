@@ -14,7 +14,7 @@ const std::vector<OpFamily>& OpFamilies() {
        {TensorOps, JoiningOps, SlicingOps, IndexingOps, UniqueOps}},
       {"math",
        "Arithmetic, comparison, reduction, matrix products",
-       {ElementwiseOps, FunctionOps, ComparisonOps, ReductionOps, MatMulOps}},
+       {ElementwiseOps, FunctionOps, ComparisonOps, ReductionOps, ScanOps, VectorOps, MatMulOps, EinsumOps}},
       {"nn",
        "Neural networks",
        {ActivationOps, BatchNormOps, BiasOps, SoftmaxOps, LossOps, ConvolutionOps, PoolingOps, LrnOps,

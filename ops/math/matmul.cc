@@ -44,6 +44,70 @@ Status MatMulGradient(GradientContext& g) {
   return OkStatus();
 }
 
+// ---- Batches of matrices ----
+
+Status BatchMatMulShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const PartialShape x, s.WithRankAtLeast(0, 2));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape y, s.WithRankAtLeast(1, 2));
+  if (!x.has_rank() || !y.has_rank()) return OkStatus();
+  const bool adj_x = s.attr<bool>("adj_x"), adj_y = s.attr<bool>("adj_y");
+  const int x_rank = x.rank(), y_rank = y.rank();
+  const auto fits = s.MergeDims(x.dim(x_rank - (adj_x ? 2 : 1)), y.dim(y_rank - (adj_y ? 1 : 2)));
+  if (!fits.ok()) {
+    return InvalidArgumentError(StrCat("inner dimensions differ: x is ", x.ToString(),
+                                       adj_x ? " (adj_x)" : "", ", y is ", y.ToString(),
+                                       adj_y ? " (adj_y)" : ""));
+  }
+  const auto batch_of = [](const PartialShape& shape) {
+    std::vector<int64_t> dims = DimsOf(shape);
+    dims.resize(dims.size() - 2);
+    return PartialShape::FromDims(dims);
+  };
+  WEIR_ASSIGN_OR_RETURN(const PartialShape x_batch, batch_of(x));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape y_batch, batch_of(y));
+  const bool broadcasts = s.op().name() != "BatchMatMul";
+  const auto batch = broadcasts ? ShapeInference::Broadcast(x_batch, y_batch) : x_batch.MergeWith(y_batch);
+  if (!batch.ok()) {
+    return InvalidArgumentError(
+        StrCat("batch dimensions differ: x is ", x.ToString(), ", y is ", y.ToString()));
+  }
+  std::vector<int64_t> dims = DimsOf(*batch);
+  dims.push_back(x.dim(x_rank - (adj_x ? 1 : 2)));
+  dims.push_back(y.dim(y_rank - (adj_y ? 2 : 1)));
+  return SetOutputDims(s, 0, dims);
+}
+
+// `gradient` summed over the batches that `input` was repeated for.
+Output SumRepeatedBatches(GradientContext& g, Output gradient, int input) {
+  const PartialShape &x = g.input(input).shape(), &z = g.node().output_shape(0);
+  if (g.node().op_name() == "BatchMatMul" ||
+      (x.has_rank() && x.rank() == 2 && z.has_rank() && z.rank() == 2)) {
+    return gradient;
+  }
+  bool is_same = x.has_rank() && z.has_rank() && x.rank() == z.rank();
+  for (int i = 0; is_same && i < x.rank() - 2; ++i) is_same = x.dim(i) != kUnknown && x.dim(i) == z.dim(i);
+  if (is_same) return gradient;
+  const Output shape = ShapeOf(g, g.input(input));
+  Node* axes = g.graph().AddNode("BroadcastGradientArgs", {shape, g.Add("Shape", {gradient})}, {}, "",
+                                 g.node().source());
+  return axes == nullptr ? Output() : Reshape(g, Sum(g, gradient, axes->output(0)), shape);
+}
+
+// As MatMulGradient, batch by batch.
+Status BatchMatMulGradient(GradientContext& g) {
+  WEIR_RETURN_IF_ERROR(CheckReal(g));
+  const Output x = g.input(0), y = g.input(1), dz = g.grad(0);
+  const bool adj_x = g.attr<bool>("adj_x"), adj_y = g.attr<bool>("adj_y");
+  const auto product = [&](Output a, Output b, bool adj_a, bool adj_b) {
+    return g.Add(g.node().op_name(), {a, b}, {{"adj_x", adj_a}, {"adj_y", adj_b}});
+  };
+  const Output dx = adj_x ? product(y, dz, adj_y, true) : product(dz, y, false, !adj_y);
+  const Output dy = adj_y ? product(dz, x, true, adj_x) : product(x, dz, !adj_x, false);
+  g.set_input_grad(0, SumRepeatedBatches(g, dx, 0));
+  g.set_input_grad(1, SumRepeatedBatches(g, dy, 1));
+  return OkStatus();
+}
+
 }  // namespace
 
 std::vector<OpDef> MatMulOps() {
@@ -52,6 +116,15 @@ std::vector<OpDef> MatMulOps() {
        .summary = "Multiplies matrix a by matrix b, each transposed first if asked.",
        .infer_shapes = MatMulShape,
        .gradient = MatMulGradient},
+      {.name = "BatchMatMul",
+       .summary = "Multiplies matrices of x by those of y, each transposed and conjugated first if asked.",
+       .infer_shapes = BatchMatMulShape,
+       .gradient = BatchMatMulGradient},
+      {.name = "BatchMatMulV2",
+       .summary = "Multiplies matrices of x by those of y, whose batches broadcast, each transposed and "
+                  "conjugated first if asked.",
+       .infer_shapes = BatchMatMulShape,
+       .gradient = BatchMatMulGradient},
   };
 }
 

@@ -101,6 +101,27 @@ Status ExtremeGradient(GradientContext& g) {
   return OkStatus();
 }
 
+Status ArgShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const std::optional<int64_t> axis, ScalarInput(s, 1));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRankAtLeast(0, 1));
+  if (!input.has_rank()) return OkStatus();
+  if (!axis) {
+    s.set_output(0, PartialShape::OfRank(input.rank() - 1));
+    return OkStatus();
+  }
+  WEIR_ASSIGN_OR_RETURN(const int index, NormalizeAxis(*axis, input.rank(), "dimension"));
+  std::vector<int64_t> dims = DimsOf(input);
+  dims.erase(dims.begin() + index);
+  return SetOutputDims(s, 0, dims);
+}
+
+OpDef ArgReduction(std::string name, std::string summary) {
+  return {.name = std::move(name),
+          .summary = std::move(summary),
+          .infer_shapes = ArgShape,
+          .gradient = NotDifferentiable};
+}
+
 OpDef LogicalReduction(std::string name, std::string summary) {
   return {.name = std::move(name),
           .summary = std::move(summary),
@@ -127,22 +148,16 @@ std::vector<OpDef> ReductionOps() {
       Reduction("Min", "Gives the smallest element along some axes.", ExtremeGradient),
       LogicalReduction("All", "Gives true where all elements along some axes are true."),
       LogicalReduction("Any", "Gives true where some element along some axes is true."),
-      {.name = "ArgMax",
-       .summary = "Gives the index of the largest element along an axis, the first of equals.",
-       .infer_shapes = [](ShapeInference& s) -> Status {
-         WEIR_ASSIGN_OR_RETURN(const std::optional<int64_t> axis, ScalarInput(s, 1));
-         WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRankAtLeast(0, 1));
-         if (!input.has_rank()) return OkStatus();
-         if (!axis) {
-           s.set_output(0, PartialShape::OfRank(input.rank() - 1));
-           return OkStatus();
-         }
-         WEIR_ASSIGN_OR_RETURN(const int index, NormalizeAxis(*axis, input.rank(), "dimension"));
-         std::vector<int64_t> dims = DimsOf(input);
-         dims.erase(dims.begin() + index);
-         return SetOutputDims(s, 0, dims);
-       },
-       .gradient = NotDifferentiable},
+      ArgReduction("ArgMax", "Gives the index of the largest element along an axis, the first of equals."),
+      ArgReduction("ArgMin", "Gives the index of the smallest element along an axis, the first of equals."),
+      Reduction("EuclideanNorm", "Gives the square root of the sum of squares along some axes.",
+                [](GradientContext& g) -> Status {
+                  WEIR_RETURN_IF_ERROR(CheckReal(g));
+                  const Output norm = WithReducedAxes(g, g.output(0));
+                  const Output gradient = WithReducedAxes(g, g.grad(0));
+                  g.set_input_grad(0, Div(g, g.input(0), Div(g, norm, gradient)));
+                  return OkStatus();
+                }),
       {.name = "L2Loss",
        .summary = "Gives half the sum of the squares of all elements.",
        .infer_shapes = ScalarShape,

@@ -12,9 +12,14 @@ constexpr AddRecords kFiles[] = {
     // array
     AddUniqueRecords,
     // math
+    AddBatchMatMulRecords,
     AddComparisonRecords,
+    AddEinsumRecords,
     AddElementwiseRecords,
     AddFunctionsRecords,
+    AddReductionRecords,
+    AddScanRecords,
+    AddVectorRecords,
     // nn
     AddActivationsRecords,
     AddBatchNormRecords,

@@ -139,9 +139,14 @@ void AddUpdateRuleRecords(Suite& suite);
 // array
 void AddUniqueRecords(Suite& suite);
 // math
+void AddBatchMatMulRecords(Suite& suite);
 void AddComparisonRecords(Suite& suite);
+void AddEinsumRecords(Suite& suite);
 void AddElementwiseRecords(Suite& suite);
 void AddFunctionsRecords(Suite& suite);
+void AddReductionRecords(Suite& suite);
+void AddScanRecords(Suite& suite);
+void AddVectorRecords(Suite& suite);
 // nn
 void AddActivationsRecords(Suite& suite);
 void AddBatchNormRecords(Suite& suite);

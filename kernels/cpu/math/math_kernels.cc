@@ -9,6 +9,10 @@ void RegisterMathKernels(DeviceKernels& kernels) {
   RegisterClipKernels(kernels);
   RegisterReductionKernels(kernels);
   RegisterMatMulKernels(kernels);
+  RegisterBatchMatMulKernels(kernels);
+  RegisterEinsumKernels(kernels);
+  RegisterScanKernels(kernels);
+  RegisterVectorKernels(kernels);
 }
 
 }  // namespace weir

@@ -9,5 +9,9 @@ void RegisterElementwiseKernels(DeviceKernels& kernels);  // the tables, also of
 void RegisterClipKernels(DeviceKernels& kernels);
 void RegisterReductionKernels(DeviceKernels& kernels);
 void RegisterMatMulKernels(DeviceKernels& kernels);
+void RegisterBatchMatMulKernels(DeviceKernels& kernels);
+void RegisterEinsumKernels(DeviceKernels& kernels);
+void RegisterScanKernels(DeviceKernels& kernels);
+void RegisterVectorKernels(DeviceKernels& kernels);
 
 }  // namespace weir

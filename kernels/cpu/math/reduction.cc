@@ -2,6 +2,8 @@
 // array [before, reduced, after]; neighbouring dimensions of one kind are merged first, so there is mostly
 // one of them.
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <set>
@@ -11,6 +13,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/math/reduction_loops.h"
 #include "kernels/cpu/widened.h"
@@ -156,14 +159,55 @@ void DivideAll(Tensor& tensor, int64_t count) {
   });
 }
 
+// The squares of absolute values, which for complex numbers are real. Integers wrap around.
+absl::StatusOr<Tensor> Squares(KernelContext& context, const Tensor& tensor) {
+  WEIR_ASSIGN_OR_RETURN(Tensor squares, context.AllocateTemporary(tensor.dtype(), tensor.shape()));
+  WithNumericType(tensor.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    if constexpr (!std::is_same_v<T, Half> && !std::is_same_v<T, Bfloat16>) {
+      const T* from = tensor.flat<T>().data();
+      T* to = squares.flat<T>().data();
+      context.threads().ParallelFor(tensor.num_elements(), kNanosecondsPerElement,
+                                    [=](int64_t begin, int64_t end) {
+                                      for (int64_t i = begin; i < end; ++i) {
+                                        to[i] = elementwise::Mul()(from[i], elementwise::Conj()(from[i]));
+                                      }
+                                    });
+    }
+  });
+  return squares;
+}
+
+// A sum of integers that wrapped around to less than nothing has the root 0.
+void RootAll(Tensor& tensor) {
+  WithNumericType(tensor.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    if constexpr (!std::is_same_v<T, Half> && !std::is_same_v<T, Bfloat16>) {
+      for (T& value : tensor.flat<T>()) {
+        if constexpr (std::is_integral_v<T>)
+          value = value <= 0 ? T(0) : static_cast<T>(std::sqrt(static_cast<double>(value)));
+        else
+          value = std::sqrt(value);
+      }
+    }
+  });
+}
+
+// What is done to the elements before they are combined, and to the result.
+enum class Finish { kNothing, kMean, kNorm };
+
 class Reduction final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     const std::string& op = construction.node().op_name();
     const DType dtype = construction.input_type(0);
-    const ReductionRow* row = FindReduction(op == "Mean" ? "Sum" : op, ComputeDType(dtype));
+    const Finish finish = op == "Mean"            ? Finish::kMean
+                          : op == "EuclideanNorm" ? Finish::kNorm
+                                                  : Finish::kNothing;
+    const ReductionRow* row =
+        FindReduction(finish == Finish::kNothing ? absl::string_view(op) : "Sum", ComputeDType(dtype));
     if (row == nullptr) return absl::InternalError(absl::StrCat("no loop for ", DTypeName(dtype)));
-    return std::unique_ptr<Kernel>(new Reduction(*row, op == "Mean", construction.attr<bool>("keep_dims")));
+    return std::unique_ptr<Kernel>(new Reduction(*row, finish, construction.attr<bool>("keep_dims")));
   }
 
   absl::Status Compute(KernelContext& context) override {
@@ -180,26 +224,30 @@ class Reduction final : public Kernel {
         dims.push_back(1);
     }
     const MergedDims merged = Merge(input.shape(), reduced);
-    if (count == 1) {  // nothing to combine: the same elements in another shape
+    if (count == 1 && finish_ != Finish::kNorm) {  // nothing to combine: the same elements in another shape
       context.set_output(0, input.WithShape(Shape(dims)));
       return absl::OkStatus();
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape(dims)));
     const bool narrows = IsSixteenBit(input.dtype());
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide, Widened(context, input));
+    WEIR_ASSIGN_OR_RETURN(Tensor wide, Widened(context, input));
+    if (finish_ == Finish::kNorm) {
+      WEIR_ASSIGN_OR_RETURN(wide, Squares(context, wide));
+    }
     Tensor result = *output;
     if (narrows) {
       WEIR_ASSIGN_OR_RETURN(result, context.AllocateTemporary(DType::kFloat32, output->shape()));
     }
     WEIR_RETURN_IF_ERROR(ReduceAll(context, reduction_, wide, merged, result));
-    if (is_mean_) DivideAll(result, count);
+    if (finish_ == Finish::kMean) DivideAll(result, count);
+    if (finish_ == Finish::kNorm) RootAll(result);
     if (narrows) Narrow(result, *output);
     return absl::OkStatus();
   }
 
  private:
-  Reduction(const ReductionRow& reduction, bool is_mean, bool keep_dims)
-      : reduction_(reduction), is_mean_(is_mean), keep_dims_(keep_dims) {}
+  Reduction(const ReductionRow& reduction, Finish finish, bool keep_dims)
+      : reduction_(reduction), finish_(finish), keep_dims_(keep_dims) {}
 
   static absl::Status ReadAxes(const Tensor& axes, std::vector<bool>* reduced) {
     const int rank = static_cast<int>(reduced->size());
@@ -216,7 +264,7 @@ class Reduction final : public Kernel {
   }
 
   const ReductionRow& reduction_;
-  const bool is_mean_;
+  const Finish finish_;
   const bool keep_dims_;
 };
 
@@ -262,25 +310,27 @@ class L2Loss final : public Kernel {
   const ReductionRow* const sum_;
 };
 
-// The position of the largest element along a dimension; the first of equal ones. A NaN is chosen only where
+// The position of the extreme element along a dimension; the first of equal ones. A NaN is chosen only where
 // all are.
-template <typename T>
-void ArgMaxOf(const Tensor& input, int64_t before, int64_t n, int64_t after, absl::Span<int64_t> positions) {
+template <typename Before, typename T>
+void FindExtremes(const Tensor& input, int64_t before, int64_t n, int64_t after,
+                  absl::Span<int64_t> positions) {
   const T* in = input.flat<T>().data();
   for (int64_t b = 0; b < before; ++b) {
     for (int64_t a = 0; a < after; ++a) {
       const T* column = in + b * n * after + a;
       int64_t best = 0;
       for (int64_t i = 1; i < n; ++i) {
-        const T &value = column[i * after], &largest = column[best * after];
-        if (value > largest || (largest != largest && value == value)) best = i;
+        const T &value = column[i * after], &extreme = column[best * after];
+        if (Before()(value, extreme) || (extreme != extreme && value == value)) best = i;
       }
       positions[b * after + a] = best;
     }
   }
 }
 
-absl::Status ArgMax(KernelContext& context) {
+template <typename Before>
+absl::Status ArgExtreme(KernelContext& context) {
   const Tensor& input = context.input(0);
   WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(1), input.shape().rank(), "dimension"));
   Dims dims(input.shape().dims().begin(), input.shape().dims().end());
@@ -297,7 +347,7 @@ absl::Status ArgMax(KernelContext& context) {
   const auto find = [&](auto tag) {
     using T = typename decltype(tag)::Type;
     if constexpr (requires(T a, T b) { a > b; })
-      ArgMaxOf<T>(input, before, n, after, positions.flat<int64_t>());
+      FindExtremes<Before, T>(input, before, n, after, positions.flat<int64_t>());
   };
   if (input.dtype() == DType::kBool)
     find(TypeTag<bool>());
@@ -330,12 +380,14 @@ void RegisterReductionKernels(DeviceKernels& kernels) {
   for (absl::string_view op : {"Sum", "Prod", "Max", "Min"})
     kernels.Add<Reduction>(op, {{"T", DTypesOf(op)}});
   kernels.Add<Reduction>("Mean", {{"T", DTypesOf("Sum")}});
+  kernels.Add<Reduction>("EuclideanNorm", {{"T", DTypesOf("Sum")}});
   kernels.Add<Reduction>("All");
   kernels.Add<Reduction>("Any");
   kernels.Add<L2Loss>("L2Loss", {{"T", DTypesOf("L2Loss")}});
   std::vector<DType> ordered = RealDTypes();
   ordered.push_back(DType::kBool);
-  kernels.Add<&ArgMax>("ArgMax", {{"T", ordered}});
+  kernels.Add<&ArgExtreme<std::greater<>>>("ArgMax", {{"T", ordered}});
+  kernels.Add<&ArgExtreme<std::less<>>>("ArgMin", {{"T", ordered}});
 }
 
 }  // namespace weir

@@ -1,0 +1,84 @@
+// Cumsum and Cumprod.
+#include <algorithm>
+#include <complex>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/math/arithmetic.h"
+#include "kernels/cpu/math/math_kernels.h"
+#include "kernels/cpu/widened.h"
+
+namespace weir {
+namespace {
+
+constexpr double kCost = 1;  // nanoseconds per element on one core
+
+// output[i] along an axis is the combination of input[0] to input[i], or, if exclusive, to input[i - 1]; from
+// the end if reversed. Columns are scanned in blocks of this many, so that memory is read in order.
+constexpr int64_t kBlock = 256;
+
+template <typename T, typename Combine, int identity>
+class Scan final : public Kernel {
+ public:
+  explicit Scan(const KernelConstruction& construction)
+      : is_exclusive_(construction.attr<bool>("exclusive")),
+        is_reversed_(construction.attr<bool>("reverse")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& x = context.input(0);
+    const Shape& shape = x.shape();
+    WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(1), shape.rank(), "axis"));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.ForwardOrAllocateOutput({0}, 0, shape));
+    if (shape.num_elements() == 0) return absl::OkStatus();
+    int64_t after = 1;
+    for (int i = axis + 1; i < shape.rank(); ++i) after *= shape.dim(i);
+    const int64_t n = shape.dim(axis), before = shape.num_elements() / after / n;
+    const int64_t blocks = (after + kBlock - 1) / kBlock;
+    const T* from = x.flat<T>().data();
+    T* to = output->flat<T>().data();
+    const double cost = kCost * static_cast<double>(n) * static_cast<double>(std::min(after, kBlock));
+    context.threads().ParallelFor(before * blocks, cost, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % blocks * kBlock, at = i / blocks * n * after + first;
+        ScanBlock(n, after, std::min(kBlock, after - first), from + at, to + at);
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  using Wide = ComputeType<T>;
+
+  void ScanBlock(int64_t n, int64_t stride, int64_t width, const T* from, T* to) const {
+    Wide totals[kBlock];
+    std::fill_n(totals, width, Wide(identity));
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t row = (is_reversed_ ? n - 1 - i : i) * stride;
+      for (int64_t c = 0; c < width; ++c) {
+        const Wide before = totals[c];
+        totals[c] = Combine()(before, static_cast<Wide>(from[row + c]));
+        to[row + c] = T(is_exclusive_ ? before : totals[c]);
+      }
+    }
+  }
+
+  const bool is_exclusive_, is_reversed_;
+};
+
+template <typename T>
+using Cumsum = Scan<T, elementwise::Add, 0>;
+template <typename T>
+using Cumprod = Scan<T, elementwise::Mul, 1>;
+
+}  // namespace
+
+void RegisterScanKernels(DeviceKernels& kernels) {
+  const auto numbers = Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
+                             uint16_t, uint32_t, uint64_t, std::complex<float>, std::complex<double>>("T");
+  kernels.Add<Cumsum>("Cumsum", numbers);
+  kernels.Add<Cumprod>("Cumprod", numbers);
+}
+
+}  // namespace weir
