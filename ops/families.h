@@ -16,13 +16,19 @@ namespace weir {
 using OpList = std::vector<OpDef> (*)();
 
 // array
+std::vector<OpDef> CoordinateOps();
+std::vector<OpDef> DiagonalOps();
 std::vector<OpDef> IndexingOps();
 std::vector<OpDef> JoiningOps();
+std::vector<OpDef> PaddingOps();
+std::vector<OpDef> RearrangingOps();
 std::vector<OpDef> SlicingOps();
 std::vector<OpDef> TensorOps();
 std::vector<OpDef> UniqueOps();
 // control_flow
 std::vector<OpDef> ControlFlowOps();
+// data_flow
+std::vector<OpDef> PartitioningOps();
 // debugging
 std::vector<OpDef> CheckOps();
 // io
@@ -36,6 +42,7 @@ std::vector<OpDef> MatMulOps();
 std::vector<OpDef> ReductionOps();
 std::vector<OpDef> ScanOps();
 std::vector<OpDef> VectorOps();
+std::vector<OpDef> SegmentOps();
 // nn
 std::vector<OpDef> ActivationOps();
 std::vector<OpDef> BatchNormOps();

@@ -15,6 +15,7 @@
 #include "graph/graph_builder.h"
 #include "ops/array_ops.h"
 #include "ops/control_flow_ops.h"
+#include "ops/data_flow_ops.h"
 #include "ops/debugging_ops.h"
 #include "ops/io_ops.h"
 #include "ops/math_ops.h"

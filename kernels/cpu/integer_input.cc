@@ -24,6 +24,8 @@ int64_t IntegerAt(const Tensor& tensor, int64_t index) {
       return tensor.flat<int16_t>()[index];
     case DType::kInt8:
       return tensor.flat<int8_t>()[index];
+    case DType::kUint16:
+      return tensor.flat<uint16_t>()[index];
     default:
       return tensor.flat<uint8_t>()[index];
   }

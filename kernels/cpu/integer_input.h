@@ -10,7 +10,7 @@
 
 namespace weir {
 
-// Element `index` of an int16, int32, int64, uint8 or int8 tensor.
+// Element `index` of a tensor of integers of up to 16 bits, int32 or int64.
 int64_t IntegerAt(const Tensor& tensor, int64_t index);
 
 // The elements of a vector (or scalar) of integers; InvalidArgument, naming the input, for a higher rank or

@@ -13,6 +13,7 @@ void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type 
 
 // The families: one folder each. array_kernels.h and its like list the files of a family that has several.
 void RegisterArrayKernels(DeviceKernels& kernels);
+void RegisterDataFlowKernels(DeviceKernels& kernels);
 void RegisterMathKernels(DeviceKernels& kernels);
 void RegisterNnKernels(DeviceKernels& kernels);
 void RegisterRandomKernels(DeviceKernels& kernels);

@@ -274,21 +274,6 @@ void GatherV2(Call& call) {
   });
 }
 
-void UnsortedSegmentSum(Call& call) {
-  const Array &data = call.in(0), &ids = call.in(1);
-  Index dims(data.dims().begin() + ids.rank(), data.dims().end());
-  dims.insert(dims.begin(), call.in(2)[0].integer());
-  Array& out = call.outputs[0] = Array(dims);
-  for (int64_t i = 0; i < data.size(); ++i) {
-    const Index index = data.IndexOf(i);
-    Index target(index.begin() + ids.rank(), index.end());
-    const int64_t segment = ids.at(Index(index.begin(), index.begin() + ids.rank())).integer();
-    if (segment < 0) continue;
-    target.insert(target.begin(), segment);
-    out.at(target).number += data[i].number;
-  }
-}
-
 void OneHot(Call& call) {
   const Array& indices = call.in(0);
   const int axis = Call::Axis(call.integer("axis"), indices.rank() + 1);
@@ -398,7 +383,6 @@ void AddArrayReferences(References& references) {
   references["BroadcastGradientArgs"] = BroadcastGradientArgs;
   references["Range"] = Range;
   references["GatherV2"] = GatherV2;
-  references["UnsortedSegmentSum"] = UnsortedSegmentSum;
   references["OneHot"] = OneHot;
   references["Select"] = Select;
   references["SelectV2"] = SelectV2;

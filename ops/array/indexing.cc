@@ -1,4 +1,4 @@
-// Ops that look up, add up by index and choose. One op, one function: schema, shapes, gradient.
+// Ops that look up and choose. One op, one function: schema, shapes, gradient.
 #include <optional>
 #include <vector>
 
@@ -100,25 +100,6 @@ Status GatherGradient(GradientContext& g) {
   return OkStatus();
 }
 
-Status UnsortedSegmentShape(ShapeInference& s) {
-  WEIR_ASSIGN_OR_RETURN(const std::optional<int64_t> num_segments, ScalarInput(s, 2));
-  const PartialShape& data = s.input(0);
-  const PartialShape& ids = s.input(1);
-  if (num_segments && *num_segments < 0) {
-    return InvalidArgumentError(StrCat("num_segments is ", *num_segments, ", must not be negative"));
-  }
-  if (!data.has_rank() || !ids.has_rank()) return OkStatus();
-  std::vector<int64_t> dims = {num_segments.value_or(kUnknown)};
-  for (int i = 0; i < ids.rank(); ++i) {
-    if (i >= data.rank() || !s.MergeDims(data.dim(i), ids.dim(i)).ok()) {
-      return InvalidArgumentError(StrCat("data must begin with the dimensions of segment_ids: data is ",
-                                         data.ToString(), ", segment_ids is ", ids.ToString()));
-    }
-  }
-  for (int i = ids.rank(); i < data.rank(); ++i) dims.push_back(data.dim(i));
-  return SetOutputDims(s, 0, dims);
-}
-
 // ---- Choosing ----
 
 Status SelectShape(ShapeInference& s) {
@@ -147,25 +128,6 @@ std::vector<OpDef> IndexingOps() {
        .summary = "Gives the slices of params along an axis that indices list.",
        .infer_shapes = GatherShape,
        .gradient = GatherGradient},
-      {.name = "UnsortedSegmentSum",
-       .summary = "Adds up the slices of data that have the same segment id; negative ids are left out.",
-       .infer_shapes = UnsortedSegmentShape,
-       .gradient = [](GradientContext& g) -> Status {
-         const Output ids = g.input(1);
-         const Output zero = g.Constant(ids.dtype(), 0);
-         const Output rows =
-             g.Add("GatherV2", {g.grad(0), g.Add("Maximum", {ids, zero}), g.Constant(DType::kInt32, 0)});
-         Output is_counted = g.Add("GreaterEqual", {ids, zero});
-         // One dimension of 1 for each that the data has and the ids have not.
-         const Output extra_rank = Sub(g, g.Add("Rank", {g.input(0)}), g.Add("Rank", {ids}));
-         const Output ones =
-             g.Add("Fill", {Reshape(g, extra_rank, g.Integers({1})), g.Constant(DType::kInt32, 1)});
-         const Output shape =
-             g.Add("ConcatV2", {std::vector<Output>{ShapeOf(g, ids), ones}, g.Constant(DType::kInt32, 0)});
-         is_counted = Reshape(g, is_counted, shape);
-         g.set_input_grad(0, Select(g, is_counted, rows, g.Constant(g.grad(0).dtype(), 0)));
-         return OkStatus();
-       }},
       {.name = "OneHot",
        .summary = "Gives on_value at the index and off_value elsewhere along a new axis of length depth.",
        .infer_shapes = [](ShapeInference& s) -> Status {

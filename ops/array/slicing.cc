@@ -1,4 +1,4 @@
-// Ops that cut, surround and repeat. One op, one function: schema, shapes, gradient.
+// Ops that cut and repeat. One op, one function: schema, shapes, gradient.
 #include <algorithm>
 #include <vector>
 
@@ -125,33 +125,6 @@ Status BroadcastToShape(ShapeInference& s) {
   return OkStatus();
 }
 
-Status PadShape(ShapeInference& s) {
-  WEIR_ASSIGN_OR_RETURN(const PartialShape paddings_shape, s.WithRank(1, 2));
-  const PartialShape& input = s.input(0);
-  if ((paddings_shape.dim(1) != kUnknown && paddings_shape.dim(1) != 2) ||
-      (input.has_rank() && paddings_shape.dim(0) != kUnknown && paddings_shape.dim(0) != input.rank())) {
-    return InvalidArgumentError(StrCat("paddings must be [rank,2]: input is ", input.ToString(),
-                                       ", paddings is ", paddings_shape.ToString()));
-  }
-  if (!input.has_rank()) {
-    if (paddings_shape.dim(0) != kUnknown) {
-      s.set_output(0, PartialShape::OfRank(static_cast<int>(paddings_shape.dim(0))));
-    }
-    return OkStatus();
-  }
-  std::vector<int64_t> dims(input.rank(), kUnknown);
-  if (const auto paddings = s.input_integers(1)) {
-    for (int i = 0; i < input.rank(); ++i) {
-      const int64_t before = (*paddings)[2 * i], after = (*paddings)[2 * i + 1];
-      if (before < 0 || after < 0) {
-        return InvalidArgumentError(StrCat("paddings of axis ", i, " are negative: ", before, ", ", after));
-      }
-      dims[i] = AddDims(input.dim(i), AddDims(before, after));
-    }
-  }
-  return SetOutputDims(s, 0, dims);
-}
-
 }  // namespace
 
 std::vector<OpDef> SlicingOps() {
@@ -240,19 +213,6 @@ std::vector<OpDef> SlicingOps() {
          return OkStatus();
        },
        .gradient = NotDifferentiable},
-      {.name = "Pad",
-       .summary = "Puts paddings[i][0] zeros before and paddings[i][1] behind every dimension i.",
-       .infer_shapes = PadShape,
-       .gradient = [](GradientContext& g) -> Status {
-         const Output shape = Cast(g, ShapeOf(g, g.input(0)), g.input(1).dtype());
-         const Output zero_one = g.Integers({0, 1});
-         // The first column of paddings: where the input begins in the output.
-         const Output begin =
-             g.Add("StridedSlice", {g.input(1), g.Integers({0, 0}), zero_one, g.Integers({1, 1})},
-                   {{"begin_mask", 1}, {"end_mask", 1}, {"shrink_axis_mask", 2}});
-         g.set_input_grad(0, g.Add("Slice", {g.grad(0), begin, shape}));
-         return OkStatus();
-       }},
   };
 }
 

@@ -25,6 +25,24 @@ OpDef FloatSampler(std::string name, std::string summary) {
           .gradient = NotDifferentiable};
 }
 
+// Of two integers.
+Status CheckSeed(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const PartialShape seed, s.WithRank(1, 1));
+  if (s.MergeDims(seed.dim(0), 2).ok()) return OkStatus();
+  return InvalidArgumentError(StrCat("seed must be [2], is ", seed.ToString()));
+}
+
+OpDef StatelessSampler(std::string name, std::string summary) {
+  return {.name = std::move(name),
+          .summary = std::move(summary),
+          .infer_shapes = [](ShapeInference& s) -> Status {
+            WEIR_RETURN_IF_ERROR(CheckSeed(s));
+            for (int i = 2; i < s.num_inputs(); ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
+            return ShapeFromInput(s);
+          },
+          .gradient = NotDifferentiable};
+}
+
 }  // namespace
 
 std::vector<OpDef> RandomOps() {
@@ -42,6 +60,18 @@ std::vector<OpDef> RandomOps() {
          return ShapeFromInput(s);
        },
        .gradient = NotDifferentiable},
+      StatelessSampler("StatelessRandomUniform",
+                       "Gives numbers evenly distributed over [0, 1), the same for the same seed."),
+      StatelessSampler("StatelessRandomNormal",
+                       "Gives normally distributed numbers, the same for the same seed."),
+      StatelessSampler("StatelessTruncatedNormal",
+                       "Gives normally distributed numbers up to 2 deviations, the same for the same seed."),
+      StatelessSampler(
+          "StatelessRandomUniformInt",
+          "Gives integers evenly distributed over [minval, maxval), the same for the same seed."),
+      StatelessSampler(
+          "StatelessRandomUniformFullInt",
+          "Gives integers evenly distributed over all of their dtype, the same for the same seed."),
   };
 }
 

@@ -253,16 +253,6 @@ void AddIndexingCases(std::vector<OpCase>* cases) {
                     .inputs = {F({2, 3, 4, 2}), Make(D::kInt64, {2, 3}, {3, 0, 1, 1, 1, 2}), Int(2)}});
   cases->push_back(
       {.op = "GatherV2", .attrs = {}, .inputs = {F({2, 3, 4}), Make(D::kInt16, {2}, {2, 0}), Int(-1)}});
-  for (D d :
-       {D::kFloat32, D::kFloat64, D::kInt32, D::kInt64, D::kHalf, D::kBfloat16, D::kUint8, D::kComplex64}) {
-    cases->push_back({.op = "UnsortedSegmentSum",
-                      .attrs = {},
-                      .inputs = {Sample(d, {5, 3}, 0, 4), Ints({1, 0, -1, 1, 3}), Int(4)}});
-  }
-  cases->push_back(
-      {.op = "UnsortedSegmentSum",
-       .attrs = {},
-       .inputs = {F({2, 3}), Make(D::kInt64, {2, 3}, {0, 1, 1, 2, 0, 0}), Tensor::Scalar<int64_t>(3)}});
   cases->push_back({.op = "OneHot",
                     .attrs = {{"axis", 0}},
                     .inputs = {Make(D::kInt32, {2, 2}, {0, 1, 2, 3}), Int(4), F({}, 2), F({}, 3)}});

@@ -10,7 +10,13 @@ namespace {
 constexpr AddRecords kFiles[] = {
     AddTables,
     // array
+    AddCoordinateRecords,
+    AddDiagonalRecords,
+    AddPaddingRecords,
+    AddRearrangingRecords,
     AddUniqueRecords,
+    // data_flow
+    AddPartitioningRecords,
     // math
     AddBatchMatMulRecords,
     AddComparisonRecords,
@@ -20,12 +26,15 @@ constexpr AddRecords kFiles[] = {
     AddReductionRecords,
     AddScanRecords,
     AddVectorRecords,
+    AddSegmentRecords,
     // nn
     AddActivationsRecords,
     AddBatchNormRecords,
     AddDepthwiseConvolutionRecords,
     AddLrnRecords,
     AddTopKRecords,
+    // random
+    AddRandomRecords,
     // state
     AddVariableSliceRecords,
     // training

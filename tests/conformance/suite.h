@@ -137,7 +137,13 @@ void AddVariableSliceRecords(Suite& suite);
 // training
 void AddUpdateRuleRecords(Suite& suite);
 // array
+void AddCoordinateRecords(Suite& suite);
+void AddDiagonalRecords(Suite& suite);
+void AddPaddingRecords(Suite& suite);
+void AddRearrangingRecords(Suite& suite);
 void AddUniqueRecords(Suite& suite);
+// data_flow
+void AddPartitioningRecords(Suite& suite);
 // math
 void AddBatchMatMulRecords(Suite& suite);
 void AddComparisonRecords(Suite& suite);
@@ -147,11 +153,14 @@ void AddFunctionsRecords(Suite& suite);
 void AddReductionRecords(Suite& suite);
 void AddScanRecords(Suite& suite);
 void AddVectorRecords(Suite& suite);
+void AddSegmentRecords(Suite& suite);
 // nn
 void AddActivationsRecords(Suite& suite);
 void AddBatchNormRecords(Suite& suite);
 void AddDepthwiseConvolutionRecords(Suite& suite);
 void AddLrnRecords(Suite& suite);
 void AddTopKRecords(Suite& suite);
+// random
+void AddRandomRecords(Suite& suite);
 
 }  // namespace weir::conformance

@@ -28,6 +28,8 @@ FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type in
           "'DynamicStitch' Op have types [int64, int64] that do not match expected type int32",
           "Value passed to parameter 'shape' has DataType int16",
           "Calculated input gradient shape",
+          "Indices and updates specified for empty output",
+          "Updates shape must have rank at least one",
           "WhereOp : Unhandled input dimensions: 0")
 
 

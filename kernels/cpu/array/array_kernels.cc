@@ -10,6 +10,10 @@ void RegisterArrayKernels(DeviceKernels& kernels) {
   RegisterShapeKernels(kernels);
   RegisterLayoutKernels(kernels);
   RegisterIndexingKernels(kernels);
+  RegisterPaddingKernels(kernels);
+  RegisterRearrangingKernels(kernels);
+  RegisterDiagonalKernels(kernels);
+  RegisterCoordinateKernels(kernels);
   RegisterSelectKernels(kernels);
   RegisterCastKernels(kernels);
   RegisterUniqueKernels(kernels);

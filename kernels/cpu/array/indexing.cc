@@ -1,5 +1,4 @@
-// Ops whose elements are chosen by the values of others: gathering, scattering sums, one-hot codes,
-// coordinates.
+// Ops whose elements are chosen by the values of others: gathering, one-hot codes, coordinates.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,7 +9,6 @@
 #include "kernels/cpu/array/array_kernels.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
-#include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/with_dtype.h"
 
@@ -116,47 +114,6 @@ class GatherV2 final : public Kernel {
   const int64_t batch_dims_;
 };
 
-absl::Status UnsortedSegmentSum(KernelContext& context) {
-  const Tensor& data = context.input(0);
-  const Tensor& ids = context.input(1);
-  WEIR_ASSIGN_OR_RETURN(const int64_t num_segments, ReadInteger(context.input(2), "num_segments"));
-  const auto data_dims = data.shape().dims();
-  const int ids_rank = ids.shape().rank();
-  if (ids_rank > data.shape().rank() || ids.shape().dims() != data_dims.subspan(0, ids_rank)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.shape = ", data.shape().ToString(),
-                     " does not start with segment_ids.shape = ", ids.shape().ToString()));
-  }
-  if (num_segments < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("num_segments must be non-negative, is ", num_segments));
-  }
-  Dims dims = {num_segments};
-  dims.insert(dims.end(), data_dims.begin() + ids_rank, data_dims.end());
-  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-  for (int64_t i = 0; i < ids.num_elements(); ++i) {
-    if (IntegerAt(ids, i) >= num_segments) return NotInRange("segment_ids", ids, i, num_segments);
-  }
-  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-  ClearElements(*output, 0, output->num_elements());
-  const int64_t inner = Product(data_dims.subspan(ids_rank));
-  WithNumericType(data.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::Type;
-    const T* from = data.flat<T>().data();
-    for (int64_t i = 0; i < ids.num_elements(); ++i, from += inner) {
-      const int64_t segment = IntegerAt(ids, i);
-      if (segment < 0) continue;  // dropped
-      T* sum = output->flat<T>().data() + segment * inner;
-      for (int64_t j = 0; j < inner; ++j) {
-        if constexpr (std::is_integral_v<T>)
-          sum[j] = elementwise::Add()(sum[j], from[j]);
-        else
-          sum[j] = T(sum[j] + from[j]);
-      }
-    }
-  });
-  return absl::OkStatus();
-}
-
 class OneHot final : public Kernel {
  public:
   explicit OneHot(const KernelConstruction& construction) : axis_(construction.attr<int64_t>("axis")) {}
@@ -224,7 +181,6 @@ absl::Status Where(KernelContext& context) {
 
 void RegisterIndexingKernels(DeviceKernels& kernels) {
   kernels.Add<GatherV2>("GatherV2", {{"Tparams", AllDTypes()}});
-  kernels.Add<&UnsortedSegmentSum>("UnsortedSegmentSum", {{"T", NumericDTypes()}});
   kernels.Add<OneHot>("OneHot", {{"T", AllDTypes()}});
   kernels.Add<&Where>("Where", {{"T", CountableDTypes()}});
 }

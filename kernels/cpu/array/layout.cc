@@ -319,36 +319,6 @@ absl::Status BroadcastTo(KernelContext& context) {
   return absl::OkStatus();
 }
 
-absl::Status Pad(KernelContext& context) {
-  const Tensor& input = context.input(0);
-  const Tensor& paddings = context.input(1);
-  const int rank = input.shape().rank();
-  if (paddings.shape() != Shape({rank, 2})) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("paddings must be [", rank, ",2], is ", paddings.shape().ToString()));
-  }
-  Dims dims(rank);
-  Dims before(rank);
-  for (int i = 0; i < rank; ++i) {
-    before[i] = IntegerAt(paddings, 2 * i);
-    const int64_t after = IntegerAt(paddings, 2 * i + 1);
-    const int64_t dim = input.shape().dim(i);
-    if (before[i] < 0 || after < 0 || __builtin_add_overflow(before[i], after, &dims[i]) ||
-        __builtin_add_overflow(dims[i], dim, &dims[i])) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("paddings[", i, "] = (", before[i], ", ", after, ") for a dimension of ", dim));
-    }
-  }
-  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-  ClearElements(*output, 0, output->num_elements());
-  StridedView target = DenseView(shape);
-  for (int i = 0; i < rank; ++i)
-    target.offset += input.num_elements() == 0 ? 0 : before[i] * target.strides[i];
-  StridedCopy(input.shape().dims(), input, DenseView(input.shape()), *output, target, context.threads());
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void RegisterLayoutKernels(DeviceKernels& kernels) {
@@ -363,7 +333,6 @@ void RegisterLayoutKernels(DeviceKernels& kernels) {
   kernels.Add<&Transpose>("Transpose", any);
   kernels.Add<&Tile>("Tile", any);
   kernels.Add<&BroadcastTo>("BroadcastTo", any);
-  kernels.Add<&Pad>("Pad", any);
 }
 
 }  // namespace weir

@@ -13,6 +13,7 @@ void RegisterMathKernels(DeviceKernels& kernels) {
   RegisterEinsumKernels(kernels);
   RegisterScanKernels(kernels);
   RegisterVectorKernels(kernels);
+  RegisterSegmentKernels(kernels);
 }
 
 }  // namespace weir

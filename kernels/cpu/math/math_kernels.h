@@ -13,5 +13,6 @@ void RegisterBatchMatMulKernels(DeviceKernels& kernels);
 void RegisterEinsumKernels(DeviceKernels& kernels);
 void RegisterScanKernels(DeviceKernels& kernels);
 void RegisterVectorKernels(DeviceKernels& kernels);
+void RegisterSegmentKernels(DeviceKernels& kernels);
 
 }  // namespace weir

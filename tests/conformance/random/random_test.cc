@@ -138,6 +138,70 @@ TEST_F(RandomKernelsTest, IntegersAreTensorFlows) {
   ExpectTail<int64_t>(wide[1], {961196, 353673, 819642, 183131, 178196, 227876}, 0, "int64 again");
 }
 
+// tf.raw_ops.OP(shape=[5], seed=[7, -3], dtype=...)
+template <typename T>
+Tensor Stateless(TestHost& host, const std::string& op, DType seed_type = DType::kInt64) {
+  KernelUnderTest kernel(host, op, {DType::kInt32, seed_type}, {{"dtype", DTypeOf<T>}});
+  const Tensor seed =
+      seed_type == DType::kInt64 ? Tensor::Vector<int64_t>({7, -3}) : Tensor::Vector<int32_t>({7, -3});
+  return kernel.Get({Tensor::Vector<int32_t>({5}), seed});
+}
+
+TEST_F(RandomKernelsTest, StatelessUniformIsTensorFlows) {
+  const std::vector<double> floats = {0x1.bd12d8p-2, 0x1.0b5ecp-4, 0x1.7ec72p-1, 0x1.30ab4p-3, 0x1.2df87cp-1};
+  ExpectTail<float>(Stateless<float>(host_, "StatelessRandomUniform"), floats, 0, "float");
+  ExpectTail<float>(Stateless<float>(host_, "StatelessRandomUniform", DType::kInt32), floats, 0,
+                    "int32 seed");
+  ExpectTail<double>(Stateless<double>(host_, "StatelessRandomUniform"),
+                     {0x1.e896ce8216bd8p-2, 0x1.f639102261568p-1, 0x1.6fc3ea751c30ap-1, 0x1.b510b191125a8p-2,
+                      0x1.38f46f8c21ad0p-3},
+                     0, "double");
+  ExpectTail<Half>(Stateless<Half>(host_, "StatelessRandomUniform"),
+                   {0x1.2d8p-1, 0x1.7bp-1, 0x1.c8p-2, 0x1.5ap-1, 0x1.0f8p-1}, 0, "half");
+  ExpectTail<Bfloat16>(Stateless<Bfloat16>(host_, "StatelessRandomUniform"),
+                       {0x1.6cp-1, 0x1.d8p-1, 0x1.2p-1, 0x1.ap-2, 0x1.fp-3}, 0, "bfloat16");
+}
+
+TEST_F(RandomKernelsTest, StatelessNormalIsTensorFlows) {
+  ExpectTail<float>(Stateless<float>(host_, "StatelessRandomNormal"),
+                    {0x1.078bb2p-1, 0x1.2f1108p+0, 0x1.3a239p-1, 0x1.cff78cp-2, 0x1.dcee0cp-1}, 1e-6,
+                    "float");
+  ExpectTail<double>(Stateless<double>(host_, "StatelessRandomNormal"),
+                     {-0x1.2a35fbcdd7934p-3, 0x1.35301e5e4fb27p+0, 0x1.71a8cac473633p-2,
+                      -0x1.753f8b5c9a60dp-1, -0x1.03afc364dec71p+0},
+                     1e-12, "double");
+  ExpectTail<float>(Stateless<float>(host_, "StatelessTruncatedNormal"),
+                    {0x1.078bb2p-1, 0x1.2f1108p+0, 0x1.3a239p-1, 0x1.cff78cp-2, 0x1.032d88p+0}, 1e-6,
+                    "float");
+  ExpectTail<double>(Stateless<double>(host_, "StatelessTruncatedNormal"),
+                     {-0x1.2a35fbcdd7934p-3, 0x1.35301e5e4fb27p+0, -0x1.2768e2cd10406p-2,
+                      -0x1.24170be9e6750p-3, 0x1.54b0c0e948c51p-1},
+                     1e-12, "double");
+}
+
+// Of the integers from -10 to 1000, and of all.
+TEST_F(RandomKernelsTest, StatelessIntegersAreTensorFlows) {
+  KernelUnderTest narrow(host_, "StatelessRandomUniformInt",
+                         {DType::kInt32, DType::kInt64, DType::kInt32, DType::kInt32}, {});
+  ExpectTail<int32_t>(narrow.Get({Tensor::Vector<int32_t>({5}), Tensor::Vector<int64_t>({7, -3}),
+                                  Tensor::Scalar<int32_t>(-10), Tensor::Scalar<int32_t>(1000)}),
+                      {717, 232, 638, 98, 27}, 0, "int32");
+  KernelUnderTest wide(host_, "StatelessRandomUniformInt",
+                       {DType::kInt32, DType::kInt64, DType::kInt64, DType::kInt64}, {});
+  ExpectTail<int64_t>(wide.Get({Tensor::Vector<int32_t>({5}), Tensor::Vector<int64_t>({7, -3}),
+                                Tensor::Scalar<int64_t>(-10), Tensor::Scalar<int64_t>(1000)}),
+                      {609, 306, 101, 148, 592}, 0, "int64");
+  ExpectTail<int32_t>(Stateless<int32_t>(host_, "StatelessRandomUniformFullInt"),
+                      {2125963867, 973626102, 694137288, -2129458508, 969637407}, 0, "all of int32");
+  ExpectTail<uint32_t>(Stateless<uint32_t>(host_, "StatelessRandomUniformFullInt"),
+                       {2125963867, 973626102, 694137288, 2165508788, 969637407}, 0, "all of uint32");
+  const Tensor all = Stateless<int64_t>(host_, "StatelessRandomUniformFullInt");
+  EXPECT_EQ(all.flat<int64_t>()[0], 4181692268747924059);
+  EXPECT_EQ(all.flat<int64_t>()[4], -2371071146355166744);
+  EXPECT_EQ(Stateless<uint64_t>(host_, "StatelessRandomUniformFullInt").flat<uint64_t>()[4],
+            16075672927354384872u);
+}
+
 TEST_F(RandomKernelsTest, WithoutSeedsEveryKernelDiffers) {
   const Tensor a = Op("RandomUniform", DType::kFloat64, 0, 0).Get({ShapeOf(4)});
   const Tensor b = Op("RandomUniform", DType::kFloat64, 0, 0).Get({ShapeOf(4)});
