@@ -28,6 +28,10 @@ FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type in
           "'DynamicStitch' Op have types [int64, int64] that do not match expected type int32",
           "Value passed to parameter 'shape' has DataType int16",
           "Calculated input gradient shape",
+          "Value passed to parameter 'a' has DataType",  # Digamma's gradient in half
+          "Input 'y' of 'AddV2' Op has type int32 that does not match type int",  # TopKV2's, of other indices
+          "doesn't match computed: actual",  # gradients of dilated depthwise convolutions
+          "only support NHWC tensor format",
           "Indices and updates specified for empty output",
           "Updates shape must have rank at least one",
           "WhereOp : Unhandled input dimensions: 0")
@@ -82,7 +86,24 @@ def parts_of(graph_def):
     return graph, values
 
 
+def check_that_tensorflow_computes(node, values):
+    """LookupError where what TensorFlow gives is wrong, or memory that it has not written."""
+    inputs = [value for name, value in values.items() if name[0] == "x"]
+    if node.op == "Round" and inputs[0].dtype.kind == "i":
+        raise LookupError("zeros for whole numbers; tf.round does not ask the op for them")
+    if node.op.startswith("DepthwiseConv2dNative") and any(value.size == 0 for value in inputs):
+        raise LookupError("nothing is written for an empty batch")
+
+
+def is_written(node, output):
+    """FusedBatchNorm writes no moments for a gradient unless it is training."""
+    return not (node.op.startswith("FusedBatchNorm") and "Grad" not in node.op and output in ("y3", "y4") and
+                not node.attr["is_training"].b)
+
+
 def compare(graph_def, values):
+    tested = next(node for node in graph_def.node if node.name == "tested")
+    check_that_tensorflow_computes(tested, values)
     names = [node.name for node in graph_def.node]
     feeds = {name + ":0": values[name + "_value"] for name in names if name[0] == "x"}
     fetches = [name for name in names if name[0] == "y"]
@@ -96,6 +117,8 @@ def compare(graph_def, values):
         tf.graph_util.import_graph_def(graph_def, name="")
         answers = session.run([name + ":0" for name in fetches], feeds)
         for name, answer in zip(fetches, answers):
+            if not is_written(tested, name):
+                continue
             check("output %s" % name[1:], values["found_" + name], answer, tolerance, ignored)
         weights = {name: values["d%s_value" % name] for name in fetches if "d%s_value" % name in values}
         if not weights or "no_gradient" in values:

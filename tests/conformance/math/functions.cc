@@ -74,7 +74,9 @@ void AddGammaFamily(Suite& suite) {
   suite.Op("Digamma").Unary({DType::kFloat64}, -2.9, -2.1);
   suite.Op("Digamma").Call(
       {.inputs = {Make(DType::kFloat64, {3}, {0, -1, -2})}, .check_gradient = false, .label = "poles"});
-  for (const char* op : {"Erf", "Erfc", "Lgamma"}) suite.Op(op).Extremes(kFloatAndDouble, 1e-5);
+  // TensorFlow's Erf of an infinite double is NaN.
+  suite.Op("Erf").Extremes({DType::kFloat32}, 1e-5);
+  for (const char* op : {"Erfc", "Lgamma"}) suite.Op(op).Extremes(kFloatAndDouble, 1e-5);
   for (const char* op : {"Erf", "Erfc", "Lgamma", "Digamma"}) suite.Op(op).CannotFail();
 }
 

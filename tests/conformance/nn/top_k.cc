@@ -50,7 +50,8 @@ void AddTopKRecords(Suite& suite) {
   }
   for (DType index : {DType::kInt16, DType::kInt64})
     second.Call({f({2, 9}), Int(4)}, {{"index_type", index}});
-  second.Call({f({2, 2, 5}), Longs({2}).WithShape(Shape())}, {{"sorted", false}});
+  // The order of more than one is anybody's if they are not to be sorted.
+  second.Call({f({2, 2, 5}), Longs({1}).WithShape(Shape())}, {{"sorted", false}});
   second.Call({f({7}), Int(7)}).Call({f({7}), Int(0)}).Call({f({0, 3}), Int(2)}).Call({f({2, 0}), Int(0)});
   first.Call({f({7})}, {{"k", 0}}).Call({f({3, 7})}, {{"k", 7}});
   second.Hostile({f({2, 9}), Int(10)}, "k is 10");
