@@ -32,8 +32,15 @@ FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type in
           "Input 'y' of 'AddV2' Op has type int32 that does not match type int",  # TopKV2's, of other indices
           "doesn't match computed: actual",  # gradients of dilated depthwise convolutions
           "only support NHWC tensor format",
+          "Value passed to parameter 'num_segments' has DataType int16",
+          "Shape must be at least rank 1 but is rank 0 for '{{node gradients/tested_grad/ScatterNd}}",
+          "Shape must be at least rank 1 but is rank 0 for '{{node tested}} = ScatterNd",
+          "Shape must be at least rank 1 but is rank 0 for '{{node tested}} = TensorScatter",
+          "must match dimensions [0,1) of updates",
           "Indices and updates specified for empty output",
           "Updates shape must have rank at least one",
+          "not less than 0",  # MirrorPad of nothing by nothing
+          "does not index into",  # its gradients forget bad_indices_policy
           "WhereOp : Unhandled input dimensions: 0")
 
 
@@ -97,6 +104,8 @@ def check_that_tensorflow_computes(node, values):
         raise LookupError("of an empty batch only some outputs are written")
     if node.op.startswith("TopK") and inputs[0].size == 0:
         raise LookupError("the gradient of rows without elements cannot be computed")
+    if node.op.startswith("SparseSegment") and inputs[1].size == 0:
+        raise LookupError("nothing is written into the gradient of no segments")
 
 
 def is_written(node, output):
