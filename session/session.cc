@@ -6,6 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "graph/rewrite/common_subexpression.h"
 #include "graph/rewrite/constant_folding.h"
 #include "graph/rewrite/prune.h"
 #include "graph/types/status_macros.h"
@@ -300,9 +301,10 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
   options.has_kernel = [this](const Node& node, absl::string_view type) { return HasKernel(node, type); };
   options.rewrite = [this](Graph& graph) {
     if (options_.isolate_session_state) UsePrivateContainers(graph);
-    return FoldConstants(graph, [this](const Node& node, absl::Span<const Tensor> inputs) {
+    WEIR_RETURN_IF_ERROR(FoldConstants(graph, [this](const Node& node, absl::Span<const Tensor> inputs) {
       return EvaluateNode(node, inputs, *folding_device_, kernels_);
-    });
+    }));
+    return MergeCommonSubexpressions(graph);
   };
   options.placer = {.default_task = options_.default_task,
                     .allow_soft_placement = options_.allow_soft_placement};
