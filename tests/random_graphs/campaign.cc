@@ -8,6 +8,7 @@
 //   --all_ways    run every graph in every way (default: true)
 //   --max_nodes   size of the graphs (default: 28)
 //   --keep_going  do not stop at the first finding
+//   --shrink      make findings small, which takes up to four minutes each (default: true)
 //   --print       only print the graph of the first seed
 //   --tensorflow  compare with TensorFlow, with the Python that $WEIR_TF_PYTHON names, instead of trying all
 //   ways
@@ -63,6 +64,8 @@ bool Parse(int argc, char** argv, Flags* flags) {
       if (!absl::SimpleAtoi(value, &flags->graphs) || flags->graphs < 1) return false;
     } else if (absl::ConsumePrefix(&value, "--all_ways=")) {
       if (!absl::SimpleAtob(value, &flags->hunt.tries_all_ways)) return false;
+    } else if (absl::ConsumePrefix(&value, "--shrink=")) {
+      if (!absl::SimpleAtob(value, &flags->hunt.shrinks)) return false;
     } else if (absl::ConsumePrefix(&value, "--max_nodes=")) {
       if (!absl::SimpleAtoi(value, &nodes) || nodes < 4 || nodes > 1000) return false;
       flags->hunt.generator.max_nodes = static_cast<int>(nodes);
@@ -152,7 +155,7 @@ int main(int argc, char** argv) {
   if (!weir::random_graphs::Parse(argc, argv, &flags)) {
     std::fprintf(stderr,
                  "usage: campaign [--seed=N] [--minutes=M | --graphs=N] [--all_ways=BOOL] [--max_nodes=N] "
-                 "[--keep_going] [--print] [--tensorflow] [--oracle=PATH]\n");
+                 "[--keep_going] [--print] [--tensorflow] [--oracle=PATH] [--shrink=BOOL]\n");
     return 2;
   }
   using namespace weir::random_graphs;  // NOLINT

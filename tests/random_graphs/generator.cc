@@ -193,7 +193,11 @@ class Generator {
 
   Node* Read(MutableVariable& variable) {
     const Output value = g().AddOp("ReadVariableOp", {variable.handle}, {{"dtype", variable.dtype}}, "read");
-    if (value) pool_.Add({value, variable.initial, /*varies=*/true});
+    if (!value) return nullptr;
+    Operand read = {value, variable.initial, /*varies=*/true};
+    // What comes before a read runs also where its value is fed.
+    if (!pool_.is_inside() && random_.Chance(10)) FeedInterior(&read);
+    pool_.Add(std::move(read));
     return value.node;
   }
 

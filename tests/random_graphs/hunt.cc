@@ -101,6 +101,7 @@ std::string Examine(uint64_t seed, const HuntOptions& options) {
   const std::vector<Way> ways = ChooseWays(seed, options.tries_all_ways);
   Finding finding = CheckInChild(*graph_case, ways, seed);
   if (!finding) return "(not again when looked at alone)";
+  if (!options.shrinks) return finding.message;
   finding = Narrow(*graph_case, ways, seed, std::move(finding));
   return Shrunken(*std::move(graph_case), finding, seed);
 }

@@ -14,6 +14,7 @@ namespace weir::random_graphs {
 struct HuntOptions {
   // Every way for every seed; else the plain one and three others by chance.
   bool tries_all_ways = true;
+  bool shrinks = true;
   GeneratorOptions generator;
 };
 

@@ -6,25 +6,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "tests/conformance/suite.h"
 
 namespace weir::random_graphs {
 namespace {
 
 using Path = std::vector<int64_t>;  // the numbers of the iterations around a node
-using reference::References;
 using reference::Value;
 
 constexpr int64_t kMaxIterations = 1000;
 
-const References& AllReferences() {
-  static const References* const all = [] {
-    auto* references = new References;
-    reference::AddArrayReferences(*references);
-    reference::AddMathReferences(*references);
-    reference::AddNnReferences(*references);
-    return references;
-  }();
-  return *all;
+// Null for an op without one.
+const reference::Reference* FindReference(absl::string_view op) {
+  const conformance::OpRecord* record = conformance::Suite::Whole().Find(op);
+  return record != nullptr && record->reference() != nullptr ? &record->reference() : nullptr;
 }
 
 // Give one of their inputs' numbers, or none: no kernel may be off.
@@ -354,14 +349,13 @@ class StepInterpreter {
 
 }  // namespace
 
-bool HasReference(absl::string_view op) { return AllReferences().find(op) != AllReferences().end(); }
+bool HasReference(absl::string_view op) { return FindReference(op) != nullptr; }
 
 absl::StatusOr<std::vector<Array>> EvaluateReference(const Node& node, std::vector<Array> inputs) {
-  auto found = AllReferences().find(node.op_name());
-  if (found == AllReferences().end())
-    return absl::NotFoundError(absl::StrCat("no reference for ", node.Describe()));
+  const reference::Reference* reference = FindReference(node.op_name());
+  if (reference == nullptr) return absl::NotFoundError(absl::StrCat("no reference for ", node.Describe()));
   reference::Call call{node, std::move(inputs), std::vector<Array>(node.num_outputs())};
-  found->second(call);
+  (*reference)(call);
   return std::move(call.outputs);
 }
 
