@@ -27,12 +27,10 @@ Status GatherShape(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(const PartialShape variable, ShapeOfTarget(s, "dtype"));
   const PartialShape& indices = s.input(1);
   if (!variable.has_rank() || !indices.has_rank()) return OkStatus();
-  int64_t batch_dims = s.attr<int64_t>("batch_dims");
-  if (batch_dims < 0) batch_dims += indices.rank();
+  const int64_t batch_dims = s.attr<int64_t>("batch_dims");
   if (batch_dims < 0 || batch_dims > indices.rank() || batch_dims >= variable.rank()) {
-    return InvalidArgumentError(StrCat("batch_dims ", s.attr<int64_t>("batch_dims"),
-                                       " does not fit: the variable is ", variable.ToString(),
-                                       ", indices is ", indices.ToString()));
+    return InvalidArgumentError(StrCat("batch_dims ", batch_dims, " does not fit: the variable is ",
+                                       variable.ToString(), ", indices is ", indices.ToString()));
   }
   std::vector<int64_t> dims;
   for (int i = 0; i < batch_dims; ++i) {

@@ -41,6 +41,7 @@ FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type in
           "Updates shape must have rank at least one",
           "not less than 0",  # MirrorPad of nothing by nothing
           "does not index into",  # its gradients forget bad_indices_policy
+          "Inner dimension should be greater than zero",
           "WhereOp : Unhandled input dimensions: 0")
 
 

@@ -44,7 +44,6 @@ int64_t Product(absl::Span<const int64_t> dims) {
 absl::StatusOr<Slices> SlicesOfRows(KernelContext& context, const Shape& shape, const Tensor& indices,
                                     int64_t batch_dims = 0) {
   const auto dims = shape.dims(), index_dims = indices.shape().dims();
-  if (batch_dims < 0) batch_dims += indices.shape().rank();
   if (batch_dims < 0 || batch_dims >= shape.rank() || batch_dims > indices.shape().rank() ||
       index_dims.subspan(0, batch_dims) != dims.subspan(0, batch_dims)) {
     return absl::InvalidArgumentError(absl::StrCat("indices ", indices.shape().ToString(),

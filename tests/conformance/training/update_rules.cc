@@ -253,9 +253,10 @@ void AddCalls(Suite& suite, const std::string& op, const Formula& formula,
     record.Update(Call(op, DType::kFloat32, {4, 3}, {2, 0, 2, 2}).inputs(), with);
   }
   record.Update(Call(op, DType::kFloat32, {37}, {36, 3}).inputs())
-      .Update(Call(op, DType::kHalf, {2, 300}, {1}).inputs())
       .Update(Call(op, DType::kFloat64, {3, 0}, {1}).inputs())
       .Update(Call(op, DType::kFloat32, {3, 2}).inputs());
+  // TensorFlow rounds to half at every step of a formula.
+  record.Tolerance(1e-2).Update(Call(op, DType::kHalf, {2, 300}, {1}).inputs()).Tolerance(0);
   record.NoKernelFor("T", Join({kIntegers, kComplexes}), "no model is trained in these");
   AddHostileCalls(record, op);
 }
