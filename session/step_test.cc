@@ -127,23 +127,27 @@ TEST_F(StepTest, NothingRunsOnTheStackOfASend) {
     x = AddAct(x, act);
   }
   char* lowest = nullptr;
+  std::thread::id runner;
   char here = 0;
   {
     auto device = g_.DeviceScope("/cpu:0");
-    x = AddAct(x, [&lowest](KernelContext&) {
+    x = AddAct(x, [&](KernelContext&) {
       char local = 0;
       lowest = &local;
+      runner = std::this_thread::get_id();
       return absl::OkStatus();
     });
   }
   for (int i = 0; i < 3; ++i) {
-    lowest = nullptr;
     const auto out = session().Run({}, {x});
     ASSERT_TRUE(out.ok()) << out.status();
   }
   EXPECT_EQ(deepest, 1);
-  // The third step is known to be light and runs on this thread; 400 sends deep it would need 400 frames.
-  EXPECT_LT(std::abs(&here - lowest), 16 << 10);
+  // A step that is known to be light runs on this thread; 400 sends deep it would need 400 frames. On a busy
+  // machine it may measure as heavy, and runs elsewhere.
+  if (runner == std::this_thread::get_id()) {
+    EXPECT_LT(std::abs(&here - lowest), 16 << 10);
+  }
 }
 
 TEST_F(StepTest, AStartedStepNeedsNoThreadThatWaits) {
