@@ -62,8 +62,8 @@ bool IsZero(const Tensor& tensor) {
 
 std::string CompareGradients(const GraphCase& graph_case, const TensorFlowResults& tensorflow,
                              const std::vector<Expected>& expected, const std::vector<Tensor>& weir) {
-  // A rule may use a node's output where TensorFlow's computes it from the inputs: with a feed in its place they
-  // differ, and both are right.
+  // A rule may use a node's output where TensorFlow's computes it from the inputs: with a feed in its place
+  // they differ, and both are right.
   for (const auto& [output, value] : graph_case.feeds) {
     if (output.node->op_name() != "Placeholder") return "";
   }
