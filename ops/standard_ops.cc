@@ -119,6 +119,19 @@ Output ReduceMax(GraphBuilder& g, Output x, const std::vector<int32_t>& axes, co
   return Reduce(g, "Max", x, &axes, options, where);
 }
 
+// max(x, 0) - x * z + log(1 + exp(-|x|)). Both halves are chosen by x >= 0 and not by Relu and Abs, whose
+// gradients at 0 would not add up to that of the whole.
+Output SigmoidCrossEntropyWithLogits(GraphBuilder& g, Output logits, Output labels,
+                                     const NodeOptions& options, SourceLocation where) {
+  const auto scope = g.NameScope(options.name.empty() ? "logistic_loss" : options.name);
+  const Output zeros = ZerosLike(g, logits, {}, where);
+  const Output is_positive = GreaterEqual(g, logits, zeros, {}, where);
+  const Output positive = SelectV2(g, is_positive, logits, zeros, {}, where);
+  const Output minus_magnitude = SelectV2(g, is_positive, Neg(g, logits, {}, where), logits, {}, where);
+  const Output linear = Sub(g, positive, Mul(g, logits, labels, {}, where), {}, where);
+  return AddV2(g, linear, Log1p(g, Exp(g, minus_magnitude, {}, where), {}, where), {}, where);
+}
+
 // Nodes are gathered on each device first, so that one edge per device crosses to the node that gathers them
 // all.
 Node* Group(GraphBuilder& g, const std::vector<Node*>& nodes, const NodeOptions& options,

@@ -74,6 +74,12 @@ Output ReduceMean(GraphBuilder& g, Output x, const std::vector<int32_t>& axes,
 Output ReduceMax(GraphBuilder& g, Output x, const std::vector<int32_t>& axes,
                  const ReduceOptions& options = {}, SourceLocation where = SourceLocation::Current());
 
+// The cross entropy of sigmoid(logits) with labels from 0 to 1, elementwise, without overflow; counterpart of
+// tf.nn.sigmoid_cross_entropy_with_logits.
+Output SigmoidCrossEntropyWithLogits(GraphBuilder& g, Output logits, Output labels,
+                                     const NodeOptions& options = {},
+                                     SourceLocation where = SourceLocation::Current());
+
 // A NoOp that runs after all of `nodes` (null ones are left out).
 Node* Group(GraphBuilder& g, const std::vector<Node*>& nodes, const NodeOptions& options = {},
             SourceLocation where = SourceLocation::Current());

@@ -7,12 +7,19 @@
 namespace weir::examples {
 namespace {
 
+// The chief's summary hook writes what stands in this collection.
+void AddSummary(GraphBuilder& g, Output summary) {
+  if (summary) g.graph().collections()["summaries"].push_back(summary.name());
+}
+
+}  // namespace
+
 Output Mlp(GraphBuilder& g, Output images) {
   const Output hidden = layers::Dense(g, images, 300, Relu);
   return layers::Dense(g, layers::Dense(g, hidden, 100, Relu), 10);
 }
 
-Output Cnn(GraphBuilder& g, Output images, Output is_training) {
+Output Cnn(GraphBuilder& g, Output images, std::variant<bool, Output> is_training) {
   Output x = Reshape(g, images, ConstIntegers(g, {-1, 28, 28, 1}));
   for (int64_t filters : {16, 32}) {
     x = layers::Conv2D(g, x, filters, 5, Relu, {.padding = "SAME"});
@@ -21,13 +28,6 @@ Output Cnn(GraphBuilder& g, Output images, Output is_training) {
   x = layers::Dense(g, layers::Flatten(g, x), 128, Relu);
   return layers::Dense(g, layers::Dropout(g, x, 0.4, is_training), 10);
 }
-
-// The chief's summary hook writes what stands in this collection.
-void AddSummary(GraphBuilder& g, Output summary) {
-  if (summary) g.graph().collections()["summaries"].push_back(summary.name());
-}
-
-}  // namespace
 
 Model BuildModel(GraphBuilder& g, const std::string& kind) {
   Model model;

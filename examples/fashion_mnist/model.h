@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <variant>
 
 #include "graph/graph_builder.h"
 
@@ -15,8 +16,13 @@ struct Model {
   Output num_correct;  // float: how many of the batch are classified right
 };
 
-// kind: "mlp" (784-300-100-10) or "cnn" (two convolutions with pooling, one dense layer with dropout);
-// InvalidArgument for others, sticky in the builder. Adds summaries of loss and accuracy.
+// Logits, float [?, 10], of images, float [?, 784]: 784-300-100-10, and two convolutions with pooling before
+// a dense layer with dropout. is_training: known now, or what a step feeds.
+Output Mlp(GraphBuilder& g, Output images);
+Output Cnn(GraphBuilder& g, Output images, std::variant<bool, Output> is_training);
+
+// kind: "mlp" or "cnn"; InvalidArgument for others, sticky in the builder. Adds summaries of loss and
+// accuracy.
 Model BuildModel(GraphBuilder& g, const std::string& kind);
 
 }  // namespace weir::examples

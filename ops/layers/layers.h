@@ -7,6 +7,7 @@
 // A second layer of the same name becomes "dense_1". Errors are the builder's, and begin with the layer.
 #pragma once
 
+#include "ops/layers/batch_norm.h"
 #include "ops/layers/conv2d.h"
 #include "ops/layers/dense.h"
 #include "ops/layers/dropout.h"

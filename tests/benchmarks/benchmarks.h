@@ -16,12 +16,18 @@ void ExecutorNull();
 void SmallOps();
 void SessionRun();
 void BigGraph();
+// executor_benchmarks.cc
+void ExecutorAdd();
 // model_benchmarks.cc
 void MlpStep();
+void CnnStep();
+void ResNet20Step();
+void WideDeepStep();
 void FirstStep();  // run by startup in a fresh process
 void Startup();
 // file_benchmarks.cc
 void Checkpoint();
+void TfRecordRead();
 // ps_benchmarks.cc
 void PsRun();
 void PsDense();

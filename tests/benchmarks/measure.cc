@@ -20,12 +20,6 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double TimeScale() {
-  const char* text = std::getenv("WEIR_BENCH_SECONDS");
-  double scale = 1;
-  return text != nullptr && absl::SimpleAtod(text, &scale) ? scale : 1;
-}
-
 double SecondsOf(const std::function<void()>& call, int count) {
   const double begin = Now();
   for (int i = 0; i < count; ++i) call();
@@ -33,6 +27,12 @@ double SecondsOf(const std::function<void()>& call, int count) {
 }
 
 }  // namespace
+
+double TimeScale() {
+  const char* text = std::getenv("WEIR_BENCH_SECONDS");
+  double scale = 1;
+  return text != nullptr && absl::SimpleAtod(text, &scale) ? scale : 1;
+}
 
 double MedianSeconds(const std::function<void()>& call, double min_seconds, int rounds, int warmup) {
   min_seconds *= TimeScale();

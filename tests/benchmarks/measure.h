@@ -22,6 +22,9 @@ namespace weir::bench {
 double MedianSeconds(const std::function<void()>& call, double min_seconds = 1.0, int rounds = 7,
                      int warmup = 3);
 
+// WEIR_BENCH_SECONDS, or 1.
+double TimeScale();
+
 void Emit(absl::string_view metric, double value, absl::string_view unit,
           const std::map<std::string, double>& detail = {});
 

@@ -1,5 +1,4 @@
-// The benchmarks' model: a 784-300-100-10 perceptron with softmax cross entropy, and one batch of random
-// data.
+// The perceptron of examples/fashion_mnist with plain gradient descent, and one batch of random data.
 #pragma once
 
 #include "graph/graph_builder.h"
@@ -18,7 +17,10 @@ struct Mlp {
 // Also counts steps in the global step when with_global_step.
 Mlp BuildMlp(GraphBuilder& g, int batch, bool with_global_step);
 
-Tensor RandomImages(int batch);
+// Numbers from 0 to 1.
+Tensor RandomNumbers(const Shape& shape);
+inline Tensor RandomImages(int batch) { return RandomNumbers({batch, 784}); }
+// int32 [batch], from 0 to 9.
 Tensor RandomLabels(int batch);
 
 }  // namespace weir::bench

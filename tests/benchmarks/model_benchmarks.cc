@@ -1,14 +1,70 @@
 // Training steps in one process, and the time from the start of a process to the end of its first step.
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <functional>
+#include <random>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "examples/fashion_mnist/model.h"
+#include "examples/resnet/model.h"
+#include "examples/wide_deep/model.h"
+#include "ops/standard_ops.h"
+#include "ops/training/adagrad.h"
+#include "ops/training/adam.h"
+#include "ops/training/momentum.h"
+#include "ops/variable.h"
 #include "tests/benchmarks/benchmarks.h"
 #include "tests/benchmarks/local_session.h"
 #include "tests/benchmarks/mlp.h"
 
 namespace weir::bench {
+namespace {
+
+// Seconds of a training step of the optimizer: computes the loss, updates the variables.
+double SecondsOfStep(LocalSession& local, const std::vector<std::pair<Output, Tensor>>& inputs, Output loss,
+                     Optimizer&& optimizer, double min_seconds, int rounds) {
+  Node* const train = Must(optimizer.Minimize(local.graph, loss));
+  Node* const init = InitializeVariables(local.graph);
+  Must(local.session().Run({}, {}, {init}));
+  std::vector<TensorRef> feeds;
+  std::vector<Tensor> values;
+  for (const auto& [input, value] : inputs) {
+    feeds.push_back(input);
+    values.push_back(value);
+  }
+  auto step = Must(local.session().Prepare(feeds, {loss}, {train}));
+  Tensor result;
+  const auto run = [&] { MustOk(step->Run(values, absl::MakeSpan(&result, 1))); };
+  return MedianSeconds(run, min_seconds, rounds);
+}
+
+Output SoftmaxLoss(GraphBuilder& g, Output logits, Output labels) {
+  return ReduceMean(g, SparseSoftmaxCrossEntropyWithLogits(g, logits, labels).loss);
+}
+
+// Numbers k >= 1 with probabilities proportional to k^-exponent (Devroye, Non-Uniform Random Variate
+// Generation, 1986, X.6.1), modulo `rows`: a few values are very frequent, as in click logs.
+Tensor ZipfIds(const Shape& shape, double exponent, int64_t rows) {
+  Tensor ids(DType::kInt64, shape);
+  std::mt19937_64 random(0);
+  std::uniform_real_distribution<double> uniform;
+  const double b = std::exp2(exponent - 1);
+  for (int64_t& id : ids.flat<int64_t>()) {
+    double k, t;
+    do {
+      k = std::floor(std::pow(1 - uniform(random), -1 / (exponent - 1)));
+      t = std::pow(1 + 1 / k, exponent - 1);
+    } while (k > 9e18 || uniform(random) * k * (t - 1) / (b - 1) > t / b);
+    id = static_cast<int64_t>(k) % rows;
+  }
+  return ids;
+}
+
+}  // namespace
 
 void MlpStep() {
   for (int batch : {32, 128}) {
@@ -33,6 +89,54 @@ void MlpStep() {
          }) * 1e6,
          "us");
   }
+}
+
+void CnnStep() {
+  constexpr int kBatch = 100;
+  LocalSession local;
+  GraphBuilder& g = local.graph;
+  const Output images = Placeholder(g, DType::kFloat32, {kBatch, 784});
+  const Output labels = Placeholder(g, DType::kInt32, {kBatch});
+  const Output loss = SoftmaxLoss(g, examples::Cnn(g, images, /*is_training=*/true), labels);
+  const double seconds = SecondsOfStep(
+      local, {{images, RandomImages(kBatch)}, {labels, RandomLabels(kBatch)}}, loss, Adam(0.001), 4, 7);
+  Emit("cnn_b100_step", seconds * 1e6, "us");
+}
+
+void ResNet20Step() {
+  constexpr int kBatch = 128;
+  const Shape shape({kBatch, 32, 32, 3});
+  for (const auto& [name, dtype] :
+       {std::pair("fp32", DType::kFloat32), std::pair("bf16", DType::kBfloat16)}) {
+    LocalSession local;
+    GraphBuilder& g = local.graph;
+    const Output images = Placeholder(g, DType::kFloat32, shape);
+    const Output labels = Placeholder(g, DType::kInt32, {kBatch});
+    const Output loss = SoftmaxLoss(g, examples::ResNet(g, images, {.compute_dtype = dtype}), labels);
+    const double seconds =
+        SecondsOfStep(local, {{images, RandomNumbers(shape)}, {labels, RandomLabels(kBatch)}}, loss,
+                      Momentum(0.1, 0.9), 8, 5);
+    Emit(absl::StrCat("resnet20_b128_", name), 1 / seconds, "steps/s", {{"rss_mb", PeakMegabytes()}});
+  }
+}
+
+void WideDeepStep() {
+  constexpr int kBatch = 2048, kSlots = 26, kNumbers = 13, kRows = 100'000;
+  LocalSession local;
+  GraphBuilder& g = local.graph;
+  const Output ids = Placeholder(g, DType::kInt64, {kBatch, kSlots});
+  const Output numbers = Placeholder(g, DType::kFloat32, {kBatch, kNumbers});
+  const Output labels = Placeholder(g, DType::kFloat32, {kBatch, 1});
+  const Output logits = examples::WideDeep(g, ids, numbers, {.rows = kRows});
+  const Output loss = ReduceMean(g, SigmoidCrossEntropyWithLogits(g, logits, labels));
+  Tensor clicks = RandomNumbers({kBatch, 1});
+  for (float& click : clicks.flat<float>()) click = std::round(click);
+  const double seconds = SecondsOfStep(local,
+                                       {{ids, ZipfIds({kBatch, kSlots}, 1.2, kRows)},
+                                        {numbers, RandomNumbers({kBatch, kNumbers})},
+                                        {labels, clicks}},
+                                       loss, Adagrad(0.05), 4, 5);
+  Emit("wide_deep_b2048", kBatch / seconds, "samples/s", {{"rss_mb", PeakMegabytes()}});
 }
 
 void FirstStep() {
