@@ -27,12 +27,18 @@ struct OpRow {
   std::string op;
   std::vector<DType> dtypes;
   DrawCall draw;
-  int weight = 4;  // how often it is drawn, compared with others
+  int weight = 4;        // how often it is drawn, compared with others
+  int num_offered = -1;  // only the first outputs are read by later nodes; -1: all are
 };
 
 void AddMathRows(std::vector<OpRow>* rows);
 void AddArrayRows(std::vector<OpRow>* rows);
+void AddIndexRows(std::vector<OpRow>* rows);
+void AddLayoutRows(std::vector<OpRow>* rows);
+void AddMatrixRows(std::vector<OpRow>* rows);
+void AddSegmentRows(std::vector<OpRow>* rows);
 void AddNnRows(std::vector<OpRow>* rows);
+void AddImageRows(std::vector<OpRow>* rows);
 std::vector<OpRow> AllRows();
 
 // Lists of dtypes.
@@ -49,6 +55,20 @@ inline std::vector<DType> Anything() {
           DType::kInt32,   DType::kInt64,   DType::kBool};
 }
 inline std::vector<DType> Bools() { return {DType::kBool}; }
+inline std::vector<DType> AllIntegers() {
+  return {DType::kInt32, DType::kInt64,  DType::kInt8,   DType::kUint8,
+          DType::kInt16, DType::kUint16, DType::kUint32, DType::kUint64};
+}
+inline bool IsUnsigned(DType dtype) {
+  return dtype == DType::kUint8 || dtype == DType::kUint16 || dtype == DType::kUint32 ||
+         dtype == DType::kUint64;
+}
+// Also the dtypes that only moving elements about makes sense for here.
+inline std::vector<DType> AnyElement() {
+  std::vector<DType> dtypes = Anything();
+  dtypes.insert(dtypes.end(), {DType::kInt8, DType::kUint8, DType::kInt16, DType::kUint16});
+  return dtypes;
+}
 
 // Common calls.
 DrawCall OneOperand(AttrMap attrs = {});
@@ -57,5 +77,27 @@ DrawCall OneOperandBetween(double low, double high, AttrMap attrs = {});
 DrawCall TwoThatBroadcast();
 DrawCall TwoBetween(double low0, double high0, double low1, double high1);
 DrawCall TwoOfOneShape();
+// All elements of the first between low and high.
+DrawCall TwoOfOneShapeBetween(double low, double high);
+
+// What draws share.
+int64_t SizeOf(const Index& dims);
+// An axis of a tensor of this rank. Precondition: rank >= 1.
+int64_t AnyAxis(Pool& pool, int rank);
+// The same axis, sometimes counted from the back.
+int64_t MaybeFromBack(Pool& pool, int64_t axis, int rank);
+// A tensor of 4 dimensions with elements: [batch, height, width, channels].
+Operand DrawImage(Pool& pool, DType dtype);
+// A row vector of integers that never vary, each in [low, high].
+Output DrawIndices(Pool& pool, int64_t count, int64_t low, int64_t high, DType dtype = DType::kInvalid);
+
+// Slices of a tensor, by coordinates: a matrix [count, depth], sometimes a vector [depth].
+struct Coordinates {
+  Output output;
+  Array value;
+  Index updates;  // the dims of the slices that they name
+};
+// Precondition: a tensor of these dims has elements. `distinct`: no slice is named twice.
+Coordinates DrawCoordinates(Pool& pool, const Index& dims, bool distinct);
 
 }  // namespace weir::random_graphs

@@ -9,18 +9,6 @@ namespace {
 
 using Call = std::optional<OpCall>;
 
-int64_t SizeOf(const Index& dims) {
-  int64_t size = 1;
-  for (int64_t dim : dims) size *= dim;
-  return size;
-}
-
-// An axis of the tensor, sometimes counted from the back. Precondition: rank >= 1.
-int64_t AnyAxis(Pool& pool, int rank) { return pool.random().Below(rank); }
-int64_t MaybeFromBack(Pool& pool, int64_t axis, int rank) {
-  return pool.random().Chance(30) ? axis - rank : axis;
-}
-
 Call DrawReshape(Pool& pool, DType dtype) {
   const Operand x = pool.Any(dtype);
   int64_t left = x.value.size();
@@ -266,9 +254,9 @@ Call DrawWhere(Pool& pool, DType dtype) {
 }
 
 Call DrawCast(Pool& pool, DType dtype) {
-  const DType to = pool.random().Pick(Anything());
+  const DType to = pool.random().Pick(AnyElement());
   const bool is_free = IsFloating(to) || to == DType::kBool || dtype == DType::kBool;
-  const Operand x = is_free ? pool.Any(dtype) : pool.Between(dtype, -100, 100);
+  const Operand x = is_free ? pool.Any(dtype) : pool.Between(dtype, IsUnsigned(to) ? 0 : -100, 100);
   return OpCall{{x.output}, {{"DstT", to}}};
 }
 
@@ -303,15 +291,6 @@ Call DrawIdentityN(Pool& pool, DType dtype) {
   return OpCall{{InputArg(inputs)}};
 }
 
-Call DrawUnsortedSegmentSum(Pool& pool, DType dtype) {
-  const Operand data = pool.Any(dtype);
-  const int64_t num_segments = pool.random().Between(1, 4);
-  const Index dims(data.dims().begin(), data.dims().begin() + pool.random().Below(data.rank() + 1));
-  const Operand ids =
-      pool.OfShapeBetween(pool.random().Pick(Integers()), dims, -1, static_cast<double>(num_segments - 1));
-  return OpCall{{data.output, ids.output, pool.Integer(num_segments)}};
-}
-
 Call DrawInvertPermutation(Pool& pool, DType dtype) {
   std::vector<int64_t> perm(pool.random().Between(1, 5));
   std::iota(perm.begin(), perm.end(), 0);
@@ -320,6 +299,17 @@ Call DrawInvertPermutation(Pool& pool, DType dtype) {
 }
 
 }  // namespace
+
+int64_t SizeOf(const Index& dims) {
+  int64_t size = 1;
+  for (int64_t dim : dims) size *= dim;
+  return size;
+}
+
+int64_t AnyAxis(Pool& pool, int rank) { return pool.random().Below(rank); }
+int64_t MaybeFromBack(Pool& pool, int64_t axis, int rank) {
+  return pool.random().Chance(30) ? axis - rank : axis;
+}
 
 void AddArrayRows(std::vector<OpRow>* rows) {
   const auto add = [&](const std::string& op, const std::vector<DType>& dtypes, const DrawCall& draw,
@@ -350,14 +340,13 @@ void AddArrayRows(std::vector<OpRow>* rows) {
   add("Select", Anything(), DrawSelect);
   add("SelectV2", Anything(), DrawSelectV2, 5);
   add("Where", Anything(), DrawWhere, 2);
-  add("Cast", Anything(), DrawCast, 10);
+  add("Cast", AnyElement(), DrawCast, 10);
   add("Range", Integers(), DrawRange, 2);
   add("Fill", Anything(), DrawFill, 3);
   add("Shape", Anything(), DrawShapeOf, 3);
   add("Size", Anything(), DrawShapeOf, 2);
   add("Rank", Anything(), OneOperand(), 2);
   add("ShapeN", Anything(), DrawShapeN, 2);
-  add("UnsortedSegmentSum", Numbers(), DrawUnsortedSegmentSum);
   add("InvertPermutation", Integers(), DrawInvertPermutation, 2);
 }
 

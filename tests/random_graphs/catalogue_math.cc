@@ -1,5 +1,7 @@
 // Elementwise ops, comparisons, reductions, matrix products.
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "tests/random_graphs/catalogue.h"
 
@@ -57,6 +59,83 @@ Call DrawFusedGrad(Pool& pool, DType dtype) {
   return OpCall{{y.output, pool.OfShape(dtype, y.dims()).output}};
 }
 
+Call DrawClip(Pool& pool, DType dtype) {
+  const Operand x = pool.Any(dtype);
+  return OpCall{{x.output, pool.OfShapeBetween(dtype, {}, -1, 0).output,
+                 pool.OfShapeBetween(dtype, pool.random().Chance(70) ? Index{} : x.dims(), 0.5, 2).output}};
+}
+
+Call DrawScan(Pool& pool, DType dtype) {
+  const Operand x = pool.OfRankAtLeast(dtype, 1);
+  return OpCall{{x.output, pool.Integer(MaybeFromBack(pool, AnyAxis(pool, x.rank()), x.rank()))},
+                {{"exclusive", pool.random().Chance(30)}, {"reverse", pool.random().Chance(30)}}};
+}
+
+Call DrawCross(Pool& pool, DType dtype) {
+  const Operand x = pool.Draw(
+      dtype, [](const Operand& operand) { return operand.rank() > 0 && operand.dims().back() == 3; },
+      [&] {
+        Index dims = pool.DimsOfRank(static_cast<int>(pool.random().Below(2)));
+        dims.push_back(3);
+        return pool.Leaf(dtype, dims);
+      });
+  return OpCall{{x.output, pool.OfShape(dtype, x.dims()).output}};
+}
+
+// The batches are equal, or broadcast.
+DrawCall DrawBatchMatMul(bool broadcasts) {
+  return [broadcasts](Pool& pool, DType dtype) -> Call {
+    Random& random = pool.random();
+    const Operand x = pool.OfRankAtLeast(dtype, 2);
+    if (x.rank() > 4) return std::nullopt;
+    const bool adj_x = random.Chance(30), adj_y = random.Chance(30);
+    const int64_t inner = x.value.dim(x.rank() - (adj_x ? 2 : 1)), columns = random.Between(1, 3);
+    Index dims(x.dims().begin(), x.dims().end() - 2);
+    if (broadcasts && random.Chance(40))
+      dims.erase(dims.begin(), dims.begin() + random.Below(dims.size() + 1));
+    for (int64_t& dim : dims) dim = broadcasts && random.Chance(30) ? 1 : dim;
+    dims.push_back(adj_y ? columns : inner);
+    dims.push_back(adj_y ? inner : columns);
+    return OpCall{{x.output, pool.OfShape(dtype, dims).output}, {{"adj_x", adj_x}, {"adj_y", adj_y}}};
+  };
+}
+
+// Operands of one or two terms, whose labels get dimensions by chance.
+Call DrawEinsum(Pool& pool, DType dtype) {
+  const std::string equation = pool.random().Pick<std::string>(
+      {"ij,jk->ik", "bij,bjk->bik", "ij,kj->ki", "ij->ji", "ii->i", "ii->", "ij->", "i,j->ij", "i,i->",
+       "ij,ij->i", "ijk,jl->il", "ij,j->i", "i->ii", "bi,bj->bij"});
+  std::map<char, int64_t> dims_of;
+  std::vector<Output> inputs;
+  Index dims;
+  const auto add = [&] {
+    inputs.push_back(pool.OfShape(dtype, dims).output);
+    dims.clear();
+  };
+  for (char label : equation.substr(0, equation.find('-'))) {
+    if (label == ',') {
+      add();
+      continue;
+    }
+    const auto [found, is_new] = dims_of.emplace(label, 0);
+    if (is_new) found->second = pool.random().Between(1, 4);
+    dims.push_back(found->second);
+  }
+  add();
+  return OpCall{{InputArg(inputs)}, {{"equation", equation}}};
+}
+
+Call DrawLinSpace(Pool& pool, DType dtype) {
+  return OpCall{{pool.OfRank(dtype, 0).output, pool.OfRank(dtype, 0).output,
+                 pool.Integer(pool.random().Between(1, 6))}};
+}
+
+// The order of a derivative is a whole number.
+Call DrawPolygamma(Pool& pool, DType dtype) {
+  const Operand x = pool.Between(dtype, 0.5, 20);
+  return OpCall{{pool.Exactly(Array({}, static_cast<double>(pool.random().Between(0, 3))), dtype), x.output}};
+}
+
 }  // namespace
 
 DrawCall OneOperand(AttrMap attrs) {
@@ -87,6 +166,12 @@ DrawCall TwoBetween(double low0, double high0, double low1, double high1) {
 }
 
 DrawCall TwoOfOneShape() { return DrawFusedGrad; }
+DrawCall TwoOfOneShapeBetween(double low, double high) {
+  return [=](Pool& pool, DType dtype) -> Call {
+    const Operand x = pool.Between(dtype, low, high);
+    return OpCall{{x.output, pool.OfShape(dtype, x.dims()).output}};
+  };
+}
 
 void AddMathRows(std::vector<OpRow>* rows) {
   const auto add = [&](const std::string& op, const std::vector<DType>& dtypes, const DrawCall& draw,
@@ -109,7 +194,34 @@ void AddMathRows(std::vector<OpRow>* rows) {
   add("FloorMod", Numbers(), TwoBetween(-9, 9, 1, 4), 2);
   add("Pow", Floats(), TwoBetween(0.5, 2, -2, 2), 3);
 
+  add("Mod", Numbers(), TwoBetween(-9, 9, 1, 4), 1);
+  add("TruncateMod", Numbers(), TwoBetween(-9, 9, 1, 4), 1);
+  add("TruncateDiv", Numbers(), TwoBetween(-9, 9, 1, 4), 1);
+  add("MulNoNan", Floats(), TwoThatBroadcast(), 2);
+  add("Xdivy", Floats(), TwoBetween(-3, 3, 0.5, 3), 2);
+  add("Xlogy", Floats(), TwoBetween(-3, 3, 0.2, 5), 2);
+  add("Xlog1py", Floats(), TwoBetween(-3, 3, -0.6, 5), 2);
+  add("Atan2", Floats(), TwoBetween(-3, 3, 0.25, 3), 1);
+  add("Atan2", Floats(), TwoBetween(0.25, 3, -3, 3), 1);
+  add("Polygamma", BigFloats(), DrawPolygamma, 1);
+  add("Zeta", BigFloats(), TwoBetween(1.25, 6, 0.5, 9), 1);
+  add("ClipByValue", Numbers(), DrawClip, 3);
+  for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
+    add(op, AllIntegers(), TwoThatBroadcast(), 2);
+  add("Invert", AllIntegers(), OneOperand(), 1);
+  for (const char* op : {"LeftShift", "RightShift"}) add(op, AllIntegers(), TwoBetween(0, 9, 0, 3), 1);
+
   for (const char* op : {"Tanh", "Sigmoid", "Floor"}) add(op, Floats(), OneOperand());
+  for (const char* op : {"Sin", "Cos", "Atan", "Asinh", "Erf", "Erfc", "Ceil", "Rint"}) {
+    add(op, Floats(), OneOperand(), 2);
+  }
+  add("Round", Numbers(), OneOperand(), 2);
+  for (const char* op : {"Asin", "Acos", "Atanh"}) add(op, Floats(), OneOperandBetween(-0.9, 0.9), 1);
+  for (const char* op : {"Sinh", "Cosh", "Expm1"}) add(op, Floats(), OneOperandBetween(-4, 3), 1);
+  for (const char* op : {"Lgamma", "Digamma", "Inv"}) add(op, Floats(), OneOperandBetween(0.25, 20), 1);
+  add("Acosh", Floats(), OneOperandBetween(1.25, 20), 1);
+  add("Tan", Floats(), OneOperandBetween(-1.25, 1.25), 1);
+  add("IsInf", Floats(), OneOperand(), 1);
   for (const char* op : {"Neg", "Abs", "Square", "Sign"}) add(op, Numbers(), OneOperand());
   add("Exp", Floats(), OneOperandBetween(-4, 3));
   for (const char* op : {"Sqrt", "Rsqrt", "Log"}) add(op, Floats(), OneOperandBetween(0.1, 20));
@@ -119,6 +231,8 @@ void AddMathRows(std::vector<OpRow>* rows) {
   add("IsFinite", Floats(), OneOperand(), 1);
   add("TanhGrad", Floats(), TwoOfOneShape(), 2);
   add("SigmoidGrad", Floats(), TwoOfOneShape(), 2);
+  for (const char* op : {"InvGrad", "ReciprocalGrad", "RsqrtGrad"}) add(op, Floats(), TwoOfOneShape(), 1);
+  add("SqrtGrad", Floats(), TwoOfOneShapeBetween(0.25, 9), 1);
 
   for (const char* op : {"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual"}) {
     add(op, Numbers(), TwoThatBroadcast(), 2);
@@ -131,7 +245,16 @@ void AddMathRows(std::vector<OpRow>* rows) {
   add("Prod", Numbers(), DrawReduction, 2);
   add("All", Bools(), DrawReduction, 2);
   add("Any", Bools(), DrawReduction, 2);
+  add("EuclideanNorm", Floats(), DrawReduction, 2);
   add("ArgMax", Numbers(), DrawArgMax, 3);
+  add("ArgMin", Numbers(), DrawArgMax, 2);
+  add("Cumsum", Numbers(), DrawScan, 3);
+  add("Cumprod", Numbers(), DrawScan, 1);
+  add("Cross", Numbers(), DrawCross, 1);
+  add("LinSpace", Floats(), DrawLinSpace, 1);
+  add("BatchMatMul", Numbers(), DrawBatchMatMul(/*broadcasts=*/false), 2);
+  add("BatchMatMulV2", Numbers(), DrawBatchMatMul(/*broadcasts=*/true), 3);
+  add("Einsum", Floats(), DrawEinsum, 3);
   add("L2Loss", Floats(), OneOperand());
   add("MatMul", Numbers(), DrawMatMul, 8);
 }

@@ -15,6 +15,13 @@ Call DrawBiasAdd(Pool& pool, DType dtype) {
                 {{"data_format", channels_first ? "NCHW" : "NHWC"}}};
 }
 
+Call DrawBiasAddGrad(Pool& pool, DType dtype) {
+  const Operand value = pool.OfRankAtLeast(dtype, 2);
+  if (value.rank() > 4) return std::nullopt;
+  const bool channels_first = value.rank() > 2 && pool.random().Chance(20);
+  return OpCall{{value.output}, {{"data_format", channels_first ? "NCHW" : "NHWC"}}};
+}
+
 Call DrawRows(Pool& pool, DType dtype) {
   const Operand logits = pool.OfRankAtLeast(dtype, 1);
   if (logits.value.size() == 0) return std::nullopt;
@@ -42,51 +49,6 @@ Call DrawSparseCrossEntropy(Pool& pool, DType dtype) {
   return OpCall{{logits.output, labels.output}};
 }
 
-Operand DrawImage(Pool& pool, DType dtype) {
-  return pool.Draw(
-      dtype, [](const Operand& operand) { return operand.rank() == 4 && operand.value.size() > 0; },
-      [&] {
-        Random& random = pool.random();
-        return pool.Leaf(
-            dtype, {random.Between(1, 2), random.Between(1, 5), random.Between(1, 5), random.Between(1, 3)});
-      });
-}
-
-Call DrawConv2D(Pool& pool, DType dtype) {
-  Random& random = pool.random();
-  const Operand image = DrawImage(pool, dtype);
-  const bool is_same = random.Chance(50);
-  const auto window = [&](int axis) {
-    return is_same ? random.Between(1, 3) : random.Between(1, std::min<int64_t>(3, image.value.dim(axis)));
-  };
-  const int64_t height = window(1), width = window(2);
-  const Operand filter = pool.Draw(
-      dtype,
-      [&](const Operand& operand) {
-        return operand.rank() == 4 && operand.value.dim(2) == image.value.dim(3) &&
-               operand.value.dim(0) == height && operand.value.dim(1) == width && operand.value.size() > 0;
-      },
-      [&] {
-        return pool.Leaf(dtype, {height, width, image.value.dim(3), random.Between(1, 3)}, -1, 1);
-      });
-  return OpCall{{image.output, filter.output},
-                {{"strides", std::vector<int64_t>{1, random.Between(1, 2), random.Between(1, 2), 1}},
-                 {"padding", is_same ? "SAME" : "VALID"}}};
-}
-
-Call DrawPool(Pool& pool, DType dtype) {
-  Random& random = pool.random();
-  const Operand image = DrawImage(pool, dtype);
-  const bool is_same = random.Chance(50);
-  const auto window = [&](int axis) {
-    return is_same ? random.Between(1, 3) : random.Between(1, std::min<int64_t>(3, image.value.dim(axis)));
-  };
-  return OpCall{{image.output},
-                {{"ksize", std::vector<int64_t>{1, window(1), window(2), 1}},
-                 {"strides", std::vector<int64_t>{1, random.Between(1, 3), random.Between(1, 3), 1}},
-                 {"padding", is_same ? "SAME" : "VALID"}}};
-}
-
 }  // namespace
 
 void AddNnRows(std::vector<OpRow>* rows) {
@@ -96,21 +58,31 @@ void AddNnRows(std::vector<OpRow>* rows) {
   };
   add("Relu", Numbers(), OneOperand(), 5);
   add("ReluGrad", Floats(), TwoOfOneShape(), 2);
+  add("Relu6", Numbers(), OneOperandBetween(-3, 9), 2);
+  for (const char* op : {"Elu", "Selu", "Softplus", "Softsign"}) add(op, Floats(), OneOperand(), 2);
+  for (const char* op : {"Relu6Grad", "EluGrad", "SeluGrad", "SoftplusGrad", "SoftsignGrad"}) {
+    add(op, Floats(), TwoOfOneShape(), 1);
+  }
+  add("LeakyRelu", Floats(), OneOperand({{"alpha", 0.25f}}), 2);
+  add("LeakyReluGrad", Floats(), TwoOfOneShape(), 1);
+  add("BiasAddGrad", Numbers(), DrawBiasAddGrad, 1);
   add("BiasAdd", Floats(), DrawBiasAdd);
   add("Softmax", Floats(), DrawRows);
   add("LogSoftmax", Floats(), DrawRows);
   add("SoftmaxCrossEntropyWithLogits", Floats(), DrawCrossEntropy, 3);
   add("SparseSoftmaxCrossEntropyWithLogits", Floats(), DrawSparseCrossEntropy, 3);
-  add("Conv2D", BigFloats(), DrawConv2D, 3);
-  add("MaxPool", BigFloats(), DrawPool, 3);
-  add("AvgPool", BigFloats(), DrawPool, 3);
 }
 
 std::vector<OpRow> AllRows() {
   std::vector<OpRow> rows;
   AddMathRows(&rows);
   AddArrayRows(&rows);
+  AddIndexRows(&rows);
+  AddLayoutRows(&rows);
+  AddMatrixRows(&rows);
+  AddSegmentRows(&rows);
   AddNnRows(&rows);
+  AddImageRows(&rows);
   return rows;
 }
 

@@ -11,6 +11,7 @@
 #include "ops/register_ops.h"
 #include "tests/random_graphs/catalogue.h"
 #include "tests/random_graphs/interpreter.h"
+#include "tests/random_graphs/mutable_variables.h"
 #include "tests/random_graphs/pool.h"
 
 namespace weir::random_graphs {
@@ -18,6 +19,18 @@ namespace {
 
 constexpr int kMaxDepth = 2;
 constexpr int64_t kMaxElements = 200;
+
+// Ops of which Weir has no (second) derivative.
+bool IsNotDifferentiated(const Node& node) {
+  static const auto* const ops = new std::set<std::string>{"Enter",
+                                                           "Exit",
+                                                           "MaxPoolGrad",
+                                                           "LRNGrad",
+                                                           "FusedBatchNormGrad",
+                                                           "FusedBatchNormGradV2",
+                                                           "FusedBatchNormGradV3"};
+  return ops->count(node.op_name()) > 0 || node.op().def().gradient == GradientMissing;
+}
 
 bool IsTame(const Array& value, DType dtype) {
   if (value.size() > kMaxElements || value.rank() > 6) return false;
@@ -31,7 +44,11 @@ bool IsTame(const Array& value, DType dtype) {
 class Generator {
  public:
   Generator(uint64_t seed, const GeneratorOptions& options)
-      : random_(seed), options_(options), rows_(AllRows()), pool_(Prepared(), random_) {
+      : random_(seed),
+        options_(options),
+        rows_(options.rows.empty() ? AllRows() : options.rows),
+        pool_(Prepared(), random_),
+        variables_(case_, pool_, random_) {
     for (const OpRow& row : rows_) sum_of_weights_ += row.weight;
   }
 
@@ -47,13 +64,6 @@ class Generator {
   }
 
  private:
-  struct MutableVariable {
-    Output handle;
-    DType dtype = DType::kInvalid;
-    Array initial;
-    Node* last = nullptr;  // the last node that read or wrote it
-  };
-
   GraphCase& Prepared() {
     case_.builder = std::make_unique<GraphBuilder>(StandardOps());
     case_.initializer = case_.builder->AddNode("NoOp", {}, {}, "initialize_variables");
@@ -90,7 +100,7 @@ class Generator {
     if (!call || !g().ok()) return;
     auto control = g().ControlScope(RandomControl());
     Node* node = g().AddNode(row.op, std::move(call->inputs), std::move(call->attrs));
-    if (node != nullptr) AddResults(*node);
+    if (node != nullptr) AddResults(*node, row.num_offered < 0 ? node->num_outputs() : row.num_offered);
   }
 
   // Sometimes a node or two that are there already.
@@ -106,8 +116,8 @@ class Generator {
     return before;
   }
 
-  // Computes the node and offers its outputs to later ones.
-  void AddResults(Node& node) {
+  // Computes the node and offers its first outputs to later ones.
+  void AddResults(Node& node, int num_offered) {
     std::vector<Array> inputs;
     bool varies = false;
     for (const Output& input : node.inputs()) {
@@ -124,22 +134,14 @@ class Generator {
     for (int i = 0; i < node.num_outputs(); ++i) {
       if (!IsTame((*outputs)[i], node.output_type(i))) return;
     }
-    for (int i = 0; i < node.num_outputs(); ++i) {
+    for (int i = 0; i < num_offered; ++i) {
       bool is_undefined = false;
       Operand result = {node.output(i), Represented((*outputs)[i], node.output_type(i), true, &is_undefined),
                         varies};
-      if (!pool_.is_inside() && random_.Chance(2)) FeedInterior(&result);
+      if (is_undefined) continue;  // overflows its dtype
+      if (!pool_.is_inside() && random_.Chance(2)) pool_.FeedInterior(&result);
       pool_.Add(std::move(result));
     }
-  }
-
-  // Feeds an output that has a producer, with other numbers where they may be others.
-  void FeedInterior(Operand* operand) {
-    if (IsFloating(operand->dtype())) {
-      for (int64_t i = 0; i < operand->value.size(); ++i) operand->value[i].number *= 0.875;
-      operand->value = Array::FromTensor(operand->value.ToTensor(operand->dtype()));
-    }
-    case_.feeds.emplace_back(operand->output, operand->value.ToTensor(operand->dtype()));
   }
 
   // Of an input that is in no pool: what a row made to steer its op.
@@ -153,66 +155,9 @@ class Generator {
     return Array();
   }
 
-  // ---- Variables ----
-
   void UseVariable() {
-    if (variables_.empty() || random_.Chance(25)) {
-      if (!pool_.is_inside()) AddVariable();
-      if (variables_.empty()) return;
-    }
-    MutableVariable& variable = variables_[random_.Below(static_cast<int64_t>(variables_.size()))];
-    auto after =
-        g().ControlScope(variable.last == nullptr ? std::vector<Node*>{} : std::vector<Node*>{variable.last});
-    const int64_t kind = random_.Below(10);
-    Node* node = kind < 5 ? Read(variable) : Write(variable);
-    if (node == nullptr) return;
-    variable.last = node;
-    touched_.insert(variable.handle.node);
-    writes_.push_back(node);
-  }
-
-  void AddVariable() {
-    MutableVariable variable;
-    variable.dtype = PickDType(random_, Numbers());
-    variable.initial = Array(pool_.AnyDims());
-    for (int64_t i = 0; i < variable.initial.size(); ++i) {
-      variable.initial[i] =
-          static_cast<double>(random_.Between(-8, 8)) / (IsFloating(variable.dtype) ? 4 : 1);
-    }
-    const std::string name = absl::StrCat("variable", variables_.size());
-    const Shape shape(absl::MakeConstSpan(variable.initial.dims()));
-    variable.handle = g().AddOp("VarHandleOp", {},
-                                {{"dtype", variable.dtype}, {"shape", shape}, {"shared_name", name}}, name);
-    const Tensor initial = variable.initial.ToTensor(variable.dtype);
-    const Output value = g().AddOp("Const", {}, {{"value", initial}, {"dtype", variable.dtype}}, "initial");
-    Node* assign = g().AddNode("AssignVariableOp", {variable.handle, value}, {}, "initialize");
-    if (!g().ok()) return;
-    g().graph().AddControlInput(case_.initializer, assign);
-    variables_.push_back(std::move(variable));
-  }
-
-  Node* Read(MutableVariable& variable) {
-    const Output value = g().AddOp("ReadVariableOp", {variable.handle}, {{"dtype", variable.dtype}}, "read");
-    if (!value) return nullptr;
-    Operand read = {value, variable.initial, /*varies=*/true};
-    // What comes before a read runs also where its value is fed.
-    if (!pool_.is_inside() && random_.Chance(10)) FeedInterior(&read);
-    pool_.Add(std::move(read));
-    return value.node;
-  }
-
-  Node* Write(MutableVariable& variable) {
-    pool_.BeginNode();
-    const Operand value = pool_.OfShape(variable.dtype, variable.initial.dims());
-    const char* op =
-        random_.Pick<const char*>({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"});
-    if (IsFloating(variable.dtype) && random_.Chance(25)) {
-      const Output rate =
-          g().AddOp("Const", {},
-                    {{"value", Array({}, 0.5).ToTensor(variable.dtype)}, {"dtype", variable.dtype}}, "rate");
-      return g().AddNode("ResourceApplyGradientDescent", {variable.handle, rate, value.output});
-    }
-    return g().AddNode(op, {variable.handle, value.output});
+    Node* const node = variables_.Use();
+    if (node != nullptr) writes_.push_back(node);
   }
 
   // ---- Conditionals and loops ----
@@ -226,30 +171,57 @@ class Generator {
   Branch MakeBranch(int depth, const std::vector<Operand>& wanted) {
     Branch branch;
     std::vector<Node*> before;
-    for (const MutableVariable& variable : variables_) before.push_back(variable.last);
+    for (const MutableVariable& variable : variables_.all()) before.push_back(variable.last);
     pool_.BeginScope();
     for (int64_t count = random_.Below(5); count > 0 && g().ok(); --count) AddSomething(depth + 1);
     if (wanted.empty()) {
       for (int64_t count = 1 + random_.Below(3); count > 0; --count) {
-        pool_.BeginNode();
-        branch.results.push_back(pool_.Any(PickDType(random_, Anything())));
+        branch.results.push_back(random_.Chance(25) ? DrawSizes() : DrawAnything());
       }
     }
     for (const Operand& like : wanted) {
-      pool_.BeginNode();
-      branch.results.push_back(pool_.OfShape(like.dtype(), like.dims()));
+      branch.results.push_back(random_.Chance(50) ? DrawSizesLike(like) : DrawLike(like));
     }
     pool_.EndScope();
     // What touches variables in here is part of the first result.
     for (size_t i = 0; i < before.size(); ++i) {
-      if (variables_[i].last != before[i]) branch.touches.push_back(variables_[i].last);
-      variables_[i].last = before[i];
+      Node*& last = variables_.all()[i].last;
+      if (last != before[i]) branch.touches.push_back(last);
+      last = before[i];
     }
     if (!branch.touches.empty() && g().ok()) {
       auto control = g().ControlScope(branch.touches);
       branch.results[0].output = g().AddOp("Identity", {branch.results[0].output}, {}, "after_effects");
     }
     return branch;
+  }
+
+  Operand DrawAnything() {
+    pool_.BeginNode();
+    return pool_.Any(PickDType(random_, Anything()));
+  }
+  Operand DrawLike(const Operand& like) {
+    pool_.BeginNode();
+    return pool_.OfShape(like.dtype(), like.dims());
+  }
+
+  // What is known of a tensor without its value, and yet must not be there in a branch that is not taken.
+  Operand DrawSizes() {
+    const Operand x = DrawAnything();
+    return AddSizes(random_.Pick<const char*>({"Shape", "Size", "Rank"}), x);
+  }
+  Operand DrawSizesLike(const Operand& like) {
+    if (like.dtype() != DType::kInt32 || like.rank() > 1 || like.value.size() > 5) return DrawLike(like);
+    pool_.BeginNode();
+    const DType dtype = PickDType(random_, Anything());
+    if (like.rank() == 0) return AddSizes("Size", pool_.Any(dtype));
+    return AddSizes("Shape", pool_.OfRank(dtype, static_cast<int>(like.value.size())));
+  }
+  Operand AddSizes(const char* op, const Operand& x) {
+    Node* const node = g().AddNode(op, {x.output});
+    const size_t before = pool_.innermost().size();
+    if (node != nullptr) AddResults(*node, 1);
+    return pool_.innermost().size() > before ? pool_.innermost().back() : x;
   }
 
   static std::vector<Output> OutputsOf(const std::vector<Operand>& operands) {
@@ -282,8 +254,8 @@ class Generator {
     }
     if (!has_effects) return;
     writes_.push_back(merged[0].node);
-    for (MutableVariable& variable : variables_) {
-      if (touched_.count(variable.handle.node) == 0) continue;
+    for (MutableVariable& variable : variables_.all()) {
+      if (!variable.is_touched) continue;
       // Also after what came before the conditional: the branch that was taken may not have touched it.
       auto control =
           g().ControlScope(variable.last == nullptr ? std::vector<Node*>{merged[0].node}
@@ -299,6 +271,7 @@ class Generator {
     for (int64_t count = 1 + random_.Below(2); count > 0; --count) {
       initial.push_back(pool_.Any(PickDType(random_, Numbers())));
     }
+    if (!g().ok()) return;
     const int64_t num_iterations = random_.Below(5);
     std::vector<PartialShape> invariants;
     for (const Operand& operand : initial) invariants.push_back(operand.output.shape());
@@ -321,6 +294,7 @@ class Generator {
 
   std::vector<Output> MakeBody(int depth, const std::vector<Operand>& initial,
                                const std::vector<Output>& variables) {
+    if (!g().ok()) return variables;
     pool_.BeginScope();
     std::vector<Operand> inside;
     for (size_t i = 0; i < variables.size(); ++i) {
@@ -331,7 +305,7 @@ class Generator {
     const Output one =
         g().AddOp("Const", {}, {{"value", Tensor::Scalar<int32_t>(1)}, {"dtype", DType::kInt32}}, "one");
     std::vector<Output> results = {g().AddOp("AddV2", {variables[0], one})};
-    for (size_t i = 1; i < variables.size(); ++i) {
+    for (size_t i = 1; i < variables.size() && g().ok(); ++i) {
       pool_.BeginNode();
       const PartialShape& invariant = initial[i].output.shape();
       const Operand next = pool_.Draw(
@@ -363,6 +337,9 @@ class Generator {
     for (const auto& [fed, value] : case_.feeds) feeds.emplace(fed, Array::FromTensor(value));
     for (const Operand& operand : pool_.Visible()) feeds.emplace(operand.output, operand.value);
     Variables variables;
+    for (const MutableVariable& variable : variables_.all()) {
+      variables[variable.handle.node->attr<std::string>("shared_name")].value = variable.initial;
+    }
     return Interpreter(g().graph()).Step(feeds, outputs, {}, &variables);
   }
 
@@ -390,7 +367,7 @@ class Generator {
     for (const Node* node : before_y) {
       if (after_x.count(node) == 0) continue;
       reaches = reaches || std::any_of(xs.begin(), xs.end(), [&](const Output& x) { return x.node == node; });
-      if (node->op_name() == "Enter" || node->op_name() == "Exit") return false;
+      if (IsNotDifferentiated(*node)) return false;
     }
     return reaches;
   }
@@ -476,8 +453,7 @@ class Generator {
   int64_t sum_of_weights_ = 0;
   GraphCase case_;
   Pool pool_;
-  std::vector<MutableVariable> variables_;
-  std::set<const Node*> touched_;
+  MutableVariables variables_;
   std::vector<Node*> writes_;
   std::vector<Output> gradient_results_;
   int loop_depth_ = 0;

@@ -9,14 +9,17 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "tests/random_graphs/catalogue.h"
 #include "tests/random_graphs/graph_case.h"
 
 namespace weir::random_graphs {
 
 struct GeneratorOptions {
-  int max_nodes = 28;  // calls of ops outside of gradients; at least 4
+  int max_nodes = 28;            // calls of ops outside of gradients; at least 4
+  std::vector<OpRow> rows = {};  // the ops; empty: the catalogue
 };
 
 // The same case for the same seed, on every platform and in every run, as long as the catalogue is the same.

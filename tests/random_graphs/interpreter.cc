@@ -24,53 +24,28 @@ const reference::Reference* FindReference(absl::string_view op) {
 
 // Give one of their inputs' numbers, or none: no kernel may be off.
 bool IsExact(const std::string& op) {
-  static const auto* const exact = new std::set<std::string, std::less<>>{"Const",
-                                                                          "Identity",
-                                                                          "IdentityN",
-                                                                          "StopGradient",
-                                                                          "PlaceholderWithDefault",
-                                                                          "CheckNumerics",
-                                                                          "Reshape",
-                                                                          "ExpandDims",
-                                                                          "Squeeze",
-                                                                          "Fill",
-                                                                          "ZerosLike",
-                                                                          "OnesLike",
-                                                                          "ConcatV2",
-                                                                          "Split",
-                                                                          "Pack",
-                                                                          "Unpack",
-                                                                          "Slice",
-                                                                          "StridedSlice",
-                                                                          "Transpose",
-                                                                          "Tile",
-                                                                          "BroadcastTo",
-                                                                          "GatherV2",
-                                                                          "Select",
-                                                                          "SelectV2",
-                                                                          "Pad",
-                                                                          "Cast",
-                                                                          "Neg",
-                                                                          "Abs",
-                                                                          "Sign",
-                                                                          "Floor",
-                                                                          "Relu",
-                                                                          "ReluGrad",
-                                                                          "Maximum",
-                                                                          "Minimum",
-                                                                          "Max",
-                                                                          "Min",
-                                                                          "MaxPool",
-                                                                          "StridedSliceGrad",
-                                                                          "OneHot",
-                                                                          "Where"};
+  // clang-format off
+  static const auto* const exact = new std::set<std::string, std::less<>>{
+      "Const", "Identity", "IdentityN", "StopGradient", "PlaceholderWithDefault", "CheckNumerics",
+      "Reshape", "ExpandDims", "Squeeze", "Fill", "ZerosLike", "OnesLike",
+      "ConcatV2", "Split", "Pack", "Unpack", "Slice", "StridedSlice", "StridedSliceGrad", "Transpose", "Tile", "BroadcastTo",
+      "ReverseV2", "ReverseSequence", "SpaceToBatchND", "BatchToSpaceND", "SpaceToDepth", "DepthToSpace", "Pad", "PadV2", "MirrorPad",
+      "GatherV2", "GatherNd", "Select", "SelectV2", "Where", "OneHot", "TensorScatterUpdate", "TensorScatterMax", "TensorScatterMin",
+      "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", "ListDiff", "TopK", "TopKV2", "InTopKV2",
+      "DynamicPartition", "DynamicStitch", "ParallelDynamicStitch",
+      "Diag", "DiagPart", "MatrixBandPart", "MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3",
+      "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3",
+      "ResourceGather", "ResourceGatherNd", "ResourceScatterUpdate", "ResourceScatterNdUpdate", "ResourceScatterMin", "ResourceScatterMax", "ResourceScatterNdMin", "ResourceScatterNdMax", "Cast", "Neg", "Abs", "Sign", "Floor", "Ceil", "Rint", "Round", "Relu", "ReluGrad", "Relu6", "Relu6Grad", "ClipByValue", "Maximum", "Minimum", "Max", "Min",
+      "SegmentMax", "SegmentMin", "UnsortedSegmentMax", "UnsortedSegmentMin", "MaxPool"};
+  // clang-format on
   return exact->count(op) > 0;
 }
 
 // Are rounded once, element by element: IEEE 754 says by how much they may be off.
 bool IsRoundedOnce(const std::string& op) {
-  static const auto* const rounded = new std::set<std::string, std::less<>>{
-      "Add", "AddV2", "Sub", "Mul", "Div", "RealDiv", "DivNoNan", "Sqrt", "Square", "Reciprocal"};
+  static const auto* const rounded =
+      new std::set<std::string, std::less<>>{"Add",     "AddV2",    "Sub",  "Mul",    "MulNoNan",   "Div",
+                                             "RealDiv", "DivNoNan", "Sqrt", "Square", "Reciprocal", "Inv"};
   return rounded->count(op) > 0;
 }
 
@@ -252,7 +227,9 @@ class StepInterpreter {
       if (!IsExact(node.op_name()) && !IsRoundedOnce(node.op_name())) {
         for (size_t i = 0; i < inputs.size(); ++i) Move(node.input_type(static_cast<int>(i)), 1, &inputs[i]);
       }
+      const std::vector<VariableValue*> used = VariablesOf(node, values, &inputs);
       WEIR_ASSIGN_OR_RETURN(outputs, EvaluateReference(node, std::move(inputs)));
+      Update(node, used, outputs, values);
       const double ulps = IsExact(node.op_name()) ? 0 : IsRoundedOnce(node.op_name()) ? 0.6 : 2;
       for (int i = 0; i < node.num_outputs(); ++i) Move(node.output_type(i), ulps, &outputs[i]);
     }
@@ -313,10 +290,40 @@ class StepInterpreter {
       outputs->push_back(variables_[name].value);
     } else if (op == "Identity") {
       outputs->push_back(inputs[0]);
-    } else {
+    } else if (op == "AssignVariableOp" || op == "AssignAddVariableOp" || op == "AssignSubVariableOp") {
       Assign(node, inputs, values, &variables_[name]);
+    } else {
+      return false;
     }
     return true;
+  }
+
+  // The variables whose handles the node reads; their values take the handles' places among the inputs.
+  std::vector<VariableValue*> VariablesOf(const Node& node, NodeValues* values, std::vector<Array>* inputs) {
+    std::vector<VariableValue*> used;
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      if (node.input_type(i) != DType::kResource) continue;
+      used.push_back(&variables_[(*inputs)[i][0].text]);
+      (*inputs)[i] = used.back()->value;
+      values->is_undefined = values->is_undefined || used.back()->is_undefined;
+    }
+    return used;
+  }
+
+  // References give the new values of variables behind the node's own outputs.
+  void Update(const Node& node, const std::vector<VariableValue*>& used, const std::vector<Array>& outputs,
+              NodeValues* values) {
+    if (outputs.size() < node.num_outputs() + used.size() || node.num_outputs() > 0) return;  // only reads
+    const AttrValue* const type = node.FindAttr("T");
+    const DType dtype = type == nullptr ? node.attr<DType>("dtype") : type->get<DType>();
+    for (size_t i = 0; i < used.size(); ++i) {
+      Array& value = used[i]->value = outputs[i];
+      if (!IsExact(node.op_name())) Move(dtype, 2, &value);
+      value = Represented(value, dtype, options_.rounds, &values->is_undefined);
+    }
+    for (VariableValue* variable : used) {
+      variable->is_undefined = variable->is_undefined || values->is_undefined;
+    }
   }
 
   void Assign(const Node& node, const std::vector<Array>& inputs, NodeValues* values,
@@ -332,7 +339,6 @@ class StepInterpreter {
     for (int64_t i = 0; i < value.size(); ++i) {
       if (op == "AssignAddVariableOp") value[i].number += inputs[1][i].number;
       if (op == "AssignSubVariableOp") value[i].number -= inputs[1][i].number;
-      if (op == "ResourceApplyGradientDescent") value[i].number -= inputs[1][0].number * inputs[2][i].number;
     }
     Move(dtype, 2, &value);
     value = Represented(value, dtype, options_.rounds, &values->is_undefined);

@@ -215,6 +215,14 @@ Operand Pool::Leaf(DType dtype, const Index& dims, double low, double high) {
   return leaf;
 }
 
+void Pool::FeedInterior(Operand* operand) {
+  if (IsFloating(operand->dtype())) {
+    for (int64_t i = 0; i < operand->value.size(); ++i) operand->value[i].number *= 0.875;
+    operand->value = Array::FromTensor(operand->value.ToTensor(operand->dtype()));
+  }
+  case_.feeds.emplace_back(operand->output, operand->value.ToTensor(operand->dtype()));
+}
+
 Output Pool::AddConstant(const Array& value, DType dtype) {
   return g().AddOp("Const", {}, {{"value", value.ToTensor(dtype)}, {"dtype", dtype}}, "const");
 }

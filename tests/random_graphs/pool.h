@@ -30,7 +30,8 @@ struct Operand {
   Array value;
   bool varies = false;
 
-  DType dtype() const { return output.dtype(); }
+  // kInvalid after an error of the builder: then there is no output.
+  DType dtype() const { return output ? output.dtype() : DType::kInvalid; }
   const Index& dims() const { return value.dims(); }
   int rank() const { return value.rank(); }
 };
@@ -69,6 +70,9 @@ class Pool {
   Operand Leaf(DType dtype, const Index& dims, double low = -2, double high = 2);
   Index AnyDims();
   Index DimsOfRank(int rank);
+
+  // Feeds an output that has a producer, with other numbers where they may be others.
+  void FeedInterior(Operand* operand);
 
   void Add(Operand operand) { scopes_.back().push_back(std::move(operand)); }
   // The inside of a branch or of a loop's body: what is added there is forgotten at its end.

@@ -8,6 +8,7 @@
 #include "tests/random_graphs/generator.h"
 #include "tests/random_graphs/hunt.h"
 #include "tests/random_graphs/interpreter.h"
+#include "tests/random_graphs/mutable_variables.h"
 #include "tests/random_graphs/print.h"
 
 namespace weir::random_graphs {
@@ -45,6 +46,39 @@ TEST(RandomGraphs, ASeedGivesTheSameGraph) {
     ASSERT_TRUE(first.ok()) << first.status();
     ASSERT_TRUE(second.ok()) << second.status();
     EXPECT_EQ(PrintCase(*first), PrintCase(*second));
+  }
+}
+
+// A call that Weir refuses ends the graph, wherever it is drawn: also in branches and in the bodies of loops.
+TEST(RandomGraphs, ARefusedCallIsAnError) {
+  GeneratorOptions options = {.rows = AllRows()};
+  const auto draw_vectors = [](Pool& pool, DType dtype) -> std::optional<OpCall> {
+    const Output x = pool.OfRank(dtype, 1).output;
+    return OpCall{{x, x}};
+  };
+  options.rows.push_back({"MatMul", {DType::kFloat32}, draw_vectors, 60});
+  int num_refused = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    const auto graph_case = Generate(seed, options);
+    if (graph_case.ok()) continue;
+    EXPECT_EQ(graph_case.status().code(), absl::StatusCode::kInvalidArgument) << graph_case.status();
+    ++num_refused;
+  }
+  EXPECT_GT(num_refused, 75);
+}
+
+// A gradient that nobody has written ends a graph too, and nobody would see it.
+TEST(RandomGraphs, NoGraphIsLostToAMissingGradient) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const auto graph_case = Generate(seed);
+    EXPECT_TRUE(graph_case.ok()) << "seed " << seed << ": " << graph_case.status();
+  }
+}
+
+TEST(Catalogue, OpsOnVariablesHaveReferences) {
+  for (const std::string& op : MutableVariables::Ops()) {
+    EXPECT_NE(StandardOps().Find(op), nullptr) << op;
+    EXPECT_TRUE(HasReference(op)) << op;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <queue>
 #include <thread>
 
@@ -92,6 +93,26 @@ bool UsesResource(const Node& node) {
                      [](const Output& input) { return input.dtype() == DType::kResource; });
 }
 
+// A variable of each group that some op reads together (a model's and its slots): they share a device.
+std::map<const Node*, const Node*> VariablesTogether(const Graph& graph) {
+  std::map<const Node*, const Node*> leaders;
+  const auto leader_of = [&](const Node* handle) {
+    while (leaders[handle] != nullptr && leaders[handle] != handle) handle = leaders[handle];
+    return handle;
+  };
+  for (const auto& node : graph.nodes()) {
+    const Node* first = nullptr;
+    for (const Output& input : node->inputs()) {
+      if (input.node->op_name() != "VarHandleOp") continue;
+      const Node* const leader = leader_of(input.node);
+      if (first == nullptr) first = leader;
+      leaders[leader] = first;
+    }
+  }
+  for (auto& [handle, leader] : leaders) leader = leader_of(handle);
+  return leaders;
+}
+
 // A copy whose nodes ask for devices by chance. The nodes of a loop, and what leads into it, stay together; a
 // variable's device is always said, and its users follow it.
 absl::StatusOr<GraphCase> OnRandomDevices(const GraphCase& original, const std::vector<std::string>& devices,
@@ -103,8 +124,14 @@ absl::StatusOr<GraphCase> OnRandomDevices(const GraphCase& original, const std::
   }
   WEIR_ASSIGN_OR_RETURN(const Loops loops, FindLoops(original.graph()));
   const DeviceName of_loops = random.Pick(names);
+  std::map<const Node*, DeviceName> of_variables;
+  const auto leaders = VariablesTogether(original.graph());
+  for (const auto& [handle, leader] : leaders) {
+    if (handle == leader) of_variables.emplace(leader, random.Pick(names));
+  }
   Edits edits;
   edits.device = [&](const Node& node) {
+    if (auto found = leaders.find(&node); found != leaders.end()) return of_variables.at(found->second);
     if (loops.runs_in[node.id()] != kNoLoop || loops.gives_to[node.id()] != kNoLoop) return of_loops;
     if (UsesResource(node) || !node.colocation_names().empty()) return DeviceName();
     const bool is_free = node.op_name() != "VarHandleOp" && random.Chance(20);

@@ -47,9 +47,32 @@ void AddTo(Array& sums, const Index& at, const Value& a, const Value& b) {
   sums.at(at) = sums.at(at).number + a.number * b.number;
 }
 
+// The dims of the result.
+Index OutputOf(const reference::Call& call, const Index& input, const Index& filter) {
+  const bool first = call.text("data_format") == "NCHW";
+  const std::string& padding = call.text("padding");
+  Index output = input;
+  output[first ? 1 : 3] = filter[2] * filter[3];
+  for (int i = 0; i < 2; ++i) {
+    const int axis = i + (first ? 2 : 1);
+    const int64_t stride = call.integers("strides")[axis];
+    const int64_t window = (filter[i] - 1) * call.integers("dilations")[axis] + 1;
+    if (padding == "SAME") {
+      output[axis] = (input[axis] + stride - 1) / stride;
+      continue;
+    }
+    int64_t size = input[axis];
+    if (padding == "EXPLICIT") {
+      const auto& paddings = call.integers("explicit_paddings");
+      size += paddings[2 * axis] + paddings[2 * axis + 1];
+    }
+    output[axis] = (size - window) / stride + 1;
+  }
+  return output;
+}
+
 void Forward(reference::Call& call) {
-  const PartialShape& shape = call.node.output_shape(0);
-  Array& y = call.outputs[0] = Array(Index(shape.dims().begin(), shape.dims().end()));
+  Array& y = call.outputs[0] = Array(OutputOf(call, call.in(0).dims(), call.in(1).dims()));
   ForEachProduct(call, call.in(0).dims(), call.in(1).dims(), y.dims(),
                  [&](const Index& i, const Index& f, const Index& o) {
                    AddTo(y, o, call.in(0).at(i), call.in(1).at(f));
