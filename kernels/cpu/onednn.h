@@ -52,7 +52,8 @@ auto CatchOneDnnErrors(const Body& body) -> decltype(body()) {
 template <typename Key, typename Entry>
 class PreparedForms {
  public:
-  // The entry of `key`, made by create() (a StatusOr<std::shared_ptr<const Entry>>) when there is none.
+  // The entry of `key`, made by create() (a StatusOr<std::shared_ptr<const Entry>>) when there is none. That
+  // there can be none (Unimplemented) is kept too.
   template <typename Create>
   absl::StatusOr<std::shared_ptr<const Entry>> FindOrCreate(const Key& key, const Create& create) {
     absl::MutexLock lock(&mutex_);
@@ -62,8 +63,8 @@ class PreparedForms {
       return entries_.front().second;
     }
     absl::StatusOr<std::shared_ptr<const Entry>> entry = create();
-    if (!entry.ok()) return entry;
-    entries_.emplace_front(key, *entry);
+    if (!entry.ok() && !absl::IsUnimplemented(entry.status())) return entry;
+    entries_.emplace_front(key, entry);
     if (entries_.size() > kMaxEntries) entries_.pop_back();
     return entry;
   }
@@ -71,7 +72,7 @@ class PreparedForms {
  private:
   static constexpr size_t kMaxEntries = 16;
   absl::Mutex mutex_;
-  std::list<std::pair<Key, std::shared_ptr<const Entry>>> entries_ ABSL_GUARDED_BY(mutex_);
+  std::list<std::pair<Key, absl::StatusOr<std::shared_ptr<const Entry>>>> entries_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -151,13 +151,16 @@ void MaxPool(Call& call) {
   });
 }
 
-// The gradient goes to the first largest pixel of each pool.
+// The gradient goes to the first largest pixel of each pool, whatever orig_output says: it may have been fed.
 void MaxPoolGrad(Call& call) {
-  const Array &input = call.in(0), &output = call.in(1), &grad = call.in(2);
-  call.outputs[0] = Array(input.dims());
-  Array taken(output.dims());
+  const Array &input = call.in(0), &grad = call.in(2);
+  Array largest(grad.dims(), Value(-std::numeric_limits<double>::infinity())), taken(grad.dims());
   VisitPools(call, input.dims(), [&](const Index& in, const Index& o) {
-    if (!taken.at(o).is_zero() || input.at(in).real() != output.at(o).real()) return;
+    largest.at(o) = std::max(largest.at(o).real(), input.at(in).real());
+  });
+  call.outputs[0] = Array(input.dims());
+  VisitPools(call, input.dims(), [&](const Index& in, const Index& o) {
+    if (!taken.at(o).is_zero() || input.at(in).real() != largest.at(o).real()) return;
     taken.at(o) = 1.0;
     call.outputs[0].at(in).number += grad.at(o).number;
   });

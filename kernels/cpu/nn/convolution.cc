@@ -16,50 +16,14 @@ namespace {
 
 using Direction = OneDnnConvolution::Direction;
 
-// Computes in one direction; float by oneDNN, prepared once per geometry.
 template <typename T, Direction direction>
-class Convolution {
- public:
-  // Preconditions: the arrays have the geometry's shapes.
-  absl::Status Run(KernelContext& context, const ConvGeometry& geometry, const T* first, const T* second,
-                   T* result) {
-    if constexpr (std::is_same_v<T, float>) {
-      const int pieces = NumPieces(context, geometry);
-      absl::StatusOr<std::shared_ptr<const OneDnnConvolution>> prepared = prepared_.FindOrCreate(
-          {geometry, pieces}, [&] { return OneDnnConvolution::Create(direction, geometry, pieces); });
-      if (prepared.ok()) return (*prepared)->Run(context, first, second, result);
-      if (!absl::IsUnimplemented(prepared.status())) return prepared.status();
-    }
-    RunPlain(context.threads(), geometry, first, second, result);
-    return absl::OkStatus();
-  }
-
- private:
-  struct Key {
-    ConvGeometry geometry;
-    int pieces;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-
-  // One piece per thread where that is worth waking them.
-  static int NumPieces(KernelContext& context, const ConvGeometry& geometry) {
-    constexpr double kOperationsWorthSplitting = 8e6;  // 0.1 ms on one core
-    const int64_t batch = geometry.windows.batch;
-    if (geometry.OperationsPerImage() * static_cast<double>(batch) < kOperationsWorthSplitting) return 1;
-    return static_cast<int>(std::min<int64_t>(batch, context.threads().num_threads()));
-  }
-
-  static void RunPlain(ThreadPool& threads, const ConvGeometry& geometry, const T* first, const T* second,
-                       T* result) {
-    if constexpr (direction == Direction::kOutput) PlainConvolution(threads, geometry, first, second, result);
-    if constexpr (direction == Direction::kInputGradient)
-      PlainInputGradient(threads, geometry, first, second, result);
-    if constexpr (direction == Direction::kFilterGradient)
-      PlainFilterGradient(threads, geometry, first, second, result);
-  }
-
-  PreparedForms<Key, OneDnnConvolution> prepared_;
-};
+void RunPlain(ThreadPool& threads, const ConvGeometry& geometry, const T* first, const T* second, T* result) {
+  if constexpr (direction == Direction::kOutput) PlainConvolution(threads, geometry, first, second, result);
+  if constexpr (direction == Direction::kInputGradient)
+    PlainInputGradient(threads, geometry, first, second, result);
+  if constexpr (direction == Direction::kFilterGradient)
+    PlainFilterGradient(threads, geometry, first, second, result);
+}
 
 absl::StatusOr<Shape> SizesInput(KernelContext& context, int input, absl::string_view name) {
   const Tensor& sizes = context.input(input);
@@ -145,7 +109,6 @@ class ConvKernel final : public Kernel {
   explicit ConvKernel(WindowAttrs attrs) : attrs_(std::move(attrs)) {}
 
   absl::Status Compute(KernelContext& context) override {
-    using Wide = ComputeType<T>;
     WEIR_ASSIGN_OR_RETURN(const Operands operands, ReadOperands(context, attrs_, kind, direction));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, operands.result));
     const Tensor& first = context.input(operands.first);
@@ -155,18 +118,37 @@ class ConvKernel final : public Kernel {
       std::fill(output->flat<T>().begin(), output->flat<T>().end(), T(0));
       return absl::OkStatus();
     }
+    if (std::is_same_v<T, Bfloat16> && OneDnnConvolution::IsFastInBfloat16()) {
+      const absl::Status status =
+          convolutions_.Run(context, operands.geometry, DType::kBfloat16, first.flat<T>().data(),
+                            second.flat<T>().data(), nullptr, output->flat<T>().data());
+      if (!absl::IsUnimplemented(status)) return status;
+    }
     WEIR_ASSIGN_OR_RETURN(const Tensor wide_first, Widen<T>(context, first));
     WEIR_ASSIGN_OR_RETURN(const Tensor wide_second, Widen<T>(context, second));
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
-    WEIR_RETURN_IF_ERROR(convolution_.Run(context, operands.geometry, wide_first.flat<Wide>().data(),
-                                          wide_second.flat<Wide>().data(), result.flat<Wide>().data()));
+    WEIR_RETURN_IF_ERROR(RunWide(context, operands.geometry, wide_first.flat<Wide>().data(),
+                                 wide_second.flat<Wide>().data(), result.flat<Wide>().data()));
     Narrow<T>(result, output);
     return absl::OkStatus();
   }
 
  private:
+  using Wide = ComputeType<T>;
+
+  absl::Status RunWide(KernelContext& context, const ConvGeometry& geometry, const Wide* first,
+                       const Wide* second, Wide* result) {
+    if constexpr (std::is_same_v<Wide, float>) {
+      const absl::Status status =
+          convolutions_.Run(context, geometry, DType::kFloat32, first, second, nullptr, result);
+      if (!absl::IsUnimplemented(status)) return status;
+    }
+    RunPlain<Wide, direction>(context.threads(), geometry, first, second, result);
+    return absl::OkStatus();
+  }
+
   const WindowAttrs attrs_;
-  Convolution<ComputeType<T>, direction> convolution_;
+  OneDnnConvolutions convolutions_{direction};
 };
 
 template <typename T>

@@ -1,7 +1,6 @@
 #include "kernels/cpu/nn/onednn_convolution.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
@@ -13,69 +12,70 @@ using dnnl::algorithm;
 using dnnl::memory;
 using dnnl::prop_kind;
 using Tag = memory::format_tag;
+using DataType = memory::data_type;
 
-constexpr auto kFloat = memory::data_type::f32;
+DataType DataTypeOf(DType dtype) { return dtype == DType::kBfloat16 ? DataType::bf16 : DataType::f32; }
 
-memory::desc ImageDesc(int64_t images, int64_t channels, const int64_t (&size)[2], Tag tag) {
-  return {{images, channels, size[0], size[1]}, kFloat, tag};
+memory::desc ImageDesc(int64_t images, int64_t channels, const int64_t (&size)[2], DataType type, Tag tag) {
+  return {{images, channels, size[0], size[1]}, type, tag};
 }
 
-bool IsGrouped(const ConvGeometry& geometry) { return geometry.groups() > 1; }
-
 // TensorFlow's filter [height, width, group_channels, output_channels].
-memory::desc FilterDesc(const ConvGeometry& geometry) {
+memory::desc FilterDesc(const ConvGeometry& geometry, DataType type) {
   const int64_t groups = geometry.groups(), in = geometry.group_channels, out = geometry.output_channels;
   const int64_t height = geometry.windows.window[0], width = geometry.windows.window[1];
-  if (!IsGrouped(geometry)) return {{out, in, height, width}, kFloat, Tag::hwio};
+  if (groups == 1) return {{out, in, height, width}, type, Tag::hwio};
   return {{groups, out / groups, in, height, width},
-          kFloat,
+          type,
           memory::dims{out / groups, 1, out, width * in * out, in * out}};
 }
 
-memory::desc AnyFilterDesc(const ConvGeometry& geometry) {
-  return {FilterDesc(geometry).dims(), kFloat, Tag::any};
-}
-
-dnnl::primitive_attr UserScratchpad() {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attributes;
-}
-
-// A reorder is run with a scratchpad of its own making: it needs none for the layouts used here.
-dnnl::reorder MakeReorder(const memory::desc& from, const memory::desc& to, bool add = false) {
-  dnnl::primitive_attr attributes;
-  if (add) {
-    dnnl::post_ops sum;
-    sum.append_sum(1.0f);
-    attributes.set_post_ops(sum);
-  }
-  return dnnl::reorder(dnnl::reorder::primitive_desc(HostEngine(), from, HostEngine(), to, attributes));
-}
+memory::desc InAnyLayout(const memory::desc& desc, DataType type) { return {desc.dims(), type, Tag::any}; }
 
 memory At(const memory::desc& desc, const void* data) {
   return memory(desc, HostEngine(), const_cast<void*>(data));
 }
 
+dnnl::reorder MakeReorder(const memory::desc& from, const memory::desc& to) {
+  return dnnl::reorder(dnnl::reorder::primitive_desc(HostEngine(), from, HostEngine(), to));
+}
+
+dnnl::primitive_attr AttributesOf(const OneDnnConvolution::Epilogue& epilogue) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (epilogue.relu) {
+    dnnl::post_ops relu;
+    relu.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
+    attributes.set_post_ops(relu);
+  }
+  return attributes;
+}
+
+const char* Offset(const void* data, int64_t bytes) { return static_cast<const char*>(data) + bytes; }
+
 }  // namespace
 
 struct OneDnnConvolution::Descriptions {
   memory::desc outer_input, outer_output, outer_filter;
-  memory::desc input, output, filter;  // what the primitive may choose: `any` where reordering is expected
+  memory::desc input, output, filter, bias;  // what the primitive may choose: `any` where it is reordered
   memory::dims strides, dilations, padding_before, padding_after;
 };
 
-OneDnnConvolution::Descriptions OneDnnConvolution::Describe(int64_t images) const {
-  const WindowGeometry& w = geometry_.windows;
+OneDnnConvolution::Descriptions OneDnnConvolution::Describe(const ConvGeometry& geometry) const {
+  const WindowGeometry& w = geometry.windows;
+  const DataType type = DataTypeOf(problem_.dtype);
   const Tag outer = w.channels_first ? Tag::nchw : Tag::nhwc;
   const Tag inner = w.channels_first ? Tag::any : Tag::nhwc;
   Descriptions d;
-  d.outer_input = ImageDesc(images, w.channels, w.input, outer);
-  d.outer_output = ImageDesc(images, geometry_.output_channels, w.output, outer);
-  d.outer_filter = FilterDesc(geometry_);
-  d.input = ImageDesc(images, w.channels, w.input, inner);
-  d.output = ImageDesc(images, geometry_.output_channels, w.output, inner);
-  d.filter = AnyFilterDesc(geometry_);
+  d.outer_input = ImageDesc(w.batch, w.channels, w.input, type, outer);
+  d.outer_output = ImageDesc(w.batch, geometry.output_channels, w.output, type, outer);
+  d.outer_filter = FilterDesc(geometry, type);
+  d.input = ImageDesc(w.batch, w.channels, w.input, type, inner);
+  d.output = ImageDesc(w.batch, geometry.output_channels, w.output, type, inner);
+  // All parts share one layout of the filter. Their gradients of it are summed in float.
+  d.filter = forms_.empty() ? InAnyLayout(d.outer_filter, filter_is_result() ? DataType::f32 : type)
+                            : Filter().inner;
+  d.bias = {{geometry.output_channels}, type, Tag::x};
   for (int i = 0; i < 2; ++i) {
     d.strides.push_back(w.stride[i]);
     d.dilations.push_back(w.dilation[i] - 1);
@@ -86,68 +86,141 @@ OneDnnConvolution::Descriptions OneDnnConvolution::Describe(int64_t images) cons
   return d;
 }
 
-void OneDnnConvolution::FinishPiece(Piece* piece, const memory::desc& scratchpad) const {
-  piece->scratchpad = scratchpad;
-  for (Operand* operand : {&piece->first, &piece->second}) {
-    if (operand->inner != operand->outer) operand->reorder = MakeReorder(operand->outer, operand->inner);
-  }
-  if (piece->result.inner != piece->result.outer) {
-    piece->result.reorder = MakeReorder(piece->result.inner, piece->result.outer);
-  }
-}
-
-// `filter`: the layout to use for it, so that all pieces share one; null to let oneDNN choose.
-OneDnnConvolution::Piece OneDnnConvolution::MakePiece(int64_t images, const memory::desc* filter) const {
-  Descriptions d = Describe(images);
-  if (filter != nullptr) d.filter = *filter;
-  const auto attributes = UserScratchpad();
-  const dnnl::convolution_forward::primitive_desc forward(
-      dnnl::convolution_forward::desc(prop_kind::forward_training, algorithm::convolution_direct, d.input,
-                                      direction_ == Direction::kOutput ? d.filter : AnyFilterDesc(geometry_),
-                                      d.output, d.strides, d.dilations, d.padding_before, d.padding_after),
-      attributes, HostEngine());
-  Piece piece;
-  piece.images = images;
-  if (direction_ == Direction::kOutput) {
-    piece.primitive = dnnl::convolution_forward(forward);
-    piece.first = {d.outer_input, forward.src_desc(), {}};
-    piece.second = {d.outer_filter, forward.weights_desc(), {}};
-    piece.result = {d.outer_output, forward.dst_desc(), {}};
-    FinishPiece(&piece, forward.scratchpad_desc());
-  } else if (direction_ == Direction::kInputGradient) {
+OneDnnConvolution::Form OneDnnConvolution::MakeForm(const ConvGeometry& geometry) const {
+  const Descriptions d = Describe(geometry);
+  const dnnl::primitive_attr attributes = AttributesOf(problem_.epilogue);
+  const bool is_forward = problem_.direction == Direction::kOutput;
+  const memory::desc forward_filter =
+      is_forward ? d.filter : InAnyLayout(d.outer_filter, DataTypeOf(problem_.dtype));
+  const auto describe_forward = [&] {
+    using Desc = dnnl::convolution_forward::desc;
+    constexpr auto kDirect = algorithm::convolution_direct;
+    if (problem_.epilogue.bias) {
+      return Desc(prop_kind::forward_training, kDirect, d.input, forward_filter, d.bias, d.output, d.strides,
+                  d.dilations, d.padding_before, d.padding_after);
+    }
+    return Desc(prop_kind::forward_training, kDirect, d.input, forward_filter, d.output, d.strides,
+                d.dilations, d.padding_before, d.padding_after);
+  };
+  const dnnl::convolution_forward::primitive_desc forward(describe_forward(), attributes, HostEngine());
+  Form form;
+  form.geometry = geometry;
+  if (is_forward) {
+    form.primitive = dnnl::convolution_forward(forward);
+    form.first = {d.outer_input, forward.src_desc()};
+    form.second = {d.outer_filter, forward.weights_desc()};
+    form.result = {d.outer_output, forward.dst_desc()};
+    form.scratchpad = forward.scratchpad_desc();
+  } else if (problem_.direction == Direction::kInputGradient) {
     const dnnl::convolution_backward_data::primitive_desc backward(
         dnnl::convolution_backward_data::desc(algorithm::convolution_direct, d.input, d.filter, d.output,
                                               d.strides, d.dilations, d.padding_before, d.padding_after),
         attributes, HostEngine(), forward);
-    piece.primitive = dnnl::convolution_backward_data(backward);
-    piece.first = {d.outer_output, backward.diff_dst_desc(), {}};
-    piece.second = {d.outer_filter, backward.weights_desc(), {}};
-    piece.result = {d.outer_input, backward.diff_src_desc(), {}};
-    FinishPiece(&piece, backward.scratchpad_desc());
+    form.primitive = dnnl::convolution_backward_data(backward);
+    form.first = {d.outer_output, backward.diff_dst_desc()};
+    form.second = {d.outer_filter, backward.weights_desc()};
+    form.result = {d.outer_input, backward.diff_src_desc()};
+    form.scratchpad = backward.scratchpad_desc();
   } else {
     const dnnl::convolution_backward_weights::primitive_desc backward(
         dnnl::convolution_backward_weights::desc(algorithm::convolution_direct, d.input, d.filter, d.output,
                                                  d.strides, d.dilations, d.padding_before, d.padding_after),
         attributes, HostEngine(), forward);
-    piece.primitive = dnnl::convolution_backward_weights(backward);
-    piece.first = {d.outer_input, backward.src_desc(), {}};
-    piece.second = {d.outer_output, backward.diff_dst_desc(), {}};
-    piece.result = {d.outer_filter, backward.diff_weights_desc(), {}};
-    FinishPiece(&piece, backward.scratchpad_desc());
+    form.primitive = dnnl::convolution_backward_weights(backward);
+    form.first = {d.outer_input, backward.src_desc()};
+    form.second = {d.outer_output, backward.diff_dst_desc()};
+    form.result = {d.outer_filter, backward.diff_weights_desc()};
+    form.scratchpad = backward.scratchpad_desc();
   }
-  return piece;
+  const auto enter = [](const Operand& o) { return MakeReorder(o.outer, o.inner); };
+  if (form.first.is_reordered()) form.enter_first = enter(form.first);
+  if (filter_is_result() && form.second.is_reordered()) form.enter_second = enter(form.second);
+  if (!filter_is_result() && form.result.is_reordered()) {
+    form.leave_result = MakeReorder(form.result.inner, form.result.outer);
+  }
+  return form;
 }
 
-absl::Status OneDnnConvolution::Prepare(int pieces) {
-  const int64_t batch = geometry_.windows.batch;
-  num_pieces_ = pieces;
-  num_large_ = static_cast<int>(batch % pieces == 0 ? pieces : batch % pieces);
-  large_ = MakePiece((batch + pieces - 1) / pieces, nullptr);
-  const bool filter_is_result = direction_ == Direction::kFilterGradient;
-  const memory::desc& filter = filter_is_result ? large_.result.inner : large_.second.inner;
-  if (num_large_ < pieces) small_ = MakePiece(batch / pieces, &filter);
-  if (filter_is_result) add_filter_gradient_ = MakeReorder(filter, FilterDesc(geometry_), /*add=*/true);
-  return absl::OkStatus();
+void OneDnnConvolution::AddPart(const ConvGeometry& geometry, Part part) {
+  const auto known =
+      std::find_if(forms_.begin(), forms_.end(), [&](const Form& form) { return form.geometry == geometry; });
+  part.form = static_cast<int>(known - forms_.begin());
+  if (known == forms_.end()) forms_.push_back(MakeForm(geometry));
+  parts_.push_back(part);
+}
+
+// The first parts have one image more than the others where they cannot be equal.
+void OneDnnConvolution::CutBatch(int64_t parts) {
+  const int64_t batch = problem_.geometry.windows.batch;
+  for (int64_t i = 0, image = 0; i < parts; ++i) {
+    ConvGeometry geometry = problem_.geometry;
+    geometry.windows.batch = batch / parts + (i < batch % parts ? 1 : 0);
+    AddPart(geometry, {.first_image = image});
+    image += geometry.windows.batch;
+  }
+}
+
+// Rows [begin, end) of what is written or, for a filter's gradient, of the output. False where they are not a
+// convolution of their own: some of them see nothing but padding.
+bool OneDnnConvolution::AddRows(int64_t image, int64_t begin, int64_t end) {
+  ConvGeometry geometry = problem_.geometry;
+  WindowGeometry& w = geometry.windows;
+  const int64_t reach = (w.window[0] - 1) * w.dilation[0] + 1, stride = w.stride[0];
+  int64_t input_begin, input_end, output_begin, output_end;
+  if (problem_.direction == Direction::kInputGradient) {
+    const int64_t first_seen = begin + w.padding_before[0] - (reach - 1);
+    input_begin = begin;
+    input_end = end;
+    output_begin = std::max<int64_t>(0, (first_seen + stride - 1) / stride);
+    output_end = std::min(w.output[0], (end - 1 + w.padding_before[0]) / stride + 1);
+  } else {
+    output_begin = begin;
+    output_end = end;
+    input_begin = std::max<int64_t>(0, begin * stride - w.padding_before[0]);
+    input_end = std::min(w.input[0], (end - 1) * stride - w.padding_before[0] + reach);
+  }
+  if (input_begin >= input_end || output_begin >= output_end) return false;
+  const int64_t before = input_begin - (output_begin * stride - w.padding_before[0]);
+  const int64_t after = (output_end - output_begin - 1) * stride + reach - before - (input_end - input_begin);
+  if (before < 0 || before >= reach || after >= reach || after <= -stride) return false;
+  w.batch = 1;
+  w.input[0] = input_end - input_begin;
+  w.output[0] = output_end - output_begin;
+  w.padding_before[0] = before;
+  w.padding_after[0] = after;
+  AddPart(geometry, {.first_image = image, .input_row = input_begin, .output_row = output_begin});
+  return true;
+}
+
+bool OneDnnConvolution::CutRows(int64_t parts_of_image) {
+  constexpr int64_t kMinRows = 4;
+  const WindowGeometry& w = problem_.geometry.windows;
+  const int64_t rows = problem_.direction == Direction::kInputGradient ? w.input[0] : w.output[0];
+  const int64_t parts = std::min(parts_of_image, rows / kMinRows);
+  if (w.channels_first || parts < 2) return false;
+  for (int64_t image = 0; image < w.batch; ++image) {
+    for (int64_t i = 0; i < parts; ++i) {
+      if (!AddRows(image, rows * i / parts, rows * (i + 1) / parts)) return false;
+    }
+  }
+  return true;
+}
+
+void OneDnnConvolution::Prepare() {
+  const int64_t batch = problem_.geometry.windows.batch;
+  const bool has_rows = batch < problem_.max_parts && CutRows((problem_.max_parts + batch - 1) / batch);
+  if (!has_rows) {
+    parts_.clear();
+    forms_.clear();
+    CutBatch(std::min<int64_t>(batch, problem_.max_parts));
+  }
+  const Operand& filter = Filter();
+  if (!filter.is_reordered()) return;
+  if (filter_is_result()) {
+    filter_reorder_.emplace(filter.inner, filter.outer);
+  } else {
+    filter_reorder_.emplace(filter.outer, filter.inner);
+  }
 }
 
 namespace {
@@ -166,27 +239,36 @@ bool ReachesFarBeyondImage(const WindowGeometry& w) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const OneDnnConvolution>> OneDnnConvolution::Create(
-    Direction direction, const ConvGeometry& geometry, int pieces) {
-  if (ReachesFarBeyondImage(geometry.windows)) {
+bool OneDnnConvolution::IsFastInBfloat16() {
+  static const bool is_fast = [] {
+    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+    if (isa == dnnl::cpu_isa::avx512_core_amx) return true;
+    return isa == dnnl::cpu_isa::avx512_core_bf16 && __builtin_cpu_is("amd");
+  }();
+  return is_fast;
+}
+
+absl::StatusOr<std::shared_ptr<const OneDnnConvolution>> OneDnnConvolution::Create(const Problem& problem) {
+  if (ReachesFarBeyondImage(problem.geometry.windows)) {
     return absl::UnimplementedError("the convolution's window reaches far beyond the image");
   }
-  std::shared_ptr<OneDnnConvolution> convolution(new OneDnnConvolution(direction, geometry));
+  std::shared_ptr<OneDnnConvolution> convolution(new OneDnnConvolution(problem));
   WEIR_RETURN_IF_ERROR(CatchOneDnnErrors([&] {
     const SingleThreadedOneDnn single_threaded;
-    return convolution->Prepare(pieces);
+    convolution->Prepare();
+    return absl::OkStatus();
   }));
   return std::shared_ptr<const OneDnnConvolution>(std::move(convolution));
 }
 
-// The memory of one run beside its operands: the filter in oneDNN's layout, and for every piece a scratchpad
-// and room for reordered images.
+// The memory of one run beside its operands: the filter in oneDNN's layout, and for every part a scratchpad
+// and room for reordered images or for its share of the filter's gradient.
 struct OneDnnConvolution::Buffers {
-  struct OfPiece {
+  struct OfPart {
     Tensor scratchpad, first, second, result;
   };
   Tensor filter;
-  std::vector<OfPiece> pieces;
+  std::vector<OfPart> parts;
 };
 
 absl::StatusOr<OneDnnConvolution::Buffers> OneDnnConvolution::Allocate(KernelContext& context) const {
@@ -194,117 +276,144 @@ absl::StatusOr<OneDnnConvolution::Buffers> OneDnnConvolution::Allocate(KernelCon
     return context.AllocateTemporary(DType::kUint8, {static_cast<int64_t>(desc.get_size())});
   };
   const auto allocate_inner = [&](const Operand& operand, Tensor* tensor) -> absl::Status {
-    if (!operand.reorder) return absl::OkStatus();
+    if (!operand.is_reordered()) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(*tensor, allocate(operand.inner));
     return absl::OkStatus();
   };
-  const bool filter_is_result = direction_ == Direction::kFilterGradient;
   Buffers buffers;
-  if (!filter_is_result) WEIR_RETURN_IF_ERROR(allocate_inner(large_.second, &buffers.filter));
-  for (int i = 0; i < num_pieces_; ++i) {
-    const Piece& piece = PieceOf(i);
-    Buffers::OfPiece& of_piece = buffers.pieces.emplace_back();
-    WEIR_ASSIGN_OR_RETURN(of_piece.scratchpad, allocate(piece.scratchpad));
-    WEIR_RETURN_IF_ERROR(allocate_inner(piece.first, &of_piece.first));
-    if (filter_is_result) {
-      WEIR_RETURN_IF_ERROR(allocate_inner(piece.second, &of_piece.second));
-      WEIR_ASSIGN_OR_RETURN(of_piece.result, allocate(piece.result.inner));
-    } else {
-      WEIR_RETURN_IF_ERROR(allocate_inner(piece.result, &of_piece.result));
+  if (!filter_is_result()) WEIR_RETURN_IF_ERROR(allocate_inner(Filter(), &buffers.filter));
+  for (const Part& part : parts_) {
+    const Form& form = forms_[part.form];
+    Buffers::OfPart& of_part = buffers.parts.emplace_back();
+    WEIR_ASSIGN_OR_RETURN(of_part.scratchpad, allocate(form.scratchpad));
+    WEIR_RETURN_IF_ERROR(allocate_inner(form.first, &of_part.first));
+    if (!filter_is_result()) {
+      WEIR_RETURN_IF_ERROR(allocate_inner(form.result, &of_part.result));
+      continue;
     }
+    WEIR_RETURN_IF_ERROR(allocate_inner(form.second, &of_part.second));
+    // The first part's share is the result itself where that has oneDNN's layout.
+    const bool is_result = buffers.parts.size() == 1 && !form.result.is_reordered();
+    if (is_result) continue;
+    WEIR_ASSIGN_OR_RETURN(of_part.result, allocate(form.result.inner));
   }
   return buffers;
 }
 
-void OneDnnConvolution::ConvertFilter(const Buffers& buffers, const float* filter) const {
-  memory from = At(large_.second.outer, filter);
-  memory to = At(large_.second.inner, buffers.filter.data());
-  large_.second.reorder->execute(ThreadStream(), from, to);
-}
-
-void OneDnnConvolution::RunPiece(int index, const Buffers& buffers, const float* first, const float* second,
-                                 float* result) const {
-  const Piece& piece = PieceOf(index);
-  const Buffers::OfPiece& own = buffers.pieces[index];
-  const int64_t image = FirstImage(index);
+void OneDnnConvolution::RunPart(const Part& part, const Buffers& buffers, int index, const void* first,
+                                const void* second, const void* bias, void* result) const {
+  const Form& form = forms_[part.form];
+  const Buffers::OfPart& own = buffers.parts[index];
+  const WindowGeometry& whole = problem_.geometry.windows;
+  const int64_t element = problem_.dtype == DType::kBfloat16 ? 2 : 4;
+  const int64_t input_row = whole.input[1] * whole.channels * element;
+  const int64_t output_row = whole.output[1] * problem_.geometry.output_channels * element;
+  const int64_t input = (part.first_image * whole.input[0] + part.input_row) * input_row;
+  const int64_t output = (part.first_image * whole.output[0] + part.output_row) * output_row;
   dnnl::stream& stream = ThreadStream();
-  // The part of a batch of images that this piece takes, and its form for the primitive.
-  const auto part = [&](const Operand& operand, const float* batch) {
-    return At(operand.outer,
-              batch + image * static_cast<int64_t>(operand.outer.get_size() / sizeof(float)) / piece.images);
-  };
-  const auto enter = [&](const Operand& operand, const float* batch, const Tensor& converted) {
-    memory outer = part(operand, batch);
-    if (!operand.reorder) return outer;
+  const auto enter = [&](const Operand& operand, const dnnl::reorder& reorder, const char* images,
+                         const Tensor& converted) {
+    memory outer = At(operand.outer, images);
+    if (!operand.is_reordered()) return outer;
     memory inner = At(operand.inner, converted.data());
-    operand.reorder->execute(stream, outer, inner);
+    reorder.execute(stream, outer, inner);
     return inner;
   };
-  const memory scratchpad = At(piece.scratchpad, own.scratchpad.data());
-  if (direction_ == Direction::kFilterGradient) {
-    piece.primitive.execute(stream, {{DNNL_ARG_SRC, enter(piece.first, first, own.first)},
-                                     {DNNL_ARG_DIFF_DST, enter(piece.second, second, own.second)},
-                                     {DNNL_ARG_DIFF_WEIGHTS, At(piece.result.inner, own.result.data())},
-                                     {DNNL_ARG_SCRATCHPAD, scratchpad}});
+  const memory scratchpad = At(form.scratchpad, own.scratchpad.data());
+  if (filter_is_result()) {
+    const void* share = own.result.is_valid() ? own.result.data() : result;
+    form.primitive.execute(
+        stream,
+        {{DNNL_ARG_SRC, enter(form.first, form.enter_first, Offset(first, input), own.first)},
+         {DNNL_ARG_DIFF_DST, enter(form.second, form.enter_second, Offset(second, output), own.second)},
+         {DNNL_ARG_DIFF_WEIGHTS, At(form.result.inner, share)},
+         {DNNL_ARG_SCRATCHPAD, scratchpad}});
     return;
   }
-  const bool forward = direction_ == Direction::kOutput;
-  const void* filter = piece.second.reorder ? buffers.filter.data() : second;
-  memory outer = part(piece.result, result);
-  memory inner = piece.result.reorder ? At(piece.result.inner, own.result.data()) : outer;
-  piece.primitive.execute(stream,
-                          {{forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, enter(piece.first, first, own.first)},
-                           {DNNL_ARG_WEIGHTS, At(piece.second.inner, filter)},
-                           {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, inner},
-                           {DNNL_ARG_SCRATCHPAD, scratchpad}});
-  if (piece.result.reorder) piece.result.reorder->execute(stream, inner, outer);
+  const bool forward = problem_.direction == Direction::kOutput;
+  const void* filter = filter_reorder_ ? buffers.filter.data() : second;
+  memory outer = At(form.result.outer, Offset(result, forward ? output : input));
+  memory inner = form.result.is_reordered() ? At(form.result.inner, own.result.data()) : outer;
+  std::unordered_map<int, memory> args = {
+      {forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST,
+       enter(form.first, form.enter_first, Offset(first, forward ? input : output), own.first)},
+      {DNNL_ARG_WEIGHTS, At(form.second.inner, filter)},
+      {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, inner},
+      {DNNL_ARG_SCRATCHPAD, scratchpad}};
+  if (problem_.epilogue.bias) {
+    const memory::desc desc = {{problem_.geometry.output_channels}, DataTypeOf(problem_.dtype), Tag::x};
+    args.insert({DNNL_ARG_BIAS, At(desc, bias)});
+  }
+  form.primitive.execute(stream, args);
+  if (form.result.is_reordered()) form.leave_result.execute(stream, inner, outer);
 }
 
-void OneDnnConvolution::CollectFilterGradient(const Buffers& buffers, float* result) const {
-  const Operand& operand = large_.result;
-  memory sum = At(operand.outer, result);
-  for (int i = 0; i < num_pieces_; ++i) {
-    memory part = At(operand.inner, buffers.pieces[i].result.data());
-    if (i > 0) {
-      add_filter_gradient_->execute(ThreadStream(), part, sum);
-    } else if (operand.reorder) {
-      operand.reorder->execute(ThreadStream(), part, sum);
-    } else {
-      std::copy_n(static_cast<const float*>(buffers.pieces[i].result.data()),
-                  operand.outer.get_size() / sizeof(float), result);
+// Sums the parts' shares into that of the first and gives it the tensor's layout.
+absl::Status OneDnnConvolution::CollectFilterGradient(KernelContext& context, const Buffers& buffers,
+                                                      void* result) const {
+  constexpr int64_t kBlock = 1024;
+  constexpr double kNanosecondsPerAddition = 0.2;
+  const Tensor& first = buffers.parts[0].result;
+  float* const sum = static_cast<float*>(first.is_valid() ? const_cast<void*>(first.data()) : result);
+  const int64_t count = static_cast<int64_t>(Filter().inner.get_size() / sizeof(float));
+  const auto add_blocks = [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin * kBlock; block < std::min(count, end * kBlock); block += kBlock) {
+      const int64_t size = std::min(kBlock, count - block);
+      for (size_t i = 1; i < buffers.parts.size(); ++i) {
+        const float* __restrict share = static_cast<const float*>(buffers.parts[i].result.data()) + block;
+        float* __restrict target = sum + block;
+        for (int64_t j = 0; j < size; ++j) target[j] += share[j];
+      }
     }
+  };
+  if (parts_.size() > 1) {
+    const double cost = kNanosecondsPerAddition * kBlock * static_cast<double>(parts_.size() - 1);
+    context.threads().ParallelFor((count + kBlock - 1) / kBlock, cost, add_blocks);
   }
+  return filter_reorder_ ? filter_reorder_->Run(context.threads(), sum, result) : absl::OkStatus();
 }
 
-absl::Status OneDnnConvolution::Run(KernelContext& context, const float* first, const float* second,
-                                    float* result) const {
-  WEIR_ASSIGN_OR_RETURN(const Buffers buffers, Allocate(context));
-  const bool filter_is_result = direction_ == Direction::kFilterGradient;
-  const auto run = [&](const auto& body) {
-    return CatchOneDnnErrors([&] {
-      const SingleThreadedOneDnn single_threaded;
-      body();
-      return absl::OkStatus();
-    });
-  };
-  if (!filter_is_result && large_.second.reorder) {
-    WEIR_RETURN_IF_ERROR(run([&] { ConvertFilter(buffers, second); }));
-  }
+double OneDnnConvolution::CostOfPart() const {
   constexpr double kOperationsPerNanosecond = 80;
-  const double cost =
-      geometry_.OperationsPerImage() * static_cast<double>(large_.images) / kOperationsPerNanosecond;
+  const double images = static_cast<double>(problem_.geometry.windows.batch);
+  return problem_.geometry.OperationsPerImage() * images / static_cast<double>(parts_.size()) /
+         kOperationsPerNanosecond;
+}
+
+absl::Status OneDnnConvolution::Run(KernelContext& context, const void* first, const void* second,
+                                    const void* bias, void* result) const {
+  WEIR_ASSIGN_OR_RETURN(const Buffers buffers, Allocate(context));
+  if (!filter_is_result() && filter_reorder_) {
+    WEIR_RETURN_IF_ERROR(
+        filter_reorder_->Run(context.threads(), second, const_cast<void*>(buffers.filter.data())));
+  }
   absl::Mutex mutex;
   absl::Status status;
-  context.threads().ParallelFor(num_pieces_, cost, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      absl::Status of_piece = run([&] { RunPiece(static_cast<int>(i), buffers, first, second, result); });
-      if (of_piece.ok()) continue;
-      absl::MutexLock lock(&mutex);
-      status.Update(std::move(of_piece));
-    }
-  });
+  context.threads().ParallelFor(
+      static_cast<int64_t>(parts_.size()), CostOfPart(), [&](int64_t begin, int64_t end) {
+        absl::Status of_parts = CatchOneDnnErrors([&] {
+          const SingleThreadedOneDnn single_threaded;
+          for (int64_t i = begin; i < end; ++i)
+            RunPart(parts_[i], buffers, static_cast<int>(i), first, second, bias, result);
+          return absl::OkStatus();
+        });
+        if (of_parts.ok()) return;
+        absl::MutexLock lock(&mutex);
+        status.Update(std::move(of_parts));
+      });
   WEIR_RETURN_IF_ERROR(status);
-  return filter_is_result ? run([&] { CollectFilterGradient(buffers, result); }) : absl::OkStatus();
+  return filter_is_result() ? CollectFilterGradient(context, buffers, result) : absl::OkStatus();
+}
+
+absl::Status OneDnnConvolutions::Run(KernelContext& context, const ConvGeometry& geometry, DType dtype,
+                                     const void* first, const void* second, const void* bias, void* result) {
+  constexpr double kOperationsWorthSplitting = 8e6;  // 0.1 ms on one core
+  const double operations = geometry.OperationsPerImage() * static_cast<double>(geometry.windows.batch);
+  OneDnnConvolution::Problem problem = {direction_, geometry, dtype, epilogue_};
+  if (operations >= kOperationsWorthSplitting) problem.max_parts = context.threads().num_threads();
+  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const OneDnnConvolution> prepared,
+                        prepared_.FindOrCreate(problem, [&] { return OneDnnConvolution::Create(problem); }));
+  return prepared->Run(context, first, second, bias, result);
 }
 
 }  // namespace weir

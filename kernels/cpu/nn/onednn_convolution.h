@@ -1,9 +1,10 @@
-// One convolution or one of its gradients in single precision, prepared by oneDNN for one geometry.
+// One convolution or one of its gradients in float or bfloat16, prepared by oneDNN for one geometry.
 //
-// The batch is cut into pieces that run on different threads. Images keep the layout they have in tensors
-// where channels come last: oneDNN is as fast on it as on its own blocked layouts (AVX2, AVX-512: 90 to 135
-// GFLOP/s a core), and nothing is copied. Filters, and images with channels first, are reordered on the way
-// in and out. Immutable after Create; any number of threads may Run it.
+// The work is cut into parts that run on different threads: the images of the batch or, where there are fewer
+// images than threads, bands of rows of each image. Images keep the layout they have in tensors where
+// channels come last: oneDNN is as fast on it as on its own blocked layouts, and nothing is copied. Filters,
+// and images with channels first, are reordered on the way in and out. Immutable after Create; any number of
+// threads may Run it.
 #pragma once
 
 #include <memory>
@@ -12,6 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "graph/types/dtype.h"
+#include "kernels/cpu/nn/parallel_reorder.h"
 #include "kernels/cpu/nn/window_geometry.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/kernel_context.h"
@@ -26,56 +29,98 @@ class OneDnnConvolution {
     kFilterGradient  // of input and output gradient
   };
 
-  // Precondition: no dimension is 0, 1 <= pieces <= batch. Unimplemented when oneDNN cannot do it.
-  static absl::StatusOr<std::shared_ptr<const OneDnnConvolution>> Create(Direction direction,
-                                                                         const ConvGeometry& geometry,
-                                                                         int pieces);
+  // What is done to each element of an output while it is in the cache.
+  struct Epilogue {
+    bool bias = false;  // adds bias[channel]
+    bool relu = false;  // then max(x, 0)
+    friend bool operator==(const Epilogue&, const Epilogue&) = default;
+  };
 
-  absl::Status Run(KernelContext& context, const float* first, const float* second, float* result) const;
+  struct Problem {
+    Direction direction = Direction::kOutput;
+    ConvGeometry geometry;          // no dimension is 0
+    DType dtype = DType::kFloat32;  // of all operands; bfloat16 sums in float
+    Epilogue epilogue;              // of kOutput only
+    int max_parts = 1;              // at least 1
+    friend bool operator==(const Problem&, const Problem&) = default;
+  };
+
+  // True where bfloat16 convolutions are faster than float ones with conversions around them. (On CPUs whose
+  // bfloat16 instructions have half the rate of float's they are slower.)
+  static bool IsFastInBfloat16();
+
+  // Unimplemented when oneDNN cannot do it.
+  static absl::StatusOr<std::shared_ptr<const OneDnnConvolution>> Create(const Problem& problem);
+
+  // `bias`: one element per output channel, null without Epilogue::bias.
+  absl::Status Run(KernelContext& context, const void* first, const void* second, const void* bias,
+                   void* result) const;
 
  private:
   // A tensor as its owner and as the primitive sees it.
   struct Operand {
     dnnl::memory::desc outer;
     dnnl::memory::desc inner;
-    std::optional<dnnl::reorder> reorder;  // empty when both are the same
+    bool is_reordered() const { return outer != inner; }
   };
-  // The primitive for some number of images.
-  struct Piece {
-    int64_t images = 0;
+  // What parts of one geometry share.
+  struct Form {
+    ConvGeometry geometry;
     dnnl::primitive primitive;
     dnnl::memory::desc scratchpad;
     Operand first, second, result;
+    // Of images, where they are reordered; filters have filter_reorder_.
+    dnnl::reorder enter_first, enter_second, leave_result;
   };
-  struct Buffers;
+  // Images and rows of them; rows of the input and of the output belong together.
+  struct Part {
+    int form = 0;
+    int64_t first_image = 0;
+    int64_t input_row = 0;
+    int64_t output_row = 0;
+  };
   struct Descriptions;
+  struct Buffers;
 
-  OneDnnConvolution(Direction direction, const ConvGeometry& geometry)
-      : direction_(direction), geometry_(geometry) {}
+  explicit OneDnnConvolution(const Problem& problem) : problem_(problem) {}
 
-  absl::Status Prepare(int pieces);
-  Piece MakePiece(int64_t images, const dnnl::memory::desc* filter) const;
-  Descriptions Describe(int64_t images) const;
-  void FinishPiece(Piece* piece, const dnnl::memory::desc& scratchpad) const;
-  const Piece& PieceOf(int index) const { return index < num_large_ ? large_ : small_; }
-  int64_t FirstImage(int index) const {
-    return index < num_large_ ? index * large_.images
-                              : num_large_ * large_.images + (index - num_large_) * small_.images;
-  }
+  void Prepare();
+  void CutBatch(int64_t parts);
+  bool CutRows(int64_t parts_of_image);
+  bool AddRows(int64_t image, int64_t begin, int64_t end);
+  void AddPart(const ConvGeometry& geometry, Part part);
+  Form MakeForm(const ConvGeometry& geometry) const;
+  Descriptions Describe(const ConvGeometry& geometry) const;
+  const Operand& Filter() const { return filter_is_result() ? forms_[0].result : forms_[0].second; }
+  bool filter_is_result() const { return problem_.direction == Direction::kFilterGradient; }
+  double CostOfPart() const;
 
   absl::StatusOr<Buffers> Allocate(KernelContext& context) const;
-  void ConvertFilter(const Buffers& buffers, const float* filter) const;
-  void RunPiece(int index, const Buffers& buffers, const float* first, const float* second,
-                float* result) const;
-  void CollectFilterGradient(const Buffers& buffers, float* result) const;
+  void RunPart(const Part& part, const Buffers& buffers, int index, const void* first, const void* second,
+               const void* bias, void* result) const;
+  absl::Status CollectFilterGradient(KernelContext& context, const Buffers& buffers, void* result) const;
 
-  const Direction direction_;
-  const ConvGeometry geometry_;
-  int num_pieces_ = 0;
-  int num_large_ = 0;  // the first pieces have one image more than the others
-  Piece large_;
-  Piece small_;
-  std::optional<dnnl::reorder> add_filter_gradient_;
+  const Problem problem_;
+  std::vector<Form> forms_;
+  std::vector<Part> parts_;
+  std::optional<ParallelReorder> filter_reorder_;  // inwards, or outwards where the filter is the result
+};
+
+// The convolutions of one kernel, prepared at first use. Thread safety: all methods.
+class OneDnnConvolutions {
+ public:
+  explicit OneDnnConvolutions(OneDnnConvolution::Direction direction,
+                              OneDnnConvolution::Epilogue epilogue = {})
+      : direction_(direction), epilogue_(epilogue) {}
+
+  // Unimplemented, and nothing is written, where oneDNN cannot do it.
+  absl::Status Run(KernelContext& context, const ConvGeometry& geometry, DType dtype, const void* first,
+                   const void* second, const void* bias, void* result);
+
+ private:
+  const OneDnnConvolution::Direction direction_;
+  const OneDnnConvolution::Epilogue epilogue_;
+  PreparedForms<OneDnnConvolution::Problem, OneDnnConvolution> prepared_;
 };
 
 }  // namespace weir

@@ -64,15 +64,19 @@ HWY_INLINE void MaximumWith(int64_t channels, const T* x, T* largest) {
 }
 
 template <typename T>
-void Max(const WindowGeometry& g, const T* input, T* output) {
-  ForEachWindow(g, [&](const Window& window, int64_t y) HWY_ATTR {
-    bool first = true;
-    ForEachPixel(g, window, [&](int64_t x) HWY_ATTR {
-      first ? CopyPixel(g.channels, input + x, output + y) : MaximumWith(g.channels, input + x, output + y);
-      first = false;
-    });
-    if (first) std::fill_n(output + y, g.channels, T(0));  // a window that lies in the padding
+HWY_INLINE void MaximumOf(const WindowGeometry& g, const Window& window, const T* input, T* maximum) {
+  bool first = true;
+  ForEachPixel(g, window, [&](int64_t x) HWY_ATTR {
+    first ? CopyPixel(g.channels, input + x, maximum) : MaximumWith(g.channels, input + x, maximum);
+    first = false;
   });
+  if (first) std::fill_n(maximum, g.channels, T(0));  // a window that lies in the padding
+}
+
+template <typename T>
+void Max(const WindowGeometry& g, const T* input, T* output) {
+  ForEachWindow(g,
+                [&](const Window& window, int64_t y) HWY_ATTR { MaximumOf(g, window, input, output + y); });
 }
 
 // Where x equals the maximum the pending gradient is delivered, and is pending no more.
@@ -87,12 +91,13 @@ HWY_INLINE void Deliver(int64_t channels, const T* x, const T* maximum, T* pendi
 }
 
 template <typename T>
-void MaxGradient(const WindowGeometry& g, const T* input, const T* output, const T* gradient, T* pending,
-                 T* input_gradient) {
+void MaxGradient(const WindowGeometry& g, const T* input, const T* gradient, T* pending, T* input_gradient) {
+  T* const maximum = pending + g.channels;
   ForEachWindow(g, [&](const Window& window, int64_t y) HWY_ATTR {
+    MaximumOf(g, window, input, maximum);
     CopyPixel(g.channels, gradient + y, pending);
     ForEachPixel(g, window, [&](int64_t x) HWY_ATTR {
-      Deliver(g.channels, input + x, output + y, pending, input_gradient + x);
+      Deliver(g.channels, input + x, maximum, pending, input_gradient + x);
     });
   });
 }

@@ -47,16 +47,14 @@ void RunMax(ThreadPool& threads, const Images& images, const T* input, T* output
 }
 
 template <typename T>
-void RunMaxGradient(ThreadPool& threads, const Images& images, const T* input, const T* output,
-                    const T* gradient, T* result) {
+void RunMaxGradient(ThreadPool& threads, const Images& images, const T* input, const T* gradient, T* result) {
   const PoolLoops<T> loops = PoolLoopsFor<T>();
   threads.ParallelFor(images.count, 2 * images.cost(), [&](int64_t begin, int64_t end) {
-    std::vector<T> pending(images.geometry.channels);
+    std::vector<T> pending(2 * images.geometry.channels);
     std::fill(result + begin * images.input_elements, result + end * images.input_elements, T(0));
     for (int64_t n = begin; n < end; ++n) {
       const int64_t in = n * images.input_elements, out = n * images.output_elements;
-      loops.max_gradient(images.geometry, input + in, output + out, gradient + out, pending.data(),
-                         result + in);
+      loops.max_gradient(images.geometry, input + in, gradient + out, pending.data(), result + in);
     }
   });
 }
@@ -128,6 +126,8 @@ class ForwardPool final : public PoolKernel {
   }
 };
 
+// As in TensorFlow's CPU kernel only the shape of orig_output is used: it may have been fed something else
+// than the maxima.
 template <typename T>
 class MaxPoolGrad final : public PoolKernel {
  public:
@@ -141,11 +141,10 @@ class MaxPoolGrad final : public PoolKernel {
     WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(2), OutputShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen<T>(context, context.input(0)));
-    WEIR_ASSIGN_OR_RETURN(const Tensor y, Widen<T>(context, context.input(1)));
     WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen<T>(context, context.input(2)));
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
-    RunMaxGradient(context.threads(), Images(geometry), x.flat<Wide>().data(), y.flat<Wide>().data(),
-                   gradient.flat<Wide>().data(), result.flat<Wide>().data());
+    RunMaxGradient(context.threads(), Images(geometry), x.flat<Wide>().data(), gradient.flat<Wide>().data(),
+                   result.flat<Wide>().data());
     Narrow<T>(result, output);
     return absl::OkStatus();
   }

@@ -174,6 +174,38 @@ TEST_P(ConvKernelsTest, IsTheDefinitionAndItsAdjoints) {
              "filter gradient");
 }
 
+// Operands are rounded first, so that only the sums and the rounding of results differ.
+TEST_P(ConvKernelsTest, SixteenBitOperandsAreSummedInSinglePrecision) {
+  const ConvCase& c = GetParam();
+  const AttrMap attrs = Attrs(c, false);
+  const auto narrow = [](const Tensor& tensor) {
+    Tensor result(DType::kBfloat16, tensor.shape());
+    std::transform(tensor.flat<float>().begin(), tensor.flat<float>().end(), result.flat<Bfloat16>().begin(),
+                   [](float x) { return Bfloat16(x); });
+    return result;
+  };
+  const auto widen = [](const Tensor& tensor) {
+    Tensor result(DType::kFloat64, tensor.shape());
+    std::copy_n(tensor.flat<Bfloat16>().data(), tensor.num_elements(), result.flat<double>().data());
+    return result;
+  };
+  const auto expect_near = [](const Tensor& actual, const Tensor& expected, const char* what) {
+    ASSERT_EQ(actual.shape(), expected.shape()) << what;
+    for (int64_t i = 0; i < actual.num_elements(); ++i) {
+      const double want = expected.flat<double>()[i];
+      ASSERT_NEAR(static_cast<double>(actual.flat<Bfloat16>()[i]), want, std::abs(want) / 128 + 2e-3)
+          << what << " " << i;
+    }
+  };
+  const Tensor x = narrow(Random<float>(c.input, 1)), w = narrow(Random<float>(c.filter, 2));
+  const Tensor xd = widen(x), wd = widen(w);
+  const Tensor yd = Conv(xd, wd, attrs);
+  const Tensor g = narrow(Random<float>(yd.shape(), 3)), gd = widen(g);
+  expect_near(Conv(x, w, attrs), yd, "output");
+  expect_near(InputGradient(x, w, g, attrs), InputGradient(xd, wd, gd, attrs), "input gradient");
+  expect_near(FilterGradient(x, w, g, attrs), FilterGradient(xd, wd, gd, attrs), "filter gradient");
+}
+
 TEST_P(ConvKernelsTest, ChannelsFirstIsTheSameTransposed) {
   const ConvCase& c = GetParam();
   const AttrMap last = Attrs(c, false), first = Attrs(c, true);
@@ -195,18 +227,31 @@ TEST_P(ConvKernelsTest, ChannelsFirstIsTheSameTransposed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, ConvKernelsTest,
-    ::testing::Values(ConvCase{"same", {2, 7, 6, 3}, {3, 3, 3, 4}},
-                      ConvCase{"valid", {2, 7, 6, 3}, {3, 2, 3, 4}, "VALID"},
-                      ConvCase{"strides", {2, 8, 7, 3}, {3, 3, 3, 16}, "SAME", {2, 3}},
-                      ConvCase{"valid_strides_leave_rest", {1, 8, 9, 2}, {2, 2, 2, 3}, "VALID", {3, 3}},
-                      ConvCase{"dilations", {1, 9, 9, 2}, {3, 3, 2, 3}, "SAME", {1, 1}, {2, 3}},
-                      ConvCase{
-                          "explicit", {1, 5, 6, 2}, {3, 3, 2, 3}, "EXPLICIT", {2, 1}, {1, 1}, {0, 2, 1, 3}},
-                      ConvCase{"groups", {2, 5, 5, 8}, {3, 3, 2, 12}},
-                      ConvCase{"one_by_one", {3, 4, 4, 16}, {1, 1, 16, 32}},
-                      // Large enough to be cut into pieces for two threads, of unequal size.
-                      ConvCase{"pieces", {5, 28, 28, 16}, {5, 5, 16, 32}},
-                      ConvCase{"one_channel", {3, 28, 28, 1}, {5, 5, 1, 32}}),
+    ::testing::Values(
+        ConvCase{"same", {2, 7, 6, 3}, {3, 3, 3, 4}}, ConvCase{"valid", {2, 7, 6, 3}, {3, 2, 3, 4}, "VALID"},
+        ConvCase{"strides", {2, 8, 7, 3}, {3, 3, 3, 16}, "SAME", {2, 3}},
+        ConvCase{"valid_strides_leave_rest", {1, 8, 9, 2}, {2, 2, 2, 3}, "VALID", {3, 3}},
+        ConvCase{"dilations", {1, 9, 9, 2}, {3, 3, 2, 3}, "SAME", {1, 1}, {2, 3}},
+        ConvCase{"explicit", {1, 5, 6, 2}, {3, 3, 2, 3}, "EXPLICIT", {2, 1}, {1, 1}, {0, 2, 1, 3}},
+        ConvCase{"groups", {2, 5, 5, 8}, {3, 3, 2, 12}},
+        ConvCase{"one_by_one", {3, 4, 4, 16}, {1, 1, 16, 32}},
+        // Large enough to be cut into pieces for two threads, of unequal size.
+        ConvCase{"parts", {5, 28, 28, 16}, {5, 5, 16, 32}},
+        // Fewer images than threads: cut into bands of rows.
+        ConvCase{"rows", {1, 40, 37, 16}, {3, 3, 16, 32}},
+        ConvCase{"rows_strides", {1, 57, 60, 16}, {5, 3, 16, 32}, "SAME", {2, 1}},
+        ConvCase{"rows_leave_rest", {1, 60, 56, 16}, {3, 3, 16, 32}, "VALID", {3, 1}},
+        ConvCase{"rows_dilations", {1, 48, 48, 16}, {3, 3, 16, 32}, "SAME", {1, 1}, {4, 2}},
+        ConvCase{"rows_skipped", {1, 96, 48, 16}, {1, 3, 16, 64}, "SAME", {2, 1}},
+        ConvCase{"rows_explicit", {1, 40, 40, 16}, {5, 3, 16, 32}, "EXPLICIT", {1, 1}, {1, 1}, {4, 1, 0, 2}},
+        ConvCase{"rows_of_padding_only",
+                 {1, 9, 90, 16},
+                 {3, 3, 16, 64},
+                 "EXPLICIT",
+                 {1, 1},
+                 {1, 1},
+                 {14, 14, 0, 2}},
+        ConvCase{"one_channel", {3, 28, 28, 1}, {5, 5, 1, 32}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST_F(ConvKernelsTest, NewShapesAreNewPreparations) {
@@ -331,6 +376,13 @@ TEST_F(PoolKernelsTest, TheFirstOfEqualMaximaGetsTheGradient) {
                y = Tensor::From<float>({1, 1, 1, 1}, {3});
   const Tensor g = Tensor::From<float>({1, 1, 1, 1}, {5});
   EXPECT_THAT(Run("MaxPoolGrad", {x, y, g}, Attrs(2, 2, "VALID")).flat<float>(), ElementsAre(0, 5, 0, 0));
+}
+
+TEST_F(PoolKernelsTest, TheGradientDoesNotDependOnTheValuesOfTheOutput) {
+  const Tensor x = Tensor::From<float>({1, 2, 2, 1}, {1, 3, 2, 0}),
+               fed = Tensor::From<float>({1, 1, 1, 1}, {2});
+  const Tensor g = Tensor::From<float>({1, 1, 1, 1}, {5});
+  EXPECT_THAT(Run("MaxPoolGrad", {x, fed, g}, Attrs(2, 2, "VALID")).flat<float>(), ElementsAre(0, 5, 0, 0));
 }
 
 TEST_F(PoolKernelsTest, MaxKeepsNanAndTakesIntegers) {
