@@ -8,6 +8,7 @@
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
 #include "ops/register_ops.h"
+#include "ops/training/piecewise_constant.h"
 #include "ops/training/polynomial_decay.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
@@ -62,6 +63,20 @@ TEST_F(SessionTest, ADecayingLearningRateIsTensorFlows) {
   }
   PolynomialDecay(g_, 0.1, step, 0);
   EXPECT_THAT(Message(g_.status()), HasSubstr("decay_steps is 0, must be at least 1"));
+}
+
+TEST_F(SessionTest, APiecewiseConstantLearningRateChangesAfterItsBoundaries) {
+  const Output step =
+      g_.AddOp("Placeholder", {}, {{"dtype", DType::kInt64}, {"shape", PartialShape::OfRank(0)}});
+  const Output rate = PiecewiseConstant(g_, step, {10, 20}, {1, 0.5, 0.25});
+  const std::vector<std::pair<int64_t, float>> expected = {{0, 1}, {10, 1}, {11, 0.5}, {20, 0.5}, {21, 0.25}};
+  for (const auto& [at, value] : expected) {
+    const auto out = session().Run({{step, Tensor::Scalar(at)}}, {rate});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].scalar<float>(), value) << at;
+  }
+  PiecewiseConstant(g_, step, {20, 20}, {1, 2, 3});
+  EXPECT_THAT(Message(g_.status()), HasSubstr("boundaries must ascend"));
 }
 
 TEST_F(SessionTest, FetchesOfFeedsConstantsAndThroughIdentities) {

@@ -1,7 +1,6 @@
 #include "examples/fashion_mnist/dataset.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
@@ -49,32 +48,17 @@ absl::StatusOr<Dataset> ReadDataset(const std::string& directory) {
   return dataset;
 }
 
-Batch MakeBatch(const LabeledImages& data, const std::vector<int32_t>& order, int64_t begin, int64_t end) {
-  Batch batch = {Tensor(DType::kFloat32, Shape({end - begin, kPixels})),
-                 Tensor(DType::kInt32, Shape({end - begin}))};
+Batch MakeBatch(const LabeledImages& data, absl::Span<const int32_t> indices) {
+  const auto size = static_cast<int64_t>(indices.size());
+  Batch batch = {Tensor(DType::kFloat32, Shape({size, kPixels})), Tensor(DType::kInt32, Shape({size}))};
   const uint8_t* pixels = data.images.flat<uint8_t>().data();
   float* out = batch.images.flat<float>().data();
-  for (int64_t i = begin; i < end; ++i) {
-    const uint8_t* image = pixels + order[i] * kPixels;
+  for (int64_t i = 0; i < size; ++i) {
+    const uint8_t* image = pixels + indices[i] * kPixels;
     out = std::transform(image, image + kPixels, out, [](uint8_t pixel) { return pixel / 255.0f; });
-    batch.labels.flat<int32_t>()[i - begin] = data.labels.flat<uint8_t>()[order[i]];
+    batch.labels.flat<int32_t>()[i] = data.labels.flat<uint8_t>()[indices[i]];
   }
   return batch;
-}
-
-ShuffledBatches::ShuffledBatches(const LabeledImages& data, int64_t batch_size, uint64_t seed)
-    : data_(data), batch_size_(std::min(batch_size, data.count())), random_(seed), order_(data.count()) {
-  std::iota(order_.begin(), order_.end(), 0);
-  std::shuffle(order_.begin(), order_.end(), random_);
-}
-
-Batch ShuffledBatches::Next() {
-  if (next_ + batch_size_ > data_.count()) {
-    std::shuffle(order_.begin(), order_.end(), random_);
-    next_ = 0;
-  }
-  next_ += batch_size_;
-  return MakeBatch(data_, order_, next_ - batch_size_, next_);
 }
 
 }  // namespace weir::examples

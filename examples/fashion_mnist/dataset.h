@@ -2,21 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "examples/classification.h"
+#include "examples/shuffled_order.h"
 #include "graph/types/tensor.h"
 
 namespace weir::examples {
 
-struct LabeledImages {
-  Tensor images;  // uint8 [count, 28, 28]
-  Tensor labels;  // uint8 [count]
-  int64_t count() const { return images.shape().dim(0); }
-};
-
+// Of LabeledImages, images are uint8 [count, 28, 28]; of a Batch, float [size, 784], 0 to 1.
 struct Dataset {
   LabeledImages train;  // 60,000
   LabeledImages test;   // 10,000
@@ -26,26 +22,19 @@ struct Dataset {
 // and the Debian package that brings the data; DataLoss the damaged one.
 absl::StatusOr<Dataset> ReadDataset(const std::string& directory);
 
-struct Batch {
-  Tensor images;  // float [size, 784], 0 to 1
-  Tensor labels;  // int32 [size]
-};
+// The images that `indices` name, in this order.
+Batch MakeBatch(const LabeledImages& data, absl::Span<const int32_t> indices);
 
-// Images [begin, end) in the order of `order`.
-Batch MakeBatch(const LabeledImages& data, const std::vector<int32_t>& order, int64_t begin, int64_t end);
-
-// Batches without end: every image once per epoch, in a new random order each time. Thread safety: none.
+// Batches without end, in random order.
 class ShuffledBatches {
  public:
-  ShuffledBatches(const LabeledImages& data, int64_t batch_size, uint64_t seed);
-  Batch Next();
+  ShuffledBatches(const LabeledImages& data, int64_t batch_size, uint64_t seed)
+      : data_(data), order_(data.count(), batch_size, seed) {}
+  Batch Next() { return MakeBatch(data_, order_.Next()); }
 
  private:
   const LabeledImages& data_;
-  const int64_t batch_size_;
-  std::mt19937_64 random_;
-  std::vector<int32_t> order_;
-  int64_t next_ = 0;
+  ShuffledOrder order_;
 };
 
 }  // namespace weir::examples

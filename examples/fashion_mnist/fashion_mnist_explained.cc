@@ -57,21 +57,13 @@ absl::Status CheckFlags(const Flags& flags) {
   return absl::OkStatus();
 }
 
-// The part of the test images that the model classifies right. Runs beside the hooks: evaluating is no
-// training step.
+// The part of the test images that the model classifies right.
 absl::StatusOr<double> Evaluate(Session& session, const Model& model, const LabeledImages& test) {
-  constexpr int64_t kBatch = 1000;
   std::vector<int32_t> order(test.count());
   std::iota(order.begin(), order.end(), 0);
-  double num_correct = 0;
-  for (int64_t begin = 0; begin < test.count(); begin += kBatch) {
-    const Batch batch = MakeBatch(test, order, begin, std::min(begin + kBatch, test.count()));
-    WEIR_ASSIGN_OR_RETURN(
-        std::vector<Tensor> results,
-        session.Run({{model.images, batch.images}, {model.labels, batch.labels}}, {model.num_correct}));
-    num_correct += results[0].scalar<float>();
-  }
-  return num_correct / test.count();
+  return Accuracy(session, model.images, model, test.count(), [&](int64_t begin, int64_t end) {
+    return MakeBatch(test, absl::MakeConstSpan(order).subspan(begin, end - begin));
+  });
 }
 
 absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {

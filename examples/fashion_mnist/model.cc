@@ -5,14 +5,6 @@
 #include "ops/standard_ops.h"
 
 namespace weir::examples {
-namespace {
-
-// The chief's summary hook writes what stands in this collection.
-void AddSummary(GraphBuilder& g, Output summary) {
-  if (summary) g.graph().collections()["summaries"].push_back(summary.name());
-}
-
-}  // namespace
 
 Output Mlp(GraphBuilder& g, Output images) {
   const Output hidden = layers::Dense(g, images, 300, Relu);
@@ -32,7 +24,6 @@ Output Cnn(GraphBuilder& g, Output images, std::variant<bool, Output> is_trainin
 Model BuildModel(GraphBuilder& g, const std::string& kind) {
   Model model;
   model.images = Placeholder(g, DType::kFloat32, {-1, 784}, {.name = "images"});
-  model.labels = Placeholder(g, DType::kInt32, {-1}, {.name = "labels"});
   model.is_training = PlaceholderWithDefault(g, Const(g, false), Shape(), {.name = "is_training"});
   Output logits;
   if (kind == "mlp") {
@@ -43,14 +34,7 @@ Model BuildModel(GraphBuilder& g, const std::string& kind) {
     g.SetError(absl::InvalidArgumentError(absl::StrCat("--model is '", kind, "', must be mlp or cnn")));
     return model;
   }
-  model.loss =
-      ReduceMean(g, SparseSoftmaxCrossEntropyWithLogits(g, logits, model.labels).loss, {.name = "loss"});
-  const Output predicted = ArgMax(g, logits, Const(g, 1), {.output_type = DType::kInt32});
-  const Output is_correct = Cast(g, Equal(g, predicted, model.labels), DType::kFloat32);
-  model.num_correct = ReduceSum(g, is_correct, {.name = "num_correct"});
-  AddSummary(g, ScalarSummary(g, Const(g, "loss"), model.loss));
-  AddSummary(g, ScalarSummary(g, Const(g, "accuracy"), ReduceMean(g, is_correct)));
-  AddSummary(g, HistogramSummary(g, Const(g, "logits"), logits));
+  static_cast<Classification&>(model) = Classify(g, logits);
   return model;
 }
 

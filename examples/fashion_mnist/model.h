@@ -4,16 +4,14 @@
 #include <string>
 #include <variant>
 
+#include "examples/classification.h"
 #include "graph/graph_builder.h"
 
 namespace weir::examples {
 
-struct Model {
+struct Model : Classification {
   Output images;       // fed: float [?, 784]
-  Output labels;       // fed: int32 [?]
   Output is_training;  // may be fed: bool, false unless fed; turns dropout on
-  Output loss;         // float
-  Output num_correct;  // float: how many of the batch are classified right
 };
 
 // Logits, float [?, 10], of images, float [?, 784]: 784-300-100-10, and two convolutions with pooling before

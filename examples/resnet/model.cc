@@ -23,7 +23,7 @@ class Builder {
     const Shape shape({window, window, x.shape().dim(3), filters});
     const ModelVariable kernel = MakeVariable(g_, "kernel", DType::kFloat32, shape, initializers::HeNormal());
     const Output y = Conv2D(g_, x, ComputeDType(kernel.value), {1, stride, stride, 1}, "SAME");
-    return layers::BatchNormalization(g_, y, options_.is_training);
+    return layers::BatchNormalization(g_, y, options_.is_training, {.momentum = 0.9});
   }
 
   // The shortcut is the input itself, or a 1x1 convolution where the block halves the resolution.

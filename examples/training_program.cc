@@ -1,0 +1,55 @@
+#include "examples/training_program.h"
+
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/hooks/hooks.h"
+
+namespace weir::examples {
+
+int RunTrainingProgram(const TrainingProgram& program, int argc, char** argv) {
+  const auto fail = [&](const absl::Status& status) {
+    std::fprintf(stderr, "%s: %s\n", program.name.c_str(), std::string(status.message()).c_str());
+    return ExitCodeFor(status);
+  };
+  absl::StatusOr<TaskConfig> task = TaskConfigFromCommandLine(&argc, argv);
+  if (!task.ok()) return fail(task.status());
+
+  FlagParser parser(program.name, "[flags]", program.summary);
+  program.add_flags(parser);
+  absl::Status status = parser.Parse(std::vector<std::string>(argv + 1, argv + argc));
+  if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout), 0;
+  if (status.ok()) status = program.check_flags();
+  if (!status.ok()) return fail(status);
+
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*task);
+  if (!server.ok()) return fail(server.status());
+  if (task->job() == "ps") return (*server)->Join();
+  status = program.train(*task, **server);
+  (*server)->Shutdown(status);
+  return status.ok() ? kExitDone : fail(status);
+}
+
+MonitoredSessionOptions TrainingOptions(const TaskConfig& task, Server& server, Output loss,
+                                        int64_t last_step, const std::string& model_dir) {
+  MonitoredSessionOptions options = {
+      .target = server.target(),
+      .is_chief = task.is_chief(),
+      .checkpoint_dir = model_dir,
+      .hooks = {StopAtStepHook({.last_step = last_step}), NanTensorHook({.tensor = loss})},
+      .save_checkpoint_interval = absl::Seconds(30)};
+  if (task.is_chief()) {
+    options.hooks.push_back(ProgressHook({.last_step = last_step, .tensors = {{"loss", loss}}}));
+  }
+  return options;
+}
+
+absl::Status CheckAtLeast(absl::string_view flag, double value, double least) {
+  if (value >= least) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, " is ", value, ", must be at least ", least));
+}
+
+}  // namespace weir::examples

@@ -1,0 +1,38 @@
+// The main program of an example: it is every task of a job, a parameter server or a worker, or runs alone.
+//
+// fashion_mnist_explained.cc does all of this by hand, line by line.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "distributed/command/flag_parser.h"
+#include "distributed/server.h"
+#include "distributed/task_config.h"
+#include "session/monitored/monitored_session.h"
+
+namespace weir::examples {
+
+struct TrainingProgram {
+  std::string name;
+  std::string summary;
+  std::function<void(FlagParser&)> add_flags;
+  std::function<absl::Status()> check_flags;
+  // What a worker does. The server is shut down afterwards.
+  std::function<absl::Status(const TaskConfig&, Server&)> train;
+};
+
+// Finds out which task this is, parses the flags, starts the server; parameter servers serve, the others
+// train. Returns the exit code (session/monitored/exit_code.h); errors are on stderr.
+int RunTrainingProgram(const TrainingProgram& program, int argc, char** argv);
+
+// Stops at last_step and where the loss is not a number; the chief shows progress, and writes checkpoints and
+// summaries to model_dir unless it is empty.
+MonitoredSessionOptions TrainingOptions(const TaskConfig& task, Server& server, Output loss,
+                                        int64_t last_step, const std::string& model_dir);
+
+// InvalidArgument, naming the flag, where a value is below the least or no number.
+absl::Status CheckAtLeast(absl::string_view flag, double value, double least);
+
+}  // namespace weir::examples
