@@ -198,9 +198,10 @@ void AddMathRows(std::vector<OpRow>* rows) {
   add("TruncateMod", Numbers(), TwoBetween(-9, 9, 1, 4), 1);
   add("TruncateDiv", Numbers(), TwoBetween(-9, 9, 1, 4), 1);
   add("MulNoNan", Floats(), TwoThatBroadcast(), 2);
-  add("Xdivy", Floats(), TwoBetween(-3, 3, 0.5, 3), 2);
-  add("Xlogy", Floats(), TwoBetween(-3, 3, 0.2, 5), 2);
-  add("Xlog1py", Floats(), TwoBetween(-3, 3, -0.6, 5), 2);
+  // At x = 0 their gradients are 0, as in TensorFlow, and not the derivatives.
+  add("Xdivy", Floats(), TwoBetween(0.25, 3, 0.5, 3), 2);
+  add("Xlogy", Floats(), TwoBetween(0.25, 3, 0.2, 5), 2);
+  add("Xlog1py", Floats(), TwoBetween(0.25, 3, -0.6, 5), 2);
   add("Atan2", Floats(), TwoBetween(-3, 3, 0.25, 3), 1);
   add("Atan2", Floats(), TwoBetween(0.25, 3, -3, 3), 1);
   add("Polygamma", BigFloats(), DrawPolygamma, 1);

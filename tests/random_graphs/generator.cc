@@ -56,7 +56,8 @@ class Generator {
     case_.num_steps = random_.Chance(60) ? 2 : 1;
     const int64_t count = random_.Between(4, options_.max_nodes);
     for (int64_t i = 0; i < count && g().ok(); ++i) AddSomething(0);
-    if (g().ok() && random_.Chance(50)) AddGradient();
+    if (g().ok()) AddGradient();
+    if (g().ok()) ReadVariables();
     WEIR_RETURN_IF_ERROR(g().status());
     ChooseFetches();
     WEIR_RETURN_IF_ERROR(g().status());
@@ -77,7 +78,7 @@ class Generator {
     if (kind < 5 && depth < kMaxDepth) return AddCond(depth);
     if (kind < 8 && depth < kMaxDepth) return AddWhile(depth);
     if (kind < 20 && loop_depth_ == 0) return UseVariable();
-    if (kind < 23 && depth == 0) return AddGradient();
+    if (kind < 24 && depth == 0) return AddGradient();
     AddCall();
   }
 
@@ -158,6 +159,17 @@ class Generator {
   void UseVariable() {
     Node* const node = variables_.Use();
     if (node != nullptr) writes_.push_back(node);
+  }
+
+  // What the writes have done is fetched at the end.
+  void ReadVariables() {
+    for (MutableVariable& variable : variables_.all()) {
+      if (!variable.is_touched || !random_.Chance(60)) continue;
+      auto after = g().ControlScope({variable.last});
+      const Output value =
+          g().AddOp("ReadVariableOp", {variable.handle}, {{"dtype", variable.dtype}}, "read_at_end");
+      if (value) final_reads_.push_back(value);
+    }
   }
 
   // ---- Conditionals and loops ----
@@ -381,9 +393,15 @@ class Generator {
     const auto count = static_cast<int64_t>(floating.size());
     const Operand y = floating[std::max(random_.Below(count), random_.Below(count))];
     GradientRequest request = {.y = y.output};
+    // Half of them see one op alone: on a long way a wrong gradient often meets a kink or a zero.
+    const bool is_of_one_op = random_.Chance(50);
     for (int64_t left = 1 + random_.Below(3); left > 0; --left) {
-      const Operand& x = random_.Pick(floating);
-      if (x.output != y.output) request.xs.push_back(x.output);
+      const Operand* x = &random_.Pick(floating);
+      if (is_of_one_op && y.output.node->num_inputs() > 0) {
+        x = pool_.Find(y.output.node->input(static_cast<int>(random_.Below(y.output.node->num_inputs()))));
+      }
+      if (x == nullptr || !IsFloating(x->dtype()) || x->output == y.output) continue;
+      request.xs.push_back(x->output);
     }
     if (request.xs.empty() || !CanDifferentiate(y.output, request.xs)) return;
     if (random_.Chance(40)) {
@@ -429,6 +447,7 @@ class Generator {
     for (const Output& result : gradient_results_) {
       if (!is_fed(result) && random_.Chance(70)) case_.fetches.push_back(result);
     }
+    case_.fetches.insert(case_.fetches.end(), final_reads_.begin(), final_reads_.end());
     for (Node* write : writes_) {
       if (random_.Chance(50)) case_.targets.push_back(write);
     }
@@ -455,7 +474,7 @@ class Generator {
   Pool pool_;
   MutableVariables variables_;
   std::vector<Node*> writes_;
-  std::vector<Output> gradient_results_;
+  std::vector<Output> gradient_results_, final_reads_;
   int loop_depth_ = 0;
 };
 
