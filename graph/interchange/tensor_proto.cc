@@ -180,7 +180,9 @@ absl::StatusOr<DType> DTypeOfProto(const TensorProto& proto) {
   return static_cast<DType>(value);
 }
 
-absl::Status CheckValueCount(DType dtype, const Shape& shape, int64_t num_values) {
+// `num_bytes_outside`: what each repetition of the last value takes outside of the tensor's buffer.
+absl::Status CheckValueCount(DType dtype, const Shape& shape, int64_t num_values,
+                             int64_t num_bytes_outside = 0) {
   const int64_t num_elements = shape.num_elements();
   if (num_values > num_elements) {
     return Malformed(dtype, shape, absl::StrCat(num_values, " values for ", num_elements, " elements"));
@@ -188,7 +190,9 @@ absl::Status CheckValueCount(DType dtype, const Shape& shape, int64_t num_values
   int64_t num_bytes = 0;
   const size_t max_bytes = IsPlainBytes(dtype) ? kMaxSplatBytes : kMaxObjectSplatBytes;
   if (num_values < num_elements &&
-      (!MultiplyWithoutOverflow(num_elements, DTypeSize(dtype), &num_bytes) || num_bytes > max_bytes)) {
+      (!MultiplyWithoutOverflow(num_elements, static_cast<int64_t>(DTypeSize(dtype)) + num_bytes_outside,
+                                &num_bytes) ||
+       num_bytes > static_cast<int64_t>(max_bytes))) {
     return absl::ResourceExhaustedError(
         absl::StrCat("tensor message for ", TypeString(dtype, shape), " has only ", num_values,
                      " values and would expand to more than ", max_bytes, " bytes"));
@@ -207,7 +211,11 @@ template <typename T>
 absl::StatusOr<Tensor> FromList(const TensorProto& proto, const Shape& shape, Allocator& allocator) {
   const DType dtype = DTypeOf<T>;
   const auto& list = ListOf<T>::Read(proto);
-  WEIR_RETURN_IF_ERROR(CheckValueCount(dtype, shape, list.size()));
+  int64_t num_bytes_outside = 0;
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (!list.empty()) num_bytes_outside = static_cast<int64_t>(list[list.size() - 1].size());
+  }
+  WEIR_RETURN_IF_ERROR(CheckValueCount(dtype, shape, list.size(), num_bytes_outside));
   WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape, allocator));
   const absl::Span<T> elements = tensor.flat<T>();
   for (int i = 0; i < list.size(); ++i) {

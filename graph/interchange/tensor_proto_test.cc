@@ -152,6 +152,16 @@ TEST(TensorProtoTest, RefusesMalformedStrings) {
   }
 }
 
+// A message of 256 KiB must not ask for 256 MiB.
+TEST(TensorProtoTest, LongStringsAreNotRepeatedWithoutEnd) {
+  TensorProto proto = ProtoOf(tensorflow::DT_STRING, {1 << 10});
+  proto.add_string_val(std::string(1 << 18, 'x'));
+  EXPECT_THAT(ErrorOf(proto), HasSubstr("has only 1 values and would expand"));
+  proto = ProtoOf(tensorflow::DT_STRING, {3});
+  proto.add_string_val(std::string(1 << 10, 'x'));
+  EXPECT_TRUE(TensorFromProto(proto).ok()) << TensorFromProto(proto).status();
+}
+
 TEST(TensorProtoTest, NothingCannotBeWritten) {
   TensorProto proto;
   EXPECT_FALSE(TensorToProto(Tensor(), &proto).ok());

@@ -10,6 +10,7 @@
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/string_room.h"
 #include "kernels/cpu/with_dtype.h"
 
 namespace weir {
@@ -69,6 +70,7 @@ class GatherV2 final : public Kernel {
       const int64_t index = IntegerAt(indices, i);
       if (index < 0 || index >= limit) return NotInRange("indices", indices, i, limit);
     }
+    WEIR_RETURN_IF_ERROR(CheckRoomForSlices(context, params, indices, axis, batch_rank));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
     const int64_t batches = Product(params_dims.subspan(0, batch_rank));
@@ -86,6 +88,22 @@ class GatherV2 final : public Kernel {
   }
 
  private:
+  // Each slice is at most as large as all of the params.
+  static absl::Status CheckRoomForSlices(KernelContext& context, const Tensor& params, const Tensor& indices,
+                                         int axis, int batch_rank) {
+    if (params.dtype() != DType::kString || params.num_elements() == 0) return absl::OkStatus();
+    if (axis > 0 || batch_rank > 0) {
+      return CheckRoom(context, BytesOutside(params, 0, params.num_elements()), indices.num_elements());
+    }
+    const int64_t inner = params.num_elements() / params.shape().dim(0);
+    int64_t num_bytes = 0;
+    for (int64_t i = 0; i < indices.num_elements(); ++i) {
+      const int64_t begin = IntegerAt(indices, i) * inner;
+      if (__builtin_add_overflow(num_bytes, BytesOutside(params, begin, begin + inner), &num_bytes)) break;
+    }
+    return CheckRoom(context, num_bytes, 1);
+  }
+
   // The output is [batches, outer, count, inner], the params [batches, outer, limit, inner].
   struct Sizes {
     int64_t outer, limit, count, inner;
@@ -133,6 +151,8 @@ class OneHot final : public Kernel {
     const int64_t inner = Product(indices.shape().dims().subspan(axis));
     dims.insert(dims.begin() + axis, depth);
     WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+    WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, off, shape.num_elements()));
+    WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, on, indices.num_elements()));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     FillElements(off, *output, 0, output->num_elements());
     for (int64_t i = 0; i < indices.num_elements(); ++i) {

@@ -9,6 +9,7 @@
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/string_room.h"
 
 namespace weir {
 namespace {
@@ -289,6 +290,7 @@ absl::Status Tile(KernelContext& context) {
     source.strides[2 * i + 1] = strides[i];
   }
   WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+  WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, input, shape.num_elements()));
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   StridedCopy(loops, input, source, *output, {0, RowMajorStrides(loops)}, context.threads());
   return absl::OkStatus();
@@ -314,6 +316,7 @@ absl::Status BroadcastTo(KernelContext& context) {
     context.set_output(0, input);
     return absl::OkStatus();
   }
+  WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, input, shape.num_elements()));
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   StridedCopy(shape.dims(), input, source, *output, DenseView(shape), context.threads());
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/string_room.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/cpu/with_dtype.h"
 
@@ -63,6 +64,9 @@ absl::Status Pad(KernelContext& context) {
         absl::StrCat("constant_values must be a scalar, is ", context.input(2).shape().ToString()));
   }
   WEIR_ASSIGN_OR_RETURN(const Shape shape, PaddedShape(input.shape(), paddings));
+  if (has_constant) {
+    WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, context.input(2), shape.num_elements()));
+  }
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   if (has_constant) {
     FillElements(context.input(2), *output, 0, output->num_elements());

@@ -7,6 +7,7 @@
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/string_room.h"
 #include "kernels/cpu/with_dtype.h"
 
 namespace weir {
@@ -95,6 +96,9 @@ absl::Status SelectV2(KernelContext& context) {
     return absl::OkStatus();
   }
   WEIR_ASSIGN_OR_RETURN(const Shape shape, BroadcastShapes({&condition.shape(), &t.shape(), &e.shape()}));
+  for (const Tensor* chosen : {&t, &e}) {
+    WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, *chosen, shape.num_elements()));
+  }
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   if (shape.num_elements() > 0) SelectBroadcast(context, condition, t, e, *output);
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/cpu/string_room.h"
 #include "kernels/cpu/with_dtype.h"
 
 namespace weir {
@@ -63,6 +64,7 @@ absl::Status Fill(KernelContext& context) {
   if (value.num_elements() != 1) {
     return absl::InvalidArgumentError(absl::StrCat("value must be a scalar, is ", value.ToString()));
   }
+  WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, value, shape.num_elements()));
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   FillElements(value, *output, 0, output->num_elements());
   return absl::OkStatus();
