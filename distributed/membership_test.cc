@@ -82,6 +82,14 @@ TEST_F(MembershipTest, ARestartEndsTheOldLife) {
   EXPECT_EQ(members.incarnation_of(kW1), 22u);
 }
 
+TEST_F(MembershipTest, ATaskThatWasDoneAndComesAgainWasNotLost) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(members.OnDone(kW0, 11).ok());
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 12).ok());
+  EXPECT_TRUE(losses.empty());
+  EXPECT_EQ(members.state(kW0), State::kAlive);
+}
+
 TEST_F(MembershipTest, StrangersAreRefused) {
   EXPECT_EQ(members.OnSignOfLife({"worker", 2}, 5).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(members.OnSignOfLife(kW0, 0).code(), absl::StatusCode::kInvalidArgument);

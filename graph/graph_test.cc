@@ -196,7 +196,9 @@ TEST_F(GraphTest, ScopesNameAndPlaceLikeTensorFlow) {
     EXPECT_THAT(node->control_inputs(), testing::ElementsAre(first));
   }
   auto colocation = g.ColocationScope(first);
-  EXPECT_THAT(Source(g, {1}, "x").node->colocation_names(), testing::ElementsAre("dense/Source"));
+  Node* const beside = Source(g, {1}, "x").node;
+  EXPECT_THAT(beside->colocation_names(), testing::ElementsAre("dense/Source"));
+  EXPECT_EQ(beside->requested_device().ToString(), "/job:worker/device:GPU:1");
 }
 
 TEST_F(GraphTest, NamesAvoidThoseOfNodesAddedPastTheBuilder) {
