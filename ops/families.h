@@ -21,6 +21,7 @@ std::vector<OpDef> DiagonalOps();
 std::vector<OpDef> IndexingOps();
 std::vector<OpDef> JoiningOps();
 std::vector<OpDef> PaddingOps();
+std::vector<OpDef> PassingOnOps();
 std::vector<OpDef> RearrangingOps();
 std::vector<OpDef> SlicingOps();
 std::vector<OpDef> TensorOps();
@@ -54,6 +55,8 @@ std::vector<OpDef> PoolingOps();
 std::vector<OpDef> SoftmaxOps();
 std::vector<OpDef> TopKOps();
 // random
+std::vector<OpDef> ChoiceOps();
+std::vector<OpDef> GammaOps();
 std::vector<OpDef> RandomOps();
 // state
 std::vector<OpDef> VariableSliceOps();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
@@ -70,6 +71,62 @@ bool SliceByKnownSizes(GradientContext& g, int count, std::optional<int> axis) {
   return true;
 }
 
+// The elements of an input of sizes, which may also be of int8.
+std::optional<std::vector<int64_t>> KnownSizes(const ShapeInference& s, int index) {
+  if (s.input_type(index) != DType::kInt8) return s.input_integers(index);
+  const std::optional<Tensor> sizes = s.input_constant(index);
+  if (!sizes) return std::nullopt;
+  return std::vector<int64_t>(sizes->flat<int8_t>().begin(), sizes->flat<int8_t>().end());
+}
+
+// Replaces the -1 among the sizes of parts by what `whole` leaves for it.
+Status InferRemainder(int64_t whole, std::vector<int64_t>& sizes) {
+  int64_t sum = 0;
+  int64_t* remainder = nullptr;
+  for (int64_t& size : sizes) {
+    if (size < -1 || (size == -1 && remainder != nullptr)) {
+      return InvalidArgumentError(StrCat("size_splits may have one -1 and no other negative size, is [",
+                                         absl::StrJoin(sizes, ","), "]"));
+    }
+    if (size == -1) {
+      remainder = &size;
+    } else {
+      sum = AddDims(sum, size);
+    }
+  }
+  if (whole == kUnknown || sum == kUnknown) return OkStatus();
+  if (remainder == nullptr ? sum != whole : sum > whole) {
+    return InvalidArgumentError(
+        StrCat("size_splits is [", absl::StrJoin(sizes, ","), "], the dimension to split is ", whole));
+  }
+  if (remainder != nullptr) *remainder = whole - sum;
+  return OkStatus();
+}
+
+// The sizes of the parts along the split axis, one of which may be -1 for what is left.
+Status SplitVShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const std::optional<int64_t> axis, ScalarInput(s, 2));
+  const PartialShape& value = s.input(0);
+  if (!value.has_rank()) return OkStatus();
+  const int parts = s.num_outputs();
+  std::vector<int64_t> dims(value.rank(), kUnknown);
+  std::optional<std::vector<int64_t>> sizes = KnownSizes(s, 1);
+  int index = 0;
+  if (axis) {
+    WEIR_ASSIGN_OR_RETURN(index, NormalizeAxis(*axis, value.rank(), "split_dim"));
+    dims = DimsOf(value);
+  }
+  if (sizes && static_cast<int>(sizes->size()) != parts) {
+    return InvalidArgumentError(StrCat("size_splits must have ", parts, " elements, has ", sizes->size()));
+  }
+  if (axis && sizes) WEIR_RETURN_IF_ERROR(InferRemainder(dims[index], *sizes));
+  for (int i = 0; i < parts; ++i) {
+    if (axis) dims[index] = sizes ? (*sizes)[i] : parts == 1 ? value.dim(index) : kUnknown;
+    WEIR_RETURN_IF_ERROR(SetOutputDims(s, i, dims));
+  }
+  return OkStatus();
+}
+
 Status ConcatGradient(GradientContext& g) {
   const int count = g.num_inputs() - 1;
   if (SliceByKnownSizes(g, count, KnownAxis(g.input(count), g.output(0)))) return OkStatus();
@@ -127,6 +184,14 @@ std::vector<OpDef> JoiningOps() {
        .gradient = [](GradientContext& g) -> Status {
          const std::vector<Output> grads = GradsOrZeros(g);
          g.set_input_grad(1, grads.size() == 1 ? grads[0] : g.Add("ConcatV2", {grads, g.input(0)}));
+         return OkStatus();
+       }},
+      {.name = "SplitV",
+       .summary = "Cuts a tensor into num_split parts of the given sizes along an axis; one size may be -1.",
+       .infer_shapes = SplitVShape,
+       .gradient = [](GradientContext& g) -> Status {
+         const std::vector<Output> grads = GradsOrZeros(g);
+         g.set_input_grad(0, grads.size() == 1 ? grads[0] : g.Add("ConcatV2", {grads, g.input(2)}));
          return OkStatus();
        }},
       {.name = "Pack",

@@ -201,6 +201,16 @@ std::vector<OpDef> SlicingOps() {
          g.set_input_grad(0, UndoBroadcast(g, g.grad(0), {g.input(0), g.output(0)}, 0));
          return OkStatus();
        }},
+      {.name = "BroadcastArgs",
+       .summary = "Gives the shape of two tensors of shapes s0 and s1 broadcast together.",
+       .infer_shapes = [](ShapeInference& s) -> Status {
+         WEIR_ASSIGN_OR_RETURN(const PartialShape s0, s.WithRank(0, 1));
+         WEIR_ASSIGN_OR_RETURN(const PartialShape s1, s.WithRank(1, 1));
+         const bool is_known = s0.is_fully_known() && s1.is_fully_known();
+         s.set_output(0, PartialShape({is_known ? std::max(s0.dim(0), s1.dim(0)) : kUnknown}));
+         return OkStatus();
+       },
+       .gradient = NotDifferentiable},
       {.name = "BroadcastGradientArgs",
        .summary =
            "Gives the axes over which the gradients of two tensors of shapes s0 and s1, broadcast together, "

@@ -7,6 +7,7 @@
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/random/seeds.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
@@ -25,18 +26,11 @@ OpDef FloatSampler(std::string name, std::string summary) {
           .gradient = NotDifferentiable};
 }
 
-// Of two integers.
-Status CheckSeed(ShapeInference& s) {
-  WEIR_ASSIGN_OR_RETURN(const PartialShape seed, s.WithRank(1, 1));
-  if (s.MergeDims(seed.dim(0), 2).ok()) return OkStatus();
-  return InvalidArgumentError(StrCat("seed must be [2], is ", seed.ToString()));
-}
-
 OpDef StatelessSampler(std::string name, std::string summary) {
   return {.name = std::move(name),
           .summary = std::move(summary),
           .infer_shapes = [](ShapeInference& s) -> Status {
-            WEIR_RETURN_IF_ERROR(CheckSeed(s));
+            WEIR_RETURN_IF_ERROR(CheckSeed(s, 1));
             for (int i = 2; i < s.num_inputs(); ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
             return ShapeFromInput(s);
           },

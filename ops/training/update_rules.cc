@@ -97,6 +97,12 @@ std::vector<OpDef> UpdateRuleOps() {
   AddBoth("Adagrad", "accum += grad^2; var -= lr * grad / sqrt(accum).", ops);
   AddBoth("AdagradV2", "accum += grad^2; var -= lr * grad / (sqrt(accum) + epsilon).", ops);
   AddBoth(
+      "AdagradDA",
+      "Adagrad with dual averaging: gradient_accumulator += grad; gradient_squared_accumulator += grad^2; "
+      "var "
+      "steps from zero along the sum of all gradients, shrunk by l1 and l2 for each of global_step steps.",
+      ops);
+  AddBoth(
       "RMSProp",
       "ms += (1 - rho) * (grad^2 - ms); mom = momentum * mom + lr * grad / sqrt(ms + epsilon); var -= mom.",
       ops);

@@ -12,8 +12,11 @@ constexpr AddRecords kFiles[] = {
     // array
     AddCoordinateRecords,
     AddDiagonalRecords,
+    AddJoiningRecords,
     AddPaddingRecords,
+    AddPassingOnRecords,
     AddRearrangingRecords,
+    AddShapeRecords,
     AddUniqueRecords,
     // data_flow
     AddPartitioningRecords,
@@ -34,6 +37,7 @@ constexpr AddRecords kFiles[] = {
     AddLrnRecords,
     AddTopKRecords,
     // random
+    AddGammaRecords,
     AddRandomRecords,
     // state
     AddVariableSliceRecords,

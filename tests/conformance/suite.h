@@ -139,8 +139,11 @@ void AddUpdateRuleRecords(Suite& suite);
 // array
 void AddCoordinateRecords(Suite& suite);
 void AddDiagonalRecords(Suite& suite);
+void AddJoiningRecords(Suite& suite);
 void AddPaddingRecords(Suite& suite);
+void AddPassingOnRecords(Suite& suite);
 void AddRearrangingRecords(Suite& suite);
+void AddShapeRecords(Suite& suite);
 void AddUniqueRecords(Suite& suite);
 // data_flow
 void AddPartitioningRecords(Suite& suite);
@@ -161,6 +164,7 @@ void AddDepthwiseConvolutionRecords(Suite& suite);
 void AddLrnRecords(Suite& suite);
 void AddTopKRecords(Suite& suite);
 // random
+void AddGammaRecords(Suite& suite);
 void AddRandomRecords(Suite& suite);
 
 }  // namespace weir::conformance

@@ -42,7 +42,8 @@ FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type in
           "not less than 0",  # MirrorPad of nothing by nothing
           "does not index into",  # its gradients forget bad_indices_policy
           "Inner dimension should be greater than zero",
-          "WhereOp : Unhandled input dimensions: 0")
+          "WhereOp : Unhandled input dimensions: 0",
+          "Shape must be rank -1 but is rank")  # EnsureShape of any shape
 
 
 class Difference(Exception):

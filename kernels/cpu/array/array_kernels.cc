@@ -11,6 +11,7 @@ void RegisterArrayKernels(DeviceKernels& kernels) {
   RegisterLayoutKernels(kernels);
   RegisterIndexingKernels(kernels);
   RegisterPaddingKernels(kernels);
+  RegisterPassingOnKernels(kernels);
   RegisterRearrangingKernels(kernels);
   RegisterDiagonalKernels(kernels);
   RegisterCoordinateKernels(kernels);

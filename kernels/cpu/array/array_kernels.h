@@ -10,6 +10,7 @@ void RegisterShapeKernels(DeviceKernels& kernels);     // shapes as values
 void RegisterLayoutKernels(DeviceKernels& kernels);    // elements in another order
 void RegisterIndexingKernels(DeviceKernels& kernels);  // places chosen by values
 void RegisterPaddingKernels(DeviceKernels& kernels);
+void RegisterPassingOnKernels(DeviceKernels& kernels);
 void RegisterRearrangingKernels(DeviceKernels& kernels);
 void RegisterDiagonalKernels(DeviceKernels& kernels);
 void RegisterCoordinateKernels(DeviceKernels& kernels);

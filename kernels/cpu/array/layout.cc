@@ -74,6 +74,56 @@ absl::Status Split(KernelContext& context) {
   return absl::OkStatus();
 }
 
+// The sizes of the parts, with what is left of `whole` in place of a -1.
+absl::StatusOr<std::vector<int64_t>> PartSizes(const Tensor& size_splits, int64_t whole) {
+  const auto refuse = [&] {
+    return absl::InvalidArgumentError(absl::StrCat("size_splits is ", size_splits.ToString(),
+                                                   ", the dimension to split is ", whole,
+                                                   "; one size may be -1 for what is left"));
+  };
+  std::vector<int64_t> sizes(size_splits.num_elements());
+  int64_t left = whole;
+  int remainder = -1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    sizes[i] = IntegerAt(size_splits, static_cast<int64_t>(i));
+    if (sizes[i] == -1 && remainder < 0) {
+      remainder = static_cast<int>(i);
+    } else if (sizes[i] < 0 || sizes[i] > left) {
+      return refuse();
+    } else {
+      left -= sizes[i];
+    }
+  }
+  if (remainder >= 0) {
+    sizes[remainder] = left;
+  } else if (left != 0) {
+    return refuse();
+  }
+  return sizes;
+}
+
+absl::Status SplitV(KernelContext& context) {
+  const Tensor& value = context.input(0);
+  const Tensor& size_splits = context.input(1);
+  WEIR_ASSIGN_OR_RETURN(const int axis, ReadAxis(context.input(2), value.shape().rank(), "split_dim"));
+  if (size_splits.num_elements() != context.num_outputs()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("size_splits must have num_split = ", context.num_outputs(), " elements, is ",
+                     size_splits.shape().ToString()));
+  }
+  WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, PartSizes(size_splits, value.shape().dim(axis)));
+  Dims dims = DimsOf(value.shape());
+  StridedView source = DenseView(value.shape());
+  for (int i = 0; i < context.num_outputs(); ++i) {
+    dims[axis] = sizes[i];
+    const Shape shape{absl::MakeConstSpan(dims)};
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(i, shape));
+    StridedCopy(dims, value, source, *output, DenseView(shape), context.threads());
+    source.offset += sizes[i] * source.strides[axis];
+  }
+  return absl::OkStatus();
+}
+
 class Pack final : public Kernel {
  public:
   explicit Pack(const KernelConstruction& construction) : axis_(construction.attr<int64_t>("axis")) {}
@@ -328,6 +378,7 @@ void RegisterLayoutKernels(DeviceKernels& kernels) {
   const std::map<std::string, std::vector<DType>> any = {{"T", AllDTypes()}};
   kernels.Add<&ConcatV2>("ConcatV2", any);
   kernels.Add<&Split>("Split", any);
+  kernels.Add<&SplitV>("SplitV", any);
   kernels.Add<Pack>("Pack", any);
   kernels.Add<Unpack>("Unpack", any);
   kernels.Add<&Slice>("Slice", any);

@@ -146,6 +146,34 @@ absl::Status BroadcastGradientArgs(KernelContext& context) {
   return absl::OkStatus();
 }
 
+// The shape of two tensors broadcast together, from their shapes.
+absl::Status BroadcastArgs(KernelContext& context) {
+  Dims shapes[2];
+  for (int k = 0; k < 2; ++k) {
+    const char* const name = k == 0 ? "s0" : "s1";
+    if (context.input(k).shape().rank() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, " must be a vector, is ", context.input(k).shape().ToString()));
+    }
+    WEIR_ASSIGN_OR_RETURN(shapes[k], ReadIntegers(context.input(k), name));
+  }
+  Dims& longer = shapes[0].size() < shapes[1].size() ? shapes[1] : shapes[0];
+  const Dims& shorter = &longer == &shapes[0] ? shapes[1] : shapes[0];
+  const size_t extra = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    int64_t& dim = longer[extra + i];
+    if (dim != 1 && shorter[i] != 1 && dim != shorter[i]) {
+      return absl::InvalidArgumentError(absl::StrCat("Incompatible shapes: ", context.input(0).ToString(),
+                                                     " vs. ", context.input(1).ToString()));
+    }
+    if (dim == 1) dim = shorter[i];
+  }
+  WEIR_ASSIGN_OR_RETURN(Tensor * output,
+                        context.AllocateOutput(0, Shape({static_cast<int64_t>(longer.size())})));
+  WriteIntegers(longer, *output);
+  return absl::OkStatus();
+}
+
 // Where each input of a Concat begins in its result.
 absl::Status ConcatOffset(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const Dims first, ReadIntegers(context.input(1), "shape[0]"));
@@ -208,6 +236,7 @@ void RegisterShapeKernels(DeviceKernels& kernels) {
   kernels.Add<&ExpandDims>("ExpandDims");
   kernels.Add<Squeeze>("Squeeze");
   kernels.Add<&BroadcastGradientArgs>("BroadcastGradientArgs");
+  kernels.Add<&BroadcastArgs>("BroadcastArgs");
   kernels.Add<&ConcatOffset>("ConcatOffset");
   kernels.Add<&InvertPermutation>("InvertPermutation");
 }

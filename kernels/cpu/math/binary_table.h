@@ -55,6 +55,8 @@ inline constexpr std::tuple kBinaryTable{
                             else
                               return x * std::log1p(y);
                           }),
+    LibraryCall<kFloats>("RandomGammaGrad", 300.0f,
+                         []<typename T>(T alpha, T sample) { return T(GammaSampleSlope(alpha, sample)); }),
     LibraryCall<kFloats>("Zeta", 100.0f, []<typename T>(T x, T q) { return T(Zeta(x, q)); }),
     LibraryCall<kFloats>("Polygamma", 100.0f, []<typename T>(T n, T x) { return T(Polygamma(n, x)); }),
 

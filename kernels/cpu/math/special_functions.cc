@@ -21,6 +21,54 @@ constexpr double kLarge = 10;
 constexpr double kBernoulli[] = {1.0 / 6,       -1.0 / 30, 1.0 / 42,      -1.0 / 30,     5.0 / 66,
                                  -691.0 / 2730, 7.0 / 6,   -3617.0 / 510, 43867.0 / 798, -174611.0 / 330};
 
+// A function of the gamma distribution's shape and its derivative by it.
+struct Dual {
+  Dual(double value, double slope = 0) : value(value), slope(slope) {}  // NOLINT: a number is constant
+  double value, slope;
+};
+Dual operator+(Dual x, Dual y) { return {x.value + y.value, x.slope + y.slope}; }
+Dual operator*(Dual x, Dual y) { return {x.value * y.value, x.slope * y.value + x.value * y.slope}; }
+Dual operator/(Dual x, Dual y) {
+  return {x.value / y.value, (x.slope * y.value - x.value * y.slope) / (y.value * y.value)};
+}
+
+constexpr int kMostTerms = 5000;
+bool IsNegligible(Dual term, Dual sum) {
+  constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+  return std::abs(term.value) <= kEpsilon * std::abs(sum.value) &&
+         std::abs(term.slope) <= kEpsilon * std::abs(sum.slope);
+}
+
+// The sum of x^n / ((a + 1) ... (a + n)): DLMF 8.11.4 up to a factor.
+Dual LowerGammaSeries(double a, double x) {
+  Dual sum = 1, term = 1;
+  for (int n = 1; n < kMostTerms; ++n) {
+    term = term * (Dual(x) / Dual(a + n, 1));
+    sum = sum + term;
+    if (IsNegligible(term, sum)) break;
+  }
+  return sum;
+}
+
+// 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...)): DLMF 8.9.2, by Lentz's method.
+Dual UpperGammaFraction(double a, double x) {
+  const Dual minus_a(-a, -1);
+  Dual denominator = Dual(x + 1) + minus_a;
+  Dual c = denominator, d = Dual(1) / denominator, fraction = d;
+  for (int n = 1; n < kMostTerms; ++n) {
+    const Dual numerator = Dual(-n) * (Dual(n) + minus_a);
+    denominator = denominator + Dual(2);
+    d = Dual(1) / (numerator * d + denominator);
+    // In the first step the method begins with an infinite c.
+    c = n == 1 ? denominator : denominator + numerator / c;
+    const Dual next = fraction * (c * d);
+    const Dual change = next + Dual(-1) * fraction;
+    fraction = next;
+    if (IsNegligible(change, fraction)) break;
+  }
+  return fraction;
+}
+
 }  // namespace
 
 double LogGamma(double x) {
@@ -43,6 +91,19 @@ double Digamma(double x) {
     series += kBernoulli[k] / (2 * (k + 1) * power);
   }
   return std::log(x) - 0.5 / x - series - shift;
+}
+
+// With dP/da from a series where x is small, else with that of 1 - P from a continued fraction; both are
+// divided by the density x^(a-1) e^-x / Gamma(a).
+double GammaSampleSlope(double a, double x) {
+  if (!(a > 0) || !(x >= 0)) return kNan;
+  if (x == 0) return 0;
+  if (x <= 1 || x <= a) {
+    const Dual sum = LowerGammaSeries(a, x);
+    return -x / a * ((std::log(x) - Digamma(a + 1)) * sum.value + sum.slope);
+  }
+  const Dual fraction = UpperGammaFraction(a, x);
+  return x * ((std::log(x) - Digamma(a)) * fraction.value + fraction.slope);
 }
 
 double Zeta(double x, double q) {

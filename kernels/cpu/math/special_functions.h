@@ -12,6 +12,9 @@ double LogGamma(double x);
 double Digamma(double x);
 // Hurwitz's zeta function, the sum of (q + k)^-x over k = 0, 1, 2...; x > 1. NaN for q < 0 unless x is whole.
 double Zeta(double x, double q);
+// How fast a sample x of the gamma distribution with shape a and rate 1 moves with a when it stays at its
+// place in the distribution P: -(dP/da) / (dP/dx). NaN unless a > 0 and x >= 0.
+double GammaSampleSlope(double a, double x);
 // The n-th derivative of Digamma; n = 0, 1, 2...
 double Polygamma(double n, double x);
 

@@ -64,10 +64,15 @@ struct Normal {
   static constexpr double kCost = 15;
 };
 
-// The words of a stream one by one.
+// The words of a stream one by one. Borrows the stream.
 class Words {
  public:
   explicit Words(Philox& bits) : bits_(bits) {}
+  // Leaves out `count` words. Precondition: none was taken.
+  void Skip(uint64_t count) {
+    bits_.Skip(count / 4);
+    for (uint64_t i = 0; i < count % 4; ++i) Next();
+  }
   uint32_t Next() {
     if (used_ == 4) {
       block_ = bits_.Next();

@@ -4,57 +4,18 @@
 // TensorFlow's does.
 #include <cstdint>
 #include <memory>
-#include <random>
 #include <type_traits>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/random/philox.h"
-#include "kernels/cpu/random/stateless.h"
+#include "kernels/cpu/random/random_kernels.h"
+#include "kernels/cpu/random/random_stream.h"
 #include "kernels/cpu/register_kernels.h"
-#include "kernels/session_state.h"
 
 namespace weir {
 namespace {
-
-// A node's stream, which all plans of a session go on with. Thread safe: concurrent steps get different
-// stretches of it.
-class RandomStream final : public NodeState {
- public:
-  RandomStream(int64_t seed, int64_t seed2) : next_(Seeded(seed, seed2)) {}
-
-  // The stream of the node in its session; outside of one, a new stream.
-  static absl::StatusOr<std::shared_ptr<RandomStream>> Of(const KernelConstruction& construction) {
-    const auto create = [&construction] {
-      return std::make_shared<RandomStream>(construction.attr<int64_t>("seed"),
-                                            construction.attr<int64_t>("seed2"));
-    };
-    if (construction.session() == nullptr) return create();
-    return construction.session()->FindOrCreate<RandomStream>(construction.device().name().ToString(),
-                                                              construction.node().name(), create);
-  }
-
-  Philox Reserve(int64_t num_outputs) {
-    absl::MutexLock lock(&mutex_);
-    Philox start = next_;
-    next_.Skip(static_cast<uint64_t>(num_outputs) * kReservedBlocksPerOutput);
-    return start;
-  }
-
- private:
-  static Philox Seeded(int64_t seed, int64_t seed2) {
-    if (seed != 0 || seed2 != 0) return Philox(static_cast<uint64_t>(seed), static_cast<uint64_t>(seed2));
-    std::random_device entropy;  // no seed asked for: another stream for every node
-    const auto word = [&] { return uint64_t{entropy()} << 32 | entropy(); };
-    return Philox(word(), word());
-  }
-
-  absl::Mutex mutex_;
-  Philox next_ ABSL_GUARDED_BY(mutex_);
-};
 
 template <typename T, typename Distribution, uint64_t blocks_per_group>
 class RandomFill final : public Kernel {
@@ -129,6 +90,8 @@ void RegisterRandomKernels(DeviceKernels& kernels) {
   kernels.Add<TruncatedNormalFill>("TruncatedNormal", floats);
   kernels.Add<RandomUniformInt>("RandomUniformInt", Types<int32_t, int64_t>("Tout"));
   RegisterStatelessRandomKernels(kernels);
+  RegisterChoiceKernels(kernels);
+  RegisterGammaKernels(kernels);
 }
 
 }  // namespace weir

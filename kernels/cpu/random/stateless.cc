@@ -1,36 +1,22 @@
-#include "kernels/cpu/random/stateless.h"
-
+// The random ops that get their seed as an input: equal seeds give equal numbers in every step.
 #include <cstdint>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/random/philox.h"
+#include "kernels/cpu/random/random_kernels.h"
+#include "kernels/cpu/random/random_stream.h"
 
 namespace weir {
 namespace {
-
-// The stream of a seed of two integers. They are encrypted once, so that seeds that differ in one bit, of
-// either, give streams without likeness. The key is TensorFlow's.
-absl::StatusOr<Philox> StreamOf(const Tensor& seed) {
-  if (seed.shape() != Shape({2})) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("seed must have shape [2], has ", seed.shape().ToString()));
-  }
-  constexpr uint64_t kScramblingKey = 0x02461e293ec8f720u;
-  Philox scrambler(kScramblingKey, static_cast<uint64_t>(IntegerAt(seed, 1)));
-  scrambler.Skip(static_cast<uint64_t>(IntegerAt(seed, 0)));
-  const Philox::Block block = scrambler.Next();
-  return Philox(block[0] | uint64_t{block[1]} << 32, block[2] | uint64_t{block[3]} << 32);
-}
 
 // The output of the shape in input 0, filled from the stream of the seed in input 1.
 template <typename T, typename Distribution, uint64_t blocks_per_group>
 absl::Status FillOutput(KernelContext& context, const Distribution& distribution) {
   WEIR_ASSIGN_OR_RETURN(const Shape shape, ShapeInput(context.input(0)));
-  WEIR_ASSIGN_OR_RETURN(const Philox stream, StreamOf(context.input(1)));
+  WEIR_ASSIGN_OR_RETURN(const Philox stream, StreamOfSeed(context.input(1)));
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   Fill(context.threads(), stream, blocks_per_group, distribution, output->flat<T>());
   return absl::OkStatus();

@@ -121,6 +121,26 @@ using Adagrad = AnyAdagrad<T, false>;
 template <typename T>
 using AdagradV2 = AnyAdagrad<T, true>;
 
+// Dual averaging: the step is taken from zero along the sum of all gradients. Duchi, Hazan and Singer,
+// section 3, with the l1 and l2 penalties growing with the number of steps.
+template <typename T>
+struct AdagradDA : AnyScalars {
+  static constexpr int kVariables = 3;  // var, gradient_accumulator, gradient_squared_accumulator
+  static constexpr const char* kScalars[] = {"lr", "l1", "l2", "global_step"};
+  explicit AdagradDA(const KernelConstruction&) {}
+  void Update(int64_t n, const UpdatedArray<T>* a, const T* g, const T* s) const {
+    const T lr = s[0], l1 = s[1] * s[3], l2 = s[2] * s[3];
+    for (int64_t i = 0; i < n; ++i) {
+      const T sum = a[1].before[i] + g[i];
+      const T squares = a[2].before[i] + g[i] * g[i];
+      const T shrunk = s[1] > 0 ? std::copysign(std::max(std::abs(sum) - l1, T(0)), sum) : sum;
+      a[0].after[i] = -lr * shrunk / (l2 * lr + std::sqrt(squares));
+      a[1].after[i] = sum;
+      a[2].after[i] = squares;
+    }
+  }
+};
+
 // Tieleman and Hinton, lecture 6.5.
 template <typename T>
 struct RMSProp : AnyScalars {

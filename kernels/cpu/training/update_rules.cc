@@ -177,7 +177,9 @@ class ApplyRule final : public Kernel {
         return absl::InvalidArgumentError(absl::StrCat(Rule::kScalars[i], " must be a scalar, is ",
                                                        TypeString(tensor.dtype(), tensor.shape())));
       }
-      scalars[i] = static_cast<Wide>(tensor.scalar<T>());
+      // Step numbers are integers.
+      scalars[i] = tensor.dtype() == DType::kInt64 ? static_cast<Wide>(tensor.scalar<int64_t>())
+                                                   : static_cast<Wide>(tensor.scalar<T>());
     }
     return scalars;
   }
@@ -242,6 +244,7 @@ void RegisterTrainingKernels(DeviceKernels& kernels) {
   AddRule<rules::AdaMax>(kernels, "AdaMax", kDenseOnly);
   AddRule<rules::Adagrad>(kernels, "Adagrad");
   AddRule<rules::AdagradV2>(kernels, "AdagradV2");
+  AddRule<rules::AdagradDA>(kernels, "AdagradDA");
   AddRule<rules::RMSProp>(kernels, "RMSProp");
   AddRule<rules::CenteredRMSProp>(kernels, "CenteredRMSProp");
   AddRule<rules::Adadelta>(kernels, "Adadelta");

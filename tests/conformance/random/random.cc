@@ -1,5 +1,7 @@
 // Random ops give what TensorFlow gives for the same seeds: random_test.cc has its numbers. Here is what they
 // refuse.
+#include <limits>
+
 #include "tests/conformance/dtypes.h"
 #include "tests/conformance/suite.h"
 
@@ -24,9 +26,32 @@ OpRecord& AddSampler(Suite& suite, const std::string& op, const std::vector<Case
       .OutOfMemory(with_shape(Longs({kWide})), attrs);
 }
 
+void AddChoices(Suite& suite) {
+  constexpr char kWhere[] = "compared with TensorFlow's numbers: tests/conformance/random/random_test.cc";
+  suite.Op("RandomShuffle").TestedElsewhere(kWhere).CannotFail();
+  for (const char* op : {"Multinomial", "StatelessMultinomial"}) {
+    OpRecord& record =
+        suite.Op(op).TestedElsewhere(kWhere).NoKernelFor("T", kIntegers, "TensorFlow has none either");
+    const bool is_stateless = record.op() == "StatelessMultinomial";
+    const auto inputs = [&](const Tensor& logits, const Tensor& num_samples) {
+      std::vector<CaseInput> all = {logits, num_samples};
+      if (is_stateless) all.push_back(Longs({1, 2}));
+      return all;
+    };
+    const Tensor logits = Sample(DType::kFloat32, {2, 3});
+    record.Hostile(inputs(Sample(DType::kFloat32, {3}), Int(2)), "logits must be a matrix, is [3]")
+        .Hostile(inputs(logits, Int(-1)), "num_samples must not be negative, is -1")
+        .Hostile(inputs(logits, Ints({1})), "num_samples must be a scalar, is [1]")
+        .Hostile(inputs(Tensor(DType::kFloat32, {2, 0}), Int(2)), "logits must have a class, is [2,0]")
+        .OutOfMemory(inputs(logits, Int(std::numeric_limits<int32_t>::max())));
+    if (is_stateless) record.Hostile({logits, Int(2), Longs({1})}, "seed must have shape [2], has [1]");
+  }
+}
+
 }  // namespace
 
 void AddRandomRecords(Suite& suite) {
+  AddChoices(suite);
   const AttrMap floats = {{"dtype", DType::kFloat32}};
   for (const char* op : {"RandomUniform", "RandomStandardNormal", "TruncatedNormal"}) {
     AddSampler(suite, op, {}, floats);

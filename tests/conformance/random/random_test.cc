@@ -1,6 +1,7 @@
 // The expected values are TensorFlow 2.21's (CPU, v1 graph mode): sess.run of
 // tf.raw_ops.OP(shape=[...], dtype=..., seed=7, seed2=11), once or twice in one session.
 #include <cmath>
+#include <limits>
 #include <map>
 #include <thread>
 
@@ -200,6 +201,172 @@ TEST_F(RandomKernelsTest, StatelessIntegersAreTensorFlows) {
   EXPECT_EQ(all.flat<int64_t>()[4], -2371071146355166744);
   EXPECT_EQ(Stateless<uint64_t>(host_, "StatelessRandomUniformFullInt").flat<uint64_t>()[4],
             16075672927354384872u);
+}
+
+// tf.raw_ops.RandomShuffle(value=[0...], seed=7, seed2=11), of nine numbers and of seven rows.
+TEST_F(RandomKernelsTest, ShufflesAreTensorFlows) {
+  const AttrMap seeds = {{"seed", int64_t{7}}, {"seed2", int64_t{11}}};
+  KernelUnderTest vector(host_, "RandomShuffle", {DType::kInt32}, seeds);
+  const Tensor numbers = Tensor::Vector<int32_t>({0, 1, 2, 3, 4, 5, 6, 7, 8});
+  ExpectTail<int32_t>(vector.Get({numbers}), {2, 3, 1, 6, 0, 7, 5, 4, 8}, 0, "first");
+  ExpectTail<int32_t>(vector.Get({numbers}), {3, 7, 6, 5, 8, 2, 0, 4, 1}, 0, "second");
+  ExpectTail<int32_t>(vector.Get({numbers}), {4, 2, 0, 3, 6, 5, 7, 1, 8}, 0, "third");
+
+  KernelUnderTest matrix(host_, "RandomShuffle", {DType::kInt64}, seeds);
+  Tensor rows(DType::kInt64, {7, 2});
+  for (int64_t i = 0; i < 14; ++i) rows.flat<int64_t>()[i] = i;
+  ExpectTail<int64_t>(matrix.Get({rows}), {10, 11, 6, 7, 8, 9, 4, 5, 12, 13, 0, 1, 2, 3}, 0, "rows");
+  ExpectTail<int64_t>(matrix.Get({rows}), {10, 11, 0, 1, 8, 9, 6, 7, 4, 5, 12, 13, 2, 3}, 0, "rows again");
+  EXPECT_EQ(rows.flat<int64_t>()[0], 0) << "the input must stay as it is";
+}
+
+TEST_F(RandomKernelsTest, ShufflesOfAnything) {
+  const Tensor words = Tensor::Vector<std::string>({"a", "b", "c", "d"});
+  KernelUnderTest op(host_, "RandomShuffle", {DType::kString}, {});
+  const Tensor shuffled = op.Get({words});
+  EXPECT_THAT(shuffled.flat<std::string>(), ::testing::UnorderedElementsAre("a", "b", "c", "d"));
+  for (const Shape& shape : {Shape(), Shape({0}), Shape({1, 3}), Shape({3, 0})}) {
+    KernelUnderTest small(host_, "RandomShuffle", {DType::kBool}, {});
+    EXPECT_EQ(small.Get({Tensor(DType::kBool, shape)}).shape(), shape);
+  }
+}
+
+// All orders of four come equally often: chi-square of 24 cells. A value beyond 50 has a probability of
+// 0.001.
+TEST_F(RandomKernelsTest, ShufflesAreFair) {
+  KernelUnderTest op(host_, "RandomShuffle", {DType::kInt32}, {{"seed", int64_t{5}}});
+  constexpr int kRuns = 4800;
+  std::map<std::vector<int32_t>, int> counts;
+  for (int i = 0; i < kRuns; ++i) {
+    const Tensor order = op.Get({Tensor::Vector<int32_t>({0, 1, 2, 3})});
+    ++counts[{order.flat<int32_t>().begin(), order.flat<int32_t>().end()}];
+  }
+  ASSERT_EQ(counts.size(), 24);
+  double chi_square = 0;
+  for (const auto& [order, count] : counts) chi_square += std::pow(count - kRuns / 24.0, 2) / (kRuns / 24.0);
+  EXPECT_LT(chi_square, 50);
+}
+
+// Logits of three rows: the logarithms of 0.1 0.2 0.3 0.4, of the same backwards, and of four quarters.
+Tensor Logits(DType dtype, int64_t num_rows = 3) {
+  constexpr double kProbabilities[] = {0.1, 0.2, 0.3, 0.4, 0.4, 0.3, 0.2, 0.1, 0.25, 0.25, 0.25, 0.25};
+  Tensor logits(dtype, {num_rows, 4});
+  for (int64_t i = 0; i < logits.num_elements(); ++i) {
+    if (dtype == DType::kFloat32) logits.flat<float>()[i] = static_cast<float>(std::log(kProbabilities[i]));
+    if (dtype == DType::kFloat64) logits.flat<double>()[i] = std::log(kProbabilities[i]);
+  }
+  return logits;
+}
+
+// tf.raw_ops.Multinomial(logits=..., num_samples=7, seed=7, seed2=11), run twice. TensorFlow's numbers depend
+// on its number of threads where rows are many; a few rows go to one thread.
+TEST_F(RandomKernelsTest, ClassesAreTensorFlows) {
+  const AttrMap seeds = {{"seed", int64_t{7}}, {"seed2", int64_t{11}}};
+  KernelUnderTest floats(host_, "Multinomial", {DType::kFloat32, DType::kInt32}, seeds);
+  const std::vector<Tensor> rows = {Logits(DType::kFloat32), Tensor::Scalar<int32_t>(7)};
+  ExpectTail<int64_t>(floats.Get(rows), {1, 2, 3, 2, 1, 3, 1, 0, 0, 1, 0, 0, 1, 1, 2, 2, 3, 3, 3, 2, 1}, 0,
+                      "first");
+  ExpectTail<int64_t>(floats.Get(rows), {2, 2, 2, 1, 3, 3, 3, 3, 1, 1, 0, 3, 1, 0, 3, 3, 1, 2, 0, 2, 2}, 0,
+                      "second");
+  KernelUnderTest doubles(host_, "Multinomial", {DType::kFloat64, DType::kInt32}, seeds);
+  const std::vector<Tensor> of_double = {Logits(DType::kFloat64), Tensor::Scalar<int32_t>(5)};
+  ExpectTail<int64_t>(doubles.Get(of_double), {1, 2, 3, 2, 1, 2, 0, 0, 0, 1, 0, 0, 2, 2, 2}, 0, "double");
+  ExpectTail<int64_t>(doubles.Get(of_double), {2, 2, 2, 1, 3, 3, 2, 3, 1, 1, 0, 3, 2, 1, 3}, 0,
+                      "double again");
+  AttrMap int32_seeds = seeds;
+  int32_seeds["output_dtype"] = DType::kInt32;
+  KernelUnderTest one(host_, "Multinomial", {DType::kFloat32, DType::kInt32}, int32_seeds);
+  const std::vector<Tensor> one_row = {Logits(DType::kFloat32, 1), Tensor::Scalar<int32_t>(9)};
+  ExpectTail<int32_t>(one.Get(one_row), {1, 2, 3, 2, 1, 3, 1, 0, 2}, 0, "int32");
+  ExpectTail<int32_t>(one.Get(one_row), {2, 3, 2, 2, 2, 3, 2, 3, 1}, 0, "int32 again");
+  KernelUnderTest stateless(host_, "StatelessMultinomial", {DType::kFloat32, DType::kInt32, DType::kInt64},
+                            {});
+  for (int i = 0; i < 2; ++i) {
+    ExpectTail<int64_t>(stateless.Get({Logits(DType::kFloat32), Tensor::Scalar<int32_t>(5),
+                                       Tensor::Vector<int64_t>({7, -3})}),
+                        {2, 3, 3, 2, 1, 3, 1, 1, 2, 2, 3, 2, 1, 3, 3}, 0, "stateless");
+  }
+}
+
+// Many rows, on several threads: every row follows its probabilities, whoever computes it.
+TEST_F(RandomKernelsTest, ClassesFollowTheirProbabilities) {
+  constexpr int64_t kRows = 64, kSamples = 2001;
+  Tensor logits(DType::kFloat32, {kRows, 3});
+  for (int64_t i = 0; i < kRows; ++i) {
+    logits.flat<float>()[3 * i] = std::log(0.2f);
+    logits.flat<float>()[3 * i + 1] = -std::numeric_limits<float>::infinity();
+    logits.flat<float>()[3 * i + 2] = std::log(0.8f);
+  }
+  const auto draw = [&] {
+    KernelUnderTest op(host_, "Multinomial", {DType::kFloat32, DType::kInt32}, {{"seed", int64_t{3}}});
+    return op.Get({logits, Tensor::Scalar<int32_t>(kSamples)});
+  };
+  const Tensor classes = draw(), again = draw();
+  for (int64_t row = 0; row < kRows; ++row) {
+    int counts[3] = {};
+    for (int64_t i = row * kSamples; i < (row + 1) * kSamples; ++i) {
+      ASSERT_EQ(classes.flat<int64_t>()[i], again.flat<int64_t>()[i]);
+      ++counts[classes.flat<int64_t>()[i]];
+    }
+    EXPECT_EQ(counts[1], 0) << "an impossible class";
+    // Five standard deviations.
+    EXPECT_NEAR(counts[0], 0.2 * kSamples, 5 * std::sqrt(0.16 * kSamples)) << "row " << row;
+  }
+}
+
+// tf.raw_ops.RandomGamma(shape=[3], alpha=[0.3, 1, 2.5], seed=7, seed2=11), run twice.
+TEST_F(RandomKernelsTest, GammaIsTensorFlows) {
+  const std::vector<double> first = {2.3290788300909242e-02, 1.6406489874670305,     1.3266413239869657,
+                                     7.2912289958578916e-02, 1.3432752825041629,     5.3671853801168696,
+                                     1.2721840875699665e-03, 2.1876772371560974e-01, 3.3697176126458857};
+  const std::vector<double> second = {1.4386178724288445e-05, 8.2320452968377866e-01, 6.2349273648314230e-01,
+                                      1.0116809371441417e-02, 3.0374454325777001e-01, 2.5312279816553862,
+                                      1.4060164828930550,     1.1118151119887467,     2.0430626519277890};
+  const AttrMap seeds = {{"seed", int64_t{7}}, {"seed2", int64_t{11}}};
+  const Tensor shape = Tensor::Vector<int32_t>({3});
+  KernelUnderTest doubles(host_, "RandomGamma", {DType::kInt32, DType::kFloat64}, seeds);
+  const Tensor alpha = Tensor::Vector<double>({0.3, 1, 2.5});
+  ExpectTail<double>(doubles.Get({shape, alpha}), first, 1e-13, "double");
+  ExpectTail<double>(doubles.Get({shape, alpha}), second, 1e-13, "double again");
+  KernelUnderTest floats(host_, "RandomGamma", {DType::kInt32, DType::kFloat32}, seeds);
+  ExpectTail<float>(floats.Get({shape, Tensor::Vector<float>({0.3f, 1, 2.5f})}), first, 1e-6, "float");
+  KernelUnderTest halves(host_, "RandomGamma", {DType::kInt32, DType::kHalf}, seeds);
+  ExpectTail<Half>(halves.Get({shape, Tensor::Vector<Half>({Half(0.3f), Half(1), Half(2.5f)})}), first, 3e-3,
+                   "half");
+}
+
+// Mean and variance of the gamma distribution are alpha; five standard errors.
+TEST_F(RandomKernelsTest, GammaHasItsMoments) {
+  KernelUnderTest op(host_, "RandomGamma", {DType::kInt32, DType::kFloat64}, {{"seed", int64_t{1}}});
+  const std::initializer_list<double> alpha_list = {0.1, 0.9, 1, 4, 100};
+  const std::vector<double> alphas = alpha_list;
+  constexpr int32_t kSamples = 20000;
+  const Tensor samples = op.Get({Tensor::Vector<int32_t>({kSamples}), Tensor::Vector<double>(alpha_list)});
+  for (size_t k = 0; k < alphas.size(); ++k) {
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < kSamples; ++i) {
+      const double x =
+          samples.flat<double>()[i * static_cast<int64_t>(alphas.size()) + static_cast<int64_t>(k)];
+      ASSERT_GE(x, 0);
+      sum += x;
+      squares += (x - alphas[k]) * (x - alphas[k]);
+    }
+    const double a = alphas[k];
+    EXPECT_NEAR(sum / kSamples, a, 5 * std::sqrt(a / kSamples)) << a;
+    EXPECT_NEAR(squares / kSamples, a, 5 * std::sqrt((2 * a * a + 6 * a) / kSamples)) << a;
+  }
+}
+
+TEST_F(RandomKernelsTest, GammaOfWhatHasNoDistribution) {
+  KernelUnderTest op(host_, "RandomGamma", {DType::kInt32, DType::kFloat32}, {{"seed", int64_t{1}}});
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor samples =
+      op.Get({Tensor::Vector<int32_t>({1}), Tensor::Vector<float>({-1, std::nanf(""), 0, inf})});
+  EXPECT_TRUE(std::isnan(samples.flat<float>()[0]));
+  EXPECT_TRUE(std::isnan(samples.flat<float>()[1]));
+  EXPECT_EQ(samples.flat<float>()[2], 0);
+  EXPECT_EQ(samples.flat<float>()[3], inf);
+  EXPECT_EQ(op.Get({Tensor::Vector<int32_t>({2}), Tensor(DType::kFloat32, {0})}).shape(), Shape({2, 0}));
 }
 
 TEST_F(RandomKernelsTest, WithoutSeedsEveryKernelDiffers) {

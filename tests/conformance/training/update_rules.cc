@@ -94,6 +94,13 @@ void Adagrad(std::vector<double>& v, double g, Scalars& s, const Node& node) {
   v[0] -= s["lr"] * g / (std::sqrt(v[1]) + s["epsilon"]);
 }
 
+void AdagradDA(std::vector<double>& v, double g, Scalars& s, const Node&) {
+  v[1] += g;
+  v[2] += g * g;
+  const double shrunk = SignOf(v[1]) * std::max(std::abs(v[1]) - s["l1"] * s["global_step"], 0.0);
+  v[0] = -s["lr"] * shrunk / (std::sqrt(v[2]) + s["l2"] * s["global_step"] * s["lr"]);
+}
+
 void RMSProp(std::vector<double>& v, double g, Scalars& s, const Node&) {
   v[1] = Decayed(v[1], g * g, s["rho"]);
   v[2] = s["momentum"] * v[2] + s["lr"] * g / std::sqrt(v[1] + s["epsilon"]);
@@ -157,7 +164,8 @@ double ScalarFor(const std::string& name) {
       {"alpha", 0.25},        {"lr", 0.125},         {"momentum", 0.75},  {"rho", 0.875},
       {"epsilon", 0.0625},    {"beta1", 0.875},      {"beta2", 0.75},     {"beta1_power", 0.5},
       {"beta2_power", 0.625}, {"beta", 0.75},        {"l1", 0.125},       {"l2", 0.25},
-      {"lr_power", -0.5},     {"l2_shrinkage", 0.5}, {"logbase", 0.6875}, {"sign_decay", 0.9375}};
+      {"lr_power", -0.5},     {"l2_shrinkage", 0.5}, {"logbase", 0.6875}, {"sign_decay", 0.9375},
+      {"global_step", 3}};
   return values->at(name);
 }
 
@@ -181,7 +189,7 @@ class Call {
       } else if (arg.name == "indices") {
         inputs_.push_back(Ints(indices));
       } else {
-        inputs_.push_back(Make(d, {}, {ScalarFor(arg.name)}));
+        inputs_.push_back(Make(arg.name == "global_step" ? DType::kInt64 : d, {}, {ScalarFor(arg.name)}));
       }
     }
   }
@@ -226,7 +234,8 @@ void AddHostileCalls(OpRecord& record, const std::string& op) {
   record.Hostile(call.with(gradient, wrong).with_handles(), "the gradient is float[3,4]");
   for (const ArgDef& arg : StandardOps().Find(op)->inputs()) {
     if (arg.dtype == DType::kResource || arg.name == gradient || arg.name == "indices") continue;
-    record.Hostile(call.with(arg.name, wrong).with_handles(), arg.name + " must be a scalar");
+    const Tensor matrix = arg.name == "global_step" ? Sample(DType::kInt64, {3, 4}) : wrong;
+    record.Hostile(call.with(arg.name, matrix).with_handles(), arg.name + " must be a scalar");
   }
   if (call.count_variables() > 1) {
     std::vector<CaseInput> twice = handles, differ = handles;
@@ -280,6 +289,7 @@ void AddUpdateRuleRecords(Suite& suite) {
   AddRule(suite, "AdaMax", AdaMax, kDenseOnly);
   AddRule(suite, "Adagrad", Adagrad, kBoth, flag("update_slots"));
   AddRule(suite, "AdagradV2", Adagrad, kBoth, flag("update_slots"));
+  AddRule(suite, "AdagradDA", AdagradDA);
   AddRule(suite, "RMSProp", RMSProp);
   AddRule(suite, "CenteredRMSProp", CenteredRMSProp);
   AddRule(suite, "Adadelta", Adadelta);
