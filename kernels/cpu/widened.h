@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/float16_rows.h"
 #include "kernels/kernel_context.h"
 
 namespace weir {
@@ -18,6 +19,17 @@ using ComputeType = std::conditional_t<std::is_same_v<T, Half> || std::is_same_v
 inline bool IsSixteenBit(DType dtype) { return dtype == DType::kHalf || dtype == DType::kBfloat16; }
 inline DType ComputeDType(DType dtype) { return IsSixteenBit(dtype) ? DType::kFloat32 : dtype; }
 
+// Calls convert(begin, count) for blocks of elements on several threads.
+template <typename Convert>
+void ConvertBlocks(KernelContext& context, int64_t count, const Convert& convert) {
+  constexpr int64_t kBlock = 1 << 14;
+  constexpr double kNanosecondsPerBlock = 0.1 * kBlock;
+  context.threads().ParallelFor((count + kBlock - 1) / kBlock, kNanosecondsPerBlock,
+                                [&](int64_t begin, int64_t end) {
+                                  convert(begin * kBlock, std::min(count, end * kBlock) - begin * kBlock);
+                                });
+}
+
 // The tensor itself, or a copy of a 16-bit one in single precision.
 template <typename T>
 absl::StatusOr<Tensor> Widen(KernelContext& context, const Tensor& tensor) {
@@ -25,7 +37,10 @@ absl::StatusOr<Tensor> Widen(KernelContext& context, const Tensor& tensor) {
     return tensor;
   } else {
     WEIR_ASSIGN_OR_RETURN(Tensor wide, context.AllocateTemporary(DType::kFloat32, tensor.shape()));
-    std::copy_n(tensor.flat<T>().data(), tensor.num_elements(), wide.flat<float>().data());
+    const T* const source = tensor.flat<T>().data();
+    float* const target = wide.flat<float>().data();
+    ConvertBlocks(context, tensor.num_elements(),
+                  [=](int64_t begin, int64_t count) { ToFloats(source + begin, target + begin, count); });
     return wide;
   }
 }
@@ -42,10 +57,12 @@ absl::StatusOr<Tensor> WideOutput(KernelContext& context, const Tensor& output) 
 
 // Rounds what was computed in a WideOutput into the output.
 template <typename T>
-void Narrow(const Tensor& wide, Tensor* output) {
+void Narrow(KernelContext& context, const Tensor& wide, Tensor* output) {
   if constexpr (!std::is_same_v<T, ComputeType<T>>) {
-    const absl::Span<const float> values = wide.flat<float>();
-    std::transform(values.begin(), values.end(), output->flat<T>().begin(), [](float x) { return T(x); });
+    const float* const source = wide.flat<float>().data();
+    T* const target = output->flat<T>().data();
+    ConvertBlocks(context, wide.num_elements(),
+                  [=](int64_t begin, int64_t count) { FromFloats(source + begin, target + begin, count); });
   }
 }
 

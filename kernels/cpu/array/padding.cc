@@ -174,7 +174,7 @@ class MirrorPadGrad final : public Kernel {
     mirror_.ForEachElement(input.shape(), shape, paddings, [&](int64_t position, int64_t source) {
       to[source] = elementwise::Add()(to[source], C(from[position]));
     });
-    Narrow<T>(wide, output);
+    Narrow<T>(context, wide, output);
     return absl::OkStatus();
   }
 

@@ -80,7 +80,7 @@ class BatchMatMul final : public Kernel {
         context.threads(), product, batch.num_elements(), [&](int64_t i) { return of_x.MatrixOf(i); },
         [&](int64_t i) { return of_y.MatrixOf(i); }, x.flat<Wide>().data(), y.flat<Wide>().data(),
         result.flat<Wide>().data()));
-    Narrow<T>(result, output);
+    Narrow<T>(context, result, output);
     return absl::OkStatus();
   }
 

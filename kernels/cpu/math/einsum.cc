@@ -161,7 +161,7 @@ class Einsum final : public Kernel {
     } else {
       WEIR_RETURN_IF_ERROR(Multiply(context, operands[0], operands[1], output_labels, sizes, to, result));
     }
-    Narrow<T>(result, output);
+    Narrow<T>(context, result, output);
     return absl::OkStatus();
   }
 

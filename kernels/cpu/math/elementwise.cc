@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/broadcast.h"
+#include "kernels/cpu/float16_rows.h"
 #include "kernels/cpu/math/elementwise_loops.h"
 #include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/widened.h"
@@ -19,26 +20,16 @@ namespace weir {
 namespace {
 
 // half and bfloat16 are computed in float, this many elements at a time.
-constexpr int64_t kBlock = 256;
-
-template <typename T>
-void ToFloats(const void* source, float* target, int64_t n) {
-  const T* values = static_cast<const T*>(source);
-  for (int64_t i = 0; i < n; ++i) target[i] = static_cast<float>(values[i]);
-}
-
-template <typename T>
-void FromFloats(const float* source, void* target, int64_t n) {
-  T* values = static_cast<T*>(target);
-  for (int64_t i = 0; i < n; ++i) values[i] = T(source[i]);
-}
+constexpr int64_t kBlock = 1024;
 
 void WidenBlock(DType dtype, const void* source, float* target, int64_t n) {
-  dtype == DType::kHalf ? ToFloats<Half>(source, target, n) : ToFloats<Bfloat16>(source, target, n);
+  dtype == DType::kHalf ? ToFloats(static_cast<const Half*>(source), target, n)
+                        : ToFloats(static_cast<const Bfloat16*>(source), target, n);
 }
 
 void NarrowBlock(DType dtype, const float* source, void* target, int64_t n) {
-  dtype == DType::kHalf ? FromFloats<Half>(source, target, n) : FromFloats<Bfloat16>(source, target, n);
+  dtype == DType::kHalf ? FromFloats(source, static_cast<Half*>(target), n)
+                        : FromFloats(source, static_cast<Bfloat16*>(target), n);
 }
 
 const char* At(const void* data, int64_t index, size_t size) {
@@ -55,7 +46,7 @@ class BinaryOperation {
         size_(DTypeSize(dtype)),
         makes_bool_(row.output_dtype == DType::kBool),
         output_size_(makes_bool_ ? 1 : size_),
-        nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 3 : 1)) {}
+        nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 1.5 : 1)) {}
 
   bool Run(const void* x, const void* y, void* z, int64_t n, Operands operands) const {
     return IsSixteenBit(dtype_) ? RunInFloat(x, y, z, n, operands) : loop_(x, y, z, n, operands);
@@ -242,7 +233,7 @@ class UnaryKernel final : public Kernel {
         size_(DTypeSize(dtype)),
         makes_bool_(row.output_dtype == DType::kBool),
         output_size_(makes_bool_ ? 1 : size_),
-        nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 3 : 1)),
+        nanoseconds_(row.nanoseconds * (IsSixteenBit(dtype) ? 1.5 : 1)),
         refused_(row.traits.refused) {}
 
   bool Run(const void* x, void* y, int64_t n) const {

@@ -78,7 +78,7 @@ absl::Status MultiplyWidened(KernelContext& context, const ProductShape& shape, 
   WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput<T>(context, *c));
   WEIR_RETURN_IF_ERROR(MultiplyFloat(context.threads(), shape, a.flat<float>().data(), b.flat<float>().data(),
                                      wide.flat<float>().data()));
-  Narrow<T>(wide, c);
+  Narrow<T>(context, wide, c);
   return absl::OkStatus();
 }
 

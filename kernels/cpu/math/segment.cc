@@ -276,7 +276,7 @@ absl::Status ReduceSparseGrad(KernelContext& context) {
     const C factor = Reduction::template Finish<C>(C(1), counts.flat<int64_t>()[segment]);
     for (int64_t j = 0; j < rows.size; ++j) to[j] += factor * C(from[j]);
   }
-  Narrow<T>(wide, output);
+  Narrow<T>(context, wide, output);
   return absl::OkStatus();
 }
 

@@ -175,7 +175,7 @@ class FusedBatchNorm final : public Kernel {
     }
     SetStatistics(context, layout, moments, statistics);
     Normalize(context, layout, moments, wide_x.flat<float>().data(), wide_y.flat<float>().data());
-    Narrow<T>(wide_y, y);
+    Narrow<T>(context, wide_y, y);
     return absl::OkStatus();
   }
 
@@ -278,7 +278,7 @@ class FusedBatchNormGrad final : public Kernel {
     WEIR_RETURN_IF_ERROR(Backprop(context, layout, wide_dy.flat<float>().data(), wide_x.flat<float>().data(),
                                   wide_dx.flat<float>().data(), scale_backprop->flat<float>().data(),
                                   offset_backprop->flat<float>().data()));
-    Narrow<T>(wide_dx, dx);
+    Narrow<T>(context, wide_dx, dx);
     return absl::OkStatus();
   }
 

@@ -129,7 +129,7 @@ class ConvKernel final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
     WEIR_RETURN_IF_ERROR(RunWide(context, operands.geometry, wide_first.flat<Wide>().data(),
                                  wide_second.flat<Wide>().data(), result.flat<Wide>().data()));
-    Narrow<T>(result, output);
+    Narrow<T>(context, result, output);
     return absl::OkStatus();
   }
 

@@ -72,8 +72,8 @@ absl::Status ComputeCrossEntropy(KernelContext& context) {
                                                      logits_stride, y + begin * labels_stride, labels_stride,
                                                      losses + begin, gradient + begin * columns);
                                 });
-  Narrow<T>(wide_loss, loss);
-  Narrow<T>(wide_backprop, backprop);
+  Narrow<T>(context, wide_loss, loss);
+  Narrow<T>(context, wide_backprop, backprop);
   return absl::OkStatus();
 }
 
@@ -115,8 +115,8 @@ absl::Status ComputeSparseCrossEntropy(KernelContext& context) {
         SparseCrossEntropy<Wide, Label>(end - begin, columns, x + begin * columns, y + begin, losses + begin,
                                         gradient + begin * columns);
       });
-  Narrow<T>(wide_loss, loss);
-  Narrow<T>(wide_backprop, backprop);
+  Narrow<T>(context, wide_loss, loss);
+  Narrow<T>(context, wide_backprop, backprop);
   return absl::OkStatus();
 }
 

@@ -87,7 +87,7 @@ class LocalResponseNormalization final : public Kernel {
                                       normalization_.Forward(depth, from + i, to + i);
                                     }
                                   });
-    Narrow<T>(y, output);
+    Narrow<T>(context, y, output);
     return absl::OkStatus();
   }
 
@@ -125,7 +125,7 @@ class LocalResponseNormalizationGrad final : public Kernel {
                                       normalization_.Backward(depth, at(dy, i), at(x, i), at(y, i), to + i);
                                     }
                                   });
-    Narrow<T>(dx, output);
+    Narrow<T>(context, dx, output);
     return absl::OkStatus();
   }
 

@@ -17,6 +17,8 @@ namespace weir {
 namespace HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
 // The pixels of the input that the window of one output pixel covers.
 struct Window {
   int64_t begin[2];
@@ -51,53 +53,61 @@ HWY_INLINE void ForEachPixel(const WindowGeometry& g, const Window& window, cons
   }
 }
 
-template <typename T>
-HWY_INLINE void CopyPixel(int64_t channels, const T* from, T* to) {
-  WEIR_ELEMENTWISE_LOOP
-  for (int64_t c = 0; c < channels; ++c) to[c] = from[c];
+// Calls body(tag, channel) for vectors of channels, then for the rest one by one.
+template <typename T, typename Body>
+HWY_INLINE void ForEachVector(int64_t channels, const Body& body) {
+  const hn::ScalableTag<T> vector;
+  const hn::CappedTag<T, 1> single;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(vector));
+  int64_t c = 0;
+  for (; c + lanes <= channels; c += lanes) body(vector, c);
+  for (; c < channels; ++c) body(single, c);
 }
 
-template <typename T>
-HWY_INLINE void MaximumWith(int64_t channels, const T* x, T* largest) {
-  WEIR_ELEMENTWISE_LOOP
-  for (int64_t c = 0; c < channels; ++c) largest[c] = x[c] > largest[c] || x[c] != x[c] ? x[c] : largest[c];
+template <typename D, typename V>
+HWY_INLINE V LargerOf(D, V x, V largest) {
+  if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
+    return hn::IfThenElse(hn::Or(hn::Gt(x, largest), hn::IsNaN(x)), x, largest);
+  } else {
+    return hn::Max(x, largest);
+  }
 }
 
-template <typename T>
-HWY_INLINE void MaximumOf(const WindowGeometry& g, const Window& window, const T* input, T* maximum) {
-  bool first = true;
+// The maxima of the window in the channels from `input` on; 0 for a window that lies in the padding.
+template <typename D, typename T>
+HWY_INLINE hn::Vec<D> MaximumOf(D d, const WindowGeometry& g, const Window& window, const T* input) {
+  auto largest = hn::Zero(d);
+  bool is_first = true;
   ForEachPixel(g, window, [&](int64_t x) HWY_ATTR {
-    first ? CopyPixel(g.channels, input + x, maximum) : MaximumWith(g.channels, input + x, maximum);
-    first = false;
+    const auto value = hn::LoadU(d, input + x);
+    largest = is_first ? value : LargerOf(d, value, largest);
+    is_first = false;
   });
-  if (first) std::fill_n(maximum, g.channels, T(0));  // a window that lies in the padding
+  return largest;
 }
 
 template <typename T>
 void Max(const WindowGeometry& g, const T* input, T* output) {
-  ForEachWindow(g,
-                [&](const Window& window, int64_t y) HWY_ATTR { MaximumOf(g, window, input, output + y); });
-}
-
-// Where x equals the maximum the pending gradient is delivered, and is pending no more.
-template <typename T>
-HWY_INLINE void Deliver(int64_t channels, const T* x, const T* maximum, T* pending, T* gradient) {
-  WEIR_ELEMENTWISE_LOOP
-  for (int64_t c = 0; c < channels; ++c) {
-    const bool hit = x[c] == maximum[c];
-    gradient[c] = static_cast<T>(gradient[c] + (hit ? pending[c] : T(0)));
-    pending[c] = hit ? T(0) : pending[c];
-  }
-}
-
-template <typename T>
-void MaxGradient(const WindowGeometry& g, const T* input, const T* gradient, T* pending, T* input_gradient) {
-  T* const maximum = pending + g.channels;
   ForEachWindow(g, [&](const Window& window, int64_t y) HWY_ATTR {
-    MaximumOf(g, window, input, maximum);
-    CopyPixel(g.channels, gradient + y, pending);
-    ForEachPixel(g, window, [&](int64_t x) HWY_ATTR {
-      Deliver(g.channels, input + x, maximum, pending, input_gradient + x);
+    ForEachVector<T>(g.channels, [&](auto d, int64_t c) HWY_ATTR {
+      hn::StoreU(MaximumOf(d, g, window, input + c), d, output + y + c);
+    });
+  });
+}
+
+// Where x is the maximum the pending gradient is delivered, and is pending no more.
+template <typename T>
+void MaxGradient(const WindowGeometry& g, const T* input, const T* gradient, T* input_gradient) {
+  ForEachWindow(g, [&](const Window& window, int64_t y) HWY_ATTR {
+    ForEachVector<T>(g.channels, [&](auto d, int64_t c) HWY_ATTR {
+      const auto maximum = MaximumOf(d, g, window, input + c);
+      auto pending = hn::LoadU(d, gradient + y + c);
+      ForEachPixel(g, window, [&](int64_t x) HWY_ATTR {
+        const auto hit = hn::Eq(hn::LoadU(d, input + x + c), maximum);
+        const auto sum = hn::LoadU(d, input_gradient + x + c);
+        hn::StoreU(hn::Add(sum, hn::IfThenElseZero(hit, pending)), d, input_gradient + x + c);
+        pending = hn::IfThenZeroElse(hit, pending);
+      });
     });
   });
 }

@@ -15,10 +15,8 @@ template <typename T>
 struct PoolLoops {
   // The largest element of each window; NaN when there is one.
   void (*max)(const WindowGeometry& geometry, const T* input, T* output);
-  // An output's gradient goes to the first input (row by row) of its window that is the largest. `pending`
-  // has room for two pixels' channels.
-  void (*max_gradient)(const WindowGeometry& geometry, const T* input, const T* gradient, T* pending,
-                       T* input_gradient);
+  // An output's gradient goes to the first input (row by row) of its window that is the largest.
+  void (*max_gradient)(const WindowGeometry& geometry, const T* input, const T* gradient, T* input_gradient);
   // The mean of the part of each window that lies inside the input. Floating types only, else null.
   void (*average)(const WindowGeometry& geometry, const T* input, T* output);
   void (*average_gradient)(const WindowGeometry& geometry, const T* gradient, T* input_gradient);

@@ -50,11 +50,10 @@ template <typename T>
 void RunMaxGradient(ThreadPool& threads, const Images& images, const T* input, const T* gradient, T* result) {
   const PoolLoops<T> loops = PoolLoopsFor<T>();
   threads.ParallelFor(images.count, 2 * images.cost(), [&](int64_t begin, int64_t end) {
-    std::vector<T> pending(2 * images.geometry.channels);
     std::fill(result + begin * images.input_elements, result + end * images.input_elements, T(0));
     for (int64_t n = begin; n < end; ++n) {
       const int64_t in = n * images.input_elements, out = n * images.output_elements;
-      loops.max_gradient(images.geometry, input + in, gradient + out, pending.data(), result + in);
+      loops.max_gradient(images.geometry, input + in, gradient + out, result + in);
     }
   });
 }
@@ -121,7 +120,7 @@ class ForwardPool final : public PoolKernel {
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen<T>(context, input));
     WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput<T>(context, *output));
     run(context.threads(), Images(geometry), x.flat<Wide>().data(), y.flat<Wide>().data());
-    Narrow<T>(y, output);
+    Narrow<T>(context, y, output);
     return absl::OkStatus();
   }
 };
@@ -145,7 +144,7 @@ class MaxPoolGrad final : public PoolKernel {
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
     RunMaxGradient(context.threads(), Images(geometry), x.flat<Wide>().data(), gradient.flat<Wide>().data(),
                    result.flat<Wide>().data());
-    Narrow<T>(result, output);
+    Narrow<T>(context, result, output);
     return absl::OkStatus();
   }
 };
@@ -167,7 +166,7 @@ class AvgPoolGrad final : public PoolKernel {
     WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
     RunAverageGradient(context.threads(), Images(geometry), gradient.flat<Wide>().data(),
                        result.flat<Wide>().data());
-    Narrow<T>(result, output);
+    Narrow<T>(context, result, output);
     return absl::OkStatus();
   }
 };

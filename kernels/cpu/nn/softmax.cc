@@ -27,7 +27,7 @@ absl::Status ComputeSoftmax(KernelContext& context) {
                                 [=](int64_t begin, int64_t end) {
                                   softmax(end - begin, columns, from + begin * columns, to + begin * columns);
                                 });
-  Narrow<T>(y, output);
+  Narrow<T>(context, y, output);
   return absl::OkStatus();
 }
 

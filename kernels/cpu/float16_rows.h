@@ -1,0 +1,18 @@
+// Converts arrays between the 16-bit floating types and float, as Half and Bfloat16 do element by element
+// (only the bits of a NaN may differ). Compiled once per instruction set.
+//
+// Thread safety: pure functions. Arrays do not overlap.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/types/float16.h"
+
+namespace weir {
+
+void ToFloats(const Half* source, float* target, int64_t count);
+void ToFloats(const Bfloat16* source, float* target, int64_t count);
+void FromFloats(const float* source, Half* target, int64_t count);
+void FromFloats(const float* source, Bfloat16* target, int64_t count);
+
+}  // namespace weir

@@ -1,0 +1,71 @@
+#include "kernels/cpu/float16_rows.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+// NaN is NaN, whatever its bits.
+template <typename T>
+bool IsSame(T a, T b) {
+  if (std::isnan(static_cast<float>(a))) return std::isnan(static_cast<float>(b));
+  return std::memcmp(&a, &b, sizeof(T)) == 0;
+}
+
+template <typename T>
+class Float16RowsTest : public ::testing::Test {};
+using SixteenBitTypes = ::testing::Types<Half, Bfloat16>;
+TYPED_TEST_SUITE(Float16RowsTest, SixteenBitTypes);
+
+TYPED_TEST(Float16RowsTest, WidensEveryValue) {
+  std::vector<TypeParam> values;
+  for (uint32_t bits = 0; bits < 65536; ++bits)
+    values.push_back(TypeParam::FromBits(static_cast<uint16_t>(bits)));
+  std::vector<float> wide(values.size());
+  ToFloats(values.data(), wide.data(), static_cast<int64_t>(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_TRUE(IsSame(wide[i], static_cast<float>(values[i]))) << i << ": " << wide[i];
+  }
+}
+
+// Every exponent and the digits around which rounding changes: ties, carries, the largest and smallest
+// values.
+TYPED_TEST(Float16RowsTest, RoundsAsTheTypeDoes) {
+  std::vector<float> values;
+  std::mt19937 random(1);
+  for (uint32_t upper = 0; upper < 65536; ++upper) {
+    for (const uint32_t lower : {0x0000u, 0x0fffu, 0x1000u, 0x1001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      values.push_back(std::bit_cast<float>(upper << 16 | lower));
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+  }
+  std::vector<TypeParam> narrow(values.size());
+  FromFloats(values.data(), narrow.data(), static_cast<int64_t>(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_TRUE(IsSame(narrow[i], TypeParam(values[i]))) << std::hexfloat << values[i];
+  }
+}
+
+TYPED_TEST(Float16RowsTest, TouchesOnlyTheRow) {
+  for (int64_t count = 0; count < 70; ++count) {
+    std::vector<float> wide(count + 1, 1.0f), source(count, 2.5f);
+    std::vector<TypeParam> narrow(count + 1, TypeParam(1.0f)), halves(count, TypeParam(3.5f));
+    ToFloats(halves.data(), wide.data(), count);
+    FromFloats(source.data(), narrow.data(), count);
+    for (int64_t i = 0; i < count; ++i) {
+      ASSERT_EQ(wide[i], 3.5f);
+      ASSERT_EQ(static_cast<float>(narrow[i]), 2.5f);
+    }
+    ASSERT_EQ(wide[count], 1.0f);
+    ASSERT_EQ(static_cast<float>(narrow[count]), 1.0f);
+  }
+}
+
+}  // namespace
+}  // namespace weir
