@@ -18,6 +18,8 @@ void SessionRun();
 void BigGraph();
 // executor_benchmarks.cc
 void ExecutorAdd();
+// convolution_benchmarks.cc
+void ResNet20Convolutions();
 // model_benchmarks.cc
 void MlpStep();
 void CnnStep();
