@@ -22,6 +22,7 @@
 #include "graph/graph_builder.h"
 #include "graph/runtime_ops.h"
 #include "gtest/gtest.h"
+#include "kernels/variable.h"
 #include "ops/control_flow.h"
 #include "session/monitored/exit_code.h"
 
@@ -532,6 +533,48 @@ TEST_P(ServerTest, AStepThatIsNeverAnsweredEndsAtItsDeadline) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("/job:ps/replica:0/task:0"));
   EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+}
+
+// Its deadline is far away, and the worker says nothing: only giving the call up ends the step.
+TEST_P(ServerTest, AStepThatIsCancelledEndsThoughItsWorkerIsSilent) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  faults_.Add({.action = Fault::Action::kDropRequest, .method = "RunPartition"});
+  auto prepared = session->Prepare({}, {model.doubled});
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  const std::shared_ptr<Step> step = (*prepared)->Start({}, {.timeout = absl::Minutes(10)});
+  absl::Notification done;
+  step->OnDone([&](const auto&) { done.Notify(); });
+  step->Cancel(absl::CancelledError("enough"));
+  EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
+  if (done.HasBeenNotified()) EXPECT_THAT(std::string(step->Await().status().message()), HasSubstr("enough"));
+}
+
+// An update in place needs the variable's buffer for itself.
+TEST_P(ServerTest, AnAnswerThatIsKeptDoesNotHoldTheVariable) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  const auto variable =
+      ps->runtime().devices()[0]->resources().LookupOrCreate<Variable>("", "v", [] { return nullptr; });
+  ASSERT_TRUE(variable.ok()) << variable.status();
+  const auto buffer = [&]() -> const void* {
+    absl::MutexLock lock(&(*variable)->mutex);
+    return (*variable)->tensor.data();
+  };
+  bool is_in_place = false;
+  // The answer may still be on its way out when it has come in.
+  for (int i = 0; i < 50 && !is_in_place; ++i) {
+    ASSERT_TRUE(session->Run({}, {model.read}).ok());
+    const void* const before = buffer();
+    ASSERT_TRUE(session->Run({}, {}, {model.add}).ok());
+    is_in_place = buffer() == before;
+  }
+  EXPECT_TRUE(is_in_place);
 }
 
 TEST_P(ServerTest, AMissingPsIsNamedAtTheDeadline) {

@@ -88,6 +88,11 @@ TEST_F(GraphTest, RegisterRefusesIncompleteOps) {
   EXPECT_THAT(registry_.Register(def).message(),
               AllOf(HasSubstr("x: U"), HasSubstr("neither a dtype nor an attr")));
   def.inputs = {"x: T"};
+  def.attrs = {"T: type", "padding: {'SAME', 'VALID'} = 'NONE'"};
+  EXPECT_THAT(registry_.Register(def).message(), AllOf(HasSubstr("padding"), HasSubstr("\"NONE\"")));
+  def.attrs = {"T: type", "axis: int >= 1 = 0"};
+  EXPECT_THAT(registry_.Register(def).message(), HasSubstr("axis"));
+  def.attrs = {"T: type"};
   EXPECT_TRUE(registry_.Register(def).ok());
   EXPECT_EQ(registry_.Register(def).code(), absl::StatusCode::kAlreadyExists);
 }
@@ -159,6 +164,11 @@ TEST_F(GraphTest, BuildErrorsSayWhatWasFound) {
   EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Mlu", {}); }), HasSubstr("did you mean 'Mul'"));
   EXPECT_THAT(error([](GraphBuilder& g) { g.AddOp("Mul", {Source(g, {1})}); }),
               AllOf(HasSubstr("takes 2 inputs"), HasSubstr("got 1")));
+  EXPECT_THAT(error([](GraphBuilder& g) {
+                const Output x = Source(g, {1});
+                g.AddOp("Mul", {x, InputArg(std::vector<Output>{x})});
+              }),
+              HasSubstr("input y is one tensor, got a list of 1"));
   EXPECT_THAT(error([](GraphBuilder& g) {
                 g.AddOp("Mul", {Source(g, {1}, "a"), g.AddOp("Source", {}, {{"dtype", DType::kInt32}}, "b")});
               }),
@@ -367,6 +377,36 @@ TEST_F(GraphTest, ControlEdgesFromFedPlaceholdersDoNotKeepThem) {
   EXPECT_THAT(pruned->FindNode("after_xx")->control_inputs(), testing::ElementsAre(pruned->FindNode("xx")));
 }
 
+// Its default may be there or not: only of a Placeholder TensorFlow drops the control edges.
+TEST_F(GraphTest, ControlEdgesFromAFedDefaultKeepIt) {
+  Register({.name = "PlaceholderWithDefault",
+            .inputs = {"input: T"},
+            .outputs = {"output: T"},
+            .attrs = {"T: type"},
+            .infer_shapes = UnknownShape});
+  GraphBuilder g(registry_);
+  const Output x = Source(g, {2}, "x"), p = g.AddOp("PlaceholderWithDefault", {x}, {}, "p");
+  auto after_p = g.ControlScope({p.node});
+  const Output y = g.AddOp("Mul", {x, x}, {}, "y");
+  const auto pruned = PruneToSignature(g.graph(), {p}, {y}, {}).value();
+  ASSERT_NE(pruned->FindNode("p"), nullptr);
+  EXPECT_THAT(pruned->FindNode("y")->control_inputs(), testing::ElementsAre(pruned->FindNode("p")));
+}
+
+TEST_F(GraphTest, AFeedIsWhereItsNodeAskedToBe) {
+  GraphBuilder g(registry_);
+  Output x;
+  {
+    auto device = g.DeviceScope("/job:worker/task:1/device:GPU:0");
+    x = Source(g, {2}, "x");
+  }
+  const Output y = g.AddOp("Mul", {x, x}, {}, "y");
+  const auto pruned = PruneToSignature(g.graph(), {x}, {y}, {}).value();
+  const Node* const arg = pruned->FindNode("y")->input(0).node;
+  EXPECT_EQ(arg->op_name(), "_Arg");
+  EXPECT_EQ(arg->requested_device().ToString(), "/job:worker/task:1/device:GPU:0");
+}
+
 TEST_F(GraphTest, FoldingComputesConstantsOnceAndDropsWhatNothingNeeds) {
   GraphBuilder g(registry_);
   const auto constant = [&g](float value) {
@@ -437,6 +477,17 @@ TEST_F(GraphTest, AYGivenTwiceCountsTwice) {
   }
   // And that sum is what flows on.
   EXPECT_EQ((*grads)[1].node->input(0).node->input(0), (*grads)[0]);
+}
+
+TEST_F(GraphTest, AYWithoutAGradientGetsOnes) {
+  GraphBuilder g(registry_);
+  const Output x = Source(g, Shape(), "x"), grad = Source(g, Shape(), "grad");
+  const Output y = g.AddOp("Mul", {x, x}, {}, "y"), z = g.AddOp("Mul", {x, x}, {}, "z");
+  auto grads = AddGradients(g, {y, z}, {y, z}, {grad, Output()});
+  ASSERT_TRUE(grads.ok()) << grads.status();
+  EXPECT_EQ((*grads)[0], grad);
+  ASSERT_TRUE((*grads)[1]);
+  EXPECT_EQ((*grads)[1].node->attr<Tensor>("value").scalar<float>(), 1);
 }
 
 // The device that the author asked for, not a colocation: the placer may put the two apart.

@@ -122,10 +122,12 @@ TEST_F(PlacerTest, SoftPlacementTakesAnotherIndexToo) {
   const Output cpu_only = on("/job:worker/task:1/device:GPU:1", "CpuOnly");
   const Output any = on("/job:worker/task:1/device:GPU:1", "Source");
   const Output unknown_kind = on("/job:ps/task:1/device:TPU:3", "Source");
+  const Output any_kind = on("/job:worker/task:1/device:*:3", "Source");
   ASSERT_TRUE(Place(g).ok()) << Place(g);
   EXPECT_EQ(DeviceOf(cpu_only), "/job:worker/replica:0/task:1/device:CPU:0");
   EXPECT_EQ(DeviceOf(any), "/job:worker/replica:0/task:1/device:GPU:0");
   EXPECT_EQ(DeviceOf(unknown_kind), "/job:ps/replica:0/task:1/device:CPU:0");
+  EXPECT_EQ(DeviceOf(any_kind), "/job:worker/replica:0/task:1/device:GPU:0");
 }
 
 // Pruning may drop the node that others name in "loc:@NAME"; what it held together stays so.
@@ -176,6 +178,32 @@ TEST_F(PlacerTest, GreedyStrategyBalancesBytes) {
         *g.AddOp("VarHandleOp", {}, {{"shape", PartialShape({rows})}}).node->requested_device().task);
   }
   EXPECT_THAT(tasks, testing::ElementsAre(0, 1, 1, 1, 1));
+}
+
+TEST_F(PlacerTest, GreedyStrategyCountsTheBytesOfADType) {
+  GraphBuilder g(ops_, ReplicaDeviceSetter({.num_ps_tasks = 2, .strategy = GreedyBytesStrategy(2)}));
+  std::vector<int> tasks;
+  const auto add = [&](DType dtype, int64_t rows) {
+    const AttrMap attrs = {{"dtype", dtype}, {"shape", PartialShape({rows})}};
+    tasks.push_back(*g.AddOp("VarHandleOp", {}, attrs).node->requested_device().task);
+  };
+  add(DType::kFloat32, 100);
+  add(DType::kFloat64, 60);
+  add(DType::kFloat32, 1);
+  EXPECT_THAT(tasks, testing::ElementsAre(0, 1, 0));
+}
+
+// Who asks for a job means another one than that of the parameter servers.
+TEST_F(PlacerTest, AVariableThatAsksForAJobGetsNoTaskOfThePs) {
+  GraphBuilder g(ops_, ReplicaDeviceSetter({.num_ps_tasks = 2}));
+  Output local;
+  {
+    auto worker = g.DeviceScope("/job:worker");
+    local = g.AddOp("VarHandleOp", {});
+  }
+  EXPECT_EQ(local.node->requested_device().ToString(), "/job:worker");
+  EXPECT_EQ(g.AddOp("VarHandleOp", {}).node->requested_device().task, 0);
+  EXPECT_EQ(g.AddOp("VarHandleOp", {}).node->requested_device().task, 1);
 }
 
 TEST_F(PlacerTest, ATensorCrossesOncePerDevice) {

@@ -62,6 +62,38 @@ TEST_F(ControlFlowTest, NodesOfTheOtherBranchDoNotRun) {
   EXPECT_THAT(Message(session().Run({{take, Tensor::Scalar(false)}}, {checked}).status()), HasSubstr("7"));
 }
 
+TEST_F(ControlFlowTest, APredicateIsOneValue) {
+  const Output take = Placeholder(g_, DType::kBool, PartialShape());
+  Node* const chosen = g_.AddNode("Switch", {Const(g_, 1.0f), take});
+  const auto error =
+      session().Run({{take, Tensor::Vector<bool>({true, false})}}, {chosen->output(1)}).status();
+  EXPECT_THAT(Message(error), HasSubstr("pred must be a scalar, is [2]"));
+}
+
+// What a Merge must come after runs late, for its input is long in coming.
+TEST_F(ControlFlowTest, AMergeWaitsForItsControlInputs) {
+  const Output take = Placeholder(g_, DType::kBool, kScalar), x = Placeholder(g_, DType::kFloat32, kScalar);
+  const Output handle =
+      g_.AddOp("VarHandleOp", {}, {{"dtype", DType::kFloat32}, {"shape", Shape()}, {"shared_name", "v"}});
+  Node* const init = g_.AddNode("AssignVariableOp", {handle, Const(g_, 0.0f)});
+  Output late = x;
+  for (int i = 0; i < 20; ++i) late = Sqrt(g_, late);
+  Node* const assign = g_.AddNode("AssignVariableOp", {handle, late});
+  Node* const chosen = g_.AddNode("Switch", {Const(g_, 1.0f), take});
+  Node* merge = nullptr;
+  {
+    auto after = g_.ControlScope({assign});
+    merge = g_.AddNode("Merge", {std::vector<Output>{chosen->output(0), chosen->output(1)}});
+  }
+  Output read;
+  {
+    auto after = g_.ControlScope({merge});
+    read = g_.AddOp("ReadVariableOp", {handle}, {{"dtype", DType::kFloat32}});
+  }
+  ASSERT_TRUE(session().Run({}, {}, {init}).ok());
+  EXPECT_EQ(Run({{take, Tensor::Scalar(true)}, {x, F(1)}}, read), 1);
+}
+
 TEST_F(ControlFlowTest, GradientsFlowThroughTheChosenBranch) {
   const Output x = Placeholder(g_, DType::kFloat32, kScalar), w = Placeholder(g_, DType::kFloat32, kScalar);
   const Output y = Cond(
@@ -448,6 +480,13 @@ TEST_F(ImportedTest, GraphsThatCannotEndAreRefused) {
                                  NodeText("minus", "Neg", {"in"}) + NodeText("out", "Exit", {"minus"}),
                              "out"),
               HasSubstr("without is_constant"));
+  EXPECT_THAT(
+      ErrorOfRunning(kConstants + NodeText("in", "Enter", {"one"}, kFrame) +
+                         NodeText("merge", "Merge", {"in", "next"}, kTwo) +
+                         NodeText("next", "NextIteration", {"merge"}) +
+                         NodeText("late", "Neg", {"merge", "^next"}) + NodeText("out", "Exit", {"late"}),
+                     "out"),
+      AllOf(HasSubstr("Neg 'late' must run after"), HasSubstr("belongs to the next iteration")));
   // An endless loop without a Switch: every iteration gives the next one a value.
   EXPECT_THAT(
       ErrorOfRunning(kConstants + NodeText("in", "Enter", {"one"}, kFrame) +

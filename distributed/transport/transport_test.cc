@@ -76,6 +76,11 @@ TEST(Bundle, EntriesKeepEdgeAndDeadness) {
   EXPECT_EQ(decoded[1].edge, INT32_MAX);
   EXPECT_TRUE(decoded[1].is_dead);
   EXPECT_EQ(decoded[2].tensor.scalar<std::string>(), "s");
+
+  payloads.push_back(Payload::OfString("belongs to no tensor"));
+  WireReader again(header);
+  EXPECT_THAT(std::string(DecodeBundle(&again, payloads).status().message()),
+              HasSubstr("a bundle of 3 tensors came with 3 payloads"));
 }
 
 TEST(Bundle, VariantsAreRefused) {

@@ -85,10 +85,13 @@ TEST_F(ConstantFoldingTest, WhatHasStateGivesSomethingElseInEveryStep) {
 }
 
 TEST_F(ConstantFoldingTest, WhatWaitsForAnotherNodeStaysBehindIt) {
-  const Output before = g_.AddOp("Source", {});
-  auto after = g_.ControlScope({before.node});
-  const Output constant = Constant(Tensor::Scalar(2.0f));
-  EXPECT_EQ(ReadByUse(g_.AddOp("Negate", {constant})), "Negate");
+  const Output before = g_.AddOp("Source", {}), constant = Constant(Tensor::Scalar(2.0f));
+  Output x;
+  {
+    auto after = g_.ControlScope({before.node});
+    x = g_.AddOp("Negate", {constant});
+  }
+  EXPECT_EQ(ReadByUse(x), "Negate");
 }
 
 TEST_F(ConstantFoldingTest, LargeResultsStayComputed) {

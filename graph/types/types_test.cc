@@ -191,6 +191,17 @@ TEST(DeviceNameTest, ParsesWholePartialAndShortForms) {
   EXPECT_TRUE(DeviceName::Parse("")->is_empty());
 }
 
+TEST(DeviceNameTest, EveryPartOfAnInnerNameOverrides) {
+  const DeviceName outer = DeviceName::Parse("/job:ps/replica:0/task:1/device:CPU:2").value();
+  for (const char* inner :
+       {"/job:worker", "/replica:3", "/task:4", "/device:GPU:*", "/job:a/replica:5/cpu:6"}) {
+    const DeviceName name = DeviceName::Parse(inner).value(), both = outer.OverriddenBy(name);
+    EXPECT_TRUE(name.Matches(both)) << inner << ": " << both.ToString();
+    EXPECT_TRUE(both.is_whole()) << inner << ": " << both.ToString();
+  }
+  EXPECT_EQ(outer.OverriddenBy(DeviceName()), outer);
+}
+
 TEST(DeviceNameTest, ErrorsQuoteTheBadPart) {
   EXPECT_THAT(DeviceName::Parse("/job:ps/tusk:1").status().message(), HasSubstr("'/tusk:1'"));
   EXPECT_FALSE(DeviceName::Parse("job:ps").ok());

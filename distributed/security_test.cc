@@ -1,0 +1,37 @@
+#include "distributed/security.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kOpen[] = "0.0.0.0:2222";  // which other machines can reach
+
+TEST(CheckExposureTest, WhatOthersCanReachNeedsProtection) {
+  const absl::Status refused = CheckExposure(kOpen, {});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("refusing to listen at 0.0.0.0:2222"));
+  EXPECT_TRUE(CheckExposure("127.0.0.1:2222", {}).ok());
+  EXPECT_TRUE(CheckExposure(kOpen, {.insecure = true}).ok());
+  EXPECT_TRUE(CheckExposure(kOpen, {.token = "0123456789abcdef"}).ok());
+  EXPECT_TRUE(CheckExposure(kOpen, {.tls_cert_file = "cert", .tls_key_file = "key"}).ok());
+}
+
+TEST(CheckExposureTest, AnAuthorityAloneProtectsNoServer) {
+  SecurityOptions options;
+  options.tls_ca_file = "ca";
+  EXPECT_EQ(CheckExposure(kOpen, options).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(TokensMatchTest, EveryCharacterCounts) {
+  EXPECT_TRUE(TokensMatch("abcdef", "abcdef"));
+  EXPECT_FALSE(TokensMatch("abcdef", "abcdeg"));
+  EXPECT_FALSE(TokensMatch("abcdef", "bbcdef"));
+  EXPECT_FALSE(TokensMatch("abcdef", "abcde"));
+}
+
+}  // namespace
+}  // namespace weir
