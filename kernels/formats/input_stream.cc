@@ -45,6 +45,12 @@ class PlainStream final : public InputStream {
     return done;
   }
 
+  const char* TakeBuffered(size_t num_bytes) override {
+    if (num_bytes > end_ - begin_) return nullptr;
+    begin_ += num_bytes;
+    return buffer_.data() + begin_ - num_bytes;
+  }
+
  private:
   const std::unique_ptr<ReadableFile> file_;
   std::vector<char> buffer_;

@@ -28,6 +28,10 @@ class InputStream {
   // Up to num_bytes into `destination`, and how many there were; fewer than asked for only at the end.
   // DataLoss, naming the path and the offset, where compressed data is damaged or breaks off.
   virtual absl::StatusOr<size_t> Read(size_t num_bytes, char* destination) = 0;
+
+  // The next num_bytes where they lie, if they lie in memory together already: nothing is copied, and Read
+  // goes on behind them. Null, and nothing has changed, otherwise. Valid until the next call.
+  virtual const char* TakeBuffered(size_t num_bytes) { return nullptr; }
 };
 
 absl::StatusOr<std::unique_ptr<InputStream>> NewInputStream(std::unique_ptr<ReadableFile> file,

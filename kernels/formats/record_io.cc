@@ -16,6 +16,7 @@ constexpr size_t kHeaderBytes = 12;
 constexpr size_t kFooterBytes = 4;
 // A record's memory grows by at most this much ahead of the bytes that were found.
 constexpr size_t kPieceBytes = 1 << 20;
+constexpr absl::string_view kDamaged = "is damaged (its checksum differs)";
 
 template <typename T>
 T Load(const char* bytes) {
@@ -111,6 +112,12 @@ absl::StatusOr<bool> RecordReader::ReadNext(std::string* record) {
       return Damaged("has a damaged length (its checksum differs)");
     }
     if (length > SIZE_MAX - kFooterBytes) return Damaged("has an impossible length");
+    if (const char* const bytes = stream_->TakeBuffered(length + kFooterBytes)) {
+      if (UnmaskCrc32c(Load<uint32_t>(bytes + length)) != Crc32c({bytes, length})) return Damaged(kDamaged);
+      record->assign(bytes, length);
+      offset_ += kHeaderBytes + length + kFooterBytes;
+      return true;
+    }
     WEIR_RETURN_IF_ERROR(ReadPiece(length + kFooterBytes, record));
     if (record->size() < length + kFooterBytes) {
       return Damaged(
@@ -118,7 +125,7 @@ absl::StatusOr<bool> RecordReader::ReadNext(std::string* record) {
     }
     const uint32_t stored = UnmaskCrc32c(Load<uint32_t>(record->data() + length));
     record->resize(length);
-    if (stored != Crc32c(*record)) return Damaged("is damaged (its checksum differs)");
+    if (stored != Crc32c(*record)) return Damaged(kDamaged);
     offset_ += kHeaderBytes + length + kFooterBytes;
     return true;
   };

@@ -57,7 +57,8 @@ TEST(Crc32cTest, KnownValues) {
 TEST(Crc32cTest, InstructionAndTableAgree) {
   std::string bytes(40000, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i + (i >> 8));
-  for (size_t length : {0u, 1u, 7u, 8u, 9u, 4095u, 4096u, 12287u, 12288u, 12289u, 24576u, 39999u}) {
+  for (size_t length : {0u,    1u,    7u,    8u,    9u,     335u,   336u,   1007u,  1008u,  1009u,
+                        1024u, 2016u, 4095u, 4096u, 12287u, 12288u, 12289u, 13296u, 24576u, 39999u}) {
     for (size_t start : {0u, 1u}) {
       const size_t num_bytes = length - (start < length ? start : 0);
       EXPECT_EQ(ExtendCrc32c(5, bytes.data() + start, num_bytes),
