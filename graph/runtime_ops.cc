@@ -1,5 +1,7 @@
 #include "graph/runtime_ops.h"
 
+#include "absl/strings/str_cat.h"
+#include "graph/fused_ops.h"
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
@@ -17,6 +19,18 @@ std::vector<std::string> WithType(std::string type_attr) {
   return attrs;
 }
 
+absl::Status ArgShape(ShapeInference& s) {
+  const auto shapes = s.attrs().find(kShapesAttr);
+  if (shapes == s.attrs().end()) return absl::OkStatus();
+  const auto* const list = shapes->second.get_if<std::vector<PartialShape>>();
+  if (list == nullptr || list->size() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attr ", kShapesAttr, " must be a list of one shape, is ", shapes->second.ToString()));
+  }
+  s.set_output(0, list->front());
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status RegisterRuntimeOps(OpRegistry& registry) {
@@ -25,7 +39,7 @@ absl::Status RegisterRuntimeOps(OpRegistry& registry) {
                                           .outputs = {"output: T"},
                                           .attrs = {"T: type", "index: int >= 0"},
                                           .is_stateful = true,
-                                          .infer_shapes = UnknownShape,
+                                          .infer_shapes = ArgShape,
                                           .gradient = NotDifferentiable}));
   WEIR_RETURN_IF_ERROR(registry.Register({.name = kRetvalOp,
                                           .summary = "Takes a value that the step returns.",
@@ -41,13 +55,14 @@ absl::Status RegisterRuntimeOps(OpRegistry& registry) {
                                           .is_stateful = true,
                                           .infer_shapes = NoOutputs,
                                           .gradient = NotDifferentiable}));
-  return registry.Register({.name = kRecvOp,
-                            .summary = "Receives a tensor from another device.",
-                            .outputs = {"tensor: tensor_type"},
-                            .attrs = WithType("tensor_type: type"),
-                            .is_stateful = true,
-                            .infer_shapes = UnknownShape,
-                            .gradient = NotDifferentiable});
+  WEIR_RETURN_IF_ERROR(registry.Register({.name = kRecvOp,
+                                          .summary = "Receives a tensor from another device.",
+                                          .outputs = {"tensor: tensor_type"},
+                                          .attrs = WithType("tensor_type: type"),
+                                          .is_stateful = true,
+                                          .infer_shapes = UnknownShape,
+                                          .gradient = NotDifferentiable}));
+  return RegisterFusedOps(registry);
 }
 
 }  // namespace weir

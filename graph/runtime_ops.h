@@ -1,7 +1,8 @@
 // The ops that the runtime itself puts into a step's graph. Users never write them; names and schemas are
 // TensorFlow's.
 //
-//   _Arg     a value fed to the step: attr index, the position among the partition's arguments
+//   _Arg     a value fed to the step: attr index, the position among the partition's arguments; attr
+//            _output_shapes, if it is set, what is known of the value's shape
 //   _Retval  a value fetched from it: attr index, the position among the partition's results
 //   _Send    hands its input to another device; _Recv is its other end. Attr _edge numbers the pair within
 //   the plan,
@@ -18,7 +19,9 @@ inline constexpr char kRetvalOp[] = "_Retval";
 inline constexpr char kSendOp[] = "_Send";
 inline constexpr char kRecvOp[] = "_Recv";
 inline constexpr char kEdgeAttr[] = "_edge";
+inline constexpr char kShapesAttr[] = "_output_shapes";
 
+// Those above, and those of fused_ops.h.
 absl::Status RegisterRuntimeOps(OpRegistry& registry);
 
 }  // namespace weir

@@ -6,8 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "graph/rewrite/common_subexpression.h"
-#include "graph/rewrite/constant_folding.h"
+#include "graph/rewrite/pipeline.h"
 #include "graph/rewrite/prune.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
@@ -301,10 +300,15 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
   options.has_kernel = [this](const Node& node, absl::string_view type) { return HasKernel(node, type); };
   options.rewrite = [this](Graph& graph) {
     if (options_.isolate_session_state) UsePrivateContainers(graph);
-    WEIR_RETURN_IF_ERROR(FoldConstants(graph, [this](const Node& node, absl::Span<const Tensor> inputs) {
-      return EvaluateNode(node, inputs, *folding_device_, kernels_);
-    }));
-    return MergeCommonSubexpressions(graph);
+    return RewriteBeforePlacement(
+        graph,
+        [this](const Node& node, absl::Span<const Tensor> inputs) {
+          return EvaluateNode(node, inputs, *folding_device_, kernels_);
+        },
+        options_.rewrites);
+  };
+  options.rewrite_placed = [this, &options](std::unique_ptr<Graph>& graph) {
+    return RewriteAfterPlacement(graph, options.has_kernel, options_.rewrites);
   };
   options.placer = {.default_task = options_.default_task,
                     .allow_soft_placement = options_.allow_soft_placement};

@@ -37,6 +37,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "graph/graph.h"
+#include "graph/rewrite/rewrite_options.h"
 #include "kernels/kernel_registry.h"
 #include "session/step_plan.h"
 #include "session/worker.h"
@@ -87,6 +88,8 @@ struct SessionOptions {
   int max_cached_signatures = 1024;
   // Variables and other resources of this session's graph are its own, and are dropped when it is closed.
   bool isolate_session_state = false;
+  // How the graph of a step may be rewritten before it runs (TensorFlow's GraphOptions.rewrite_options).
+  RewriteOptions rewrites;
 };
 
 struct RunOptions {

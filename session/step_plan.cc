@@ -63,6 +63,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
     devices.insert(devices.end(), worker.devices.begin(), worker.devices.end());
   }
   WEIR_RETURN_IF_ERROR(PlaceGraph(*pruned, devices, options.has_kernel, options.placer));
+  if (options.rewrite_placed) WEIR_RETURN_IF_ERROR(options.rewrite_placed(pruned));
   WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned, PartitionByDevice(*pruned));
 
   std::shared_ptr<StepPlan> plan(new StepPlan);

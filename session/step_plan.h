@@ -35,7 +35,9 @@ struct StepPlanOptions {
   KernelAvailability has_kernel;
   PlacerOptions placer;
   std::function<absl::Status(Graph&)> rewrite;  // runs between pruning and placement; may be empty
-  bool want_report = false;                     // keep the placement report
+  // Runs on the placed graph, which it may replace by another one; may be empty.
+  std::function<absl::Status(std::unique_ptr<Graph>&)> rewrite_placed;
+  bool want_report = false;  // keep the placement report
   SessionId session = 0;
 };
 

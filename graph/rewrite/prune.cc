@@ -18,12 +18,13 @@ class SignaturePruner {
   absl::Status AddFeeds(absl::Span<const Output> feeds) {
     for (size_t i = 0; i < feeds.size(); ++i) {
       WEIR_ASSIGN_OR_RETURN(
-          Node * arg,
-          pruned_->AddNode({.op = kArgOp,
-                            .name = FreeName("_arg", feeds[i], i),
-                            .attrs = {{"T", feeds[i].dtype()}, {"index", static_cast<int64_t>(i)}},
-                            .device = feeds[i].node->requested_device(),
-                            .source = feeds[i].node->source()}));
+          Node * arg, pruned_->AddNode({.op = kArgOp,
+                                        .name = FreeName("_arg", feeds[i], i),
+                                        .attrs = {{"T", feeds[i].dtype()},
+                                                  {"index", static_cast<int64_t>(i)},
+                                                  {kShapesAttr, std::vector<PartialShape>{feeds[i].shape()}}},
+                                        .device = feeds[i].node->requested_device(),
+                                        .source = feeds[i].node->source()}));
       if (!args_.emplace(feeds[i], arg).second) {
         return absl::InvalidArgumentError(absl::StrCat("'", feeds[i].name(), "' is fed twice"));
       }

@@ -160,6 +160,8 @@ const char* WayName(Way way) {
       return "tasks";
     case Way::kNothingFolded:
       return "nothing folded";
+    case Way::kNotRewritten:
+      return "not rewritten";
     case Way::kSerialized:
       return "serialized";
     case Way::kCancelled:
@@ -222,6 +224,11 @@ absl::StatusOr<Results> Runner::Run(const GraphCase& graph_case, Way way, Random
       edits.feeds_constants = true;
       WEIR_ASSIGN_OR_RETURN(GraphCase copy, CopyCase(graph_case, edits));
       return RunIn(plain_, copy);
+    }
+    case Way::kNotRewritten: {
+      SessionOptions options;
+      options.rewrites.is_enabled = false;
+      return RunSession(graph_case, {plain_.worker.get()}, plain_.runtime->kernels(), options);
     }
     case Way::kSerialized:
       return RunSerialized(graph_case);

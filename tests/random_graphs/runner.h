@@ -29,13 +29,15 @@ enum class Way {
   kDevices,        // two CPUs and two fake GPUs, nodes go anywhere
   kTasks,          // a ps and two workers
   kNothingFolded,  // constants are fed
+  kNotRewritten,   // the graph runs as it was built
   kSerialized,     // written as GraphDef and read again
   kCancelled,      // after a run that is given up
   kTwoAtOnce,      // two threads run the step at the same time (only graphs without variables)
 };
-inline constexpr Way kAllWays[] = {Way::kPlain,      Way::kOneThread, Way::kEightThreads, Way::kOneFetch,
-                                   Way::kOtherOrder, Way::kDevices,   Way::kTasks,        Way::kNothingFolded,
-                                   Way::kSerialized, Way::kCancelled, Way::kTwoAtOnce};
+inline constexpr Way kAllWays[] = {Way::kPlain,      Way::kOneThread,     Way::kEightThreads,
+                                   Way::kOneFetch,   Way::kOtherOrder,    Way::kDevices,
+                                   Way::kTasks,      Way::kNothingFolded, Way::kNotRewritten,
+                                   Way::kSerialized, Way::kCancelled,     Way::kTwoAtOnce};
 const char* WayName(Way way);
 
 // The fetches of each step; an invalid tensor where the way fetches less.

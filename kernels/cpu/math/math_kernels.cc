@@ -9,6 +9,7 @@ void RegisterMathKernels(DeviceKernels& kernels) {
   RegisterClipKernels(kernels);
   RegisterReductionKernels(kernels);
   RegisterMatMulKernels(kernels);
+  RegisterFusedMatMulKernels(kernels);
   RegisterBatchMatMulKernels(kernels);
   RegisterEinsumKernels(kernels);
   RegisterScanKernels(kernels);

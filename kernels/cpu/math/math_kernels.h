@@ -9,6 +9,7 @@ void RegisterElementwiseKernels(DeviceKernels& kernels);  // the tables, also of
 void RegisterClipKernels(DeviceKernels& kernels);
 void RegisterReductionKernels(DeviceKernels& kernels);
 void RegisterMatMulKernels(DeviceKernels& kernels);
+void RegisterFusedMatMulKernels(DeviceKernels& kernels);
 void RegisterBatchMatMulKernels(DeviceKernels& kernels);
 void RegisterEinsumKernels(DeviceKernels& kernels);
 void RegisterScanKernels(DeviceKernels& kernels);

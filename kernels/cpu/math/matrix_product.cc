@@ -37,9 +37,15 @@ dnnl_status_t MultiplyPiece(const ProductShape& whole, const ProductShape& piece
 
 absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const float* a, const float* b,
                            float* c) {
+  return MultiplyFloat(threads, shape, a, b, c, [](int64_t, int64_t, int64_t, int64_t) {});
+}
+
+absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const float* a, const float* b,
+                           float* c, FinishPiece finish) {
   if (shape.m == 0 || shape.n == 0) return absl::OkStatus();
   if (shape.k == 0) {
     std::fill_n(c, shape.m * shape.n, 0.0f);
+    finish(0, shape.m, 0, shape.n);
     return absl::OkStatus();
   }
   // The longer side is split, so that what all pieces read (and pack) again is the smaller matrix.
@@ -55,7 +61,13 @@ absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const
                         (split_rows ? piece.m : piece.n) = count;
                         const dnnl_status_t result = MultiplyPiece(shape, piece, split_rows ? first : 0,
                                                                    split_rows ? 0 : first, a, b, c);
-                        if (result != dnnl_success) status = result;
+                        if (result != dnnl_success) {
+                          status = result;
+                        } else if (split_rows) {
+                          finish(first, count, 0, shape.n);
+                        } else {
+                          finish(0, shape.m, first, count);
+                        }
                       });
   if (status == dnnl_success) return absl::OkStatus();
   if (status == dnnl_out_of_memory) return absl::ResourceExhaustedError("oneDNN: out of memory in sgemm");

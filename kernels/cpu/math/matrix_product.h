@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "kernels/thread_pool.h"
 
@@ -24,6 +25,11 @@ struct ProductShape {
 // needs no preparation per shape.
 absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const float* a, const float* b,
                            float* c);
+
+// The same; each piece of the product is handed to `finish` by the thread that has just computed it.
+using FinishPiece = absl::FunctionRef<void(int64_t row, int64_t rows, int64_t column, int64_t columns)>;
+absl::Status MultiplyFloat(ThreadPool& threads, const ProductShape& shape, const float* a, const float* b,
+                           float* c, FinishPiece finish);
 
 // Double precision, by loops over tiles in registers and cache: two to five times as fast as MultiplyPlain.
 void MultiplyDouble(ThreadPool& threads, const ProductShape& shape, const double* a, const double* b,

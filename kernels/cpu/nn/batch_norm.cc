@@ -1,4 +1,5 @@
-// FusedBatchNorm and FusedBatchNormGrad in all their versions: Ioffe, Szegedy, Batch Normalization (2015).
+// FusedBatchNorm and FusedBatchNormGrad in all their versions, alone and with what follows or comes before
+// them: Ioffe, Szegedy, Batch Normalization (2015).
 //
 // Moments are taken piece by piece, each from its own mean, and put together in double (Chan, Golub, LeVeque,
 // Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979): the tensor is read once,
@@ -6,10 +7,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/fused_ops.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/nn/batch_norm_loops.h"
 #include "kernels/cpu/nn/nn_kernels.h"
@@ -139,19 +142,46 @@ std::vector<float> Floats(const Tensor& tensor) {
   return {tensor.flat<float>().begin(), tensor.flat<float>().end()};
 }
 
+// What the ops that fusion makes (graph/fused_ops.h) do beside normalizing; the others do none of it.
+struct FusedParts {
+  static absl::StatusOr<FusedParts> Of(const KernelConstruction& construction) {
+    FusedParts parts;
+    const std::string& op = construction.node().op_name();
+    parts.is_fused = op == kFusedBatchNormOp || op == kFusedBatchNormGradOp;
+    if (!parts.is_fused) return parts;
+    const auto& activation = construction.attr<std::string>("activation_mode");
+    const int64_t num_sides = construction.attr<int64_t>("num_side_inputs");
+    if ((activation != "Identity" && activation != "Relu") || num_sides > 1) {
+      return absl::UnimplementedError(
+          absl::StrCat(op, " has activations Identity and Relu and at most one side input; asked for ",
+                       activation, " and ", num_sides));
+    }
+    parts.has_relu = activation == "Relu";
+    parts.has_side = num_sides == 1;
+    return parts;
+  }
+
+  bool is_fused = false;
+  bool has_relu = false;
+  bool has_side = false;
+};
+
 template <typename T>
 class FusedBatchNorm final : public Kernel {
  public:
-  explicit FusedBatchNorm(const KernelConstruction& construction)
-      : data_format_(construction.attr<std::string>("data_format")),
-        epsilon_(construction.attr<float>("epsilon")),
-        average_factor_(construction.attr<float>("exponential_avg_factor")),
-        is_training_(construction.attr<bool>("is_training")) {}
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(const FusedParts parts, FusedParts::Of(construction));
+    return std::unique_ptr<Kernel>(new FusedBatchNorm(construction, parts));
+  }
 
   absl::Status Compute(KernelContext& context) override {
     const Tensor& x = context.input(0);
     WEIR_ASSIGN_OR_RETURN(const ChannelLayout layout, ChannelLayout::Of(x.shape(), data_format_));
     WEIR_RETURN_IF_ERROR(CheckInputs(context, layout.channels));
+    if (parts_.has_side && context.input(5).shape() != x.shape()) {
+      return absl::InvalidArgumentError(absl::StrCat("side_input is ", context.input(5).shape().ToString(),
+                                                     " but x is ", x.shape().ToString()));
+    }
     WEIR_ASSIGN_OR_RETURN(Tensor * y, context.AllocateOutput(0, x.shape()));
     Tensor* statistics[4];  // batch_mean, batch_variance, and what the gradient will want
     for (int i = 0; i < 4; ++i) {
@@ -180,6 +210,13 @@ class FusedBatchNorm final : public Kernel {
   }
 
  private:
+  FusedBatchNorm(const KernelConstruction& construction, const FusedParts& parts)
+      : data_format_(construction.attr<std::string>("data_format")),
+        epsilon_(construction.attr<float>("epsilon")),
+        average_factor_(construction.attr<float>("exponential_avg_factor")),
+        is_training_(construction.attr<bool>("is_training")),
+        parts_(parts) {}
+
   static void Fill(Tensor& tensor, float value) {
     std::fill_n(tensor.flat<float>().data(), tensor.num_elements(), value);
   }
@@ -225,15 +262,18 @@ class FusedBatchNorm final : public Kernel {
     const float* offset = context.input(2).flat<float>().data();
     for (int64_t c = 0; c < layout.channels; ++c) scale[c] /= std::sqrt(moments.variance[c] + epsilon_);
     const ChannelAffine affine = {moments.mean.data(), scale.data(), offset};
+    const NormalizedEnd end = {parts_.has_side ? context.input(5).flat<float>().data() : nullptr,
+                               parts_.has_relu};
     layout.ForEachPiece(
         context.threads(),
         [&](int64_t piece) {
           const int64_t at = layout.PieceBegin(piece);
-          NormalizeColumns(layout.PieceCount(piece), layout.channels, x + at, affine, y + at);
+          NormalizeColumns(layout.PieceCount(piece), layout.channels, x + at, affine, end.At(at), y + at);
         },
         [&](int64_t piece, int64_t c) {
           const int64_t at = (piece * layout.channels + c) * layout.inner;
-          NormalizePlane(layout.inner, x + at, affine.center[c], affine.scale[c], affine.offset[c], y + at);
+          NormalizePlane(layout.inner, x + at, affine.center[c], affine.scale[c], affine.offset[c],
+                         end.At(at), y + at);
         });
   }
 
@@ -241,18 +281,24 @@ class FusedBatchNorm final : public Kernel {
   const float epsilon_;
   const float average_factor_;
   const bool is_training_;
+  const FusedParts parts_;
 };
 
 // With n elements in a channel, s = scale / sqrt(variance + epsilon), c = x - mean:
 //   scale_backprop = sum(dy * c) / sqrt(variance + epsilon), offset_backprop = sum(dy),
 //   dx = s * (dy - sum(dy) / n - c * sum(dy * c) / n / (variance + epsilon)) in training, else s * dy.
+// After an activation (_FusedBatchNormGradEx) dy counts as 0 where its result y, input 7, is not positive;
+// the side input's gradient is that dy.
 template <typename T>
 class FusedBatchNormGrad final : public Kernel {
  public:
-  explicit FusedBatchNormGrad(const KernelConstruction& construction)
-      : data_format_(construction.attr<std::string>("data_format")),
-        epsilon_(construction.attr<float>("epsilon")),
-        is_training_(construction.attr<bool>("is_training")) {}
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(const FusedParts parts, FusedParts::Of(construction));
+    if (parts.is_fused && !parts.has_relu) {
+      return absl::UnimplementedError(absl::StrCat(kFusedBatchNormGradOp, " needs the activation Relu"));
+    }
+    return std::unique_ptr<Kernel>(new FusedBatchNormGrad(construction, parts));
+  }
 
   absl::Status Compute(KernelContext& context) override {
     const Tensor& dy = context.input(0);
@@ -261,6 +307,10 @@ class FusedBatchNormGrad final : public Kernel {
     if (dy.shape() != x.shape()) {
       return absl::InvalidArgumentError(
           absl::StrCat("y_backprop is ", dy.shape().ToString(), " but x is ", x.shape().ToString()));
+    }
+    if (parts_.has_relu && context.input(7).shape() != x.shape()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("y is ", context.input(7).shape().ToString(), " but x is ", x.shape().ToString()));
     }
     const absl::string_view names[] = {"scale", "reserve_space_1", "reserve_space_2"};
     for (int i = 0; i < 3; ++i) {
@@ -275,7 +325,14 @@ class FusedBatchNormGrad final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Tensor wide_dy, Widen<T>(context, dy));
     WEIR_ASSIGN_OR_RETURN(const Tensor wide_x, Widen<T>(context, x));
     WEIR_ASSIGN_OR_RETURN(Tensor wide_dx, WideOutput<T>(context, *dx));
-    WEIR_RETURN_IF_ERROR(Backprop(context, layout, wide_dy.flat<float>().data(), wide_x.flat<float>().data(),
+    MaskedGradient flow = {wide_dy.flat<float>().data()};
+    float* kept = nullptr;
+    if (parts_.has_relu) flow.y = context.input(7).flat<float>().data();
+    if (parts_.has_side) {
+      WEIR_ASSIGN_OR_RETURN(Tensor * side_backprop, context.AllocateOutput(5, x.shape()));
+      kept = side_backprop->flat<float>().data();
+    }
+    WEIR_RETURN_IF_ERROR(Backprop(context, layout, flow, kept, wide_x.flat<float>().data(),
                                   wide_dx.flat<float>().data(), scale_backprop->flat<float>().data(),
                                   offset_backprop->flat<float>().data()));
     Narrow<T>(context, wide_dx, dx);
@@ -283,8 +340,14 @@ class FusedBatchNormGrad final : public Kernel {
   }
 
  private:
-  absl::Status Backprop(KernelContext& context, const ChannelLayout& layout, const float* dy, const float* x,
-                        float* dx, float* scale_backprop, float* offset_backprop) const {
+  FusedBatchNormGrad(const KernelConstruction& construction, const FusedParts& parts)
+      : data_format_(construction.attr<std::string>("data_format")),
+        epsilon_(construction.attr<float>("epsilon")),
+        is_training_(construction.attr<bool>("is_training")),
+        parts_(parts) {}
+
+  absl::Status Backprop(KernelContext& context, const ChannelLayout& layout, MaskedGradient dy, float* kept,
+                        const float* x, float* dx, float* scale_backprop, float* offset_backprop) const {
     const int64_t channels = layout.channels;
     const float* mean = context.input(3).flat<float>().data();
     WEIR_ASSIGN_OR_RETURN(const PiecewisePairs pairs, PiecewisePairs::Allocate(context, layout));
@@ -293,15 +356,17 @@ class FusedBatchNormGrad final : public Kernel {
           context.threads(),
           [&](int64_t piece) {
             const int64_t at = layout.PieceBegin(piece);
-            ColumnGradientSums(layout.PieceCount(piece), channels, dy + at, x + at, mean,
-                               pairs.first + piece * channels, pairs.second + piece * channels);
+            ColumnGradientSums(layout.PieceCount(piece), channels, dy.At(at), x + at, mean,
+                               pairs.first + piece * channels, pairs.second + piece * channels,
+                               kept == nullptr ? nullptr : kept + at);
           },
           [&](int64_t piece, int64_t c) {
             const int64_t plane = piece * channels + c, at = plane * layout.inner;
-            PlaneGradientSums(layout.inner, dy + at, x + at, mean[c], pairs.first + plane,
-                              pairs.second + plane);
+            PlaneGradientSums(layout.inner, dy.At(at), x + at, mean[c], pairs.first + plane,
+                              pairs.second + plane, kept == nullptr ? nullptr : kept + at);
           });
     }
+    if (kept != nullptr) dy = {kept};
     std::vector<float> scale = Floats(context.input(2)), offset(channels), slope(channels);
     for (int64_t c = 0; c < channels; ++c) {
       double sum = 0, product = 0;
@@ -323,11 +388,11 @@ class FusedBatchNormGrad final : public Kernel {
         context.threads(),
         [&](int64_t piece) {
           const int64_t at = layout.PieceBegin(piece);
-          BackpropColumns(layout.PieceCount(piece), channels, dy + at, x + at, gradient, dx + at);
+          BackpropColumns(layout.PieceCount(piece), channels, dy.At(at), x + at, gradient, dx + at);
         },
         [&](int64_t piece, int64_t c) {
           const int64_t at = (piece * channels + c) * layout.inner;
-          BackpropPlane(layout.inner, dy + at, x + at, gradient, c, dx + at);
+          BackpropPlane(layout.inner, dy.At(at), x + at, gradient, c, dx + at);
         });
     return absl::OkStatus();
   }
@@ -335,6 +400,7 @@ class FusedBatchNormGrad final : public Kernel {
   const std::string data_format_;
   const float epsilon_;
   const bool is_training_;
+  const FusedParts parts_;
 };
 
 }  // namespace
@@ -342,6 +408,9 @@ class FusedBatchNormGrad final : public Kernel {
 void RegisterBatchNormKernels(DeviceKernels& kernels) {
   kernels.Add<FusedBatchNorm<float>>("FusedBatchNorm");
   kernels.Add<FusedBatchNormGrad<float>>("FusedBatchNormGrad");
+  // Of 16-bit types the single ops round in between, so there the fused ones would give other results.
+  kernels.Add<FusedBatchNorm<float>>(kFusedBatchNormOp, {{"T", {DType::kFloat32}}});
+  kernels.Add<FusedBatchNormGrad<float>>(kFusedBatchNormGradOp, {{"T", {DType::kFloat32}}});
   const auto types = Types<float, Half, Bfloat16>("T");
   const DeviceKernels::TypeAttrs statistics = {{"U", {DType::kFloat32}}};
   for (const char* version : {"V2", "V3"}) {

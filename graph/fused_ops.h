@@ -1,0 +1,24 @@
+// Ops that stand for several: what fusion (rewrite/fusion.h) puts into a step's graph. Names, inputs and
+// attrs are TensorFlow's.
+//
+//   _FusedMatMul           MatMul, BiasAdd and an activation, as attr fused_ops lists them
+//   _FusedConv2D           the same for Conv2D
+//   _FusedBatchNormEx      FusedBatchNormV3, the sum with a side input, an activation
+//   _FusedBatchNormGradEx  ReluGrad and FusedBatchNormGradV3, and what ReluGrad gives to others
+//
+// They have no gradient: fusion comes after the gradients were built.
+#pragma once
+
+#include "absl/status/status.h"
+#include "graph/op_registry.h"
+
+namespace weir {
+
+inline constexpr char kFusedMatMulOp[] = "_FusedMatMul";
+inline constexpr char kFusedConv2DOp[] = "_FusedConv2D";
+inline constexpr char kFusedBatchNormOp[] = "_FusedBatchNormEx";
+inline constexpr char kFusedBatchNormGradOp[] = "_FusedBatchNormGradEx";
+
+absl::Status RegisterFusedOps(OpRegistry& registry);
+
+}  // namespace weir

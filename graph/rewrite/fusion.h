@@ -1,0 +1,38 @@
+// Puts one node in the place of several that run one after another on one device, where that device's type
+// has a kernel that does their work in one pass over the data.
+//
+//   act(BiasAdd(MatMul(a, b), bias))              -> _FusedMatMul; BiasAdd may be an Add of a vector
+//   act(BiasAdd(Conv2D(x, w), bias))              -> _FusedConv2D
+//   Relu(FusedBatchNormV3(x) [+ side])            -> _FusedBatchNormEx
+//   FusedBatchNormGradV3(ReluGrad(dy, y), x)      -> _FusedBatchNormGradEx, which also gives ReluGrad's
+//   result
+//                                                    to others that read it
+//   act: none, or Relu, Relu6, Elu, LeakyRelu, Tanh, Sigmoid
+//
+// An intermediate result that anything else reads, a fetch or a control edge included, keeps its node. All
+// nodes of a pattern have one device and (the first one excepted) no control inputs. In training the patterns
+// still fit: gradients of activations read what the activation gave, not what it took.
+//
+// Results are the same bits, except for _FusedConv2D's and those of Tanh and Sigmoid, which are fused only
+// where RewriteOptions::may_change_rounding allows it.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "graph/graph.h"
+#include "graph/rewrite/rewrite_options.h"
+
+namespace weir {
+
+// True when that type of device ("CPU") has a kernel for the node.
+using HasKernelFor = std::function<bool(const Node& node, absl::string_view device_type)>;
+
+// `graph`: placed. It is replaced by another one when something was fused; a fused node stands where the last
+// of its nodes stood, under that one's name with "/fused" behind. InvalidArgument for a graph with a cycle.
+absl::Status FuseNodes(std::unique_ptr<Graph>& graph, const HasKernelFor& has_kernel,
+                       const RewriteOptions& options = {});
+
+}  // namespace weir

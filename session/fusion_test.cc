@@ -1,0 +1,350 @@
+// Nodes that run as one: where they do, where they must not, and that the numbers stay the same bits.
+#include "graph/rewrite/fusion.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "graph/gradients.h"
+#include "graph/rewrite/prune.h"
+#include "gtest/gtest.h"
+#include "session/executor/program.h"
+#include "session/test_session.h"
+
+namespace weir {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+
+// Numbers around zero that differ from one another; those of another seed differ.
+Tensor Numbers(const Shape& shape, int seed) {
+  Tensor tensor(DType::kFloat32, shape);
+  uint32_t state = 12345u + 977u * static_cast<uint32_t>(seed);
+  for (float& x : tensor.flat<float>()) {
+    state = state * 1664525u + 1013904223u;
+    x = static_cast<float>(static_cast<int32_t>(state >> 8) - (1 << 23)) / static_cast<float>(1 << 22);
+  }
+  return tensor;
+}
+
+bool HaveSameBits(const Tensor& a, const Tensor& b) {
+  return a.is_valid() && a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         (a.num_bytes() == 0 || std::memcmp(a.data(), b.data(), a.num_bytes()) == 0);
+}
+
+class FusionTest : public TestSession {
+ protected:
+  // A fed tensor of numbers.
+  Output Input(const Shape& shape) {
+    const Output x =
+        g_.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape(shape)}});
+    feeds_.emplace_back(x, Numbers(shape, static_cast<int>(feeds_.size())));
+    fed_.push_back(x);
+    return x;
+  }
+  Output Op(const char* op, std::vector<InputArg> inputs, AttrMap attrs = {}) {
+    return g_.AddOp(op, std::move(inputs), std::move(attrs));
+  }
+  Output Layer(const char* activation, const Shape& x, const Shape& w, int64_t n, AttrMap attrs = {}) {
+    return Op(activation,
+              {Op("BiasAdd", {Op("MatMul", {Input(x), Input(w)}, std::move(attrs)), Input({n})})});
+  }
+  // The normalization of x; its outputs.
+  Node* Normalize(Output x, AttrMap attrs = {}) {
+    const AttrValue* format = attrs.find("data_format") == attrs.end() ? nullptr : &attrs["data_format"];
+    const bool is_first = format != nullptr && *format == AttrValue("NCHW");
+    const int64_t channels = x.shape().dim(is_first ? 1 : 3);
+    const Output variance = Op("Abs", {Input({channels})});
+    return g_.AddNode("FusedBatchNormV3",
+                      {x, Input({channels}), Input({channels}), Input({channels}), variance},
+                      std::move(attrs));
+  }
+  std::vector<Output> Gradients(Output y, const std::vector<Output>& xs) {
+    auto gradients = AddGradients(g_, {y}, xs);
+    EXPECT_TRUE(gradients.ok()) << gradients.status();
+    return gradients.ok() ? *gradients : std::vector<Output>(xs.size());
+  }
+
+  // The ops that run on data, after fusion.
+  std::vector<std::string> Fused(const std::vector<Output>& fetches, const RewriteOptions& options = {}) {
+    EXPECT_TRUE(g_.ok()) << g_.status();
+    auto graph = PruneToSignature(g_.graph(), fed_, fetches, {}).value();
+    std::vector<DeviceName> devices;
+    const auto listed = worker_.ListDevices(absl::Now() + absl::Seconds(10)).value();
+    for (const DeviceAttributes& device : listed) devices.push_back(device.name);
+    const auto has_kernel = [this](const Node& node, absl::string_view type) {
+      return NeedsNoKernel(node) || runtime_->kernels().HasKernel(node, type);
+    };
+    EXPECT_TRUE(PlaceGraph(*graph, devices, has_kernel).ok());
+    EXPECT_TRUE(FuseNodes(graph, has_kernel, options).ok());
+    std::vector<std::string> ops;
+    for (const auto& node : graph->nodes()) {
+      if (node->op_name() != "_Arg" && node->op_name() != "_Retval") ops.push_back(node->op_name());
+    }
+    return ops;
+  }
+
+  std::vector<Tensor> Run(const std::vector<Output>& fetches, const RewriteOptions& rewrites) {
+    SessionOptions options;
+    options.rewrites = rewrites;
+    auto session = Session::Create(g_.graph(), {&worker_}, runtime_->kernels(), options).value();
+    auto results = session->Run(feeds_, {fetches.begin(), fetches.end()});
+    EXPECT_TRUE(results.ok()) << results.status();
+    return results.ok() ? *results : std::vector<Tensor>(fetches.size());
+  }
+
+  void ExpectSameBits(const std::vector<Output>& fetches) {
+    const std::vector<Tensor> fused = Run(fetches, {}), plain = Run(fetches, {.is_enabled = false});
+    for (size_t i = 0; i < fetches.size(); ++i) {
+      EXPECT_TRUE(HaveSameBits(fused[i], plain[i]))
+          << fetches[i].name() << " is " << fused[i].ToString() << " instead of " << plain[i].ToString();
+    }
+  }
+
+  Feeds feeds_;
+  std::vector<Output> fed_;
+};
+
+TEST_F(FusionTest, DenseLayersRunAsOneNode) {
+  for (const char* activation : {"Relu", "Relu6", "Elu", "LeakyRelu"}) {
+    const Output y = Layer(activation, {5, 7}, {7, 3}, 3);
+    EXPECT_THAT(Fused({y}), UnorderedElementsAre("_FusedMatMul")) << activation;
+    ExpectSameBits({y});
+  }
+  const Output leaky =
+      Op("LeakyRelu", {Op("BiasAdd", {Op("MatMul", {Input({2, 3}), Input({3, 4})}), Input({4})})},
+         {{"alpha", 0.7f}});
+  EXPECT_THAT(Fused({leaky}), UnorderedElementsAre("_FusedMatMul"));
+  ExpectSameBits({leaky});
+  const Output no_activation = Op("BiasAdd", {Op("MatMul", {Input({2, 3}), Input({3, 4})}), Input({4})});
+  EXPECT_THAT(Fused({no_activation}), UnorderedElementsAre("_FusedMatMul"));
+  ExpectSameBits({no_activation});
+}
+
+// Their vector forms round the last elements of a row otherwise than those in its middle.
+TEST_F(FusionTest, TanhAndSigmoidAreFusedWhereRoundingMayChange) {
+  for (const char* activation : {"Tanh", "Sigmoid"}) {
+    const Output y = Layer(activation, {33, 128}, {128, 1025}, 1025);
+    EXPECT_THAT(Fused({y}), UnorderedElementsAre("_FusedMatMul"));
+    EXPECT_THAT(Fused({y}, {.may_change_rounding = false}), UnorderedElementsAre("_FusedMatMul", activation));
+    const Tensor fused = Run({y}, {})[0], plain = Run({y}, {.is_enabled = false})[0];
+    ASSERT_EQ(fused.shape(), plain.shape());
+    for (int64_t i = 0; i < plain.num_elements(); ++i) {
+      ASSERT_NEAR(fused.flat<float>()[i], plain.flat<float>()[i], 5e-7f) << activation << " " << i;
+    }
+  }
+}
+
+TEST_F(FusionTest, DenseLayersOfAllShapesGiveTheSameBits) {
+  struct Case {
+    int64_t m, k, n;
+  };
+  for (const Case c :
+       {Case{1, 1, 1}, Case{0, 3, 2}, Case{3, 0, 2}, Case{3, 2, 0}, Case{1, 9, 300}, Case{64, 33, 17},
+        Case{257, 40, 64}, Case{33, 128, 1025}, Case{2, 3, 5000}, Case{700, 5, 3}}) {
+    for (const bool transpose_a : {false, true}) {
+      const Shape a = transpose_a ? Shape({c.k, c.m}) : Shape({c.m, c.k});
+      const Shape b = transpose_a ? Shape({c.n, c.k}) : Shape({c.k, c.n});
+      const Output y = Layer("Elu", a, b, c.n, {{"transpose_a", transpose_a}, {"transpose_b", transpose_a}});
+      EXPECT_THAT(Fused({y}), Contains("_FusedMatMul"));
+      ExpectSameBits({y});
+    }
+  }
+}
+
+TEST_F(FusionTest, SumsWithAVectorAreBiases) {
+  const Output product = Op("MatMul", {Input({4, 3}), Input({3, 5})});
+  const Output y = Op("Relu", {Op("AddV2", {Input({5}), product})});
+  EXPECT_THAT(Fused({y}), UnorderedElementsAre("_FusedMatMul"));
+  ExpectSameBits({y});
+  const Output matrix =
+      Op("Relu", {Op("AddV2", {Op("MatMul", {Input({4, 3}), Input({3, 5})}), Input({4, 5})})});
+  EXPECT_THAT(Fused({matrix}), UnorderedElementsAre("MatMul", "AddV2", "Relu"));
+  const Output one = Op("AddV2", {Op("MatMul", {Input({4, 3}), Input({3, 5})}), Input({1})});
+  EXPECT_THAT(Fused({one}), UnorderedElementsAre("MatMul", "AddV2"));
+}
+
+TEST_F(FusionTest, TrainingFusesTheForwardPass) {
+  const Output x = Input({6, 4}), w = Input({4, 5}), b = Input({5});
+  const Output y = Op("Relu", {Op("BiasAdd", {Op("MatMul", {x, w}), b})});
+  std::vector<Output> fetches = Gradients(Op("Square", {y}), {x, w, b});
+  EXPECT_THAT(Fused(fetches), Contains("_FusedMatMul"));
+  EXPECT_THAT(Fused(fetches), Not(Contains("Relu")));
+  ExpectSameBits(fetches);
+}
+
+TEST_F(FusionTest, WhatOthersReadStays) {
+  const Output product = Op("MatMul", {Input({4, 3}), Input({3, 5})});
+  const Output sum = Op("BiasAdd", {product, Input({5})}), y = Op("Relu", {sum});
+  EXPECT_THAT(Fused({y, sum}), UnorderedElementsAre("_FusedMatMul", "Relu"));
+  EXPECT_THAT(Fused({y, product}), UnorderedElementsAre("MatMul", "BiasAdd", "Relu"));
+  ExpectSameBits({y, sum, product});
+  const Output also = Op("Exp", {product});
+  EXPECT_THAT(Fused({y, also}), UnorderedElementsAre("MatMul", "BiasAdd", "Relu", "Exp"));
+  ExpectSameBits({y, also});
+  Output after;
+  {
+    const auto scope = g_.ControlScope({sum.node});
+    after = Op("Exp", {y});
+  }
+  EXPECT_THAT(Fused({y, after}), UnorderedElementsAre("_FusedMatMul", "Relu", "Exp"))
+      << "only up to the signal";
+  ExpectSameBits({y, after});
+}
+
+TEST_F(FusionTest, ControlInputsAreKeptOrTheNodesStay) {
+  const Output x = Input({4, 3}), w = Input({3, 5}), b = Input({5}), other = Op("Exp", {x});
+  Output product, sum;
+  {
+    const auto scope = g_.ControlScope({other.node});
+    product = Op("MatMul", {x, w});
+  }
+  const Output y = Op("BiasAdd", {product, b});
+  EXPECT_THAT(Fused({y}), UnorderedElementsAre("Exp", "_FusedMatMul"));
+  const Output plain = Op("MatMul", {x, w});
+  {
+    const auto scope = g_.ControlScope({other.node});
+    sum = Op("BiasAdd", {plain, b});
+  }
+  EXPECT_THAT(Fused({sum}), UnorderedElementsAre("Exp", "MatMul", "BiasAdd"));
+  ExpectSameBits({y, sum});
+}
+
+TEST_F(FusionTest, NodesOfOneDeviceOnly) {
+  const Output x = Input({4, 3}), w = Input({3, 5}), b = Input({5});
+  const auto on = [&](const char* device, const char* op, std::vector<InputArg> inputs) {
+    const auto scope = g_.DeviceScope(device);
+    return Op(op, std::move(inputs));
+  };
+  const Output apart = on("/cpu:1", "BiasAdd", {on("/cpu:0", "MatMul", {x, w}), b});
+  EXPECT_THAT(Fused({apart}), UnorderedElementsAre("MatMul", "BiasAdd"));
+  const Output together = on("/cpu:1", "BiasAdd", {on("/cpu:1", "MatMul", {x, w}), b});
+  EXPECT_THAT(Fused({together}), UnorderedElementsAre("_FusedMatMul"));
+  ExpectSameBits({apart, together});
+}
+
+TEST_F(FusionTest, DtypesWithoutAFusedKernelStay) {
+  const auto wide = [&](Output x) { return Op("Cast", {x}, {{"DstT", DType::kFloat64}}); };
+  const Output y =
+      Op("BiasAdd", {Op("MatMul", {wide(Input({4, 3})), wide(Input({3, 5}))}), wide(Input({5}))});
+  EXPECT_THAT(Fused({y}), Contains("BiasAdd"));
+  ExpectSameBits({y});
+}
+
+TEST_F(FusionTest, NormalizationsEndWithTheirActivation) {
+  for (const char* format : {"NHWC", "NCHW"}) {
+    for (const bool is_training : {true, false}) {
+      for (const Shape& shape :
+           {Shape({2, 3, 4, 5}), Shape({1, 1, 1, 1}), Shape({0, 2, 2, 3}), Shape({3, 16, 20, 24})}) {
+        const AttrMap attrs = {{"data_format", format}, {"is_training", is_training}};
+        Node* const norm = Normalize(Input(shape), attrs);
+        const Output y = Op("Relu", {norm->output(0)});
+        EXPECT_THAT(Fused({y, norm->output(1)}), UnorderedElementsAre("Abs", "_FusedBatchNormEx"));
+        ExpectSameBits({y, norm->output(1), norm->output(2), norm->output(3), norm->output(4)});
+        const Output sum =
+            Op("Relu", {Op("AddV2", {Normalize(Input(shape), attrs)->output(0), Input(shape)})});
+        EXPECT_THAT(Fused({sum}), UnorderedElementsAre("Abs", "_FusedBatchNormEx"));
+        const Output swapped =
+            Op("Relu", {Op("AddV2", {Input(shape), Normalize(Input(shape), attrs)->output(0)})});
+        EXPECT_THAT(Fused({swapped}), UnorderedElementsAre("Abs", "_FusedBatchNormEx"));
+        ExpectSameBits({sum, swapped});
+      }
+    }
+  }
+}
+
+TEST_F(FusionTest, GradientsOfNormalizationsBeginWithTheirActivations) {
+  for (const char* format : {"NHWC", "NCHW"}) {
+    for (const Shape& shape : {Shape({2, 3, 4, 5}), Shape({1, 1, 1, 1}), Shape({3, 16, 20, 24})}) {
+      const AttrMap attrs = {{"data_format", format}};
+      const Output x = Input(shape), side = Input(shape);
+      Node* const norm = Normalize(x, attrs);
+      const Output alone = Op("Relu", {norm->output(0)});
+      std::vector<Output> fetches = Gradients(Op("Square", {alone}), {x, norm->input(1), norm->input(2)});
+      EXPECT_THAT(Fused(fetches), Contains("_FusedBatchNormGradEx"));
+      EXPECT_THAT(Fused(fetches), Not(Contains("ReluGrad")));
+      ExpectSameBits(fetches);
+      // The sum hands the gradient to both of its terms.
+      Node* const first = Normalize(x, attrs);
+      const Output sum = Op("Relu", {Op("AddV2", {first->output(0), Op("Exp", {side})})});
+      fetches = Gradients(Op("Square", {sum}), {x, side, first->input(1)});
+      EXPECT_THAT(Fused(fetches), Contains("_FusedBatchNormGradEx"));
+      EXPECT_THAT(Fused(fetches), Not(Contains("ReluGrad")));
+      ExpectSameBits(fetches);
+    }
+  }
+}
+
+TEST_F(FusionTest, NormalizationsWithOtherReadersOrShapesStay) {
+  const Output x = Input({2, 3, 4, 5});
+  Node* norm = Normalize(x);
+  EXPECT_THAT(Fused({Op("Relu", {norm->output(0)}), norm->output(0)}), Contains("FusedBatchNormV3"));
+  norm = Normalize(x);
+  EXPECT_THAT(Fused({Op("Relu", {Op("AddV2", {norm->output(0), Input({5})})})}),
+              Contains("FusedBatchNormV3"));
+  // The side input is computed from the moments: one node would wait for itself.
+  norm = Normalize(x);
+  const Output from_moments = Op("AddV2", {x, norm->output(1)});
+  const Output y = Op("Relu", {Op("AddV2", {norm->output(0), from_moments})});
+  EXPECT_THAT(Fused({y}), Contains("FusedBatchNormV3"));
+  ExpectSameBits({y});
+}
+
+TEST_F(FusionTest, TwoPatternsThatFeedEachOtherStay) {
+  const Output x = Input({2, 3, 4, 5});
+  Node* const a = Normalize(x);
+  Node* const b = Normalize(x);
+  // Each one alone may be fused; both would wait for the other's moments.
+  const Output y = Op("Relu", {Op("AddV2", {a->output(0), Op("AddV2", {x, b->output(1)})})});
+  const Output z = Op("Relu", {Op("AddV2", {b->output(0), Op("AddV2", {x, a->output(1)})})});
+  ExpectSameBits({y, z});
+}
+
+TEST_F(FusionTest, NothingIsFusedWhenRewritesAreOff) {
+  const Output y = Layer("Relu", {5, 7}, {7, 3}, 3);
+  auto graph = PruneToSignature(g_.graph(), fed_, {{y}}, {}).value();
+  const int num_nodes = graph->num_nodes();
+  ASSERT_TRUE(
+      FuseNodes(graph, [](const Node&, absl::string_view) { return true; }, {.is_enabled = false}).ok());
+  EXPECT_EQ(graph->num_nodes(), num_nodes);
+}
+
+// What an imported graph may ask of the fused kernels.
+TEST_F(FusionTest, FusedOpsRefuseWhatTheyCannotDo) {
+  const Output x = Input({4, 3}), w = Input({3, 5}), b = Input({5}), image = Input({1, 2, 2, 3}),
+               v = Input({3});
+  const auto refusal = [&](Output y) {
+    EXPECT_TRUE(g_.ok()) << g_.status();
+    auto session = Session::Create(g_.graph(), {&worker_}, runtime_->kernels()).value();
+    return std::string(session->Run(feeds_, {y}).status().message());
+  };
+  const auto product = [&](std::vector<Output> args, std::vector<std::string> ops) {
+    return Op("_FusedMatMul", {x, w, std::move(args)}, {{"fused_ops", std::move(ops)}});
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(refusal(product({b}, {"BiasAdd", "Erf"})), HasSubstr("'Erf' cannot follow BiasAdd"));
+  EXPECT_THAT(refusal(product({}, {})), HasSubstr("needs one argument"));
+  EXPECT_THAT(refusal(product({v}, {"BiasAdd"})), HasSubstr("the bias must be [5]"));
+  const auto norm = [&](std::vector<Output> sides, const char* activation) {
+    return g_
+        .AddNode("_FusedBatchNormEx", {image, v, v, v, v, std::move(sides)},
+                 {{"U", DType::kFloat32}, {"activation_mode", activation}})
+        ->output(0);
+  };
+  EXPECT_THAT(refusal(norm({image, image}, "Relu")), HasSubstr("at most one side input"));
+  EXPECT_THAT(refusal(norm({}, "Elu")), HasSubstr("activations Identity and Relu"));
+  EXPECT_THAT(refusal(norm({x}, "Relu")), HasSubstr("side_input is [4,3] but x is [1,2,2,3]"));
+  const Output grad =
+      g_.AddNode("_FusedBatchNormGradEx", {image, image, v, v, v, v, v, x},
+                 {{"T", DType::kFloat32}, {"U", DType::kFloat32}, {"activation_mode", "Relu"}})
+          ->output(0);
+  EXPECT_THAT(refusal(grad), HasSubstr("y is [4,3] but x is [1,2,2,3]"));
+}
+
+}  // namespace
+}  // namespace weir
