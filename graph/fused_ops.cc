@@ -42,7 +42,7 @@ absl::Status RegisterFusedOps(OpRegistry& registry) {
        .attrs = {"T: {half, float, double}", "TArgs: list(type)", "num_args: int >= 0",
                  "num_host_args: int >= 0 = 0", "strides: list(int)",
                  "padding: {'SAME', 'VALID', 'EXPLICIT'}", "explicit_paddings: list(int) = []",
-                 "data_format: string = 'NHWC'", "filter_format: string = 'HWIO'",
+                 "data_format: {'NHWC', 'NCHW'} = 'NHWC'", "filter_format: string = 'HWIO'",
                  "dilations: list(int) = [1, 1, 1, 1]", "use_cudnn_on_gpu: bool = true",
                  "fused_ops: list(string) = []", "epsilon: float = 0.0001", "leakyrelu_alpha: float = 0.2"},
        .infer_shapes = UnknownShape,

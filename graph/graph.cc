@@ -269,25 +269,36 @@ absl::StatusOr<Output> Graph::FindOutput(absl::string_view name) const {
 }
 
 absl::StatusOr<std::vector<Node*>> Graph::TopologicalOrder() const {
-  std::vector<int> pending(nodes_.size(), 0);
-  std::vector<std::vector<int>> consumers(nodes_.size());
+  // The consumers of node i are consumers[begin[i]] up to consumers[begin[i + 1]]: one array for all.
+  std::vector<int> begin(nodes_.size() + 1, 0), pending(nodes_.size(), 0);
+  const auto for_each_source = [](const Node& node, const auto& call) {
+    for (const Output& input : node.inputs_) call(*input.node);
+    for (const Node* before : node.control_inputs_) call(*before);
+  };
+  const Op* const next_iteration = ops_->Find("NextIteration");
   for (const auto& node : nodes_) {
-    const auto depend_on = [&](const Node* source) {
-      if (source->op_name() == "NextIteration") return;  // the back edge of a loop
-      consumers[source->id()].push_back(node->id());
-      ++pending[node->id()];
-    };
-    for (const Output& input : node->inputs()) depend_on(input.node);
-    for (const Node* before : node->control_inputs()) depend_on(before);
+    for_each_source(*node, [&](const Node& source) {
+      if (source.op_ == next_iteration) return;  // the back edge of a loop
+      ++begin[source.id_ + 1];
+      ++pending[node->id_];
+    });
+  }
+  for (size_t id = 1; id < begin.size(); ++id) begin[id] += begin[id - 1];
+  std::vector<int> consumers(begin.back()), next_consumer(begin.begin(), begin.end() - 1);
+  for (const auto& node : nodes_) {
+    for_each_source(*node, [&](const Node& source) {
+      if (source.op_ != next_iteration) consumers[next_consumer[source.id_]++] = node->id_;
+    });
   }
   std::vector<Node*> order;
   order.reserve(nodes_.size());
   for (const auto& node : nodes_) {
-    if (pending[node->id()] == 0) order.push_back(node.get());
+    if (pending[node->id_] == 0) order.push_back(node.get());
   }
   for (size_t next = 0; next < order.size(); ++next) {
-    for (int consumer : consumers[order[next]->id()]) {
-      if (--pending[consumer] == 0) order.push_back(node(consumer));
+    const int id = order[next]->id_;
+    for (int i = begin[id]; i < begin[id + 1]; ++i) {
+      if (--pending[consumers[i]] == 0) order.push_back(node(consumers[i]));
     }
   }
   if (order.size() == nodes_.size()) return order;
@@ -316,6 +327,7 @@ void Graph::SetAttr(Node* node, absl::string_view name, AttrValue value) {
 }
 
 void Graph::KeepOnly(const std::vector<bool>& keep) {
+  if (std::find(keep.begin(), keep.end(), false) == keep.end()) return;
   std::vector<std::unique_ptr<Node>> kept;
   for (std::unique_ptr<Node>& node : nodes_) {
     if (!keep[node->id()]) by_name_.erase(node->name());

@@ -157,6 +157,56 @@ TEST_F(FusionTest, DenseLayersOfAllShapesGiveTheSameBits) {
   }
 }
 
+TEST_F(FusionTest, ConvolutionsRunWithTheirBiasAndRelu) {
+  struct Case {
+    const char* format;
+    Shape x, w;
+    std::vector<int64_t> strides;
+    const char* padding;
+  };
+  for (const Case& c : {Case{"NHWC", {2, 9, 8, 3}, {3, 3, 3, 5}, {1, 1, 1, 1}, "SAME"},
+                        Case{"NHWC", {2, 9, 8, 3}, {3, 3, 3, 16}, {1, 2, 2, 1}, "VALID"},
+                        Case{"NCHW", {2, 3, 9, 8}, {5, 1, 3, 7}, {1, 1, 2, 1}, "SAME"},
+                        Case{"NHWC", {0, 9, 8, 3}, {3, 3, 3, 5}, {1, 1, 1, 1}, "SAME"}}) {
+    const AttrMap attrs = {{"strides", c.strides}, {"padding", c.padding}, {"data_format", c.format}};
+    const Output x = Input(c.x), product = Op("Conv2D", {x, Input(c.w)}, attrs), bias = Input({c.w.dim(3)});
+    const Output sum = Op("BiasAdd", {product, bias}, {{"data_format", c.format}});
+    const Output relu = Op(
+        "Relu", {Op("BiasAdd", {Op("Conv2D", {x, Input(c.w)}, attrs), bias}, {{"data_format", c.format}})});
+    EXPECT_THAT(Fused({sum, relu}), UnorderedElementsAre("_FusedConv2D", "_FusedConv2D"));
+    EXPECT_THAT(Fused({relu}, {.may_change_rounding = false}),
+                UnorderedElementsAre("Conv2D", "BiasAdd", "Relu"));
+    const std::vector<Tensor> fused = Run({sum, relu}, {}), plain = Run({sum, relu}, {.is_enabled = false});
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(fused[i].shape(), plain[i].shape());
+      for (int64_t k = 0; k < plain[i].num_elements(); ++k) {
+        ASSERT_NEAR(fused[i].flat<float>()[k], plain[i].flat<float>()[k], 2e-5f) << c.format << " " << k;
+      }
+    }
+  }
+  const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}};
+  const Output elu = Op(
+      "Elu", {Op("BiasAdd", {Op("Conv2D", {Input({1, 4, 4, 2}), Input({3, 3, 2, 3})}, attrs), Input({3})})});
+  EXPECT_THAT(Fused({elu}), UnorderedElementsAre("_FusedConv2D", "Elu"));
+}
+
+// A Relu that made zeros of them would hide a training that has diverged.
+TEST_F(FusionTest, NanPassesThroughFusedActivations) {
+  const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}};
+  const Output bias = Input({16});
+  feeds_.back().second.flat<float>()[3] = std::nanf("");
+  const Output image =
+      Op("Relu", {Op("BiasAdd", {Op("Conv2D", {Input({1, 6, 6, 4}), Input({3, 3, 4, 16})}, attrs), bias})});
+  const Output matrix = Op("Relu", {Op("BiasAdd", {Op("MatMul", {Input({6, 4}), Input({4, 16})}), bias})});
+  EXPECT_THAT(Fused({image, matrix}), UnorderedElementsAre("_FusedConv2D", "_FusedMatMul"));
+  const std::vector<Tensor> results = Run({image, matrix}, {});
+  for (const Tensor& result : results) {
+    for (int64_t i = 0; i < result.num_elements(); ++i) {
+      ASSERT_EQ(std::isnan(result.flat<float>()[i]), i % 16 == 3) << i;
+    }
+  }
+}
+
 TEST_F(FusionTest, SumsWithAVectorAreBiases) {
   const Output product = Op("MatMul", {Input({4, 3}), Input({3, 5})});
   const Output y = Op("Relu", {Op("AddV2", {Input({5}), product})});

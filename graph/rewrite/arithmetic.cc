@@ -170,7 +170,7 @@ class Simplifier {
       return false;
     }
     // A control edge from a Switch would not tell which branch was taken.
-    const auto edges = consumers_.Of(node);
+    const auto edges = ConsumersOf(node);
     if (IsControlFlow(*output.node) &&
         std::any_of(edges.begin(), edges.end(),
                     [](const Consumers::Edge& edge) { return edge.is_control(); })) {
@@ -179,6 +179,12 @@ class Simplifier {
     if (IsNamedByOthers(node)) return false;
     replaced_by_[node.id()] = output;
     return true;
+  }
+
+  // Most graphs have few nodes that rules fire on, so the index is made when the first one asks.
+  absl::Span<const Consumers::Edge> ConsumersOf(const Node& node) {
+    if (!consumers_) consumers_.emplace(graph_);
+    return consumers_->Of(node);
   }
 
   bool IsNamedByOthers(const Node& node) {
@@ -231,7 +237,7 @@ class Simplifier {
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       const Node& node = **it;
       const bool is_free = !node.op().is_stateful() && node.num_outputs() > 0 && !IsControlFlow(node) &&
-                           node.control_inputs().empty() && !consumers_.Of(node).empty();
+                           node.control_inputs().empty() && !ConsumersOf(node).empty();
       if (IsReplaced(node) || (is_free && num_users[node.id()] == 0)) drop(node);
     }
     for (int id = static_cast<int>(order.size()); id < graph_.num_nodes(); ++id) {
@@ -252,7 +258,12 @@ class Simplifier {
     return producer;
   }
 
-  bool IsReadOnce(const Node& node) const { return consumers_.Of(node).size() == 1; }
+  void ReadInstead(Node& node, int input, Output source) {
+    if (!consumers_) consumers_.emplace(graph_);
+    graph_.SetInput(&node, input, source);
+  }
+
+  bool IsReadOnce(const Node& node) { return ConsumersOf(node).size() == 1; }
 
   // The constant leaves the shape of the other operand as it is.
   static bool KeepsShape(const Node& node, int constant) {
@@ -309,8 +320,8 @@ class Simplifier {
       if (!product) return false;
       const std::optional<Output> joined = AddConstant(node, *std::move(product));
       if (!joined) return false;
-      graph_.SetInput(&node, 1 - constant, inner->input(1 - i));
-      graph_.SetInput(&node, constant, *joined);
+      ReadInstead(node, 1 - constant, inner->input(1 - i));
+      ReadInstead(node, constant, *joined);
       return true;
     }
     return false;
@@ -374,8 +385,8 @@ class Simplifier {
         node, is_wide ? Tensor::FromSpan<int64_t>(shape, both)
                       : Tensor::FromSpan<int32_t>(shape, std::vector<int32_t>(both.begin(), both.end())));
     if (!joined) return false;
-    graph_.SetInput(&node, 0, inner->input(0));
-    graph_.SetInput(&node, 1, *joined);
+    ReadInstead(node, 0, inner->input(0));
+    ReadInstead(node, 1, *joined);
     return true;
   }
 
@@ -389,7 +400,7 @@ class Simplifier {
         !SecondReshapeChecksFirst(inner->output_shape(0), node.output_shape(0))) {
       return false;
     }
-    graph_.SetInput(&node, 0, inner->input(0));
+    ReadInstead(node, 0, inner->input(0));
     return true;
   }
 
@@ -404,7 +415,7 @@ class Simplifier {
     // A float that no integer stands for becomes what the conversion of its own type makes of it.
     const bool is_same = IsFloating(to) || (IsInteger(from) && IsInteger(middle) && IsInteger(to));
     if (!is_same) return false;
-    graph_.SetInput(&node, 0, inner->input(0));
+    ReadInstead(node, 0, inner->input(0));
     graph_.SetAttr(&node, "SrcT", from);
     return true;
   }
@@ -464,15 +475,15 @@ class Simplifier {
     if (!permutation || permutation->size() < 2) return false;
     std::swap(*permutation->rbegin(), *(permutation->rbegin() + 1));
     if (!IsIdentityPermutation(*permutation)) return false;
-    graph_.SetInput(&node, input, transpose->input(0));
+    ReadInstead(node, input, transpose->input(0));
     graph_.SetAttr(&node, attr, !node.attr<bool>(attr));
     return true;
   }
 
   Graph& graph_;
   const RewriteOptions options_;
-  const Consumers consumers_;        // as the graph was: nodes only gain readers by what rules do
-  std::vector<Output> replaced_by_;  // by node id; null for nodes that stay
+  std::optional<Consumers> consumers_;  // as the graph was before the first rule fired
+  std::vector<Output> replaced_by_;     // by node id; null for nodes that stay
   absl::flat_hash_map<const Op*, Rule> rules_;
   std::optional<absl::flat_hash_set<std::string>> colocation_names_;
   int num_added_ = 0;
@@ -483,6 +494,7 @@ const std::pair<const char*, Simplifier::Rule> Simplifier::kRules[] = {
     {"Identity", &Simplifier::Pass},
     {"StopGradient", &Simplifier::Pass},
     {"PreventGradient", &Simplifier::Pass},
+    {"Snapshot", &Simplifier::Pass},
     {"Mul", &Simplifier::Multiply},
     {"Div", &Simplifier::Divide},
     {"RealDiv", &Simplifier::Divide},
@@ -517,7 +529,7 @@ const std::pair<const char*, Simplifier::Rule> Simplifier::kRules[] = {
 };
 
 Simplifier::Simplifier(Graph& graph, const RewriteOptions& options)
-    : graph_(graph), options_(options), consumers_(graph), replaced_by_(graph.num_nodes()) {
+    : graph_(graph), options_(options), replaced_by_(graph.num_nodes()) {
   for (const auto& [op, rule] : kRules) {
     if (const Op* known = graph.ops().Find(op)) rules_.emplace(known, rule);
   }

@@ -1,7 +1,7 @@
 // Replaces nodes by cheaper ones that compute the same.
 //
 //   exact: x*1, x/1, x-0, x+(-0.0), integer x+0          -> x
-//          Identity, StopGradient, PreventGradient        -> their input
+//          Identity, Snapshot, Stop- and PreventGradient  -> their input
 //          Neg(Neg(x)), and LogicalNot, Invert, Conj      -> x
 //          Transpose that moves nothing                   -> x; Transpose(Transpose(x)) -> one Transpose
 //          Reshape to the shape that the input has        -> x; Reshape(Reshape(x)) -> one Reshape

@@ -63,12 +63,17 @@ class Merger {
 
   absl::Status Merge() {
     WEIR_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_.TopologicalOrder());
+    known_.reserve(order.size());
+    bool is_changed = false;
     for (Node* node : order) {
-      UseRepresentatives(*node);
+      if (is_changed) UseRepresentatives(*node);
       if (!IsCandidate(*node)) continue;
       Node* const first = *known_.insert(node).first;
-      if (first != node) stands_for_[node->id()] = first;
+      if (first == node) continue;
+      stands_for_[node->id()] = first;
+      is_changed = true;
     }
+    if (!is_changed) return absl::OkStatus();
     // What a NextIteration leads back may have come later in the order.
     for (Node* node : order) {
       if (stands_for_[node->id()] == nullptr) UseRepresentatives(*node);

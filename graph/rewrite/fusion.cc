@@ -1,6 +1,7 @@
 #include "graph/rewrite/fusion.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,13 +28,11 @@ bool HaveOneKnownShape(const PartialShape& a, const PartialShape& b) { return a.
 class Fuser {
  public:
   Fuser(const HasKernelFor& has_kernel, const RewriteOptions& options, std::unique_ptr<Graph>& graph)
-      : has_kernel_(has_kernel), options_(options), graph_(graph), consumers_(*graph) {}
+      : has_kernel_(has_kernel), options_(options), graph_(graph) {}
 
   absl::Status Fuse() {
-    const auto& nodes = graph_->nodes();
-    if (std::none_of(nodes.begin(), nodes.end(), [](const auto& node) { return MayEndPattern(*node); })) {
-      return absl::OkStatus();
-    }
+    if (!HasSomethingToFuse()) return absl::OkStatus();
+    consumers_.emplace(*graph_);
     WEIR_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_->TopologicalOrder());
     num_nodes_ = graph_->num_nodes();
     position_.resize(num_nodes_);
@@ -53,6 +52,17 @@ class Fuser {
   }
 
  private:
+  // Every pattern has one of these ops.
+  bool HasSomethingToFuse() const {
+    std::vector<const Op*> ops;
+    for (const char* name : {"MatMul", "Conv2D", "FusedBatchNormV3", "FusedBatchNormGradV3"}) {
+      if (const Op* op = graph_->ops().Find(name)) ops.push_back(op);
+    }
+    return std::any_of(graph_->nodes().begin(), graph_->nodes().end(), [&ops](const auto& node) {
+      return std::find(ops.begin(), ops.end(), &node->op()) != ops.end();
+    });
+  }
+
   static bool MayEndPattern(const Node& node) {
     const std::string& op = node.op_name();
     return op == "BiasAdd" || op == "Add" || op == "AddV2" || IsActivation(op) ||
@@ -79,7 +89,7 @@ class Fuser {
     const Output& source = node.input(input);
     if (source.index != 0 || source.node->op_name() != op || !AreTogether(node, *source.node)) return nullptr;
     int num_readers = 0;
-    for (const Consumers::Edge& edge : consumers_.Of(*source.node)) {
+    for (const Consumers::Edge& edge : consumers_->Of(*source.node)) {
       if (edge.is_control()) return nullptr;
       if (edge.output == 0) ++num_readers;
     }
@@ -169,7 +179,8 @@ class Fuser {
   }
 
   void FuseConvolution(Node& product, Node& add, Node& last) {
-    if (!options_.may_change_rounding ||
+    const bool is_supported = &last == &add || last.op_name() == "Relu";
+    if (!is_supported || !options_.may_change_rounding ||
         add.attr<std::string>("data_format") != product.attr<std::string>("data_format")) {
       return;
     }
@@ -237,7 +248,7 @@ class Fuser {
     const Output offset = reserved.node->input(2);
     const std::vector<Node*> others = {grad.input(1).node, grad.input(2).node, grad.input(3).node,
                                        grad.input(4).node, grad.input(5).node, offset.node};
-    const auto edges = consumers_.Of(*relu_grad);
+    const auto edges = consumers_->Of(*relu_grad);
     const bool is_shared = edges.size() > 1;
     if (is_shared && (has_control_flow_ || MayReach(*relu_grad, others) ||
                       std::any_of(edges.begin(), edges.end(),
@@ -331,11 +342,11 @@ class Fuser {
   const HasKernelFor& has_kernel_;
   const RewriteOptions options_;
   std::unique_ptr<Graph>& graph_;
-  const Consumers consumers_;
-  int num_nodes_ = 0;              // without the fused ones
-  std::vector<int> position_;      // by node id: in a topological order
-  std::vector<Node*> stands_for_;  // by node id: the fused node that does its work
-  std::vector<Node*> ends_as_;     // the same for the last nodes of patterns
+  std::optional<Consumers> consumers_;  // of the graph as it was placed
+  int num_nodes_ = 0;                   // without the fused ones
+  std::vector<int> position_;           // by node id: in a topological order
+  std::vector<Node*> stands_for_;       // by node id: the fused node that does its work
+  std::vector<Node*> ends_as_;          // the same for the last nodes of patterns
   absl::flat_hash_map<Output, Output> new_outputs_;
   bool has_control_flow_ = false;
 };

@@ -2,7 +2,7 @@
 // has a kernel that does their work in one pass over the data.
 //
 //   act(BiasAdd(MatMul(a, b), bias))              -> _FusedMatMul; BiasAdd may be an Add of a vector
-//   act(BiasAdd(Conv2D(x, w), bias))              -> _FusedConv2D
+//   [Relu](BiasAdd(Conv2D(x, w), bias))           -> _FusedConv2D
 //   Relu(FusedBatchNormV3(x) [+ side])            -> _FusedBatchNormEx
 //   FusedBatchNormGradV3(ReluGrad(dy, y), x)      -> _FusedBatchNormGradEx, which also gives ReluGrad's
 //   result

@@ -13,7 +13,10 @@ namespace {
 class SignaturePruner {
  public:
   explicit SignaturePruner(const Graph& graph)
-      : graph_(graph), pruned_(std::make_unique<Graph>(graph.ops())), copies_(graph.num_nodes(), nullptr) {}
+      : graph_(graph),
+        pruned_(std::make_unique<Graph>(graph.ops())),
+        copies_(graph.num_nodes(), nullptr),
+        is_fed_(graph.num_nodes(), false) {}
 
   absl::Status AddFeeds(absl::Span<const Output> feeds) {
     for (size_t i = 0; i < feeds.size(); ++i) {
@@ -28,6 +31,7 @@ class SignaturePruner {
       if (!args_.emplace(feeds[i], arg).second) {
         return absl::InvalidArgumentError(absl::StrCat("'", feeds[i].name(), "' is fed twice"));
       }
+      is_fed_[feeds[i].node->id()] = true;
     }
     return absl::OkStatus();
   }
@@ -49,7 +53,7 @@ class SignaturePruner {
       const Node* node = stack.back();
       stack.pop_back();
       for (const Output& input : node->inputs()) {
-        if (!args_.contains(input)) need(input.node);
+        if (ArgOf(input) == nullptr) need(input.node);
       }
       for (const Node* before : node->control_inputs()) {
         if (!IsFedPlaceholder(*before)) need(before);
@@ -94,15 +98,23 @@ class SignaturePruner {
   // Its value is there before the step begins, so control edges from it order nothing.
   bool IsFedPlaceholder(const Node& node) const {
     return (node.op_name() == "Placeholder" || node.op_name() == "PlaceholderV2") &&
-           args_.contains(Output{const_cast<Node*>(&node), 0});
+           ArgOf({const_cast<Node*>(&node), 0}) != nullptr;
+  }
+
+  // What stands in for a fed output; null for all others. Nearly all, so they are told apart without a
+  // look-up.
+  Node* ArgOf(const Output& output) const {
+    if (!is_fed_[output.node->id()]) return nullptr;
+    const auto found = args_.find(output);
+    return found == args_.end() ? nullptr : found->second;
   }
 
   void Connect(const Node& node) {
     std::vector<Output> inputs;
+    inputs.reserve(node.num_inputs());
     for (const Output& input : node.inputs()) {
-      auto arg = args_.find(input);
-      inputs.push_back(arg == args_.end() ? Output{copies_[input.node->id()], input.index}
-                                          : Output{arg->second, 0});
+      Node* const arg = ArgOf(input);
+      inputs.push_back(arg == nullptr ? Output{copies_[input.node->id()], input.index} : Output{arg, 0});
     }
     std::vector<Node*> control;
     for (const Node* before : node.control_inputs()) {
@@ -115,6 +127,7 @@ class SignaturePruner {
   std::unique_ptr<Graph> pruned_;
   std::vector<Node*> copies_;  // by id in graph_
   absl::flat_hash_map<Output, Node*> args_;
+  std::vector<bool> is_fed_;  // by id in graph_: nodes of which some output is fed
 };
 
 }  // namespace

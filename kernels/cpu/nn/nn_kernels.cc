@@ -13,6 +13,7 @@ void RegisterNnKernels(DeviceKernels& kernels) {
   RegisterTopKKernels(kernels);
   RegisterLossKernels(kernels);
   RegisterConvolutionKernels(kernels);
+  RegisterFusedConvolutionKernels(kernels);
   RegisterPoolingKernels(kernels);
 }
 

@@ -13,6 +13,7 @@ void RegisterLrnKernels(DeviceKernels& kernels);
 void RegisterTopKKernels(DeviceKernels& kernels);
 void RegisterLossKernels(DeviceKernels& kernels);
 void RegisterConvolutionKernels(DeviceKernels& kernels);
+void RegisterFusedConvolutionKernels(DeviceKernels& kernels);
 void RegisterPoolingKernels(DeviceKernels& kernels);
 
 }  // namespace weir
