@@ -1,7 +1,8 @@
 // _FusedConv2D: a convolution, a bias for each output channel, perhaps Relu.
 //
-// oneDNN adds the bias and applies Relu to what it has just computed. What it cannot do is computed by the
-// plain loops, with the rest in a pass of its own.
+// oneDNN adds the bias to what it has just computed. Its Relu makes 0 of NaN, which would hide a training
+// that has diverged, so Relu is a pass in place. What oneDNN cannot do is computed by the plain loops, and
+// the bias is added in that pass.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -63,6 +64,7 @@ class FusedConv2D final : public Kernel {
     } else {
       const float *x = input.flat<float>().data(), *w = filter.flat<float>().data();
       const absl::Status status = convolutions_.Run(context, geometry, DType::kFloat32, x, w, b, y);
+      if (status.ok() && has_relu_) Rectify(context.threads(), output->num_elements(), y);
       if (!absl::IsUnimplemented(status)) return status;
       PlainConvolution(context.threads(), geometry, x, w, y);
     }
@@ -75,7 +77,13 @@ class FusedConv2D final : public Kernel {
       : attrs_(std::move(attrs)),
         has_relu_(has_relu),
         channels_first_(channels_first),
-        convolutions_(OneDnnConvolution::Direction::kOutput, {.bias = true, .relu = has_relu}) {}
+        convolutions_(OneDnnConvolution::Direction::kOutput, {.bias = true}) {}
+
+  static void Rectify(ThreadPool& threads, int64_t count, float* y) {
+    threads.ParallelFor(count, kFinishCost, [y](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];
+    });
+  }
 
   void Finish(ThreadPool& threads, const Shape& shape, int64_t channels, const float* bias, float* y) const {
     const int64_t inner = channels_first_ ? shape.dim(2) * shape.dim(3) : 1;
