@@ -70,14 +70,18 @@ TEST_F(ControlFlowTest, APredicateIsOneValue) {
   EXPECT_THAT(Message(error), HasSubstr("pred must be a scalar, is [2]"));
 }
 
-// What a Merge must come after runs late, for its input is long in coming.
+// What a Merge must come after runs late, for its input comes from another device.
 TEST_F(ControlFlowTest, AMergeWaitsForItsControlInputs) {
+  auto here = g_.DeviceScope("/device:CPU:0");
   const Output take = Placeholder(g_, DType::kBool, kScalar), x = Placeholder(g_, DType::kFloat32, kScalar);
   const Output handle =
       g_.AddOp("VarHandleOp", {}, {{"dtype", DType::kFloat32}, {"shape", Shape()}, {"shared_name", "v"}});
   Node* const init = g_.AddNode("AssignVariableOp", {handle, Const(g_, 0.0f)});
   Output late = x;
-  for (int i = 0; i < 20; ++i) late = Sqrt(g_, late);
+  {
+    auto elsewhere = g_.DeviceScope("/device:GPU:1");
+    for (int i = 0; i < 20; ++i) late = Sqrt(g_, late);
+  }
   Node* const assign = g_.AddNode("AssignVariableOp", {handle, late});
   Node* const chosen = g_.AddNode("Switch", {Const(g_, 1.0f), take});
   Node* merge = nullptr;

@@ -201,6 +201,19 @@ TEST(RecordIoTest, EveryFlippedBitIsFound) {
   }
 }
 
+// Whether what follows damage begins with a record nobody knows.
+TEST(RecordIoTest, AReaderThatFoundDamageGoesNoFurther) {
+  std::string bytes = ReadBytes(TestData("examples.tfrecord"));
+  bytes[12] ^= 1;  // the first byte of the first record
+  MemoryFiles files;
+  files.Put("/damaged", bytes);
+  const auto reader = RecordReader::Open("/damaged", Compression::kNone, files).value();
+  std::string record;
+  const absl::Status first = reader->ReadNext(&record).status(), second = reader->ReadNext(&record).status();
+  EXPECT_EQ(first.code(), absl::StatusCode::kDataLoss) << first;
+  EXPECT_EQ(second, first);
+}
+
 TEST(RecordIoTest, AHugeLengthAllocatesNothing) {
   char header[12];
   const uint64_t length = uint64_t{1} << 60;
