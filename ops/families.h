@@ -15,56 +15,18 @@ namespace weir {
 
 using OpList = std::vector<OpDef> (*)();
 
-// array
-std::vector<OpDef> CoordinateOps();
-std::vector<OpDef> DiagonalOps();
-std::vector<OpDef> IndexingOps();
-std::vector<OpDef> JoiningOps();
-std::vector<OpDef> PaddingOps();
-std::vector<OpDef> PassingOnOps();
-std::vector<OpDef> RearrangingOps();
-std::vector<OpDef> SlicingOps();
-std::vector<OpDef> TensorOps();
-std::vector<OpDef> UniqueOps();
-// control_flow
-std::vector<OpDef> ControlFlowOps();
-// data_flow
-std::vector<OpDef> PartitioningOps();
-// debugging
-std::vector<OpDef> CheckOps();
-// io
-std::vector<OpDef> CheckpointOps();
-// math
-std::vector<OpDef> ComparisonOps();
-std::vector<OpDef> EinsumOps();
-std::vector<OpDef> ElementwiseOps();
-std::vector<OpDef> FunctionOps();
-std::vector<OpDef> MatMulOps();
-std::vector<OpDef> ReductionOps();
-std::vector<OpDef> ScanOps();
-std::vector<OpDef> VectorOps();
-std::vector<OpDef> SegmentOps();
-// nn
-std::vector<OpDef> ActivationOps();
-std::vector<OpDef> BatchNormOps();
-std::vector<OpDef> BiasOps();
-std::vector<OpDef> ConvolutionOps();
-std::vector<OpDef> LossOps();
-std::vector<OpDef> LrnOps();
-std::vector<OpDef> PoolingOps();
-std::vector<OpDef> SoftmaxOps();
-std::vector<OpDef> TopKOps();
-// random
-std::vector<OpDef> ChoiceOps();
-std::vector<OpDef> GammaOps();
-std::vector<OpDef> RandomOps();
-// state
-std::vector<OpDef> VariableSliceOps();
-std::vector<OpDef> VariableOps();
-// summary
-std::vector<OpDef> SummaryOps();
-// training
-std::vector<OpDef> UpdateRuleOps();
+// The files of each family. The build lists them: it finds FILE.cc, which defines FileOps() (family.bzl).
+const std::vector<OpList>& ArrayFiles();
+const std::vector<OpList>& ControlFlowFiles();
+const std::vector<OpList>& DataFlowFiles();
+const std::vector<OpList>& DebuggingFiles();
+const std::vector<OpList>& IoFiles();
+const std::vector<OpList>& MathFiles();
+const std::vector<OpList>& NnFiles();
+const std::vector<OpList>& RandomFiles();
+const std::vector<OpList>& StateFiles();
+const std::vector<OpList>& SummaryFiles();
+const std::vector<OpList>& TrainingFiles();
 
 struct OpFamily {
   absl::string_view name;   // "array": the folder ops/array, the header ops/array_ops.h

@@ -1,17 +1,38 @@
 """One family of ops: a folder ops/<family> with one list of ops in each file (ops/families.h)."""
 
-def op_family(name, srcs, hdrs = [], deps = []):
-    """A library <name>_ops of the family's files.
+def _camel_case(words):
+    return "".join([word.capitalize() for word in words.split("_")])
+
+def op_family(name, helpers = [], deps = []):
+    """A library <name>_ops of the family's files, and the list of these.
+
+    A file FILE.cc without a header of its name defines std::vector<OpDef> FileOps(), and is found here.
 
     Args:
       name: the family, and its folder.
-      srcs: its files.
-      hdrs: headers that only these files include.
-      deps: what they need beyond that.
+      helpers: what only these files include: headers, and their sources.
+      deps: what they need beyond what every family does.
     """
+    with_header = [header[:-len("h")] + "cc" for header in native.glob(["*.h"])]
+    files = native.glob(["*.cc"], exclude = with_header + ["*_test.cc"])
+    lists = [_camel_case(file[:-len(".cc")]) + "Ops" for file in files]
+    lines = ["#include \"ops/families.h\"", "namespace weir {"]
+    lines += ["std::vector<OpDef> %s();" % list for list in lists]
+    lines += [
+        "const std::vector<OpList>& %sFiles() {" % _camel_case(name),
+        "  static const auto* const files = new std::vector<OpList>{%s};" % ", ".join(lists),
+        "  return *files;",
+        "}",
+        "}  // namespace weir",
+    ]
+    native.genrule(
+        name = name + "_files",
+        outs = [name + "_files.cc"],
+        cmd = "cat > $@ <<'END'\n%s\nEND" % "\n".join(lines),
+    )
     native.cc_library(
         name = name + "_ops",
-        srcs = srcs + hdrs,
+        srcs = files + helpers + [name + "_files.cc"],
         copts = ["-O1"],  # tables of records that run once: not worth the optimiser's time
         visibility = ["//ops:__subpackages__"],
         deps = [

@@ -9,26 +9,17 @@ namespace weir {
 
 const std::vector<OpFamily>& OpFamilies() {
   static const auto* const families = new std::vector<OpFamily>{
-      {"array",
-       "Tensors: shapes, joining, slicing, indexing",
-       {TensorOps, JoiningOps, SlicingOps, PaddingOps, PassingOnOps, RearrangingOps, IndexingOps,
-        CoordinateOps, UniqueOps, DiagonalOps}},
-      {"data_flow", "Slices distributed over tensors and collected", {PartitioningOps}},
-      {"math",
-       "Arithmetic, comparison, reduction, matrix products",
-       {ElementwiseOps, FunctionOps, ComparisonOps, ReductionOps, ScanOps, VectorOps, MatMulOps, SegmentOps,
-        EinsumOps}},
-      {"nn",
-       "Neural networks",
-       {ActivationOps, BatchNormOps, BiasOps, SoftmaxOps, LossOps, ConvolutionOps, PoolingOps, LrnOps,
-        TopKOps}},
-      {"control_flow", "Conditionals and loops", {ControlFlowOps}},
-      {"random", "Random numbers", {RandomOps, ChoiceOps, GammaOps}},
-      {"state", "Variables", {VariableOps, VariableSliceOps}},
-      {"training", "Update rules of optimizers", {UpdateRuleOps}},
-      {"io", "Checkpoints", {CheckpointOps}},
-      {"summary", "Summaries", {SummaryOps}},
-      {"debugging", "Checks", {CheckOps}},
+      {"array", "Tensors: shapes, joining, slicing, indexing", ArrayFiles()},
+      {"data_flow", "Slices distributed over tensors and collected", DataFlowFiles()},
+      {"math", "Arithmetic, comparison, reduction, matrix products", MathFiles()},
+      {"nn", "Neural networks", NnFiles()},
+      {"control_flow", "Conditionals and loops", ControlFlowFiles()},
+      {"random", "Random numbers", RandomFiles()},
+      {"state", "Variables", StateFiles()},
+      {"training", "Update rules of optimizers", TrainingFiles()},
+      {"io", "Checkpoints", IoFiles()},
+      {"summary", "Summaries", SummaryFiles()},
+      {"debugging", "Checks", DebuggingFiles()},
   };
   return *families;
 }

@@ -11,7 +11,8 @@ namespace weir {
 // and run the same kernels under a type of their own.
 void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type = "CPU");
 
-// The families: one folder each. array_kernels.h and its like list the files of a family that has several.
+// The families: one folder each. math_kernels.h and its like list the files of a family that has several, or
+// the build does (kernel_list.bzl).
 void RegisterArrayKernels(DeviceKernels& kernels);
 void RegisterDataFlowKernels(DeviceKernels& kernels);
 void RegisterMathKernels(DeviceKernels& kernels);

@@ -4,7 +4,6 @@
 #include <complex>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -75,10 +74,4 @@ struct Call {
 };
 
 using Reference = std::function<void(Call&)>;
-using References = std::map<std::string, Reference, std::less<>>;
-
-void AddArrayReferences(References& references);
-void AddMathReferences(References& references);
-void AddNnReferences(References& references);
-
 }  // namespace weir::reference

@@ -2,17 +2,6 @@
 
 namespace weir::reference {
 
-const References& AllReferences() {
-  static const References* const all = [] {
-    auto* references = new References;
-    AddArrayReferences(*references);
-    AddMathReferences(*references);
-    AddNnReferences(*references);
-    return references;
-  }();
-  return *all;
-}
-
 std::vector<Tensor> Evaluate(const Reference& reference, const Node& node, absl::Span<const Tensor> inputs) {
   Call call{node, {}, std::vector<Array>(node.num_outputs())};
   for (const Tensor& input : inputs) call.inputs.push_back(Array::FromTensor(input));

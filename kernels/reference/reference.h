@@ -1,4 +1,4 @@
-// Every op again, as its definition reads: for tests to compare real kernels with.
+// An op again, as its definition reads: for tests to compare real kernels with.
 //
 // Slow and obvious on purpose: all numbers are complex doubles, every element is found by its coordinates.
 // Inputs must be valid; values must be exact in double. Results are rounded to the dtype of the output.
@@ -12,8 +12,6 @@
 #include "kernels/reference/array.h"
 
 namespace weir::reference {
-
-const References& AllReferences();
 
 // The outputs of the node by `reference`.
 std::vector<Tensor> Evaluate(const Reference& reference, const Node& node, absl::Span<const Tensor> inputs);

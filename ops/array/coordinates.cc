@@ -132,7 +132,7 @@ OpDef Updating(std::string name, std::string summary, GradientFunction gradient)
 
 }  // namespace
 
-std::vector<OpDef> CoordinateOps() {
+std::vector<OpDef> CoordinatesOps() {
   return {
       {.name = "GatherNd",
        .summary = "Gives the slices of params at the coordinates in the rows of indices.",

@@ -158,7 +158,7 @@ OpDef Diagonals(std::string name, std::string summary, ShapeFunction shape, Grad
 
 }  // namespace
 
-std::vector<OpDef> DiagonalOps() {
+std::vector<OpDef> DiagonalsOps() {
   return {
       Diagonals("MatrixDiag", "Gives matrices with the given main diagonals and zeros elsewhere.", DiagShape,
                 DiagGradient),

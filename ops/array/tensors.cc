@@ -167,7 +167,7 @@ Status TransposeShape(ShapeInference& s) {
 
 }  // namespace
 
-std::vector<OpDef> TensorOps() {
+std::vector<OpDef> TensorsOps() {
   return {
 
       // ---- Making tensors ----

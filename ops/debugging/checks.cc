@@ -11,7 +11,7 @@
 namespace weir {
 namespace {}  // namespace
 
-std::vector<OpDef> CheckOps() {
+std::vector<OpDef> ChecksOps() {
   return {
       {.name = "CheckNumerics",
        .summary = "Gives its input, or fails with the message when an element is infinite or NaN.",

@@ -27,7 +27,7 @@ Status CheckNames(ShapeInference& s) {
 
 }  // namespace
 
-std::vector<OpDef> CheckpointOps() {
+std::vector<OpDef> CheckpointsOps() {
   return {
       {.name = "SaveV2",
        .summary = "Writes tensors into the checkpoint files of a prefix.",

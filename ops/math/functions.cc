@@ -43,7 +43,7 @@ Status InverseGradGradient(GradientContext& g) {
 
 }  // namespace
 
-std::vector<OpDef> FunctionOps() {
+std::vector<OpDef> FunctionsOps() {
   return {
       Unary("Neg", "Gives -x.",
             [](GradientContext& g) -> Status {

@@ -110,7 +110,7 @@ Status BatchMatMulGradient(GradientContext& g) {
 
 }  // namespace
 
-std::vector<OpDef> MatMulOps() {
+std::vector<OpDef> MatmulOps() {
   return {
       {.name = "MatMul",
        .summary = "Multiplies matrix a by matrix b, each transposed first if asked.",

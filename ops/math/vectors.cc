@@ -27,7 +27,7 @@ Status VectorOfLength(ShapeInference& s, int index, int64_t least) {
 
 }  // namespace
 
-std::vector<OpDef> VectorOps() {
+std::vector<OpDef> VectorsOps() {
   return {
       {.name = "Bincount",
        .summary = "Counts how often 0, 1, 2... occur, or adds up weights where they do.",

@@ -33,7 +33,7 @@ Status ExponentialGradGradient(GradientContext& g) {
 
 }  // namespace
 
-std::vector<OpDef> ActivationOps() {
+std::vector<OpDef> ActivationsOps() {
   return {
       // Of Relu, Relu6, Elu and Selu the activations tell where the features were positive: the features need
       // not be kept.

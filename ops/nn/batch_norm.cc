@@ -13,6 +13,8 @@
 namespace weir {
 namespace {
 
+using namespace formulas;  // NOLINT: the vocabulary of this file
+
 // The image `input` and the axis of its channels.
 struct Channels {
   PartialShape image;
@@ -94,6 +96,60 @@ Status BatchNormGradient(GradientContext& g) {
   return OkStatus();
 }
 
+// The gradients of batch normalization as a composition of ops, in the dtype of `scale`.
+struct ComposedGradients {
+  Output x, scale, offset;
+};
+
+ComposedGradients ComposeGradients(GradientContext& g, Output dy, Output x, Output scale) {
+  const auto& format = g.attr<std::string>("data_format");
+  const int rank = static_cast<int>(format.size()), channel_axis = static_cast<int>(format.find('C'));
+  std::vector<int32_t> others, of_channels(rank, 1);
+  for (int i = 0; i < rank; ++i) {
+    if (i != channel_axis) others.push_back(i);
+  }
+  of_channels[channel_axis] = -1;
+  const Output axes = g.Integers(others);
+  const auto mean = [&](Output a) { return g.Add("Mean", {a, axes}, {{"keep_dims", true}}); };
+  const auto per_channel = [&](Output a) { return Reshape(g, a, g.Integers(of_channels)); };
+
+  const bool is_training = g.attr<bool>("is_training");
+  const Output centered = Sub(g, x, is_training ? mean(x) : per_channel(g.input(3)));
+  const Output variance = is_training ? mean(g.Add("Square", {centered})) : per_channel(g.input(4));
+  const Output epsilon = g.Constant(scale.dtype(), g.attr<float>("epsilon"));
+  const Output inverse = g.Add("Rsqrt", {Add(g, variance, epsilon)});
+  const Output normalized = Mul(g, centered, inverse);
+  Output slope = dy;
+  if (is_training) {
+    slope = Sub(g, Sub(g, dy, mean(dy)), Mul(g, normalized, mean(Mul(g, dy, normalized))));
+  }
+  return {Mul(g, Mul(g, per_channel(scale), inverse), slope), Sum(g, Mul(g, dy, normalized), axes),
+          Sum(g, dy, axes)};
+}
+
+// The second derivative: that of the composition. Copies of the inputs cut it off from the rest of the graph,
+// where y_backprop itself depends on x.
+Status BatchNormGradGradient(GradientContext& g) {
+  std::vector<Output> xs;
+  for (int i = 0; i < 3; ++i) xs.push_back(g.Add("Identity", {g.input(i)}));
+  const DType type = g.input(2).dtype(), image_type = g.input(1).dtype();
+  const ComposedGradients composed = ComposeGradients(g, Cast(g, xs[0], type), Cast(g, xs[1], type), xs[2]);
+  std::vector<Output> ys, grad_ys;
+  const auto add = [&](int output, Output y) {
+    if (!g.grad(output)) return;
+    ys.push_back(y);
+    grad_ys.push_back(g.grad(output));
+  };
+  add(0, Cast(g, composed.x, image_type));
+  add(1, composed.scale);
+  add(2, composed.offset);
+  WEIR_RETURN_IF_ERROR(g.graph().status());
+  WEIR_ASSIGN_OR_RETURN(const std::vector<Output> gradients,
+                        AddGradients(g.graph(), ys, xs, grad_ys, g.node().source()));
+  for (int i = 0; i < 3; ++i) g.set_input_grad(i, gradients[i]);
+  return OkStatus();
+}
+
 OpDef BatchNorm(std::string name) {
   return {.name = std::move(name),
           .summary =
@@ -107,9 +163,7 @@ OpDef BatchNormGrad(std::string name) {
   return {.name = std::move(name),
           .summary = "Gives the gradients of FusedBatchNorm with respect to x, scale and offset.",
           .infer_shapes = BatchNormGradShape,
-          .gradient = [](GradientContext&) -> Status {
-            return absl::UnimplementedError("the second derivative of batch normalization is not there yet");
-          }};
+          .gradient = BatchNormGradGradient};
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Output CrossEntropyBack(GradientContext& g) {
 
 }  // namespace
 
-std::vector<OpDef> LossOps() {
+std::vector<OpDef> LossesOps() {
   return {
       {.name = "SoftmaxCrossEntropyWithLogits",
        .summary =

@@ -25,7 +25,7 @@ Status SamplesShape(ShapeInference& s) {
 
 }  // namespace
 
-std::vector<OpDef> ChoiceOps() {
+std::vector<OpDef> ChoicesOps() {
   return {
       {.name = "RandomShuffle",
        .summary = "Gives the slices along dimension 0 in random order.",

@@ -73,10 +73,36 @@ Output ShapeOfVariable(GradientContext& g, Output handle) {
   return g.Integers(std::move(dims));
 }
 
+// The product of elements [begin, end) of a shape; to its last one when end < 0.
+Output ProductOf(GradientContext& g, Output shape, int32_t begin, int32_t end) {
+  const Output part = g.Add("StridedSlice", {shape, g.Integers({begin}), g.Integers({end}), g.Integers({1})},
+                            {{"end_mask", end < 0 ? 1 : 0}});
+  return g.Add("Prod", {part, g.Constant(DType::kInt32, 0)});
+}
+
+// Row i of batch b is row b * rows + i of all batches one below the other. Whole variables, because rows that
+// are named twice in one batch are few; TensorFlow's gradient forgets the batch and fails in the step.
+Status BatchGatherGradient(GradientContext& g, int32_t batch_dims) {
+  const Output shape = Cast(g, ShapeOfVariable(g, g.input(0)), DType::kInt64);
+  const Output one = g.Constant(DType::kInt64, 1);
+  const Output batch = ProductOf(g, shape, 0, batch_dims);
+  const Output rows = ProductOf(g, shape, batch_dims, batch_dims + 1);
+  const Output inner = ProductOf(g, shape, batch_dims + 1, -1);
+  const Output count = g.Add("Size", {g.input(1)}, {{"out_type", DType::kInt64}});
+  const Output per_batch = g.Add("FloorDiv", {count, g.Add("Maximum", {batch, one})});
+  const Output ids =
+      Reshape(g, Cast(g, g.input(1), DType::kInt64), g.Add("Pack", {std::vector<Output>{batch, per_batch}}));
+  const Output begins = Mul(g, g.Add("Range", {g.Constant(DType::kInt64, 0), batch, one}), rows);
+  const Output places =
+      Reshape(g, Add(g, ids, g.Add("ExpandDims", {begins, g.Constant(DType::kInt32, 1)})), g.Integers({-1}));
+  const Output values = Reshape(g, g.grad(0), g.Add("Pack", {std::vector<Output>{count, inner}}));
+  g.set_input_grad(0, Reshape(g, g.Add("UnsortedSegmentSum", {values, places, Mul(g, batch, rows)}), shape));
+  return OkStatus();
+}
+
 Status GatherGradient(GradientContext& g) {
-  if (g.attr<int64_t>("batch_dims") != 0) {
-    return absl::UnimplementedError("the gradient is known for batch_dims = 0 only");
-  }
+  const int64_t batch_dims = g.attr<int64_t>("batch_dims");
+  if (batch_dims != 0) return BatchGatherGradient(g, static_cast<int32_t>(batch_dims));
   g.set_input_grad(0, RowsLookedUp(g, g.input(1), ShapeOfVariable(g, g.input(0))));
   return OkStatus();
 }
@@ -118,7 +144,7 @@ OpDef ScatterNd(std::string name, std::string summary) {
 
 }  // namespace
 
-std::vector<OpDef> VariableSliceOps() {
+std::vector<OpDef> SlicesOps() {
   return {
       {.name = "ResourceGather",
        .summary = "Gives the rows of a variable that indices list.",
@@ -134,8 +160,9 @@ std::vector<OpDef> VariableSliceOps() {
        .gradient = [](GradientContext& g) -> Status {
          const PartialShape& indices = g.input(1).shape();
          if (indices.rank() != 2 || indices.dim(1) != 1) {
-           return absl::UnimplementedError(
-               "the gradient is known for indices [?,1] only: it needs ScatterNd");
+           const Output shape = g.Add("VariableShape", {g.input(0)}, {{"out_type", g.input(1).dtype()}});
+           g.set_input_grad(0, g.Add("ScatterNd", {g.input(1), g.grad(0), shape}));
+           return OkStatus();
          }
          const Output rows = Reshape(g, g.input(1), g.Integers({-1}));
          g.set_input_grad(0, IndexedSlices{g.grad(0), rows, ShapeOfVariable(g, g.input(0))});

@@ -22,7 +22,7 @@ OpDef Assignment(std::string name, std::string summary) {
 
 }  // namespace
 
-std::vector<OpDef> VariableOps() {
+std::vector<OpDef> VariablesOps() {
   return {
       {.name = "VarHandleOp",
        .summary =

@@ -11,7 +11,7 @@
 namespace weir {
 namespace {}  // namespace
 
-std::vector<OpDef> SummaryOps() {
+std::vector<OpDef> SummariesOps() {
   return {
       {.name = "ScalarSummary",
        .summary = "Gives a Summary with one number per tag.",

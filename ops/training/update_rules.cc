@@ -64,7 +64,7 @@ void AddBoth(const std::string& name, const std::string& summary, std::vector<Op
 
 }  // namespace
 
-std::vector<OpDef> UpdateRuleOps() {
+std::vector<OpDef> UpdateRulesOps() {
   std::vector<OpDef> ops = {
       Rule("ResourceApplyGradientDescent", "Subtracts alpha * delta from a variable."),
       Rule("ResourceApplyAdam",

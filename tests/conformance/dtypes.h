@@ -24,6 +24,11 @@ inline const std::vector<DType> kNumbers = {
     DType::kBfloat16, DType::kInt8,    DType::kInt16,     DType::kUint8,     DType::kUint16,
     DType::kUint32,   DType::kUint64,  DType::kComplex64, DType::kComplex128};
 
+// One of each kind that ops that only move elements tell apart.
+inline const std::vector<DType> kEveryWidth = {DType::kFloat32,    DType::kFloat64, DType::kHalf,
+                                               DType::kInt8,       DType::kBool,    DType::kInt64,
+                                               DType::kComplex128, DType::kString};
+
 inline std::vector<DType> Join(std::initializer_list<std::vector<DType>> lists) {
   std::vector<DType> all;
   for (const std::vector<DType>& list : lists) all.insert(all.end(), list.begin(), list.end());

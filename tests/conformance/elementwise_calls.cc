@@ -7,9 +7,7 @@
 #include "tests/conformance/suite.h"
 
 namespace weir::conformance {
-namespace {
 
-// Among ordinary numbers and alone.
 Tensor ExtremeNumbers(DType dtype) {
   const double inf = std::numeric_limits<double>::infinity();
   const double huge = dtype == DType::kFloat32 ? 3e38 : 1e308;
@@ -17,8 +15,6 @@ Tensor ExtremeNumbers(DType dtype) {
   return Make(dtype, {20}, {0.0,   -0.0, 1,     -1,  inf,  -inf, std::nan(""), huge, -huge,  tiny,
                             -tiny, 88.5, -88.5, 104, -104, 710,  -750,         0.5,  -0.999, -1.5});
 }
-
-}  // namespace
 
 OpRecord& OpRecord::Binary(const std::vector<DType>& dtypes, OperandRange range) {
   const auto call = [&](DType d, std::vector<int64_t> x, std::vector<int64_t> y) {
@@ -47,6 +43,15 @@ OpRecord& OpRecord::Unary(const std::vector<DType>& dtypes, double low, double h
   Call({Sample(dtypes.front(), {2, 3}, low, high)});
   Call({Sample(dtypes.front(), {}, low, high)});
   return Call({Sample(dtypes.front(), {0, 2}, low, high)});
+}
+
+OpRecord& OpRecord::ExtremesAndOne() {
+  Call({.inputs = {ExtremeNumbers(DType::kFloat32), Make(DType::kFloat32, {}, {std::nan("")})},
+        .check_gradient = false,
+        .label = "nan"});
+  return Call({.inputs = {ExtremeNumbers(DType::kFloat64), Make(DType::kFloat64, {}, {1})},
+               .check_gradient = false,
+               .label = "extremes"});
 }
 
 OpRecord& OpRecord::Extremes(const std::vector<DType>& dtypes, double tolerance) {

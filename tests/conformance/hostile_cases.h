@@ -1,7 +1,6 @@
 // Calls of ops that only a step can refuse, as data: inputs of good types whose values or shapes do not fit.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -22,21 +21,5 @@ struct HostileCase {
 inline constexpr int64_t kHostileDeviceBytes = int64_t{1} << 28;
 // A float variable [2] of this name exists there.
 inline constexpr char kHostileVariable[] = "taken";
-
-std::vector<HostileCase> HostileCases();
-
-// Ops that no input of the right types can make fail, but for a lack of memory.
-const std::vector<std::string>& OpsThatCannotFail();
-
-// Ops that cannot be a case: they need a step, state or files, or give other numbers each time.
-const std::map<std::string, std::string>& OpsWithoutCase();
-
-// (op, type attr, dtype) without a CPU kernel, and why.
-struct MissingKernel {
-  std::string op, attr;
-  std::vector<DType> dtypes;
-  std::string reason;
-};
-std::vector<MissingKernel> MissingKernels();
 
 }  // namespace weir::conformance

@@ -9,14 +9,6 @@
 
 namespace weir::conformance {
 
-std::vector<OpCase> TableOfCases() {
-  std::vector<OpCase> cases;
-  AddArrayCases(&cases);
-  AddMathCases(&cases);
-  AddNnCases(&cases);
-  return cases;
-}
-
 bool IsRunByTheExecutor(const std::string& op) {
   static const auto* const control_flow = new std::set<std::string>{
       "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "ControlTrigger"};
@@ -46,6 +38,17 @@ Tensor Sample(DType dtype, std::vector<int64_t> dims, double low, double high, i
   }
   // What is not exact in the dtype must not make the reference see other numbers than the kernel.
   return array.ToTensor(dtype);
+}
+
+Tensor Any(DType dtype, std::vector<int64_t> dims, int seed) {
+  if (dtype != DType::kString) {
+    return Sample(dtype, std::move(dims), dtype == DType::kBool ? -0.5 : -5, 5, seed);
+  }
+  int64_t count = 1;
+  for (const int64_t dim : dims) count *= dim;
+  std::vector<std::string> words;
+  for (int64_t i = 0; i < count; ++i) words.push_back("s" + std::to_string(i * seed));
+  return Strings(std::move(dims), std::move(words));
 }
 
 Tensor Ints(std::vector<int32_t> values) {

@@ -1,8 +1,7 @@
 // One call of an op, as data: what the conformance suite runs its checks on.
 //
-// A new op needs one line in the cases_<family>.cc of its family: op, attrs, inputs. Everything else (what
-// the result must be, on which devices, with which shapes and gradients) follows from the op and its
-// reference.
+// Records are full of them (suite.h). What the result must be, on which devices, with which shapes and
+// gradients, follows from the op and its reference.
 #pragma once
 
 #include <string>
@@ -46,12 +45,6 @@ struct OpCase {
   std::string label;
 };
 
-// Every case of the suite, by family.
-void AddArrayCases(std::vector<OpCase>* cases);
-void AddMathCases(std::vector<OpCase>* cases);
-void AddNnCases(std::vector<OpCase>* cases);
-std::vector<OpCase> TableOfCases();
-
 // Ops without kernels: the runtime's own (their names begin with '_'), and those of v1 control flow, which
 // the executor runs on every device. session/ tests them.
 bool IsRunByTheExecutor(const std::string& op);
@@ -60,6 +53,8 @@ bool IsRunByTheExecutor(const std::string& op);
 Tensor Make(DType dtype, std::vector<int64_t> dims, std::vector<double> values);
 // Numbers in [low, high] that look random and are the same in every run; whole ones for integers.
 Tensor Sample(DType dtype, std::vector<int64_t> dims, double low = -2, double high = 2, int seed = 1);
+// The same of any dtype: words for strings.
+Tensor Any(DType dtype, std::vector<int64_t> dims, int seed = 1);
 Tensor Ints(std::vector<int32_t> values);
 Tensor Int(int32_t value);
 Tensor Longs(std::vector<int64_t> values);

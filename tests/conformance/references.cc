@@ -97,6 +97,17 @@ Number NanOr(Number x, Number y, double result) {
 Number Largest(Number x, Number y) { return NanOr(x, y, std::max(x.real(), y.real())); }
 Number Least(Number x, Number y) { return NanOr(x, y, std::min(x.real(), y.real())); }
 
+Array Generate(Index dims, const std::function<Value(const Index&)>& f) {
+  Array result(std::move(dims));
+  for (int64_t i = 0; i < result.size(); ++i) result[i] = f(result.IndexOf(i));
+  return result;
+}
+
+Array Vector(const Index& values) {
+  return Generate({static_cast<int64_t>(values.size())},
+                  [&](const Index& index) { return Value(static_cast<double>(values[index[0]])); });
+}
+
 void ForEachSlice(const Array& array, int axis, const std::function<void(Index)>& visit) {
   if (axis < 0) axis += array.rank();
   Index outer = array.dims();

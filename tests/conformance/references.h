@@ -48,6 +48,11 @@ reference::Reference ReduceWith(double start, std::function<Number(Number, Numbe
 Number Largest(Number x, Number y);
 Number Least(Number x, Number y);
 
+// An array whose element at every index is `f(index)`.
+Array Generate(Index dims, const std::function<Value(const Index&)>& f);
+// A vector of whole numbers.
+Array Vector(const Index& values);
+
 // The slices of an array along one axis. `axis` may count from the end. For every slice, calls
 // visit(index of its first element), with 0 at the axis.
 void ForEachSlice(const Array& array, int axis, const std::function<void(Index)>& visit);

@@ -4,49 +4,6 @@
 #include "kernels/reference/reference.h"
 
 namespace weir::conformance {
-namespace {
-
-// The files of the suite, by family.
-constexpr AddRecords kFiles[] = {
-    AddTables,
-    // array
-    AddCoordinateRecords,
-    AddDiagonalRecords,
-    AddJoiningRecords,
-    AddPaddingRecords,
-    AddPassingOnRecords,
-    AddRearrangingRecords,
-    AddShapeRecords,
-    AddUniqueRecords,
-    // data_flow
-    AddPartitioningRecords,
-    // math
-    AddBatchMatMulRecords,
-    AddComparisonRecords,
-    AddEinsumRecords,
-    AddElementwiseRecords,
-    AddFunctionsRecords,
-    AddReductionRecords,
-    AddScanRecords,
-    AddVectorRecords,
-    AddSegmentRecords,
-    // nn
-    AddActivationsRecords,
-    AddBatchNormRecords,
-    AddDepthwiseConvolutionRecords,
-    AddLrnRecords,
-    AddTopKRecords,
-    // random
-    AddGammaRecords,
-    AddRandomRecords,
-    // state
-    AddVariableSliceRecords,
-    // training
-    AddUpdateRuleRecords,
-};
-
-}  // namespace
-
 OpRecord& OpRecord::Reference(reference::Reference reference) {
   reference_ = std::move(reference);
   return *this;
@@ -132,7 +89,7 @@ OpRecord& OpRecord::NoKernelFor(std::string attr, std::vector<DType> dtypes, std
 const Suite& Suite::Whole() {
   static const Suite* const whole = [] {
     auto* suite = new Suite;
-    for (const AddRecords add : kFiles) add(*suite);
+    for (const AddRecords add : RecordFiles()) add(*suite);
     return suite;
   }();
   return *whole;

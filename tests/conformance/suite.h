@@ -1,7 +1,7 @@
 // All that the conformance suite knows of an op, in one record: its definition as a reference, calls of it,
 // calls that must fail.
 //
-// A family's folder has the records of its ops; suite.cc lists the files.
+// A family's folder has the records of its ops; a file there has one function, named after it.
 //
 //   void AddActivationsRecords(Suite& suite) {
 //     suite.Op("Softsign")
@@ -30,6 +30,10 @@
 #include "tests/conformance/op_case.h"
 
 namespace weir::conformance {
+
+// Infinities, NaN, signed zeros, denormal and huge numbers, among ordinary ones. Precondition: float or
+// double.
+Tensor ExtremeNumbers(DType dtype);
 
 // What the operands of a binary op are drawn from.
 struct OperandRange {
@@ -78,6 +82,8 @@ class OpRecord {
   OpRecord& Unary(const std::vector<DType>& dtypes, double low, double high);
   // Infinities, NaN, signed zeros, denormal and huge numbers.
   OpRecord& Extremes(const std::vector<DType>& dtypes, double tolerance = 0);
+  // Of a binary op: the same numbers and NaN, and the same and 1.
+  OpRecord& ExtremesAndOne();
 
   struct Missing {
     std::string attr;
@@ -129,42 +135,9 @@ class Suite {
 // The outputs of a node by its reference; NotFound for an op without one. Inputs must be valid.
 absl::StatusOr<std::vector<Tensor>> EvaluateReference(const Node& node, absl::Span<const Tensor> inputs);
 
-// What one file of a family adds: tests/conformance/<family>/<file>.cc.
+// The records of all files, tests/conformance/<family>/<file>.cc: each has a function Add<File>Records, and
+// the build lists them (records.bzl).
 using AddRecords = void (*)(Suite&);
-void AddTables(Suite& suite);
-// state
-void AddVariableSliceRecords(Suite& suite);
-// training
-void AddUpdateRuleRecords(Suite& suite);
-// array
-void AddCoordinateRecords(Suite& suite);
-void AddDiagonalRecords(Suite& suite);
-void AddJoiningRecords(Suite& suite);
-void AddPaddingRecords(Suite& suite);
-void AddPassingOnRecords(Suite& suite);
-void AddRearrangingRecords(Suite& suite);
-void AddShapeRecords(Suite& suite);
-void AddUniqueRecords(Suite& suite);
-// data_flow
-void AddPartitioningRecords(Suite& suite);
-// math
-void AddBatchMatMulRecords(Suite& suite);
-void AddComparisonRecords(Suite& suite);
-void AddEinsumRecords(Suite& suite);
-void AddElementwiseRecords(Suite& suite);
-void AddFunctionsRecords(Suite& suite);
-void AddReductionRecords(Suite& suite);
-void AddScanRecords(Suite& suite);
-void AddVectorRecords(Suite& suite);
-void AddSegmentRecords(Suite& suite);
-// nn
-void AddActivationsRecords(Suite& suite);
-void AddBatchNormRecords(Suite& suite);
-void AddDepthwiseConvolutionRecords(Suite& suite);
-void AddLrnRecords(Suite& suite);
-void AddTopKRecords(Suite& suite);
-// random
-void AddGammaRecords(Suite& suite);
-void AddRandomRecords(Suite& suite);
+const std::vector<AddRecords>& RecordFiles();
 
 }  // namespace weir::conformance

@@ -83,6 +83,19 @@ def check(what, found, wanted, tolerance, ignored):
             what, list(map(int, at)), np.atleast_1d(a)[at], np.atleast_1d(b)[at]))
 
 
+def replace_top_k(graph, node):
+    """TensorFlow refuses TopK in graphs of today, and its kernel cannot be made in older ones: it asks for an attr that
+    the op does not have. TopKV2 is the same with k as an input."""
+    if node.op != "TopK":
+        return
+    node.op = "TopKV2"
+    k = graph.node.add(name="k_of_" + node.name, op="Const")
+    k.attr["dtype"].type = tf.int32.as_datatype_enum
+    k.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(node.attr["k"].i, tf.int32))
+    node.input.append(k.name)
+    del node.attr["k"]
+
+
 def parts_of(graph_def):
     """The graph without what Weir found, and the values of all Consts."""
     values, graph = {}, tf1.GraphDef(versions=graph_def.versions)
@@ -91,6 +104,7 @@ def parts_of(graph_def):
             values[node.name] = tf.make_ndarray(node.attr["value"].tensor)
         else:
             graph.node.add().CopyFrom(node)
+            replace_top_k(graph, graph.node[-1])
     graph.versions.CopyFrom(tf.Graph().as_graph_def().versions)
     return graph, values
 

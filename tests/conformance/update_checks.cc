@@ -1,16 +1,19 @@
 #include "tests/conformance/update_checks.h"
 
 #include <cmath>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/graph_builder.h"
+#include "graph/interchange/graph_def.h"
 #include "graph/types/resource_handle.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/evaluate.h"
+#include "kernels/fake/fake_device.h"
 #include "kernels/reference/array.h"
 #include "kernels/variable.h"
 #include "ops/register_ops.h"
@@ -134,17 +137,26 @@ absl::StatusOr<std::vector<Tensor>> Wanted(const OpCase& test, const Node& node)
 
 }  // namespace
 
-UpdateChecks::UpdateChecks() : device_(MakeCpuDevice("test", 0, 0, threads_)) {
+UpdateChecks::UpdateChecks()
+    : device_(MakeCpuDevice("test", 0, 0, threads_)), gpu_(MakeFakeDevice("test", 0, 0, threads_)) {
   RegisterCpuKernels(kernels_);
+  RegisterFakeKernels(gpu_kernels_);
 }
 
 absl::Status UpdateChecks::CheckAgainstReference(const OpCase& test) const {
+  return CheckOn(*device_, kernels_, test);
+}
+
+absl::Status UpdateChecks::CheckFakeGpu(const OpCase& test) const {
+  return CheckOn(*gpu_, gpu_kernels_, test);
+}
+
+absl::Status UpdateChecks::CheckOn(Device& device, const KernelRegistry& kernels, const OpCase& test) const {
   GraphBuilder g(StandardOps());
   WEIR_ASSIGN_OR_RETURN(Node* const node, Build(g, test, Knowledge::kNothing));
   const Variables variables(test);
   const std::vector<const void*> before = Buffers(variables.values());
-  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> found,
-                        EvaluateNode(*node, variables.inputs(), *device_, kernels_));
+  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> found, EvaluateNode(*node, variables.inputs(), device, kernels));
   if (Buffers(variables.values()) != before) {
     return absl::InternalError("a variable that nobody reads has another buffer");
   }
@@ -182,6 +194,21 @@ absl::Status UpdateChecks::CheckShapes(const OpCase& test) const {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status UpdateChecks::CheckSerialized(const OpCase& test) const {
+  GraphBuilder g(StandardOps());
+  WEIR_ASSIGN_OR_RETURN(Node* const node, Build(g, test, Knowledge::kTypes));
+  WEIR_ASSIGN_OR_RETURN(const std::string bytes, GraphDefBytes(g.graph()));
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Graph> parsed, GraphFromGraphDefBytes(bytes, StandardOps()));
+  WEIR_ASSIGN_OR_RETURN(Node* const copy, parsed->LookupNode(node->name()));
+  if (copy->attrs() != node->attrs()) return absl::InternalError("attrs changed on the way");
+  const Variables before(test), after(test);
+  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> wanted, EvaluateNode(*node, before.inputs(), *device_, kernels_));
+  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> found, EvaluateNode(*copy, after.inputs(), *device_, kernels_));
+  for (Tensor& value : before.values()) wanted.push_back(std::move(value));
+  for (Tensor& value : after.values()) found.push_back(std::move(value));
+  return Compare(test, found, wanted);
 }
 
 }  // namespace weir::conformance

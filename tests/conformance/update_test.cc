@@ -35,6 +35,14 @@ TEST_P(Update, AgreesWithReference) {
   const absl::Status status = Checks().CheckAgainstReference(test());
   EXPECT_TRUE(status.ok()) << status;
 }
+TEST_P(Update, AgreesOnFakeGpu) {
+  const absl::Status status = Checks().CheckFakeGpu(test());
+  EXPECT_TRUE(status.ok()) << status;
+}
+TEST_P(Update, SurvivesSerialization) {
+  const absl::Status status = Checks().CheckSerialized(test());
+  EXPECT_TRUE(status.ok()) << status;
+}
 TEST_P(Update, KeepsWhatReadersHold) {
   const absl::Status status = Checks().CheckReaders(test());
   EXPECT_TRUE(status.ok()) << status;

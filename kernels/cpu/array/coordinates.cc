@@ -13,12 +13,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/array/array_kernels.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -249,7 +249,7 @@ using ScatterMax = ScatterInto<T, Raise>;
 
 }  // namespace
 
-void RegisterCoordinateKernels(DeviceKernels& kernels) {
+void RegisterCoordinatesKernels(DeviceKernels& kernels) {
   using C64 = std::complex<float>;
   using C128 = std::complex<double>;
   const auto numbers = Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/array/array_kernels.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -286,7 +286,7 @@ absl::Status DiagPart(KernelContext& context) {
 
 }  // namespace
 
-void RegisterDiagonalKernels(DeviceKernels& kernels) {
+void RegisterDiagonalsKernels(DeviceKernels& kernels) {
   const DeviceKernels::TypeAttrs any = {{"T", AllDTypes()}};
   for (const char* version : {"", "V2", "V3"}) {
     kernels.Add<MatrixDiag>(absl::StrCat("MatrixDiag", version), any);

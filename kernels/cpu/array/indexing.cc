@@ -6,12 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/array/array_kernels.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/string_room.h"
 #include "kernels/cpu/with_dtype.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

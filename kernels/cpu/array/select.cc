@@ -3,12 +3,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/array/array_kernels.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/string_room.h"
 #include "kernels/cpu/with_dtype.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/array/array_kernels.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -227,7 +227,7 @@ absl::Status InvertPermutation(KernelContext& context) {
 
 }  // namespace
 
-void RegisterShapeKernels(DeviceKernels& kernels) {
+void RegisterShapesKernels(DeviceKernels& kernels) {
   kernels.Add<&ShapesOfInputs>("Shape");
   kernels.Add<&ShapesOfInputs>("ShapeN");
   kernels.Add<&Size>("Size");

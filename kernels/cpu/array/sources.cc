@@ -5,12 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/array/array_kernels.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/string_room.h"
 #include "kernels/cpu/with_dtype.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -154,7 +154,7 @@ absl::Status Range(KernelContext& context) {
 
 }  // namespace
 
-void RegisterSourceKernels(DeviceKernels& kernels) {
+void RegisterSourcesKernels(DeviceKernels& kernels) {
   KernelRegistry& registry = kernels.registry();
   const std::string& device_type = kernels.device_type();
   registry.Register({.op = "Const",

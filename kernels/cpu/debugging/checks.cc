@@ -110,14 +110,9 @@ class Assert final : public Kernel {
 }  // namespace
 
 void RegisterCheckKernels(DeviceKernels& kernels) {
-  KernelRegistry& registry = kernels.registry();
-  const std::string& device_type = kernels.device_type();
-  const std::string device(device_type);
-  registry.Register({.op = "CheckNumerics",
-                     .device_type = device,
-                     .types = {{"T", {DType::kFloat32, DType::kFloat64, DType::kHalf, DType::kBfloat16}}},
-                     .create = CreateKernel<CheckNumerics>});
-  registry.Register({.op = "Assert", .device_type = device, .create = CreateKernel<Assert>});
+  kernels.Add<CheckNumerics>("CheckNumerics",
+                             {{"T", {DType::kFloat32, DType::kFloat64, DType::kHalf, DType::kBfloat16}}});
+  kernels.Add<Assert>("Assert");
 }
 
 }  // namespace weir

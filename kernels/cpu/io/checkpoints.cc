@@ -117,11 +117,8 @@ class RestoreV2 final : public Kernel {
 }  // namespace
 
 void RegisterIoKernels(DeviceKernels& kernels) {
-  KernelRegistry& registry = kernels.registry();
-  const std::string& device_type = kernels.device_type();
-  const std::string device(device_type);
-  registry.Register({.op = "SaveV2", .device_type = device, .create = CreateKernel<SaveV2>});
-  registry.Register({.op = "RestoreV2", .device_type = device, .create = CreateKernel<RestoreV2>});
+  kernels.Add<SaveV2>("SaveV2");
+  kernels.Add<RestoreV2>("RestoreV2");
 }
 
 }  // namespace weir

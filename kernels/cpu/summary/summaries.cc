@@ -6,31 +6,36 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/formats/summary.h"
-#include "kernels/kernel_registry.h"
 
 namespace weir {
 namespace {
 
 template <typename T>
-absl::Status ComputeScalarSummary(KernelContext& context) {
-  const Tensor& tags = context.input(0);
-  const Tensor& values = context.input(1);
-  if (tags.shape() != values.shape()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "tags is ", tags.shape().ToString(), " but values is ", values.shape().ToString(),
-        tags.num_elements() == 1 ? absl::StrCat(" (tag '", tags.scalar<std::string>(), "')") : ""));
+class ScalarSummaries final : public Kernel {
+ public:
+  explicit ScalarSummaries(const KernelConstruction&) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& tags = context.input(0);
+    const Tensor& values = context.input(1);
+    if (tags.shape() != values.shape()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tags is ", tags.shape().ToString(), " but values is ", values.shape().ToString(),
+          tags.num_elements() == 1 ? absl::StrCat(" (tag '", tags.scalar<std::string>(), "')") : ""));
+    }
+    std::vector<std::string> summaries;
+    for (int64_t i = 0; i < tags.num_elements(); ++i) {
+      summaries.push_back(
+          ScalarSummary(tags.flat<std::string>()[i], static_cast<float>(values.flat<T>()[i])));
+    }
+    if (summaries.size() != 1) {
+      WEIR_ASSIGN_OR_RETURN(std::string merged, MergeSummaries(summaries));
+      summaries = {std::move(merged)};
+    }
+    context.set_output(0, Tensor::Scalar(std::move(summaries[0])));
+    return absl::OkStatus();
   }
-  std::vector<std::string> summaries;
-  for (int64_t i = 0; i < tags.num_elements(); ++i) {
-    summaries.push_back(ScalarSummary(tags.flat<std::string>()[i], static_cast<float>(values.flat<T>()[i])));
-  }
-  if (summaries.size() != 1) {
-    WEIR_ASSIGN_OR_RETURN(std::string merged, MergeSummaries(summaries));
-    summaries = {std::move(merged)};
-  }
-  context.set_output(0, Tensor::Scalar(std::move(summaries[0])));
-  return absl::OkStatus();
-}
+};
 
 absl::Status ComputeHistogramSummary(KernelContext& context) {
   const Tensor& tag = context.input(0);
@@ -53,29 +58,13 @@ absl::Status ComputeMergeSummary(KernelContext& context) {
   return absl::OkStatus();
 }
 
-template <typename... T>
-void RegisterScalarSummaries(KernelRegistry& registry, const std::string& device) {
-  (registry.Register({.op = "ScalarSummary",
-                      .device_type = device,
-                      .types = {{"T", {DTypeOf<T>}}},
-                      .create = CreateKernel<FunctionKernel<ComputeScalarSummary<T>>>}),
-   ...);
-}
-
 }  // namespace
 
 void RegisterSummaryKernels(DeviceKernels& kernels) {
-  KernelRegistry& registry = kernels.registry();
-  const std::string& device_type = kernels.device_type();
-  const std::string device(device_type);
-  RegisterScalarSummaries<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
-                          uint32_t, uint64_t>(registry, device);
-  registry.Register({.op = "HistogramSummary",
-                     .device_type = device,
-                     .create = CreateKernel<FunctionKernel<ComputeHistogramSummary>>});
-  registry.Register({.op = "MergeSummary",
-                     .device_type = device,
-                     .create = CreateKernel<FunctionKernel<ComputeMergeSummary>>});
+  kernels.Add<ScalarSummaries>("ScalarSummary", Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t,
+                                                      int64_t, uint8_t, uint16_t, uint32_t, uint64_t>("T"));
+  kernels.Add<&ComputeHistogramSummary>("HistogramSummary");
+  kernels.Add<&ComputeMergeSummary>("MergeSummary");
 }
 
 }  // namespace weir

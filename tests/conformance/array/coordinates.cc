@@ -144,7 +144,7 @@ OpRecord& AddUpdating(Suite& suite, const std::string& op, const std::vector<DTy
 
 }  // namespace
 
-void AddCoordinateRecords(Suite& suite) {
+void AddCoordinatesRecords(Suite& suite) {
   AddGatherNd(suite);
   AddScatterNd(suite);
   const auto twice = std::vector<CaseInput>{F({4, 3}), Matrix({3, 1}, {1, 1, 0}), F({3, 3}, 2)};

@@ -243,7 +243,7 @@ void AddMaking(Suite& suite) {
 
 }  // namespace
 
-void AddDiagonalRecords(Suite& suite) {
+void AddDiagonalsRecords(Suite& suite) {
   AddPart(suite);
   AddSet(suite);
   AddMaking(suite);

@@ -2,17 +2,83 @@
 #include <limits>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
 namespace weir::conformance {
 namespace {
 
-using reference::Array;
-using reference::Index;
+using reference::Call;
+using D = DType;
+using List = std::vector<int64_t>;
 
-const std::vector<DType> kElements = Join({kNumbers, {DType::kBool}});
+constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
+constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
 
-Tensor F(std::vector<int64_t> dims) { return Sample(DType::kFloat32, std::move(dims)); }
+const std::vector<D> kElements = Join({kNumbers, {D::kBool}});
+
+Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
+// Has no elements, but dimensions that a result may multiply.
+Tensor Empty(List dims, D dtype = D::kFloat32) { return Tensor(dtype, Shape(absl::MakeConstSpan(dims))); }
+
+void ConcatV2(Call& call) {
+  const int count = static_cast<int>(call.inputs.size()) - 1;
+  const int axis = Call::Axis(call.in(count)[0].integer(), call.in(0).rank());
+  Index dims = call.in(0).dims();
+  for (int i = 1; i < count; ++i) dims[axis] += call.in(i).dim(axis);
+  call.outputs[0] = Generate(dims, [&](Index index) {
+    int piece = 0;
+    while (index[axis] >= call.in(piece).dim(axis)) index[axis] -= call.in(piece++).dim(axis);
+    return call.in(piece).at(index);
+  });
+}
+
+void ConcatOffset(Call& call) {
+  const int axis = Call::Axis(call.in(0)[0].integer(), static_cast<int>(call.in(1).size()));
+  double offset = 0;
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    const Array& shape = call.in(static_cast<int>(i) + 1);
+    call.outputs[i] = Array(shape.dims());
+    call.outputs[i][axis] = offset;
+    offset += shape[axis].real();
+  }
+}
+
+void Split(Call& call) {
+  const Array& value = call.in(1);
+  const int axis = Call::Axis(call.in(0)[0].integer(), value.rank());
+  Index dims = value.dims();
+  dims[axis] /= static_cast<int64_t>(call.outputs.size());
+  for (size_t piece = 0; piece < call.outputs.size(); ++piece) {
+    call.outputs[piece] = Generate(dims, [&](Index index) {
+      index[axis] += static_cast<int64_t>(piece) * dims[axis];
+      return value.at(index);
+    });
+  }
+}
+
+void Pack(Call& call) {
+  const int axis = Call::Axis(call.integer("axis"), call.in(0).rank() + 1);
+  Index dims = call.in(0).dims();
+  dims.insert(dims.begin() + axis, static_cast<int64_t>(call.inputs.size()));
+  call.outputs[0] = Generate(dims, [&](Index index) {
+    const int which = static_cast<int>(index[axis]);
+    index.erase(index.begin() + axis);
+    return call.in(which).at(index);
+  });
+}
+
+void Unpack(Call& call) {
+  const int axis = Call::Axis(call.integer("axis"), call.in(0).rank());
+  Index dims = call.in(0).dims();
+  dims.erase(dims.begin() + axis);
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    call.outputs[i] = Generate(dims, [&](Index index) {
+      index.insert(index.begin() + axis, static_cast<int64_t>(i));
+      return call.in(0).at(index);
+    });
+  }
+}
 
 void SplitV(reference::Call& call) {
   const Array& value = call.in(0);
@@ -33,6 +99,71 @@ void SplitV(reference::Call& call) {
     }
     begin += dims[axis];
   }
+}
+
+void AddConcatV2(Suite& suite) {
+  using Tensors = std::vector<Tensor>;
+  OpRecord& record = suite.Op("ConcatV2").Reference(ConcatV2);
+  for (D d : kEveryWidth) {
+    record.Call({std::vector<Tensor>{Any(d, {2, 3}), Any(d, {2, 1}, 2)}, Int(1)});
+  }
+  record.Call({std::vector<Tensor>{F({2, 3}), F({0, 3}), F({4, 3})}, Int(0)})
+      .Call({std::vector<Tensor>{F({2, 3, 2}), F({2, 1, 2}), F({2, 2, 2})}, Tensor::Scalar<int64_t>(-2)})
+      .Hostile({Tensors{F({2, 3}), F({3, 3})}, Int(1)}, "values[1] is [3,3]")
+      .Hostile({Tensors{F({2, 3}), F({2})}, Int(0)}, "values[1] is [2]")
+      .Hostile({Tensors{F({2, 3}), F({2, 3})}, Int(2)}, "axis = 2 is not in [-2, 2)")
+      .Hostile({Tensors{F({}), F({})}, Int(0)}, "axis = 0 is not in [0, 0)")
+      .Hostile({Tensors{F({2}), F({2})}, Ints({0, 0})}, "axis must be a scalar")
+      .Hostile({Tensors{Empty({kLongest, 0}), Empty({kLongest, 0}), Empty({3, 0})}, Int(0)}, "dimension 0");
+}
+
+void AddConcatOffset(Suite& suite) {
+  using Tensors = std::vector<Tensor>;
+  OpRecord& record = suite.Op("ConcatOffset").Reference(ConcatOffset);
+  record.Call({Int(1), std::vector<Tensor>{Ints({2, 3}), Ints({2, 0}), Ints({2, 5})}})
+      .Call({Int(-2), std::vector<Tensor>{Longs({2, 3}), Longs({4, 3})}})
+      .Hostile({Int(0), Tensors{Longs({kLongest}), Longs({kLongest}), Longs({1})}}, "shape[1]")
+      .Hostile({Int(0), Tensors{Ints({kHuge}), Ints({kHuge}), Ints({1})}}, "does not fit in int32")
+      .Hostile({Int(0), Tensors{Ints({-1}), Ints({1})}}, "shape[0]")
+      .Hostile({Int(0), Tensors{Ints({2, 3}), Ints({2, 4})}}, "may differ in dimension 0 only")
+      .Hostile({Int(0), Tensors{Ints({2, 3}), Ints({2})}}, "shape[1]")
+      .Hostile({Int(2), Tensors{Ints({2, 3}), Ints({2, 3})}}, "concat_dim = 2 is not in [-2, 2)");
+}
+
+void AddSplit(Suite& suite) {
+  OpRecord& record = suite.Op("Split").Reference(Split);
+  for (D d : kEveryWidth) {
+    record.Call({Int(1), Any(d, {2, 6})}, {{"num_split", 3}});
+  }
+  record.Call({Int(-3), F({4, 2, 3})}, {{"num_split", 2}})
+      .Hostile({Int(0), F({3})}, "evenly divide", {{"num_split", 2}})
+      .Hostile({Int(-3), F({2, 2})}, "split_dim = -3 is not in [-2, 2)", {{"num_split", 2}})
+      .Hostile({Int(0), F({})}, "split_dim = 0 is not in [0, 0)", {{"num_split", 1}});
+}
+
+void AddPack(Suite& suite) {
+  using Tensors = std::vector<Tensor>;
+  OpRecord& record = suite.Op("Pack").Reference(Pack);
+  for (D d : kEveryWidth) {
+    record.Call({std::vector<Tensor>{Any(d, {2, 3}), Any(d, {2, 3}, 2)}}, {{"axis", 1}});
+  }
+  record.Call({std::vector<Tensor>{F({}), F({}, 2), F({}, 3)}}, {{"axis", -1}})
+      .Call({std::vector<Tensor>{F({2, 2}), F({2, 2}, 2)}}, {{"axis", -1}})
+      .Call({std::vector<Tensor>{Int(3), Int(4)}})
+      .Hostile({Tensors{F({2}), F({2})}}, "axis = 3 is not in [-2, 2)", {{"axis", 3}})
+      .Hostile({Tensors{F({2}), F({3})}}, "values[1]")
+      .Hostile({Tensors{Empty({kLongest, 0}), Empty({kLongest, 0})}}, "no shape has the dimensions");
+}
+
+void AddUnpack(Suite& suite) {
+  OpRecord& record = suite.Op("Unpack").Reference(Unpack);
+  for (D d : kEveryWidth) {
+    record.Call({Any(d, {2, 3, 2})}, {{"num", 3}, {"axis", 1}});
+  }
+  record.Call({F({2})}, {{"num", 2}})
+      .Hostile({F({2, 2})}, "num = 3", {{"num", 3}})
+      .Hostile({F({2, 2})}, "axis = 2 is not in [-2, 2)", {{"num", 2}, {"axis", 2}})
+      .Hostile({F({})}, "axis = 0 is not in [0, 0)", {{"num", 0}});
 }
 
 void AddSplitV(Suite& suite) {
@@ -63,6 +194,13 @@ void AddSplitV(Suite& suite) {
 
 }  // namespace
 
-void AddJoiningRecords(Suite& suite) { AddSplitV(suite); }
+void AddJoiningRecords(Suite& suite) {
+  AddConcatV2(suite);
+  AddConcatOffset(suite);
+  AddSplit(suite);
+  AddPack(suite);
+  AddUnpack(suite);
+  AddSplitV(suite);
+}
 
 }  // namespace weir::conformance

@@ -44,6 +44,19 @@ void MirrorPadGrad(reference::Call& call) {
   call.outputs = {output};
 }
 
+void Pad(reference::Call& call) {
+  const Array &input = call.in(0), &paddings = call.in(1);
+  Index dims = input.dims();
+  for (int i = 0; i < input.rank(); ++i)
+    dims[i] += paddings.at({i, 0}).integer() + paddings.at({i, 1}).integer();
+  Array& out = call.outputs[0] = Array(dims);
+  for (int64_t i = 0; i < input.size(); ++i) {
+    Index index = input.IndexOf(i);
+    for (int d = 0; d < input.rank(); ++d) index[d] += paddings.at({d, 0}).integer();
+    out.at(index) = input[i];
+  }
+}
+
 void PadV2(reference::Call& call) {
   Array output(Padded(call, 1), call.in(2)[0]);
   for (int64_t i = 0; i < call.in(0).size(); ++i) {
@@ -78,9 +91,36 @@ void AddHostile(OpRecord& record, const std::vector<CaseInput>& further, const A
   refuse(F({2}), Tensor::From<int64_t>({1, 2}, {longest - 1, 0}), "for a dimension of 2");
 }
 
+constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
+constexpr int64_t kShortest = std::numeric_limits<int64_t>::min();
+constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
+
+// Whole, also where a double is not.
+Tensor Pairs64(std::vector<int64_t> values) {
+  return Tensor::FromSpan<int64_t>({static_cast<int64_t>(values.size()) / 2, 2}, values);
+}
+
+void AddPad(Suite& suite) {
+  OpRecord& record = suite.Op("Pad").Reference(Pad);
+  for (DType d : kEveryWidth) {
+    record.Call({Any(d, {2, 3}), Make(DType::kInt32, {2, 2}, {1, 0, 2, 1})});
+  }
+  record.Call({F({3}), Make(DType::kInt64, {1, 2}, {0, 2})})
+      .Call({F({2, 0}), Make(DType::kInt32, {2, 2}, {1, 1, 1, 1})})
+      .Hostile({F({2}), Pairs64({-1, 0})}, "paddings[0] = (-1, 0)")
+      .Hostile({F({2}), Pairs64({0, kShortest})}, "paddings[0]")
+      .Hostile({F({2}), Pairs64({kLongest, kLongest})}, "paddings[0]")
+      .Hostile({F({2}), Pairs64({kLongest - 2, 1})}, "paddings[0]")
+      .Hostile({F({2}), Pairs64({0, 0, 0, 0})}, "paddings must be [1,2]")
+      .Hostile({F({2}), Longs({0, 0})}, "paddings must be [1,2]")
+      .Hostile({F({1, 1}), Pairs64({kWide, 0, 0, kWide})}, "no shape has the dimensions")
+      .OutOfMemory({F({1}), Pairs64({kWide, 0})});
+}
+
 }  // namespace
 
 void AddPaddingRecords(Suite& suite) {
+  AddPad(suite);
   OpRecord& pad =
       suite.Op("PadV2").Reference(PadV2).NoGradient();  // constant_values gets none, as in TensorFlow
   for (DType d : Join({kNumbers, {DType::kBool}})) pad.Call({Of(d, {2, 3}), Pairs({1, 0, 0, 2}), Of(d, {})});

@@ -47,7 +47,7 @@ double ToleranceOf(DType d) { return d == DType::kHalf ? 5e-3 : d == DType::kBfl
 
 }  // namespace
 
-void AddBatchMatMulRecords(Suite& suite) {
+void AddBatchMatmulRecords(Suite& suite) {
   const auto f = [](List dims, int seed = 1) {
     return Sample(DType::kFloat32, std::move(dims), -1, 1, seed);
   };

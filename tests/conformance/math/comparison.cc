@@ -39,9 +39,73 @@ void AddShift(Suite& suite, const std::string& op, std::function<double(double, 
       .Hostile({Ints({1, 2}), Ints({1, 2, 3})}, "Incompatible shapes: [2] vs. [3]");
 }
 
+// Of two operands, in their order.
+void AddComparison(Suite& suite, const std::string& op, const std::vector<DType>& dtypes,
+                   std::function<bool(const Value&, const Value&)> f) {
+  const int64_t wide = int64_t{1} << 40;
+  suite.Op(op)
+      .Reference(EachPairOfValues([f](const Value& x, const Value& y) { return Value(f(x, y) ? 1.0 : 0.0); }))
+      .Binary(dtypes)
+      .Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {4})},
+               "Incompatible shapes: [2,3] vs. [4]")
+      .Hostile({Tensor(DType::kFloat32, Shape({wide, 0, 1})), Tensor(DType::kFloat32, Shape({0, wide}))},
+               "no shape has the dimensions");
+}
+
+void AddOrder(Suite& suite) {
+  const auto is_equal = [](const Value& x, const Value& y) {
+    return x.number == y.number && x.text == y.text;
+  };
+  AddComparison(suite, "Equal", Join({kNumbers, {DType::kBool}}), is_equal);
+  AddComparison(suite, "NotEqual", Join({kNumbers, {DType::kBool}}),
+                [=](const Value& x, const Value& y) { return !is_equal(x, y); });
+  for (const char* op : {"Equal", "NotEqual"}) {
+    suite.Op(op).Call({Strings({3}, {"a", "b", "c"}), Strings({}, {"b"})});
+  }
+  AddComparison(suite, "Less", kOrdered, [](const Value& x, const Value& y) { return x.real() < y.real(); });
+  AddComparison(suite, "LessEqual", kOrdered,
+                [](const Value& x, const Value& y) { return x.real() <= y.real(); });
+  AddComparison(suite, "Greater", kOrdered,
+                [](const Value& x, const Value& y) { return x.real() > y.real(); });
+  AddComparison(suite, "GreaterEqual", kOrdered,
+                [](const Value& x, const Value& y) { return x.real() >= y.real(); });
+  for (const char* op : {"Less", "Equal", "NotEqual", "GreaterEqual"}) suite.Op(op).ExtremesAndOne();
+}
+
+Tensor Bools(std::vector<int64_t> dims, int seed = 1) {
+  return Sample(DType::kBool, std::move(dims), -1, 1, seed);
+}
+
+void AddLogic(Suite& suite) {
+  const auto add = [&](const std::string& op, std::function<bool(bool, bool)> f) {
+    suite.Op(op)
+        .Reference(EachRealPair([f](double x, double y) { return f(x != 0, y != 0) ? 1 : 0; }))
+        .Call({Bools({37}), Bools({37}, 4)})
+        .Call({Bools({2, 3}), Bools({3}, 4)})
+        .Hostile({Bools({2}), Bools({3})}, "Incompatible shapes: [2] vs. [3]");
+  };
+  add("LogicalAnd", [](bool x, bool y) { return x && y; });
+  add("LogicalOr", [](bool x, bool y) { return x || y; });
+  suite.Op("LogicalNot")
+      .Reference(EachReal([](double x) { return x == 0 ? 1 : 0; }))
+      .Call({Bools({37})})
+      .CannotFail();
+}
+
 }  // namespace
 
 void AddComparisonRecords(Suite& suite) {
+  AddOrder(suite);
+  AddLogic(suite);
+  suite.Op("IsFinite").Reference(EachReal([](double x) { return std::isfinite(x) ? 1 : 0; }));
+  suite.Op("IsNan").Reference(EachReal([](double x) { return std::isnan(x) ? 1 : 0; }));
+  for (const char* op : {"IsFinite", "IsNan"}) {
+    suite.Op(op)
+        .Unary(kReals, -3, 3)
+        .Extremes({DType::kFloat32}, 1e-5)
+        .Extremes({DType::kFloat64}, 1e-12)
+        .CannotFail();
+  }
   suite.Op("IsInf")
       .Reference(EachReal([](double x) { return std::isinf(x) ? 1 : 0; }))
       .Unary(kReals, -3, 3)

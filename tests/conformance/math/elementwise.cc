@@ -11,8 +11,110 @@ namespace {
 
 const Number kZero = 0;
 
+const OperandRange kAboveZero = {-3, 3, 1, 3};
+constexpr char kNotInTensorFlow[] = "TensorFlow has none either";
+
+bool HasIntegers(const reference::Call& call) {
+  const DType dtype = call.node.input_type(0);
+  return !IsFloating(dtype) && !IsComplex(dtype);
+}
+
+// The same op on integers and on real or complex numbers.
+reference::Reference ByType(reference::Reference of_integers, reference::Reference of_others) {
+  return [=](reference::Call& call) { (HasIntegers(call) ? of_integers : of_others)(call); };
+}
+
+void AddSums(Suite& suite) {
+  const auto sum = EachPair([](Number x, Number y) { return x + y; });
+  suite.Op("AddV2").Reference(sum).Binary(kNumbers);
+  suite.Op("Add")
+      .Reference(EachPairOfValues([](const Value& x, const Value& y) {
+        Value result(x.number + y.number);
+        result.text = x.text + y.text;
+        return result;
+      }))
+      .Binary(Join(
+          {kMain, {DType::kHalf, DType::kBfloat16, DType::kInt8, DType::kInt16, DType::kUint8}, kComplexes}))
+      .Call({Strings({2}, {"a", ""}), Strings({}, {"tail"})});
+  suite.Op("Sub")
+      .Reference(EachPair([](Number x, Number y) { return x - y; }))
+      .Binary(kNumbers, {2, 5, -2, 2});
+  const auto f = [](std::vector<int64_t> dims, int seed = 1) {
+    return Sample(DType::kFloat32, std::move(dims), -2, 2, seed);
+  };
+  using Tensors = std::vector<Tensor>;
+  const Tensor half = Sample(DType::kHalf, {3});
+  suite.Op("AddN")
+      .Reference([](reference::Call& call) {
+        call.outputs[0] = Array(call.in(0).dims());
+        for (const Array& input : call.inputs) {
+          for (int64_t i = 0; i < input.size(); ++i) call.outputs[0][i].number += input[i].number;
+        }
+      })
+      .Call({Tensors{f({3, 7})}})
+      .Call({Tensors{f({37}), f({37}, 3), f({37}, 4)}})
+      .Call({Tensors{Sample(DType::kInt64, {3}), Sample(DType::kInt64, {3}, 0, 9)}})
+      .Call({Tensors{half, half, half}})
+      .Hostile({Tensors{f({2}), f({3})}}, "inputs[1] is [3]")
+      .Hostile({Tensors{f({0}), f({1})}}, "inputs[1] is [1]");
+}
+
+void AddDivisions(Suite& suite) {
+  const auto quotient = EachPair([](Number x, Number y) { return x / y; });
+  suite.Op("Div")
+      .Reference(ByType(EachRealPair([](double x, double y) { return std::trunc(x / y); }), quotient))
+      .Binary(kNumbers, {-9, 9, 1, 3});
+  suite.Op("RealDiv")
+      .Reference(quotient)
+      .Binary(kInexact, kAboveZero)
+      .NoKernelFor("T", kIntegers, kNotInTensorFlow);
+  suite.Op("FloorDiv")
+      .Reference(EachRealPair([](double x, double y) { return std::floor(x / y); }))
+      .NoKernelFor("T", kComplexes, kNotInTensorFlow);
+  suite.Op("FloorMod").Reference(EachRealPair([](double x, double y) { return x - std::floor(x / y) * y; }));
+  const double largest[] = {3, 4};
+  for (int i : {0, 1}) {
+    suite.Op(i == 0 ? "FloorDiv" : "FloorMod")
+        .NoGradient()
+        .Binary(kOrdered, {-9, 9, 1, largest[i]})
+        .Binary({DType::kInt32, DType::kInt64, DType::kInt8, DType::kFloat32}, {-9, 9, -largest[i], -1});
+  }
+  for (const char* op : {"Div", "FloorDiv", "FloorMod"}) {
+    suite.Op(op)
+        .Hostile({Ints({1, 2}), Ints({1, 0})}, "Integer division by zero")
+        .Hostile({Longs({1, 2}), Tensor::Scalar<int64_t>(0)}, "Integer division by zero");
+  }
+  suite.Op("DivNoNan")
+      .Reference(EachPair([](Number x, Number y) { return y == kZero ? kZero : x / y; }))
+      .Binary(kInexact, kAboveZero)
+      .NoGradient()
+      .Call({Make(DType::kFloat32, {3}, {1, 0, -1}), Make(DType::kFloat32, {3}, {0, 0, 2})});
+}
+
+void AddProducts(Suite& suite) {
+  suite.Op("Mul").Reference(EachPair([](Number x, Number y) { return x * y; })).Binary(kNumbers);
+  suite.Op("SquaredDifference")
+      .Reference(EachPair([](Number x, Number y) { return Number(std::norm(x - y)); }))
+      .Binary(Join({kMain, {DType::kHalf, DType::kBfloat16}, kComplexes}));
+  suite.Op("Pow")
+      .Reference([](reference::Call& call) {
+        if (!IsComplex(call.node.input_type(0))) {
+          EachRealPair([](double x, double y) { return std::pow(x, y); })(call);
+        } else {
+          EachPair([](Number x, Number y) { return std::pow(x, y); })(call);
+        }
+      })
+      .Binary(kInexact, {0.5, 2, -2, 2})
+      .Binary({DType::kInt32, DType::kInt64, DType::kInt8, DType::kInt16}, {-3, 3, 0, 3})
+      .Hostile({Ints({2}), Ints({-1})}, "negative integer powers");
+}
+
+void AddExtremesOfTwo(Suite& suite) {
+  suite.Op("Maximum").Reference(EachPair(Largest)).Binary(kOrdered).ExtremesAndOne();
+  suite.Op("Minimum").Reference(EachPair(Least)).Binary(kOrdered).ExtremesAndOne();
+}
+
 void AddProductsAndQuotients(Suite& suite) {
-  const OperandRange above_zero = {-3, 3, 1, 3};
   suite.Op("MulNoNan")
       .Reference(EachPair([](Number x, Number y) { return y == kZero ? kZero : x * y; }))
       .Binary(kInexact)
@@ -22,20 +124,20 @@ void AddProductsAndQuotients(Suite& suite) {
            .label = "nan"});
   suite.Op("Xdivy")
       .Reference(EachPair([](Number x, Number y) { return x == kZero ? kZero : x / y; }))
-      .Binary(kInexact, above_zero);
+      .Binary(kInexact, kAboveZero);
   suite.Op("Xlogy")
       .Reference(EachPair([](Number x, Number y) { return x == kZero ? kZero : x * std::log(y); }))
-      .Binary(kInexact, above_zero);
+      .Binary(kInexact, kAboveZero);
   suite.Op("Xlog1py")
       .Reference(EachPair([](Number x, Number y) { return x == kZero ? kZero : x * std::log(1.0 + y); }))
-      .Binary(kInexact, above_zero);
+      .Binary(kInexact, kAboveZero);
   for (const char* op : {"Xdivy", "Xlogy", "Xlog1py"}) {
     suite.Op(op).NoGradient().Call(
         {Make(DType::kFloat64, {2}, {0, 0}), Make(DType::kFloat64, {2}, {0, NAN})});
   }
   suite.Op("TruncateDiv")
       .Reference(EachRealPair([](double x, double y) { return std::trunc(x / y); }))
-      .NoKernelFor("T", kComplexes, "TensorFlow has none either")
+      .NoKernelFor("T", kComplexes, kNotInTensorFlow)
       .Binary(kOrdered, {-9, 9, 1, 3})
       .Binary({DType::kInt32, DType::kInt8, DType::kFloat32}, {-9, 9, -3, -1});
   for (const char* op : {"TruncateMod", "Mod"}) {
@@ -123,11 +225,36 @@ void AddClip(Suite& suite) {
 }  // namespace
 
 void AddElementwiseRecords(Suite& suite) {
+  AddSums(suite);
+  AddProducts(suite);
+  AddDivisions(suite);
+  AddExtremesOfTwo(suite);
   AddProductsAndQuotients(suite);
   AddFunctionsOfTwo(suite);
   AddClip(suite);
-  for (const char* op : {"MulNoNan", "Xdivy", "Xlogy", "Xlog1py", "TruncateDiv", "TruncateMod", "Mod",
-                         "Atan2", "Zeta", "Polygamma"}) {
+  for (const char* op : {"Add",
+                         "AddV2",
+                         "Sub",
+                         "Mul",
+                         "Div",
+                         "RealDiv",
+                         "DivNoNan",
+                         "FloorDiv",
+                         "FloorMod",
+                         "Pow",
+                         "SquaredDifference",
+                         "Maximum",
+                         "Minimum",
+                         "MulNoNan",
+                         "Xdivy",
+                         "Xlogy",
+                         "Xlog1py",
+                         "TruncateDiv",
+                         "TruncateMod",
+                         "Mod",
+                         "Atan2",
+                         "Zeta",
+                         "Polygamma"}) {
     const int64_t wide = int64_t{1} << 40;
     suite.Op(op)
         .Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {4})},

@@ -89,9 +89,84 @@ void AddFusedGrad(Suite& suite, const std::string& op, std::function<Number(Numb
   record.Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {3})}, "[2,3]");
 }
 
+// x^-1 and its like of real numbers may leave them: a complex number on the real axis may not.
+void AddRoots(Suite& suite) {
+  const auto add = [&](const std::string& op, double low, double high, std::function<double(double)> real,
+                       std::function<Number(Number)> complex) -> OpRecord& {
+    return suite.Op(op).Reference(EachNumber(std::move(real), std::move(complex))).Unary(kInexact, low, high);
+  };
+  using C = Number;
+  add(
+      "Sqrt", 0.1, 4, [](double x) { return std::sqrt(x); }, [](C x) { return std::sqrt(x); });
+  add(
+      "Rsqrt", 0.1, 4, [](double x) { return 1 / std::sqrt(x); }, [](C x) { return 1.0 / std::sqrt(x); });
+  add(
+      "Reciprocal", 0.5, 4, [](double x) { return 1 / x; }, [](C x) { return 1.0 / x; })
+      .NoGradient()
+      .Unary({DType::kInt32, DType::kInt64, DType::kInt8, DType::kInt16}, 1, 3)
+      .Hostile({Ints({1, 0})}, "Integer division by zero");
+  add(
+      "Exp", -3, 3, [](double x) { return std::exp(x); }, [](C x) { return std::exp(x); });
+  add(
+      "Log", 0.1, 9, [](double x) { return std::log(x); }, [](C x) { return std::log(x); });
+  add(
+      "Log1p", -0.9, 9, [](double x) { return std::log1p(x); }, [](C x) { return std::log(1.0 + x); });
+  add(
+      "Tanh", -1.5, 1.5, [](double x) { return std::tanh(x); }, [](C x) { return std::tanh(x); });
+  add(
+      "Sigmoid", -3, 3, [](double x) { return 1 / (1 + std::exp(-x)); },
+      [](C x) { return 1.0 / (1.0 + std::exp(-x)); });
+}
+
+void AddSigns(Suite& suite) {
+  const auto signed_numbers =
+      Join({kMain, {DType::kHalf, DType::kBfloat16, DType::kInt8, DType::kInt16}, kComplexes});
+  suite.Op("Neg").Reference(EachNumber([](Number x) { return -x; })).Unary(signed_numbers, -3, 3);
+  suite.Op("Square").Reference(EachNumber([](Number x) { return x * x; })).Unary(signed_numbers, -3, 3);
+  suite.Op("Abs")
+      .Reference(EachReal([](double x) { return std::abs(x); }))
+      .Unary(Join({kMain, {DType::kHalf, DType::kBfloat16, DType::kInt8, DType::kInt16}}), -3, 3);
+  suite.Op("Sign")
+      .Reference(EachNumber([](double x) { return x > 0   ? 1
+                                                  : x < 0 ? -1
+                                                          : x; },
+                            [](Number x) { return x == 0.0 ? x : x / std::abs(x); }))
+      .NoGradient()
+      .Unary(signed_numbers, -3, 3);
+  suite.Op("Floor")
+      .Reference(EachReal([](double x) { return std::floor(x); }))
+      .NoGradient()
+      .Unary(kReals, -3, 3);
+}
+
+// Denormal numbers lose digits, so 1/x and 1/sqrt(x) of them are less exact.
+void AddExtremes(Suite& suite) {
+  for (const char* op : {"Neg", "Square", "Sqrt", "Rsqrt", "Reciprocal", "Exp", "Log", "Log1p", "Abs", "Sign",
+                         "Floor", "Tanh", "Sigmoid"}) {
+    suite.Op(op).Extremes({DType::kFloat32}, 1e-5).Extremes({DType::kFloat64}, 1e-12);
+  }
+  for (const char* op :
+       {"Neg", "Square", "Sqrt", "Rsqrt", "Exp", "Log", "Log1p", "Abs", "Sign", "Floor", "Tanh", "Sigmoid"}) {
+    suite.Op(op).CannotFail();
+  }
+}
+
+// Of functions whose result is in [-1, 1].
+void AddGradOfBounded(Suite& suite, const std::string& op, std::function<Number(Number, Number)> f) {
+  OpRecord& record = suite.Op(op).Reference(EachPair(std::move(f)));
+  for (DType d : kInexact) record.Call({Sample(d, {19}, -1, 1), Sample(d, {19}, -2, 2, 5)});
+  record.Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {4})}, "[2,3]");
+  record.Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {3})}, "[2,3]");
+}
+
 }  // namespace
 
 void AddFunctionsRecords(Suite& suite) {
+  AddRoots(suite);
+  AddSigns(suite);
+  AddExtremes(suite);
+  AddGradOfBounded(suite, "TanhGrad", [](Number y, Number dy) { return dy * (1.0 - y * y); });
+  AddGradOfBounded(suite, "SigmoidGrad", [](Number y, Number dy) { return dy * y * (1.0 - y); });
   AddTrigonometry(suite);
   AddRounding(suite);
   AddGammaFamily(suite);

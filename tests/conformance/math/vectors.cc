@@ -39,7 +39,7 @@ void Cross(reference::Call& call) {
 
 }  // namespace
 
-void AddVectorRecords(Suite& suite) {
+void AddVectorsRecords(Suite& suite) {
   OpRecord& bins = suite.Op("Bincount").Reference(Bincount).NoGradient();
   const Tensor values = Ints({3, 1, 4, 1, 5, 9, 2, 6});
   for (DType d : {DType::kInt32, DType::kInt64, DType::kFloat32, DType::kFloat64}) {

@@ -90,6 +90,14 @@ void AddActivationsRecords(Suite& suite) {
   }
 
   AddGrad(suite, "ReluGrad", kOrdered, [](double dy, double x) { return x > 0 ? dy : 0; });
+  for (DType d : kReals) {
+    suite.Op("Relu").Call({Sample(d, {37})});
+    suite.Op("ReluGrad").Call({Sample(d, {37}, -1, 1, 3), Sample(d, {37})});
+  }
+  suite.Op("Relu").Call({Sample(DType::kInt32, {2, 3})});
+  suite.Op("ReluGrad")
+      .Hostile({Sample(DType::kFloat32, {2, 3}), Sample(DType::kFloat32, {3, 2})},
+               "gradients is [2,3] but features is [3,2]");
   AddGrad(suite, "Relu6Grad", kOrdered, [](double dy, double x) { return x > 0 && x < 6 ? dy : 0; });
   AddGrad(suite, "EluGrad", kReals, [](double dy, double y) { return y < 0 ? dy * (y + 1) : dy; });
   AddGrad(suite, "SeluGrad", kReals,

@@ -217,7 +217,7 @@ void AddNdScatter(Suite& suite, const std::string& op, Operation operation,
 
 }  // namespace
 
-void AddVariableSliceRecords(Suite& suite) {
+void AddSlicesRecords(Suite& suite) {
   AddReads(suite);
   const auto add = [&](const std::string& name, Operation operation, const std::vector<DType>& dtypes) {
     AddRowScatter(suite, "ResourceScatter" + name, operation, dtypes);

@@ -278,7 +278,7 @@ void AddRule(Suite& suite, const std::string& name, const Formula& formula, bool
 
 }  // namespace
 
-void AddUpdateRuleRecords(Suite& suite) {
+void AddUpdateRulesRecords(Suite& suite) {
   constexpr bool kDenseOnly = false, kBoth = true;
   const auto flag = [](const char* name) { return std::vector<AttrMap>{{{name, false}}, {{name, true}}}; };
   AddRule(suite, "GradientDescent", GradientDescent, kDenseOnly);

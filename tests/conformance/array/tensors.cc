@@ -1,0 +1,355 @@
+// Making, passing on, reshaping and converting tensors.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/conformance/dtypes.h"
+#include "tests/conformance/references.h"
+#include "tests/conformance/suite.h"
+
+namespace weir::conformance {
+namespace {
+
+using reference::Call;
+using D = DType;
+using List = std::vector<int64_t>;
+
+constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
+constexpr int64_t kShortest = std::numeric_limits<int64_t>::min();
+constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
+
+Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
+Tensor L(int64_t value) { return Tensor::Scalar(value); }
+Tensor Float(double value) { return Make(D::kFloat32, {}, {value}); }
+// Has no elements, but dimensions that a result may multiply.
+Tensor Empty(List dims, D dtype = D::kFloat32) { return Tensor(dtype, Shape(absl::MakeConstSpan(dims))); }
+
+Array Scalar(double value) { return Array({}, Value(value)); }
+
+void PassThrough(Call& call) {
+  for (size_t i = 0; i < call.outputs.size(); ++i) call.outputs[i] = call.in(static_cast<int>(i));
+}
+
+void Range(Call& call) {
+  const double start = call.in(0)[0].real(), limit = call.in(1)[0].real(), delta = call.in(2)[0].real();
+  std::vector<double> values;
+  for (int i = 0; delta > 0 ? start + i * delta < limit : start + i * delta > limit; ++i) {
+    values.push_back(start + i * delta);
+  }
+  call.outputs[0] = Array({static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) call.outputs[0][static_cast<int64_t>(i)] = values[i];
+}
+
+void Reshape(Call& call) {
+  Index dims = call.in(1).integers();
+  int64_t known = 1;
+  for (int64_t dim : dims) known *= dim == -1 ? 1 : dim;
+  for (int64_t& dim : dims) dim = dim == -1 ? call.in(0).size() / known : dim;
+  call.outputs[0] = call.in(0).WithDims(dims);
+}
+
+void ExpandDims(Call& call) {
+  Index dims = call.in(0).dims();
+  dims.insert(dims.begin() + Call::Axis(call.in(1)[0].integer(), call.in(0).rank() + 1), 1);
+  call.outputs[0] = call.in(0).WithDims(dims);
+}
+
+void Squeeze(Call& call) {
+  const Array& input = call.in(0);
+  std::vector<bool> named(input.rank(), call.integers("squeeze_dims").empty());
+  for (int64_t axis : call.integers("squeeze_dims")) named[Call::Axis(axis, input.rank())] = true;
+  Index dims;
+  for (int i = 0; i < input.rank(); ++i) {
+    if (!named[i] || input.dim(i) != 1) dims.push_back(input.dim(i));
+  }
+  call.outputs[0] = input.WithDims(dims);
+}
+
+void Transpose(Call& call) {
+  const Index perm = call.in(1).integers();
+  Index dims;
+  for (int64_t from : perm) dims.push_back(call.in(0).dim(static_cast<int>(from)));
+  call.outputs[0] = Generate(dims, [&](const Index& index) {
+    Index source(index.size());
+    for (size_t i = 0; i < index.size(); ++i) source[perm[i]] = index[i];
+    return call.in(0).at(source);
+  });
+}
+
+void InvertPermutation(Call& call) {
+  call.outputs[0] = Array(call.in(0).dims());
+  for (int64_t i = 0; i < call.in(0).size(); ++i)
+    call.outputs[0][call.in(0)[i].integer()] = static_cast<double>(i);
+}
+
+void Cast(Call& call) {
+  call.outputs[0] = call.in(0);
+  const DType target = call.node.output_type(0);
+  for (int64_t i = 0; i < call.in(0).size(); ++i) {
+    Value& value = call.outputs[0][i];
+    if (!IsComplex(target)) value = value.real();
+    if (!IsComplex(target) && !IsFloating(target) && target != DType::kBool) value = std::trunc(value.real());
+  }
+}
+
+void AddConst(Suite& suite) {
+  OpRecord& record =
+      suite.Op("Const")
+          .Reference([](Call& call) { call.outputs[0] = Array::FromTensor(call.node.attr<Tensor>("value")); })
+          .CannotFail();
+  for (D d : kEveryWidth) {
+    record.Call({}, {{"value", Any(d, {2, 3})}, {"dtype", d}});
+  }
+}
+
+void AddIdentity(Suite& suite) {
+  OpRecord& record = suite.Op("Identity").Reference(PassThrough).CannotFail();
+  for (D d : kEveryWidth) {
+    record.Call({Any(d, {2, 3})});
+  }
+}
+
+void AddIdentityN(Suite& suite) {
+  OpRecord& record = suite.Op("IdentityN").Reference(PassThrough).CannotFail();
+  record.Call({std::vector<Tensor>{F({2}), Ints({1}), Strings({}, {"x"})}});
+}
+
+void AddStopGradient(Suite& suite) {
+  OpRecord& record = suite.Op("StopGradient").Reference(PassThrough).NoGradient().CannotFail();
+  for (D d : kEveryWidth) {
+    record.Call({Any(d, {2, 3})});
+  }
+}
+
+// Its shape is its attr's: what is fed may differ from the default.
+void AddPlaceholderWithDefault(Suite& suite) {
+  OpRecord& record =
+      suite.Op("PlaceholderWithDefault").Reference(PassThrough).ShapeDependsOnValues().CannotFail();
+  record.Call({F({2, 3})}, {{"shape", PartialShape({-1, 3})}});
+}
+
+void AddPlaceholder(Suite& suite) {
+  OpRecord& record = suite.Op("Placeholder").TestedElsewhere("an error unless fed: session/session_test");
+  record.Hostile({}, "You must feed a value", {{"dtype", D::kFloat32}});
+}
+
+void AddNoOp(Suite& suite) {
+  OpRecord& record = suite.Op("NoOp").Reference([](Call&) {}).CannotFail();
+  record.Call(std::vector<CaseInput>{});
+}
+
+void AddFill(Suite& suite) {
+  OpRecord& record = suite.Op("Fill").Reference(
+      [](Call& call) { call.outputs[0] = Array(call.in(0).integers(), call.in(1)[0]); });
+  for (D d : kEveryWidth) {
+    record.Call({Ints({2, 3}), Any(d, {})});
+  }
+  record.Call({Longs({}), F({})})
+      .Call({Ints({2, 0}), F({})})
+      .Hostile({Ints({-1}), F({})}, "dims")
+      .Hostile({Longs({kLongest, kLongest}), F({})}, "dims")
+      .Hostile({Longs({kWide, 0, kWide}), F({})}, "dims")
+      .Hostile({Ints({2}), F({3})}, "value must be a scalar")
+      .Hostile({Sample(D::kInt32, {2, 2}), F({})}, "dims must be a vector")
+      .Hostile({Ints({2}), F({0})}, "value must be a scalar")
+      .OutOfMemory({Longs({kLongest / 8}), F({})})
+      .OutOfMemory({Longs({kLongest / 8}), Strings({}, {"x"})});
+}
+
+void AddZerosLike(Suite& suite) {
+  OpRecord& record = suite.Op("ZerosLike")
+                         .Reference([](Call& call) { call.outputs[0] = Array(call.in(0).dims()); })
+                         .CannotFail();
+  for (D d : kEveryWidth) {
+    record.Call({Any(d, {3, 5})});
+  }
+}
+
+void AddOnesLike(Suite& suite) {
+  OpRecord& record =
+      suite.Op("OnesLike")
+          .Reference([](Call& call) { call.outputs[0] = Array(call.in(0).dims(), Value(1.0)); })
+          .CannotFail();
+  for (D d : kEveryWidth) {
+    if (d != D::kString) {
+      record.Call({Any(d, {3, 5})});
+    }
+  }
+}
+
+void AddRange(Suite& suite) {
+  OpRecord& record = suite.Op("Range").Reference(Range);
+  for (D d : {D::kFloat32, D::kFloat64, D::kInt32, D::kInt64, D::kHalf, D::kBfloat16, D::kInt8, D::kInt16}) {
+    record.Call({Make(d, {}, {1}), Make(d, {}, {7}), Make(d, {}, {2})})
+        .Call({Make(d, {}, {5}), Make(d, {}, {0}), Make(d, {}, {-2})})
+        .Call({Make(d, {}, {5}), Make(d, {}, {5}), Make(d, {}, {1})});
+  }
+  for (D d : {D::kUint16, D::kUint32, D::kUint64}) {
+    record.Call({Make(d, {}, {1}), Make(d, {}, {7}), Make(d, {}, {2})});
+  }
+  record.Hostile({Int(0), Int(5), Int(0)}, "delta != 0")
+      .Hostile({Int(5), Int(0), Int(1)}, "start <= limit")
+      .Hostile({Int(0), Int(5), Int(-1)}, "start >= limit")
+      .Hostile({L(kShortest), L(kLongest), L(1)}, "cannot be represented")
+      .Hostile({Float(0), Float(1e30), Float(1)}, "represented")
+      .Hostile({Float(0), Float(std::nan("")), Float(1)}, "represented")
+      .Hostile({Ints({0, 1}), Int(5), Int(1)}, "each must be a scalar")
+      .OutOfMemory({L(0), L(kLongest / 2), L(1)});
+}
+
+void AddShape(Suite& suite) {
+  OpRecord& record = suite.Op("Shape").Reference([](Call& call) {
+    for (size_t i = 0; i < call.inputs.size(); ++i) call.outputs[i] = Vector(call.inputs[i].dims());
+  });
+  for (D out : {D::kInt32, D::kInt64}) {
+    for (const Tensor& t : {F({2, 3}), F({}), F({0, 4}), Strings({2}, {"a", "b"})}) {
+      record.Call({t}, {{"out_type", out}});
+    }
+  }
+  record.Hostile({Empty({kWide, 0})}, "does not fit in int32");
+}
+
+void AddShapeN(Suite& suite) {
+  OpRecord& record = suite.Op("ShapeN").Reference([](Call& call) {
+    for (size_t i = 0; i < call.inputs.size(); ++i) call.outputs[i] = Vector(call.inputs[i].dims());
+  });
+  for (D out : {D::kInt32, D::kInt64}) {
+    record.Call({std::vector<Tensor>{F({2, 3}), F({}), F({5})}}, {{"out_type", out}});
+  }
+  record.Hostile({std::vector<Tensor>{F({1}), Empty({kWide, 0})}}, "does not fit in int32");
+}
+
+void AddSize(Suite& suite) {
+  OpRecord& record =
+      suite.Op("Size")
+          .Reference([](Call& call) { call.outputs[0] = Scalar(static_cast<double>(call.in(0).size())); })
+          .CannotFail();
+  for (D out : {D::kInt32, D::kInt64}) {
+    for (const Tensor& t : {F({2, 3}), F({}), F({0, 4}), Strings({2}, {"a", "b"})}) {
+      record.Call({t}, {{"out_type", out}});
+    }
+  }
+}
+
+void AddRank(Suite& suite) {
+  OpRecord& record = suite.Op("Rank")
+                         .Reference([](Call& call) { call.outputs[0] = Scalar(call.in(0).rank()); })
+                         .CannotFail();
+  for (const Tensor& t : {F({2, 3}), F({}), F({0, 4, 1})}) {
+    record.Call({t});
+  }
+}
+
+void AddReshape(Suite& suite) {
+  OpRecord& record = suite.Op("Reshape").Reference(Reshape);
+  record.Call({F({2, 6}), Ints({3, 4})})
+      .Call({F({2, 6}), Ints({-1, 3})})
+      .Call({F({1, 1}), Ints({})})
+      .Call({F({0, 3}), Longs({3, -1})})
+      .Call({Any(D::kString, {2, 2}), Ints({4})})
+      .Hostile({F({2, 3}), Ints({4})}, "6 values")
+      .Hostile({F({2, 3}), Ints({-1, -1})}, "only one dimension may be -1")
+      .Hostile({F({2, 3}), Ints({-1, 0})}, "6 values")
+      .Hostile({F({0, 3}), Ints({-1, 0})}, "0 values")
+      .Hostile({F({2, 3}), Ints({-1, 4})}, "6 values")
+      .Hostile({F({2, 3}), Ints({-2, -3})}, "6 values")
+      .Hostile({F({2, 3}), Longs({kShortest, -1})}, "6 values")
+      .Hostile({F({0}), Longs({kLongest, kLongest, 0})}, "0 values")
+      .Hostile({F({2, 3}), Sample(D::kInt32, {2, 3})}, "shape must be a vector")
+      .Hostile({F({1}), Make(D::kInt32, {300}, std::vector<double>(300, 1))}, "at most 254");
+}
+
+void AddExpandDims(Suite& suite) {
+  OpRecord& record = suite.Op("ExpandDims").Reference(ExpandDims);
+  for (int axis : {0, 1, 2, -1, -3}) {
+    record.Call({F({2, 3}), Int(axis)});
+  }
+  record.Call({F({}), Tensor::Scalar<int64_t>(0)})
+      .Hostile({F({2}), Int(2)}, "dim = 2 is not in [-2, 2)")
+      .Hostile({F({2}), L(kShortest)}, "is not in [-2, 2)")
+      .Hostile({F({2}), Ints({})}, "dim must be a scalar");
+}
+
+void AddSqueeze(Suite& suite) {
+  OpRecord& record = suite.Op("Squeeze").Reference(Squeeze);
+  record.Call({F({1, 2, 1, 3})})
+      .Call({F({1, 2, 1, 3})}, {{"squeeze_dims", std::vector<int64_t>{-2}}})
+      .Hostile({F({1, 2})}, "dimension of 1", {{"squeeze_dims", List{1}}})
+      .Hostile({F({1, 2})}, "squeeze_dims = -3 is not in [-2, 2)", {{"squeeze_dims", List{-3}}});
+}
+
+void AddTranspose(Suite& suite) {
+  OpRecord& record = suite.Op("Transpose").Reference(Transpose);
+  for (D d : kEveryWidth) {
+    record.Call({Any(d, {3, 4}), Ints({1, 0})});
+  }
+  for (const std::vector<int32_t>& perm :
+       std::vector<std::vector<int32_t>>{{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}, {2, 0, 1}}) {
+    record.Call({F({2, 3, 4}), Ints(perm)});
+  }
+  record.Call({F({33, 50}), Longs({1, 0})})
+      .Call({F({2, 3, 20, 20}), Ints({0, 2, 3, 1})})
+      .Call({F({}), Ints({})})
+      .Hostile({F({2, 3}), Ints({0, 0})}, "permutation")
+      .Hostile({F({2, 3}), Ints({0, 2})}, "perm[1] = 2 is not in [-2, 2)")
+      .Hostile({F({2, 3}), Longs({0, kShortest})}, "perm[1]")
+      .Hostile({F({2, 3}), Ints({0})}, "perm must have one element per dimension");
+}
+
+void AddInvertPermutation(Suite& suite) {
+  OpRecord& record = suite.Op("InvertPermutation").Reference(InvertPermutation);
+  record.Call({Ints({2, 0, 3, 1})})
+      .Call({Longs({1, 0})})
+      .Hostile({Ints({0, 2})}, "x[1] = 2 is not in [0, 2)")
+      .Hostile({Ints({0, -1})}, "x[1] = -1")
+      .Hostile({Ints({1, 1})}, "duplicated")
+      .Hostile({Sample(D::kInt32, {2, 2})}, "x must be a vector");
+}
+
+void AddCast(Suite& suite) {
+  const std::vector<D> dtypes = {D::kFloat32,  D::kFloat64, D::kInt32,     D::kInt64,      D::kHalf,
+                                 D::kBfloat16, D::kInt8,    D::kUint8,     D::kInt16,      D::kUint16,
+                                 D::kUint32,   D::kUint64,  D::kComplex64, D::kComplex128, D::kBool};
+  OpRecord& record =
+      suite.Op("Cast")
+          .Reference(Cast)
+          .CannotFail()
+          .NoKernelFor("SrcT", {DType::kString}, "numbers are read from text by StringToNumber")
+          .NoKernelFor("DstT", {DType::kString}, "numbers are written as text by AsString");
+  for (D from : dtypes) {
+    for (D to : dtypes) {
+      record.Call({.attrs = {{"DstT", to}},
+                   .inputs = {Sample(from, {2, 9}, 0, 100)},
+                   .check_gradient = IsFloating(to) && !IsComplex(from)});
+    }
+  }
+  record.Call({Make(D::kFloat32, {4}, {-1.9, 1.9, -0.5, -7})}, {{"DstT", D::kInt32}});
+}
+
+}  // namespace
+
+void AddTensorsRecords(Suite& suite) {
+  AddConst(suite);
+  AddIdentity(suite);
+  AddIdentityN(suite);
+  AddStopGradient(suite);
+  AddPlaceholderWithDefault(suite);
+  AddPlaceholder(suite);
+  AddNoOp(suite);
+  AddFill(suite);
+  AddZerosLike(suite);
+  AddOnesLike(suite);
+  AddRange(suite);
+  AddShape(suite);
+  AddShapeN(suite);
+  AddSize(suite);
+  AddRank(suite);
+  AddReshape(suite);
+  AddExpandDims(suite);
+  AddSqueeze(suite);
+  AddTranspose(suite);
+  AddInvertPermutation(suite);
+  AddCast(suite);
+}
+
+}  // namespace weir::conformance

@@ -1,0 +1,48 @@
+// Checkpoints: what their ops refuse.
+#include "tests/conformance/dtypes.h"
+#include "tests/conformance/references.h"
+#include "tests/conformance/suite.h"
+
+namespace weir::conformance {
+namespace {
+
+using reference::Call;
+using D = DType;
+using List = std::vector<int64_t>;
+
+Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
+Tensor Words(std::vector<std::string> words) {
+  const auto count = static_cast<int64_t>(words.size());
+  return Strings({count}, std::move(words));
+}
+
+void AddSaveV2(Suite& suite) {
+  using Tensors = std::vector<Tensor>;
+  const Tensor prefix = Strings({}, {"/does/not/exist/model"});
+  OpRecord& record =
+      suite.Op("SaveV2").TestedElsewhere("files: tests/conformance/io/files_and_checks_test.cc");
+  record.Hostile({Words({"a", "b"}), Words({"w"}), Words({""}), Tensors{F({2})}}, "prefix must be one string")
+      .Hostile({prefix, Words({"w", "x"}), Words({""}), Tensors{F({2})}}, "tensor_names must be [1]")
+      .Hostile({prefix, Words({"w"}), Words({}), Tensors{F({2})}}, "shape_and_slices must be [1]");
+}
+
+void AddRestoreV2(Suite& suite) {
+  const Tensor prefix = Strings({}, {"/does/not/exist/model"});
+  const AttrMap one_float = {{"dtypes", std::vector<DType>{D::kFloat32}}};
+  OpRecord& record =
+      suite.Op("RestoreV2").TestedElsewhere("files: tests/conformance/io/files_and_checks_test.cc");
+  record.Hostile({Words({}), Words({"w"}), Words({""})}, "prefix must be one string", one_float)
+      .Hostile({prefix, Words({}), Words({""})}, "tensor_names must be [1]", one_float)
+      .Hostile({prefix, Words({"w"}), Words({"", ""})}, "shape_and_slices must be [1]", one_float)
+      .Hostile({prefix, Words({"w"}), Words({""})}, "/does/not/exist", one_float,
+               absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+
+void AddCheckpointsRecords(Suite& suite) {
+  AddSaveV2(suite);
+  AddRestoreV2(suite);
+}
+
+}  // namespace weir::conformance

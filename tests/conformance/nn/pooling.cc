@@ -1,0 +1,210 @@
+// Pools, as a walk over (image, output pixel, window pixel).
+#include <algorithm>
+#include <limits>
+
+#include "graph/graph_builder.h"
+#include "kernels/reference/reference.h"
+#include "ops/register_ops.h"
+#include "tests/conformance/dtypes.h"
+#include "tests/conformance/nn/sliding_windows.h"
+#include "tests/conformance/references.h"
+#include "tests/conformance/suite.h"
+
+namespace weir::conformance {
+namespace {
+
+using reference::Call;
+using D = DType;
+using List = std::vector<int64_t>;
+
+constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
+constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
+constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
+
+Tensor F(List dims) { return Sample(D::kFloat32, std::move(dims)); }
+// Sums of many rounded products.
+double SumTolerance(D d) {
+  return d == D::kHalf ? 6e-3 : d == D::kBfloat16 ? 5e-2 : d == D::kFloat32 ? 1e-5 : 1e-12;
+}
+
+// Calls visit(n, c, oy, ox, iy, ix) for every pixel of every pool.
+void VisitPools(const Call& call, const Index& input,
+                const std::function<void(const Index& in, const Index& out)>& visit) {
+  const bool nchw = ChannelsFirst(call);
+  const std::vector<int64_t>& size = call.integers("ksize");
+  const Windows windows = WindowsOf(call, input, size[nchw ? 2 : 1], size[nchw ? 3 : 2], {1, 1, 1, 1});
+  for (int64_t n = 0; n < input[0]; ++n) {
+    for (int64_t c = 0; c < input[nchw ? 1 : 3]; ++c) {
+      Slide(windows, [&](int64_t oy, int64_t ox, int64_t, int64_t, int64_t iy, int64_t ix) {
+        visit(Pixel(nchw, n, iy, ix, c), Pixel(nchw, n, oy, ox, c));
+      });
+    }
+  }
+}
+
+Index PoolDims(const Call& call, const Index& input) {
+  const bool nchw = ChannelsFirst(call);
+  const std::vector<int64_t>& size = call.integers("ksize");
+  const Windows windows = WindowsOf(call, input, size[nchw ? 2 : 1], size[nchw ? 3 : 2], {1, 1, 1, 1});
+  return Pixel(nchw, input[0], windows.y.output, windows.x.output, input[nchw ? 1 : 3]);
+}
+
+void MaxPool(Call& call) {
+  Array& out = call.outputs[0] =
+      Array(PoolDims(call, call.in(0).dims()), Value(-std::numeric_limits<double>::infinity()));
+  VisitPools(call, call.in(0).dims(), [&](const Index& in, const Index& o) {
+    out.at(o) = std::max(out.at(o).real(), call.in(0).at(in).real());
+  });
+}
+
+// The gradient goes to the first largest pixel of each pool, whatever orig_output says: it may have been fed.
+void MaxPoolGrad(Call& call) {
+  const Array &input = call.in(0), &grad = call.in(2);
+  Array largest(grad.dims(), Value(-std::numeric_limits<double>::infinity())), taken(grad.dims());
+  VisitPools(call, input.dims(), [&](const Index& in, const Index& o) {
+    largest.at(o) = std::max(largest.at(o).real(), input.at(in).real());
+  });
+  call.outputs[0] = Array(input.dims());
+  VisitPools(call, input.dims(), [&](const Index& in, const Index& o) {
+    if (!taken.at(o).is_zero() || input.at(in).real() != largest.at(o).real()) return;
+    taken.at(o) = 1.0;
+    call.outputs[0].at(in).number += grad.at(o).number;
+  });
+}
+
+Array PoolCounts(const Call& call, const Index& input) {
+  Array counts(PoolDims(call, input));
+  VisitPools(call, input, [&](const Index&, const Index& o) { counts.at(o).number += 1; });
+  return counts;
+}
+
+void AvgPool(Call& call) {
+  const Array counts = PoolCounts(call, call.in(0).dims());
+  Array& out = call.outputs[0] = Array(counts.dims());
+  VisitPools(call, call.in(0).dims(), [&](const Index& in, const Index& o) {
+    out.at(o).number += call.in(0).at(in).number / counts.at(o).number;
+  });
+}
+
+void AvgPoolGrad(Call& call) {
+  Array& out = call.outputs[0] = Array(call.in(0).integers());
+  const Array counts = PoolCounts(call, out.dims());
+  VisitPools(call, out.dims(), [&](const Index& in, const Index& o) {
+    out.at(in).number += call.in(1).at(o).number / counts.at(o).number;
+  });
+}
+
+Tensor Sizes(const List& dims) { return Ints({dims.begin(), dims.end()}); }
+
+// -1, 0 and 1 as floats.
+Tensor WholeNumbers(const List& dims) {
+  const reference::Array numbers = reference::Array::FromTensor(Sample(D::kInt32, dims, -1, 1, 1));
+  return numbers.ToTensor(D::kFloat32);
+}
+
+// What MaxPool gives: an input of MaxPoolGrad.
+Tensor MaxPooled(const Tensor& input, const AttrMap& attrs) {
+  GraphBuilder g(StandardOps());
+  const Output image =
+      g.AddOp("Placeholder", {}, {{"dtype", input.dtype()}, {"shape", PartialShape(input.shape())}});
+  const Node* pool = g.AddNode("MaxPool", {image}, attrs);
+  return reference::Evaluate(MaxPool, *pool, {input})[0];
+}
+
+AttrMap WindowAttrs(List strides, const char* padding, List paddings = {}) {
+  AttrMap attrs = {{"strides", std::move(strides)}, {"padding", padding}};
+  if (!paddings.empty()) attrs["explicit_paddings"] = std::move(paddings);
+  return attrs;
+}
+AttrMap With(AttrMap attrs, const std::string& name, List value) {
+  attrs[name] = std::move(value);
+  return attrs;
+}
+
+void AddCalls(Suite& suite) {
+  struct Pool {
+    List input, output, size, strides;
+    const char* padding;
+    const char* format;
+  };
+  const std::vector<Pool> pools = {
+      {{2, 4, 6, 3}, {2, 2, 3, 3}, {1, 2, 2, 1}, {1, 2, 2, 1}, "VALID", "NHWC"},
+      {{1, 5, 5, 2}, {1, 3, 3, 2}, {1, 3, 3, 1}, {1, 2, 2, 1}, "SAME", "NHWC"},
+      {{1, 5, 6, 2}, {1, 5, 6, 2}, {1, 2, 3, 1}, {1, 1, 1, 1}, "SAME", "NHWC"},
+      {{2, 3, 4, 6}, {2, 3, 2, 3}, {1, 1, 2, 2}, {1, 1, 2, 2}, "VALID", "NCHW"},
+  };
+  for (const Pool& pool : pools) {
+    const AttrMap attrs = {{"ksize", pool.size},
+                           {"strides", pool.strides},
+                           {"padding", pool.padding},
+                           {"data_format", pool.format}};
+    for (D d : kReals) {
+      if (d != D::kFloat32 && &pool != &pools[0]) continue;
+      const Tensor input = Sample(d, pool.input, -2, 2, 1), grad = Sample(d, pool.output, -1, 1, 3);
+      suite.Op("MaxPool").Call({input}, attrs);
+      suite.Op("AvgPool").Call({.attrs = attrs, .inputs = {input}, .tolerance = SumTolerance(d)});
+      suite.Op("AvgPoolGrad")
+          .Call({.attrs = attrs, .inputs = {Sizes(pool.input), grad}, .tolerance = SumTolerance(d)});
+    }
+  }
+  // Of different elements, and of few different ones: the first of the largest gets the gradient.
+  for (const Pool& pool : pools) {
+    const AttrMap attrs = {{"ksize", pool.size},
+                           {"strides", pool.strides},
+                           {"padding", pool.padding},
+                           {"data_format", pool.format}};
+    for (const Tensor& input :
+         {Sample(D::kFloat32, pool.input, -2, 2, 1), WholeNumbers(pool.input),
+          Sample(D::kInt32, pool.input, -2, 2, 1), Sample(D::kHalf, pool.input, -2, 2, 1)}) {
+      suite.Op("MaxPoolGrad")
+          .Call({.attrs = attrs,
+                 .inputs = {input, MaxPooled(input, attrs), Sample(input.dtype(), pool.output, -2, 2, 3)},
+                 .check_gradient = false,
+                 .tolerance = SumTolerance(input.dtype())});
+    }
+  }
+}
+
+void AddHostileCalls(Suite& suite) {
+  const auto pool = [](List size, const char* padding) {
+    return With(WindowAttrs({1, 1, 1, 1}, padding), "ksize", size);
+  };
+  const AttrMap two = pool({1, 2, 2, 1}, "VALID");
+  for (const char* op : {"MaxPool", "AvgPool"}) {
+    suite.Op(op).Hostile({F({1, 2, 2, 1})}, "does not fit into 2", pool({1, 3, 3, 1}, "VALID"));
+    suite.Op(op).Hostile({F({2, 2, 1})}, "4 dimensions", two);
+    suite.Op(op).Hostile({F({1, 0, 2, 1})}, "does not fit into 0", two);
+    suite.Op(op).Hostile({F({1, 4, 4, 1})}, "does not fit into 64 bits",
+                         With(pool({1, kLongest, 1, 1}, "SAME"), "strides", {1, 3, 1, 1}));
+  }
+  suite.Op("MaxPool").Hostile(
+      {F({1, 2, 2, 1})}, "does not fit into 64 bits",
+      With(pool({1, 2, 2, 1}, "EXPLICIT"), "explicit_paddings", {0, 0, kLongest, 1, 0, 0, 0, 0}));
+  suite.Op("MaxPool").Hostile(
+      {F({1, 2, 2, 1})}, "no shape has the dimensions",
+      With(pool({1, 2, 2, 1}, "EXPLICIT"), "explicit_paddings", {0, 0, kWide, 0, kWide, 0, 0, 0}));
+  const Tensor image = F({1, 4, 4, 1});
+  suite.Op("MaxPoolGrad")
+      .Hostile({image, F({1, 3, 2, 1}), F({1, 3, 3, 1})}, "orig_output must be [1,3,3,1]", two);
+  suite.Op("MaxPoolGrad").Hostile({image, F({1, 3, 3, 1}), F({1, 3, 3, 2})}, "grad must be [1,3,3,1]", two);
+  suite.Op("MaxPoolGrad")
+      .Hostile({F({1, 1, 1, 1}), F({1, 3, 3, 1}), F({1, 3, 3, 1})}, "does not fit into 1", two);
+  suite.Op("MaxPoolGrad").Hostile({F({4}), F({4}), F({4})}, "4 dimensions", two);
+  suite.Op("AvgPoolGrad").Hostile({Ints({1, 4, 4, 1}), F({1, 3, 2, 1})}, "grad must be [1,3,3,1]", two);
+  suite.Op("AvgPoolGrad").Hostile({Ints({1, 4, 4}), F({1, 3, 3, 1})}, "orig_input_shape must be [4]", two);
+  suite.Op("AvgPoolGrad").Hostile({Ints({1, -4, 4, 1}), F({1, 3, 3, 1})}, "orig_input_shape", two);
+  suite.Op("AvgPoolGrad").Hostile({Ints({1, kHuge, kHuge, 1}), F({1, 3, 3, 1})}, "grad must be", two);
+}
+
+}  // namespace
+
+void AddPoolingRecords(Suite& suite) {
+  suite.Op("MaxPool").Reference(MaxPool);
+  suite.Op("MaxPoolGrad").Reference(MaxPoolGrad);
+  suite.Op("AvgPool").Reference(AvgPool);
+  suite.Op("AvgPoolGrad").Reference(AvgPoolGrad);
+  AddCalls(suite);
+  AddHostileCalls(suite);
+}
+
+}  // namespace weir::conformance

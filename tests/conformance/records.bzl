@@ -1,0 +1,27 @@
+"""The list of files with records of the conformance suite (suite.h)."""
+
+def _function(file):
+    base = file.split("/")[-1][:-len(".cc")]
+    return "Add%sRecords" % "".join([word.capitalize() for word in base.split("_")])
+
+def record_list(name, files):
+    """Writes <name>.cc, which defines RecordFiles().
+
+    Args:
+      name: of the target.
+      files: of records, as FAMILY/FILE.cc.
+    """
+    functions = [_function(file) for file in files]
+    lines = ["#include \"tests/conformance/suite.h\"", "namespace weir::conformance {"]
+    lines += ["void %s(Suite& suite);" % function for function in functions]
+    lines += [
+        "const std::vector<AddRecords>& RecordFiles() {",
+        "  static const auto* const files = new std::vector<AddRecords>{",
+    ]
+    lines += ["      %s," % function for function in functions]
+    lines += ["  };", "  return *files;", "}", "}  // namespace weir::conformance"]
+    native.genrule(
+        name = name,
+        outs = [name + ".cc"],
+        cmd = "cat > $@ <<'END'\n%s\nEND" % "\n".join(lines),
+    )
