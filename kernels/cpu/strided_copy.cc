@@ -59,6 +59,14 @@ void CopyRow(const T* source, int64_t source_stride, T* target, int64_t target_s
   }
 }
 
+// Rows [begin, end) of `bytes` contiguous bytes each. A size known to the compiler makes a copy a few moves.
+template <size_t bytes, typename T>
+void CopyShortRows(const T* source, int64_t source_step, T* target, int64_t target_step, int64_t begin,
+                   int64_t end) {
+  for (int64_t i = begin; i < end; ++i)
+    std::memcpy(target + i * target_step, source + i * source_step, bytes);
+}
+
 // Rows [begin, end) of the two innermost loops. Where the source runs down columns, small squares keep both
 // sides in the cache.
 template <typename T>
@@ -67,6 +75,16 @@ void CopyPlane(const T* source, T* target, const CopyLoops& loops, int64_t begin
   const int64_t rows_source = loops.source_strides[inner - 1], rows_target = loops.target_strides[inner - 1];
   const int64_t source_stride = loops.source_strides[inner], target_stride = loops.target_strides[inner];
   const int64_t n = loops.sizes[inner];
+  if constexpr (std::is_trivially_copyable_v<T>) {
+    const bool is_contiguous = source_stride == 1 && target_stride == 1;
+    const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
+    if (is_contiguous && bytes == 64) {
+      return CopyShortRows<64>(source, rows_source, target, rows_target, begin, end);
+    }
+    if (is_contiguous && bytes == 32) {
+      return CopyShortRows<32>(source, rows_source, target, rows_target, begin, end);
+    }
+  }
   const bool turned =
       std::abs(source_stride) > 8 && std::abs(rows_source) < std::abs(source_stride) && rows_source != 0;
   if (!turned) {

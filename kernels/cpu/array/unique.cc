@@ -1,4 +1,5 @@
 // The distinct elements of tensors. Elements are equal as numbers are: 0 and -0 are one, each NaN is another.
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -16,6 +17,9 @@
 
 namespace weir {
 namespace {
+
+// For how many elements room is made before any is seen to be distinct.
+constexpr int64_t kMostReserved = 1 << 14;
 
 template <typename T>
 size_t HashOfElement(const T& element) {
@@ -92,18 +96,31 @@ class Unique final : public Kernel {
     WEIR_RETURN_IF_ERROR(CheckIndicesFit(context.output_type(1), slices.count));
     WEIR_ASSIGN_OR_RETURN(Tensor indices, context.AllocateTemporary(DType::kInt64, Shape({slices.count})));
 
-    const auto hash = [&](int64_t slice) { return slices.Hash(slice); };
-    const auto equal = [&](int64_t a, int64_t b) { return slices.AreEqual(a, b); };
-    absl::flat_hash_map<int64_t, int64_t, decltype(hash), decltype(equal)> numbers(0, hash, equal);
     std::vector<int64_t> first_places, counts;  // one for each distinct slice
-    for (int64_t i = 0; i < slices.count; ++i) {
-      const auto [found, is_new] = numbers.try_emplace(i, first_places.size());
-      if (is_new) {
-        first_places.push_back(i);
-        counts.push_back(0);
+    const auto number_slices = [&](auto& numbers, const auto& key_of) {
+      for (int64_t i = 0; i < slices.count; ++i) {
+        const auto [found, is_new] = numbers.try_emplace(key_of(i), first_places.size());
+        if (is_new) {
+          first_places.push_back(i);
+          counts.push_back(0);
+        }
+        ++counts[found->second];
+        indices.flat<int64_t>()[i] = found->second;
       }
-      ++counts[found->second];
-      indices.flat<int64_t>()[i] = found->second;
+    };
+    const bool is_vector = slices.outer == 1 && slices.inner == 1;
+    if constexpr (std::is_integral_v<T>) {
+      if (is_vector) {
+        absl::flat_hash_map<T, int64_t> numbers;
+        numbers.reserve(std::min(slices.count, kMostReserved));
+        number_slices(numbers, [&](int64_t i) { return slices.elements[i]; });
+      }
+    }
+    if (!is_vector || !std::is_integral_v<T>) {
+      const auto hash = [&](int64_t slice) { return slices.Hash(slice); };
+      const auto equal = [&](int64_t a, int64_t b) { return slices.AreEqual(a, b); };
+      absl::flat_hash_map<int64_t, int64_t, decltype(hash), decltype(equal)> numbers(0, hash, equal);
+      number_slices(numbers, [](int64_t i) { return i; });
     }
 
     const auto num_distinct = static_cast<int64_t>(first_places.size());

@@ -2,6 +2,7 @@
 //
 // A row is a slice along dimension 0 (or, with unsorted ids of a higher rank, what their dimensions leave).
 // All ids and indices are checked before anything is read or written.
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -15,6 +16,7 @@
 #include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/cpu/with_indices.h"
 
 namespace weir {
 namespace {
@@ -313,21 +315,26 @@ absl::Status ReduceUnsorted(KernelContext& context) {
   Dims dims = {num_segments};
   dims.insert(dims.end(), data_dims.begin() + ids_rank, data_dims.end());
   WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-  for (int64_t i = 0; i < ids.num_elements(); ++i) {
-    if (IntegerAt(ids, i) >= num_segments) return NotInRange(ids, i, num_segments);
-  }
+  const int64_t count = ids.num_elements();
+  const int64_t bad = WithIndices(ids, [&](const auto* values) {
+    return std::find_if(values, values + count, [&](int64_t id) { return id >= num_segments; }) - values;
+  });
+  if (bad < count) return NotInRange(ids, bad, num_segments);
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   if (shape.num_elements() == 0) return absl::OkStatus();
   std::fill(output->flat<T>().begin(), output->flat<T>().end(), Reduction::template Start<T>());
   const int64_t size = shape.num_elements() / num_segments;
-  const T* row = data.flat<T>().data();
-  for (int64_t i = 0; i < ids.num_elements(); ++i, row += size) {
-    const int64_t segment = IntegerAt(ids, i);
-    if (segment < 0) continue;  // dropped
-    T* const into = output->flat<T>().data() + segment * size;
+  const T* const rows = data.flat<T>().data();
+  T* const sums = output->flat<T>().data();
+  WithIndices(ids, [&](const auto* values) {
     using C = ComputeType<T>;
-    for (int64_t j = 0; j < size; ++j) into[j] = T(Reduction::template Combine<C>(C(into[j]), C(row[j])));
-  }
+    for (int64_t i = 0; i < count; ++i) {
+      if (values[i] < 0) continue;  // dropped
+      const T* const row = rows + i * size;
+      T* const into = sums + values[i] * size;
+      for (int64_t j = 0; j < size; ++j) into[j] = T(Reduction::template Combine<C>(C(into[j]), C(row[j])));
+    }
+  });
   return absl::OkStatus();
 }
 

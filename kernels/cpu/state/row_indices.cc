@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/with_indices.h"
 
 namespace weir {
 namespace {
@@ -21,13 +22,15 @@ std::string Coordinates(const Shape& shape, int64_t position) {
 }  // namespace
 
 absl::Status CheckRowIndices(const Tensor& indices, int64_t num_rows) {
-  for (int64_t i = 0; i < indices.num_elements(); ++i) {
-    const int64_t index = IntegerAt(indices, i);
-    if (index >= 0 && index < num_rows) continue;
-    return absl::InvalidArgumentError(absl::StrCat("indices", Coordinates(indices.shape(), i), " = ", index,
-                                                   " is not in [0, ", num_rows, ")"));
-  }
-  return absl::OkStatus();
+  const int64_t count = indices.num_elements();
+  const int64_t bad = WithIndices(indices, [&](const auto* values) {
+    int64_t i = 0;
+    while (i < count && static_cast<uint64_t>(values[i]) < static_cast<uint64_t>(num_rows)) ++i;
+    return i;
+  });
+  if (bad == count) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("indices", Coordinates(indices.shape(), bad), " = ",
+                                                 IntegerAt(indices, bad), " is not in [0, ", num_rows, ")"));
 }
 
 }  // namespace weir

@@ -8,7 +8,8 @@
 
 namespace weir {
 
-// InvalidArgument "indices[0,3] = 7 is not in [0, 2)" unless every index is in [0, num_rows).
+// InvalidArgument "indices[0,3] = 7 is not in [0, 2)" unless every index, int32 or int64, is in
+// [0, num_rows).
 absl::Status CheckRowIndices(const Tensor& indices, int64_t num_rows);
 
 }  // namespace weir

@@ -5,6 +5,8 @@
 
 namespace weir {
 
-void RegisterSliceKernels(DeviceKernels& kernels);  // slices of variables by index
+void RegisterGatherKernels(DeviceKernels& kernels);
+void RegisterRowScatterKernels(DeviceKernels& kernels);
+void RegisterCoordinateScatterKernels(DeviceKernels& kernels);
 
 }  // namespace weir

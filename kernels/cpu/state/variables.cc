@@ -210,7 +210,9 @@ void RegisterStateKernels(DeviceKernels& kernels) {
   const Numbers numbers("dtype");
   kernels.Add<Accumulate>("AssignAddVariableOp", numbers);
   kernels.Add<Decrease>("AssignSubVariableOp", numbers);
-  RegisterSliceKernels(kernels);
+  RegisterGatherKernels(kernels);
+  RegisterRowScatterKernels(kernels);
+  RegisterCoordinateScatterKernels(kernels);
 }
 
 }  // namespace weir
