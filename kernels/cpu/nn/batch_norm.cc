@@ -16,7 +16,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/nn/batch_norm_loops.h"
 #include "kernels/cpu/nn/nn_kernels.h"
-#include "kernels/cpu/widened.h"
+#include "kernels/cpu/widened_piece.h"
 
 namespace weir {
 namespace {
@@ -99,18 +99,22 @@ struct Moments {
   std::vector<float> mean, variance;  // the variance is not corrected for the sample: squares / count
 };
 
-absl::StatusOr<Moments> ComputeMoments(KernelContext& context, const ChannelLayout& layout, const float* x) {
+template <typename T>
+absl::StatusOr<Moments> ComputeMoments(KernelContext& context, const ChannelLayout& layout, const T* x) {
   WEIR_ASSIGN_OR_RETURN(const PiecewisePairs pairs, PiecewisePairs::Allocate(context, layout));
   const int64_t channels = layout.channels, pieces = layout.num_pieces();
   layout.ForEachPiece(
       context.threads(),
       [&](int64_t piece) {
-        ColumnMoments(layout.PieceCount(piece), channels, x + layout.PieceBegin(piece),
-                      pairs.first + piece * channels, pairs.second + piece * channels);
+        const int64_t rows = layout.PieceCount(piece);
+        const WidePiece<T> wide(x + layout.PieceBegin(piece), rows * channels);
+        ColumnMoments(rows, channels, wide.values(), pairs.first + piece * channels,
+                      pairs.second + piece * channels);
       },
       [&](int64_t piece, int64_t c) {
         const int64_t at = piece * channels + c;
-        PlaneMoments(layout.inner, x + at * layout.inner, pairs.first + at, pairs.second + at);
+        const WidePiece<T> wide(x + at * layout.inner, layout.inner);
+        PlaneMoments(layout.inner, wide.values(), pairs.first + at, pairs.second + at);
       });
   Moments moments{std::vector<float>(channels), std::vector<float>(channels)};
   const double count = static_cast<double>(layout.count());
@@ -195,17 +199,14 @@ class FusedBatchNorm final : public Kernel {
       for (Tensor* tensor : statistics) Fill(*tensor, std::numeric_limits<float>::quiet_NaN());
       return absl::OkStatus();
     }
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide_x, Widen<T>(context, x));
-    WEIR_ASSIGN_OR_RETURN(Tensor wide_y, WideOutput<T>(context, *y));
     Moments moments;
     if (is_training_) {
-      WEIR_ASSIGN_OR_RETURN(moments, ComputeMoments(context, layout, wide_x.flat<float>().data()));
+      WEIR_ASSIGN_OR_RETURN(moments, ComputeMoments(context, layout, x.flat<T>().data()));
     } else {
       moments = {Floats(context.input(3)), Floats(context.input(4))};
     }
     SetStatistics(context, layout, moments, statistics);
-    Normalize(context, layout, moments, wide_x.flat<float>().data(), wide_y.flat<float>().data());
-    Narrow<T>(context, wide_y, y);
+    Normalize(context, layout, moments, x.flat<T>().data(), y->flat<T>().data());
     return absl::OkStatus();
   }
 
@@ -256,8 +257,8 @@ class FusedBatchNorm final : public Kernel {
     }
   }
 
-  void Normalize(KernelContext& context, const ChannelLayout& layout, const Moments& moments, const float* x,
-                 float* y) const {
+  void Normalize(KernelContext& context, const ChannelLayout& layout, const Moments& moments, const T* x,
+                 T* y) const {
     std::vector<float> scale = Floats(context.input(1));
     const float* offset = context.input(2).flat<float>().data();
     for (int64_t c = 0; c < layout.channels; ++c) scale[c] /= std::sqrt(moments.variance[c] + epsilon_);
@@ -267,13 +268,17 @@ class FusedBatchNorm final : public Kernel {
     layout.ForEachPiece(
         context.threads(),
         [&](int64_t piece) {
-          const int64_t at = layout.PieceBegin(piece);
-          NormalizeColumns(layout.PieceCount(piece), layout.channels, x + at, affine, end.At(at), y + at);
+          const int64_t at = layout.PieceBegin(piece), rows = layout.PieceCount(piece);
+          const WidePiece<T> wide_x(x + at, rows * layout.channels);
+          WideResult<T> wide_y(y + at, rows * layout.channels);
+          NormalizeColumns(rows, layout.channels, wide_x.values(), affine, end.At(at), wide_y.values());
         },
         [&](int64_t piece, int64_t c) {
           const int64_t at = (piece * layout.channels + c) * layout.inner;
-          NormalizePlane(layout.inner, x + at, affine.center[c], affine.scale[c], affine.offset[c],
-                         end.At(at), y + at);
+          const WidePiece<T> wide_x(x + at, layout.inner);
+          WideResult<T> wide_y(y + at, layout.inner);
+          NormalizePlane(layout.inner, wide_x.values(), affine.center[c], affine.scale[c], affine.offset[c],
+                         end.At(at), wide_y.values());
         });
   }
 
@@ -322,21 +327,14 @@ class FusedBatchNormGrad final : public Kernel {
     for (int i = 3; i < 5; ++i) {  // mean and variance get no gradient
       WEIR_RETURN_IF_ERROR(context.AllocateOutput(i, Shape({0})).status());
     }
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide_dy, Widen<T>(context, dy));
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide_x, Widen<T>(context, x));
-    WEIR_ASSIGN_OR_RETURN(Tensor wide_dx, WideOutput<T>(context, *dx));
-    MaskedGradient flow = {wide_dy.flat<float>().data()};
+    const float* const y = parts_.has_relu ? context.input(7).flat<float>().data() : nullptr;
     float* kept = nullptr;
-    if (parts_.has_relu) flow.y = context.input(7).flat<float>().data();
     if (parts_.has_side) {
       WEIR_ASSIGN_OR_RETURN(Tensor * side_backprop, context.AllocateOutput(5, x.shape()));
       kept = side_backprop->flat<float>().data();
     }
-    WEIR_RETURN_IF_ERROR(Backprop(context, layout, flow, kept, wide_x.flat<float>().data(),
-                                  wide_dx.flat<float>().data(), scale_backprop->flat<float>().data(),
-                                  offset_backprop->flat<float>().data()));
-    Narrow<T>(context, wide_dx, dx);
-    return absl::OkStatus();
+    return Backprop(context, layout, {dy.flat<T>().data(), y, x.flat<T>().data()}, kept, dx->flat<T>().data(),
+                    scale_backprop->flat<float>().data(), offset_backprop->flat<float>().data());
   }
 
  private:
@@ -346,8 +344,30 @@ class FusedBatchNormGrad final : public Kernel {
         is_training_(construction.attr<bool>("is_training")),
         parts_(parts) {}
 
-  absl::Status Backprop(KernelContext& context, const ChannelLayout& layout, MaskedGradient dy, float* kept,
-                        const float* x, float* dx, float* scale_backprop, float* offset_backprop) const {
+  // What the gradient is computed from; y is null without an activation.
+  struct Operands {
+    const T* dy;
+    const float* y;
+    const T* x;
+  };
+
+  // Some of them, as the loops take them.
+  class WideOperands {
+   public:
+    WideOperands(const Operands& operands, int64_t at, int64_t count)
+        : dy_(operands.dy + at, count),
+          x_(operands.x + at, count),
+          y_(operands.y == nullptr ? nullptr : operands.y + at) {}
+    MaskedGradient dy() const { return {dy_.values(), y_}; }
+    const float* x() const { return x_.values(); }
+
+   private:
+    const WidePiece<T> dy_, x_;
+    const float* const y_;
+  };
+
+  absl::Status Backprop(KernelContext& context, const ChannelLayout& layout, Operands operands, float* kept,
+                        T* dx, float* scale_backprop, float* offset_backprop) const {
     const int64_t channels = layout.channels;
     const float* mean = context.input(3).flat<float>().data();
     WEIR_ASSIGN_OR_RETURN(const PiecewisePairs pairs, PiecewisePairs::Allocate(context, layout));
@@ -355,18 +375,21 @@ class FusedBatchNormGrad final : public Kernel {
       layout.ForEachPiece(
           context.threads(),
           [&](int64_t piece) {
-            const int64_t at = layout.PieceBegin(piece);
-            ColumnGradientSums(layout.PieceCount(piece), channels, dy.At(at), x + at, mean,
-                               pairs.first + piece * channels, pairs.second + piece * channels,
-                               kept == nullptr ? nullptr : kept + at);
+            const int64_t at = layout.PieceBegin(piece), rows = layout.PieceCount(piece);
+            const WideOperands wide(operands, at, rows * channels);
+            ColumnGradientSums(rows, channels, wide.dy(), wide.x(), mean, pairs.first + piece * channels,
+                               pairs.second + piece * channels, kept == nullptr ? nullptr : kept + at);
           },
           [&](int64_t piece, int64_t c) {
             const int64_t plane = piece * channels + c, at = plane * layout.inner;
-            PlaneGradientSums(layout.inner, dy.At(at), x + at, mean[c], pairs.first + plane,
+            const WideOperands wide(operands, at, layout.inner);
+            PlaneGradientSums(layout.inner, wide.dy(), wide.x(), mean[c], pairs.first + plane,
                               pairs.second + plane, kept == nullptr ? nullptr : kept + at);
           });
     }
-    if (kept != nullptr) dy = {kept};
+    if constexpr (std::is_same_v<T, float>) {
+      if (kept != nullptr) operands = {kept, nullptr, operands.x};
+    }
     std::vector<float> scale = Floats(context.input(2)), offset(channels), slope(channels);
     for (int64_t c = 0; c < channels; ++c) {
       double sum = 0, product = 0;
@@ -387,12 +410,16 @@ class FusedBatchNormGrad final : public Kernel {
     layout.ForEachPiece(
         context.threads(),
         [&](int64_t piece) {
-          const int64_t at = layout.PieceBegin(piece);
-          BackpropColumns(layout.PieceCount(piece), channels, dy.At(at), x + at, gradient, dx + at);
+          const int64_t at = layout.PieceBegin(piece), rows = layout.PieceCount(piece);
+          const WideOperands wide(operands, at, rows * channels);
+          WideResult<T> wide_dx(dx + at, rows * channels);
+          BackpropColumns(rows, channels, wide.dy(), wide.x(), gradient, wide_dx.values());
         },
         [&](int64_t piece, int64_t c) {
           const int64_t at = (piece * channels + c) * layout.inner;
-          BackpropPlane(layout.inner, dy.At(at), x + at, gradient, c, dx + at);
+          const WideOperands wide(operands, at, layout.inner);
+          WideResult<T> wide_dx(dx + at, layout.inner);
+          BackpropPlane(layout.inner, wide.dy(), wide.x(), gradient, c, wide_dx.values());
         });
     return absl::OkStatus();
   }

@@ -15,20 +15,49 @@ HWY_BEFORE_NAMESPACE();
 namespace weir {
 namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Calls body(tag, channel) for vectors of channels: as wide as there are, then of 4, then single ones.
+template <typename Body>
+HWY_INLINE void ForEachVector(int64_t channels, const Body& body) {
+  int64_t c = 0;
+  const auto cover = [&](auto d) HWY_ATTR {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; c + lanes <= channels; c += lanes) body(d, c);
+  };
+  cover(hn::ScalableTag<float>());
+  cover(hn::CappedTag<float, 4>());
+  cover(hn::CappedTag<float, 1>());
+}
+
+// The sum of term(r) over the rows, in independent partial sums: one alone would wait for each addition.
+template <typename D, typename Term>
+HWY_INLINE hn::Vec<D> SumOfRows(D d, int64_t rows, const Term& term) {
+  auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), sum2 = hn::Zero(d), sum3 = hn::Zero(d);
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    sum0 = hn::Add(sum0, term(r));
+    sum1 = hn::Add(sum1, term(r + 1));
+    sum2 = hn::Add(sum2, term(r + 2));
+    sum3 = hn::Add(sum3, term(r + 3));
+  }
+  for (; r < rows; ++r) sum0 = hn::Add(sum0, term(r));
+  return hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
+}
+
 void ColumnMomentsOf(int64_t rows, int64_t channels, const float* x, float* mean, float* squares) {
-  std::fill_n(mean, channels, 0.0f);
-  std::fill_n(squares, channels, 0.0f);
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* row = x + r * channels;
-    WEIR_ELEMENTWISE_LOOP
-    for (int64_t c = 0; c < channels; ++c) mean[c] += row[c];
-  }
-  for (int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<float>(rows);
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* row = x + r * channels;
-    WEIR_ELEMENTWISE_LOOP
-    for (int64_t c = 0; c < channels; ++c) squares[c] += (row[c] - mean[c]) * (row[c] - mean[c]);
-  }
+  ForEachVector(channels, [&](auto d, int64_t c) HWY_ATTR {
+    const float* column = x + c;
+    const auto sum =
+        SumOfRows(d, rows, [&](int64_t r) HWY_ATTR { return hn::LoadU(d, column + r * channels); });
+    const auto center = hn::Div(sum, hn::Set(d, static_cast<float>(rows)));
+    hn::StoreU(center, d, mean + c);
+    const auto of_squares = SumOfRows(d, rows, [&](int64_t r) HWY_ATTR {
+      const auto shifted = hn::Sub(hn::LoadU(d, column + r * channels), center);
+      return hn::Mul(shifted, shifted);
+    });
+    hn::StoreU(of_squares, d, squares + c);
+  });
 }
 
 // The sum of term(i) for i below count, in independent partial sums.
@@ -102,35 +131,44 @@ HWY_INLINE float Counted(const float* dy, const float* y, int64_t index) {
   return dy[index];
 }
 
-template <bool kIsMasked>
+// The gradient that counts, by how it comes: as it is, masked, or masked and kept.
+enum class Flow { kPlain, kMasked, kKept };
+
+template <Flow kFlow>
 HWY_INLINE void ColumnSumsOf(int64_t rows, int64_t channels, const MaskedGradient& gradient, const float* x,
-                             const float* mean, float* sums, float* products) {
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* x_row = x + r * channels;
-    const float* dy_row = gradient.dy + r * channels;
-    const float* y_row = kIsMasked ? gradient.y + r * channels : nullptr;
-    WEIR_ELEMENTWISE_LOOP
-    for (int64_t c = 0; c < channels; ++c) {
-      const float dy = Counted<kIsMasked>(dy_row, y_row, c);
-      sums[c] += dy;
-      products[c] += dy * (x_row[c] - mean[c]);
+                             const float* mean, float* sums, float* products, float* kept) {
+  ForEachVector(channels, [&](auto d, int64_t c) HWY_ATTR {
+    const auto center = hn::LoadU(d, mean + c);
+    auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), product0 = hn::Zero(d), product1 = hn::Zero(d);
+    const auto add = [&](int64_t r, auto& sum, auto& product) HWY_ATTR {
+      const int64_t at = r * channels + c;
+      auto dy = hn::LoadU(d, gradient.dy + at);
+      if constexpr (kFlow != Flow::kPlain) {
+        dy = hn::IfThenElseZero(hn::Gt(hn::LoadU(d, gradient.y + at), hn::Zero(d)), dy);
+      }
+      if constexpr (kFlow == Flow::kKept) hn::StoreU(dy, d, kept + at);
+      sum = hn::Add(sum, dy);
+      product = hn::MulAdd(dy, hn::Sub(hn::LoadU(d, x + at), center), product);
+    };
+    int64_t r = 0;
+    for (; r + 2 <= rows; r += 2) {
+      add(r, sum0, product0);
+      add(r + 1, sum1, product1);
     }
-  }
+    if (r < rows) add(r, sum0, product0);
+    hn::StoreU(hn::Add(sum0, sum1), d, sums + c);
+    hn::StoreU(hn::Add(product0, product1), d, products + c);
+  });
 }
 
 void ColumnGradientSumsOf(int64_t rows, int64_t channels, const MaskedGradient& gradient, const float* x,
                           const float* mean, float* sums, float* products, float* kept) {
-  std::fill_n(sums, channels, 0.0f);
-  std::fill_n(products, channels, 0.0f);
-  if (gradient.y == nullptr) return ColumnSumsOf<false>(rows, channels, gradient, x, mean, sums, products);
-  if (kept == nullptr) return ColumnSumsOf<true>(rows, channels, gradient, x, mean, sums, products);
-  // Row by row, so that what was written is read again while it is in the cache.
-  for (int64_t r = 0; r < rows; ++r) {
-    const MaskedGradient row = gradient.At(r * channels);
-    float* kept_row = kept + r * channels;
-    WEIR_ELEMENTWISE_LOOP
-    for (int64_t c = 0; c < channels; ++c) kept_row[c] = Counted<true>(row.dy, row.y, c);
-    ColumnSumsOf<false>(1, channels, {kept_row}, x + r * channels, mean, sums, products);
+  if (gradient.y == nullptr) {
+    ColumnSumsOf<Flow::kPlain>(rows, channels, gradient, x, mean, sums, products, kept);
+  } else if (kept == nullptr) {
+    ColumnSumsOf<Flow::kMasked>(rows, channels, gradient, x, mean, sums, products, kept);
+  } else {
+    ColumnSumsOf<Flow::kKept>(rows, channels, gradient, x, mean, sums, products, kept);
   }
 }
 

@@ -37,8 +37,6 @@ void NormalizePlane(int64_t count, const float* x, float center, float scale, fl
 struct MaskedGradient {
   const float* dy = nullptr;
   const float* y = nullptr;
-
-  MaskedGradient At(int64_t index) const { return {dy + index, y == nullptr ? nullptr : y + index}; }
 };
 
 // sums[c] = the sum of dy[r,c] over r; products[c] = that of dy[r,c] * (x[r,c] - mean[c]). `kept`, if it is
