@@ -4,9 +4,8 @@
 //   act(BiasAdd(MatMul(a, b), bias))              -> _FusedMatMul; BiasAdd may be an Add of a vector
 //   [Relu](BiasAdd(Conv2D(x, w), bias))           -> _FusedConv2D
 //   Relu(FusedBatchNormV3(x) [+ side])            -> _FusedBatchNormEx
-//   FusedBatchNormGradV3(ReluGrad(dy, y), x)      -> _FusedBatchNormGradEx, which also gives ReluGrad's
-//   result
-//                                                    to others that read it
+//   FusedBatchNormGradV3(ReluGrad(dy, y), x)      -> _FusedBatchNormGradEx; where others read ReluGrad's
+//                                                    result too, it is one of the fused node's outputs
 //   act: none, or Relu, Relu6, Elu, LeakyRelu, Tanh, Sigmoid
 //
 // An intermediate result that anything else reads, a fetch or a control edge included, keeps its node. All

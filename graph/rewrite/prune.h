@@ -1,4 +1,6 @@
 // Cuts a graph down to what one signature of feeds, fetches and targets needs.
+//
+// Thread safety: concurrent while nothing changes the graph. The new graph borrows only the registry of ops.
 #pragma once
 
 #include <memory>
@@ -14,9 +16,8 @@ namespace weir {
 // that stands in for the fed output (its producer runs only if something else needs it); fetch i ends in a
 // _Retval of index i. A control edge from a fed Placeholder is dropped, since nothing waits for a feed; one
 // from any other fed node still needs that node (both as in TensorFlow). Source locations, shapes and
-// requested devices are kept; an _Arg takes the device and the shape of what it replaces (so what is fed must
-// fit that shape), a _Retval is colocated with its
-// producer.
+// requested devices are kept. An _Arg takes the device and the shape of what it replaces, so what is fed must
+// fit that shape. A _Retval is colocated with its producer.
 //
 // InvalidArgument when an output is fed twice, or is both fed and fetched ("p:0 is both fed and fetched").
 // Precondition: all are of `graph`.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that the documents agree with the checkout: quoted code is in its file, links lead somewhere, packages are listed."""
+"""Checks that the documents agree with the checkout: quoted code is in its file, links, targets and files exist, packages are listed."""
 
+import glob
 import os
 import re
 import sys
@@ -8,9 +9,23 @@ import sys
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 ANY_CODE = re.compile(r"```.*?```", re.DOTALL)
 CODE = re.compile(r"```cpp\n(.*?)```", re.DOTALL)
-DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/dependencies.md", "kernels/null/README.md"]
+# A target in a document, as in `bazel test //ops:register_ops_test`; //ops/... and //examples have no name to check.
+TARGET = re.compile(r"(?<![\w/])//(\w[\w/]*):([\w.]+)")
+# A file or folder of a room in backticks; a name without its extension, or with a star, stands for several.
+PATH = re.compile(r"`((?:distributed|docs|examples|graph|kernels|ops|placer|session|tests|third_party|tools)/[\w./*-]*)`")
+# Files that stand for those that a reader is about to write, or that the build writes.
+IMAGINED = re.compile(r"/xyz/|/F/")
 
 ROOT = os.path.dirname(os.path.realpath(os.path.join(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"], "WORKSPACE")))
+
+
+def documents():
+    """All of them, from the root of the checkout; without what Bazel links there."""
+    found = []
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [f for f in folders if not f.startswith((".", "bazel-"))]
+        found += [os.path.relpath(os.path.join(folder, name), ROOT) for name in names if name.endswith(".md")]
+    return sorted(found)
 
 
 def read(path):
@@ -29,7 +44,7 @@ def code_in_the_readme_is_code_of_an_example():
 
 def links_lead_somewhere():
     return ["%s: no %s" % (document, target)
-            for document in DOCUMENTS
+            for document in documents()
             for target in LINK.findall(ANY_CODE.sub("", read(document))) if "://" not in target
             if not os.path.exists(os.path.join(ROOT, os.path.dirname(document), target))]
 
@@ -42,17 +57,31 @@ def every_package_has_its_reason():
             if not re.search(r"^\|.*\b%s(?![\w-])" % re.escape(package), explained, re.MULTILINE)]
 
 
-def packages_named_in_documents_exist():
-    return ["%s: //%s: is no package" % (document, folder)
-            for document in ("README.md", "CONTRIBUTING.md", "tools/quickstart")
-            for folder in re.findall(r"(?<![\w/])//(\w[\w/]*):\w", read(document))
-            if not os.path.exists(os.path.join(ROOT, folder, "BUILD"))]
+def is_target(package, name):
+    build = os.path.join(ROOT, package, "BUILD")
+    if not os.path.exists(build):
+        return False
+    with open(build, encoding="utf-8") as file:
+        return '"%s"' % name in file.read()
+
+
+def targets_named_in_documents_exist():
+    return ["%s: no target //%s:%s" % (document, package, name)
+            for document in documents() + ["tools/quickstart"]
+            for package, name in TARGET.findall(read(document)) if not is_target(package, name)]
+
+
+def paths_named_in_documents_exist():
+    return ["%s: no %s" % (document, path)
+            for document in documents()
+            for path in PATH.findall(ANY_CODE.sub("", read(document))) if not IMAGINED.search(path)
+            if not glob.glob(os.path.join(ROOT, path)) and not glob.glob(os.path.join(ROOT, path + ".*"))]
 
 
 def main():
     failed = 0
     for check in (code_in_the_readme_is_code_of_an_example, links_lead_somewhere, every_package_has_its_reason,
-                  packages_named_in_documents_exist):
+                  targets_named_in_documents_exist, paths_named_in_documents_exist):
         complaints = check()
         failed += bool(complaints)
         print("\n".join(complaints + ["[%s] docs.%s" % ("  FAILED  " if complaints else "       OK ", check.__name__)]))

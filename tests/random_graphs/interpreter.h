@@ -7,7 +7,7 @@
 // and a graph whose result depends on any other order has no defined result.
 //
 // Sensitivity: with `noise` every floating result is moved by about as much as a good kernel may be off. How
-// far a result moves then says how exactly it is defined at all (judge.h).
+// far a result moves then says how exactly it is defined at all (expectation.h).
 //
 // Not thread-safe.
 #pragma once
