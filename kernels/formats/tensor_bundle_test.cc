@@ -71,6 +71,13 @@ TEST(SortedTableTest, KeysMustAscend) {
   EXPECT_FALSE(builder.Add("a", "").ok());
 }
 
+TEST(SortedTableTest, ABlockThatStandsTwiceIsFound) {
+  std::string file = TableOf({{"a", "first!"}, {"b", "second"}}, {.block_bytes = 1});
+  const size_t block_bytes = file.find("second") - file.find("first!");
+  file.replace(block_bytes, block_bytes, file.substr(0, block_bytes));  // with its checksum
+  EXPECT_THAT(std::string(SortedTable::Parse(file, "t").status().message()), HasSubstr("out of order"));
+}
+
 TEST(SortedTableTest, EveryFlippedBitAndTruncationIsFound) {
   for (bool use_snappy : {false, true}) {
     const std::string file = TableOf(ManyEntries(30), {200, use_snappy});
@@ -352,6 +359,23 @@ TEST(TensorBundleTest, OverlappingSlicesAreFound) {
   const auto reader = BundleReader::Open("/m", files);
   ASSERT_TRUE(reader.ok());
   EXPECT_THAT(std::string((*reader)->Read("p").status().message()), HasSubstr("slices that overlap: 1,2"));
+}
+
+TEST(TensorBundleTest, ABoolThatIsNeitherTrueNorFalseIsFound) {
+  MemoryFiles files;
+  BundleIndex index;
+  BundleEntry& entry = index.entries["flags"];
+  const std::string bytes = {1, 2, 0};
+  entry.dtype = DType::kBool;
+  entry.shape = Shape({3});
+  entry.num_bytes = bytes.size();
+  entry.masked_crc = MaskCrc32c(Crc32c(bytes));
+  files.Put("/m.index", index.Serialize().value());
+  files.Put(std::string("/m") + kData, bytes);
+  const auto reader = BundleReader::Open("/m", files);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(std::string((*reader)->Read("flags").status().message()),
+              HasSubstr("a bool that is neither 0 nor 1"));
 }
 
 TEST(TensorBundleTest, NoFileHoldsHandles) {
