@@ -1,7 +1,6 @@
 """One family of ops: a folder ops/<family> with one list of ops in each file (ops/families.h)."""
 
-def _camel_case(words):
-    return "".join([word.capitalize() for word in words.split("_")])
+load("//tools:camel_case.bzl", "camel_case")
 
 def op_family(name, helpers = [], deps = []):
     """A library <name>_ops of the family's files, and the list of these.
@@ -15,11 +14,11 @@ def op_family(name, helpers = [], deps = []):
     """
     with_header = [header[:-len("h")] + "cc" for header in native.glob(["*.h"])]
     files = native.glob(["*.cc"], exclude = with_header + ["*_test.cc"])
-    lists = [_camel_case(file[:-len(".cc")]) + "Ops" for file in files]
+    lists = [camel_case(file[:-len(".cc")]) + "Ops" for file in files]
     lines = ["#include \"ops/families.h\"", "namespace weir {"]
     lines += ["std::vector<OpDef> %s();" % list for list in lists]
     lines += [
-        "const std::vector<OpList>& %sFiles() {" % _camel_case(name),
+        "const std::vector<OpList>& %sFiles() {" % camel_case(name),
         "  static const auto* const files = new std::vector<OpList>{%s};" % ", ".join(lists),
         "  return *files;",
         "}",

@@ -1,7 +1,6 @@
 """The list of a family's files with kernels."""
 
-def _camel_case(words):
-    return "".join([word.capitalize() for word in words.split("_")])
+load("//tools:camel_case.bzl", "camel_case")
 
 def kernel_list(name, files):
     """Writes <name>_kernels.cc, which defines Register<Name>Kernels of register_kernels.h.
@@ -10,10 +9,10 @@ def kernel_list(name, files):
       name: of the family.
       files: FILE.cc has a function RegisterFileKernels.
     """
-    functions = ["Register%sKernels" % _camel_case(file[:-len(".cc")]) for file in files]
+    functions = ["Register%sKernels" % camel_case(file[:-len(".cc")]) for file in files]
     lines = ["#include \"kernels/cpu/register_kernels.h\"", "namespace weir {"]
     lines += ["void %s(DeviceKernels& kernels);" % function for function in functions]
-    lines += ["void Register%sKernels(DeviceKernels& kernels) {" % _camel_case(name)]
+    lines += ["void Register%sKernels(DeviceKernels& kernels) {" % camel_case(name)]
     lines += ["  %s(kernels);" % function for function in functions]
     lines += ["}", "}  // namespace weir"]
     native.genrule(

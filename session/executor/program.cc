@@ -35,8 +35,8 @@ std::optional<Instruction::Kind> FlowKind(const std::string& op) {
   return std::nullopt;
 }
 
-constexpr int kKept =
-    1 << 30;  // last reader, or number of readers, of a slot that is not emptied after its readers
+// The last reader, or the number of readers, of a slot that is not emptied after its readers.
+constexpr int kKept = 1 << 30;
 
 }  // namespace
 

@@ -1,8 +1,9 @@
 """The list of files with records of the conformance suite (suite.h)."""
 
+load("//tools:camel_case.bzl", "camel_case")
+
 def _function(file):
-    base = file.split("/")[-1][:-len(".cc")]
-    return "Add%sRecords" % "".join([word.capitalize() for word in base.split("_")])
+    return "Add%sRecords" % camel_case(file.split("/")[-1][:-len(".cc")])
 
 def record_list(name, files):
     """Writes <name>.cc, which defines RecordFiles().

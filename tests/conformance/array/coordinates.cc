@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/suite.h"
 
 namespace weir::conformance {
@@ -67,9 +68,6 @@ reference::Reference ScatterWith(Update update) {
 Tensor Matrix(std::vector<int64_t> dims, std::vector<double> values, DType d = DType::kInt32) {
   return Make(d, std::move(dims), std::move(values));
 }
-Tensor F(std::vector<int64_t> dims, int seed = 1) {
-  return Sample(DType::kFloat32, std::move(dims), -2, 2, seed);
-}
 Tensor Of(DType d, std::vector<int64_t> dims, int seed = 1) {
   return Sample(d, std::move(dims), IsUnsigned(d) ? 0 : -4, 4, seed);
 }
@@ -78,20 +76,21 @@ void AddGatherNd(Suite& suite) {
   OpRecord& gather = suite.Op("GatherNd").Reference(GatherNd);
   for (DType d : Join({kNumbers, {DType::kBool}})) gather.Call({Of(d, {4, 3}), Matrix({2, 2}, {3, 0, 0, 2})});
   gather.Call({Strings({3}, {"a", "b", "c"}), Matrix({2, 1}, {2, 2})})
-      .Call({F({4, 3}), Matrix({3, 1}, {3, 0, 3}, DType::kInt64)})
-      .Call({F({4, 3}), Matrix({3, 1}, {3, 0, 3}, DType::kInt16)})
-      .Call({F({2, 3, 2}), Matrix({2, 2, 2}, {1, 2, 0, 0, 1, 0, 1, 2})})
-      .Call({F({2, 3}), Matrix({2}, {1, 1})})  // one element
-      .Call({F({0, 3}), Matrix({0, 2}, {})})
-      .Call({F({4, 3}), Matrix({3, 2}, {3, 0, 4, 0, 0, -1})}, {{"bad_indices_policy", "IGNORE"}})
-      .Call({F({2, 3}), Matrix({2, 0}, {})}, {{"bad_indices_policy", "ERROR"}})
-      .Hostile({F({2, 3}), Matrix({1, 2}, {2, 0})}, "indices[0] = [2,0] does not index into shape [2,3]")
-      .Hostile({F({2, 3}), Matrix({2, 1}, {0, -1})}, "indices[1] = [-1] does not index into shape [2,3]")
-      .Hostile({F({0, 3}), Matrix({1, 1}, {0})}, "does not index into shape [0,3]")
-      .Hostile({F({2}), Matrix({1, 2}, {0, 0})}, "indices have 2 coordinates for 1 dimensions")
-      .Hostile({F({2}), Int(0)}, "indices must be at least a vector")
-      .Hostile({F({}), Matrix({1, 0}, {})}, "params must be at least a vector")
-      .Hostile({F({2}), Matrix({1, 1}, {0})}, "bad_indices_policy must be", {{"bad_indices_policy", "x"}});
+      .Call({Floats({4, 3}), Matrix({3, 1}, {3, 0, 3}, DType::kInt64)})
+      .Call({Floats({4, 3}), Matrix({3, 1}, {3, 0, 3}, DType::kInt16)})
+      .Call({Floats({2, 3, 2}), Matrix({2, 2, 2}, {1, 2, 0, 0, 1, 0, 1, 2})})
+      .Call({Floats({2, 3}), Matrix({2}, {1, 1})})  // one element
+      .Call({Floats({0, 3}), Matrix({0, 2}, {})})
+      .Call({Floats({4, 3}), Matrix({3, 2}, {3, 0, 4, 0, 0, -1})}, {{"bad_indices_policy", "IGNORE"}})
+      .Call({Floats({2, 3}), Matrix({2, 0}, {})}, {{"bad_indices_policy", "ERROR"}})
+      .Hostile({Floats({2, 3}), Matrix({1, 2}, {2, 0})}, "indices[0] = [2,0] does not index into shape [2,3]")
+      .Hostile({Floats({2, 3}), Matrix({2, 1}, {0, -1})}, "indices[1] = [-1] does not index into shape [2,3]")
+      .Hostile({Floats({0, 3}), Matrix({1, 1}, {0})}, "does not index into shape [0,3]")
+      .Hostile({Floats({2}), Matrix({1, 2}, {0, 0})}, "indices have 2 coordinates for 1 dimensions")
+      .Hostile({Floats({2}), Int(0)}, "indices must be at least a vector")
+      .Hostile({Floats({}), Matrix({1, 0}, {})}, "params must be at least a vector")
+      .Hostile({Floats({2}), Matrix({1, 1}, {0})}, "bad_indices_policy must be",
+               {{"bad_indices_policy", "x"}});
 }
 
 void AddScatterNd(Suite& suite) {
@@ -100,28 +99,31 @@ void AddScatterNd(Suite& suite) {
     scatter.Call({Matrix({3, 1}, {1, 3, 1}), Of(d, {3}), Ints({4})});
   }
   scatter.Call({Matrix({3, 1}, {1, 0, 1}), Strings({3}, {"a", "b", "c"}), Ints({3})})
-      .Call({Matrix({2, 1}, {2, 0}), F({2, 3}), Ints({4, 3})})
-      .Call({Matrix({2, 1}, {2, 0}, DType::kInt64), F({2, 3}), Longs({4, 3})})
-      .Call({Matrix({2, 1}, {2, 0}, DType::kInt16), F({2}), Make(DType::kInt16, {1}, {4})})
-      .Call({Matrix({2, 2, 2}, {1, 2, 0, 0, 1, 0, 1, 2}), F({2, 2, 2}), Ints({2, 3, 2})})
-      .Call({Matrix({1}, {1}), F({3}), Ints({2, 3})})
-      .Call({Matrix({0, 1}, {}), F({0, 3}), Ints({2, 3})})
-      .Call({Matrix({0, 1}, {}), F({0}), Ints({0})})
-      .Call({Matrix({3, 1}, {3, -1, 1}), F({3}), Ints({3})}, {{"bad_indices_policy", "IGNORE"}})
-      .Hostile({Matrix({1, 1}, {3}), F({1}), Ints({3})}, "indices[0] = [3] does not index into shape [3]")
-      .Hostile({Matrix({1, 1}, {-1}), F({1}), Ints({3})}, "indices[0] = [-1] does not index into shape [3]")
-      .Hostile({Matrix({1, 1}, {0}), F({2}), Ints({3})},
+      .Call({Matrix({2, 1}, {2, 0}), Floats({2, 3}), Ints({4, 3})})
+      .Call({Matrix({2, 1}, {2, 0}, DType::kInt64), Floats({2, 3}), Longs({4, 3})})
+      .Call({Matrix({2, 1}, {2, 0}, DType::kInt16), Floats({2}), Make(DType::kInt16, {1}, {4})})
+      .Call({Matrix({2, 2, 2}, {1, 2, 0, 0, 1, 0, 1, 2}), Floats({2, 2, 2}), Ints({2, 3, 2})})
+      .Call({Matrix({1}, {1}), Floats({3}), Ints({2, 3})})
+      .Call({Matrix({0, 1}, {}), Floats({0, 3}), Ints({2, 3})})
+      .Call({Matrix({0, 1}, {}), Floats({0}), Ints({0})})
+      .Call({Matrix({3, 1}, {3, -1, 1}), Floats({3}), Ints({3})}, {{"bad_indices_policy", "IGNORE"}})
+      .Hostile({Matrix({1, 1}, {3}), Floats({1}), Ints({3})},
+               "indices[0] = [3] does not index into shape [3]")
+      .Hostile({Matrix({1, 1}, {-1}), Floats({1}), Ints({3})},
+               "indices[0] = [-1] does not index into shape [3]")
+      .Hostile({Matrix({1, 1}, {0}), Floats({2}), Ints({3})},
                "updates must be [1] for indices [1,1] into [3], is [2]")
-      .Hostile({Matrix({1, 1}, {0}), F({1, 2}), Ints({3, 3})}, "updates must be [1,3]")
-      .Call({Matrix({1}, {1}), F({}), Ints({3})})
-      .Call({Matrix({2, 0}, {}), F({2, 3}), Ints({3})})
-      .Call({Matrix({1, 1}, {0}), F({1, 0}), Ints({3, 0})})
-      .Hostile({Int(0), F({1}), Ints({3})}, "indices must be at least a vector")
-      .Hostile({Matrix({1, 2}, {0, 0}), F({1}), Ints({3})}, "indices have 2 coordinates for 1 dimensions")
-      .Hostile({Matrix({1, 1}, {0}), F({1}), Ints({-3})}, "shape")
-      .Hostile({Matrix({1, 1}, {0}), F({1}), Int(3)}, "shape must be a vector")
-      .Hostile({Matrix({1, 1}, {0}, DType::kInt64), F({1}), Longs({int64_t{1} << 62, 4})}, "shape")
-      .OutOfMemory({Matrix({1, 1}, {0}, DType::kInt64), F({1}), Longs({int64_t{1} << 40})});
+      .Hostile({Matrix({1, 1}, {0}), Floats({1, 2}), Ints({3, 3})}, "updates must be [1,3]")
+      .Call({Matrix({1}, {1}), Floats({}), Ints({3})})
+      .Call({Matrix({2, 0}, {}), Floats({2, 3}), Ints({3})})
+      .Call({Matrix({1, 1}, {0}), Floats({1, 0}), Ints({3, 0})})
+      .Hostile({Int(0), Floats({1}), Ints({3})}, "indices must be at least a vector")
+      .Hostile({Matrix({1, 2}, {0, 0}), Floats({1}), Ints({3})},
+               "indices have 2 coordinates for 1 dimensions")
+      .Hostile({Matrix({1, 1}, {0}), Floats({1}), Ints({-3})}, "shape")
+      .Hostile({Matrix({1, 1}, {0}), Floats({1}), Int(3)}, "shape must be a vector")
+      .Hostile({Matrix({1, 1}, {0}, DType::kInt64), Floats({1}), Longs({int64_t{1} << 62, 4})}, "shape")
+      .OutOfMemory({Matrix({1, 1}, {0}, DType::kInt64), Floats({1}), Longs({int64_t{1} << 40})});
 }
 
 // `dtypes`: those that the op has kernels for.
@@ -129,16 +131,18 @@ OpRecord& AddUpdating(Suite& suite, const std::string& op, const std::vector<DTy
                       const Update& update) {
   OpRecord& record = suite.Op(op).Reference(ScatterWith(update));
   for (DType d : dtypes) record.Call({Of(d, {4}), Matrix({2, 1}, {1, 3}), Of(d, {2}, 2)});
-  record.Call({F({4, 3}), Matrix({2, 1}, {2, 0}), F({2, 3}, 2)})
-      .Call({F({4, 3}), Matrix({2, 2}, {2, 0, 3, 1}, DType::kInt64), F({2}, 2)})
-      .Call({F({2, 3}), Matrix({0, 1}, {}), F({0, 3})})
-      .Call({F({3}), Matrix({3, 1}, {3, -1, 1}), F({3}, 2)}, {{"bad_indices_policy", "IGNORE"}})
-      .Hostile({F({3}), Matrix({1, 1}, {3}), F({1})}, "indices[0] = [3] does not index into shape [3]")
-      .Hostile({F({3}), Matrix({1, 1}, {0}), F({2})}, "updates must be [1]")
-      .Hostile({F({3}), Int(0), F({1})}, "indices must be at least a vector")
+  record.Call({Floats({4, 3}), Matrix({2, 1}, {2, 0}), Floats({2, 3}, 2)})
+      .Call({Floats({4, 3}), Matrix({2, 2}, {2, 0, 3, 1}, DType::kInt64), Floats({2}, 2)})
+      .Call({Floats({2, 3}), Matrix({0, 1}, {}), Floats({0, 3})})
+      .Call({Floats({3}), Matrix({3, 1}, {3, -1, 1}), Floats({3}, 2)}, {{"bad_indices_policy", "IGNORE"}})
+      .Hostile({Floats({3}), Matrix({1, 1}, {3}), Floats({1})},
+               "indices[0] = [3] does not index into shape [3]")
+      .Hostile({Floats({3}), Matrix({1, 1}, {0}), Floats({2})}, "updates must be [1]")
+      .Hostile({Floats({3}), Int(0), Floats({1})}, "indices must be at least a vector")
       .Call({Of(DType::kInt32, {}), Matrix({1, 0}, {}), Of(DType::kInt32, {1})})
-      .Hostile({F({3}), Matrix({1, 1}, {0}), F({1})}, "bad_indices_policy", {{"bad_indices_policy", "x"}})
-      .Call({F({4}), Matrix({1}, {1}), F({})});
+      .Hostile({Floats({3}), Matrix({1, 1}, {0}), Floats({1})}, "bad_indices_policy",
+               {{"bad_indices_policy", "x"}})
+      .Call({Floats({4}), Matrix({1}, {1}), Floats({})});
   return record;
 }
 
@@ -147,7 +151,7 @@ OpRecord& AddUpdating(Suite& suite, const std::string& op, const std::vector<DTy
 void AddCoordinatesRecords(Suite& suite) {
   AddGatherNd(suite);
   AddScatterNd(suite);
-  const auto twice = std::vector<CaseInput>{F({4, 3}), Matrix({3, 1}, {1, 1, 0}), F({3, 3}, 2)};
+  const auto twice = std::vector<CaseInput>{Floats({4, 3}), Matrix({3, 1}, {1, 1, 0}), Floats({3, 3}, 2)};
   const std::vector<DType> with_bool = Join({kNumbers, {DType::kBool}});
   const auto subtract = [](Value& element, const Value& update) { element.number -= update.number; };
   const auto assign = [](Value& element, const Value& update) { element = update; };
@@ -178,7 +182,7 @@ void AddCoordinatesRecords(Suite& suite) {
   }
   AddUpdating(suite, "TensorScatterUpdate", with_bool, assign)
       .Call({Strings({2}, {"a", "b"}), Matrix({1, 1}, {1}), Strings({1}, {"c"})})
-      .Call({F({4}), Matrix({1, 1}, {1}, DType::kUint16), F({1}, 2)})
+      .Call({Floats({4}), Matrix({1, 1}, {1}, DType::kUint16), Floats({1}, 2)})
       .NoGradient()  // what was written over gets the gradient of what was written, as in TensorFlow
       .Call(twice);
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/suite.h"
 
 namespace weir::conformance {
@@ -141,39 +142,37 @@ const std::vector<DType> kWidths = {DType::kFloat32, DType::kFloat64, DType::kHa
                                     DType::kInt8,    DType::kBool,    DType::kComplex128};
 const std::vector<std::vector<int32_t>> kBands = {{0, 0}, {1, 1}, {-1, 1}, {-2, 0}, {0, 2}, {-1, 2}, {1, 2}};
 
-Tensor F(std::vector<int64_t> dims, int seed = 1) {
-  return Sample(DType::kFloat32, std::move(dims), -2, 2, seed);
-}
 Tensor Float(double value) { return Make(DType::kFloat32, {}, {value}); }
 
 void AddPart(Suite& suite) {
   suite.Op("MatrixDiagPart")
       .Reference(MatrixDiagPart)
-      .Call({F({3, 4})})
-      .Call({F({2, 4, 3})})
+      .Call({Floats({3, 4})})
+      .Call({Floats({2, 4, 3})})
       .Call({Strings({2, 2}, {"a", "b", "c", "d"})})
-      .Call({F({0, 3})})
-      .Hostile({F({3})}, "input must have at least 2 dimensions, is [3]");
+      .Call({Floats({0, 3})})
+      .Hostile({Floats({3})}, "input must have at least 2 dimensions, is [3]");
   for (const char* op : {"MatrixDiagPartV2", "MatrixDiagPartV3"}) {
-    OpRecord& part =
-        suite.Op(op).Reference(MatrixDiagPart).NoGradient();  // padding_value gets none, as in TensorFlow
+    // padding_value gets no gradient, as in TensorFlow.
+    OpRecord& part = suite.Op(op).Reference(MatrixDiagPart).NoGradient();
     for (DType d : kWidths) part.Call({Sample(d, {2, 3, 4}, -3, 3), Ints({-1, 1}), Sample(d, {}, 1, 3, 5)});
-    for (const auto& band : kBands) part.Call({F({3, 4}), Ints(band), Float(7)});
-    part.Call({F({4, 3}), Int(-2), Float(7)})
-        .Call({F({2, 0, 3}), Int(0), Float(7)})
-        .Hostile({F({3}), Int(0), Float(0)}, "input must have at least 2 dimensions, is [3]")
-        .Hostile({F({3, 4}), Int(4), Float(0)}, "k = 4 is outside of matrices of 3 x 4")
-        .Hostile({F({3, 4}), Ints({-3, 0}), Float(0)}, "k = -3 is outside of matrices of 3 x 4")
-        .Hostile({F({3, 4}), Ints({1, 0}), Float(0)}, "the lower diagonal 1 is above the upper one 0")
-        .Hostile({F({3, 4}), Ints({0, 1, 2}), Float(0)},
+    for (const auto& band : kBands) part.Call({Floats({3, 4}), Ints(band), Float(7)});
+    part.Call({Floats({4, 3}), Int(-2), Float(7)})
+        .Call({Floats({2, 0, 3}), Int(0), Float(7)})
+        .Hostile({Floats({3}), Int(0), Float(0)}, "input must have at least 2 dimensions, is [3]")
+        .Hostile({Floats({3, 4}), Int(4), Float(0)}, "k = 4 is outside of matrices of 3 x 4")
+        .Hostile({Floats({3, 4}), Ints({-3, 0}), Float(0)}, "k = -3 is outside of matrices of 3 x 4")
+        .Hostile({Floats({3, 4}), Ints({1, 0}), Float(0)}, "the lower diagonal 1 is above the upper one 0")
+        .Hostile({Floats({3, 4}), Ints({0, 1, 2}), Float(0)},
                  "k must be a scalar or a vector of one or two elements")
-        .Hostile({F({3, 4}), Ints({}), Float(0)}, "k must be a scalar or a vector of one or two elements")
-        .Hostile({F({3, 4}), Int(0), F({2})}, "padding_value must be a scalar, is [2]");
+        .Hostile({Floats({3, 4}), Ints({}), Float(0)},
+                 "k must be a scalar or a vector of one or two elements")
+        .Hostile({Floats({3, 4}), Int(0), Floats({2})}, "padding_value must be a scalar, is [2]");
   }
   for (const char* align : {"LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}) {
     for (const auto& band : kBands) {
-      suite.Op("MatrixDiagPartV3").Call({F({3, 4}), Ints(band), Float(7)}, {{"align", align}});
-      suite.Op("MatrixDiagPartV3").Call({F({4, 3}), Ints(band), Float(7)}, {{"align", align}});
+      suite.Op("MatrixDiagPartV3").Call({Floats({3, 4}), Ints(band), Float(7)}, {{"align", align}});
+      suite.Op("MatrixDiagPartV3").Call({Floats({4, 3}), Ints(band), Float(7)}, {{"align", align}});
     }
   }
 }
@@ -181,63 +180,65 @@ void AddPart(Suite& suite) {
 void AddSet(Suite& suite) {
   suite.Op("MatrixSetDiag")
       .Reference(MatrixSetDiag)
-      .Call({F({3, 4}), F({3}, 2)})
-      .Call({F({2, 4, 3}), F({2, 3}, 2)})
-      .Hostile({F({3}), F({3})}, "input must have at least 2 dimensions")
-      .Hostile({F({3, 4}), F({4})}, "diagonal must be [3] for input [3,4], is [4]");
+      .Call({Floats({3, 4}), Floats({3}, 2)})
+      .Call({Floats({2, 4, 3}), Floats({2, 3}, 2)})
+      .Hostile({Floats({3}), Floats({3})}, "input must have at least 2 dimensions")
+      .Hostile({Floats({3, 4}), Floats({4})}, "diagonal must be [3] for input [3,4], is [4]");
   for (const char* op : {"MatrixSetDiagV2", "MatrixSetDiagV3"}) {
     OpRecord& set = suite.Op(op).Reference(MatrixSetDiag);
     for (DType d : kWidths) {
       set.Call({Sample(d, {2, 3, 4}, -3, 3), Sample(d, {2, 3, 3}, -3, 3, 2), Ints({-1, 1})});
     }
-    set.Call({F({3, 4}), F({3}, 2), Int(1)})
-        .Call({F({4, 3}), F({2}, 2), Int(-2)})
-        .Call({F({3, 4}), F({3, 3}, 2), Ints({-2, 0})})
-        .Hostile({F({3}), F({3}), Int(0)}, "input must have at least 2 dimensions")
-        .Hostile({F({3, 4}), F({2}), Int(0)}, "diagonal must be [3] for input [3,4], is [2]")
-        .Hostile({F({3, 4}), F({3}), Ints({0, 1})}, "diagonal must be [2,3]")
-        .Hostile({F({3, 4}), F({3}), Int(7)}, "k = 7 is outside")
-        .Hostile({F({3, 4}), F({3}), Ints({1, 0})}, "is above the upper one");
+    set.Call({Floats({3, 4}), Floats({3}, 2), Int(1)})
+        .Call({Floats({4, 3}), Floats({2}, 2), Int(-2)})
+        .Call({Floats({3, 4}), Floats({3, 3}, 2), Ints({-2, 0})})
+        .Hostile({Floats({3}), Floats({3}), Int(0)}, "input must have at least 2 dimensions")
+        .Hostile({Floats({3, 4}), Floats({2}), Int(0)}, "diagonal must be [3] for input [3,4], is [2]")
+        .Hostile({Floats({3, 4}), Floats({3}), Ints({0, 1})}, "diagonal must be [2,3]")
+        .Hostile({Floats({3, 4}), Floats({3}), Int(7)}, "k = 7 is outside")
+        .Hostile({Floats({3, 4}), Floats({3}), Ints({1, 0})}, "is above the upper one");
   }
   for (const char* align : {"LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}) {
-    suite.Op("MatrixSetDiagV3").Call({F({3, 4}), F({4, 3}, 2), Ints({-1, 2})}, {{"align", align}});
+    suite.Op("MatrixSetDiagV3").Call({Floats({3, 4}), Floats({4, 3}, 2), Ints({-1, 2})}, {{"align", align}});
   }
 }
 
 void AddMaking(Suite& suite) {
   suite.Op("MatrixDiag")
       .Reference(MatrixDiag)
-      .Call({F({3})})
-      .Call({F({2, 3})})
+      .Call({Floats({3})})
+      .Call({Floats({2, 3})})
       .Call({Sample(DType::kInt64, {2}, -3, 3)})
-      .Call({F({2, 0})})
-      .Hostile({F({})}, "k asks for 1 diagonals, diagonal is []")
-      .OutOfMemory({F({1 << 20})});
+      .Call({Floats({2, 0})})
+      .Hostile({Floats({})}, "k asks for 1 diagonals, diagonal is []")
+      .OutOfMemory({Floats({1 << 20})});
   for (const char* op : {"MatrixDiagV2", "MatrixDiagV3"}) {
-    OpRecord& make =
-        suite.Op(op).Reference(MatrixDiag).NoGradient();  // padding_value gets none, as in TensorFlow
+    // padding_value gets no gradient, as in TensorFlow.
+    OpRecord& make = suite.Op(op).Reference(MatrixDiag).NoGradient();
     for (DType d : kWidths) {
       make.Call({Sample(d, {2, 3, 3}, -3, 3), Ints({-1, 1}), Int(-1), Int(-1), Sample(d, {}, 1, 3, 5)});
     }
-    make.Call({F({2}), Int(1), Int(2), Int(-1), Float(7)})
-        .Call({F({2}), Int(-1), Int(3), Int(3), Float(7)})
-        .Call({F({2}), Int(0), Int(-1), Int(5), Float(7)})
-        .Call({F({2, 3}), Ints({0, 1}), Int(3), Int(4), Float(7)})
-        .Call({F({3}), Ints({-2}), Int(-1), Int(-1), Float(7)})
-        .Hostile({F({2}), Int(1), Int(1), Int(-1), Float(0)}, "diagonals of 2 elements need [2,3]")
-        .Hostile({F({2}), Int(1), Int(5), Int(5), Float(0)}, "num_rows and num_cols are 5 and 5")
-        .Hostile({F({2}), Int(0), Int(-2), Int(-1), Float(0)}, "num_rows and num_cols are -2 and 2")
-        .Hostile({F({1, 2}), Ints({0, 1}), Int(-1), Int(-1), Float(0)},
+    make.Call({Floats({2}), Int(1), Int(2), Int(-1), Float(7)})
+        .Call({Floats({2}), Int(-1), Int(3), Int(3), Float(7)})
+        .Call({Floats({2}), Int(0), Int(-1), Int(5), Float(7)})
+        .Call({Floats({2, 3}), Ints({0, 1}), Int(3), Int(4), Float(7)})
+        .Call({Floats({3}), Ints({-2}), Int(-1), Int(-1), Float(7)})
+        .Hostile({Floats({2}), Int(1), Int(1), Int(-1), Float(0)}, "diagonals of 2 elements need [2,3]")
+        .Hostile({Floats({2}), Int(1), Int(5), Int(5), Float(0)}, "num_rows and num_cols are 5 and 5")
+        .Hostile({Floats({2}), Int(0), Int(-2), Int(-1), Float(0)}, "num_rows and num_cols are -2 and 2")
+        .Hostile({Floats({1, 2}), Ints({0, 1}), Int(-1), Int(-1), Float(0)},
                  "k asks for 2 diagonals, diagonal is [1,2]")
-        .Hostile({F({}), Int(0), Int(-1), Int(-1), Float(0)}, "k asks for 1 diagonals, diagonal is []")
-        .Hostile({F({2}), Int(0), Ints({1, 2}), Int(-1), Float(0)}, "num_rows must be a scalar")
-        .Hostile({F({2}), Int(0), Int(-1), Ints({}), Float(0)}, "num_cols must be a scalar")
-        .Hostile({F({2}), Int(0), Int(-1), Int(-1), F({2})}, "padding_value must be a scalar, is [2]")
-        .Hostile({F({2}), Ints({3, 1}), Int(-1), Int(-1), Float(0)}, "is above the upper one")
-        .OutOfMemory({F({2}), Int(1 << 30), Int(-1), Int(-1), Float(0)});
+        .Hostile({Floats({}), Int(0), Int(-1), Int(-1), Float(0)}, "k asks for 1 diagonals, diagonal is []")
+        .Hostile({Floats({2}), Int(0), Ints({1, 2}), Int(-1), Float(0)}, "num_rows must be a scalar")
+        .Hostile({Floats({2}), Int(0), Int(-1), Ints({}), Float(0)}, "num_cols must be a scalar")
+        .Hostile({Floats({2}), Int(0), Int(-1), Int(-1), Floats({2})},
+                 "padding_value must be a scalar, is [2]")
+        .Hostile({Floats({2}), Ints({3, 1}), Int(-1), Int(-1), Float(0)}, "is above the upper one")
+        .OutOfMemory({Floats({2}), Int(1 << 30), Int(-1), Int(-1), Float(0)});
   }
   for (const char* align : {"LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT"}) {
-    suite.Op("MatrixDiagV3").Call({F({4, 3}), Ints({-1, 2}), Int(3), Int(4), Float(7)}, {{"align", align}});
+    suite.Op("MatrixDiagV3")
+        .Call({Floats({4, 3}), Ints({-1, 2}), Int(3), Int(4), Float(7)}, {{"align", align}});
   }
 }
 
@@ -251,13 +252,13 @@ void AddDiagonalsRecords(Suite& suite) {
   OpRecord& band = suite.Op("MatrixBandPart").Reference(MatrixBandPart);
   for (DType d : kWidths) band.Call({Sample(d, {3, 4}, -3, 3), Int(1), Int(0)});
   for (const auto& [lower, upper] : {std::pair(0, 0), {-1, 0}, {0, -1}, {-1, -1}, {2, 1}, {4, 3}}) {
-    band.Call({F({2, 4, 3}), Tensor::Scalar<int64_t>(lower), Tensor::Scalar<int64_t>(upper)});
+    band.Call({Floats({2, 4, 3}), Tensor::Scalar<int64_t>(lower), Tensor::Scalar<int64_t>(upper)});
   }
-  band.Call({F({0, 3}), Int(0), Int(0)})
-      .Hostile({F({3}), Int(0), Int(0)}, "input must have at least 2 dimensions")
-      .Hostile({F({3, 4}), Int(4), Int(0)}, "num_lower = 4")
-      .Hostile({F({3, 4}), Int(0), Int(5)}, "num_upper = 5")
-      .Hostile({F({3, 4}), Ints({0, 0}), Int(5)}, "num_lower must be a scalar");
+  band.Call({Floats({0, 3}), Int(0), Int(0)})
+      .Hostile({Floats({3}), Int(0), Int(0)}, "input must have at least 2 dimensions")
+      .Hostile({Floats({3, 4}), Int(4), Int(0)}, "num_lower = 4")
+      .Hostile({Floats({3, 4}), Int(0), Int(5)}, "num_upper = 5")
+      .Hostile({Floats({3, 4}), Ints({0, 0}), Int(5)}, "num_lower must be a scalar");
 
   const std::vector<DType> dtypes = {DType::kFloat32,   DType::kFloat64,   DType::kInt32,
                                      DType::kInt64,     DType::kHalf,      DType::kBfloat16,
@@ -268,12 +269,15 @@ void AddDiagonalsRecords(Suite& suite) {
     diag.Call({Sample(d, {3}, -3, 3)});
     part.Call({Sample(d, {3, 3}, -3, 3)});
   }
-  diag.Call({F({2, 3})}).Call({F({0})}).Hostile({F({})}, "at least 1 dimension").OutOfMemory({F({1 << 20})});
-  part.Call({F({2, 3, 2, 3})})
-      .Call({F({0, 0})})
-      .Hostile({F({2, 3})}, "the two halves of input's dimensions must be equal: it is [2,3]")
-      .Hostile({F({2, 2, 2})}, "it is [2,2,2]")
-      .Hostile({F({})}, "it is []");
+  diag.Call({Floats({2, 3})})
+      .Call({Floats({0})})
+      .Hostile({Floats({})}, "at least 1 dimension")
+      .OutOfMemory({Floats({1 << 20})});
+  part.Call({Floats({2, 3, 2, 3})})
+      .Call({Floats({0, 0})})
+      .Hostile({Floats({2, 3})}, "the two halves of input's dimensions must be equal: it is [2,3]")
+      .Hostile({Floats({2, 2, 2})}, "it is [2,2,2]")
+      .Hostile({Floats({})}, "it is []");
 }
 
 }  // namespace weir::conformance

@@ -1,8 +1,8 @@
 // Elements looked up and chosen.
 #include <algorithm>
-#include <limits>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -13,18 +13,7 @@ using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
 
-constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
-constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
-constexpr int64_t kShortest = std::numeric_limits<int64_t>::min();
-constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
-
-Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
 Tensor L(int64_t value) { return Tensor::Scalar(value); }
-Tensor Bools(List dims, std::vector<double> values) {
-  return Make(D::kBool, std::move(dims), std::move(values));
-}
-// Has no elements, but dimensions that a result may multiply.
-Tensor Empty(List dims, D dtype = D::kFloat32) { return Tensor(dtype, Shape(absl::MakeConstSpan(dims))); }
 
 void GatherV2(Call& call) {
   const Array &params = call.in(0), &indices = call.in(1);
@@ -98,24 +87,24 @@ void AddGatherV2(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Any(d, {4, 3}), Ints({3, 0, 3}), Int(0)});
   }
-  record.Call({F({4, 3}), Make(D::kInt64, {2, 2}, {0, 2, 1, 1}), Int(1)})
-      .Call({F({5}), Int(2), Int(-1)})
-      .Call({F({2, 3, 4}), Ints({}), Tensor::Scalar<int64_t>(1)})
-      .Call({F({2, 4, 3}), Make(D::kInt32, {2, 2}, {3, 0, 1, 1}), Int(1)}, {{"batch_dims", 1}})
-      .Call({F({2, 3, 4}), Make(D::kInt32, {2, 2}, {3, 0, 1, 1}), Int(2)}, {{"batch_dims", -1}})
-      .Call({F({2, 3, 4, 2}), Make(D::kInt64, {2, 3}, {3, 0, 1, 1, 1, 2}), Int(2)}, {{"batch_dims", 1}})
-      .Call({F({2, 3, 4}), Make(D::kInt16, {2}, {2, 0}), Int(-1)})
-      .Hostile({F({2, 3}), Make(D::kInt32, {2, 2}, {0, 1, 1, 7}), Int(0)},
+  record.Call({Floats({4, 3}), Make(D::kInt64, {2, 2}, {0, 2, 1, 1}), Int(1)})
+      .Call({Floats({5}), Int(2), Int(-1)})
+      .Call({Floats({2, 3, 4}), Ints({}), Tensor::Scalar<int64_t>(1)})
+      .Call({Floats({2, 4, 3}), Make(D::kInt32, {2, 2}, {3, 0, 1, 1}), Int(1)}, {{"batch_dims", 1}})
+      .Call({Floats({2, 3, 4}), Make(D::kInt32, {2, 2}, {3, 0, 1, 1}), Int(2)}, {{"batch_dims", -1}})
+      .Call({Floats({2, 3, 4, 2}), Make(D::kInt64, {2, 3}, {3, 0, 1, 1, 1, 2}), Int(2)}, {{"batch_dims", 1}})
+      .Call({Floats({2, 3, 4}), Make(D::kInt16, {2}, {2, 0}), Int(-1)})
+      .Hostile({Floats({2, 3}), Make(D::kInt32, {2, 2}, {0, 1, 1, 7}), Int(0)},
                "indices[1,1] = 7 is not in [0, 2)")
-      .Hostile({F({2, 3}), Int(-1), Int(0)}, "indices = -1 is not in [0, 2)")
-      .Hostile({F({2, 3}), L(kShortest), Int(1)}, "is not in [0, 3)")
-      .Hostile({F({2, 3}), Ints({0}), Int(2)}, "axis = 2 is not in [-2, 2)")
-      .Hostile({F({0, 3}), Ints({0}), Int(0)}, "indices[0] = 0 is not in [0, 0)")
-      .Hostile({F({}), Ints({0}), Int(0)}, "params must be at least 1 dimensional")
-      .Hostile({F({2, 3}), Ints({0}), Int(1)}, "batch_dims", {{"batch_dims", 2}})
-      .Hostile({F({2, 3}), Ints({0}), Int(1)}, "batch_dims", {{"batch_dims", -3}})
-      .Hostile({F({2, 3}), Make(D::kInt32, {2, 1}, {0, 0}), Int(0)}, "batch_dims", {{"batch_dims", 1}})
-      .Hostile({F({2, 3}), Make(D::kInt32, {3, 1}, {0, 0, 0}), Int(1)}, "params.shape[0] = 2",
+      .Hostile({Floats({2, 3}), Int(-1), Int(0)}, "indices = -1 is not in [0, 2)")
+      .Hostile({Floats({2, 3}), L(kShortest), Int(1)}, "is not in [0, 3)")
+      .Hostile({Floats({2, 3}), Ints({0}), Int(2)}, "axis = 2 is not in [-2, 2)")
+      .Hostile({Floats({0, 3}), Ints({0}), Int(0)}, "indices[0] = 0 is not in [0, 0)")
+      .Hostile({Floats({}), Ints({0}), Int(0)}, "params must be at least 1 dimensional")
+      .Hostile({Floats({2, 3}), Ints({0}), Int(1)}, "batch_dims", {{"batch_dims", 2}})
+      .Hostile({Floats({2, 3}), Ints({0}), Int(1)}, "batch_dims", {{"batch_dims", -3}})
+      .Hostile({Floats({2, 3}), Make(D::kInt32, {2, 1}, {0, 0}), Int(0)}, "batch_dims", {{"batch_dims", 1}})
+      .Hostile({Floats({2, 3}), Make(D::kInt32, {3, 1}, {0, 0, 0}), Int(1)}, "params.shape[0] = 2",
                {{"batch_dims", 1}})
       .Hostile({Empty({3, 0, kWide}), Empty({kWide, 0}, D::kInt32), Int(0)}, "no shape has the dimensions")
       .OutOfMemory(
@@ -127,15 +116,16 @@ void AddOneHot(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Longs({1, 0, -1, 5}), Int(3), Any(d, {}, 2), Any(d, {}, 3)});
   }
-  record.Call({Make(D::kInt32, {2, 2}, {0, 1, 2, 3}), Int(4), F({}, 2), F({}, 3)}, {{"axis", 0}})
-      .Call({Make(D::kUint8, {2, 2}, {0, 1, 2, 3}), Int(2), F({}, 2), F({}, 3)}, {{"axis", 1}})
-      .Hostile({Longs({1}), Int(-1), F({}), F({})}, "depth")
-      .Hostile({Longs({1}), Int(2), F({2}), F({})}, "on_value")
-      .Hostile({Longs({1}), Int(2), F({}), F({0})}, "off_value")
-      .Hostile({Longs({1}), Ints({1, 2}), F({}), F({})}, "depth must be a scalar")
-      .Hostile({Longs({1}), Int(2), F({}), F({})}, "axis = 2 is not in [-2, 2)", {{"axis", 2}})
-      .Hostile({Empty({kLongest, 0}, D::kInt64), Int(2), F({}), F({})}, "no shape has the dimensions")
-      .OutOfMemory({Sample(D::kInt64, {4000}), Int(kHuge), F({}), F({})});
+  record.Call({Make(D::kInt32, {2, 2}, {0, 1, 2, 3}), Int(4), Floats({}, 2), Floats({}, 3)}, {{"axis", 0}})
+      .Call({Make(D::kUint8, {2, 2}, {0, 1, 2, 3}), Int(2), Floats({}, 2), Floats({}, 3)}, {{"axis", 1}})
+      .Hostile({Longs({1}), Int(-1), Floats({}), Floats({})}, "depth")
+      .Hostile({Longs({1}), Int(2), Floats({2}), Floats({})}, "on_value")
+      .Hostile({Longs({1}), Int(2), Floats({}), Floats({0})}, "off_value")
+      .Hostile({Longs({1}), Ints({1, 2}), Floats({}), Floats({})}, "depth must be a scalar")
+      .Hostile({Longs({1}), Int(2), Floats({}), Floats({})}, "axis = 2 is not in [-2, 2)", {{"axis", 2}})
+      .Hostile({Empty({kLongest, 0}, D::kInt64), Int(2), Floats({}), Floats({})},
+               "no shape has the dimensions")
+      .OutOfMemory({Sample(D::kInt64, {4000}), Int(kHuge), Floats({}), Floats({})});
 }
 
 void AddSelect(Suite& suite) {
@@ -143,13 +133,13 @@ void AddSelect(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Sample(D::kBool, {3, 5}, -0.5, 0.5), Any(d, {3, 5}), Any(d, {3, 5}, 2)});
   }
-  record.Call({Tensor::Scalar(true), F({2, 3}), F({2, 3}, 2)})
-      .Call({Make(D::kBool, {2}, {0, 1}), F({2, 3}), F({2, 3}, 2)})
-      .Hostile({Bools({3}, {1, 0, 1}), F({2}), F({2})}, "condition")
-      .Hostile({Bools({2}, {1, 0}), F({2}), F({3})}, "[2] and [3]")
-      .Hostile({Bools({2}, {1, 0}), F({}), F({})}, "condition")
-      .Hostile({Bools({2, 1}, {1, 0}), F({2, 2}), F({2, 2})}, "condition")
-      .Hostile({Bools({0}, {}), F({2}), F({2})}, "condition");
+  record.Call({Tensor::Scalar(true), Floats({2, 3}), Floats({2, 3}, 2)})
+      .Call({Make(D::kBool, {2}, {0, 1}), Floats({2, 3}), Floats({2, 3}, 2)})
+      .Hostile({Bools({3}, {1, 0, 1}), Floats({2}), Floats({2})}, "condition")
+      .Hostile({Bools({2}, {1, 0}), Floats({2}), Floats({3})}, "[2] and [3]")
+      .Hostile({Bools({2}, {1, 0}), Floats({}), Floats({})}, "condition")
+      .Hostile({Bools({2, 1}, {1, 0}), Floats({2, 2}), Floats({2, 2})}, "condition")
+      .Hostile({Bools({0}, {}), Floats({2}), Floats({2})}, "condition");
 }
 
 void AddSelectV2(Suite& suite) {
@@ -157,10 +147,10 @@ void AddSelectV2(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Sample(D::kBool, {3, 1}, -0.9, 0.9), Any(d, {5}), Any(d, {3, 5}, 2)});
   }
-  record.Call({Make(D::kBool, {2}, {0, 1}), F({2}), F({2}, 2)})
-      .Call({Tensor::Scalar(false), F({2, 3}), F({})})
-      .Hostile({Bools({2}, {1, 0}), F({3}), F({})}, "Incompatible shapes: [2] vs. [3] vs. []")
-      .Hostile({Bools({0}, {}), F({3}), F({})}, "Incompatible shapes: [0] vs. [3] vs. []");
+  record.Call({Make(D::kBool, {2}, {0, 1}), Floats({2}), Floats({2}, 2)})
+      .Call({Tensor::Scalar(false), Floats({2, 3}), Floats({})})
+      .Hostile({Bools({2}, {1, 0}), Floats({3}), Floats({})}, "Incompatible shapes: [2] vs. [3] vs. []")
+      .Hostile({Bools({0}, {}), Floats({3}), Floats({})}, "Incompatible shapes: [0] vs. [3] vs. []");
 }
 
 void AddWhere(Suite& suite) {

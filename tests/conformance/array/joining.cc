@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -12,14 +13,7 @@ using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
 
-constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
-constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
-
 const std::vector<D> kElements = Join({kNumbers, {D::kBool}});
-
-Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
-// Has no elements, but dimensions that a result may multiply.
-Tensor Empty(List dims, D dtype = D::kFloat32) { return Tensor(dtype, Shape(absl::MakeConstSpan(dims))); }
 
 void ConcatV2(Call& call) {
   const int count = static_cast<int>(call.inputs.size()) - 1;
@@ -107,13 +101,14 @@ void AddConcatV2(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({std::vector<Tensor>{Any(d, {2, 3}), Any(d, {2, 1}, 2)}, Int(1)});
   }
-  record.Call({std::vector<Tensor>{F({2, 3}), F({0, 3}), F({4, 3})}, Int(0)})
-      .Call({std::vector<Tensor>{F({2, 3, 2}), F({2, 1, 2}), F({2, 2, 2})}, Tensor::Scalar<int64_t>(-2)})
-      .Hostile({Tensors{F({2, 3}), F({3, 3})}, Int(1)}, "values[1] is [3,3]")
-      .Hostile({Tensors{F({2, 3}), F({2})}, Int(0)}, "values[1] is [2]")
-      .Hostile({Tensors{F({2, 3}), F({2, 3})}, Int(2)}, "axis = 2 is not in [-2, 2)")
-      .Hostile({Tensors{F({}), F({})}, Int(0)}, "axis = 0 is not in [0, 0)")
-      .Hostile({Tensors{F({2}), F({2})}, Ints({0, 0})}, "axis must be a scalar")
+  record.Call({std::vector<Tensor>{Floats({2, 3}), Floats({0, 3}), Floats({4, 3})}, Int(0)})
+      .Call({std::vector<Tensor>{Floats({2, 3, 2}), Floats({2, 1, 2}), Floats({2, 2, 2})},
+             Tensor::Scalar<int64_t>(-2)})
+      .Hostile({Tensors{Floats({2, 3}), Floats({3, 3})}, Int(1)}, "values[1] is [3,3]")
+      .Hostile({Tensors{Floats({2, 3}), Floats({2})}, Int(0)}, "values[1] is [2]")
+      .Hostile({Tensors{Floats({2, 3}), Floats({2, 3})}, Int(2)}, "axis = 2 is not in [-2, 2)")
+      .Hostile({Tensors{Floats({}), Floats({})}, Int(0)}, "axis = 0 is not in [0, 0)")
+      .Hostile({Tensors{Floats({2}), Floats({2})}, Ints({0, 0})}, "axis must be a scalar")
       .Hostile({Tensors{Empty({kLongest, 0}), Empty({kLongest, 0}), Empty({3, 0})}, Int(0)}, "dimension 0");
 }
 
@@ -135,10 +130,10 @@ void AddSplit(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Int(1), Any(d, {2, 6})}, {{"num_split", 3}});
   }
-  record.Call({Int(-3), F({4, 2, 3})}, {{"num_split", 2}})
-      .Hostile({Int(0), F({3})}, "evenly divide", {{"num_split", 2}})
-      .Hostile({Int(-3), F({2, 2})}, "split_dim = -3 is not in [-2, 2)", {{"num_split", 2}})
-      .Hostile({Int(0), F({})}, "split_dim = 0 is not in [0, 0)", {{"num_split", 1}});
+  record.Call({Int(-3), Floats({4, 2, 3})}, {{"num_split", 2}})
+      .Hostile({Int(0), Floats({3})}, "evenly divide", {{"num_split", 2}})
+      .Hostile({Int(-3), Floats({2, 2})}, "split_dim = -3 is not in [-2, 2)", {{"num_split", 2}})
+      .Hostile({Int(0), Floats({})}, "split_dim = 0 is not in [0, 0)", {{"num_split", 1}});
 }
 
 void AddPack(Suite& suite) {
@@ -147,11 +142,11 @@ void AddPack(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({std::vector<Tensor>{Any(d, {2, 3}), Any(d, {2, 3}, 2)}}, {{"axis", 1}});
   }
-  record.Call({std::vector<Tensor>{F({}), F({}, 2), F({}, 3)}}, {{"axis", -1}})
-      .Call({std::vector<Tensor>{F({2, 2}), F({2, 2}, 2)}}, {{"axis", -1}})
+  record.Call({std::vector<Tensor>{Floats({}), Floats({}, 2), Floats({}, 3)}}, {{"axis", -1}})
+      .Call({std::vector<Tensor>{Floats({2, 2}), Floats({2, 2}, 2)}}, {{"axis", -1}})
       .Call({std::vector<Tensor>{Int(3), Int(4)}})
-      .Hostile({Tensors{F({2}), F({2})}}, "axis = 3 is not in [-2, 2)", {{"axis", 3}})
-      .Hostile({Tensors{F({2}), F({3})}}, "values[1]")
+      .Hostile({Tensors{Floats({2}), Floats({2})}}, "axis = 3 is not in [-2, 2)", {{"axis", 3}})
+      .Hostile({Tensors{Floats({2}), Floats({3})}}, "values[1]")
       .Hostile({Tensors{Empty({kLongest, 0}), Empty({kLongest, 0})}}, "no shape has the dimensions");
 }
 
@@ -160,10 +155,10 @@ void AddUnpack(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Any(d, {2, 3, 2})}, {{"num", 3}, {"axis", 1}});
   }
-  record.Call({F({2})}, {{"num", 2}})
-      .Hostile({F({2, 2})}, "num = 3", {{"num", 3}})
-      .Hostile({F({2, 2})}, "axis = 2 is not in [-2, 2)", {{"num", 2}, {"axis", 2}})
-      .Hostile({F({})}, "axis = 0 is not in [0, 0)", {{"num", 0}});
+  record.Call({Floats({2})}, {{"num", 2}})
+      .Hostile({Floats({2, 2})}, "num = 3", {{"num", 3}})
+      .Hostile({Floats({2, 2})}, "axis = 2 is not in [-2, 2)", {{"num", 2}, {"axis", 2}})
+      .Hostile({Floats({})}, "axis = 0 is not in [0, 0)", {{"num", 0}});
 }
 
 void AddSplitV(Suite& suite) {
@@ -171,25 +166,25 @@ void AddSplitV(Suite& suite) {
   OpRecord& record = suite.Op("SplitV").Reference(SplitV);
   for (DType d : kElements) record.Call({Sample(d, {5, 2}, 0, 3), Ints({2, 3}), Int(0)}, parts(2));
   record.Call({Strings({3}, {"a", "b", "c"}), Longs({0, 2, 1}), Int(0)}, parts(3))
-      .Call({F({2, 7}), Make(DType::kInt8, {3}, {1, 2, 4}), Int(-1)}, parts(3))
-      .Call({F({2, 7, 3}), Longs({3, -1, 2}), Int(1)}, parts(3))
-      .Call({F({2, 4}), Ints({4, -1}), Int(1)}, parts(2))
-      .Call({F({4, 3}), Ints({4}), Int(0)}, parts(1))
-      .Call({F({0, 3}), Ints({1, 2}), Int(1)}, parts(2))
-      .Call({F({0, 3}), Ints({0, -1}), Int(0)}, parts(2));
+      .Call({Floats({2, 7}), Make(DType::kInt8, {3}, {1, 2, 4}), Int(-1)}, parts(3))
+      .Call({Floats({2, 7, 3}), Longs({3, -1, 2}), Int(1)}, parts(3))
+      .Call({Floats({2, 4}), Ints({4, -1}), Int(1)}, parts(2))
+      .Call({Floats({4, 3}), Ints({4}), Int(0)}, parts(1))
+      .Call({Floats({0, 3}), Ints({1, 2}), Int(1)}, parts(2))
+      .Call({Floats({0, 3}), Ints({0, -1}), Int(0)}, parts(2));
   const int64_t longest = std::numeric_limits<int64_t>::max();
   record
-      .Hostile({F({3}), Ints({1, 1}), Int(0)}, "size_splits is int32[2] {1, 1}, the dimension to split is 3",
-               parts(2))
-      .Hostile({F({3}), Ints({-1, -1}), Int(0)}, "one size may be -1", parts(2))
-      .Hostile({F({3}), Ints({5, -2}), Int(0)}, "size_splits", parts(2))
-      .Hostile({F({3}), Ints({4, -1}), Int(0)}, "the dimension to split is 3", parts(2))
-      .Hostile({F({3}), Longs({longest, longest, 5}), Int(0)}, "the dimension to split is 3", parts(3))
-      .Hostile({F({3}), Longs({-longest - 1, 3}), Int(0)}, "the dimension to split is 3", parts(2))
-      .Hostile({F({3}), Ints({3}), Int(0)}, "size_splits must have", parts(2))
-      .Hostile({F({3}), Ints({1, 2}), Int(1)}, "split_dim = 1 is not in [-1, 1)", parts(2))
-      .Hostile({F({3}), Ints({1, 2}), Ints({0, 0})}, "split_dim must be a scalar", parts(2))
-      .Hostile({F({}), Ints({1, 0}), Int(0)}, "split_dim = 0 is not in [0, 0)", parts(2));
+      .Hostile({Floats({3}), Ints({1, 1}), Int(0)},
+               "size_splits is int32[2] {1, 1}, the dimension to split is 3", parts(2))
+      .Hostile({Floats({3}), Ints({-1, -1}), Int(0)}, "one size may be -1", parts(2))
+      .Hostile({Floats({3}), Ints({5, -2}), Int(0)}, "size_splits", parts(2))
+      .Hostile({Floats({3}), Ints({4, -1}), Int(0)}, "the dimension to split is 3", parts(2))
+      .Hostile({Floats({3}), Longs({longest, longest, 5}), Int(0)}, "the dimension to split is 3", parts(3))
+      .Hostile({Floats({3}), Longs({-longest - 1, 3}), Int(0)}, "the dimension to split is 3", parts(2))
+      .Hostile({Floats({3}), Ints({3}), Int(0)}, "size_splits must have", parts(2))
+      .Hostile({Floats({3}), Ints({1, 2}), Int(1)}, "split_dim = 1 is not in [-1, 1)", parts(2))
+      .Hostile({Floats({3}), Ints({1, 2}), Ints({0, 0})}, "split_dim must be a scalar", parts(2))
+      .Hostile({Floats({}), Ints({1, 0}), Int(0)}, "split_dim = 0 is not in [0, 0)", parts(2));
 }
 
 }  // namespace

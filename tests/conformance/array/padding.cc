@@ -1,4 +1,5 @@
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/suite.h"
 
 namespace weir::conformance {
@@ -67,7 +68,6 @@ void PadV2(reference::Call& call) {
   call.outputs = {output};
 }
 
-Tensor F(std::vector<int64_t> dims) { return Sample(DType::kFloat32, std::move(dims)); }
 Tensor Of(DType d, std::vector<int64_t> dims) {
   return Sample(d, std::move(dims), IsUnsigned(d) ? 0 : -4, 4);
 }
@@ -83,17 +83,13 @@ void AddHostile(OpRecord& record, const std::vector<CaseInput>& further, const A
     inputs.insert(inputs.end(), further.begin(), further.end());
     record.Hostile(inputs, error, attrs);
   };
-  refuse(F({2, 3}), Pairs({0, 0}), "paddings must be [2,2], is [1,2]");
-  refuse(F({2, 3}), Ints({0, 0}), "paddings must be [2,2], is [2]");
-  refuse(F({2}), Pairs({-1, 0}), "paddings[0] = (-1, 0) for a dimension of 2");
+  refuse(Floats({2, 3}), Pairs({0, 0}), "paddings must be [2,2], is [1,2]");
+  refuse(Floats({2, 3}), Ints({0, 0}), "paddings must be [2,2], is [2]");
+  refuse(Floats({2}), Pairs({-1, 0}), "paddings[0] = (-1, 0) for a dimension of 2");
   const auto longest = std::numeric_limits<int64_t>::max();
-  refuse(F({2}), Tensor::From<int64_t>({1, 2}, {longest, 1}), "for a dimension of 2");
-  refuse(F({2}), Tensor::From<int64_t>({1, 2}, {longest - 1, 0}), "for a dimension of 2");
+  refuse(Floats({2}), Tensor::From<int64_t>({1, 2}, {longest, 1}), "for a dimension of 2");
+  refuse(Floats({2}), Tensor::From<int64_t>({1, 2}, {longest - 1, 0}), "for a dimension of 2");
 }
-
-constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
-constexpr int64_t kShortest = std::numeric_limits<int64_t>::min();
-constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
 
 // Whole, also where a double is not.
 Tensor Pairs64(std::vector<int64_t> values) {
@@ -105,54 +101,54 @@ void AddPad(Suite& suite) {
   for (DType d : kEveryWidth) {
     record.Call({Any(d, {2, 3}), Make(DType::kInt32, {2, 2}, {1, 0, 2, 1})});
   }
-  record.Call({F({3}), Make(DType::kInt64, {1, 2}, {0, 2})})
-      .Call({F({2, 0}), Make(DType::kInt32, {2, 2}, {1, 1, 1, 1})})
-      .Hostile({F({2}), Pairs64({-1, 0})}, "paddings[0] = (-1, 0)")
-      .Hostile({F({2}), Pairs64({0, kShortest})}, "paddings[0]")
-      .Hostile({F({2}), Pairs64({kLongest, kLongest})}, "paddings[0]")
-      .Hostile({F({2}), Pairs64({kLongest - 2, 1})}, "paddings[0]")
-      .Hostile({F({2}), Pairs64({0, 0, 0, 0})}, "paddings must be [1,2]")
-      .Hostile({F({2}), Longs({0, 0})}, "paddings must be [1,2]")
-      .Hostile({F({1, 1}), Pairs64({kWide, 0, 0, kWide})}, "no shape has the dimensions")
-      .OutOfMemory({F({1}), Pairs64({kWide, 0})});
+  record.Call({Floats({3}), Make(DType::kInt64, {1, 2}, {0, 2})})
+      .Call({Floats({2, 0}), Make(DType::kInt32, {2, 2}, {1, 1, 1, 1})})
+      .Hostile({Floats({2}), Pairs64({-1, 0})}, "paddings[0] = (-1, 0)")
+      .Hostile({Floats({2}), Pairs64({0, kShortest})}, "paddings[0]")
+      .Hostile({Floats({2}), Pairs64({kLongest, kLongest})}, "paddings[0]")
+      .Hostile({Floats({2}), Pairs64({kLongest - 2, 1})}, "paddings[0]")
+      .Hostile({Floats({2}), Pairs64({0, 0, 0, 0})}, "paddings must be [1,2]")
+      .Hostile({Floats({2}), Longs({0, 0})}, "paddings must be [1,2]")
+      .Hostile({Floats({1, 1}), Pairs64({kWide, 0, 0, kWide})}, "no shape has the dimensions")
+      .OutOfMemory({Floats({1}), Pairs64({kWide, 0})});
 }
 
 }  // namespace
 
 void AddPaddingRecords(Suite& suite) {
   AddPad(suite);
-  OpRecord& pad =
-      suite.Op("PadV2").Reference(PadV2).NoGradient();  // constant_values gets none, as in TensorFlow
+  // constant_values gets no gradient, as in TensorFlow.
+  OpRecord& pad = suite.Op("PadV2").Reference(PadV2).NoGradient();
   for (DType d : Join({kNumbers, {DType::kBool}})) pad.Call({Of(d, {2, 3}), Pairs({1, 0, 0, 2}), Of(d, {})});
   pad.Call({Strings({1}, {"a"}), Pairs({1, 2}), Tensor::Scalar("b")})
-      .Call({F({}), Make(DType::kInt32, {0, 2}, {}), F({})})
-      .Call({F({0, 2}), Pairs({1, 1, 0, 0}, DType::kInt64), F({})})
-      .Hostile({F({2}), Pairs({0, 0}), F({1})}, "constant_values must be a scalar, is [1]")
-      .OutOfMemory({F({2}), Tensor::From<int64_t>({1, 2}, {int64_t{1} << 40, 0}), F({})});
-  AddHostile(pad, {F({})}, {});
+      .Call({Floats({}), Make(DType::kInt32, {0, 2}, {}), Floats({})})
+      .Call({Floats({0, 2}), Pairs({1, 1, 0, 0}, DType::kInt64), Floats({})})
+      .Hostile({Floats({2}), Pairs({0, 0}), Floats({1})}, "constant_values must be a scalar, is [1]")
+      .OutOfMemory({Floats({2}), Tensor::From<int64_t>({1, 2}, {int64_t{1} << 40, 0}), Floats({})});
+  AddHostile(pad, {Floats({})}, {});
 
   for (const char* mode : {"REFLECT", "SYMMETRIC"}) {
     const AttrMap attrs = {{"mode", mode}};
     OpRecord& mirror = suite.Op("MirrorPad").Reference(MirrorPad);
     for (DType d : Join({kNumbers, {DType::kBool}})) mirror.Call({Of(d, {2, 3}), Pairs({1, 0, 2, 1})}, attrs);
     mirror.Call({Strings({2}, {"a", "b"}), Pairs({1, 1})}, attrs)
-        .Call({F({3, 2, 4}), Pairs({2, 2, 1, 1, 0, 3}, DType::kInt64)}, attrs)
-        .Call({F({0, 2}), Pairs({0, 0, 1, 0})}, attrs)
-        .Call({F({}), Make(DType::kInt32, {0, 2}, {})}, attrs)
-        .Hostile({F({2}), Pairs({3, 0})}, "are too long for mode", attrs)
-        .Hostile({F({2}), Pairs({0, 3})}, "are too long for mode", attrs)
-        .Hostile({F({0}), Pairs({0, 1})}, "are too long for mode", attrs);
+        .Call({Floats({3, 2, 4}), Pairs({2, 2, 1, 1, 0, 3}, DType::kInt64)}, attrs)
+        .Call({Floats({0, 2}), Pairs({0, 0, 1, 0})}, attrs)
+        .Call({Floats({}), Make(DType::kInt32, {0, 2}, {})}, attrs)
+        .Hostile({Floats({2}), Pairs({3, 0})}, "are too long for mode", attrs)
+        .Hostile({Floats({2}), Pairs({0, 3})}, "are too long for mode", attrs)
+        .Hostile({Floats({0}), Pairs({0, 1})}, "are too long for mode", attrs);
     AddHostile(mirror, {}, attrs);
     OpRecord& grad = suite.Op("MirrorPadGrad").Reference(MirrorPadGrad);
     for (DType d : kNumbers) grad.Call({Of(d, {3, 6}), Pairs({1, 0, 2, 1})}, attrs);
-    grad.Call({F({7, 4}), Pairs({2, 2, 1, 1}, DType::kInt64)}, attrs)
-        .Call({F({4, 2}), Pairs({0, 0, 0, 0})}, attrs)
-        .Hostile({F({5}), Pairs({2, 2})}, "are too long for mode", attrs)
-        .Hostile({F({2}), Pairs({2, 1})}, "are more than the dimension of 2", attrs);
+    grad.Call({Floats({7, 4}), Pairs({2, 2, 1, 1}, DType::kInt64)}, attrs)
+        .Call({Floats({4, 2}), Pairs({0, 0, 0, 0})}, attrs)
+        .Hostile({Floats({5}), Pairs({2, 2})}, "are too long for mode", attrs)
+        .Hostile({Floats({2}), Pairs({2, 1})}, "are more than the dimension of 2", attrs);
     AddHostile(grad, {}, attrs);
   }
   suite.Op("MirrorPad")
-      .Hostile({F({2}), Pairs({2, 0})}, "are too long for mode REFLECT", {{"mode", "REFLECT"}});
+      .Hostile({Floats({2}), Pairs({2, 0})}, "are too long for mode REFLECT", {{"mode", "REFLECT"}});
   suite.Op("MirrorPadGrad").NoKernelFor("T", {DType::kBool, DType::kString}, "they cannot be added");
 }
 

@@ -1,4 +1,5 @@
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/suite.h"
 
 namespace weir::conformance {
@@ -25,8 +26,6 @@ void Bitcast(reference::Call& call) {
   call.outputs = {Array::FromTensor(to)};
 }
 
-Tensor F(std::vector<int64_t> dims) { return Sample(DType::kFloat32, std::move(dims)); }
-
 }  // namespace
 
 void AddPassingOnRecords(Suite& suite) {
@@ -38,26 +37,26 @@ void AddPassingOnRecords(Suite& suite) {
                       50)},
               {{"type", d}});
   }
-  bitcast.Call({F({2, 2})}, {{"type", DType::kInt32}})
-      .Call({F({2, 2})}, {{"type", DType::kComplex64}})
-      .Call({F({0, 2})}, {{"type", DType::kInt64}})
-      .Hostile({F({2, 3})}, "input must end with a dimension of 2, is [2,3]", {{"type", DType::kInt64}})
-      .Hostile({F({})}, "input must end with a dimension of 2, is []", {{"type", DType::kFloat64}});
+  bitcast.Call({Floats({2, 2})}, {{"type", DType::kInt32}})
+      .Call({Floats({2, 2})}, {{"type", DType::kComplex64}})
+      .Call({Floats({0, 2})}, {{"type", DType::kInt64}})
+      .Hostile({Floats({2, 3})}, "input must end with a dimension of 2, is [2,3]", {{"type", DType::kInt64}})
+      .Hostile({Floats({})}, "input must end with a dimension of 2, is []", {{"type", DType::kFloat64}});
 
   suite.Op("EnsureShape")
       .Reference(PassOn)
-      .Call({F({2, 3})}, {{"shape", PartialShape({PartialShape::kUnknownDim, 3})}})
-      .Call({F({2, 3})}, {{"shape", PartialShape()}})
+      .Call({Floats({2, 3})}, {{"shape", PartialShape({PartialShape::kUnknownDim, 3})}})
+      .Call({Floats({2, 3})}, {{"shape", PartialShape()}})
       .Call({Strings({1}, {"a"})}, {{"shape", PartialShape({1})}})
-      .Hostile({F({2, 3})}, "input is [2,3], shape is [?,2]", {{"shape", PartialShape({-1, 2})}})
-      .Hostile({F({2, 3})}, "input is [2,3], shape is [6]", {{"shape", PartialShape({6})}});
+      .Hostile({Floats({2, 3})}, "input is [2,3], shape is [?,2]", {{"shape", PartialShape({-1, 2})}})
+      .Hostile({Floats({2, 3})}, "input is [2,3], shape is [6]", {{"shape", PartialShape({6})}});
   suite.Op("PreventGradient")
       .Reference(PassOn)
       .CannotFail()
       .NoGradient()
-      .Call({F({2, 3})})
+      .Call({Floats({2, 3})})
       .Call({Strings({1}, {"a"})}, {{"message", "no"}});
-  suite.Op("Snapshot").Reference(PassOn).CannotFail().Call({F({2, 3})}).Call({Strings({1}, {"a"})});
+  suite.Op("Snapshot").Reference(PassOn).CannotFail().Call({Floats({2, 3})}).Call({Strings({1}, {"a"})});
 }
 
 }  // namespace weir::conformance

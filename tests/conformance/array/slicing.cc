@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -12,12 +13,6 @@ namespace {
 using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
-
-constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
-constexpr int64_t kShortest = std::numeric_limits<int64_t>::min();
-constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
-
-Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
 
 void Slice(Call& call) {
   const Index begin = call.in(1).integers();
@@ -155,17 +150,17 @@ void AddSlice(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Any(d, {4, 5}), Ints({1, 2}), Ints({2, -1})});
   }
-  record.Call({F({2, 3, 4}), Longs({0, 0, 0}), Longs({2, 3, 4})})
-      .Call({F({2, 3}), Ints({2, 0}), Ints({0, 3})})
-      .Hostile({F({2, 3}), Ints({0, 4}), Ints({1, 0})}, "begin[1] = 4 is not in [0, 3]")
-      .Hostile({F({2, 3}), Ints({-1, 0}), Ints({1, 0})}, "begin[0] = -1")
-      .Hostile({F({2, 3}), Ints({1, 1}), Ints({1, 3})}, "size[1] = 3 is not in [0, 2]")
-      .Hostile({F({2, 3}), Ints({1, 1}), Ints({1, -2})}, "size[1] = -2 is not in [0, 2]")
-      .Hostile({F({2, 3}), Longs({1, 1}), Longs({1, kLongest})}, "size[1]")
-      .Hostile({F({2, 3}), Longs({1, 1}), Longs({1, kShortest})}, "size[1]")
-      .Hostile({F({2, 3}), Longs({1, kLongest}), Longs({1, -1})}, "begin[1]")
-      .Hostile({F({2, 3}), Ints({0}), Ints({1, 1})}, "begin must have one element per dimension")
-      .Hostile({F({2, 3}), Ints({0, 0}), Ints({1, 1, 1})}, "size must have one element per dimension");
+  record.Call({Floats({2, 3, 4}), Longs({0, 0, 0}), Longs({2, 3, 4})})
+      .Call({Floats({2, 3}), Ints({2, 0}), Ints({0, 3})})
+      .Hostile({Floats({2, 3}), Ints({0, 4}), Ints({1, 0})}, "begin[1] = 4 is not in [0, 3]")
+      .Hostile({Floats({2, 3}), Ints({-1, 0}), Ints({1, 0})}, "begin[0] = -1")
+      .Hostile({Floats({2, 3}), Ints({1, 1}), Ints({1, 3})}, "size[1] = 3 is not in [0, 2]")
+      .Hostile({Floats({2, 3}), Ints({1, 1}), Ints({1, -2})}, "size[1] = -2 is not in [0, 2]")
+      .Hostile({Floats({2, 3}), Longs({1, 1}), Longs({1, kLongest})}, "size[1]")
+      .Hostile({Floats({2, 3}), Longs({1, 1}), Longs({1, kShortest})}, "size[1]")
+      .Hostile({Floats({2, 3}), Longs({1, kLongest}), Longs({1, -1})}, "begin[1]")
+      .Hostile({Floats({2, 3}), Ints({0}), Ints({1, 1})}, "begin must have one element per dimension")
+      .Hostile({Floats({2, 3}), Ints({0, 0}), Ints({1, 1, 1})}, "size must have one element per dimension");
 }
 
 void AddStridedSlices(Suite& suite) {
@@ -215,9 +210,10 @@ void AddStridedSlices(Suite& suite) {
       {{}, {0}, {0}, {1}, {{"new_axis_mask", 1}}, {1}},
   };
   for (const Spec& spec : specs) {
-    record.Call({F(spec.dims), Ints(spec.begin), Ints(spec.end), Ints(spec.strides)}, spec.masks);
+    record.Call({Floats(spec.dims), Ints(spec.begin), Ints(spec.end), Ints(spec.strides)}, spec.masks);
     const std::vector<int32_t> dims(spec.dims.begin(), spec.dims.end());
-    grad.Call({Ints(dims), Ints(spec.begin), Ints(spec.end), Ints(spec.strides), F(spec.result)}, spec.masks);
+    grad.Call({Ints(dims), Ints(spec.begin), Ints(spec.end), Ints(spec.strides), Floats(spec.result)},
+              spec.masks);
   }
   for (D d : kEveryWidth) {
     record.Call(
@@ -229,7 +225,7 @@ void AddStridedSlices(Suite& suite) {
 
 void AddHostileStridedSlice(Suite& suite) {
   const auto cut = [](List begin, List end, List strides) {
-    return std::vector<CaseInput>{F({3}), Longs(begin), Longs(end), Longs(strides)};
+    return std::vector<CaseInput>{Floats({3}), Longs(begin), Longs(end), Longs(strides)};
   };
   OpRecord& record = suite.Op("StridedSlice");
   record.Hostile(cut({0}, {3}, {0}), "strides[0] must be non-zero")
@@ -244,11 +240,13 @@ void AddHostileStridedSlice(Suite& suite) {
 
 void AddHostileStridedSliceGrad(Suite& suite) {
   OpRecord& record = suite.Op("StridedSliceGrad");
-  record.Hostile({Ints({4}), Ints({0}), Ints({2}), Ints({1}), F({3})}, "shape of dy was [3] instead of [2]")
-      .Hostile({Longs({kLongest, 9}), Longs({0}), Longs({1}), Longs({1}), F({1, 9})}, "shape")
-      .Hostile({Longs({-1}), Longs({0}), Longs({1}), Longs({1}), F({1})}, "shape")
-      .Hostile({Ints({4}), Ints({0}), Ints({2}), Ints({0}), F({2})}, "strides[0] must be non-zero")
-      .OutOfMemory({Longs({kWide}), Longs({0}), Longs({2}), Longs({1}), F({2})});
+  record
+      .Hostile({Ints({4}), Ints({0}), Ints({2}), Ints({1}), Floats({3})},
+               "shape of dy was [3] instead of [2]")
+      .Hostile({Longs({kLongest, 9}), Longs({0}), Longs({1}), Longs({1}), Floats({1, 9})}, "shape")
+      .Hostile({Longs({-1}), Longs({0}), Longs({1}), Longs({1}), Floats({1})}, "shape")
+      .Hostile({Ints({4}), Ints({0}), Ints({2}), Ints({0}), Floats({2})}, "strides[0] must be non-zero")
+      .OutOfMemory({Longs({kWide}), Longs({0}), Longs({2}), Longs({1}), Floats({2})});
 }
 
 void AddTile(Suite& suite) {
@@ -256,14 +254,14 @@ void AddTile(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Any(d, {2, 3}), Ints({2, 3})});
   }
-  record.Call({F({2, 1, 3}), Longs({1, 4, 2})})
-      .Call({F({2}), Ints({0})})
-      .Hostile({F({2}), Ints({-1})}, "multiples[0] = -1")
-      .Hostile({F({2}), Ints({1, 1})}, "multiples must have one element per dimension")
-      .Hostile({F({2, 2}), Longs({kLongest, kLongest})}, "multiples[0]")
-      .Hostile({F({1, 1}), Longs({kLongest / 2, 3})}, "no shape has the dimensions")
-      .Hostile({F({1, 0, 1}), Longs({kLongest / 2, 1, 3})}, "no shape has the dimensions")
-      .OutOfMemory({F({2, 2}), Longs({kWide, 1})});
+  record.Call({Floats({2, 1, 3}), Longs({1, 4, 2})})
+      .Call({Floats({2}), Ints({0})})
+      .Hostile({Floats({2}), Ints({-1})}, "multiples[0] = -1")
+      .Hostile({Floats({2}), Ints({1, 1})}, "multiples must have one element per dimension")
+      .Hostile({Floats({2, 2}), Longs({kLongest, kLongest})}, "multiples[0]")
+      .Hostile({Floats({1, 1}), Longs({kLongest / 2, 3})}, "no shape has the dimensions")
+      .Hostile({Floats({1, 0, 1}), Longs({kLongest / 2, 1, 3})}, "no shape has the dimensions")
+      .OutOfMemory({Floats({2, 2}), Longs({kWide, 1})});
 }
 
 void AddBroadcastTo(Suite& suite) {
@@ -271,14 +269,14 @@ void AddBroadcastTo(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Any(d, {2, 1}), Ints({3, 2, 4})});
   }
-  record.Call({F({}), Ints({2, 2})})
-      .Call({F({3, 4}), Longs({3, 4})})
-      .Hostile({F({3}), Ints({2})}, "[3] does not broadcast to [2]")
-      .Hostile({F({3}), Ints({0})}, "[3] does not broadcast to [0]")
-      .Hostile({F({2, 2}), Ints({2})}, "does not broadcast")
-      .Hostile({F({1}), Longs({kLongest, 4})}, "shape")
-      .Hostile({F({1}), Longs({-1})}, "shape")
-      .OutOfMemory({F({1}), Longs({kWide})});
+  record.Call({Floats({}), Ints({2, 2})})
+      .Call({Floats({3, 4}), Longs({3, 4})})
+      .Hostile({Floats({3}), Ints({2})}, "[3] does not broadcast to [2]")
+      .Hostile({Floats({3}), Ints({0})}, "[3] does not broadcast to [0]")
+      .Hostile({Floats({2, 2}), Ints({2})}, "does not broadcast")
+      .Hostile({Floats({1}), Longs({kLongest, 4})}, "shape")
+      .Hostile({Floats({1}), Longs({-1})}, "shape")
+      .OutOfMemory({Floats({1}), Longs({kWide})});
 }
 
 void AddBroadcastGradientArgs(Suite& suite) {

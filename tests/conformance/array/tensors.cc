@@ -1,9 +1,9 @@
 // Making, passing on, reshaping and converting tensors.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -14,15 +14,8 @@ using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
 
-constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
-constexpr int64_t kShortest = std::numeric_limits<int64_t>::min();
-constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
-
-Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
 Tensor L(int64_t value) { return Tensor::Scalar(value); }
 Tensor Float(double value) { return Make(D::kFloat32, {}, {value}); }
-// Has no elements, but dimensions that a result may multiply.
-Tensor Empty(List dims, D dtype = D::kFloat32) { return Tensor(dtype, Shape(absl::MakeConstSpan(dims))); }
 
 Array Scalar(double value) { return Array({}, Value(value)); }
 
@@ -111,7 +104,7 @@ void AddIdentity(Suite& suite) {
 
 void AddIdentityN(Suite& suite) {
   OpRecord& record = suite.Op("IdentityN").Reference(PassThrough).CannotFail();
-  record.Call({std::vector<Tensor>{F({2}), Ints({1}), Strings({}, {"x"})}});
+  record.Call({std::vector<Tensor>{Floats({2}), Ints({1}), Strings({}, {"x"})}});
 }
 
 void AddStopGradient(Suite& suite) {
@@ -125,7 +118,7 @@ void AddStopGradient(Suite& suite) {
 void AddPlaceholderWithDefault(Suite& suite) {
   OpRecord& record =
       suite.Op("PlaceholderWithDefault").Reference(PassThrough).ShapeDependsOnValues().CannotFail();
-  record.Call({F({2, 3})}, {{"shape", PartialShape({-1, 3})}});
+  record.Call({Floats({2, 3})}, {{"shape", PartialShape({-1, 3})}});
 }
 
 void AddPlaceholder(Suite& suite) {
@@ -144,15 +137,15 @@ void AddFill(Suite& suite) {
   for (D d : kEveryWidth) {
     record.Call({Ints({2, 3}), Any(d, {})});
   }
-  record.Call({Longs({}), F({})})
-      .Call({Ints({2, 0}), F({})})
-      .Hostile({Ints({-1}), F({})}, "dims")
-      .Hostile({Longs({kLongest, kLongest}), F({})}, "dims")
-      .Hostile({Longs({kWide, 0, kWide}), F({})}, "dims")
-      .Hostile({Ints({2}), F({3})}, "value must be a scalar")
-      .Hostile({Sample(D::kInt32, {2, 2}), F({})}, "dims must be a vector")
-      .Hostile({Ints({2}), F({0})}, "value must be a scalar")
-      .OutOfMemory({Longs({kLongest / 8}), F({})})
+  record.Call({Longs({}), Floats({})})
+      .Call({Ints({2, 0}), Floats({})})
+      .Hostile({Ints({-1}), Floats({})}, "dims")
+      .Hostile({Longs({kLongest, kLongest}), Floats({})}, "dims")
+      .Hostile({Longs({kWide, 0, kWide}), Floats({})}, "dims")
+      .Hostile({Ints({2}), Floats({3})}, "value must be a scalar")
+      .Hostile({Sample(D::kInt32, {2, 2}), Floats({})}, "dims must be a vector")
+      .Hostile({Ints({2}), Floats({0})}, "value must be a scalar")
+      .OutOfMemory({Longs({kLongest / 8}), Floats({})})
       .OutOfMemory({Longs({kLongest / 8}), Strings({}, {"x"})});
 }
 
@@ -202,7 +195,7 @@ void AddShape(Suite& suite) {
     for (size_t i = 0; i < call.inputs.size(); ++i) call.outputs[i] = Vector(call.inputs[i].dims());
   });
   for (D out : {D::kInt32, D::kInt64}) {
-    for (const Tensor& t : {F({2, 3}), F({}), F({0, 4}), Strings({2}, {"a", "b"})}) {
+    for (const Tensor& t : {Floats({2, 3}), Floats({}), Floats({0, 4}), Strings({2}, {"a", "b"})}) {
       record.Call({t}, {{"out_type", out}});
     }
   }
@@ -214,9 +207,9 @@ void AddShapeN(Suite& suite) {
     for (size_t i = 0; i < call.inputs.size(); ++i) call.outputs[i] = Vector(call.inputs[i].dims());
   });
   for (D out : {D::kInt32, D::kInt64}) {
-    record.Call({std::vector<Tensor>{F({2, 3}), F({}), F({5})}}, {{"out_type", out}});
+    record.Call({std::vector<Tensor>{Floats({2, 3}), Floats({}), Floats({5})}}, {{"out_type", out}});
   }
-  record.Hostile({std::vector<Tensor>{F({1}), Empty({kWide, 0})}}, "does not fit in int32");
+  record.Hostile({std::vector<Tensor>{Floats({1}), Empty({kWide, 0})}}, "does not fit in int32");
 }
 
 void AddSize(Suite& suite) {
@@ -225,7 +218,7 @@ void AddSize(Suite& suite) {
           .Reference([](Call& call) { call.outputs[0] = Scalar(static_cast<double>(call.in(0).size())); })
           .CannotFail();
   for (D out : {D::kInt32, D::kInt64}) {
-    for (const Tensor& t : {F({2, 3}), F({}), F({0, 4}), Strings({2}, {"a", "b"})}) {
+    for (const Tensor& t : {Floats({2, 3}), Floats({}), Floats({0, 4}), Strings({2}, {"a", "b"})}) {
       record.Call({t}, {{"out_type", out}});
     }
   }
@@ -235,47 +228,47 @@ void AddRank(Suite& suite) {
   OpRecord& record = suite.Op("Rank")
                          .Reference([](Call& call) { call.outputs[0] = Scalar(call.in(0).rank()); })
                          .CannotFail();
-  for (const Tensor& t : {F({2, 3}), F({}), F({0, 4, 1})}) {
+  for (const Tensor& t : {Floats({2, 3}), Floats({}), Floats({0, 4, 1})}) {
     record.Call({t});
   }
 }
 
 void AddReshape(Suite& suite) {
   OpRecord& record = suite.Op("Reshape").Reference(Reshape);
-  record.Call({F({2, 6}), Ints({3, 4})})
-      .Call({F({2, 6}), Ints({-1, 3})})
-      .Call({F({1, 1}), Ints({})})
-      .Call({F({0, 3}), Longs({3, -1})})
+  record.Call({Floats({2, 6}), Ints({3, 4})})
+      .Call({Floats({2, 6}), Ints({-1, 3})})
+      .Call({Floats({1, 1}), Ints({})})
+      .Call({Floats({0, 3}), Longs({3, -1})})
       .Call({Any(D::kString, {2, 2}), Ints({4})})
-      .Hostile({F({2, 3}), Ints({4})}, "6 values")
-      .Hostile({F({2, 3}), Ints({-1, -1})}, "only one dimension may be -1")
-      .Hostile({F({2, 3}), Ints({-1, 0})}, "6 values")
-      .Hostile({F({0, 3}), Ints({-1, 0})}, "0 values")
-      .Hostile({F({2, 3}), Ints({-1, 4})}, "6 values")
-      .Hostile({F({2, 3}), Ints({-2, -3})}, "6 values")
-      .Hostile({F({2, 3}), Longs({kShortest, -1})}, "6 values")
-      .Hostile({F({0}), Longs({kLongest, kLongest, 0})}, "0 values")
-      .Hostile({F({2, 3}), Sample(D::kInt32, {2, 3})}, "shape must be a vector")
-      .Hostile({F({1}), Make(D::kInt32, {300}, std::vector<double>(300, 1))}, "at most 254");
+      .Hostile({Floats({2, 3}), Ints({4})}, "6 values")
+      .Hostile({Floats({2, 3}), Ints({-1, -1})}, "only one dimension may be -1")
+      .Hostile({Floats({2, 3}), Ints({-1, 0})}, "6 values")
+      .Hostile({Floats({0, 3}), Ints({-1, 0})}, "0 values")
+      .Hostile({Floats({2, 3}), Ints({-1, 4})}, "6 values")
+      .Hostile({Floats({2, 3}), Ints({-2, -3})}, "6 values")
+      .Hostile({Floats({2, 3}), Longs({kShortest, -1})}, "6 values")
+      .Hostile({Floats({0}), Longs({kLongest, kLongest, 0})}, "0 values")
+      .Hostile({Floats({2, 3}), Sample(D::kInt32, {2, 3})}, "shape must be a vector")
+      .Hostile({Floats({1}), Make(D::kInt32, {300}, std::vector<double>(300, 1))}, "at most 254");
 }
 
 void AddExpandDims(Suite& suite) {
   OpRecord& record = suite.Op("ExpandDims").Reference(ExpandDims);
   for (int axis : {0, 1, 2, -1, -3}) {
-    record.Call({F({2, 3}), Int(axis)});
+    record.Call({Floats({2, 3}), Int(axis)});
   }
-  record.Call({F({}), Tensor::Scalar<int64_t>(0)})
-      .Hostile({F({2}), Int(2)}, "dim = 2 is not in [-2, 2)")
-      .Hostile({F({2}), L(kShortest)}, "is not in [-2, 2)")
-      .Hostile({F({2}), Ints({})}, "dim must be a scalar");
+  record.Call({Floats({}), Tensor::Scalar<int64_t>(0)})
+      .Hostile({Floats({2}), Int(2)}, "dim = 2 is not in [-2, 2)")
+      .Hostile({Floats({2}), L(kShortest)}, "is not in [-2, 2)")
+      .Hostile({Floats({2}), Ints({})}, "dim must be a scalar");
 }
 
 void AddSqueeze(Suite& suite) {
   OpRecord& record = suite.Op("Squeeze").Reference(Squeeze);
-  record.Call({F({1, 2, 1, 3})})
-      .Call({F({1, 2, 1, 3})}, {{"squeeze_dims", std::vector<int64_t>{-2}}})
-      .Hostile({F({1, 2})}, "dimension of 1", {{"squeeze_dims", List{1}}})
-      .Hostile({F({1, 2})}, "squeeze_dims = -3 is not in [-2, 2)", {{"squeeze_dims", List{-3}}});
+  record.Call({Floats({1, 2, 1, 3})})
+      .Call({Floats({1, 2, 1, 3})}, {{"squeeze_dims", std::vector<int64_t>{-2}}})
+      .Hostile({Floats({1, 2})}, "dimension of 1", {{"squeeze_dims", List{1}}})
+      .Hostile({Floats({1, 2})}, "squeeze_dims = -3 is not in [-2, 2)", {{"squeeze_dims", List{-3}}});
 }
 
 void AddTranspose(Suite& suite) {
@@ -285,15 +278,15 @@ void AddTranspose(Suite& suite) {
   }
   for (const std::vector<int32_t>& perm :
        std::vector<std::vector<int32_t>>{{0, 1, 2}, {2, 1, 0}, {0, 2, 1}, {1, 0, 2}, {2, 0, 1}}) {
-    record.Call({F({2, 3, 4}), Ints(perm)});
+    record.Call({Floats({2, 3, 4}), Ints(perm)});
   }
-  record.Call({F({33, 50}), Longs({1, 0})})
-      .Call({F({2, 3, 20, 20}), Ints({0, 2, 3, 1})})
-      .Call({F({}), Ints({})})
-      .Hostile({F({2, 3}), Ints({0, 0})}, "permutation")
-      .Hostile({F({2, 3}), Ints({0, 2})}, "perm[1] = 2 is not in [-2, 2)")
-      .Hostile({F({2, 3}), Longs({0, kShortest})}, "perm[1]")
-      .Hostile({F({2, 3}), Ints({0})}, "perm must have one element per dimension");
+  record.Call({Floats({33, 50}), Longs({1, 0})})
+      .Call({Floats({2, 3, 20, 20}), Ints({0, 2, 3, 1})})
+      .Call({Floats({}), Ints({})})
+      .Hostile({Floats({2, 3}), Ints({0, 0})}, "permutation")
+      .Hostile({Floats({2, 3}), Ints({0, 2})}, "perm[1] = 2 is not in [-2, 2)")
+      .Hostile({Floats({2, 3}), Longs({0, kShortest})}, "perm[1]")
+      .Hostile({Floats({2, 3}), Ints({0})}, "perm must have one element per dimension");
 }
 
 void AddInvertPermutation(Suite& suite) {

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/suite.h"
 
 namespace weir::conformance {
@@ -52,9 +53,6 @@ void DynamicStitch(reference::Call& call) {
   call.outputs = {output};
 }
 
-Tensor F(std::vector<int64_t> dims, int seed = 1) {
-  return Sample(DType::kFloat32, std::move(dims), -2, 2, seed);
-}
 Tensor Of(DType d, std::vector<int64_t> dims, int seed = 1) {
   return Sample(d, std::move(dims), IsUnsigned(d) ? 0 : -4, 4, seed);
 }
@@ -65,16 +63,18 @@ void AddStitch(Suite& suite, const std::string& op) {
   for (DType d : Join({kNumbers, {DType::kBool}})) {
     stitch.Call({List{Ints({0, 3}), Ints({2, 1})}, List{Of(d, {2, 2}), Of(d, {2, 2}, 2)}});
   }
-  stitch.Call({List{Int(1), Make(DType::kInt32, {2, 2}, {3, 0, 2, 4})}, List{F({3}), F({2, 2, 3}, 2)}})
+  stitch
+      .Call(
+          {List{Int(1), Make(DType::kInt32, {2, 2}, {3, 0, 2, 4})}, List{Floats({3}), Floats({2, 2, 3}, 2)}})
       .Call({List{Ints({0, 1})}, List{Strings({2}, {"a", "b"})}})
-      .Call({List{Ints({}), Ints({0})}, List{F({0, 2}), F({1, 2})}})
-      .Call({List{Ints({})}, List{F({0, 2})}})
-      .Hostile({List{Ints({0, -1})}, List{F({2})}}, "indices[0] has the negative -1")
-      .Hostile({List{Ints({0, 1})}, List{F({3})}},
+      .Call({List{Ints({}), Ints({0})}, List{Floats({0, 2}), Floats({1, 2})}})
+      .Call({List{Ints({})}, List{Floats({0, 2})}})
+      .Hostile({List{Ints({0, -1})}, List{Floats({2})}}, "indices[0] has the negative -1")
+      .Hostile({List{Ints({0, 1})}, List{Floats({3})}},
                "data[0] must begin with the dimensions of indices[0]: it is [3]")
-      .Hostile({List{Ints({0}), Ints({1})}, List{F({1, 2}), F({1, 3})}},
+      .Hostile({List{Ints({0}), Ints({1})}, List{Floats({1, 2}), Floats({1, 3})}},
                "slices of data[1] are [3], those of data[0] are [2]")
-      .OutOfMemory({List{Ints({std::numeric_limits<int32_t>::max()})}, List{F({1})}});
+      .OutOfMemory({List{Ints({std::numeric_limits<int32_t>::max()})}, List{Floats({1})}});
 }
 
 }  // namespace
@@ -85,21 +85,23 @@ void AddPartitioningRecords(Suite& suite) {
   for (DType d : Join({kNumbers, {DType::kBool}})) {
     partition.Call({Of(d, {4, 2}), Ints({2, 0, 2, 0})}, into(3));
   }
-  partition.Call({F({2, 3, 2}), Make(DType::kInt32, {2, 3}, {0, 1, 1, 0, 0, 1})}, into(2))
-      .Call({F({3}), Ints({0, 0, 0})}, into(1))
-      .Call({F({2, 3}), Int(1)}, into(2))
+  partition.Call({Floats({2, 3, 2}), Make(DType::kInt32, {2, 3}, {0, 1, 1, 0, 0, 1})}, into(2))
+      .Call({Floats({3}), Ints({0, 0, 0})}, into(1))
+      .Call({Floats({2, 3}), Int(1)}, into(2))
       .Call({Strings({3}, {"a", "b", "c"}), Ints({1, 0, 1})}, into(2))
-      .Call({F({0, 2}), Ints({})}, into(2))
-      .Hostile({F({3}), Ints({0, 2, 0})}, "partitions[1] = 2 is not in [0, 2)", into(2))
-      .Hostile({F({3}), Ints({0, -1, 0})}, "partitions[1] = -1 is not in [0, 2)", into(2))
-      .Hostile({F({3}), Ints({0, 1})}, "data is [3], partitions is [2]", into(2))
-      .Hostile({F({3}), Make(DType::kInt32, {3, 1}, {0, 0, 0})}, "data is [3], partitions is [3,1]", into(2));
+      .Call({Floats({0, 2}), Ints({})}, into(2))
+      .Hostile({Floats({3}), Ints({0, 2, 0})}, "partitions[1] = 2 is not in [0, 2)", into(2))
+      .Hostile({Floats({3}), Ints({0, -1, 0})}, "partitions[1] = -1 is not in [0, 2)", into(2))
+      .Hostile({Floats({3}), Ints({0, 1})}, "data is [3], partitions is [2]", into(2))
+      .Hostile({Floats({3}), Make(DType::kInt32, {3, 1}, {0, 0, 0})}, "data is [3], partitions is [3,1]",
+               into(2));
 
   AddStitch(suite, "DynamicStitch");
   AddStitch(suite, "ParallelDynamicStitch");
   suite.Op("DynamicStitch")
       .NoGradient()  // what was written over gets the gradient of what was written, as in TensorFlow
-      .Call({std::vector<Tensor>{Ints({0, 1, 0}), Ints({1})}, std::vector<Tensor>{F({3, 2}), F({1, 2}, 2)}});
+      .Call({std::vector<Tensor>{Ints({0, 1, 0}), Ints({1})},
+             std::vector<Tensor>{Floats({3, 2}), Floats({1, 2}, 2)}});
 }
 
 }  // namespace weir::conformance

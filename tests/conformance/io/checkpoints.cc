@@ -1,5 +1,6 @@
 // Checkpoints: what their ops refuse.
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -10,7 +11,6 @@ using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
 
-Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
 Tensor Words(std::vector<std::string> words) {
   const auto count = static_cast<int64_t>(words.size());
   return Strings({count}, std::move(words));
@@ -21,9 +21,11 @@ void AddSaveV2(Suite& suite) {
   const Tensor prefix = Strings({}, {"/does/not/exist/model"});
   OpRecord& record =
       suite.Op("SaveV2").TestedElsewhere("files: tests/conformance/io/files_and_checks_test.cc");
-  record.Hostile({Words({"a", "b"}), Words({"w"}), Words({""}), Tensors{F({2})}}, "prefix must be one string")
-      .Hostile({prefix, Words({"w", "x"}), Words({""}), Tensors{F({2})}}, "tensor_names must be [1]")
-      .Hostile({prefix, Words({"w"}), Words({}), Tensors{F({2})}}, "shape_and_slices must be [1]");
+  record
+      .Hostile({Words({"a", "b"}), Words({"w"}), Words({""}), Tensors{Floats({2})}},
+               "prefix must be one string")
+      .Hostile({prefix, Words({"w", "x"}), Words({""}), Tensors{Floats({2})}}, "tensor_names must be [1]")
+      .Hostile({prefix, Words({"w"}), Words({}), Tensors{Floats({2})}}, "shape_and_slices must be [1]");
 }
 
 void AddRestoreV2(Suite& suite) {

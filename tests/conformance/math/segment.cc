@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/suite.h"
 
 namespace weir::conformance {
@@ -131,9 +132,6 @@ double Smallest(DType d) {
   return IsUnsigned(d) ? 0 : -Largest(d) - 1;
 }
 
-Tensor F(std::vector<int64_t> dims, int seed = 1) {
-  return Sample(DType::kFloat32, std::move(dims), -2, 2, seed);
-}
 Tensor Of(DType d, std::vector<int64_t> dims) {
   return Sample(d, std::move(dims), IsUnsigned(d) ? 0 : -3, 3);
 }
@@ -142,25 +140,26 @@ void AddSorted(Suite& suite, const std::string& op, const std::vector<DType>& dt
                reference::Reference reference) {
   OpRecord& record = suite.Op(op).Reference(std::move(reference));
   for (DType d : dtypes) record.Call({Of(d, {5, 3}), Ints({0, 0, 1, 3, 3})});
-  record.Call({F({4}), Longs({1, 1, 1, 4})})
-      .Call({F({3, 2, 2}), Ints({0, 0, 0})})
-      .Call({F({3, 200}), Ints({0, 0, 1})})
-      .Call({F({0, 2}), Ints({})})
-      .Call({F({2, 0}), Ints({0, 3})})
-      .Hostile({F({3}), Ints({1, 0, 2})}, "segment ids are not increasing: segment_ids[1] = 0 comes after 1")
-      .Hostile({F({3}), Ints({-1, 0, 2})}, "segment_ids[0] = -1 is negative")
-      .Hostile({F({3}), Ints({0, 1})}, "data is [3], segment_ids is [2]")
-      .Hostile({F({3}), Sample(DType::kInt32, {1, 3}, 0, 0)}, "segment_ids must be a vector, is [1,3]")
-      .Hostile({F({}), Ints({0})}, "data must be at least a vector")
-      .Hostile({F({1}), Longs({std::numeric_limits<int64_t>::max()})}, "is too large")
-      .Hostile({F({1, 8}), Longs({int64_t{1} << 61})}, "[2305843009213693953,8]")
-      .OutOfMemory({F({1}), Longs({int64_t{1} << 40})});
+  record.Call({Floats({4}), Longs({1, 1, 1, 4})})
+      .Call({Floats({3, 2, 2}), Ints({0, 0, 0})})
+      .Call({Floats({3, 200}), Ints({0, 0, 1})})
+      .Call({Floats({0, 2}), Ints({})})
+      .Call({Floats({2, 0}), Ints({0, 3})})
+      .Hostile({Floats({3}), Ints({1, 0, 2})},
+               "segment ids are not increasing: segment_ids[1] = 0 comes after 1")
+      .Hostile({Floats({3}), Ints({-1, 0, 2})}, "segment_ids[0] = -1 is negative")
+      .Hostile({Floats({3}), Ints({0, 1})}, "data is [3], segment_ids is [2]")
+      .Hostile({Floats({3}), Sample(DType::kInt32, {1, 3}, 0, 0)}, "segment_ids must be a vector, is [1,3]")
+      .Hostile({Floats({}), Ints({0})}, "data must be at least a vector")
+      .Hostile({Floats({1}), Longs({std::numeric_limits<int64_t>::max()})}, "is too large")
+      .Hostile({Floats({1, 8}), Longs({int64_t{1} << 61})}, "[2305843009213693953,8]")
+      .OutOfMemory({Floats({1}), Longs({int64_t{1} << 40})});
 }
 
 OpRecord& AddUnsorted(Suite& suite, const std::string& op, const std::vector<DType>& dtypes,
                       reference::Reference reference) {
   OpRecord& record = suite.Op(op).Reference(std::move(reference));
-  record.Call({F({5, 3}), Ints({1, 0, 1, -1, 0}), Int(2)});
+  record.Call({Floats({5, 3}), Ints({1, 0, 1, -1, 0}), Int(2)});
   // Small changes do not tell the gradient where a segment has the dtype's largest number.
   if (op != "UnsortedSegmentSum" && op != "UnsortedSegmentProd") record.NoGradient();
   for (DType d : dtypes) {
@@ -168,16 +167,16 @@ OpRecord& AddUnsorted(Suite& suite, const std::string& op, const std::vector<DTy
     const bool has_gaps = d != DType::kInt64 && d != DType::kUint64;
     record.Call({Of(d, {5, 3}), Ints({3, 0, 1, has_gaps ? 0 : 2, 0}), Int(has_gaps ? 5 : 4)});
   }
-  const Tensor data = F({3, 2});
-  return record.Call({F({5}), Longs({2, -1, 0, 2, -7}), Tensor::Scalar<int64_t>(3)})
-      .Call({F({2, 3, 2}), Make(DType::kInt32, {2, 3}, {1, 0, 1, -1, 2, 0}), Int(3)})
-      .Call({F({}), Int(1), Int(2)})
-      .Call({F({2, 3}), Make(DType::kInt64, {2, 3}, {0, 1, 1, 2, 0, 0}), Tensor::Scalar<int64_t>(3)})
-      .Call({F({0, 2}), Ints({}), Int(2)})
+  const Tensor data = Floats({3, 2});
+  return record.Call({Floats({5}), Longs({2, -1, 0, 2, -7}), Tensor::Scalar<int64_t>(3)})
+      .Call({Floats({2, 3, 2}), Make(DType::kInt32, {2, 3}, {1, 0, 1, -1, 2, 0}), Int(3)})
+      .Call({Floats({}), Int(1), Int(2)})
+      .Call({Floats({2, 3}), Make(DType::kInt64, {2, 3}, {0, 1, 1, 2, 0, 0}), Tensor::Scalar<int64_t>(3)})
+      .Call({Floats({0, 2}), Ints({}), Int(2)})
       .Call({Of(DType::kInt32, {3, 2}), Ints({-1, -1, -1}), Int(0)})
       .Hostile({data, Ints({0, 1, 2}), Int(2)}, "segment_ids[2] = 2 is not in [0, 2)")
       .Hostile({data, Longs({0, 1, std::numeric_limits<int64_t>::max()}), Int(2)}, "segment_ids[2]")
-      .Hostile({F({2, 2}), Make(DType::kInt32, {2, 2}, {0, 1, 2, 0}), Int(2)}, "segment_ids[1,0] = 2")
+      .Hostile({Floats({2, 2}), Make(DType::kInt32, {2, 2}, {0, 1, 2, 0}), Int(2)}, "segment_ids[1,0] = 2")
       .Hostile({data, Ints({0, 1}), Int(2)}, "segment_ids")
       .Hostile({data, Make(DType::kInt32, {3, 1}, {0, 0, 0}), Int(2)}, "segment_ids")
       .Hostile({data, Ints({0, 1, 1}), Int(-2)}, "num_segments must be non-negative, is -2")
@@ -194,43 +193,44 @@ void AddSparse(Suite& suite, const std::string& op, const std::vector<DType>& dt
     return list;
   };
   for (DType d : dtypes) record.Call(inputs(Of(d, {4, 3}), Ints({3, 0, 3, 1}), Ints({0, 0, 1, 3}), 4));
-  record.Call(inputs(F({4, 2}), Longs({3, 0, 3, 1, 1}), Longs({1, 1, 1, 1, 2}), 6))
-      .Call(inputs(F({4, 2}), Ints({}), Ints({}), 2))
-      .Call(inputs(F({4}), Ints({2, 2}), Ints({0, 0}), 1))
-      .Call(inputs(F({4}), Ints({2, 1}), Ints({0, 0}), 3), {{"sparse_gradient", true}})
-      .Hostile(inputs(F({3}), Ints({0, 3}), Ints({0, 0}), 1), "indices[1] = 3 is not in [0, 3)")
-      .Hostile(inputs(F({3}), Ints({-1, 0}), Ints({0, 0}), 1), "indices[0] = -1 is not in [0, 3)")
-      .Hostile(inputs(F({3}), Ints({0, 1}), Ints({1, 0}), 3), "segment ids are not increasing")
-      .Hostile(inputs(F({3}), Ints({0}), Ints({-1}), 3), "segment_ids[0] = -1 is negative")
-      .Hostile(inputs(F({3}), Ints({0}), Ints({0, 1}), 3), "must have the same length, are [2] and [1]")
-      .Hostile(inputs(F({3}), Int(0), Ints({0}), 3), "indices must be a vector")
-      .Hostile(inputs(F({3}), Ints({0}), Int(0), 3), "segment_ids must be a vector")
-      .Hostile(inputs(F({}), Ints({0}), Ints({0}), 3), "data must be at least a vector");
+  record.Call(inputs(Floats({4, 2}), Longs({3, 0, 3, 1, 1}), Longs({1, 1, 1, 1, 2}), 6))
+      .Call(inputs(Floats({4, 2}), Ints({}), Ints({}), 2))
+      .Call(inputs(Floats({4}), Ints({2, 2}), Ints({0, 0}), 1))
+      .Call(inputs(Floats({4}), Ints({2, 1}), Ints({0, 0}), 3), {{"sparse_gradient", true}})
+      .Hostile(inputs(Floats({3}), Ints({0, 3}), Ints({0, 0}), 1), "indices[1] = 3 is not in [0, 3)")
+      .Hostile(inputs(Floats({3}), Ints({-1, 0}), Ints({0, 0}), 1), "indices[0] = -1 is not in [0, 3)")
+      .Hostile(inputs(Floats({3}), Ints({0, 1}), Ints({1, 0}), 3), "segment ids are not increasing")
+      .Hostile(inputs(Floats({3}), Ints({0}), Ints({-1}), 3), "segment_ids[0] = -1 is negative")
+      .Hostile(inputs(Floats({3}), Ints({0}), Ints({0, 1}), 3), "must have the same length, are [2] and [1]")
+      .Hostile(inputs(Floats({3}), Int(0), Ints({0}), 3), "indices must be a vector")
+      .Hostile(inputs(Floats({3}), Ints({0}), Int(0), 3), "segment_ids must be a vector")
+      .Hostile(inputs(Floats({}), Ints({0}), Ints({0}), 3), "data must be at least a vector");
   if (has_count) {
-    record.Hostile({F({3}), Ints({0}), Ints({2}), Int(2)}, "num_segments = 2 is too few for segment id 2")
-        .Hostile({F({3}), Ints({}), Ints({}), Int(-2)}, "num_segments = -2")
-        .Hostile({F({3}), Ints({0}), Ints({0}), Ints({1, 2})}, "num_segments must be a scalar")
-        .OutOfMemory({F({3}), Ints({0}), Ints({0}), Tensor::Scalar(int64_t{1} << 40)});
+    record
+        .Hostile({Floats({3}), Ints({0}), Ints({2}), Int(2)}, "num_segments = 2 is too few for segment id 2")
+        .Hostile({Floats({3}), Ints({}), Ints({}), Int(-2)}, "num_segments = -2")
+        .Hostile({Floats({3}), Ints({0}), Ints({0}), Ints({1, 2})}, "num_segments must be a scalar")
+        .OutOfMemory({Floats({3}), Ints({0}), Ints({0}), Tensor::Scalar(int64_t{1} << 40)});
   } else {
-    record.OutOfMemory({F({3}), Ints({0}), Longs({int64_t{1} << 40})});
+    record.OutOfMemory({Floats({3}), Ints({0}), Longs({int64_t{1} << 40})});
   }
 }
 
 void AddSparseGrad(Suite& suite, const std::string& op, const Combine& combine) {
   OpRecord& record = suite.Op(op).Reference(SparseGrad(combine));
   for (DType d : kReals) record.Call({Of(d, {3, 2}), Ints({3, 0, 3, 1}), Ints({0, 0, 1, 2}), Int(5)});
-  record.Call({F({3}), Longs({0, 2, 2}), Longs({2, 0, 2}), Int(3)})
-      .Call({F({3, 2}), Ints({}), Ints({}), Int(2)})
-      .Call({F({3, 0}), Ints({1}), Ints({1}), Int(2)})
-      .Hostile({F({3}), Ints({0, 2}), Ints({0, 0}), Int(2)}, "indices[1] = 2 is not in [0, 2)")
-      .Hostile({F({3}), Ints({0, -1}), Ints({0, 0}), Int(2)}, "indices[1] = -1 is not in [0, 2)")
-      .Hostile({F({3}), Ints({0, 1}), Ints({0, 3}), Int(2)}, "segment_ids[1] = 3 is not in [0, 3)")
-      .Hostile({F({3}), Ints({0, 1}), Ints({0, -1}), Int(2)}, "segment_ids[1] = -1 is not in [0, 3)")
-      .Hostile({F({3}), Ints({0}), Ints({0}), Int(-1)}, "output_dim0 must be non-negative, is -1")
-      .Hostile({F({3}), Ints({0}), Ints({0}), Ints({1, 2})}, "output_dim0 must be a scalar")
-      .Hostile({F({3}), Ints({0}), Ints({0, 0}), Int(1)}, "must have the same length")
-      .Hostile({F({}), Ints({0}), Ints({0}), Int(1)}, "grad must be at least a vector")
-      .OutOfMemory({F({1, 4}), Ints({0}), Ints({0}), Int(std::numeric_limits<int32_t>::max())});
+  record.Call({Floats({3}), Longs({0, 2, 2}), Longs({2, 0, 2}), Int(3)})
+      .Call({Floats({3, 2}), Ints({}), Ints({}), Int(2)})
+      .Call({Floats({3, 0}), Ints({1}), Ints({1}), Int(2)})
+      .Hostile({Floats({3}), Ints({0, 2}), Ints({0, 0}), Int(2)}, "indices[1] = 2 is not in [0, 2)")
+      .Hostile({Floats({3}), Ints({0, -1}), Ints({0, 0}), Int(2)}, "indices[1] = -1 is not in [0, 2)")
+      .Hostile({Floats({3}), Ints({0, 1}), Ints({0, 3}), Int(2)}, "segment_ids[1] = 3 is not in [0, 3)")
+      .Hostile({Floats({3}), Ints({0, 1}), Ints({0, -1}), Int(2)}, "segment_ids[1] = -1 is not in [0, 3)")
+      .Hostile({Floats({3}), Ints({0}), Ints({0}), Int(-1)}, "output_dim0 must be non-negative, is -1")
+      .Hostile({Floats({3}), Ints({0}), Ints({0}), Ints({1, 2})}, "output_dim0 must be a scalar")
+      .Hostile({Floats({3}), Ints({0}), Ints({0, 0}), Int(1)}, "must have the same length")
+      .Hostile({Floats({}), Ints({0}), Ints({0}), Int(1)}, "grad must be at least a vector")
+      .OutOfMemory({Floats({1, 4}), Ints({0}), Ints({0}), Int(std::numeric_limits<int32_t>::max())});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A bias for each channel.
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -9,16 +10,6 @@ namespace {
 using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
-
-constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
-
-Tensor F(List dims) { return Sample(D::kFloat32, std::move(dims)); }
-// Has no elements, but dimensions that a result may multiply.
-Tensor Empty(List dims) { return Tensor(D::kFloat32, Shape(absl::MakeConstSpan(dims))); }
-// Sums of many rounded products.
-double SumTolerance(D d) {
-  return d == D::kHalf ? 6e-3 : d == D::kBfloat16 ? 5e-2 : d == D::kFloat32 ? 1e-5 : 1e-12;
-}
 
 bool ChannelsFirst(const Call& call) { return call.text("data_format") == "NCHW"; }
 
@@ -47,9 +38,9 @@ void AddBiasAdd(Suite& suite) {
   }
   record.Call({Sample(D::kFloat32, {2, 3, 2, 2}), Sample(D::kFloat32, {3})}, {{"data_format", "NCHW"}})
       .Call({Sample(D::kFloat32, {2, 3, 2, 4}), Sample(D::kFloat32, {4})})
-      .Hostile({F({2, 3}), F({2})}, "the bias must be [3]")
-      .Hostile({F({2, 3}), F({3, 1})}, "the bias must be [3]")
-      .Hostile({F({3}), F({3})}, "a batch and a channel dimension");
+      .Hostile({Floats({2, 3}), Floats({2})}, "the bias must be [3]")
+      .Hostile({Floats({2, 3}), Floats({3, 1})}, "the bias must be [3]")
+      .Hostile({Floats({3}), Floats({3})}, "a batch and a channel dimension");
 }
 
 void AddBiasAddGrad(Suite& suite) {
@@ -58,7 +49,7 @@ void AddBiasAddGrad(Suite& suite) {
     record.Call({.inputs = {Sample(d, {7, 5})}, .tolerance = SumTolerance(d)});
   }
   record.Call({Sample(D::kFloat32, {2, 3, 2, 2})}, {{"data_format", "NCHW"}})
-      .Hostile({F({3})}, "a batch and a channel dimension")
+      .Hostile({Floats({3})}, "a batch and a channel dimension")
       .OutOfMemory({Empty({0, kWide})});
 }
 

@@ -1,8 +1,8 @@
 // Convolutions, as a walk over (image, output pixel, window pixel).
-#include <limits>
 
 #include "tests/conformance/dtypes.h"
 #include "tests/conformance/nn/sliding_windows.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -12,19 +12,6 @@ namespace {
 using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
-
-constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
-constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
-constexpr int64_t kShortest = std::numeric_limits<int64_t>::min();
-constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
-
-Tensor F(List dims) { return Sample(D::kFloat32, std::move(dims)); }
-// Has no elements, but dimensions that a result may multiply.
-Tensor Empty(List dims) { return Tensor(D::kFloat32, Shape(absl::MakeConstSpan(dims))); }
-// Sums of many rounded products.
-double SumTolerance(D d) {
-  return d == D::kHalf ? 6e-3 : d == D::kBfloat16 ? 5e-2 : d == D::kFloat32 ? 1e-5 : 1e-12;
-}
 
 // All three convolutions visit the same products input * filter -> output; they differ in which one is summed
 // up.
@@ -103,18 +90,6 @@ std::vector<Image> Images() {
   return images;
 }
 
-Tensor Sizes(const List& dims) { return Ints({dims.begin(), dims.end()}); }
-
-AttrMap WindowAttrs(List strides, const char* padding, List paddings = {}) {
-  AttrMap attrs = {{"strides", std::move(strides)}, {"padding", padding}};
-  if (!paddings.empty()) attrs["explicit_paddings"] = std::move(paddings);
-  return attrs;
-}
-AttrMap With(AttrMap attrs, const std::string& name, List value) {
-  attrs[name] = std::move(value);
-  return attrs;
-}
-
 void AddCalls(Suite& suite) {
   const auto add = [&](const Image& image, D d) {
     const Tensor input = Sample(d, image.input, -1, 1, 1), filter = Sample(d, image.filter, -1, 1, 2);
@@ -132,57 +107,57 @@ void AddCalls(Suite& suite) {
 
 void AddHostileCalls(Suite& suite) {
   const AttrMap valid = WindowAttrs({1, 1, 1, 1}, "VALID"), same = WindowAttrs({1, 1, 1, 1}, "SAME");
-  suite.Op("Conv2D").Hostile({F({1, 2, 2, 1}), F({3, 3, 1, 1})}, "does not fit into 2", valid);
-  suite.Op("Conv2D").Hostile({F({1, 4, 4, 3}), F({3, 3, 2, 1})}, "channels do not fit", same);
-  suite.Op("Conv2D").Hostile({F({1, 4, 4, 4}), F({3, 3, 2, 3})}, "channels do not fit", same);
-  suite.Op("Conv2D").Hostile({F({1, 4, 4, 4}), F({3, 3, 0, 3})}, "channels do not fit", same);
-  suite.Op("Conv2D").Hostile({F({1, 4, 4}), F({3, 3, 3, 3})}, "4 dimensions", same);
-  suite.Op("Conv2D").Hostile({F({1, 4, 4, 3}), F({3, 3, 3})}, "4 dimensions", same);
-  suite.Op("Conv2D").Hostile({F({1, 4, 4, 3}), F({0, 3, 3, 2})}, "no window has size 0", same);
-  suite.Op("Conv2D").Hostile({F({1, 4, 4, 1}), F({1, 1, 1, 1})}, "does not fit into 64 bits",
+  suite.Op("Conv2D").Hostile({Floats({1, 2, 2, 1}), Floats({3, 3, 1, 1})}, "does not fit into 2", valid);
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4, 3}), Floats({3, 3, 2, 1})}, "channels do not fit", same);
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4, 4}), Floats({3, 3, 2, 3})}, "channels do not fit", same);
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4, 4}), Floats({3, 3, 0, 3})}, "channels do not fit", same);
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4}), Floats({3, 3, 3, 3})}, "4 dimensions", same);
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4, 3}), Floats({3, 3, 3})}, "4 dimensions", same);
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4, 3}), Floats({0, 3, 3, 2})}, "no window has size 0", same);
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4, 1}), Floats({1, 1, 1, 1})}, "does not fit into 64 bits",
                              WindowAttrs({1, 1, 1, 1}, "EXPLICIT", {0, 0, kLongest, kLongest, 0, 0, 0, 0}));
-  suite.Op("Conv2D").Hostile({F({1, 4, 4, 1}), F({1, 1, 1, 1})}, "no shape has the dimensions",
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4, 1}), Floats({1, 1, 1, 1})}, "no shape has the dimensions",
                              WindowAttrs({1, 1, 1, 1}, "EXPLICIT", {0, 0, kWide, 0, 0, kWide, 0, 0}));
-  suite.Op("Conv2D").Hostile({F({1, 4, 4, 1}), F({1, 1, 1, 1})}, "padding must be at least 0",
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4, 1}), Floats({1, 1, 1, 1})}, "padding must be at least 0",
                              WindowAttrs({1, 1, 1, 1}, "EXPLICIT", {0, 0, kShortest, 0, 0, 0, 0, 0}));
-  suite.Op("Conv2D").Hostile({F({1, 4, 4, 1}), F({3, 3, 1, 1})}, "no window has size 3",
+  suite.Op("Conv2D").Hostile({Floats({1, 4, 4, 1}), Floats({3, 3, 1, 1})}, "no window has size 3",
                              With(same, "dilations", {1, kLongest, 1, 1}));
   suite.Op("Conv2D").Hostile({Empty({1, kWide / 2, kWide / (1 << 20), 0}), Empty({1, 1, 0, 1 << 10})},
                              "no shape has the dimensions", valid);
   suite.Op("Conv2D").OutOfMemory({Empty({1, 1 << 20, 1 << 20, 0}), Empty({1, 1, 0, 1})}, valid);
-  suite.Op("Conv2D").OutOfMemory({F({1, 1, 1, 1}), F({1, 1, 1, 1})},
+  suite.Op("Conv2D").OutOfMemory({Floats({1, 1, 1, 1}), Floats({1, 1, 1, 1})},
                                  WindowAttrs({1, 1, 1, 1}, "EXPLICIT", {0, 0, kWide, 0, 0, 0, 0, 0}));
 
-  const Tensor filter = F({3, 3, 1, 1});
+  const Tensor filter = Floats({3, 3, 1, 1});
   suite.Op("Conv2DBackpropInput")
-      .Hostile({Ints({1, 4, 4, 1}), filter, F({1, 4, 4, 2})}, "out_backprop must be [1,4,4,1]", same);
+      .Hostile({Ints({1, 4, 4, 1}), filter, Floats({1, 4, 4, 2})}, "out_backprop must be [1,4,4,1]", same);
   suite.Op("Conv2DBackpropInput")
-      .Hostile({Ints({1, 4, 4}), filter, F({1, 4, 4, 1})}, "input_sizes must have 4 elements", same);
+      .Hostile({Ints({1, 4, 4}), filter, Floats({1, 4, 4, 1})}, "input_sizes must have 4 elements", same);
   suite.Op("Conv2DBackpropInput")
-      .Hostile({Ints({1, -4, 4, 1}), filter, F({1, 4, 4, 1})}, "input_sizes", same);
+      .Hostile({Ints({1, -4, 4, 1}), filter, Floats({1, 4, 4, 1})}, "input_sizes", same);
   suite.Op("Conv2DBackpropInput")
-      .Hostile({Ints({kHuge, kHuge, kHuge, kHuge}), filter, F({1, 4, 4, 1})}, "input_sizes", same);
+      .Hostile({Ints({kHuge, kHuge, kHuge, kHuge}), filter, Floats({1, 4, 4, 1})}, "input_sizes", same);
   suite.Op("Conv2DBackpropInput")
-      .Hostile({Ints({1, 2, 2, 1}), filter, F({1, 4, 4, 1})}, "does not fit", valid);
+      .Hostile({Ints({1, 2, 2, 1}), filter, Floats({1, 4, 4, 1})}, "does not fit", valid);
   suite.Op("Conv2DBackpropInput")
-      .Hostile({Ints({1, kHuge, kHuge, 1}), F({1, 1, 1, 4}), F({1, 4, 4, 1})}, "no shape has the dimensions",
-               same);
+      .Hostile({Ints({1, kHuge, kHuge, 1}), Floats({1, 1, 1, 4}), Floats({1, 4, 4, 1})},
+               "no shape has the dimensions", same);
   suite.Op("Conv2DBackpropInput")
-      .Hostile({Ints({1, 4, 4, 1}), F({3, 3, 1}), F({1, 4, 4, 1})}, "4 dimensions", same);
-  const Tensor image = F({1, 4, 4, 1});
+      .Hostile({Ints({1, 4, 4, 1}), Floats({3, 3, 1}), Floats({1, 4, 4, 1})}, "4 dimensions", same);
+  const Tensor image = Floats({1, 4, 4, 1});
   suite.Op("Conv2DBackpropFilter")
-      .Hostile({image, Ints({3, 3, 1, 1}), F({1, 4, 4, 2})}, "out_backprop must be [1,4,4,1]", same);
+      .Hostile({image, Ints({3, 3, 1, 1}), Floats({1, 4, 4, 2})}, "out_backprop must be [1,4,4,1]", same);
   suite.Op("Conv2DBackpropFilter")
-      .Hostile({image, Ints({3, 3, 1}), F({1, 4, 4, 1})}, "filter_sizes must have 4 elements", same);
+      .Hostile({image, Ints({3, 3, 1}), Floats({1, 4, 4, 1})}, "filter_sizes must have 4 elements", same);
   suite.Op("Conv2DBackpropFilter")
-      .Hostile({image, Ints({3, -3, 1, 1}), F({1, 4, 4, 1})}, "filter_sizes", same);
+      .Hostile({image, Ints({3, -3, 1, 1}), Floats({1, 4, 4, 1})}, "filter_sizes", same);
   suite.Op("Conv2DBackpropFilter")
-      .Hostile({image, Ints({0, 3, 1, 1}), F({1, 4, 4, 1})}, "no window has size 0", same);
+      .Hostile({image, Ints({0, 3, 1, 1}), Floats({1, 4, 4, 1})}, "no window has size 0", same);
   suite.Op("Conv2DBackpropFilter")
-      .Hostile({image, Ints({kHuge, kHuge, 1, 1}), F({1, 4, 4, 1})}, "does not fit", valid);
+      .Hostile({image, Ints({kHuge, kHuge, 1, 1}), Floats({1, 4, 4, 1})}, "does not fit", valid);
   suite.Op("Conv2DBackpropFilter")
-      .Hostile({image, Ints({3, 3, 2, 1}), F({1, 4, 4, 1})}, "channels do not fit", same);
-  suite.Op("Conv2DBackpropFilter").OutOfMemory({image, Ints({kHuge, 1, 1, 1}), F({1, 4, 4, 1})}, same);
+      .Hostile({image, Ints({3, 3, 2, 1}), Floats({1, 4, 4, 1})}, "channels do not fit", same);
+  suite.Op("Conv2DBackpropFilter").OutOfMemory({image, Ints({kHuge, 1, 1, 1}), Floats({1, 4, 4, 1})}, same);
 }
 
 }  // namespace

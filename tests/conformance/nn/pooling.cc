@@ -7,6 +7,7 @@
 #include "ops/register_ops.h"
 #include "tests/conformance/dtypes.h"
 #include "tests/conformance/nn/sliding_windows.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -16,16 +17,6 @@ namespace {
 using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
-
-constexpr int32_t kHuge = std::numeric_limits<int32_t>::max();
-constexpr int64_t kLongest = std::numeric_limits<int64_t>::max();
-constexpr int64_t kWide = int64_t{1} << 40;  // twice this is more than a shape can have
-
-Tensor F(List dims) { return Sample(D::kFloat32, std::move(dims)); }
-// Sums of many rounded products.
-double SumTolerance(D d) {
-  return d == D::kHalf ? 6e-3 : d == D::kBfloat16 ? 5e-2 : d == D::kFloat32 ? 1e-5 : 1e-12;
-}
 
 // Calls visit(n, c, oy, ox, iy, ix) for every pixel of every pool.
 void VisitPools(const Call& call, const Index& input,
@@ -94,8 +85,6 @@ void AvgPoolGrad(Call& call) {
   });
 }
 
-Tensor Sizes(const List& dims) { return Ints({dims.begin(), dims.end()}); }
-
 // -1, 0 and 1 as floats.
 Tensor WholeNumbers(const List& dims) {
   const reference::Array numbers = reference::Array::FromTensor(Sample(D::kInt32, dims, -1, 1, 1));
@@ -109,16 +98,6 @@ Tensor MaxPooled(const Tensor& input, const AttrMap& attrs) {
       g.AddOp("Placeholder", {}, {{"dtype", input.dtype()}, {"shape", PartialShape(input.shape())}});
   const Node* pool = g.AddNode("MaxPool", {image}, attrs);
   return reference::Evaluate(MaxPool, *pool, {input})[0];
-}
-
-AttrMap WindowAttrs(List strides, const char* padding, List paddings = {}) {
-  AttrMap attrs = {{"strides", std::move(strides)}, {"padding", padding}};
-  if (!paddings.empty()) attrs["explicit_paddings"] = std::move(paddings);
-  return attrs;
-}
-AttrMap With(AttrMap attrs, const std::string& name, List value) {
-  attrs[name] = std::move(value);
-  return attrs;
 }
 
 void AddCalls(Suite& suite) {
@@ -171,29 +150,32 @@ void AddHostileCalls(Suite& suite) {
   };
   const AttrMap two = pool({1, 2, 2, 1}, "VALID");
   for (const char* op : {"MaxPool", "AvgPool"}) {
-    suite.Op(op).Hostile({F({1, 2, 2, 1})}, "does not fit into 2", pool({1, 3, 3, 1}, "VALID"));
-    suite.Op(op).Hostile({F({2, 2, 1})}, "4 dimensions", two);
-    suite.Op(op).Hostile({F({1, 0, 2, 1})}, "does not fit into 0", two);
-    suite.Op(op).Hostile({F({1, 4, 4, 1})}, "does not fit into 64 bits",
+    suite.Op(op).Hostile({Floats({1, 2, 2, 1})}, "does not fit into 2", pool({1, 3, 3, 1}, "VALID"));
+    suite.Op(op).Hostile({Floats({2, 2, 1})}, "4 dimensions", two);
+    suite.Op(op).Hostile({Floats({1, 0, 2, 1})}, "does not fit into 0", two);
+    suite.Op(op).Hostile({Floats({1, 4, 4, 1})}, "does not fit into 64 bits",
                          With(pool({1, kLongest, 1, 1}, "SAME"), "strides", {1, 3, 1, 1}));
   }
   suite.Op("MaxPool").Hostile(
-      {F({1, 2, 2, 1})}, "does not fit into 64 bits",
+      {Floats({1, 2, 2, 1})}, "does not fit into 64 bits",
       With(pool({1, 2, 2, 1}, "EXPLICIT"), "explicit_paddings", {0, 0, kLongest, 1, 0, 0, 0, 0}));
   suite.Op("MaxPool").Hostile(
-      {F({1, 2, 2, 1})}, "no shape has the dimensions",
+      {Floats({1, 2, 2, 1})}, "no shape has the dimensions",
       With(pool({1, 2, 2, 1}, "EXPLICIT"), "explicit_paddings", {0, 0, kWide, 0, kWide, 0, 0, 0}));
-  const Tensor image = F({1, 4, 4, 1});
+  const Tensor image = Floats({1, 4, 4, 1});
   suite.Op("MaxPoolGrad")
-      .Hostile({image, F({1, 3, 2, 1}), F({1, 3, 3, 1})}, "orig_output must be [1,3,3,1]", two);
-  suite.Op("MaxPoolGrad").Hostile({image, F({1, 3, 3, 1}), F({1, 3, 3, 2})}, "grad must be [1,3,3,1]", two);
+      .Hostile({image, Floats({1, 3, 2, 1}), Floats({1, 3, 3, 1})}, "orig_output must be [1,3,3,1]", two);
   suite.Op("MaxPoolGrad")
-      .Hostile({F({1, 1, 1, 1}), F({1, 3, 3, 1}), F({1, 3, 3, 1})}, "does not fit into 1", two);
-  suite.Op("MaxPoolGrad").Hostile({F({4}), F({4}), F({4})}, "4 dimensions", two);
-  suite.Op("AvgPoolGrad").Hostile({Ints({1, 4, 4, 1}), F({1, 3, 2, 1})}, "grad must be [1,3,3,1]", two);
-  suite.Op("AvgPoolGrad").Hostile({Ints({1, 4, 4}), F({1, 3, 3, 1})}, "orig_input_shape must be [4]", two);
-  suite.Op("AvgPoolGrad").Hostile({Ints({1, -4, 4, 1}), F({1, 3, 3, 1})}, "orig_input_shape", two);
-  suite.Op("AvgPoolGrad").Hostile({Ints({1, kHuge, kHuge, 1}), F({1, 3, 3, 1})}, "grad must be", two);
+      .Hostile({image, Floats({1, 3, 3, 1}), Floats({1, 3, 3, 2})}, "grad must be [1,3,3,1]", two);
+  suite.Op("MaxPoolGrad")
+      .Hostile({Floats({1, 1, 1, 1}), Floats({1, 3, 3, 1}), Floats({1, 3, 3, 1})}, "does not fit into 1",
+               two);
+  suite.Op("MaxPoolGrad").Hostile({Floats({4}), Floats({4}), Floats({4})}, "4 dimensions", two);
+  suite.Op("AvgPoolGrad").Hostile({Ints({1, 4, 4, 1}), Floats({1, 3, 2, 1})}, "grad must be [1,3,3,1]", two);
+  suite.Op("AvgPoolGrad")
+      .Hostile({Ints({1, 4, 4}), Floats({1, 3, 3, 1})}, "orig_input_shape must be [4]", two);
+  suite.Op("AvgPoolGrad").Hostile({Ints({1, -4, 4, 1}), Floats({1, 3, 3, 1})}, "orig_input_shape", two);
+  suite.Op("AvgPoolGrad").Hostile({Ints({1, kHuge, kHuge, 1}), Floats({1, 3, 3, 1})}, "grad must be", two);
 }
 
 }  // namespace

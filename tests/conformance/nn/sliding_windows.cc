@@ -1,6 +1,7 @@
 #include "tests/conformance/nn/sliding_windows.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir::conformance {
 namespace {
@@ -54,6 +55,17 @@ void Slide(const Windows& windows,
       }
     }
   }
+}
+
+AttrMap WindowAttrs(std::vector<int64_t> strides, const char* padding, std::vector<int64_t> paddings) {
+  AttrMap attrs = {{"strides", std::move(strides)}, {"padding", padding}};
+  if (!paddings.empty()) attrs["explicit_paddings"] = std::move(paddings);
+  return attrs;
+}
+
+AttrMap With(AttrMap attrs, const std::string& name, std::vector<int64_t> value) {
+  attrs[name] = std::move(value);
+  return attrs;
 }
 
 }  // namespace weir::conformance

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/attr_value.h"
 #include "kernels/reference/array.h"
 
 namespace weir::conformance {
@@ -33,5 +34,10 @@ Windows WindowsOf(const Call& call, const Index& input, int64_t height, int64_t 
 // Calls visit(oy, ox, ky, kx, iy, ix) for every window pixel that lies in the image.
 void Slide(const Windows& windows,
            const std::function<void(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t)>& visit);
+
+// The attrs of a call: strides, padding and, unless they are empty, explicit paddings.
+AttrMap WindowAttrs(std::vector<int64_t> strides, const char* padding, std::vector<int64_t> paddings = {});
+// The attrs with this one set or replaced.
+AttrMap With(AttrMap attrs, const std::string& name, std::vector<int64_t> value);
 
 }  // namespace weir::conformance

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -14,14 +15,6 @@ using reference::Call;
 using reference::Reference;
 using D = DType;
 using List = std::vector<int64_t>;
-
-constexpr int64_t kShortest = std::numeric_limits<int64_t>::min();
-
-Tensor F(List dims) { return Sample(D::kFloat32, std::move(dims)); }
-// Sums of many rounded products.
-double SumTolerance(D d) {
-  return d == D::kHalf ? 6e-3 : d == D::kBfloat16 ? 5e-2 : d == D::kFloat32 ? 1e-5 : 1e-12;
-}
 
 // log(softmax) of row r of an array whose last dimension is a row.
 std::vector<double> LogSoftmaxRow(const Array& logits, int64_t r) {
@@ -78,7 +71,7 @@ void AddSoftmax(Suite& suite) {
     record.Call({.inputs = {Sample(d, {3, 10})}, .tolerance = SumTolerance(d)});
   }
   record.Call({.inputs = {Sample(D::kFloat32, {40}, -30, 30)}, .tolerance = 1e-5})
-      .Hostile({F({})}, "class dimension");
+      .Hostile({Floats({})}, "class dimension");
 }
 
 void AddLogSoftmax(Suite& suite) {
@@ -87,7 +80,7 @@ void AddLogSoftmax(Suite& suite) {
     record.Call({.inputs = {Sample(d, {3, 10})}, .tolerance = SumTolerance(d)});
   }
   record.Call({.inputs = {Sample(D::kFloat32, {2, 2, 17}, -30, 30)}, .tolerance = 1e-5})
-      .Hostile({F({})}, "class dimension");
+      .Hostile({Floats({})}, "class dimension");
 }
 
 void AddSoftmaxCrossEntropyWithLogits(Suite& suite) {
@@ -101,9 +94,9 @@ void AddSoftmaxCrossEntropyWithLogits(Suite& suite) {
                  .gradient_outputs = {0},
                  .tolerance = SumTolerance(d)});
   }
-  record.Hostile({F({2, 3}), F({3, 2})}, "logits is [2,3] but labels is [3,2]")
-      .Hostile({F({2, 3}), F({3})}, "must be matrices")
-      .Hostile({F({6}), F({6})}, "must be matrices");
+  record.Hostile({Floats({2, 3}), Floats({3, 2})}, "logits is [2,3] but labels is [3,2]")
+      .Hostile({Floats({2, 3}), Floats({3})}, "must be matrices")
+      .Hostile({Floats({6}), Floats({6})}, "must be matrices");
 }
 
 void AddSparseSoftmaxCrossEntropyWithLogits(Suite& suite) {
@@ -120,11 +113,11 @@ void AddSparseSoftmaxCrossEntropyWithLogits(Suite& suite) {
       .Call({.inputs = {Sample(D::kFloat32, {2, 33}), Longs({32, 5})},
              .gradient_outputs = {0},
              .tolerance = 1e-5})
-      .Hostile({F({2, 3}), Ints({0, 3})}, "label 3 of example 1 is outside [0,3)")
-      .Hostile({F({2, 3}), Longs({kShortest, 0})}, "of example 0 is outside [0,3)")
-      .Hostile({F({2, 3}), Ints({0})}, "logits must be [batch,classes]")
-      .Hostile({F({2, 3}), Make(D::kInt32, {2, 1}, {0, 0})}, "logits must be [batch,classes]")
-      .Hostile({F({2, 0}), Ints({0, 0})}, "is outside [0,0)");
+      .Hostile({Floats({2, 3}), Ints({0, 3})}, "label 3 of example 1 is outside [0,3)")
+      .Hostile({Floats({2, 3}), Longs({kShortest, 0})}, "of example 0 is outside [0,3)")
+      .Hostile({Floats({2, 3}), Ints({0})}, "logits must be [batch,classes]")
+      .Hostile({Floats({2, 3}), Make(D::kInt32, {2, 1}, {0, 0})}, "logits must be [batch,classes]")
+      .Hostile({Floats({2, 0}), Ints({0, 0})}, "is outside [0,0)");
 }
 
 void AddInTopKV2(Suite& suite) {
@@ -132,9 +125,9 @@ void AddInTopKV2(Suite& suite) {
   for (int k : {1, 2, 3}) {
     record.Call({Sample(D::kFloat32, {4, 3}), Ints({0, 1, 2, 0}), Int(k)});
   }
-  record.Hostile({F({2, 3}), Ints({0, 1, 2}), Int(1)}, "targets is [3]")
-      .Hostile({F({6}), Ints({0}), Int(1)}, "predictions must be [batch,classes]")
-      .Hostile({F({2, 3}), Ints({0, 1}), Ints({})}, "k must be a scalar");
+  record.Hostile({Floats({2, 3}), Ints({0, 1, 2}), Int(1)}, "targets is [3]")
+      .Hostile({Floats({6}), Ints({0}), Int(1)}, "predictions must be [batch,classes]")
+      .Hostile({Floats({2, 3}), Ints({0, 1}), Ints({})}, "k must be a scalar");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Variables: what their ops refuse.
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -10,8 +11,6 @@ using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
 
-Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
-
 void AddVarHandleOp(Suite& suite) {
   OpRecord& record =
       suite.Op("VarHandleOp").TestedElsewhere("state: tests/conformance/state/variables_test.cc");
@@ -20,43 +19,43 @@ void AddVarHandleOp(Suite& suite) {
 }
 
 void AddReadVariableOp(Suite& suite) {
-  const Tensor weights = HandleOf(F({2}));
+  const Tensor weights = HandleOf(Floats({2}));
   OpRecord& record =
       suite.Op("ReadVariableOp").TestedElsewhere("state: tests/conformance/state/variables_test.cc");
   record.Hostile({weights}, "holds float, asked for as int32", {{"dtype", D::kInt32}});
-  record.HostileHandles({CaseInput::Variable(F({2}))}, 0, {{"dtype", D::kFloat32}});
+  record.HostileHandles({CaseInput::Variable(Floats({2}))}, 0, {{"dtype", D::kFloat32}});
 }
 
 void AddAssignVariableOp(Suite& suite) {
-  const Tensor weights = HandleOf(F({2}));
+  const Tensor weights = HandleOf(Floats({2}));
   const auto missing = absl::StatusCode::kNotFound;
   OpRecord& record =
       suite.Op("AssignVariableOp").TestedElsewhere("state: tests/conformance/state/variables_test.cc");
-  record.Hostile({MissingHandle(), F({2})}, "weights", {}, missing)
-      .Hostile({NoHandles(), F({2})}, "must be one resource handle")
+  record.Hostile({MissingHandle(), Floats({2})}, "weights", {}, missing)
+      .Hostile({NoHandles(), Floats({2})}, "must be one resource handle")
       .Hostile({weights, Ints({1, 2})}, "holds float, asked for as int32")
-      .Hostile({weights, F({3})}, "has the shape [2]", {{"validate_shape", true}});
+      .Hostile({weights, Floats({3})}, "has the shape [2]", {{"validate_shape", true}});
 }
 
 void AddAssignAddVariableOp(Suite& suite) {
-  const Tensor weights = HandleOf(F({2}));
+  const Tensor weights = HandleOf(Floats({2}));
   OpRecord& record =
       suite.Op("AssignAddVariableOp").TestedElsewhere("state: tests/conformance/state/variables_test.cc");
-  record.Hostile({weights, F({3})}, "the value is float[3] but variable 'weights' is float[2]")
-      .Hostile({weights, F({})}, "the value is float[] but variable 'weights' is float[2]")
+  record.Hostile({weights, Floats({3})}, "the value is float[3] but variable 'weights' is float[2]")
+      .Hostile({weights, Floats({})}, "the value is float[] but variable 'weights' is float[2]")
       .Hostile({weights, Ints({1, 2})}, "the value is int32[2] but variable 'weights' is float[2]");
-  record.HostileHandles({CaseInput::Variable(F({2})), F({2})});
+  record.HostileHandles({CaseInput::Variable(Floats({2})), Floats({2})});
   record.NoKernelFor("dtype", {DType::kBool, DType::kString}, "TensorFlow has none either");
 }
 
 void AddAssignSubVariableOp(Suite& suite) {
-  const Tensor weights = HandleOf(F({2}));
+  const Tensor weights = HandleOf(Floats({2}));
   OpRecord& record =
       suite.Op("AssignSubVariableOp").TestedElsewhere("state: tests/conformance/state/variables_test.cc");
-  record.Hostile({weights, F({3})}, "the value is float[3] but variable 'weights' is float[2]")
-      .Hostile({weights, F({})}, "the value is float[] but variable 'weights' is float[2]")
+  record.Hostile({weights, Floats({3})}, "the value is float[3] but variable 'weights' is float[2]")
+      .Hostile({weights, Floats({})}, "the value is float[] but variable 'weights' is float[2]")
       .Hostile({weights, Ints({1, 2})}, "the value is int32[2] but variable 'weights' is float[2]");
-  record.HostileHandles({CaseInput::Variable(F({2})), F({2})});
+  record.HostileHandles({CaseInput::Variable(Floats({2})), Floats({2})});
   record.NoKernelFor("dtype", {DType::kBool, DType::kString}, "TensorFlow has none either");
 }
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "tests/conformance/dtypes.h"
+#include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
 #include "tests/conformance/suite.h"
 
@@ -12,7 +13,6 @@ using reference::Call;
 using D = DType;
 using List = std::vector<int64_t>;
 
-Tensor F(List dims, int seed = 1) { return Sample(D::kFloat32, std::move(dims), -2, 2, seed); }
 Tensor Words(std::vector<std::string> words) {
   const auto count = static_cast<int64_t>(words.size());
   return Strings({count}, std::move(words));
@@ -22,15 +22,15 @@ void AddScalarSummary(Suite& suite) {
   OpRecord& record =
       suite.Op("ScalarSummary")
           .TestedElsewhere("serialized protocol messages: tests/conformance/io/files_and_checks_test.cc");
-  record.Hostile({Words({"a"}), F({2})}, "tags is [1] but values is [2]")
-      .Hostile({Words({"a", "a"}), F({2})}, "two summaries to merge have the tag 'a'");
+  record.Hostile({Words({"a"}), Floats({2})}, "tags is [1] but values is [2]")
+      .Hostile({Words({"a", "a"}), Floats({2})}, "two summaries to merge have the tag 'a'");
 }
 
 void AddHistogramSummary(Suite& suite) {
   OpRecord& record =
       suite.Op("HistogramSummary")
           .TestedElsewhere("serialized protocol messages: tests/conformance/io/files_and_checks_test.cc");
-  record.Hostile({Words({"a", "b"}), F({2})}, "tag must be one string")
+  record.Hostile({Words({"a", "b"}), Floats({2})}, "tag must be one string")
       .Hostile({Strings({}, {"a"}), Make(D::kFloat32, {2}, {1, std::nan("")})}, "NaN");
 }
 
