@@ -21,9 +21,9 @@
 namespace weir {
 namespace {
 
-using Sizes = std::map<int, int64_t>;  // of labels
-using Strides =
-    std::map<int, int64_t>;  // of labels, in elements; a diagonal's is the sum of those of its axes
+// By label. Strides are in elements; a diagonal's is the sum of those of its axes.
+using Sizes = std::map<int, int64_t>;
+using Strides = std::map<int, int64_t>;
 
 bool Contains(const AxisLabels& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
