@@ -224,6 +224,18 @@ TEST_F(RewritesTest, ReshapesAreJoinedWhereNoErrorIsLost) {
   EXPECT_FALSE(refused.ok());
 }
 
+// Alone the second Reshape would take any number of rows: 12 elements as [4,3], where [2,3] was promised.
+TEST_F(RewritesTest, AReshapeToSixElementsRefusesTwelveBeforeAnotherLeavesTheNumberOpen) {
+  const Output x = Input(PartialShape());
+  const Output rows = Op("Reshape", {Op("Reshape", {x, Integers({6})}), Integers({-1, 3})});
+  const Output closed = Op("Reshape", {Op("Reshape", {x, Integers({6})}), Integers({2, 3})});
+  for (const Output y : {rows, closed}) {
+    const auto refused = session().Run({{x, Numbers()}}, {y});
+    EXPECT_FALSE(refused.ok()) << "gives " << refused->at(0).ToString(12);
+  }
+  EXPECT_THAT(OpsLeft({x}, {closed}), ElementsAre("Const", "Reshape"));
+}
+
 TEST_F(RewritesTest, CastsThatLoseNothingAreJoined) {
   const auto cast = [&](Output y, DType to) { return Op("Cast", {y}, {{"DstT", to}}); };
   const Output x = Input({2, 3, 2}), i = Input({3}, DType::kInt32), h = Input({2}, DType::kHalf);

@@ -329,8 +329,8 @@ class Simplifier {
 
   static bool IsScalar(const Tensor* tensor) { return tensor != nullptr && tensor->shape().is_scalar(); }
 
-  // Of two scalars. Nullopt where the product of floats is not a normal number: what x*c overflows or
-  // underflows to would be lost.
+  // Of two scalars. Nullopt where the product of floats is not a normal number: x*0 or x*inf where (x*c)*d is
+  // neither. Where only x*c overflows or underflows the joined product is the exact one, as in TensorFlow.
   static std::optional<Tensor> Product(const Tensor& a, const Tensor& b) {
     const auto of_floats = []<typename T>(T x, T y) -> std::optional<Tensor> {
       if (!std::isnormal(x) || !std::isnormal(y) || !std::isnormal(x * y)) return std::nullopt;
@@ -396,9 +396,14 @@ class Simplifier {
     if (ConstantValue(node.input(1)) == nullptr) return false;
     if (ReshapeKeepsShape(x.shape(), node.output_shape(0))) return ReplaceBy(node, x);
     Node* const inner = Producer(node, 0, "Reshape");
-    if (inner == nullptr || ConstantValue(inner->input(1)) == nullptr ||
-        !SecondReshapeChecksFirst(inner->output_shape(0), node.output_shape(0))) {
-      return false;
+    if (inner == nullptr || ConstantValue(inner->input(1)) == nullptr) return false;
+    // What a shape that is known fits was checked when the node was made. The second shape counts as it is
+    // asked for: what it leaves open, -1, was inferred from the first.
+    if (!inner->input(0).shape().is_fully_known()) {
+      const std::optional<std::vector<int64_t>> dims = ConstantIntegers(node.input(1));
+      if (!dims) return false;
+      const absl::StatusOr<PartialShape> asked = PartialShape::FromDims(*dims);
+      if (!asked.ok() || !SecondReshapeChecksFirst(inner->output_shape(0), *asked)) return false;
     }
     ReadInstead(node, 0, inner->input(0));
     return true;
