@@ -39,6 +39,7 @@ void AddMatrixRows(std::vector<OpRow>* rows);
 void AddSegmentRows(std::vector<OpRow>* rows);
 void AddNnRows(std::vector<OpRow>* rows);
 void AddImageRows(std::vector<OpRow>* rows);
+void AddRewriteRows(std::vector<OpRow>* rows);
 std::vector<OpRow> AllRows();
 
 // Lists of dtypes.

@@ -83,6 +83,7 @@ std::vector<OpRow> AllRows() {
   AddSegmentRows(&rows);
   AddNnRows(&rows);
   AddImageRows(&rows);
+  AddRewriteRows(&rows);
   return rows;
 }
 

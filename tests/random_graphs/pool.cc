@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "tests/random_graphs/interpreter.h"
 
 namespace weir::random_graphs {
 namespace {
@@ -213,6 +214,30 @@ Operand Pool::Leaf(DType dtype, const Index& dims, double low, double high) {
   }
   if (g().ok()) Add(leaf);
   return leaf;
+}
+
+std::optional<Operand> Pool::Apply(const std::string& op, const Operand& x,
+                                   const std::optional<Array>& second, AttrMap attrs) {
+  std::vector<InputArg> inputs = {x.output};
+  std::vector<Array> values = {x.value};
+  if (second) {
+    const bool steers = op == "Transpose" || op == "Reshape";
+    inputs.push_back(Exactly(*second, steers ? DType::kInt32 : x.dtype()));
+    values.push_back(*second);
+  }
+  Node* const node = g().AddNode(op, std::move(inputs), std::move(attrs));
+  if (node == nullptr) return std::nullopt;
+  absl::StatusOr<std::vector<Array>> outputs = EvaluateReference(*node, std::move(values));
+  if (!outputs.ok()) {
+    g().SetError(outputs.status());
+    return std::nullopt;
+  }
+  bool is_undefined = false;
+  const Operand result = {node->output(0),
+                          Represented((*outputs)[0], node->output_type(0), true, &is_undefined), x.varies};
+  if (is_undefined) return std::nullopt;
+  Add(result);
+  return result;
 }
 
 void Pool::FeedInterior(Operand* operand) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,12 @@ class Pool {
   Output Integer(int64_t value, DType dtype = DType::kInvalid);
   // A tensor that is there and fits, else `otherwise`.
   Operand Draw(DType dtype, const Fits& fits, const std::function<Operand()>& otherwise);
+
+  // A node of `x` and, where there is one, of exactly this second input: integers for Transpose and Reshape,
+  // else of the dtype of `x`. Later nodes may read it as well. nullopt where its value does not fit its
+  // dtype.
+  std::optional<Operand> Apply(const std::string& op, const Operand& x,
+                               const std::optional<Array>& second = std::nullopt, AttrMap attrs = {});
 
   // A constant, a placeholder or a variable. In branches and loops always a constant.
   Operand Leaf(DType dtype, const Index& dims, double low = -2, double high = 2);

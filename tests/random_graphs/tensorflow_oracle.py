@@ -76,12 +76,20 @@ def run_gradients(graph, plan, results):
         results.update(session.run(wanted, plan.feeds))
 
 
+def with_round_of_integers(graph_def):
+    """TensorFlow's kernel makes zeros of whole numbers; tf.round never asks it for them, and gives them back."""
+    for node in graph_def.node:
+        if node.op == "Round" and tf.as_dtype(node.attr["T"].type).is_integer:
+            node.op = "Identity"
+    return graph_def
+
+
 def answer(graph_bytes, plan_bytes):
     results = {}
     plan = Plan(tf1.GraphDef.FromString(plan_bytes))
     with tf.Graph().as_default() as graph:
         try:
-            tf.import_graph_def(tf1.GraphDef.FromString(graph_bytes), name="")
+            tf.import_graph_def(with_round_of_integers(tf1.GraphDef.FromString(graph_bytes)), name="")
             run_steps(graph, plan, results)
         except Exception as error:  # whatever it is, the case is judged by whoever reads this
             results["error"] = ("%s: %s" % (type(error).__name__, error)).encode()
