@@ -32,6 +32,8 @@ Output OneMinusSquare(GradientContext& g) {
 constexpr double kErfSlope = 2 * std::numbers::inv_sqrtpi;
 Output Bell(GradientContext& g) { return g.Add("Exp", {Neg(g, g.Add("Square", {g.input(0)}))}); }
 
+constexpr double kRootOfTwoPi = std::numbers::sqrt2 / std::numbers::inv_sqrtpi;
+
 // Of z = -dy * y * y.
 Status InverseGradGradient(GradientContext& g) {
   WEIR_RETURN_IF_ERROR(CheckReal(g));
@@ -179,6 +181,12 @@ std::vector<OpDef> FunctionsOps() {
             [](GradientContext& g) -> Status { return SetScaled(g, Scale(g, kErfSlope, Bell(g))); }),
       Unary("Erfc", "Gives 1 - erf(x), exact for large x.",
             [](GradientContext& g) -> Status { return SetScaled(g, Scale(g, -kErfSlope, Bell(g))); }),
+      Unary("Ndtri", "Gives the number below which a standard normal variable lies with probability x.",
+            [](GradientContext& g) -> Status {
+              // The reciprocal of the normal density: sqrt(2 pi) * exp(y * y / 2).
+              const Output exponent = Scale(g, 0.5, g.Add("Square", {g.output(0)}));
+              return SetScaled(g, Scale(g, kRootOfTwoPi, g.Add("Exp", {exponent})));
+            }),
       Unary("Lgamma", "Gives the logarithm of the absolute value of the gamma function of x.",
             [](GradientContext& g) -> Status { return SetScaled(g, g.Add("Digamma", {g.input(0)})); }),
       Unary("Digamma", "Gives the derivative of Lgamma.",

@@ -1,7 +1,8 @@
-// The gamma function's family, for real arguments in double.
+// The gamma function's family and the normal distribution's quantiles, for real arguments in double.
 //
 // NaN where a function is not defined. At poles: infinity where TensorFlow gives it, else NaN.
-// Sources: NIST Digital Library of Mathematical Functions, chapters 5 and 25 (https://dlmf.nist.gov).
+// Sources: NIST Digital Library of Mathematical Functions, chapters 5 and 25 (https://dlmf.nist.gov);
+// M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988), 477-484.
 #pragma once
 
 namespace weir {
@@ -17,5 +18,8 @@ double Zeta(double x, double q);
 double GammaSampleSlope(double a, double x);
 // The n-th derivative of Digamma; n = 0, 1, 2...
 double Polygamma(double n, double x);
+// The number below which a standard normal variable lies with that probability. 0 gives -infinity, 1
+// infinity; NaN outside [0, 1].
+double NormalQuantile(double probability);
 
 }  // namespace weir

@@ -1,6 +1,7 @@
 // Elementwise functions of one number, and those of their gradients that are one op.
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <string>
 
 #include "tests/conformance/dtypes.h"
@@ -63,6 +64,32 @@ void AddRounding(Suite& suite) {
   add("Round", Join({kReals, {DType::kInt32, DType::kInt64}}), std::nearbyint);
   suite.Op("Round").NoKernelFor("T", {DType::kInt8, DType::kInt16, DType::kComplex64, DType::kComplex128},
                                 "TensorFlow has none either");
+}
+
+// Where the normal distribution function reaches p, between two bounds that close in on it. For p > 1/2 the
+// mirror image is searched, as 1 - p is exact and the distribution function close to 1 is not.
+double NormalQuantileByDefinition(double p) {
+  if (!(p >= 0 && p <= 1)) return std::nan("");
+  if (p == 0 || p == 1) return p == 0 ? -kInfinity : kInfinity;
+  if (p > 0.5) return -NormalQuantileByDefinition(1 - p);
+  double low = -40, high = 0;
+  for (int i = 0; i < 100; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(-middle / std::numbers::sqrt2) / 2 < p ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+void AddNormalDistribution(Suite& suite) {
+  suite.Op("Ndtri")
+      .Reference(EachReal(NormalQuantileByDefinition))
+      .Unary(kReals, 0.02, 0.98)
+      .Extremes(kFloatAndDouble, 1e-5)
+      .CannotFail();
+  suite.Op("Ndtri").NoGradient().Call(
+      {.inputs = {Make(DType::kFloat64, {9},
+                       {1e-300, 1e-20, 1e-11, 1e-3, 0.075, 0.5, 0.925, 0.999, 1 - 1e-12})},
+       .label = "tails"});
 }
 
 void AddGammaFamily(Suite& suite) {
@@ -170,6 +197,7 @@ void AddFunctionsRecords(Suite& suite) {
   AddTrigonometry(suite);
   AddRounding(suite);
   AddGammaFamily(suite);
+  AddNormalDistribution(suite);
   AddFunction(
       suite, "Expm1", -3, 3, [](double x) { return std::expm1(x); },
       [](Number x) { return std::exp(x) - 1.0; });
