@@ -51,6 +51,23 @@ Status ReverseSequenceShape(ShapeInference& s) {
   return UnchangedShape(s);
 }
 
+Status RollShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRankAtLeast(0, 1));
+  for (const int i : {1, 2}) {
+    if (!s.input(i).has_rank() || s.input(i).rank() <= 1) continue;
+    return InvalidArgumentError(
+        StrCat(s.input_name(i), " must be a scalar or a vector, is ", s.input(i).ToString()));
+  }
+  WEIR_RETURN_IF_ERROR(MergeInputs(s, 1, 3).status());
+  const auto axes = s.input_integers(2);
+  if (input.has_rank() && axes) {
+    for (const int64_t each : *axes) {
+      WEIR_RETURN_IF_ERROR(NormalizeAxis(each, input.rank(), "axis").status());
+    }
+  }
+  return UnchangedShape(s);
+}
+
 // ---- Blocks ----
 
 // Of images [batch, height, width, depth]; NCHW has the depth in front.
@@ -192,6 +209,14 @@ std::vector<OpDef> RearrangingOps() {
          g.set_input_grad(0, g.Add("ReverseSequence", {g.grad(0), g.input(1)},
                                    {{"seq_dim", g.attr<int64_t>("seq_dim")},
                                     {"batch_dim", g.attr<int64_t>("batch_dim")}}));
+         return OkStatus();
+       }},
+      {.name = "Roll",
+       .summary =
+           "Moves elements by shift[i] places along axis[i]; what leaves at one end comes in at the other.",
+       .infer_shapes = RollShape,
+       .gradient = [](GradientContext& g) -> Status {
+         g.set_input_grad(0, g.Add("Roll", {g.grad(0), formulas::Neg(g, g.input(1)), g.input(2)}));
          return OkStatus();
        }},
       {.name = "SpaceToDepth",

@@ -100,6 +100,60 @@ class ReverseSequence final : public Kernel {
   const int64_t seq_dim_, batch_dim_;
 };
 
+// ---- Rolling ----
+
+// How far each axis rolls, in [0, dimension).
+absl::StatusOr<Dims> ReadShifts(KernelContext& context) {
+  const Shape& input = context.input(0).shape();
+  const Tensor &shift = context.input(1), &axis = context.input(2);
+  if (input.rank() == 0) return absl::InvalidArgumentError("input must have at least 1 dimension, is []");
+  if (shift.shape().rank() > 1 || shift.shape() != axis.shape()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shift and axis must be scalars, or vectors of one length: shift is ",
+                     shift.shape().ToString(), ", axis is ", axis.shape().ToString()));
+  }
+  WEIR_ASSIGN_OR_RETURN(const Dims shifts, ReadIntegers(shift, "shift"));
+  WEIR_ASSIGN_OR_RETURN(const Dims axes, ReadIntegers(axis, "axis"));
+  Dims result(input.rank(), 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    WEIR_ASSIGN_OR_RETURN(const int at, ResolveAxis(axes[i], input.rank(), absl::StrCat("axis[", i, "]")));
+    const int64_t dim = input.dim(at);
+    if (dim == 0) continue;
+    // An axis may be listed again: its shifts add up.
+    const int64_t places = (shifts[i] % dim + dim) % dim;
+    result[at] = places < dim - result[at] ? result[at] + places : result[at] + places - dim;
+  }
+  return result;
+}
+
+// Along each axis that rolls, the front [0, dim - shift) moves up and the back [dim - shift, dim) to the
+// front: one copy for each choice of fronts and backs. Such an axis has at least 2 elements, so there are at
+// most as many copies as elements.
+absl::Status Roll(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  WEIR_ASSIGN_OR_RETURN(const Dims shifts, ReadShifts(context));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, input.shape()));
+  if (input.num_elements() == 0) return absl::OkStatus();
+  Dims rolled;
+  for (int i = 0; i < input.shape().rank(); ++i) {
+    if (shifts[i] > 0) rolled.push_back(i);
+  }
+  const StridedView dense = DenseView(input.shape().dims());
+  for (uint64_t backs = 0; backs < uint64_t{1} << rolled.size(); ++backs) {
+    StridedView source = dense, target = dense;
+    Dims dims(input.shape().dims().begin(), input.shape().dims().end());
+    for (size_t k = 0; k < rolled.size(); ++k) {
+      const auto axis = static_cast<int>(rolled[k]);
+      const int64_t shift = shifts[axis], front = dims[axis] - shift;
+      const bool is_back = (backs >> k & 1) != 0;
+      dims[axis] = is_back ? shift : front;
+      (is_back ? source.offset : target.offset) += (is_back ? front : shift) * dense.strides[axis];
+    }
+    StridedCopy(dims, input, source, *output, target, context.threads());
+  }
+  return absl::OkStatus();
+}
+
 // Images [batch, height, width, depth], one of which has its blocks in the depth: there they are
 // [batch, height, width, block, block, depth], in the other [batch, height, block, width, block, depth].
 template <bool to_depth>
@@ -287,6 +341,7 @@ absl::Status BatchToSpaceND(KernelContext& context) {
 void RegisterRearrangingKernels(DeviceKernels& kernels) {
   kernels.Add<&ReverseV2>("ReverseV2", {{"T", AllDTypes()}});
   kernels.Add<ReverseSequence>("ReverseSequence", {{"T", AllDTypes()}});
+  kernels.Add<&Roll>("Roll", {{"T", AllDTypes()}});
   kernels.Add<Blocks<true>>("SpaceToDepth", {{"T", AllDTypes()}});
   kernels.Add<Blocks<false>>("DepthToSpace", {{"T", AllDTypes()}});
   kernels.Add<&SpaceToBatchND>("SpaceToBatchND", {{"T", AllDTypes()}});

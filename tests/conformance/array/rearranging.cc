@@ -34,6 +34,21 @@ void ReverseSequence(reference::Call& call) {
   call.outputs = {output};
 }
 
+void Roll(reference::Call& call) {
+  const Array& x = call.in(0);
+  Array output(x.dims());
+  for (int64_t i = 0; i < x.size(); ++i) {
+    Index to = x.IndexOf(i);
+    for (int64_t k = 0; k < call.in(2).size(); ++k) {
+      const int axis = reference::Call::Axis(call.in(2)[k].integer(), x.rank());
+      const int64_t dim = x.dim(axis), shift = call.in(1)[k].integer();
+      to[axis] = ((to[axis] + shift) % dim + dim) % dim;
+    }
+    output.at(to) = x[i];
+  }
+  call.outputs = {output};
+}
+
 // Pixel (y, x) of a block is channel (y * block + x) * depth + c.
 void MoveBlocks(const Array& wide, Array* deep, int64_t block, bool to_depth, Array* back) {
   for (int64_t i = 0; i < wide.size(); ++i) {
@@ -150,6 +165,26 @@ void AddReversing(Suite& suite) {
       .Hostile({F({2, 3}), Longs({0, 0})}, "must be two dimensions of input", dims(1, -2));
 }
 
+void AddRolling(Suite& suite) {
+  OpRecord& roll = suite.Op("Roll").Reference(Roll);
+  for (DType d : kWidths) roll.Call({Sample(d, {3, 4}, -3, 3), Int(1), Int(1)});
+  roll.Call({F({5}), Longs({-2}), Ints({0})})
+      .Call({F({2, 3, 4}), Ints({1, -1, 6}), Longs({-1, 0, 1})})
+      .Call({F({3, 4}), Ints({2, 0}), Ints({0, 1})})
+      .Call({F({3, 4}), Ints({3, 2}), Ints({1, -1})})  // one axis twice: 5 places
+      .Call({F({3, 4}), Ints({}), Ints({})})
+      .Call({F({0, 3}), Ints({1, 1}), Ints({0, 1})})
+      .Call({F({2, 3}), Longs({-1000000}), Ints({1})})
+      .Call({Strings({3}, {"a", "b", "c"}), Int(1), Int(0)})
+      .Hostile({F({2, 3}), Int(1), Int(2)}, "axis[0] = 2 is not in [-2, 2)")
+      .Hostile({F({0, 3}), Ints({1, 1}), Ints({1, -3})}, "axis[1] = -3 is not in [-2, 2)")
+      .Hostile({F({2, 3}), Ints({1}), Int(0)}, "shift is [1], axis is []")
+      .Hostile({F({2, 3}), Ints({1, 2}), Ints({0})}, "shift is [2], axis is [1]")
+      .Hostile({F({2, 3}), Make(DType::kInt32, {1, 1}, {1}), Make(DType::kInt32, {1, 1}, {0})},
+               "shift and axis must be scalars, or vectors")
+      .Hostile({F({}), Int(1), Int(0)}, "input must have at least 1 dimension");
+}
+
 void AddDepth(Suite& suite) {
   const auto block = [](int64_t size) { return AttrMap{{"block_size", size}}; };
   OpRecord& to_depth = suite.Op("SpaceToDepth").Reference(SpaceToDepth);
@@ -210,6 +245,7 @@ void AddBatch(Suite& suite) {
 
 void AddRearrangingRecords(Suite& suite) {
   AddReversing(suite);
+  AddRolling(suite);
   AddDepth(suite);
   AddBatch(suite);
 }
