@@ -224,6 +224,13 @@ absl::StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   }
   ShapeInference inference(**op, spec.attrs, node->inputs_, static_cast<int>(types->size()));
   if (absl::Status shaped = (*op)->def().infer_shapes(inference); !shaped.ok()) return Annotate(shaped, spec);
+  // Each input may know a dimension that another does not, and all of them together more than there can be.
+  for (const PartialShape& shape : inference.outputs()) {
+    if (!shape.has_rank()) continue;
+    if (absl::Status counted = PartialShape::FromDims(shape.dims()).status(); !counted.ok()) {
+      return Annotate(counted, spec);
+    }
+  }
 
   node->id_ = num_nodes();
   node->name_ = std::move(spec.name);

@@ -236,6 +236,17 @@ TEST_F(RewritesTest, AReshapeToSixElementsRefusesTwelveBeforeAnotherLeavesTheNum
   EXPECT_THAT(OpsLeft({x}, {closed}), ElementsAre("Const", "Reshape"));
 }
 
+// What is known of two shapes together may be more than there can be. Folding their size would end the
+// process.
+TEST_F(RewritesTest, AShapeThatNoTensorHasIsRefused) {
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  const Output rows = Input({kHuge, -1}), columns = Input({-1, kHuge});
+  const Output size = Op("Size", {Op("AddN", {InputArg(std::vector<Output>{rows, columns})})});
+  ASSERT_EQ(g_.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(size);
+  EXPECT_THAT(std::string(g_.status().message()), ::testing::HasSubstr("[1099511627776,1099511627776]"));
+}
+
 TEST_F(RewritesTest, CastsThatLoseNothingAreJoined) {
   const auto cast = [&](Output y, DType to) { return Op("Cast", {y}, {{"DstT", to}}); };
   const Output x = Input({2, 3, 2}), i = Input({3}, DType::kInt32), h = Input({2}, DType::kHalf);
