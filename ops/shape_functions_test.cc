@@ -266,6 +266,10 @@ TEST(ShapeFunctionsTest, Cutting) {
        {{"shrink_axis_mask", 1}}},
       {"StridedSlice", "[4]; ={0,0}; ={1,1}; ={1,1}", "error: more indices than axes: input is [4]"},
       {"StridedSlice", "[4]; ={0}; ={1}; ={0}", "error: strides[0] is 0"},
+      {"StridedSlice",
+       "[4,6,7]; ={0,0}; ={1,1}; ={1,1}",
+       "error: ellipsis_mask has more than one bit",
+       {{"ellipsis_mask", 3}}},
       {"StridedSliceGrad", "={4,6}; ={1,0}; ={3,6}; ={1,2}; [2,3]", "[4,6]"},
       {"Pad", "[2,3]; ={1,1|0,2}", "[4,5]"},
       {"Pad", "[2,3]; int32[2,2]", "[?,?]"},
@@ -382,6 +386,9 @@ TEST(ShapeFunctionsTest, Reductions) {
 
 TEST(ShapeFunctionsTest, MatMul) {
   CheckAll({
+      {"BatchMatMul", "[5,2,3]; [5,3,4]", "[5,2,4]"},
+      {"BatchMatMul", "[5,2,3]; [1,3,4]", "error: batch dimensions differ: x is [5,2,3], y is [1,3,4]"},
+      {"BatchMatMulV2", "[5,2,3]; [1,3,4]", "[5,2,4]"},
       {"MatMul", "[?,784]; [784,10]", "[?,10]"},
       {"MatMul", "[784,2]; [784,10]", "[2,10]", {{"transpose_a", true}}},
       {"MatMul", "[2,784]; [10,784]", "[2,10]", {{"transpose_b", true}}},

@@ -378,6 +378,18 @@ TEST(TensorBundleTest, ABoolThatIsNeitherTrueNorFalseIsFound) {
               HasSubstr("a bool that is neither 0 nor 1"));
 }
 
+// The header is BundleHeaderProto{num_shards: 1, version {producer: 1, min_consumer}}.
+TEST(TensorBundleTest, LaterFormatsAreRefused) {
+  MemoryFiles files;
+  files.Put(std::string("/m") + kData, "");
+  for (const char min_consumer : {1, 2}) {
+    const std::string header = {0x08, 1, 0x1a, 4, 0x08, 1, 0x10, min_consumer};
+    files.Put("/m.index", TableOf({{"", header}}, {}));
+    const absl::Status status = BundleReader::Open("/m", files).status();
+    EXPECT_EQ(status.ok(), min_consumer == 1) << status;
+  }
+}
+
 TEST(TensorBundleTest, NoFileHoldsHandles) {
   BundleIndex index;
   BundleEntry& entry = index.entries["r"];
