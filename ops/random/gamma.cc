@@ -15,6 +15,9 @@ namespace {
 
 using namespace formulas;  // NOLINT: the vocabulary of this file
 
+// More axes than any tensor of use has are not listed in the graph: the input only promises so many.
+constexpr int64_t kMostListedAxes = 64;
+
 // The requested shape, with the shape of alpha behind it.
 Status RandomGammaShape(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(const PartialShape shape, RequestedShape(s, 0));
@@ -31,7 +34,7 @@ Status RandomGammaGradient(GradientContext& g) {
   const Output slope = g.Add("RandomGammaGrad", {g.input(1), g.output(0)});
   const PartialShape& shape = g.input(0).shape();
   Output axes;
-  if (shape.is_fully_known() && shape.rank() == 1) {
+  if (shape.is_fully_known() && shape.rank() == 1 && shape.dim(0) <= kMostListedAxes) {
     std::vector<int32_t> leading(shape.dim(0));
     std::iota(leading.begin(), leading.end(), 0);
     axes = g.Integers(leading);

@@ -154,6 +154,15 @@ TEST_F(ComposedGradients, SamplesOfUnknownShape) {
   ExpectValues(*found, {{9.688989639282227}}, 2e-5);
 }
 
+// How many dimensions are asked for is only a promise: none of them is listed before the step.
+TEST_F(ComposedGradients, SamplesOfAShapeThatPromisesTooManyDimensions) {
+  const AttrMap promise = {{"dtype", D::kInt32}, {"shape", PartialShape({int64_t{1} << 46})}};
+  const Output samples = g_.AddOp("RandomGamma", {g_.AddOp("Placeholder", {}, promise), Const(F({}, {1.5}))});
+  const Output alpha = samples.node->input(1);
+  const auto found = AddGradients(g_, {samples}, {alpha});
+  EXPECT_TRUE(found.ok()) << found.status();
+}
+
 TEST_F(ComposedGradients, GatherAtCoordinates) {
   const auto found = GradientOfGather("ResourceGatherNd", Counted({2, 4, 3}),
                                       Make(D::kInt32, {3, 2}, {1, 3, 0, 1, 1, 3}), {}, {3, 3});
