@@ -77,7 +77,7 @@ class FusedConv2D final : public Kernel {
       : attrs_(std::move(attrs)),
         has_relu_(has_relu),
         channels_first_(channels_first),
-        convolutions_(OneDnnConvolution::Direction::kOutput, {.bias = true}) {}
+        convolutions_(OneDnnConvolution::Direction::kOutput, /*has_bias=*/true) {}
 
   static void Rectify(ThreadPool& threads, int64_t count, float* y) {
     threads.ParallelFor(count, kFinishCost, [y](int64_t begin, int64_t end) {

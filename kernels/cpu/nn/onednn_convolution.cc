@@ -40,14 +40,9 @@ dnnl::reorder MakeReorder(const memory::desc& from, const memory::desc& to) {
   return dnnl::reorder(dnnl::reorder::primitive_desc(HostEngine(), from, HostEngine(), to));
 }
 
-dnnl::primitive_attr AttributesOf(const OneDnnConvolution::Epilogue& epilogue) {
+dnnl::primitive_attr OwnScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (epilogue.relu) {
-    dnnl::post_ops relu;
-    relu.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
-    attributes.set_post_ops(relu);
-  }
   return attributes;
 }
 
@@ -88,14 +83,14 @@ OneDnnConvolution::Descriptions OneDnnConvolution::Describe(const ConvGeometry& 
 
 OneDnnConvolution::Form OneDnnConvolution::MakeForm(const ConvGeometry& geometry) const {
   const Descriptions d = Describe(geometry);
-  const dnnl::primitive_attr attributes = AttributesOf(problem_.epilogue);
+  const dnnl::primitive_attr attributes = OwnScratchpad();
   const bool is_forward = problem_.direction == Direction::kOutput;
   const memory::desc forward_filter =
       is_forward ? d.filter : InAnyLayout(d.outer_filter, DataTypeOf(problem_.dtype));
   const auto describe_forward = [&] {
     using Desc = dnnl::convolution_forward::desc;
     constexpr auto kDirect = algorithm::convolution_direct;
-    if (problem_.epilogue.bias) {
+    if (problem_.has_bias) {
       return Desc(prop_kind::forward_training, kDirect, d.input, forward_filter, d.bias, d.output, d.strides,
                   d.dilations, d.padding_before, d.padding_after);
     }
@@ -340,7 +335,7 @@ void OneDnnConvolution::RunPart(const Part& part, const Buffers& buffers, int in
       {DNNL_ARG_WEIGHTS, At(form.second.inner, filter)},
       {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, inner},
       {DNNL_ARG_SCRATCHPAD, scratchpad}};
-  if (problem_.epilogue.bias) {
+  if (problem_.has_bias) {
     const memory::desc desc = {{problem_.geometry.output_channels}, DataTypeOf(problem_.dtype), Tag::x};
     args.insert({DNNL_ARG_BIAS, At(desc, bias)});
   }
@@ -409,7 +404,7 @@ absl::Status OneDnnConvolutions::Run(KernelContext& context, const ConvGeometry&
                                      const void* first, const void* second, const void* bias, void* result) {
   constexpr double kOperationsWorthSplitting = 8e6;  // 0.1 ms on one core
   const double operations = geometry.OperationsPerImage() * static_cast<double>(geometry.windows.batch);
-  OneDnnConvolution::Problem problem = {direction_, geometry, dtype, epilogue_};
+  OneDnnConvolution::Problem problem = {direction_, geometry, dtype, has_bias_};
   if (operations >= kOperationsWorthSplitting) problem.max_parts = context.threads().num_threads();
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const OneDnnConvolution> prepared,
                         prepared_.FindOrCreate(problem, [&] { return OneDnnConvolution::Create(problem); }));

@@ -29,18 +29,11 @@ class OneDnnConvolution {
     kFilterGradient  // of input and output gradient
   };
 
-  // What is done to each element of an output while it is in the cache.
-  struct Epilogue {
-    bool bias = false;  // adds bias[channel]
-    bool relu = false;  // then max(x, 0)
-    friend bool operator==(const Epilogue&, const Epilogue&) = default;
-  };
-
   struct Problem {
     Direction direction = Direction::kOutput;
     ConvGeometry geometry;          // no dimension is 0
     DType dtype = DType::kFloat32;  // of all operands; bfloat16 sums in float
-    Epilogue epilogue;              // of kOutput only
+    bool has_bias = false;          // added to each output channel; of kOutput only
     int max_parts = 1;              // at least 1
     friend bool operator==(const Problem&, const Problem&) = default;
   };
@@ -52,7 +45,7 @@ class OneDnnConvolution {
   // Unimplemented when oneDNN cannot do it.
   static absl::StatusOr<std::shared_ptr<const OneDnnConvolution>> Create(const Problem& problem);
 
-  // `bias`: one element per output channel, null without Epilogue::bias.
+  // `bias`: one element per output channel, null without has_bias.
   absl::Status Run(KernelContext& context, const void* first, const void* second, const void* bias,
                    void* result) const;
 
@@ -109,9 +102,8 @@ class OneDnnConvolution {
 // The convolutions of one kernel, prepared at first use. Thread safety: all methods.
 class OneDnnConvolutions {
  public:
-  explicit OneDnnConvolutions(OneDnnConvolution::Direction direction,
-                              OneDnnConvolution::Epilogue epilogue = {})
-      : direction_(direction), epilogue_(epilogue) {}
+  explicit OneDnnConvolutions(OneDnnConvolution::Direction direction, bool has_bias = false)
+      : direction_(direction), has_bias_(has_bias) {}
 
   // Unimplemented, and nothing is written, where oneDNN cannot do it.
   absl::Status Run(KernelContext& context, const ConvGeometry& geometry, DType dtype, const void* first,
@@ -119,7 +111,7 @@ class OneDnnConvolutions {
 
  private:
   const OneDnnConvolution::Direction direction_;
-  const OneDnnConvolution::Epilogue epilogue_;
+  const bool has_bias_;
   PreparedForms<OneDnnConvolution::Problem, OneDnnConvolution> prepared_;
 };
 
