@@ -13,6 +13,7 @@
 #include "graph/loops.h"
 #include "graph/rewrite/constant_operand.h"
 #include "graph/rewrite/consumers.h"
+#include "graph/rewrite/known_shape.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
@@ -71,8 +72,6 @@ bool IsLossless(DType from, DType to) {
   }
   return false;
 }
-
-bool HaveOneKnownShape(const PartialShape& a, const PartialShape& b) { return a.is_fully_known() && a == b; }
 
 // The product of the known dims, and how many are unknown; nullopt without a rank, or where a dim is 0 or the
 // product too large.

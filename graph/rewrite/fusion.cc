@@ -11,6 +11,7 @@
 #include "graph/fused_ops.h"
 #include "graph/loops.h"
 #include "graph/rewrite/consumers.h"
+#include "graph/rewrite/known_shape.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -22,8 +23,6 @@ constexpr int kMaxSearched = 1000;
 bool IsActivation(const std::string& op) {
   return op == "Relu" || op == "Relu6" || op == "Elu" || op == "LeakyRelu" || op == "Tanh" || op == "Sigmoid";
 }
-
-bool HaveOneKnownShape(const PartialShape& a, const PartialShape& b) { return a.is_fully_known() && a == b; }
 
 class Fuser {
  public:

@@ -25,4 +25,8 @@ dnnl::stream& ThreadStream() {
   return stream;
 }
 
+dnnl::reorder MakeReorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+  return dnnl::reorder(dnnl::reorder::primitive_desc(HostEngine(), from, HostEngine(), to));
+}
+
 }  // namespace weir

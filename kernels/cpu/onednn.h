@@ -33,6 +33,9 @@ class SingleThreadedOneDnn {
 const dnnl::engine& HostEngine();
 dnnl::stream& ThreadStream();
 
+// Throws dnnl::error where oneDNN cannot change the one layout into the other.
+dnnl::reorder MakeReorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to);
+
 // What body() returns, or the error that oneDNN threw as a Status: Unimplemented where it has no
 // implementation.
 template <typename Body>

@@ -5,18 +5,8 @@ weir=$1 program=$2 terse=$3
 data=/usr/share/datasets/fashion-mnist
 out=$(mktemp -d "${TEST_TMPDIR:-/tmp}/fashion_mnist_XXXXXX")
 trap 'rm -rf "$out"' EXIT
-fail() { echo "FAILED: $*"; exit 1; }
-# expect CODE TEXT COMMAND...: the command ends with the code and says the text.
-expect() {
-  local code=$1 text=$2 said got
-  shift 2
-  said=$("$@" 2>&1)
-  got=$?
-  [ "$got" = "$code" ] || fail "$* ended with $got instead of $code: $said"
-  grep -qF -- "$text" <<<"$said" || fail "$* did not say '$text': $said"
-}
+. tests/integration/expectations.sh
 accuracy_of() { sed -n 's/.*test accuracy: \(0\.[0-9]*\).*/\1/p' <<<"$1"; }
-at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 
 said=$("$weir" launch --ps=1 --workers=2 --log_dir="$out/logs" -- "$program" --epochs=1 --model_dir="$out/model" 2>&1) ||
   fail "the job failed: $said"

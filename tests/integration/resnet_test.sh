@@ -4,16 +4,7 @@ set -u
 weir=$1 program=$2 writer=$3
 out=$(mktemp -d "${TEST_TMPDIR:-/tmp}/resnet_XXXXXX")
 trap 'rm -rf "$out"' EXIT
-fail() { echo "FAILED: $*"; exit 1; }
-expect() {
-  local code=$1 text=$2 said got
-  shift 2
-  said=$("$@" 2>&1)
-  got=$?
-  [ "$got" = "$code" ] || fail "$* ended with $got instead of $code: $said"
-  grep -qF -- "$text" <<<"$said" || fail "$* did not say '$text': $said"
-}
-at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
+. tests/integration/expectations.sh
 
 "$writer" --data_dir="$out/data" --limit=1000 || fail "cannot write the images"
 [ "$(stat -c %s "$out/data/data_batch_5.bin")" = $((200 * 3073)) ] || fail "data_batch_5.bin has another size"

@@ -4,17 +4,8 @@ set -u
 weir=$1 program=$2 writer=$3
 out=$(mktemp -d "${TEST_TMPDIR:-/tmp}/wide_deep_XXXXXX")
 trap 'rm -rf "$out"' EXIT
-fail() { echo "FAILED: $*"; exit 1; }
-expect() {
-  local code=$1 text=$2 said got
-  shift 2
-  said=$("$@" 2>&1)
-  got=$?
-  [ "$got" = "$code" ] || fail "$* ended with $got instead of $code: $said"
-  grep -qF -- "$text" <<<"$said" || fail "$* did not say '$text': $said"
-}
+. tests/integration/expectations.sh
 area_of() { sed -n 's/.*test area under the ROC curve: \(0\.[0-9]*\).*/\1/p' <<<"$1"; }
-at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 
 "$writer" --data_dir="$out/data" --lines=20000 --test_lines=5000 || fail "cannot write the log"
 "$writer" --data_dir="$out/again" --lines=20000 --test_lines=5000 && cmp "$out/data/train.tsv" "$out/again/train.tsv" ||

@@ -36,10 +36,6 @@ memory At(const memory::desc& desc, const void* data) {
   return memory(desc, HostEngine(), const_cast<void*>(data));
 }
 
-dnnl::reorder MakeReorder(const memory::desc& from, const memory::desc& to) {
-  return dnnl::reorder(dnnl::reorder::primitive_desc(HostEngine(), from, HostEngine(), to));
-}
-
 dnnl::primitive_attr OwnScratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);

@@ -12,10 +12,6 @@ constexpr int64_t kSlice = 64;
 constexpr size_t kBytesWorthCutting = size_t{1} << 18;
 constexpr double kBytesPerNanosecond = 4;
 
-dnnl::reorder MakeReorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
-  return dnnl::reorder(dnnl::reorder::primitive_desc(HostEngine(), from, HostEngine(), to));
-}
-
 }  // namespace
 
 ParallelReorder::ParallelReorder(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
