@@ -15,9 +15,21 @@ absl::Status FusedMatMulShape(ShapeInference& s) {
   return absl::OkStatus();
 }
 
-// y is like x; the kernel checks the rest.
+// y is like x, the statistics like scale; the kernel checks the rest.
 absl::Status FusedBatchNormShape(ShapeInference& s) {
   s.set_output(0, s.input(0));
+  for (int i = 1; i < 5; ++i) s.set_output(i, s.input(1));
+  s.set_output(5, PartialShape(Shape()));
+  return absl::OkStatus();
+}
+
+// The gradients of x and of the side input are like x, those of scale and offset like scale; mean and
+// variance have none.
+absl::Status FusedBatchNormGradShape(ShapeInference& s) {
+  s.set_output(0, s.input(1));
+  for (int i = 1; i < 3; ++i) s.set_output(i, s.input(2));
+  for (int i = 3; i < 5; ++i) s.set_output(i, PartialShape(Shape({0})));
+  for (int i = 5; i < s.num_outputs(); ++i) s.set_output(i, s.input(1));
   return absl::OkStatus();
 }
 
@@ -39,7 +51,7 @@ absl::Status RegisterFusedOps(OpRegistry& registry) {
        .summary = "Convolves images, adds a bias and applies an activation.",
        .inputs = {"input: T", "filter: T", "args: TArgs", "host_args: num_host_args * float"},
        .outputs = {"output: T"},
-       .attrs = {"T: {half, float, double}", "TArgs: list(type)", "num_args: int >= 0",
+       .attrs = {"T: {half, bfloat16, float, double}", "TArgs: list(type)", "num_args: int >= 0",
                  "num_host_args: int >= 0 = 0", "strides: list(int)",
                  "padding: {'SAME', 'VALID', 'EXPLICIT'}", "explicit_paddings: list(int) = []",
                  "data_format: {'NHWC', 'NCHW'} = 'NHWC'", "filter_format: string = 'HWIO'",
@@ -71,7 +83,7 @@ absl::Status RegisterFusedOps(OpRegistry& registry) {
        .attrs = {"T: {half, float, bfloat16}", "U: {float}", "epsilon: float = 0.0001",
                  "num_side_inputs: int >= 0 = 0", "activation_mode: string = 'Identity'",
                  "data_format: {'NHWC', 'NCHW'} = 'NHWC'", "is_training: bool = true"},
-       .infer_shapes = FusedBatchNormShape,
+       .infer_shapes = FusedBatchNormGradShape,
        .gradient = NotDifferentiable});
 }
 

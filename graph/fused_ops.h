@@ -1,5 +1,5 @@
 // Ops that stand for several: what fusion (rewrite/fusion.h) puts into a step's graph. Names, inputs and
-// attrs are TensorFlow's.
+// attrs are TensorFlow's; _FusedConv2D takes bfloat16 too.
 //
 //   _FusedMatMul           MatMul, BiasAdd and an activation, as attr fused_ops lists them
 //   _FusedConv2D           the same for Conv2D

@@ -1,6 +1,7 @@
 // Nodes that run as one: where they do, where they must not, and that the numbers stay the same bits.
 #include "graph/rewrite/fusion.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -21,15 +22,42 @@ using ::testing::Contains;
 using ::testing::Not;
 using ::testing::UnorderedElementsAre;
 
-// Numbers around zero that differ from one another; those of another seed differ.
-Tensor Numbers(const Shape& shape, int seed) {
-  Tensor tensor(DType::kFloat32, shape);
+constexpr DType kDTypes[] = {DType::kFloat32, DType::kHalf, DType::kBfloat16};
+
+template <typename T>
+Tensor NumbersOf(const Shape& shape, int seed) {
+  Tensor tensor(DTypeOf<T>, shape);
   uint32_t state = 12345u + 977u * static_cast<uint32_t>(seed);
-  for (float& x : tensor.flat<float>()) {
+  for (T& x : tensor.flat<T>()) {
     state = state * 1664525u + 1013904223u;
-    x = static_cast<float>(static_cast<int32_t>(state >> 8) - (1 << 23)) / static_cast<float>(1 << 22);
+    x = T(static_cast<float>(static_cast<int32_t>(state >> 8) - (1 << 23)) / static_cast<float>(1 << 22));
   }
   return tensor;
+}
+
+// Numbers around zero that differ from one another; those of another seed differ.
+Tensor Numbers(DType dtype, const Shape& shape, int seed) {
+  return dtype == DType::kHalf       ? NumbersOf<Half>(shape, seed)
+         : dtype == DType::kBfloat16 ? NumbersOf<Bfloat16>(shape, seed)
+                                     : NumbersOf<float>(shape, seed);
+}
+
+template <typename T>
+std::vector<float> FloatsOf(const Tensor& tensor) {
+  std::vector<float> floats;
+  for (const T& x : tensor.flat<T>()) floats.push_back(static_cast<float>(x));
+  return floats;
+}
+
+std::vector<float> Floats(const Tensor& tensor) {
+  return tensor.dtype() == DType::kHalf       ? FloatsOf<Half>(tensor)
+         : tensor.dtype() == DType::kBfloat16 ? FloatsOf<Bfloat16>(tensor)
+                                              : FloatsOf<float>(tensor);
+}
+
+// The distance from 1 to the next number.
+float Epsilon(DType dtype) {
+  return dtype == DType::kHalf ? 0x1p-10f : dtype == DType::kBfloat16 ? 0x1p-7f : 0x1p-23f;
 }
 
 bool HaveSameBits(const Tensor& a, const Tensor& b) {
@@ -40,10 +68,10 @@ bool HaveSameBits(const Tensor& a, const Tensor& b) {
 class FusionTest : public TestSession {
  protected:
   // A fed tensor of numbers.
-  Output Input(const Shape& shape) {
-    const Output x =
-        g_.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape(shape)}});
-    feeds_.emplace_back(x, Numbers(shape, static_cast<int>(feeds_.size())));
+  Output Input(const Shape& shape) { return Input(dtype_, shape); }
+  Output Input(DType dtype, const Shape& shape) {
+    const Output x = g_.AddOp("Placeholder", {}, {{"dtype", dtype}, {"shape", PartialShape(shape)}});
+    feeds_.emplace_back(x, Numbers(dtype, shape, static_cast<int>(feeds_.size())));
     fed_.push_back(x);
     return x;
   }
@@ -59,9 +87,9 @@ class FusionTest : public TestSession {
     const AttrValue* format = attrs.find("data_format") == attrs.end() ? nullptr : &attrs["data_format"];
     const bool is_first = format != nullptr && *format == AttrValue("NCHW");
     const int64_t channels = x.shape().dim(is_first ? 1 : 3);
-    const Output variance = Op("Abs", {Input({channels})});
-    return g_.AddNode("FusedBatchNormV3",
-                      {x, Input({channels}), Input({channels}), Input({channels}), variance},
+    const auto one_each = [&] { return Input(DType::kFloat32, {channels}); };
+    const Output variance = Op("Abs", {one_each()});
+    return g_.AddNode("FusedBatchNormV3", {x, one_each(), one_each(), one_each(), variance},
                       std::move(attrs));
   }
   std::vector<Output> Gradients(Output y, const std::vector<Output>& xs) {
@@ -108,22 +136,26 @@ class FusionTest : public TestSession {
 
   Feeds feeds_;
   std::vector<Output> fed_;
+  DType dtype_ = DType::kFloat32;  // of inputs
 };
 
 TEST_F(FusionTest, DenseLayersRunAsOneNode) {
-  for (const char* activation : {"Relu", "Relu6", "Elu", "LeakyRelu"}) {
-    const Output y = Layer(activation, {5, 7}, {7, 3}, 3);
-    EXPECT_THAT(Fused({y}), UnorderedElementsAre("_FusedMatMul")) << activation;
-    ExpectSameBits({y});
+  for (const DType dtype : kDTypes) {
+    dtype_ = dtype;
+    for (const char* activation : {"Relu", "Relu6", "Elu", "LeakyRelu"}) {
+      const Output y = Layer(activation, {5, 7}, {7, 3}, 3);
+      EXPECT_THAT(Fused({y}), UnorderedElementsAre("_FusedMatMul")) << activation << " " << dtype;
+      ExpectSameBits({y});
+    }
+    const Output leaky =
+        Op("LeakyRelu", {Op("BiasAdd", {Op("MatMul", {Input({2, 3}), Input({3, 4})}), Input({4})})},
+           {{"alpha", 0.7f}});
+    EXPECT_THAT(Fused({leaky}), UnorderedElementsAre("_FusedMatMul"));
+    ExpectSameBits({leaky});
+    const Output no_activation = Op("BiasAdd", {Op("MatMul", {Input({2, 3}), Input({3, 4})}), Input({4})});
+    EXPECT_THAT(Fused({no_activation}), UnorderedElementsAre("_FusedMatMul"));
+    ExpectSameBits({no_activation});
   }
-  const Output leaky =
-      Op("LeakyRelu", {Op("BiasAdd", {Op("MatMul", {Input({2, 3}), Input({3, 4})}), Input({4})})},
-         {{"alpha", 0.7f}});
-  EXPECT_THAT(Fused({leaky}), UnorderedElementsAre("_FusedMatMul"));
-  ExpectSameBits({leaky});
-  const Output no_activation = Op("BiasAdd", {Op("MatMul", {Input({2, 3}), Input({3, 4})}), Input({4})});
-  EXPECT_THAT(Fused({no_activation}), UnorderedElementsAre("_FusedMatMul"));
-  ExpectSameBits({no_activation});
 }
 
 // Their vector forms round the last elements of a row otherwise than those in its middle.
@@ -138,6 +170,15 @@ TEST_F(FusionTest, TanhAndSigmoidAreFusedWhereRoundingMayChange) {
       ASSERT_NEAR(fused.flat<float>()[i], plain.flat<float>()[i], 5e-7f) << activation << " " << i;
     }
   }
+  for (const DType dtype : {DType::kHalf, DType::kBfloat16}) {
+    dtype_ = dtype;
+    const Output y = Layer("Tanh", {33, 128}, {128, 1025}, 1025);
+    EXPECT_THAT(Fused({y}), UnorderedElementsAre("_FusedMatMul"));
+    const std::vector<float> fused = Floats(Run({y}, {})[0]),
+                             plain = Floats(Run({y}, {.is_enabled = false})[0]);
+    ASSERT_EQ(fused.size(), 33u * 1025u);
+    for (size_t i = 0; i < fused.size(); ++i) ASSERT_NEAR(fused[i], plain[i], Epsilon(dtype)) << i;
+  }
 }
 
 TEST_F(FusionTest, DenseLayersOfAllShapesGiveTheSameBits) {
@@ -147,12 +188,16 @@ TEST_F(FusionTest, DenseLayersOfAllShapesGiveTheSameBits) {
   for (const Case c :
        {Case{1, 1, 1}, Case{0, 3, 2}, Case{3, 0, 2}, Case{3, 2, 0}, Case{1, 9, 300}, Case{64, 33, 17},
         Case{257, 40, 64}, Case{33, 128, 1025}, Case{2, 3, 5000}, Case{700, 5, 3}}) {
-    for (const bool transpose_a : {false, true}) {
-      const Shape a = transpose_a ? Shape({c.k, c.m}) : Shape({c.m, c.k});
-      const Shape b = transpose_a ? Shape({c.n, c.k}) : Shape({c.k, c.n});
-      const Output y = Layer("Elu", a, b, c.n, {{"transpose_a", transpose_a}, {"transpose_b", transpose_a}});
-      EXPECT_THAT(Fused({y}), Contains("_FusedMatMul"));
-      ExpectSameBits({y});
+    for (const DType dtype : kDTypes) {
+      dtype_ = dtype;
+      for (const bool transpose_a : {false, true}) {
+        const Shape a = transpose_a ? Shape({c.k, c.m}) : Shape({c.m, c.k});
+        const Shape b = transpose_a ? Shape({c.n, c.k}) : Shape({c.k, c.n});
+        const Output y =
+            Layer("Elu", a, b, c.n, {{"transpose_a", transpose_a}, {"transpose_b", transpose_a}});
+        EXPECT_THAT(Fused({y}), Contains("_FusedMatMul"));
+        ExpectSameBits({y});
+      }
     }
   }
 }
@@ -164,26 +209,33 @@ TEST_F(FusionTest, ConvolutionsRunWithTheirBiasAndRelu) {
     std::vector<int64_t> strides;
     const char* padding;
   };
-  for (const Case& c : {Case{"NHWC", {2, 9, 8, 3}, {3, 3, 3, 5}, {1, 1, 1, 1}, "SAME"},
-                        Case{"NHWC", {2, 9, 8, 3}, {3, 3, 3, 16}, {1, 2, 2, 1}, "VALID"},
-                        Case{"NCHW", {2, 3, 9, 8}, {5, 1, 3, 7}, {1, 1, 2, 1}, "SAME"},
-                        Case{"NHWC", {0, 9, 8, 3}, {3, 3, 3, 5}, {1, 1, 1, 1}, "SAME"}}) {
-    const AttrMap attrs = {{"strides", c.strides}, {"padding", c.padding}, {"data_format", c.format}};
-    const Output x = Input(c.x), product = Op("Conv2D", {x, Input(c.w)}, attrs), bias = Input({c.w.dim(3)});
-    const Output sum = Op("BiasAdd", {product, bias}, {{"data_format", c.format}});
-    const Output relu = Op(
-        "Relu", {Op("BiasAdd", {Op("Conv2D", {x, Input(c.w)}, attrs), bias}, {{"data_format", c.format}})});
-    EXPECT_THAT(Fused({sum, relu}), UnorderedElementsAre("_FusedConv2D", "_FusedConv2D"));
-    EXPECT_THAT(Fused({relu}, {.may_change_rounding = false}),
-                UnorderedElementsAre("Conv2D", "BiasAdd", "Relu"));
-    const std::vector<Tensor> fused = Run({sum, relu}, {}), plain = Run({sum, relu}, {.is_enabled = false});
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_EQ(fused[i].shape(), plain[i].shape());
-      for (int64_t k = 0; k < plain[i].num_elements(); ++k) {
-        ASSERT_NEAR(fused[i].flat<float>()[k], plain[i].flat<float>()[k], 2e-5f) << c.format << " " << k;
+  for (const DType dtype : kDTypes) {
+    dtype_ = dtype;
+    for (const Case& c : {Case{"NHWC", {2, 9, 8, 3}, {3, 3, 3, 5}, {1, 1, 1, 1}, "SAME"},
+                          Case{"NHWC", {2, 9, 8, 3}, {3, 3, 3, 16}, {1, 2, 2, 1}, "VALID"},
+                          Case{"NCHW", {2, 3, 9, 8}, {5, 1, 3, 7}, {1, 1, 2, 1}, "SAME"},
+                          Case{"NHWC", {0, 9, 8, 3}, {3, 3, 3, 5}, {1, 1, 1, 1}, "SAME"}}) {
+      const AttrMap attrs = {{"strides", c.strides}, {"padding", c.padding}, {"data_format", c.format}};
+      const Output x = Input(c.x), product = Op("Conv2D", {x, Input(c.w)}, attrs), bias = Input({c.w.dim(3)});
+      const Output sum = Op("BiasAdd", {product, bias}, {{"data_format", c.format}});
+      const Output relu = Op(
+          "Relu", {Op("BiasAdd", {Op("Conv2D", {x, Input(c.w)}, attrs), bias}, {{"data_format", c.format}})});
+      EXPECT_THAT(Fused({sum, relu}), UnorderedElementsAre("_FusedConv2D", "_FusedConv2D"));
+      EXPECT_THAT(Fused({relu}, {.may_change_rounding = false}),
+                  UnorderedElementsAre("Conv2D", "BiasAdd", "Relu"));
+      const std::vector<Tensor> fused = Run({sum, relu}, {}), plain = Run({sum, relu}, {.is_enabled = false});
+      for (int i = 0; i < 2; ++i) {
+        ASSERT_EQ(fused[i].shape(), plain[i].shape());
+        const std::vector<float> a = Floats(fused[i]), b = Floats(plain[i]);
+        float largest = 0;
+        for (const float number : b) largest = std::max(largest, std::abs(number));
+        // The sum's terms in another order, or of a 16-bit type one rounding less.
+        const float tolerance = dtype == DType::kFloat32 ? 2e-5f : largest * Epsilon(dtype);
+        for (size_t k = 0; k < b.size(); ++k) ASSERT_NEAR(a[k], b[k], tolerance) << c.format << " " << k;
       }
     }
   }
+  dtype_ = DType::kFloat32;
   const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}};
   const Output elu = Op(
       "Elu", {Op("BiasAdd", {Op("Conv2D", {Input({1, 4, 4, 2}), Input({3, 3, 2, 3})}, attrs), Input({3})})});
@@ -193,39 +245,52 @@ TEST_F(FusionTest, ConvolutionsRunWithTheirBiasAndRelu) {
 // A Relu that made zeros of them would hide a training that has diverged.
 TEST_F(FusionTest, NanPassesThroughFusedActivations) {
   const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}};
-  const Output bias = Input({16});
-  feeds_.back().second.flat<float>()[3] = std::nanf("");
-  const Output image =
-      Op("Relu", {Op("BiasAdd", {Op("Conv2D", {Input({1, 6, 6, 4}), Input({3, 3, 4, 16})}, attrs), bias})});
-  const Output matrix = Op("Relu", {Op("BiasAdd", {Op("MatMul", {Input({6, 4}), Input({4, 16})}), bias})});
-  EXPECT_THAT(Fused({image, matrix}), UnorderedElementsAre("_FusedConv2D", "_FusedMatMul"));
-  const std::vector<Tensor> results = Run({image, matrix}, {});
-  for (const Tensor& result : results) {
-    for (int64_t i = 0; i < result.num_elements(); ++i) {
-      ASSERT_EQ(std::isnan(result.flat<float>()[i]), i % 16 == 3) << i;
+  for (const DType dtype : kDTypes) {
+    dtype_ = dtype;
+    const Output bias = Input({16});
+    Tensor& numbers = feeds_.back().second;
+    if (dtype == DType::kFloat32) numbers.flat<float>()[3] = std::nanf("");
+    if (dtype == DType::kHalf) numbers.flat<Half>()[3] = Half(std::nanf(""));
+    if (dtype == DType::kBfloat16) numbers.flat<Bfloat16>()[3] = Bfloat16(std::nanf(""));
+    const Output image =
+        Op("Relu", {Op("BiasAdd", {Op("Conv2D", {Input({1, 6, 6, 4}), Input({3, 3, 4, 16})}, attrs), bias})});
+    const Output matrix = Op("Relu", {Op("BiasAdd", {Op("MatMul", {Input({6, 4}), Input({4, 16})}), bias})});
+    EXPECT_THAT(Fused({image, matrix}), UnorderedElementsAre("_FusedConv2D", "_FusedMatMul"));
+    for (const Tensor& result : Run({image, matrix}, {})) {
+      const std::vector<float> y = Floats(result);
+      for (size_t i = 0; i < y.size(); ++i) {
+        ASSERT_EQ(std::isnan(y[i]), i % 16 == 3) << i;
+        ASSERT_FALSE(y[i] < 0) << i;
+      }
     }
   }
 }
 
 TEST_F(FusionTest, SumsWithAVectorAreBiases) {
-  const Output product = Op("MatMul", {Input({4, 3}), Input({3, 5})});
-  const Output y = Op("Relu", {Op("AddV2", {Input({5}), product})});
-  EXPECT_THAT(Fused({y}), UnorderedElementsAre("_FusedMatMul"));
-  ExpectSameBits({y});
-  const Output matrix =
-      Op("Relu", {Op("AddV2", {Op("MatMul", {Input({4, 3}), Input({3, 5})}), Input({4, 5})})});
-  EXPECT_THAT(Fused({matrix}), UnorderedElementsAre("MatMul", "AddV2", "Relu"));
-  const Output one = Op("AddV2", {Op("MatMul", {Input({4, 3}), Input({3, 5})}), Input({1})});
-  EXPECT_THAT(Fused({one}), UnorderedElementsAre("MatMul", "AddV2"));
+  for (const DType dtype : kDTypes) {
+    dtype_ = dtype;
+    const Output product = Op("MatMul", {Input({4, 3}), Input({3, 5})});
+    const Output y = Op("Relu", {Op("AddV2", {Input({5}), product})});
+    EXPECT_THAT(Fused({y}), UnorderedElementsAre("_FusedMatMul"));
+    ExpectSameBits({y});
+    const Output matrix =
+        Op("Relu", {Op("AddV2", {Op("MatMul", {Input({4, 3}), Input({3, 5})}), Input({4, 5})})});
+    EXPECT_THAT(Fused({matrix}), UnorderedElementsAre("MatMul", "AddV2", "Relu"));
+    const Output one = Op("AddV2", {Op("MatMul", {Input({4, 3}), Input({3, 5})}), Input({1})});
+    EXPECT_THAT(Fused({one}), UnorderedElementsAre("MatMul", "AddV2"));
+  }
 }
 
 TEST_F(FusionTest, TrainingFusesTheForwardPass) {
-  const Output x = Input({6, 4}), w = Input({4, 5}), b = Input({5});
-  const Output y = Op("Relu", {Op("BiasAdd", {Op("MatMul", {x, w}), b})});
-  std::vector<Output> fetches = Gradients(Op("Square", {y}), {x, w, b});
-  EXPECT_THAT(Fused(fetches), Contains("_FusedMatMul"));
-  EXPECT_THAT(Fused(fetches), Not(Contains("Relu")));
-  ExpectSameBits(fetches);
+  for (const DType dtype : kDTypes) {
+    dtype_ = dtype;
+    const Output x = Input({6, 4}), w = Input({4, 5}), b = Input({5});
+    const Output y = Op("Relu", {Op("BiasAdd", {Op("MatMul", {x, w}), b})});
+    std::vector<Output> fetches = Gradients(Op("Square", {y}), {x, w, b});
+    EXPECT_THAT(Fused(fetches), Contains("_FusedMatMul"));
+    EXPECT_THAT(Fused(fetches), Not(Contains("Relu")));
+    ExpectSameBits(fetches);
+  }
 }
 
 TEST_F(FusionTest, WhatOthersReadStays) {
@@ -287,45 +352,51 @@ TEST_F(FusionTest, DtypesWithoutAFusedKernelStay) {
 }
 
 TEST_F(FusionTest, NormalizationsEndWithTheirActivation) {
-  for (const char* format : {"NHWC", "NCHW"}) {
-    for (const bool is_training : {true, false}) {
-      for (const Shape& shape :
-           {Shape({2, 3, 4, 5}), Shape({1, 1, 1, 1}), Shape({0, 2, 2, 3}), Shape({3, 16, 20, 24})}) {
-        const AttrMap attrs = {{"data_format", format}, {"is_training", is_training}};
-        Node* const norm = Normalize(Input(shape), attrs);
-        const Output y = Op("Relu", {norm->output(0)});
-        EXPECT_THAT(Fused({y, norm->output(1)}), UnorderedElementsAre("Abs", "_FusedBatchNormEx"));
-        ExpectSameBits({y, norm->output(1), norm->output(2), norm->output(3), norm->output(4)});
-        const Output sum =
-            Op("Relu", {Op("AddV2", {Normalize(Input(shape), attrs)->output(0), Input(shape)})});
-        EXPECT_THAT(Fused({sum}), UnorderedElementsAre("Abs", "_FusedBatchNormEx"));
-        const Output swapped =
-            Op("Relu", {Op("AddV2", {Input(shape), Normalize(Input(shape), attrs)->output(0)})});
-        EXPECT_THAT(Fused({swapped}), UnorderedElementsAre("Abs", "_FusedBatchNormEx"));
-        ExpectSameBits({sum, swapped});
+  for (const DType dtype : kDTypes) {
+    dtype_ = dtype;
+    for (const char* format : {"NHWC", "NCHW"}) {
+      for (const bool is_training : {true, false}) {
+        for (const Shape& shape :
+             {Shape({2, 3, 4, 5}), Shape({1, 1, 1, 1}), Shape({0, 2, 2, 3}), Shape({3, 16, 20, 24})}) {
+          const AttrMap attrs = {{"data_format", format}, {"is_training", is_training}};
+          Node* const norm = Normalize(Input(shape), attrs);
+          const Output y = Op("Relu", {norm->output(0)});
+          EXPECT_THAT(Fused({y, norm->output(1)}), UnorderedElementsAre("Abs", "_FusedBatchNormEx"));
+          ExpectSameBits({y, norm->output(1), norm->output(2), norm->output(3), norm->output(4)});
+          const Output sum =
+              Op("Relu", {Op("AddV2", {Normalize(Input(shape), attrs)->output(0), Input(shape)})});
+          EXPECT_THAT(Fused({sum}), UnorderedElementsAre("Abs", "_FusedBatchNormEx"));
+          const Output swapped =
+              Op("Relu", {Op("AddV2", {Input(shape), Normalize(Input(shape), attrs)->output(0)})});
+          EXPECT_THAT(Fused({swapped}), UnorderedElementsAre("Abs", "_FusedBatchNormEx"));
+          ExpectSameBits({sum, swapped});
+        }
       }
     }
   }
 }
 
 TEST_F(FusionTest, GradientsOfNormalizationsBeginWithTheirActivations) {
-  for (const char* format : {"NHWC", "NCHW"}) {
-    for (const Shape& shape : {Shape({2, 3, 4, 5}), Shape({1, 1, 1, 1}), Shape({3, 16, 20, 24})}) {
-      const AttrMap attrs = {{"data_format", format}};
-      const Output x = Input(shape), side = Input(shape);
-      Node* const norm = Normalize(x, attrs);
-      const Output alone = Op("Relu", {norm->output(0)});
-      std::vector<Output> fetches = Gradients(Op("Square", {alone}), {x, norm->input(1), norm->input(2)});
-      EXPECT_THAT(Fused(fetches), Contains("_FusedBatchNormGradEx"));
-      EXPECT_THAT(Fused(fetches), Not(Contains("ReluGrad")));
-      ExpectSameBits(fetches);
-      // The sum hands the gradient to both of its terms.
-      Node* const first = Normalize(x, attrs);
-      const Output sum = Op("Relu", {Op("AddV2", {first->output(0), Op("Exp", {side})})});
-      fetches = Gradients(Op("Square", {sum}), {x, side, first->input(1)});
-      EXPECT_THAT(Fused(fetches), Contains("_FusedBatchNormGradEx"));
-      EXPECT_THAT(Fused(fetches), Not(Contains("ReluGrad")));
-      ExpectSameBits(fetches);
+  for (const DType dtype : kDTypes) {
+    dtype_ = dtype;
+    for (const char* format : {"NHWC", "NCHW"}) {
+      for (const Shape& shape : {Shape({2, 3, 4, 5}), Shape({1, 1, 1, 1}), Shape({3, 16, 20, 24})}) {
+        const AttrMap attrs = {{"data_format", format}};
+        const Output x = Input(shape), side = Input(shape);
+        Node* const norm = Normalize(x, attrs);
+        const Output alone = Op("Relu", {norm->output(0)});
+        std::vector<Output> fetches = Gradients(Op("Square", {alone}), {x, norm->input(1), norm->input(2)});
+        EXPECT_THAT(Fused(fetches), Contains("_FusedBatchNormGradEx"));
+        EXPECT_THAT(Fused(fetches), Not(Contains("ReluGrad")));
+        ExpectSameBits(fetches);
+        // The sum hands the gradient to both of its terms.
+        Node* const first = Normalize(x, attrs);
+        const Output sum = Op("Relu", {Op("AddV2", {first->output(0), Op("Exp", {side})})});
+        fetches = Gradients(Op("Square", {sum}), {x, side, first->input(1)});
+        EXPECT_THAT(Fused(fetches), Contains("_FusedBatchNormGradEx"));
+        EXPECT_THAT(Fused(fetches), Not(Contains("ReluGrad")));
+        ExpectSameBits(fetches);
+      }
     }
   }
 }

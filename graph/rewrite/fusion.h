@@ -12,8 +12,8 @@
 // nodes of a pattern have one device and (the first one excepted) no control inputs. In training the patterns
 // still fit: gradients of activations read what the activation gave, not what it took.
 //
-// Results are the same bits, except for _FusedConv2D's and those of Tanh and Sigmoid, which are fused only
-// where RewriteOptions::may_change_rounding allows it.
+// Float, half and bfloat16 are fused. Results are the same bits, except for _FusedConv2D's and those of Tanh
+// and Sigmoid, which are fused only where RewriteOptions::may_change_rounding allows it.
 #pragma once
 
 #include <functional>

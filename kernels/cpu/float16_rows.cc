@@ -63,6 +63,19 @@ void HalvesFromFloats(const float* source, Half* target, int64_t count) {
   for (; i < count; ++i) target[i] = Half(source[i]);
 }
 
+// Negative numbers are the bits above those of -0, up to those of -infinity; NaN is beyond.
+template <typename T>
+HWY_INLINE void RectifyBits(uint16_t minus_infinity, T* x, int64_t count) {
+  WEIR_ELEMENTWISE_LOOP
+  for (int64_t i = 0; i < count; ++i) {
+    const uint16_t bits = x[i].bits();
+    const bool is_negative = bits > 0x8000u && bits <= minus_infinity;
+    x[i] = T::FromBits(is_negative ? uint16_t{0} : bits);
+  }
+}
+void RectifyHalves(Half* x, int64_t count) { RectifyBits(0xfc00u, x, count); }
+void RectifyBfloats(Bfloat16* x, int64_t count) { RectifyBits(0xff80u, x, count); }
+
 }  // namespace HWY_NAMESPACE
 }  // namespace weir
 HWY_AFTER_NAMESPACE();
@@ -74,6 +87,8 @@ HWY_EXPORT(BfloatsToFloats);
 HWY_EXPORT(BfloatsFromFloats);
 HWY_EXPORT(HalvesToFloats);
 HWY_EXPORT(HalvesFromFloats);
+HWY_EXPORT(RectifyHalves);
+HWY_EXPORT(RectifyBfloats);
 
 void ToFloats(const Half* source, float* target, int64_t count) {
   HWY_DYNAMIC_DISPATCH(HalvesToFloats)(source, target, count);
@@ -87,6 +102,8 @@ void FromFloats(const float* source, Half* target, int64_t count) {
 void FromFloats(const float* source, Bfloat16* target, int64_t count) {
   HWY_DYNAMIC_DISPATCH(BfloatsFromFloats)(source, target, count);
 }
+void Rectify(Half* x, int64_t count) { HWY_DYNAMIC_DISPATCH(RectifyHalves)(x, count); }
+void Rectify(Bfloat16* x, int64_t count) { HWY_DYNAMIC_DISPATCH(RectifyBfloats)(x, count); }
 
 }  // namespace weir
 #endif

@@ -1,5 +1,5 @@
 // Converts arrays between the 16-bit floating types and float, as Half and Bfloat16 do element by element
-// (only the bits of a NaN may differ). Compiled once per instruction set.
+// (only the bits of a NaN may differ), and what needs no conversion. Compiled once per instruction set.
 //
 // Thread safety: pure functions. Arrays do not overlap.
 #pragma once
@@ -14,5 +14,9 @@ void ToFloats(const Half* source, float* target, int64_t count);
 void ToFloats(const Bfloat16* source, float* target, int64_t count);
 void FromFloats(const float* source, Half* target, int64_t count);
 void FromFloats(const float* source, Bfloat16* target, int64_t count);
+
+// Makes 0 of negative numbers, in place, as Relu does: NaN and -0 stay.
+void Rectify(Half* x, int64_t count);
+void Rectify(Bfloat16* x, int64_t count);
 
 }  // namespace weir

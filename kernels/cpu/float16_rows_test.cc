@@ -52,6 +52,18 @@ TYPED_TEST(Float16RowsTest, RoundsAsTheTypeDoes) {
   }
 }
 
+TYPED_TEST(Float16RowsTest, RectifiesEveryValue) {
+  std::vector<TypeParam> values;
+  for (uint32_t bits = 0; bits < 65536; ++bits)
+    values.push_back(TypeParam::FromBits(static_cast<uint16_t>(bits)));
+  const std::vector<TypeParam> before = values;
+  Rectify(values.data(), static_cast<int64_t>(values.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool is_negative = static_cast<float>(before[i]) < 0.0f;
+    ASSERT_EQ(values[i].bits(), is_negative ? 0 : before[i].bits()) << i;
+  }
+}
+
 TYPED_TEST(Float16RowsTest, TouchesOnlyTheRow) {
   for (int64_t count = 0; count < 70; ++count) {
     std::vector<float> wide(count + 1, 1.0f), source(count, 2.5f);

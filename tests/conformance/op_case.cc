@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "graph/types/resource_handle.h"
 #include "kernels/reference/array.h"
 #include "kernels/variable.h"
@@ -12,7 +13,8 @@ namespace weir::conformance {
 bool IsRunByTheExecutor(const std::string& op) {
   static const auto* const control_flow = new std::set<std::string>{
       "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "ControlTrigger"};
-  return op[0] == '_' || control_flow->count(op) > 0;
+  const bool is_of_runtime = op[0] == '_' && !absl::StartsWith(op, "_Fused");
+  return is_of_runtime || control_flow->count(op) > 0;
 }
 
 Tensor Make(DType dtype, std::vector<int64_t> dims, std::vector<double> values) {

@@ -45,8 +45,8 @@ struct OpCase {
   std::string label;
 };
 
-// Ops without kernels: the runtime's own (their names begin with '_'), and those of v1 control flow, which
-// the executor runs on every device. session/ tests them.
+// Ops without kernels: the runtime's own (their names begin with '_'; those of fusion, "_Fused...", have
+// kernels), and those of v1 control flow, which the executor runs on every device. session/ tests them.
 bool IsRunByTheExecutor(const std::string& op);
 
 // Tensors of a dtype from numbers; bool is "not 0".

@@ -22,7 +22,8 @@ TOLERANCE = {np.dtype(np.float32): 4e-6, np.dtype(np.float64): 4e-13, np.dtype(n
              np.dtype(bfloat16): 3.2e-2, np.dtype(np.complex64): 4e-6, np.dtype(np.complex128): 4e-13}
 # What TensorFlow says where it has no kernel for the dtypes, or no gradient.
 NO_ANSWER = (tf.errors.UnimplementedError, LookupError)
-NO_ANSWER_TEXTS = ("No OpKernel was registered", "no gradient defined", "only supports NHWC", "not yet support")
+NO_ANSWER_TEXTS = ("No OpKernel was registered", "no gradient defined", "only supports NHWC", "not yet support",
+                   "is not in the list of allowed values", "Op does not support", "Missing 0-th output")
 # Where TensorFlow's Python cannot build a gradient, or a kernel refuses what its definition allows.
 FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type int64",
           "'DynamicStitch' Op have types [int64, int64] that do not match expected type int32",
@@ -118,6 +119,8 @@ def check_that_tensorflow_computes(node, values):
         raise LookupError("nothing is written for an empty batch")
     if node.op.startswith("FusedBatchNorm") and inputs[0].size == 0:
         raise LookupError("of an empty batch only some outputs are written")
+    if node.op == "_FusedMatMul" and inputs[0].size == 0:
+        raise LookupError("the bias is forgotten where there is nothing to multiply")
     if node.op.startswith("TopK") and inputs[0].size == 0:
         raise LookupError("the gradient of rows without elements cannot be computed")
     if node.op.startswith("SparseSegment") and inputs[1].size == 0:

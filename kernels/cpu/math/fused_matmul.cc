@@ -2,21 +2,25 @@
 //
 // Each thread adds the bias and applies the activation to the piece of the product that it has just computed,
 // a block at a time: the block is read from the first-level cache, not from memory as a node of its own
-// would. The arithmetic is that of the single ops, so results are the same bits.
+// would. The arithmetic is that of the single ops, so results are the same bits: of half and bfloat16 each
+// intermediate result is rounded as its node would, in the cache.
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/fused_ops.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/math/bfloat16_product.h"
 #include "kernels/cpu/math/elementwise_loops.h"
 #include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/math/matrix_product.h"
 #include "kernels/cpu/math/transposition.h"
 #include "kernels/cpu/nn/nn_math.h"
+#include "kernels/cpu/widened.h"
 
 namespace weir {
 namespace {
@@ -44,6 +48,8 @@ class Activation {
     return absl::UnimplementedError(absl::StrCat("'", op, "' cannot follow BiasAdd in ", kFusedMatMulOp));
   }
 
+  bool is_none() const { return loop_ == nullptr && !is_leaky_; }
+
   void Apply(float* x, int64_t count) const {
     if (loop_ != nullptr) loop_(x, x, count);
     if (!is_leaky_) return;
@@ -56,6 +62,71 @@ class Activation {
   float alpha_ = 0;
 };
 
+// Adds the bias to rows of a product and applies the activation, a block at a time.
+class Ending {
+ public:
+  Ending(const Activation& activation, int64_t columns, const float* bias)
+      : activation_(activation), columns_(columns), bias_(bias) {}
+
+  // Of rows [row, row + rows) and columns [column, column + columns) of the product x.
+  void Finish(int64_t row, int64_t rows, int64_t column, int64_t columns, float* x) const {
+    ForEachBlock(row, rows, column, columns, [&](int64_t r, int64_t c, int64_t at) {
+      AddToRows<float>(r, c, x + at, bias_ + at % columns_, x + at);
+      activation_.Apply(x + at, r * c);
+    });
+  }
+
+  // The same from a product in single precision to the result.
+  template <typename T>
+  void Finish(int64_t row, int64_t rows, int64_t column, int64_t columns, float* x, T* y) const {
+    ForEachBlock(row, rows, column, columns, [&](int64_t r, int64_t c, int64_t at) {
+      FromFloats(x + at, y + at, r * c);
+      FinishRounded(r, c, at, x + at, y + at);
+    });
+  }
+
+  // The same of a product that is rounded already.
+  template <typename T>
+  void Finish(int64_t row, int64_t rows, T* y) const {
+    float buffer[kBlockElements];
+    ForEachBlock(row, rows, 0, columns_,
+                 [&](int64_t r, int64_t c, int64_t at) { FinishRounded(r, c, at, buffer, y + at); });
+  }
+
+ private:
+  // Calls body(rows, columns, index of the first element) for blocks of adjacent elements: some rows, or a
+  // part of one.
+  template <typename Body>
+  void ForEachBlock(int64_t row, int64_t rows, int64_t column, int64_t columns, const Body& body) const {
+    const bool are_adjacent = columns == columns_ && columns <= kBlockElements;
+    const int64_t block_rows = are_adjacent ? kBlockElements / columns : 1;
+    const int64_t block_columns = std::min(columns, kBlockElements);
+    for (int64_t r = 0; r < rows; r += block_rows) {
+      for (int64_t c = 0; c < columns; c += block_columns) {
+        body(std::min(block_rows, rows - r), std::min(block_columns, columns - c),
+             (row + r) * columns_ + column + c);
+      }
+    }
+  }
+
+  template <typename T>
+  void FinishRounded(int64_t rows, int64_t columns, int64_t at, float* buffer, T* y) const {
+    const int64_t count = rows * columns;
+    ToFloats(y, buffer, count);
+    AddToRows<float>(rows, columns, buffer, bias_ + at % columns_, buffer);
+    FromFloats(buffer, y, count);
+    if (activation_.is_none()) return;
+    ToFloats(y, buffer, count);
+    activation_.Apply(buffer, count);
+    FromFloats(buffer, y, count);
+  }
+
+  const Activation& activation_;
+  const int64_t columns_;  // of the product
+  const float* const bias_;
+};
+
+template <typename T>
 class FusedMatMul final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
@@ -86,55 +157,54 @@ class FusedMatMul final : public Kernel {
                                                      bias.shape().ToString()));
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * c, AllocateProduct(context, shape));
-    float* const product = c->flat<float>().data();
-    const float* const biases = bias.flat<float>().data();
-    return MultiplyFloat(context.threads(), shape, a.flat<float>().data(), b.flat<float>().data(), product,
-                         [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
-                           float* const piece = product + row * shape.n + column;
-                           if (columns == shape.n) {
-                             FinishRows(rows, columns, biases, piece);
-                           } else {
-                             for (int64_t r = 0; r < rows; ++r) {
-                               FinishRows(1, columns, biases + column, piece + r * shape.n);
-                             }
-                           }
-                         });
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_bias, Widen<T>(context, bias));
+    const Ending ending(activation_, shape.n, wide_bias.flat<float>().data());
+    if constexpr (std::is_same_v<T, Bfloat16>) {
+      const absl::Status status = products_.Run(context, shape, a, b, c);
+      if (status.ok()) FinishRows(context.threads(), shape, ending, c->flat<T>().data());
+      if (!absl::IsUnimplemented(status)) return status;
+    }
+    return MultiplyInFloat(context, shape, ending, c);
   }
 
  private:
   FusedMatMul(const KernelConstruction& construction, const Activation& activation)
       : transposition_(construction), activation_(activation) {}
 
-  // Of adjacent rows of `columns` elements.
-  void FinishRows(int64_t rows, int64_t columns, const float* bias, float* x) const {
-    const int64_t block_columns = std::min(columns, kBlockElements);
-    const int64_t block_rows = std::max<int64_t>(1, kBlockElements / columns);
-    if (block_columns == columns) {
-      for (int64_t r = 0; r < rows; r += block_rows) {
-        FinishBlock(std::min(block_rows, rows - r), columns, bias, x + r * columns);
-      }
-      return;
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t c = 0; c < columns; c += block_columns) {
-        FinishBlock(1, std::min(block_columns, columns - c), bias + c, x + r * columns + c);
-      }
-    }
+  static absl::Status MultiplyInFloat(KernelContext& context, const ProductShape& shape, const Ending& ending,
+                                      Tensor* c) {
+    WEIR_ASSIGN_OR_RETURN(const Tensor a, Widen<T>(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor b, Widen<T>(context, context.input(1)));
+    WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput<T>(context, *c));
+    float* const x = wide.flat<float>().data();
+    T* const y = c->flat<T>().data();
+    return MultiplyFloat(context.threads(), shape, a.flat<float>().data(), b.flat<float>().data(), x,
+                         [&](int64_t row, int64_t rows, int64_t column, int64_t columns) {
+                           if constexpr (std::is_same_v<T, float>) {
+                             ending.Finish(row, rows, column, columns, y);
+                           } else {
+                             ending.Finish(row, rows, column, columns, x, y);
+                           }
+                         });
   }
 
-  void FinishBlock(int64_t rows, int64_t columns, const float* bias, float* x) const {
-    AddToRows<float>(rows, columns, x, bias, x);
-    activation_.Apply(x, rows * columns);
+  static void FinishRows(ThreadPool& threads, const ProductShape& shape, const Ending& ending, T* y) {
+    constexpr double kNanosecondsPerElement = 0.5;
+    threads.ParallelFor(shape.m, kNanosecondsPerElement * static_cast<double>(shape.n),
+                        [&](int64_t begin, int64_t end) { ending.Finish(begin, end - begin, y); });
   }
+
+  struct NoProducts {};
 
   const Transposition transposition_;
   const Activation activation_;
+  std::conditional_t<std::is_same_v<T, Bfloat16>, Bfloat16Products, NoProducts> products_;
 };
 
 }  // namespace
 
 void RegisterFusedMatMulKernels(DeviceKernels& kernels) {
-  kernels.Add<FusedMatMul>(kFusedMatMulOp, {{"T", {DType::kFloat32}}});
+  kernels.Add<FusedMatMul>(kFusedMatMulOp, Types<float, Half, Bfloat16>("T"));
 }
 
 }  // namespace weir

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/nn/batch_norm_loops.h"
 #include "kernels/cpu/nn/nn_kernels.h"
+#include "kernels/cpu/nn/nn_math.h"
 #include "kernels/cpu/widened_piece.h"
 
 namespace weir {
@@ -263,23 +265,50 @@ class FusedBatchNorm final : public Kernel {
     const float* offset = context.input(2).flat<float>().data();
     for (int64_t c = 0; c < layout.channels; ++c) scale[c] /= std::sqrt(moments.variance[c] + epsilon_);
     const ChannelAffine affine = {moments.mean.data(), scale.data(), offset};
-    const NormalizedEnd end = {parts_.has_side ? context.input(5).flat<float>().data() : nullptr,
-                               parts_.has_relu};
+    const Ends ends = {parts_.has_side ? context.input(5).flat<T>().data() : nullptr, parts_.has_relu};
     layout.ForEachPiece(
         context.threads(),
         [&](int64_t piece) {
           const int64_t at = layout.PieceBegin(piece), rows = layout.PieceCount(piece);
           const WidePiece<T> wide_x(x + at, rows * layout.channels);
-          WideResult<T> wide_y(y + at, rows * layout.channels);
-          NormalizeColumns(rows, layout.channels, wide_x.values(), affine, end.At(at), wide_y.values());
+          NormalizePiece(ends, at, rows * layout.channels, y, [&](const NormalizedEnd& end, float* wide_y) {
+            NormalizeColumns(rows, layout.channels, wide_x.values(), affine, end, wide_y);
+          });
         },
         [&](int64_t piece, int64_t c) {
           const int64_t at = (piece * layout.channels + c) * layout.inner;
           const WidePiece<T> wide_x(x + at, layout.inner);
-          WideResult<T> wide_y(y + at, layout.inner);
-          NormalizePlane(layout.inner, wide_x.values(), affine.center[c], affine.scale[c], affine.offset[c],
-                         end.At(at), wide_y.values());
+          NormalizePiece(ends, at, layout.inner, y, [&](const NormalizedEnd& end, float* wide_y) {
+            NormalizePlane(layout.inner, wide_x.values(), affine.center[c], affine.scale[c], affine.offset[c],
+                           end, wide_y);
+          });
         });
+  }
+
+  // NormalizedEnd of the whole tensor.
+  struct Ends {
+    const T* side;
+    bool has_relu;
+  };
+
+  // y[at, at + count) by normalize(end, result). 16-bit types go through their ends after rounding, as they
+  // would in nodes of their own.
+  template <typename Normalize>
+  static void NormalizePiece(const Ends& ends, int64_t at, int64_t count, T* y, const Normalize& normalize) {
+    if constexpr (std::is_same_v<T, float>) {
+      normalize(NormalizedEnd{ends.side == nullptr ? nullptr : ends.side + at, ends.has_relu}, y + at);
+    } else {
+      const std::unique_ptr<float[]> wide(new float[count]);
+      normalize(NormalizedEnd(), wide.get());
+      FromFloats(wide.get(), y + at, count);
+      if (ends.side != nullptr) {
+        const WidePiece<T> side(ends.side + at, count);
+        ToFloats(y + at, wide.get(), count);
+        AddToRows<float>(1, count, wide.get(), side.values(), wide.get());
+        FromFloats(wide.get(), y + at, count);
+      }
+      if (ends.has_relu) Rectify(y + at, count);
+    }
   }
 
   const std::string data_format_;
@@ -327,11 +356,11 @@ class FusedBatchNormGrad final : public Kernel {
     for (int i = 3; i < 5; ++i) {  // mean and variance get no gradient
       WEIR_RETURN_IF_ERROR(context.AllocateOutput(i, Shape({0})).status());
     }
-    const float* const y = parts_.has_relu ? context.input(7).flat<float>().data() : nullptr;
-    float* kept = nullptr;
+    const T* const y = parts_.has_relu ? context.input(7).flat<T>().data() : nullptr;
+    T* kept = nullptr;
     if (parts_.has_side) {
       WEIR_ASSIGN_OR_RETURN(Tensor * side_backprop, context.AllocateOutput(5, x.shape()));
-      kept = side_backprop->flat<float>().data();
+      kept = side_backprop->flat<T>().data();
     }
     return Backprop(context, layout, {dy.flat<T>().data(), y, x.flat<T>().data()}, kept, dx->flat<T>().data(),
                     scale_backprop->flat<float>().data(), offset_backprop->flat<float>().data());
@@ -347,7 +376,7 @@ class FusedBatchNormGrad final : public Kernel {
   // What the gradient is computed from; y is null without an activation.
   struct Operands {
     const T* dy;
-    const float* y;
+    const T* y;
     const T* x;
   };
 
@@ -355,18 +384,30 @@ class FusedBatchNormGrad final : public Kernel {
   class WideOperands {
    public:
     WideOperands(const Operands& operands, int64_t at, int64_t count)
-        : dy_(operands.dy + at, count),
-          x_(operands.x + at, count),
-          y_(operands.y == nullptr ? nullptr : operands.y + at) {}
-    MaskedGradient dy() const { return {dy_.values(), y_}; }
+        : dy_(operands.dy + at, count), x_(operands.x + at, count) {
+      if (operands.y != nullptr) y_.emplace(operands.y + at, count);
+    }
+    MaskedGradient dy() const { return {dy_.values(), y_ ? y_->values() : nullptr}; }
     const float* x() const { return x_.values(); }
 
    private:
     const WidePiece<T> dy_, x_;
-    const float* const y_;
+    std::optional<WidePiece<T>> y_;
   };
 
-  absl::Status Backprop(KernelContext& context, const ChannelLayout& layout, Operands operands, float* kept,
+  // Where the loops put the gradient that counts; null where nobody asks for it.
+  class WideKept {
+   public:
+    WideKept(T* kept, int64_t at, int64_t count) {
+      if (kept != nullptr) result_.emplace(kept + at, count);
+    }
+    float* values() { return result_ ? result_->values() : nullptr; }
+
+   private:
+    std::optional<WideResult<T>> result_;
+  };
+
+  absl::Status Backprop(KernelContext& context, const ChannelLayout& layout, Operands operands, T* kept,
                         T* dx, float* scale_backprop, float* offset_backprop) const {
     const int64_t channels = layout.channels;
     const float* mean = context.input(3).flat<float>().data();
@@ -377,19 +418,19 @@ class FusedBatchNormGrad final : public Kernel {
           [&](int64_t piece) {
             const int64_t at = layout.PieceBegin(piece), rows = layout.PieceCount(piece);
             const WideOperands wide(operands, at, rows * channels);
+            WideKept wide_kept(kept, at, rows * channels);
             ColumnGradientSums(rows, channels, wide.dy(), wide.x(), mean, pairs.first + piece * channels,
-                               pairs.second + piece * channels, kept == nullptr ? nullptr : kept + at);
+                               pairs.second + piece * channels, wide_kept.values());
           },
           [&](int64_t piece, int64_t c) {
             const int64_t plane = piece * channels + c, at = plane * layout.inner;
             const WideOperands wide(operands, at, layout.inner);
+            WideKept wide_kept(kept, at, layout.inner);
             PlaneGradientSums(layout.inner, wide.dy(), wide.x(), mean[c], pairs.first + plane,
-                              pairs.second + plane, kept == nullptr ? nullptr : kept + at);
+                              pairs.second + plane, wide_kept.values());
           });
     }
-    if constexpr (std::is_same_v<T, float>) {
-      if (kept != nullptr) operands = {kept, nullptr, operands.x};
-    }
+    if (kept != nullptr) operands = {kept, nullptr, operands.x};
     std::vector<float> scale = Floats(context.input(2)), offset(channels), slope(channels);
     for (int64_t c = 0; c < channels; ++c) {
       double sum = 0, product = 0;
@@ -435,11 +476,10 @@ class FusedBatchNormGrad final : public Kernel {
 void RegisterBatchNormKernels(DeviceKernels& kernels) {
   kernels.Add<FusedBatchNorm<float>>("FusedBatchNorm");
   kernels.Add<FusedBatchNormGrad<float>>("FusedBatchNormGrad");
-  // Of 16-bit types the single ops round in between, so there the fused ones would give other results.
-  kernels.Add<FusedBatchNorm<float>>(kFusedBatchNormOp, {{"T", {DType::kFloat32}}});
-  kernels.Add<FusedBatchNormGrad<float>>(kFusedBatchNormGradOp, {{"T", {DType::kFloat32}}});
   const auto types = Types<float, Half, Bfloat16>("T");
   const DeviceKernels::TypeAttrs statistics = {{"U", {DType::kFloat32}}};
+  kernels.Add<FusedBatchNorm>(kFusedBatchNormOp, types, statistics);
+  kernels.Add<FusedBatchNormGrad>(kFusedBatchNormGradOp, types, statistics);
   for (const char* version : {"V2", "V3"}) {
     kernels.Add<FusedBatchNorm>(absl::StrCat("FusedBatchNorm", version), types, statistics);
     kernels.Add<FusedBatchNormGrad>(absl::StrCat("FusedBatchNormGrad", version), types, statistics);

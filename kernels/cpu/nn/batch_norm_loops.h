@@ -23,8 +23,6 @@ void PlaneMoments(int64_t count, const float* x, float* mean, float* squares);
 struct NormalizedEnd {
   const float* side = nullptr;  // added first, if there is one
   bool has_relu = false;        // then negative numbers become 0, if so
-
-  NormalizedEnd At(int64_t index) const { return {side == nullptr ? nullptr : side + index, has_relu}; }
 };
 
 // y = (x - center) * scale + offset, and its end.

@@ -3,9 +3,14 @@
 // oneDNN adds the bias to what it has just computed. Its Relu makes 0 of NaN, which would hide a training
 // that has diverged, so Relu is a pass in place. What oneDNN cannot do is computed by the plain loops, and
 // the bias is added in that pass.
+//
+// Half, and bfloat16 where the processor has no fast instructions for it, are computed in float. Either way
+// a result is rounded once, after the bias; the single ops round before it too. So the last digit may differ,
+// which may_change_rounding (graph/rewrite/rewrite_options.h) allows.
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,12 +22,14 @@
 #include "kernels/cpu/nn/onednn_convolution.h"
 #include "kernels/cpu/nn/plain_convolution.h"
 #include "kernels/cpu/nn/window_geometry.h"
+#include "kernels/cpu/widened.h"
 
 namespace weir {
 namespace {
 
 constexpr double kFinishCost = 0.3;  // nanoseconds per element on one core
 
+template <typename T>
 class FusedConv2D final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
@@ -31,11 +38,12 @@ class FusedConv2D final : public Kernel {
     const auto& arg_types = construction.attr<std::vector<DType>>("TArgs");
     const bool has_bias = construction.attr<int64_t>("num_args") == 1 &&
                           construction.attr<int64_t>("num_host_args") == 0 && arg_types.size() == 1 &&
-                          arg_types[0] == DType::kFloat32;
+                          arg_types[0] == DTypeOf<T>;
     if (!has_bias || (all != "BiasAdd" && all != "BiasAdd, Relu")) {
-      return absl::UnimplementedError(absl::StrCat(
-          kFusedConv2DOp, " needs one argument of float and fused_ops of BiasAdd or BiasAdd, Relu; has ",
-          arg_types.size(), " arguments and [", all, "]"));
+      return absl::UnimplementedError(absl::StrCat(kFusedConv2DOp, " needs one argument of ",
+                                                   DTypeName(DTypeOf<T>),
+                                                   " and fused_ops of BiasAdd or BiasAdd, Relu; has ",
+                                                   arg_types.size(), " arguments and [", all, "]"));
     }
     if (construction.attr<std::string>("filter_format") != "HWIO") {
       return absl::UnimplementedError(absl::StrCat(kFusedConv2DOp, " reads filters as HWIO, not ",
@@ -57,18 +65,23 @@ class FusedConv2D final : public Kernel {
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     if (output->num_elements() == 0) return absl::OkStatus();
-    const float* const b = bias.flat<float>().data();
-    float* const y = output->flat<float>().data();
-    if (input.num_elements() == 0 || filter.num_elements() == 0) {  // sums of nothing
-      std::fill_n(y, output->num_elements(), 0.0f);
-    } else {
-      const float *x = input.flat<float>().data(), *w = filter.flat<float>().data();
-      const absl::Status status = convolutions_.Run(context, geometry, DType::kFloat32, x, w, b, y);
-      if (status.ok() && has_relu_) Rectify(context.threads(), output->num_elements(), y);
+    const bool is_sum_of_nothing = input.num_elements() == 0 || filter.num_elements() == 0;
+    if (std::is_same_v<T, Bfloat16> && !is_sum_of_nothing && OneDnnConvolution::IsFastInBfloat16()) {
+      const absl::Status status = convolutions_.Run(context, geometry, DType::kBfloat16, input.data(),
+                                                    filter.data(), bias.data(), output->data());
+      if (status.ok()) Leave(context, *output, output);
       if (!absl::IsUnimplemented(status)) return status;
-      PlainConvolution(context.threads(), geometry, x, w, y);
     }
-    Finish(context.threads(), shape, channels, b, y);
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_bias, Widen<T>(context, bias));
+    WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput<T>(context, *output));
+    const float* const b = wide_bias.flat<float>().data();
+    if (is_sum_of_nothing) {
+      std::fill_n(wide.flat<float>().data(), wide.num_elements(), 0.0f);
+      AddBias(context.threads(), shape, channels, b, wide.flat<float>().data());
+    } else {
+      WEIR_RETURN_IF_ERROR(ConvolveInFloat(context, geometry, channels, b, wide));
+    }
+    Leave(context, wide, output);
     return absl::OkStatus();
   }
 
@@ -79,18 +92,38 @@ class FusedConv2D final : public Kernel {
         channels_first_(channels_first),
         convolutions_(OneDnnConvolution::Direction::kOutput, /*has_bias=*/true) {}
 
-  static void Rectify(ThreadPool& threads, int64_t count, float* y) {
-    threads.ParallelFor(count, kFinishCost, [y](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];
+  absl::Status ConvolveInFloat(KernelContext& context, const ConvGeometry& geometry, int64_t channels,
+                               const float* bias, Tensor& output) {
+    WEIR_ASSIGN_OR_RETURN(const Tensor input, Widen<T>(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor filter, Widen<T>(context, context.input(1)));
+    const float *x = input.flat<float>().data(), *w = filter.flat<float>().data();
+    float* const y = output.flat<float>().data();
+    const absl::Status status = convolutions_.Run(context, geometry, DType::kFloat32, x, w, bias, y);
+    if (!absl::IsUnimplemented(status)) return status;
+    PlainConvolution(context.threads(), geometry, x, w, y);
+    AddBias(context.threads(), output.shape(), channels, bias, y);
+    return absl::OkStatus();
+  }
+
+  void AddBias(ThreadPool& threads, const Shape& shape, int64_t channels, const float* bias, float* y) const {
+    const int64_t inner = channels_first_ ? shape.dim(2) * shape.dim(3) : 1;
+    threads.ParallelFor(shape.num_elements(), kFinishCost, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) y[i] += bias[i / inner % channels];
     });
   }
 
-  void Finish(ThreadPool& threads, const Shape& shape, int64_t channels, const float* bias, float* y) const {
-    const int64_t inner = channels_first_ ? shape.dim(2) * shape.dim(3) : 1;
-    threads.ParallelFor(shape.num_elements(), kFinishCost, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const float sum = y[i] + bias[i / inner % channels];
-        y[i] = has_relu_ && sum < 0.0f ? 0.0f : sum;
+  // What was computed, rounded if it is wide and rectified if asked for, becomes the output. It may be the
+  // output already.
+  void Leave(KernelContext& context, const Tensor& computed, Tensor* output) const {
+    const bool is_wide = computed.dtype() != output->dtype();
+    if (!is_wide && !has_relu_) return;
+    T* const y = output->flat<T>().data();
+    ConvertBlocks(context, output->num_elements(), [&](int64_t begin, int64_t count) {
+      if constexpr (std::is_same_v<T, float>) {
+        for (int64_t i = begin; i < begin + count; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];
+      } else {
+        if (is_wide) FromFloats(computed.flat<float>().data() + begin, y + begin, count);
+        if (has_relu_) Rectify(y + begin, count);
       }
     });
   }
@@ -104,7 +137,7 @@ class FusedConv2D final : public Kernel {
 }  // namespace
 
 void RegisterFusedConvolutionKernels(DeviceKernels& kernels) {
-  kernels.Add<FusedConv2D>(kFusedConv2DOp, {{"T", {DType::kFloat32}}});
+  kernels.Add<FusedConv2D>(kFusedConv2DOp, Types<float, Half, Bfloat16>("T"));
 }
 
 }  // namespace weir
