@@ -14,6 +14,7 @@
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/remote_worker.h"
 #include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/host/host_transport.h"
 #include "distributed/worker_service.h"
 #include "graph/types/status_macros.h"
 #include "session/local_worker.h"
@@ -161,13 +162,20 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   return server;
 }
 
+// gRPC; between tasks of one machine sockets beside it, unless what is sent is to be encrypted.
+static absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const ServerOptions& options) {
+  GrpcOptions grpc;
+  grpc.security = options.security;
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, MakeGrpcTransport(grpc));
+  if (options.security.uses_tls() || !options.uses_host_sockets) return transport;
+  return MakeHostTransport(std::move(transport));
+}
+
 absl::Status Server::Connect(const ServerOptions& options) {
   std::unique_ptr<Transport> owned;
   Transport* transport = options.transport;
   if (transport == nullptr) {
-    GrpcOptions grpc;
-    grpc.security = options.security;
-    WEIR_ASSIGN_OR_RETURN(owned, MakeGrpcTransport(grpc));
+    WEIR_ASSIGN_OR_RETURN(owned, MakeTransport(options));
     transport = owned.get();
   }
   WEIR_ASSIGN_OR_RETURN(const std::string address, task_.cluster().address(task_.task()));

@@ -41,6 +41,8 @@ struct ServerOptions {
   SecurityOptions security = SecurityFromEnvironment();
   // A peer without a sign of life for this long is lost.
   absl::Duration lease = absl::Seconds(10);
+  // Between tasks of one machine (transport/host). Never with TLS: those sockets are not encrypted.
+  bool uses_host_sockets = true;
   // For tests: instead of gRPC. Borrowed.
   Transport* transport = nullptr;
 };

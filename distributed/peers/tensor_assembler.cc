@@ -39,8 +39,8 @@ absl::Status CheckSize(const TensorPiece& piece, size_t num_bytes) {
 
 }  // namespace
 
-// Its members are guarded by the assembler's mutex, but for the tensor's bytes: a piece that was taken is
-// written by whoever took it.
+// Its members are guarded by the assembler's mutex, but for the tensor's bytes (a piece that was taken is
+// written by whoever took it) and for the states of pieces.
 class TensorAssembler::Assembly {
  public:
   static absl::StatusOr<std::shared_ptr<Assembly>> Create(const TensorPiece& first,
@@ -52,7 +52,7 @@ class TensorAssembler::Assembly {
   Assembly(const TensorPiece& first, Tensor tensor, std::shared_ptr<std::atomic<int64_t>> num_bytes)
       : first_(first),
         tensor_(std::move(tensor)),
-        is_taken_(first.num_pieces()),
+        states_(first.num_pieces()),
         num_missing_(first.num_pieces()),
         num_bytes_(std::move(num_bytes)) {
     num_bytes_->fetch_add(first_.tensor_bytes(), std::memory_order_relaxed);
@@ -62,27 +62,52 @@ class TensorAssembler::Assembly {
   }
 
   const TensorPiece& first() const { return first_; }
-  Payload PlaceOf(const TensorPiece& piece, size_t num_bytes) const {
-    return Payload::OfTensor(tensor_, piece.index * piece.piece_bytes, num_bytes);
+  char* PlaceOf(const TensorPiece& piece) {
+    return static_cast<char*>(tensor_.data()) + piece.index * piece.piece_bytes;
   }
   // False when somebody else has taken this piece.
-  bool Take(const TensorPiece& piece) {
-    if (is_taken_[piece.index]) return false;
-    return is_taken_[piece.index] = true;
-  }
-  // A piece that was taken has been written. The whole tensor with the last one.
-  Tensor Fill() {
+  bool Take(int64_t index) { return Move(index, State::kFree, State::kTaken); }
+  // A piece that was taken will not be written. Nothing when it has been.
+  void GiveBack(int64_t index) { Move(index, State::kTaken, State::kFree); }
+  // A piece that was taken has been written; once.
+  bool Fill(int64_t index) { return Move(index, State::kTaken, State::kFilled); }
+  // After each piece that was filled: the whole tensor with the last one.
+  Tensor CountFilled() {
     if (--num_missing_ > 0) return Tensor();
     num_bytes_->fetch_sub(first_.tensor_bytes(), std::memory_order_relaxed);
     return std::exchange(tensor_, Tensor());
   }
 
+  const RefPtr<Buffer>& buffer() const { return tensor_.buffer(); }
+
  private:
+  enum class State : uint8_t { kFree, kTaken, kFilled };
+
+  bool Move(int64_t index, State from, State to) { return states_[index].compare_exchange_strong(from, to); }
+
   const TensorPiece first_;
   Tensor tensor_;
-  std::vector<bool> is_taken_;
+  std::vector<std::atomic<State>> states_;
   int64_t num_missing_;
   const std::shared_ptr<std::atomic<int64_t>> num_bytes_;
+};
+
+// The place of one piece while somebody writes it: keeps the memory, but not what belongs to the step.
+class TensorAssembler::PlaceBuffer final : public Buffer {
+ public:
+  PlaceBuffer(const std::shared_ptr<Assembly>& assembly, const TensorPiece& piece, size_t num_bytes)
+      : Buffer(assembly->PlaceOf(piece), num_bytes),
+        memory_(assembly->buffer()),
+        assembly_(assembly),
+        index_(piece.index) {}
+  ~PlaceBuffer() override {
+    if (const auto assembly = assembly_.lock()) assembly->GiveBack(index_);
+  }
+
+ private:
+  const RefPtr<Buffer> memory_;
+  const std::weak_ptr<Assembly> assembly_;
+  const int64_t index_;
 };
 
 TensorAssembler::TensorAssembler(Keep keep, int64_t max_bytes)
@@ -116,8 +141,10 @@ Payload TensorAssembler::Place(Incarnation sender, const TensorPiece& piece, siz
   absl::MutexLock lock(&mutex_);
   if (whole_.contains(key)) return Payload();
   const auto assembly = FindOrCreateLocked(key, piece);
-  if (!assembly.ok() || *assembly == nullptr || !(*assembly)->Take(piece)) return Payload();
-  return (*assembly)->PlaceOf(piece, num_bytes);
+  if (!assembly.ok() || *assembly == nullptr || !(*assembly)->Take(piece.index)) return Payload();
+  auto place = MakeRef<PlaceBuffer>(*assembly, piece, num_bytes);
+  char* const data = static_cast<char*>(place->data());
+  return Payload::OfBuffer(std::move(place), data, num_bytes);
 }
 
 absl::StatusOr<TensorAssembler::Added> TensorAssembler::Add(Incarnation sender, const TensorPiece& piece,
@@ -125,21 +152,22 @@ absl::StatusOr<TensorAssembler::Added> TensorAssembler::Add(Incarnation sender, 
   WEIR_RETURN_IF_ERROR(CheckSize(piece, bytes.num_bytes()));
   const Key key(sender, piece.transfer);
   std::shared_ptr<Assembly> assembly;
-  Payload place;
+  char* place = nullptr;
   {
     absl::MutexLock lock(&mutex_);
     if (whole_.contains(key)) return Added();
     WEIR_ASSIGN_OR_RETURN(assembly, FindOrCreateLocked(key, piece));
     if (assembly == nullptr) return Added{.is_wanted = false, .whole = Tensor()};
-    place = assembly->PlaceOf(piece, bytes.num_bytes());
-    if (bytes.data() != place.data() && !assembly->Take(piece)) return Added();
+    place = assembly->PlaceOf(piece);
+    if (bytes.data() != place && !assembly->Take(piece.index)) return Added();
   }
-  if (bytes.data() != place.data()) std::memcpy(place.mutable_data(), bytes.data(), bytes.num_bytes());
-  place = bytes = Payload();  // so that whoever gets the tensor is its only holder
+  if (bytes.data() != place) std::memcpy(place, bytes.data(), bytes.num_bytes());
   Added added;
+  if (!assembly->Fill(piece.index)) return added;
+  bytes = Payload();  // so that whoever gets the tensor is its only holder
   {
     absl::MutexLock lock(&mutex_);
-    added.whole = assembly->Fill();
+    added.whole = assembly->CountFilled();
     if (added.whole.is_valid()) RememberWholeLocked(key);
   }
   NormalizeBools(&added.whole);

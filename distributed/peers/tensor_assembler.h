@@ -3,7 +3,8 @@
 // Every piece tells the whole tensor's dtype and shape and the grid it is cut along, so any of them may come
 // first, in any order, on any thread; the first one makes room for all. A piece goes straight from the
 // network into its place when the transport asks for that place beforehand, and is copied there otherwise. A
-// piece that is repeated (its sender's connection broke) changes nothing.
+// place that is given back unfilled (the connection broke in the middle) is free for the piece's repetition;
+// the repetition of a piece that is there, or on its way into its place, changes nothing.
 //
 // A tensor that is not whole belongs to its step (through Keep), and is gone with it: when the step is over,
 // has been cancelled or has run out of time, when its plan is dropped, when the task that owns the plan is
@@ -41,7 +42,8 @@ class TensorAssembler {
   explicit TensorAssembler(Keep keep, int64_t max_bytes = 0);
 
   // Where the bytes of a piece shall go; empty when there is no such place, or somebody has it already. The
-  // caller fills it and hands it to Add.
+  // caller fills it and hands it to Add, or drops it. It keeps the tensor's memory, also beyond the step's
+  // end.
   Payload Place(Incarnation sender, const TensorPiece& piece, size_t num_bytes);
 
   struct Added {
@@ -60,6 +62,7 @@ class TensorAssembler {
   static constexpr size_t kRememberedTransfers = 4096;
 
   class Assembly;
+  class PlaceBuffer;
 
   // Null when the step is over.
   absl::StatusOr<std::shared_ptr<Assembly>> FindOrCreateLocked(const Key& key, const TensorPiece& piece)

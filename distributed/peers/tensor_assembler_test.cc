@@ -115,6 +115,21 @@ TEST_F(TensorAssemblerTest, BytesThatWereReadIntoTheirPlaceAreNotCopied) {
   }
 }
 
+TEST_F(TensorAssemblerTest, APlaceThatIsGivenBackIsFilledByTheRepetition) {
+  const auto place = [&] {
+    return assembler_.Place(kSender, PieceOf(tensor_, 0), BytesOf(tensor_, 0).num_bytes());
+  };
+  Payload first = place();
+  ASSERT_GT(first.num_bytes(), 0u);
+  EXPECT_EQ(place().num_bytes(), 0u);  // somebody has it
+  for (int64_t i = 1; i < PieceOf(tensor_, 0).num_pieces(); ++i) EXPECT_FALSE(Add(i)->whole.is_valid());
+  std::memset(first.mutable_data(), 0x55, first.num_bytes() / 2);
+  first = Payload();  // the connection broke
+  const Tensor whole = Add(0)->whole;
+  ASSERT_TRUE(whole.is_valid());
+  EXPECT_EQ(std::memcmp(whole.data(), tensor_.data(), tensor_.num_bytes()), 0);
+}
+
 TEST_F(TensorAssemblerTest, RepeatedPiecesChangeNothing) {
   for (int64_t index = 0; index < 4; ++index) {
     ASSERT_TRUE(Add(index).ok());

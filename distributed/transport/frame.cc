@@ -32,6 +32,14 @@ Payload Payload::OfTensor(const Tensor& tensor, size_t byte_offset, size_t num_b
   return payload;
 }
 
+Payload Payload::OfBuffer(RefPtr<Buffer> buffer, char* data, size_t num_bytes) {
+  Payload payload;
+  payload.buffer_ = std::move(buffer);
+  payload.data_ = data;
+  payload.num_bytes_ = num_bytes;
+  return payload;
+}
+
 Payload Payload::OfString(std::string bytes) {
   Payload payload;
   payload.buffer_ = MakeRef<StringBuffer>(std::move(bytes));

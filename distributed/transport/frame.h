@@ -29,6 +29,8 @@ class Payload {
   static Payload OfTensor(const Tensor& tensor);
   // Some of its bytes. Precondition: they are within it.
   static Payload OfTensor(const Tensor& tensor, size_t byte_offset, size_t num_bytes);
+  // Bytes that live as long as the buffer.
+  static Payload OfBuffer(RefPtr<Buffer> buffer, char* data, size_t num_bytes);
   // Takes the string over.
   static Payload OfString(std::string bytes);
   // A fresh buffer to fill. ResourceExhausted naming the size when memory runs out.

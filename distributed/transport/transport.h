@@ -91,9 +91,10 @@ class IncomingCall {
 using CallHandler = std::function<void(std::shared_ptr<IncomingCall> call)>;
 
 // Where the bytes of a request's payload shall go: asked once for each when the header of a framed method has
-// been read, on the thread that calls the handler afterwards. An empty payload leaves it to the transport,
-// and so does one that has not num_bytes. Only for transports that copy: one that hands buffers over does not
-// ask.
+// been read, maybe before the bytes have come; the handler gets the request with them in their place. When
+// they do not come (the connection broke) the payload is dropped. An empty payload leaves it to the
+// transport, and so does one that has not num_bytes. Only for transports that copy: one that hands buffers
+// over does not ask.
 using PayloadPlacement = std::function<Payload(absl::string_view method, absl::string_view header,
                                                size_t index, size_t num_bytes)>;
 

@@ -21,6 +21,7 @@
 #include "distributed/transport/bundle.h"
 #include "distributed/transport/fault/fault_transport.h"
 #include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/host/host_transport.h"
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -501,16 +502,43 @@ TEST_P(TransportTest, PortsInUseAndBadAddressesAreNamed) {
   EXPECT_EQ(transport_->Connect({"ps", 0}, "nonsense").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// A host transport whose channels use their sockets from the first call of a test on, if there is a listener.
+class SocketsAtOnce final : public Transport {
+ public:
+  explicit SocketsAtOnce(std::unique_ptr<Transport> host) : host_(std::move(host)) {}
+  absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
+                                                   const std::string& address) override {
+    auto channel = host_->Connect(peer, address);
+    EXPECT_TRUE(!channel.ok() || AwaitSocket(**channel));
+    return channel;
+  }
+  using Transport::Listen;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
+                                                   PayloadPlacement placement) override {
+    return host_->Listen(address, std::move(handler), std::move(placement));
+  }
+
+  static bool AwaitSocket(Channel& channel) {
+    EXPECT_TRUE(CallAndWait(channel, kFindSocketMethod, {}, Within(absl::Seconds(20))).ok());
+    for (int i = 0; i < 2000 && !UsesSocket(channel); ++i) absl::SleepFor(absl::Milliseconds(1));
+    return UsesSocket(channel);
+  }
+
+ private:
+  const std::unique_ptr<Transport> host_;
+};
+
 INSTANTIATE_TEST_SUITE_P(
     All, TransportTest,
-    ::testing::Values(TransportKind{"Inproc", [] { return MakeInprocTransport(MakeInprocNetwork()); }},
-                      TransportKind{"Grpc", [] { return MakeGrpc(); }},
-                      // Faults that never hit change nothing.
-                      TransportKind{"Fault",
-                                    [] {
-                                      return std::make_unique<FaultTransport>(
-                                          MakeInprocTransport(MakeInprocNetwork()));
-                                    }}),
+    ::testing::Values(
+        TransportKind{"Inproc", [] { return MakeInprocTransport(MakeInprocNetwork()); }},
+        TransportKind{"Grpc", [] { return MakeGrpc(); }},
+        TransportKind{"Host",
+                      [] { return std::make_unique<SocketsAtOnce>(MakeHostTransport(MakeGrpc()).value()); }},
+        // Faults that never hit change nothing.
+        TransportKind{
+            "Fault",
+            [] { return std::make_unique<FaultTransport>(MakeInprocTransport(MakeInprocNetwork())); }}),
     [](const auto& info) { return info.param.name; });
 
 // -------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "distributed/timing/listening_threads.h"
+#include "distributed/timing/patience.h"
 
 namespace weir {
 
@@ -31,23 +32,6 @@ class CompletionPoller {
   void Compute(ListeningThreads::Work work) { threads_.Compute(std::move(work)); }
 
  private:
-  // Whether polling has been paying off, from how long recent events took to come. One per thread.
-  class Patience {
-   public:
-    explicit Patience(absl::Duration limit);
-    // How long to poll before the next sleep.
-    int64_t nanoseconds() const { return credit_ > 0 ? limit_ns_ : 0; }
-    void OnEvent(int64_t waited_ns);
-
-   private:
-    static constexpr int kMaxCredit = 16;
-    // With both sides asleep a round trip takes several times as long as with both awake: an event that came
-    // within this multiple of the limit would probably have come within the limit.
-    static constexpr int kAsleepFactor = 4;
-    const int64_t limit_ns_;
-    int credit_ = kMaxCredit;
-  };
-
   void Run(ListeningThreads& threads);
   bool Next(Patience* patience, void** tag, bool* ok);
   bool Poll(int64_t nanoseconds, void** tag, bool* ok, grpc::CompletionQueue::NextStatus* status);

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "distributed/transport/call_errors.h"
 #include "distributed/transport/grpc/byte_buffer.h"
 #include "distributed/transport/grpc/completion_poller.h"
 
@@ -55,7 +55,8 @@ class GrpcChannel::PendingCall final : public OutgoingCall, public CompletionEve
     const absl::Status status = FromGrpcStatus(status_);
     const auto& trailers = context_.GetServerTrailingMetadata();
     if (trailers.find(kRepliedKey) != trailers.end()) return status;
-    return channel_->DescribeError(status, method_, absl::Now() - started_);
+    // What a handler replied is passed on as it is; errors that gRPC itself raised name the peer.
+    return DescribeCallError(channel_->peer_, channel_->address_, method_, status, absl::Now() - started_);
   }
 
   GrpcChannel* const channel_;
@@ -87,11 +88,9 @@ GrpcChannel::~GrpcChannel() {
 
 std::shared_ptr<OutgoingCall> GrpcChannel::Call(absl::string_view method, Frame request,
                                                 const CallOptions& options, Done done) {
-  if (const size_t num_bytes = request.num_wire_bytes();
-      num_bytes > static_cast<uint64_t>(max_message_bytes_)) {
-    done(absl::ResourceExhaustedError(absl::StrCat(peer_.ToString(), ": ", method, ": a message of ",
-                                                   num_bytes, " bytes is above the limit of ",
-                                                   max_message_bytes_)));
+  if (absl::Status size = CheckRequestSize(peer_, method, request.num_wire_bytes(), max_message_bytes_);
+      !size.ok()) {
+    done(std::move(size));
     return std::make_shared<CallThatIsOver>();
   }
   auto call = std::make_shared<PendingCall>(this, std::string(method), std::move(done));
@@ -107,21 +106,6 @@ void GrpcChannel::Forget(PendingCall* call) {
   absl::MutexLock lock(&mutex_);
   pending_.erase(call);
   if (pending_.empty()) idle_.SignalAll();
-}
-
-absl::Status GrpcChannel::DescribeError(const absl::Status& status, absl::string_view method,
-                                        absl::Duration waited) const {
-  const std::string where = absl::StrCat(peer_.ToString(), " at ", address_, ": ", method);
-  switch (status.code()) {
-    case absl::StatusCode::kDeadlineExceeded:
-      return absl::DeadlineExceededError(
-          absl::StrCat(where, " did not answer within ",
-                       absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1)))));
-    case absl::StatusCode::kCancelled:
-      return absl::CancelledError(absl::StrCat(where, " was cancelled"));
-    default:
-      return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
-  }
 }
 
 }  // namespace weir

@@ -31,9 +31,6 @@ class GrpcChannel final : public Channel {
   class PendingCall;
 
   void Forget(PendingCall* call);
-  // Errors that gRPC itself raised name the peer; what a handler replied is passed on as it is.
-  absl::Status DescribeError(const absl::Status& status, absl::string_view method,
-                             absl::Duration waited) const;
 
   const TaskName peer_;
   const std::string address_;

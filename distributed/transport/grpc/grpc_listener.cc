@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distributed/cluster_spec.h"
+#include "distributed/transport/call_errors.h"
 #include "distributed/transport/grpc/bulk_arguments.h"
 #include "distributed/transport/grpc/byte_buffer.h"
 #include "distributed/transport/grpc/grpc_channel.h"
@@ -200,11 +201,7 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     on_cancel_ = nullptr;
     if (is_over_) return;
     absl::Status status = reply.status();
-    if (reply.ok() && reply->num_wire_bytes() > static_cast<uint64_t>(listener_->max_message_bytes_)) {
-      status = absl::ResourceExhaustedError(absl::StrCat(method(), ": a reply of ", reply->num_wire_bytes(),
-                                                         " bytes is above the limit of ",
-                                                         listener_->max_message_bytes_));
-    }
+    if (reply.ok()) status = CheckReplySize(method(), reply->num_wire_bytes(), listener_->max_message_bytes_);
     if (status.ok()) {
       stream_.WriteAndFinish(ToByteBuffer(*reply, IsFramedMethod(method())), grpc::WriteOptions(),
                              grpc::Status::OK, Expect(&sent_));

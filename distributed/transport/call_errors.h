@@ -1,0 +1,23 @@
+// The errors of calls that a transport raises itself, in the same words whichever transport it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "distributed/task_name.h"
+
+namespace weir {
+
+// `status` as the caller shall see it: naming peer, address and method, and how long it waited.
+absl::Status DescribeCallError(const TaskName& peer, const std::string& address, absl::string_view method,
+                               const absl::Status& status, absl::Duration waited);
+
+// ResourceExhausted naming both sizes when a request or a reply is above the limit.
+absl::Status CheckRequestSize(const TaskName& peer, absl::string_view method, size_t num_bytes,
+                              int64_t max_bytes);
+absl::Status CheckReplySize(absl::string_view method, size_t num_bytes, int64_t max_bytes);
+
+}  // namespace weir

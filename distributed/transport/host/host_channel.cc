@@ -1,0 +1,314 @@
+#include "distributed/transport/host/host_channel.h"
+
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/transport/call_errors.h"
+#include "distributed/transport/host/socket_connection.h"
+#include "distributed/transport/host/unix_socket.h"
+#include "distributed/transport/wire.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+constexpr absl::Duration kAskTimeout = absl::Seconds(10);
+constexpr int kRefusedFactor = 100;  // a listener without a socket in reach is asked so much less often
+
+class CallThatIsOver final : public OutgoingCall {
+ public:
+  void Cancel() override {}
+};
+
+}  // namespace
+
+// The calls that have been sent through one socket and not been answered.
+class HostChannel::Connection final : public SocketConnection {
+ public:
+  Connection(int fd, SocketPoller& poller, TimerQueue& timers, TaskName peer, std::string address,
+             int64_t max_message_bytes)
+      : SocketConnection(fd, poller,
+                         SocketMessageReader(SocketMessageReader::kMaxTextBytes,
+                                             static_cast<uint64_t>(max_message_bytes))),
+        timers_(timers),
+        peer_(std::move(peer)),
+        address_(std::move(address)) {}
+
+  bool is_open() const {
+    absl::MutexLock lock(&mutex_);
+    return is_open_;
+  }
+
+  // Null, and nothing of it is taken, when the connection is closed.
+  std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame* request, const CallOptions& options,
+                                     Done* done);
+
+  // Closed, and every `done` has returned.
+  bool is_over() const {
+    absl::MutexLock lock(&mutex_);
+    return !is_open_ && num_ending_ == 0;
+  }
+  // Until it is over.
+  void CloseAndWait(const absl::Status& reason) {
+    Close(reason);
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](int* num_ending) { return *num_ending == 0; }, &num_ending_));
+  }
+
+ private:
+  struct Pending {
+    std::string method;
+    absl::Time started;
+    absl::Time deadline;
+    Done done;
+  };
+  class Handle final : public OutgoingCall {
+   public:
+    Handle(std::shared_ptr<Connection> connection, uint64_t call)
+        : connection_(std::move(connection)), call_(call) {}
+    void Cancel() override { connection_->GiveUp(call_, absl::CancelledError()); }
+
+   private:
+    const std::shared_ptr<Connection> connection_;
+    const uint64_t call_;
+  };
+
+  Payload Place(const SocketMessage&, size_t, size_t) override { return Payload(); }
+  absl::Status Admit(const SocketMessage& message, SocketMessageReader*) override {
+    if (message.kind == SocketMessage::Kind::kReply) return absl::OkStatus();
+    return absl::InvalidArgumentError("the server sent what is no reply");
+  }
+  void OnMessage(SocketMessage message) override;
+  void OnClosed(const absl::Status& reason) override;
+
+  // False when the call is over already.
+  bool Take(uint64_t call, Pending* pending);
+  // An error that the transport raises itself.
+  void Fail(Pending pending, const absl::Status& reason);
+  void End(Pending pending, absl::StatusOr<Frame> result);
+  // Ends a call on this side and tells the other.
+  void GiveUp(uint64_t call, const absl::Status& reason);
+  void WakeAtFirstDeadline();
+  void EndOverdue();
+
+  TimerQueue& timers_;
+  const TaskName peer_;
+  const std::string address_;
+  mutable absl::Mutex mutex_;
+  bool is_open_ ABSL_GUARDED_BY(mutex_) = true;
+  int num_ending_ ABSL_GUARDED_BY(mutex_) = 0;  // taken, and `done` has not returned
+  uint64_t next_call_ ABSL_GUARDED_BY(mutex_) = 1;
+  absl::flat_hash_map<uint64_t, Pending> pending_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<absl::Time, uint64_t>> deadlines_ ABSL_GUARDED_BY(mutex_);  // those that are finite
+  absl::Time wakes_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+};
+
+std::shared_ptr<OutgoingCall> HostChannel::Connection::Call(absl::string_view method, Frame* request,
+                                                            const CallOptions& options, Done* done) {
+  SocketMessage message;
+  message.kind = SocketMessage::Kind::kRequest;
+  WireWriter text;
+  text.String(method);
+  text.Deadline(options.deadline);
+  message.text = text.Take();
+  message.has_frame = true;
+  message.frame = std::move(*request);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!is_open_) {
+      *request = std::move(message.frame);
+      return nullptr;
+    }
+    message.call = next_call_++;
+    pending_[message.call] = {std::string(method), absl::Now(), options.deadline, std::move(*done)};
+    if (options.deadline != absl::InfiniteFuture()) deadlines_.emplace(options.deadline, message.call);
+  }
+  WakeAtFirstDeadline();
+  Send(message);
+  return std::make_shared<Handle>(std::static_pointer_cast<Connection>(shared_from_this()), message.call);
+}
+
+bool HostChannel::Connection::Take(uint64_t call, Pending* pending) {
+  absl::MutexLock lock(&mutex_);
+  auto it = pending_.find(call);
+  if (it == pending_.end()) return false;
+  deadlines_.erase({it->second.deadline, call});
+  *pending = std::move(it->second);
+  pending_.erase(it);
+  ++num_ending_;
+  return true;
+}
+
+void HostChannel::Connection::End(Pending pending, absl::StatusOr<Frame> result) {
+  std::exchange(pending.done, nullptr)(std::move(result));
+  absl::MutexLock lock(&mutex_);
+  --num_ending_;
+}
+
+void HostChannel::Connection::Fail(Pending pending, const absl::Status& reason) {
+  const absl::Status status =
+      DescribeCallError(peer_, address_, pending.method, reason, absl::Now() - pending.started);
+  End(std::move(pending), status);
+}
+
+void HostChannel::Connection::GiveUp(uint64_t call, const absl::Status& reason) {
+  Pending pending;
+  if (!Take(call, &pending)) return;
+  SocketMessage cancel;
+  cancel.kind = SocketMessage::Kind::kCancel;
+  cancel.call = call;
+  Send(cancel);
+  Fail(std::move(pending), reason);
+}
+
+void HostChannel::Connection::OnMessage(SocketMessage message) {
+  Pending pending;
+  if (!Take(message.call, &pending)) return;  // it was given up meanwhile
+  WireReader reader(message.text);
+  const absl::Status status = reader.StatusValue();
+  const absl::Status whole = reader.Finish("the status of a reply");
+  if (!whole.ok()) return Fail(std::move(pending), absl::InternalError(whole.message()));
+  if (!status.ok()) return End(std::move(pending), status);
+  End(std::move(pending), std::move(message.frame));
+}
+
+void HostChannel::Connection::OnClosed(const absl::Status& reason) {
+  absl::flat_hash_map<uint64_t, Pending> lost;
+  {
+    absl::MutexLock lock(&mutex_);
+    is_open_ = false;
+    lost.swap(pending_);
+    deadlines_.clear();
+    num_ending_ += static_cast<int>(lost.size());
+  }
+  for (auto& [call, pending] : lost) Fail(std::move(pending), reason);
+}
+
+void HostChannel::Connection::WakeAtFirstDeadline() {
+  absl::Time first;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (deadlines_.empty() || deadlines_.begin()->first >= wakes_at_) return;
+    first = wakes_at_ = deadlines_.begin()->first;
+  }
+  const auto self = std::static_pointer_cast<Connection>(shared_from_this());
+  timers_.Schedule(first, [connection = std::weak_ptr<Connection>(self)] {
+    if (const auto alive = connection.lock()) alive->EndOverdue();
+  });
+}
+
+void HostChannel::Connection::EndOverdue() {
+  std::vector<uint64_t> overdue;
+  {
+    absl::MutexLock lock(&mutex_);
+    wakes_at_ = absl::InfiniteFuture();
+    const absl::Time now = absl::Now();
+    for (const auto& [deadline, call] : deadlines_) {
+      if (deadline > now) break;
+      overdue.push_back(call);
+    }
+  }
+  for (const uint64_t call : overdue) GiveUp(call, absl::DeadlineExceededError(""));
+  WakeAtFirstDeadline();
+}
+
+HostChannel::HostChannel(std::unique_ptr<Channel> network, SocketPoller& poller, TimerQueue& timers,
+                         const HostTransportOptions& options)
+    : peer_(network->peer()),
+      address_(network->address()),
+      poller_(poller),
+      timers_(timers),
+      options_(options),
+      network_(std::move(network)) {}
+
+HostChannel::~HostChannel() {
+  network_.reset();               // nobody asks for a socket any more
+  absl::MutexLock lock(&mutex_);  // for form: nobody else is left
+  if (connection_ != nullptr) closing_.push_back(std::move(connection_));
+  for (const auto& connection : closing_) connection->CloseAndWait(absl::CancelledError());
+}
+
+bool HostChannel::uses_socket() const {
+  const auto connection = FindConnection();
+  return connection != nullptr && connection->is_open();
+}
+
+std::shared_ptr<HostChannel::Connection> HostChannel::FindConnection() const {
+  absl::MutexLock lock(&mutex_);
+  return connection_;
+}
+
+std::shared_ptr<OutgoingCall> HostChannel::Call(absl::string_view method, Frame request,
+                                                const CallOptions& options, Done done) {
+  if (!IsFramedMethod(method) || NumTextBytes(request) > SocketMessageReader::kMaxTextBytes)
+    return network_->Call(method, std::move(request), options, std::move(done));
+  if (const auto connection = FindConnection()) {
+    absl::Status size = CheckRequestSize(peer_, method, request.num_wire_bytes(), options_.max_message_bytes);
+    if (!size.ok()) {
+      done(std::move(size));
+      return std::make_shared<CallThatIsOver>();
+    }
+    if (auto call = connection->Call(method, &request, options, &done)) return call;
+  }
+  AskForSocket();
+  return network_->Call(method, std::move(request), options, std::move(done));
+}
+
+void HostChannel::AskForSocket() {
+  const absl::Time now = absl::Now();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (is_asking_ || now < ask_again_ || (connection_ != nullptr && connection_->is_open())) return;
+    is_asking_ = true;
+    ask_again_ = now + options_.retry_delay;
+  }
+  network_->Call(kFindSocketMethod, Frame(), {.deadline = now + kAskTimeout},
+                 [this](absl::StatusOr<Frame> answer) { OnAnswer(answer); });
+}
+
+void HostChannel::OnAnswer(const absl::StatusOr<Frame>& answer) {
+  std::shared_ptr<Connection> connection;
+  bool may_work_later = true;
+  if (answer.ok()) {
+    WireReader reader(answer->header);
+    const absl::string_view name = reader.String(), secret = reader.String();
+    const absl::Status whole = reader.Finish("the name of a socket");
+    absl::StatusOr<std::shared_ptr<Connection>> connected =
+        whole.ok() ? Connect(name, secret) : absl::StatusOr<std::shared_ptr<Connection>>(whole);
+    if (connected.ok()) connection = *std::move(connected);
+    // A listener of another machine, of another user, or without a socket: it will hardly get one.
+    may_work_later = connected.ok();
+  }
+  absl::MutexLock lock(&mutex_);
+  is_asking_ = false;
+  if (!may_work_later) ask_again_ = absl::Now() + kRefusedFactor * options_.retry_delay;
+  if (connection == nullptr) return;
+  std::erase_if(closing_, [](const auto& earlier) { return earlier->is_over(); });
+  if (connection_ != nullptr) closing_.push_back(std::move(connection_));
+  connection_ = std::move(connection);
+}
+
+absl::StatusOr<std::shared_ptr<HostChannel::Connection>> HostChannel::Connect(absl::string_view name,
+                                                                              absl::string_view secret) {
+  WEIR_ASSIGN_OR_RETURN(const int fd, ConnectToUnixSocket(name));
+  auto connection =
+      std::make_shared<Connection>(fd, poller_, timers_, peer_, address_, options_.max_message_bytes);
+  WEIR_RETURN_IF_ERROR(connection->Start());
+  SocketMessage hello;
+  hello.kind = SocketMessage::Kind::kHello;
+  hello.text = std::string(secret);
+  connection->Send(hello);
+  return connection;
+}
+
+bool UsesSocket(const Channel& channel) {
+  const auto* host = dynamic_cast<const HostChannel*>(&channel);
+  return host != nullptr && host->uses_socket();
+}
+
+}  // namespace weir

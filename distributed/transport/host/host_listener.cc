@@ -1,0 +1,348 @@
+#include "distributed/transport/host/host_listener.h"
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/security.h"
+#include "distributed/transport/call_errors.h"
+#include "distributed/transport/host/socket_connection.h"
+#include "distributed/transport/host/unix_socket.h"
+#include "distributed/transport/wire.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+constexpr size_t kSecretBytes = 32;
+constexpr uint32_t kMaxHelloBytes = 256;
+
+// Empty when the system has none to give.
+std::string RandomName() {
+  std::string bytes(kSecretBytes, '\0');
+  if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return "";
+  return absl::BytesToHexString(bytes);
+}
+
+}  // namespace
+
+class HostListener::Connection final : public SocketConnection {
+ public:
+  Connection(int fd, HostListener* listener)
+      : SocketConnection(fd, *listener->poller_, SocketMessageReader(kMaxHelloBytes, 0)),
+        listener_(listener),
+        num_strangers_(listener->num_strangers_),
+        client_(absl::StrCat("unix:", listener->name_.substr(0, 8))) {
+    num_strangers_->fetch_add(1);
+  }
+  ~Connection() override {
+    if (is_stranger_) num_strangers_->fetch_sub(1);
+  }
+
+  const std::string& client() const { return client_; }
+  bool is_stranger() const { return is_stranger_; }
+  void Forget(uint64_t call) {
+    absl::MutexLock lock(&mutex_);
+    calls_.erase(call);
+  }
+  void Compute(absl::AnyInvocable<void()> work) { poller().Compute(std::move(work)); }
+
+ private:
+  static constexpr size_t kMaxUnansweredCalls = 1 << 16;
+
+  Payload Place(const SocketMessage& message, size_t index, size_t num_bytes) override;
+  absl::Status Admit(const SocketMessage& message, SocketMessageReader* reader) override;
+  void OnMessage(SocketMessage message) override;
+  void OnClosed(const absl::Status& reason) override;
+  void OnRequest(SocketMessage message);
+
+  HostListener* const listener_;  // for messages, which come only while it listens
+  const std::shared_ptr<std::atomic<int>> num_strangers_;
+  const std::string client_;
+  std::atomic<bool> is_stranger_{true};
+  absl::Mutex mutex_;
+  bool is_open_ ABSL_GUARDED_BY(mutex_) = true;
+  absl::flat_hash_map<uint64_t, std::weak_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);  // unanswered
+};
+
+// Answers for a handler that dropped it.
+class HostListener::Call final : public IncomingCall {
+ public:
+  Call(std::shared_ptr<Connection> connection, uint64_t number, std::string method, absl::Time deadline,
+       Frame request, int64_t max_reply_bytes)
+      : connection_(std::move(connection)),
+        number_(number),
+        method_(std::move(method)),
+        deadline_(deadline),
+        request_(std::move(request)),
+        max_reply_bytes_(max_reply_bytes) {}
+  ~Call() override { Reply(absl::InternalError(absl::StrCat(method_, ": the server gave no reply"))); }
+
+  uint64_t number() const { return number_; }
+  // No reply is to be sent.
+  void Drop() {
+    absl::MutexLock lock(&mutex_);
+    has_replied_ = true;
+  }
+
+  const std::string& method() const override { return method_; }
+  Frame& request() override { return request_; }
+  absl::Time deadline() const override { return deadline_; }
+  std::string client() const override { return connection_->client(); }
+  void Compute(absl::AnyInvocable<void()> work) override { connection_->Compute(std::move(work)); }
+
+  void Reply(absl::StatusOr<Frame> reply) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (std::exchange(has_replied_, true)) return;
+      on_cancel_ = nullptr;
+    }
+    connection_->Forget(number_);
+    absl::Status status = reply.status();
+    if (reply.ok()) status = CheckReplySize(method_, reply->num_wire_bytes(), max_reply_bytes_);
+    if (status.ok())
+      status = CheckReplySize(method_, NumTextBytes(*reply), SocketMessageReader::kMaxTextBytes);
+    SocketMessage message;
+    message.kind = SocketMessage::Kind::kReply;
+    message.call = number_;
+    WireWriter text;
+    text.StatusValue(status);
+    message.text = text.Take();
+    message.has_frame = status.ok();
+    if (status.ok()) message.frame = *std::move(reply);
+    connection_->Send(message);
+  }
+
+  void OnCancel(std::function<void()> callback) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (has_replied_) return;
+      if (!is_given_up_) {
+        on_cancel_ = std::move(callback);
+        return;
+      }
+    }
+    callback();
+  }
+
+  void OnGivenUp() {
+    std::function<void()> on_cancel;
+    {
+      absl::MutexLock lock(&mutex_);
+      is_given_up_ = true;
+      on_cancel.swap(on_cancel_);
+    }
+    if (on_cancel) on_cancel();
+  }
+
+ private:
+  const std::shared_ptr<Connection> connection_;
+  const uint64_t number_;
+  const std::string method_;
+  const absl::Time deadline_;
+  Frame request_;
+  const int64_t max_reply_bytes_;
+  absl::Mutex mutex_;
+  bool has_replied_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_given_up_ ABSL_GUARDED_BY(mutex_) = false;
+  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
+};
+
+Payload HostListener::Connection::Place(const SocketMessage& message, size_t index, size_t num_bytes) {
+  if (listener_->placement_ == nullptr || message.kind != SocketMessage::Kind::kRequest) return Payload();
+  WireReader reader(message.text);
+  const absl::string_view method = reader.String();
+  if (!IsFramedMethod(method)) return Payload();
+  return listener_->placement_(method, message.frame.header, index, num_bytes);
+}
+
+absl::Status HostListener::Connection::Admit(const SocketMessage& message, SocketMessageReader* reader) {
+  if (is_stranger_) {
+    if (message.kind != SocketMessage::Kind::kHello || !TokensMatch(message.text, listener_->secret_)) {
+      return absl::UnauthenticatedError("whoever connected does not know the secret");
+    }
+    is_stranger_ = false;
+    num_strangers_->fetch_sub(1);
+    reader->set_limits(SocketMessageReader::kMaxTextBytes,
+                       static_cast<uint64_t>(listener_->options_.max_message_bytes));
+    return absl::OkStatus();
+  }
+  const bool is_request = message.kind == SocketMessage::Kind::kRequest && message.has_frame;
+  if (is_request || message.kind == SocketMessage::Kind::kCancel) return absl::OkStatus();
+  return absl::InvalidArgumentError("the client sent what is no request");
+}
+
+void HostListener::Connection::OnMessage(SocketMessage message) {
+  if (message.kind == SocketMessage::Kind::kRequest) return OnRequest(std::move(message));
+  if (message.kind != SocketMessage::Kind::kCancel) return;
+  std::shared_ptr<Call> call;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (auto it = calls_.find(message.call); it != calls_.end()) call = it->second.lock();
+  }
+  if (call != nullptr) call->OnGivenUp();
+}
+
+void HostListener::Connection::OnRequest(SocketMessage message) {
+  WireReader reader(message.text);
+  const absl::string_view method = reader.String();
+  const absl::Time deadline = reader.Deadline();
+  if (absl::Status whole = reader.Finish("a request"); !whole.ok()) return Close(whole);
+  if (!IsFramedMethod(method)) {
+    return Close(absl::InvalidArgumentError(absl::StrCat("the method ", method, " came through a socket")));
+  }
+  auto call = std::make_shared<Call>(std::static_pointer_cast<Connection>(shared_from_this()), message.call,
+                                     std::string(method), deadline, std::move(message.frame),
+                                     listener_->options_.max_message_bytes);
+  absl::Status refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!is_open_) {
+      refused = absl::CancelledError();
+    } else if (calls_.size() >= kMaxUnansweredCalls || !calls_.try_emplace(call->number(), call).second) {
+      refused = absl::InvalidArgumentError(
+          absl::StrCat("call ", call->number(), " is under way already, or ", calls_.size(), " others are"));
+    }
+  }
+  if (!refused.ok()) {
+    call->Drop();
+    return Close(refused);
+  }
+  listener_->handler_(std::move(call));
+}
+
+void HostListener::Connection::OnClosed(const absl::Status&) {
+  absl::flat_hash_map<uint64_t, std::weak_ptr<Call>> given_up;
+  {
+    absl::MutexLock lock(&mutex_);
+    is_open_ = false;
+    given_up.swap(calls_);
+  }
+  for (const auto& [number, weak] : given_up) {
+    if (const auto call = weak.lock()) call->OnGivenUp();
+  }
+}
+
+class HostListener::Acceptor final : public SocketPoller::Socket {
+ public:
+  Acceptor(int fd, HostListener* listener) : fd_(fd), listener_(listener) {}
+  ~Acceptor() override { close(fd_); }
+
+  absl::Status Start(std::shared_ptr<Acceptor> self) {
+    absl::MutexLock lock(&mutex_);
+    WEIR_ASSIGN_OR_RETURN(id_, listener_->poller_->Add(fd_, std::move(self)));
+    listener_->poller_->Arm(id_, fd_, EPOLLIN);
+    return absl::OkStatus();
+  }
+
+  void Stop() {
+    absl::MutexLock lock(&mutex_);
+    is_stopped_ = true;
+    shutdown(fd_, SHUT_RDWR);
+    listener_->poller_->Remove(id_, fd_);
+  }
+
+  void OnReady(uint32_t) override {
+    const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) listener_->OnConnected(fd);
+    absl::MutexLock lock(&mutex_);
+    if (!is_stopped_) listener_->poller_->Arm(id_, fd_, EPOLLIN);
+  }
+
+ private:
+  const int fd_;
+  HostListener* const listener_;
+  absl::Mutex mutex_;
+  SocketPoller::Id id_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+HostListener::HostListener(CallHandler handler, PayloadPlacement placement, TimerQueue& timers,
+                           const HostTransportOptions& options)
+    : handler_(std::move(handler)),
+      placement_(std::move(placement)),
+      timers_(timers),
+      options_(options),
+      name_(absl::StrCat("weir-", RandomName())),
+      secret_(RandomName()) {}
+
+absl::StatusOr<std::unique_ptr<Listener>> HostListener::Start(Transport& network, const std::string& address,
+                                                              CallHandler handler, PayloadPlacement placement,
+                                                              TimerQueue& timers,
+                                                              const HostTransportOptions& options) {
+  std::unique_ptr<HostListener> listener(new HostListener(std::move(handler), placement, timers, options));
+  WEIR_RETURN_IF_ERROR(listener->OpenSocket());
+  WEIR_ASSIGN_OR_RETURN(listener->network_,
+                        network.Listen(
+                            address,
+                            [listener = listener.get()](std::shared_ptr<IncomingCall> call) {
+                              listener->OnNetworkCall(std::move(call));
+                            },
+                            std::move(placement)));
+  return listener;
+}
+
+HostListener::~HostListener() { Shutdown(); }
+
+absl::Status HostListener::OpenSocket() {
+  if (secret_.empty()) return absl::ResourceExhaustedError("the system gives no random numbers");
+  WEIR_ASSIGN_OR_RETURN(poller_, SocketPoller::Start({.num_threads = options_.num_server_threads,
+                                                      .max_threads = options_.max_server_threads},
+                                                     options_.poll_before_sleep));
+  WEIR_ASSIGN_OR_RETURN(const int fd, ListenAtUnixSocket(name_));
+  acceptor_ = std::make_shared<Acceptor>(fd, this);
+  return acceptor_->Start(acceptor_);
+}
+
+void HostListener::OnNetworkCall(std::shared_ptr<IncomingCall> call) {
+  if (call->method() != kFindSocketMethod) return handler_(std::move(call));
+  WireWriter answer;
+  answer.String(name_);
+  answer.String(secret_);
+  Frame frame;
+  frame.header = answer.Take();
+  call->Reply(std::move(frame));
+}
+
+void HostListener::OnConnected(int fd) {
+  if (!IsOfSameUser(fd) || num_strangers_->load() >= kMaxStrangers) {
+    close(fd);
+    return;
+  }
+  const auto connection = std::make_shared<Connection>(fd, this);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (is_closing_ || !connection->Start().ok()) return;
+    std::erase_if(connections_, [](const auto& earlier) { return earlier.expired(); });
+    connections_.push_back(connection);
+  }
+  timers_.Schedule(absl::Now() + options_.hello_timeout, [weak = std::weak_ptr<Connection>(connection)] {
+    const auto late = weak.lock();
+    if (late != nullptr && late->is_stranger()) late->Close(absl::DeadlineExceededError("no hello came"));
+  });
+}
+
+void HostListener::Shutdown() {
+  std::vector<std::weak_ptr<Connection>> connections;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(is_closing_, true)) return;
+    connections.swap(connections_);
+  }
+  if (acceptor_ != nullptr) acceptor_->Stop();
+  for (const auto& weak : connections) {
+    if (const auto connection = weak.lock())
+      connection->Close(absl::CancelledError("the listener has closed"));
+  }
+  if (network_ != nullptr) network_->Shutdown();
+  if (poller_ != nullptr) poller_->Stop();
+}
+
+}  // namespace weir

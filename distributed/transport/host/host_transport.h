@@ -1,0 +1,50 @@
+// Calls between tasks of one machine over sockets of our own, beside another transport that does the rest.
+//
+// Everything begins on the other transport ("the network"): a listener tells there, to a caller that the
+// network has admitted, the name of a Unix socket and a secret; a channel that can reach the name from where
+// it is sends its further calls through it, as long as the connection lives. Calls that find none, that are
+// not framed (IsFramedMethod), and all calls between machines go over the network as before. So who may talk
+// to whom is the network's decision alone.
+//
+// Why: a round trip through such a socket costs a fifth of gRPC's, and large tensors go from the sender's
+// buffer straight into the receiver's, without HTTP/2 in between (docs/benchmarks.md).
+//
+// The sockets have names of the abstract namespace, which nothing outside the network namespace can reach,
+// are told only to callers, and are used only between processes of the same user. They are not encrypted:
+// where the job wants TLS, do not wrap its transport.
+//
+// Threads: one for the replies to this process's calls, `num_server_threads` or more (listening_threads.h)
+// for each listener, one timer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/strings/string_view.h"
+#include "distributed/transport/transport.h"
+
+namespace weir {
+
+struct HostTransportOptions {
+  int64_t max_message_bytes = (int64_t{1} << 31) - (1 << 20);
+  absl::Duration poll_before_sleep = absl::Microseconds(60);
+  int num_server_threads = 4;
+  int max_server_threads = 32;
+  // Who connects has this long to show the secret.
+  absl::Duration hello_timeout = absl::Seconds(10);
+  // Between two attempts to leave the network.
+  absl::Duration retry_delay = absl::Seconds(1);
+};
+
+// ResourceExhausted when the process has no descriptors left.
+absl::StatusOr<std::unique_ptr<Transport>> MakeHostTransport(std::unique_ptr<Transport> network,
+                                                             const HostTransportOptions& options = {});
+
+// The method by which a channel asks a listener for its socket; answered by the listener itself. The reply's
+// header: two strings (transport/wire.h), name and secret.
+inline constexpr char kFindSocketMethod[] = "/weir.Transport/FindSocket";
+
+// For tests: whether calls of a channel that a host transport made go through a socket now.
+bool UsesSocket(const Channel& channel);
+
+}  // namespace weir

@@ -1,0 +1,86 @@
+// One connected socket that carries messages both ways (socket_message.h).
+//
+// Send writes what fits into the socket at once, on the caller's thread; the rest waits in a queue and leaves
+// on the poller's threads as the other side reads. Payloads are sent from their own buffers, which the queue
+// keeps alive. Messages are read by one thread at a time and handed on without order: the next one is read on
+// another thread meanwhile. While more than kMaxQueuedBytes wait to be sent nothing is read, so that a side
+// that asks without taking the answers cannot fill this one's memory.
+//
+// Thread safety: all methods. Lives in a shared_ptr; borrows the poller until it is closed.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "distributed/transport/host/socket_message.h"
+#include "distributed/transport/host/socket_poller.h"
+
+namespace weir {
+
+class SocketConnection : public SocketPoller::Socket, public std::enable_shared_from_this<SocketConnection> {
+ public:
+  // Takes the descriptor over.
+  SocketConnection(int fd, SocketPoller& poller, SocketMessageReader reader)
+      : fd_(fd), poller_(poller), reader_(std::move(reader)) {}
+  ~SocketConnection() override;
+
+  // Begins to read. ResourceExhausted when the system refuses.
+  absl::Status Start();
+
+  // Dropped when the connection is closed.
+  void Send(const SocketMessage& message);
+
+  // Ends the connection, for this reason; later reasons are dropped. Messages that were read may still be
+  // handed on.
+  void Close(const absl::Status& reason);
+
+  void OnReady(uint32_t events) final;
+
+ protected:
+  // Where a payload's bytes shall go (PayloadPlacement).
+  virtual Payload Place(const SocketMessage& message, size_t index, size_t num_bytes) = 0;
+  // In the order of the messages, on one thread at a time, before the next one is read. An error closes.
+  virtual absl::Status Admit(const SocketMessage& message, SocketMessageReader* reader) = 0;
+  // In any order, on any thread.
+  virtual void OnMessage(SocketMessage message) = 0;
+  // Once, on the thread that closes, without any lock.
+  virtual void OnClosed(const absl::Status& reason) = 0;
+
+  SocketPoller& poller() { return poller_; }
+
+ private:
+  static constexpr size_t kMaxQueuedBytes = 64 << 20;
+
+  struct Outgoing {
+    std::string begin;  // all but the payloads
+    std::vector<Payload> payloads;
+    size_t num_bytes = 0;
+    size_t num_sent = 0;
+  };
+  enum class Sent { kWhole, kNotYet, kFailed };
+
+  void Flush();
+  Sent Write(Outgoing* message);
+  void ReadOne();
+  // For the events that are wanted now, unless it is already.
+  void ArmLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const int fd_;
+  SocketPoller& poller_;
+  SocketMessageReader reader_;  // of the thread that reads
+  absl::Mutex mutex_;
+  SocketPoller::Id id_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t armed_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_flushing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  size_t num_queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace weir

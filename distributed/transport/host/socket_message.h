@@ -1,0 +1,91 @@
+// The messages of a socket between two tasks of one machine, and reading them off a stream as it comes.
+//
+// Byte form (little endian): a prologue of kPrologueBytes (u32 kind, u32 bytes of the text, u64 number of the
+// call, u64 bytes of the payloads), the text, the payloads. The text is what the kind says (a request: method
+// and deadline; a reply: its status), length-prefixed, and, where a frame follows, the beginning of its wire
+// form (frame.h) up to its payloads.
+//
+// Reading is safe against hostile bytes: sizes are compared with limits before anything is allocated. Values;
+// SocketMessageReader is not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "distributed/transport/frame.h"
+
+namespace weir {
+
+struct SocketMessage {
+  enum class Kind : uint32_t {
+    kHello = 0x72696557,  // the first of a connection; its text is the listener's secret
+    kRequest,
+    kReply,
+    kCancel,  // the caller gives the call up
+  };
+  Kind kind = Kind::kHello;
+  uint64_t call = 0;
+  std::string text;
+  bool has_frame = false;
+  Frame frame;
+};
+
+// The bytes before the payloads.
+std::string EncodeSocketMessage(const SocketMessage& message);
+
+// About how many of them a frame takes; kMaxTextBytes are accepted.
+inline size_t NumTextBytes(const Frame& frame) {
+  return 1024 + frame.header.size() + 8 * frame.payloads.size();
+}
+
+class SocketMessageReader {
+ public:
+  static constexpr size_t kPrologueBytes = 24;
+  static constexpr uint32_t kMaxTextBytes = 64 << 20;
+
+  // Where the bytes of a payload shall go, asked when the text and the frame's header are there; an empty or
+  // unfitting payload leaves it to the reader.
+  using Place = absl::FunctionRef<Payload(const SocketMessage& message, size_t index, size_t num_bytes)>;
+
+  // A message's text and payloads are at most so large.
+  SocketMessageReader(uint32_t max_text_bytes, uint64_t max_payload_bytes)
+      : max_text_bytes_(max_text_bytes), max_payload_bytes_(max_payload_bytes) {}
+  void set_limits(uint32_t max_text_bytes, uint64_t max_payload_bytes) {
+    max_text_bytes_ = max_text_bytes;
+    max_payload_bytes_ = max_payload_bytes;
+  }
+
+  // Reads what is there, but nothing beyond the end of the next message. True when that is whole: it is then
+  // taken. False when the rest has not come. Possible errors: Unavailable (the other side has closed, or the
+  // connection broke), InvalidArgument (no message of ours), ResourceExhausted (above the limits, or no
+  // memory).
+  absl::StatusOr<bool> Read(int fd, Place place);
+  SocketMessage Take() { return std::move(message_); }
+
+ private:
+  enum class Part { kPrologue, kText, kPayloads };
+
+  absl::Status DecodePrologue();
+  absl::Status DecodeText();
+  absl::Status MakePlaces(Place place);
+  // The next of the message's bytes, to where they belong: how many came, 0 when none are there.
+  absl::StatusOr<size_t> Receive(int fd);
+
+  uint32_t max_text_bytes_;
+  uint64_t max_payload_bytes_;
+  Part part_ = Part::kPrologue;
+  char prologue_[kPrologueBytes] = {};
+  std::string text_;
+  uint64_t num_payload_bytes_ = 0;
+  size_t num_done_ = 0;  // of the prologue, of the text, of the payload that is being read
+  size_t next_payload_ = 0;
+  FramePrologue frame_prologue_;
+  SocketMessage message_;
+};
+
+}  // namespace weir

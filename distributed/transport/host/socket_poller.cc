@@ -1,0 +1,118 @@
+#include "distributed/transport/host/socket_poller.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+
+namespace weir {
+namespace {
+
+constexpr SocketPoller::Id kStopped = 0;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SocketPoller>> SocketPoller::Start(const ListeningThreads::Options& threads,
+                                                                  absl::Duration poll_before_sleep) {
+  const int epoll = epoll_create1(EPOLL_CLOEXEC);
+  const int stopped = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kStopped;
+  if (epoll < 0 || stopped < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, stopped, &event) != 0) {
+    const int error = errno;
+    if (epoll >= 0) close(epoll);
+    if (stopped >= 0) close(stopped);
+    return absl::ResourceExhaustedError(absl::StrCat("cannot wait for sockets: ", strerror(error)));
+  }
+  std::unique_ptr<SocketPoller> poller(new SocketPoller(epoll, stopped, poll_before_sleep));
+  poller->threads_ = std::make_unique<ListeningThreads>(
+      threads, [&poller = *poller](ListeningThreads& listening) { poller.Run(listening); });
+  return poller;
+}
+
+SocketPoller::~SocketPoller() {
+  Stop();
+  close(epoll_);
+  close(stopped_);
+}
+
+void SocketPoller::Stop() {
+  eventfd_write(stopped_, 1);
+  threads_.reset();
+}
+
+absl::StatusOr<SocketPoller::Id> SocketPoller::Add(int fd, std::shared_ptr<Socket> socket) {
+  epoll_event event{};
+  event.events = EPOLLONESHOT;
+  Id id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = next_id_++;
+    sockets_[id] = std::move(socket);
+  }
+  event.data.u64 = id;
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0) return id;
+  const int error = errno;
+  absl::MutexLock lock(&mutex_);
+  sockets_.erase(id);
+  return absl::ResourceExhaustedError(absl::StrCat("cannot wait for a socket: ", strerror(error)));
+}
+
+void SocketPoller::Arm(Id id, int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events | EPOLLONESHOT;
+  event.data.u64 = id;
+  epoll_ctl(epoll_, EPOLL_CTL_MOD, fd, &event);
+}
+
+void SocketPoller::Remove(Id id, int fd) {
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  std::shared_ptr<Socket> dropped;  // destroyed outside the lock
+  absl::MutexLock lock(&mutex_);
+  if (auto it = sockets_.find(id); it != sockets_.end()) {
+    dropped = std::move(it->second);
+    sockets_.erase(it);
+  }
+}
+
+void SocketPoller::Run(ListeningThreads& threads) {
+  Patience patience(poll_before_sleep_);
+  Event event;
+  while (!threads.MayLeave() && Next(&patience, &event)) {
+    std::shared_ptr<Socket> socket;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (auto it = sockets_.find(event.id); it != sockets_.end()) socket = it->second;
+    }
+    if (socket != nullptr) socket->OnReady(event.events);
+  }
+}
+
+// False once Stop was called.
+bool SocketPoller::Next(Patience* patience, Event* event) {
+  const int64_t start = Patience::NowNanoseconds();
+  bool has_event = false;
+  if (patience->nanoseconds() > 0 && !somebody_polls_.exchange(true, std::memory_order_acquire)) {
+    const int64_t end = start + patience->nanoseconds();
+    while (!(has_event = Wait(0, event)) && Patience::NowNanoseconds() < end) {
+    }
+    somebody_polls_.store(false, std::memory_order_release);
+  }
+  while (!has_event) has_event = Wait(-1, event);
+  patience->OnEvent(Patience::NowNanoseconds() - start);
+  return event->id != kStopped;
+}
+
+bool SocketPoller::Wait(int timeout_ms, Event* event) {
+  epoll_event ready{};
+  if (epoll_wait(epoll_, &ready, 1, timeout_ms) != 1) return false;
+  *event = {ready.data.u64, ready.events};
+  return true;
+}
+
+}  // namespace weir
