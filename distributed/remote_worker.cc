@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distributed/peers/worker_protocol.h"
 #include "graph/types/status_macros.h"
@@ -41,6 +42,11 @@ absl::StatusOr<std::vector<DeviceAttributes>> RemoteWorker::ListDevices(absl::Ti
 }
 
 absl::Status RemoteWorker::RegisterPartition(PartitionSpec spec, absl::Time deadline) {
+  if (spec.num_late_args + spec.num_late_results > 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("a partial run is fed and fetched from at the session's own task, and ",
+                     task_.ToString(), " is not in this process"));
+  }
   WireWriter writer;
   std::vector<Payload> payloads;
   WEIR_RETURN_IF_ERROR(EncodePartition(spec, &writer, &payloads));

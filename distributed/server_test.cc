@@ -25,6 +25,7 @@
 #include "kernels/variable.h"
 #include "ops/control_flow.h"
 #include "session/monitored/exit_code.h"
+#include "session/partial_run.h"
 
 namespace weir {
 namespace {
@@ -168,6 +169,57 @@ TEST_P(ServerTest, FeedsAndLargeTensorsCross) {
 
 // The ps runs what the worker decides: the branch that is not taken is dead there too, and a loop may be a
 // task's own.
+TEST_P(ServerTest, PartialRunsReachOtherTasks) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  GraphBuilder g(w0->runtime().ops());
+  const AttrMap attrs = {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}};
+  const auto there = [&g](const char* op, std::initializer_list<InputArg> inputs) {
+    auto device = g.DeviceScope("/job:ps/task:0");
+    return g.AddOp(op, inputs);
+  };
+  const Output a = g.AddOp("Placeholder", {}, attrs, "a"), b = g.AddOp("Placeholder", {}, attrs, "b");
+  const Output doubled = there("AddV2", {a, a}), here = g.AddOp("Neg", {doubled}),
+               both = there("Mul", {here, b});
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto session = w0->CreateSession(g.graph()).value();
+  for (int i = 1; i <= 3; ++i) {
+    auto run = session->StartPartialRun({a, b}, {doubled, here, both}).value();
+    const auto first = run->Run({{a, Tensor::Scalar<float>(i)}}, {doubled});
+    ASSERT_TRUE(first.ok()) << first.status();
+    EXPECT_EQ((*first)[0].scalar<float>(), 2 * i);
+    EXPECT_EQ(run->Run({}, {both}).status().code(), absl::StatusCode::kInvalidArgument);
+    const auto second = run->Run({{b, Tensor::Scalar(3.0f)}}, {both, here});
+    ASSERT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ((*second)[0].scalar<float>(), -6 * i);
+    EXPECT_EQ((*second)[1].scalar<float>(), -2 * i);
+  }
+  // An error of the other task reaches the run, and one that is dropped leaves nothing there.
+  auto run = session->StartPartialRun({a, b}, {both}).value();
+  ASSERT_TRUE(run->Run({{a, Tensor::Scalar(1.0f)}}, {}).ok());
+  run = nullptr;
+  run = session->StartPartialRun({a, b}, {both}).value();
+  ps->Shutdown(absl::OkStatus());
+  const absl::Status lost = run->step().Await().status();
+  EXPECT_FALSE(lost.ok());
+  EXPECT_EQ(run->Run({{a, Tensor::Scalar(1.0f)}}, {}).status(), lost);
+}
+
+// A session whose own part of the graph is in another process.
+TEST_P(ServerTest, APartialRunNeedsAWorkerOfThisProcess) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  GraphBuilder g(w0->runtime().ops());
+  const Output a = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}}, "a");
+  const Output b = g.AddOp("Neg", {a});
+  const SessionTarget target = w0->target();
+  auto session = Session::Create(g.graph(), target.workers, *target.kernels,
+                                 {.default_task = DeviceName::Parse("/job:ps/replica:0/task:0").value()})
+                     .value();
+  ASSERT_TRUE(session->Run({{a, Tensor::Scalar(1.0f)}}, {b}).ok());
+  const absl::Status status = session->StartPartialRun({a}, {b}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/job:ps/replica:0/task:0 is not in this process"));
+}
+
 TEST_P(ServerTest, ConditionsReachOtherTasks) {
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   CounterModel model(*w0);

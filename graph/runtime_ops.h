@@ -7,6 +7,9 @@
 //   _Send    hands its input to another device; _Recv is its other end. Attr _edge numbers the pair within
 //   the plan,
 //            and is all that the rendezvous needs to match them.
+//
+// An _Arg or _Retval with an attr _edge is late: its value comes, or goes, while the step runs (partial
+// runs). Attr _feed_name of such an _Arg is the output that is fed.
 #pragma once
 
 #include "absl/status/status.h"
@@ -19,6 +22,7 @@ inline constexpr char kRetvalOp[] = "_Retval";
 inline constexpr char kSendOp[] = "_Send";
 inline constexpr char kRecvOp[] = "_Recv";
 inline constexpr char kEdgeAttr[] = "_edge";
+inline constexpr char kFeedNameAttr[] = "_feed_name";
 inline constexpr char kShapesAttr[] = "_output_shapes";
 
 // Those above, and those of fused_ops.h.

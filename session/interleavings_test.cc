@@ -2,10 +2,12 @@
 // whatever the order, with the right values. When it does not, the test prints who waits for what.
 //
 // WEIR_INTERLEAVINGS says how many orders are tried (2,000); WEIR_INTERLEAVINGS_SEED where the seeds begin.
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "absl/strings/numbers.h"
 #include "graph/gradients.h"
@@ -15,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "ops/register_ops.h"
 #include "session/local_worker.h"
+#include "session/partial_run.h"
 #include "session/runtime.h"
 #include "session/session.h"
 #include "session/simulated_threads.h"
@@ -72,53 +75,75 @@ void RegisterTestKernels(KernelRegistry& registry, absl::string_view type) {
   registry.Register({.op = "Blocking", .device_type = std::string(type), .create = CreateKernel<Blocking>});
 }
 
-// A random graph of floats over four devices, and what each of its nodes gives.
+// A random graph of floats over four devices, and what each of its nodes gives and depends on.
 class RandomGraph {
  public:
   RandomGraph(const OpRegistry& ops, uint64_t seed) : g(ops), random_(seed) {
     predicate = g.AddOp("Placeholder", {}, {{"dtype", DType::kBool}, {"shape", PartialShape({})}});
+    for (int i = 0; i < 3; ++i) {
+      feeds.push_back(g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}}));
+      Add(feeds.back(), [i](bool) { return FeedValue(i); }, {i});
+    }
+    num_feeds_ = static_cast<int>(outputs.size());
     Add(g.AddOp("Const", {}, {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}}),
-        [](bool) { return 1.0f; });
+        [](bool) { return 1.0f; }, {});
     const int count = 8 + Below(30);
     for (int i = 0; i < count; ++i) AddNode();
-    for (int i = 0; i < 3; ++i) fetches.push_back(Below(outputs.size()));
+    for (int i = 0; i < 3; ++i) fetches.push_back(num_feeds_ + Below(outputs.size() - num_feeds_));
   }
+
+  static float FeedValue(int feed) { return static_cast<float>(feed) - 1.5f; }
+  static constexpr int kPredicate = 3;  // among what `needs` counts
 
   GraphBuilder g;
   Output predicate;
+  std::vector<Output> feeds;
   std::vector<Output> outputs;
   std::vector<std::function<float(bool)>> values;  // for a predicate
+  std::vector<std::set<int>> needs;                // feeds
   std::vector<size_t> fetches;
 
  private:
   size_t Below(size_t limit) { return random_() % limit; }
-  void Add(Output output, std::function<float(bool)> value) {
+  void Add(Output output, std::function<float(bool)> value, std::set<int> need) {
     outputs.push_back(output);
     values.push_back(std::move(value));
+    needs.push_back(std::move(need));
   }
   void AddNode() {
     static constexpr const char* kDevices[] = {"/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"};
     auto device = g.DeviceScope(kDevices[Below(4)]);
     const size_t a = Below(outputs.size()), b = Below(outputs.size());
-    Node* after = Below(4) == 0 ? outputs[Below(outputs.size())].node : nullptr;
+    const size_t before = Below(outputs.size());
+    Node* after = Below(4) == 0 ? outputs[before].node : nullptr;
+    std::set<int> need = needs[a], both = needs[a];
+    both.insert(needs[b].begin(), needs[b].end());
+    // Nothing waits for a placeholder that is fed.
+    for (std::set<int>* some : {&need, &both}) {
+      if (after != nullptr && before >= feeds.size())
+        some->insert(needs[before].begin(), needs[before].end());
+    }
     auto control = after == nullptr ? g.ControlScope({}) : g.ControlScope({after});
     switch (Below(6)) {
       case 0:
-        return Add(g.AddOp("Later", {outputs[a]}), values[a]);
+        return Add(g.AddOp("Later", {outputs[a]}), values[a], need);
       case 1:
-        return Add(g.AddOp("Blocking", {outputs[a]}), values[a]);
+        return Add(g.AddOp("Blocking", {outputs[a]}), values[a], need);
       case 2: {  // the branch that is taken doubles, the other one negates
         Node* branch = g.AddNode("Switch", {outputs[a], predicate});
         const Output no = g.AddOp("Neg", {branch->output(0)}),
                      yes = g.AddOp("AddV2", {branch->output(1), branch->output(1)});
         auto other = g.DeviceScope(kDevices[Below(4)]);
         Node* merge = g.AddNode("Merge", {InputArg({no, yes})});
-        return Add(merge->output(0),
-                   [value = values[a]](bool taken) { return value(taken) * (taken ? 2.0f : -1.0f); });
+        need.insert(kPredicate);
+        return Add(
+            merge->output(0),
+            [value = values[a]](bool taken) { return value(taken) * (taken ? 2.0f : -1.0f); }, need);
       }
       default:
-        return Add(g.AddOp("Mul", {g.AddOp("AddV2", {outputs[a], outputs[b]}), Half()}),
-                   [x = values[a], y = values[b]](bool taken) { return (x(taken) + y(taken)) * 0.5f; });
+        return Add(
+            g.AddOp("Mul", {g.AddOp("AddV2", {outputs[a], outputs[b]}), Half()}),
+            [x = values[a], y = values[b]](bool taken) { return (x(taken) + y(taken)) * 0.5f; }, both);
     }
   }
   Output Half() {
@@ -126,6 +151,7 @@ class RandomGraph {
   }
 
   std::mt19937_64 random_;
+  int num_feeds_ = 0;
 };
 
 class InterleavingsTest : public testing::Test {
@@ -150,7 +176,7 @@ class InterleavingsTest : public testing::Test {
   }
 
   // Several steps of one graph at once, in several orders.
-  void TryGraph(uint64_t seed, int num_orders) {
+  void TryGraph(uint64_t seed, int num_orders, bool in_parts = false) {
     RandomGraph graph(ops_, seed);
     ASSERT_TRUE(graph.g.ok()) << graph.g.status();
     SimulatedThreads threads(seed);
@@ -160,12 +186,104 @@ class InterleavingsTest : public testing::Test {
                        .value();
     std::vector<TensorRef> fetches;
     for (const size_t fetch : graph.fetches) fetches.push_back(graph.outputs[fetch]);
-    auto prepared = session->Prepare({graph.predicate}, fetches);
+    std::vector<TensorRef> feeds(graph.feeds.begin(), graph.feeds.end());
+    feeds.push_back(graph.predicate);
+    auto prepared = session->Prepare(feeds, fetches);
     ASSERT_TRUE(prepared.ok()) << prepared.status();
     for (int order = 0; order < num_orders && !HasFailure(); ++order) {
       SCOPED_TRACE(absl::StrCat("seed ", seed, ", order ", order));
-      TryOrder(graph, threads, worker, **prepared);
+      if (in_parts) {
+        TryParts(graph, threads, worker, *session, feeds, fetches);
+      } else {
+        TryOrder(graph, threads, worker, **prepared);
+      }
     }
+  }
+
+  static Tensor Fed(int feed, bool predicate) {
+    return feed == RandomGraph::kPredicate ? Tensor::Scalar(predicate)
+                                           : Tensor::Scalar(RandomGraph::FeedValue(feed));
+  }
+
+  // Several partial runs at once; feeds and fetches in a random order, some of them too early or twice.
+  void TryParts(const RandomGraph& graph, SimulatedThreads& threads, const LocalWorker& worker,
+                Session& session, const std::vector<TensorRef>& feeds,
+                const std::vector<TensorRef>& fetches) {
+    struct Part {
+      std::unique_ptr<PartialRun> run;
+      bool predicate = false;
+      bool is_cancelled = false;
+      std::set<int> fed, fetched;
+      std::optional<absl::Status> end;
+      int num_answers_left = 0;
+    };
+    std::vector<std::unique_ptr<Part>> parts;
+    for (size_t i = 1 + threads.Below(3); i > 0; --i) {
+      auto part = std::make_unique<Part>();
+      part->predicate = threads.Below(2) == 1;
+      auto run = session.StartPartialRun(feeds, fetches);
+      ASSERT_TRUE(run.ok()) << run.status();
+      part->run = *std::move(run);
+      part->run->step().OnDone([&end = part->end](const Step::Results& results) { end = results.status(); });
+      parts.push_back(std::move(part));
+    }
+    for (int call = 0; call < 60; ++call) {
+      Part& part = *parts[threads.Below(parts.size())];
+      const int feed = static_cast<int>(threads.Below(feeds.size()));
+      const size_t fetch = graph.fetches[threads.Below(graph.fetches.size())];
+      const bool feeds_one = threads.Below(2) == 0, fetches_one = threads.Below(3) == 0;
+      std::set<int> fed = part.fed;
+      bool fits = !(feeds_one && !fed.insert(feed).second);
+      if (fetches_one) {
+        fits = fits && !part.fetched.contains(fetch) &&
+               std::includes(fed.begin(), fed.end(), graph.needs[fetch].begin(), graph.needs[fetch].end());
+      }
+      Feeds given;
+      std::vector<TensorRef> asked;
+      if (feeds_one) given.emplace_back(feeds[feed], Fed(feed, part.predicate));
+      if (fetches_one) asked.push_back(graph.outputs[fetch]);
+      bool is_refused = false, is_inside = true;
+      ++part.num_answers_left;
+      part.run->Start(given, asked,
+                      [&, fetch, fits, fetches_one, &part = part](const Step::Results& results) {
+                        --part.num_answers_left;
+                        if (is_inside && absl::IsInvalidArgument(results.status())) is_refused = true;
+                        if (!fits || part.is_cancelled) return;
+                        ASSERT_TRUE(results.ok()) << results.status();
+                        if (fetches_one) {
+                          EXPECT_EQ((*results)[0].scalar<float>(), graph.values[fetch](part.predicate));
+                        }
+                      });
+      is_inside = false;
+      if (!part.is_cancelled) {
+        EXPECT_EQ(is_refused, !fits);
+      }
+      if (fits) {
+        part.fed = fed;
+        if (fetches_one) part.fetched.insert(static_cast<int>(fetch));
+      }
+      for (size_t i = threads.Below(8); i > 0; --i) threads.RunOne();
+      if (threads.Below(100) == 0) {
+        part.is_cancelled = true;
+        part.run->step().Cancel(absl::CancelledError("by the test"));
+      }
+    }
+    while (threads.RunOne()) {
+    }
+    for (auto& part : parts) {
+      // What was accepted is answered, but the call that waits for an end that needs more feeds.
+      std::set<int> needed;
+      for (const size_t fetch : graph.fetches)
+        needed.insert(graph.needs[fetch].begin(), graph.needs[fetch].end());
+      const bool has_all = std::includes(part->fed.begin(), part->fed.end(), needed.begin(), needed.end());
+      EXPECT_EQ(part->num_answers_left, 0) << worker.DescribeWaits();
+      EXPECT_EQ(part->end.has_value(), has_all || part->is_cancelled) << worker.DescribeWaits();
+      part->run = nullptr;
+    }
+    while (threads.RunOne()) {
+    }
+    for (auto& part : parts) EXPECT_TRUE(part->end.has_value()) << worker.DescribeWaits();
+    EXPECT_EQ(worker.num_running_steps(), 0);
   }
 
   void TryOrder(const RandomGraph& graph, SimulatedThreads& threads, const LocalWorker& worker,
@@ -178,7 +296,9 @@ class InterleavingsTest : public testing::Test {
     std::vector<Run> runs(1 + threads.Below(3));
     for (Run& run : runs) {
       run.predicate = threads.Below(2) == 1;
-      run.step = prepared.Start({Tensor::Scalar(run.predicate)});
+      std::vector<Tensor> fed;
+      for (int feed = 0; feed <= RandomGraph::kPredicate; ++feed) fed.push_back(Fed(feed, run.predicate));
+      run.step = prepared.Start(fed);
       run.step->OnDone([&run](const Step::Results& results) { run.results = results; });
       for (size_t i = threads.Below(8); i > 0; --i) threads.RunOne();
     }
@@ -215,6 +335,14 @@ TEST_F(InterleavingsTest, EveryStepEndsInEveryOrder) {
   const uint64_t first = FromEnvironment("WEIR_INTERLEAVINGS_SEED", 1);
   for (uint64_t i = 0; i < count / kOrdersPerGraph && !HasFailure(); ++i)
     TryGraph(first + i, kOrdersPerGraph);
+}
+
+TEST_F(InterleavingsTest, EveryPartialRunEndsInEveryOrder) {
+  constexpr int kOrdersPerGraph = 10;
+  const uint64_t count = FromEnvironment("WEIR_INTERLEAVINGS", 1000);
+  const uint64_t first = FromEnvironment("WEIR_INTERLEAVINGS_SEED", 1);
+  for (uint64_t i = 0; i < count / kOrdersPerGraph && !HasFailure(); ++i)
+    TryGraph(first + i, kOrdersPerGraph, /*in_parts=*/true);
 }
 
 TEST_F(InterleavingsTest, DevicesOfOneStepAreReadyTogether) {

@@ -29,6 +29,8 @@
 
 namespace weir {
 
+class LocalPlan;
+
 class LocalWorker final : public Worker {
  public:
   // `sender` may be null: then a tensor for another task is an error of the step. `threads` null: the
@@ -40,6 +42,7 @@ class LocalWorker final : public Worker {
   absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override;
   absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override;
   void RunPartition(const RunPartitionCall& call, Done done) override;
+  absl::Status FeedStep(PlanId plan, int64_t step_id, int arg, const Tensor& tensor) override;
   void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override;
   void DeregisterPartition(PlanId plan) override;
   void EndSession(SessionId session) override;
@@ -63,8 +66,7 @@ class LocalWorker final : public Worker {
   std::string DescribeWaits() const;
 
  private:
-  class Plan;
-  std::shared_ptr<Plan> FindPlan(PlanId id) const;
+  std::shared_ptr<LocalPlan> FindPlan(PlanId id) const;
   std::shared_ptr<SessionState> StateOf(SessionId session);
 
   Runtime& runtime_;
@@ -72,7 +74,7 @@ class LocalWorker final : public Worker {
   TensorSender* const sender_;
   Threads& threads_;
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<PlanId, std::shared_ptr<Plan>> plans_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<PlanId, std::shared_ptr<LocalPlan>> plans_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<SessionId, std::shared_ptr<SessionState>> sessions_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <random>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/rewrite/pipeline.h"
 #include "graph/rewrite/prune.h"
@@ -12,13 +14,16 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/evaluate.h"
 #include "session/executor/program.h"
+#include "session/partial_run.h"
 
 namespace weir {
 namespace {
 
-// Node ids with the counts in front: two signatures share a step when they are equal in order.
-std::vector<int64_t> CacheKey(const StepSignature& signature) {
-  std::vector<int64_t> key = {static_cast<int64_t>(signature.feeds.size()),
+// Node ids with the counts in front: two signatures share a step when they are equal in order, and both or
+// none of them for partial runs.
+std::vector<int64_t> CacheKey(const StepSignature& signature, bool is_partial) {
+  const auto num_feeds = static_cast<int64_t>(signature.feeds.size());
+  std::vector<int64_t> key = {is_partial ? -1 - num_feeds : num_feeds,
                               static_cast<int64_t>(signature.fetches.size())};
   for (const std::vector<Output>* outputs : {&signature.feeds, &signature.fetches}) {
     for (const Output& output : *outputs) {
@@ -88,6 +93,12 @@ absl::StatusOr<Output> TensorRef::Resolve(const Graph& graph) const {
   return output_;
 }
 
+absl::StatusOr<std::string> TensorRef::Name() const {
+  if (name_.empty() && !output_) return NullRef("feed or fetch");
+  if (name_.empty()) return output_.name();
+  return absl::StrContains(name_, ':') ? name_ : absl::StrCat(name_, ":0");
+}
+
 absl::StatusOr<Node*> TargetRef::Resolve(const Graph& graph) const {
   if (!name_.empty()) return graph.LookupNode(name_);
   if (node_ == nullptr) return NullRef("target");
@@ -96,11 +107,7 @@ absl::StatusOr<Node*> TargetRef::Resolve(const Graph& graph) const {
 
 absl::Status PreparedStep::CheckFeeds(absl::Span<const Tensor> feeds) const {
   for (size_t i = 0; i < std::min(feeds.size(), feed_types_.size()); ++i) {
-    const FeedType& type = feed_types_[i];
-    if (feeds[i].dtype() == type.dtype && type.shape.IsCompatibleWith(feeds[i].shape())) continue;
-    return absl::InvalidArgumentError(absl::StrCat("feed '", type.name, "' must be ",
-                                                   TypeString(type.dtype, type.shape), ", got ",
-                                                   TypeString(feeds[i].dtype(), feeds[i].shape())));
+    WEIR_RETURN_IF_ERROR(feed_types_[i].Check(feeds[i]));
   }
   return absl::OkStatus();
 }
@@ -217,8 +224,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
 
 Session::~Session() { Close(); }
 
-absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepSignature& signature) {
-  Key key = CacheKey(signature);
+absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepSignature& signature,
+                                                                     bool is_partial) {
+  Key key = CacheKey(signature, is_partial);
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) return absl::CancelledError("the session is closed");
@@ -228,8 +236,8 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
       return found->second->step;
     }
   }
-  const SortedSignature sorted = Sort(signature);
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan, FindOrCompilePlan(sorted.signature));
+  const SortedSignature sorted = is_partial ? SortedSignature{signature, {}, {}} : Sort(signature);
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan, FindOrCompilePlan(sorted.signature, is_partial));
   std::shared_ptr<PreparedStep> step(new PreparedStep);
   step->plan_ = std::move(plan);
   step->timeout_ = options_.operation_timeout;
@@ -241,6 +249,11 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
     absl::ReaderMutexLock lock(&graph_mutex_);
     for (const Output& feed : signature.feeds) {
       step->feed_types_.push_back({feed.name(), feed.dtype(), feed.shape()});
+    }
+    if (is_partial) {
+      auto partial = std::make_shared<PartialSignature>(PartialSignature{step->feed_types_, {}});
+      for (const Output& fetch : signature.fetches) partial->fetches.push_back(fetch.name());
+      step->partial_ = std::move(partial);
     }
   }
   std::shared_ptr<PreparedStep> evicted;  // dropped after the lock
@@ -258,8 +271,9 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
   return step;
 }
 
-absl::StatusOr<std::shared_ptr<StepPlan>> Session::FindOrCompilePlan(const StepSignature& sorted) {
-  Key key = CacheKey(sorted);
+absl::StatusOr<std::shared_ptr<StepPlan>> Session::FindOrCompilePlan(const StepSignature& sorted,
+                                                                     bool is_partial) {
+  Key key = CacheKey(sorted, is_partial);
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) return absl::CancelledError("the session is closed");
@@ -270,7 +284,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::FindOrCompilePlan(const StepS
     ++num_compiling_;
     has_compiled_ = true;
   }
-  const absl::StatusOr<std::shared_ptr<StepPlan>> compiled = CompilePlan(sorted);
+  const absl::StatusOr<std::shared_ptr<StepPlan>> compiled = CompilePlan(sorted, is_partial);
   absl::StatusOr<std::shared_ptr<StepPlan>> result = compiled;
   bool is_last = false;
   {
@@ -295,8 +309,26 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::FindOrCompilePlan(const StepS
   return result;
 }
 
-absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignature& sorted) {
+absl::StatusOr<StepPlanOptions::PartialRuns> Session::PartialRunsOf(const StepSignature& signature) const {
+  StepPlanOptions::PartialRuns partial_runs;
+  const auto cpu = std::find_if(devices_.begin(), devices_.end(), [this](const DeviceName& device) {
+    return device.type == "CPU" && device.IsSameTask(options_.default_task);
+  });
+  if (cpu == devices_.end()) {
+    return absl::UnimplementedError(absl::StrCat("a partial run needs a CPU of the session's own task ",
+                                                 options_.default_task.ToString(), ", which has none"));
+  }
+  partial_runs.device = *cpu;
+  absl::ReaderMutexLock lock(&graph_mutex_);
+  for (const Output& feed : signature.feeds) partial_runs.feeds.push_back(feed.name());
+  return partial_runs;
+}
+
+absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignature& sorted, bool is_partial) {
   StepPlanOptions options;
+  if (is_partial) {
+    WEIR_ASSIGN_OR_RETURN(options.partial_runs, PartialRunsOf(sorted));
+  }
   options.has_kernel = [this](const Node& node, absl::string_view type) { return HasKernel(node, type); };
   options.rewrite = [this](Graph& graph) {
     if (options_.isolate_session_state) UsePrivateContainers(graph);
@@ -370,7 +402,25 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::Prepare(const std::vector
                                                                const std::vector<TensorRef>& fetches,
                                                                const std::vector<TargetRef>& targets) {
   WEIR_ASSIGN_OR_RETURN(const StepSignature signature, Resolve(feeds, fetches, targets));
-  return FindOrCompile(signature);
+  return FindOrCompile(signature, /*is_partial=*/false);
+}
+
+absl::StatusOr<std::unique_ptr<PartialRun>> Session::StartPartialRun(const std::vector<TensorRef>& feeds,
+                                                                     const std::vector<TensorRef>& fetches,
+                                                                     const std::vector<TargetRef>& targets,
+                                                                     const RunOptions& options) {
+  WEIR_ASSIGN_OR_RETURN(StepSignature signature, Resolve(feeds, fetches, targets));
+  if (signature.fetches.empty() && signature.targets.empty()) {
+    return absl::InvalidArgumentError("a partial run needs at least one fetch or target");
+  }
+  absl::flat_hash_set<Output> known;
+  signature.fetches.erase(
+      std::remove_if(signature.fetches.begin(), signature.fetches.end(),
+                     [&known](const Output& fetch) { return !known.insert(fetch).second; }),
+      signature.fetches.end());
+  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<PreparedStep> step,
+                        FindOrCompile(signature, /*is_partial=*/true));
+  return std::unique_ptr<PartialRun>(new PartialRun(step->plan_, step->partial_, step->Deadline(options)));
 }
 
 absl::StatusOr<std::vector<Tensor>> Session::Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,

@@ -39,6 +39,7 @@
 #include "graph/graph.h"
 #include "graph/rewrite/rewrite_options.h"
 #include "kernels/kernel_registry.h"
+#include "session/feed_type.h"
 #include "session/step_plan.h"
 #include "session/worker.h"
 
@@ -52,6 +53,8 @@ class TensorRef {
   TensorRef(std::string name) : name_(std::move(name)) {}
   // NotFound with the nearest names; InvalidArgument for a null Output.
   absl::StatusOr<Output> Resolve(const Graph& graph) const;
+  // "dense/mm:0", also for "dense/mm". InvalidArgument for a null Output.
+  absl::StatusOr<std::string> Name() const;
 
  private:
   Output output_;
@@ -96,6 +99,8 @@ struct RunOptions {
   absl::Duration timeout = absl::ZeroDuration();  // zero: SessionOptions::operation_timeout
 };
 
+struct PartialSignature;  // session/partial_step.h
+
 // A compiled step without look-ups. Valid as long as its session.
 class PreparedStep {
  public:
@@ -113,11 +118,6 @@ class PreparedStep {
 
  private:
   friend class Session;
-  struct FeedType {
-    std::string name;
-    DType dtype;
-    PartialShape shape;
-  };
   PreparedStep() = default;
   absl::Status CheckFeeds(absl::Span<const Tensor> feeds) const;
   absl::Time Deadline(const RunOptions& options) const;
@@ -126,6 +126,7 @@ class PreparedStep {
 
   std::shared_ptr<StepPlan> plan_;
   std::vector<FeedType> feed_types_;
+  std::shared_ptr<const PartialSignature> partial_;  // of a step for partial runs
   absl::Duration timeout_;
   // The plan's feed i is the caller's feed_order_[i], the caller's fetch i is the plan's fetch_order_[i].
   bool is_reordered_ = false;
@@ -133,6 +134,8 @@ class PreparedStep {
   std::vector<int> fetch_order_;
   int num_plan_fetches_ = 0;
 };
+
+class PartialRun;  // session/partial_run.h
 
 class Session {
  public:
@@ -154,6 +157,17 @@ class Session {
   absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(const std::vector<TensorRef>& feeds,
                                                         const std::vector<TensorRef>& fetches,
                                                         const std::vector<TargetRef>& targets = {});
+
+  // Starts a step that is fed, and whose fetches are taken, in several calls (partial_run.h). `feeds` and
+  // `fetches` are all that may come in any of them; a fetch that stands there twice counts once. The targets
+  // run as soon as the feeds that they depend on have come.
+  // Errors: InvalidArgument (nothing to fetch or to run; an output that is fed twice, or both fed and
+  // fetched), Unimplemented (the session's own task has no CPU, or its worker is not in this process; a
+  // resource handle of another task), those of compiling.
+  absl::StatusOr<std::unique_ptr<PartialRun>> StartPartialRun(const std::vector<TensorRef>& feeds,
+                                                              const std::vector<TensorRef>& fetches,
+                                                              const std::vector<TargetRef>& targets = {},
+                                                              const RunOptions& options = {});
 
   // Adds to the graph while steps run: `add` runs while no other method reads the graph, and returns what
   // became of it. What it has added must be whole when it returns; a step sees all of it or nothing.
@@ -180,9 +194,12 @@ class Session {
   absl::StatusOr<StepSignature> Resolve(const std::vector<TensorRef>& feeds,
                                         const std::vector<TensorRef>& fetches,
                                         const std::vector<TargetRef>& targets) const;
-  absl::StatusOr<std::shared_ptr<PreparedStep>> FindOrCompile(const StepSignature& signature);
-  absl::StatusOr<std::shared_ptr<StepPlan>> FindOrCompilePlan(const StepSignature& sorted);
-  absl::StatusOr<std::shared_ptr<StepPlan>> CompilePlan(const StepSignature& sorted);
+  // `is_partial`: for partial runs; such a step is not given out.
+  absl::StatusOr<std::shared_ptr<PreparedStep>> FindOrCompile(const StepSignature& signature,
+                                                              bool is_partial);
+  absl::StatusOr<std::shared_ptr<StepPlan>> FindOrCompilePlan(const StepSignature& sorted, bool is_partial);
+  absl::StatusOr<std::shared_ptr<StepPlan>> CompilePlan(const StepSignature& sorted, bool is_partial);
+  absl::StatusOr<StepPlanOptions::PartialRuns> PartialRunsOf(const StepSignature& signature) const;
   void UsePrivateContainers(Graph& graph);
   // After the last plan of a closed session is gone.
   void EndOnWorkers();

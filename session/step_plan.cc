@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <deque>
 #include <optional>
 #include <random>
 
@@ -57,6 +56,8 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
                                                             absl::Span<const WorkerDevices> workers,
                                                             const StepPlanOptions& options,
                                                             absl::Time deadline) {
+  FeedDependencies dependencies;
+  if (options.partial_runs) dependencies = FeedDependencies(*pruned, num_feeds, num_fetches);
   if (options.rewrite) WEIR_RETURN_IF_ERROR(options.rewrite(*pruned));
   std::vector<DeviceName> devices;
   for (const WorkerDevices& worker : workers) {
@@ -64,6 +65,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
   }
   WEIR_RETURN_IF_ERROR(PlaceGraph(*pruned, devices, options.has_kernel, options.placer));
   if (options.rewrite_placed) WEIR_RETURN_IF_ERROR(options.rewrite_placed(pruned));
+  if (options.partial_runs) WEIR_RETURN_IF_ERROR(PlaceLate(*pruned, *options.partial_runs));
   WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned, PartitionByDevice(*pruned));
 
   std::shared_ptr<StepPlan> plan(new StepPlan);
@@ -75,6 +77,12 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
     for (const auto& node : pruned->nodes())
       plan->placement_.emplace_back(node->name(), node->assigned_device());
   }
+  const int num_edges = static_cast<int>(partitioned.edges.size());
+  if (options.partial_runs) {
+    plan->is_for_partial_runs_ = true;
+    plan->dependencies_ = std::move(dependencies);
+    plan->NumberLate(partitioned, *options.partial_runs);
+  }
   for (const WorkerDevices& worker : workers) {
     PartitionSpec spec;
     for (Partition& partition : partitioned.partitions) {
@@ -83,10 +91,19 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
       }
     }
     if (spec.graphs.empty()) continue;
-    Part part = {worker.worker, Renumber(spec.graphs, kArgOp), Renumber(spec.graphs, kRetvalOp)};
+    Part part = {worker.worker, {}, {}};
     spec.plan = plan->id_;
     spec.session = options.session;
-    spec.num_edges = partitioned.edges.size();
+    spec.num_edges = num_edges;
+    if (!options.partial_runs) {
+      part.feeds = Renumber(spec.graphs, kArgOp);
+      part.fetches = Renumber(spec.graphs, kRetvalOp);
+    } else if (options.partial_runs->device.IsSameTask(worker.worker->task())) {
+      plan->partial_worker_ = worker.worker;
+      spec.num_late_args = num_feeds;
+      spec.num_late_results = num_fetches;
+      spec.num_edges += num_feeds + num_fetches;
+    }
     spec.num_args = part.feeds.size();
     spec.num_results = part.fetches.size();
     if (absl::Status status = worker.worker->RegisterPartition(std::move(spec), deadline); !status.ok()) {
@@ -95,6 +112,40 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
     plan->parts_.push_back(std::move(part));
   }
   return plan;
+}
+
+// At the caller's device, so that only the worker of this process is fed and fetched from: what others need,
+// or compute, crosses like any other tensor. A resource handle cannot cross.
+absl::Status StepPlan::PlaceLate(Graph& placed, const StepPlanOptions::PartialRuns& options) {
+  for (const auto& node : placed.nodes()) {
+    const bool is_arg = node->op_name() == kArgOp;
+    if (!is_arg && node->op_name() != kRetvalOp) continue;
+    const DType dtype = is_arg ? node->output_type(0) : node->input(0).dtype();
+    if (dtype != DType::kResource) {
+      placed.SetAssignedDevice(node.get(), options.device);
+    } else if (!node->assigned_device().IsSameTask(options.device)) {
+      return absl::UnimplementedError(absl::StrCat(
+          "a partial run cannot ", is_arg ? "feed" : "fetch", " the resource handle ", node->Describe(),
+          " on ", node->assigned_device().ToString(), ": it would cross to ", options.device.ToString()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The late edges follow those between devices: feeds, then fetches.
+void StepPlan::NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::PartialRuns& options) {
+  const int64_t num_edges = partitioned.edges.size();
+  for (Partition& partition : partitioned.partitions) {
+    if (!partition.graph) continue;
+    for (const auto& node : partition.graph->nodes()) {
+      const bool is_arg = node->op_name() == kArgOp;
+      if (!is_arg && node->op_name() != kRetvalOp) continue;
+      const int64_t index = node->attr<int64_t>("index");
+      const int64_t first = is_arg ? num_edges : num_edges + num_feeds_;
+      partition.graph->SetAttr(node.get(), kEdgeAttr, first + index);
+      if (is_arg) partition.graph->SetAttr(node.get(), kFeedNameAttr, options.feeds[index]);
+    }
+  }
 }
 
 StepPlan::~StepPlan() { Close(absl::CancelledError("the step was dropped")); }
@@ -115,7 +166,8 @@ class StepPlan::RunningStep {
       Call& call = calls_[i];
       for (int feed : part.feeds) call.args.push_back(feeds[feed]);
       call.results.resize(part.fetches.size());
-      call.request = {plan_.id_, step_id_, deadline_, call.args, absl::MakeSpan(call.results)};
+      call.request = {plan_.id_, step_id_, deadline_, call.args, absl::MakeSpan(call.results), nullptr};
+      if (part.worker == plan_.partial_worker_) call.request.on_late_result = std::move(on_result_);
     }
     // The last part is this task's own when it has one (the session lists it last): it runs on this thread,
     // so the others must have been asked before.
@@ -166,6 +218,9 @@ class StepPlan::RunningStep {
 
   // Called once every worker has answered. Before Start.
   void SetOnEnd(std::function<void()> on_end) { on_end_ = std::move(on_end); }
+
+  // Of a partial run. Before Start.
+  void SetOnResult(OnResult on_result) { on_result_ = std::move(on_result); }
 
   int64_t step_id() const { return step_id_; }
   bool has_no_parts() const { return calls_.empty(); }
@@ -233,22 +288,8 @@ class StepPlan::RunningStep {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<void()> on_end_;
+  OnResult on_result_;
 };
-
-namespace {
-
-// Calls of Step::OnDone that wait for the one that runs on this thread.
-thread_local std::deque<std::function<void()>>* calls_to_come = nullptr;
-
-void CallUnnested(std::function<void()> call) {
-  if (calls_to_come != nullptr) return calls_to_come->push_back(std::move(call));
-  std::deque<std::function<void()>> calls;
-  calls_to_come = &calls;
-  for (calls.push_back(std::move(call)); !calls.empty(); calls.pop_front()) calls.front()();
-  calls_to_come = nullptr;
-}
-
-}  // namespace
 
 // Keeps itself until it has ended, and its plan.
 class StepPlan::StartedStep final : public Step, public std::enable_shared_from_this<StartedStep> {
@@ -262,6 +303,7 @@ class StepPlan::StartedStep final : public Step, public std::enable_shared_from_
     running_.Start(feeds);
   }
 
+  void SetOnResult(OnResult on_result) { running_.SetOnResult(std::move(on_result)); }
   void Refuse(const absl::Status& status) { Settle(status); }
 
   void OnDone(Done done) override {
@@ -297,7 +339,7 @@ class StepPlan::StartedStep final : public Step, public std::enable_shared_from_
   void End() {
     const absl::Status status = plan_->Leave(running_.step_id(), running_.status());
     if (!status.ok()) return Settle(status);
-    std::vector<Tensor> fetches(plan_->num_fetches_);
+    std::vector<Tensor> fetches(plan_->is_for_partial_runs() ? 0 : plan_->num_fetches_);
     running_.TakeResults(absl::MakeSpan(fetches));
     Settle(std::move(fetches));
   }
@@ -322,6 +364,9 @@ class StepPlan::StartedStep final : public Step, public std::enable_shared_from_
 };
 
 absl::Status StepPlan::CheckCounts(size_t num_feeds, size_t num_fetches) const {
+  if (is_for_partial_runs()) {
+    return absl::FailedPreconditionError("this step was compiled for partial runs: use StartPartial");
+  }
   if (static_cast<int>(num_feeds) == num_feeds_ && static_cast<int>(num_fetches) == num_fetches_) {
     return absl::OkStatus();
   }
@@ -367,6 +412,28 @@ std::shared_ptr<Step> StepPlan::Start(absl::Span<const Tensor> feeds, absl::Time
     step->Refuse(status);
   }
   return step;
+}
+
+StepPlan::PartialRun StepPlan::StartPartial(OnResult on_result, absl::Time deadline) {
+  const int64_t step_id = next_step_.fetch_add(1, std::memory_order_relaxed);
+  auto step = std::make_shared<StartedStep>(shared_from_this(), step_id, deadline);
+  step->SetOnResult(std::move(on_result));
+  absl::Status status = is_for_partial_runs()
+                            ? Enter(step_id)
+                            : absl::FailedPreconditionError("this step was not compiled for partial runs");
+  if (status.ok()) {
+    step->Start({});
+  } else {
+    step->Refuse(status);
+  }
+  return {step_id, step};
+}
+
+absl::Status StepPlan::FeedStep(int64_t step_id, int feed, const Tensor& tensor) {
+  if (!is_for_partial_runs()) {
+    return absl::FailedPreconditionError("this step was not compiled for partial runs");
+  }
+  return partial_worker_->FeedStep(id_, step_id, feed, tensor);
 }
 
 void StepPlan::Close(const absl::Status& reason) {

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@
 #include "absl/types/span.h"
 #include "graph/graph.h"
 #include "placer/placer.h"
+#include "session/feed_dependencies.h"
+#include "session/step.h"
 #include "session/worker.h"
 
 namespace weir {
@@ -39,24 +42,16 @@ struct StepPlanOptions {
   std::function<absl::Status(std::unique_ptr<Graph>&)> rewrite_placed;
   bool want_report = false;  // keep the placement report
   SessionId session = 0;
+  // Set for partial runs: the device, of a worker in this process, at which feeds come in and fetches are
+  // taken while a step runs; and the names of the feeds.
+  struct PartialRuns {
+    DeviceName device;
+    std::vector<std::string> feeds;
+  };
+  std::optional<PartialRuns> partial_runs;
 };
 
-// A step that was started and may be waited for, or not. Shared: it lives on until it has ended.
-class Step {
- public:
-  using Results = absl::StatusOr<std::vector<Tensor>>;
-  using Done = std::function<void(const Results&)>;
-
-  virtual ~Step() = default;
-
-  // Calls `done` once with the fetches when the step has ended: on the thread that ended it, or at once. Such
-  // calls never nest: one that comes while another runs on the thread follows it. `done` must not wait.
-  virtual void OnDone(Done done) = 0;
-  // Waits. FailedPrecondition on a thread that is running a step: it must not wait.
-  virtual Results Await() = 0;
-  // Ends the step early, everywhere. Does not wait.
-  virtual void Cancel(const absl::Status& reason) = 0;
-};
+struct PartitionedGraph;  // placer/partitioner.h
 
 class StepPlan : public std::enable_shared_from_this<StepPlan> {
  public:
@@ -86,6 +81,20 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   // step's.
   std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, absl::Time deadline);
 
+  // Of a plan for partial runs: starts one step, to which FeedStep gives what StartPartial names by
+  // `step_id`. `on_result` is told of each fetch once, one at a time, and of all before a step ends without
+  // an error. The step itself ends with no results.
+  struct PartialRun {
+    int64_t step_id;
+    std::shared_ptr<Step> step;
+  };
+  using OnResult = std::function<void(int fetch, const Tensor& tensor, bool is_dead)>;
+  PartialRun StartPartial(OnResult on_result, absl::Time deadline);
+  // Each feed once. A step that is over drops it.
+  absl::Status FeedStep(int64_t step_id, int feed, const Tensor& tensor);
+  bool is_for_partial_runs() const { return is_for_partial_runs_; }
+  const FeedDependencies& dependencies() const { return dependencies_; }
+
   // Cancels all running steps, refuses further ones and drops the partitions.
   void Close(const absl::Status& reason);
 
@@ -104,6 +113,9 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   class StartedStep;
 
   StepPlan() = default;
+  // Where the feeds and fetches of partial runs are.
+  static absl::Status PlaceLate(Graph& placed, const StepPlanOptions::PartialRuns& options);
+  void NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::PartialRuns& options);
   absl::Status CheckCounts(size_t num_feeds, size_t num_fetches) const;
   // Closed: its reason, else the step is known to Close.
   absl::Status Enter(int64_t step_id);
@@ -118,6 +130,9 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   std::atomic<int64_t> next_step_{1};
   int num_feeds_ = 0;
   int num_fetches_ = 0;
+  bool is_for_partial_runs_ = false;
+  Worker* partial_worker_ = nullptr;  // of partial runs: has the feeds and fetches, if there are any
+  FeedDependencies dependencies_;     // of partial runs
   std::string report_;
   std::vector<std::pair<std::string, DeviceName>> placement_;
 };

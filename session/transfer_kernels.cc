@@ -42,6 +42,25 @@ class Send final : public Kernel {
   const bool is_local_;
 };
 
+// Gives a late result to the caller.
+class Give final : public Kernel {
+ public:
+  explicit Give(const KernelConstruction& construction)
+      : edge_(static_cast<int>(construction.attr<int64_t>(kEdgeAttr))), dtype_(construction.input_type(0)) {}
+
+  bool runs_when_dead() const override { return true; }
+
+  absl::Status Compute(KernelContext& context) override {
+    if (context.is_dead()) return context.rendezvous()->Send(edge_, Tensor(dtype_, Shape({0})), true);
+    WEIR_ASSIGN_OR_RETURN(Tensor tensor, context.device().ToHost(context.input(0)));
+    return context.rendezvous()->Send(edge_, tensor, false);
+  }
+
+ private:
+  const int edge_;
+  const DType dtype_;
+};
+
 class Recv final : public AsyncKernel {
  public:
   explicit Recv(const KernelConstruction& construction)
@@ -77,6 +96,9 @@ void RegisterTransferKernels(KernelRegistry& registry, absl::string_view device_
   registry.Register(
       {.op = kSendOp, .device_type = std::string(device_type), .create = CreateCheckedKernel<Send>});
   registry.Register({.op = kRecvOp, .device_type = std::string(device_type), .create = CreateKernel<Recv>});
+  // Late arguments and results: the caller is at the other end.
+  registry.Register({.op = kArgOp, .device_type = std::string(device_type), .create = CreateKernel<Recv>});
+  registry.Register({.op = kRetvalOp, .device_type = std::string(device_type), .create = CreateKernel<Give>});
 }
 
 }  // namespace weir

@@ -12,6 +12,10 @@
 // Steps and tensors: a step runs one registered plan's partitions on several workers at once. Each worker
 // gets one RunPartition per step. Tensors between workers travel by push (session/tensor_sender.h), matched
 // by (plan, step, edge); one may arrive before the worker's own RunPartition does.
+//
+// Partial runs: a step may be given arguments, and give results, while it runs. These late arguments and
+// results are edges of the plan whose other end is the caller. They belong to the task of the session, whose
+// worker must be in this process.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "graph/graph.h"
@@ -47,6 +52,10 @@ struct PartitionSpec {
   int num_edges = 0;    // of the whole plan
   int num_args = 0;     // of this worker's part
   int num_results = 0;  // of this worker's part
+  // Of the session's own worker in a partial run: the last of the edges are the late arguments, then the late
+  // results.
+  int num_late_args = 0;
+  int num_late_results = 0;
   std::vector<std::unique_ptr<Graph>> graphs;
 };
 
@@ -57,6 +66,9 @@ struct RunPartitionCall {
   absl::Time deadline = absl::InfiniteFuture();
   absl::Span<const Tensor> args;
   absl::Span<Tensor> results;  // set when done is called with OK
+  // Told of each late result once, one at a time, on a thread of the steps. Never after `done`; before a
+  // `done` with OK, of every one. is_dead: it was not computed, because its branch was not taken.
+  std::function<void(int result, const Tensor& tensor, bool is_dead)> on_late_result;
 };
 
 class Worker {
@@ -81,6 +93,15 @@ class Worker {
   // here: the task has restarted); Cancelled or the reason given to CancelStep; DeadlineExceeded, naming what
   // was awaited; Unavailable (the task was lost).
   virtual void RunPartition(const RunPartitionCall& call, Done done) = 0;
+
+  // Gives a running step a late argument; dropped when the step is over. May compute before it returns. Each
+  // argument comes once.
+  // Possible errors: NotFound (the plan is not registered here), InvalidArgument (no such argument),
+  // Unimplemented (the worker is not in this process).
+  virtual absl::Status FeedStep(PlanId, int64_t /*step_id*/, int /*arg*/, const Tensor&) {
+    return absl::UnimplementedError(absl::StrCat(
+        task().ToString(), " cannot be fed while a step runs: only a worker of this process can"));
+  }
 
   // Ends a step early; its RunPartition is done soon after, with `reason`. Unknown steps are remembered, so
   // that one that starts late ends at once. Does not wait.

@@ -35,6 +35,9 @@ std::optional<Instruction::Kind> FlowKind(const std::string& op) {
   return std::nullopt;
 }
 
+// Of an _Arg or _Retval: comes, or goes, while the step runs (graph/runtime_ops.h).
+bool IsLate(const Node& node) { return node.FindAttr(kEdgeAttr) != nullptr; }
+
 // The last reader, or the number of readers, of a slot that is not emptied after its readers.
 constexpr int kKept = 1 << 30;
 
@@ -83,8 +86,8 @@ class ProgramCompiler {
   // built, which is forward, backward, update: an update comes after the readers of its variable whenever it
   // may.
   static int Urgency(const Node& node) {
-    if (node.op_name() == kRecvOp) return 0;
-    return node.op_name() == kSendOp ? 1 : 2;
+    if (node.op_name() == kRecvOp || (node.op_name() == kArgOp && IsLate(node))) return 0;
+    return node.op_name() == kSendOp || (node.op_name() == kRetvalOp && IsLate(node)) ? 1 : 2;
   }
 
   absl::StatusOr<std::vector<Node*>> ExecutionOrder() const {
@@ -129,6 +132,7 @@ class ProgramCompiler {
 
   absl::Status Emit(const Node& node) {
     const std::string& op = node.op_name();
+    if ((op == kArgOp || op == kRetvalOp) && IsLate(node)) return EmitLate(node);
     if (op == kArgOp) {
       program_->args_.push_back({NewSlots(node), static_cast<int32_t>(node.attr<int64_t>("index"))});
     } else if (op == kRetvalOp) {
@@ -149,13 +153,23 @@ class ProgramCompiler {
     return absl::OkStatus();
   }
 
+  // A late argument that nothing reads is not waited for.
+  absl::Status EmitLate(const Node& node) {
+    if (node.op_name() == kRetvalOp) WEIR_RETURN_IF_ERROR(CheckIsOutsideOfLoops(node));
+    if (node.op_name() == kArgOp && num_users_[node.id()] == 0) return absl::OkStatus();
+    return EmitKernel(node);
+  }
+
+  absl::Status CheckIsOutsideOfLoops(const Node& result) const {
+    if (!has_flow_ || loops_.runs_in[result.id()] == kNoLoop) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("'", result.input(0).name(), "' is inside the loop '",
+                                                   loops_.loops[loops_.runs_in[result.id()]].name,
+                                                   "' and cannot be fetched; the results of the loop can"));
+  }
+
   absl::Status EmitResult(const Node& node) {
     const Output& source = node.input(0);
-    if (has_flow_ && loops_.runs_in[node.id()] != kNoLoop) {
-      return absl::InvalidArgumentError(absl::StrCat("'", source.name(), "' is inside the loop '",
-                                                     loops_.loops[loops_.runs_in[node.id()]].name,
-                                                     "' and cannot be fetched; the results of the loop can"));
-    }
+    WEIR_RETURN_IF_ERROR(CheckIsOutsideOfLoops(node));
     program_->results_.push_back({SlotOf(source), static_cast<int32_t>(node.attr<int64_t>("index"))});
     program_->result_names_.push_back(source.name());
     return absl::OkStatus();

@@ -1,0 +1,422 @@
+#include "session/local_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/runtime_ops.h"
+#include "graph/types/status_macros.h"
+#include "session/executor/dataflow_executor.h"
+#include "session/executor/static_schedule.h"
+
+namespace weir {
+namespace {
+constexpr size_t kMaxUnstartedSteps = 256;
+constexpr size_t kRememberedSteps = 1024;
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, Threads& threads,
+                                                              TensorSender* sender, const PartitionSpec& spec,
+                                                              SessionState* session) {
+  auto plan = std::make_shared<LocalPlan>(threads, sender, spec);
+  for (const auto& graph : spec.graphs) {
+    if (graph->num_nodes() == 0) continue;
+    const DeviceName& name = graph->node(0)->assigned_device();
+    Device* device = runtime.FindDevice(name);
+    if (device == nullptr) {
+      return absl::NotFoundError(
+          absl::StrCat("this worker (", runtime.task().ToString(), ") has no device ", name.ToString()));
+    }
+    WEIR_RETURN_IF_ERROR(plan->CheckLate(*graph));
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<const Program> program,
+                          Program::Compile(*graph, *device, runtime.kernels(), session));
+    WEIR_RETURN_IF_ERROR(plan->CheckBindings(*program));
+    plan->programs_.push_back(std::move(program));
+    plan->costs_.emplace_back();
+    plan->AddEdgeNames(*graph);
+  }
+  return plan;
+}
+
+LocalPlan::Step::Step(LocalPlan& plan)
+    : rendezvous(plan.num_edges_, plan.sender_, plan.id_),
+      late_results(
+          plan.threads_, [this] { programs_left.fetch_add(1, std::memory_order_acq_rel); },
+          [this, &plan] { plan.OnProgramDone(*this, absl::OkStatus()); }) {
+  context = {.cancellation = &cancellation, .rendezvous = &rendezvous, .threads = &plan.threads_};
+  for (size_t i = 0; i < plan.programs_.size(); ++i) {
+    const Program& program = *plan.programs_[i];
+    frames.push_back(std::make_unique<Frame>(program));
+    if (plan.runs_at_once()) continue;
+    if (program.is_static()) {
+      activations.push_back(std::make_unique<StaticActivation>(program, *frames[i], context, plan.costs_[i]));
+    } else {
+      activations.push_back(std::make_unique<DataflowExecutor>(program, *frames[i], context, plan.costs_[i],
+                                                               [this] { rendezvous.Flush(); }));
+    }
+  }
+}
+
+// Only the session's own worker has late arguments and results, and knows which edges are theirs.
+absl::Status LocalPlan::CheckLate(const Graph& graph) const {
+  for (const auto& node : graph.nodes()) {
+    const bool is_arg = node->op_name() == kArgOp;
+    const AttrValue* const edge = node->FindAttr(kEdgeAttr);
+    if (edge == nullptr || (!is_arg && node->op_name() != kRetvalOp)) continue;
+    const int64_t first = is_arg ? num_sent_edges() : num_edges_ - num_late_results_;
+    const int64_t end = is_arg ? num_edges_ - num_late_results_ : num_edges_;
+    const int64_t* const number = edge->get_if<int64_t>();
+    const AttrValue* const name = node->FindAttr(kFeedNameAttr);
+    const bool has_name = name != nullptr && name->get_if<std::string>() != nullptr;
+    if (number != nullptr && *number >= first && *number < end && (has_name || !is_arg)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(node->Describe(), " has ", kEdgeAttr, " ", edge->ToString(),
+                     ", the worker's late edges of that kind are [", first, ", ", end, ")",
+                     is_arg ? "; a late argument needs a name" : ""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LocalPlan::CheckBindings(const Program& program) const {
+  for (const Program::Binding& arg : program.args()) {
+    if (arg.index >= num_args_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("_Arg index ", arg.index, " of ", num_args_, " arguments"));
+    }
+  }
+  for (const Program::Binding& result : program.results()) {
+    if (result.index >= num_results_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("_Retval index ", result.index, " of ", num_results_, " results"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+LocalPlan::Step* LocalPlan::Find(int64_t step_id) {
+  for (const auto& step : active_) {
+    if (step->context.step_id == step_id) return step.get();
+  }
+  return nullptr;
+}
+
+absl::StatusOr<LocalPlan::Step*> LocalPlan::FindOrCreate(int64_t step_id) {
+  if (Step* step = Find(step_id)) return step;
+  const size_t num_unstarted =
+      std::count_if(active_.begin(), active_.end(), [](const auto& step) { return !step->started; });
+  if (num_unstarted >= kMaxUnstartedSteps) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(num_unstarted, " steps have tensors here and have not started"));
+  }
+  if (pool_.empty()) pool_.push_back(std::make_unique<Step>(*this));
+  active_.push_back(std::move(pool_.back()));
+  pool_.pop_back();
+  Step& step = *active_.back();
+  step.context.step_id = step_id;
+  if (num_edges_ > 0) {
+    step.rendezvous.Reset(step_id);
+    step.abort_callback =
+        step.cancellation.OnCancel([&step](const absl::Status& reason) { step.rendezvous.Abort(reason); });
+  }
+  return &step;
+}
+
+void LocalPlan::Run(const RunPartitionCall& call, Done done) {
+  absl::Status refused;
+  Step* step = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    auto over = over_.find(call.step_id);
+    if (!closed_.ok()) {
+      refused = closed_;
+    } else if (over != over_.end()) {
+      refused = !over->second.ok()
+                    ? over->second
+                    : absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " has already run"));
+    } else if (absl::StatusOr<Step*> found = FindOrCreate(call.step_id); !found.ok()) {
+      refused = found.status();
+    } else if ((*found)->started) {
+      refused = absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " is already running"));
+    } else {
+      step = *found;
+      step->started = true;
+      // One more than there are, so that the step cannot finish while programs are still being started.
+      step->programs_left.store(static_cast<int>(programs_.size()) + 1, std::memory_order_release);
+      ++num_running_;
+    }
+  }
+  if (step == nullptr) return done(refused);
+  step->call = &call;
+  step->done = std::move(done);
+  StartPrograms(*step);
+}
+
+void LocalPlan::StartPrograms(Step& step) {
+  for (size_t i = 0; i < programs_.size(); ++i) {
+    for (const Program::Binding& arg : programs_[i]->args()) {
+      step.frames[i]->slots[arg.slot] = step.call->args[arg.index];
+    }
+  }
+  if (num_late_results_ > 0) {
+    step.late_results.Start(step.rendezvous, num_edges_ - num_late_results_, num_late_results_, *step.call);
+  }
+  if (runs_at_once()) {
+    OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline));
+  } else {
+    RunActivations(step);
+  }
+  OnProgramDone(step, absl::OkStatus());
+}
+
+void LocalPlan::RunActivations(Step& step) {
+  step.plan = shared_from_this();
+  {
+    RunScope scope;
+    for (const auto& activation : step.activations) {
+      activation->Start(step.call->deadline,
+                        [this, &step](absl::Status status) { OnProgramDone(step, status); });
+    }
+  }
+  // Most steps are over by now. One that is not cannot end before the caller has let go of it.
+  if (step.programs_left.load(std::memory_order_acquire) == 1) return;
+  if (step.call->deadline == absl::InfiniteFuture()) return;
+  step.timer = threads_.At(step.call->deadline,
+                           [plan = shared_from_this(), id = step.context.step_id] { plan->OnDeadline(id); });
+}
+
+void LocalPlan::OnDeadline(int64_t step_id) {
+  std::string awaited;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const Step* step = Find(step_id)) awaited = AwaitedEdges(step->rendezvous);
+  }
+  Cancel(step_id, absl::DeadlineExceededError(
+                      absl::StrCat("step ", step_id, " has run out of time",
+                                   awaited.empty() ? "" : absl::StrCat(", waiting for ", awaited))));
+}
+
+void LocalPlan::AddEdgeNames(const Graph& graph) {
+  for (const auto& node : graph.nodes()) {
+    const bool is_late_arg = node->op_name() == kArgOp && node->FindAttr(kEdgeAttr) != nullptr;
+    if (node->op_name() != kRecvOp && !is_late_arg) continue;
+    std::string& name = edge_names_[static_cast<int>(node->attr<int64_t>(kEdgeAttr))];
+    if (is_late_arg) {
+      name = absl::StrCat("'", node->attr<std::string>(kFeedNameAttr), "' to be fed");
+    } else {
+      name = absl::StrCat("'", node->attr<std::string>("tensor_name"), "' from ",
+                          node->attr<std::string>("send_device"));
+    }
+  }
+}
+
+std::string LocalPlan::AwaitedEdges(const Rendezvous& rendezvous) const {
+  constexpr size_t kMaxNames = 5;
+  std::vector<std::string> names;
+  std::vector<int> edges = rendezvous.awaited_edges();
+  while (!edges.empty() && edges.back() >= num_edges_ - num_late_results_) edges.pop_back();
+  for (const int edge : edges) {
+    if (names.size() == kMaxNames) break;
+    const auto name = edge_names_.find(edge);
+    if (name != edge_names_.end()) names.push_back(name->second);
+  }
+  if (edges.size() > names.size()) names.push_back(absl::StrCat(edges.size() - names.size(), " more"));
+  return absl::StrJoin(names, ", ");
+}
+
+std::string LocalPlan::DescribeWaits() const {
+  absl::MutexLock lock(&mutex_);
+  std::string lines;
+  for (const auto& step : active_) {
+    if (!step->started) continue;
+    for (size_t i = 0; i < step->activations.size(); ++i) {
+      const std::vector<std::string> nodes = step->activations[i]->AwaitedNodes();
+      if (nodes.empty()) continue;
+      absl::StrAppend(&lines, "step ", step->context.step_id, " on ",
+                      programs_[i]->device().name().ToString(), " waits at ", absl::StrJoin(nodes, ", "),
+                      "\n");
+    }
+    const std::string edges = AwaitedEdges(step->rendezvous);
+    if (!edges.empty()) {
+      absl::StrAppend(&lines, "step ", step->context.step_id, " waits for ", edges, "\n");
+    }
+  }
+  return lines;
+}
+
+void LocalPlan::OnProgramDone(Step& step, const absl::Status& status) {
+  if (!status.ok()) {
+    {
+      absl::MutexLock lock(&step.status_mutex);
+      if (step.status.ok()) step.status = status;
+    }
+    step.cancellation.Cancel(status);
+  }
+  if (step.programs_left.fetch_sub(1, std::memory_order_acq_rel) == 1) Finish(step);
+}
+
+void LocalPlan::Finish(Step& step) {
+  const std::shared_ptr<LocalPlan> keep_alive =
+      step.plan ? std::exchange(step.plan, nullptr) : shared_from_this();
+  if (step.timer != 0) threads_.Forget(std::exchange(step.timer, 0));
+  absl::Status status;
+  {
+    absl::MutexLock lock(&step.status_mutex);
+    status = step.status;
+  }
+  for (size_t i = 0; i < programs_.size(); ++i) {
+    Frame& frame = *step.frames[i];
+    if (status.ok()) {
+      for (const Program::Binding& result : programs_[i]->results()) {
+        step.call->results[result.index] = frame.slots[result.slot];
+      }
+    }
+    if (status.ok()) {
+      for (const Program::Binding& arg : programs_[i]->args()) frame.slots[arg.slot] = Tensor();
+      for (const Program::Binding& result : programs_[i]->results()) {
+        if (!result.is_constant) frame.slots[result.slot] = Tensor();
+      }
+    } else {
+      ClearFrame(*programs_[i], frame);
+    }
+  }
+  for (const auto& activation : step.activations) activation->Reset();
+  if (num_edges_ > 0) step.rendezvous.Flush();
+  Done done = std::move(step.done);
+  std::unique_ptr<Step> owned;
+  {
+    absl::MutexLock lock(&mutex_);
+    owned = Extract(step.context.step_id);
+    if (num_edges_ > 0) Remember(step.context.step_id);
+  }
+  Recycle(std::move(owned));
+  done(status);
+  absl::MutexLock lock(&mutex_);
+  --num_running_;
+}
+
+void LocalPlan::Remember(int64_t step_id) {
+  if (!over_.emplace(step_id, absl::OkStatus()).second) return;
+  over_order_.push_back(step_id);
+  if (over_order_.size() <= kRememberedSteps) return;
+  over_.erase(over_order_.front());
+  over_order_.pop_front();
+}
+
+std::unique_ptr<LocalPlan::Step> LocalPlan::Extract(int64_t step_id) {
+  auto found = std::find_if(active_.begin(), active_.end(),
+                            [step_id](const auto& step) { return step->context.step_id == step_id; });
+  if (found == active_.end()) return nullptr;
+  std::unique_ptr<Step> step = std::move(*found);
+  std::swap(*found, active_.back());
+  active_.pop_back();
+  return step;
+}
+
+void LocalPlan::Recycle(std::unique_ptr<Step> step) {
+  step->cancellation.Remove(std::exchange(step->abort_callback, 0));
+  step->cancellation.Reset();
+  if (num_edges_ > 0) step->rendezvous.Reset(0);
+  step->held.clear();
+  step->started = false;
+  step->call = nullptr;
+  {
+    absl::MutexLock lock(&step->status_mutex);
+    step->status = absl::OkStatus();
+  }
+  absl::MutexLock lock(&mutex_);
+  pool_.push_back(std::move(step));
+}
+
+bool LocalPlan::TryHold(Step& step) {
+  int left = step.programs_left.load(std::memory_order_acquire);
+  while (left > 0) {
+    if (step.programs_left.compare_exchange_weak(left, left + 1, std::memory_order_acq_rel)) return true;
+  }
+  return false;
+}
+
+void LocalPlan::Cancel(int64_t step_id, const absl::Status& reason) {
+  Step* running = nullptr;
+  std::unique_ptr<Step> unstarted;
+  {
+    absl::MutexLock lock(&mutex_);
+    Step* step = Find(step_id);
+    if (step != nullptr && step->started) {
+      if (TryHold(*step)) running = step;
+    } else if (num_edges_ > 0 && !over_.contains(step_id)) {
+      Remember(step_id);
+      over_[step_id] = reason;
+      if (step != nullptr) unstarted = Extract(step_id);
+    }
+  }
+  if (unstarted) Recycle(std::move(unstarted));
+  if (running != nullptr) OnProgramDone(*running, reason);
+}
+
+absl::Status LocalPlan::CheckSent(int edge) const {
+  if (edge >= 0 && edge < num_sent_edges()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a tensor came for edge ", edge, " of a plan with ", num_sent_edges(), " edges"));
+}
+
+absl::Status LocalPlan::Feed(int64_t step_id, int arg, const Tensor& tensor) {
+  if (arg < 0 || arg >= num_late_args_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("argument ", arg, " came for a step with ", num_late_args_, " late arguments"));
+  }
+  Step* step = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    step = Find(step_id);
+    if (step == nullptr || !step->started || !TryHold(*step)) return absl::OkStatus();
+  }
+  const absl::Status status = step->rendezvous.Send(num_sent_edges() + arg, tensor, /*is_dead=*/false);
+  OnProgramDone(*step, absl::OkStatus());
+  return status;
+}
+
+absl::Status LocalPlan::Receive(int64_t step_id, int edge, const Tensor& tensor, bool is_dead) {
+  Step* step = nullptr;
+  WEIR_RETURN_IF_ERROR(CheckSent(edge));
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!closed_.ok()) return closed_;
+    if (over_.contains(step_id)) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(step, FindOrCreate(step_id));
+    if (!step->started)
+      return step->rendezvous.Send(edge, tensor, is_dead);  // nobody waits yet: no callback runs
+    if (!TryHold(*step)) return absl::OkStatus();
+  }
+  const absl::Status status = step->rendezvous.Send(edge, tensor, is_dead);
+  OnProgramDone(*step, absl::OkStatus());
+  return status;
+}
+
+absl::StatusOr<bool> LocalPlan::Hold(int64_t step_id, int edge, std::shared_ptr<void> held) {
+  WEIR_RETURN_IF_ERROR(CheckSent(edge));
+  absl::MutexLock lock(&mutex_);
+  if (!closed_.ok() || over_.contains(step_id)) return false;
+  WEIR_ASSIGN_OR_RETURN(Step * step, FindOrCreate(step_id));
+  step->held.push_back(std::move(held));
+  return true;
+}
+
+void LocalPlan::Close(const absl::Status& reason) {
+  std::vector<int64_t> ids;
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = reason;
+    for (const auto& step : active_) ids.push_back(step->context.step_id);
+  }
+  for (int64_t id : ids) Cancel(id, reason);
+}
+
+void LocalPlan::WaitUntilIdle() {
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(
+      +[](int* running) { return *running == 0; }, &num_running_));
+}
+
+}  // namespace weir

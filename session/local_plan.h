@@ -1,0 +1,141 @@
+// A worker's part of a plan: its programs, and the steps of it that run here.
+//
+// Owned by the LocalWorker and by its own steps while threads have them. Thread safety: all methods. Borrows
+// the Threads and the TensorSender.
+//
+// A plan keeps a pool of steps: a step holds the frames, the rendezvous and the cancellation token of one
+// step and is reused, so a running step allocates nothing of its own. A step may come into being by its
+// RunPartition, by a tensor that another worker pushed early, or by an early CancelStep; it leaves with its
+// RunPartition, with a CancelStep before that, or with its plan. Ids of steps that have left are remembered
+// for a while, so that a tensor that comes late makes no new step.
+//
+// A started step counts what has not finished: its programs, and whoever is just working on it from outside.
+// The one who finishes last ends the step. While it may be run by other threads it holds its plan.
+//
+// Progress: as promised by LocalWorker (local_worker.h), whose methods these are for one plan.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "kernels/session_state.h"
+#include "session/executor/activation.h"
+#include "session/executor/program.h"
+#include "session/late_results.h"
+#include "session/rendezvous.h"
+#include "session/runtime.h"
+#include "session/tensor_sender.h"
+#include "session/worker.h"
+
+namespace weir {
+
+class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
+ public:
+  using Done = Worker::Done;
+
+  // Possible errors: those of Program::Compile, NotFound (no such device), InvalidArgument (numbers of
+  // arguments, results or edges beyond those of the spec).
+  static absl::StatusOr<std::shared_ptr<LocalPlan>> Compile(Runtime& runtime, Threads& threads,
+                                                            TensorSender* sender, const PartitionSpec& spec,
+                                                            SessionState* session);
+
+  LocalPlan(Threads& threads, TensorSender* sender, const PartitionSpec& spec)
+      : threads_(threads),
+        sender_(sender),
+        id_(spec.plan),
+        num_edges_(spec.num_edges),
+        num_args_(spec.num_args),
+        num_results_(spec.num_results),
+        num_late_args_(spec.num_late_args),
+        num_late_results_(spec.num_late_results) {}
+
+  void Run(const RunPartitionCall& call, Done done);
+  void Cancel(int64_t step_id, const absl::Status& reason);
+  absl::Status Receive(int64_t step_id, int edge, const Tensor& tensor, bool is_dead);
+  absl::StatusOr<bool> Hold(int64_t step_id, int edge, std::shared_ptr<void> held);
+  absl::Status Feed(int64_t step_id, int arg, const Tensor& tensor);
+  // Cancels all steps; the plan accepts no more.
+  void Close(const absl::Status& reason);
+  void WaitUntilIdle();
+  std::string DescribeWaits() const;
+  int num_running() const {
+    absl::MutexLock lock(&mutex_);
+    return num_running_;
+  }
+
+ private:
+  struct Step {
+    explicit Step(LocalPlan& plan);
+    StepContext context;
+    Cancellation cancellation;
+    Rendezvous rendezvous;
+    LateResults late_results;
+    std::vector<std::unique_ptr<Frame>> frames;
+    std::vector<std::unique_ptr<Activation>> activations;  // none when the plan runs at once
+    std::vector<std::shared_ptr<void>> held;  // guarded by the plan's mutex while the step is active
+    uint64_t abort_callback = 0;
+    bool started = false;
+    const RunPartitionCall* call = nullptr;
+    Done done;
+    std::shared_ptr<LocalPlan> plan;  // while threads have its activations
+    Threads::TimerId timer = 0;
+    std::atomic<int> programs_left{0};
+    absl::Mutex status_mutex;
+    absl::Status status ABSL_GUARDED_BY(status_mutex);
+  };
+
+  // One program, in which nothing waits: it needs no activation.
+  bool runs_at_once() const {
+    return programs_.size() == 1 && programs_[0]->is_static() && num_late_results_ == 0;
+  }
+  // Edges that other workers may send to: all but those whose other end is the caller.
+  int num_sent_edges() const { return num_edges_ - num_late_args_ - num_late_results_; }
+  absl::Status CheckSent(int edge) const;
+  absl::Status CheckBindings(const Program& program) const;
+  absl::Status CheckLate(const Graph& graph) const;
+  void AddEdgeNames(const Graph& graph);
+  Step* Find(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Step*> FindOrCreate(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keeps a started step from finishing until the holder calls OnProgramDone; false when it is just
+  // finishing.
+  static bool TryHold(Step& step);
+  void StartPrograms(Step& step);
+  void RunActivations(Step& step);
+  void OnDeadline(int64_t step_id);
+  std::string AwaitedEdges(const Rendezvous& rendezvous) const;
+  void OnProgramDone(Step& step, const absl::Status& status);
+  void Finish(Step& step);
+  void Remember(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns the step to the pool.
+  void Recycle(std::unique_ptr<Step> step) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::unique_ptr<Step> Extract(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Threads& threads_;
+  TensorSender* const sender_;
+  const PlanId id_;
+  const int num_edges_;
+  const int num_args_;
+  const int num_results_;
+  const int num_late_args_;
+  const int num_late_results_;
+  std::vector<std::unique_ptr<const Program>> programs_;
+  std::deque<ProgramCost> costs_;                     // by program
+  absl::flat_hash_map<int, std::string> edge_names_;  // of edges that are received here
+
+  mutable absl::Mutex mutex_;
+  std::vector<std::unique_ptr<Step>> active_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Step>> pool_ ABSL_GUARDED_BY(mutex_);
+  std::deque<int64_t> over_order_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int64_t, absl::Status> over_
+      ABSL_GUARDED_BY(mutex_);  // with the reason of an early cancel
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);
+  int num_running_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace weir
