@@ -233,6 +233,26 @@ absl::Status BroadcastBinaryShape(ShapeInference& inference) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<PartialShape> MergeInputs(ShapeInference& s, int begin, int end) {
+  PartialShape merged = s.input(begin);
+  for (int i = begin + 1; i < end; ++i) {
+    auto both = merged.MergeWith(s.input(i));
+    if (!both.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("shapes differ: ", s.input_name(begin), " is ",
+                                                     merged.ToString(), ", ", s.input_name(i), " is ",
+                                                     s.input(i).ToString()));
+    }
+    merged = *std::move(both);
+  }
+  return merged;
+}
+
+absl::Status MergedShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(PartialShape merged, MergeInputs(s, 0, s.num_inputs()));
+  s.set_output(0, std::move(merged));
+  return absl::OkStatus();
+}
+
 absl::Status ScalarShape(ShapeInference& inference) {
   for (int i = 0; i < inference.num_outputs(); ++i) inference.set_output(i, Shape());
   return absl::OkStatus();

@@ -77,9 +77,13 @@ class ShapeInference {
 // Shape functions that many ops share.
 absl::Status UnchangedShape(ShapeInference& inference);        // every output has input 0's shape
 absl::Status BroadcastBinaryShape(ShapeInference& inference);  // output 0: inputs 0 and 1 broadcast
+absl::Status MergedShape(ShapeInference& inference);           // output 0: the merged shape of all inputs
 absl::Status ScalarShape(ShapeInference& inference);           // every output is a scalar
 absl::Status UnknownShape(ShapeInference& inference);          // nothing can be said before a step
 absl::Status NoOutputs(ShapeInference& inference);
+
+// The merged shape of inputs [begin, end). InvalidArgument naming the two that differ.
+absl::StatusOr<PartialShape> MergeInputs(ShapeInference& s, int begin, int end);
 
 // Output size and leading padding of a window sliding over one dimension, as TensorFlow defines them
 // (tensorflow.org/api_docs/python/tf/nn, "Notes on padding"). kUnknown size stays unknown. InvalidArgument

@@ -37,25 +37,6 @@ int64_t AddDims(int64_t a, int64_t b) {
   return is_known ? sum : kUnknown;
 }
 
-absl::StatusOr<PartialShape> MergeInputs(ShapeInference& s, int begin, int end) {
-  PartialShape merged = s.input(begin);
-  for (int i = begin + 1; i < end; ++i) {
-    auto both = merged.MergeWith(s.input(i));
-    if (!both.ok()) {
-      return InvalidArgumentError(StrCat("shapes differ: ", s.input_name(begin), " is ", merged.ToString(),
-                                         ", ", s.input_name(i), " is ", s.input(i).ToString()));
-    }
-    merged = *std::move(both);
-  }
-  return merged;
-}
-
-Status MergedShape(ShapeInference& s) {
-  WEIR_ASSIGN_OR_RETURN(PartialShape merged, MergeInputs(s, 0, s.num_inputs()));
-  s.set_output(0, std::move(merged));
-  return OkStatus();
-}
-
 absl::StatusOr<PartialShape> RequestedShape(ShapeInference& s, int index) {
   WEIR_RETURN_IF_ERROR(s.WithRank(index, 1).status());
   if (const auto values = s.input_integers(index)) {

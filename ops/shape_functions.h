@@ -39,11 +39,6 @@ absl::StatusOr<std::optional<int64_t>> ScalarInput(ShapeInference& s, int index)
 int64_t MultiplyDims(int64_t a, int64_t b);
 int64_t AddDims(int64_t a, int64_t b);
 
-// The merged shape of inputs [begin, end). InvalidArgument naming the two that differ.
-absl::StatusOr<PartialShape> MergeInputs(ShapeInference& s, int begin, int end);
-// output 0: the merged shape of all inputs.
-Status MergedShape(ShapeInference& s);
-
 // The shape that a vector input asks for, none of its known elements negative.
 absl::StatusOr<PartialShape> RequestedShape(ShapeInference& s, int index);
 

@@ -75,6 +75,16 @@ class FusionTest : public TestSession {
     fed_.push_back(x);
     return x;
   }
+  // One whose batch the graph does not know.
+  Output InputOfUnknownBatch(const Shape& shape) {
+    std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+    dims[0] = PartialShape::kUnknownDim;
+    const Output x =
+        g_.AddOp("Placeholder", {}, {{"dtype", dtype_}, {"shape", PartialShape::FromDims(dims).value()}});
+    feeds_.emplace_back(x, Numbers(dtype_, shape, static_cast<int>(feeds_.size())));
+    fed_.push_back(x);
+    return x;
+  }
   Output Op(const char* op, std::vector<InputArg> inputs, AttrMap attrs = {}) {
     return g_.AddOp(op, std::move(inputs), std::move(attrs));
   }
@@ -414,6 +424,52 @@ TEST_F(FusionTest, NormalizationsWithOtherReadersOrShapesStay) {
   const Output y = Op("Relu", {Op("AddV2", {norm->output(0), from_moments})});
   EXPECT_THAT(Fused({y}), Contains("FusedBatchNormV3"));
   ExpectSameBits({y});
+}
+
+// The gradient of the sum asks for the shape of the product.
+TEST_F(FusionTest, LayersOfUnknownBatchAreFusedInTraining) {
+  for (const int64_t batch : {6, 1}) {
+    const Output x = InputOfUnknownBatch({batch, 4}), w = Input({4, 5}), b = Input({5});
+    const Output y = Op("Relu", {Op("AddV2", {Op("MatMul", {x, w}), b})});
+    const std::vector<Output> fetches = Gradients(Op("Square", {y}), {x, w, b});
+    EXPECT_THAT(Fused(fetches), Contains("_FusedMatMul"));
+    EXPECT_THAT(Fused(fetches), Not(Contains("Relu")));
+    ExpectSameBits(fetches);
+  }
+}
+
+TEST_F(FusionTest, ReadersOfShapesReadTheFusedNode) {
+  for (const char* reader : {"Shape", "Size", "Rank"}) {
+    const Output product = Op("MatMul", {InputOfUnknownBatch({3, 4}), Input({4, 5})});
+    const Output sum = Op("BiasAdd", {product, Input({5})}), y = Op("Relu", {sum});
+    const std::vector<Output> fetches = {y, Op(reader, {product}), Op(reader, {sum})};
+    EXPECT_THAT(Fused(fetches), UnorderedElementsAre("_FusedMatMul", reader, reader));
+    ExpectSameBits(fetches);
+  }
+  // The bias is computed from the product's size: one node would wait for itself.
+  const Output product = Op("MatMul", {InputOfUnknownBatch({3, 4}), Input({4, 5})});
+  const Output size = Op("Cast", {Op("Size", {product})}, {{"DstT", DType::kFloat32}});
+  const Output y = Op("Relu", {Op("BiasAdd", {product, Op("Mul", {Input({5}), size})})});
+  EXPECT_THAT(Fused({y}), Contains("MatMul"));
+  ExpectSameBits({y});
+}
+
+TEST_F(FusionTest, SideInputsOfUnknownBatchAreFusedWhereShapesAreSurelyEqual) {
+  const Shape shape({3, 4, 4, 2});
+  const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}};
+  const Output x = InputOfUnknownBatch(shape);
+  Node* const norm = Normalize(Op("Conv2D", {Op("Exp", {x}), Input({3, 3, 2, 2})}, attrs));
+  const Output y = Op("Relu", {Op("AddV2", {norm->output(0), x})});
+  EXPECT_THAT(Fused({y}), UnorderedElementsAre("Exp", "Conv2D", "Abs", "_FusedBatchNormEx"));
+  ExpectSameBits({y});
+  // One image is added to each.
+  const Output one = InputOfUnknownBatch({1, 4, 4, 2});
+  const Output z = Op("Relu", {Op("AddV2", {Normalize(x)->output(0), one})});
+  EXPECT_THAT(Fused({z}), Contains("FusedBatchNormV3"));
+  ExpectSameBits({z});
+  const Output many = Op("Relu", {Op("AddV2", {Normalize(one)->output(0), x})});
+  EXPECT_THAT(Fused({many}), Contains("FusedBatchNormV3"));
+  ExpectSameBits({many});
 }
 
 TEST_F(FusionTest, TwoPatternsThatFeedEachOtherStay) {

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "graph/rewrite/arithmetic.h"
 #include "graph/rewrite/prune.h"
+#include "graph/rewrite/symbolic_shapes.h"
 #include "gtest/gtest.h"
 #include "session/test_session.h"
 
@@ -302,6 +303,88 @@ TEST_F(RewritesTest, ProductsReadTransposedMatrices) {
   EXPECT_THAT(OpsLeft({batch}, {Op("BatchMatMulV2", {swapped, batch})}), ElementsAre("BatchMatMulV2"));
   const Output turned = Op("Transpose", {batch, Integers({2, 1, 0})});
   EXPECT_THAT(OpsLeft({batch}, {Op("BatchMatMulV2", {turned, batch})}), SizeIs(3));
+}
+
+// What the gradient of a sum of two tensors does with its operands' shapes.
+class BroadcastGradientTest : public RewritesTest {
+ protected:
+  Output UndoBroadcast(Output gradient, Output a, Output b) {
+    const Output shape = Op("Shape", {a});
+    Node* const axes = g_.AddNode("BroadcastGradientArgs", {shape, Op("Shape", {b})});
+    return Op("Reshape", {Op("Sum", {gradient, axes->output(0)}), shape});
+  }
+};
+
+TEST_F(BroadcastGradientTest, NothingIsSummedWhereShapesAreSurelyEqual) {
+  const Output x = Input({-1, 3, -1});
+  const Output a = Op("Exp", {x}), sum = Op("AddV2", {a, Op("Mul", {x, Scalar(2.0f)})});
+  EXPECT_THAT(Rewritten(x, Numbers(), {UndoBroadcast(Op("ReluGrad", {x, sum}), a, sum)}),
+              Not(Contains("Sum")));
+  EXPECT_THAT(Rewritten(x, Numbers(), {UndoBroadcast(Op("Neg", {sum}), a, sum)}),
+              Not(Contains("BroadcastGradientArgs")));
+}
+
+TEST_F(BroadcastGradientTest, WhatMayBeBroadcastIsSummed) {
+  const Output x = Input({-1, 3, -1}), y = Input({-1, 3, -1});
+  const Output sum = Op("AddV2", {x, y});
+  const Output gradient = UndoBroadcast(Op("Exp", {sum}), y, x);
+  EXPECT_THAT(OpsLeft({x, y}, {gradient}), Contains("Sum"));
+  const Tensor one = Tensor::From<float>({1, 3, 2}, {1, 2, 3, 4, 5, 6});
+  const Tensor two = Tensor::From<float>({2, 3, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  const Feeds feeds = {{x, two}, {y, one}};
+  const Tensor rewritten = Run(feeds, {gradient}, {})[0],
+               plain = Run(feeds, {gradient}, {.is_enabled = false})[0];
+  EXPECT_EQ(rewritten.shape(), Shape({1, 3, 2}));
+  EXPECT_TRUE(HaveSameBits(rewritten, plain));
+}
+
+class SymbolicShapesTest : public RewritesTest {
+ protected:
+  bool AreEqual(Output a, Output b) {
+    EXPECT_TRUE(g_.ok()) << g_.status();
+    const auto order = g_.graph().TopologicalOrder().value();
+    return SymbolicShapes(order).AreEqual(a, b);
+  }
+};
+
+TEST_F(SymbolicShapesTest, FollowWhatOpsHandOn) {
+  const Output x = Input({-1, 5, 5, 2}), y = Input({-1, 5, 5, 2}), w = Input({3, 3, 2, 2}),
+               of_any = Input({});
+  const AttrMap same = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", "SAME"}};
+  const Output conv = Op("Conv2D", {x, w}, same);
+  EXPECT_TRUE(AreEqual(conv, x));
+  EXPECT_TRUE(AreEqual(Op("BiasAdd", {Op("Relu", {conv}), Input({2})}), x));
+  EXPECT_TRUE(AreEqual(Op("AddV2", {conv, Op("Neg", {x})}), x));
+  EXPECT_TRUE(AreEqual(Op("Mul", {Scalar(2.0f), x}), x));
+  EXPECT_TRUE(AreEqual(Op("ReluGrad", {y, x}), x)) << "equal, or an error";
+  EXPECT_TRUE(AreEqual(Op("Reshape", {Input({-1}), Op("Shape", {x})}), conv));
+  EXPECT_TRUE(AreEqual(Op("Conv2DBackpropInput", {Op("Shape", {x}), w, y}, same), x));
+  EXPECT_FALSE(AreEqual(x, y));
+  EXPECT_FALSE(AreEqual(Op("AddV2", {x, y}), x)) << "x may be repeated";
+  EXPECT_FALSE(AreEqual(
+      Op("Conv2D", {x, w}, {{"strides", std::vector<int64_t>{1, 2, 2, 1}}, {"padding", "SAME"}}), x));
+  EXPECT_FALSE(AreEqual(of_any, x));
+  const Output ranked = Input(PartialShape());
+  EXPECT_TRUE(AreEqual(Op("Relu", {ranked}), ranked));
+  EXPECT_FALSE(AreEqual(Op("AddV2", {ranked, x}), ranked));
+  EXPECT_FALSE(AreEqual(ranked, Input(PartialShape())));
+}
+
+TEST_F(SymbolicShapesTest, OfProductsAreRowsAndColumns) {
+  const Output a = Input({-1, 4}), b = Input({4, -1}), c = Input({4, -1});
+  const Output product = Op("MatMul", {a, b});
+  EXPECT_TRUE(AreEqual(product, Op("MatMul", {Op("Exp", {a}), b})));
+  EXPECT_FALSE(AreEqual(product, Op("MatMul", {a, c})));
+  EXPECT_FALSE(AreEqual(product, Op("MatMul", {b, a}, {{"transpose_a", true}, {"transpose_b", true}})));
+}
+
+TEST_F(SymbolicShapesTest, OfBranchesAreNobodysElse) {
+  const Output x = Input({-1}), flag = Input({}, DType::kBool);
+  Node* const branches = g_.AddNode("Switch", {x, flag});
+  Node* const merged = g_.AddNode(
+      "Merge", {std::vector<Output>{Op("Tile", {branches->output(0), Integers({2})}), branches->output(1)}});
+  EXPECT_FALSE(AreEqual(merged->output(0), x));
+  EXPECT_TRUE(AreEqual(Op("Relu", {merged->output(0)}), merged->output(0)));
 }
 
 }  // namespace

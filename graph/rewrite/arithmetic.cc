@@ -14,6 +14,7 @@
 #include "graph/rewrite/constant_operand.h"
 #include "graph/rewrite/consumers.h"
 #include "graph/rewrite/known_shape.h"
+#include "graph/rewrite/symbolic_shapes.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
@@ -133,8 +134,8 @@ class Simplifier {
   Simplifier(Graph& graph, const RewriteOptions& options);
 
   absl::Status Simplify() {
-    WEIR_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_.TopologicalOrder());
-    for (Node* node : order) {
+    WEIR_ASSIGN_OR_RETURN(order_, graph_.TopologicalOrder());
+    for (Node* node : order_) {
       if (is_changed_) UseReplacements(*node);
       const auto rule = rules_.find(&node->op());
       if (rule == rules_.end()) continue;
@@ -145,10 +146,10 @@ class Simplifier {
     }
     if (!is_changed_) return absl::OkStatus();
     // What a NextIteration leads back may have come later in the order.
-    for (Node* node : order) {
+    for (Node* node : order_) {
       if (!IsReplaced(*node)) UseReplacements(*node);
     }
-    DropUnused(order);
+    DropUnused();
     return absl::OkStatus();
   }
 
@@ -220,7 +221,7 @@ class Simplifier {
   }
 
   // Drops what was replaced, and what had consumers and has none now.
-  void DropUnused(const std::vector<Node*>& order) {
+  void DropUnused() {
     std::vector<int> num_users(graph_.num_nodes(), 0);
     std::vector<bool> keep(graph_.num_nodes(), true);
     for (const auto& node : graph_.nodes()) {
@@ -233,13 +234,13 @@ class Simplifier {
       if (IsReplaced(node)) return;  // its edges were not counted
       for (const Output& input : node.inputs()) --num_users[input.node->id()];
     };
-    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
       const Node& node = **it;
       const bool is_free = !node.op().is_stateful() && node.num_outputs() > 0 && !IsControlFlow(node) &&
                            node.control_inputs().empty() && !ConsumersOf(node).empty();
       if (IsReplaced(node) || (is_free && num_users[node.id()] == 0)) drop(node);
     }
-    for (int id = static_cast<int>(order.size()); id < graph_.num_nodes(); ++id) {
+    for (int id = static_cast<int>(order_.size()); id < graph_.num_nodes(); ++id) {
       if (num_users[id] == 0) keep[id] = false;  // a constant that one rule added and another made useless
     }
     graph_.KeepOnly(keep);
@@ -263,6 +264,15 @@ class Simplifier {
   }
 
   bool IsReadOnce(const Node& node) { return ConsumersOf(node).size() == 1; }
+
+  // The tensors have one shape in every step. Never sure where branches decide which of them there are.
+  bool HaveOneShape(const Output& a, const Output& b) {
+    if (!symbolic_shapes_) {
+      has_control_flow_ = HasControlFlow(graph_);
+      symbolic_shapes_.emplace(order_);
+    }
+    return !has_control_flow_ && symbolic_shapes_->AreEqual(a, b);
+  }
 
   // The constant leaves the shape of the other operand as it is.
   static bool KeepsShape(const Node& node, int constant) {
@@ -391,6 +401,8 @@ class Simplifier {
 
   bool Reshape(Node& node) {
     const Output x = node.input(0);
+    const Node* const shape = Producer(node, 1, "Shape");
+    if (shape != nullptr) return HaveOneShape(x, shape->input(0)) && ReplaceBy(node, x);
     // Only a constant shape surely fits what was inferred.
     if (ConstantValue(node.input(1)) == nullptr) return false;
     if (ReshapeKeepsShape(x.shape(), node.output_shape(0))) return ReplaceBy(node, x);
@@ -426,7 +438,15 @@ class Simplifier {
 
   bool Reduce(Node& node) {
     const std::optional<std::vector<int64_t>> axes = ConstantIntegers(node.input(1));
-    return axes && axes->empty() && ReplaceBy(node, node.input(0));
+    const bool sums_nothing = axes ? axes->empty() : UndoesNoBroadcast(node);
+    return sums_nothing && ReplaceBy(node, node.input(0));
+  }
+  // The axes are those over which one of two tensors was repeated, and they have one shape.
+  bool UndoesNoBroadcast(const Node& node) {
+    const Node* const axes = Producer(node, 1, "BroadcastGradientArgs");
+    if (axes == nullptr) return false;
+    const Node *const a = Producer(*axes, 0, "Shape"), *const b = Producer(*axes, 1, "Shape");
+    return a != nullptr && b != nullptr && HaveOneShape(a->input(0), b->input(0));
   }
 
   bool AddMany(Node& node) { return node.num_inputs() == 1 && ReplaceBy(node, node.input(0)); }
@@ -486,6 +506,9 @@ class Simplifier {
 
   Graph& graph_;
   const RewriteOptions options_;
+  std::vector<Node*> order_;  // of the graph as it came
+  std::optional<SymbolicShapes> symbolic_shapes_;
+  bool has_control_flow_ = false;       // known as soon as there are symbolic_shapes_
   std::optional<Consumers> consumers_;  // as the graph was before the first rule fired
   std::vector<Output> replaced_by_;     // by node id; null for nodes that stay
   absl::flat_hash_map<const Op*, Rule> rules_;

@@ -11,7 +11,7 @@
 #include "graph/fused_ops.h"
 #include "graph/loops.h"
 #include "graph/rewrite/consumers.h"
-#include "graph/rewrite/known_shape.h"
+#include "graph/rewrite/symbolic_shapes.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -24,6 +24,11 @@ bool IsActivation(const std::string& op) {
   return op == "Relu" || op == "Relu6" || op == "Elu" || op == "LeakyRelu" || op == "Tanh" || op == "Sigmoid";
 }
 
+// Ops that read of a tensor its shape only.
+bool ReadsOnlyShape(const std::string& op) {
+  return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank";
+}
+
 class Fuser {
  public:
   Fuser(const HasKernelFor& has_kernel, const RewriteOptions& options, std::unique_ptr<Graph>& graph)
@@ -32,15 +37,15 @@ class Fuser {
   absl::Status Fuse() {
     if (!HasSomethingToFuse()) return absl::OkStatus();
     consumers_.emplace(*graph_);
-    WEIR_ASSIGN_OR_RETURN(const std::vector<Node*> order, graph_->TopologicalOrder());
+    WEIR_ASSIGN_OR_RETURN(order_, graph_->TopologicalOrder());
     num_nodes_ = graph_->num_nodes();
     position_.resize(num_nodes_);
-    for (int i = 0; i < num_nodes_; ++i) position_[order[i]->id()] = i;
+    for (int i = 0; i < num_nodes_; ++i) position_[order_[i]->id()] = i;
     stands_for_.resize(num_nodes_, nullptr);
     ends_as_.resize(num_nodes_, nullptr);
     has_control_flow_ = HasControlFlow(*graph_);
     // From the end, so that the longest pattern is found first.
-    for (auto node = order.rbegin(); node != order.rend(); ++node) {
+    for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
       if (!IsFused(**node) && MayEndPattern(**node)) FuseAt(**node);
     }
     if (!new_outputs_.empty() && Rebuild()) return absl::OkStatus();
@@ -83,16 +88,25 @@ class Fuser {
     return a.assigned_device() == b.assigned_device() && !IsFused(a) && !IsFused(b);
   }
 
-  // The node of that op whose first output is the input, which nothing else reads.
-  Node* OnlyReadProducer(const Node& node, int input, absl::string_view op) const {
+  // The node of that op whose first output is the input, which nothing else reads. Who asks for its shape
+  // reads the fused node's output, of the same shape; so no such reader may come before `node`.
+  Node* OnlyReadProducer(Node& node, int input, absl::string_view op) const {
     const Output& source = node.input(input);
     if (source.index != 0 || source.node->op_name() != op || !AreTogether(node, *source.node)) return nullptr;
     int num_readers = 0;
     for (const Consumers::Edge& edge : consumers_->Of(*source.node)) {
       if (edge.is_control()) return nullptr;
-      if (edge.output == 0) ++num_readers;
+      if (edge.output != 0) continue;
+      const bool may_read_later = !has_control_flow_ && ReadsOnlyShape(edge.consumer->op_name()) &&
+                                  HaveOneShape(source, node.output(0)) && !MayReach(*edge.consumer, {&node});
+      if (!may_read_later) ++num_readers;
     }
     return num_readers == 1 ? source.node : nullptr;
+  }
+
+  bool HaveOneShape(const Output& a, const Output& b) const {
+    if (!symbolic_shapes_) symbolic_shapes_.emplace(order_);
+    return symbolic_shapes_->AreEqual(a, b);
   }
 
   // Of nodes behind the first one. Where a pattern waits for more than its inputs it is left alone.
@@ -100,7 +114,7 @@ class Fuser {
 
   // False when it is sure that no path leads from `from` to one of `to`: a node that did the work of both
   // would wait for itself.
-  bool MayReach(const Node& from, const std::vector<Node*>& to) const {
+  bool MayReach(const Node& from, const std::vector<const Node*>& to) const {
     std::vector<const Node*> stack(to.begin(), to.end());
     std::vector<const Node*> seen;
     while (!stack.empty()) {
@@ -171,10 +185,7 @@ class Fuser {
     Node* const fused =
         AddFused(kFusedMatMulOp, {product.input(0), product.input(1), OneInput(add.input(bias))},
                  std::move(attrs), product, last);
-    if (fused == nullptr) return;
-    Replace({&product, &add}, *fused);
-    ReplaceLast(last, *fused);
-    new_outputs_[last.output(0)] = fused->output(0);
+    if (fused != nullptr) Replace({&product, &add}, last, *fused);
   }
 
   void FuseConvolution(Node& product, Node& add, Node& last) {
@@ -191,10 +202,7 @@ class Fuser {
     Node* const fused = AddFused(
         kFusedConv2DOp, {product.input(0), product.input(1), OneInput(add.input(1)), std::vector<Output>()},
         std::move(attrs), product, last);
-    if (fused == nullptr) return;
-    Replace({&product, &add}, *fused);
-    ReplaceLast(last, *fused);
-    new_outputs_[last.output(0)] = fused->output(0);
+    if (fused != nullptr) Replace({&product, &add}, last, *fused);
   }
 
   bool FuseBatchNorm(Node& relu) {
@@ -208,7 +216,7 @@ class Fuser {
       for (int input = 0; input < 2; ++input) {
         Node* const norm = OnlyReadProducer(*add, input, "FusedBatchNormV3");
         const Output side = add->input(1 - input);
-        if (norm == nullptr || !HaveOneKnownShape(norm->output_shape(0), side.shape())) continue;
+        if (norm == nullptr || !HaveOneShape(norm->output(0), side)) continue;
         if (MayReach(*norm, {side.node})) continue;
         if (FuseBatchNorm(*norm, add, side, relu)) return true;
       }
@@ -229,10 +237,7 @@ class Fuser {
     }
     Node* const fused = AddFused(kFusedBatchNormOp, std::move(inputs), std::move(attrs), norm, relu);
     if (fused == nullptr) return false;
-    Replace({&norm}, *fused);
-    if (add != nullptr) Replace({add}, *fused);
-    ReplaceLast(relu, *fused);
-    new_outputs_[relu.output(0)] = fused->output(0);
+    Replace({&norm, add}, relu, *fused);
     for (int i = 1; i < norm.num_outputs(); ++i) new_outputs_[norm.output(i)] = fused->output(i);
     return true;
   }
@@ -245,8 +250,8 @@ class Fuser {
     const std::string& norm_op = reserved.node->op_name();
     if (norm_op != "FusedBatchNormV3" || reserved.index != 3) return;
     const Output offset = reserved.node->input(2);
-    const std::vector<Node*> others = {grad.input(1).node, grad.input(2).node, grad.input(3).node,
-                                       grad.input(4).node, grad.input(5).node, offset.node};
+    const std::vector<const Node*> others = {grad.input(1).node, grad.input(2).node, grad.input(3).node,
+                                             grad.input(4).node, grad.input(5).node, offset.node};
     const auto edges = consumers_->Of(*relu_grad);
     const bool is_shared = edges.size() > 1;
     if (is_shared && (has_control_flow_ || MayReach(*relu_grad, others) ||
@@ -266,9 +271,8 @@ class Fuser {
     Node* const fused =
         AddFused(kFusedBatchNormGradOp, std::move(inputs), std::move(attrs), *relu_grad, grad);
     if (fused == nullptr) return;
-    Replace({relu_grad}, *fused);
-    ReplaceLast(grad, *fused);
-    for (int i = 0; i < grad.num_outputs(); ++i) new_outputs_[grad.output(i)] = fused->output(i);
+    Replace({relu_grad}, grad, *fused);
+    for (int i = 1; i < grad.num_outputs(); ++i) new_outputs_[grad.output(i)] = fused->output(i);
     if (is_shared) new_outputs_[relu_grad->output(0)] = fused->output(grad.num_outputs());
   }
 
@@ -294,12 +298,17 @@ class Fuser {
     return has_kernel_(**fused, *last.assigned_device().type) ? *fused : nullptr;
   }
 
-  void Replace(std::initializer_list<Node*> nodes, Node& fused) {
-    for (Node* node : nodes) stands_for_[node->id()] = &fused;
-  }
-  void ReplaceLast(Node& last, Node& fused) {
-    stands_for_[last.id()] = &fused;
+  // The nodes (null ones are none) and `last`, whose first output the fused node gives. Of the others' first
+  // outputs only the shape is read still.
+  void Replace(std::initializer_list<Node*> nodes, Node& last, Node& fused) {
     ends_as_[last.id()] = &fused;
+    stands_for_[last.id()] = &fused;
+    new_outputs_[last.output(0)] = fused.output(0);
+    for (Node* node : nodes) {
+      if (node == nullptr) continue;
+      stands_for_[node->id()] = &fused;
+      new_outputs_[node->output(0)] = fused.output(0);
+    }
   }
 
   // The same nodes in the same order, which tells executors what to run first, with each fused node where its
@@ -341,11 +350,13 @@ class Fuser {
   const HasKernelFor& has_kernel_;
   const RewriteOptions options_;
   std::unique_ptr<Graph>& graph_;
-  std::optional<Consumers> consumers_;  // of the graph as it was placed
-  int num_nodes_ = 0;                   // without the fused ones
-  std::vector<int> position_;           // by node id: in a topological order
-  std::vector<Node*> stands_for_;       // by node id: the fused node that does its work
-  std::vector<Node*> ends_as_;          // the same for the last nodes of patterns
+  std::optional<Consumers> consumers_;                     // of the graph as it was placed
+  mutable std::optional<SymbolicShapes> symbolic_shapes_;  // the same, when asked for
+  std::vector<Node*> order_;                               // the same
+  int num_nodes_ = 0;                                      // without the fused ones
+  std::vector<int> position_;                              // by node id: in a topological order
+  std::vector<Node*> stands_for_;                          // by node id: the fused node that does its work
+  std::vector<Node*> ends_as_;                             // the same for the last nodes of patterns
   absl::flat_hash_map<Output, Output> new_outputs_;
   bool has_control_flow_ = false;
 };

@@ -8,9 +8,11 @@
 //                                                    result too, it is one of the fused node's outputs
 //   act: none, or Relu, Relu6, Elu, LeakyRelu, Tanh, Sigmoid
 //
-// An intermediate result that anything else reads, a fetch or a control edge included, keeps its node. All
-// nodes of a pattern have one device and (the first one excepted) no control inputs. In training the patterns
-// still fit: gradients of activations read what the activation gave, not what it took.
+// An intermediate result that anything else reads, a fetch or a control edge included, keeps its node; who
+// asks for its shape only reads the fused node's output where that has the same shape. A side input has the
+// shape of x in every step, or the nodes stay (symbolic_shapes.h). All nodes of a pattern have one device and
+// (the first one excepted) no control inputs. In training the patterns still fit: gradients of activations
+// read what the activation gave, not what it took.
 //
 // Float, half and bfloat16 are fused. Results are the same bits, except for _FusedConv2D's and those of Tanh
 // and Sigmoid, which are fused only where RewriteOptions::may_change_rounding allows it.

@@ -182,9 +182,11 @@ void AddImageRows(std::vector<OpRow>* rows) {
   add("LRN", {DType::kFloat32}, DrawLrn);
   add("LRNGrad", {DType::kFloat32}, DrawLrnGrad, 1);
   for (const std::string version : {"", "V2", "V3"}) {
-    add("FusedBatchNorm" + version, {DType::kFloat32}, DrawBatchNorm);
+    std::vector<DType> types = {DType::kFloat32};
+    if (!version.empty()) types.insert(types.end(), {DType::kHalf, DType::kBfloat16});
+    add("FusedBatchNorm" + version, types, DrawBatchNorm);
     rows->back().num_offered = 1;  // no gradient flows through the statistics, though y depends on them
-    add("FusedBatchNormGrad" + version, {DType::kFloat32}, DrawBatchNormGrad(version == "V3"), 1);
+    add("FusedBatchNormGrad" + version, types, DrawBatchNormGrad(version == "V3"), 1);
   }
 }
 

@@ -135,6 +135,55 @@ DrawCall DrawProductOfTranspose(const char* flag_of_transposed, const char* flag
   };
 }
 
+// Of small whole numbers and quarters: exact in every dtype.
+Array DrawNumbers(Pool& pool, Index dims) {
+  Array numbers(std::move(dims));
+  for (int64_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = static_cast<double>(pool.random().Between(-8, 8)) / 4;
+  }
+  return numbers;
+}
+
+// The bias of a product or a convolution: BiasAdd, or of matrices an Add.
+std::optional<Operand> WithBias(Pool& pool, const Operand& product) {
+  const bool is_sum = product.rank() == 2 && pool.random().Chance(30);
+  return pool.Apply(is_sum ? "AddV2" : "BiasAdd", product,
+                    DrawNumbers(pool, {product.value.dim(product.rank() - 1)}));
+}
+
+// act(x * w + b) of matrices.
+Call DrawDenseLayer(Pool& pool, DType dtype) {
+  const Operand x = pool.OfRank(dtype, 2);
+  const bool is_transposed = pool.random().Chance(20);
+  const int64_t inner = x.value.dim(is_transposed ? 0 : 1);
+  const std::optional<Operand> product = pool.Apply(
+      "MatMul", x, DrawNumbers(pool, {inner, pool.random().Between(1, 4)}), {{"transpose_a", is_transposed}});
+  const std::optional<Operand> sum = product ? WithBias(pool, *product) : std::nullopt;
+  if (!sum) return std::nullopt;
+  return OpCall{{sum->output}};
+}
+
+Call DrawConvolutionLayer(Pool& pool, DType dtype) {
+  const Operand x = DrawImage(pool, dtype);
+  const std::optional<Operand> product =
+      pool.Apply("Conv2D", x, DrawNumbers(pool, {1, 1, x.value.dim(3), pool.random().Between(1, 3)}),
+                 {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", "VALID"}});
+  const std::optional<Operand> sum = product ? WithBias(pool, *product) : std::nullopt;
+  if (!sum) return std::nullopt;
+  return OpCall{{sum->output}};
+}
+
+// A normalization, with something added or not.
+Call DrawNormalized(Pool& pool, DType dtype) {
+  const Operand norm = pool.Draw(
+      dtype, [](const Operand& x) { return x.output.node->op_name() == "FusedBatchNormV3"; },
+      [&] { return pool.Any(dtype); });
+  if (pool.random().Chance(50)) return OpCall{{norm.output}};
+  const std::optional<Operand> sum = pool.Apply("AddV2", norm, DrawNumbers(pool, norm.dims()));
+  if (!sum) return std::nullopt;
+  return OpCall{{sum->output}};
+}
+
 }  // namespace
 
 void AddRewriteRows(std::vector<OpRow>* rows) {
@@ -157,6 +206,9 @@ void AddRewriteRows(std::vector<OpRow>* rows) {
   add("StopGradient", Anything(), DrawTwice("Identity"), 2);
   add("MatMul", Numbers(), DrawProductOfTranspose("transpose_a", "transpose_b", /*has_batches=*/false), 4);
   add("BatchMatMulV2", Numbers(), DrawProductOfTranspose("adj_x", "adj_y", /*has_batches=*/true), 14);
+  for (const char* op : {"Relu", "Elu", "Tanh"}) add(op, Floats(), DrawDenseLayer, 3);
+  add("Relu", Floats(), DrawConvolutionLayer, 3);
+  add("Relu", {DType::kFloat32, DType::kHalf, DType::kBfloat16}, DrawNormalized, 3);
 }
 
 }  // namespace weir::random_graphs
