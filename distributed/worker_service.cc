@@ -299,8 +299,10 @@ void WorkerService::PushTensors(Request& request) {
   if (!push.ok()) return Reply(request, push.status());
   if (!IsFirstDelivery(request.envelope, push->push_id)) return Reply(request, absl::OkStatus());
   request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
-  request.call->Compute(
-      [this, request, push = *std::move(push)]() mutable { Reply(request, Deliver(std::move(push))); });
+  request.call->Compute([this, request, push = *std::move(push)]() mutable {
+    RunScope scope;  // the answer goes before what the tensors make runnable: the sender may have lent them
+    Reply(request, Deliver(std::move(push)));
+  });
 }
 
 absl::Status WorkerService::Deliver(PushRequest push) {

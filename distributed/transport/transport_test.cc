@@ -528,17 +528,22 @@ class SocketsAtOnce final : public Transport {
   const std::unique_ptr<Transport> host_;
 };
 
+std::unique_ptr<Transport> MakeHost(const HostTransportOptions& options) {
+  return std::make_unique<SocketsAtOnce>(MakeHostTransport(MakeGrpc(), options).value());
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, TransportTest,
-    ::testing::Values(
-        TransportKind{"Inproc", [] { return MakeInprocTransport(MakeInprocNetwork()); }},
-        TransportKind{"Grpc", [] { return MakeGrpc(); }},
-        TransportKind{"Host",
-                      [] { return std::make_unique<SocketsAtOnce>(MakeHostTransport(MakeGrpc()).value()); }},
-        // Faults that never hit change nothing.
-        TransportKind{
-            "Fault",
-            [] { return std::make_unique<FaultTransport>(MakeInprocTransport(MakeInprocNetwork())); }}),
+    ::testing::Values(TransportKind{"Inproc", [] { return MakeInprocTransport(MakeInprocNetwork()); }},
+                      TransportKind{"Grpc", [] { return MakeGrpc(); }},
+                      TransportKind{"Host", [] { return MakeHost({}); }},
+                      TransportKind{"HostWithoutLoans", [] { return MakeHost({.lent_bytes = 0}); }},
+                      // Faults that never hit change nothing.
+                      TransportKind{"Fault",
+                                    [] {
+                                      return std::make_unique<FaultTransport>(
+                                          MakeInprocTransport(MakeInprocNetwork()));
+                                    }}),
     [](const auto& info) { return info.param.name; });
 
 // -------------------------------------------------------------------------------------------------------------

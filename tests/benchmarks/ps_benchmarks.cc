@@ -110,19 +110,22 @@ void PsDense() {
   Cluster cluster;
   GraphBuilder g(StandardOps());
   const Shape shape({static_cast<int64_t>(kMegabytes * 1e6 / 4 / kVariables)});
-  const auto filled = [&](float value) {
-    return Fill(g, ConstIntegers(g, {static_cast<int32_t>(shape.dim(0))}), Const(g, value));
+  // With different values: equal ones would be computed once, and all variables share one buffer, which a
+  // cache holds.
+  const auto filled = [&](int value) {
+    return Fill(g, ConstIntegers(g, {static_cast<int32_t>(shape.dim(0))}),
+                Const(g, static_cast<float>(value)));
   };
   std::vector<Node*> init, pulls, pushes;
   for (int i = 0; i < kVariables; ++i) {
     ModelVariable variable, gradient;
     {
       auto ps = g.DeviceScope(kPs);
-      variable = MakeVariable(g, absl::StrCat("v", i), filled(0));
+      variable = MakeVariable(g, absl::StrCat("v", i), filled(i));
     }
     {
       auto worker = g.DeviceScope(kWorker);
-      gradient = MakeVariable(g, absl::StrCat("g", i), filled(1));
+      gradient = MakeVariable(g, absl::StrCat("g", i), filled(-1 - i));
       pulls.push_back(Identity(g, variable.value).node);
     }
     {

@@ -1,5 +1,9 @@
 #include "distributed/transport/host/host_channel.h"
 
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
 #include <set>
 #include <utility>
 #include <vector>
@@ -30,10 +34,11 @@ class CallThatIsOver final : public OutgoingCall {
 class HostChannel::Connection final : public SocketConnection {
  public:
   Connection(int fd, SocketPoller& poller, TimerQueue& timers, TaskName peer, std::string address,
-             int64_t max_message_bytes)
+             const HostTransportOptions& options)
       : SocketConnection(fd, poller,
                          SocketMessageReader(SocketMessageReader::kMaxTextBytes,
-                                             static_cast<uint64_t>(max_message_bytes))),
+                                             static_cast<uint64_t>(options.max_message_bytes))),
+        lent_bytes_(options.lent_bytes),
         timers_(timers),
         peer_(std::move(peer)),
         address_(std::move(address)) {}
@@ -42,6 +47,8 @@ class HostChannel::Connection final : public SocketConnection {
     absl::MutexLock lock(&mutex_);
     return is_open_;
   }
+
+  void SayHello(absl::string_view secret);
 
   // Null, and nothing of it is taken, when the connection is closed.
   std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame* request, const CallOptions& options,
@@ -80,11 +87,15 @@ class HostChannel::Connection final : public SocketConnection {
 
   Payload Place(const SocketMessage&, size_t, size_t) override { return Payload(); }
   absl::Status Admit(const SocketMessage& message, SocketMessageReader*) override {
-    if (message.kind == SocketMessage::Kind::kReply) return absl::OkStatus();
+    if (message.kind == SocketMessage::Kind::kReply || message.kind == SocketMessage::Kind::kBorrows)
+      return absl::OkStatus();
     return absl::InvalidArgumentError("the server sent what is no reply");
   }
   void OnMessage(SocketMessage message) override;
   void OnClosed(const absl::Status& reason) override;
+
+  // Fills in the loans of a request.
+  void LendLocked(SocketMessage* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // False when the call is over already.
   bool Take(uint64_t call, Pending* pending);
@@ -96,17 +107,46 @@ class HostChannel::Connection final : public SocketConnection {
   void WakeAtFirstDeadline();
   void EndOverdue();
 
+  const size_t lent_bytes_;
   TimerQueue& timers_;
   const TaskName peer_;
   const std::string address_;
+  std::array<char, 16> proof_{};  // the server shows that it can read this memory by finding it here
   mutable absl::Mutex mutex_;
   bool is_open_ ABSL_GUARDED_BY(mutex_) = true;
+  bool may_lend_ ABSL_GUARDED_BY(mutex_) = false;
+  // Payloads that the server may be reading: until it has answered, whoever has given the call up.
+  absl::flat_hash_map<uint64_t, std::vector<Payload>> lent_ ABSL_GUARDED_BY(mutex_);
   int num_ending_ ABSL_GUARDED_BY(mutex_) = 0;  // taken, and `done` has not returned
   uint64_t next_call_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<uint64_t, Pending> pending_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<absl::Time, uint64_t>> deadlines_ ABSL_GUARDED_BY(mutex_);  // those that are finite
   absl::Time wakes_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
 };
+
+void HostChannel::Connection::SayHello(absl::string_view secret) {
+  const bool may_lend =
+      lent_bytes_ > 0 && getrandom(proof_.data(), proof_.size(), 0) == static_cast<ssize_t>(proof_.size());
+  WireWriter text;
+  text.String(secret);
+  text.Unsigned(may_lend ? reinterpret_cast<uintptr_t>(proof_.data()) : 0);
+  text.String(absl::string_view(proof_.data(), proof_.size()));
+  SocketMessage hello;
+  hello.kind = SocketMessage::Kind::kHello;
+  hello.text = text.Take();
+  Send(hello);
+}
+
+void HostChannel::Connection::LendLocked(SocketMessage* request) {
+  const std::vector<Payload>& payloads = request->frame.payloads;
+  const auto is_large = [this](const Payload& payload) { return payload.num_bytes() >= lent_bytes_; };
+  if (!may_lend_ || std::none_of(payloads.begin(), payloads.end(), is_large)) return;
+  for (const Payload& payload : payloads) {
+    const uint64_t address = is_large(payload) ? reinterpret_cast<uintptr_t>(payload.data()) : 0;
+    request->loans.push_back({address, payload.num_bytes()});
+  }
+  lent_[request->call] = payloads;
+}
 
 std::shared_ptr<OutgoingCall> HostChannel::Connection::Call(absl::string_view method, Frame* request,
                                                             const CallOptions& options, Done* done) {
@@ -127,6 +167,7 @@ std::shared_ptr<OutgoingCall> HostChannel::Connection::Call(absl::string_view me
     message.call = next_call_++;
     pending_[message.call] = {std::string(method), absl::Now(), options.deadline, std::move(*done)};
     if (options.deadline != absl::InfiniteFuture()) deadlines_.emplace(options.deadline, message.call);
+    LendLocked(&message);
   }
   WakeAtFirstDeadline();
   Send(message);
@@ -167,6 +208,18 @@ void HostChannel::Connection::GiveUp(uint64_t call, const absl::Status& reason) 
 }
 
 void HostChannel::Connection::OnMessage(SocketMessage message) {
+  std::vector<Payload> returned;  // freed outside the lock
+  {
+    absl::MutexLock lock(&mutex_);
+    if (message.kind == SocketMessage::Kind::kBorrows) {
+      may_lend_ = true;
+      return;
+    }
+    if (auto it = lent_.find(message.call); it != lent_.end()) {
+      returned = std::move(it->second);
+      lent_.erase(it);
+    }
+  }
   Pending pending;
   if (!Take(message.call, &pending)) return;  // it was given up meanwhile
   WireReader reader(message.text);
@@ -179,9 +232,11 @@ void HostChannel::Connection::OnMessage(SocketMessage message) {
 
 void HostChannel::Connection::OnClosed(const absl::Status& reason) {
   absl::flat_hash_map<uint64_t, Pending> lost;
+  absl::flat_hash_map<uint64_t, std::vector<Payload>> returned;
   {
     absl::MutexLock lock(&mutex_);
     is_open_ = false;
+    returned.swap(lent_);
     lost.swap(pending_);
     deadlines_.clear();
     num_ending_ += static_cast<int>(lost.size());
@@ -296,13 +351,9 @@ void HostChannel::OnAnswer(const absl::StatusOr<Frame>& answer) {
 absl::StatusOr<std::shared_ptr<HostChannel::Connection>> HostChannel::Connect(absl::string_view name,
                                                                               absl::string_view secret) {
   WEIR_ASSIGN_OR_RETURN(const int fd, ConnectToUnixSocket(name));
-  auto connection =
-      std::make_shared<Connection>(fd, poller_, timers_, peer_, address_, options_.max_message_bytes);
+  auto connection = std::make_shared<Connection>(fd, poller_, timers_, peer_, address_, options_);
   WEIR_RETURN_IF_ERROR(connection->Start());
-  SocketMessage hello;
-  hello.kind = SocketMessage::Kind::kHello;
-  hello.text = std::string(secret);
-  connection->Send(hello);
+  connection->SayHello(secret);
   return connection;
 }
 

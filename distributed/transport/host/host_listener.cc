@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "distributed/security.h"
 #include "distributed/transport/call_errors.h"
+#include "distributed/transport/host/process_memory.h"
 #include "distributed/transport/host/socket_connection.h"
 #include "distributed/transport/host/unix_socket.h"
 #include "distributed/transport/wire.h"
@@ -59,6 +60,7 @@ class HostListener::Connection final : public SocketConnection {
 
   Payload Place(const SocketMessage& message, size_t index, size_t num_bytes) override;
   absl::Status Admit(const SocketMessage& message, SocketMessageReader* reader) override;
+  absl::Status AdmitStranger(const SocketMessage& message, SocketMessageReader* reader);
   void OnMessage(SocketMessage message) override;
   void OnClosed(const absl::Status& reason) override;
   void OnRequest(SocketMessage message);
@@ -164,19 +166,38 @@ Payload HostListener::Connection::Place(const SocketMessage& message, size_t ind
 }
 
 absl::Status HostListener::Connection::Admit(const SocketMessage& message, SocketMessageReader* reader) {
-  if (is_stranger_) {
-    if (message.kind != SocketMessage::Kind::kHello || !TokensMatch(message.text, listener_->secret_)) {
-      return absl::UnauthenticatedError("whoever connected does not know the secret");
-    }
-    is_stranger_ = false;
-    num_strangers_->fetch_sub(1);
-    reader->set_limits(SocketMessageReader::kMaxTextBytes,
-                       static_cast<uint64_t>(listener_->options_.max_message_bytes));
-    return absl::OkStatus();
-  }
+  if (is_stranger_) return AdmitStranger(message, reader);
   const bool is_request = message.kind == SocketMessage::Kind::kRequest && message.has_frame;
   if (is_request || message.kind == SocketMessage::Kind::kCancel) return absl::OkStatus();
   return absl::InvalidArgumentError("the client sent what is no request");
+}
+
+absl::Status HostListener::Connection::AdmitStranger(const SocketMessage& message,
+                                                     SocketMessageReader* reader) {
+  WireReader hello(message.text);
+  const absl::string_view secret = hello.String();
+  const uint64_t address = hello.Unsigned();
+  const absl::string_view proof = hello.String();
+  if (message.kind != SocketMessage::Kind::kHello || !hello.Finish("a hello").ok() ||
+      !TokensMatch(secret, listener_->secret_)) {
+    return absl::UnauthenticatedError("whoever connected does not know the secret");
+  }
+  is_stranger_ = false;
+  num_strangers_->fetch_sub(1);
+  reader->set_limits(SocketMessageReader::kMaxTextBytes,
+                     static_cast<uint64_t>(listener_->options_.max_message_bytes));
+  // Not only whether it may be read: the process that the system names may be another one, from before a
+  // fork.
+  std::string found(proof.size(), '\0');
+  if (address == 0 || !ReadProcessMemory(ProcessAt(fd()), address, found.data(), found.size()).ok() ||
+      found != proof) {
+    return absl::OkStatus();
+  }
+  reader->AcceptLoans();
+  SocketMessage borrows;
+  borrows.kind = SocketMessage::Kind::kBorrows;
+  Send(borrows);
+  return absl::OkStatus();
 }
 
 void HostListener::Connection::OnMessage(SocketMessage message) {
@@ -215,7 +236,7 @@ void HostListener::Connection::OnRequest(SocketMessage message) {
     call->Drop();
     return Close(refused);
   }
-  listener_->handler_(std::move(call));
+  listener_->OnCall(std::move(call));
 }
 
 void HostListener::Connection::OnClosed(const absl::Status&) {
@@ -283,7 +304,7 @@ absl::StatusOr<std::unique_ptr<Listener>> HostListener::Start(Transport& network
                         network.Listen(
                             address,
                             [listener = listener.get()](std::shared_ptr<IncomingCall> call) {
-                              listener->OnNetworkCall(std::move(call));
+                              listener->OnCall(std::move(call));
                             },
                             std::move(placement)));
   return listener;
@@ -301,7 +322,7 @@ absl::Status HostListener::OpenSocket() {
   return acceptor_->Start(acceptor_);
 }
 
-void HostListener::OnNetworkCall(std::shared_ptr<IncomingCall> call) {
+void HostListener::OnCall(std::shared_ptr<IncomingCall> call) {
   if (call->method() != kFindSocketMethod) return handler_(std::move(call));
   WireWriter answer;
   answer.String(name_);

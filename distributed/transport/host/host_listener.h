@@ -35,7 +35,7 @@ class HostListener final : public Listener {
                const HostTransportOptions& options);
 
   absl::Status OpenSocket();
-  void OnNetworkCall(std::shared_ptr<IncomingCall> call);
+  void OnCall(std::shared_ptr<IncomingCall> call);
   void OnConnected(int fd);
 
   // Beyond it, whoever connects is sent away: connections that have not shown the secret yet.

@@ -55,6 +55,8 @@ bool AwaitSocket(Channel& channel) {
     EXPECT_TRUE(CallAndWait(channel, kFindSocketMethod).ok());
     absl::SleepFor(absl::Milliseconds(1));
   }
+  // With the answer through the socket it is known whether it borrows.
+  EXPECT_TRUE(CallAndWait(channel, kFindSocketMethod).ok());
   return UsesSocket(channel);
 }
 
@@ -82,6 +84,14 @@ Frame FrameWith(std::string header, size_t payload_bytes = 0) {
   frame.header = std::move(header);
   if (payload_bytes > 0) frame.payloads.push_back(Payload::OfString(std::string(payload_bytes, 'p')));
   return frame;
+}
+
+std::string HelloWith(absl::string_view secret, const char* address = nullptr, absl::string_view proof = "") {
+  WireWriter text;
+  text.String(secret);
+  text.Unsigned(reinterpret_cast<uintptr_t>(address));
+  text.String(proof);
+  return Bytes(Kind::kHello, 0, text.Take());
 }
 
 // A client that says whatever it likes.
@@ -137,7 +147,10 @@ class HostTransportTest : public ::testing::Test {
     if (call->method() == "/weir.T/Large") return call->Reply(FrameWith("", 1'000'000));
     call->Reply(std::move(call->request()));
   }
-  std::string Hello() const { return Bytes(Kind::kHello, 0, secret_); }
+  // With an address, where `proof` is said to be found, it offers to lend.
+  std::string Hello(const char* address = nullptr, absl::string_view proof = "") const {
+    return HelloWith(secret_, address, proof);
+  }
   // The server serves whoever behaves.
   void ExpectAlive() {
     RawClient good(name_);
@@ -202,8 +215,8 @@ TEST_F(HostTransportTest, WhoeverDoesNotKnowTheSecretIsSentAway) {
   std::string wrong = secret_;
   wrong.back() ^= 1;
   for (const std::string& bytes :
-       {request, Bytes(Kind::kHello, 0, wrong) + request, Bytes(Kind::kHello, 0, "") + request,
-        Bytes(Kind::kHello, 0, secret_.substr(1)) + request, Bytes(Kind::kHello, 0, std::string(300, 'x')),
+       {request, HelloWith(wrong) + request, HelloWith("") + request, HelloWith(secret_.substr(1)) + request,
+        HelloWith(std::string(300, 'x')), Bytes(Kind::kHello, 0, secret_), Hello().substr(0, 30) + request,
         Bytes(Kind::kCancel, 0, secret_), std::string(1000, '\xff')}) {
     RawClient client(name_);
     client.Send(bytes);
@@ -231,8 +244,7 @@ TEST_F(HostTransportTest, MessagesThatAreNoneEndTheConnection) {
   for (const std::string& bytes :
        {huge_text, huge_payload, Request(1, "/weir.T/Echo", large), std::string(24, '\0'),
         Request(1, "/tensorflow.MasterService/RunStep", frame), Bytes(Kind::kRequest, 1, "/weir.T/Echo"),
-        Bytes(Kind::kRequest, 1, "", &frame), Bytes(Kind::kReply, 1, "", &frame),
-        Bytes(Kind::kHello, 0, secret_)}) {
+        Bytes(Kind::kRequest, 1, "", &frame), Bytes(Kind::kReply, 1, "", &frame), Hello()}) {
     RawClient client(name_);
     client.Send(Hello() + bytes);
     EXPECT_TRUE(client.IsSentAway());
@@ -290,8 +302,102 @@ TEST_F(HostTransportTest, ACallNumberIsUsedOnceAtATime) {
   WireReader reader(answer.header);
   RawClient client(std::string(reader.String()));
   const std::string request = Request(1, "/weir.T/Echo", FrameWith(""));
-  client.Send(Bytes(Kind::kHello, 0, std::string(reader.String())) + request + request);
+  client.Send(HelloWith(reader.String()) + request + request);
   EXPECT_TRUE(client.IsSentAway());
+}
+
+// A request that lends its only payload.
+std::string LendingRequest(const char* address, uint64_t num_bytes) {
+  SocketMessage message;
+  message.kind = Kind::kRequest;
+  message.call = 1;
+  WireWriter text;
+  text.String("/weir.T/Echo");
+  text.Deadline(absl::InfiniteFuture());
+  message.text = text.Take();
+  message.has_frame = true;
+  message.frame.payloads.push_back(Payload::OfBuffer(nullptr, const_cast<char*>(address), num_bytes));
+  message.loans.push_back({reinterpret_cast<uintptr_t>(address), num_bytes});
+  return EncodeSocketMessage(message);
+}
+
+TEST_F(HostTransportTest, WhatIsLentIsFetched) {
+  const std::string proof = "sixteen letters.", lent(100'000, 'l');
+  RawClient client(name_);
+  ASSERT_TRUE(client.Send(Hello(proof.data(), proof)));
+  ASSERT_EQ(client.Receive()->kind, Kind::kBorrows);
+  ASSERT_TRUE(client.Send(LendingRequest(lent.data(), lent.size())));
+  const SocketMessage reply = client.Receive().value();
+  EXPECT_EQ(reply.frame.payloads.at(0).bytes(), lent);
+}
+
+TEST_F(HostTransportTest, LoansAreNotAcceptedFromThoseWhoCannotShowTheirMemory) {
+  const std::string lent(100'000, 'l'), proof = "sixteen letters.";
+  const char* const nowhere = reinterpret_cast<const char*>(uintptr_t{8});
+  for (const std::string& hello : {Hello(), Hello(lent.data(), proof), Hello(nowhere, proof)}) {
+    RawClient client(name_);
+    client.Send(hello + LendingRequest(lent.data(), lent.size()));
+    EXPECT_TRUE(client.IsSentAway());
+  }
+  EXPECT_EQ(num_calls_, 0);
+  ExpectAlive();
+}
+
+TEST_F(HostTransportTest, HostileLoansEndTheConnection) {
+  const std::string proof = "sixteen letters.", lent(100'000, 'l');
+  const char* const nowhere = reinterpret_cast<const char*>(uintptr_t{8});
+  std::string also_sent = LendingRequest(lent.data(), lent.size());
+  const uint64_t num_sent = 5;
+  memcpy(also_sent.data() + 16, &num_sent, 8);  // bytes that belong to no payload
+  for (const std::string& request :
+       {LendingRequest(nowhere, 100'000), LendingRequest(lent.data(), uint64_t{1} << 62),
+        LendingRequest(reinterpret_cast<const char*>(UINTPTR_MAX - 10), 1000), also_sent + "12345"}) {
+    RawClient client(name_);
+    client.Send(Hello(proof.data(), proof));
+    ASSERT_EQ(client.Receive()->kind, Kind::kBorrows);
+    client.Send(request);
+    EXPECT_TRUE(client.IsSentAway());
+  }
+  EXPECT_EQ(num_calls_, 0);
+  ExpectAlive();
+}
+
+TEST_F(HostTransportTest, WhatWasLentIsKeptUntilTheAnswerAndNoLonger) {
+  absl::Mutex mutex;
+  std::shared_ptr<IncomingCall> held;
+  auto listener = transport_
+                      ->Listen("127.0.0.1:0",
+                               [&](std::shared_ptr<IncomingCall> call) {
+                                 absl::MutexLock lock(&mutex);
+                                 held = std::move(call);
+                               })
+                      .value();
+  auto channel = transport_->Connect({"ps", 0}, listener->address()).value();
+  ASSERT_TRUE(AwaitSocket(*channel));
+  const auto await = [&](auto condition) {
+    for (int i = 0; i < 20'000 && !condition(); ++i) absl::SleepFor(absl::Milliseconds(1));
+    return condition();
+  };
+  Tensor tensor(DType::kFloat32, {100'000});
+  absl::Notification done;
+  Frame request;
+  request.payloads.push_back(Payload::OfTensor(tensor));
+  auto call = channel->Call("/weir.T/Hold", std::move(request), {}, [&](absl::StatusOr<Frame> reply) {
+    EXPECT_TRUE(absl::IsCancelled(reply.status()));
+    done.Notify();
+  });
+  ASSERT_TRUE(await([&] {
+    absl::MutexLock lock(&mutex);
+    return held != nullptr;
+  }));
+  call->Cancel();
+  done.WaitForNotification();
+  EXPECT_FALSE(tensor.has_exclusive_buffer());  // the server might have been reading it
+  {
+    absl::MutexLock lock(&mutex);
+    held->Reply(Frame());
+  }
+  EXPECT_TRUE(await([&] { return tensor.has_exclusive_buffer(); }));
 }
 
 TEST(SocketMessage, EveryCutAndRandomDamageIsSurvived) {

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "distributed/transport/host/process_memory.h"
+#include "distributed/transport/host/unix_socket.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -29,7 +31,11 @@ absl::Status SocketConnection::Start() {
 }
 
 void SocketConnection::Send(const SocketMessage& message) {
-  Outgoing outgoing{EncodeSocketMessage(message), message.frame.payloads, 0, 0};
+  Outgoing outgoing{EncodeSocketMessage(message), {}, 0, 0};
+  for (size_t i = 0; i < message.frame.payloads.size(); ++i) {
+    const bool is_lent = !message.loans.empty() && message.loans[i].address != 0;
+    if (!is_lent) outgoing.payloads.push_back(message.frame.payloads[i]);
+  }
   outgoing.num_bytes = outgoing.begin.size();
   for (const Payload& payload : outgoing.payloads) outgoing.num_bytes += payload.num_bytes();
   {
@@ -137,7 +143,27 @@ void SocketConnection::ReadOne() {
     }
     ArmLocked();
   }
-  if (*is_whole) OnMessage(std::move(message));
+  if (!*is_whole) return;
+  if (!message.loans.empty()) {
+    if (absl::Status borrowed = Borrow(&message); !borrowed.ok()) return Close(borrowed);
+  }
+  OnMessage(std::move(message));
+}
+
+absl::Status SocketConnection::Borrow(SocketMessage* message) {
+  const pid_t sender = ProcessAt(fd_);
+  std::vector<Payload>& payloads = message->frame.payloads;
+  for (size_t i = 0; i < payloads.size(); ++i) {
+    const auto& [address, num_bytes] = message->loans[i];
+    if (address == 0) continue;
+    absl::StatusOr<Payload> place = Place(*message, i, num_bytes);
+    if (place->num_bytes() != num_bytes || num_bytes == 0) place = Payload::Allocate(num_bytes);
+    WEIR_RETURN_IF_ERROR(place.status());
+    WEIR_RETURN_IF_ERROR(ReadProcessMemory(sender, address, place->mutable_data(), num_bytes));
+    payloads[i] = *std::move(place);
+  }
+  if (!OtherEndHasClosed(fd_)) return absl::OkStatus();
+  return absl::UnavailableError("the other side has closed the connection");
 }
 
 void SocketConnection::Close(const absl::Status& reason) {

@@ -6,6 +6,11 @@
 // another thread meanwhile. While more than kMaxQueuedBytes wait to be sent nothing is read, so that a side
 // that asks without taking the answers cannot fill this one's memory.
 //
+// A message whose payloads are lent leaves without them; they are read out of the sender's memory by the
+// thread that hands the message on, so that several are read at once. That the sender still had them is known
+// from the connection being open afterwards: a side that closes does so before it lets go of what it has
+// lent.
+//
 // Thread safety: all methods. Lives in a shared_ptr; borrows the poller until it is closed.
 #pragma once
 
@@ -48,10 +53,11 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
   virtual absl::Status Admit(const SocketMessage& message, SocketMessageReader* reader) = 0;
   // In any order, on any thread.
   virtual void OnMessage(SocketMessage message) = 0;
-  // Once, on the thread that closes, without any lock.
+  // Once, on the thread that closes, without any lock. Now what was lent may go.
   virtual void OnClosed(const absl::Status& reason) = 0;
 
   SocketPoller& poller() { return poller_; }
+  int fd() const { return fd_; }
 
  private:
   static constexpr size_t kMaxQueuedBytes = 64 << 20;
@@ -67,6 +73,8 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
   void Flush();
   Sent Write(Outgoing* message);
   void ReadOne();
+  // Fetches what was lent.
+  absl::Status Borrow(SocketMessage* message);
   // For the events that are wanted now, unless it is already.
   void ArmLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -20,7 +20,14 @@ constexpr int kMaxPartsPerCall = 64;
 using Kind = SocketMessage::Kind;
 
 bool IsKind(uint32_t kind) {
-  return kind >= static_cast<uint32_t>(Kind::kHello) && kind <= static_cast<uint32_t>(Kind::kCancel);
+  return kind >= static_cast<uint32_t>(Kind::kHello) && kind <= static_cast<uint32_t>(Kind::kBorrows);
+}
+
+enum class Form : uint64_t { kNoFrame, kFrame, kFrameWithLoans };
+
+Form FormOf(const SocketMessage& message) {
+  if (!message.has_frame) return Form::kNoFrame;
+  return message.loans.empty() ? Form::kFrame : Form::kFrameWithLoans;
 }
 
 }  // namespace
@@ -28,13 +35,22 @@ bool IsKind(uint32_t kind) {
 std::string EncodeSocketMessage(const SocketMessage& message) {
   WireWriter writer;
   writer.String(message.text);
-  writer.Unsigned(message.has_frame ? 1 : 0);
+  writer.Unsigned(static_cast<uint64_t>(FormOf(message)));
+  uint64_t num_payload_bytes = 0, num_lent_bytes = 0;
+  for (const Payload& payload : message.frame.payloads) num_payload_bytes += payload.num_bytes();
+  if (!message.loans.empty()) {
+    writer.Unsigned(message.loans.size());
+    for (const SocketMessage::Loan& loan : message.loans) {
+      writer.Unsigned(loan.address);
+      num_lent_bytes += loan.address == 0 ? 0 : loan.num_bytes;
+    }
+    writer.Unsigned(num_lent_bytes);
+    num_payload_bytes -= num_lent_bytes;
+  }
   std::string text = writer.Take();
-  uint64_t num_payload_bytes = 0;
   if (message.has_frame) {
     text += FramePrologue::Encode(message.frame);
     text += message.frame.header;
-    for (const Payload& payload : message.frame.payloads) num_payload_bytes += payload.num_bytes();
   }
   const uint32_t kind_and_size[2] = {static_cast<uint32_t>(message.kind), static_cast<uint32_t>(text.size())};
   std::string bytes(SocketMessageReader::kPrologueBytes, '\0');
@@ -97,14 +113,17 @@ absl::Status SocketMessageReader::DecodePrologue() {
 absl::Status SocketMessageReader::DecodeText() {
   WireReader reader(text_);
   message_.text = std::string(reader.String());
-  message_.has_frame = reader.UnsignedUpTo(1) != 0;
+  const Form form = static_cast<Form>(reader.UnsignedUpTo(static_cast<uint64_t>(Form::kFrameWithLoans)));
+  message_.has_frame = form != Form::kNoFrame;
   if (!message_.has_frame) {
     if (num_payload_bytes_ > 0) return absl::InvalidArgumentError("a message has payloads, but no frame");
     return reader.Finish("the text of a message");
   }
+  uint64_t num_lent_bytes = 0;
+  if (form == Form::kFrameWithLoans) WEIR_RETURN_IF_ERROR(DecodeLoans(&reader, &num_lent_bytes));
   const size_t num_left = reader.num_bytes_left();
   const absl::string_view frame = absl::string_view(text_).substr(text_.size() - num_left);
-  const size_t num_frame_bytes = frame.size() + num_payload_bytes_;
+  const size_t num_frame_bytes = frame.size() + num_payload_bytes_ + num_lent_bytes;
   if (!reader.ok() || frame.size() < FramePrologue::kFixedBytes)
     return absl::InvalidArgumentError("the text of a message is cut short");
   WEIR_ASSIGN_OR_RETURN(frame_prologue_, FramePrologue::Decode(frame.data(), num_frame_bytes));
@@ -114,13 +133,43 @@ absl::Status SocketMessageReader::DecodeText() {
   WEIR_RETURN_IF_ERROR(
       frame_prologue_.DecodeSizes(frame.data() + FramePrologue::kFixedBytes, num_frame_bytes));
   message_.frame.header = std::string(frame.substr(header_begin));
-  return absl::OkStatus();
+  return form == Form::kFrameWithLoans ? CheckLoans(num_lent_bytes) : absl::OkStatus();
+}
+
+absl::Status SocketMessageReader::DecodeLoans(WireReader* reader, uint64_t* num_bytes) {
+  if (!accepts_loans_) return absl::InvalidArgumentError("payloads were lent that nobody wants to borrow");
+  message_.loans.resize(reader->Count());
+  for (SocketMessage::Loan& loan : message_.loans) loan.address = reader->Unsigned();
+  *num_bytes = reader->UnsignedUpTo(max_payload_bytes_ - num_payload_bytes_);
+  if (reader->ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError("the loans of a message are malformed, or too large");
+}
+
+absl::Status SocketMessageReader::CheckLoans(uint64_t num_bytes) {
+  const std::vector<uint64_t>& sizes = frame_prologue_.payload_sizes();
+  if (message_.loans.size() != sizes.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message has ", sizes.size(), " payloads and ", message_.loans.size(), " loans"));
+  }
+  uint64_t sum = 0;  // cannot overflow: the sizes' sum is checked
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    SocketMessage::Loan& loan = message_.loans[i];
+    loan.num_bytes = sizes[i];
+    if (loan.address != 0) sum += sizes[i];
+  }
+  if (sum == num_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a message lends ", sum, " bytes, but promised ", num_bytes));
 }
 
 absl::Status SocketMessageReader::MakePlaces(Place place) {
   std::vector<Payload>& payloads = message_.frame.payloads;
   payloads.reserve(frame_prologue_.payload_sizes().size());
   for (const uint64_t num_bytes : frame_prologue_.payload_sizes()) {
+    if (!message_.loans.empty() && message_.loans[payloads.size()].address != 0) {
+      payloads.emplace_back();
+      continue;
+    }
     absl::StatusOr<Payload> payload = place(message_, payloads.size(), num_bytes);
     if (payload->num_bytes() != num_bytes || num_bytes == 0) payload = Payload::Allocate(num_bytes);
     WEIR_RETURN_IF_ERROR(payload.status());

@@ -1,5 +1,8 @@
 // The messages of a socket between two tasks of one machine, and reading them off a stream as it comes.
 //
+// A sender may lend payloads instead of sending them: it tells where they lie in its memory, and keeps them
+// there until the call has been answered. The receiver reads them out of it (process_memory.h).
+//
 // Byte form (little endian): a prologue of kPrologueBytes (u32 kind, u32 bytes of the text, u64 number of the
 // call, u64 bytes of the payloads), the text, the payloads. The text is what the kind says (a request: method
 // and deadline; a reply: its status), length-prefixed, and, where a frame follows, the beginning of its wire
@@ -18,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "distributed/transport/frame.h"
+#include "distributed/transport/wire.h"
 
 namespace weir {
 
@@ -26,13 +30,21 @@ struct SocketMessage {
     kHello = 0x72696557,  // the first of a connection; its text is the listener's secret
     kRequest,
     kReply,
-    kCancel,  // the caller gives the call up
+    kCancel,   // the caller gives the call up
+    kBorrows,  // the server can read the client's memory
   };
+  // A payload that was lent; address 0: one that was sent.
+  struct Loan {
+    uint64_t address = 0;
+    uint64_t num_bytes = 0;
+  };
+
   Kind kind = Kind::kHello;
   uint64_t call = 0;
   std::string text;
   bool has_frame = false;
   Frame frame;
+  std::vector<Loan> loans;  // one for each payload, or none; what was read has an empty payload for a loan
 };
 
 // The bytes before the payloads.
@@ -40,7 +52,7 @@ std::string EncodeSocketMessage(const SocketMessage& message);
 
 // About how many of them a frame takes; kMaxTextBytes are accepted.
 inline size_t NumTextBytes(const Frame& frame) {
-  return 1024 + frame.header.size() + 8 * frame.payloads.size();
+  return 1024 + frame.header.size() + 20 * frame.payloads.size();
 }
 
 class SocketMessageReader {
@@ -59,11 +71,13 @@ class SocketMessageReader {
     max_text_bytes_ = max_text_bytes;
     max_payload_bytes_ = max_payload_bytes;
   }
+  // From now on; before, a message with loans is an error.
+  void AcceptLoans() { accepts_loans_ = true; }
 
   // Reads what is there, but nothing beyond the end of the next message. True when that is whole: it is then
   // taken. False when the rest has not come. Possible errors: Unavailable (the other side has closed, or the
-  // connection broke), InvalidArgument (no message of ours), ResourceExhausted (above the limits, or no
-  // memory).
+  // connection broke), InvalidArgument (no message of ours, or loans where none are accepted),
+  // ResourceExhausted (above the limits, or no memory).
   absl::StatusOr<bool> Read(int fd, Place place);
   SocketMessage Take() { return std::move(message_); }
 
@@ -72,12 +86,16 @@ class SocketMessageReader {
 
   absl::Status DecodePrologue();
   absl::Status DecodeText();
+  // Their number, addresses and sum.
+  absl::Status DecodeLoans(WireReader* reader, uint64_t* num_bytes);
+  absl::Status CheckLoans(uint64_t num_bytes);
   absl::Status MakePlaces(Place place);
   // The next of the message's bytes, to where they belong: how many came, 0 when none are there.
   absl::StatusOr<size_t> Receive(int fd);
 
   uint32_t max_text_bytes_;
   uint64_t max_payload_bytes_;
+  bool accepts_loans_ = false;
   Part part_ = Part::kPrologue;
   char prologue_[kPrologueBytes] = {};
   std::string text_;

@@ -1,5 +1,6 @@
 #include "distributed/transport/host/unix_socket.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -34,6 +35,11 @@ absl::StatusOr<AbstractAddress> AddressOf(absl::string_view name) {
   std::copy(name.begin(), name.end(), result.address.sun_path + 1);  // after the 0 that makes it abstract
   result.num_bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return result;
+}
+
+bool GetCredentials(int fd, ucred* peer) {
+  socklen_t num_bytes = sizeof(*peer);
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &num_bytes) == 0;
 }
 
 absl::StatusOr<int> NewSocket() {
@@ -72,8 +78,17 @@ absl::StatusOr<int> ConnectToUnixSocket(absl::string_view name) {
 
 bool IsOfSameUser(int fd) {
   ucred peer{};
-  socklen_t num_bytes = sizeof(peer);
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &num_bytes) == 0 && peer.uid == geteuid();
+  return GetCredentials(fd, &peer) && peer.uid == geteuid();
+}
+
+pid_t ProcessAt(int fd) {
+  ucred peer{};
+  return GetCredentials(fd, &peer) ? peer.pid : 0;
+}
+
+bool OtherEndHasClosed(int fd) {
+  pollfd state{fd, POLLRDHUP, 0};
+  return poll(&state, 1, 0) != 0;
 }
 
 }  // namespace weir
