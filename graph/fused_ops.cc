@@ -1,5 +1,7 @@
 #include "graph/fused_ops.h"
 
+#include <utility>
+
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
@@ -12,6 +14,15 @@ absl::Status FusedMatMulShape(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(const PartialShape b, s.WithRank(1, 2));
   s.set_output(0, PartialShape({a.dim(s.attr<bool>("transpose_a") ? 1 : 0),
                                 b.dim(s.attr<bool>("transpose_b") ? 0 : 1)}));
+  return absl::OkStatus();
+}
+
+absl::Status FusedElementwiseShape(ShapeInference& s) {
+  PartialShape shape = s.input(0);
+  for (int i = 1; i < s.num_inputs(); ++i) {
+    WEIR_ASSIGN_OR_RETURN(shape, ShapeInference::Broadcast(shape, s.input(i)));
+  }
+  s.set_output(0, std::move(shape));
   return absl::OkStatus();
 }
 
@@ -46,6 +57,14 @@ absl::Status RegisterFusedOps(OpRegistry& registry) {
                  "leakyrelu_alpha: float = 0.2"},
        .infer_shapes = FusedMatMulShape,
        .gradient = NotDifferentiable}));
+  WEIR_RETURN_IF_ERROR(registry.Register({.name = kFusedElementwiseOp,
+                                          .summary = "Runs elementwise ops one after another.",
+                                          .inputs = {"inputs: N * T"},
+                                          .outputs = {"output: T"},
+                                          .attrs = {"T: {half, bfloat16, float, double}", "N: int >= 1",
+                                                    "ops: list(string)", "operands: list(int)"},
+                                          .infer_shapes = FusedElementwiseShape,
+                                          .gradient = NotDifferentiable}));
   WEIR_RETURN_IF_ERROR(registry.Register(
       {.name = kFusedConv2DOp,
        .summary = "Convolves images, adds a bias and applies an activation.",

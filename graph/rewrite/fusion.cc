@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/fused_ops.h"
 #include "graph/loops.h"
 #include "graph/rewrite/consumers.h"
+#include "graph/rewrite/elementwise_cluster.h"
+#include "graph/rewrite/known_shape.h"
 #include "graph/rewrite/symbolic_shapes.h"
 #include "graph/types/status_macros.h"
 
@@ -29,10 +32,10 @@ bool ReadsOnlyShape(const std::string& op) {
   return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank";
 }
 
-class Fuser {
+class Fuser : private ClusterQuestions {
  public:
   Fuser(const HasKernelFor& has_kernel, const RewriteOptions& options, std::unique_ptr<Graph>& graph)
-      : has_kernel_(has_kernel), options_(options), graph_(graph) {}
+      : has_kernel_(has_kernel), options_(options), graph_(graph), cluster_ops_(graph->ops()) {}
 
   absl::Status Fuse() {
     if (!HasSomethingToFuse()) return absl::OkStatus();
@@ -48,6 +51,11 @@ class Fuser {
     for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
       if (!IsFused(**node) && MayEndPattern(**node)) FuseAt(**node);
     }
+    if (options_.fuses_elementwise) {
+      for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
+        if (cluster_ops_.Contains(**node) && !IsFused(**node)) FuseElementwise(**node);
+      }
+    }
     if (!new_outputs_.empty() && Rebuild()) return absl::OkStatus();
     std::vector<bool> keep(graph_->num_nodes(), false);
     std::fill_n(keep.begin(), num_nodes_, true);
@@ -56,14 +64,15 @@ class Fuser {
   }
 
  private:
-  // Every pattern has one of these ops.
+  // Every pattern has one of these ops, or two of elementwise clusters.
   bool HasSomethingToFuse() const {
     std::vector<const Op*> ops;
     for (const char* name : {"MatMul", "Conv2D", "FusedBatchNormV3", "FusedBatchNormGradV3"}) {
       if (const Op* op = graph_->ops().Find(name)) ops.push_back(op);
     }
-    return std::any_of(graph_->nodes().begin(), graph_->nodes().end(), [&ops](const auto& node) {
-      return std::find(ops.begin(), ops.end(), &node->op()) != ops.end();
+    return std::any_of(graph_->nodes().begin(), graph_->nodes().end(), [&](const auto& node) {
+      return std::find(ops.begin(), ops.end(), &node->op()) != ops.end() ||
+             (options_.fuses_elementwise && cluster_ops_.Contains(*node));
     });
   }
 
@@ -90,7 +99,7 @@ class Fuser {
 
   // The node of that op whose first output is the input, which nothing else reads. Who asks for its shape
   // reads the fused node's output, of the same shape; so no such reader may come before `node`.
-  Node* OnlyReadProducer(Node& node, int input, absl::string_view op) const {
+  Node* OnlyReadProducer(Node& node, int input, absl::string_view op) {
     const Output& source = node.input(input);
     if (source.index != 0 || source.node->op_name() != op || !AreTogether(node, *source.node)) return nullptr;
     int num_readers = 0;
@@ -104,10 +113,24 @@ class Fuser {
     return num_readers == 1 ? source.node : nullptr;
   }
 
-  bool HaveOneShape(const Output& a, const Output& b) const {
+  bool HaveOneShape(const Output& a, const Output& b) override {
+    if (a == b || HaveOneKnownShape(a.shape(), b.shape())) return true;
     if (!symbolic_shapes_) symbolic_shapes_.emplace(order_);
     return symbolic_shapes_->AreEqual(a, b);
   }
+
+  bool IsReadWithin(Node& node, const absl::flat_hash_set<const Node*>& cluster) override {
+    if (IsFused(node)) return false;
+    const auto edges = consumers_->Of(node);
+    return std::all_of(edges.begin(), edges.end(), [&](const Consumers::Edge& edge) {
+      if (edge.is_control()) return false;
+      if (cluster.contains(edge.consumer)) return true;
+      return !has_control_flow_ && ReadsOnlyShape(edge.consumer->op_name()) &&
+             !MayReach(*edge.consumer, {cluster.begin(), cluster.end()});
+    });
+  }
+
+  int Position(const Node& node) override { return position_[node.id()]; }
 
   // Of nodes behind the first one. Where a pattern waits for more than its inputs it is left alone.
   static bool HasOnlyData(const Node& node) { return node.control_inputs().empty(); }
@@ -150,9 +173,6 @@ class Fuser {
         if ((add = OnlyReadProducer(last, 0, op)) != nullptr) break;
       }
       if (add == nullptr || !HasOnlyData(last)) return;
-      // Their vector forms round what is left over at the end of a row otherwise.
-      const bool is_vectorized = last.op_name() == "Tanh" || last.op_name() == "Sigmoid";
-      if (is_vectorized && !options_.may_change_rounding) return;
     }
     if (!HasOnlyData(*add)) return;
     const bool is_sum = add->op_name() != "BiasAdd";
@@ -276,6 +296,21 @@ class Fuser {
     if (is_shared) new_outputs_[relu_grad->output(0)] = fused->output(grad.num_outputs());
   }
 
+  void FuseElementwise(Node& last) {
+    const bool has_company = std::any_of(
+        last.inputs().begin(), last.inputs().end(),
+        [&](const Output& input) { return cluster_ops_.Contains(*input.node) && !IsFused(*input.node); });
+    if (!has_company) return;
+    ElementwiseCluster cluster = cluster_ops_.FindCluster(last, *this);
+    if (cluster.nodes.empty()) return;
+    AttrMap attrs = {{"ops", std::move(cluster.ops)}, {"operands", std::move(cluster.operands)}};
+    Node* const fused = AddFused(kFusedElementwiseOp, {InputArg(std::move(cluster.inputs))}, std::move(attrs),
+                                 *cluster.nodes.front(), last);
+    if (fused == nullptr) return;
+    cluster.nodes.pop_back();
+    Replace(cluster.nodes, last, *fused);
+  }
+
   // --- The graph that comes of it. ---
 
   static InputArg OneInput(Output output) { return InputArg(std::vector<Output>{output}); }
@@ -300,7 +335,7 @@ class Fuser {
 
   // The nodes (null ones are none) and `last`, whose first output the fused node gives. Of the others' first
   // outputs only the shape is read still.
-  void Replace(std::initializer_list<Node*> nodes, Node& last, Node& fused) {
+  void Replace(absl::Span<Node* const> nodes, Node& last, Node& fused) {
     ends_as_[last.id()] = &fused;
     stands_for_[last.id()] = &fused;
     new_outputs_[last.output(0)] = fused.output(0);
@@ -350,13 +385,14 @@ class Fuser {
   const HasKernelFor& has_kernel_;
   const RewriteOptions options_;
   std::unique_ptr<Graph>& graph_;
-  std::optional<Consumers> consumers_;                     // of the graph as it was placed
-  mutable std::optional<SymbolicShapes> symbolic_shapes_;  // the same, when asked for
-  std::vector<Node*> order_;                               // the same
-  int num_nodes_ = 0;                                      // without the fused ones
-  std::vector<int> position_;                              // by node id: in a topological order
-  std::vector<Node*> stands_for_;                          // by node id: the fused node that does its work
-  std::vector<Node*> ends_as_;                             // the same for the last nodes of patterns
+  std::optional<Consumers> consumers_;  // of the graph as it was placed
+  const ElementwiseClusterOps cluster_ops_;
+  std::optional<SymbolicShapes> symbolic_shapes_;  // the same, when asked for
+  std::vector<Node*> order_;                       // the same
+  int num_nodes_ = 0;                              // without the fused ones
+  std::vector<int> position_;                      // by node id: in a topological order
+  std::vector<Node*> stands_for_;                  // by node id: the fused node that does its work
+  std::vector<Node*> ends_as_;                     // the same for the last nodes of patterns
   absl::flat_hash_map<Output, Output> new_outputs_;
   bool has_control_flow_ = false;
 };

@@ -9,6 +9,8 @@ struct RewriteOptions {
   // Rules whose results may differ from the unchanged graph's in the last digits, as when two factors become
   // one. The others give the same bits, NaN, infinities and signed zeros included.
   bool may_change_rounding = true;
+  // Elementwise ops that follow one another become one node (fusion.h).
+  bool fuses_elementwise = true;
 };
 
 }  // namespace weir

@@ -18,6 +18,8 @@ void SessionRun();
 void BigGraph();
 // executor_benchmarks.cc
 void ExecutorAdd();
+// elementwise_benchmarks.cc
+void Elementwise();
 // convolution_benchmarks.cc
 void ResNet20Convolutions();
 // model_benchmarks.cc

@@ -1,8 +1,8 @@
 // What the executors cost with kernels that really run: graphs of additions of float[16].
 //
 // Graphs of NoOps measure nothing here, because a NoOp does not outlive compiling. No two additions of these
-// graphs have equal inputs, so none is merged with another. tests/benchmarks/peers/tensorflow_executor.py
-// builds the same graphs with TensorFlow.
+// graphs have equal inputs, so none is merged with another; that they become one node is switched off.
+// tests/benchmarks/peers/tensorflow_executor.py builds the same graphs with TensorFlow.
 #include <random>
 #include <set>
 #include <utility>
@@ -81,7 +81,7 @@ struct Kind {
 };
 
 double SecondsOfGraph(const Kind& kind, int n, int threads) {
-  LocalSession local(threads);
+  LocalSession local(threads, {.fuses_elementwise = false});
   GraphBuilder& g = local.graph;
   AddGraph graph = {Placeholder(g, DType::kFloat32, {16}), Placeholder(g, DType::kBool, Shape()), {}};
   graph.sink = kind.build(g, graph, n);

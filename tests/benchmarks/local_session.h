@@ -14,15 +14,18 @@ namespace weir::bench {
 
 class LocalSession {
  public:
-  explicit LocalSession(int num_threads = 0)
+  explicit LocalSession(int num_threads = 0, const RewriteOptions& rewrites = {})
       : runtime(Must(Runtime::Create({.num_threads = num_threads}))),
         worker(*runtime, runtime->task()),
-        graph(runtime->ops()) {}
+        graph(runtime->ops()),
+        rewrites_(rewrites) {}
 
   Session& session() {
     if (!session_) {
       MustOk(graph.status());
-      session_ = Must(Session::Create(graph.graph(), {&worker}, runtime->kernels()));
+      SessionOptions options;
+      options.rewrites = rewrites_;
+      session_ = Must(Session::Create(graph.graph(), {&worker}, runtime->kernels(), options));
     }
     return *session_;
   }
@@ -32,6 +35,7 @@ class LocalSession {
   GraphBuilder graph;
 
  private:
+  const RewriteOptions rewrites_;
   std::unique_ptr<Session> session_;
 };
 

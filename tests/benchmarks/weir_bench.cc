@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
       {"session_run", SessionRun},
       {"big_graph", BigGraph},
       {"executor_add", ExecutorAdd},
+      {"elementwise", Elementwise},
       {"resnet20_convolutions", ResNet20Convolutions},
       {"mlp_step", MlpStep},
       {"cnn_step", CnnStep},

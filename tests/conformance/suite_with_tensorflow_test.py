@@ -23,7 +23,8 @@ TOLERANCE = {np.dtype(np.float32): 4e-6, np.dtype(np.float64): 4e-13, np.dtype(n
 # What TensorFlow says where it has no kernel for the dtypes, or no gradient.
 NO_ANSWER = (tf.errors.UnimplementedError, LookupError)
 NO_ANSWER_TEXTS = ("No OpKernel was registered", "no gradient defined", "only supports NHWC", "not yet support",
-                   "is not in the list of allowed values", "Op does not support", "Missing 0-th output")
+                   "is not in the list of allowed values", "Op does not support", "Missing 0-th output",
+                   "Op type not registered '_FusedElementwise'")
 # Where TensorFlow's Python cannot build a gradient, or a kernel refuses what its definition allows.
 FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type int64",
           "'DynamicStitch' Op have types [int64, int64] that do not match expected type int32",

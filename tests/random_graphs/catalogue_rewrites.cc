@@ -184,6 +184,30 @@ Call DrawNormalized(Pool& pool, DType dtype) {
   return OpCall{{sum->output}};
 }
 
+// A few elementwise ops on one another, with operands of the same shape or of one element.
+Call DrawFormula(Pool& pool, DType dtype) {
+  Random& random = pool.random();
+  Operand value = pool.Any(dtype);
+  const Operand first = value;
+  for (int64_t length = random.Between(1, 5); length > 0; --length) {
+    std::optional<Operand> next;
+    if (random.Chance(50)) {
+      next = pool.Apply(
+          random.Pick<std::string>({"Neg", "Abs", "Tanh", "Sigmoid", "Square", "Relu", "Softplus"}), value);
+    } else {
+      const Index dims = random.Chance(40) ? Index{} : random.Chance(80) ? value.dims() : Index{1};
+      next = pool.Apply(
+          random.Pick<std::string>({"AddV2", "Sub", "Mul", "Maximum", "Minimum", "SquaredDifference"}), value,
+          DrawNumbers(pool, dims));
+    }
+    if (!next) return std::nullopt;
+    value = *next;
+  }
+  const bool reads_first = first.dims() == value.dims() && random.Chance(60);
+  if (random.Chance(50) && reads_first) return OpCall{{first.output, value.output}};
+  return OpCall{{value.output, reads_first ? first.output : value.output}};
+}
+
 }  // namespace
 
 void AddRewriteRows(std::vector<OpRow>* rows) {
@@ -208,6 +232,7 @@ void AddRewriteRows(std::vector<OpRow>* rows) {
   add("BatchMatMulV2", Numbers(), DrawProductOfTranspose("adj_x", "adj_y", /*has_batches=*/true), 14);
   for (const char* op : {"Relu", "Elu", "Tanh"}) add(op, Floats(), DrawDenseLayer, 3);
   add("Relu", Floats(), DrawConvolutionLayer, 3);
+  for (const char* op : {"AddV2", "Sub", "Mul"}) add(op, Floats(), DrawFormula, 5);
   add("Relu", {DType::kFloat32, DType::kHalf, DType::kBfloat16}, DrawNormalized, 3);
 }
 

@@ -6,6 +6,7 @@ namespace weir {
 
 void RegisterMathKernels(DeviceKernels& kernels) {
   RegisterElementwiseKernels(kernels);
+  RegisterFusedElementwiseKernels(kernels);
   RegisterClipKernels(kernels);
   RegisterReductionKernels(kernels);
   RegisterMatMulKernels(kernels);

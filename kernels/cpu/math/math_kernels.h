@@ -6,6 +6,7 @@
 namespace weir {
 
 void RegisterElementwiseKernels(DeviceKernels& kernels);  // the tables, also of activations; AddN
+void RegisterFusedElementwiseKernels(DeviceKernels& kernels);
 void RegisterClipKernels(DeviceKernels& kernels);
 void RegisterReductionKernels(DeviceKernels& kernels);
 void RegisterMatMulKernels(DeviceKernels& kernels);

@@ -114,6 +114,21 @@ struct Vectorized<VectorForm::kLog1p> {
   }
 };
 
+// A vector of which some lanes are out of range: those go through `Function`. An element's result must not
+// depend on its neighbours.
+template <typename Vector, typename Function, typename D, typename V, typename T = hn::TFromD<D>>
+HWY_NOINLINE void ApplyMixed(D d, V v, T* y) {
+  HWY_ALIGN T x[HWY_MAX_BYTES / sizeof(T)];
+  uint8_t in_range[8] = {};
+  hn::Store(v, d, x);
+  hn::StoreMaskBits(d, Vector::InRange(d, v), in_range);
+  hn::StoreU(Vector::Apply(d, v), d, y);
+  const Function f;
+  for (size_t j = 0; j < hn::Lanes(d); ++j) {
+    if ((in_range[j / 8] >> (j % 8) & 1) == 0) y[j] = f(x[j]);
+  }
+}
+
 // `Function` where the vector form is not right.
 template <typename Vector, typename Function, typename T>
 bool VectorLoop(const void* x_data, void* y_data, int64_t n) {
@@ -121,14 +136,13 @@ bool VectorLoop(const void* x_data, void* y_data, int64_t n) {
   T* y = static_cast<T*>(y_data);
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const Function f;
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     const auto v = hn::LoadU(d, x + i);
     if (HWY_LIKELY(hn::AllTrue(d, Vector::InRange(d, v)))) {
       hn::StoreU(Vector::Apply(d, v), d, y + i);
     } else {
-      for (int64_t j = i; j < i + lanes; ++j) y[j] = f(x[j]);
+      ApplyMixed<Vector, Function>(d, v, y + i);
     }
   }
   if (i == n) return true;
@@ -138,10 +152,10 @@ bool VectorLoop(const void* x_data, void* y_data, int64_t n) {
   const auto v = hn::Load(d, rest);
   if (HWY_LIKELY(hn::AllTrue(d, Vector::InRange(d, v)))) {
     hn::Store(Vector::Apply(d, v), d, rest);
-    for (int64_t j = i; j < n; ++j) y[j] = rest[j - i];
   } else {
-    for (int64_t j = i; j < n; ++j) y[j] = f(x[j]);
+    ApplyMixed<Vector, Function>(d, v, rest);
   }
+  for (int64_t j = i; j < n; ++j) y[j] = rest[j - i];
   return true;
 }
 
