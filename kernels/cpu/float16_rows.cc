@@ -73,6 +73,21 @@ HWY_INLINE void RectifyBits(uint16_t minus_infinity, T* x, int64_t count) {
     x[i] = T::FromBits(is_negative ? uint16_t{0} : bits);
   }
 }
+template <typename T>
+HWY_INLINE void KeepBitsWherePositive(uint16_t infinity, const T* x, const T* y, T* z, int64_t count) {
+  WEIR_ELEMENTWISE_LOOP
+  for (int64_t i = 0; i < count; ++i) {
+    const uint16_t sign = y[i].bits();
+    const bool is_positive = sign > 0 && sign <= infinity;
+    z[i] = T::FromBits(is_positive ? x[i].bits() : uint16_t{0});
+  }
+}
+void KeepHalves(const Half* x, const Half* y, Half* z, int64_t count) {
+  KeepBitsWherePositive(0x7c00u, x, y, z, count);
+}
+void KeepBfloats(const Bfloat16* x, const Bfloat16* y, Bfloat16* z, int64_t count) {
+  KeepBitsWherePositive(0x7f80u, x, y, z, count);
+}
 void RectifyHalves(Half* x, int64_t count) { RectifyBits(0xfc00u, x, count); }
 void RectifyBfloats(Bfloat16* x, int64_t count) { RectifyBits(0xff80u, x, count); }
 
@@ -89,6 +104,8 @@ HWY_EXPORT(HalvesToFloats);
 HWY_EXPORT(HalvesFromFloats);
 HWY_EXPORT(RectifyHalves);
 HWY_EXPORT(RectifyBfloats);
+HWY_EXPORT(KeepHalves);
+HWY_EXPORT(KeepBfloats);
 
 void ToFloats(const Half* source, float* target, int64_t count) {
   HWY_DYNAMIC_DISPATCH(HalvesToFloats)(source, target, count);
@@ -104,6 +121,12 @@ void FromFloats(const float* source, Bfloat16* target, int64_t count) {
 }
 void Rectify(Half* x, int64_t count) { HWY_DYNAMIC_DISPATCH(RectifyHalves)(x, count); }
 void Rectify(Bfloat16* x, int64_t count) { HWY_DYNAMIC_DISPATCH(RectifyBfloats)(x, count); }
+void KeepWherePositive(const Half* x, const Half* y, Half* z, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(KeepHalves)(x, y, z, count);
+}
+void KeepWherePositive(const Bfloat16* x, const Bfloat16* y, Bfloat16* z, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(KeepBfloats)(x, y, z, count);
+}
 
 }  // namespace weir
 #endif

@@ -18,5 +18,8 @@ void FromFloats(const float* source, Bfloat16* target, int64_t count);
 // Makes 0 of negative numbers, in place, as Relu does: NaN and -0 stay.
 void Rectify(Half* x, int64_t count);
 void Rectify(Bfloat16* x, int64_t count);
+// z is x where y is positive, else 0: the gradient of Relu.
+void KeepWherePositive(const Half* x, const Half* y, Half* z, int64_t count);
+void KeepWherePositive(const Bfloat16* x, const Bfloat16* y, Bfloat16* z, int64_t count);
 
 }  // namespace weir

@@ -64,6 +64,19 @@ TYPED_TEST(Float16RowsTest, RectifiesEveryValue) {
   }
 }
 
+TYPED_TEST(Float16RowsTest, KeepsWhereEveryValueIsPositive) {
+  std::vector<TypeParam> signs, values, kept(65536);
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    signs.push_back(TypeParam::FromBits(static_cast<uint16_t>(bits)));
+    values.push_back(TypeParam::FromBits(static_cast<uint16_t>(bits * 40503u + 1)));
+  }
+  KeepWherePositive(values.data(), signs.data(), kept.data(), 65536);
+  for (size_t i = 0; i < signs.size(); ++i) {
+    const bool is_positive = static_cast<float>(signs[i]) > 0.0f;
+    ASSERT_EQ(kept[i].bits(), is_positive ? values[i].bits() : 0) << i;
+  }
+}
+
 TYPED_TEST(Float16RowsTest, TouchesOnlyTheRow) {
   for (int64_t count = 0; count < 70; ++count) {
     std::vector<float> wide(count + 1, 1.0f), source(count, 2.5f);

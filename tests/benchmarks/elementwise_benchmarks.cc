@@ -14,29 +14,29 @@ namespace {
 
 Output Number(GraphBuilder& g, float value) { return Const(g, Tensor::Scalar(value)); }
 
-Output VariableOf(GraphBuilder& g, const char* name, int64_t count) {
-  return MakeVariable(g, name, RandomNumbers(Shape({count}))).value;
+ModelVariable VariableOf(GraphBuilder& g, const char* name, int64_t count) {
+  return MakeVariable(g, name, RandomNumbers(Shape({count})));
 }
 
-// 0.5 x (1 + tanh(0.8 (x + 0.04 x^3)))
+// 0.5 x (1 + tanh(0.8 (x + 0.04 x^3))), assigned to a variable
 std::vector<Node*> Gelu(GraphBuilder& g, int64_t count) {
-  const Output x = VariableOf(g, "x", count);
+  const Output x = VariableOf(g, "x", count).value;
   const Output cube = Mul(g, Mul(g, x, x), x);
   const Output inner = Mul(g, AddV2(g, x, Mul(g, cube, Number(g, 0.044715f))), Number(g, 0.79788456f));
-  return {Mul(g, Mul(g, x, Number(g, 0.5f)), AddV2(g, Tanh(g, inner), Number(g, 1))).node};
+  const Output y = Mul(g, Mul(g, x, Number(g, 0.5f)), AddV2(g, Tanh(g, inner), Number(g, 1)));
+  return {AssignVariableOp(g, VariableOf(g, "y", count).handle, y)};
 }
 
 // x tanh(softplus(x)) + 0.1 sigmoid(x)
 std::vector<Node*> Mix(GraphBuilder& g, int64_t count) {
-  const Output x = VariableOf(g, "x", count);
-  return {AddV2(g, Mul(g, x, Tanh(g, Softplus(g, x))), Mul(g, Sigmoid(g, x), Number(g, 0.1f))).node};
+  const Output x = VariableOf(g, "x", count).value;
+  const Output y = AddV2(g, Mul(g, x, Tanh(g, Softplus(g, x))), Mul(g, Sigmoid(g, x), Number(g, 0.1f)));
+  return {AssignVariableOp(g, VariableOf(g, "y", count).handle, y)};
 }
 
 // The formulas of Adam, assigned.
 std::vector<Node*> Adam(GraphBuilder& g, int64_t count) {
-  const auto variable = [&](const char* name) {
-    return MakeVariable(g, name, RandomNumbers(Shape({count})));
-  };
+  const auto variable = [&](const char* name) { return VariableOf(g, name, count); };
   const ModelVariable m = variable("m"), v = variable("v"), p = variable("p");
   const Output gradient = variable("g").value;
   const Output new_m = AddV2(g, Mul(g, m.value, Number(g, 0.9f)), Mul(g, gradient, Number(g, 0.1f)));

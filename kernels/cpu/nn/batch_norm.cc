@@ -24,13 +24,16 @@ namespace weir {
 namespace {
 
 constexpr double kCost = 0.3;  // nanoseconds per element on one core
-// A piece of this many elements stays in a core's cache while it is read twice.
-constexpr int64_t kPieceElements = 1 << 14;
+// A piece of this many elements stays in a core's cache while it is read twice; of 16-bit types less, for
+// copies in single precision stand beside it.
+template <typename T>
+inline constexpr int64_t kPieceElements = sizeof(T) == 2 ? 1 << 12 : 1 << 14;
 
 // A tensor as `outer` blocks of `channels` planes of `inner` elements; channels last have inner = 1.
 class ChannelLayout {
  public:
-  static absl::StatusOr<ChannelLayout> Of(const Shape& shape, const std::string& data_format) {
+  static absl::StatusOr<ChannelLayout> Of(const Shape& shape, const std::string& data_format,
+                                          int64_t piece_elements) {
     const bool has_depth = data_format == "NDHWC" || data_format == "NCDHW";
     if (shape.rank() != (has_depth ? 5 : 4)) {
       return absl::InvalidArgumentError(absl::StrCat("x must have ", has_depth ? 5 : 4, " dimensions for ",
@@ -42,15 +45,14 @@ class ChannelLayout {
     for (int i = 0; i < axis; ++i) layout.outer *= shape.dim(i);
     for (int i = axis + 1; i < shape.rank(); ++i) layout.inner *= shape.dim(i);
     layout.is_last = axis != 1;
+    layout.rows_of_piece = std::max<int64_t>(16, piece_elements / std::max<int64_t>(1, layout.channels));
     return layout;
   }
 
   // Elements of one channel.
   int64_t count() const { return outer * inner; }
   // A piece is some rows (channels last) or the planes of one of the outer blocks.
-  int64_t rows_per_piece() const {
-    return is_last ? std::max<int64_t>(16, kPieceElements / std::max<int64_t>(1, channels)) : 1;
-  }
+  int64_t rows_per_piece() const { return is_last ? rows_of_piece : 1; }
   int64_t num_pieces() const { return (outer + rows_per_piece() - 1) / rows_per_piece(); }
   // Elements of one channel in a piece.
   int64_t PieceCount(int64_t piece) const {
@@ -75,6 +77,7 @@ class ChannelLayout {
   }
 
   int64_t outer = 1, channels = 1, inner = 1;
+  int64_t rows_of_piece = 1;  // channels last
   bool is_last = true;
 };
 
@@ -182,7 +185,8 @@ class FusedBatchNorm final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     const Tensor& x = context.input(0);
-    WEIR_ASSIGN_OR_RETURN(const ChannelLayout layout, ChannelLayout::Of(x.shape(), data_format_));
+    WEIR_ASSIGN_OR_RETURN(const ChannelLayout layout,
+                          ChannelLayout::Of(x.shape(), data_format_, kPieceElements<T>));
     WEIR_RETURN_IF_ERROR(CheckInputs(context, layout.channels));
     if (parts_.has_side && context.input(5).shape() != x.shape()) {
       return absl::InvalidArgumentError(absl::StrCat("side_input is ", context.input(5).shape().ToString(),
@@ -337,7 +341,8 @@ class FusedBatchNormGrad final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     const Tensor& dy = context.input(0);
     const Tensor& x = context.input(1);
-    WEIR_ASSIGN_OR_RETURN(const ChannelLayout layout, ChannelLayout::Of(x.shape(), data_format_));
+    WEIR_ASSIGN_OR_RETURN(const ChannelLayout layout,
+                          ChannelLayout::Of(x.shape(), data_format_, kPieceElements<T>));
     if (dy.shape() != x.shape()) {
       return absl::InvalidArgumentError(
           absl::StrCat("y_backprop is ", dy.shape().ToString(), " but x is ", x.shape().ToString()));
@@ -380,31 +385,39 @@ class FusedBatchNormGrad final : public Kernel {
     const T* x;
   };
 
-  // Some of them, as the loops take them.
+  // Some of them, as the loops take them. Of 16-bit types the gradient is masked before it is widened, into
+  // `kept` if that is there.
   class WideOperands {
    public:
-    WideOperands(const Operands& operands, int64_t at, int64_t count)
-        : dy_(operands.dy + at, count), x_(operands.x + at, count) {
-      if (operands.y != nullptr) y_.emplace(operands.y + at, count);
+    WideOperands(const Operands& operands, T* kept, int64_t at, int64_t count)
+        : dy_(Masked(operands, kept, at, count), count), x_(operands.x + at, count) {
+      if constexpr (std::is_same_v<T, float>) {
+        if (operands.y != nullptr) y_ = operands.y + at;
+        if (kept != nullptr) kept_ = kept + at;
+      }
     }
-    MaskedGradient dy() const { return {dy_.values(), y_ ? y_->values() : nullptr}; }
+    MaskedGradient dy() const { return {dy_.values(), y_}; }
     const float* x() const { return x_.values(); }
+    // Where the loops put the gradient that counts.
+    float* kept() const { return kept_; }
 
    private:
-    const WidePiece<T> dy_, x_;
-    std::optional<WidePiece<T>> y_;
-  };
-
-  // Where the loops put the gradient that counts; null where nobody asks for it.
-  class WideKept {
-   public:
-    WideKept(T* kept, int64_t at, int64_t count) {
-      if (kept != nullptr) result_.emplace(kept + at, count);
+    const T* Masked(const Operands& operands, T* kept, int64_t at, int64_t count) {
+      if constexpr (!std::is_same_v<T, float>) {
+        if (operands.y != nullptr) {
+          if (kept == nullptr) masked_.reset(new T[count]);
+          T* const masked = kept == nullptr ? masked_.get() : kept + at;
+          KeepWherePositive(operands.dy + at, operands.y + at, masked, count);
+          return masked;
+        }
+      }
+      return operands.dy + at;
     }
-    float* values() { return result_ ? result_->values() : nullptr; }
 
-   private:
-    std::optional<WideResult<T>> result_;
+    std::unique_ptr<T[]> masked_;  // before dy_, which is made of it
+    const WidePiece<T> dy_, x_;
+    const float* y_ = nullptr;
+    float* kept_ = nullptr;
   };
 
   absl::Status Backprop(KernelContext& context, const ChannelLayout& layout, Operands operands, T* kept,
@@ -417,17 +430,15 @@ class FusedBatchNormGrad final : public Kernel {
           context.threads(),
           [&](int64_t piece) {
             const int64_t at = layout.PieceBegin(piece), rows = layout.PieceCount(piece);
-            const WideOperands wide(operands, at, rows * channels);
-            WideKept wide_kept(kept, at, rows * channels);
+            const WideOperands wide(operands, kept, at, rows * channels);
             ColumnGradientSums(rows, channels, wide.dy(), wide.x(), mean, pairs.first + piece * channels,
-                               pairs.second + piece * channels, wide_kept.values());
+                               pairs.second + piece * channels, wide.kept());
           },
           [&](int64_t piece, int64_t c) {
             const int64_t plane = piece * channels + c, at = plane * layout.inner;
-            const WideOperands wide(operands, at, layout.inner);
-            WideKept wide_kept(kept, at, layout.inner);
+            const WideOperands wide(operands, kept, at, layout.inner);
             PlaneGradientSums(layout.inner, wide.dy(), wide.x(), mean[c], pairs.first + plane,
-                              pairs.second + plane, wide_kept.values());
+                              pairs.second + plane, wide.kept());
           });
     }
     if (kept != nullptr) operands = {kept, nullptr, operands.x};
@@ -452,13 +463,13 @@ class FusedBatchNormGrad final : public Kernel {
         context.threads(),
         [&](int64_t piece) {
           const int64_t at = layout.PieceBegin(piece), rows = layout.PieceCount(piece);
-          const WideOperands wide(operands, at, rows * channels);
+          const WideOperands wide(operands, nullptr, at, rows * channels);
           WideResult<T> wide_dx(dx + at, rows * channels);
           BackpropColumns(rows, channels, wide.dy(), wide.x(), gradient, wide_dx.values());
         },
         [&](int64_t piece, int64_t c) {
           const int64_t at = (piece * channels + c) * layout.inner;
-          const WideOperands wide(operands, at, layout.inner);
+          const WideOperands wide(operands, nullptr, at, layout.inner);
           WideResult<T> wide_dx(dx + at, layout.inner);
           BackpropPlane(layout.inner, wide.dy(), wide.x(), gradient, c, wide_dx.values());
         });

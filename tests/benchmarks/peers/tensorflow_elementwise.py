@@ -29,12 +29,12 @@ def variable(count):
 def gelu(count):
     x = variable(count).read_value()
     inner = (x + (x * x * x) * 0.044715) * 0.79788456
-    return [((x * 0.5) * (tf.tanh(inner) + 1.0)).op]
+    return [variable(count).assign((x * 0.5) * (tf.tanh(inner) + 1.0)).op]
 
 
 def mix(count):
     x = variable(count).read_value()
-    return [(x * tf.tanh(tf.nn.softplus(x)) + tf.sigmoid(x) * 0.1).op]
+    return [variable(count).assign(x * tf.tanh(tf.nn.softplus(x)) + tf.sigmoid(x) * 0.1).op]
 
 
 def adam(count):
