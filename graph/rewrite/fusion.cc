@@ -139,16 +139,15 @@ class Fuser : private ClusterQuestions {
   // would wait for itself.
   bool MayReach(const Node& from, const std::vector<const Node*>& to) const {
     std::vector<const Node*> stack(to.begin(), to.end());
-    std::vector<const Node*> seen;
+    absl::flat_hash_set<const Node*> seen;
     while (!stack.empty()) {
       const Node* node = stack.back();
       stack.pop_back();
       if (node == &from) return true;
       // Whatever comes from a node stands behind it in the order.
       if (position_[node->id()] < position_[from.id()]) continue;
-      if (std::find(seen.begin(), seen.end(), node) != seen.end()) continue;
-      if (static_cast<int>(seen.size()) >= kMaxSearched) return true;
-      seen.push_back(node);
+      if (!seen.insert(node).second) continue;
+      if (static_cast<int>(seen.size()) > kMaxSearched) return true;
       for (const Output& input : node->inputs()) stack.push_back(input.node);
       stack.insert(stack.end(), node->control_inputs().begin(), node->control_inputs().end());
     }

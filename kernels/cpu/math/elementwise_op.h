@@ -53,7 +53,7 @@ constexpr TypeSet SetOf() {
 enum class Refused { kNothing, kZero, kNegative };
 
 // Functions that have a vector form in unary_loops.cc.
-enum class VectorForm { kNone, kExp, kLog, kLog1p, kTanh, kSigmoid };
+enum class VectorForm { kNone, kExp, kExpm1, kLog, kLog1p, kTanh, kSigmoid, kElu, kSoftplus };
 
 struct Cost {
   constexpr Cost(float nanoseconds)

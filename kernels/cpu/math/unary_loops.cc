@@ -63,6 +63,46 @@ struct Vectorized<VectorForm::kExp> {
 };
 
 template <>
+struct Vectorized<VectorForm::kExpm1> {
+  template <typename D, typename V>
+  static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
+    return InExpRange(d, x);
+  }
+  template <typename D, typename V>
+  static HWY_INLINE V Apply(D d, V x) {
+    return hn::Expm1(d, x);
+  }
+};
+
+template <>
+struct Vectorized<VectorForm::kElu> {
+  template <typename D, typename V>
+  static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
+    using T = hn::TFromD<D>;
+    return hn::And(hn::Ge(x, hn::Set(d, -kExpBound<T>)),
+                   hn::Le(x, hn::Set(d, std::numeric_limits<T>::max())));
+  }
+  template <typename D, typename V>
+  static HWY_INLINE V Apply(D d, V x) {
+    const V zero = hn::Zero(d);
+    return hn::IfThenElse(hn::Lt(x, zero), hn::Expm1(d, hn::Min(x, zero)), x);
+  }
+};
+
+template <>
+struct Vectorized<VectorForm::kSoftplus> {
+  template <typename D, typename V>
+  static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
+    return InExpRange(d, x);
+  }
+  template <typename D, typename V>
+  static HWY_INLINE V Apply(D d, V x) {
+    const V small = hn::Exp(d, hn::Neg(hn::Abs(x)));
+    return hn::Add(hn::Max(x, hn::Zero(d)), hn::Log1p(d, small));
+  }
+};
+
+template <>
 struct Vectorized<VectorForm::kSigmoid> {
   template <typename D, typename V>
   static HWY_INLINE hn::Mask<D> InRange(D d, V x) {

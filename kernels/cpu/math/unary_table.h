@@ -62,13 +62,13 @@ inline constexpr std::tuple kUnaryTable{
     Transcendental<kInexact, VectorForm::kSigmoid>(
         "Sigmoid", 1.5f, []<typename T>(T x) { return T(1) / (T(1) + std::exp(-x)); }),
 
-    LibraryCall<kInexact>("Expm1", 6.0f,
-                          []<typename T>(T x) {
-                            if constexpr (kIsComplex<T>)
-                              return std::exp(x) - T(1);
-                            else
-                              return std::expm1(x);
-                          }),
+    Transcendental<kInexact, VectorForm::kExpm1>("Expm1", 1.5f,
+                                                 []<typename T>(T x) {
+                                                   if constexpr (kIsComplex<T>)
+                                                     return std::exp(x) - T(1);
+                                                   else
+                                                     return std::expm1(x);
+                                                 }),
     LibraryCall<kInexact>("Sin", 6.0f, []<typename T>(T x) { return std::sin(x); }),
     LibraryCall<kInexact>("Cos", 6.0f, []<typename T>(T x) { return std::cos(x); }),
     LibraryCall<kInexact>("Tan", 10.0f, []<typename T>(T x) { return std::tan(x); }),

@@ -21,13 +21,14 @@ inline constexpr std::tuple kActivationTable{
                                                               : x > T(6) ? T(6)
                                                                          : x; }),
     Unary<kFloats>("Softsign", 0.6f, []<typename T>(T x) { return x / (T(1) + std::abs(x)); }),
-    LibraryCall<kFloats>("Elu", 5.0f, []<typename T>(T x) { return x < T(0) ? std::expm1(x) : x; }),
+    Transcendental<kFloats, VectorForm::kElu>("Elu", 1.5f,
+                                              []<typename T>(T x) { return x < T(0) ? std::expm1(x) : x; }),
     LibraryCall<kFloats>(
         "Selu", 5.0f,
         []<typename T>(T x) { return x < T(0) ? T(kSeluScaledAlpha) * std::expm1(x) : T(kSeluScale) * x; }),
     // log(1 + exp(x)) without overflow.
-    LibraryCall<kFloats>(
-        "Softplus", 12.0f,
+    Transcendental<kFloats, VectorForm::kSoftplus>(
+        "Softplus", 2.5f,
         []<typename T>(T x) { return (x > T(0) ? x : T(0)) + std::log1p(std::exp(-std::abs(x))); }),
 };
 
