@@ -1,7 +1,9 @@
 // Implementation notes. Sizes are rounded up to a class (powers of two and the three quarters between); each
 // class has a small per-thread stack of free buffers, so that allocate and free on one thread touch no shared
 // state, and a shared stack under a mutex that the per-thread stacks overflow into. Blocks of kLargeBytes and
-// more come from mmap, aligned for 2 MiB pages. At most kMaxIdleBytes stay idle in the shared stacks.
+// more come from mmap, aligned for 2 MiB pages. When too much is idle in the shared stacks, the class that
+// was not asked for the longest loses its buffers first: a program whose shapes change would otherwise keep
+// the old ones and cache no new one.
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 
@@ -10,6 +12,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdlib>
+#include <limits>
 #include <new>
 #include <vector>
 
@@ -23,8 +26,8 @@ namespace {
 constexpr size_t kMinBytes = 64;
 constexpr size_t kLargeBytes = size_t{1} << 20;
 constexpr size_t kHugePageBytes = size_t{2} << 20;
-constexpr size_t kMaxCachedBytes = size_t{256} << 20;  // larger buffers go back to the system at once
-constexpr int64_t kMaxIdleBytes = int64_t{1} << 30;
+constexpr size_t kMinIdleLimit = size_t{1} << 30;
+constexpr size_t kIdleShareOfMachine = 8;
 constexpr size_t kMaxBytes = size_t{1} << 46;  // and never more than the machine has
 constexpr size_t kThreadStackDepth = 32;
 constexpr int kNumClasses = 81;  // up to kMaxBytes
@@ -83,14 +86,22 @@ class CachingHostAllocator : public Allocator {
   void PushShared(HostBuffer* buffer);
 
  private:
-  HostBuffer* PopShared(int size_class);
-
   struct SharedStack {
     absl::Mutex mutex;
     std::vector<HostBuffer*> buffers ABSL_GUARDED_BY(mutex);
+    int64_t last_asked ABSL_GUARDED_BY(mutex) = 0;  // in requests of the whole allocator
   };
+
+  HostBuffer* PopShared(int size_class);
+  HostBuffer* Pop(SharedStack& stack) ABSL_EXCLUSIVE_LOCKS_REQUIRED(stack.mutex);
+  HostBuffer* PopLeastRecentlyAsked();
+
   std::array<SharedStack, kNumClasses> shared_;
-  const size_t max_bytes_ = std::min(kMaxBytes, BytesOfMachine());
+  const size_t machine_bytes_ = BytesOfMachine();
+  const size_t max_bytes_ = std::min(kMaxBytes, machine_bytes_);
+  const int64_t idle_limit_ =
+      static_cast<int64_t>(std::max(kMinIdleLimit, machine_bytes_ / kIdleShareOfMachine));
+  std::atomic<int64_t> num_requests_{0};
   std::atomic<int64_t> idle_{0};
   std::atomic<int64_t> in_use_{0};
 };
@@ -175,26 +186,46 @@ void CachingHostAllocator::Recycle(HostBuffer* buffer) {
 
 void CachingHostAllocator::PushShared(HostBuffer* buffer) {
   const int64_t num_bytes = buffer->class_bytes();
-  if (num_bytes > static_cast<int64_t>(kMaxCachedBytes) ||
-      idle_.fetch_add(num_bytes, std::memory_order_relaxed) + num_bytes > kMaxIdleBytes) {
-    if (num_bytes <= static_cast<int64_t>(kMaxCachedBytes))
-      idle_.fetch_sub(num_bytes, std::memory_order_relaxed);
-    delete buffer;
-    return;
-  }
   SharedStack& stack = shared_[buffer->size_class()];
-  absl::MutexLock lock(&stack.mutex);
-  stack.buffers.push_back(buffer);
+  {
+    absl::MutexLock lock(&stack.mutex);
+    stack.buffers.push_back(buffer);
+    idle_.fetch_add(num_bytes, std::memory_order_relaxed);
+  }
+  while (idle_.load(std::memory_order_relaxed) > idle_limit_) {
+    HostBuffer* surplus = PopLeastRecentlyAsked();
+    if (surplus == nullptr) return;  // another thread took the last one
+    delete surplus;
+  }
 }
 
-HostBuffer* CachingHostAllocator::PopShared(int size_class) {
-  SharedStack& stack = shared_[size_class];
-  absl::MutexLock lock(&stack.mutex);
+HostBuffer* CachingHostAllocator::Pop(SharedStack& stack) {
   if (stack.buffers.empty()) return nullptr;
   HostBuffer* buffer = stack.buffers.back();
   stack.buffers.pop_back();
   idle_.fetch_sub(buffer->class_bytes(), std::memory_order_relaxed);
   return buffer;
+}
+
+HostBuffer* CachingHostAllocator::PopShared(int size_class) {
+  SharedStack& stack = shared_[size_class];
+  absl::MutexLock lock(&stack.mutex);
+  stack.last_asked = num_requests_.fetch_add(1, std::memory_order_relaxed) + 1;
+  return Pop(stack);
+}
+
+HostBuffer* CachingHostAllocator::PopLeastRecentlyAsked() {
+  SharedStack* oldest = nullptr;
+  int64_t oldest_asked = std::numeric_limits<int64_t>::max();
+  for (SharedStack& stack : shared_) {
+    absl::MutexLock lock(&stack.mutex);
+    if (stack.buffers.empty() || stack.last_asked >= oldest_asked) continue;
+    oldest = &stack;
+    oldest_asked = stack.last_asked;
+  }
+  if (oldest == nullptr) return nullptr;
+  absl::MutexLock lock(&oldest->mutex);
+  return Pop(*oldest);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <thread>
 #include <vector>
@@ -178,6 +180,43 @@ TEST(HostAllocatorTest, EveryClassHoldsWhatItPromises) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % Allocator::kAlignment, 0u);
     std::fill_n(static_cast<char*>(buffer->data()), num_bytes, 'x');
   }
+}
+
+TEST(HostAllocatorTest, LargeBuffersAreReused) {
+  const auto allocate = [] { return HostAllocator().Allocate(size_t{300} << 20); };
+  RefPtr<Buffer> buffer = allocate();
+  static_cast<char*>(buffer->data())[0] = 'x';
+  const void* const address = buffer->data();
+  buffer = RefPtr<Buffer>();
+  const RefPtr<Buffer> other_size = HostAllocator().Allocate(size_t{700} << 20);
+  buffer = allocate();
+  EXPECT_EQ(buffer->data(), address);
+  EXPECT_EQ(static_cast<char*>(buffer->data())[0], 'x') << "the pages went back to the system";
+}
+
+int64_t BytesOfAddressSpace() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+// Nothing here is touched, so that it takes addresses and no memory.
+TEST(HostAllocatorTest, WhatIsIdleHasALimitAndTheSizesAskedForLastStay) {
+  const int64_t machine = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const int64_t limit = std::max(int64_t{1} << 30, machine / 8);
+  const int64_t slack = int64_t{512} << 20;
+  const int64_t before = BytesOfAddressSpace();
+  const auto hold_and_free = [](size_t num_bytes, int64_t total) {
+    std::vector<RefPtr<Buffer>> held;
+    for (int64_t i = 0; i < total; i += num_bytes) held.push_back(HostAllocator().Allocate(num_bytes));
+  };
+  hold_and_free(size_t{96} << 20, 2 * limit);
+  EXPECT_LE(BytesOfAddressSpace(), before + limit + slack);
+  hold_and_free(size_t{128} << 20, limit / 2);
+  EXPECT_LE(BytesOfAddressSpace(), before + limit + slack);
+  const int64_t with_idle = BytesOfAddressSpace();
+  const RefPtr<Buffer> again = HostAllocator().Allocate(size_t{128} << 20);
+  EXPECT_LE(BytesOfAddressSpace(), with_idle) << "the size asked for last was not kept";
 }
 
 TEST(DeviceNameTest, ParsesWholePartialAndShortForms) {

@@ -1,6 +1,8 @@
 #include "kernels/cpu/broadcast.h"
 
 #include <algorithm>
+#include <complex>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,6 +21,42 @@ absl::Status Incompatible(absl::Span<const Shape* const> operands) {
       "Incompatible shapes: ", absl::StrJoin(operands, " vs. ", [](std::string* out, const Shape* shape) {
         out->append(shape->ToString());
       })));
+}
+
+// Row-major order over all loops, without a repeated dimension.
+bool IsDense(const BroadcastLoops& loops, int operand) {
+  int64_t step = 1;
+  for (size_t i = loops.sizes.size(); i-- > 0; step *= loops.sizes[i]) {
+    if (loops.strides[operand][i] != step) return false;
+  }
+  return true;
+}
+
+bool RepeatsOneRow(const BroadcastLoops& loops, int operand) {
+  const Dims& strides = loops.strides[operand];
+  return std::all_of(strides.begin(), strides.end() - 1, [](int64_t stride) { return stride == 0; });
+}
+
+template <typename Word>
+void FillRow(const char* element, int64_t count, char* row) {
+  Word word;
+  std::memcpy(&word, element, sizeof(Word));
+  for (int64_t i = 0; i < count; ++i) std::memcpy(row + i * sizeof(Word), &word, sizeof(Word));
+}
+
+void FillRow(const char* element, size_t element_size, int64_t count, char* row) {
+  switch (element_size) {
+    case 1:
+      return FillRow<uint8_t>(element, count, row);
+    case 2:
+      return FillRow<uint16_t>(element, count, row);
+    case 4:
+      return FillRow<uint32_t>(element, count, row);
+    case 8:
+      return FillRow<uint64_t>(element, count, row);
+    default:
+      return FillRow<std::complex<double>>(element, count, row);
+  }
 }
 
 }  // namespace
@@ -93,6 +131,32 @@ void ForEachRow(const BroadcastLoops& loops, int num_operands, int64_t begin, in
       for (int k = 0; k < num_operands; ++k) offsets[k] -= loops.sizes[i] * loops.strides[k][i];
     }
   }
+}
+
+SpreadOperand::SpreadOperand(const BroadcastLoops& loops, int operand, const void* data, size_t element_size,
+                             int64_t rows)
+    : loops_(loops),
+      operand_(operand),
+      data_(static_cast<const char*>(data)),
+      element_size_(element_size),
+      is_whole_(IsDense(loops, operand)),
+      has_equal_rows_(RepeatsOneRow(loops, operand)),
+      block_(is_whole_ ? 0 : rows * loops.inner_size() * element_size) {}
+
+const void* SpreadOperand::Spread(int64_t begin, int64_t end) {
+  const int64_t row_size = loops_.inner_size();
+  const size_t row_bytes = row_size * element_size_;
+  if (is_whole_) return data_ + begin * row_bytes;
+  if (has_equal_rows_ && num_written_ >= end - begin) return block_.data();
+  const bool repeats_element = loops_.strides[operand_].back() == 0;
+  ForEachRow(loops_, operand_ + 1, begin, end, [&](int64_t row, const int64_t* offsets) {
+    const char* from = data_ + offsets[operand_] * element_size_;
+    char* to = block_.data() + (row - begin) * row_bytes;
+    repeats_element ? FillRow(from, element_size_, row_size, to)
+                    : static_cast<void>(std::memcpy(to, from, row_bytes));
+  });
+  num_written_ = end - begin;
+  return block_.data();
 }
 
 }  // namespace weir

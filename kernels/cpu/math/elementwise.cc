@@ -179,24 +179,50 @@ class BinaryKernel final : public Kernel {
     if (!output.ok()) return output.status();
     if (shape->num_elements() == 0) return absl::OkStatus();
     const BroadcastLoops loops = MakeBroadcastLoops(*shape, {&x.shape(), &y.shape()});
-    const Operands operands = OperandsOf(loops.strides[0].back(), loops.strides[1].back());
-    const int64_t row_size = loops.inner_size();
-    const size_t size = operation_.size();
-    char* z = static_cast<char*>((*output)->data());
     std::atomic<bool> ok{true};
     context.threads().ParallelFor(
-        loops.num_rows(), row_size * operation_.nanoseconds() + 3, [&](int64_t begin, int64_t end) {
-          ForEachRow(loops, 2, begin, end, [&](int64_t row, const int64_t* offsets) {
-            if (!operation_.Run(At(x.data(), offsets[0], size), At(y.data(), offsets[1], size),
-                                At(z, row * row_size, operation_.output_size()), row_size, operands)) {
-              ok = false;
-            }
-          });
+        loops.num_rows(), loops.inner_size() * operation_.nanoseconds() + 3, [&](int64_t begin, int64_t end) {
+          const bool accepted =
+              loops.inner_size() < kShortRow
+                  ? ComputeShortRows(loops, begin, end, x.data(), y.data(), (*output)->data())
+                  : ComputeRows(loops, begin, end, x.data(), y.data(), (*output)->data());
+          if (!accepted) ok = false;
         });
     return ok ? absl::OkStatus() : Refusal();
   }
 
-  static constexpr double kSmall = 10'000;  // nanoseconds below which no thread is ever asked
+  bool ComputeRows(const BroadcastLoops& loops, int64_t begin, int64_t end, const void* x, const void* y,
+                   void* z) const {
+    const Operands operands = OperandsOf(loops.strides[0].back(), loops.strides[1].back());
+    const int64_t row_size = loops.inner_size();
+    const size_t size = operation_.size();
+    bool ok = true;
+    ForEachRow(loops, 2, begin, end, [&](int64_t row, const int64_t* offsets) {
+      ok &= operation_.Run(At(x, offsets[0], size), At(y, offsets[1], size),
+                           At(z, row * row_size, operation_.output_size()), row_size, operands);
+    });
+    return ok;
+  }
+
+  // Many rows with one call: it costs as much as some tens of elements.
+  bool ComputeShortRows(const BroadcastLoops& loops, int64_t begin, int64_t end, const void* x, const void* y,
+                        void* z) const {
+    const int64_t row_size = loops.inner_size();
+    const int64_t block_rows = std::min(kBlock / row_size, end - begin);
+    SpreadOperand spread_x(loops, 0, x, operation_.size(), block_rows);
+    SpreadOperand spread_y(loops, 1, y, operation_.size(), block_rows);
+    bool ok = true;
+    for (int64_t row = begin; row < end; row += block_rows) {
+      const int64_t last = std::min(end, row + block_rows);
+      ok &= operation_.Run(spread_x.Spread(row, last), spread_y.Spread(row, last),
+                           At(z, row * row_size, operation_.output_size()), (last - row) * row_size,
+                           Operands::kBoth);
+    }
+    return ok;
+  }
+
+  static constexpr int64_t kShortRow = 128;  // elements
+  static constexpr double kSmall = 10'000;   // nanoseconds below which no thread is ever asked
 
   const BinaryOperation operation_;
   const elementwise::Traits traits_;

@@ -25,28 +25,19 @@ namespace {
 // A long row is reduced in pieces of this many elements, by as many threads as there are; their number never
 // shows in the result.
 constexpr int64_t kPiece = 1 << 15;
+constexpr int64_t kShortRow = 512;
 constexpr double kNanosecondsPerElement = 0.15;
-
-template <typename T>
-void WidenTo(const Tensor& from, Tensor& to) {
-  for (int64_t i = 0; i < from.num_elements(); ++i)
-    to.flat<float>()[i] = static_cast<float>(from.flat<T>()[i]);
-}
-template <typename T>
-void NarrowTo(const Tensor& from, Tensor& to) {
-  for (int64_t i = 0; i < to.num_elements(); ++i) to.flat<T>()[i] = T(from.flat<float>()[i]);
-}
 
 // half and bfloat16 as float; any other tensor as it is.
 absl::StatusOr<Tensor> Widened(KernelContext& context, const Tensor& tensor) {
-  if (!IsSixteenBit(tensor.dtype())) return tensor;
-  WEIR_ASSIGN_OR_RETURN(Tensor wide, context.AllocateTemporary(DType::kFloat32, tensor.shape()));
-  tensor.dtype() == DType::kHalf ? WidenTo<Half>(tensor, wide) : WidenTo<Bfloat16>(tensor, wide);
-  return wide;
+  if (tensor.dtype() == DType::kHalf) return Widen<Half>(context, tensor);
+  if (tensor.dtype() == DType::kBfloat16) return Widen<Bfloat16>(context, tensor);
+  return tensor;
 }
 
-void Narrow(const Tensor& wide, Tensor& output) {
-  output.dtype() == DType::kHalf ? NarrowTo<Half>(wide, output) : NarrowTo<Bfloat16>(wide, output);
+void NarrowTo(KernelContext& context, const Tensor& wide, Tensor* output) {
+  output->dtype() == DType::kHalf ? Narrow<Half>(context, wide, output)
+                                  : Narrow<Bfloat16>(context, wide, output);
 }
 
 // One row by pieces. Precondition: n > kPiece.
@@ -65,11 +56,32 @@ absl::Status ReduceLongRow(KernelContext& context, const ReductionRow& reduction
   return absl::OkStatus();
 }
 
+// in[n, after] over n for short rows: blocks of rows first and then their results. Columns could not be
+// divided among threads without cutting rows into less than a vector.
+absl::Status ReduceTall(KernelContext& context, const ReductionRow& reduction, const char* in, int64_t n,
+                        int64_t after, int64_t block_rows, char* out) {
+  const int64_t blocks = (n + block_rows - 1) / block_rows;
+  WEIR_ASSIGN_OR_RETURN(Tensor partial, context.AllocateTemporary(reduction.dtype, Shape({blocks, after})));
+  char* results = static_cast<char*>(partial.data());
+  const size_t row_bytes = after * DTypeSize(reduction.dtype);
+  const double block_cost = static_cast<double>(block_rows * after) * kNanosecondsPerElement;
+  context.threads().ParallelFor(blocks, block_cost, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i * block_rows;
+      reduction.outer(in + row * row_bytes, std::min(block_rows, n - row), after, 0, after,
+                      results + i * row_bytes);
+    }
+  });
+  reduction.outer(results, blocks, after, 0, after, out);
+  return absl::OkStatus();
+}
+
 // out[before, after] = the reduction of in[before, n, after] over n.
 absl::Status ReduceMiddle(KernelContext& context, const ReductionRow& reduction, const char* in,
                           int64_t before, int64_t n, int64_t after, char* out) {
   const size_t size = DTypeSize(reduction.dtype);
   const double cost = n * kNanosecondsPerElement + 2;
+  const int64_t block_rows = after == 0 ? n : kPiece / after;
   if (after == 1 && n > kPiece) {
     for (int64_t i = 0; i < before; ++i) {
       WEIR_RETURN_IF_ERROR(
@@ -79,6 +91,8 @@ absl::Status ReduceMiddle(KernelContext& context, const ReductionRow& reduction,
     context.threads().ParallelFor(before, cost, [&](int64_t begin, int64_t end) {
       reduction.inner(in + begin * n * size, end - begin, n, out + begin * size);
     });
+  } else if (before == 1 && after <= kShortRow && n > block_rows) {
+    return ReduceTall(context, reduction, in, n, after, block_rows, out);
   } else if (before == 1) {
     context.threads().ParallelFor(
         after, cost, [&](int64_t begin, int64_t end) { reduction.outer(in, n, after, begin, end, out); });
@@ -241,7 +255,7 @@ class Reduction final : public Kernel {
     WEIR_RETURN_IF_ERROR(ReduceAll(context, reduction_, wide, merged, result));
     if (finish_ == Finish::kMean) DivideAll(result, count);
     if (finish_ == Finish::kNorm) RootAll(result);
-    if (narrows) Narrow(result, *output);
+    if (narrows) NarrowTo(context, result, output);
     return absl::OkStatus();
   }
 

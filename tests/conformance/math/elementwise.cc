@@ -36,9 +36,14 @@ void AddSums(Suite& suite) {
       .Binary(Join(
           {kMain, {DType::kHalf, DType::kBfloat16, DType::kInt8, DType::kInt16, DType::kUint8}, kComplexes}))
       .Call({Strings({2}, {"a", ""}), Strings({}, {"tail"})});
-  suite.Op("Sub")
-      .Reference(EachPair([](Number x, Number y) { return x - y; }))
-      .Binary(kNumbers, {2, 5, -2, 2});
+  OpRecord& difference = suite.Op("Sub").Reference(EachPair([](Number x, Number y) { return x - y; }));
+  difference.Binary(kNumbers, {2, 5, -2, 2});
+  // Short rows, of which kernels may compute many at a time: more of them than a block holds.
+  for (DType d : {DType::kInt8, DType::kBfloat16, DType::kFloat32, DType::kFloat64, DType::kComplex128}) {
+    difference.Call({Sample(d, {300, 7}), Sample(d, {7}, -2, 2, 2)});
+    difference.Call({Sample(d, {300, 1}), Sample(d, {300, 7}, -2, 2, 2)});
+    difference.Call({Sample(d, {5, 1, 40, 3}), Sample(d, {9, 1, 3}, -2, 2, 2)});
+  }
   const auto f = [](std::vector<int64_t> dims, int seed = 1) {
     return Sample(DType::kFloat32, std::move(dims), -2, 2, seed);
   };

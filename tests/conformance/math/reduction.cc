@@ -46,6 +46,8 @@ void AddReductions(Suite& suite) {
       .Call({f({70000}, -1, 1), Ints({0})})
       .Call({f({600, 130}, -1, 1), Ints({0})})
       .Tolerance(0);
+  for (DType d : {DType::kBfloat16, DType::kInt64})  // more rows than are reduced at a time
+    suite.Op("Max").NoGradient().Call({Sample(d, {9001, 9}, -9, 9), Ints({0})});
   AddCalls(suite.Op("Mean").Reference(
                ReduceWith(0, sum, [](Number x, int64_t count) { return x / static_cast<double>(count); })),
            kInexact, -3, 3);
