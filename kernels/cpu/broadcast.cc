@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <complex>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -37,25 +36,43 @@ bool RepeatsOneRow(const BroadcastLoops& loops, int operand) {
   return std::all_of(strides.begin(), strides.end() - 1, [](int64_t stride) { return stride == 0; });
 }
 
+// The rows [begin, end) of an operand one after the other.
 template <typename Word>
-void FillRow(const char* element, int64_t count, char* row) {
-  Word word;
-  std::memcpy(&word, element, sizeof(Word));
-  for (int64_t i = 0; i < count; ++i) std::memcpy(row + i * sizeof(Word), &word, sizeof(Word));
+void WriteRows(const BroadcastLoops& loops, int operand, int64_t begin, int64_t end, const void* data,
+               void* block) {
+  const Word* const source = static_cast<const Word*>(data);
+  Word* const target = static_cast<Word*>(block);
+  const int64_t n = loops.inner_size();
+  const bool repeats_element = loops.strides[operand].back() == 0;
+  const auto write = [=](int64_t row, int64_t offset) {
+    if (repeats_element) {
+      std::fill_n(target + (row - begin) * n, n, source[offset]);
+    } else {
+      std::copy_n(source + offset, n, target + (row - begin) * n);
+    }
+  };
+  if (loops.sizes.size() == 2) {  // the most frequent case, without the bookkeeping of more loops
+    const int64_t step = loops.strides[operand][0];
+    for (int64_t row = begin; row < end; ++row) write(row, row * step);
+    return;
+  }
+  ForEachRow(loops, operand + 1, begin, end,
+             [&](int64_t row, const int64_t* offsets) { write(row, offsets[operand]); });
 }
 
-void FillRow(const char* element, size_t element_size, int64_t count, char* row) {
+void WriteRows(const BroadcastLoops& loops, int operand, size_t element_size, int64_t begin, int64_t end,
+               const void* data, void* block) {
   switch (element_size) {
     case 1:
-      return FillRow<uint8_t>(element, count, row);
+      return WriteRows<uint8_t>(loops, operand, begin, end, data, block);
     case 2:
-      return FillRow<uint16_t>(element, count, row);
+      return WriteRows<uint16_t>(loops, operand, begin, end, data, block);
     case 4:
-      return FillRow<uint32_t>(element, count, row);
+      return WriteRows<uint32_t>(loops, operand, begin, end, data, block);
     case 8:
-      return FillRow<uint64_t>(element, count, row);
+      return WriteRows<uint64_t>(loops, operand, begin, end, data, block);
     default:
-      return FillRow<std::complex<double>>(element, count, row);
+      return WriteRows<std::complex<double>>(loops, operand, begin, end, data, block);
   }
 }
 
@@ -144,17 +161,9 @@ SpreadOperand::SpreadOperand(const BroadcastLoops& loops, int operand, const voi
       block_(is_whole_ ? 0 : rows * loops.inner_size() * element_size) {}
 
 const void* SpreadOperand::Spread(int64_t begin, int64_t end) {
-  const int64_t row_size = loops_.inner_size();
-  const size_t row_bytes = row_size * element_size_;
-  if (is_whole_) return data_ + begin * row_bytes;
+  if (is_whole_) return data_ + begin * loops_.inner_size() * element_size_;
   if (has_equal_rows_ && num_written_ >= end - begin) return block_.data();
-  const bool repeats_element = loops_.strides[operand_].back() == 0;
-  ForEachRow(loops_, operand_ + 1, begin, end, [&](int64_t row, const int64_t* offsets) {
-    const char* from = data_ + offsets[operand_] * element_size_;
-    char* to = block_.data() + (row - begin) * row_bytes;
-    repeats_element ? FillRow(from, element_size_, row_size, to)
-                    : static_cast<void>(std::memcpy(to, from, row_bytes));
-  });
+  WriteRows(loops_, operand_, element_size_, begin, end, data_, block_.data());
   num_written_ = end - begin;
   return block_.data();
 }

@@ -20,6 +20,8 @@ void BigGraph();
 void ExecutorAdd();
 // elementwise_benchmarks.cc
 void Elementwise();
+// kernel_benchmarks.cc
+void Kernels();
 // convolution_benchmarks.cc
 void ResNet20Convolutions();
 // model_benchmarks.cc

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
       {"big_graph", BigGraph},
       {"executor_add", ExecutorAdd},
       {"elementwise", Elementwise},
+      {"kernels", Kernels},
       {"resnet20_convolutions", ResNet20Convolutions},
       {"mlp_step", MlpStep},
       {"cnn_step", CnnStep},

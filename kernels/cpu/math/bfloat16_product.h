@@ -1,4 +1,5 @@
-// Products of bfloat16 matrices by oneDNN, which sums in float and rounds once.
+// Products of bfloat16 matrices by oneDNN, which sums in float and rounds once. Rows (or columns) of the
+// result are divided among the threads.
 #pragma once
 
 #include <memory>
@@ -19,10 +20,19 @@ class Bfloat16Products {
                    Tensor* c);
 
  private:
+  // Some rows or columns of a product: how far apart the rows of the whole matrices lie is part of it.
+  struct Piece {
+    ProductShape shape;
+    int64_t a_stride = 0, b_stride = 0, c_stride = 0;
+    bool operator==(const Piece& other) const = default;
+  };
   struct Prepared;
-  static absl::StatusOr<std::shared_ptr<const Prepared>> Prepare(const ProductShape& shape);
 
-  PreparedForms<ProductShape, Prepared> prepared_;
+  static absl::StatusOr<std::shared_ptr<const Prepared>> Prepare(const Piece& piece);
+  absl::StatusOr<std::shared_ptr<const Prepared>> FindOrPrepare(const ProductShape& whole, bool splits_rows,
+                                                                int64_t side);
+
+  PreparedForms<Piece, Prepared> prepared_;
 };
 
 }  // namespace weir
