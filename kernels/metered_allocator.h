@@ -1,11 +1,12 @@
 // An allocator in front of another one that counts, limits and (for fault tests) fails on request.
 //
-// Thread safety: all methods. Must outlive the buffers it hands out. A buffer's bytes count until its last
-// reference goes.
+// Thread safety: all methods. A buffer's bytes count until its last reference goes. Buffers may outlive the
+// allocator, as a fetched tensor or a variable outlives the device it was made on.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "graph/types/allocator.h"
 
@@ -19,7 +20,7 @@ class MeteredAllocator final : public Allocator {
 
   // Null also when the limit would be passed.
   RefPtr<Buffer> Allocate(size_t num_bytes) override;
-  int64_t num_bytes_in_use() const override { return in_use_.load(std::memory_order_relaxed); }
+  int64_t num_bytes_in_use() const override { return in_use_->load(std::memory_order_relaxed); }
 
   int64_t peak_bytes() const { return peak_.load(std::memory_order_relaxed); }
   int64_t num_allocations() const { return num_allocations_.load(std::memory_order_relaxed); }
@@ -33,7 +34,7 @@ class MeteredAllocator final : public Allocator {
 
   Allocator& source_;
   const int64_t limit_;
-  std::atomic<int64_t> in_use_{0};
+  const std::shared_ptr<std::atomic<int64_t>> in_use_ = std::make_shared<std::atomic<int64_t>>(0);
   std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> num_allocations_{0};
   std::atomic<int64_t> fail_in_{0};
