@@ -13,7 +13,7 @@ void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type)
   RegisterTrainingKernels(kernels);
   RegisterIoKernels(kernels);
   RegisterSummaryKernels(kernels);
-  RegisterCheckKernels(kernels);
+  RegisterDebuggingKernels(kernels);
 }
 
 }  // namespace weir

@@ -11,8 +11,7 @@ namespace weir {
 // and run the same kernels under a type of their own.
 void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type = "CPU");
 
-// The families: one folder each. math_kernels.h and its like list the files of a family that has several, or
-// the build does (kernel_list.bzl).
+// The families: one folder each. The build defines these functions from the files of the folder (family.bzl).
 void RegisterArrayKernels(DeviceKernels& kernels);
 void RegisterDataFlowKernels(DeviceKernels& kernels);
 void RegisterMathKernels(DeviceKernels& kernels);
@@ -22,6 +21,6 @@ void RegisterStateKernels(DeviceKernels& kernels);
 void RegisterIoKernels(DeviceKernels& kernels);
 void RegisterTrainingKernels(DeviceKernels& kernels);
 void RegisterSummaryKernels(DeviceKernels& kernels);
-void RegisterCheckKernels(DeviceKernels& kernels);
+void RegisterDebuggingKernels(DeviceKernels& kernels);
 
 }  // namespace weir

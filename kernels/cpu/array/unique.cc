@@ -127,7 +127,11 @@ class Unique final : public Kernel {
     Dims dims(x.shape().dims().begin(), x.shape().dims().end());
     dims[axis] = num_distinct;
     WEIR_ASSIGN_OR_RETURN(Tensor * y, context.AllocateOutput(0, Shape(absl::MakeConstSpan(dims))));
-    for (int64_t o = 0; o < slices.outer; ++o) {
+    if (is_vector) {
+      T* const distinct = y->flat<T>().data();
+      for (int64_t k = 0; k < num_distinct; ++k) distinct[k] = slices.elements[first_places[k]];
+    }
+    for (int64_t o = 0; o < slices.outer && !is_vector; ++o) {
       for (int64_t k = 0; k < num_distinct; ++k) {
         CopyElements(x, (o * slices.count + first_places[k]) * slices.inner, *y,
                      (o * num_distinct + k) * slices.inner, slices.inner);

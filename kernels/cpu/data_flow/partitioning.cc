@@ -6,8 +6,8 @@
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
-#include "kernels/cpu/register_kernels.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -107,7 +107,7 @@ absl::Status Stitch(KernelContext& context) {
 
 }  // namespace
 
-void RegisterDataFlowKernels(DeviceKernels& kernels) {
+void RegisterPartitioningKernels(DeviceKernels& kernels) {
   kernels.Add<&DynamicPartition>("DynamicPartition", {{"T", AllDTypes()}});
   kernels.Add<&Stitch>("DynamicStitch", {{"T", AllDTypes()}});
   kernels.Add<&Stitch>("ParallelDynamicStitch", {{"T", AllDTypes()}});

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/register_kernels.h"
+#include "kernels/device_kernels.h"
 #include "kernels/kernel_registry.h"
 
 namespace weir {
@@ -109,7 +109,7 @@ class Assert final : public Kernel {
 
 }  // namespace
 
-void RegisterCheckKernels(DeviceKernels& kernels) {
+void RegisterChecksKernels(DeviceKernels& kernels) {
   kernels.Add<CheckNumerics>("CheckNumerics",
                              {{"T", {DType::kFloat32, DType::kFloat64, DType::kHalf, DType::kBfloat16}}});
   kernels.Add<Assert>("Assert");

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/register_kernels.h"
+#include "kernels/device_kernels.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/bundle_writer.h"
 #include "kernels/kernel_registry.h"
@@ -116,7 +116,7 @@ class RestoreV2 final : public Kernel {
 
 }  // namespace
 
-void RegisterIoKernels(DeviceKernels& kernels) {
+void RegisterCheckpointsKernels(DeviceKernels& kernels) {
   kernels.Add<SaveV2>("SaveV2");
   kernels.Add<RestoreV2>("RestoreV2");
 }

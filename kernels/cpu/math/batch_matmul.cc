@@ -6,8 +6,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/math/batch_product.h"
-#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -122,7 +122,7 @@ class BatchMatMul final : public Kernel {
 
 }  // namespace
 
-void RegisterBatchMatMulKernels(DeviceKernels& kernels) {
+void RegisterBatchMatmulKernels(DeviceKernels& kernels) {
   kernels.Add<BatchMatMul>("BatchMatMul", Types<float, double, Half, Bfloat16, int16_t, int32_t, int64_t,
                                                 std::complex<float>, std::complex<double>>("T"));
   kernels.Add<BatchMatMul>("BatchMatMulV2",

@@ -15,8 +15,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/math/batch_product.h"
-#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

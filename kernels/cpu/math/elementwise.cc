@@ -13,8 +13,8 @@
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/float16_rows.h"
 #include "kernels/cpu/math/elementwise_loops.h"
-#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

@@ -15,8 +15,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/float16_rows.h"
 #include "kernels/cpu/math/elementwise_loops.h"
-#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

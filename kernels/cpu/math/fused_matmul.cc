@@ -16,11 +16,11 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/math/bfloat16_product.h"
 #include "kernels/cpu/math/elementwise_loops.h"
-#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/math/matrix_product.h"
 #include "kernels/cpu/math/transposition.h"
 #include "kernels/cpu/nn/nn_math.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -203,7 +203,7 @@ class FusedMatMul final : public Kernel {
 
 }  // namespace
 
-void RegisterFusedMatMulKernels(DeviceKernels& kernels) {
+void RegisterFusedMatmulKernels(DeviceKernels& kernels) {
   kernels.Add<FusedMatMul>(kFusedMatMulOp, Types<float, Half, Bfloat16>("T"));
 }
 

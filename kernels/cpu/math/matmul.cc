@@ -3,10 +3,10 @@
 
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/math/bfloat16_product.h"
-#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/math/matrix_product.h"
 #include "kernels/cpu/math/transposition.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 #include "kernels/kernel_registry.h"
 
 namespace weir {
@@ -88,7 +88,7 @@ class Bfloat16MatMul final : public Kernel {
 
 }  // namespace
 
-void RegisterMatMulKernels(DeviceKernels& kernels) {
+void RegisterMatmulKernels(DeviceKernels& kernels) {
   kernels.Add<MatMul>("MatMul", Types<float, double, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
                                       std::complex<float>, std::complex<double>>("T"));
   kernels.Add<HalfMatMul>("MatMul", {{"T", {DType::kHalf}}});

@@ -14,10 +14,10 @@
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/math/arithmetic.h"
-#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/math/reduction_loops.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/cpu/with_dtype.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

@@ -13,10 +13,10 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/math/arithmetic.h"
-#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/cpu/with_indices.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

@@ -5,8 +5,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/math/arithmetic.h"
-#include "kernels/cpu/math/math_kernels.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -107,7 +107,7 @@ using CrossKernel = FunctionKernel<Cross<T>>;
 
 }  // namespace
 
-void RegisterVectorKernels(DeviceKernels& kernels) {
+void RegisterVectorsKernels(DeviceKernels& kernels) {
   kernels.Add<BincountKernel>("Bincount", Types<int32_t, int64_t, float, double>("T"));
   kernels.Add<LinSpaceKernel>("LinSpace", Types<float, double, Half, Bfloat16>("T"));
   kernels.Add<CrossKernel>("Cross", Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t,

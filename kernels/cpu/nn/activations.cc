@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -71,7 +71,7 @@ class LeakyReluGrad final : public Kernel {
 
 }  // namespace
 
-void RegisterActivationKernels(DeviceKernels& kernels) {
+void RegisterActivationsKernels(DeviceKernels& kernels) {
   const auto types = Types<float, double, Half, Bfloat16>("T");
   kernels.Add<LeakyRelu>("LeakyRelu", types);
   kernels.Add<LeakyReluGrad>("LeakyReluGrad", types);

@@ -16,9 +16,9 @@
 #include "graph/fused_ops.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/nn/batch_norm_loops.h"
-#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/nn/nn_math.h"
 #include "kernels/cpu/widened_piece.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

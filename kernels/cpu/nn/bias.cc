@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/nn/nn_math.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

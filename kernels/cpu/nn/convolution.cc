@@ -4,11 +4,11 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
-#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/nn/onednn_convolution.h"
 #include "kernels/cpu/nn/plain_convolution.h"
 #include "kernels/cpu/nn/window_geometry.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 #include "kernels/kernel_registry.h"
 
 namespace weir {

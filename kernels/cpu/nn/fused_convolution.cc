@@ -18,11 +18,11 @@
 #include "absl/strings/str_join.h"
 #include "graph/fused_ops.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/nn/onednn_convolution.h"
 #include "kernels/cpu/nn/plain_convolution.h"
 #include "kernels/cpu/nn/window_geometry.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/nn/nn_math.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -166,7 +166,7 @@ using InTopKKernel = FunctionKernel<ComputeInTopK<Label>>;
 
 }  // namespace
 
-void RegisterLossKernels(DeviceKernels& kernels) {
+void RegisterLossesKernels(DeviceKernels& kernels) {
   const auto types = Types<float, double, Half, Bfloat16>("T");
   kernels.Add<CrossEntropyKernel>("SoftmaxCrossEntropyWithLogits", types);
   kernels.Add<SparseCrossEntropyKernel>("SparseSoftmaxCrossEntropyWithLogits", types,

@@ -5,10 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
-#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/nn/pool_loops.h"
 #include "kernels/cpu/nn/window_geometry.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

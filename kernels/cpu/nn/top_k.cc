@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/integer_input.h"
-#include "kernels/cpu/nn/nn_kernels.h"
 #include "kernels/cpu/widened.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

@@ -13,9 +13,9 @@
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/random/distributions.h"
-#include "kernels/cpu/random/random_kernels.h"
 #include "kernels/cpu/random/random_stream.h"
 #include "kernels/cpu/strided_copy.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -177,7 +177,7 @@ class StatelessMultinomial final : public Kernel {
 
 }  // namespace
 
-void RegisterChoiceKernels(DeviceKernels& kernels) {
+void RegisterChoicesKernels(DeviceKernels& kernels) {
   const auto floats = Types<float, double, Half, Bfloat16>("T");
   kernels.Add<RandomShuffle>("RandomShuffle", {{"T", AllDTypes()}});
   kernels.Add<Multinomial>("Multinomial", floats);

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/random/distributions.h"
-#include "kernels/cpu/random/random_kernels.h"
 #include "kernels/cpu/random/random_stream.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {

@@ -6,8 +6,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/random/philox.h"
-#include "kernels/cpu/random/random_kernels.h"
 #include "kernels/cpu/random/random_stream.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -67,7 +67,7 @@ using StatelessFullInt = StatelessFill<T, UniformFullInt<T>>;
 
 }  // namespace
 
-void RegisterStatelessRandomKernels(DeviceKernels& kernels) {
+void RegisterStatelessKernels(DeviceKernels& kernels) {
   const auto floats = Types<float, double, Half, Bfloat16>("dtype");
   const DeviceKernels::TypeAttrs seeds = {{"Tseed", {DType::kInt32, DType::kInt64}}};
   kernels.Add<StatelessUniform>("StatelessRandomUniform", floats, seeds);

@@ -12,9 +12,9 @@
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/state/slices.h"
-#include "kernels/cpu/state/variable_kernels.h"
 #include "kernels/cpu/state/variable_update.h"
 #include "kernels/cpu/with_dtype.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -97,7 +97,7 @@ absl::Status ShapeOfVariable(KernelContext& context) {
 
 }  // namespace
 
-void RegisterGatherKernels(DeviceKernels& kernels) {
+void RegisterGathersKernels(DeviceKernels& kernels) {
   kernels.Add<Gather>("ResourceGather", {{"dtype", AllDTypes()}});
   kernels.Add<&GatherNd>("ResourceGatherNd", {{"dtype", AllDTypes()}});
   kernels.Add<&ShapeOfVariable>("VariableShape");

@@ -1,6 +1,6 @@
 // ResourceScatterNd*: slices at coordinates.
 #include "kernels/cpu/state/scatter.h"
-#include "kernels/cpu/state/variable_kernels.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -13,7 +13,7 @@ struct Coordinates {
 
 }  // namespace
 
-void RegisterCoordinateScatterKernels(DeviceKernels& kernels) {
+void RegisterScatterCoordinatesKernels(DeviceKernels& kernels) {
   const scatter::Numbers numbers("T");
   const scatter::RealNumbers real("T");
   kernels.Add<Coordinates<elementwise::Add>::Of>("ResourceScatterNdAdd", numbers);

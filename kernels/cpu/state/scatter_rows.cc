@@ -1,6 +1,6 @@
 // ResourceScatter*: slices along the first dimension of a variable.
 #include "kernels/cpu/state/scatter.h"
-#include "kernels/cpu/state/variable_kernels.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -13,7 +13,7 @@ struct Rows {
 
 }  // namespace
 
-void RegisterRowScatterKernels(DeviceKernels& kernels) {
+void RegisterScatterRowsKernels(DeviceKernels& kernels) {
   const scatter::Numbers numbers("dtype");
   const scatter::RealNumbers real("dtype");
   kernels.Add<Rows<elementwise::Add>::Of>("ResourceScatterAdd", numbers);

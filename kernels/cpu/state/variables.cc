@@ -3,9 +3,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/register_kernels.h"
-#include "kernels/cpu/state/variable_kernels.h"
 #include "kernels/cpu/state/variable_update.h"
+#include "kernels/device_kernels.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/variable.h"
 
@@ -201,7 +200,7 @@ using Numbers = Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, i
 
 }  // namespace
 
-void RegisterStateKernels(DeviceKernels& kernels) {
+void RegisterVariablesKernels(DeviceKernels& kernels) {
   kernels.Add<VarHandle>("VarHandleOp");
   kernels.Add<ReadVariable>("ReadVariableOp");
   kernels.Add<AssignVariable>("AssignVariableOp");
@@ -210,9 +209,6 @@ void RegisterStateKernels(DeviceKernels& kernels) {
   const Numbers numbers("dtype");
   kernels.Add<Accumulate>("AssignAddVariableOp", numbers);
   kernels.Add<Decrease>("AssignSubVariableOp", numbers);
-  RegisterGatherKernels(kernels);
-  RegisterRowScatterKernels(kernels);
-  RegisterCoordinateScatterKernels(kernels);
 }
 
 }  // namespace weir

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/register_kernels.h"
+#include "kernels/device_kernels.h"
 #include "kernels/formats/summary.h"
 
 namespace weir {
@@ -60,7 +60,7 @@ absl::Status ComputeMergeSummary(KernelContext& context) {
 
 }  // namespace
 
-void RegisterSummaryKernels(DeviceKernels& kernels) {
+void RegisterSummariesKernels(DeviceKernels& kernels) {
   kernels.Add<ScalarSummaries>("ScalarSummary", Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t,
                                                       int64_t, uint8_t, uint16_t, uint32_t, uint64_t>("T"));
   kernels.Add<&ComputeHistogramSummary>("HistogramSummary");

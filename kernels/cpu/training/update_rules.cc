@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/register_kernels.h"
 #include "kernels/cpu/state/row_indices.h"
 #include "kernels/cpu/state/variable_update.h"
 #include "kernels/cpu/training/rules.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -262,7 +262,7 @@ void AddRule(DeviceKernels& kernels, const std::string& name, bool has_sparse = 
 
 }  // namespace
 
-void RegisterTrainingKernels(DeviceKernels& kernels) {
+void RegisterUpdateRulesKernels(DeviceKernels& kernels) {
   constexpr bool kDenseOnly = false;
   AddRule<rules::GradientDescent>(kernels, "GradientDescent", kDenseOnly);
   AddRule<rules::Momentum>(kernels, "Momentum");

@@ -42,7 +42,7 @@ class IoKernelsTest : public ::testing::Test {
     return restore.Run({Tensor::Scalar(prefix), Strings(std::move(names)), Strings(std::move(parts))});
   }
 
-  TestHost host_{RegisterIoKernels, RegisterSummaryKernels, RegisterCheckKernels};
+  TestHost host_{RegisterIoKernels, RegisterSummaryKernels, RegisterDebuggingKernels};
 };
 
 TEST_F(IoKernelsTest, WhatIsSavedIsRestored) {

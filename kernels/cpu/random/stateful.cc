@@ -10,9 +10,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/random/philox.h"
-#include "kernels/cpu/random/random_kernels.h"
 #include "kernels/cpu/random/random_stream.h"
-#include "kernels/cpu/register_kernels.h"
+#include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
@@ -83,15 +82,12 @@ using TruncatedNormalFill = RandomFill<T, TruncatedNormal<T>, TruncatedNormal<T>
 
 }  // namespace
 
-void RegisterRandomKernels(DeviceKernels& kernels) {
+void RegisterStatefulKernels(DeviceKernels& kernels) {
   const auto floats = Types<float, double, Half, Bfloat16>("dtype");
   kernels.Add<UniformFill>("RandomUniform", floats);
   kernels.Add<NormalFill>("RandomStandardNormal", floats);
   kernels.Add<TruncatedNormalFill>("TruncatedNormal", floats);
   kernels.Add<RandomUniformInt>("RandomUniformInt", Types<int32_t, int64_t>("Tout"));
-  RegisterStatelessRandomKernels(kernels);
-  RegisterChoiceKernels(kernels);
-  RegisterGammaKernels(kernels);
 }
 
 }  // namespace weir
