@@ -1,6 +1,7 @@
 #include "kernels/formats/bundle_reader.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace {
 
 // Read and checksummed piece by piece, so that the checksum finds the bytes in the cache.
 constexpr size_t kPieceBytes = 512 << 10;
+// What one thread reads of a tensor before another may.
+constexpr uint64_t kSharedBytes = 4 << 20;
 // Every pair of slices is compared.
 constexpr size_t kMaxSlices = 4096;
 
@@ -128,17 +131,29 @@ absl::Status BundleReader::Damaged(absl::string_view name, const BundleEntry& en
 }
 
 absl::Status BundleReader::ReadPlain(absl::string_view name, const BundleEntry& entry, Tensor* tensor) const {
-  char* position = static_cast<char*>(tensor->data());
   uint32_t crc = 0;
-  for (uint64_t done = 0; done < entry.num_bytes;) {
-    const size_t piece = std::min<uint64_t>(entry.num_bytes - done, kPieceBytes);
-    WEIR_RETURN_IF_ERROR(shards_[entry.shard]->ReadExactly(entry.offset + done, piece, position + done));
-    crc = ExtendCrc32c(crc, position + done, piece);
+  WEIR_RETURN_IF_ERROR(ReadBytes(entry, 0, entry.num_bytes, static_cast<char*>(tensor->data()), &crc));
+  return CheckPlain(name, entry, *tensor, crc);
+}
+
+absl::Status BundleReader::ReadBytes(const BundleEntry& entry, uint64_t begin, uint64_t num_bytes, char* to,
+                                     uint32_t* crc) const {
+  *crc = 0;
+  for (uint64_t done = 0; done < num_bytes;) {
+    const size_t piece = std::min<uint64_t>(num_bytes - done, kPieceBytes);
+    WEIR_RETURN_IF_ERROR(shards_[entry.shard]->ReadExactly(entry.offset + begin + done, piece, to + done));
+    *crc = ExtendCrc32c(*crc, to + done, piece);
     done += piece;
   }
+  return absl::OkStatus();
+}
+
+absl::Status BundleReader::CheckPlain(absl::string_view name, const BundleEntry& entry, const Tensor& tensor,
+                                      uint32_t crc) const {
   if (crc != UnmaskCrc32c(entry.masked_crc)) return Damaged(name, entry, "is damaged (its checksum differs)");
+  const char* const bytes = static_cast<const char*>(tensor.data());
   if (entry.dtype == DType::kBool &&
-      std::any_of(position, position + entry.num_bytes, [](char c) { return c != 0 && c != 1; })) {
+      std::any_of(bytes, bytes + entry.num_bytes, [](char c) { return c != 0 && c != 1; })) {
     return Damaged(name, entry, "has a bool that is neither 0 nor 1");
   }
   return absl::OkStatus();
@@ -246,6 +261,60 @@ absl::StatusOr<Tensor> BundleReader::ReadSlice(absl::string_view name, const Ten
   WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(entry->dtype, box.shape(), allocator));
   WEIR_RETURN_IF_ERROR(ReadBox(name, *entry, box, &tensor));
   return tensor;
+}
+
+absl::Status BundleReader::ReadAll(absl::Span<Wanted> wanted, ParallelFor parallel_for,
+                                   Allocator& allocator) const {
+  struct Piece {
+    Wanted* wanted;
+    const BundleEntry* plain;  // null: a tensor that is read in one go
+    uint64_t begin, num_bytes;
+    uint32_t crc;
+    absl::Status status;
+  };
+  std::vector<Piece> pieces;
+  for (Wanted& one : wanted) {
+    WEIR_ASSIGN_OR_RETURN(const BundleEntry* entry, Lookup(one.name));
+    const bool is_plain = entry->slices.empty() && entry->dtype != DType::kString;
+    if (one.slice || !is_plain || entry->num_bytes == 0) {
+      pieces.push_back({&one, nullptr, 0, 0, 0, absl::OkStatus()});
+      continue;
+    }
+    WEIR_ASSIGN_OR_RETURN(one.tensor, Tensor::Allocate(entry->dtype, entry->shape, allocator));
+    for (uint64_t begin = 0; begin < entry->num_bytes; begin += kSharedBytes) {
+      pieces.push_back(
+          {&one, entry, begin, std::min(kSharedBytes, entry->num_bytes - begin), 0, absl::OkStatus()});
+    }
+  }
+  std::atomic<bool> has_failed{false};
+  const auto read = [&](Piece& piece) -> absl::Status {
+    Wanted& one = *piece.wanted;
+    if (piece.plain != nullptr) {
+      return ReadBytes(*piece.plain, piece.begin, piece.num_bytes,
+                       static_cast<char*>(one.tensor.data()) + piece.begin, &piece.crc);
+    }
+    WEIR_ASSIGN_OR_RETURN(one.tensor,
+                          one.slice ? ReadSlice(one.name, *one.slice, allocator) : Read(one.name, allocator));
+    return absl::OkStatus();
+  };
+  // All threads take from the front, so that the file is read from its beginning to its end.
+  std::atomic<size_t> next{0};
+  parallel_for(static_cast<int64_t>(pieces.size()), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end && !has_failed; ++i) {
+      Piece& piece = pieces[next.fetch_add(1)];
+      piece.status = read(piece);
+      if (!piece.status.ok()) has_failed = true;
+    }
+  });
+  uint32_t crc = 0;
+  for (const Piece& piece : pieces) {
+    WEIR_RETURN_IF_ERROR(piece.status);
+    if (piece.plain == nullptr || has_failed) continue;
+    crc = piece.begin == 0 ? piece.crc : ConcatenateCrc32c(crc, piece.crc, piece.num_bytes);
+    if (piece.begin + piece.num_bytes < piece.plain->num_bytes) continue;
+    WEIR_RETURN_IF_ERROR(CheckPlain(piece.wanted->name, *piece.plain, piece.wanted->tensor, crc));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status BundleReader::ReadInto(absl::string_view name, Tensor* tensor) const {

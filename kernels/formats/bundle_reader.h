@@ -12,9 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "graph/types/tensor.h"
 #include "kernels/formats/bundle_index.h"
 #include "kernels/formats/file_system.h"
@@ -39,6 +42,19 @@ class BundleReader {
   // Only a part of it.
   absl::StatusOr<Tensor> ReadSlice(absl::string_view name, const TensorSlice& slice,
                                    Allocator& allocator = HostAllocator()) const;
+  // Several tensors on several threads. Calls body(begin, end) for disjoint ranges that cover [0, count), on
+  // whichever threads, and returns when all are done.
+  using ParallelFor =
+      absl::FunctionRef<void(int64_t count, absl::FunctionRef<void(int64_t begin, int64_t end)> body)>;
+  struct Wanted {
+    std::string name;
+    absl::optional<TensorSlice> slice;  // none: the whole tensor
+    Tensor tensor;                      // what is read; undefined after an error
+  };
+  // Large tensors are shared by threads in pieces. The error is that of the first tensor that has one.
+  absl::Status ReadAll(absl::Span<Wanted> wanted, ParallelFor parallel_for,
+                       Allocator& allocator = HostAllocator()) const;
+
   // Into the existing buffer of *tensor, whose dtype and shape must be those of the checkpoint. After an
   // error its elements are undefined.
   absl::Status ReadInto(absl::string_view name, Tensor* tensor) const;
@@ -57,6 +73,12 @@ class BundleReader {
   absl::Status CheckSlices(absl::string_view name, const BundleEntry& entry) const;
   absl::Status ReadEntry(absl::string_view name, const BundleEntry& entry, Tensor* tensor) const;
   absl::Status ReadPlain(absl::string_view name, const BundleEntry& entry, Tensor* tensor) const;
+  // A part of a plain tensor's bytes, and their checksum.
+  absl::Status ReadBytes(const BundleEntry& entry, uint64_t begin, uint64_t num_bytes, char* to,
+                         uint32_t* crc) const;
+  // Of a plain tensor whose bytes have been read and have this checksum.
+  absl::Status CheckPlain(absl::string_view name, const BundleEntry& entry, const Tensor& tensor,
+                          uint32_t crc) const;
   absl::Status ReadStrings(absl::string_view name, const BundleEntry& entry, Tensor* tensor) const;
   absl::Status ReadBox(absl::string_view name, const BundleEntry& entry, const TensorSlice& box,
                        Tensor* tensor) const;

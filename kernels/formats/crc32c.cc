@@ -106,7 +106,27 @@ __attribute__((target("sse4.2"))) uint32_t ExtendByInstruction(uint32_t crc, con
 
 #endif
 
+// Products of polynomials over GF(2) modulo that of the checksum; bit 31 is the coefficient of x^0.
+uint32_t MultiplyModulo(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b >> 1) ^ ((b & 1) ? 0x82f63b78u : 0);
+  }
+  return product;
+}
+
 }  // namespace
+
+// A zero byte behind A multiplies its checksum by x^8; the inversions at both ends cancel.
+uint32_t ConcatenateCrc32c(uint32_t crc_of_a, uint32_t crc_of_b, uint64_t bytes_of_b) {
+  uint32_t power = uint32_t{1} << 23;  // x^8, squared for each bit of the length
+  for (uint64_t left = bytes_of_b; left != 0; left >>= 1) {
+    if ((left & 1) != 0) crc_of_a = MultiplyModulo(crc_of_a, power);
+    power = MultiplyModulo(power, power);
+  }
+  return crc_of_a ^ crc_of_b;
+}
 
 uint32_t ExtendCrc32cByTable(uint32_t crc, const void* data, size_t num_bytes) {
   const uint8_t* bytes = static_cast<const uint8_t*>(data);

@@ -15,6 +15,10 @@ namespace weir {
 // The checksum of the bytes that `crc` covers followed by data[0, num_bytes). Start with 0.
 uint32_t ExtendCrc32c(uint32_t crc, const void* data, size_t num_bytes);
 
+// The checksum of A followed by B, from those of A and of B and the length of B: so that several threads can
+// share the work.
+uint32_t ConcatenateCrc32c(uint32_t crc_of_a, uint32_t crc_of_b, uint64_t bytes_of_b);
+
 inline uint32_t Crc32c(absl::string_view data) { return ExtendCrc32c(0, data.data(), data.size()); }
 
 inline uint32_t MaskCrc32c(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }

@@ -68,6 +68,17 @@ TEST(Crc32cTest, InstructionAndTableAgree) {
   }
 }
 
+TEST(Crc32cTest, ChecksumsOfPartsGiveThatOfTheWhole) {
+  std::string bytes(70'000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i + (i >> 8));
+  const absl::string_view whole = bytes;
+  for (const size_t cut : {0u, 1u, 7u, 4096u, 65'535u, 69'999u, 70'000u}) {
+    EXPECT_EQ(ConcatenateCrc32c(Crc32c(whole.substr(0, cut)), Crc32c(whole.substr(cut)), bytes.size() - cut),
+              Crc32c(whole))
+        << cut;
+  }
+}
+
 std::vector<std::string> ReadAll(const std::string& path, Compression compression, absl::Status* status,
                                  FileSystem& files = PosixFileSystem()) {
   std::vector<std::string> records;

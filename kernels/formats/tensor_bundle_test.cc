@@ -1,5 +1,7 @@
+#include <cstring>
 #include <fstream>
 #include <random>
+#include <thread>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -327,6 +329,59 @@ TEST(TensorBundleTest, EveryFlippedBitIsFound) {
     files.Put("/m" + name, bytes);
   }
   EXPECT_TRUE(OpenAndVerify("/m", files).ok());
+}
+
+// As threads do it: in parts of any size, in any order.
+void InParts(int64_t count, absl::FunctionRef<void(int64_t, int64_t)> body) {
+  std::vector<std::thread> threads;
+  for (int64_t begin = 0; begin < count; begin += 3) {
+    threads.emplace_back([=] { body(begin, std::min(begin + 3, count)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A tensor that several threads share, and others.
+Tensor LargeTensor() {
+  Tensor tensor(DType::kInt32, Shape({5'000'000}));
+  for (int64_t i = 0; i < tensor.num_elements(); ++i) tensor.flat<int32_t>()[i] = static_cast<int32_t>(i * i);
+  return tensor;
+}
+
+TEST(TensorBundleTest, ManyAreReadAtOnce) {
+  MemoryFiles files;
+  BundleWriter::Options options;
+  options.file_system = &files;
+  const auto writer = BundleWriter::Create("/m", options);
+  ASSERT_TRUE((*writer)->Add("large", LargeTensor()).ok());
+  for (const auto& [name, tensor] : SomeTensors()) ASSERT_TRUE((*writer)->Add(name, tensor).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+
+  std::vector<BundleReader::Wanted> wanted = {{"large", absl::nullopt, Tensor()},
+                                              {"large", TensorSlice::Parse("4000000,2").value(), Tensor()}};
+  for (const auto& [name, tensor] : SomeTensors()) wanted.push_back({name, absl::nullopt, Tensor()});
+  auto reader = BundleReader::Open("/m", files).value();
+  const absl::Status status = reader->ReadAll(absl::MakeSpan(wanted), InParts);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(std::memcmp(wanted[0].tensor.data(), LargeTensor().data(), LargeTensor().num_bytes()), 0);
+  EXPECT_EQ(wanted[1].tensor.ToString(), LargeTensor().Slice(4'000'000, 4'000'002).ToString());
+  for (size_t i = 0; i < SomeTensors().size(); ++i) {
+    EXPECT_EQ(wanted[i + 2].tensor.ToString(), SomeTensors()[i].second.ToString());
+  }
+
+  wanted[3].name = "missing";
+  EXPECT_TRUE(absl::IsNotFound(reader->ReadAll(absl::MakeSpan(wanted), InParts)));
+  wanted.resize(1);
+  const std::string good = *ReadWholeFile(files, std::string("/m") + kData);
+  for (const size_t bit : {size_t{0}, size_t{100'000'000}, size_t{159'999'999}}) {
+    std::string flipped = good;
+    flipped[good.find(std::string(reinterpret_cast<const char*>(LargeTensor().data()), 64)) + bit / 8] ^=
+        1 << (bit % 8);
+    files.Put(std::string("/m") + kData, flipped);
+    reader = BundleReader::Open("/m", files).value();
+    const absl::Status damaged = reader->ReadAll(absl::MakeSpan(wanted), InParts);
+    EXPECT_TRUE(absl::IsDataLoss(damaged));
+    EXPECT_THAT(std::string(damaged.message()), HasSubstr("'large'"));
+  }
 }
 
 TEST(TensorBundleTest, EveryTruncationIsFound) {

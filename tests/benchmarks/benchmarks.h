@@ -33,6 +33,7 @@ void FirstStep();  // run by startup in a fresh process
 void Startup();
 // file_benchmarks.cc
 void Checkpoint();
+void Restore();
 void TfRecordRead();
 // ps_benchmarks.cc
 void PsRun();

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
       {"resnet20_step", ResNet20Step},
       {"wide_deep_step", WideDeepStep},
       {"checkpoint", Checkpoint},
+      {"restore", Restore},
       {"tfrecord_read", TfRecordRead},
       {"startup", Startup},
       {"ps_run", PsRun},

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/device_kernels.h"
@@ -80,11 +81,21 @@ class RestoreV2 final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const CheckpointRequest request, ReadRequest(context, context.num_outputs()));
     WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(request.prefix));
+    std::vector<BundleReader::Wanted> wanted(context.num_outputs());
     for (int i = 0; i < context.num_outputs(); ++i) {
       WEIR_RETURN_IF_ERROR(CheckDType(*reader, request.names[i], context.output_type(i)));
-      WEIR_ASSIGN_OR_RETURN(Tensor tensor, Read(context, *reader, request.names[i], request.parts[i]));
-      context.set_output(i, std::move(tensor));
+      wanted[i].name = request.names[i];
+      if (request.parts[i].empty()) continue;
+      WEIR_ASSIGN_OR_RETURN(wanted[i].slice, CheckPart(*reader, request.names[i], request.parts[i]));
     }
+    constexpr double kNanosecondsOfPiece = 1e6;
+    WEIR_RETURN_IF_ERROR(reader->ReadAll(
+        absl::MakeSpan(wanted),
+        [&](int64_t count, absl::FunctionRef<void(int64_t, int64_t)> body) {
+          context.threads().ParallelFor(count, kNanosecondsOfPiece, body);
+        },
+        context.device().allocator()));
+    for (int i = 0; i < context.num_outputs(); ++i) context.set_output(i, std::move(wanted[i].tensor));
     return absl::OkStatus();
   }
 
@@ -99,10 +110,9 @@ class RestoreV2 final : public Kernel {
                                                    ", asked for as ", DTypeName(asked)));
   }
 
-  static absl::StatusOr<Tensor> Read(KernelContext& context, const BundleReader& reader,
-                                     const std::string& name, const std::string& part) {
-    if (part.empty()) return reader.Read(name, context.device().allocator());
-    WEIR_ASSIGN_OR_RETURN(const ShapeAndSlice parsed, ParsePart(name, part));
+  static absl::StatusOr<TensorSlice> CheckPart(const BundleReader& reader, const std::string& name,
+                                               const std::string& part) {
+    WEIR_ASSIGN_OR_RETURN(ShapeAndSlice parsed, ParsePart(name, part));
     const BundleEntry* entry = reader.Find(name);
     if (entry != nullptr && entry->shape != parsed.full_shape) {
       return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' of checkpoint ", reader.prefix(),
@@ -110,7 +120,7 @@ class RestoreV2 final : public Kernel {
                                                      ", a slice of ", parsed.full_shape.ToString(),
                                                      " is asked for"));
     }
-    return reader.ReadSlice(name, parsed.slice, context.device().allocator());
+    return std::move(parsed.slice);
   }
 };
 
