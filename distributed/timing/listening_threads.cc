@@ -12,7 +12,9 @@ ListeningThreads::ListeningThreads(const Options& options, std::function<void(Li
   for (int i = 0; i < options_.num_threads; ++i) StartLocked();
 }
 
-ListeningThreads::~ListeningThreads() {
+ListeningThreads::~ListeningThreads() { Stop(); }
+
+void ListeningThreads::Stop() {
   std::deque<Work> dropped;
   std::list<std::thread> left;
   {

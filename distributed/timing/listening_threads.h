@@ -33,8 +33,12 @@ class ListeningThreads {
   // `listen` is called once on each thread, with this object: it takes events and handles them, until the
   // source has ended or MayLeave() says that the thread is no longer needed.
   ListeningThreads(const Options& options, std::function<void(ListeningThreads&)> listen);
-  // The source must have ended. Drops work that has not begun, waits for the rest.
+  // Stop().
   ~ListeningThreads();
+
+  // The source must have ended. Drops work that has not begun, waits for the rest and for the threads, which
+  // may call Compute and MayLeave until they end. Not from one of them.
+  void Stop();
 
   // Runs `work` at once on this thread, or on another one later when too many compute already. Works must not
   // wait for one another.

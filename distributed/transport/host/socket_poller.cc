@@ -43,7 +43,7 @@ SocketPoller::~SocketPoller() {
 
 void SocketPoller::Stop() {
   eventfd_write(stopped_, 1);
-  threads_.reset();
+  threads_->Stop();  // it stays: a thread that is at work may come to Compute now
 }
 
 absl::StatusOr<SocketPoller::Id> SocketPoller::Add(int fd, std::shared_ptr<Socket> socket) {
