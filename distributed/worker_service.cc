@@ -341,6 +341,11 @@ void WorkerService::PushPiece(Request& request) {
     return Reply(request, absl::IsNotFound(added.status()) ? UnknownPlan(piece->plan, membership_.self())
                                                            : added.status());
   }
+  if (added->is_on_its_way) {
+    // Beside the frame, where it is tried again (Peers).
+    return request.call->Reply(
+        absl::UnavailableError("another copy of this piece is on its way, and may yet break off"));
+  }
   // Before the delivery, which may compute for long: the sender has room for the next piece.
   WireWriter reply;
   EncodePieceReply(added->is_wanted, &reply);

@@ -71,6 +71,7 @@ class TensorAssembler::Assembly {
   void GiveBack(int64_t index) { Move(index, State::kTaken, State::kFree); }
   // A piece that was taken has been written; once.
   bool Fill(int64_t index) { return Move(index, State::kTaken, State::kFilled); }
+  bool IsFilled(int64_t index) const { return states_[index] == State::kFilled; }
   // After each piece that was filled: the whole tensor with the last one.
   Tensor CountFilled() {
     if (--num_missing_ > 0) return Tensor();
@@ -157,9 +158,10 @@ absl::StatusOr<TensorAssembler::Added> TensorAssembler::Add(Incarnation sender, 
     absl::MutexLock lock(&mutex_);
     if (whole_.contains(key)) return Added();
     WEIR_ASSIGN_OR_RETURN(assembly, FindOrCreateLocked(key, piece));
-    if (assembly == nullptr) return Added{.is_wanted = false, .whole = Tensor()};
+    if (assembly == nullptr) return Added{.is_wanted = false};
     place = assembly->PlaceOf(piece);
-    if (bytes.data() != place && !assembly->Take(piece.index)) return Added();
+    if (bytes.data() != place && !assembly->Take(piece.index))
+      return Added{.is_on_its_way = !assembly->IsFilled(piece.index)};
   }
   if (bytes.data() != place) std::memcpy(place, bytes.data(), bytes.num_bytes());
   Added added;

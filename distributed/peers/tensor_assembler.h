@@ -3,8 +3,9 @@
 // Every piece tells the whole tensor's dtype and shape and the grid it is cut along, so any of them may come
 // first, in any order, on any thread; the first one makes room for all. A piece goes straight from the
 // network into its place when the transport asks for that place beforehand, and is copied there otherwise. A
-// place that is given back unfilled (the connection broke in the middle) is free for the piece's repetition;
-// the repetition of a piece that is there, or on its way into its place, changes nothing.
+// place that is given back unfilled (the connection broke in the middle) is free for the piece's repetition.
+// The repetition of a piece that is there changes nothing, and that of one on its way into its place is to be
+// sent once more: nobody knows yet whether the first copy will arrive.
 //
 // A tensor that is not whole belongs to its step (through Keep), and is gone with it: when the step is over,
 // has been cancelled or has run out of time, when its plan is dropped, when the task that owns the plan is
@@ -47,8 +48,9 @@ class TensorAssembler {
   Payload Place(Incarnation sender, const TensorPiece& piece, size_t num_bytes);
 
   struct Added {
-    bool is_wanted = true;  // false: the step is over
-    Tensor whole;           // with the last of its pieces, to nobody else; invalid otherwise
+    bool is_wanted = true;       // false: the step is over
+    bool is_on_its_way = false;  // somebody has the place: these bytes were dropped
+    Tensor whole;                // with the last of its pieces, to nobody else; invalid otherwise
   };
   // Possible errors: InvalidArgument (a piece of the wrong size, or of another tensor than the first piece of
   // its transfer), ResourceExhausted (no room, naming the sizes; no memory).

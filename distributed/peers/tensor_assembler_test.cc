@@ -122,11 +122,13 @@ TEST_F(TensorAssemblerTest, APlaceThatIsGivenBackIsFilledByTheRepetition) {
   Payload first = place();
   ASSERT_GT(first.num_bytes(), 0u);
   EXPECT_EQ(place().num_bytes(), 0u);  // somebody has it
+  EXPECT_TRUE(Add(0)->is_on_its_way) << "to be sent again: the first copy will break off";
   for (int64_t i = 1; i < PieceOf(tensor_, 0).num_pieces(); ++i) EXPECT_FALSE(Add(i)->whole.is_valid());
   std::memset(first.mutable_data(), 0x55, first.num_bytes() / 2);
   first = Payload();  // the connection broke
   const Tensor whole = Add(0)->whole;
   ASSERT_TRUE(whole.is_valid());
+  EXPECT_FALSE(Add(0)->is_on_its_way);
   EXPECT_EQ(std::memcmp(whole.data(), tensor_.data(), tensor_.num_bytes()), 0);
 }
 
