@@ -185,6 +185,7 @@ TEST(Wire, NumbersAtTheirLimits) {
   writer.Deadline(absl::InfiniteFuture());
   writer.Deadline(absl::Now() + absl::Seconds(100));
   writer.Deadline(absl::Now() - absl::Seconds(100));
+  for (const int64_t years : {200, 300, 1'000'000}) writer.Deadline(absl::Now() + absl::Hours(8766 * years));
   const std::string bytes = writer.Take();
   WireReader reader(bytes);
   for (uint64_t v : {uint64_t{0}, uint64_t{127}, uint64_t{128}, UINT64_MAX}) EXPECT_EQ(reader.Unsigned(), v);
@@ -195,6 +196,7 @@ TEST(Wire, NumbersAtTheirLimits) {
   EXPECT_EQ(reader.Deadline(), absl::InfiniteFuture());
   EXPECT_GT(reader.Deadline(), absl::Now() + absl::Seconds(90));
   EXPECT_LT(reader.Deadline(), absl::Now() + absl::Seconds(1));
+  for (int i = 0; i < 3; ++i) EXPECT_GT(reader.Deadline(), absl::Now() + absl::Hours(8766 * 100));
   EXPECT_TRUE(reader.Finish("test").ok());
   EXPECT_EQ(reader.Unsigned(), 0u);
   EXPECT_THAT(Text(reader.Finish("test")), HasSubstr("test: malformed or cut short"));
@@ -490,6 +492,16 @@ TEST_P(TransportTest, WorkThatWaitsForItsTurnIsDroppedByShutdown) {
   EXPECT_LT(num_begun_at_shutdown, kNumLong);
   EXPECT_LT(num_begun, kNumLong);
   listener.reset();
+}
+
+TEST_P(TransportTest, ACallWithADeadlineInCenturiesIsAnswered) {
+  auto listener = Listen(Echo);
+  auto channel = Connect(listener->address());
+  for (int i = 0; i < 20; ++i) {
+    const absl::Status status =
+        CallAndWait(*channel, "/weir.T/Echo", {}, Within(absl::Milliseconds(INT64_MAX))).status();
+    EXPECT_TRUE(status.ok()) << status;
+  }
 }
 
 TEST_P(TransportTest, PortsInUseAndBadAddressesAreNamed) {

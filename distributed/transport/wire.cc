@@ -29,8 +29,9 @@ void WireWriter::StatusValue(const absl::Status& status) {
 }
 
 void WireWriter::Deadline(absl::Time deadline) {
-  if (deadline == absl::InfiniteFuture()) return Unsigned(0);
   const int64_t nanoseconds = absl::ToInt64Nanoseconds(deadline - absl::Now());
+  // Also when it is centuries ahead, where the conversion saturates.
+  if (nanoseconds == INT64_MAX) return Unsigned(0);
   Unsigned(nanoseconds <= 0 ? 1 : static_cast<uint64_t>(nanoseconds) + 1);
 }
 
