@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distributed/transport/call_errors.h"
@@ -39,6 +40,7 @@ class HostChannel::Connection final : public SocketConnection {
                          SocketMessageReader(SocketMessageReader::kMaxTextBytes,
                                              static_cast<uint64_t>(options.max_message_bytes))),
         lent_bytes_(options.lent_bytes),
+        max_abandoned_bytes_(options.max_abandoned_bytes),
         timers_(timers),
         peer_(std::move(peer)),
         address_(std::move(address)) {}
@@ -47,24 +49,29 @@ class HostChannel::Connection final : public SocketConnection {
     absl::MutexLock lock(&mutex_);
     return is_open_;
   }
+  // It may carry calls.
+  bool is_welcome() const {
+    absl::MutexLock lock(&mutex_);
+    return is_open_ && is_welcome_;
+  }
 
   void SayHello(absl::string_view secret);
 
-  // Null, and nothing of it is taken, when the connection is closed.
+  // Null, and nothing of it is taken, when the connection is closed, or the server has not welcomed it: it
+  // may never do so, for want of descriptors or because others are waiting already.
   std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame* request, const CallOptions& options,
                                      Done* done);
 
   // Closed, and every `done` has returned.
   bool is_over() const {
     absl::MutexLock lock(&mutex_);
-    return !is_open_ && num_ending_ == 0;
+    return IsOverLocked();
   }
-  // Until it is over.
+  // Until it is over. Another thread may have closed it a moment ago, and not have come to OnClosed yet.
   void CloseAndWait(const absl::Status& reason) {
     Close(reason);
     absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](int* num_ending) { return *num_ending == 0; }, &num_ending_));
+    mutex_.Await(absl::Condition(this, &Connection::IsOverLocked));
   }
 
  private:
@@ -73,6 +80,10 @@ class HostChannel::Connection final : public SocketConnection {
     absl::Time started;
     absl::Time deadline;
     Done done;
+  };
+  struct Lent {
+    std::vector<Payload> payloads;
+    size_t num_abandoned_bytes = 0;  // once the call has been given up
   };
   class Handle final : public OutgoingCall {
    public:
@@ -87,15 +98,21 @@ class HostChannel::Connection final : public SocketConnection {
 
   Payload Place(const SocketMessage&, size_t, size_t) override { return Payload(); }
   absl::Status Admit(const SocketMessage& message, SocketMessageReader*) override {
-    if (message.kind == SocketMessage::Kind::kReply || message.kind == SocketMessage::Kind::kBorrows)
+    if (message.kind == SocketMessage::Kind::kReply || message.kind == SocketMessage::Kind::kWelcome)
       return absl::OkStatus();
     return absl::InvalidArgumentError("the server sent what is no reply");
   }
   void OnMessage(SocketMessage message) override;
   void OnClosed(const absl::Status& reason) override;
 
+  bool IsOverLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !is_open_ && num_ending_ == 0; }
   // Fills in the loans of a request.
   void LendLocked(SocketMessage* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // What was lent for a call, for the caller to free.
+  std::vector<Payload> TakeLoans(uint64_t call);
+  // A call that was given up keeps what was lent for it; once. False when that is too much with the others.
+  bool Abandon(uint64_t call);
 
   // False when the call is over already.
   bool Take(uint64_t call, Pending* pending);
@@ -108,15 +125,18 @@ class HostChannel::Connection final : public SocketConnection {
   void EndOverdue();
 
   const size_t lent_bytes_;
+  const size_t max_abandoned_bytes_;
   TimerQueue& timers_;
   const TaskName peer_;
   const std::string address_;
   std::array<char, 16> proof_{};  // the server shows that it can read this memory by finding it here
   mutable absl::Mutex mutex_;
   bool is_open_ ABSL_GUARDED_BY(mutex_) = true;
+  bool is_welcome_ ABSL_GUARDED_BY(mutex_) = false;
   bool may_lend_ ABSL_GUARDED_BY(mutex_) = false;
   // Payloads that the server may be reading: until it has answered, whoever has given the call up.
-  absl::flat_hash_map<uint64_t, std::vector<Payload>> lent_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Lent> lent_ ABSL_GUARDED_BY(mutex_);
+  size_t num_abandoned_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_ending_ ABSL_GUARDED_BY(mutex_) = 0;  // taken, and `done` has not returned
   uint64_t next_call_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<uint64_t, Pending> pending_ ABSL_GUARDED_BY(mutex_);
@@ -145,7 +165,7 @@ void HostChannel::Connection::LendLocked(SocketMessage* request) {
     const uint64_t address = is_large(payload) ? reinterpret_cast<uintptr_t>(payload.data()) : 0;
     request->loans.push_back({address, payload.num_bytes()});
   }
-  lent_[request->call] = payloads;
+  lent_[request->call].payloads = payloads;
 }
 
 std::shared_ptr<OutgoingCall> HostChannel::Connection::Call(absl::string_view method, Frame* request,
@@ -160,7 +180,7 @@ std::shared_ptr<OutgoingCall> HostChannel::Connection::Call(absl::string_view me
   message.frame = std::move(*request);
   {
     absl::MutexLock lock(&mutex_);
-    if (!is_open_) {
+    if (!is_open_ || !is_welcome_) {
       *request = std::move(message.frame);
       return nullptr;
     }
@@ -169,8 +189,8 @@ std::shared_ptr<OutgoingCall> HostChannel::Connection::Call(absl::string_view me
     if (options.deadline != absl::InfiniteFuture()) deadlines_.emplace(options.deadline, message.call);
     LendLocked(&message);
   }
-  WakeAtFirstDeadline();
   Send(message);
+  WakeAtFirstDeadline();
   return std::make_shared<Handle>(std::static_pointer_cast<Connection>(shared_from_this()), message.call);
 }
 
@@ -200,29 +220,29 @@ void HostChannel::Connection::Fail(Pending pending, const absl::Status& reason) 
 void HostChannel::Connection::GiveUp(uint64_t call, const absl::Status& reason) {
   Pending pending;
   if (!Take(call, &pending)) return;
-  SocketMessage cancel;
-  cancel.kind = SocketMessage::Kind::kCancel;
-  cancel.call = call;
-  Send(cancel);
+  if (Withdraw(call)) {
+    TakeLoans(call);
+  } else {
+    SocketMessage cancel;
+    cancel.kind = SocketMessage::Kind::kCancel;
+    cancel.call = call;
+    Send(cancel);
+    if (!Abandon(call)) Close(absl::UnavailableError("the peer keeps too much of calls that were given up"));
+  }
   Fail(std::move(pending), reason);
 }
 
 void HostChannel::Connection::OnMessage(SocketMessage message) {
-  std::vector<Payload> returned;  // freed outside the lock
-  {
+  WireReader reader(message.text);
+  if (message.kind == SocketMessage::Kind::kWelcome) {
     absl::MutexLock lock(&mutex_);
-    if (message.kind == SocketMessage::Kind::kBorrows) {
-      may_lend_ = true;
-      return;
-    }
-    if (auto it = lent_.find(message.call); it != lent_.end()) {
-      returned = std::move(it->second);
-      lent_.erase(it);
-    }
+    may_lend_ = reader.Unsigned() == 1;
+    is_welcome_ = true;
+    return;
   }
+  const std::vector<Payload> returned = TakeLoans(message.call);
   Pending pending;
   if (!Take(message.call, &pending)) return;  // it was given up meanwhile
-  WireReader reader(message.text);
   const absl::Status status = reader.StatusValue();
   const absl::Status whole = reader.Finish("the status of a reply");
   if (!whole.ok()) return Fail(std::move(pending), absl::InternalError(whole.message()));
@@ -230,9 +250,27 @@ void HostChannel::Connection::OnMessage(SocketMessage message) {
   End(std::move(pending), std::move(message.frame));
 }
 
+std::vector<Payload> HostChannel::Connection::TakeLoans(uint64_t call) {
+  absl::MutexLock lock(&mutex_);
+  auto lent = lent_.extract(call);
+  if (lent.empty()) return {};
+  num_abandoned_bytes_ -= lent.mapped().num_abandoned_bytes;
+  return std::move(lent.mapped().payloads);
+}
+
+bool HostChannel::Connection::Abandon(uint64_t call) {
+  absl::MutexLock lock(&mutex_);
+  const auto lent = lent_.find(call);
+  if (lent == lent_.end()) return true;
+  size_t& num_bytes = lent->second.num_abandoned_bytes;
+  for (const Payload& payload : lent->second.payloads) num_bytes += payload.num_bytes();
+  num_abandoned_bytes_ += num_bytes;
+  return num_abandoned_bytes_ <= max_abandoned_bytes_;
+}
+
 void HostChannel::Connection::OnClosed(const absl::Status& reason) {
   absl::flat_hash_map<uint64_t, Pending> lost;
-  absl::flat_hash_map<uint64_t, std::vector<Payload>> returned;
+  absl::flat_hash_map<uint64_t, Lent> returned;
   {
     absl::MutexLock lock(&mutex_);
     is_open_ = false;
@@ -290,7 +328,7 @@ HostChannel::~HostChannel() {
 
 bool HostChannel::uses_socket() const {
   const auto connection = FindConnection();
-  return connection != nullptr && connection->is_open();
+  return connection != nullptr && connection->is_welcome();
 }
 
 std::shared_ptr<HostChannel::Connection> HostChannel::FindConnection() const {
@@ -350,6 +388,8 @@ void HostChannel::OnAnswer(const absl::StatusOr<Frame>& answer) {
 
 absl::StatusOr<std::shared_ptr<HostChannel::Connection>> HostChannel::Connect(absl::string_view name,
                                                                               absl::string_view secret) {
+  if (!absl::StartsWith(name, kSocketNamePrefix))  // no other program's socket, whoever asks for that
+    return absl::InvalidArgumentError("the name of a socket that is not a listener's");
   WEIR_ASSIGN_OR_RETURN(const int fd, ConnectToUnixSocket(name));
   auto connection = std::make_shared<Connection>(fd, poller_, timers_, peer_, address_, options_);
   WEIR_RETURN_IF_ERROR(connection->Start());

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -24,6 +25,8 @@ namespace {
 
 constexpr size_t kSecretBytes = 32;
 constexpr uint32_t kMaxHelloBytes = 256;
+constexpr size_t kMinProofBytes = 16;  // shorter ones could be found by accident
+constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
 
 // Empty when the system has none to give.
 std::string RandomName() {
@@ -57,10 +60,18 @@ class HostListener::Connection final : public SocketConnection {
 
  private:
   static constexpr size_t kMaxUnansweredCalls = 1 << 16;
+  // Known from when its request was read, so that what comes after it finds it.
+  struct Unanswered {
+    std::weak_ptr<Call> call;  // once the request has been handed on
+    bool is_given_up = false;
+  };
 
   Payload Place(const SocketMessage& message, size_t index, size_t num_bytes) override;
   absl::Status Admit(const SocketMessage& message, SocketMessageReader* reader) override;
   absl::Status AdmitStranger(const SocketMessage& message, SocketMessageReader* reader);
+  absl::Status AdmitRequest(uint64_t call);
+  // Whether this process can read the client's memory, where `proof` is said to be.
+  bool CanBorrow(uint64_t address, absl::string_view proof);
   void OnMessage(SocketMessage message) override;
   void OnClosed(const absl::Status& reason) override;
   void OnRequest(SocketMessage message);
@@ -71,7 +82,7 @@ class HostListener::Connection final : public SocketConnection {
   std::atomic<bool> is_stranger_{true};
   absl::Mutex mutex_;
   bool is_open_ ABSL_GUARDED_BY(mutex_) = true;
-  absl::flat_hash_map<uint64_t, std::weak_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);  // unanswered
+  absl::flat_hash_map<uint64_t, Unanswered> calls_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Answers for a handler that dropped it.
@@ -88,11 +99,6 @@ class HostListener::Call final : public IncomingCall {
   ~Call() override { Reply(absl::InternalError(absl::StrCat(method_, ": the server gave no reply"))); }
 
   uint64_t number() const { return number_; }
-  // No reply is to be sent.
-  void Drop() {
-    absl::MutexLock lock(&mutex_);
-    has_replied_ = true;
-  }
 
   const std::string& method() const override { return method_; }
   Frame& request() override { return request_; }
@@ -167,9 +173,17 @@ Payload HostListener::Connection::Place(const SocketMessage& message, size_t ind
 
 absl::Status HostListener::Connection::Admit(const SocketMessage& message, SocketMessageReader* reader) {
   if (is_stranger_) return AdmitStranger(message, reader);
-  const bool is_request = message.kind == SocketMessage::Kind::kRequest && message.has_frame;
-  if (is_request || message.kind == SocketMessage::Kind::kCancel) return absl::OkStatus();
+  if (message.kind == SocketMessage::Kind::kCancel) return absl::OkStatus();
+  if (message.kind == SocketMessage::Kind::kRequest && message.has_frame) return AdmitRequest(message.call);
   return absl::InvalidArgumentError("the client sent what is no request");
+}
+
+absl::Status HostListener::Connection::AdmitRequest(uint64_t call) {
+  absl::MutexLock lock(&mutex_);
+  if (is_open_ && calls_.size() < kMaxUnansweredCalls && calls_.try_emplace(call).second)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("call ", call, " is under way already, or ", calls_.size(), " others are"));
 }
 
 absl::Status HostListener::Connection::AdmitStranger(const SocketMessage& message,
@@ -186,18 +200,23 @@ absl::Status HostListener::Connection::AdmitStranger(const SocketMessage& messag
   num_strangers_->fetch_sub(1);
   reader->set_limits(SocketMessageReader::kMaxTextBytes,
                      static_cast<uint64_t>(listener_->options_.max_message_bytes));
+  const bool can_borrow = CanBorrow(address, proof);
+  if (can_borrow) reader->AcceptLoans();
+  WireWriter text;
+  text.Unsigned(can_borrow ? 1 : 0);
+  SocketMessage welcome;
+  welcome.kind = SocketMessage::Kind::kWelcome;
+  welcome.text = text.Take();
+  Send(welcome);
+  return absl::OkStatus();
+}
+
+bool HostListener::Connection::CanBorrow(uint64_t address, absl::string_view proof) {
+  if (address == 0 || proof.size() < kMinProofBytes) return false;
   // Not only whether it may be read: the process that the system names may be another one, from before a
   // fork.
   std::string found(proof.size(), '\0');
-  if (address == 0 || !ReadProcessMemory(ProcessAt(fd()), address, found.data(), found.size()).ok() ||
-      found != proof) {
-    return absl::OkStatus();
-  }
-  reader->AcceptLoans();
-  SocketMessage borrows;
-  borrows.kind = SocketMessage::Kind::kBorrows;
-  Send(borrows);
-  return absl::OkStatus();
+  return ReadProcessMemory(ProcessAt(fd()), address, found.data(), found.size()).ok() && found == proof;
 }
 
 void HostListener::Connection::OnMessage(SocketMessage message) {
@@ -206,7 +225,10 @@ void HostListener::Connection::OnMessage(SocketMessage message) {
   std::shared_ptr<Call> call;
   {
     absl::MutexLock lock(&mutex_);
-    if (auto it = calls_.find(message.call); it != calls_.end()) call = it->second.lock();
+    if (auto it = calls_.find(message.call); it != calls_.end()) {
+      it->second.is_given_up = true;
+      call = it->second.call.lock();
+    }
   }
   if (call != nullptr) call->OnGivenUp();
 }
@@ -222,43 +244,39 @@ void HostListener::Connection::OnRequest(SocketMessage message) {
   auto call = std::make_shared<Call>(std::static_pointer_cast<Connection>(shared_from_this()), message.call,
                                      std::string(method), deadline, std::move(message.frame),
                                      listener_->options_.max_message_bytes);
-  absl::Status refused;
+  bool is_given_up = false;
   {
     absl::MutexLock lock(&mutex_);
-    if (!is_open_) {
-      refused = absl::CancelledError();
-    } else if (calls_.size() >= kMaxUnansweredCalls || !calls_.try_emplace(call->number(), call).second) {
-      refused = absl::InvalidArgumentError(
-          absl::StrCat("call ", call->number(), " is under way already, or ", calls_.size(), " others are"));
-    }
+    const auto it = calls_.find(call->number());
+    if (it == calls_.end()) return;  // the connection is closed
+    it->second.call = call;
+    is_given_up = it->second.is_given_up;
   }
-  if (!refused.ok()) {
-    call->Drop();
-    return Close(refused);
-  }
+  if (is_given_up) call->OnGivenUp();
   listener_->OnCall(std::move(call));
 }
 
 void HostListener::Connection::OnClosed(const absl::Status&) {
-  absl::flat_hash_map<uint64_t, std::weak_ptr<Call>> given_up;
+  absl::flat_hash_map<uint64_t, Unanswered> given_up;
   {
     absl::MutexLock lock(&mutex_);
     is_open_ = false;
     given_up.swap(calls_);
   }
-  for (const auto& [number, weak] : given_up) {
-    if (const auto call = weak.lock()) call->OnGivenUp();
+  for (const auto& [number, unanswered] : given_up) {
+    if (const auto call = unanswered.call.lock()) call->OnGivenUp();
   }
 }
 
-class HostListener::Acceptor final : public SocketPoller::Socket {
+class HostListener::Acceptor final : public SocketPoller::Socket,
+                                     public std::enable_shared_from_this<HostListener::Acceptor> {
  public:
   Acceptor(int fd, HostListener* listener) : fd_(fd), listener_(listener) {}
   ~Acceptor() override { close(fd_); }
 
-  absl::Status Start(std::shared_ptr<Acceptor> self) {
+  absl::Status Start() {
     absl::MutexLock lock(&mutex_);
-    WEIR_ASSIGN_OR_RETURN(id_, listener_->poller_->Add(fd_, std::move(self)));
+    WEIR_ASSIGN_OR_RETURN(id_, listener_->poller_->Add(fd_, shared_from_this()));
     listener_->poller_->Arm(id_, fd_, EPOLLIN);
     return absl::OkStatus();
   }
@@ -272,12 +290,22 @@ class HostListener::Acceptor final : public SocketPoller::Socket {
 
   void OnReady(uint32_t) override {
     const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const bool may_last =
+        fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
     if (fd >= 0) listener_->OnConnected(fd);
+    if (!may_last) return Arm();
+    // Whoever connects is still there: to be told again at once would keep a core busy.
+    listener_->timers_.Schedule(absl::Now() + kAcceptAgain, [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Arm();
+    });
+  }
+
+ private:
+  void Arm() {
     absl::MutexLock lock(&mutex_);
     if (!is_stopped_) listener_->poller_->Arm(id_, fd_, EPOLLIN);
   }
 
- private:
   const int fd_;
   HostListener* const listener_;
   absl::Mutex mutex_;
@@ -291,7 +319,7 @@ HostListener::HostListener(CallHandler handler, PayloadPlacement placement, Time
       placement_(std::move(placement)),
       timers_(timers),
       options_(options),
-      name_(absl::StrCat("weir-", RandomName())),
+      name_(absl::StrCat(kSocketNamePrefix, RandomName())),
       secret_(RandomName()) {}
 
 absl::StatusOr<std::unique_ptr<Listener>> HostListener::Start(Transport& network, const std::string& address,
@@ -319,7 +347,7 @@ absl::Status HostListener::OpenSocket() {
                                                      options_.poll_before_sleep));
   WEIR_ASSIGN_OR_RETURN(const int fd, ListenAtUnixSocket(name_));
   acceptor_ = std::make_shared<Acceptor>(fd, this);
-  return acceptor_->Start(acceptor_);
+  return acceptor_->Start();
 }
 
 void HostListener::OnCall(std::shared_ptr<IncomingCall> call) {

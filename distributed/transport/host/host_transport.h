@@ -35,6 +35,9 @@ struct HostTransportOptions {
   // Payloads of requests from this size on are lent (socket_message.h) if the listener can read them; smaller
   // ones are sent. 0: all are sent.
   size_t lent_bytes = 16 << 10;
+  // What a listener does not let go of when its calls have been given up (it hangs, or is stopped) keeps the
+  // client's memory. Beyond this much the connection is closed.
+  size_t max_abandoned_bytes = size_t{1} << 30;
   // Who connects has this long to show the secret.
   absl::Duration hello_timeout = absl::Seconds(10);
   // Between two attempts to leave the network.
@@ -48,6 +51,8 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeHostTransport(std::unique_ptr<Tra
 // The method by which a channel asks a listener for its socket; answered by the listener itself. The reply's
 // header: two strings (transport/wire.h), name and secret.
 inline constexpr char kFindSocketMethod[] = "/weir.Transport/FindSocket";
+// How the names begin; a channel connects to no others.
+inline constexpr char kSocketNamePrefix[] = "weir-";
 
 // For tests: whether calls of a channel that a host transport made go through a socket now.
 bool UsesSocket(const Channel& channel);

@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -31,7 +32,7 @@ absl::Status SocketConnection::Start() {
 }
 
 void SocketConnection::Send(const SocketMessage& message) {
-  Outgoing outgoing{EncodeSocketMessage(message), {}, 0, 0};
+  Outgoing outgoing{message.kind, message.call, EncodeSocketMessage(message), {}, 0, 0};
   for (size_t i = 0; i < message.frame.payloads.size(); ++i) {
     const bool is_lent = !message.loans.empty() && message.loans[i].address != 0;
     if (!is_lent) outgoing.payloads.push_back(message.frame.payloads[i]);
@@ -47,6 +48,19 @@ void SocketConnection::Send(const SocketMessage& message) {
     is_flushing_ = true;
   }
   Flush();
+}
+
+bool SocketConnection::Withdraw(uint64_t call) {
+  Outgoing withdrawn;  // freed outside the lock
+  absl::MutexLock lock(&mutex_);
+  const auto found = std::find_if(queue_.begin(), queue_.end(), [call](const Outgoing& message) {
+    return message.kind == SocketMessage::Kind::kRequest && message.call == call;
+  });
+  if (found == queue_.end() || found->num_sent > 0) return false;
+  num_queued_bytes_ -= found->num_bytes;
+  withdrawn = std::move(*found);
+  queue_.erase(found);
+  return true;
 }
 
 // By the one thread that has set is_flushing_.

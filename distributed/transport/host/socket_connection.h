@@ -40,6 +40,9 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
   // Dropped when the connection is closed.
   void Send(const SocketMessage& message);
 
+  // Takes a request back that waits to be sent; false when its first byte has left, or is about to.
+  bool Withdraw(uint64_t call);
+
   // Ends the connection, for this reason; later reasons are dropped. Messages that were read may still be
   // handed on.
   void Close(const absl::Status& reason);
@@ -63,6 +66,8 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
   static constexpr size_t kMaxQueuedBytes = 64 << 20;
 
   struct Outgoing {
+    SocketMessage::Kind kind = SocketMessage::Kind::kHello;
+    uint64_t call = 0;
     std::string begin;  // all but the payloads
     std::vector<Payload> payloads;
     size_t num_bytes = 0;

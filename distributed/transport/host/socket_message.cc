@@ -20,7 +20,7 @@ constexpr int kMaxPartsPerCall = 64;
 using Kind = SocketMessage::Kind;
 
 bool IsKind(uint32_t kind) {
-  return kind >= static_cast<uint32_t>(Kind::kHello) && kind <= static_cast<uint32_t>(Kind::kBorrows);
+  return kind >= static_cast<uint32_t>(Kind::kHello) && kind <= static_cast<uint32_t>(Kind::kWelcome);
 }
 
 enum class Form : uint64_t { kNoFrame, kFrame, kFrameWithLoans };

@@ -31,7 +31,7 @@ struct SocketMessage {
     kRequest,
     kReply,
     kCancel,   // the caller gives the call up
-    kBorrows,  // the server can read the client's memory
+    kWelcome,  // the server's answer to the hello; its text: 1 if it can read the client's memory, or 0
   };
   // A payload that was lent; address 0: one that was sent.
   struct Loan {

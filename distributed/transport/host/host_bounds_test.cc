@@ -1,0 +1,194 @@
+// What the host transport keeps for calls that are given up or lost, and what it does without descriptors.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distributed/transport/host/host_transport.h"
+#include "distributed/transport/host/test_host_transport.h"
+#include "distributed/transport/wire.h"
+#include "graph/types/tensor.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+// The threads that hand messages on overtake each other; a large payload that is being fetched makes it sure.
+TEST_F(HostTransportTest, ACallIsCancelledThoughItsRequestIsStillBeingFetched) {
+  absl::Notification has_come_later, is_cancelled;
+  auto listener = transport_
+                      ->Listen(
+                          "127.0.0.1:0",
+                          [&](std::shared_ptr<IncomingCall> call) {
+                            if (call->request().payloads.empty()) return has_come_later.Notify();
+                            call->OnCancel([call, &is_cancelled] { is_cancelled.Notify(); });
+                          },
+                          [&](absl::string_view, absl::string_view, size_t, size_t) {
+                            has_come_later.WaitForNotificationWithTimeout(absl::Seconds(20));
+                            return Payload();
+                          })
+                      .value();
+  const Frame answer =
+      CallAndWait(*network_->Connect({"ps", 0}, listener->address()).value(), kFindSocketMethod).value();
+  WireReader reader(answer.header);
+  const std::string proof = "sixteen letters.", lent(100'000, 'l');
+  RawClient client(std::string(reader.String()));
+  client.Send(HelloWith(reader.String(), proof.data(), proof));
+  ASSERT_TRUE(client.IsWelcome(/*and_may_lend=*/true));
+  client.Send(LendingRequest(lent.data(), lent.size()) + Bytes(Kind::kCancel, 1, "") +
+              Request(2, "/weir.T/Echo", FrameWith("")));
+  EXPECT_TRUE(is_cancelled.WaitForNotificationWithTimeout(absl::Seconds(20)));
+}
+
+TEST_F(HostTransportTest, RequestsThatWereGivenUpBeforeTheyLeftAreDropped) {
+  absl::Notification release;
+  auto transport = MakeHostTransport(MakeNetwork(), {.num_server_threads = 1, .lent_bytes = 0}).value();
+  auto listener = transport
+                      ->Listen("127.0.0.1:0",
+                               [&](std::shared_ptr<IncomingCall> call) {
+                                 if (call->method() == "/weir.T/Hold") release.WaitForNotification();
+                                 call->Reply(Frame());
+                               })
+                      .value();
+  auto channel = transport->Connect({"ps", 0}, listener->address()).value();
+  ASSERT_TRUE(AwaitSocket(*channel));
+  absl::Notification hold_is_done;
+  channel->Call("/weir.T/Hold", {}, {}, [&](absl::StatusOr<Frame>) { hold_is_done.Notify(); });
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < 20; ++i) {
+    tensors.emplace_back(DType::kFloat32, Shape({1'000'000}));
+    Frame request;
+    request.payloads.push_back(Payload::OfTensor(tensors.back()));
+    absl::Notification done;
+    auto call = channel->Call("/weir.T/Large", std::move(request), {}, [&](absl::StatusOr<Frame> reply) {
+      EXPECT_TRUE(absl::IsCancelled(reply.status()));
+      done.Notify();
+    });
+    call->Cancel();
+    done.WaitForNotification();
+  }
+  // One may have left in part, with those that fit into the socket before it.
+  EXPECT_GE(std::count_if(tensors.begin(), tensors.end(),
+                          [](const Tensor& tensor) { return tensor.has_exclusive_buffer(); }),
+            15);
+  release.Notify();
+  hold_is_done.WaitForNotification();
+  EXPECT_TRUE(CallAndWait(*channel, "/weir.T/Echo").ok());
+}
+
+// No descriptor with this number or a larger one can be opened while it lives.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(int limit) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit lowered = before_;
+    lowered.rlim_cur = static_cast<rlim_t>(limit);
+    setrlimit(RLIMIT_NOFILE, &lowered);
+  }
+  ~DescriptorLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(HostTransportTest, AListenerWithoutDescriptorsIsCalledOverTheNetwork) {
+  ASSERT_TRUE(CallAndWait(*network_->Connect({"ps", 0}, listener_->address()).value(), "/weir.T/Echo").ok());
+  auto channel = transport_->Connect({"ps", 0}, listener_->address()).value();
+  // A call of the network alone, so that it has the descriptors that it needs.
+  ASSERT_TRUE(CallAndWait(*channel, "/tensorflow.X/Y").ok());
+  {
+    std::vector<int> taken;  // those between others
+    const int last = dup(0);
+    for (int fd = dup(0); fd >= 0 && fd < last + 64; fd = dup(0)) taken.push_back(fd);
+    // One descriptor is left: for the client's end.
+    const DescriptorLimit limit(taken.back() + 1);
+    close(last);
+    for (int i = 0; i < 10; ++i) {
+      const absl::Status status = CallAndWait(*channel, "/weir.T/Echo").status();
+      EXPECT_TRUE(status.ok()) << status;
+    }
+    EXPECT_FALSE(UsesSocket(*channel));
+    for (const int fd : taken) close(fd);
+  }
+  EXPECT_TRUE(AwaitSocket(*channel));
+}
+
+// The connection may be closing on a thread of its own when its channel goes.
+TEST_F(HostTransportTest, NoDoneIsCalledAfterTheChannelIsGoneThoughTheListenerGoesToo) {
+  for (int round = 0; round < 50; ++round) {
+    absl::Mutex mutex;
+    std::vector<std::shared_ptr<IncomingCall>> held;
+    auto listener = transport_
+                        ->Listen("127.0.0.1:0",
+                                 [&](std::shared_ptr<IncomingCall> call) {
+                                   absl::MutexLock lock(&mutex);
+                                   if (call->method() == "/weir.T/Hold") held.push_back(std::move(call));
+                                 })
+                        .value();
+    auto channel = transport_->Connect({"ps", 0}, listener->address()).value();
+    ASSERT_TRUE(AwaitSocket(*channel));
+    auto num_done = std::make_shared<std::atomic<int>>(0);
+    constexpr int kNumCalls = 20;
+    for (int i = 0; i < kNumCalls; ++i) {
+      channel->Call("/weir.T/Hold", {}, {}, [num_done](absl::StatusOr<Frame> reply) {
+        EXPECT_FALSE(reply.ok());
+        ++*num_done;
+      });
+    }
+    std::thread shutdown([&] { listener->Shutdown(); });
+    while (*num_done == 0 && round % 2 == 0) std::this_thread::yield();
+    channel.reset();
+    EXPECT_EQ(*num_done, kNumCalls) << "in round " << round;
+    shutdown.join();
+    held.clear();
+  }
+}
+
+TEST_F(HostTransportTest, AListenerThatHangsDoesNotKeepWhatWasLentWithoutBound) {
+  auto transport = MakeHostTransport(MakeNetwork(), {.max_abandoned_bytes = 1'000'000}).value();
+  absl::Mutex mutex;
+  std::vector<std::shared_ptr<IncomingCall>> held;
+  auto listener = transport
+                      ->Listen("127.0.0.1:0",
+                               [&](std::shared_ptr<IncomingCall> call) {
+                                 if (call->method() == "/weir.T/Echo") return call->Reply(Frame());
+                                 absl::MutexLock lock(&mutex);
+                                 held.push_back(std::move(call));
+                               })
+                      .value();
+  auto channel = transport->Connect({"ps", 0}, listener->address()).value();
+  ASSERT_TRUE(AwaitSocket(*channel));
+  std::vector<Tensor> tensors;
+  const auto num_kept = [&] {
+    return std::count_if(tensors.begin(), tensors.end(),
+                         [](const Tensor& tensor) { return !tensor.has_exclusive_buffer(); });
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(num_kept(), i);
+    tensors.emplace_back(DType::kFloat32, Shape({100'000}));
+    Frame request;
+    request.payloads.push_back(Payload::OfTensor(tensors.back()));
+    absl::Notification done;
+    auto call =
+        channel->Call("/weir.T/Hold", std::move(request), {}, [&](absl::StatusOr<Frame>) { done.Notify(); });
+    call->Cancel();
+    done.WaitForNotification();
+  }
+  EXPECT_EQ(num_kept(), 0);
+  EXPECT_TRUE(AwaitSocket(*channel));
+  {
+    absl::MutexLock lock(&mutex);
+    held.clear();
+  }
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,199 @@
+// A client that speaks to a host transport's socket as it likes, for tests.
+#pragma once
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/host/host_transport.h"
+#include "distributed/transport/host/socket_message.h"
+#include "distributed/transport/host/unix_socket.h"
+#include "distributed/transport/wire.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+
+using Kind = SocketMessage::Kind;
+
+inline constexpr char kToken[] = "0123456789abcdef";
+
+inline std::unique_ptr<Transport> MakeNetwork(const std::string& token = kToken) {
+  GrpcOptions options;
+  options.security.token = token;
+  return MakeGrpcTransport(options).value();
+}
+
+inline absl::StatusOr<Frame> CallAndWait(Channel& channel, absl::string_view method, Frame request = {}) {
+  absl::StatusOr<Frame> result = absl::UnknownError("no reply");
+  absl::Notification done;
+  channel.Call(method, std::move(request), {absl::Now() + absl::Seconds(20)},
+               [&](absl::StatusOr<Frame> reply) {
+                 result = std::move(reply);
+                 done.Notify();
+               });
+  done.WaitForNotification();
+  return result;
+}
+
+inline bool AwaitSocket(Channel& channel) {
+  for (int i = 0; i < 10'000 && !UsesSocket(channel); ++i) {
+    EXPECT_TRUE(CallAndWait(channel, kFindSocketMethod).ok());
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  // With the answer through the socket it is known whether it borrows.
+  EXPECT_TRUE(CallAndWait(channel, kFindSocketMethod).ok());
+  return UsesSocket(channel);
+}
+
+inline std::string Bytes(Kind kind, uint64_t call, std::string text, const Frame* frame = nullptr) {
+  SocketMessage message;
+  message.kind = kind;
+  message.call = call;
+  message.text = std::move(text);
+  message.has_frame = frame != nullptr;
+  if (frame != nullptr) message.frame = *frame;
+  std::string bytes = EncodeSocketMessage(message);
+  for (const Payload& payload : message.frame.payloads) bytes += std::string(payload.bytes());
+  return bytes;
+}
+
+inline std::string Request(uint64_t call, absl::string_view method, const Frame& frame) {
+  WireWriter text;
+  text.String(method);
+  text.Deadline(absl::InfiniteFuture());
+  return Bytes(Kind::kRequest, call, text.Take(), &frame);
+}
+
+inline Frame FrameWith(std::string header, size_t payload_bytes = 0) {
+  Frame frame;
+  frame.header = std::move(header);
+  if (payload_bytes > 0) frame.payloads.push_back(Payload::OfString(std::string(payload_bytes, 'p')));
+  return frame;
+}
+
+inline std::string HelloWith(absl::string_view secret, const char* address = nullptr,
+                             absl::string_view proof = "") {
+  WireWriter text;
+  text.String(secret);
+  text.Unsigned(reinterpret_cast<uintptr_t>(address));
+  text.String(proof);
+  return Bytes(Kind::kHello, 0, text.Take());
+}
+
+// A client that says whatever it likes.
+class RawClient {
+ public:
+  explicit RawClient(const std::string& name) : fd_(ConnectToUnixSocket(name).value()) {}
+  ~RawClient() { close(fd_); }
+
+  bool Send(absl::string_view bytes, int timeout_ms = 20'000) {
+    while (!bytes.empty()) {
+      if (!IsReady(POLLOUT, timeout_ms)) return false;
+      const ssize_t count = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (count < 0) return false;
+      bytes.remove_prefix(static_cast<size_t>(count));
+    }
+    return true;
+  }
+  bool IsReady(short events, int timeout_ms) {
+    pollfd wanted{fd_, events, 0};
+    return poll(&wanted, 1, timeout_ms) == 1 && (wanted.revents & events) != 0;
+  }
+  // The next message; an error when the server has closed.
+  absl::StatusOr<SocketMessage> ReceiveAny() {
+    while (true) {
+      if (!IsReady(POLLIN, 20'000)) return absl::DeadlineExceededError("nothing came");
+      absl::StatusOr<bool> whole =
+          reader_.Read(fd_, [](const SocketMessage&, size_t, size_t) { return Payload(); });
+      if (!whole.ok()) return whole.status();
+      if (*whole) return reader_.Take();
+    }
+  }
+  // The next one after the welcome.
+  absl::StatusOr<SocketMessage> Receive() {
+    absl::StatusOr<SocketMessage> message = ReceiveAny();
+    if (message.ok() && message->kind == Kind::kWelcome) return ReceiveAny();
+    return message;
+  }
+  bool IsWelcome(bool and_may_lend) {
+    const SocketMessage message = ReceiveAny().value_or(SocketMessage());
+    return message.kind == Kind::kWelcome && message.text == std::string(1, and_may_lend ? 1 : 0);
+  }
+  bool IsSentAway() { return absl::IsUnavailable(Receive().status()); }
+  void CloseForWriting() { shutdown(fd_, SHUT_WR); }
+
+ private:
+  const int fd_;
+  SocketMessageReader reader_{SocketMessageReader::kMaxTextBytes, uint64_t{1} << 30};
+};
+
+class HostTransportTest : public ::testing::Test {
+ protected:
+  HostTransportTest() {
+    const Frame answer =
+        CallAndWait(*network_->Connect({"ps", 0}, listener_->address()).value(), kFindSocketMethod).value();
+    WireReader reader(answer.header);
+    name_ = std::string(reader.String());
+    secret_ = std::string(reader.String());
+    EXPECT_TRUE(reader.Finish("the answer").ok());
+  }
+
+  void OnCall(std::shared_ptr<IncomingCall> call) {
+    ++num_calls_;
+    if (call->method() == "/weir.T/Large") return call->Reply(FrameWith("", 1'000'000));
+    call->Reply(std::move(call->request()));
+  }
+  // With an address, where `proof` is said to be found, it offers to lend.
+  std::string Hello(const char* address = nullptr, absl::string_view proof = "") const {
+    return HelloWith(secret_, address, proof);
+  }
+  // The server serves whoever behaves.
+  void ExpectAlive() {
+    RawClient good(name_);
+    ASSERT_TRUE(good.Send(Hello() + Request(7, "/weir.T/Echo", FrameWith("alive", 100'000))));
+    const SocketMessage reply = good.Receive().value();
+    EXPECT_EQ(reply.call, 7u);
+    EXPECT_EQ(reply.frame.header, "alive");
+    EXPECT_EQ(reply.frame.payloads.at(0).num_bytes(), 100'000u);
+  }
+
+  std::atomic<int> num_calls_{0};
+  std::unique_ptr<Transport> network_ = MakeNetwork();
+  std::unique_ptr<Transport> transport_ =
+      MakeHostTransport(MakeNetwork(), {.max_message_bytes = 1 << 20,
+                                        .hello_timeout = absl::Milliseconds(300),
+                                        .retry_delay = absl::Milliseconds(1)})
+          .value();
+  std::unique_ptr<Listener> listener_ =
+      transport_
+          ->Listen("127.0.0.1:0", [this](std::shared_ptr<IncomingCall> call) { OnCall(std::move(call)); })
+          .value();
+  std::string name_, secret_;
+};
+
+// A request that lends its only payload.
+inline std::string LendingRequest(const char* address, uint64_t num_bytes) {
+  SocketMessage message;
+  message.kind = Kind::kRequest;
+  message.call = 1;
+  WireWriter text;
+  text.String("/weir.T/Echo");
+  text.Deadline(absl::InfiniteFuture());
+  message.text = text.Take();
+  message.has_frame = true;
+  message.frame.payloads.push_back(Payload::OfBuffer(nullptr, const_cast<char*>(address), num_bytes));
+  message.loans.push_back({reinterpret_cast<uintptr_t>(address), num_bytes});
+  return EncodeSocketMessage(message);
+}
+
+}  // namespace weir
