@@ -50,6 +50,8 @@ void Pause() {
 #endif
 }
 
+thread_local int64_t num_long_loops = 0;
+
 // True on a thread that is inside a ParallelFor, also of another pool.
 thread_local bool inside_parallel_for = false;
 
@@ -181,6 +183,9 @@ class ThreadPool::Team final : public LoopTeam {
   using LoopTeam::LoopTeam;
 };
 
+int64_t NumLongLoops();  // long_loops.h: for those few who ask
+int64_t NumLongLoops() { return num_long_loops; }
+
 ThreadPool::ThreadPool(int num_threads)
     : num_threads_(num_threads > 0 ? std::min(num_threads, kMaxThreads) : DefaultNumThreads()),
       team_(std::make_unique<Team>(num_threads_ - 1)) {}
@@ -192,6 +197,7 @@ void ThreadPool::ParallelFor(int64_t count, double cost_per_item,
   if (count <= 0) return;
   const double cost = static_cast<double>(count) * cost_per_item;
   if (num_threads_ > 1 && count > 1 && cost >= kMinSplitNanoseconds && !inside_parallel_for) {
+    ++num_long_loops;
     const double most = std::min<double>(static_cast<double>(count), num_threads_ * kChunksPerThread);
     const auto num_chunks =
         static_cast<int64_t>(std::clamp(cost / kChunkNanoseconds, 2.0, std::max(2.0, most)));

@@ -33,6 +33,7 @@ absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, 
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<const Program> program,
                           Program::Compile(*graph, *device, runtime.kernels(), session));
     WEIR_RETURN_IF_ERROR(plan->CheckBindings(*program));
+    plan->overlaps_.emplace_back(*program, runtime.overlap());
     plan->programs_.push_back(std::move(program));
     plan->costs_.emplace_back();
     plan->AddEdgeNames(*graph);
@@ -48,15 +49,30 @@ LocalPlan::Step::Step(LocalPlan& plan)
   context = {.cancellation = &cancellation, .rendezvous = &rendezvous, .threads = &plan.threads_};
   for (size_t i = 0; i < plan.programs_.size(); ++i) {
     const Program& program = *plan.programs_[i];
-    frames.push_back(std::make_unique<Frame>(program));
-    if (plan.runs_at_once()) continue;
-    if (program.is_static()) {
-      activations.push_back(std::make_unique<StaticActivation>(program, *frames[i], context, plan.costs_[i]));
+    frames.push_back(std::make_unique<ProgramFrame>(program));
+    if (plan.may_run_at_once()) {
+      activations.push_back(nullptr);
+    } else if (program.is_static()) {
+      activations.push_back(std::make_unique<StaticActivation>(program, *frames[i], context, plan.costs_[i],
+                                                               plan.overlaps_[i]));
     } else {
-      activations.push_back(std::make_unique<DataflowExecutor>(program, *frames[i], context, plan.costs_[i],
-                                                               [this] { rendezvous.Flush(); }));
+      activations.push_back(MakeExecutor(plan, i));
     }
   }
+  overlapping.resize(plan.programs_.size());
+}
+
+std::unique_ptr<Activation> LocalPlan::Step::MakeExecutor(LocalPlan& plan, size_t program) {
+  return std::make_unique<DataflowExecutor>(*plan.programs_[program], *frames[program], context,
+                                            plan.costs_[program], plan.overlaps_[program],
+                                            [this] { rendezvous.Flush(); });
+}
+
+Activation& LocalPlan::ActivationOf(Step& step, size_t program) {
+  if (!programs_[program]->is_static() || !overlaps_[program].overlaps()) return *step.activations[program];
+  std::unique_ptr<Activation>& overlapping = step.overlapping[program];
+  if (overlapping == nullptr) overlapping = step.MakeExecutor(*this, program);
+  return *overlapping;
 }
 
 // Only the session's own worker has late arguments and results, and knows which edges are theirs.
@@ -162,8 +178,9 @@ void LocalPlan::StartPrograms(Step& step) {
   if (num_late_results_ > 0) {
     step.late_results.Start(step.rendezvous, num_edges_ - num_late_results_, num_late_results_, *step.call);
   }
-  if (runs_at_once()) {
-    OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline));
+  if (may_run_at_once() && !overlaps_[0].overlaps()) {
+    OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline,
+                                          overlaps_[0]));
   } else {
     RunActivations(step);
   }
@@ -174,7 +191,8 @@ void LocalPlan::RunActivations(Step& step) {
   step.plan = shared_from_this();
   {
     RunScope scope;
-    for (const auto& activation : step.activations) {
+    for (size_t i = 0; i < programs_.size(); ++i) step.running.push_back(&ActivationOf(step, i));
+    for (Activation* const activation : step.running) {
       activation->Start(step.call->deadline,
                         [this, &step](absl::Status status) { OnProgramDone(step, status); });
     }
@@ -230,8 +248,8 @@ std::string LocalPlan::DescribeWaits() const {
   std::string lines;
   for (const auto& step : active_) {
     if (!step->started) continue;
-    for (size_t i = 0; i < step->activations.size(); ++i) {
-      const std::vector<std::string> nodes = step->activations[i]->AwaitedNodes();
+    for (size_t i = 0; i < step->running.size(); ++i) {
+      const std::vector<std::string> nodes = step->running[i]->AwaitedNodes();
       if (nodes.empty()) continue;
       absl::StrAppend(&lines, "step ", step->context.step_id, " on ",
                       programs_[i]->device().name().ToString(), " waits at ", absl::StrJoin(nodes, ", "),
@@ -266,7 +284,7 @@ void LocalPlan::Finish(Step& step) {
     status = step.status;
   }
   for (size_t i = 0; i < programs_.size(); ++i) {
-    Frame& frame = *step.frames[i];
+    ProgramFrame& frame = *step.frames[i];
     if (status.ok()) {
       for (const Program::Binding& result : programs_[i]->results()) {
         step.call->results[result.index] = frame.slots[result.slot];
@@ -281,7 +299,8 @@ void LocalPlan::Finish(Step& step) {
       ClearFrame(*programs_[i], frame);
     }
   }
-  for (const auto& activation : step.activations) activation->Reset();
+  for (Activation* const activation : step.running) activation->Reset();
+  step.running.clear();
   if (num_edges_ > 0) step.rendezvous.Flush();
   Done done = std::move(step.done);
   std::unique_ptr<Step> owned;

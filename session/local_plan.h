@@ -26,6 +26,7 @@
 #include "absl/synchronization/mutex.h"
 #include "kernels/session_state.h"
 #include "session/executor/activation.h"
+#include "session/executor/overlap.h"
 #include "session/executor/program.h"
 #include "session/late_results.h"
 #include "session/rendezvous.h"
@@ -72,12 +73,16 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
  private:
   struct Step {
     explicit Step(LocalPlan& plan);
+    std::unique_ptr<Activation> MakeExecutor(LocalPlan& plan, size_t program);
     StepContext context;
     Cancellation cancellation;
     Rendezvous rendezvous;
     LateResults late_results;
-    std::vector<std::unique_ptr<Frame>> frames;
-    std::vector<std::unique_ptr<Activation>> activations;  // none when the plan runs at once
+    std::vector<std::unique_ptr<ProgramFrame>> frames;
+    std::vector<std::unique_ptr<Activation>> activations;  // by program; null for one that runs at once
+    // By program: for static ones whose kernels overlap, made when needed.
+    std::vector<std::unique_ptr<Activation>> overlapping;
+    std::vector<Activation*> running;         // those of this step
     std::vector<std::shared_ptr<void>> held;  // guarded by the plan's mutex while the step is active
     uint64_t abort_callback = 0;
     bool started = false;
@@ -90,8 +95,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
     absl::Status status ABSL_GUARDED_BY(status_mutex);
   };
 
-  // One program, in which nothing waits: it needs no activation.
-  bool runs_at_once() const {
+  // One program, in which nothing waits: it needs no activation, unless its kernels overlap.
+  bool may_run_at_once() const {
     return programs_.size() == 1 && programs_[0]->is_static() && num_late_results_ == 0;
   }
   // Edges that other workers may send to: all but those whose other end is the caller.
@@ -107,6 +112,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   static bool TryHold(Step& step);
   void StartPrograms(Step& step);
   void RunActivations(Step& step);
+  Activation& ActivationOf(Step& step, size_t program);
   void OnDeadline(int64_t step_id);
   std::string AwaitedEdges(const Rendezvous& rendezvous) const;
   void OnProgramDone(Step& step, const absl::Status& status);
@@ -126,6 +132,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   const int num_late_results_;
   std::vector<std::unique_ptr<const Program>> programs_;
   std::deque<ProgramCost> costs_;                     // by program
+  std::deque<Overlap> overlaps_;                      // by program
   absl::flat_hash_map<int, std::string> edge_names_;  // of edges that are received here
 
   mutable absl::Mutex mutex_;

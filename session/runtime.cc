@@ -24,6 +24,7 @@ Runtime::Runtime(const RuntimeOptions& options)
     : ops_(&StandardOps()),
       threads_(options.num_threads),
       task_({.job = options.job, .replica = 0, .task = options.task}),
+      overlap_(options.overlap),
       step_threads_(
           {.num_threads = threads_.num_threads(), .max_blocked_threads = options.max_blocked_threads}) {}
 

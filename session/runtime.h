@@ -17,6 +17,7 @@
 #include "kernels/kernel_registry.h"
 #include "kernels/real_threads.h"
 #include "kernels/thread_pool.h"
+#include "session/executor/overlap_options.h"
 
 namespace weir {
 
@@ -28,6 +29,7 @@ struct RuntimeOptions {
   int num_threads = 0;            // 0: $WEIR_NUM_THREADS, else all cores
   int64_t memory_limit = 0;       // bytes per device; 0: unlimited
   int max_blocked_threads = 256;  // for kernels that wait (Kernel::may_block)
+  OverlapOptions overlap;         // of kernels of one program
   // Kernels of the program's own, for one type of device; called after the standard ones are registered.
   std::function<void(KernelRegistry& registry, absl::string_view device_type)> register_kernels;
 };
@@ -42,6 +44,7 @@ class Runtime {
   ThreadPool& threads() { return threads_; }
   Threads& step_threads() { return step_threads_; }
   const DeviceName& task() const { return task_; }
+  const OverlapOptions& overlap() const { return overlap_; }
 
   absl::Span<const std::unique_ptr<Device>> devices() const { return devices_; }
   Device* FindDevice(const DeviceName& name) const;  // null when there is none
@@ -53,6 +56,7 @@ class Runtime {
   KernelRegistry kernels_;
   ThreadPool threads_;
   DeviceName task_;
+  OverlapOptions overlap_;
   std::vector<std::unique_ptr<Device>> devices_;
   RealThreads step_threads_;  // last: they use what is above
 };

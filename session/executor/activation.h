@@ -47,7 +47,7 @@ class Activation : public Runnable {
   using Done = std::function<void(absl::Status)>;
 
   // All borrowed; `step` names the threads.
-  Activation(const Program& program, Frame& frame, const StepContext& step, ProgramCost& cost)
+  Activation(const Program& program, ProgramFrame& frame, const StepContext& step, ProgramCost& cost)
       : program_(program), frame_(frame), step_(step), cost_(cost) {}
 
   // Precondition: argument slots are set; new, or Reset. No instruction begins after the deadline.
@@ -74,7 +74,7 @@ class Activation : public Runnable {
   }
 
   const Program& program_;
-  Frame& frame_;
+  ProgramFrame& frame_;
   const StepContext& step_;
   ProgramCost& cost_;
   absl::Time deadline_;

@@ -13,9 +13,10 @@ namespace weir {
 
 using Kind = Instruction::Kind;
 
-DataflowExecutor::DataflowExecutor(const Program& program, Frame& frame, const StepContext& step,
-                                   ProgramCost& cost, std::function<void()> on_idle)
+DataflowExecutor::DataflowExecutor(const Program& program, ProgramFrame& frame, const StepContext& step,
+                                   ProgramCost& cost, Overlap& overlap, std::function<void()> on_idle)
     : Activation(program, frame, step, cost),
+      overlap_(overlap),
       on_idle_(std::move(on_idle)),
       states_(program.instructions().size()),
       parts_left_(program.loops().size() + 1),
@@ -41,9 +42,23 @@ void DataflowExecutor::Reset() {
   num_run_ = 0;
   nanoseconds_ = 0;
   status_ = absl::OkStatus();
+  has_begun_ = false;
+  overlaps_ = false;
+  held_.clear();
+  num_handed_over_ = 0;
+}
+
+void DataflowExecutor::BeginStep() {
+  has_begun_ = true;
+  if (overlap_.is_undecided()) times_ = overlap_.BeginStep();
+  overlaps_ = overlap_.overlaps();
+  if (!overlaps_) return;
+  began_ = absl::GetCurrentTimeNanos();
+  handed_over_.resize(program_.instructions().size());
 }
 
 bool DataflowExecutor::Run(int64_t budget) {
+  if (!has_begun_) BeginStep();
   const int64_t begin = absl::GetCurrentTimeNanos();
   nanoseconds_ -= begin;
   return RunUntilPause(budget) == Pause::kOutOfBudget;
@@ -51,7 +66,7 @@ bool DataflowExecutor::Run(int64_t budget) {
 
 DataflowExecutor::Pause DataflowExecutor::RunUntilPause(int64_t budget) {
   do {
-    for (; !ready_.empty() && status_.ok(); --budget) {
+    for (; has_ready() && status_.ok(); --budget) {
       if (budget <= 0) {
         nanoseconds_ += absl::GetCurrentTimeNanos();
         return Pause::kOutOfBudget;
@@ -68,8 +83,8 @@ DataflowExecutor::Pause DataflowExecutor::RunUntilPause(int64_t budget) {
 }
 
 void DataflowExecutor::RunNext() {
-  const int32_t index = ready_.top();
-  ready_.pop();
+  const int32_t index = TakeNext();
+  if (index < 0) return;
   status_ = CheckStillWanted(program_, index, num_run_++, step_, deadline_);
   if (!status_.ok()) return step_.cancellation->Cancel(status_);
   if (program_.instructions()[index].may_wait()) {
@@ -79,12 +94,34 @@ void DataflowExecutor::RunNext() {
   }
 }
 
+// The next instruction for this thread: short ones first, so that others get what they wait for. Long ones
+// that could run at once go to the threads, all of them: so this thread is never busy with one of them while
+// another has ended and the program could go on. Negative: they have just gone.
+int32_t DataflowExecutor::TakeNext() {
+  if (ready_.empty()) {
+    const int32_t alone = held_.back();
+    held_.pop_back();
+    return alone;
+  }
+  const int32_t index = ready_.top();
+  ready_.pop();
+  if (!overlaps_ || !overlap_.is_heavy(index)) return index;
+  held_.push_back(index);
+  if (static_cast<int>(held_.size()) + num_handed_over_ >= 2) {
+    for (const int32_t held : std::exchange(held_, {})) HandOver(held);
+  }
+  return -1;
+}
+
 // All instructions are complete or will never start: nobody else touches this object now.
 void DataflowExecutor::Finish() {
   if (status_.ok() && parts_left(kNoLoop) != 0) status_ = Stuck();
   if (status_.ok()) status_ = CheckResults();
   if (!status_.ok()) ClearFrame(program_, frame_);
-  cost_.Add(nanoseconds_ + absl::GetCurrentTimeNanos());
+  const int64_t now = absl::GetCurrentTimeNanos();
+  cost_.Add(nanoseconds_ + now);
+  if (times_ != nullptr) overlap_.EndStep(std::move(times_), status_.ok());
+  if (overlaps_ && status_.ok() && program_.is_static()) overlap_.AddTried(now - began_);
   CallDone(status_);
 }
 
@@ -98,9 +135,15 @@ bool DataflowExecutor::TakeEvents() {
     Event* const next = event->next;
     const int32_t index = event->instruction;
     --num_waiting_;
+    if (overlaps_ && overlap_.is_heavy(index)) --num_handed_over_;
     waits_[index].is_under_way = false;
     states_[index].is_dead = waits_[index].context->is_dead();
-    Complete(index, std::exchange(event->status, absl::OkStatus()));
+    absl::Status status = std::exchange(event->status, absl::OkStatus());
+    if (std::exchange(waits_[index].was_left_out, false)) {
+      if (status_.ok()) status_ = std::move(status);
+    } else {
+      Complete(index, status);
+    }
     event = next;
   }
   return true;
@@ -138,7 +181,49 @@ void DataflowExecutor::Execute(int32_t index) {
   if (at.kernel == nullptr) return Complete(index, absl::OkStatus());
   KernelContext context = MakeContext(at);
   context.set_dead(is_dead);
-  Complete(index, at.kernel->Compute(context));
+  Complete(index, Compute(index, context));
+}
+
+absl::Status DataflowExecutor::Compute(int32_t index, KernelContext& context) {
+  Kernel& kernel = *program_.instructions()[index].kernel;
+  if (times_ == nullptr) return kernel.Compute(context);
+  times_->Begin();
+  absl::Status status = kernel.Compute(context);
+  times_->End(index);
+  return status;
+}
+
+// Precondition: its kernel is synchronous.
+void DataflowExecutor::HandOver(int32_t index) {
+  const Instruction& at = program_.instructions()[index];
+  bool& is_dead = states_[index].is_dead;
+  if (any_dead_) is_dead = is_dead || HasDeadInput(at);
+  if (is_dead && !at.runs_when_dead) return Complete(index, absl::OkStatus());
+  Wait& wait = waits_[index];
+  wait.context.emplace(MakeContext(at));
+  wait.context->set_dead(is_dead);
+  wait.is_under_way = true;
+  ++num_waiting_;
+  ++num_handed_over_;
+  std::unique_ptr<HandedOver>& work = handed_over_[index];
+  if (work == nullptr) work = std::make_unique<HandedOver>(*this, index);
+  step_.threads->Compute(work.get());
+}
+
+// The thread is in its outermost frame, so it may go on with the program itself.
+bool DataflowExecutor::HandedOver::Run(int64_t budget) {
+  DataflowExecutor& executor = executor_;  // after the event another step may have this object
+  Wait& wait = executor.waits_[index_];
+  const Cancellation& cancellation = *executor.step_.cancellation;
+  wait.was_left_out = cancellation.is_cancelled();
+  absl::Status status = wait.was_left_out
+                            ? cancellation.reason()
+                            : executor.program_.instructions()[index_].kernel->Compute(*wait.context);
+  if (executor.Post(index_, std::move(status))) {
+    while (executor.Run(budget)) {
+    }
+  }
+  return false;
 }
 
 void DataflowExecutor::ExecuteAsync(int32_t index) {
@@ -168,11 +253,15 @@ void DataflowExecutor::StartBlocking(int32_t index) {
 
 // Runs on any thread, perhaps inside of a kernel of this or another program.
 void DataflowExecutor::OnAsyncDone(int32_t index, absl::Status status) {
+  Threads& threads = *step_.threads;
+  if (Post(index, std::move(status))) threads.Compute(this);
+}
+
+bool DataflowExecutor::Post(int32_t index, absl::Status status) {
   Event& event = waits_[index].event;
   event.instruction = index;
   event.status = std::move(status);
-  Threads& threads = *step_.threads;
-  if (inbox_.Post(&event)) threads.Compute(this);
+  return inbox_.Post(&event);
 }
 
 absl::Status DataflowExecutor::RunFlow(int32_t index) {
@@ -258,7 +347,7 @@ void DataflowExecutor::TellSuccessors(int32_t index) {
       }
       continue;
     }
-    if (states_[index].is_dead) state.is_dead = true;
+    if (states_[index].is_dead && !next.is_state_order) state.is_dead = true;
     if (--state.pending == 0) ready_.push(next.instruction);
   }
 }

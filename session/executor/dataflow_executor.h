@@ -6,6 +6,10 @@
 // program to a thread. No instruction runs on the stack of the kernel that woke it. Kernels use several cores
 // inside (ThreadPool::ParallelFor).
 //
+// Where it pays (overlap.h), long kernels that are ready together are handed to the threads, each as a
+// Runnable of its own that posts an event like any other. The thread that hands them over takes back those
+// that nobody has begun. State is touched in the order of the instructions all the same (state_order.h).
+//
 // Deadness: the output of a Switch that was not chosen is dead, and so is what a dead instruction would have
 // given. An instruction with a dead input, or after a dead one, is complete without running; only Merge takes
 // a live input among dead ones. A loop's iteration is over when all its instructions, and the loops inside,
@@ -26,16 +30,18 @@
 #include "kernels/kernel_context.h"
 #include "session/executor/activation.h"
 #include "session/executor/inbox.h"
+#include "session/executor/overlap.h"
 #include "session/executor/program.h"
 
 namespace weir {
 
 class DataflowExecutor final : public Activation {
  public:
-  // `on_idle` runs whenever nothing is ready but kernels are awaited: sends collected so far should leave
-  // now. Further error of a step: InvalidArgument for a fetch that is dead.
-  DataflowExecutor(const Program& program, Frame& frame, const StepContext& step, ProgramCost& cost,
-                   std::function<void()> on_idle);
+  // `overlap` borrowed, of the program. `on_idle` runs whenever nothing is ready but kernels are awaited:
+  // sends collected so far should leave now. Further error of a step: InvalidArgument for a fetch that is
+  // dead.
+  DataflowExecutor(const Program& program, ProgramFrame& frame, const StepContext& step, ProgramCost& cost,
+                   Overlap& overlap, std::function<void()> on_idle);
 
   bool Run(int64_t budget) override;
   void Reset() override;
@@ -55,22 +61,42 @@ class DataflowExecutor final : public Activation {
     // Of an Exit: in some iteration it was alive.
     bool has_value = false;
   };
-  // Of an asynchronous kernel.
+  // Of an asynchronous kernel, or one that was handed over.
   struct Wait {
     bool is_under_way = false;
+    bool was_left_out = false;  // the step was cancelled before it began
     std::optional<KernelContext> context;
     Event event;
   };
 
+  // A kernel on its way to another thread.
+  class HandedOver final : public Runnable {
+   public:
+    HandedOver(DataflowExecutor& executor, int32_t index) : executor_(executor), index_(index) {}
+    bool Run(int64_t budget) override;
+    bool is_heavy() const override { return true; }
+
+   private:
+    DataflowExecutor& executor_;
+    const int32_t index_;
+  };
+
   enum class Pause { kOutOfBudget, kParked, kOver };
   Pause RunUntilPause(int64_t budget);
+  void BeginStep();
+  bool has_ready() const { return !ready_.empty() || !held_.empty(); }
   void RunNext();
+  int32_t TakeNext();
+  void HandOver(int32_t index);
   bool TakeEvents();  // false: parked, and no longer this thread's
   void Finish();
   void Execute(int32_t index);
   void ExecuteAsync(int32_t index);
   void StartBlocking(int32_t index);
   void OnAsyncDone(int32_t index, absl::Status status);
+  // True when the program was parked and is the caller's now.
+  bool Post(int32_t index, absl::Status status);
+  absl::Status Compute(int32_t index, KernelContext& context);
   bool HasDeadInput(const Instruction& instruction) const;
   absl::Status RunFlow(int32_t index);
   absl::Status RunSwitch(const Instruction& instruction);
@@ -95,6 +121,7 @@ class DataflowExecutor final : public Activation {
 
   int32_t& parts_left(int32_t loop) { return parts_left_[loop + 1]; }  // kNoLoop + 1 == 0
 
+  Overlap& overlap_;
   const std::function<void()> on_idle_;
 
   // Of the running thread; handed over through inbox_.
@@ -109,6 +136,14 @@ class DataflowExecutor final : public Activation {
   int num_waiting_ = 0;  // asynchronous kernels started and not called back
   int64_t num_run_ = 0;
   absl::Status status_;
+  // Of a step that measures or overlaps.
+  bool has_begun_ = false;
+  bool overlaps_ = false;
+  std::unique_ptr<StepTimes> times_;
+  int64_t began_ = 0;
+  std::vector<int32_t> held_;                             // heavy and ready, while there is only one
+  int num_handed_over_ = 0;                               // and not called back
+  std::vector<std::unique_ptr<HandedOver>> handed_over_;  // by instruction, made when needed
 
   int64_t nanoseconds_ = 0;  // computed in this step
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
+#include "session/executor/state_order.h"
 
 namespace weir {
 
@@ -76,7 +77,8 @@ class ProgramCompiler {
     program_->num_slots_ = next_slot_;
     program_->slot_writer_.resize(next_slot_, -1);
     FindLastUses();
-    if (!program_->is_static_) LinkSuccessors();
+    if (!has_flow_) AddStateOrder();
+    LinkSuccessors();
     FillLoops();
     return std::unique_ptr<const Program>(std::move(program_));
   }
@@ -355,14 +357,33 @@ class ProgramCompiler {
     return node.op_name() == "Enter" && node.attr<bool>("is_constant");
   }
 
+  // After the last uses: a slot's readers are known by then.
+  void AddStateOrder() {
+    std::vector<StateAccess> accesses;
+    for (size_t i = 0; i < program_->instructions_.size(); ++i) {
+      const Instruction& at = program_->instructions_[i];
+      accesses.push_back({emitted_[i], InputsOf(at), predecessors_[i], at.may_wait()});
+    }
+    std::optional<std::vector<std::vector<int32_t>>> order = FindStateOrder(accesses, program_->slot_writer_);
+    program_->may_overlap_ = order.has_value();
+    if (order) state_order_ = *std::move(order);
+  }
+
   void LinkSuccessors() {
     Program& program = *program_;
     std::vector<std::vector<Successor>> successors(program.instructions_.size());
+    for (int32_t i = 0; i < static_cast<int32_t>(state_order_.size()); ++i) {
+      for (const int32_t before : state_order_[i]) {
+        if (std::binary_search(predecessors_[i].begin(), predecessors_[i].end(), before)) continue;
+        successors[before].push_back({i, /*is_control=*/false, /*is_state_order=*/true});
+        ++program.instructions_[i].num_pending;
+      }
+    }
     for (int32_t i = 0; i < static_cast<int32_t>(predecessors_.size()); ++i) {
       Instruction& instruction = program.instructions_[i];
       const bool is_merge = instruction.kind == Instruction::Kind::kMerge;
       for (int32_t before : predecessors_[i]) {
-        successors[before].push_back({i, is_merge});
+        successors[before].push_back({i, is_merge, false});
         ++instruction.num_pending;
         instruction.num_pending_later += program.instructions_[before].kind != Instruction::Kind::kEnter;
       }
@@ -387,7 +408,7 @@ class ProgramCompiler {
       const bool is_known = std::any_of(of_writer.begin(), of_writer.end(), [merge](const Successor& known) {
         return known.instruction == merge && !known.is_control;
       });
-      if (!is_known) of_writer.push_back({merge, false});
+      if (!is_known) of_writer.push_back({merge, false, false});
     }
   }
 
@@ -395,7 +416,7 @@ class ProgramCompiler {
   // says so where the value does not depend on what the Merge gives.
   void LetReadFirst(int32_t merge, int32_t next_iteration, std::vector<std::vector<Successor>>* successors) {
     Instruction& instruction = program_->instructions_[next_iteration];
-    (*successors)[merge].push_back({next_iteration, true});
+    (*successors)[merge].push_back({next_iteration, true, false});
     ++instruction.num_pending;
     ++instruction.num_pending_later;
   }
@@ -441,6 +462,7 @@ class ProgramCompiler {
   std::vector<std::vector<int32_t>> comes_after_;  // instructions that a user of the node must follow
   std::vector<int> num_users_;
   std::vector<std::vector<int32_t>> predecessors_;  // by instruction
+  std::vector<std::vector<int32_t>> state_order_;   // likewise; empty where nothing may overlap
   int32_t next_slot_ = 0;
 };
 

@@ -1,10 +1,10 @@
 // One device's part of a step, compiled: dense arrays that an executor walks without names, hashing or
 // allocation.
 //
-// Made once per plan, then shared read-only by all its steps. Tensors of a step live in the slots of a Frame:
-// every output of a kept node has a slot, every argument and constant too. Nodes that compute nothing vanish:
-// a NoOp leaves only its order, an Identity's output is its input's slot, a Const is a tensor in its slot
-// before the step begins.
+// Made once per plan, then shared read-only by all its steps. Tensors of a step live in the slots of a
+// ProgramFrame: every output of a kept node has a slot, every argument and constant too. Nodes that compute
+// nothing vanish: a NoOp leaves only its order, an Identity's output is its input's slot, a Const is a tensor
+// in its slot before the step begins.
 //
 // A program with conditionals or loops (v1 control flow) keeps those nodes, as instructions of their own
 // kinds. A loop is a set of instructions that runs again: its iterations follow one another, in the same
@@ -67,7 +67,8 @@ struct Instruction {
 
 struct Successor {
   int32_t instruction = 0;
-  bool is_control = false;  // told apart for Merge only
+  bool is_control = false;      // told apart for Merge only
+  bool is_state_order = false;  // not an edge of the graph (state_order.h): hands on no deadness
 };
 
 // A loop of the program (graph/loops.h). Its own instructions and slots only, not those of loops inside.
@@ -95,6 +96,10 @@ class Program {
 
   // True when all kernels are synchronous and nothing decides what runs: then a StaticSchedule runs it.
   bool is_static() const { return is_static_; }
+
+  // Whether kernels may run beside one another, as far as the order of state goes: the edges that keep it are
+  // among the successors. Not so for programs with conditionals or loops.
+  bool may_overlap() const { return may_overlap_; }
 
   struct Binding {
     int32_t slot;
@@ -135,6 +140,7 @@ class Program {
 
   Device& device_;
   bool is_static_ = true;
+  bool may_overlap_ = false;
   int32_t num_slots_ = 0;
   std::vector<Instruction> instructions_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
@@ -163,9 +169,9 @@ bool NeedsNoKernel(const Node& node);
 inline constexpr char kNodePayload[] = "weir.node";
 
 // The tensors of one step of one program; reused by later steps. Not thread safe.
-class Frame {
+class ProgramFrame {
  public:
-  explicit Frame(const Program& program) : slots(program.num_slots()) {
+  explicit ProgramFrame(const Program& program) : slots(program.num_slots()) {
     for (const auto& [slot, tensor] : program.constants()) slots[slot] = tensor;
   }
   std::vector<Tensor> slots;

@@ -19,13 +19,17 @@ absl::Status CheckStillWanted(const Program& program, int32_t next, int64_t coun
       absl::StrCat("the step's deadline passed before '", program.node_name(next), "' could run"));
 }
 
-void ClearFrame(const Program& program, Frame& frame) {
+void ClearFrame(const Program& program, ProgramFrame& frame) {
   for (int slot = 0; slot < program.num_slots(); ++slot) frame.slots[slot] = Tensor();
   for (const auto& [slot, tensor] : program.constants()) frame.slots[slot] = tensor;
 }
 
-absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepContext& step,
-                               absl::Time deadline) {
+namespace {
+
+// `times`: of a step that measures.
+template <bool kMeasures>
+absl::Status RunLine(const Program& program, ProgramFrame& frame, const StepContext& step,
+                     absl::Time deadline, [[maybe_unused]] StepTimes* times) {
   Tensor* const slots = frame.slots.data();
   const absl::Span<const Instruction> instructions = program.instructions();
   for (size_t i = 0; i < instructions.size(); ++i) {
@@ -38,7 +42,10 @@ absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepC
     KernelContext context(step, program.device(), slots, program.input_slots() + at.first_input,
                           program.last_use() + at.first_input, at.num_inputs, at.first_output,
                           program.output_types() + at.first_type, at.num_outputs);
-    if (absl::Status status = at.kernel->Compute(context); !status.ok()) {
+    if constexpr (kMeasures) times->Begin();
+    absl::Status status = at.kernel->Compute(context);
+    if constexpr (kMeasures) times->End(static_cast<int32_t>(i));
+    if (!status.ok()) {
       ClearFrame(program, frame);
       return program.Annotate(i, status);
     }
@@ -48,9 +55,25 @@ absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepC
   return absl::OkStatus();
 }
 
+}  // namespace
+
+absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, const StepContext& step,
+                               absl::Time deadline) {
+  return RunLine<false>(program, frame, step, deadline, nullptr);
+}
+
+absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, const StepContext& step,
+                               absl::Time deadline, Overlap& overlap) {
+  std::unique_ptr<StepTimes> times = overlap.is_undecided() ? overlap.BeginStep() : nullptr;
+  if (times == nullptr) return RunLine<false>(program, frame, step, deadline, nullptr);
+  absl::Status status = RunLine<true>(program, frame, step, deadline, times.get());
+  overlap.EndStep(std::move(times), status.ok());
+  return status;
+}
+
 bool StaticActivation::Run(int64_t) {
   const int64_t begin = absl::GetCurrentTimeNanos();
-  const absl::Status status = RunStaticSchedule(program_, frame_, step_, deadline_);
+  const absl::Status status = RunStaticSchedule(program_, frame_, step_, deadline_, overlap_);
   cost_.Add(absl::GetCurrentTimeNanos() - begin);
   CallDone(status);
   return false;

@@ -6,6 +6,7 @@
 #include "absl/time/time.h"
 #include "kernels/kernel_context.h"
 #include "session/executor/activation.h"
+#include "session/executor/overlap.h"
 #include "session/executor/program.h"
 
 namespace weir {
@@ -14,14 +15,23 @@ namespace weir {
 // constants'. Returns the first kernel's error, annotated; the cancellation's reason; or DeadlineExceeded,
 // naming the next node. The calling thread must have the frame to itself. Precondition: program.is_static(),
 // argument slots are set.
-absl::Status RunStaticSchedule(const Program& program, Frame& frame, const StepContext& step,
+absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, const StepContext& step,
                                absl::Time deadline);
+
+// The same, in a step that may be one of those that measure the program's kernels.
+absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, const StepContext& step,
+                               absl::Time deadline, Overlap& overlap);
 
 // The same as an Activation, for a program that is one of several of a step.
 class StaticActivation final : public Activation {
  public:
-  using Activation::Activation;
+  StaticActivation(const Program& program, ProgramFrame& frame, const StepContext& step, ProgramCost& cost,
+                   Overlap& overlap)
+      : Activation(program, frame, step, cost), overlap_(overlap) {}
   bool Run(int64_t budget) override;
+
+ private:
+  Overlap& overlap_;
 };
 
 // Whether instruction `next`, the `count`-th of the step, should still run: the cancellation's reason, or
@@ -30,6 +40,6 @@ absl::Status CheckStillWanted(const Program& program, int32_t next, int64_t coun
                               absl::Time deadline);
 
 // Empties every slot but constants'.
-void ClearFrame(const Program& program, Frame& frame);
+void ClearFrame(const Program& program, ProgramFrame& frame);
 
 }  // namespace weir

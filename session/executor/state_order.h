@@ -1,0 +1,34 @@
+// The order in which instructions must touch state, where no edge of the graph says so.
+//
+// A program that runs on one thread touches variables in the order of its instructions. When kernels overlap,
+// that order would be lost: these edges keep it. Whoever reads a variable stays before the update that
+// follows it, and so does what computes with the value that was read: an update that is alone with its buffer
+// writes in place. What prints, or touches files, stays in its order as well. Random nodes need no order:
+// each has a stream of its own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "graph/node.h"
+
+namespace weir {
+
+// One instruction, as far as it matters here.
+struct StateAccess {
+  const Node* node = nullptr;
+  absl::Span<const int32_t> inputs;        // slots
+  absl::Span<const int32_t> predecessors;  // instructions, by edges of the graph
+  bool may_wait = false;                   // for others: a receive, a kernel that blocks
+};
+
+// By instruction: those before it that it must follow. What depends on something that waits gets no such
+// edge: when it runs is not decided here, and an edge could close a circle through another device. nullopt
+// when a resource handle comes from anything but a VarHandleOp of the program: nobody knows what it stands
+// for. `writers`: by slot, the instruction that fills it; -1 for arguments and constants.
+std::optional<std::vector<std::vector<int32_t>>> FindStateOrder(absl::Span<const StateAccess> instructions,
+                                                                absl::Span<const int32_t> writers);
+
+}  // namespace weir
