@@ -6,7 +6,7 @@
 //   Relu(FusedBatchNormV3(x) [+ side])            -> _FusedBatchNormEx
 //   FusedBatchNormGradV3(ReluGrad(dy, y), x)      -> _FusedBatchNormGradEx; where others read ReluGrad's
 //                                                    result too, it is one of the fused node's outputs
-//   elementwise ops that only read one another -> _FusedElementwise (elementwise_cluster.h)
+//   elementwise ops that only read one another    -> _FusedElementwise (elementwise_cluster.h)
 //   act: none, or Relu, Relu6, Elu, LeakyRelu, Tanh, Sigmoid
 //
 // An intermediate result that anything else reads, a fetch or a control edge included, keeps its node; who
@@ -15,8 +15,8 @@
 // (the first one excepted) no control inputs. In training the patterns still fit: gradients of activations
 // read what the activation gave, not what it took.
 //
-// Float, half and bfloat16 are fused. Results are the same bits, except for _FusedConv2D's, which is made
-// only where RewriteOptions::may_change_rounding allows it.
+// Float, half and bfloat16 are fused, elementwise ops of double too. Results are the same bits, except for
+// _FusedConv2D's, which is made only where RewriteOptions::may_change_rounding allows it.
 #pragma once
 
 #include <functional>
