@@ -1,15 +1,39 @@
 #include "session/feed_dependencies.h"
 
+#include "graph/loops.h"
 #include "graph/runtime_ops.h"
 
 namespace weir {
+namespace {
+
+// By node id, of every Exit: what its loop begins with. A loop that is malformed is an error later on.
+std::vector<std::vector<int32_t>> EntersOfExits(const Graph& graph) {
+  std::vector<std::vector<int32_t>> result(graph.num_nodes());
+  const absl::StatusOr<Loops> loops = FindLoops(graph);
+  if (!loops.ok()) return result;
+  std::vector<std::vector<int32_t>> of_loops(loops->loops.size());
+  for (const auto& node : graph.nodes()) {
+    if (node->op_name() == "Enter") of_loops[loops->gives_to[node->id()]].push_back(node->id());
+  }
+  for (const auto& node : graph.nodes()) {
+    if (node->op_name() == "Exit") result[node->id()] = of_loops[loops->runs_in[node->id()]];
+  }
+  return result;
+}
+
+}  // namespace
 
 FeedDependencies::FeedDependencies(const Graph& pruned, int num_feeds, int num_fetches)
     : feed_of_(pruned.num_nodes(), kNone), fetched_(num_fetches), is_needed_(num_feeds, false) {
+  std::vector<std::vector<int32_t>> enters;
+  if (HasControlFlow(pruned)) enters = EntersOfExits(pruned);
   for (const auto& node : pruned.nodes()) {
     first_input_.push_back(static_cast<int32_t>(inputs_.size()));
     for (const Output& input : node->inputs()) inputs_.push_back(input.node->id());
     for (const Node* before : node->control_inputs()) inputs_.push_back(before->id());
+    if (!enters.empty()) {
+      inputs_.insert(inputs_.end(), enters[node->id()].begin(), enters[node->id()].end());
+    }
     const bool is_arg = node->op_name() == kArgOp;
     if (!is_arg && node->op_name() != kRetvalOp) continue;
     const auto index = static_cast<int32_t>(node->attr<int64_t>("index"));

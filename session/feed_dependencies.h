@@ -1,4 +1,5 @@
-// Which feeds each fetch of a partial run depends on.
+// Which feeds each fetch of a partial run depends on. What a loop gives depends on all that enters the loop,
+// because an iteration ends as a whole (session/executor/dataflow_executor.h).
 //
 // A value; read by many threads at once. Size: that of the step's graph.
 #pragma once

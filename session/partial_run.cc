@@ -59,9 +59,11 @@ absl::StatusOr<PartialStep::Feeds> PartialRun::Resolve(const Feeds& feeds) const
 
 void PartialRun::Start(const Feeds& feeds, const std::vector<TensorRef>& fetches, Step::Done done) {
   absl::StatusOr<PartialStep::Feeds> fed = Resolve(feeds);
-  if (!fed.ok()) return done(fed.status());
   absl::StatusOr<Fetches> asked = ResolveFetches(fetches_, fetches);
-  if (!asked.ok()) return done(asked.status());
+  if (!fed.ok() || !asked.ok()) {
+    return CallUnnested(
+        [done = std::move(done), status = fed.ok() ? asked.status() : fed.status()] { done(status); });
+  }
   step_->Run(*std::move(fed), asked->unique,
              [positions = std::move(asked->positions), done = std::move(done)](const Step::Results& results) {
                if (!results.ok()) return done(results);

@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
+#include "ops/control_flow.h"
 #include "session/session.h"
 #include "session/test_session.h"
 
@@ -292,6 +294,87 @@ TEST_F(PartialRunTest, NobodyNeedsToWait) {
   if (!refused.ok()) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   }
+}
+
+// Nodes that run as one wait together. Who reads a part of what they give must not wait for feeds that the
+// part does not depend on.
+TEST_F(PartialRunTest, FetchesDoNotWaitForFeedsOfOthers) {
+  const RunOptions patient = {.timeout = kPatience};
+  const auto input = [this](const PartialShape& shape) {
+    return g_.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", shape}});
+  };
+  const Output x = input({-1}), exp = g_.AddOp("Exp", {x}), shape = g_.AddOp("Shape", {exp}),
+               scaled = g_.AddOp("Mul", {exp, c_});
+  auto run = Start({x, c_}, {shape, scaled}, {}, patient);
+  EXPECT_EQ(run->Run({{x, Tensor::Vector<float>({0, 0})}}, {shape}).status(), absl::OkStatus());
+  EXPECT_EQ(run->Run({{c_, Value(3)}}, {scaled}).status(), absl::OkStatus());
+
+  const Tensor image = Tensor::From<float>({1, 1, 2, 1}, {1, 2}), one = Tensor::Vector<float>({1});
+  const Output images = input({-1, 1, 2, 1}), side = input({-1, 1, 2, 1}), ones = input({1});
+  Node* const norm = g_.AddNode("FusedBatchNormV3", {images, ones, ones, ones, ones});
+  const Output like = g_.AddOp("Neg", {images}), mean = norm->output(1),
+               sum = g_.AddOp("Relu", {g_.AddOp("AddV2", {norm->output(0), g_.AddOp("Mul", {like, c_})})});
+  run = Start({images, ones, c_}, {mean, sum}, {}, patient);
+  EXPECT_EQ(run->Run({{images, image}, {ones, one}}, {mean}).status(), absl::OkStatus());
+  EXPECT_EQ(run->Run({{c_, Value(3)}}, {sum}).status(), absl::OkStatus());
+
+  const Output masked = g_.AddOp("ReluGrad", {side, side});
+  Node* const gradient = g_.AddNode(
+      "FusedBatchNormGradV3", {masked, images, ones, norm->output(3), norm->output(4), norm->output(5)});
+  run = Start({side, images, ones}, {masked, gradient->output(0)}, {}, patient);
+  EXPECT_EQ(run->Run({{side, image}}, {masked}).status(), absl::OkStatus());
+  EXPECT_EQ(run->Run({{images, image}, {ones, one}}, {gradient->output(0)}).status(), absl::OkStatus());
+}
+
+// TensorFlow gives the count early. Here an iteration ends as a whole, so the fetch is refused: it would wait
+// for ever.
+TEST_F(PartialRunTest, ResultsOfALoopDependOnAllThatEntersIt) {
+  const Output limit = g_.AddOp("Const", {}, {{"value", Value(3)}, {"dtype", DType::kFloat32}});
+  const std::vector<Output> ends = While(
+      g_, {a_, b_},
+      [&](const auto& v) {
+        return g_.AddOp("Less", {v[0], limit});
+      },
+      [&](const auto& v) {
+        return std::vector{g_.AddOp("AddV2", {v[0], v[0]}), g_.AddOp("AddV2", {v[1], v[1]})};
+      });
+  auto run = Start({a_, b_, c_}, {ends[0], ends[1], negated_}, {}, {.timeout = kPatience});
+  EXPECT_THAT(Scalars(run->Run({{a_, Value(1)}}, {negated_})), ElementsAre(-1));
+  ExpectRefused(run->Run({}, {ends[0]}), "'b:0' is missing");
+  EXPECT_THAT(Scalars(run->Run({{b_, Value(1)}}, {ends[0], ends[1]})), ElementsAre(4, 4));
+}
+
+TEST_F(PartialRunTest, WhoIsToldOfTheEndMayDropTheRun) {
+  for (int i = 0; i < 20; ++i) {
+    auto run = Start({a_, b_}, {sum_});
+    absl::Notification is_over;
+    run->Start({{a_, Value(1)}, {b_, Value(2)}}, {sum_}, [&](const Step::Results& results) {
+      EXPECT_TRUE(results.ok()) << results.status();
+      run.reset();
+      is_over.Notify();
+    });
+    ASSERT_TRUE(is_over.WaitForNotificationWithTimeout(kPatience));
+  }
+  ExpectIdle();
+}
+
+TEST_F(PartialRunTest, AnswersDoNotNest) {
+  auto run = Start({a_}, {negated_});
+  bool is_inside = false;
+  int num_answers = 0;
+  Step::Done refused = [&](const Step::Results& results) {
+    EXPECT_EQ(results.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_FALSE(std::exchange(is_inside, true));
+    if (++num_answers < 3) run->Start({}, {"nowhere"}, refused);
+    if (num_answers == 3)
+      run->Start({{"nowhere", Value(1)}}, {}, [&](const Step::Results&) {
+        EXPECT_FALSE(is_inside);
+        ++num_answers;
+      });
+    is_inside = false;
+  };
+  run->Start({}, {"nowhere"}, refused);
+  EXPECT_EQ(num_answers, 4);
 }
 
 TEST_F(PartialRunTest, ManyThreadsMayFeedOneRun) {

@@ -167,6 +167,7 @@ class PartialStep::State : public std::enable_shared_from_this<State> {
   void Give(const Feeds& feeds) {
     const std::shared_ptr<Step> step = running();
     if (step == nullptr) return;
+    RunScope scope;  // nothing runs on this thread before the last of them is given
     for (const auto& [feed, tensor] : feeds) {
       if (absl::Status given = plan_->FeedStep(step_id_, feed, tensor); !given.ok()) step->Cancel(given);
     }
@@ -267,21 +268,28 @@ std::unique_ptr<PartialStep> PartialStep::Start(std::shared_ptr<StepPlan> plan,
   return std::unique_ptr<PartialStep>(new PartialStep(std::move(state)));
 }
 
+// A call keeps the state: who is told of the end in its course may drop the step.
+
 PartialStep::~PartialStep() { state_->OnDropped(); }
 
 absl::Status PartialStep::Feed(int feed, Tensor tensor) {
   Feeds feeds;
   feeds.emplace_back(feed, std::move(tensor));
-  return state_->Feed(std::move(feeds));
+  const std::shared_ptr<State> state = state_;
+  return state->Feed(std::move(feeds));
 }
 
 void PartialStep::Fetch(std::vector<int> fetches, Done done) { Run({}, std::move(fetches), std::move(done)); }
 
 void PartialStep::Run(Feeds feeds, std::vector<int> fetches, Done done) {
-  state_->Run(feeds, std::move(fetches), std::move(done));
+  const std::shared_ptr<State> state = state_;
+  state->Run(feeds, std::move(fetches), std::move(done));
 }
 
-void PartialStep::OnDone(Done done) { state_->OnDone(std::move(done)); }
+void PartialStep::OnDone(Done done) {
+  const std::shared_ptr<State> state = state_;
+  state->OnDone(std::move(done));
+}
 
 Step::Results PartialStep::Await() {
   if (RunScope::IsInside() && state_->running() != nullptr) {

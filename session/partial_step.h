@@ -5,11 +5,12 @@
 // anything depends on. What it has computed for a fetch is kept until it is taken.
 //
 // A call is refused, and does nothing, when a feed or fetch does not exist, comes a second time, or does not
-// fit, or when a fetch depends on a feed that has not come (TensorFlow's rules). An error of the step, or
+// fit, or when a fetch depends on a feed that has not come (TensorFlow's rules, but for loops: no result of a
+// loop comes before all feeds of the loop, in TensorFlow some do). An error of the step, or
 // Cancel, ends it: all fetches that are waited for get the reason, and so do all later calls.
 //
-// Owned by its caller. One that is dropped is cancelled, unless all feeds on which something depends have
-// come: then it ends by itself. Thread safety: all methods.
+// Owned by its caller, who may drop it within `done` too. One that is dropped is cancelled, unless all feeds
+// on which something depends have come: then it ends by itself. Thread safety: all methods.
 //
 // Progress: a fetch is answered when what it depends on has been computed, or the step ends, by its deadline
 // at the latest. Only Await waits.

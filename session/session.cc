@@ -175,7 +175,9 @@ class ReorderedStep final : public Step {
 class RefusedStep final : public Step {
  public:
   explicit RefusedStep(absl::Status status) : results_(std::move(status)) {}
-  void OnDone(Done done) override { done(results_); }
+  void OnDone(Done done) override {
+    CallUnnested([results = results_, done = std::move(done)] { done(results); });
+  }
   Results Await() override { return results_; }
   void Cancel(const absl::Status&) override {}
 
@@ -339,8 +341,9 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
         },
         options_.rewrites);
   };
-  options.rewrite_placed = [this, &options](std::unique_ptr<Graph>& graph) {
-    return RewriteAfterPlacement(graph, options.has_kernel, options_.rewrites);
+  options.rewrite_placed = [this, &options, is_partial](std::unique_ptr<Graph>& graph) {
+    return RewriteAfterPlacement(graph, options.has_kernel, options_.rewrites,
+                                 is_partial ? Waits::kMustNotGrow : Waits::kMayGrow);
   };
   options.placer = {.default_task = options_.default_task,
                     .allow_soft_placement = options_.allow_soft_placement};

@@ -34,8 +34,13 @@ bool ReadsOnlyShape(const std::string& op) {
 
 class Fuser : private ClusterQuestions {
  public:
-  Fuser(const HasKernelFor& has_kernel, const RewriteOptions& options, std::unique_ptr<Graph>& graph)
-      : has_kernel_(has_kernel), options_(options), graph_(graph), cluster_ops_(graph->ops()) {}
+  Fuser(const HasKernelFor& has_kernel, const RewriteOptions& options, Waits waits,
+        std::unique_ptr<Graph>& graph)
+      : has_kernel_(has_kernel),
+        options_(options),
+        waits_may_grow_(waits == Waits::kMayGrow),
+        graph_(graph),
+        cluster_ops_(graph->ops()) {}
 
   absl::Status Fuse() {
     if (!HasSomethingToFuse()) return absl::OkStatus();
@@ -106,11 +111,17 @@ class Fuser : private ClusterQuestions {
     for (const Consumers::Edge& edge : consumers_->Of(*source.node)) {
       if (edge.is_control()) return nullptr;
       if (edge.output != 0) continue;
-      const bool may_read_later = !has_control_flow_ && ReadsOnlyShape(edge.consumer->op_name()) &&
-                                  HaveOneShape(source, node.output(0)) && !MayReach(*edge.consumer, {&node});
+      const bool may_read_later = MayReadShapeLater(*edge.consumer) && HaveOneShape(source, node.output(0)) &&
+                                  !MayReach(*edge.consumer, {&node});
       if (!may_read_later) ++num_readers;
     }
     return num_readers == 1 ? source.node : nullptr;
+  }
+
+  // The consumer is content with the shape of a later tensor. Where branches are taken or not, that one may
+  // not come to be.
+  bool MayReadShapeLater(const Node& consumer) const {
+    return waits_may_grow_ && !has_control_flow_ && ReadsOnlyShape(consumer.op_name());
   }
 
   bool HaveOneShape(const Output& a, const Output& b) override {
@@ -125,8 +136,7 @@ class Fuser : private ClusterQuestions {
     return std::all_of(edges.begin(), edges.end(), [&](const Consumers::Edge& edge) {
       if (edge.is_control()) return false;
       if (cluster.contains(edge.consumer)) return true;
-      return !has_control_flow_ && ReadsOnlyShape(edge.consumer->op_name()) &&
-             !MayReach(*edge.consumer, {cluster.begin(), cluster.end()});
+      return MayReadShapeLater(*edge.consumer) && !MayReach(*edge.consumer, {cluster.begin(), cluster.end()});
     });
   }
 
@@ -236,6 +246,7 @@ class Fuser : private ClusterQuestions {
         Node* const norm = OnlyReadProducer(*add, input, "FusedBatchNormV3");
         const Output side = add->input(1 - input);
         if (norm == nullptr || !HaveOneShape(norm->output(0), side)) continue;
+        if (!waits_may_grow_ && consumers_->Of(*norm).size() > 1) continue;
         if (MayReach(*norm, {side.node})) continue;
         if (FuseBatchNorm(*norm, add, side, relu)) return true;
       }
@@ -273,7 +284,7 @@ class Fuser : private ClusterQuestions {
                                              grad.input(4).node, grad.input(5).node, offset.node};
     const auto edges = consumers_->Of(*relu_grad);
     const bool is_shared = edges.size() > 1;
-    if (is_shared && (has_control_flow_ || MayReach(*relu_grad, others) ||
+    if (is_shared && (!waits_may_grow_ || has_control_flow_ || MayReach(*relu_grad, others) ||
                       std::any_of(edges.begin(), edges.end(),
                                   [](const Consumers::Edge& edge) { return edge.is_control(); }))) {
       return;
@@ -383,6 +394,7 @@ class Fuser : private ClusterQuestions {
 
   const HasKernelFor& has_kernel_;
   const RewriteOptions options_;
+  const bool waits_may_grow_;
   std::unique_ptr<Graph>& graph_;
   std::optional<Consumers> consumers_;  // of the graph as it was placed
   const ElementwiseClusterOps cluster_ops_;
@@ -399,9 +411,9 @@ class Fuser : private ClusterQuestions {
 }  // namespace
 
 absl::Status FuseNodes(std::unique_ptr<Graph>& graph, const HasKernelFor& has_kernel,
-                       const RewriteOptions& options) {
+                       const RewriteOptions& options, Waits waits) {
   if (!options.is_enabled) return absl::OkStatus();
-  return Fuser(has_kernel, options, graph).Fuse();
+  return Fuser(has_kernel, options, waits, graph).Fuse();
 }
 
 }  // namespace weir

@@ -15,6 +15,10 @@
 // (the first one excepted) no control inputs. In training the patterns still fit: gradients of activations
 // read what the activation gave, not what it took.
 //
+// A fused node waits for what all of its nodes read. Where that would make a tensor wait that others read, a
+// normalization's mean for the side input or a shape for the rest of a formula, it is done only if Waits
+// allows it.
+//
 // Float, half and bfloat16 are fused, elementwise ops of double too. Results are the same bits, except for
 // _FusedConv2D's, which is made only where RewriteOptions::may_change_rounding allows it.
 #pragma once
@@ -32,9 +36,13 @@ namespace weir {
 // True when that type of device ("CPU") has a kernel for the node.
 using HasKernelFor = std::function<bool(const Node& node, absl::string_view device_type)>;
 
+// Whether a tensor may come to depend on more than it did. Not in a step that is fed while it runs, where
+// what is awaited may be computed by the caller from that very tensor.
+enum class Waits { kMayGrow, kMustNotGrow };
+
 // `graph`: placed. It is replaced by another one when something was fused; a fused node stands where the last
 // of its nodes stood, under that one's name with "/fused" behind. InvalidArgument for a graph with a cycle.
 absl::Status FuseNodes(std::unique_ptr<Graph>& graph, const HasKernelFor& has_kernel,
-                       const RewriteOptions& options = {});
+                       const RewriteOptions& options = {}, Waits waits = Waits::kMayGrow);
 
 }  // namespace weir

@@ -15,8 +15,8 @@ absl::Status RewriteBeforePlacement(Graph& graph, const NodeEvaluator& evaluate,
 }
 
 absl::Status RewriteAfterPlacement(std::unique_ptr<Graph>& graph, const HasKernelFor& has_kernel,
-                                   const RewriteOptions& options) {
-  return FuseNodes(graph, has_kernel, options);
+                                   const RewriteOptions& options, Waits waits) {
+  return FuseNodes(graph, has_kernel, options, waits);
 }
 
 }  // namespace weir

@@ -22,6 +22,6 @@ absl::Status RewriteBeforePlacement(Graph& graph, const NodeEvaluator& evaluate,
 
 // What comes after it; may put another graph in the place of `graph`.
 absl::Status RewriteAfterPlacement(std::unique_ptr<Graph>& graph, const HasKernelFor& has_kernel,
-                                   const RewriteOptions& options = {});
+                                   const RewriteOptions& options = {}, Waits waits = Waits::kMayGrow);
 
 }  // namespace weir
