@@ -190,6 +190,19 @@ TEST_F(ControlFlowTest, ALoopVariableMayBecomeWhatComesFromOutside) {
 }
 
 // The value of the next iteration was written before that of this one had been read.
+// A step is kept for the next one; what it was fed is not.
+TEST_F(ControlFlowTest, NothingThatALoopReadsIsHeldAfterTheStep) {
+  const Output n = Placeholder(g_, DType::kFloat32, kScalar), x = Placeholder(g_, DType::kFloat32, kScalar);
+  const Output sum = While(
+      g_, {Const(g_, 0.0f)}, [&](const std::vector<Output>& v) { return Less(g_, v[0], n); },
+      [&](const std::vector<Output>& v) { return std::vector{AddV2(g_, v[0], x)}; })[0];
+  const Tensor limit = F(5), added = F(2);
+  EXPECT_EQ(Run({{n, limit}, {x, added}}, sum), 6);
+  while (worker_.num_running_steps() > 0) std::this_thread::yield();
+  EXPECT_TRUE(limit.has_exclusive_buffer());
+  EXPECT_TRUE(added.has_exclusive_buffer());
+}
+
 TEST_F(ControlFlowTest, ALoopVariableMayEnterAfterItsNextValueIsKnown) {
   const Output c = Placeholder(g_, DType::kFloat32, kScalar);
   const Output sum = While(

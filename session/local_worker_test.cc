@@ -203,5 +203,30 @@ TEST(StepErrorsTest, TheFirstErrorIsTheSteps) {
   EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("broken on " + order[1])));
 }
 
+// A worker that forgot the plan when the session was closed says that it does not know it: the reason is that
+// the session was closed.
+TEST(StepErrorsTest, AStepThatItsClosingSessionCutsOffSaysSo) {
+  Worker::Done answer;
+  AnsweringWorker worker(DeviceName::Parse("/job:worker/replica:0/task:0").value(),
+                         [&](AnsweringWorker&, Worker::Done done) { answer = std::move(done); });
+  auto runtime = Runtime::Create().value();
+  GraphBuilder g(runtime->ops());
+  const Output one = g.AddOp("Const", {}, {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}});
+  Node* const target = g.AddNode("Neg", {one});
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto session = Session::Create(g.graph(), {&worker}, runtime->kernels()).value();
+  auto step = session->Prepare({}, {}, {target}).value()->Start({});
+  ASSERT_TRUE(answer);
+  session->Close();
+  answer(absl::NotFoundError("plan 7 is not registered"));
+  EXPECT_EQ(step->Await().status(), absl::CancelledError("the session was closed"));
+
+  // The same answer while the session is open is an error of its own.
+  session = Session::Create(g.graph(), {&worker}, runtime->kernels()).value();
+  step = session->Prepare({}, {}, {target}).value()->Start({});
+  answer(absl::NotFoundError("plan 7 is not registered"));
+  EXPECT_EQ(step->Await().status().code(), absl::StatusCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace weir

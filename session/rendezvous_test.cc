@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "session/tensor_sender.h"
 
 namespace weir {
 namespace {
@@ -23,6 +24,33 @@ TEST(RendezvousTest, MeetsInEitherOrder) {
       1, [&](const absl::Status&, const Tensor& tensor, bool) { second = tensor.scalar<float>(); });
   EXPECT_EQ(first, 1);
   EXPECT_EQ(second, 2);
+}
+
+// Collects what a step sends to other tasks.
+class Collecting final : public TensorSender {
+ public:
+  absl::Status Send(PlanId plan, int64_t step_id, int, const DeviceName&, const Tensor&, bool) override {
+    collected.emplace_back(plan, step_id);
+    return absl::OkStatus();
+  }
+  void Flush(PlanId, int64_t) override {}
+  void Discard(PlanId plan, int64_t step_id) override {
+    std::erase(collected, std::make_pair(plan, step_id));
+  }
+  std::vector<std::pair<PlanId, int64_t>> collected;
+};
+
+TEST(RendezvousTest, WhatAStepHasNotSentGoesWithIt) {
+  Collecting sender;
+  Rendezvous rendezvous(1, &sender, 7);
+  for (const int64_t step : {1, 2}) {
+    rendezvous.Reset(step);
+    ASSERT_TRUE(rendezvous.SendTo(DeviceName(), 0, Tensor::Scalar(1.0f), false).ok());
+    EXPECT_THAT(sender.collected, ElementsAre(std::pair(PlanId{7}, step)))
+        << "and nothing of the step before";
+  }
+  rendezvous.Reset(0);
+  EXPECT_THAT(sender.collected, testing::IsEmpty());
 }
 
 TEST(RendezvousTest, RefusesStrangeAndRepeatedEdges) {

@@ -150,6 +150,24 @@ TEST_F(StepTest, NothingRunsOnTheStackOfASend) {
   }
 }
 
+// A step is kept for the next one; the tensors of one that failed are not.
+TEST_F(StepTest, AFailedStepHoldsNothing) {
+  for (const bool may_block : {false, true}) {  // a program of one thread, and one that waits
+    may_block_ = may_block;
+    const Output x = g_.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}});
+    const Output passed = AddAct(x, [](KernelContext&) { return absl::OkStatus(); });
+    const Output failed = AddAct(passed, [](KernelContext&) { return absl::AbortedError("broken"); });
+    const Output both = g_.AddOp("AddV2", {passed, failed});
+    const Tensor fed = Tensor::Scalar(1.0f);
+    session_ = nullptr;
+    EXPECT_EQ(session().Run({{x, fed}}, {both}).status().code(), absl::StatusCode::kAborted);
+    while (worker_->num_running_steps() > 0) std::this_thread::yield();
+    session_->Prepare({x}, {both}).value();  // the plan and its step are kept
+    EXPECT_EQ(worker_->num_plans(), 1);
+    EXPECT_TRUE(fed.has_exclusive_buffer()) << may_block;
+  }
+}
+
 TEST_F(StepTest, AStartedStepNeedsNoThreadThatWaits) {
   Output x = Constant(1);
   {
@@ -197,6 +215,11 @@ TEST_F(StepTest, AStepMayBeCancelled) {
   const std::shared_ptr<Step> step = session().Prepare({}, {x}).value()->Start({});
   step->Cancel(absl::AbortedError("no longer wanted"));
   EXPECT_THAT(Message(step->Await().status()), HasSubstr("no longer wanted"));
+
+  // A reason that is none cancels as well.
+  const std::shared_ptr<Step> other = session().Prepare({}, {x}).value()->Start({}, {.timeout = kPatience});
+  other->Cancel(absl::OkStatus());
+  EXPECT_EQ(other->Await().status().code(), absl::StatusCode::kCancelled) << other->Await().status();
 
   // The same by the step's deadline, which the worker must see to: nobody waits here.
   absl::Notification done;
