@@ -1,9 +1,18 @@
-// What the host transport keeps for calls that are given up or lost, and what it does without descriptors.
+// What the host transport keeps for calls that are given up or lost, and what it does without descriptors or
+// Unix sockets.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,6 +23,7 @@
 #include "absl/time/clock.h"
 #include "distributed/transport/host/host_transport.h"
 #include "distributed/transport/host/test_host_transport.h"
+#include "distributed/transport/host/unix_socket.h"
 #include "distributed/transport/wire.h"
 #include "graph/types/tensor.h"
 #include "gtest/gtest.h"
@@ -188,6 +198,41 @@ TEST_F(HostTransportTest, AListenerThatHangsDoesNotKeepWhatWasLentWithoutBound) 
     absl::MutexLock lock(&mutex);
     held.clear();
   }
+}
+
+// From here on this process has no Unix sockets, as under systemd's RestrictAddressFamilies.
+bool RenounceUnixSockets() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {static_cast<unsigned short>(std::size(filter)), filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
+}
+
+// The exit code of a process that has renounced them: 0 when its calls are answered all the same.
+int CallWithoutUnixSockets() {
+  if (!RenounceUnixSockets() || ListenAtUnixSocket("weir-test").ok()) return 2;
+  const auto transport = MakeHostTransport(MakeNetwork()).value();
+  const auto listener = transport->Listen(
+      "127.0.0.1:0", [](std::shared_ptr<IncomingCall> call) { call->Reply(FrameWith("answer")); });
+  if (!listener.ok()) return 3;
+  const auto channel = transport->Connect({"ps", 0}, (*listener)->address()).value();
+  for (int i = 0; i < 20; ++i) {
+    const absl::StatusOr<Frame> reply = CallAndWait(*channel, "/weir.T/Echo");
+    if (!reply.ok() || reply->header != "answer") return 4;
+  }
+  return UsesSocket(*channel) ? 5 : 0;
+}
+
+TEST(HostTransportDeathTest, WhereUnixSocketsAreForbiddenTheNetworkDoesItAll) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(_exit(CallWithoutUnixSockets()), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -327,7 +327,8 @@ absl::StatusOr<std::unique_ptr<Listener>> HostListener::Start(Transport& network
                                                               TimerQueue& timers,
                                                               const HostTransportOptions& options) {
   std::unique_ptr<HostListener> listener(new HostListener(std::move(handler), placement, timers, options));
-  WEIR_RETURN_IF_ERROR(listener->OpenSocket());
+  // Where the system grants no socket the network does it all.
+  if (!listener->OpenSocket().ok()) listener->acceptor_.reset();
   WEIR_ASSIGN_OR_RETURN(listener->network_,
                         network.Listen(
                             address,
@@ -352,6 +353,7 @@ absl::Status HostListener::OpenSocket() {
 
 void HostListener::OnCall(std::shared_ptr<IncomingCall> call) {
   if (call->method() != kFindSocketMethod) return handler_(std::move(call));
+  if (acceptor_ == nullptr) return call->Reply(absl::UnimplementedError("this listener has no socket"));
   WireWriter answer;
   answer.String(name_);
   answer.String(secret_);

@@ -48,7 +48,7 @@ class HostListener final : public Listener {
   const std::string name_;
   const std::string secret_;
   std::unique_ptr<SocketPoller> poller_;
-  std::shared_ptr<Acceptor> acceptor_;
+  std::shared_ptr<Acceptor> acceptor_;  // null: there is no socket
   const std::shared_ptr<std::atomic<int>> num_strangers_ = std::make_shared<std::atomic<int>>(0);
   absl::Mutex mutex_;
   bool is_closing_ ABSL_GUARDED_BY(mutex_) = false;
