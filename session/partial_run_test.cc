@@ -400,6 +400,45 @@ TEST_F(PartialRunTest, ManyThreadsMayFeedOneRun) {
   }
 }
 
+TEST_F(PartialRunTest, ManyThatAreNeverFinishedEndWithTheSession) {
+  constexpr int kThreads = 4, kRuns = 500;
+  session();
+  std::atomic<int> num_started{0}, num_ended{0};
+  std::vector<std::vector<std::unique_ptr<PartialRun>>> runs(kThreads);
+  std::vector<std::thread> threads;
+  for (int k = 0; k < kThreads; ++k) {
+    threads.emplace_back([&, k] {
+      for (int i = 0; i < kRuns; ++i) {
+        auto run = session().StartPartialRun({a_, b_, c_}, {sum_, product_});
+        if (!run.ok()) {
+          EXPECT_EQ(run.status().code(), absl::StatusCode::kCancelled) << run.status();
+          continue;
+        }
+        ++num_started;
+        (*run)->step().OnDone([&](const Step::Results& results) {
+          EXPECT_EQ(results.status().code(), absl::StatusCode::kCancelled) << results.status();
+          ++num_ended;
+        });
+        (*run)->Start({{a_, Value(1)}}, {}, [](const Step::Results&) {});
+        if (i % 4 == 0) (*run)->step().Cancel(absl::CancelledError("no longer wanted"));
+        if (i % 4 != 1) runs[k].push_back(*std::move(run));
+        if (k == 0 && i == kRuns / 2) session().Close();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(num_started, kRuns / 2);
+  ExpectIdle();
+  while (num_ended < num_started) std::this_thread::yield();
+  EXPECT_EQ(worker_.num_plans(), 0);
+  for (const auto& of_thread : runs) {
+    for (const auto& run : of_thread) {
+      EXPECT_EQ(run->Run({{b_, Value(1)}}, {sum_}).status().code(), absl::StatusCode::kCancelled);
+    }
+  }
+  EXPECT_EQ(num_ended, num_started);
+}
+
 TEST_F(PartialRunTest, StepsOfPartialRunsAreNotRunOtherwise) {
   auto run = Start({a_}, {negated_});
   EXPECT_THAT(Scalars(session().Run({{a_, Value(4)}}, {negated_})), ElementsAre(-4));
