@@ -69,7 +69,9 @@ std::unique_ptr<Activation> LocalPlan::Step::MakeExecutor(LocalPlan& plan, size_
 }
 
 Activation& LocalPlan::ActivationOf(Step& step, size_t program) {
-  if (!programs_[program]->is_static() || !overlaps_[program].overlaps()) return *step.activations[program];
+  const bool is_in_line = !programs_[program]->is_static() || !overlaps_[program].overlaps();
+  // None where the program overlapped when the step began, and another step has given that up since.
+  if (is_in_line && step.activations[program] != nullptr) return *step.activations[program];
   std::unique_ptr<Activation>& overlapping = step.overlapping[program];
   if (overlapping == nullptr) overlapping = step.MakeExecutor(*this, program);
   return *overlapping;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <random>
+#include <thread>
 
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
@@ -124,6 +125,34 @@ TEST_F(OverlapTest, KernelsOfOneProgramMeet) {
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ(num_met, 9) << "all three ran at once";
   for (int i = 0; i < 3; ++i) EXPECT_EQ((*out)[i].scalar<float>(), i);
+}
+
+// A program is tried and given up between two looks of a step that is just beginning.
+TEST_F(OverlapTest, StepsBeginWhileTheProgramIsGivenUp) {
+  const auto nothing = [](KernelContext&) { return absl::OkStatus(); };
+  const Output one = Constant(1);
+  const std::vector<TensorRef> fetches = {AddAct(one, nothing), AddAct(one, nothing)};
+  OverlapOptions options = Always();
+  options.num_tried_steps = 1;
+  Start(options);
+  std::atomic<int> num_wrong{0};
+  for (int plan = 0; plan < 1000; ++plan) {
+    auto session =
+        Session::Create(g_.graph(), {worker_.get()}, runtime_->kernels(), {.rewrites = {.is_enabled = false}})
+            .value();
+    auto step = session->Prepare({}, fetches).value();
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (int k = 0; k < 30; ++k) {
+          Tensor results[2];
+          num_wrong += !step->Run({}, absl::MakeSpan(results)).ok();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  EXPECT_EQ(num_wrong, 0);
 }
 
 TEST_F(OverlapTest, AnErrorOrACancellationEndsTheStep) {

@@ -4,7 +4,8 @@
 // kernels that keep to one core and do not depend on one another (26 look-ups of embeddings) do. So the first
 // steps of a program measure its kernels, and a simulation of the schedule with these times says what would
 // be gained. If that is enough, the next steps try it; if they are not shorter than those before, the program
-// goes back to one thread for good.
+// goes back to one thread for good. A program in which something waits cannot be compared so: what the
+// simulation promised counts.
 //
 // Belongs to a plan. Thread safety: all methods.
 #pragma once
