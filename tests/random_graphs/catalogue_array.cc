@@ -93,6 +93,58 @@ Call DrawSplit(Pool& pool, DType dtype) {
                 {{"num_split", pool.random().Pick(counts)}}};
 }
 
+// Parts of any size, some of them empty; the size of one may be left to the op.
+Call DrawSplitV(Pool& pool, DType dtype) {
+  const Operand x = pool.OfRankAtLeast(dtype, 1);
+  const int64_t axis = AnyAxis(pool, x.rank());
+  int64_t rest = x.value.dim(static_cast<int>(axis));
+  std::vector<int64_t> sizes;
+  for (int64_t more = pool.random().Below(3); more > 0; --more) {
+    sizes.push_back(pool.random().Between(0, rest));
+    rest -= sizes.back();
+  }
+  sizes.push_back(rest);
+  pool.random().Shuffle(&sizes);
+  const auto num_split = static_cast<int64_t>(sizes.size());
+  if (pool.random().Chance(30)) sizes[pool.random().Below(num_split)] = -1;
+  return OpCall{
+      {x.output, pool.Integers(sizes), pool.Integer(MaybeFromBack(pool, axis, x.rank()), DType::kInt32)},
+      {{"num_split", num_split}}};
+}
+
+// An axis may be named twice.
+Call DrawRoll(Pool& pool, DType dtype) {
+  const Operand x = pool.OfRankAtLeast(dtype, 1);
+  std::vector<int64_t> shifts, axes;
+  for (int64_t more = pool.random().Between(1, 3); more > 0; --more) {
+    shifts.push_back(pool.random().Between(-5, 5));
+    axes.push_back(MaybeFromBack(pool, AnyAxis(pool, x.rank()), x.rank()));
+  }
+  return OpCall{{x.output, pool.Integers(shifts), pool.Integers(axes)}};
+}
+
+Call DrawEnsureShape(Pool& pool, DType dtype) {
+  const Operand x = pool.Any(dtype);
+  std::vector<int64_t> dims(x.dims().begin(), x.dims().end());
+  for (int64_t& dim : dims) {
+    if (pool.random().Chance(30)) dim = -1;
+  }
+  const absl::StatusOr<PartialShape> shape = PartialShape::FromDims(dims);
+  if (!shape.ok()) return std::nullopt;
+  return OpCall{{x.output}, {{"shape", pool.random().Chance(20) ? PartialShape() : *shape}}};
+}
+
+Call DrawBroadcastArgs(Pool& pool, DType dtype) {
+  Index dims[2];
+  for (int64_t rank = pool.random().Below(4); rank > 0; --rank) {
+    const int64_t dim = pool.random().Between(1, 4);
+    for (Index& one : dims) one.push_back(pool.random().Chance(30) ? 1 : dim);
+  }
+  Index& shorter = dims[pool.random().Below(2)];
+  shorter.erase(shorter.begin(), shorter.begin() + pool.random().Between(0, shorter.size()));
+  return OpCall{{pool.Integers(dims[0], dtype), pool.Integers(dims[1], dtype)}};
+}
+
 Call DrawPack(Pool& pool, DType dtype) {
   const Operand first = pool.Any(dtype);
   std::vector<Output> values = {first.output};
@@ -328,6 +380,11 @@ void AddArrayRows(std::vector<OpRow>* rows) {
   add("Squeeze", Anything(), DrawSqueeze);
   add("ConcatV2", Anything(), DrawConcat, 6);
   add("Split", Anything(), DrawSplit, 5);
+  add("SplitV", Anything(), DrawSplitV, 3);
+  add("Roll", Anything(), DrawRoll, 2);
+  add("EnsureShape", Anything(), DrawEnsureShape, 2);
+  add("Snapshot", Anything(), OneOperand(), 1);
+  add("BroadcastArgs", Integers(), DrawBroadcastArgs, 1);
   add("Pack", Anything(), DrawPack, 5);
   add("Unpack", Anything(), DrawUnpack, 5);
   add("Slice", Anything(), DrawSlice, 5);

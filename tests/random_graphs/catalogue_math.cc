@@ -136,6 +136,13 @@ Call DrawPolygamma(Pool& pool, DType dtype) {
   return OpCall{{pool.Exactly(Array({}, static_cast<double>(pool.random().Between(0, 3))), dtype), x.output}};
 }
 
+// The first operand has no gradient, in TensorFlow neither.
+Call DrawZeta(Pool& pool, DType dtype) {
+  const Operand q = pool.Between(dtype, 0.5, 9);
+  const double x = 1.25 + 0.25 * static_cast<double>(pool.random().Below(20));
+  return OpCall{{pool.Exactly(Array({}, x), dtype), q.output}};
+}
+
 }  // namespace
 
 DrawCall OneOperand(AttrMap attrs) {
@@ -205,7 +212,7 @@ void AddMathRows(std::vector<OpRow>* rows) {
   add("Atan2", Floats(), TwoBetween(-3, 3, 0.25, 3), 1);
   add("Atan2", Floats(), TwoBetween(0.25, 3, -3, 3), 1);
   add("Polygamma", BigFloats(), DrawPolygamma, 1);
-  add("Zeta", BigFloats(), TwoBetween(1.25, 6, 0.5, 9), 1);
+  add("Zeta", BigFloats(), DrawZeta, 1);
   add("ClipByValue", Numbers(), DrawClip, 3);
   for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
     add(op, AllIntegers(), TwoThatBroadcast(), 2);
@@ -220,6 +227,7 @@ void AddMathRows(std::vector<OpRow>* rows) {
   for (const char* op : {"Asin", "Acos", "Atanh"}) add(op, Floats(), OneOperandBetween(-0.9, 0.9), 1);
   for (const char* op : {"Sinh", "Cosh", "Expm1"}) add(op, Floats(), OneOperandBetween(-4, 3), 1);
   for (const char* op : {"Lgamma", "Digamma", "Inv"}) add(op, Floats(), OneOperandBetween(0.25, 20), 1);
+  add("Ndtri", BigFloats(), OneOperandBetween(0.0625, 0.9375), 1);
   add("Acosh", Floats(), OneOperandBetween(1.25, 20), 1);
   add("Tan", Floats(), OneOperandBetween(-1.25, 1.25), 1);
   add("IsInf", Floats(), OneOperand(), 1);
