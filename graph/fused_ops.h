@@ -1,12 +1,11 @@
-// Ops that stand for several: what fusion (rewrite/fusion.h) puts into a step's graph. Names, inputs and
-// attrs are TensorFlow's; _FusedConv2D takes bfloat16 too.
+// Ops that each replace several: fusion (rewrite/fusion.h) puts them into a step's graph. Names, inputs and
+// attrs are TensorFlow's, but for _FusedElementwise; _FusedConv2D takes bfloat16 too.
 //
 //   _FusedMatMul           MatMul, BiasAdd and an activation, as attr fused_ops lists them
 //   _FusedConv2D           the same for Conv2D
 //   _FusedBatchNormEx      FusedBatchNormV3, the sum with a side input, an activation
 //   _FusedBatchNormGradEx  ReluGrad and FusedBatchNormGradV3, and what ReluGrad gives to others
-//
-//   _FusedElementwise      a program of elementwise ops; our own
+//   _FusedElementwise      a program of elementwise ops; an op of our own
 //
 // They have no gradient: fusion comes after the gradients were built.
 #pragma once
@@ -23,9 +22,10 @@ inline constexpr char kFusedBatchNormGradOp[] = "_FusedBatchNormGradEx";
 
 inline constexpr char kFusedElementwiseOp[] = "_FusedElementwise";
 
-// A program: attr ops, and in attr operands two numbers for each of them. A number below that of inputs is an
-// input, the next ones are the results of the ops before; kNoOperand is the second of an op of one operand.
-// The last result is the output. Inputs have its shape, or one element and no more dimensions.
+// The program is in attrs `ops` and `operands`, which has two numbers for each op. With n inputs, a number i
+// below n is input i, and n + k is the result of op k; kNoOperand is the second operand of an op that takes
+// one. The last op's result is the output. An input has the output's shape, or one element and no more
+// dimensions than the output.
 inline constexpr int kNoOperand = -1;
 inline constexpr int kMaxFusedElementwiseOps = 32;
 inline constexpr int kMaxFusedElementwiseInputs = 64;

@@ -20,9 +20,10 @@ class FeedDependencies {
   // Whether a fetch or a target depends on the feed.
   bool IsNeeded(int feed) const { return is_needed_[feed]; }
 
-  // A feed on which the fetch depends and that has not come; kNone when all have. `is_complete`, by node,
-  // remembers of which nodes that is known: empty at first, and kept by the caller while feeds only come. So
-  // all calls of a step together look at every edge once, and again only for a fetch that came too early.
+  // A feed on which the fetch depends and that has not come; kNone when all have. `is_complete` remembers, by
+  // node, where nothing is missing. It is empty at first; the caller keeps it and clears it when a feed is
+  // taken back. So all calls of a step together look at every edge once, and again only for a fetch that came
+  // too early.
   static constexpr int kNone = -1;
   int FindMissing(int fetch, const std::vector<bool>& has_come, std::vector<bool>* is_complete) const;
 

@@ -1,11 +1,10 @@
-// Hands the late results of a partial run to the caller: a thread of the steps does it, never the kernel that
-// has computed them.
+// Hands the late results of a partial run to the caller, on a thread of the steps: never inside the kernel
+// that computed them.
 //
 // Belongs to a step of a LocalWorker, and is reused with it. Thread safety: Run is called by the threads,
 // Start by the thread that starts the step.
 //
-// Progress: what a result's edge carries is handed on as soon as a thread is free. The step does not end
-// before that.
+// Progress: a result is handed on as soon as a thread is free. The step does not end before that.
 #pragma once
 
 #include <functional>

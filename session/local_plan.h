@@ -9,8 +9,8 @@
 // RunPartition, with a CancelStep before that, or with its plan. Ids of steps that have left are remembered
 // for a while, so that a tensor that comes late makes no new step.
 //
-// A started step counts what has not finished: its programs, and whoever is just working on it from outside.
-// The one who finishes last ends the step. While it may be run by other threads it holds its plan.
+// A started step counts what has not finished: its programs, and calls from outside that are working on it.
+// Whatever finishes last ends the step. While other threads may run the step, it keeps its plan alive.
 //
 // Progress: as promised by LocalWorker (local_worker.h), whose methods these are for one plan.
 #pragma once
@@ -107,8 +107,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   void AddEdgeNames(const Graph& graph);
   Step* Find(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Step*> FindOrCreate(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Keeps a started step from finishing until the holder calls OnProgramDone; false when it is just
-  // finishing.
+  // Keeps a started step from finishing until the holder calls OnProgramDone. False when it is finishing
+  // already.
   static bool TryHold(Step& step);
   void StartPrograms(Step& step);
   void RunActivations(Step& step);

@@ -55,7 +55,7 @@ class PartialStep final : public Step {
   // step.
   void Fetch(std::vector<int> fetches, Done done);
 
-  // Both in one: all of it is refused, or nothing.
+  // Feed and Fetch in one call: all of it is refused, or nothing.
   void Run(Feeds feeds, std::vector<int> fetches, Done done);
 
   // Of the whole step. The results are empty.

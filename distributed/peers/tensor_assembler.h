@@ -4,8 +4,8 @@
 // first, in any order, on any thread; the first one makes room for all. A piece goes straight from the
 // network into its place when the transport asks for that place beforehand, and is copied there otherwise. A
 // place that is given back unfilled (the connection broke in the middle) is free for the piece's repetition.
-// The repetition of a piece that is there changes nothing, and that of one on its way into its place is to be
-// sent once more: nobody knows yet whether the first copy will arrive.
+// The repetition of a piece that is there changes nothing. The repetition of a piece that is still being
+// written must be sent once more: the first copy may yet break off.
 //
 // A tensor that is not whole belongs to its step (through Keep), and is gone with it: when the step is over,
 // has been cancelled or has run out of time, when its plan is dropped, when the task that owns the plan is

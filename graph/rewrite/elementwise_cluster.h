@@ -1,8 +1,8 @@
-// Finds elementwise ops that can run as one: a node, those whose results only it reads, those whose results
-// only these read, and so on.
+// Finds elementwise ops that can run as one: a node, the nodes that only it reads, the nodes that only those
+// read, and so on.
 //
-// All have one dtype and one shape in every step; an operand has that shape or is one element. Only the last
-// node's result is read from outside, so a node that does the work of all never waits for itself.
+// All have one dtype, and one shape in every step; an operand has that shape or is one element. Only the last
+// node's result is read from outside, so the fused node cannot become part of a cycle.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,12 @@ struct ElementwiseCluster {
   std::vector<int64_t> operands;
 };
 
-// What a search asks about the graph.
+// What a search asks about the graph; its caller implements it.
 class ClusterQuestions {
  public:
   virtual ~ClusterQuestions() = default;
-  // Nobody outside of the cluster reads the node's result, and nobody waits for the node.
+  // True when only nodes of the cluster read the node's values (others may read its shape), and no control
+  // edge leaves it.
   virtual bool IsReadWithin(Node& node, const absl::flat_hash_set<const Node*>& cluster) = 0;
   virtual bool HaveOneShape(const Output& a, const Output& b) = 0;
   // A node's place in a topological order.
@@ -43,7 +44,7 @@ class ElementwiseClusterOps {
   static absl::Span<const char* const> Names();
   bool Contains(const Node& node) const { return ops_.contains(&node.op()); }
 
-  // The largest cluster that ends with `last`; without nodes where that would be the only one.
+  // The largest cluster that ends with `last`. It has no nodes if `last` would be the only one.
   ElementwiseCluster FindCluster(Node& last, ClusterQuestions& questions) const;
 
  private:

@@ -1,8 +1,8 @@
 // Which tensors of a graph have one shape in every step, also where dimensions are unknown before.
 //
-// Every unknown dimension is a symbol. Ops hand symbols on: an elementwise op the whole shape, a convolution
-// the batch, a product of matrices its rows and columns. Two dimensions with one symbol are equal in every
-// step in which both tensors come to be; others may be.
+// Every unknown dimension is a symbol. Ops pass symbols on: an elementwise op the whole shape, a convolution
+// the batch, a product of matrices its rows and columns. Two dimensions with the same symbol are equal in
+// every step that computes both tensors; two with different symbols may be equal too.
 //
 // Cost: one pass over the graph. Immutable; changes to the graph that keep shapes do not make it wrong.
 // Thread safety: safe to read concurrently.
@@ -20,7 +20,7 @@ class SymbolicShapes {
   // `order`: a topological order of all nodes.
   explicit SymbolicShapes(const std::vector<Node*>& order);
 
-  // False where it is not sure, and for nodes that were added since.
+  // False where it is not known, and for nodes that were added since.
   bool AreEqual(const Output& a, const Output& b) const;
 
  private:

@@ -37,9 +37,9 @@ namespace weir {
 
 class DataflowExecutor final : public Activation {
  public:
-  // `overlap` borrowed, of the program. `on_idle` runs whenever nothing is ready but kernels are awaited:
-  // sends collected so far should leave now. Further error of a step: InvalidArgument for a fetch that is
-  // dead.
+  // `overlap` is the program's, and borrowed. `on_idle` runs whenever nothing is ready but kernels are still
+  // running elsewhere: it should send what has been collected. Another possible error of a step:
+  // InvalidArgument for a fetch that is dead.
   DataflowExecutor(const Program& program, ProgramFrame& frame, const StepContext& step, ProgramCost& cost,
                    Overlap& overlap, std::function<void()> on_idle);
 

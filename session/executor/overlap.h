@@ -45,11 +45,12 @@ class Overlap {
   bool is_undecided() const { return mode_.load(std::memory_order_relaxed) <= Mode::kMeasures; }
   bool overlaps() const { return mode_.load(std::memory_order_acquire) >= Mode::kTries; }
 
-  // Of a step while the program is undecided: null when the step is not one of those that measure.
+  // Called for each step while the program is undecided. Null when this step does not measure.
   std::unique_ptr<StepTimes> BeginStep() ABSL_LOCKS_EXCLUDED(mutex_);
   void EndStep(std::unique_ptr<StepTimes> times, bool is_ok) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Of a step that overlapped: how long it took, without waiting for others.
+  // Called after a step that overlapped, with the time that it took. Only for programs that never wait for
+  // others.
   void AddTried(int64_t nanoseconds) {
     if (mode_.load(std::memory_order_relaxed) == Mode::kTries) Try(nanoseconds);
   }

@@ -1,10 +1,10 @@
 // The order in which instructions must touch state, where no edge of the graph says so.
 //
 // A program that runs on one thread touches variables in the order of its instructions. When kernels overlap,
-// that order would be lost: these edges keep it. Whoever reads a variable stays before the update that
-// follows it, and so does what computes with the value that was read: an update that is alone with its buffer
-// writes in place. What prints, or touches files, stays in its order as well. Random nodes need no order:
-// each has a stream of its own.
+// that order would be lost: these edges keep it. A read of a variable stays before the update that follows
+// it. So does every instruction that computes with the value read, because an update writes in place if no
+// one else holds the buffer. Instructions that print or touch files keep their order as well. Random nodes
+// need no order: each has a stream of its own.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct StateAccess {
 };
 
 // By instruction: those before it that it must follow. What depends on something that waits gets no such
-// edge: when it runs is not decided here, and an edge could close a circle through another device. nullopt
-// when a resource handle comes from anything but a VarHandleOp of the program: nobody knows what it stands
-// for. `writers`: by slot, the instruction that fills it; -1 for arguments and constants.
+// edge: it runs when others allow it, and an edge could close a cycle through another device. nullopt when a
+// resource handle comes from anything but a VarHandleOp of the program: its variable is then unknown.
+// `writers`: by slot, the instruction that fills it; -1 for arguments and constants.
 std::optional<std::vector<std::vector<int32_t>>> FindStateOrder(absl::Span<const StateAccess> instructions,
                                                                 absl::Span<const int32_t> writers);
 

@@ -22,7 +22,8 @@ namespace weir {
 namespace {
 
 constexpr absl::Duration kAskTimeout = absl::Seconds(10);
-constexpr int kRefusedFactor = 100;  // a listener without a socket in reach is asked so much less often
+// A listener whose socket is out of reach is asked this many times less often.
+constexpr int kRefusedFactor = 100;
 
 class CallThatIsOver final : public OutgoingCall {
  public:
@@ -57,8 +58,8 @@ class HostChannel::Connection final : public SocketConnection {
 
   void SayHello(absl::string_view secret);
 
-  // Null, and nothing of it is taken, when the connection is closed, or the server has not welcomed it: it
-  // may never do so, for want of descriptors or because others are waiting already.
+  // Null, with request and done untouched, when the connection is closed or the server has not welcomed it.
+  // The server may never do so: it may have no descriptors left, or too many connections that wait.
   std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame* request, const CallOptions& options,
                                      Done* done);
 
@@ -67,7 +68,7 @@ class HostChannel::Connection final : public SocketConnection {
     absl::MutexLock lock(&mutex_);
     return IsOverLocked();
   }
-  // Until it is over. Another thread may have closed it a moment ago, and not have come to OnClosed yet.
+  // Waits until it is over. Another thread may have closed it, and not have called OnClosed yet.
   void CloseAndWait(const absl::Status& reason) {
     Close(reason);
     absl::MutexLock lock(&mutex_);
@@ -321,7 +322,7 @@ HostChannel::HostChannel(std::unique_ptr<Channel> network, SocketPoller& poller,
 
 HostChannel::~HostChannel() {
   network_.reset();               // nobody asks for a socket any more
-  absl::MutexLock lock(&mutex_);  // for form: nobody else is left
+  absl::MutexLock lock(&mutex_);  // only for the annotations: no other thread is left
   if (connection_ != nullptr) closing_.push_back(std::move(connection_));
   for (const auto& connection : closing_) connection->CloseAndWait(absl::CancelledError());
 }

@@ -1,4 +1,8 @@
-// The client side of the host transport.
+// The client side of the host transport (host_transport.h): a channel of the network, and a connection to the
+// listener's socket while there is one.
+//
+// Made by the transport, owned by the caller; borrows the transport's poller and timers. Its destructor
+// closes the connection and waits until the `done` of every call has returned. Thread safety: all methods.
 #pragma once
 
 #include <memory>
@@ -32,7 +36,7 @@ class HostChannel final : public Channel {
 
   // Null when calls have to go over the network.
   std::shared_ptr<Connection> FindConnection() const;
-  // Asks the listener for its socket, unless that is being done, or was tried a moment ago.
+  // Asks the listener for its socket, unless a question is under way or the last one was a moment ago.
   void AskForSocket();
   void OnAnswer(const absl::StatusOr<Frame>& answer);
   absl::StatusOr<std::shared_ptr<Connection>> Connect(absl::string_view name, absl::string_view secret);
@@ -44,7 +48,8 @@ class HostChannel final : public Channel {
   const HostTransportOptions options_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<Connection>> closing_ ABSL_GUARDED_BY(mutex_);  // lost, and maybe not over
+  // Lost connections, whose calls may still be ending.
+  std::vector<std::shared_ptr<Connection>> closing_ ABSL_GUARDED_BY(mutex_);
   bool is_asking_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time ask_again_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::unique_ptr<Channel> network_;  // its calls use what is above

@@ -294,7 +294,7 @@ class HostListener::Acceptor final : public SocketPoller::Socket,
         fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
     if (fd >= 0) listener_->OnConnected(fd);
     if (!may_last) return Arm();
-    // Whoever connects is still there: to be told again at once would keep a core busy.
+    // The connection still waits. Arming at once would report it again and again, and keep a core busy.
     listener_->timers_.Schedule(absl::Now() + kAcceptAgain, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Arm();
     });

@@ -1,4 +1,9 @@
-// The server side of the host transport: a listener of the network and a socket beside it.
+// The server side of the host transport (host_transport.h): a listener of the network, and a socket beside
+// it.
+//
+// Made by the transport, owned by the caller; borrows the network and the transport's timers. Handlers run on
+// the threads of the network's listener and of the socket's poller. Thread safety: all methods, but Shutdown
+// not from a handler.
 #pragma once
 
 #include <atomic>

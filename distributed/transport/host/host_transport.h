@@ -1,10 +1,10 @@
 // Calls between tasks of one machine over sockets of our own, beside another transport that does the rest.
 //
-// Everything begins on the other transport ("the network"): a listener tells there, to a caller that the
-// network has admitted, the name of a Unix socket and a secret; a channel that can reach the name from where
-// it is sends its further calls through it, as long as the connection lives. Calls that find none, that are
-// not framed (IsFramedMethod), and all calls between machines go over the network as before. So who may talk
-// to whom is the network's decision alone.
+// Everything begins on the other transport ("the network"). There a listener tells a caller that the network
+// has admitted the name of a Unix socket and a secret. If the channel can connect to that name, it sends its
+// further calls through the socket, as long as the connection lives. Calls without a connection, calls that
+// are not framed (IsFramedMethod), and all calls between machines go over the network as before. So the
+// network alone decides who may talk to whom.
 //
 // Why: a round trip through such a socket costs less than half of gRPC's, and large tensors go from the
 // sender's buffer straight into the receiver's, without HTTP/2 in between (docs/benchmarks.md). Where the
@@ -35,12 +35,12 @@ struct HostTransportOptions {
   // Payloads of requests from this size on are lent (socket_message.h) if the listener can read them; smaller
   // ones are sent. 0: all are sent.
   size_t lent_bytes = 16 << 10;
-  // What a listener does not let go of when its calls have been given up (it hangs, or is stopped) keeps the
-  // client's memory. Beyond this much the connection is closed.
+  // A call that was given up keeps the memory that was lent for it until the listener answers; one that hangs
+  // never does. When such calls keep more than this, the connection is closed.
   size_t max_abandoned_bytes = size_t{1} << 30;
-  // Who connects has this long to show the secret.
+  // A new connection must show the secret within this time.
   absl::Duration hello_timeout = absl::Seconds(10);
-  // Between two attempts to leave the network.
+  // Between two attempts to find the listener's socket.
   absl::Duration retry_delay = absl::Milliseconds(100);
 };
 

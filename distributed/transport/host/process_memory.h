@@ -1,7 +1,8 @@
 // Reading the memory of another process of this user (process_vm_readv): one copy, without a socket in
 // between.
 //
-// Systems may forbid it (Yama, seccomp, user namespaces): who wants to use it tries it first.
+// Systems may forbid it (Yama, seccomp, user namespaces), so callers try it before they rely on it. Thread
+// safety: all functions.
 #pragma once
 
 #include <sys/types.h>
@@ -13,8 +14,8 @@
 
 namespace weir {
 
-// All of it, or an error: PermissionDenied, InvalidArgument (there is no such memory), Unavailable (the
-// process has ended).
+// Copies all of it into `to`, or returns an error: PermissionDenied, InvalidArgument (there is no such
+// memory), Unavailable (the process has ended).
 absl::Status ReadProcessMemory(pid_t process, uint64_t address, char* to, size_t num_bytes);
 
 }  // namespace weir

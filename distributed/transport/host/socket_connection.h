@@ -2,14 +2,13 @@
 //
 // Send writes what fits into the socket at once, on the caller's thread; the rest waits in a queue and leaves
 // on the poller's threads as the other side reads. Payloads are sent from their own buffers, which the queue
-// keeps alive. Messages are read by one thread at a time and handed on without order: the next one is read on
-// another thread meanwhile. While more than kMaxQueuedBytes wait to be sent nothing is read, so that a side
-// that asks without taking the answers cannot fill this one's memory.
+// keeps alive. One thread at a time reads a message; while it hands the message on, another thread reads the
+// next one. So messages may overtake one another. While more than kMaxQueuedBytes wait to be sent nothing is
+// read, so that a side that asks without taking the answers cannot fill this one's memory.
 //
 // A message whose payloads are lent leaves without them; they are read out of the sender's memory by the
-// thread that hands the message on, so that several are read at once. That the sender still had them is known
-// from the connection being open afterwards: a side that closes does so before it lets go of what it has
-// lent.
+// thread that hands the message on, so that several are read at once. A side closes the connection before it
+// frees what it has lent. So a connection that is still open after the read proves that the bytes were valid.
 //
 // Thread safety: all methods. Lives in a shared_ptr; borrows the poller until it is closed.
 #pragma once
@@ -37,10 +36,10 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
   // Begins to read. ResourceExhausted when the system refuses.
   absl::Status Start();
 
-  // Dropped when the connection is closed.
+  // A message for a closed connection is dropped.
   void Send(const SocketMessage& message);
 
-  // Takes a request back that waits to be sent; false when its first byte has left, or is about to.
+  // Removes a request from the queue. False when its first byte has been sent or is just being sent.
   bool Withdraw(uint64_t call);
 
   // Ends the connection, for this reason; later reasons are dropped. Messages that were read may still be
@@ -56,7 +55,7 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
   virtual absl::Status Admit(const SocketMessage& message, SocketMessageReader* reader) = 0;
   // In any order, on any thread.
   virtual void OnMessage(SocketMessage message) = 0;
-  // Once, on the thread that closes, without any lock. Now what was lent may go.
+  // Called once, on the thread that closes, without any lock. What was lent may be freed from now on.
   virtual void OnClosed(const absl::Status& reason) = 0;
 
   SocketPoller& poller() { return poller_; }
@@ -80,7 +79,7 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
   void ReadOne();
   // Fetches what was lent.
   absl::Status Borrow(SocketMessage* message);
-  // For the events that are wanted now, unless it is already.
+  // Arms the socket for the events that are wanted now, unless it is armed for them already.
   void ArmLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int fd_;

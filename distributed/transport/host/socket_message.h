@@ -50,7 +50,7 @@ struct SocketMessage {
 // The bytes before the payloads.
 std::string EncodeSocketMessage(const SocketMessage& message);
 
-// About how many of them a frame takes; kMaxTextBytes are accepted.
+// An upper estimate of the text's bytes for a frame; kMaxTextBytes are accepted.
 inline size_t NumTextBytes(const Frame& frame) {
   return 1024 + frame.header.size() + 20 * frame.payloads.size();
 }
@@ -64,19 +64,19 @@ class SocketMessageReader {
   // unfitting payload leaves it to the reader.
   using Place = absl::FunctionRef<Payload(const SocketMessage& message, size_t index, size_t num_bytes)>;
 
-  // A message's text and payloads are at most so large.
+  // The limits of a message's text and of all its payloads.
   SocketMessageReader(uint32_t max_text_bytes, uint64_t max_payload_bytes)
       : max_text_bytes_(max_text_bytes), max_payload_bytes_(max_payload_bytes) {}
   void set_limits(uint32_t max_text_bytes, uint64_t max_payload_bytes) {
     max_text_bytes_ = max_text_bytes;
     max_payload_bytes_ = max_payload_bytes;
   }
-  // From now on; before, a message with loans is an error.
+  // Messages with loans are accepted from now on; before, they are errors.
   void AcceptLoans() { accepts_loans_ = true; }
 
-  // Reads what is there, but nothing beyond the end of the next message. True when that is whole: it is then
-  // taken. False when the rest has not come. Possible errors: Unavailable (the other side has closed, or the
-  // connection broke), InvalidArgument (no message of ours, or loans where none are accepted),
+  // Reads what has come, but nothing beyond the end of the next message. True when that message is whole:
+  // Take gives it. False when the rest has not come. Possible errors: Unavailable (the other side has closed,
+  // or the connection broke), InvalidArgument (no message of ours, or loans where none are accepted),
   // ResourceExhausted (above the limits, or no memory).
   absl::StatusOr<bool> Read(int fd, Place place);
   SocketMessage Take() { return std::move(message_); }

@@ -1,7 +1,8 @@
-// Waits for events of sockets on one or more threads, sleeping as late as it pays.
+// Waits for events of sockets on one or more threads. Polls before it sleeps, as long as that pays
+// (patience.h).
 //
-// Each socket is armed for events once: whoever is called for them arms it again, for the events it then
-// wants. So one thread at a time handles a socket's input, and which one is left to the kernel.
+// A socket is armed for one event; when it has been called for that, it arms itself again for the events that
+// it wants next. So one thread at a time handles a socket's input; the kernel chooses which.
 //
 // Thread safety: all methods; Compute on the poller's threads only.
 #pragma once
@@ -27,8 +28,7 @@ class SocketPoller {
   class Socket {
    public:
     virtual ~Socket() = default;
-    // On a thread of the poller; `events` as epoll reports them. Never called twice at once for the same
-    // arming.
+    // Called on a thread of the poller, once for each arming; `events` as epoll reports them.
     virtual void OnReady(uint32_t events) = 0;
   };
   using Id = uint64_t;
@@ -39,14 +39,15 @@ class SocketPoller {
   // Stop(). Sockets that are left are dropped without being called.
   ~SocketPoller();
 
-  // Ends the threads, when they have returned from what they are doing. Not from one of them.
+  // Waits until the threads have finished what they are doing, and ends them. Not to be called on one of
+  // them.
   void Stop();
 
-  // Not armed yet. ResourceExhausted when the system refuses.
+  // Adds a socket, which is not armed yet. ResourceExhausted when the system refuses.
   absl::StatusOr<Id> Add(int fd, std::shared_ptr<Socket> socket);
-  // For the next of `events`, also one that is there already. 0: for none.
+  // Arms for the next of `events`; one that has come already counts. 0: for none.
   void Arm(Id id, int fd, uint32_t events);
-  // It may still be called for an event that is on its way. Before the descriptor is closed.
+  // Call it before the descriptor is closed. The socket may still be called for an event that is on its way.
   void Remove(Id id, int fd);
 
   // For what may compute for long: see listening_threads.h.

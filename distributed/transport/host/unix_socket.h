@@ -1,4 +1,5 @@
-// Unix sockets of the abstract namespace: no files, and gone with the process.
+// Unix sockets of the abstract namespace: they are no files, and end with the process. The caller closes the
+// descriptors. Thread safety: all functions.
 #pragma once
 
 #include <sys/types.h>
@@ -12,15 +13,15 @@ namespace weir {
 absl::StatusOr<int> ListenAtUnixSocket(absl::string_view name);
 
 // A connected descriptor that does not block. Errors: InvalidArgument, Unavailable (nobody listens there, or
-// it is not of this user: somebody may have taken a name that was given up).
+// a process of another user does: it may have taken a name that is free again).
 absl::StatusOr<int> ConnectToUnixSocket(absl::string_view name);
 
 // Whether the process at the other end is of this process's user.
 bool IsOfSameUser(int fd);
-// That process; 0 when it cannot be seen from here.
+// The process at the other end; 0 when it is not visible from here (another PID namespace).
 pid_t ProcessAt(int fd);
 
-// Whether the other end has closed, or its process has ended; also while there are bytes of it to read.
+// Whether the other end has closed or its process has ended, even if bytes that it sent are still unread.
 bool OtherEndHasClosed(int fd);
 
 }  // namespace weir
