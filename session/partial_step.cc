@@ -194,7 +194,7 @@ class PartialStep::State : public std::enable_shared_from_this<State> {
     Answer();
   }
 
-  // Calls back whoever has waited long enough.
+  // Calls back every call that need not wait any more.
   void Answer() {
     std::vector<std::pair<Done, Results>> answers;
     std::shared_ptr<Step> failed;

@@ -42,15 +42,15 @@ class TensorAssembler {
   // max_bytes 0: as much as this machine has memory.
   explicit TensorAssembler(Keep keep, int64_t max_bytes = 0);
 
-  // Where the bytes of a piece shall go; empty when there is no such place, or somebody has it already. The
+  // Where the bytes of a piece shall go; empty when there is no such place, or another caller has it. The
   // caller fills it and hands it to Add, or drops it. It keeps the tensor's memory, also beyond the step's
   // end.
   Payload Place(Incarnation sender, const TensorPiece& piece, size_t num_bytes);
 
   struct Added {
     bool is_wanted = true;       // false: the step is over
-    bool is_on_its_way = false;  // somebody has the place: these bytes were dropped
-    Tensor whole;                // with the last of its pieces, to nobody else; invalid otherwise
+    bool is_on_its_way = false;  // another caller has the place: these bytes were dropped
+    Tensor whole;                // for the caller that brings the last piece; invalid otherwise
   };
   // Possible errors: InvalidArgument (a piece of the wrong size, or of another tensor than the first piece of
   // its transfer), ResourceExhausted (no room, naming the sizes; no memory).

@@ -1,4 +1,5 @@
-// The errors of calls that a transport raises itself, in the same words whichever transport it is.
+// The errors of calls that a transport raises itself, in the same words for every transport. Thread safety:
+// all functions.
 #pragma once
 
 #include <cstdint>

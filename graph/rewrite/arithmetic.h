@@ -5,9 +5,8 @@
 //          Neg(Neg(x)), and LogicalNot, Invert, Conj      -> x
 //          Transpose that moves nothing                   -> x; Transpose(Transpose(x)) -> one Transpose
 //          Reshape to the shape that the input has        -> x; Reshape(Reshape(x)) -> one Reshape
-//          Sum over the axes of a broadcast that was none -> x (BroadcastGradientArgs of tensors of one
-//          shape,
-//                                                          which rewrite/symbolic_shapes.h is sure of)
+//          Sum over the axes of a broadcast -> x, where nothing was broadcast (BroadcastGradientArgs of
+//          tensors that have one shape by rewrite/symbolic_shapes.h)
 //          Cast to the same type                          -> x; Cast(Cast(x)) that loses nothing -> one Cast
 //          a reduction over no axes, AddN of one, Split in one, Tile and BroadcastTo by ones, Pad by nothing,
 //          Slice of everything                            -> their input

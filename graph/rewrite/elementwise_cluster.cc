@@ -60,7 +60,8 @@ class Search {
   ElementwiseCluster Run() {
     if (!IsFloating(last_.output_type(0)) || !Fits(last_)) return {};
     Join(last_);
-    // From the back: when a node's turn comes, all of its readers that will be there are there.
+    // From the last node to the first: when it is a node's turn, all of its readers that can join have
+    // joined.
     while (!candidates_.empty()) {
       const auto latest = std::prev(candidates_.end());
       Node* const node = latest->second;

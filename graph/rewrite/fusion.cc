@@ -118,8 +118,8 @@ class Fuser : private ClusterQuestions {
     return num_readers == 1 ? source.node : nullptr;
   }
 
-  // The consumer is content with the shape of a later tensor. Where branches are taken or not, that one may
-  // not come to be.
+  // The consumer can take the shape of a later tensor instead. With conditionals, that tensor may never be
+  // computed.
   bool MayReadShapeLater(const Node& consumer) const {
     return waits_may_grow_ && !has_control_flow_ && ReadsOnlyShape(consumer.op_name());
   }

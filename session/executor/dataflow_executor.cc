@@ -94,9 +94,9 @@ void DataflowExecutor::RunNext() {
   }
 }
 
-// The next instruction for this thread: short ones first, so that others get what they wait for. Long ones
-// that could run at once go to the threads, all of them: so this thread is never busy with one of them while
-// another has ended and the program could go on. Negative: they have just gone.
+// The next instruction for this thread: short ones first, so that others get what they wait for. When several
+// long ones are ready, all of them go to the threads. So this thread is never busy with a long one while
+// another has ended and the program could go on. Negative: long ones have just been handed over.
 int32_t DataflowExecutor::TakeNext() {
   if (ready_.empty()) {
     const int32_t alone = held_.back();
@@ -212,7 +212,7 @@ void DataflowExecutor::HandOver(int32_t index) {
 
 // The thread is in its outermost frame, so it may go on with the program itself.
 bool DataflowExecutor::HandedOver::Run(int64_t budget) {
-  DataflowExecutor& executor = executor_;  // after the event another step may have this object
+  DataflowExecutor& executor = executor_;  // once the event is posted, another step may use this object
   Wait& wait = executor.waits_[index_];
   const Cancellation& cancellation = *executor.step_.cancellation;
   wait.was_left_out = cancellation.is_cancelled();

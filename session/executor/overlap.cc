@@ -15,7 +15,7 @@ namespace {
 
 // What handing a kernel to another thread costs the one that waits for it.
 constexpr int64_t kHandOverNanoseconds = 10'000;
-// A schedule that is tried is kept when it is shorter by at least one part in so many.
+// A schedule that was tried is kept when its steps are shorter by at least 1 part in this many.
 constexpr int64_t kKeptGain = 20;
 
 template <typename T>

@@ -1,4 +1,7 @@
-// Takes events off a gRPC completion queue on one or more threads, sleeping as late as it pays.
+// Takes events off a gRPC completion queue on one or more threads, and calls them there. Polls before it
+// sleeps, as long as that pays (patience.h).
+//
+// Borrows the queue. Thread safety: Compute, on the poller's threads only.
 #pragma once
 
 #include <grpcpp/completion_queue.h>

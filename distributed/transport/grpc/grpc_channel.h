@@ -1,4 +1,7 @@
 // The client side of GrpcTransport: calls to one peer.
+//
+// Owned by the caller. Its destructor cancels the calls that are left and waits until they have ended. Thread
+// safety: all methods.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -17,7 +20,7 @@ namespace weir {
 
 class GrpcChannel final : public Channel {
  public:
-  // Borrows the queue, whose events somebody takes off as CompletionEvents.
+  // Borrows the queue, whose events a CompletionPoller takes off.
   GrpcChannel(TaskName peer, std::string address, std::shared_ptr<grpc::Channel> channel,
               grpc::CompletionQueue* queue, std::string token, int64_t max_message_bytes);
   ~GrpcChannel() override;

@@ -135,7 +135,7 @@ class HostChannel::Connection final : public SocketConnection {
   bool is_open_ ABSL_GUARDED_BY(mutex_) = true;
   bool is_welcome_ ABSL_GUARDED_BY(mutex_) = false;
   bool may_lend_ ABSL_GUARDED_BY(mutex_) = false;
-  // Payloads that the server may be reading: until it has answered, whoever has given the call up.
+  // Payloads that the server may be reading. They stay until it has answered, even if the call was given up.
   absl::flat_hash_map<uint64_t, Lent> lent_ ABSL_GUARDED_BY(mutex_);
   size_t num_abandoned_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int num_ending_ ABSL_GUARDED_BY(mutex_) = 0;  // taken, and `done` has not returned
@@ -375,7 +375,7 @@ void HostChannel::OnAnswer(const absl::StatusOr<Frame>& answer) {
     absl::StatusOr<std::shared_ptr<Connection>> connected =
         whole.ok() ? Connect(name, secret) : absl::StatusOr<std::shared_ptr<Connection>>(whole);
     if (connected.ok()) connection = *std::move(connected);
-    // A listener of another machine, of another user, or without a socket: it will hardly get one.
+    // The listener is on another machine, of another user, or has no socket: that is unlikely to change soon.
     may_work_later = connected.ok();
   }
   absl::MutexLock lock(&mutex_);
@@ -389,7 +389,7 @@ void HostChannel::OnAnswer(const absl::StatusOr<Frame>& answer) {
 
 absl::StatusOr<std::shared_ptr<HostChannel::Connection>> HostChannel::Connect(absl::string_view name,
                                                                               absl::string_view secret) {
-  if (!absl::StartsWith(name, kSocketNamePrefix))  // no other program's socket, whoever asks for that
+  if (!absl::StartsWith(name, kSocketNamePrefix))  // never connects to another program's socket
     return absl::InvalidArgumentError("the name of a socket that is not a listener's");
   WEIR_ASSIGN_OR_RETURN(const int fd, ConnectToUnixSocket(name));
   auto connection = std::make_shared<Connection>(fd, poller_, timers_, peer_, address_, options_);

@@ -43,7 +43,7 @@ class HostListener final : public Listener {
   void OnCall(std::shared_ptr<IncomingCall> call);
   void OnConnected(int fd);
 
-  // Beyond it, whoever connects is sent away: connections that have not shown the secret yet.
+  // How many connections may be open that have not shown the secret yet; further ones are closed at once.
   static constexpr int kMaxStrangers = 64;
 
   const CallHandler handler_;

@@ -1,4 +1,4 @@
-// A client that speaks to a host transport's socket as it likes, for tests.
+// A client for tests that may send anything to a host transport's socket. Used by one thread.
 #pragma once
 
 #include <poll.h>
@@ -50,7 +50,7 @@ inline bool AwaitSocket(Channel& channel) {
     EXPECT_TRUE(CallAndWait(channel, kFindSocketMethod).ok());
     absl::SleepFor(absl::Milliseconds(1));
   }
-  // With the answer through the socket it is known whether it borrows.
+  // An answer that came through the socket shows whether the listener borrows.
   EXPECT_TRUE(CallAndWait(channel, kFindSocketMethod).ok());
   return UsesSocket(channel);
 }
@@ -90,7 +90,7 @@ inline std::string HelloWith(absl::string_view secret, const char* address = nul
   return Bytes(Kind::kHello, 0, text.Take());
 }
 
-// A client that says whatever it likes.
+// A client that may send anything.
 class RawClient {
  public:
   explicit RawClient(const std::string& name) : fd_(ConnectToUnixSocket(name).value()) {}
@@ -157,7 +157,7 @@ class HostTransportTest : public ::testing::Test {
   std::string Hello(const char* address = nullptr, absl::string_view proof = "") const {
     return HelloWith(secret_, address, proof);
   }
-  // The server serves whoever behaves.
+  // The server still serves a client that keeps to the protocol.
   void ExpectAlive() {
     RawClient good(name_);
     ASSERT_TRUE(good.Send(Hello() + Request(7, "/weir.T/Echo", FrameWith("alive", 100'000))));
