@@ -465,13 +465,15 @@ TEST_P(TransportTest, LongHandlersLeaveAThreadThatListens) {
 
 TEST_P(TransportTest, WorkThatWaitsForItsTurnIsDroppedByShutdown) {
   absl::Notification release;
-  std::atomic<int> num_begun{0};
+  std::atomic<int> num_begun{0}, num_come{0};
+  const auto count = std::make_shared<int>();  // each work that has not been dropped counts
   auto listener = Listen([&](std::shared_ptr<IncomingCall> call) {
-    call->Compute([&, call] {
+    call->Compute([&, call, counted = count] {
       ++num_begun;
       release.WaitForNotification();
       Echo(call);
     });
+    ++num_come;
   });
   auto channel = Connect(listener->address());
   constexpr int kNumLong = 50;
@@ -482,11 +484,12 @@ TEST_P(TransportTest, WorkThatWaitsForItsTurnIsDroppedByShutdown) {
       left.DecrementCount();
     });
   }
-  for (int i = 0; i < 2000 && num_begun < 5; ++i) absl::SleepFor(absl::Milliseconds(1));
+  // Each has come: its work has begun, and is not over, or waits.
+  for (int i = 0; i < 20'000 && num_come + num_begun < kNumLong; ++i) absl::SleepFor(absl::Milliseconds(1));
   std::thread shutdown([&] { listener->Shutdown(); });
   left.Wait();  // nobody waits for the handlers but Shutdown
   const int num_begun_at_shutdown = num_begun;
-  absl::SleepFor(absl::Milliseconds(20));
+  for (int i = 0; i < 20'000 && count.use_count() - 1 > num_begun; ++i) absl::SleepFor(absl::Milliseconds(1));
   release.Notify();
   shutdown.join();
   EXPECT_LT(num_begun_at_shutdown, kNumLong);
