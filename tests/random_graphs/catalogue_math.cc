@@ -65,10 +65,19 @@ Call DrawClip(Pool& pool, DType dtype) {
                  pool.OfShapeBetween(dtype, pool.random().Chance(70) ? Index{} : x.dims(), 0.5, 2).output}};
 }
 
-Call DrawScan(Pool& pool, DType dtype) {
-  const Operand x = pool.OfRankAtLeast(dtype, 1);
+Call ScanAlongAnyAxis(Pool& pool, const Operand& x) {
   return OpCall{{x.output, pool.Integer(MaybeFromBack(pool, AnyAxis(pool, x.rank()), x.rank()))},
                 {{"exclusive", pool.random().Chance(30)}, {"reverse", pool.random().Chance(30)}}};
+}
+
+Call DrawSums(Pool& pool, DType dtype) { return ScanAlongAnyAxis(pool, pool.OfRankAtLeast(dtype, 1)); }
+
+// The gradient divides by the elements; for 0 it gives 0, as TensorFlow's does.
+Call DrawProducts(Pool& pool, DType dtype) {
+  const Index dims = pool.DimsOfRank(static_cast<int>(pool.random().Between(1, 3)));
+  const bool is_negative = pool.random().Chance(40);
+  return ScanAlongAnyAxis(pool, is_negative ? pool.OfShapeBetween(dtype, dims, -3, -0.5)
+                                            : pool.OfShapeBetween(dtype, dims, 0.5, 3));
 }
 
 Call DrawCross(Pool& pool, DType dtype) {
@@ -257,8 +266,8 @@ void AddMathRows(std::vector<OpRow>* rows) {
   add("EuclideanNorm", Floats(), DrawReduction, 2);
   add("ArgMax", Numbers(), DrawArgMax, 3);
   add("ArgMin", Numbers(), DrawArgMax, 2);
-  add("Cumsum", Numbers(), DrawScan, 3);
-  add("Cumprod", Numbers(), DrawScan, 1);
+  add("Cumsum", Numbers(), DrawSums, 3);
+  add("Cumprod", Numbers(), DrawProducts, 1);
   add("Cross", Numbers(), DrawCross, 1);
   add("LinSpace", Floats(), DrawLinSpace, 1);
   add("BatchMatMul", Numbers(), DrawBatchMatMul(/*broadcasts=*/false), 2);

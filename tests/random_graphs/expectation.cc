@@ -183,12 +183,13 @@ class Derivative {
                        [](const auto& feed) { return feed.first.node->op_name() != "Placeholder"; });
   }
 
-  // What lets no gradient through stays what it is.
+  // What lets no gradient through stays what it is, and what a variable holds.
   void Freeze(const Trace& trace) {
     for (const auto& [key, values] : trace) {
       Node* node = graph_.node(key.first);
       const bool lets_through = node->op().def().gradient != NotDifferentiable;
-      if (lets_through && node->op_name() != "StopGradient") continue;
+      const bool reads_state = !node->inputs().empty() && node->inputs()[0].dtype() == DType::kResource;
+      if (lets_through && node->op_name() != "StopGradient" && !reads_state) continue;
       if (!key.second.empty()) continue;
       for (int i = 0; i < node->num_outputs(); ++i) {
         if (values.outputs[i] && IsFloating(node->output_type(i))) {
