@@ -2,14 +2,14 @@
 
 load("//tools:camel_case.bzl", "camel_case")
 
-def op_family(name, helpers = [], deps = []):
+def op_family(name, support = [], deps = []):
     """A library <name>_ops of the family's files, and the list of these.
 
     A file FILE.cc without a header of its name defines std::vector<OpDef> FileOps(), and is found here.
 
     Args:
       name: the family, and its folder.
-      helpers: what only these files include: headers, and their sources.
+      support: what only these files include: headers, and their sources.
       deps: what they need beyond what every family does.
     """
     with_header = [header[:-len("h")] + "cc" for header in native.glob(["*.h"])]
@@ -31,7 +31,7 @@ def op_family(name, helpers = [], deps = []):
     )
     native.cc_library(
         name = name + "_ops",
-        srcs = files + helpers + [name + "_files.cc"],
+        srcs = files + support + [name + "_files.cc"],
         copts = ["-O1"],  # tables of records that run once: not worth the optimiser's time
         visibility = ["//ops:__subpackages__"],
         deps = [
