@@ -54,26 +54,36 @@ TEST_F(ElementwiseFusionTest, ChainsAndTreesRunAsOneNode) {
   }
 }
 
-// Every op in a cluster, at numbers that no vector form takes, too.
-TEST_F(ElementwiseFusionTest, EveryOpOfClustersGivesTheSameBits) {
+template <typename T>
+void PutExtremes(Tensor& tensor) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  const Output x = Input({67}), y = Input({67});
-  auto extremes = feeds_[0].second.flat<float>();
-  const float special[] = {0.0f,   -0.0f, kInf, -kInf, std::numeric_limits<float>::quiet_NaN(),
-                           1e-40f, 3e38f, -200, 100,   7e4f};
-  for (int i = 0; i < 10; ++i) extremes[6 * i] = special[i];
-  for (const char* name : ElementwiseClusterOps::Names()) {
-    const weir::Op* const op = g_.graph().ops().Find(name);
-    ASSERT_NE(op, nullptr) << name;
-    std::vector<InputArg> inputs = {InputArg(x)};
-    if (std::string(name) == "AddN") {
-      inputs = {InputArg(std::vector<Output>{x, y, x})};
-    } else if (op->inputs().size() == 2) {
-      inputs.push_back(InputArg(y));
+  const float extremes[] = {0.0f,   -0.0f, kInf, -kInf, std::numeric_limits<float>::quiet_NaN(),
+                            1e-40f, 3e38f, -200, 100,   7e4f};
+  for (int i = 0; i < 10; ++i) tensor.flat<T>()[6 * i] = T(extremes[i]);
+}
+
+// Every op in a cluster, at numbers that no vector form takes, too; 16-bit types are rounded after each op.
+TEST_F(ElementwiseFusionTest, EveryOpOfClustersGivesTheSameBits) {
+  for (const DType dtype : kDTypes) {
+    dtype_ = dtype;
+    const Output x = Input({67}), y = Input({67});
+    Tensor& numbers = feeds_[feeds_.size() - 2].second;
+    if (dtype == DType::kFloat32) PutExtremes<float>(numbers);
+    if (dtype == DType::kHalf) PutExtremes<Half>(numbers);
+    if (dtype == DType::kBfloat16) PutExtremes<Bfloat16>(numbers);
+    for (const char* name : ElementwiseClusterOps::Names()) {
+      const weir::Op* const op = g_.graph().ops().Find(name);
+      ASSERT_NE(op, nullptr) << name;
+      std::vector<InputArg> inputs = {InputArg(x)};
+      if (std::string(name) == "AddN") {
+        inputs = {InputArg(std::vector<Output>{x, y, x})};
+      } else if (op->inputs().size() == 2) {
+        inputs.push_back(InputArg(y));
+      }
+      const Output z = Op("Neg", {Op(name, inputs)});
+      EXPECT_THAT(Fused({z}), UnorderedElementsAre("_FusedElementwise")) << name;
+      ExpectSameBits({z});
     }
-    const Output z = Op("Neg", {Op(name, inputs)});
-    EXPECT_THAT(Fused({z}), UnorderedElementsAre("_FusedElementwise")) << name;
-    ExpectSameBits({z});
   }
 }
 
