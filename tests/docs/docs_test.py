@@ -78,10 +78,30 @@ def paths_named_in_documents_exist():
             if not glob.glob(os.path.join(ROOT, path)) and not glob.glob(os.path.join(ROOT, path + ".*"))]
 
 
+def headers_of_rooms():
+    """The lines of ARCHITECTURE.md's list that are right: a folder, and the names of its headers."""
+    lines = {}
+    for room in ("distributed", "graph", "kernels", "ops", "placer", "session"):
+        for folder, _, names in os.walk(os.path.join(ROOT, room)):
+            headers = sorted(name[:-len(".h")] for name in names if name.endswith(".h"))
+            if headers:
+                lines[os.path.relpath(folder, ROOT)] = ", ".join(headers)
+    return lines
+
+
+def architecture_lists_every_header():
+    section = read("ARCHITECTURE.md").partition("## Every header\n")[2].partition("\n## ")[0]
+    listed = dict(re.findall(r"^\* `([\w/]+)`: (.*)$", section.replace("\n  ", " "), re.MULTILINE))
+    wanted = headers_of_rooms()
+    return (["ARCHITECTURE.md, Every header: the line of %s must be\n* `%s`: %s" % (folder, folder, names)
+             for folder, names in sorted(wanted.items()) if listed.get(folder) != names] +
+            ["ARCHITECTURE.md, Every header: %s has no headers" % folder for folder in sorted(set(listed) - set(wanted))])
+
+
 def main():
     failed = 0
     for check in (code_in_the_readme_is_code_of_an_example, links_lead_somewhere, every_package_has_its_reason,
-                  targets_named_in_documents_exist, paths_named_in_documents_exist):
+                  targets_named_in_documents_exist, paths_named_in_documents_exist, architecture_lists_every_header):
         complaints = check()
         failed += bool(complaints)
         print("\n".join(complaints + ["[%s] docs.%s" % ("  FAILED  " if complaints else "       OK ", check.__name__)]))
