@@ -193,17 +193,25 @@ absl::Status DataflowExecutor::Compute(int32_t index, KernelContext& context) {
   return status;
 }
 
-// Precondition: its kernel is synchronous.
-void DataflowExecutor::HandOver(int32_t index) {
+DataflowExecutor::Wait* DataflowExecutor::BeginWait(int32_t index) {
   const Instruction& at = program_.instructions()[index];
   bool& is_dead = states_[index].is_dead;
   if (any_dead_) is_dead = is_dead || HasDeadInput(at);
-  if (is_dead && !at.runs_when_dead) return Complete(index, absl::OkStatus());
+  if (is_dead && !at.runs_when_dead) {
+    Complete(index, absl::OkStatus());
+    return nullptr;
+  }
   Wait& wait = waits_[index];
   wait.context.emplace(MakeContext(at));
   wait.context->set_dead(is_dead);
   wait.is_under_way = true;
   ++num_waiting_;
+  return &wait;
+}
+
+// Precondition: its kernel is synchronous.
+void DataflowExecutor::HandOver(int32_t index) {
+  if (BeginWait(index) == nullptr) return;
   ++num_handed_over_;
   std::unique_ptr<HandedOver>& work = handed_over_[index];
   if (work == nullptr) work = std::make_unique<HandedOver>(*this, index);
@@ -227,17 +235,11 @@ bool DataflowExecutor::HandedOver::Run(int64_t budget) {
 }
 
 void DataflowExecutor::ExecuteAsync(int32_t index) {
+  Wait* const wait = BeginWait(index);
+  if (wait == nullptr) return;
   const Instruction& at = program_.instructions()[index];
-  bool& is_dead = states_[index].is_dead;
-  if (any_dead_) is_dead = is_dead || HasDeadInput(at);
-  if (is_dead && !at.runs_when_dead) return Complete(index, absl::OkStatus());
-  Wait& wait = waits_[index];
-  wait.context.emplace(MakeContext(at));
-  wait.context->set_dead(is_dead);
-  wait.is_under_way = true;
-  ++num_waiting_;
   if (at.async == nullptr) return StartBlocking(index);
-  at.async->ComputeAsync(*wait.context,
+  at.async->ComputeAsync(*wait->context,
                          [this, index](absl::Status status) { OnAsyncDone(index, std::move(status)); });
 }
 

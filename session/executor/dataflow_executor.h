@@ -87,6 +87,8 @@ class DataflowExecutor final : public Activation {
   bool has_ready() const { return !ready_.empty() || !held_.empty(); }
   void RunNext();
   int32_t TakeNext();
+  // Makes an instruction ready to run elsewhere. Null when it is dead, and complete already.
+  Wait* BeginWait(int32_t index);
   void HandOver(int32_t index);
   bool TakeEvents();  // false: parked, and no longer this thread's
   void Finish();
