@@ -45,6 +45,12 @@ class OutgoingCall {
   virtual void Cancel() = 0;
 };
 
+// A call that ended before it was made: there is nothing to give up.
+class CallThatIsOver final : public OutgoingCall {
+ public:
+  void Cancel() override {}
+};
+
 class Channel {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<Frame>)>;

@@ -13,15 +13,6 @@
 #include "distributed/transport/grpc/completion_poller.h"
 
 namespace weir {
-namespace {
-
-class CallThatIsOver final : public OutgoingCall {
- public:
-  void Cancel() override {}
-};
-
-}  // namespace
-
 // Holds itself until gRPC has finished with it.
 class GrpcChannel::PendingCall final : public OutgoingCall, public CompletionEvent {
  public:

@@ -25,11 +25,6 @@ constexpr absl::Duration kAskTimeout = absl::Seconds(10);
 // A listener whose socket is out of reach is asked this many times less often.
 constexpr int kRefusedFactor = 100;
 
-class CallThatIsOver final : public OutgoingCall {
- public:
-  void Cancel() override {}
-};
-
 }  // namespace
 
 // The calls that have been sent through one socket and not been answered.
