@@ -9,16 +9,14 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
-#include "graph/runtime_ops.h"
-#include "graph/shape_inference.h"
 #include "gtest/gtest.h"
-#include "ops/register_ops.h"
 #include "session/executor/overlap_options.h"
 #include "session/executor/program.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
 #include "session/session.h"
 #include "session/simulated_threads.h"
+#include "session/test_acts.h"
 
 namespace weir {
 namespace {
@@ -39,66 +37,22 @@ OverlapOptions Always() {
           .num_threads = 4};
 }
 
-using Action = std::function<absl::Status(KernelContext&)>;
-
-// Passes its input on after it has done what the test says. The node's attr is where the test has its action.
-class Act final : public Kernel {
- public:
-  explicit Act(const KernelConstruction& construction)
-      : action_(*reinterpret_cast<const Action*>(construction.attr<int64_t>("action"))) {}
-  absl::Status Compute(KernelContext& context) override {
-    context.set_output(0, context.input(0));
-    return action_(context);
-  }
-
- private:
-  const Action& action_;
-};
-
-class OverlapTest : public testing::Test {
+class OverlapTest : public ActsTest {
  protected:
-  OverlapTest() {
-    EXPECT_TRUE(RegisterOps(ops_).ok());
-    EXPECT_TRUE(RegisterRuntimeOps(ops_).ok());
-    EXPECT_TRUE(ops_.Register({.name = "Act",
-                               .summary = "Does what the test says.",
-                               .inputs = {"input: float"},
-                               .outputs = {"output: float"},
-                               .attrs = {"action: int"},
-                               .infer_shapes = UnknownShape,
-                               .gradient = NotDifferentiable})
-                    .ok());
-  }
+  OverlapTest() : ActsTest(/*is_stateful=*/false) {}
 
   void Start(const OverlapOptions& overlap, Threads* threads = nullptr) {
     session_ = nullptr;
     worker_ = nullptr;
-    runtime_ = Runtime::Create({.num_threads = 4,
-                                .overlap = overlap,
-                                .register_kernels =
-                                    [](KernelRegistry& registry, absl::string_view type) {
-                                      registry.Register({.op = "Act",
-                                                         .device_type = std::string(type),
-                                                         .create = CreateKernel<Act>});
-                                    }})
-                   .value();
+    runtime_ =
+        Runtime::Create({.num_threads = 4, .overlap = overlap, .register_kernels = RegisterAct}).value();
     worker_ = std::make_unique<LocalWorker>(*runtime_, runtime_->task(), nullptr, threads);
     EXPECT_TRUE(g_.ok()) << g_.status();
     session_ =
         Session::Create(g_.graph(), {worker_.get()}, runtime_->kernels(), {.rewrites = {.is_enabled = false}})
             .value();
   }
-  Output Constant(float value) {
-    return g_.AddOp("Const", {}, {{"value", Tensor::Scalar(value)}, {"dtype", DType::kFloat32}});
-  }
-  Output AddAct(Output input, Action action, absl::string_view name = "") {
-    actions_.push_back(std::make_unique<Action>(std::move(action)));
-    return g_.AddOp("Act", {input}, {{"action", reinterpret_cast<int64_t>(actions_.back().get())}}, name);
-  }
 
-  std::vector<std::unique_ptr<Action>> actions_;
-  OpRegistry ops_;
-  GraphBuilder g_{ops_};
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<LocalWorker> worker_;
   std::unique_ptr<Session> session_;

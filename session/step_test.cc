@@ -5,14 +5,11 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "graph/gradients.h"
-#include "graph/graph_builder.h"
-#include "graph/runtime_ops.h"
-#include "graph/shape_inference.h"
 #include "gtest/gtest.h"
-#include "ops/register_ops.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
 #include "session/session.h"
+#include "session/test_acts.h"
 
 namespace weir {
 namespace {
@@ -24,49 +21,14 @@ constexpr absl::Duration kPatience = absl::Seconds(60);
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
-using Action = std::function<absl::Status(KernelContext&)>;
-
-// Passes its input on after it has done what the test says. The node's attr is where the test has its action.
-class Act final : public Kernel {
- public:
-  explicit Act(const KernelConstruction& construction)
-      : action_(*reinterpret_cast<const Action*>(construction.attr<int64_t>("action"))),
-        may_block_(construction.attr<bool>("may_block")) {}
-  absl::Status Compute(KernelContext& context) override {
-    context.set_output(0, context.input(0));
-    return action_(context);
-  }
-  bool may_block() const override { return may_block_; }
-
- private:
-  const Action& action_;
-  const bool may_block_;
-};
-
-class StepTest : public testing::Test {
+class StepTest : public ActsTest {
  protected:
-  StepTest() {
-    EXPECT_TRUE(RegisterOps(ops_).ok());
-    EXPECT_TRUE(RegisterRuntimeOps(ops_).ok());
-    EXPECT_TRUE(ops_.Register({.name = "Act",
-                               .summary = "Does what the test says.",
-                               .inputs = {"input: float"},
-                               .outputs = {"output: float"},
-                               .attrs = {"action: int", "may_block: bool"},
-                               .is_stateful = true,
-                               .infer_shapes = UnknownShape,
-                               .gradient = NotDifferentiable})
-                    .ok());
+  StepTest() : ActsTest(/*is_stateful=*/true) {
     runtime_ = Runtime::Create({.num_cpus = 2,
                                 .num_fake_gpus = 2,
                                 .num_threads = 4,
                                 .max_blocked_threads = 4,
-                                .register_kernels =
-                                    [](KernelRegistry& registry, absl::string_view type) {
-                                      registry.Register({.op = "Act",
-                                                         .device_type = std::string(type),
-                                                         .create = CreateKernel<Act>});
-                                    }})
+                                .register_kernels = RegisterAct})
                    .value();
     worker_ = std::make_unique<LocalWorker>(*runtime_, runtime_->task());
   }
@@ -76,22 +38,9 @@ class StepTest : public testing::Test {
     if (!session_) session_ = Session::Create(g_.graph(), {worker_.get()}, runtime_->kernels()).value();
     return *session_;
   }
-  Output Constant(float value) {
-    return g_.AddOp("Const", {}, {{"value", Tensor::Scalar(value)}, {"dtype", DType::kFloat32}});
-  }
-  Output AddAct(Output input, Action action, absl::string_view name = "") {
-    actions_.push_back(std::make_unique<Action>(std::move(action)));
-    return g_.AddOp("Act", {input},
-                    {{"action", reinterpret_cast<int64_t>(actions_.back().get())}, {"may_block", may_block_}},
-                    name);
-  }
 
-  bool may_block_ = false;  // of the acts to come
-  std::vector<std::unique_ptr<Action>> actions_;
-  OpRegistry ops_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<LocalWorker> worker_;
-  GraphBuilder g_{ops_};
   std::unique_ptr<Session> session_;
 };
 
