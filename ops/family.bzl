@@ -1,6 +1,6 @@
 """One family of ops: a folder ops/<family> with one list of ops in each file (ops/families.h)."""
 
-load("//tools:camel_case.bzl", "camel_case")
+load("//tools:file_lists.bzl", "camel_case", "files_without_header", "write_source")
 
 def op_family(name, support = [], deps = []):
     """A library <name>_ops of the family's files, and the list of these.
@@ -12,8 +12,7 @@ def op_family(name, support = [], deps = []):
       support: what only these files include: headers, and their sources.
       deps: what they need beyond what every family does.
     """
-    with_header = [header[:-len("h")] + "cc" for header in native.glob(["*.h"])]
-    files = native.glob(["*.cc"], exclude = with_header + ["*_test.cc"])
+    files = files_without_header(["*_test.cc"])
     lists = [camel_case(file[:-len(".cc")]) + "Ops" for file in files]
     lines = ["#include \"ops/families.h\"", "namespace weir {"]
     lines += ["std::vector<OpDef> %s();" % list for list in lists]
@@ -24,11 +23,7 @@ def op_family(name, support = [], deps = []):
         "}",
         "}  // namespace weir",
     ]
-    native.genrule(
-        name = name + "_files",
-        outs = [name + "_files.cc"],
-        cmd = "cat > $@ <<'END'\n%s\nEND" % "\n".join(lines),
-    )
+    write_source(name + "_files", name + "_files.cc", lines)
     native.cc_library(
         name = name + "_ops",
         srcs = files + support + [name + "_files.cc"],

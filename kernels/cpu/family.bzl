@@ -1,6 +1,6 @@
 """The library of a family's kernels, and the list of its files."""
 
-load("//tools:camel_case.bzl", "camel_case")
+load("//tools:file_lists.bzl", "camel_case", "files_without_header", "write_source")
 
 def kernel_family(name, deps, support = [], elsewhere = [], copts = []):
     """Defines <name>_kernels: every .cc file of the folder, and Register<Name>Kernels of register_kernels.h.
@@ -14,19 +14,14 @@ def kernel_family(name, deps, support = [], elsewhere = [], copts = []):
       elsewhere: .cc files without a header of their name that belong to other libraries of the folder.
       copts: compiler flags, VECTOR_COPTS where the compiler is to vectorise.
     """
-    with_header = [header[:-len("h")] + "cc" for header in native.glob(["*.h"])]
-    files = native.glob(["*.cc"], exclude = support + elsewhere + with_header)
+    files = files_without_header(support + elsewhere)
     functions = ["Register%sKernels" % camel_case(file[:-len(".cc")]) for file in files]
     lines = ["#include \"kernels/cpu/register_kernels.h\"", "namespace weir {"]
     lines += ["void %s(DeviceKernels& kernels);" % function for function in functions]
     lines += ["void Register%sKernels(DeviceKernels& kernels) {" % camel_case(name)]
     lines += ["  %s(kernels);" % function for function in functions]
     lines += ["}", "}  // namespace weir"]
-    native.genrule(
-        name = name + "_kernel_list",
-        outs = [name + "_kernels.cc"],
-        cmd = "cat > $@ <<'END'\n%s\nEND" % "\n".join(lines),
-    )
+    write_source(name + "_kernel_list", name + "_kernels.cc", lines)
     native.cc_library(
         name = name + "_kernels",
         srcs = files + support + [name + "_kernels.cc"],

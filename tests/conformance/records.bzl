@@ -1,6 +1,6 @@
 """The list of files with records of the conformance suite (suite.h)."""
 
-load("//tools:camel_case.bzl", "camel_case")
+load("//tools:file_lists.bzl", "camel_case", "write_source")
 
 def _function(file):
     return "Add%sRecords" % camel_case(file.split("/")[-1][:-len(".cc")])
@@ -21,8 +21,4 @@ def record_list(name, files):
     ]
     lines += ["      %s," % function for function in functions]
     lines += ["  };", "  return *files;", "}", "}  // namespace weir::conformance"]
-    native.genrule(
-        name = name,
-        outs = [name + ".cc"],
-        cmd = "cat > $@ <<'END'\n%s\nEND" % "\n".join(lines),
-    )
+    write_source(name, name + ".cc", lines)
