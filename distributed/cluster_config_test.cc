@@ -213,6 +213,46 @@ TEST(TaskConfig, EnvironmentDecidesWhetherTheProgramRunsAlone) {
   EXPECT_TRUE(TaskConfigFromEnvironment().value().runs_alone());
 }
 
+// A variable of the environment, while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Variable() { unsetenv(name_); }
+
+ private:
+  const char* const name_;
+};
+
+std::string TaskOf(const absl::StatusOr<TaskConfig>& config) {
+  return config.ok() ? config->task().ToString() : std::string(config.status().message());
+}
+
+TEST(TaskConfig, SchedulersComeAfterTfConfigUnlessOneIsAskedFor) {
+  unsetenv("TF_CONFIG");
+  const Variable rank("PMI_RANK", "1");
+  const Variable size("PMI_SIZE", "3");
+  const Variable local_size("MPI_LOCALNRANKS", "3");
+  const Variable num_ps("WEIR_NUM_PS", "1");
+  EXPECT_EQ(TaskOf(TaskConfigFromEnvironment()), "worker:0");
+  EXPECT_EQ(TaskConfigFromEnvironment(0)->cluster().ToFlag(),
+            "worker|127.0.0.1:8888;127.0.0.1:8889;127.0.0.1:8890");
+  {
+    const Variable asked("WEIR_ENVIRONMENT", "none");
+    EXPECT_TRUE(TaskConfigFromEnvironment()->runs_alone());
+  }
+  {
+    const Variable asked("WEIR_ENVIRONMENT", "tf_config");
+    EXPECT_THAT(TaskOf(TaskConfigFromEnvironment()), HasSubstr("TF_CONFIG names no task"));
+  }
+  const Variable tf_config("TF_CONFIG",
+                           R"({"cluster":{"ps":["h:1"],"worker":["h:2"]},"task":{"type":"ps","index":0}})");
+  EXPECT_EQ(TaskOf(TaskConfigFromEnvironment()), "ps:0");
+  EXPECT_EQ(TaskOf(TaskConfigFromEnvironment(1)), "ps:0");
+  EXPECT_EQ(TaskOf(TaskConfigFromEnvironment(2)), "--num_ps=2, but TF_CONFIG has 1 tasks in job 'ps'");
+  const Variable asked("WEIR_ENVIRONMENT", "mpich");
+  EXPECT_EQ(TaskOf(TaskConfigFromEnvironment()), "worker:0");
+}
+
 absl::StatusOr<TaskConfig> FromArgs(std::vector<std::string> args, std::vector<std::string>* rest = nullptr) {
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
@@ -252,6 +292,12 @@ TEST(TaskConfig, MalformedFlags) {
       {{"p", "--worker_hosts=h:1", "--job_name=worker", "--task_index=1"},
        "--task_index=1: --worker_hosts lists 1 host"},
       {{"p", "--worker_hosts=h:1", "--job_name=ps"}, "--ps_hosts lists 0 hosts"},
+      {{"p", "--num_ps=-1"}, "--num_ps must be a number from 0 on, found '-1'"},
+      {{"p", "--num_ps=x"}, "--num_ps must be a number from 0 on, found 'x'"},
+      {{"p", "--num_ps=1"},
+       "--num_ps or $WEIR_NUM_PS asks for 1 parameter servers, but neither TF_CONFIG nor"},
+      {{"p", "--num_ps=1", "--job_name=worker", "--worker_hosts=h:1"},
+       "--num_ps is for processes that a scheduler started"},
   };
   for (const Case& c : cases) EXPECT_THAT(ErrorOf(FromArgs(c.args).status()), HasSubstr(c.error));
 }

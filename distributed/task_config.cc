@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "distributed/environment/scheduler.h"
 #include "distributed/json.h"
 #include "graph/types/status_macros.h"
 
@@ -80,10 +81,11 @@ absl::Status CheckLeader(const ClusterSpec& cluster) {
 using FlagValues = std::map<std::string, std::string, std::less<>>;
 
 bool IsTaskFlag(absl::string_view name) {
-  return name == "job_name" || name == "task_index" || name == "ps_hosts" || name == "worker_hosts";
+  return name == "job_name" || name == "task_index" || name == "ps_hosts" || name == "worker_hosts" ||
+         name == "num_ps";
 }
 
-// Takes the four flags out of argv, keeping the order of the rest; everything after "--" belongs to the
+// Takes these flags out of argv, keeping the order of the rest; everything after "--" belongs to the
 // program.
 absl::StatusOr<FlagValues> TakeTaskFlags(int* argc, char** argv) {
   FlagValues values;
@@ -153,6 +155,12 @@ absl::StatusOr<TaskConfig> FromTaskFlags(const FlagValues& flags) {
   return TaskConfig::Create(std::move(cluster), {job->second, index});
 }
 
+absl::StatusOr<TaskConfig> CheckNumPs(TaskConfig config, std::optional<int> num_ps) {
+  if (!num_ps || *num_ps == config.num_ps() || config.is_evaluator()) return config;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--num_ps=", *num_ps, ", but TF_CONFIG has ", config.num_ps(), " tasks in job 'ps'"));
+}
+
 }  // namespace
 
 absl::StatusOr<TaskConfig> TaskConfig::Create(ClusterSpec cluster, TaskName task) {
@@ -215,16 +223,37 @@ std::string TaskConfig::ToTfConfig() const {
 
 bool IsTrainingJob(absl::string_view job) { return job == "worker" || job == "chief" || job == "master"; }
 
-absl::StatusOr<TaskConfig> TaskConfigFromEnvironment() {
-  const char* text = std::getenv("TF_CONFIG");
-  if (text == nullptr || absl::StripAsciiWhitespace(text).empty()) return TaskConfig();
-  return TaskConfig::FromTfConfig(text);
+absl::StatusOr<TaskConfig> TaskConfigFromEnvironment(std::optional<int> num_ps) {
+  const auto variable = [](const char* name) -> const char* { return std::getenv(name); };
+  const char* const asked = variable("WEIR_ENVIRONMENT");
+  const absl::string_view environment = asked == nullptr ? "" : asked;
+  if (environment == "none") return TaskConfig();
+  if (environment.empty() || environment == "tf_config") {
+    const char* text = variable("TF_CONFIG");
+    const bool is_set = text != nullptr && !absl::StripAsciiWhitespace(text).empty();
+    WEIR_ASSIGN_OR_RETURN(TaskConfig config, TaskConfig::FromTfConfig(is_set ? text : "{}"));
+    if (!config.runs_alone() || config.is_evaluator()) return CheckNumPs(std::move(config), num_ps);
+    if (environment == "tf_config") {
+      return absl::InvalidArgumentError("$WEIR_ENVIRONMENT asks for tf_config, but TF_CONFIG names no task");
+    }
+  }
+  WEIR_ASSIGN_OR_RETURN(ScheduledTask found, TaskFromScheduler(variable, environment, num_ps));
+  if (found.cluster.is_empty()) return TaskConfig();
+  return TaskConfig::Create(std::move(found.cluster), std::move(found.task));
 }
 
 absl::StatusOr<TaskConfig> TaskConfigFromCommandLine(int* argc, char** argv) {
   WEIR_ASSIGN_OR_RETURN(const FlagValues flags, TakeTaskFlags(argc, argv));
-  if (flags.empty()) return TaskConfigFromEnvironment();
-  return FromTaskFlags(flags);
+  const auto num_ps_flag = flags.find("num_ps");
+  if (num_ps_flag == flags.end()) return flags.empty() ? TaskConfigFromEnvironment() : FromTaskFlags(flags);
+  int num_ps = 0;
+  if (!absl::SimpleAtoi(num_ps_flag->second, &num_ps) || num_ps < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--num_ps must be a number from 0 on, found '", num_ps_flag->second, "'"));
+  }
+  if (flags.size() == 1) return TaskConfigFromEnvironment(num_ps);
+  return absl::InvalidArgumentError(
+      "--num_ps is for processes that a scheduler started: beside --job_name, --ps_hosts lists them");
 }
 
 }  // namespace weir

@@ -1,12 +1,16 @@
 // Which task of which cluster this process is: what Server::Start and ReplicaDeviceSetter are told.
 //
-// A value, only read after it is made. It comes from TF_CONFIG, from the four flags of TensorFlow 1's
-// examples or, when there is neither, says that the program runs alone (job "localhost", task 0, no cluster).
+// A value, only read after it is made. It comes, in this order, from the four flags of TensorFlow 1's
+// examples, from TF_CONFIG, or from what started the process: torchrun, Horovod, Open MPI, MPICH or Slurm
+// (environment/scheduler.h says when they count and what they need). When there is none of these the program
+// runs alone (job "localhost", task 0, no cluster). $WEIR_ENVIRONMENT decides instead of this order, among
+// "tf_config", the schedulers' names and "none".
 //
 // Format of TF_CONFIG: {"cluster": {job: addresses}, "task": {"type": job, "index": n}}; other keys are
 // ignored. Every error is InvalidArgument and names the field.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,12 +61,13 @@ class TaskConfig {
 // True for the jobs whose tasks run the training program: "worker", "chief", "master".
 bool IsTrainingJob(absl::string_view job);
 
-// From TF_CONFIG; runs alone when it is unset, empty or "{}".
-absl::StatusOr<TaskConfig> TaskConfigFromEnvironment();
+// From TF_CONFIG, else from a scheduler. TF_CONFIG that is empty or says "{}" is as good as none. `num_ps` is
+// for schedulers, which do not know it; a TF_CONFIG with another number is an error.
+absl::StatusOr<TaskConfig> TaskConfigFromEnvironment(std::optional<int> num_ps = std::nullopt);
 
 // Reads --job_name, --task_index, --ps_hosts and --worker_hosts (as --flag=value or --flag value) and removes
-// them from argv, so that the program's own flags are left. With none of them: TaskConfigFromEnvironment().
-// InvalidArgument names the flag that is missing or does not parse.
+// them from argv, so that the program's own flags are left. With none of them: TaskConfigFromEnvironment(),
+// for which --num_ps is read and removed. InvalidArgument names the flag that is missing or does not parse.
 absl::StatusOr<TaskConfig> TaskConfigFromCommandLine(int* argc, char** argv);
 
 }  // namespace weir
