@@ -15,6 +15,7 @@ namespace weir {
 namespace {
 constexpr size_t kMaxUnstartedSteps = 256;
 constexpr size_t kRememberedSteps = 1024;
+constexpr size_t kMinIdleSteps = 8;  // kept also when nothing runs
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, Threads& threads,
@@ -114,24 +115,20 @@ absl::Status LocalPlan::CheckBindings(const Program& program) const {
 }
 
 LocalPlan::Step* LocalPlan::Find(int64_t step_id) {
-  for (const auto& step : active_) {
-    if (step->context.step_id == step_id) return step.get();
-  }
-  return nullptr;
+  const auto found = active_.find(step_id);
+  return found == active_.end() ? nullptr : found->second.get();
 }
 
 absl::StatusOr<LocalPlan::Step*> LocalPlan::FindOrCreate(int64_t step_id) {
   if (Step* step = Find(step_id)) return step;
-  const size_t num_unstarted =
-      std::count_if(active_.begin(), active_.end(), [](const auto& step) { return !step->started; });
-  if (num_unstarted >= kMaxUnstartedSteps) {
+  if (num_unstarted_ >= kMaxUnstartedSteps) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(num_unstarted, " steps have tensors here and have not started"));
+        absl::StrCat(num_unstarted_, " steps have tensors here and have not started"));
   }
   if (pool_.empty()) pool_.push_back(std::make_unique<Step>(*this));
-  active_.push_back(std::move(pool_.back()));
+  Step& step = *active_.emplace(step_id, std::move(pool_.back())).first->second;
   pool_.pop_back();
-  Step& step = *active_.back();
+  ++num_unstarted_;
   step.context.step_id = step_id;
   if (num_edges_ > 0) {
     step.rendezvous.Reset(step_id);
@@ -160,6 +157,7 @@ void LocalPlan::Run(const RunPartitionCall& call, Done done) {
     } else {
       step = *found;
       step->started = true;
+      --num_unstarted_;
       // One more than there are, so that the step cannot finish while programs are still being started.
       step->programs_left.store(static_cast<int>(programs_.size()) + 1, std::memory_order_release);
       ++num_running_;
@@ -247,9 +245,14 @@ std::string LocalPlan::AwaitedEdges(const Rendezvous& rendezvous) const {
 
 std::string LocalPlan::DescribeWaits() const {
   absl::MutexLock lock(&mutex_);
+  std::vector<const Step*> started;
+  for (const auto& [id, step] : active_) {
+    if (step->started) started.push_back(step.get());
+  }
+  std::sort(started.begin(), started.end(),
+            [](const Step* a, const Step* b) { return a->context.step_id < b->context.step_id; });
   std::string lines;
-  for (const auto& step : active_) {
-    if (!step->started) continue;
+  for (const Step* const step : started) {
     for (size_t i = 0; i < step->running.size(); ++i) {
       const std::vector<std::string> nodes = step->running[i]->AwaitedNodes();
       if (nodes.empty()) continue;
@@ -326,12 +329,11 @@ void LocalPlan::Remember(int64_t step_id) {
 }
 
 std::unique_ptr<LocalPlan::Step> LocalPlan::Extract(int64_t step_id) {
-  auto found = std::find_if(active_.begin(), active_.end(),
-                            [step_id](const auto& step) { return step->context.step_id == step_id; });
+  const auto found = active_.find(step_id);
   if (found == active_.end()) return nullptr;
-  std::unique_ptr<Step> step = std::move(*found);
-  std::swap(*found, active_.back());
-  active_.pop_back();
+  std::unique_ptr<Step> step = std::move(found->second);
+  active_.erase(found);
+  if (!step->started) --num_unstarted_;
   return step;
 }
 
@@ -346,8 +348,14 @@ void LocalPlan::Recycle(std::unique_ptr<Step> step) {
     absl::MutexLock lock(&step->status_mutex);
     step->status = absl::OkStatus();
   }
+  std::vector<std::unique_ptr<Step>> surplus;  // destroyed after the lock
   absl::MutexLock lock(&mutex_);
   pool_.push_back(std::move(step));
+  const size_t num_kept = std::max(kMinIdleSteps, active_.size());
+  while (pool_.size() > num_kept) {
+    surplus.push_back(std::move(pool_.back()));
+    pool_.pop_back();
+  }
 }
 
 bool LocalPlan::TryHold(Step& step) {
@@ -429,7 +437,7 @@ void LocalPlan::Close(const absl::Status& reason) {
   {
     absl::MutexLock lock(&mutex_);
     closed_ = reason;
-    for (const auto& step : active_) ids.push_back(step->context.step_id);
+    for (const auto& [id, step] : active_) ids.push_back(id);
   }
   for (int64_t id : ids) Cancel(id, reason);
 }

@@ -4,13 +4,18 @@
 // the Threads and the TensorSender.
 //
 // A plan keeps a pool of steps: a step holds the frames, the rendezvous and the cancellation token of one
-// step and is reused, so a running step allocates nothing of its own. A step may come into being by its
+// step and is reused, so a running step allocates nothing of its own. The pool holds no more idle steps than
+// are active, or a few: a burst of steps leaves nothing behind. A step may come into being by its
 // RunPartition, by a tensor that another worker pushed early, or by an early CancelStep; it leaves with its
 // RunPartition, with a CancelStep before that, or with its plan. Ids of steps that have left are remembered
 // for a while, so that a tensor that comes late makes no new step.
 //
 // A started step counts what has not finished: its programs, and calls from outside that are working on it.
 // Whatever finishes last ends the step. While other threads may run the step, it keeps its plan alive.
+//
+// What finishes last is often an activation of the step, which is then still on the stack. It touches nothing
+// of the step after it has said that it is over (Activation::CallDone), because another thread may be using
+// the step by then. For the same reason the step may just as well be destroyed.
 //
 // Progress: as promised by LocalWorker (local_worker.h), whose methods these are for one plan.
 #pragma once
@@ -69,6 +74,10 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
     absl::MutexLock lock(&mutex_);
     return num_running_;
   }
+  int num_idle() const {
+    absl::MutexLock lock(&mutex_);
+    return static_cast<int>(pool_.size());
+  }
 
  private:
   struct Step {
@@ -118,7 +127,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   void OnProgramDone(Step& step, const absl::Status& status);
   void Finish(Step& step);
   void Remember(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the step to the pool.
+  // Returns the step to the pool, and destroys those that are too many.
   void Recycle(std::unique_ptr<Step> step) ABSL_LOCKS_EXCLUDED(mutex_);
   std::unique_ptr<Step> Extract(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -136,7 +145,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   absl::flat_hash_map<int, std::string> edge_names_;  // of edges that are received here
 
   mutable absl::Mutex mutex_;
-  std::vector<std::unique_ptr<Step>> active_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int64_t, std::unique_ptr<Step>> active_ ABSL_GUARDED_BY(mutex_);  // by step id
+  size_t num_unstarted_ ABSL_GUARDED_BY(mutex_) = 0;                                    // of those
   std::vector<std::unique_ptr<Step>> pool_ ABSL_GUARDED_BY(mutex_);
   std::deque<int64_t> over_order_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<int64_t, absl::Status> over_

@@ -138,6 +138,13 @@ std::string LocalWorker::DescribeWaits() const {
   return lines;
 }
 
+int LocalWorker::num_idle_steps() const {
+  absl::MutexLock lock(&mutex_);
+  int count = 0;
+  for (const auto& [id, plan] : plans_) count += plan->num_idle();
+  return count;
+}
+
 int LocalWorker::num_running_steps() const {
   absl::MutexLock lock(&mutex_);
   int count = 0;

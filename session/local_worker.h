@@ -61,6 +61,7 @@ class LocalWorker final : public Worker {
   int num_plans() const;
   int num_sessions() const;
   int num_running_steps() const;
+  int num_idle_steps() const;  // kept for reuse
   // A line for each activation that waits: its device and nodes, and the edges that have not come. For tests
   // and debugging. Precondition: no thread runs a step.
   std::string DescribeWaits() const;

@@ -99,6 +99,30 @@ TEST_F(LocalWorkerTest, TensorsMayComeBeforeTheStepAndInAnyOrder) {
   EXPECT_EQ(step->value(), 111);
 }
 
+// Each step that runs has frames of its own. Only some of them are kept for later steps.
+TEST_F(LocalWorkerTest, ABurstOfStepsLeavesFewIdleOnes) {
+  RegisterSumOfEdges(1);
+  constexpr int kNumSteps = 1000;
+  std::vector<std::unique_ptr<RunningStep>> steps;
+  for (int id = 1; id <= kNumSteps; ++id) steps.push_back(Start(id));
+  EXPECT_EQ(worker_.num_running_steps(), kNumSteps);
+  for (int id = 1; id <= kNumSteps; ++id) ASSERT_TRUE(Receive(id, 0, static_cast<float>(id)).ok());
+  for (int id = 1; id <= kNumSteps; ++id) {
+    ASSERT_TRUE(steps[id - 1]->Wait().ok()) << steps[id - 1]->status;
+    EXPECT_EQ(steps[id - 1]->value(), id);
+  }
+  EXPECT_GE(worker_.num_idle_steps(), 1);
+  EXPECT_LE(worker_.num_idle_steps(), 16);
+}
+
+TEST_F(LocalWorkerTest, ABurstOfStepsThatNeverStartLeavesFewIdleOnes) {
+  RegisterSumOfEdges(2);
+  constexpr int kNumSteps = 200;
+  for (int id = 1; id <= kNumSteps; ++id) ASSERT_TRUE(Receive(id, 0, 1).ok());
+  for (int id = 1; id <= kNumSteps; ++id) worker_.CancelStep(kPlan, id, absl::CancelledError("unwanted"));
+  EXPECT_LE(worker_.num_idle_steps(), 16);
+}
+
 // As many as may wait for steps to come, and more.
 TEST_F(LocalWorkerTest, LateTensorsOfFinishedStepsTakeNoPlaceOfNewOnes) {
   RegisterSumOfEdges(1);

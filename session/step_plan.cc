@@ -376,13 +376,13 @@ absl::Status StepPlan::CheckCounts(size_t num_feeds, size_t num_fetches) const {
 
 absl::Status StepPlan::Enter(int64_t step_id) {
   absl::MutexLock lock(&mutex_);
-  if (closed_.ok()) running_.push_back(step_id);
+  if (closed_.ok()) running_.insert(step_id);
   return closed_;
 }
 
 absl::Status StepPlan::Leave(int64_t step_id, const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
-  running_.erase(std::find(running_.begin(), running_.end(), step_id));
+  running_.erase(step_id);
   return absl::IsNotFound(status) && !closed_.ok() ? closed_ : status;
 }
 
@@ -437,7 +437,7 @@ absl::Status StepPlan::FeedStep(int64_t step_id, int feed, const Tensor& tensor)
 }
 
 void StepPlan::Close(const absl::Status& reason) {
-  std::vector<int64_t> running;
+  absl::flat_hash_set<int64_t> running;
   {
     absl::MutexLock lock(&mutex_);
     if (!closed_.ok()) return;

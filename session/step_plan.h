@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -124,7 +125,7 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
 
   PlanId id_ = 0;
   std::vector<Part> parts_;
-  std::vector<int64_t> running_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<int64_t> running_ ABSL_GUARDED_BY(mutex_);
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   absl::Mutex mutex_;
   std::atomic<int64_t> next_step_{1};
