@@ -1,15 +1,15 @@
 // Takes events off a gRPC completion queue on one or more threads, and calls them there. Polls before it
-// sleeps, as long as that pays (patience.h).
+// sleeps (event_wait.h).
 //
 // Borrows the queue. Thread safety: Compute, on the poller's threads only.
 #pragma once
 
 #include <grpcpp/completion_queue.h>
 
-#include <atomic>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "distributed/timing/event_wait.h"
 #include "distributed/timing/listening_threads.h"
 #include "distributed/timing/patience.h"
 
@@ -36,13 +36,13 @@ class CompletionPoller {
 
  private:
   void Run(ListeningThreads& threads);
+  // False when the queue was shut down and has no more events.
   bool Next(Patience* patience, void** tag, bool* ok);
-  bool Poll(int64_t nanoseconds, void** tag, bool* ok, grpc::CompletionQueue::NextStatus* status);
 
   grpc::CompletionQueue* const queue_;
   const absl::Duration poll_before_sleep_;
-  std::atomic<bool> somebody_polls_{false};  // a second polling thread would only take a core away
-  ListeningThreads threads_;                 // last: they use what is above
+  EventWait wait_;
+  ListeningThreads threads_;  // last: they use what is above
 };
 
 }  // namespace weir

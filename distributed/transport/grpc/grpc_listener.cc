@@ -21,6 +21,8 @@
 #include "distributed/transport/grpc/bulk_arguments.h"
 #include "distributed/transport/grpc/byte_buffer.h"
 #include "distributed/transport/grpc/grpc_channel.h"
+#include "distributed/transport/handlers_call.h"
+#include "distributed/transport/pending_reply.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -97,21 +99,12 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   void Compute(absl::AnyInvocable<void()> work) override { poller_->Compute(std::move(work)); }
 
   void Reply(absl::StatusOr<Frame> reply) override {
+    if (!pending_.BeginReply()) return;
     absl::MutexLock lock(&mutex_);
-    ReplyLocked(reply);
+    if (!is_over_) SendLocked(reply);
   }
 
-  void OnCancel(std::function<void()> callback) override {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (has_replied_) return;
-      if (!is_over_) {
-        on_cancel_ = std::move(callback);
-        return;
-      }
-    }
-    callback();
-  }
+  void OnCancel(std::function<void()> callback) override { pending_.OnGivenUp(std::move(callback)); }
 
  private:
   // One kind of event; which one is known by its address.
@@ -133,25 +126,6 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     event->call_ = shared_from_this();
     return static_cast<CompletionEvent*>(event);
   }
-
-  // Answers for a handler that dropped the call. Its own object, so that pending events do not keep it alive.
-  class HandlersCall final : public IncomingCall {
-   public:
-    explicit HandlersCall(std::shared_ptr<ServedCall> call) : call_(std::move(call)) {}
-    ~HandlersCall() override {
-      call_->Reply(absl::InternalError(absl::StrCat(method(), ": the server gave no reply")));
-    }
-    const std::string& method() const override { return call_->method(); }
-    Frame& request() override { return call_->request(); }
-    absl::Time deadline() const override { return call_->deadline(); }
-    std::string client() const override { return call_->client(); }
-    void Compute(absl::AnyInvocable<void()> work) override { call_->Compute(std::move(work)); }
-    void Reply(absl::StatusOr<Frame> reply) override { call_->Reply(std::move(reply)); }
-    void OnCancel(std::function<void()> callback) override { call_->OnCancel(std::move(callback)); }
-
-   private:
-    const std::shared_ptr<ServedCall> call_;
-  };
 
   void OnAccepted(bool ok) {
     if (!ok) {  // the listener closes: `over` will not come for this one
@@ -185,21 +159,15 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   void OnSent(bool) {}
 
   void OnOver(bool) {
-    std::function<void()> on_cancel;
     {
       absl::MutexLock lock(&mutex_);
       is_over_ = true;
-      on_cancel.swap(on_cancel_);
     }
-    if (on_cancel) on_cancel();
+    pending_.GiveUp();
     listener_->OnCallOver();
   }
 
-  void ReplyLocked(const absl::StatusOr<Frame>& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (has_replied_) return;
-    has_replied_ = true;
-    on_cancel_ = nullptr;
-    if (is_over_) return;
+  void SendLocked(const absl::StatusOr<Frame>& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     absl::Status status = reply.status();
     if (reply.ok()) status = CheckReplySize(method(), reply->num_wire_bytes(), listener_->max_message_bytes_);
     if (status.ok()) {
@@ -222,10 +190,10 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   Event sent_{&ServedCall::OnSent};
   Event over_{&ServedCall::OnOver};
 
+  PendingReply pending_;
+
   absl::Mutex mutex_;
-  bool has_replied_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_over_ ABSL_GUARDED_BY(mutex_) = false;
-  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
 };
 
 absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(

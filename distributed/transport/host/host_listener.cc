@@ -8,15 +8,17 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distributed/security.h"
 #include "distributed/transport/call_errors.h"
+#include "distributed/transport/handlers_call.h"
 #include "distributed/transport/host/process_memory.h"
 #include "distributed/transport/host/socket_connection.h"
+#include "distributed/transport/host/unanswered_calls.h"
 #include "distributed/transport/host/unix_socket.h"
+#include "distributed/transport/pending_reply.h"
 #include "distributed/transport/wire.h"
 #include "graph/types/status_macros.h"
 
@@ -52,24 +54,15 @@ class HostListener::Connection final : public SocketConnection {
 
   const std::string& client() const { return client_; }
   bool is_stranger() const { return is_stranger_; }
-  void Forget(uint64_t call) {
-    absl::MutexLock lock(&mutex_);
-    calls_.erase(call);
-  }
+  void Forget(uint64_t call) { calls_.Remove(call); }
   void Compute(absl::AnyInvocable<void()> work) { poller().Compute(std::move(work)); }
 
  private:
   static constexpr size_t kMaxUnansweredCalls = 1 << 16;
-  // Known from when its request was read, so that what comes after it finds it.
-  struct Unanswered {
-    std::weak_ptr<Call> call;  // once the request has been handed on
-    bool is_given_up = false;
-  };
 
   Payload Place(const SocketMessage& message, size_t index, size_t num_bytes) override;
   absl::Status Admit(const SocketMessage& message, SocketMessageReader* reader) override;
   absl::Status AdmitStranger(const SocketMessage& message, SocketMessageReader* reader);
-  absl::Status AdmitRequest(uint64_t call);
   // Whether this process can read the client's memory, where `proof` is said to be.
   bool CanBorrow(uint64_t address, absl::string_view proof);
   void OnMessage(SocketMessage message) override;
@@ -80,12 +73,9 @@ class HostListener::Connection final : public SocketConnection {
   const std::shared_ptr<std::atomic<int>> num_strangers_;
   const std::string client_;
   std::atomic<bool> is_stranger_{true};
-  absl::Mutex mutex_;
-  bool is_open_ ABSL_GUARDED_BY(mutex_) = true;
-  absl::flat_hash_map<uint64_t, Unanswered> calls_ ABSL_GUARDED_BY(mutex_);
+  UnansweredCalls calls_{kMaxUnansweredCalls};
 };
 
-// Answers for a handler that dropped it.
 class HostListener::Call final : public IncomingCall {
  public:
   Call(std::shared_ptr<Connection> connection, uint64_t number, std::string method, absl::Time deadline,
@@ -96,9 +86,8 @@ class HostListener::Call final : public IncomingCall {
         deadline_(deadline),
         request_(std::move(request)),
         max_reply_bytes_(max_reply_bytes) {}
-  ~Call() override { Reply(absl::InternalError(absl::StrCat(method_, ": the server gave no reply"))); }
 
-  uint64_t number() const { return number_; }
+  PendingReply& pending() { return pending_; }
 
   const std::string& method() const override { return method_; }
   Frame& request() override { return request_; }
@@ -107,11 +96,7 @@ class HostListener::Call final : public IncomingCall {
   void Compute(absl::AnyInvocable<void()> work) override { connection_->Compute(std::move(work)); }
 
   void Reply(absl::StatusOr<Frame> reply) override {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (std::exchange(has_replied_, true)) return;
-      on_cancel_ = nullptr;
-    }
+    if (!pending_.BeginReply()) return;
     connection_->Forget(number_);
     absl::Status status = reply.status();
     if (reply.ok()) status = CheckReplySize(method_, reply->num_wire_bytes(), max_reply_bytes_);
@@ -128,27 +113,7 @@ class HostListener::Call final : public IncomingCall {
     connection_->Send(message);
   }
 
-  void OnCancel(std::function<void()> callback) override {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (has_replied_) return;
-      if (!is_given_up_) {
-        on_cancel_ = std::move(callback);
-        return;
-      }
-    }
-    callback();
-  }
-
-  void OnGivenUp() {
-    std::function<void()> on_cancel;
-    {
-      absl::MutexLock lock(&mutex_);
-      is_given_up_ = true;
-      on_cancel.swap(on_cancel_);
-    }
-    if (on_cancel) on_cancel();
-  }
+  void OnCancel(std::function<void()> callback) override { pending_.OnGivenUp(std::move(callback)); }
 
  private:
   const std::shared_ptr<Connection> connection_;
@@ -157,10 +122,7 @@ class HostListener::Call final : public IncomingCall {
   const absl::Time deadline_;
   Frame request_;
   const int64_t max_reply_bytes_;
-  absl::Mutex mutex_;
-  bool has_replied_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_given_up_ ABSL_GUARDED_BY(mutex_) = false;
-  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
+  PendingReply pending_;
 };
 
 Payload HostListener::Connection::Place(const SocketMessage& message, size_t index, size_t num_bytes) {
@@ -174,16 +136,8 @@ Payload HostListener::Connection::Place(const SocketMessage& message, size_t ind
 absl::Status HostListener::Connection::Admit(const SocketMessage& message, SocketMessageReader* reader) {
   if (is_stranger_) return AdmitStranger(message, reader);
   if (message.kind == SocketMessage::Kind::kCancel) return absl::OkStatus();
-  if (message.kind == SocketMessage::Kind::kRequest && message.has_frame) return AdmitRequest(message.call);
+  if (message.kind == SocketMessage::Kind::kRequest && message.has_frame) return calls_.Admit(message.call);
   return absl::InvalidArgumentError("the client sent what is no request");
-}
-
-absl::Status HostListener::Connection::AdmitRequest(uint64_t call) {
-  absl::MutexLock lock(&mutex_);
-  if (is_open_ && calls_.size() < kMaxUnansweredCalls && calls_.try_emplace(call).second)
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("call ", call, " is under way already, or ", calls_.size(), " others are"));
 }
 
 absl::Status HostListener::Connection::AdmitStranger(const SocketMessage& message,
@@ -221,16 +175,7 @@ bool HostListener::Connection::CanBorrow(uint64_t address, absl::string_view pro
 
 void HostListener::Connection::OnMessage(SocketMessage message) {
   if (message.kind == SocketMessage::Kind::kRequest) return OnRequest(std::move(message));
-  if (message.kind != SocketMessage::Kind::kCancel) return;
-  std::shared_ptr<Call> call;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (auto it = calls_.find(message.call); it != calls_.end()) {
-      it->second.is_given_up = true;
-      call = it->second.call.lock();
-    }
-  }
-  if (call != nullptr) call->OnGivenUp();
+  if (message.kind == SocketMessage::Kind::kCancel) calls_.GiveUp(message.call);
 }
 
 void HostListener::Connection::OnRequest(SocketMessage message) {
@@ -244,29 +189,12 @@ void HostListener::Connection::OnRequest(SocketMessage message) {
   auto call = std::make_shared<Call>(std::static_pointer_cast<Connection>(shared_from_this()), message.call,
                                      std::string(method), deadline, std::move(message.frame),
                                      listener_->options_.max_message_bytes);
-  bool is_given_up = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto it = calls_.find(call->number());
-    if (it == calls_.end()) return;  // the connection is closed
-    it->second.call = call;
-    is_given_up = it->second.is_given_up;
-  }
-  if (is_given_up) call->OnGivenUp();
-  listener_->OnCall(std::move(call));
+  const std::shared_ptr<PendingReply> reply(call, &call->pending());
+  if (!calls_.Begin(message.call, reply)) return;
+  listener_->OnCall(std::make_shared<HandlersCall>(std::move(call)));
 }
 
-void HostListener::Connection::OnClosed(const absl::Status&) {
-  absl::flat_hash_map<uint64_t, Unanswered> given_up;
-  {
-    absl::MutexLock lock(&mutex_);
-    is_open_ = false;
-    given_up.swap(calls_);
-  }
-  for (const auto& [number, unanswered] : given_up) {
-    if (const auto call = unanswered.call.lock()) call->OnGivenUp();
-  }
-}
+void HostListener::Connection::OnClosed(const absl::Status&) { calls_.Close(); }
 
 class HostListener::Acceptor final : public SocketPoller::Socket,
                                      public std::enable_shared_from_this<HostListener::Acceptor> {

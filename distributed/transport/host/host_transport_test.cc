@@ -16,15 +16,10 @@
 #include "distributed/transport/host/test_host_transport.h"
 #include "distributed/transport/host/unix_socket.h"
 #include "distributed/transport/wire.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace weir {
 namespace {
-
-using ::testing::HasSubstr;
-
-std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
 TEST_F(HostTransportTest, CallsLeaveTheNetworkAndComeBackToIt) {
   auto channel = transport_->Connect({"ps", 0}, listener_->address()).value();
@@ -261,46 +256,6 @@ TEST_F(HostTransportTest, NoOtherProgramsSocketIsConnectedTo) {
   EXPECT_LT(accept(other, nullptr, nullptr), 0);  // it does not block
   EXPECT_EQ(errno, EAGAIN);
   close(other);
-}
-
-TEST(SocketMessage, EveryCutAndRandomDamageIsSurvived) {
-  const std::string good = Request(1, "/weir.T/Echo", FrameWith("header", 40));
-  std::mt19937 random(2);
-  int num_whole = 0;
-  for (int i = 0; i < 20'000; ++i) {
-    std::string bytes = good;
-    if (i < static_cast<int>(good.size())) bytes.resize(i);
-    if (i > static_cast<int>(good.size())) bytes[random() % bytes.size()] ^= 1 << random() % 8;
-    int ends[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-    ASSERT_EQ(send(ends[0], bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-    close(ends[0]);
-    SocketMessageReader reader(1000, 1000);
-    const absl::StatusOr<bool> whole =
-        reader.Read(ends[1], [](const SocketMessage&, size_t, size_t) { return Payload(); });
-    close(ends[1]);
-    if (i < static_cast<int>(good.size())) {
-      EXPECT_TRUE(absl::IsUnavailable(whole.status())) << i;
-    } else if (i == static_cast<int>(good.size())) {
-      EXPECT_TRUE(whole.ok() && *whole);
-    }
-    num_whole += whole.ok() && *whole;
-  }
-  EXPECT_GT(num_whole, 100);  // damage in a header or a payload is not for this layer to see
-}
-
-TEST(SocketMessage, LimitsAreNamed) {
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-  const std::string bytes = Request(1, "/weir.T/Echo", FrameWith("", 2000));
-  ASSERT_EQ(send(ends[0], bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-  SocketMessageReader reader(1000, 1000);
-  const absl::Status status =
-      reader.Read(ends[1], [](const SocketMessage&, size_t, size_t) { return Payload(); }).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(Text(status), HasSubstr("payloads of 2000 bytes is above the limits of 1000 and 1000"));
-  close(ends[0]);
-  close(ends[1]);
 }
 
 }  // namespace

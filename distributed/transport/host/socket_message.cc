@@ -68,6 +68,7 @@ absl::StatusOr<bool> SocketMessageReader::Read(int fd, Place place) {
     if (part_ == Part::kText && num_done_ == text_.size()) {
       WEIR_RETURN_IF_ERROR(DecodeText());
       if (message_.has_frame) WEIR_RETURN_IF_ERROR(MakePlaces(place));
+      ForgetText();
       part_ = Part::kPayloads;
       num_done_ = next_payload_ = 0;
     }
@@ -136,9 +137,26 @@ absl::Status SocketMessageReader::DecodeText() {
   return form == Form::kFrameWithLoans ? CheckLoans(num_lent_bytes) : absl::OkStatus();
 }
 
+absl::StatusOr<size_t> SocketMessageReader::DecodeNumLoans(WireReader* reader) const {
+  constexpr size_t kMinBytesPerLoan = 1 + 8;  // its address, and its size in the frame
+  const uint64_t count = reader->Unsigned();
+  if (!reader->ok()) return absl::InvalidArgumentError("the loans of a message are malformed");
+  if (count > FramePrologue::kMaxPayloads) {
+    return absl::InvalidArgumentError(absl::StrCat("a message says that it lends ", count,
+                                                   " payloads, above the limit of ",
+                                                   FramePrologue::kMaxPayloads));
+  }
+  const size_t room = reader->num_bytes_left() / kMinBytesPerLoan;
+  if (count <= room) return count;
+  return absl::InvalidArgumentError(absl::StrCat("a message says that it lends ", count,
+                                                 " payloads, but its text has ", reader->num_bytes_left(),
+                                                 " bytes left, which have room for ", room));
+}
+
 absl::Status SocketMessageReader::DecodeLoans(WireReader* reader, uint64_t* num_bytes) {
   if (!accepts_loans_) return absl::InvalidArgumentError("payloads were lent that nobody wants to borrow");
-  message_.loans.resize(reader->Count());
+  WEIR_ASSIGN_OR_RETURN(const size_t count, DecodeNumLoans(reader));
+  message_.loans.resize(count);
   for (SocketMessage::Loan& loan : message_.loans) loan.address = reader->Unsigned();
   *num_bytes = reader->UnsignedUpTo(max_payload_bytes_ - num_payload_bytes_);
   if (reader->ok()) return absl::OkStatus();
@@ -176,6 +194,11 @@ absl::Status SocketMessageReader::MakePlaces(Place place) {
     payloads.push_back(*std::move(payload));
   }
   return absl::OkStatus();
+}
+
+void SocketMessageReader::ForgetText() {
+  if (text_.capacity() > kMaxKeptTextBytes) std::string().swap(text_);
+  frame_prologue_ = FramePrologue();
 }
 
 absl::StatusOr<size_t> SocketMessageReader::Receive(int fd) {

@@ -8,8 +8,9 @@
 // and deadline; a reply: its status), length-prefixed, and, where a frame follows, the beginning of its wire
 // form (frame.h) up to its payloads.
 //
-// Reading is safe against hostile bytes: sizes are compared with limits before anything is allocated. Values;
-// SocketMessageReader is not thread-safe.
+// Reading is safe against hostile bytes: sizes are compared with limits before anything is allocated. The
+// memory of a large text is given back when its message has been read. Values; SocketMessageReader is not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -81,15 +82,27 @@ class SocketMessageReader {
   absl::StatusOr<bool> Read(int fd, Place place);
   SocketMessage Take() { return std::move(message_); }
 
+  // Memory that it holds between messages, for reuse.
+  size_t num_kept_bytes() const {
+    return text_.capacity() + frame_prologue_.payload_sizes().capacity() * sizeof(uint64_t);
+  }
+
  private:
+  // Kept between messages; most texts are smaller.
+  static constexpr size_t kMaxKeptTextBytes = 64 << 10;
+
   enum class Part { kPrologue, kText, kPayloads };
 
   absl::Status DecodePrologue();
   absl::Status DecodeText();
+  // How many there are; no more than the text has room for.
+  absl::StatusOr<size_t> DecodeNumLoans(WireReader* reader) const;
   // Their number, addresses and sum.
   absl::Status DecodeLoans(WireReader* reader, uint64_t* num_bytes);
   absl::Status CheckLoans(uint64_t num_bytes);
   absl::Status MakePlaces(Place place);
+  // What only decoding needed.
+  void ForgetText();
   // The next of the message's bytes, to where they belong: how many came, 0 when none are there.
   absl::StatusOr<size_t> Receive(int fd);
 

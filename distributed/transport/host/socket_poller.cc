@@ -95,16 +95,12 @@ void SocketPoller::Run(ListeningThreads& threads) {
 
 // False once Stop was called.
 bool SocketPoller::Next(Patience* patience, Event* event) {
-  const int64_t start = Patience::NowNanoseconds();
-  bool has_event = false;
-  if (patience->nanoseconds() > 0 && !somebody_polls_.exchange(true, std::memory_order_acquire)) {
-    const int64_t end = start + patience->nanoseconds();
-    while (!(has_event = Wait(0, event)) && Patience::NowNanoseconds() < end) {
-    }
-    somebody_polls_.store(false, std::memory_order_release);
-  }
-  while (!has_event) has_event = Wait(-1, event);
-  patience->OnEvent(Patience::NowNanoseconds() - start);
+  wait_.Await(
+      patience, [&] { return Wait(0, event); },
+      [&] {
+        while (!Wait(-1, event)) {
+        }
+      });
   return event->id != kStopped;
 }
 

@@ -1,5 +1,4 @@
-// Waits for events of sockets on one or more threads. Polls before it sleeps, as long as that pays
-// (patience.h).
+// Waits for events of sockets on one or more threads. Polls before it sleeps (event_wait.h).
 //
 // A socket is armed for one event; when it has been called for that, it arms itself again for the events that
 // it wants next. So one thread at a time handles a socket's input; the kernel chooses which.
@@ -7,7 +6,6 @@
 // Thread safety: all methods; Compute on the poller's threads only.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -17,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "distributed/timing/event_wait.h"
 #include "distributed/timing/listening_threads.h"
 #include "distributed/timing/patience.h"
 
@@ -69,7 +68,7 @@ class SocketPoller {
   const int epoll_;
   const int stopped_;  // an eventfd, readable for ever once Stop was called
   const absl::Duration poll_before_sleep_;
-  std::atomic<bool> somebody_polls_{false};  // a second polling thread would only take a core away
+  EventWait wait_;
   absl::Mutex mutex_;
   Id next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::flat_hash_map<Id, std::shared_ptr<Socket>> sockets_ ABSL_GUARDED_BY(mutex_);

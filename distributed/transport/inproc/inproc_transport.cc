@@ -8,6 +8,8 @@
 #include "absl/time/clock.h"
 #include "distributed/cluster_spec.h"
 #include "distributed/timing/timer_queue.h"
+#include "distributed/transport/handlers_call.h"
+#include "distributed/transport/pending_reply.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -54,7 +56,7 @@ class InprocNetwork {
 namespace {
 
 // Both ends of one call. Answered once: by the handler, the deadline, a cancellation or the loss of a side.
-class InprocCall final : public OutgoingCall {
+class InprocCall final : public OutgoingCall, public IncomingCall {
  public:
   InprocCall(std::string method, Frame request, absl::Time deadline, Channel::Done done)
       : method_(std::move(method)),
@@ -62,42 +64,35 @@ class InprocCall final : public OutgoingCall {
         deadline_(deadline),
         done_(std::move(done)) {}
 
-  const std::string& method() const { return method_; }
-  Frame& request() { return request_; }
-  absl::Time deadline() const { return deadline_; }
-
-  void Reply(absl::StatusOr<Frame> reply) { Finish(std::move(reply), /*is_loss=*/false); }
+  // The client's side.
   void Cancel() override { Abandon(absl::CancelledError(absl::StrCat(method_, " was cancelled"))); }
   bool is_finished() {
     absl::MutexLock lock(&mutex_);
     return is_finished_;
   }
-  void Abandon(absl::Status reason) { Finish(std::move(reason), /*is_loss=*/true); }
-
-  void OnCancel(std::function<void()> callback) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (!is_finished_) {
-        on_cancel_ = std::move(callback);
-        return;
-      }
-      if (!is_lost_) return;
-    }
-    callback();
+  void Abandon(absl::Status reason) {
+    pending_.GiveUp();
+    Finish(std::move(reason));
   }
 
+  // The server's side. Before the handler is called.
+  void set_listener(InprocListener* listener) { listener_ = listener; }
+  const std::string& method() const override { return method_; }
+  Frame& request() override { return request_; }
+  absl::Time deadline() const override { return deadline_; }
+  std::string client() const override { return "inproc"; }
+  void Compute(absl::AnyInvocable<void()> work) override;
+  void Reply(absl::StatusOr<Frame> reply) override {
+    if (pending_.BeginReply()) Finish(std::move(reply));
+  }
+  void OnCancel(std::function<void()> callback) override { pending_.OnGivenUp(std::move(callback)); }
+
  private:
-  void Finish(absl::StatusOr<Frame> result, bool is_loss) {
-    std::function<void()> on_cancel;
+  void Finish(absl::StatusOr<Frame> result) {
     {
       absl::MutexLock lock(&mutex_);
-      if (is_finished_) return;
-      is_finished_ = true;
-      is_lost_ = is_loss;
-      if (is_loss) on_cancel.swap(on_cancel_);
-      on_cancel_ = nullptr;
+      if (std::exchange(is_finished_, true)) return;
     }
-    if (on_cancel) on_cancel();
     Channel::Done done = std::exchange(done_, nullptr);
     done(std::move(result));
   }
@@ -106,10 +101,10 @@ class InprocCall final : public OutgoingCall {
   Frame request_;
   const absl::Time deadline_;
   Channel::Done done_;
+  InprocListener* listener_ = nullptr;
+  PendingReply pending_;
   absl::Mutex mutex_;
-  bool is_finished_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_lost_ ABSL_GUARDED_BY(mutex_) = false;
-  std::function<void()> on_cancel_ ABSL_GUARDED_BY(mutex_);
+  bool is_finished_ ABSL_GUARDED_BY(mutex_) = false;  // `done` has been called, or is about to be
 };
 
 // Calls that may still be under way; forgets those that are over now and then.
@@ -156,7 +151,8 @@ class InprocListener final : public Listener {
     calls_.Add(call);
     ++num_handlers_;
     network_->threads().Run([this, call = std::move(call)] {
-      handler_(std::make_shared<HandlersCall>(this, call));
+      call->set_listener(this);
+      handler_(std::make_shared<HandlersCall>(call));
       OnHandlerDone();
     });
   }
@@ -164,53 +160,40 @@ class InprocListener final : public Listener {
   void Shutdown() override {
     if (!address_.empty()) network_->Unbind(std::exchange(address_, ""));
     std::vector<std::shared_ptr<InprocCall>> unanswered;
+    std::map<int64_t, absl::AnyInvocable<void()>> dropped;  // outside the lock
     {
       absl::MutexLock lock(&mutex_);
       is_closing_ = true;
       unanswered = calls_.Live();
+      dropped.swap(works_);
     }
     for (const auto& call : unanswered) call->Abandon(absl::UnavailableError("the server was shut down"));
+    dropped.clear();
     absl::MutexLock lock(&mutex_);
     while (num_handlers_ > 0) idle_.Wait(&mutex_);
   }
 
- private:
-  // What the handler holds: replies for a handler that forgot.
-  class HandlersCall final : public IncomingCall {
-   public:
-    HandlersCall(InprocListener* listener, std::shared_ptr<InprocCall> call)
-        : listener_(listener), call_(std::move(call)) {}
-    ~HandlersCall() override {
-      call_->Reply(absl::InternalError(absl::StrCat(method(), ": the server gave no reply")));
-    }
-    const std::string& method() const override { return call_->method(); }
-    Frame& request() override { return call_->request(); }
-    absl::Time deadline() const override { return call_->deadline(); }
-    std::string client() const override { return "inproc"; }
-    void Compute(absl::AnyInvocable<void()> work) override { listener_->Compute(std::move(work)); }
-    void Reply(absl::StatusOr<Frame> reply) override { call_->Reply(std::move(reply)); }
-    void OnCancel(std::function<void()> callback) override { call_->OnCancel(std::move(callback)); }
-
-   private:
-    InprocListener* const listener_;
-    const std::shared_ptr<InprocCall> call_;
-  };
-
   void Compute(absl::AnyInvocable<void()> work) {
+    int64_t id = 0;
     {
       absl::MutexLock lock(&mutex_);
+      if (is_closing_) return;
+      id = next_work_++;
+      works_.emplace(id, std::move(work));
       ++num_handlers_;
     }
-    network_->threads().Compute([this, work = std::move(work)]() mutable {
-      if (!is_closing()) work();
-      work = nullptr;
+    network_->threads().Compute([this, id] {
+      if (absl::AnyInvocable<void()> work = TakeWork(id)) work();  // and is dropped
       OnHandlerDone();
     });
   }
 
-  bool is_closing() {
+ private:
+  // Empty when it was dropped.
+  absl::AnyInvocable<void()> TakeWork(int64_t id) {
     absl::MutexLock lock(&mutex_);
-    return is_closing_;
+    auto work = works_.extract(id);
+    return work.empty() ? nullptr : std::move(work.mapped());
   }
 
   void OnHandlerDone() {
@@ -225,10 +208,14 @@ class InprocListener final : public Listener {
   absl::CondVar idle_;
   bool is_closing_ ABSL_GUARDED_BY(mutex_) = false;
   int num_handlers_ ABSL_GUARDED_BY(mutex_) = 0;  // handlers and works, running or to run
+  int64_t next_work_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<int64_t, absl::AnyInvocable<void()>> works_ ABSL_GUARDED_BY(mutex_);  // not begun
   CallSet calls_ ABSL_GUARDED_BY(mutex_);
 };
 
 namespace {
+
+void InprocCall::Compute(absl::AnyInvocable<void()> work) { listener_->Compute(std::move(work)); }
 
 class InprocChannel final : public Channel {
  public:
