@@ -1,7 +1,10 @@
 #include "ops/training/optimizer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
@@ -10,14 +13,49 @@
 namespace weir {
 namespace {
 
+// "'a', 'b'"
+std::string NamesOf(const std::vector<ModelVariable>& variables) {
+  return absl::StrJoin(variables, ", ", [](std::string* out, const ModelVariable& variable) {
+    absl::StrAppend(out, "'", variable.name, "'");
+  });
+}
+
 absl::Status NoGradients(const std::vector<GradientAndVariable>& gradients) {
-  const auto append_name = [](std::string* out, const GradientAndVariable& one) {
-    absl::StrAppend(out, "'", one.variable.name, "'");
-  };
-  return absl::InvalidArgumentError(gradients.empty()
-                                        ? "there are no trainable variables"
-                                        : absl::StrCat("the loss depends on none of the variables ",
-                                                       absl::StrJoin(gradients, ", ", append_name)));
+  if (gradients.empty()) return absl::InvalidArgumentError("there are no gradients to apply");
+  std::vector<ModelVariable> variables;
+  for (const GradientAndVariable& one : gradients) variables.push_back(one.variable);
+  return absl::InvalidArgumentError(
+      absl::StrCat("the loss depends on none of the variables ", NamesOf(variables)));
+}
+
+absl::Status CheckChoice(const GraphBuilder& g, const std::vector<ModelVariable>& variables) {
+  std::set<const Node*> seen;
+  for (const ModelVariable& variable : variables) {
+    const Node* const node = variable.handle.node;
+    if (node == nullptr || g.graph().FindNode(node->name()) != node) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the variable '", variable.name, "' is not in this graph"));
+    }
+    if (!seen.insert(node).second) {
+      return absl::InvalidArgumentError(absl::StrCat("the variable '", variable.name, "' is listed twice"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<ModelVariable>> Choose(GraphBuilder& g, const GradientOptions& options) {
+  std::vector<ModelVariable> candidates = options.variables ? *options.variables : TrainableVariables(g);
+  if (candidates.empty()) {
+    return absl::InvalidArgumentError(options.variables ? "the list of variables to train is empty"
+                                                        : "there are no trainable variables");
+  }
+  WEIR_RETURN_IF_ERROR(CheckChoice(g, candidates));
+  if (!options.only) return candidates;
+  std::vector<ModelVariable> chosen;
+  std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(chosen), options.only);
+  if (!chosen.empty()) return chosen;
+  return absl::InvalidArgumentError(
+      absl::StrCat("`only` is true for none of the variables ", NamesOf(candidates)));
 }
 
 bool HasShapeOf(const ModelVariable& variable, const Output& gradient) {
@@ -67,23 +105,36 @@ Output Hyperparameter::In(GraphBuilder& g, DType dtype, absl::string_view name) 
   return output && output.dtype() != dtype ? Cast(g, output, dtype, {.name = name}) : output;
 }
 
+std::function<bool(const ModelVariable& variable)> NamedBelow(absl::string_view name) {
+  return [name = std::string(name)](const ModelVariable& variable) {
+    return variable.name == name || absl::StartsWith(variable.name, name + "/");
+  };
+}
+
 absl::StatusOr<Node*> Optimizer::Minimize(GraphBuilder& g, Output loss, const ModelVariable& global_step,
-                                          SourceLocation where) {
+                                          const GradientOptions& options, SourceLocation where) {
   WEIR_ASSIGN_OR_RETURN(const std::vector<GradientAndVariable> gradients,
-                        ComputeGradients(g, loss, {}, where));
+                        ComputeGradients(g, loss, options, where));
   return ApplyGradients(g, gradients, global_step, where);
 }
 
-absl::StatusOr<std::vector<GradientAndVariable>> Optimizer::ComputeGradients(
-    GraphBuilder& g, Output loss, std::vector<ModelVariable> variables, SourceLocation where) {
+absl::StatusOr<std::vector<GradientAndVariable>> Optimizer::ComputeGradients(GraphBuilder& g, Output loss,
+                                                                             const GradientOptions& options,
+                                                                             SourceLocation where) {
   if (!g.ok()) return g.status();
-  if (variables.empty()) variables = TrainableVariables(g);
+  const absl::StatusOr<std::vector<ModelVariable>> variables = Choose(g, options);
+  if (!variables.ok()) {
+    g.SetError(
+        absl::Status(variables.status().code(), absl::StrCat(name_, ": ", variables.status().message())),
+        where);
+    return g.status();
+  }
   std::vector<Output> handles;
-  for (const ModelVariable& variable : variables) handles.push_back(variable.handle);
+  for (const ModelVariable& variable : *variables) handles.push_back(variable.handle);
   WEIR_ASSIGN_OR_RETURN(const std::vector<Gradient> gradients,
                         AddGradientFlows(g, {loss}, handles, {}, where));
   std::vector<GradientAndVariable> result;
-  for (size_t i = 0; i < variables.size(); ++i) result.push_back({gradients[i], variables[i]});
+  for (size_t i = 0; i < variables->size(); ++i) result.push_back({gradients[i], (*variables)[i]});
   return result;
 }
 

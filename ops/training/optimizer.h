@@ -10,12 +10,17 @@
 // graph/gradients.h), and only they are updated: rows that come twice are added up first, where TensorFlow
 // does that.
 //
+// Which variables are trained is the caller's choice (GradientOptions):
+//
+//   Adam(0.001).Minimize(g, loss, GlobalStep(g), {.only = NamedBelow("head")});   // the rest stays as it is
+//
 // An optimizer adds nodes to one builder; it may be dropped afterwards. Not thread safe. Errors are also the
 // builder's.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -35,6 +40,18 @@ struct GradientAndVariable {
   ModelVariable variable;
 };
 
+// Which variables get gradients. TensorFlow's var_list.
+struct GradientOptions {
+  // These, in this order, whether trainable or not; by default the trainable ones.
+  std::optional<std::vector<ModelVariable>> variables;
+  // If set: of these only those for which it is true.
+  std::function<bool(const ModelVariable& variable)> only;
+};
+
+// True for the variable `name` and for those below it: "dense" takes "dense/kernel", but not
+// "dense_1/kernel".
+std::function<bool(const ModelVariable& variable)> NamedBelow(absl::string_view name);
+
 // A number, or a scalar that the graph computes (a learning rate that decays).
 class Hyperparameter {
  public:
@@ -52,16 +69,22 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // The train op: its step computes gradients of the loss, updates the trainable variables and increments the
-  // global step. InvalidArgument when the loss is not floating point or depends on none of the variables.
+  // The train op: its step computes gradients of the loss, updates the chosen variables and increments the
+  // global step. Errors: those of both halves.
   absl::StatusOr<Node*> Minimize(GraphBuilder& g, Output loss, const ModelVariable& global_step = {},
+                                 const GradientOptions& options = {},
                                  SourceLocation where = SourceLocation::Current());
 
-  // The two halves of Minimize, for those who change gradients in between. `variables` defaults to the
-  // trainable ones.
+  // The two halves of Minimize, for those who change gradients in between (ops/training/clipping.h).
+  //
+  // Gives one entry for each chosen variable; its gradient is null where the loss does not depend on it.
+  // InvalidArgument when no variable is chosen, one is chosen twice or is not in the graph, or the loss is
+  // not floating point.
   virtual absl::StatusOr<std::vector<GradientAndVariable>> ComputeGradients(
-      GraphBuilder& g, Output loss, std::vector<ModelVariable> variables = {},
+      GraphBuilder& g, Output loss, const GradientOptions& options = {},
       SourceLocation where = SourceLocation::Current());
+  // Variables without a gradient stay as they are. InvalidArgument when none has one, or one does not fit its
+  // variable.
   virtual absl::StatusOr<Node*> ApplyGradients(GraphBuilder& g,
                                                const std::vector<GradientAndVariable>& gradients,
                                                const ModelVariable& global_step = {},

@@ -3,7 +3,9 @@
 //
 //   (learning_rate - end) * (1 - min(step, decay_steps) / decay_steps)^power + end
 //
-// (tf.compat.v1.train.polynomial_decay without cycle.) Power 1, the default, is a straight line.
+// Power 1, the default, is a straight line. With `cycle` the rate rises again after every decay_steps: the
+// formula then has the smallest multiple of decay_steps that step has not passed in place of decay_steps.
+// (tf.compat.v1.train.polynomial_decay.)
 #pragma once
 
 #include "graph/graph_builder.h"
@@ -13,6 +15,7 @@ namespace weir {
 struct PolynomialDecayOptions {
   double end_learning_rate = 0.0001;
   double power = 1.0;
+  bool cycle = false;
   absl::string_view name = "PolynomialDecay";
 };
 

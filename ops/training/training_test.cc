@@ -321,6 +321,80 @@ TEST_F(OptimizerTest, GradientsMayBeChangedInBetween) {
       << wrong.status();
 }
 
+// Names of the variables that have an update op of gradient descent.
+std::set<std::string> Updated(const GraphBuilder& g) {
+  std::set<std::string> names;
+  for (const auto& node : g.graph().nodes()) {
+    if (node->op_name() == "ResourceApplyGradientDescent") names.insert(node->input(0).node->name());
+  }
+  return names;
+}
+
+TEST_F(OptimizerTest, TrainsTheVariablesOfAPart) {
+  model_ = BuildMlp(g_);
+  const auto train = GradientDescent(0.1).Minimize(g_, model_.loss, {}, {.only = NamedBelow("dense")});
+  ASSERT_TRUE(train.ok()) << train.status();
+  EXPECT_EQ(Updated(g_), (std::set<std::string>{"dense/kernel", "dense/bias"}));
+}
+
+TEST_F(OptimizerTest, TrainsTheVariablesOfAList) {
+  model_ = BuildMlp(g_);
+  const std::vector<ModelVariable> variables = TrainableVariables(g_);
+  const auto train =
+      GradientDescent(0.1).Minimize(g_, model_.loss, {}, {.variables = std::vector{variables[3]}});
+  ASSERT_TRUE(train.ok()) << train.status();
+  EXPECT_EQ(Updated(g_), std::set<std::string>{"dense_1/bias"});
+}
+
+TEST_F(OptimizerTest, AListMayHaveVariablesThatAreNotTrainable) {
+  const ModelVariable fixed = MakeVariable(g_, "fixed", Tensor::Scalar(1.0f), {.trainable = false});
+  const ModelVariable w = MakeVariable(g_, "w", Tensor::Scalar(1.0f));
+  const Output loss = Mul(g_, fixed.value, w.value);
+  ASSERT_TRUE(GradientDescent(0.1).Minimize(g_, loss).ok());
+  EXPECT_EQ(Updated(g_), std::set<std::string>{"w"});
+  ASSERT_TRUE(GradientDescent(0.1).Minimize(g_, loss, {}, {.variables = std::vector{fixed}}).ok());
+  EXPECT_EQ(Updated(g_), (std::set<std::string>{"fixed", "w"}));
+}
+
+class ChoiceTest : public testing::Test {
+ protected:
+  void ExpectRefused(const GradientOptions& options, const std::string& words) {
+    const auto gradients = GradientDescent(0.1).ComputeGradients(g_, Square(g_, w_.value), options);
+    EXPECT_EQ(gradients.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(absl::StrContains(gradients.status().message(), words)) << gradients.status();
+    EXPECT_TRUE(absl::StrContains(gradients.status().message(), "training_test.cc:")) << gradients.status();
+  }
+
+  GraphBuilder g_{StandardOps()};
+  ModelVariable w_ = MakeVariable(g_, "w", Tensor::Scalar(1.0f));
+};
+
+TEST_F(ChoiceTest, EmptyListIsRefused) {
+  ExpectRefused({.variables = std::vector<ModelVariable>()},
+                "GradientDescent: the list of variables to train is empty");
+}
+
+TEST_F(ChoiceTest, AVariableTwiceIsRefused) {
+  ExpectRefused({.variables = std::vector{w_, w_}}, "the variable 'w' is listed twice");
+}
+
+TEST_F(ChoiceTest, AVariableOfAnotherGraphIsRefused) {
+  GraphBuilder other(StandardOps());
+  ExpectRefused({.variables = std::vector{MakeVariable(other, "v", Tensor::Scalar(1.0f))}},
+                "the variable 'v' is not in this graph");
+}
+
+TEST_F(ChoiceTest, AConditionThatNoVariableMeetsIsRefused) {
+  MakeVariable(g_, "w2", Tensor::Scalar(1.0f));
+  ExpectRefused({.only = NamedBelow("head")}, "`only` is true for none of the variables 'w', 'w2'");
+}
+
+TEST_F(OptimizerTest, NoTrainableVariablesIsAnError) {
+  const auto train = GradientDescent(0.1).Minimize(g_, Placeholder(g_, DType::kFloat32, Shape()));
+  EXPECT_TRUE(absl::StrContains(train.status().message(), "there are no trainable variables"))
+      << train.status();
+}
+
 TEST_F(OptimizerTest, LossThatDependsOnNothingIsAnError) {
   MakeVariable(g_, "w", Tensor::Scalar(1.0f));
   const auto train = GradientDescent(0.1).Minimize(g_, Placeholder(g_, DType::kFloat32, Shape()));

@@ -1,0 +1,17 @@
+#include "ops/training/exponential_decay.h"
+
+#include "ops/standard_ops.h"
+#include "ops/training/decay.h"
+
+namespace weir {
+
+Output ExponentialDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
+                        double decay_rate, const ExponentialDecayOptions& options, SourceLocation where) {
+  if (!decay::CheckSteps(g, options.name, "decay_steps", decay_steps, where)) return {};
+  const auto scope = g.NameScope(options.name);
+  const Output progress = decay::Progress(g, global_step, decay_steps, options.staircase, where);
+  const Output factor = Pow(g, decay::Number(g, decay_rate, where), progress, {}, where);
+  return Mul(g, decay::Number(g, learning_rate, where), factor, {}, where);
+}
+
+}  // namespace weir
