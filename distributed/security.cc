@@ -1,8 +1,5 @@
 #include "distributed/security.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,10 +10,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/cluster_spec.h"
+#include "distributed/host_name.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {
+
+constexpr absl::Duration kLookupTimeout = absl::Seconds(20);
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -26,14 +26,6 @@ std::string Environment(const char* name) {
 absl::Status CheckFile(absl::string_view option, const std::string& path) {
   if (path.empty() || access(path.c_str(), R_OK) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(option, ": cannot read '", path, "': ", strerror(errno)));
-}
-
-bool IsLoopbackAddress(const sockaddr* address) {
-  if (address->sa_family == AF_INET) {
-    return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
-  }
-  return address->sa_family == AF_INET6 &&
-         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
 }  // namespace
@@ -62,18 +54,9 @@ absl::Status CheckSecurityOptions(const SecurityOptions& options) {
 
 absl::StatusOr<bool> IsLoopback(const std::string& address) {
   WEIR_ASSIGN_OR_RETURN(const HostPort host_port, HostPort::Parse(address));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(host_port.host.c_str(), nullptr, &hints, &found); error != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("address '", address, "': host '", host_port.host, "': ", gai_strerror(error)));
-  }
-  bool is_loopback = true;
-  for (addrinfo* it = found; it != nullptr; it = it->ai_next)
-    is_loopback = is_loopback && IsLoopbackAddress(it->ai_addr);
-  freeaddrinfo(found);
-  return is_loopback;
+  const absl::StatusOr<HostAddresses> found = LookUpHost(host_port.host, kLookupTimeout);
+  if (found.ok()) return found->is_loopback;
+  return absl::InvalidArgumentError(absl::StrCat("address '", address, "': ", found.status().message()));
 }
 
 absl::Status CheckExposure(const std::string& address, const SecurityOptions& options) {

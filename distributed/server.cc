@@ -1,13 +1,18 @@
 #include "distributed/server.h"
 
+#include <arpa/inet.h>
+
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
+#include "distributed/host_name.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_pusher.h"
@@ -171,6 +176,44 @@ static absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const ServerOpti
   return MakeHostTransport(std::move(transport));
 }
 
+std::string ListenFromEnvironment() {
+  const char* value = std::getenv("WEIR_LISTEN");
+  return value == nullptr ? "" : value;
+}
+
+// Where the task listens: what `listen` leaves open is the cluster address's.
+static absl::StatusOr<HostPort> ListenAddress(const std::string& listen, const std::string& cluster_address) {
+  WEIR_ASSIGN_OR_RETURN(HostPort address, HostPort::Parse(cluster_address));
+  if (listen.empty()) return address;
+  const bool is_bracketed = listen.front() == '[' && listen.back() == ']';
+  const std::string host = is_bracketed ? listen.substr(1, listen.size() - 2) : listen;
+  in6_addr ipv6;
+  if (inet_pton(AF_INET6, host.c_str(), &ipv6) == 1 || (!is_bracketed && !absl::StrContains(host, ':'))) {
+    address.host = host;
+    // Checks the characters.
+    return HostPort::Parse(address.ToString());
+  }
+  return HostPort::Parse(listen);
+}
+
+// A task that only its own machine can reach is of no use to others; /etc/hosts of some systems (127.0.1.1)
+// makes a machine's own name so.
+static void WarnOfUnreachable(const TaskConfig& task, const HostPort& address) {
+  for (const TaskName& other : task.cluster().tasks()) {
+    const absl::StatusOr<HostPort> peer = HostPort::Parse(task.cluster().address(other).value_or(""));
+    if (!peer.ok() || peer->host == address.host || peer->host == "localhost" ||
+        absl::StartsWith(peer->host, "127.")) {
+      continue;
+    }
+    std::fprintf(stderr,
+                 "weir: %s listens at %s, which only this machine can reach, but %s is at %s: set "
+                 "WEIR_LISTEN=0.0.0.0 to listen on all interfaces\n",
+                 task.task().ToString().c_str(), address.ToString().c_str(), other.ToString().c_str(),
+                 peer->ToString().c_str());
+    return;
+  }
+}
+
 absl::Status Server::Connect(const ServerOptions& options) {
   std::unique_ptr<Transport> owned;
   Transport* transport = options.transport;
@@ -178,10 +221,21 @@ absl::Status Server::Connect(const ServerOptions& options) {
     WEIR_ASSIGN_OR_RETURN(owned, MakeTransport(options));
     transport = owned.get();
   }
-  WEIR_ASSIGN_OR_RETURN(const std::string address, task_.cluster().address(task_.task()));
+  WEIR_ASSIGN_OR_RETURN(const std::string cluster_address, task_.cluster().address(task_.task()));
+  const absl::StatusOr<HostPort> listen = ListenAddress(options.listen, cluster_address);
+  if (!listen.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(task_.task().ToString(), " cannot listen at '",
+                                                   options.listen, "': ", listen.status().message()));
+  }
+  if (options.transport == nullptr) {
+    WEIR_ASSIGN_OR_RETURN(
+        const HostAddresses addresses,
+        AwaitHost(task_.task().ToString(), listen->host, absl::Now() + options.name_timeout,
+                  [&](const std::string& host) { return LookUpHost(host, absl::Seconds(5)); }));
+    if (addresses.is_loopback) WarnOfUnreachable(task_, *listen);
+  }
   network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned));
-  absl::StatusOr<std::string> bound =
-      network_->Listen(*transport, options.bind_address.empty() ? address : options.bind_address);
+  absl::StatusOr<std::string> bound = network_->Listen(*transport, listen->ToString());
   if (!bound.ok()) {
     return absl::Status(bound.status().code(),
                         absl::StrCat(task_.task().ToString(), " ", bound.status().message()));

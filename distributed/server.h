@@ -31,13 +31,20 @@
 
 namespace weir {
 
+// $WEIR_LISTEN; empty when it is not set.
+std::string ListenFromEnvironment();
+
 struct ServerOptions {
   int num_cpus = 1;
   int num_fake_gpus = 0;
   int num_threads = 0;       // 0: $WEIR_NUM_THREADS, else all cores
   int64_t memory_limit = 0;  // bytes per device; 0: unlimited
-  // Where to listen, when it is not the address that the cluster spec tells the others.
-  std::string bind_address;
+  // Where to listen, when it is not the address that the cluster spec tells the others: "0.0.0.0" or "[::]"
+  // for all interfaces, another host, each with or without a port of its own. $WEIR_LISTEN.
+  std::string listen = ListenFromEnvironment();
+  // How long this task waits until the name of the host where it listens is known (Kubernetes gives a pod its
+  // name when it runs).
+  absl::Duration name_timeout = absl::Minutes(2);
   SecurityOptions security = SecurityFromEnvironment();
   // A peer without a sign of life for this long is lost.
   absl::Duration lease = absl::Seconds(10);
@@ -52,7 +59,8 @@ class LocalWorker;
 class Server {
  public:
   // Possible errors: InvalidArgument (options, an address that is none), AlreadyExists (the port is in use),
-  // FailedPrecondition (reachable by others without protection).
+  // FailedPrecondition (reachable by others without protection), Unavailable (the name of the host where it
+  // listens did not resolve within options.name_timeout).
   static absl::StatusOr<std::unique_ptr<Server>> Start(const TaskConfig& task,
                                                        const ServerOptions& options = {});
   ~Server();

@@ -28,8 +28,10 @@ void Declare(ServeFlags* values, FlagParser* flags) {
              "all tasks: 'ps|host:port,worker|host:port;host:port' (or $TF_CONFIG)");
   flags->Add("job_name", &values->job_name, "which job this task belongs to");
   flags->Add("task_index", &values->task_index, "its index in the job");
-  flags->Add("bind_address", &values->server.bind_address,
-             "listen here instead of at the cluster's address; port 0: any");
+  flags->Add(
+      "listen", &values->server.listen,
+      "listen here instead of at the cluster's address: '0.0.0.0' for all interfaces, with ':port' for "
+      "another port (or $WEIR_LISTEN)");
   flags->Add("num_cpus", &values->server.num_cpus, "CPU devices");
   flags->Add("num_fake_gpus", &values->server.num_fake_gpus,
              "GPU devices on host memory, to try out placement");

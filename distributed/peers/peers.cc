@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "distributed/host_name.h"
 #include "distributed/peers/worker_protocol.h"
 #include "graph/types/status_macros.h"
 
@@ -20,6 +21,21 @@ class OverHandle final : public Peers::Handle {
  public:
   void Cancel(absl::Status) override {}
 };
+
+// What is wrong with the peer's host name, for those who wait for it; empty when it resolves.
+std::string NameProblem(const std::string& address) {
+  const absl::StatusOr<HostPort> host_port = HostPort::Parse(address);
+  if (!host_port.ok()) return "";
+  const absl::Status status = LookUpHost(host_port->host, absl::Seconds(1)).status();
+  return status.ok() ? "" : absl::StrCat("; ", status.message());
+}
+
+absl::Status WithSuffix(const absl::Status& status, absl::string_view suffix) {
+  absl::Status longer(status.code(), absl::StrCat(status.message(), suffix));
+  status.ForEachPayload(
+      [&](absl::string_view type, const absl::Cord& payload) { longer.SetPayload(type, payload); });
+  return longer;
+}
 
 }  // namespace
 
@@ -210,12 +226,16 @@ absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_
             : absl::StrCat(
                   absl::FormatDuration(absl::Trunc(options.deadline - absl::Now(), absl::Seconds(1))),
                   " left");
+    const std::string address = cluster_.address(peer).value_or("?");
     const std::string line =
-        absl::StrCat("weir: ", membership_.self().ToString(), " waits for ", peer.ToString(), " at ",
-                     cluster_.address(peer).value_or("?"), ": ", method, " (", left, ")\n");
+        absl::StrCat("weir: ", membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address,
+                     ": ", method, " (", left, NameProblem(address), ")\n");
     std::fputs(line.c_str(), stderr);
   }
-  return result;
+  // gRPC waits for a name in silence.
+  return absl::IsDeadlineExceeded(result.status())
+             ? WithSuffix(result.status(), NameProblem(cluster_.address(peer).value_or("?")))
+             : std::move(result);
 }
 
 void Peers::OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {

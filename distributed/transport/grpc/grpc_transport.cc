@@ -95,6 +95,8 @@ class GrpcTransport final : public Transport {
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, max_delay_ms);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, max_delay_ms);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, std::min(max_delay_ms, 50));
+    // A pod that was started again has another address under the same name; gRPC would ask every 30 s.
+    arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, max_delay_ms);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
                      static_cast<int>(absl::ToInt64Milliseconds(options_.keepalive_interval)));
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,

@@ -1,0 +1,100 @@
+#include "distributed/host_name.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+
+namespace weir {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+constexpr absl::Duration kLongestPause = absl::Seconds(1);
+constexpr absl::Duration kReportInterval = absl::Seconds(10);
+
+bool IsLoopback(const sockaddr* address) {
+  if (address->sa_family == AF_INET) {
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
+  }
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+absl::StatusOr<HostAddresses> AskSystem(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
+    const std::string message = absl::StrCat("host name '", host, "': ", gai_strerror(error));
+    const bool is_unknown = error == EAI_NONAME || error == EAI_NODATA;
+    return is_unknown ? absl::NotFoundError(message) : absl::UnavailableError(message);
+  }
+  HostAddresses result;
+  result.is_loopback = true;
+  for (const addrinfo* it = found; it != nullptr; it = it->ai_next) {
+    char text[NI_MAXHOST];
+    if (getnameinfo(it->ai_addr, it->ai_addrlen, text, sizeof(text), nullptr, 0, NI_NUMERICHOST) != 0)
+      continue;
+    result.is_loopback = result.is_loopback && IsLoopback(it->ai_addr);
+    if (std::find(result.addresses.begin(), result.addresses.end(), text) == result.addresses.end()) {
+      result.addresses.push_back(text);
+    }
+  }
+  freeaddrinfo(found);
+  return result;
+}
+
+// What the asking thread and the one that looks up share.
+struct Lookup {
+  absl::Notification done;
+  absl::StatusOr<HostAddresses> result = absl::UnknownError("no answer");
+};
+
+}  // namespace
+
+absl::StatusOr<HostAddresses> LookUpHost(const std::string& host, absl::Duration timeout) {
+  auto lookup = std::make_shared<Lookup>();
+  std::thread([lookup, host] {
+    lookup->result = AskSystem(host);
+    lookup->done.Notify();
+  }).detach();
+  if (lookup->done.WaitForNotificationWithTimeout(timeout)) return lookup->result;
+  return absl::UnavailableError(absl::StrCat("host name '", host, "': no answer from the name server within ",
+                                             absl::FormatDuration(timeout)));
+}
+
+absl::StatusOr<HostAddresses> AwaitHost(absl::string_view who, const std::string& host, absl::Time deadline,
+                                        const HostLookup& lookup) {
+  const absl::Time start = absl::Now();
+  absl::Time next_report = start;
+  absl::Duration pause = kFirstPause;
+  while (true) {
+    absl::StatusOr<HostAddresses> found = lookup(host);
+    if (found.ok()) return found;
+    const absl::Duration left = deadline - absl::Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::UnavailableError(
+          absl::StrCat(who, ": ", found.status().message(), "; it did not resolve within ",
+                       absl::FormatDuration(absl::Trunc(absl::Now() - start, absl::Milliseconds(1)))));
+    }
+    if (absl::Now() >= next_report) {
+      next_report = absl::Now() + kReportInterval;
+      const std::string line =
+          absl::StrCat("weir: ", who, " waits until it resolves: ", found.status().message(), " (",
+                       absl::FormatDuration(absl::Ceil(left, absl::Seconds(1))), " left)\n");
+      std::fputs(line.c_str(), stderr);
+    }
+    absl::SleepFor(std::min(pause, left));
+    pause = std::min(pause * 2, kLongestPause);
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,61 @@
+#include "distributed/host_name.h"
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+// A name that never exists (RFC 6761).
+constexpr char kUnknownName[] = "no-such-host.invalid";
+
+TEST(LookUpHost, NamesAndAddresses) {
+  const HostAddresses localhost = LookUpHost("localhost", absl::Seconds(30)).value();
+  EXPECT_TRUE(localhost.is_loopback);
+  EXPECT_FALSE(localhost.addresses.empty());
+  const HostAddresses literal = LookUpHost("192.0.2.7", absl::Seconds(30)).value();
+  EXPECT_FALSE(literal.is_loopback);
+  EXPECT_THAT(literal.addresses, Contains("192.0.2.7"));
+  EXPECT_FALSE(LookUpHost("0.0.0.0", absl::Seconds(30))->is_loopback);
+  EXPECT_TRUE(LookUpHost("::1", absl::Seconds(30))->is_loopback);
+}
+
+TEST(LookUpHost, AnUnknownNameIsNamed) {
+  const absl::Status status = LookUpHost(kUnknownName, absl::Seconds(30)).status();
+  // Unavailable where there is no name server at all.
+  EXPECT_TRUE(status.code() == absl::StatusCode::kNotFound || status.code() == absl::StatusCode::kUnavailable)
+      << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("host name 'no-such-host.invalid': "));
+}
+
+TEST(AwaitHost, ANameThatComesLaterIsWaitedFor) {
+  int num_asked = 0;
+  const auto lookup = [&](const std::string& host) -> absl::StatusOr<HostAddresses> {
+    if (++num_asked < 3) return absl::NotFoundError("not yet");
+    return HostAddresses{{host}, false};
+  };
+  ::testing::internal::CaptureStderr();
+  const HostAddresses found = AwaitHost("ps:0", "pod-0", absl::InfiniteFuture(), lookup).value();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("weir: ps:0 waits until it resolves: not yet"));
+  EXPECT_EQ(num_asked, 3);
+  EXPECT_THAT(found.addresses, Contains("pod-0"));
+}
+
+TEST(AwaitHost, TheDeadlineEndsIt) {
+  const auto lookup = [](const std::string&) -> absl::StatusOr<HostAddresses> {
+    return absl::NotFoundError("host name 'pod-0': unknown");
+  };
+  const absl::Status status =
+      AwaitHost("ps:0", "pod-0", absl::Now() + absl::Milliseconds(120), lookup).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("ps:0: host name 'pod-0': unknown; it did not resolve"));
+}
+
+}  // namespace
+}  // namespace weir
