@@ -33,9 +33,9 @@ int RunTrainingProgram(const TrainingProgram& program, int argc, char** argv) {
   return status.ok() ? kExitDone : fail(status);
 }
 
-MonitoredSessionOptions TrainingOptions(const TaskConfig& task, Server& server, Output loss,
-                                        int64_t last_step, const std::string& model_dir) {
-  MonitoredSessionOptions options = {
+TrainingSessionOptions TrainingOptions(const TaskConfig& task, Server& server, Output loss, int64_t last_step,
+                                       const std::string& model_dir) {
+  TrainingSessionOptions options = {
       .target = server.target(),
       .is_chief = task.is_chief(),
       .checkpoint_dir = model_dir,

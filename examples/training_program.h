@@ -10,7 +10,7 @@
 #include "distributed/command/flag_parser.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
-#include "session/monitored/monitored_session.h"
+#include "session/monitored/training_session.h"
 
 namespace weir::examples {
 
@@ -29,8 +29,8 @@ int RunTrainingProgram(const TrainingProgram& program, int argc, char** argv);
 
 // Stops at last_step and where the loss is not a number; the chief shows progress, and writes checkpoints and
 // summaries to model_dir unless it is empty.
-MonitoredSessionOptions TrainingOptions(const TaskConfig& task, Server& server, Output loss,
-                                        int64_t last_step, const std::string& model_dir);
+TrainingSessionOptions TrainingOptions(const TaskConfig& task, Server& server, Output loss, int64_t last_step,
+                                       const std::string& model_dir);
 
 // InvalidArgument, naming the flag, where a value is below the least or no number.
 absl::Status CheckAtLeast(absl::string_view flag, double value, double least);

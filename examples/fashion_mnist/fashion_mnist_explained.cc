@@ -28,7 +28,7 @@
 #include "ops/variable.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
-#include "session/monitored/monitored_session.h"
+#include "session/monitored/training_session.h"
 
 namespace weir::examples {
 namespace {
@@ -85,7 +85,7 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   // Errors in building stick in the builder: one check, here, covers every line above.
   if (!g.ok()) return g.status();
 
-  MonitoredSessionOptions options = {
+  TrainingSessionOptions options = {
       .target = server.target(),
       .is_chief = task.is_chief(),
       .checkpoint_dir = flags.model_dir,

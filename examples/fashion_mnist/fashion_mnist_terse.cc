@@ -11,7 +11,7 @@
 #include "ops/variable.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
-#include "session/monitored/monitored_session.h"
+#include "session/monitored/training_session.h"
 
 using namespace weir;
 

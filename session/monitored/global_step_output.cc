@@ -21,6 +21,13 @@ absl::StatusOr<Output> GlobalStepOutput(const Graph& graph, Output chosen, absl:
       absl::StrCat(hook, " needs a global step: call GlobalStep(g) and pass it to Minimize"));
 }
 
+std::string VariableNameOf(const Graph& graph, Output value) {
+  for (const VariableDef& variable : graph.variables()) {
+    if (variable.snapshot_name == value.name()) return variable.variable_name;
+  }
+  return value.node->name();
+}
+
 absl::StatusOr<int64_t> ReadGlobalStep(Session& session, Output global_step) {
   WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> step, session.Run({}, {global_step}));
   return step[0].scalar<int64_t>();

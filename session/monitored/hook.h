@@ -1,48 +1,76 @@
-// A hook: code that runs around the steps of a MonitoredSession.
+// A hook: code that runs around the steps of a MonitoredSession (tf.train.SessionRunHook).
 //
-// Order of calls: Begin once, while the graph may still grow; AfterCreateSession after every creation or
-// recovery of the session; then BeforeRun and AfterRun around each step; End once, after the last good step
-// (not after an error). All calls come from the thread that runs the session. An error from any of them ends
-// the session with that error.
+// Order of calls: Begin once, while the graph may still grow (variables made there are initialised and saved
+// with the others); AfterCreateSession after every creation or recovery of the session; then BeforeRun and
+// AfterRun around each step; End once, after the last good step (not after an error). All calls come from the
+// thread that runs the session. An error from any of them ends the session with that error.
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "graph/graph_builder.h"
+#include "session/monitored/coordinator.h"
 #include "session/session.h"
 
 namespace weir {
 
-// What a hook learns and may ask for after a step.
+// What a step is asked for: by its caller, and by each hook beside it.
+//
+// The step fetches and runs what all of them ask for. A feed may come from one of them only. Of the options
+// the largest timeout counts.
+struct RunArgs {
+  std::vector<TensorRef> fetches;
+  Feeds feeds;
+  std::vector<TargetRef> targets;
+  RunOptions options;
+};
+
+// The step that hooks run around. One object for all of them.
 class RunContext {
  public:
-  explicit RunContext(Session& session) : session_(session) {}
+  RunContext(const RunArgs& original_args, Session& session)
+      : original_args_(original_args), session_(session) {}
 
-  // The values of what this hook's BeforeRun asked for, in order.
-  absl::Span<const Tensor> results;
-
+  // What the step's caller asked for, without what hooks added.
+  const RunArgs& original_args() const { return original_args_; }
   Session& session() { return session_; }
+  // No further step: should_stop() of the monitored session is true after this one.
   void RequestStop() { stop_requested_ = true; }
   bool stop_requested() const { return stop_requested_; }
 
  private:
+  const RunArgs& original_args_;
   Session& session_;
   bool stop_requested_ = false;
+};
+
+// What came of a step.
+struct RunValues {
+  // The values of the fetches that this hook's BeforeRun asked for, in order.
+  absl::Span<const Tensor> results;
+  // What the step ran with.
+  RunOptions options;
 };
 
 class Hook {
  public:
   virtual ~Hook() = default;
-  virtual absl::Status Begin(GraphBuilder& graph) { return absl::OkStatus(); }
-  virtual absl::Status AfterCreateSession(Session& session) { return absl::OkStatus(); }
-  // What to fetch in the coming step beside what the caller fetches.
-  virtual std::vector<Output> BeforeRun() { return {}; }
-  virtual absl::Status AfterRun(RunContext& context) { return absl::OkStatus(); }
-  virtual absl::Status End(Session& session) { return absl::OkStatus(); }
+  // For messages: "StopAtStepHook".
+  virtual absl::string_view name() const { return "a hook"; }
+  virtual absl::Status Begin(GraphBuilder&) { return absl::OkStatus(); }
+  // Threads that the hook starts with the coordinator are stopped and joined before the session is closed or
+  // created again.
+  virtual absl::Status AfterCreateSession(Session&, Coordinator&) { return absl::OkStatus(); }
+  // What the coming step shall do beside what its caller asks for.
+  virtual absl::StatusOr<RunArgs> BeforeRun(RunContext&) { return RunArgs(); }
+  virtual absl::Status AfterRun(RunContext&, const RunValues&) { return absl::OkStatus(); }
+  virtual absl::Status End(Session&) { return absl::OkStatus(); }
 };
 
 using HookPtr = std::shared_ptr<Hook>;

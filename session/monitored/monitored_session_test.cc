@@ -1,27 +1,22 @@
 #include "session/monitored/monitored_session.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "graph/types/status_macros.h"
 #include "gtest/gtest.h"
-#include "kernels/formats/bundle_reader.h"
-#include "kernels/formats/checkpoint_state.h"
 #include "kernels/formats/file_system.h"
-#include "kernels/formats/full_disk.h"
 #include "ops/standard_ops.h"
-#include "ops/training/gradient_descent.h"
 #include "ops/variable.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/saver.h"
-#include "session/runtime.h"
+#include "session/monitored/test_program.h"
+#include "session/monitored/training_session.h"
 
 namespace weir {
 namespace {
@@ -30,15 +25,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
-
-std::string EmptyDirectory(const std::string& name) {
-  static int count = 0;
-  const std::string path = absl::StrCat(testing::TempDir(), "/", name, "_", ::getpid(), "_", count++);
-  EXPECT_TRUE(PosixFileSystem().CreateDirectories(path).ok());
-  return path;
-}
 
 void FlipByte(const std::string& path, int64_t offset) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -49,46 +35,22 @@ void FlipByte(const std::string& path, int64_t offset) {
   file.put(static_cast<char>(byte ^ 0x10));
 }
 
-// A process that trains w towards 3 by gradient descent: loss (w - 3)^2. Making a second one is restarting
-// the program.
-class Program {
- public:
-  Program() : runtime(Runtime::Create().value()), worker(*runtime, runtime->task()), g(StandardOps()) {
-    target = {.workers = {&worker}, .default_task = runtime->task(), .kernels = &runtime->kernels()};
-    w = MakeVariable(g, "w", Tensor::Scalar(0.0f));
-    step_scale = PlaceholderWithDefault(g, Const(g, 1.0f), Shape());
-    loss = Square(g, Sub(g, Mul(g, w.value, step_scale), Const(g, 3.0f)));
-    g.graph().collections()["summaries"].push_back(ScalarSummary(g, Const(g, "loss"), loss).name());
-    train = GradientDescent(0.1).Minimize(g, loss, GlobalStep(g)).value();
-  }
-
-  absl::StatusOr<std::unique_ptr<MonitoredSession>> Start(MonitoredSessionOptions options) {
-    options.target = target;
-    return MonitoredTrainingSession(g, std::move(options));
-  }
-
-  std::unique_ptr<Runtime> runtime;
-  LocalWorker worker;
-  GraphBuilder g;
-  SessionTarget target;
-  ModelVariable w;
-  Output step_scale;
-  Output loss;
-  Node* train = nullptr;
-};
-
-absl::Status TrainUntilStop(Program& program, MonitoredSession& session) {
-  while (!session.should_stop()) {
-    if (absl::Status status = session.Run({}, {}, {program.train}).status(); !status.ok()) return status;
-  }
-  return session.Close();
+// Those of the names whose variable has no value, as a string vector.
+Output StringsWithout(GraphBuilder& g, const std::vector<std::string>& names,
+                      const std::vector<Output>& handles) {
+  std::vector<Output> are_missing;
+  for (const Output& handle : handles) are_missing.push_back(LogicalNot(g, VarIsInitializedOp(g, handle)));
+  const Output places = g.AddOp("Where", {g.AddOp("Pack", {InputArg(are_missing)})});
+  const Output all =
+      Const(g, Tensor::FromSpan<std::string>(Shape({static_cast<int64_t>(names.size())}), names));
+  return g.AddOp("GatherNd", {all, places});
 }
 
 TEST(MonitoredSessionTest, StopsAtItsStepAndGoesOnFromTheCheckpoint) {
   const std::string directory = EmptyDirectory("resume");
   float after_first = 0;
   {
-    Program program;
+    TestProgram program;
     auto session = program.Start({.checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 5})}});
     ASSERT_TRUE(session.ok()) << session.status();
     while (!(*session)->should_stop()) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
@@ -100,7 +62,7 @@ TEST(MonitoredSessionTest, StopsAtItsStepAndGoesOnFromTheCheckpoint) {
   EXPECT_THAT(CheckpointsIn(directory).value(),
               ElementsAre(directory + "/model.ckpt-5", directory + "/model.ckpt-0"));
   EXPECT_TRUE(PosixFileSystem().Exists(directory + "/model.ckpt-5.meta"));
-  Program restarted;
+  TestProgram restarted;
   auto session = restarted.Start({.checkpoint_dir = directory, .hooks = {StopAtStepHook({.num_steps = 2})}});
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_EQ((*session)->GlobalStep().value(), 5);
@@ -112,7 +74,7 @@ TEST(MonitoredSessionTest, StopsAtItsStepAndGoesOnFromTheCheckpoint) {
 TEST(MonitoredSessionTest, ADamagedCheckpointLeadsBackToTheOneBefore) {
   const std::string directory = EmptyDirectory("damaged");
   {
-    Program program;
+    TestProgram program;
     auto session = program.Start({.checkpoint_dir = directory,
                                   .hooks = {StopAtStepHook({.last_step = 6})},
                                   .save_checkpoint_steps = 2});
@@ -122,7 +84,7 @@ TEST(MonitoredSessionTest, ADamagedCheckpointLeadsBackToTheOneBefore) {
   ASSERT_THAT(CheckpointsIn(directory).value(), SizeIs(4));
   FlipByte(directory + "/model.ckpt-6.data-00000-of-00001", 1);
   {
-    Program program;
+    TestProgram program;
     auto session =
         program.Start({.checkpoint_dir = directory, .save_checkpoint_interval = absl::ZeroDuration()});
     ASSERT_TRUE(session.ok()) << session.status();
@@ -130,7 +92,7 @@ TEST(MonitoredSessionTest, ADamagedCheckpointLeadsBackToTheOneBefore) {
   }
   // All damaged: an error that names them, and no silent new beginning.
   for (int step : {0, 2, 4}) FlipByte(absl::StrCat(directory, "/model.ckpt-", step, ".index"), 3);
-  Program program;
+  TestProgram program;
   auto session = program.Start({.checkpoint_dir = directory});
   EXPECT_EQ(session.status().code(), absl::StatusCode::kDataLoss) << session.status();
   EXPECT_THAT(Message(session.status()), HasSubstr(directory));
@@ -139,10 +101,11 @@ TEST(MonitoredSessionTest, ADamagedCheckpointLeadsBackToTheOneBefore) {
 
 TEST(MonitoredSessionTest, KeepsOnlyTheNewestCheckpoints) {
   const std::string directory = EmptyDirectory("keep");
-  Program program;
-  MonitoredSessionOptions options = {
+  TestProgram program;
+  TrainingSessionOptions options = {
       .checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 9})}, .save_checkpoint_steps = 1};
-  options.scaffold.saver_options.max_to_keep = 3;
+  options.scaffold = std::make_shared<Scaffold>();
+  options.scaffold->saver_options.max_to_keep = 3;
   auto session = program.Start(std::move(options));
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE(TrainUntilStop(program, **session).ok());
@@ -157,82 +120,14 @@ TEST(MonitoredSessionTest, KeepsOnlyTheNewestCheckpoints) {
               ElementsAre(HasSubstr("ckpt-9"), HasSubstr("ckpt-8"), HasSubstr("ckpt-7")));
 }
 
-// Names of the files of checkpoints in the folder, without those that belong to one of `among`.
-std::vector<std::string> FilesOfOthers(const std::string& directory, const std::vector<std::string>& among) {
-  std::vector<std::string> others;
-  const std::vector<std::string> names = PosixFileSystem().ListDirectory(directory).value();
-  for (const std::string& name : names) {
-    const bool is_known = std::any_of(among.begin(), among.end(), [&](const std::string& checkpoint) {
-      return absl::StartsWith(directory + "/" + name, checkpoint + ".");
-    });
-    if (!is_known && name != "checkpoint") others.push_back(name);
-  }
-  return others;
-}
-
-TEST(SaverTest, OldCheckpointsStayUntilTheNewOneIsNamed) {
-  const std::string directory = EmptyDirectory("named");
-  const std::string prefix = directory + "/m";
-  Program program;
-  FullDisk disk(int64_t{1} << 40);
-  auto saver = Saver::Build(program.g, {.max_to_keep = 1, .write_meta_graph = false, .file_system = &disk});
-  ASSERT_TRUE(saver.ok()) << saver.status();
-  auto session = program.Start({});
-  ASSERT_TRUE(session.ok()) << session.status();
-  Session& steps = (*session)->session();
-  ASSERT_TRUE((*saver)->Save(steps, prefix, 1).ok());
-  disk.FailNextRename();
-  EXPECT_EQ((*saver)->Save(steps, prefix, 2).status().code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(CheckpointsIn(directory).value(), ElementsAre(prefix + "-1"));
-  EXPECT_TRUE((*saver)->Restore(steps, prefix + "-1").ok());
-  // The one that was never named is deleted in its turn, and so is its elder.
-  ASSERT_TRUE((*saver)->Save(steps, prefix, 3).ok());
-  EXPECT_THAT(CheckpointsIn(directory).value(), ElementsAre(prefix + "-3"));
-  EXPECT_THAT(FilesOfOthers(directory, {prefix + "-3"}), ElementsAre());
-}
-
-TEST(SaverTest, ARestartedProgramDeletesTheOldestOfItsPredecessor) {
-  const std::string directory = EmptyDirectory("restarted");
-  const std::string prefix = directory + "/m";
-  for (const std::vector<int>& steps_of_program : {std::vector<int>{1, 2, 3}, std::vector<int>{4, 5}}) {
-    Program program;
-    auto saver = Saver::Build(program.g, {.max_to_keep = 3});
-    ASSERT_TRUE(saver.ok()) << saver.status();
-    auto session = program.Start({});
-    ASSERT_TRUE(session.ok()) << session.status();
-    for (int step : steps_of_program) {
-      ASSERT_TRUE((*saver)->Save((*session)->session(), prefix, step).ok());
-    }
-  }
-  const CheckpointState state = ReadCheckpointState(directory).value();
-  EXPECT_EQ(state.newest, prefix + "-5");
-  EXPECT_THAT(state.all, ElementsAre(prefix + "-3", prefix + "-4", prefix + "-5"));
-  EXPECT_THAT(FilesOfOthers(directory, state.all), ElementsAre());
-  for (const std::string& checkpoint : state.all) {
-    EXPECT_TRUE(BundleReader::Open(checkpoint).ok()) << checkpoint;
-    EXPECT_TRUE(PosixFileSystem().Exists(checkpoint + ".meta")) << checkpoint;
-  }
-}
-
-TEST(SaverTest, ASaveUnderAnOldNameIsDeletedWhollyToo) {
-  const std::string directory = EmptyDirectory("again");
-  const std::string prefix = directory + "/m";
-  Program program;
-  auto saver = Saver::Build(program.g, {.max_to_keep = 1, .write_meta_graph = false});
-  auto session = program.Start({});
-  ASSERT_TRUE(session.ok()) << session.status();
-  for (int step : {1, 1, 2}) ASSERT_TRUE((*saver)->Save((*session)->session(), prefix, step).ok());
-  EXPECT_THAT(FilesOfOthers(directory, {prefix + "-2"}), ElementsAre());
-}
-
 TEST(MonitoredSessionTest, AModelThatDoesNotFitItsCheckpointIsRefused) {
   const std::string directory = EmptyDirectory("misfit");
   {
-    Program program;
+    TestProgram program;
     auto session = program.Start({.checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 1})}});
     ASSERT_TRUE(TrainUntilStop(program, **session).ok());
   }
-  Program larger;
+  TestProgram larger;
   MakeVariable(larger.g, "another", Tensor::Scalar(0.0f));
   auto session = larger.Start({.checkpoint_dir = directory});
   EXPECT_FALSE(session.ok());
@@ -240,7 +135,7 @@ TEST(MonitoredSessionTest, AModelThatDoesNotFitItsCheckpointIsRefused) {
 }
 
 TEST(MonitoredSessionTest, DivergenceEndsWithItsOwnExitCode) {
-  Program program;
+  TestProgram program;
   auto session = program.Start({.hooks = {NanTensorHook({.tensor = program.loss})}});
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
@@ -253,14 +148,14 @@ TEST(MonitoredSessionTest, DivergenceEndsWithItsOwnExitCode) {
 }
 
 TEST(MonitoredSessionTest, AWorkerGivesUpOnAChiefThatNeverComes) {
-  Program program;
-  auto session = program.Start({.is_chief = false, .recovery_timeout = absl::Milliseconds(300)});
+  TestProgram program;
+  auto session = program.Start({.is_chief = false, .max_wait = absl::Milliseconds(300)});
   EXPECT_EQ(session.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(session.status()), AllOf(HasSubstr("w"), HasSubstr("chief")));
 }
 
 TEST(MonitoredSessionTest, AWorkerWaitsForItsChief) {
-  Program program;
+  TestProgram program;
   auto chief = program.Start({});
   ASSERT_TRUE(chief.ok()) << chief.status();
   // The same variables by name, seen from a second graph on the same worker.
@@ -309,7 +204,7 @@ class LosesAPeer final : public Worker {
 
 TEST(MonitoredSessionTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheckpoint) {
   const std::string directory = EmptyDirectory("recover");
-  Program program;
+  TestProgram program;
   LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
   program.target.workers = {&worker};
   auto session = program.Start({.checkpoint_dir = directory, .save_checkpoint_steps = 3});
@@ -330,7 +225,7 @@ TEST(MonitoredSessionTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheck
 // Loses a peer in its AfterRun, once.
 class LosesAPeerAfterTheStep final : public Hook {
  public:
-  absl::Status AfterRun(RunContext&) override {
+  absl::Status AfterRun(RunContext&, const RunValues&) override {
     return std::exchange(lost_, true) ? absl::OkStatus() : absl::UnavailableError("lost under a hook");
   }
 
@@ -339,7 +234,7 @@ class LosesAPeerAfterTheStep final : public Hook {
 };
 
 TEST(MonitoredSessionTest, AStepIsNotRunAgainWhenAPeerIsLostUnderAHook) {
-  Program program;
+  TestProgram program;
   LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
   program.target.workers = {&worker};
   auto session = program.Start({.hooks = {std::make_shared<LosesAPeerAfterTheStep>()}});
@@ -352,38 +247,136 @@ TEST(MonitoredSessionTest, AStepIsNotRunAgainWhenAPeerIsLostUnderAHook) {
   EXPECT_EQ(worker.num_sessions, 3);
 }
 
-TEST(HooksTest, LoggingPrintsNamesAndValues) {
-  Program program;
-  std::vector<std::string> lines;
-  auto session = program.Start(
-      {.hooks = {LoggingTensorHook({.tensors = {{"loss", program.loss}},
-                                    .every_steps = 2,
-                                    .at_end = true,
-                                    .sink = [&](const std::string& line) { lines.push_back(line); }}),
-                 StopAtStepHook({.last_step = 4})}});
+TEST(MonitoredSessionTest, AChiefInitialisesAsItsScaffoldSays) {
+  TestProgram program;
+  GraphBuilder& g = program.g;
+  const Output start = PlaceholderWithDefault(g, Const(g, 1.0f), Shape());
+  const ModelVariable late = MakeVariable(g, "late", Tensor::Scalar(2.0f));
+  const ModelVariable local = MakeVariable(g, "local", Tensor::Scalar(3.0f));
+  const Output local_start = PlaceholderWithDefault(g, Const(g, 1.0f), Shape());
+  auto scaffold = std::make_shared<Scaffold>();
+  scaffold->init = Group(g, {AssignVariableOp(g, program.w.handle, start), GlobalStep(g).initializer});
+  scaffold->init_feed = {{start, Tensor::Scalar(5.0f)}};
+  std::vector<std::string> missing;
+  scaffold->init_fn = [&](const Scaffold& scaffold, Session& session) {
+    missing = scaffold.UninitializedVariables(session).value();
+    return session.Run({}, {}, {late.initializer}).status();
+  };
+  scaffold->ready_for_local_init = StringsWithout(g, {"w", "late"}, {program.w.handle, late.handle});
+  scaffold->local_init = AssignVariableOp(g, local.handle, local_start);
+  scaffold->local_init_feed = {{local_start, Tensor::Scalar(8.0f)}};
+  auto session = program.Start({.scaffold = scaffold});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_THAT(missing, ElementsAre("late", "local"));
+  const auto values = (*session)->session().Run({}, {program.w.value, late.value, local.value}).value();
+  EXPECT_EQ(values[0].scalar<float>(), 5);
+  EXPECT_EQ(values[1].scalar<float>(), 2);
+  EXPECT_EQ(values[2].scalar<float>(), 8);
+}
+
+TEST(MonitoredSessionTest, AnInitThatForgetsAVariableIsRefusedAtOnce) {
+  TestProgram program;
+  auto scaffold = std::make_shared<Scaffold>();
+  scaffold->init = program.w.initializer;
+  const absl::Status status = program.Start({.scaffold = scaffold}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), HasSubstr("global_step"));
+  TestProgram second;
+  scaffold = std::make_shared<Scaffold>();
+  scaffold->ready = second.loss;
+  EXPECT_THAT(Message(second.Start({.scaffold = scaffold}).status()),
+              AllOf(HasSubstr("ready_op"), HasSubstr(second.loss.name()), HasSubstr("float")));
+  TestProgram third;
+  third.g.graph().collections()["init_op"] = {third.w.initializer->name(), third.train->name()};
+  EXPECT_THAT(Message(third.Start({}).status()), AllOf(HasSubstr("init_op"), HasSubstr("2 items")));
+}
+
+TEST(MonitoredSessionTest, AChiefRestoresTheCheckpointItIsTold) {
+  const std::string directory = EmptyDirectory("told");
+  {
+    TestProgram program;
+    auto session = program.Start({.checkpoint_dir = directory,
+                                  .hooks = {StopAtStepHook({.last_step = 4})},
+                                  .save_checkpoint_steps = 2});
+    ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  }
+  TestProgram program;
+  auto session = SingularMonitoredSession(
+      program.g, {.target = program.target, .checkpoint_path = directory + "/model.ckpt-2"});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*session)->GlobalStep().value(), 2);
+  TestProgram second;
+  EXPECT_THAT(Message(SingularMonitoredSession(second.g, {.target = second.target,
+                                                          .checkpoint_dir = directory,
+                                                          .checkpoint_path = directory + "/model.ckpt-2"})
+                          .status()),
+              AllOf(HasSubstr("checkpoint_dir"), HasSubstr("checkpoint_path")));
+  TestProgram third;
+  const absl::Status missing =
+      SingularMonitoredSession(third.g, {.target = third.target, .checkpoint_path = directory + "/nothing-2"})
+          .status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound) << missing;
+  EXPECT_THAT(Message(missing), HasSubstr(directory + "/nothing-2"));
+}
+
+TEST(MonitoredSessionTest, AStepFunctionRunsWithAndWithoutHooks) {
+  TestProgram program;
+  auto session = program.Start({.hooks = {StopAtStepHook({.last_step = 3})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  int num_calls = 0;
+  const auto step = [&](MonitoredSession::StepContext& context) -> absl::Status {
+    ++num_calls;
+    WEIR_RETURN_IF_ERROR(context.session().Run({}, {}, {program.train}).status());
+    return context.RunWithHooks({}, {}, {program.train}).status();
+  };
+  while (!(*session)->should_stop()) ASSERT_TRUE((*session)->RunStepFn(step).ok());
+  EXPECT_EQ(num_calls, 2);
+  EXPECT_EQ((*session)->GlobalStep().value(), 4);
+  TestProgram second;
+  session = second.Start({});
+  ASSERT_TRUE((*session)
+                  ->RunStepFn([](MonitoredSession::StepContext& context) {
+                    context.RequestStop();
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  EXPECT_TRUE((*session)->should_stop());
+}
+
+TEST(MonitoredSessionTest, SummariesMayHaveAFolderOfTheirOwn) {
+  const std::string checkpoints = EmptyDirectory("checkpoints"), summaries = EmptyDirectory("summaries");
+  TestProgram program;
+  auto session = program.Start({.checkpoint_dir = checkpoints,
+                                .summary_dir = summaries,
+                                .hooks = {StopAtStepHook({.last_step = 2})},
+                                .save_summaries_steps = 1});
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE(TrainUntilStop(program, **session).ok());
-  ASSERT_THAT(lines, SizeIs(3));
-  EXPECT_EQ(lines[0], "loss = 9");
-  EXPECT_THAT(lines[1], AllOf(HasSubstr("loss = 3.68"), HasSubstr(" s)")));
+  EXPECT_THAT(PosixFileSystem().ListDirectory(summaries).value(),
+              ElementsAre(HasSubstr("events.out.tfevents")));
+  EXPECT_THAT(CheckpointsIn(checkpoints).value(), SizeIs(2));
 }
 
-TEST(HooksTest, MistakesAreNamedBeforeTheFirstStep) {
-  Program program;
-  EXPECT_THAT(Message(program.Start({.hooks = {StopAtStepHook({})}}).status()),
-              HasSubstr("last_step or num_steps"));
-  Program second;
-  EXPECT_THAT(
-      Message(second.Start({.hooks = {NanTensorHook({.tensor = GlobalStep(second.g).value})}}).status()),
-      AllOf(HasSubstr("NanTensorHook"), HasSubstr("int64")));
+TEST(MonitoredSessionTest, CheckpointsNeedAGlobalStep) {
+  TestProgram program;
   GraphBuilder g(StandardOps());
-  EXPECT_THAT(Message(MonitoredTrainingSession(g, {}).status()), HasSubstr("target"));
+  MakeVariable(g, "alone", Tensor::Scalar(1.0f));
+  const absl::Status status =
+      MonitoredTrainingSession(g, {.target = program.target, .checkpoint_dir = EmptyDirectory("stepless")})
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status), HasSubstr("GlobalStep(g)"));
 }
 
-TEST(ProgressLineTest, ShowsPartRateAndTimeLeft) {
-  EXPECT_EQ(ProgressLine(520, 1000, 240, false), " 52%  step 520/1000  240.0 steps/s  ETA 2s");
-  EXPECT_THAT(ProgressLine(1000, 1000, 0, true), AllOf(HasSubstr("[========================] 100%")));
-  EXPECT_THAT(ProgressLine(0, 0, 0, true), HasSubstr("step 0/0"));
+TEST(MonitoredSessionTest, ASingularSessionEndsWhenAPeerIsLost) {
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session = SingularMonitoredSession(program.g, {.target = program.target});
+  ASSERT_TRUE(session.ok()) << session.status();
+  worker.lose_next = true;
+  EXPECT_TRUE(absl::IsUnavailable((*session)->Run({}, {}, {program.train}).status()));
+  EXPECT_EQ(worker.num_sessions, 1);
 }
 
 }  // namespace

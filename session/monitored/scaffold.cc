@@ -1,6 +1,7 @@
 #include "session/monitored/scaffold.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "session/monitored/global_step_output.h"
 
@@ -28,34 +29,91 @@ absl::StatusOr<Output> MergeSummaries(GraphBuilder& graph) {
   return graph.AddOp("MergeSummary", {InputArg(summaries)}, {}, "merge_all_summaries");
 }
 
+// The name in a collection that has at most one, as those of TensorFlow's scaffolds have; "" without one.
+absl::StatusOr<std::string> OnlyNameIn(const Graph& graph, const std::string& collection) {
+  const auto found = graph.collections().find(collection);
+  if (found == graph.collections().end() || found->second.empty()) return std::string();
+  if (found->second.size() == 1) return found->second[0];
+  return absl::InvalidArgumentError(
+      absl::StrCat("the collection '", collection, "' has ", found->second.size(), " items (",
+                   absl::StrJoin(found->second, ", "), "): set the scaffold's field to the one to use"));
+}
+
+absl::Status FillIn(const Graph& graph, const std::string& collection, Node** node) {
+  if (*node != nullptr) return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(const std::string name, OnlyNameIn(graph, collection));
+  if (name.empty()) return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(*node, graph.LookupNode(name));
+  return absl::OkStatus();
+}
+
+absl::Status FillIn(const Graph& graph, const std::string& collection, Output* output) {
+  if (!*output) {
+    WEIR_ASSIGN_OR_RETURN(const std::string name, OnlyNameIn(graph, collection));
+    if (name.empty()) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(*output, graph.FindOutput(name));
+  }
+  if (output->dtype() == DType::kString) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the scaffold's ", collection, " '", output->name(), "' is ",
+                                                 DTypeName(output->dtype()), ", not string"));
+}
+
+absl::StatusOr<std::vector<std::string>> Names(Session& session, const Output& ready) {
+  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values, session.Run({}, {ready}));
+  const absl::Span<const std::string> names = values[0].flat<std::string>();
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
 }  // namespace
 
-absl::Status Scaffold::Finalize(GraphBuilder& graph) {
-  if (!graph.ok()) return graph.status();
+absl::Status Scaffold::Finalize(GraphBuilder& builder) {
+  if (!builder.ok()) return builder.status();
+  Graph& graph = builder.graph();
+  WEIR_RETURN_IF_ERROR(FillIn(graph, "ready_op", &ready));
+  WEIR_RETURN_IF_ERROR(FillIn(graph, "ready_for_local_init_op", &ready_for_local_init));
+  WEIR_RETURN_IF_ERROR(FillIn(graph, "local_init_op", &local_init));
+  WEIR_RETURN_IF_ERROR(FillIn(graph, "init_op", &init));
+  if (init == nullptr) {
+    WEIR_ASSIGN_OR_RETURN(init, GroupInitializers(builder));
+  }
+  WEIR_RETURN_IF_ERROR(FillIn(graph, "summary_op", &summary));
   if (!summary) {
-    WEIR_ASSIGN_OR_RETURN(summary, MergeSummaries(graph));
+    WEIR_ASSIGN_OR_RETURN(summary, MergeSummaries(builder));
   }
   if (!global_step) {
-    absl::StatusOr<Output> found = GlobalStepOutput(graph.graph(), Output(), "Scaffold");
+    absl::StatusOr<Output> found = GlobalStepOutput(graph, Output(), "Scaffold");
     if (found.ok())
       global_step = *found;
     else if (!absl::IsFailedPrecondition(found.status()))
       return found.status();
   }
-  if (init == nullptr) {
-    WEIR_ASSIGN_OR_RETURN(init, GroupInitializers(graph));
+  is_initialized.clear();
+  for (const VariableDef& variable : graph.variables()) {
+    WEIR_ASSIGN_OR_RETURN(Output handle, graph.FindOutput(variable.handle_name));
+    is_initialized.push_back(builder.AddOp("VarIsInitializedOp", {handle}));
   }
-  for (const VariableDef& variable : graph.graph().variables()) {
-    WEIR_ASSIGN_OR_RETURN(Output handle, graph.graph().FindOutput(variable.handle_name));
-    is_initialized.push_back(graph.AddOp("VarIsInitializedOp", {handle}));
+  if (!saver && !graph.variables().empty()) {
+    WEIR_ASSIGN_OR_RETURN(saver, Saver::Build(builder, saver_options));
   }
-  if (!saver && !graph.graph().variables().empty()) {
-    WEIR_ASSIGN_OR_RETURN(saver, Saver::Build(graph, saver_options));
-  }
-  return graph.status();
+  return builder.status();
+}
+
+absl::Status Scaffold::Initialize(Session& session) const {
+  WEIR_RETURN_IF_ERROR(session.Run(init_feed, {}, {init}).status());
+  return init_fn ? init_fn(*this, session) : absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> Scaffold::InitializeLocally(Session& session) const {
+  if (local_init == nullptr) return std::vector<std::string>();
+  WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, ready_for_local_init
+                                                              ? Names(session, ready_for_local_init)
+                                                              : UninitializedVariables(session));
+  if (missing.empty()) WEIR_RETURN_IF_ERROR(session.Run(local_init_feed, {}, {local_init}).status());
+  return missing;
 }
 
 absl::StatusOr<std::vector<std::string>> Scaffold::UninitializedVariables(Session& session) const {
+  if (ready) return Names(session, ready);
   std::vector<std::string> names;
   if (is_initialized.empty()) return names;
   const std::vector<TensorRef> fetches(is_initialized.begin(), is_initialized.end());

@@ -22,7 +22,7 @@
 #include "ops/variable.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
-#include "session/monitored/monitored_session.h"
+#include "session/monitored/training_session.h"
 
 namespace weir {
 namespace {
@@ -56,7 +56,7 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
     count = g.AddNode("AssignAddVariableOp", {step.handle, one_step});
   }
   WEIR_RETURN_IF_ERROR(g.status());
-  MonitoredSessionOptions options;
+  TrainingSessionOptions options;
   options.target = server.target();
   options.is_chief = task.is_chief();
   options.checkpoint_dir = absl::StrCat(flags.dir, "/model");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/interchange/graph_def.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
 #include "session/monitored/global_step_output.h"
@@ -17,29 +18,44 @@ class CheckpointSaver final : public Hook {
   explicit CheckpointSaver(CheckpointSaverOptions options)
       : options_(std::move(options)), timer_(options_.every_steps, options_.interval) {}
 
+  absl::string_view name() const override { return "CheckpointSaverHook"; }
+
   absl::Status Begin(GraphBuilder& graph) override {
-    if (!options_.saver) return absl::InvalidArgumentError("CheckpointSaverHook needs a saver");
+    if ((options_.saver == nullptr) == (options_.scaffold == nullptr)) {
+      return absl::InvalidArgumentError("CheckpointSaverHook needs either a saver or a scaffold");
+    }
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "CheckpointSaverHook"));
     WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options_.directory));
     // What a writer that was killed has left; nobody else writes here.
-    return RemoveTemporaryFiles(PosixFileSystem(), options_.directory).status();
+    WEIR_RETURN_IF_ERROR(RemoveTemporaryFiles(PosixFileSystem(), options_.directory).status());
+    for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->Begin(graph));
+    return absl::OkStatus();
   }
 
-  absl::Status AfterCreateSession(Session& session) override {
+  absl::Status AfterCreateSession(Session& session, Coordinator&) override {
+    WEIR_RETURN_IF_ERROR(WriteGraph(session));
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
-    return Save(session, step);
+    // That a listener wants to stop counts after steps only.
+    return Save(session, step).status();
   }
 
-  std::vector<Output> BeforeRun() override { return {options_.global_step}; }
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
+    return RunArgs{.fetches = {options_.global_step}};
+  }
 
-  absl::Status AfterRun(RunContext& context) override {
-    const int64_t stale = context.results[0].scalar<int64_t>();
+  absl::Status AfterRun(RunContext& context, const RunValues& values) override {
+    const int64_t stale = values.results[0].scalar<int64_t>();
     if (!timer_.IsDue(stale + 1)) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(context.session(), options_.global_step));
     if (!timer_.IsDue(step)) return absl::OkStatus();
-    const absl::Status status = Save(context.session(), step);
-    if (status.ok() || absl::IsUnavailable(status) || absl::IsAborted(status)) return status;
+    const absl::StatusOr<bool> wants_stop = Save(context.session(), step);
+    if (wants_stop.ok()) {
+      if (*wants_stop) context.RequestStop();
+      return absl::OkStatus();
+    }
+    const absl::Status& status = wants_stop.status();
+    if (!is_saver_error_ || absl::IsUnavailable(status) || absl::IsAborted(status)) return status;
     std::fprintf(stderr, "weir: the checkpoint at step %lld was not saved: %s\n",
                  static_cast<long long>(step), std::string(status.message()).c_str());
     timer_.Mark(step);
@@ -48,21 +64,65 @@ class CheckpointSaver final : public Hook {
 
   absl::Status End(Session& session) override {
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
-    return saved_step_ == step ? absl::OkStatus() : Save(session, step);
+    if (saved_step_ != step) WEIR_RETURN_IF_ERROR(Save(session, step).status());
+    for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->End(session, step));
+    // What a full disk has swallowed of the events is no failure of training.
+    if (options_.writer != nullptr) options_.writer->Flush().IgnoreError();
+    return absl::OkStatus();
   }
 
  private:
-  absl::Status Save(Session& session, int64_t step) {
+  Saver* saver() const {
+    return options_.saver != nullptr ? options_.saver.get() : options_.scaffold->saver.get();
+  }
+
+  // Whether a listener wants training to stop.
+  absl::StatusOr<bool> Save(Session& session, int64_t step) {
+    is_saver_error_ = false;
+    if (saver() == nullptr) {
+      return absl::FailedPreconditionError("CheckpointSaverHook: the graph has no variables to save");
+    }
+    for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->BeforeSave(session, step));
     const std::string prefix = absl::StrCat(options_.directory, "/", options_.base_name);
-    WEIR_RETURN_IF_ERROR(options_.saver->Save(session, prefix, step).status());
+    is_saver_error_ = true;
+    WEIR_RETURN_IF_ERROR(saver()->Save(session, prefix, step).status());
+    is_saver_error_ = false;
     timer_.Mark(step);
     saved_step_ = step;
+    if (options_.writer != nullptr) {
+      // As in TensorFlow the path is that of all checkpoints; the event's step says which one it is.
+      options_.writer->AddSessionLog(step, EventWriter::SessionStatus::kCheckpoint, prefix).IgnoreError();
+    }
+    bool wants_stop = false;
+    for (const auto& listener : options_.listeners) {
+      WEIR_ASSIGN_OR_RETURN(const bool stop, listener->AfterSave(session, step));
+      wants_stop |= stop;
+    }
+    return wants_stop;
+  }
+
+  // Once, not after every recovery: it stays the same.
+  absl::Status WriteGraph(const Session& session) {
+    if (std::exchange(has_written_graph_, true)) return absl::OkStatus();
+    if (options_.write_graph) {
+      WEIR_ASSIGN_OR_RETURN(const std::string text, GraphDefText(session.graph()));
+      WEIR_RETURN_IF_ERROR(
+          WriteFileAtomically(PosixFileSystem(), JoinPath(options_.directory, "graph.pbtxt"), text));
+    }
+    if (options_.writer == nullptr) return absl::OkStatus();
+    // What cannot be placed or written is only missed in TensorBoard.
+    const absl::StatusOr<std::unique_ptr<Graph>> placed = session.PlacedGraph();
+    if (!placed.ok()) return absl::OkStatus();
+    const absl::StatusOr<std::string> bytes = GraphDefBytes(**placed, {.use_assigned_devices = true});
+    if (bytes.ok()) options_.writer->AddGraph(0, *bytes).IgnoreError();
     return absl::OkStatus();
   }
 
   CheckpointSaverOptions options_;
   StepTimer timer_;
   int64_t saved_step_ = -1;
+  bool is_saver_error_ = false;  // Save failed in the saver, not in a listener
+  bool has_written_graph_ = false;
 };
 
 }  // namespace

@@ -1,13 +1,18 @@
-// Saves checkpoints while training: at its beginning, every so often, and at its end.
+// Saves checkpoints while training: at its beginning, every so often, and at its end
+// (tf.train.CheckpointSaverHook).
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "graph/node.h"
+#include "kernels/formats/event_file.h"
 #include "session/monitored/hook.h"
+#include "session/monitored/hooks/checkpoint_saver_listener.h"
 #include "session/monitored/saver.h"
+#include "session/monitored/scaffold.h"
 
 namespace weir {
 
@@ -15,13 +20,21 @@ struct CheckpointSaverOptions {
   std::string directory;
   int64_t every_steps = 0;  // when > 0, else
   absl::Duration interval = absl::Minutes(10);
+  // Exactly one of them: the saver, or the scaffold whose saver it is.
   std::shared_ptr<Saver> saver;
-  Output global_step;
+  std::shared_ptr<const Scaffold> scaffold;
+  Output global_step;  // default: the collection "global_step"
   std::string base_name = "model.ckpt";
+  std::vector<CheckpointSaverListenerPtr> listeners;
+  // Told of the graph with its devices, for TensorBoard, and of every checkpoint; null: none.
+  std::shared_ptr<EventWriter> writer;
+  // Whether graph.pbtxt is written to the directory.
+  bool write_graph = true;
 };
 
 // A save that fails for lack of space or a temporary reason is reported on stderr and tried again when the
-// next one is due: training goes on, older checkpoints stay. The last one, at End, is returned as an error.
+// next one is due: training goes on, older checkpoints stay. The first one and the last one are returned as
+// errors.
 HookPtr CheckpointSaverHook(CheckpointSaverOptions options);
 
 }  // namespace weir

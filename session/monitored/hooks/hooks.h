@@ -2,6 +2,9 @@
 #pragma once
 
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
+#include "session/monitored/hooks/feed_fn_hook.h"
+#include "session/monitored/hooks/final_ops_hook.h"
+#include "session/monitored/hooks/global_step_waiter_hook.h"
 #include "session/monitored/hooks/logging_tensor_hook.h"
 #include "session/monitored/hooks/nan_tensor_hook.h"
 #include "session/monitored/hooks/progress_hook.h"

@@ -20,9 +20,19 @@ class LoggingTensor final : public Hook {
     }
   }
 
+  absl::string_view name() const override { return "LoggingTensorHook"; }
+
   absl::Status Begin(GraphBuilder&) override {
+    timer_.Reset();
+    num_steps_ = 0;
     if (options_.tensors.empty())
       return absl::InvalidArgumentError("LoggingTensorHook has no tensor to print");
+    if (options_.every_steps < 0 || options_.interval < absl::ZeroDuration() ||
+        (!options_.at_end && options_.every_steps == 0 && options_.interval == absl::ZeroDuration())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "LoggingTensorHook prints every so many steps, every so often, or at the end: got every_steps ",
+          options_.every_steps, " and interval ", absl::FormatDuration(options_.interval)));
+    }
     for (const auto& [name, output] : options_.tensors) {
       if (!output)
         return absl::InvalidArgumentError(absl::StrCat("LoggingTensorHook: '", name, "' is no output"));
@@ -30,34 +40,32 @@ class LoggingTensor final : public Hook {
     return absl::OkStatus();
   }
 
-  std::vector<Output> BeforeRun() override {
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
     is_due_ = timer_.IsDue(num_steps_);
-    return is_due_ ? Outputs() : std::vector<Output>();
+    return is_due_ ? RunArgs{.fetches = Fetches()} : RunArgs();
   }
 
-  absl::Status AfterRun(RunContext& context) override {
-    if (is_due_) Print(context.results);
+  absl::Status AfterRun(RunContext&, const RunValues& values) override {
+    if (is_due_) Print(values.results);
     ++num_steps_;
     return absl::OkStatus();
   }
 
   absl::Status End(Session& session) override {
     if (!options_.at_end) return absl::OkStatus();
-    const std::vector<Output> outputs = Outputs();
-    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values,
-                          session.Run({}, std::vector<TensorRef>(outputs.begin(), outputs.end())));
+    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values, session.Run({}, Fetches()));
     Print(values);
     return absl::OkStatus();
   }
 
  private:
-  std::vector<Output> Outputs() const {
-    std::vector<Output> outputs;
-    for (const auto& [name, output] : options_.tensors) outputs.push_back(output);
-    return outputs;
+  std::vector<TensorRef> Fetches() const {
+    std::vector<TensorRef> fetches;
+    for (const auto& [name, output] : options_.tensors) fetches.push_back(output);
+    return fetches;
   }
 
-  void Print(absl::Span<const Tensor> values) {
+  std::string DefaultLine(absl::Span<const Tensor> values, absl::Time now) const {
     std::string line;
     for (size_t i = 0; i < values.size(); ++i) {
       const Tensor& value = values[i];
@@ -65,12 +73,16 @@ class LoggingTensor final : public Hook {
       absl::StrAppend(&line, i == 0 ? "" : ", ", options_.tensors[i].first, " = ",
                       is_float ? absl::StrCat(value.scalar<float>()) : value.ToString());
     }
-    const absl::Time now = absl::Now();
     if (timer_.last_step()) {
       absl::StrAppend(&line, absl::StrFormat(" (%.3f s)", absl::ToDoubleSeconds(now - timer_.last_time())));
     }
+    return line;
+  }
+
+  void Print(absl::Span<const Tensor> values) {
+    const absl::Time now = absl::Now();
+    options_.sink(options_.formatter ? options_.formatter(values) : DefaultLine(values, now));
     timer_.Mark(num_steps_, now);
-    options_.sink(line);
   }
 
   LoggingTensorOptions options_;

@@ -1,4 +1,4 @@
-// Prints tensors every so many steps, or every so often.
+// Prints tensors every so many steps, every so often, or at the end (tf.train.LoggingTensorHook).
 #pragma once
 
 #include <functional>
@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "graph/node.h"
+#include "graph/types/tensor.h"
 #include "session/monitored/hook.h"
 
 namespace weir {
@@ -15,10 +17,13 @@ namespace weir {
 struct LoggingTensorOptions {
   // What to print and under which name: {{"loss", loss}}.
   std::vector<std::pair<std::string, Output>> tensors;
-  int64_t every_steps = 0;  // local steps; when 0:
-  absl::Duration interval = absl::Seconds(10);
-  bool at_end = false;  // also after the last step
-  // Where the line "loss = 0.31, accuracy = 0.9 (1.2 s)" goes; default: stderr.
+  int64_t every_steps = 0;                      // local steps; when 0:
+  absl::Duration interval = absl::Seconds(10);  // zero, without every_steps: only at the end
+  // Also after the last step, in a step of their own: they must need no feed.
+  bool at_end = false;
+  // Makes the line of the tensors' values, in their order; default: "loss = 0.31, accuracy = 0.9 (1.2 s)".
+  std::function<std::string(absl::Span<const Tensor> values)> formatter;
+  // Where the line goes; default: stderr.
   std::function<void(const std::string& line)> sink;
 };
 

@@ -20,6 +20,8 @@ class NanTensor final : public Hook {
  public:
   explicit NanTensor(NanTensorOptions options) : options_(options) {}
 
+  absl::string_view name() const override { return "NanTensorHook"; }
+
   absl::Status Begin(GraphBuilder&) override {
     if (!options_.tensor) return absl::InvalidArgumentError("NanTensorHook: the tensor is no output");
     const DType dtype = options_.tensor.dtype();
@@ -28,10 +30,10 @@ class NanTensor final : public Hook {
                                                    DTypeName(dtype), ", not float or double"));
   }
 
-  std::vector<Output> BeforeRun() override { return {options_.tensor}; }
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.fetches = {options_.tensor}}; }
 
-  absl::Status AfterRun(RunContext& context) override {
-    const Tensor& value = context.results[0];
+  absl::Status AfterRun(RunContext& context, const RunValues& values) override {
+    const Tensor& value = values.results[0];
     if (value.dtype() == DType::kFloat64 ? AllFinite<double>(value) : AllFinite<float>(value))
       return absl::OkStatus();
     const std::string message =

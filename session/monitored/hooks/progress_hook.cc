@@ -31,23 +31,26 @@ class Progress final : public Hook {
     }
   }
 
+  absl::string_view name() const override { return "ProgressHook"; }
+
   absl::Status Begin(GraphBuilder& graph) override {
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "ProgressHook"));
     return absl::OkStatus();
   }
 
-  std::vector<Output> BeforeRun() override {
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
     is_due_ = absl::Now() >= next_;
-    if (!is_due_) return {};
-    std::vector<Output> outputs = {options_.global_step};
-    for (const auto& [name, output] : options_.tensors) outputs.push_back(output);
-    return outputs;
+    RunArgs args;
+    if (!is_due_) return args;
+    args.fetches.push_back(options_.global_step);
+    for (const auto& [name, output] : options_.tensors) args.fetches.push_back(output);
+    return args;
   }
 
-  absl::Status AfterRun(RunContext& context) override {
+  absl::Status AfterRun(RunContext&, const RunValues& values) override {
     if (!is_due_) return absl::OkStatus();
-    Show(context.results[0].scalar<int64_t>(), context.results.subspan(1));
+    Show(values.results[0].scalar<int64_t>(), values.results.subspan(1));
     next_ = absl::Now() + options_.interval;
     return absl::OkStatus();
   }

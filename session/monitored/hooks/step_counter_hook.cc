@@ -1,8 +1,10 @@
 #include "session/monitored/hooks/step_counter_hook.h"
 
 #include <cstdio>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
@@ -13,18 +15,28 @@ namespace {
 class StepCounter final : public Hook {
  public:
   explicit StepCounter(StepCounterOptions options)
-      : options_(std::move(options)), timer_(options_.every_steps, absl::InfiniteDuration()) {}
+      : options_(std::move(options)),
+        timer_(options_.interval > absl::ZeroDuration() ? 0 : options_.every_steps, options_.interval) {}
+
+  absl::string_view name() const override { return "StepCounterHook"; }
 
   absl::Status Begin(GraphBuilder& graph) override {
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "StepCounterHook"));
+    tag_ = absl::StrCat(VariableNameOf(graph.graph(), options_.global_step), "/sec");
     return absl::OkStatus();
   }
 
-  std::vector<Output> BeforeRun() override { return {options_.global_step}; }
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
+    return RunArgs{.fetches = {options_.global_step}};
+  }
 
-  absl::Status AfterRun(RunContext& context) override {
-    const int64_t step = context.results[0].scalar<int64_t>();
+  absl::Status AfterRun(RunContext& context, const RunValues& values) override {
+    // The step may have read the counter before it counted itself.
+    const int64_t stale = values.results[0].scalar<int64_t>();
+    WarnIfStuck(stale);
+    if (!timer_.IsDue(stale + 1)) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadGlobalStep(context.session(), options_.global_step));
     const absl::Time now = absl::Now();
     if (!timer_.IsDue(step, now)) return absl::OkStatus();
     if (timer_.last_step())
@@ -33,17 +45,33 @@ class StepCounter final : public Hook {
     return absl::OkStatus();
   }
 
+  absl::Status End(Session&) override {
+    if (options_.writer) options_.writer->Flush().IgnoreError();
+    return absl::OkStatus();
+  }
+
  private:
+  void WarnIfStuck(int64_t stale) {
+    if (stale == last_stale_ && !std::exchange(has_warned_, true)) {
+      std::fprintf(stderr, "weir: the global step stays at %lld: pass GlobalStep(g) to Minimize\n",
+                   static_cast<long long>(stale));
+    }
+    last_stale_ = stale;
+  }
+
   void Write(int64_t step, double rate) {
     if (options_.log)
       std::fprintf(stderr, "weir: step %lld, %.1f steps/s\n", static_cast<long long>(step), rate);
     if (!options_.writer) return;
     // A full disk must not end training: the rate is only lost.
-    options_.writer->AddScalar(step, "global_step/sec", static_cast<float>(rate)).IgnoreError();
+    options_.writer->AddScalar(step, tag_, static_cast<float>(rate)).IgnoreError();
   }
 
   StepCounterOptions options_;
   StepTimer timer_;
+  std::string tag_;
+  int64_t last_stale_ = -1;
+  bool has_warned_ = false;
 };
 
 }  // namespace

@@ -1,9 +1,10 @@
-// Counts global steps per second and writes them to an event file under "global_step/sec", as TensorFlow
-// does.
+// Counts global steps per second and writes them to an event file under "global_step/sec"
+// (tf.train.StepCounterHook).
 #pragma once
 
 #include <memory>
 
+#include "absl/time/time.h"
 #include "graph/node.h"
 #include "kernels/formats/event_file.h"
 #include "session/monitored/hook.h"
@@ -11,12 +12,14 @@
 namespace weir {
 
 struct StepCounterOptions {
-  int64_t every_steps = 100;
+  int64_t every_steps = 100;  // when the interval is zero
+  absl::Duration interval = absl::ZeroDuration();
   std::shared_ptr<EventWriter> writer;  // null: none
   Output global_step;
   bool log = false;  // also a line on stderr
 };
 
+// Steps that do not count themselves in the global step are named on stderr, once.
 HookPtr StepCounterHook(StepCounterOptions options);
 
 }  // namespace weir

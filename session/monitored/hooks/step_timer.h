@@ -13,14 +13,17 @@ namespace weir {
 
 class StepTimer {
  public:
-  // Due when `every_steps` steps have passed (> 0), else when `interval` has.
+  // Due when `every_steps` steps have passed (> 0), else when `interval` has; never when both are zero.
   StepTimer(int64_t every_steps, absl::Duration interval) : every_steps_(every_steps), interval_(interval) {}
 
   bool IsDue(int64_t step, absl::Time now = absl::Now()) const {
+    if (every_steps_ <= 0 && interval_ <= absl::ZeroDuration()) return false;
     if (!last_step_) return true;
     if (step == *last_step_) return false;
     return every_steps_ > 0 ? step >= *last_step_ + every_steps_ : now >= last_time_ + interval_;
   }
+  // Due again at once.
+  void Reset() { last_step_.reset(); }
   void Mark(int64_t step, absl::Time now = absl::Now()) {
     last_step_ = step;
     last_time_ = now;

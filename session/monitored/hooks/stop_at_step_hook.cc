@@ -11,6 +11,8 @@ class StopAtStep final : public Hook {
  public:
   explicit StopAtStep(StopAtStepOptions options) : options_(options), last_step_(options.last_step) {}
 
+  absl::string_view name() const override { return "StopAtStepHook"; }
+
   absl::Status Begin(GraphBuilder& graph) override {
     if ((options_.last_step > 0) == (options_.num_steps > 0)) {
       return absl::InvalidArgumentError(
@@ -22,18 +24,18 @@ class StopAtStep final : public Hook {
     return absl::OkStatus();
   }
 
-  absl::Status AfterCreateSession(Session& session) override {
+  absl::Status AfterCreateSession(Session& session, Coordinator&) override {
     if (last_step_ > 0) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(int64_t now, ReadGlobalStep(session, global_step_));
     last_step_ = now + options_.num_steps;
     return absl::OkStatus();
   }
 
-  std::vector<Output> BeforeRun() override { return {global_step_}; }
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.fetches = {global_step_}}; }
 
-  absl::Status AfterRun(RunContext& context) override {
+  absl::Status AfterRun(RunContext& context, const RunValues& values) override {
     // The step may have read the counter before or after it counted itself.
-    if (context.results[0].scalar<int64_t>() + 1 < last_step_) return absl::OkStatus();
+    if (values.results[0].scalar<int64_t>() + 1 < last_step_) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(int64_t now, ReadGlobalStep(context.session(), global_step_));
     if (now >= last_step_) context.RequestStop();
     return absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "session/monitored/hooks/summary_saver_hook.h"
 
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "graph/types/status_macros.h"
@@ -13,28 +14,40 @@ namespace {
 class SummarySaver final : public Hook {
  public:
   explicit SummarySaver(SummarySaverOptions options)
-      : options_(std::move(options)), timer_(options_.every_steps, absl::InfiniteDuration()) {}
+      : options_(std::move(options)),
+        timer_(options_.interval > absl::ZeroDuration() ? 0 : options_.every_steps, options_.interval) {}
+
+  absl::string_view name() const override { return "SummarySaverHook"; }
 
   absl::Status Begin(GraphBuilder& graph) override {
-    if (!options_.summary) return absl::InvalidArgumentError("SummarySaverHook needs a summary output");
+    if (static_cast<bool>(options_.summary) == (options_.scaffold != nullptr)) {
+      return absl::InvalidArgumentError("SummarySaverHook needs either a summary output or a scaffold");
+    }
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "SummarySaverHook"));
     if (!options_.writer) return absl::InvalidArgumentError("SummarySaverHook needs an event writer");
     return absl::OkStatus();
   }
 
-  std::vector<Output> BeforeRun() override {
-    is_due_ = timer_.IsDue(next_step_);
-    if (is_due_) return {options_.global_step, options_.summary};
-    return {options_.global_step};
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
+    is_due_ = !next_step_ || timer_.IsDue(*next_step_);
+    RunArgs args = {.fetches = {options_.global_step}};
+    if (is_due_ && summary()) args.fetches.push_back(summary());
+    return args;
   }
 
-  absl::Status AfterRun(RunContext& context) override {
-    const int64_t step = context.results[0].scalar<int64_t>();
+  absl::Status AfterRun(RunContext& context, const RunValues& values) override {
+    // The step may have read the counter before it counted itself.
+    int64_t step = values.results[0].scalar<int64_t>() + 1;
+    if (is_due_) {
+      WEIR_ASSIGN_OR_RETURN(step, ReadGlobalStep(context.session(), options_.global_step));
+      if (!next_step_) Report(options_.writer->AddSessionLog(step, EventWriter::SessionStatus::kStart));
+      timer_.Mark(step);
+      if (values.results.size() > 1) {
+        Report(options_.writer->AddSummary(step, values.results[1].scalar<std::string>()));
+      }
+    }
     next_step_ = step + 1;
-    if (!is_due_) return absl::OkStatus();
-    timer_.Mark(step);
-    Report(options_.writer->AddSummary(step, context.results[1].scalar<std::string>()));
     return absl::OkStatus();
   }
 
@@ -44,6 +57,8 @@ class SummarySaver final : public Hook {
   }
 
  private:
+  Output summary() const { return options_.summary ? options_.summary : options_.scaffold->summary; }
+
   void Report(const absl::Status& status) {
     if (status.ok() || std::exchange(has_failed_, true)) return;
     std::fprintf(stderr, "weir: summaries are no longer written: %s\n",
@@ -52,7 +67,7 @@ class SummarySaver final : public Hook {
 
   SummarySaverOptions options_;
   StepTimer timer_;
-  int64_t next_step_ = 0;
+  std::optional<int64_t> next_step_;  // before the first step: none
   bool is_due_ = false;
   bool has_failed_ = false;
 };

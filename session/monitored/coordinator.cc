@@ -1,0 +1,124 @@
+#include "session/monitored/coordinator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+
+namespace weir {
+namespace {
+
+struct CoordinatedThread {
+  std::string name;
+  std::thread thread;
+  bool has_ended = false;
+};
+
+}  // namespace
+
+struct Coordinator::State {
+  ~State() {
+    // Nobody joined. This may run on the last of the threads.
+    for (const auto& thread : threads) {
+      if (thread->thread.joinable()) thread->thread.detach();
+    }
+  }
+
+  bool IsStopping() const ABSL_SHARED_LOCKS_REQUIRED(mutex) { return stop.load(std::memory_order_relaxed); }
+  bool HaveAllEnded() const ABSL_SHARED_LOCKS_REQUIRED(mutex) {
+    return std::all_of(threads.begin(), threads.end(), [](const auto& thread) { return thread->has_ended; });
+  }
+  bool IsStoppingOrOver() const ABSL_SHARED_LOCKS_REQUIRED(mutex) { return IsStopping() || HaveAllEnded(); }
+
+  std::atomic<bool> stop{false};
+  mutable absl::Mutex mutex;
+  absl::Status error ABSL_GUARDED_BY(mutex);
+  std::vector<std::shared_ptr<CoordinatedThread>> threads ABSL_GUARDED_BY(mutex);
+};
+
+Coordinator::Coordinator() : state_(std::make_shared<State>()) {}
+
+bool Coordinator::should_stop() const { return state_->stop.load(std::memory_order_acquire); }
+
+void Coordinator::RequestStop(const absl::Status& error) {
+  absl::MutexLock lock(&state_->mutex);
+  if (state_->IsStopping()) return;
+  if (!absl::IsOutOfRange(error)) state_->error = error;
+  state_->stop.store(true, std::memory_order_release);
+}
+
+bool Coordinator::WaitForStop(absl::Duration timeout) const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->mutex.AwaitWithTimeout(absl::Condition(state_.get(), &State::IsStopping), timeout);
+}
+
+absl::Status Coordinator::status() const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->error;
+}
+
+void Coordinator::Start(std::string name, std::function<absl::Status(Coordinator&)> run) {
+  auto thread = std::make_shared<CoordinatedThread>();
+  thread->name = std::move(name);
+  absl::MutexLock lock(&state_->mutex);
+  state_->threads.push_back(thread);
+  thread->thread = std::thread([state = state_, thread, run = std::move(run)]() mutable {
+    Coordinator coordinator(state);
+    const absl::Status status = run(coordinator);
+    run = nullptr;  // what it owns goes before the thread counts as ended
+    if (!status.ok()) coordinator.RequestStop(status);
+    absl::MutexLock lock(&state->mutex);
+    thread->has_ended = true;
+  });
+}
+
+void Coordinator::StartLoop(std::string name, absl::Duration interval, std::function<absl::Status()> run) {
+  Start(std::move(name), [interval, run = std::move(run)](Coordinator& coordinator) {
+    absl::Time next = absl::Now();
+    while (!coordinator.WaitForStop(next - absl::Now())) {
+      if (absl::Status status = run(); !status.ok()) return status;
+      next += interval;
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Coordinator::Join(const JoinOptions& options) {
+  std::vector<std::string> alive;
+  std::vector<std::shared_ptr<CoordinatedThread>> ended;
+  absl::Status status;
+  {
+    absl::MutexLock lock(&state_->mutex);
+    state_->mutex.Await(absl::Condition(state_.get(), &State::IsStoppingOrOver));
+    state_->mutex.AwaitWithTimeout(absl::Condition(state_.get(), &State::HaveAllEnded), options.grace_period);
+    for (std::shared_ptr<CoordinatedThread>& thread : std::exchange(state_->threads, {})) {
+      if (thread->has_ended) {
+        ended.push_back(std::move(thread));
+      } else {
+        alive.push_back(thread->name);
+        thread->thread.detach();
+      }
+    }
+    status = state_->error;
+  }
+  for (const auto& thread : ended) thread->thread.join();
+  if (!status.ok() || alive.empty() || options.ignore_live_threads) return status;
+  return absl::DeadlineExceededError(
+      absl::StrCat("threads still run ", absl::FormatDuration(options.grace_period),
+                   " after they were asked to stop: ", absl::StrJoin(alive, ", ")));
+}
+
+void Coordinator::ClearStop() {
+  absl::MutexLock lock(&state_->mutex);
+  state_->error = absl::OkStatus();
+  state_->stop.store(false, std::memory_order_release);
+}
+
+}  // namespace weir

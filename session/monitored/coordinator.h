@@ -1,0 +1,67 @@
+// Threads of a program that stop together (tf.train.Coordinator).
+//
+//   Coordinator coordinator;
+//   coordinator.Start("reader", [&queue](Coordinator& coordinator) {
+//     while (!coordinator.should_stop()) WEIR_RETURN_IF_ERROR(queue.Add(ReadBatch()));
+//     return absl::OkStatus();
+//   });
+//   ...
+//   coordinator.RequestStop();
+//   return coordinator.Join();
+//
+// The first error that a thread returns, or that RequestStop is given, stops all of them and is what Join
+// returns. OutOfRange, the end of the input, stops them without an error.
+//
+// A handle: copies are the same coordinator, and each thread has one, so the state outlives all of them.
+// Thread safety: all methods.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace weir {
+
+class Coordinator {
+ public:
+  Coordinator();
+
+  bool should_stop() const;
+  // `error`, if it is one and no stop was requested before, becomes the coordinator's status.
+  void RequestStop(const absl::Status& error = absl::OkStatus());
+  // True when a stop was requested, false when the time is over.
+  bool WaitForStop(absl::Duration timeout) const;
+  // The error that stopped the threads; OK before that.
+  absl::Status status() const;
+
+  // Runs the function on a thread of its own. An error that it returns requests a stop.
+  void Start(std::string name, std::function<absl::Status(Coordinator&)> run);
+  // Calls the function every `interval` until a stop is requested (tf.train.LooperThread).
+  void StartLoop(std::string name, absl::Duration interval, std::function<absl::Status()> run);
+
+  struct JoinOptions {
+    // How long threads may run on once a stop was requested.
+    absl::Duration grace_period = absl::Minutes(2);
+    // Whether threads that are still running then are no error.
+    bool ignore_live_threads = false;
+  };
+  // Waits for the threads: as long as they run while no stop is requested, and for the grace period after
+  // that. Returns status(); DeadlineExceeded, naming the threads that have not ended. Those go on without
+  // being waited for again, so what their functions refer to must live as long as they do.
+  absl::Status Join(const JoinOptions& options);
+  absl::Status Join() { return Join(JoinOptions()); }
+
+  // Makes a coordinator that was joined ready for further threads: no stop, no error.
+  void ClearStop();
+
+ private:
+  struct State;
+  explicit Coordinator(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace weir

@@ -1,0 +1,100 @@
+#include "session/monitored/coordinator.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::Status RunUntilStopped(Coordinator& coordinator) {
+  coordinator.WaitForStop(absl::InfiniteDuration());
+  return absl::OkStatus();
+}
+
+TEST(CoordinatorTest, TheFirstErrorStopsAllThreadsAndIsJoins) {
+  Coordinator coordinator;
+  coordinator.Start("waits", RunUntilStopped);
+  coordinator.Start("fails later", [](Coordinator& coordinator) {
+    coordinator.WaitForStop(absl::InfiniteDuration());
+    return absl::InternalError("a consequence");
+  });
+  EXPECT_FALSE(coordinator.should_stop());
+  EXPECT_FALSE(coordinator.WaitForStop(absl::ZeroDuration()));
+  coordinator.Start("fails", [](Coordinator&) { return absl::DataLossError("the cause"); });
+  EXPECT_EQ(coordinator.Join(), absl::DataLossError("the cause"));
+  EXPECT_TRUE(coordinator.should_stop());
+  coordinator.ClearStop();
+  EXPECT_FALSE(coordinator.should_stop());
+  EXPECT_TRUE(coordinator.status().ok());
+}
+
+TEST(CoordinatorTest, JoinWaitsForThreadsThatEndByThemselves) {
+  Coordinator coordinator;
+  std::atomic<int> num_ended{0};
+  for (int i = 0; i < 3; ++i) {
+    coordinator.Start("counts", [&num_ended](Coordinator&) {
+      ++num_ended;
+      return absl::OkStatus();
+    });
+  }
+  EXPECT_TRUE(coordinator.Join().ok());
+  EXPECT_EQ(num_ended, 3);
+  EXPECT_FALSE(coordinator.should_stop()) << "nobody asked for it";
+}
+
+TEST(CoordinatorTest, TheEndOfTheInputIsNoError) {
+  Coordinator coordinator;
+  coordinator.Start("reads", [](Coordinator&) { return absl::OutOfRangeError("read all"); });
+  coordinator.Start("waits", RunUntilStopped);
+  EXPECT_TRUE(coordinator.Join().ok());
+  EXPECT_TRUE(coordinator.should_stop());
+}
+
+TEST(CoordinatorTest, ThreadsThatDoNotStopAreNamedAfterTheGracePeriod) {
+  // Not on the stack: the threads outlive the coordinator.
+  auto release = std::make_shared<absl::Notification>();
+  auto ended = std::make_shared<absl::Notification>();
+  {
+    Coordinator coordinator;
+    coordinator.Start("stubborn", [release, ended](Coordinator& coordinator) {
+      release->WaitForNotification();
+      EXPECT_TRUE(coordinator.should_stop()) << "its handle lives as long as it does";
+      ended->Notify();
+      return absl::OkStatus();
+    });
+    coordinator.Start("obedient", RunUntilStopped);
+    coordinator.RequestStop();
+    const absl::Status status = coordinator.Join({.grace_period = absl::Milliseconds(1)});
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("stubborn"));
+    EXPECT_TRUE(coordinator.Join().ok()) << "it is not waited for again";
+  }
+  release->Notify();
+  ended->WaitForNotification();
+}
+
+TEST(CoordinatorTest, ALoopRunsUntilItIsStopped) {
+  Coordinator coordinator;
+  absl::Notification often;
+  int count = 0;
+  coordinator.StartLoop("loops", absl::ZeroDuration(), [&] {
+    if (++count == 100) often.Notify();
+    return absl::OkStatus();
+  });
+  often.WaitForNotification();
+  coordinator.RequestStop();
+  EXPECT_TRUE(coordinator.Join().ok());
+  coordinator.ClearStop();
+  coordinator.StartLoop("fails", absl::ZeroDuration(), [] { return absl::InternalError("once"); });
+  EXPECT_EQ(coordinator.Join().message(), "once");
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,72 @@
+#include "session/monitored/hooks/global_step_waiter_hook.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "graph/types/status_macros.h"
+#include "session/monitored/global_step_output.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kStepsBetweenReports = 1000;
+
+class GlobalStepWaiter final : public Hook {
+ public:
+  explicit GlobalStepWaiter(GlobalStepWaiterOptions options) : options_(std::move(options)) {}
+
+  absl::string_view name() const override { return "GlobalStepWaiterHook"; }
+
+  absl::Status Begin(GraphBuilder& graph) override {
+    has_started_ = options_.wait_until_step <= 0;
+    WEIR_ASSIGN_OR_RETURN(options_.global_step,
+                          GlobalStepOutput(graph.graph(), options_.global_step, "GlobalStepWaiterHook"));
+    return absl::OkStatus();
+  }
+
+  absl::Status AfterCreateSession(Session&, Coordinator& coordinator) override {
+    coordinator_ = coordinator;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<RunArgs> BeforeRun(RunContext& context) override {
+    if (has_started_) return RunArgs();
+    const absl::Time deadline = absl::Now() + options_.max_wait;
+    std::optional<int64_t> reported;
+    while (true) {
+      WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadGlobalStep(context.session(), options_.global_step));
+      if (step >= options_.wait_until_step) break;
+      if (absl::Now() >= deadline) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("GlobalStepWaiterHook waited ", absl::FormatDuration(options_.max_wait),
+                         " for the global step ", options_.wait_until_step, "; it is ", step));
+      }
+      if (!reported || step - *reported > kStepsBetweenReports) {
+        std::fprintf(stderr, "weir: waiting for global step %lld, it is %lld\n",
+                     static_cast<long long>(options_.wait_until_step), static_cast<long long>(step));
+        reported = step;
+      }
+      const absl::Duration pause = std::min(options_.poll_interval, deadline - absl::Now());
+      if (coordinator_ && coordinator_->WaitForStop(pause)) return RunArgs();
+    }
+    has_started_ = true;
+    return RunArgs();
+  }
+
+ private:
+  GlobalStepWaiterOptions options_;
+  std::optional<Coordinator> coordinator_;
+  bool has_started_ = false;
+};
+
+}  // namespace
+
+HookPtr GlobalStepWaiterHook(GlobalStepWaiterOptions options) {
+  return std::make_shared<GlobalStepWaiter>(std::move(options));
+}
+
+}  // namespace weir

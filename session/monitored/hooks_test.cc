@@ -1,0 +1,310 @@
+#include "session/monitored/hooks/hooks.h"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "graph/types/status_macros.h"
+#include "gtest/gtest.h"
+#include "kernels/formats/file_system.h"
+#include "ops/standard_ops.h"
+#include "ops/variable.h"
+#include "session/monitored/test_program.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TEST(HooksTest, LoggingPrintsNamesAndValues) {
+  TestProgram program;
+  std::vector<std::string> lines;
+  auto session = program.Start(
+      {.hooks = {LoggingTensorHook({.tensors = {{"loss", program.loss}},
+                                    .every_steps = 2,
+                                    .at_end = true,
+                                    .sink = [&](const std::string& line) { lines.push_back(line); }}),
+                 StopAtStepHook({.last_step = 4})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  ASSERT_THAT(lines, SizeIs(3));
+  EXPECT_EQ(lines[0], "loss = 9");
+  EXPECT_THAT(lines[1], AllOf(HasSubstr("loss = 3.68"), HasSubstr(" s)")));
+}
+
+TEST(HooksTest, MistakesAreNamedBeforeTheFirstStep) {
+  TestProgram program;
+  EXPECT_THAT(Message(program.Start({.hooks = {StopAtStepHook({})}}).status()),
+              HasSubstr("last_step or num_steps"));
+  TestProgram second;
+  EXPECT_THAT(
+      Message(second.Start({.hooks = {NanTensorHook({.tensor = GlobalStep(second.g).value})}}).status()),
+      AllOf(HasSubstr("NanTensorHook"), HasSubstr("int64")));
+  GraphBuilder g(StandardOps());
+  EXPECT_THAT(Message(MonitoredTrainingSession(g, {}).status()), HasSubstr("target"));
+}
+
+// Calls what the test gives it.
+class TestHook final : public Hook {
+ public:
+  std::function<absl::Status(GraphBuilder&)> begin;
+  std::function<absl::Status(Session&, Coordinator&)> after_create_session;
+  std::function<absl::StatusOr<RunArgs>(RunContext&)> before_run;
+  std::function<absl::Status(RunContext&, const RunValues&)> after_run;
+  std::function<absl::Status(Session&)> end;
+
+  absl::string_view name() const override { return "TestHook"; }
+  absl::Status Begin(GraphBuilder& graph) override { return begin ? begin(graph) : absl::OkStatus(); }
+  absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override {
+    return after_create_session ? after_create_session(session, coordinator) : absl::OkStatus();
+  }
+  absl::StatusOr<RunArgs> BeforeRun(RunContext& context) override {
+    return before_run ? before_run(context) : RunArgs();
+  }
+  absl::Status AfterRun(RunContext& context, const RunValues& values) override {
+    return after_run ? after_run(context, values) : absl::OkStatus();
+  }
+  absl::Status End(Session& session) override { return end ? end(session) : absl::OkStatus(); }
+};
+
+TEST(HooksTest, AHookAddsFetchesFeedsTargetsAndATimeout) {
+  TestProgram program;
+  auto hook = std::make_shared<TestHook>();
+  hook->before_run = [&](RunContext& context) {
+    EXPECT_THAT(context.original_args().fetches, SizeIs(1));
+    return RunArgs{.fetches = {program.loss, program.w.value},
+                   .feeds = {{program.step_scale, Tensor::Scalar(2.0f)}},
+                   .targets = {program.train},
+                   .options = {.timeout = absl::Minutes(3)}};
+  };
+  int num_steps = 0;
+  hook->after_run = [&](RunContext& context, const RunValues& values) {
+    EXPECT_THAT(values.results, SizeIs(2));
+    EXPECT_NEAR(values.results[0].scalar<float>(), num_steps == 0 ? 9 : 0.36, 1e-5);
+    EXPECT_EQ(values.options.timeout, absl::Minutes(4)) << "the larger of both";
+    if (++num_steps == 2) context.RequestStop();
+    return absl::OkStatus();
+  };
+  auto session = program.Start({.hooks = {hook}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE((*session)->should_stop());
+    const auto result = (*session)->Run({}, {program.w.value}, {}, {.timeout = absl::Minutes(4)});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_THAT(*result, SizeIs(1)) << "only what the caller has fetched";
+  }
+  EXPECT_EQ(num_steps, 2);
+  EXPECT_EQ((*session)->GlobalStep().value(), 2) << "the hook's target ran";
+  EXPECT_TRUE((*session)->should_stop());
+  EXPECT_THAT(Message((*session)->Run({}, {}).status()), HasSubstr("should_stop"));
+  EXPECT_TRUE((*session)->Close().ok());
+}
+
+TEST(HooksTest, AFeedComesFromOneOnly) {
+  const auto feeds = [](Output output) {
+    return FeedFnHook([output]() { return Feeds{{output, Tensor::Scalar(1.0f)}}; });
+  };
+  TestProgram program;
+  auto session = program.Start({.hooks = {feeds(program.step_scale)}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status =
+      (*session)->Run({{program.step_scale, Tensor::Scalar(1.0f)}}, {}, {program.train}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), AllOf(HasSubstr(program.step_scale.name()), HasSubstr("the caller of Run"),
+                                     HasSubstr("hook 0 (FeedFnHook)")));
+  TestProgram second;
+  session = second.Start(
+      {.hooks = {feeds(second.step_scale), StopAtStepHook({.last_step = 9}), feeds(second.step_scale)}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_THAT(Message((*session)->Run({}, {}, {second.train}).status()),
+              AllOf(HasSubstr("hook 0 (FeedFnHook)"), HasSubstr("hook 2 (FeedFnHook)")));
+}
+
+TEST(HooksTest, VariablesThatHooksMakeAreInitialisedAndSaved) {
+  const std::string directory = EmptyDirectory("made_by_hook");
+  for (const float expected : {7.0f, 8.0f}) {
+    TestProgram program;
+    ModelVariable made;
+    Node* count = nullptr;
+    auto hook = std::make_shared<TestHook>();
+    hook->begin = [&](GraphBuilder& g) {
+      made = MakeVariable(g, "made_by_hook", Tensor::Scalar(7.0f));
+      count = AssignAddVariableOp(g, made.handle, Const(g, 1.0f));
+      return absl::OkStatus();
+    };
+    auto session = program.Start({.checkpoint_dir = directory, .hooks = {hook}});
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->session().Run({}, {made.value}).value()[0].scalar<float>(), expected);
+    ASSERT_TRUE((*session)->Run({}, {}, {program.train, count}).ok());
+    ASSERT_TRUE((*session)->Close().ok());
+  }
+}
+
+TEST(HooksTest, ThreadsOfHooksStopWithTheSession) {
+  TestProgram program;
+  auto hook = std::make_shared<TestHook>();
+  absl::Notification started;
+  std::atomic<bool> has_ended{false};
+  hook->after_create_session = [&](Session&, Coordinator& coordinator) {
+    coordinator.Start("watches", [&](Coordinator& coordinator) {
+      started.Notify();
+      coordinator.WaitForStop(absl::InfiniteDuration());
+      has_ended = true;
+      return absl::OkStatus();
+    });
+    return absl::OkStatus();
+  };
+  hook->end = [&](Session&) {
+    EXPECT_FALSE(has_ended) << "threads go on until all hooks have ended";
+    return absl::OkStatus();
+  };
+  auto session = program.Start({.hooks = {hook, StopAtStepHook({.last_step = 1})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  started.WaitForNotification();
+  ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  EXPECT_TRUE(has_ended);
+}
+
+TEST(HooksTest, AThreadThatFailsEndsTraining) {
+  TestProgram program;
+  auto hook = std::make_shared<TestHook>();
+  hook->after_create_session = [](Session&, Coordinator& coordinator) {
+    coordinator.Start("fails", [](Coordinator&) { return absl::DataLossError("a bad record"); });
+    return absl::OkStatus();
+  };
+  auto session = program.Start({.hooks = {hook}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ(TrainUntilStop(program, **session), absl::DataLossError("a bad record"));
+}
+
+TEST(HooksTest, AFeedFunctionGivesTheInputAndItsEnd) {
+  TestProgram program;
+  int num_batches = 0;
+  auto session = program.Start({.hooks = {FeedFnHook([&]() -> absl::StatusOr<Feeds> {
+                                  if (num_batches++ == 3) return absl::OutOfRangeError("no more batches");
+                                  return Feeds{{program.step_scale, Tensor::Scalar(0.5f)}};
+                                })}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  absl::Status status;
+  while (status.ok()) status = (*session)->Run({}, {}, {program.train}).status();
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  EXPECT_TRUE((*session)->should_stop());
+  EXPECT_EQ((*session)->GlobalStep().value(), 3);
+  EXPECT_TRUE((*session)->Close().ok()) << "the end of the input is a good end";
+}
+
+TEST(HooksTest, FinalOpsAreEvaluatedAtTheEnd) {
+  TestProgram program;
+  std::vector<Tensor> found;
+  auto session = program.Start(
+      {.hooks = {StopAtStepHook({.last_step = 2}),
+                 FinalOpsHook({.fetches = {program.loss},
+                               .feeds = {{program.step_scale, Tensor::Scalar(0.0f)}},
+                               .sink = [&](const std::vector<Tensor>& values) { found = values; }})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].scalar<float>(), 9) << "with its feed";
+}
+
+TEST(HooksTest, AWaiterBeginsAtItsStep) {
+  TestProgram program;
+  auto chief = program.Start({});
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  TestProgram follower_graph;
+  follower_graph.target = program.target;
+  auto follower = follower_graph.Start(
+      {.is_chief = false,
+       .hooks = {GlobalStepWaiterHook({.wait_until_step = 3, .max_wait = absl::Milliseconds(1)})}});
+  ASSERT_TRUE(follower.ok()) << follower.status();
+  const absl::Status early = (*follower)->Run({}, {}, {follower_graph.train}).status();
+  EXPECT_EQ(early.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Message(early), AllOf(HasSubstr("global step 3"), HasSubstr("it is 0")));
+  TestProgram second_graph;
+  second_graph.target = program.target;
+  follower = second_graph.Start(
+      {.is_chief = false,
+       .hooks = {GlobalStepWaiterHook({.wait_until_step = 3, .poll_interval = absl::Milliseconds(1)})}});
+  ASSERT_TRUE(follower.ok()) << follower.status();
+  std::thread waits([&] { EXPECT_TRUE((*follower)->Run({}, {}, {second_graph.train}).ok()); });
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE((*chief)->Run({}, {}, {program.train}).ok());
+  waits.join();
+  EXPECT_EQ((*chief)->GlobalStep().value(), 4);
+}
+
+class RecordingListener final : public CheckpointSaverListener {
+ public:
+  absl::Status Begin(GraphBuilder&) override { return Note("begin"); }
+  absl::Status BeforeSave(Session&, int64_t step) override { return Note(absl::StrCat("before ", step)); }
+  absl::StatusOr<bool> AfterSave(Session&, int64_t step) override {
+    WEIR_RETURN_IF_ERROR(Note(absl::StrCat("after ", step)));
+    return step == stop_at;
+  }
+  absl::Status End(Session&, int64_t step) override { return Note(absl::StrCat("end ", step)); }
+
+  int64_t stop_at = -1;
+  std::vector<std::string> calls;
+
+ private:
+  absl::Status Note(std::string call) {
+    calls.push_back(std::move(call));
+    return absl::OkStatus();
+  }
+};
+
+TEST(HooksTest, ListenersHearOfEveryCheckpointAndMayStop) {
+  const std::string directory = EmptyDirectory("listener");
+  TestProgram program;
+  auto listener = std::make_shared<RecordingListener>();
+  listener->stop_at = 4;
+  auto scaffold = std::make_shared<Scaffold>();
+  TrainingSessionOptions options;
+  options.scaffold = scaffold;
+  options.chief_only_hooks = {CheckpointSaverHook(
+      {.directory = directory, .every_steps = 2, .scaffold = scaffold, .listeners = {listener}})};
+  auto session = program.Start(std::move(options));
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  EXPECT_THAT(listener->calls, ElementsAre("begin", "before 0", "after 0", "before 2", "after 2", "before 4",
+                                           "after 4", "end 4"));
+  EXPECT_TRUE(PosixFileSystem().Exists(directory + "/graph.pbtxt"));
+}
+
+TEST(HooksTest, LoggingOnlyAtTheEndAndWithAFormatter) {
+  TestProgram program;
+  std::vector<std::string> lines;
+  LoggingTensorOptions logging = {.tensors = {{"step", GlobalStep(program.g).value}},
+                                  .interval = absl::ZeroDuration(),
+                                  .sink = [&](const std::string& line) { lines.push_back(line); }};
+  logging.formatter = [](absl::Span<const Tensor> values) {
+    return absl::StrCat("at ", values[0].scalar<int64_t>());
+  };
+  EXPECT_THAT(Message(program.Start({.hooks = {LoggingTensorHook(logging)}}).status()),
+              HasSubstr("at the end"));
+  TestProgram second;
+  logging.tensors = {{"step", GlobalStep(second.g).value}};
+  logging.at_end = true;
+  auto session = second.Start({.hooks = {LoggingTensorHook(logging), StopAtStepHook({.last_step = 3})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(TrainUntilStop(second, **session).ok());
+  EXPECT_THAT(lines, ElementsAre("at 3"));
+}
+
+TEST(ProgressLineTest, ShowsPartRateAndTimeLeft) {
+  EXPECT_EQ(ProgressLine(520, 1000, 240, false), " 52%  step 520/1000  240.0 steps/s  ETA 2s");
+  EXPECT_THAT(ProgressLine(1000, 1000, 0, true), AllOf(HasSubstr("[========================] 100%")));
+  EXPECT_THAT(ProgressLine(0, 0, 0, true), HasSubstr("step 0/0"));
+}
+
+}  // namespace
+}  // namespace weir

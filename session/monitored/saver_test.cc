@@ -1,0 +1,90 @@
+#include "session/monitored/saver.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/formats/bundle_reader.h"
+#include "kernels/formats/checkpoint_state.h"
+#include "kernels/formats/file_system.h"
+#include "kernels/formats/full_disk.h"
+#include "session/monitored/test_program.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Names of the files of checkpoints in the folder, without those that belong to one of `among`.
+std::vector<std::string> FilesOfOthers(const std::string& directory, const std::vector<std::string>& among) {
+  std::vector<std::string> others;
+  const std::vector<std::string> names = PosixFileSystem().ListDirectory(directory).value();
+  for (const std::string& name : names) {
+    const bool is_known = std::any_of(among.begin(), among.end(), [&](const std::string& checkpoint) {
+      return absl::StartsWith(directory + "/" + name, checkpoint + ".");
+    });
+    if (!is_known && name != "checkpoint") others.push_back(name);
+  }
+  return others;
+}
+
+TEST(SaverTest, OldCheckpointsStayUntilTheNewOneIsNamed) {
+  const std::string directory = EmptyDirectory("named");
+  const std::string prefix = directory + "/m";
+  TestProgram program;
+  FullDisk disk(int64_t{1} << 40);
+  auto saver = Saver::Build(program.g, {.max_to_keep = 1, .write_meta_graph = false, .file_system = &disk});
+  ASSERT_TRUE(saver.ok()) << saver.status();
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Session& steps = (*session)->session();
+  ASSERT_TRUE((*saver)->Save(steps, prefix, 1).ok());
+  disk.FailNextRename();
+  EXPECT_EQ((*saver)->Save(steps, prefix, 2).status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(CheckpointsIn(directory).value(), ElementsAre(prefix + "-1"));
+  EXPECT_TRUE((*saver)->Restore(steps, prefix + "-1").ok());
+  // The one that was never named is deleted in its turn, and so is its elder.
+  ASSERT_TRUE((*saver)->Save(steps, prefix, 3).ok());
+  EXPECT_THAT(CheckpointsIn(directory).value(), ElementsAre(prefix + "-3"));
+  EXPECT_THAT(FilesOfOthers(directory, {prefix + "-3"}), ElementsAre());
+}
+
+TEST(SaverTest, ARestartedProgramDeletesTheOldestOfItsPredecessor) {
+  const std::string directory = EmptyDirectory("restarted");
+  const std::string prefix = directory + "/m";
+  for (const std::vector<int>& steps_of_program : {std::vector<int>{1, 2, 3}, std::vector<int>{4, 5}}) {
+    TestProgram program;
+    auto saver = Saver::Build(program.g, {.max_to_keep = 3});
+    ASSERT_TRUE(saver.ok()) << saver.status();
+    auto session = program.Start({});
+    ASSERT_TRUE(session.ok()) << session.status();
+    for (int step : steps_of_program) {
+      ASSERT_TRUE((*saver)->Save((*session)->session(), prefix, step).ok());
+    }
+  }
+  const CheckpointState state = ReadCheckpointState(directory).value();
+  EXPECT_EQ(state.newest, prefix + "-5");
+  EXPECT_THAT(state.all, ElementsAre(prefix + "-3", prefix + "-4", prefix + "-5"));
+  EXPECT_THAT(FilesOfOthers(directory, state.all), ElementsAre());
+  for (const std::string& checkpoint : state.all) {
+    EXPECT_TRUE(BundleReader::Open(checkpoint).ok()) << checkpoint;
+    EXPECT_TRUE(PosixFileSystem().Exists(checkpoint + ".meta")) << checkpoint;
+  }
+}
+
+TEST(SaverTest, ASaveUnderAnOldNameIsDeletedWhollyToo) {
+  const std::string directory = EmptyDirectory("again");
+  const std::string prefix = directory + "/m";
+  TestProgram program;
+  auto saver = Saver::Build(program.g, {.max_to_keep = 1, .write_meta_graph = false});
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (int step : {1, 1, 2}) ASSERT_TRUE((*saver)->Save((*session)->session(), prefix, step).ok());
+  EXPECT_THAT(FilesOfOthers(directory, {prefix + "-2"}), ElementsAre());
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,162 @@
+#include "session/monitored/session_creator.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/types/status_macros.h"
+#include "session/monitored/exit_code.h"
+
+namespace weir {
+namespace {
+
+// Of the error of a worker whose chief has not initialised the model yet.
+constexpr char kWaitsForChiefPayload[] = "weir.waits_for_chief";
+
+std::string FirstNames(const std::vector<std::string>& names) {
+  const size_t shown = std::min<size_t>(names.size(), 4);
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + shown, ", "),
+                      shown < names.size() ? absl::StrCat(" and ", names.size() - shown, " more") : "");
+}
+
+absl::StatusOr<std::unique_ptr<Session>> CreateOn(const Graph& graph, const SessionTarget& target,
+                                                  SessionOptions options, absl::Duration timeout) {
+  options.default_task = target.default_task;
+  options.creation_timeout = timeout;
+  return Session::Create(graph, target.workers, *target.kernels, options);
+}
+
+absl::Status CheckTarget(const SessionTarget& target) {
+  if (!target.workers.empty() && target.kernels != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError("a monitored session needs a target (Server::target())");
+}
+
+absl::Duration PatienceWithPeers(const absl::Status& error, absl::Duration timeout) {
+  return IsRecoverable(error) || absl::IsDeadlineExceeded(error) ? timeout : absl::ZeroDuration();
+}
+
+class Chief final : public SessionCreator {
+ public:
+  explicit Chief(ChiefSessionOptions options) : options_(std::move(options)) {
+    if (options_.scaffold == nullptr) options_.scaffold = std::make_shared<Scaffold>();
+  }
+
+  absl::Status Begin(GraphBuilder& graph) override {
+    WEIR_RETURN_IF_ERROR(CheckTarget(options_.target));
+    if (!options_.checkpoint_dir.empty() && !options_.checkpoint_path.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a session restores either from a checkpoint_dir or from a checkpoint_path, got ",
+                       options_.checkpoint_dir, " and ", options_.checkpoint_path));
+    }
+    return options_.scaffold->Finalize(graph);
+  }
+
+  absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) override {
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                          CreateOn(graph, options_.target, options_.session, options_.recovery_timeout));
+    WEIR_RETURN_IF_ERROR(RestoreOrInitialize(*session));
+    WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, scaffold().InitializeLocally(*session));
+    if (missing.empty()) {
+      WEIR_ASSIGN_OR_RETURN(missing, scaffold().UninitializedVariables(*session));
+    }
+    if (!missing.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("variables without a value after initialising: ", FirstNames(missing)));
+    }
+    was_ready_ = true;
+    return session;
+  }
+
+  absl::Duration Patience(const absl::Status& error) const override {
+    return PatienceWithPeers(error, options_.recovery_timeout);
+  }
+  const Scaffold& scaffold() const override { return *options_.scaffold; }
+
+ private:
+  absl::Status RestoreOrInitialize(Session& session) const {
+    // After a short loss of contact the variables are still there: going on from them loses nothing. A
+    // process that has just started restores, whatever it finds, so that what it runs is what was saved.
+    if (was_ready_) {
+      WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, scaffold().UninitializedVariables(session));
+      if (missing.empty()) return absl::OkStatus();
+      std::fprintf(stderr, "weir: variables were lost with their task: %s\n", FirstNames(missing).c_str());
+    }
+    WEIR_ASSIGN_OR_RETURN(const bool is_restored, Restore(session));
+    return is_restored ? absl::OkStatus() : scaffold().Initialize(session);
+  }
+
+  // False when there is nothing to restore.
+  absl::StatusOr<bool> Restore(Session& session) const {
+    if (!scaffold().saver) return false;
+    std::string restored = options_.checkpoint_path;
+    if (!restored.empty()) {
+      WEIR_RETURN_IF_ERROR(scaffold().saver->Restore(session, restored));
+    } else if (!options_.checkpoint_dir.empty()) {
+      absl::StatusOr<std::string> newest = scaffold().saver->RestoreNewest(session, options_.checkpoint_dir);
+      if (absl::IsNotFound(newest.status())) {
+        WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints, CheckpointsIn(options_.checkpoint_dir));
+        if (checkpoints.empty()) return false;  // else a variable that is in no checkpoint
+      }
+      if (!newest.ok()) return newest.status();
+      restored = *newest;
+    } else {
+      return false;
+    }
+    std::fprintf(stderr, "weir: restored %s\n", restored.c_str());
+    return true;
+  }
+
+  ChiefSessionOptions options_;
+  bool was_ready_ = false;
+};
+
+class Follower final : public SessionCreator {
+ public:
+  explicit Follower(WorkerSessionOptions options) : options_(std::move(options)) {
+    if (options_.scaffold == nullptr) options_.scaffold = std::make_shared<Scaffold>();
+  }
+
+  absl::Status Begin(GraphBuilder& graph) override {
+    WEIR_RETURN_IF_ERROR(CheckTarget(options_.target));
+    return options_.scaffold->Finalize(graph);
+  }
+
+  absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) override {
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
+                          CreateOn(graph, options_.target, options_.session, options_.recovery_timeout));
+    WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, scaffold().InitializeLocally(*session));
+    if (missing.empty()) {
+      WEIR_ASSIGN_OR_RETURN(missing, scaffold().UninitializedVariables(*session));
+    }
+    if (missing.empty()) return session;
+    absl::Status waits =
+        absl::UnavailableError(absl::StrCat("variables without a value: ", FirstNames(missing),
+                                            " (the chief has to initialise or restore them)"));
+    waits.SetPayload(kWaitsForChiefPayload, absl::Cord("1"));
+    return waits;
+  }
+
+  absl::Duration Patience(const absl::Status& error) const override {
+    if (error.GetPayload(kWaitsForChiefPayload)) return options_.max_wait;
+    return PatienceWithPeers(error, options_.recovery_timeout);
+  }
+  const Scaffold& scaffold() const override { return *options_.scaffold; }
+
+ private:
+  WorkerSessionOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<SessionCreator> ChiefSessionCreator(ChiefSessionOptions options) {
+  return std::make_unique<Chief>(std::move(options));
+}
+
+std::unique_ptr<SessionCreator> WorkerSessionCreator(WorkerSessionOptions options) {
+  return std::make_unique<Follower>(std::move(options));
+}
+
+}  // namespace weir

@@ -1,0 +1,65 @@
+// Makes the session that a MonitoredSession runs on, ready for training: every variable has a value.
+//
+// Two kinds, as in TensorFlow: the chief's initialises or restores the model, the workers' waits until the
+// chief has. Borrows the target's workers. Thread safety: none; lives in one MonitoredSession.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "graph/graph_builder.h"
+#include "session/monitored/scaffold.h"
+#include "session/session.h"
+#include "session/session_target.h"
+
+namespace weir {
+
+class SessionCreator {
+ public:
+  virtual ~SessionCreator() = default;
+
+  // Adds to the graph what it needs; called once, after the hooks' Begin.
+  virtual absl::Status Begin(GraphBuilder& graph) = 0;
+  // One attempt, after Begin; called again when peers were lost.
+  virtual absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) = 0;
+  // How long attempts may go on that end with this error; zero: it is final.
+  virtual absl::Duration Patience(const absl::Status& error) const = 0;
+  virtual const Scaffold& scaffold() const = 0;
+};
+
+struct ChiefSessionOptions {
+  SessionTarget target;
+  SessionOptions session;
+  std::shared_ptr<Scaffold> scaffold;  // null: the default one
+  // The newest good checkpoint of this directory is restored, or
+  std::string checkpoint_dir;
+  // this checkpoint ("/models/mine/model.ckpt-100"). With neither, and when the directory has no file
+  // `checkpoint`, the model is initialised.
+  std::string checkpoint_path;
+  // How long a lost peer is waited for.
+  absl::Duration recovery_timeout = absl::Minutes(5);
+};
+
+// Errors of Begin: InvalidArgument for a checkpoint_dir and a checkpoint_path; the builder's. Of Create:
+// NotFound, DataLoss or InvalidArgument of restoring; FailedPrecondition, naming the variables that init left
+// without a value.
+std::unique_ptr<SessionCreator> ChiefSessionCreator(ChiefSessionOptions options);
+
+struct WorkerSessionOptions {
+  SessionTarget target;
+  SessionOptions session;
+  std::shared_ptr<Scaffold> scaffold;  // null: the default one
+  // How long the chief may take to give the variables a value.
+  absl::Duration max_wait = absl::Minutes(30);
+  // How long a lost peer is waited for.
+  absl::Duration recovery_timeout = absl::Minutes(5);
+};
+
+// Errors of Create: Unavailable, naming the variables that have no value yet.
+std::unique_ptr<SessionCreator> WorkerSessionCreator(WorkerSessionOptions options);
+
+}  // namespace weir

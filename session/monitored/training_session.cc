@@ -1,0 +1,98 @@
+#include "session/monitored/training_session.h"
+
+#include <map>
+#include <utility>
+
+#include "graph/types/status_macros.h"
+#include "kernels/formats/event_file.h"
+#include "session/monitored/hooks/checkpoint_saver_hook.h"
+#include "session/monitored/hooks/step_counter_hook.h"
+#include "session/monitored/hooks/summary_saver_hook.h"
+
+namespace weir {
+namespace {
+
+// One event file for each folder, shared by the hooks that write there.
+class EventWriters {
+ public:
+  absl::StatusOr<std::shared_ptr<EventWriter>> In(const std::string& directory) {
+    std::shared_ptr<EventWriter>& writer = writers_[directory];
+    if (writer == nullptr) {
+      WEIR_ASSIGN_OR_RETURN(writer, EventWriter::Create(directory));
+    }
+    return writer;
+  }
+
+ private:
+  std::map<std::string, std::shared_ptr<EventWriter>> writers_;
+};
+
+bool SavesCheckpoints(const TrainingSessionOptions& options) {
+  return !options.checkpoint_dir.empty() &&
+         (options.save_checkpoint_steps > 0 || options.save_checkpoint_interval > absl::ZeroDuration());
+}
+
+// Appends what the chief does beside the user's hooks.
+absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<HookPtr>* hooks) {
+  EventWriters writers;
+  const std::string& summary_dir = options.summary_dir.empty() ? options.checkpoint_dir : options.summary_dir;
+  if (!summary_dir.empty()) {
+    WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<EventWriter> writer, writers.In(summary_dir));
+    if (options.log_step_count_steps > 0) {
+      hooks->push_back(StepCounterHook({.every_steps = options.log_step_count_steps,
+                                        .writer = writer,
+                                        .global_step = options.scaffold->global_step}));
+    }
+    if (options.save_summaries_steps > 0 || options.save_summaries_interval > absl::ZeroDuration()) {
+      hooks->push_back(SummarySaverHook({.every_steps = options.save_summaries_steps,
+                                         .interval = options.save_summaries_interval,
+                                         .writer = writer,
+                                         .scaffold = options.scaffold,
+                                         .global_step = options.scaffold->global_step}));
+    }
+  }
+  if (SavesCheckpoints(options)) {
+    WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<EventWriter> writer, writers.In(options.checkpoint_dir));
+    hooks->push_back(CheckpointSaverHook({.directory = options.checkpoint_dir,
+                                          .every_steps = options.save_checkpoint_steps,
+                                          .interval = options.save_checkpoint_interval,
+                                          .scaffold = options.scaffold,
+                                          .global_step = options.scaffold->global_step,
+                                          .writer = writer}));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(GraphBuilder& graph,
+                                                                           TrainingSessionOptions options) {
+  if (options.scaffold == nullptr) options.scaffold = std::make_shared<Scaffold>();
+  std::vector<HookPtr> hooks = options.hooks;
+  if (options.is_chief) {
+    hooks.insert(hooks.end(), options.chief_only_hooks.begin(), options.chief_only_hooks.end());
+    WEIR_RETURN_IF_ERROR(AddChiefHooks(options, &hooks));
+  }
+  std::unique_ptr<SessionCreator> creator =
+      options.is_chief ? ChiefSessionCreator({.target = options.target,
+                                              .session = options.session,
+                                              .scaffold = options.scaffold,
+                                              .checkpoint_dir = options.checkpoint_dir,
+                                              .recovery_timeout = options.recovery_timeout})
+                       : WorkerSessionCreator({.target = options.target,
+                                               .session = options.session,
+                                               .scaffold = options.scaffold,
+                                               .max_wait = options.max_wait,
+                                               .recovery_timeout = options.recovery_timeout});
+  return MonitoredSession::Create(
+      graph, std::move(creator), {.hooks = std::move(hooks), .stop_grace_period = options.stop_grace_period});
+}
+
+absl::StatusOr<std::unique_ptr<MonitoredSession>> SingularMonitoredSession(GraphBuilder& graph,
+                                                                           ChiefSessionOptions options,
+                                                                           std::vector<HookPtr> hooks) {
+  return MonitoredSession::Create(graph, ChiefSessionCreator(std::move(options)),
+                                  {.hooks = std::move(hooks), .recovers = false});
+}
+
+}  // namespace weir

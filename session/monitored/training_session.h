@@ -1,0 +1,62 @@
+// The session of a training program: chief or worker, with the hooks that training needs.
+//
+//   auto session = MonitoredTrainingSession(g, {.target = server->target(),
+//                                               .is_chief = task.is_chief(),
+//                                               .checkpoint_dir = dir,
+//                                               .hooks = {StopAtStepHook({.last_step = 1000})}});
+//
+// The chief restores the newest good checkpoint or initialises; the others wait until every variable has a
+// value. Counterpart of tf.train.MonitoredTrainingSession and SingularMonitoredSession.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "graph/graph_builder.h"
+#include "session/monitored/hook.h"
+#include "session/monitored/monitored_session.h"
+#include "session/monitored/scaffold.h"
+#include "session/monitored/session_creator.h"
+#include "session/session.h"
+#include "session/session_target.h"
+
+namespace weir {
+
+struct TrainingSessionOptions {
+  SessionTarget target;
+  bool is_chief = true;
+  // Where checkpoints and event files go and come from; empty: neither is written nor read.
+  std::string checkpoint_dir;
+  // Where summaries and step rates go; empty: checkpoint_dir.
+  std::string summary_dir;
+  std::vector<HookPtr> hooks;
+  std::vector<HookPtr> chief_only_hooks;
+  // The chief's own hooks, added for the directories that are set; zero turns one off.
+  absl::Duration save_checkpoint_interval = absl::Minutes(10);
+  int64_t save_checkpoint_steps = 0;  // instead of the interval when > 0
+  int64_t save_summaries_steps = 100;
+  absl::Duration save_summaries_interval = absl::ZeroDuration();  // instead of the steps when > 0
+  int64_t log_step_count_steps = 100;
+  std::shared_ptr<Scaffold> scaffold;  // null: the default one
+  SessionOptions session;
+  // How long a lost peer is waited for before the session gives up.
+  absl::Duration recovery_timeout = absl::Minutes(5);
+  // How long the others wait for the chief to give the variables a value.
+  absl::Duration max_wait = absl::Hours(2);
+  absl::Duration stop_grace_period = absl::Minutes(2);
+};
+
+// A MonitoredSession of the chief or of another worker with the hooks that training needs. Errors: those of
+// MonitoredSession::Create; FailedPrecondition when the chief's hooks find no global step.
+absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(GraphBuilder& graph,
+                                                                           TrainingSessionOptions options);
+
+// A chief's session that a lost peer ends, for programs that run alone.
+absl::StatusOr<std::unique_ptr<MonitoredSession>> SingularMonitoredSession(GraphBuilder& graph,
+                                                                           ChiefSessionOptions options,
+                                                                           std::vector<HookPtr> hooks = {});
+
+}  // namespace weir
