@@ -5,7 +5,7 @@
 //   _FusedConv2D           the same for Conv2D
 //   _FusedBatchNormEx      FusedBatchNormV3, the sum with a side input, an activation
 //   _FusedBatchNormGradEx  ReluGrad and FusedBatchNormGradV3, and what ReluGrad gives to others
-//   _FusedElementwise      a program of elementwise ops; an op of our own
+//   _FusedElementwise      an expression of elementwise ops; an op of our own
 //
 // They have no gradient: fusion comes after the gradients were built.
 #pragma once
@@ -22,8 +22,8 @@ inline constexpr char kFusedBatchNormGradOp[] = "_FusedBatchNormGradEx";
 
 inline constexpr char kFusedElementwiseOp[] = "_FusedElementwise";
 
-// The program is in attrs `ops` and `operands`, which has two numbers for each op. With n inputs, a number i
-// below n is input i, and n + k is the result of op k; kNoOperand is the second operand of an op that takes
+// The expression is in attrs `ops` and `operands`, which has two numbers for each op. With n inputs, a number
+// i below n is input i, and n + k is the result of op k; kNoOperand is the second operand of an op that takes
 // one. The last op's result is the output. An input has the output's shape, or one element and no more
 // dimensions than the output.
 inline constexpr int kNoOperand = -1;

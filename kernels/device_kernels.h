@@ -1,10 +1,11 @@
-// How the kernels of one type of device get into a registry. Every family registers its kernels like this:
+// How the kernels of one type of device get into a registry. Each file FILE.cc of kernels ends with a
+// function that registers them. The build finds the file and calls the function (kernels/cpu/family.bzl):
 //
-//   void RegisterNnKernels(DeviceKernels& kernels) {
-//     kernels.Add<Softmax>("Softmax", Types<float, double, Half, Bfloat16>("T"));   // a class template
-//     kernels.Add<Assert>("Assert");                                                 // a class
-//     kernels.Add<Cast>("Cast", {{"SrcT", dtypes}, {"DstT", dtypes}});               // chosen at run time
-//     kernels.Add<&ComputeRank>("Rank");                                             // a function
+//   void RegisterFileKernels(DeviceKernels& kernels) {
+//     kernels.Add<SoftmaxKernel>("Softmax", Types<float, double>("T"));   // a class template
+//     kernels.Add<Assert>("Assert");                                      // a class
+//     kernels.Add<Cast>("Cast", {{"SrcT", dtypes}, {"DstT", dtypes}});    // chosen at run time
+//     kernels.Add<&ComputeRank>("Rank");                                  // a function
 //   }
 //
 // A kernel class has a constructor from KernelConstruction; one that may refuse its attrs has instead

@@ -119,6 +119,14 @@ void FromFloats(const float* source, Half* target, int64_t count) {
 void FromFloats(const float* source, Bfloat16* target, int64_t count) {
   HWY_DYNAMIC_DISPATCH(BfloatsFromFloats)(source, target, count);
 }
+void ToFloats(DType dtype, const void* source, float* target, int64_t count) {
+  dtype == DType::kHalf ? ToFloats(static_cast<const Half*>(source), target, count)
+                        : ToFloats(static_cast<const Bfloat16*>(source), target, count);
+}
+void FromFloats(DType dtype, const float* source, void* target, int64_t count) {
+  dtype == DType::kHalf ? FromFloats(source, static_cast<Half*>(target), count)
+                        : FromFloats(source, static_cast<Bfloat16*>(target), count);
+}
 void Rectify(Half* x, int64_t count) { HWY_DYNAMIC_DISPATCH(RectifyHalves)(x, count); }
 void Rectify(Bfloat16* x, int64_t count) { HWY_DYNAMIC_DISPATCH(RectifyBfloats)(x, count); }
 void KeepWherePositive(const Half* x, const Half* y, Half* z, int64_t count) {

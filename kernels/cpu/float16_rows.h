@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "graph/types/dtype.h"
 #include "graph/types/float16.h"
 
 namespace weir {
@@ -14,6 +15,10 @@ void ToFloats(const Half* source, float* target, int64_t count);
 void ToFloats(const Bfloat16* source, float* target, int64_t count);
 void FromFloats(const float* source, Half* target, int64_t count);
 void FromFloats(const float* source, Bfloat16* target, int64_t count);
+
+// The same where the type is known at run time. Precondition: dtype is kHalf or kBfloat16.
+void ToFloats(DType dtype, const void* source, float* target, int64_t count);
+void FromFloats(DType dtype, const float* source, void* target, int64_t count);
 
 // Makes 0 of negative numbers, in place, as Relu does: NaN and -0 stay.
 void Rectify(Half* x, int64_t count);

@@ -52,6 +52,17 @@ TYPED_TEST(Float16RowsTest, RoundsAsTheTypeDoes) {
   }
 }
 
+TYPED_TEST(Float16RowsTest, FindsTheTypeAtRunTime) {
+  constexpr DType kDType = DTypeOf<TypeParam>;
+  const std::vector<TypeParam> narrow = {TypeParam(1.5f), TypeParam(-2.0f), TypeParam(0.0f)};
+  float wide[3];
+  ToFloats(kDType, narrow.data(), wide, 3);
+  EXPECT_EQ(std::vector<float>(wide, wide + 3), (std::vector<float>{1.5f, -2.0f, 0.0f}));
+  TypeParam again[3];
+  FromFloats(kDType, wide, again, 3);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(again[i].bits(), narrow[i].bits());
+}
+
 TYPED_TEST(Float16RowsTest, RectifiesEveryValue) {
   std::vector<TypeParam> values;
   for (uint32_t bits = 0; bits < 65536; ++bits)

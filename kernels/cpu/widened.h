@@ -1,12 +1,14 @@
 // 16-bit floating types computed in single precision: formulas then stand once, for float.
+//
+// Thread safety: pure functions; each may split its work among the context's threads.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <type_traits>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "graph/types/status_macros.h"
-#include "kernels/cpu/float16_rows.h"
+#include "graph/types/float16.h"
 #include "kernels/kernel_context.h"
 
 namespace weir {
@@ -20,50 +22,17 @@ inline bool IsSixteenBit(DType dtype) { return dtype == DType::kHalf || dtype ==
 inline DType ComputeDType(DType dtype) { return IsSixteenBit(dtype) ? DType::kFloat32 : dtype; }
 
 // Calls convert(begin, count) for blocks of elements on several threads.
-template <typename Convert>
-void ConvertBlocks(KernelContext& context, int64_t count, const Convert& convert) {
-  constexpr int64_t kBlock = 1 << 14;
-  constexpr double kNanosecondsPerBlock = 0.1 * kBlock;
-  context.threads().ParallelFor((count + kBlock - 1) / kBlock, kNanosecondsPerBlock,
-                                [&](int64_t begin, int64_t end) {
-                                  convert(begin * kBlock, std::min(count, end * kBlock) - begin * kBlock);
-                                });
-}
+void ConvertBlocks(KernelContext& context, int64_t count,
+                   absl::FunctionRef<void(int64_t begin, int64_t count)> convert);
 
 // The tensor itself, or a copy of a 16-bit one in single precision.
-template <typename T>
-absl::StatusOr<Tensor> Widen(KernelContext& context, const Tensor& tensor) {
-  if constexpr (std::is_same_v<T, ComputeType<T>>) {
-    return tensor;
-  } else {
-    WEIR_ASSIGN_OR_RETURN(Tensor wide, context.AllocateTemporary(DType::kFloat32, tensor.shape()));
-    const T* const source = tensor.flat<T>().data();
-    float* const target = wide.flat<float>().data();
-    ConvertBlocks(context, tensor.num_elements(),
-                  [=](int64_t begin, int64_t count) { ToFloats(source + begin, target + begin, count); });
-    return wide;
-  }
-}
+absl::StatusOr<Tensor> Widen(KernelContext& context, const Tensor& tensor);
 
-// An output to compute into: the tensor itself, or a temporary in single precision for Narrow.
-template <typename T>
-absl::StatusOr<Tensor> WideOutput(KernelContext& context, const Tensor& output) {
-  if constexpr (std::is_same_v<T, ComputeType<T>>) {
-    return output;
-  } else {
-    return context.AllocateTemporary(DType::kFloat32, output.shape());
-  }
-}
+// A tensor to compute an output into: the output itself or, for a 16-bit one, a temporary in single precision
+// that Narrow then rounds.
+absl::StatusOr<Tensor> WideOutput(KernelContext& context, const Tensor& output);
 
-// Rounds what was computed in a WideOutput into the output.
-template <typename T>
-void Narrow(KernelContext& context, const Tensor& wide, Tensor* output) {
-  if constexpr (!std::is_same_v<T, ComputeType<T>>) {
-    const float* const source = wide.flat<float>().data();
-    T* const target = output->flat<T>().data();
-    ConvertBlocks(context, wide.num_elements(),
-                  [=](int64_t begin, int64_t count) { FromFloats(source + begin, target + begin, count); });
-  }
-}
+// Rounds what was computed in a WideOutput into the output. Does nothing when they are one tensor.
+void Narrow(KernelContext& context, const Tensor& wide, Tensor* output);
 
 }  // namespace weir

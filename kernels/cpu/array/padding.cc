@@ -1,4 +1,5 @@
 // Pad, PadV2, MirrorPad and its gradient.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -167,14 +168,14 @@ class MirrorPadGrad final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
     WEIR_RETURN_IF_ERROR(mirror_.Check(shape, paddings));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput(context, *output));
     ClearElements(wide, 0, wide.num_elements());
     const T* const from = input.flat<T>().data();
     C* const to = wide.flat<C>().data();
     mirror_.ForEachElement(input.shape(), shape, paddings, [&](int64_t position, int64_t source) {
       to[source] = elementwise::Add()(to[source], C(from[position]));
     });
-    Narrow<T>(context, wide, output);
+    Narrow(context, wide, output);
     return absl::OkStatus();
   }
 

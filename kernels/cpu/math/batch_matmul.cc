@@ -74,13 +74,13 @@ class BatchMatMul final : public Kernel {
     if (shape.num_elements() == 0) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Operand(context, 0, adjoint_x_));
     WEIR_ASSIGN_OR_RETURN(const Tensor y, Operand(context, 1, adjoint_y_));
-    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
     const BroadcastBatch of_x(BatchOf(x_shape), batch), of_y(BatchOf(y_shape), batch);
     WEIR_RETURN_IF_ERROR(MultiplyBatches<Wide>(
         context.threads(), product, batch.num_elements(), [&](int64_t i) { return of_x.MatrixOf(i); },
         [&](int64_t i) { return of_y.MatrixOf(i); }, x.flat<Wide>().data(), y.flat<Wide>().data(),
         result.flat<Wide>().data()));
-    Narrow<T>(context, result, output);
+    Narrow(context, result, output);
     return absl::OkStatus();
   }
 
@@ -89,7 +89,7 @@ class BatchMatMul final : public Kernel {
     if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
       if (is_adjoint) return Conjugated<T>(context, context.input(input));
     }
-    return Widen<T>(context, context.input(input));
+    return Widen(context, context.input(input));
   }
 
   absl::StatusOr<ProductShape> ShapeOfProduct(const Shape& x, const Shape& y) const {

@@ -147,7 +147,7 @@ class Einsum final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     if (shape.num_elements() == 0) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
     std::fill_n(result.flat<Wide>().data(), result.num_elements(), Wide(0));
     std::vector<Operand> operands;
     for (int i = 0; i < context.num_inputs(); ++i) {
@@ -161,7 +161,7 @@ class Einsum final : public Kernel {
     } else {
       WEIR_RETURN_IF_ERROR(Multiply(context, operands[0], operands[1], output_labels, sizes, to, result));
     }
-    Narrow<T>(context, result, output);
+    Narrow(context, result, output);
     return absl::OkStatus();
   }
 
@@ -198,7 +198,7 @@ class Einsum final : public Kernel {
   static absl::StatusOr<Operand> MakeOperand(KernelContext& context, int i, const AxisLabels& labels,
                                              const Sizes& sizes) {
     Operand operand;
-    WEIR_ASSIGN_OR_RETURN(operand.tensor, Widen<T>(context, context.input(i)));
+    WEIR_ASSIGN_OR_RETURN(operand.tensor, Widen(context, context.input(i)));
     int64_t stride = 1;
     for (size_t axis = labels.size(); axis-- > 0;) {
       const int64_t dim = context.input(i).shape().dim(static_cast<int>(axis));

@@ -22,16 +22,6 @@ namespace {
 // half and bfloat16 are computed in float, this many elements at a time.
 constexpr int64_t kBlock = 1024;
 
-void WidenBlock(DType dtype, const void* source, float* target, int64_t n) {
-  dtype == DType::kHalf ? ToFloats(static_cast<const Half*>(source), target, n)
-                        : ToFloats(static_cast<const Bfloat16*>(source), target, n);
-}
-
-void NarrowBlock(DType dtype, const float* source, void* target, int64_t n) {
-  dtype == DType::kHalf ? FromFloats(source, static_cast<Half*>(target), n)
-                        : FromFloats(source, static_cast<Bfloat16*>(target), n);
-}
-
 const char* At(const void* data, int64_t index, size_t size) {
   return static_cast<const char*>(data) + index * size;
 }
@@ -63,20 +53,20 @@ class BinaryOperation {
     for (int64_t i = 0; i < n && ok; i += kBlock) {
       const int64_t count = std::min(kBlock, n - i);
       if (operands != Operands::kScalarX)
-        WidenBlock(dtype_, At(x, i, 2), x_block, count);
+        ToFloats(dtype_, At(x, i, 2), x_block, count);
       else
-        WidenBlock(dtype_, x, x_block, 1);
+        ToFloats(dtype_, x, x_block, 1);
       if (operands != Operands::kScalarY)
-        WidenBlock(dtype_, At(y, i, 2), y_block, count);
+        ToFloats(dtype_, At(y, i, 2), y_block, count);
       else
-        WidenBlock(dtype_, y, y_block, 1);
+        ToFloats(dtype_, y, y_block, 1);
       if (makes_bool_) {
         ok = loop_(x_block, y_block, At(z, i, 1), count, operands);
         continue;
       }
       float z_block[kBlock];
       ok = loop_(x_block, y_block, z_block, count, operands);
-      NarrowBlock(dtype_, z_block, At(z, i, 2), count);
+      FromFloats(dtype_, z_block, At(z, i, 2), count);
     }
     return ok;
   }
@@ -150,7 +140,7 @@ class BinaryKernel final : public Kernel {
     if (!output.ok()) return std::move(output).status();
     const int64_t n = (*output)->num_elements();
     if (n == 0) return absl::OkStatus();
-    if (n * operation_.nanoseconds() < kSmall) {
+    if (n * operation_.nanoseconds() < kShortLoop) {
       return operation_.Run(x.data(), y.data(), (*output)->data(), n, operands) ? absl::OkStatus()
                                                                                 : Refusal();
     }
@@ -222,7 +212,9 @@ class BinaryKernel final : public Kernel {
   }
 
   static constexpr int64_t kShortRow = 128;  // elements
-  static constexpr double kSmall = 10'000;   // nanoseconds below which no thread is ever asked
+  // Nanoseconds of a loop that ParallelFor would not split. Small additions are short enough to notice its
+  // call.
+  static constexpr double kShortLoop = 10'000;
 
   const BinaryOperation operation_;
   const elementwise::Traits traits_;
@@ -268,9 +260,9 @@ class UnaryKernel final : public Kernel {
     bool ok = true;
     for (int64_t i = 0; i < n && ok; i += kBlock) {
       const int64_t count = std::min(kBlock, n - i);
-      WidenBlock(dtype_, At(x, i, 2), x_block, count);
+      ToFloats(dtype_, At(x, i, 2), x_block, count);
       ok = loop_(x_block, makes_bool_ ? static_cast<void*>(At(y, i, 1)) : y_block, count);
-      if (!makes_bool_) NarrowBlock(dtype_, y_block, At(y, i, 2), count);
+      if (!makes_bool_) FromFloats(dtype_, y_block, At(y, i, 2), count);
     }
     return ok;
   }

@@ -1,8 +1,8 @@
-// _FusedElementwise: a program of elementwise ops in one pass.
+// _FusedElementwise: an expression of elementwise ops in one pass.
 //
 // The tensors are walked through in blocks so small that the results in between stay in the first-level
-// cache. Each op of the program is a call of the loop that its own kernel calls too (elementwise_loops.h), so
-// results are the same bits; those of half and bfloat16 are rounded after every op, as their nodes would.
+// cache. Each op of the expression is a call of the loop that its own kernel calls too (elementwise_loops.h),
+// so results are the same bits; those of half and bfloat16 are rounded after every op, as their nodes would.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -24,10 +24,9 @@ namespace {
 // What a block's registers take together: most of a first-level cache.
 constexpr int64_t kRegisterBytes = 26 << 10;
 constexpr int64_t kMaxBlock = 2048;  // elements
-constexpr double kSmall = 10'000;    // nanoseconds below which no thread is ever asked
 
-// One op. An operand below the number of inputs is an input, any other the result of an earlier instruction.
-struct Instruction {
+// One op. An operand below the number of inputs is an input, any other the result of an earlier operation.
+struct Operation {
   UnaryLoop unary = nullptr;  // or
   BinaryLoop binary = nullptr;
   bool broadcasts = true;  // operands of one element are repeated; otherwise refused
@@ -36,19 +35,19 @@ struct Instruction {
   int target = 0;  // register
 };
 
-class Program {
+class Expression {
  public:
-  static absl::StatusOr<Program> Create(const KernelConstruction& construction) {
+  static absl::StatusOr<Expression> Create(const KernelConstruction& construction) {
     const auto& ops = construction.attr<std::vector<std::string>>("ops");
     const auto& operands = construction.attr<std::vector<int64_t>>("operands");
-    Program program;
-    program.num_inputs_ = static_cast<int>(construction.attr<int64_t>("N"));
-    program.dtype_ = construction.attr<DType>("T");
-    if (program.num_inputs_ > kMaxFusedElementwiseInputs ||
+    Expression expression;
+    expression.num_inputs_ = static_cast<int>(construction.attr<int64_t>("N"));
+    expression.dtype_ = construction.attr<DType>("T");
+    if (expression.num_inputs_ > kMaxFusedElementwiseInputs ||
         static_cast<int64_t>(ops.size()) > kMaxFusedElementwiseOps) {
       return absl::UnimplementedError(absl::StrCat("at most ", kMaxFusedElementwiseInputs, " inputs and ",
-                                                   kMaxFusedElementwiseOps, " ops, not ", program.num_inputs_,
-                                                   " and ", ops.size()));
+                                                   kMaxFusedElementwiseOps, " ops, not ",
+                                                   expression.num_inputs_, " and ", ops.size()));
     }
     if (ops.empty() || operands.size() != 2 * ops.size()) {
       return absl::InvalidArgumentError(
@@ -56,38 +55,38 @@ class Program {
                        operands.size(), " for ", ops.size()));
     }
     for (size_t i = 0; i < ops.size(); ++i) {
-      WEIR_RETURN_IF_ERROR(program.Add(ops[i], operands[2 * i], operands[2 * i + 1]));
+      WEIR_RETURN_IF_ERROR(expression.Add(ops[i], operands[2 * i], operands[2 * i + 1]));
     }
-    program.AssignRegisters();
-    return program;
+    expression.AssignRegisters();
+    return expression;
   }
 
   DType dtype() const { return dtype_; }
   int num_inputs() const { return num_inputs_; }
   int num_registers() const { return num_registers_; }
-  absl::Span<const Instruction> instructions() const { return instructions_; }
+  absl::Span<const Operation> operations() const { return operations_; }
   double nanoseconds() const { return nanoseconds_ * (IsSixteenBit(dtype_) ? 1.5 : 1); }
 
  private:
   absl::Status Add(const std::string& op, int64_t x, int64_t y) {
-    const int64_t known = num_inputs_ + static_cast<int64_t>(instructions_.size());
+    const int64_t known = num_inputs_ + static_cast<int64_t>(operations_.size());
     const bool is_unary = y == kNoOperand;
     if (x < 0 || x >= known || (!is_unary && (y < 0 || y >= known))) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "op ", instructions_.size(), ", ", op, ", has the operands ", x, " and ", y, "; there are ",
-          num_inputs_, " inputs and ", instructions_.size(), " results before it"));
+          "op ", operations_.size(), ", ", op, ", has the operands ", x, " and ", y, "; there are ",
+          num_inputs_, " inputs and ", operations_.size(), " results before it"));
     }
-    Instruction instruction{.x = static_cast<int>(x), .y = static_cast<int>(is_unary ? x : y)};
+    Operation operation{.x = static_cast<int>(x), .y = static_cast<int>(is_unary ? x : y)};
     DType output = DType::kInvalid;
     if (is_unary) {
       if (const UnaryRow* const row = FindUnaryLoop(op, ComputeDType(dtype_))) {
-        instruction.unary = row->loop;
+        operation.unary = row->loop;
         output = row->output_dtype;
         nanoseconds_ += row->nanoseconds;
       }
     } else if (const BinaryRow* const row = FindBinaryLoop(op, ComputeDType(dtype_))) {
-      instruction.binary = row->loop;
-      instruction.broadcasts = row->traits.broadcasts;
+      operation.binary = row->loop;
+      operation.broadcasts = row->traits.broadcasts;
       output = row->output_dtype;
       nanoseconds_ += row->nanoseconds;
     }
@@ -96,31 +95,31 @@ class Program {
                                                    is_unary ? "one operand" : "two operands", " that gives ",
                                                    DTypeName(dtype_)));
     }
-    instructions_.push_back(instruction);
+    operations_.push_back(operation);
     return absl::OkStatus();
   }
 
-  // A register is free again after the last instruction that reads it, which may write to it.
+  // A register is free again after the last operation that reads it, which may write to it.
   void AssignRegisters() {
-    const int count = static_cast<int>(instructions_.size());
+    const int count = static_cast<int>(operations_.size());
     std::vector<int> last_read(count, -1);
     for (int i = 0; i < count; ++i) {
-      for (const int operand : {instructions_[i].x, instructions_[i].y}) {
+      for (const int operand : {operations_[i].x, operations_[i].y}) {
         if (operand >= num_inputs_) last_read[operand - num_inputs_] = i;
       }
     }
     std::vector<int> free;
     for (int i = 0; i < count; ++i) {
-      Instruction& instruction = instructions_[i];
+      Operation& operation = operations_[i];
       const auto release = [&](int operand) {
         if (operand >= num_inputs_ && last_read[operand - num_inputs_] == i) {
-          free.push_back(instructions_[operand - num_inputs_].target);
+          free.push_back(operations_[operand - num_inputs_].target);
         }
       };
-      release(instruction.x);
-      if (instruction.y != instruction.x) release(instruction.y);
+      release(operation.x);
+      if (operation.y != operation.x) release(operation.y);
       if (free.empty()) free.push_back(num_registers_++);
-      instruction.target = free.back();
+      operation.target = free.back();
       free.pop_back();
     }
   }
@@ -129,7 +128,7 @@ class Program {
   int num_inputs_ = 0;
   int num_registers_ = 0;
   double nanoseconds_ = 0;
-  std::vector<Instruction> instructions_;
+  std::vector<Operation> operations_;
 };
 
 // An input in a step: its elements, or the one that stands for all of them.
@@ -138,18 +137,18 @@ struct Operand {
   bool is_repeated = false;
 };
 
-// Runs a program over a range of elements, block by block. One for each thread.
-class Run {
+// Computes an expression over a range of elements, block by block. One for each thread.
+class Evaluation {
  public:
-  Run(const Program& program, absl::Span<const Operand> inputs, char* output)
-      : program_(program),
+  Evaluation(const Expression& expression, absl::Span<const Operand> inputs, char* output)
+      : expression_(expression),
         inputs_(inputs),
         output_(output),
-        size_(DTypeSize(program.dtype())),
-        wide_size_(DTypeSize(ComputeDType(program.dtype()))),
-        is_narrow_(IsSixteenBit(program.dtype())) {
+        size_(DTypeSize(expression.dtype())),
+        wide_size_(DTypeSize(ComputeDType(expression.dtype()))),
+        is_narrow_(IsSixteenBit(expression.dtype())) {
     // One register more for an operand that must be written out; of narrow types the inputs have some too.
-    const int rows = program.num_registers() + 1 + (is_narrow_ ? program.num_inputs() + 1 : 0);
+    const int rows = expression.num_registers() + 1 + (is_narrow_ ? expression.num_inputs() + 1 : 0);
     const int64_t fitting = kRegisterBytes / (rows * static_cast<int64_t>(wide_size_));
     block_ = std::clamp<int64_t>(fitting / 64 * 64, 64, kMaxBlock);
   }
@@ -160,49 +159,51 @@ class Run {
 
  private:
   char* Row(int row) { return registers_ + row * block_ * static_cast<int64_t>(wide_size_); }
-  char* Scratch() { return Row(program_.num_registers()); }
-  char* WideInput(int input) { return Row(program_.num_registers() + 1 + input); }
-  void* Narrow() { return Row(program_.num_registers() + 1 + program_.num_inputs()); }
+  char* Scratch() { return Row(expression_.num_registers()); }
+  char* WideInput(int input) { return Row(expression_.num_registers() + 1 + input); }
+  char* Rounded() { return Row(expression_.num_registers() + 1 + expression_.num_inputs()); }
+  static float* Floats(char* row) { return reinterpret_cast<float*>(row); }
 
   void RunBlock(int64_t at, int64_t count) {
+    const DType dtype = expression_.dtype();
     if (is_narrow_) {
-      for (int i = 0; i < program_.num_inputs(); ++i) {
+      for (int i = 0; i < expression_.num_inputs(); ++i) {
         const bool is_repeated = inputs_[i].is_repeated;
-        Widen(inputs_[i].data + (is_repeated ? 0 : at * static_cast<int64_t>(size_)), WideInput(i),
-              is_repeated ? 1 : count);
+        ToFloats(dtype, inputs_[i].data + (is_repeated ? 0 : at * static_cast<int64_t>(size_)),
+                 Floats(WideInput(i)), is_repeated ? 1 : count);
       }
     }
     char* const output = output_ + at * static_cast<int64_t>(size_);
-    const absl::Span<const Instruction> instructions = program_.instructions();
-    for (const Instruction& instruction : instructions) {
-      const bool is_last = &instruction == &instructions.back();
-      char* const target = is_last && !is_narrow_ ? output : Row(instruction.target);
-      Apply(instruction, at, count, target);
+    const absl::Span<const Operation> operations = expression_.operations();
+    for (const Operation& operation : operations) {
+      const bool is_last = &operation == &operations.back();
+      char* const target = is_last && !is_narrow_ ? output : Row(operation.target);
+      Apply(operation, at, count, target);
       if (!is_narrow_) continue;
-      RoundTo(target, is_last ? output : Narrow(), count);
-      if (!is_last) Widen(Narrow(), target, count);
+      FromFloats(dtype, Floats(target), is_last ? output : Rounded(), count);
+      if (!is_last) ToFloats(dtype, Rounded(), Floats(target), count);
     }
   }
 
-  void Apply(const Instruction& instruction, int64_t at, int64_t count, char* target) {
-    Operand x = At(instruction.x, at), y = At(instruction.y, at);
-    if (x.is_repeated && (instruction.unary != nullptr || y.is_repeated)) {
+  void Apply(const Operation& operation, int64_t at, int64_t count, char* target) {
+    Operand x = At(operation.x, at), y = At(operation.y, at);
+    if (x.is_repeated && (operation.unary != nullptr || y.is_repeated)) {
       Repeat(x.data, count);
       x = {Scratch()};
     }
-    if (instruction.unary != nullptr) {
-      instruction.unary(x.data, target, count);
+    if (operation.unary != nullptr) {
+      operation.unary(x.data, target, count);
     } else {
       const Operands operands = x.is_repeated   ? Operands::kScalarX
                                 : y.is_repeated ? Operands::kScalarY
                                                 : Operands::kBoth;
-      instruction.binary(x.data, y.data, target, count, operands);
+      operation.binary(x.data, y.data, target, count, operands);
     }
   }
 
   Operand At(int operand, int64_t at) {
-    if (operand >= program_.num_inputs()) {
-      return {Row(program_.instructions()[operand - program_.num_inputs()].target)};
+    if (operand >= expression_.num_inputs()) {
+      return {Row(expression_.operations()[operand - expression_.num_inputs()].target)};
     }
     const Operand& input = inputs_[operand];
     if (is_narrow_) return {WideInput(operand), input.is_repeated};
@@ -217,19 +218,7 @@ class Run {
     }
   }
 
-  void Widen(const void* source, char* target, int64_t count) const {
-    float* const wide = reinterpret_cast<float*>(target);
-    program_.dtype() == DType::kHalf ? ToFloats(static_cast<const Half*>(source), wide, count)
-                                     : ToFloats(static_cast<const Bfloat16*>(source), wide, count);
-  }
-
-  void RoundTo(const char* source, void* target, int64_t count) const {
-    const float* const wide = reinterpret_cast<const float*>(source);
-    program_.dtype() == DType::kHalf ? FromFloats(wide, static_cast<Half*>(target), count)
-                                     : FromFloats(wide, static_cast<Bfloat16*>(target), count);
-  }
-
-  const Program& program_;
+  const Expression& expression_;
   const absl::Span<const Operand> inputs_;
   char* const output_;
   const size_t size_;
@@ -242,13 +231,13 @@ class Run {
 class FusedElementwise final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    WEIR_ASSIGN_OR_RETURN(Program program, Program::Create(construction));
-    return std::unique_ptr<Kernel>(new FusedElementwise(std::move(program)));
+    WEIR_ASSIGN_OR_RETURN(Expression expression, Expression::Create(construction));
+    return std::unique_ptr<Kernel>(new FusedElementwise(std::move(expression)));
   }
 
   absl::Status Compute(KernelContext& context) override {
     const Shape* shape = &context.input(0).shape();
-    for (int i = 1; i < program_.num_inputs(); ++i) {
+    for (int i = 1; i < expression_.num_inputs(); ++i) {
       const Shape& other = context.input(i).shape();
       if (IsBeyond(other, *shape)) shape = &other;
     }
@@ -258,19 +247,15 @@ class FusedElementwise final : public Kernel {
     const int64_t count = output->num_elements();
     if (count == 0) return absl::OkStatus();
     char* const data = static_cast<char*>(output->data());
-    const absl::Span<const Operand> inputs(operands.data(), program_.num_inputs());
-    if (static_cast<double>(count) * program_.nanoseconds() < kSmall) {
-      Run(program_, inputs, data).Over(0, count);
-      return absl::OkStatus();
-    }
-    context.threads().ParallelFor(count, program_.nanoseconds(), [&](int64_t begin, int64_t end) {
-      Run(program_, inputs, data).Over(begin, end);
+    const absl::Span<const Operand> inputs(operands.data(), expression_.num_inputs());
+    context.threads().ParallelFor(count, expression_.nanoseconds(), [&](int64_t begin, int64_t end) {
+      Evaluation(expression_, inputs, data).Over(begin, end);
     });
     return absl::OkStatus();
   }
 
  private:
-  explicit FusedElementwise(Program program) : program_(std::move(program)) {}
+  explicit FusedElementwise(Expression expression) : expression_(std::move(expression)) {}
 
   // The shape of the result is that of the inputs with more than one element or, where there are none, the
   // one with the most dimensions.
@@ -283,7 +268,7 @@ class FusedElementwise final : public Kernel {
   absl::Status ReadInputs(KernelContext& context, const Shape& shape,
                           std::array<Operand, kMaxFusedElementwiseInputs>& operands) const {
     const bool is_one = shape.num_elements() == 1;
-    for (int i = 0; i < program_.num_inputs(); ++i) {
+    for (int i = 0; i < expression_.num_inputs(); ++i) {
       const Tensor& input = context.input(i);
       const bool is_equal = input.shape() == shape;
       if (!is_equal && (input.num_elements() != 1 || input.shape().rank() > shape.rank())) {
@@ -292,8 +277,8 @@ class FusedElementwise final : public Kernel {
       }
       operands[i] = {static_cast<const char*>(input.data()), !is_equal && !is_one};
       if (is_equal) continue;
-      for (const Instruction& instruction : program_.instructions()) {
-        if (instruction.broadcasts || (instruction.x != i && instruction.y != i)) continue;
+      for (const Operation& operation : expression_.operations()) {
+        if (operation.broadcasts || (operation.x != i && operation.y != i)) continue;
         return absl::InvalidArgumentError(absl::StrCat("an op takes operands of one shape: inputs[", i,
                                                        "] is ", input.shape().ToString(), ", not ",
                                                        shape.ToString()));
@@ -307,7 +292,7 @@ class FusedElementwise final : public Kernel {
       KernelContext& context, const Shape& shape,
       const std::array<Operand, kMaxFusedElementwiseInputs>& operands) const {
     int whole[4], num_whole = 0;
-    for (int i = 0; i < program_.num_inputs() && num_whole < 4; ++i) {
+    for (int i = 0; i < expression_.num_inputs() && num_whole < 4; ++i) {
       if (!operands[i].is_repeated) whole[num_whole++] = i;
     }
     if (num_whole == 0) return context.AllocateOutput(0, shape);
@@ -315,7 +300,7 @@ class FusedElementwise final : public Kernel {
     return context.ForwardOrAllocateOutput({whole[0], whole[1], whole[2], whole[3]}, 0, shape);
   }
 
-  const Program program_;
+  const Expression expression_;
 };
 
 }  // namespace

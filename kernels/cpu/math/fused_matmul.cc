@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/fused_ops.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/float16_rows.h"
 #include "kernels/cpu/math/bfloat16_product.h"
 #include "kernels/cpu/math/elementwise_loops.h"
 #include "kernels/cpu/math/matrix_product.h"
@@ -28,11 +29,11 @@ namespace {
 constexpr int64_t kBlockElements = 1 << 12;  // 16 KiB
 
 // What follows the bias: nothing, a loop of the elementwise table, or LeakyRelu.
-class Activation {
+class ActivationFunction {
  public:
   // Unimplemented for an op that is no activation.
-  static absl::StatusOr<Activation> Create(const std::string& op, float alpha) {
-    Activation activation;
+  static absl::StatusOr<ActivationFunction> Create(const std::string& op, float alpha) {
+    ActivationFunction activation;
     if (op == "LeakyRelu") {
       activation.is_leaky_ = true;
       activation.alpha_ = alpha;
@@ -65,7 +66,7 @@ class Activation {
 // Adds the bias to rows of a product and applies the activation, a block at a time.
 class Ending {
  public:
-  Ending(const Activation& activation, int64_t columns, const float* bias)
+  Ending(const ActivationFunction& activation, int64_t columns, const float* bias)
       : activation_(activation), columns_(columns), bias_(bias) {}
 
   // Of rows [row, row + rows) and columns [column, column + columns) of the product x.
@@ -121,7 +122,7 @@ class Ending {
     FromFloats(buffer, y, count);
   }
 
-  const Activation& activation_;
+  const ActivationFunction& activation_;
   const int64_t columns_;  // of the product
   const float* const bias_;
 };
@@ -138,10 +139,10 @@ class FusedMatMul final : public Kernel {
                                                    construction.attr<int64_t>("num_args"), " and [",
                                                    absl::StrJoin(ops, ", "), "]"));
     }
-    Activation activation;
+    ActivationFunction activation;
     if (ops.size() == 2) {
       WEIR_ASSIGN_OR_RETURN(activation,
-                            Activation::Create(ops[1], construction.attr<float>("leakyrelu_alpha")));
+                            ActivationFunction::Create(ops[1], construction.attr<float>("leakyrelu_alpha")));
     }
     return std::unique_ptr<Kernel>(new FusedMatMul(construction, activation));
   }
@@ -157,7 +158,7 @@ class FusedMatMul final : public Kernel {
                                                      bias.shape().ToString()));
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * c, AllocateProduct(context, shape));
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide_bias, Widen<T>(context, bias));
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_bias, Widen(context, bias));
     const Ending ending(activation_, shape.n, wide_bias.flat<float>().data());
     if constexpr (std::is_same_v<T, Bfloat16>) {
       const absl::Status status = products_.Run(context, shape, a, b, c);
@@ -168,14 +169,14 @@ class FusedMatMul final : public Kernel {
   }
 
  private:
-  FusedMatMul(const KernelConstruction& construction, const Activation& activation)
+  FusedMatMul(const KernelConstruction& construction, const ActivationFunction& activation)
       : transposition_(construction), activation_(activation) {}
 
   static absl::Status MultiplyInFloat(KernelContext& context, const ProductShape& shape, const Ending& ending,
                                       Tensor* c) {
-    WEIR_ASSIGN_OR_RETURN(const Tensor a, Widen<T>(context, context.input(0)));
-    WEIR_ASSIGN_OR_RETURN(const Tensor b, Widen<T>(context, context.input(1)));
-    WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput<T>(context, *c));
+    WEIR_ASSIGN_OR_RETURN(const Tensor a, Widen(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor b, Widen(context, context.input(1)));
+    WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput(context, *c));
     float* const x = wide.flat<float>().data();
     T* const y = c->flat<T>().data();
     return MultiplyFloat(context.threads(), shape, a.flat<float>().data(), b.flat<float>().data(), x,
@@ -197,7 +198,7 @@ class FusedMatMul final : public Kernel {
   struct NoProducts {};
 
   const Transposition transposition_;
-  const Activation activation_;
+  const ActivationFunction activation_;
   std::conditional_t<std::is_same_v<T, Bfloat16>, Bfloat16Products, NoProducts> products_;
 };
 

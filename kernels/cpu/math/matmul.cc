@@ -44,12 +44,12 @@ class MatMul final : public Kernel {
 
 template <typename T>
 absl::Status MultiplyWidened(KernelContext& context, const ProductShape& shape, Tensor* c) {
-  WEIR_ASSIGN_OR_RETURN(const Tensor a, Widen<T>(context, context.input(0)));
-  WEIR_ASSIGN_OR_RETURN(const Tensor b, Widen<T>(context, context.input(1)));
-  WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput<T>(context, *c));
+  WEIR_ASSIGN_OR_RETURN(const Tensor a, Widen(context, context.input(0)));
+  WEIR_ASSIGN_OR_RETURN(const Tensor b, Widen(context, context.input(1)));
+  WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput(context, *c));
   WEIR_RETURN_IF_ERROR(MultiplyFloat(context.threads(), shape, a.flat<float>().data(), b.flat<float>().data(),
                                      wide.flat<float>().data()));
-  Narrow<T>(context, wide, c);
+  Narrow(context, wide, c);
   return absl::OkStatus();
 }
 

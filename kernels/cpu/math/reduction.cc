@@ -28,18 +28,6 @@ constexpr int64_t kPiece = 1 << 15;
 constexpr int64_t kShortRow = 512;
 constexpr double kNanosecondsPerElement = 0.15;
 
-// half and bfloat16 as float; any other tensor as it is.
-absl::StatusOr<Tensor> Widened(KernelContext& context, const Tensor& tensor) {
-  if (tensor.dtype() == DType::kHalf) return Widen<Half>(context, tensor);
-  if (tensor.dtype() == DType::kBfloat16) return Widen<Bfloat16>(context, tensor);
-  return tensor;
-}
-
-void NarrowTo(KernelContext& context, const Tensor& wide, Tensor* output) {
-  output->dtype() == DType::kHalf ? Narrow<Half>(context, wide, output)
-                                  : Narrow<Bfloat16>(context, wide, output);
-}
-
 // One row by pieces. Precondition: n > kPiece.
 absl::Status ReduceLongRow(KernelContext& context, const ReductionRow& reduction, const ReductionRow& combine,
                            const char* in, int64_t n, char* out) {
@@ -243,19 +231,15 @@ class Reduction final : public Kernel {
       return absl::OkStatus();
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape(dims)));
-    const bool narrows = IsSixteenBit(input.dtype());
-    WEIR_ASSIGN_OR_RETURN(Tensor wide, Widened(context, input));
+    WEIR_ASSIGN_OR_RETURN(Tensor wide, Widen(context, input));
     if (finish_ == Finish::kNorm) {
       WEIR_ASSIGN_OR_RETURN(wide, Squares(context, wide));
     }
-    Tensor result = *output;
-    if (narrows) {
-      WEIR_ASSIGN_OR_RETURN(result, context.AllocateTemporary(DType::kFloat32, output->shape()));
-    }
+    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
     WEIR_RETURN_IF_ERROR(ReduceAll(context, reduction_, wide, merged, result));
     if (finish_ == Finish::kMean) DivideAll(result, count);
     if (finish_ == Finish::kNorm) RootAll(result);
-    if (narrows) NarrowTo(context, result, output);
+    Narrow(context, result, output);
     return absl::OkStatus();
   }
 
@@ -290,7 +274,7 @@ class L2Loss final : public Kernel {
         sum_(FindReduction("Sum", ComputeDType(construction.input_type(0)))) {}
 
   absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const Tensor input, Widened(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor input, Widen(context, context.input(0)));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape()));
     WEIR_ASSIGN_OR_RETURN(const double sum, squares_->dtype == DType::kFloat32
                                                 ? SumOfSquares<float>(context, input)

@@ -269,7 +269,7 @@ absl::Status ReduceSparseGrad(KernelContext& context) {
   ClearElements(counts, 0, rows.count);
   for (int64_t i = 0; i < ids.num_elements(); ++i) ++counts.flat<int64_t>()[IntegerAt(ids, i)];
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-  WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput<T>(context, *output));
+  WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput(context, *output));
   ClearElements(wide, 0, wide.num_elements());
   for (int64_t i = 0; i < ids.num_elements(); ++i) {
     const int64_t segment = IntegerAt(ids, i);
@@ -278,7 +278,7 @@ absl::Status ReduceSparseGrad(KernelContext& context) {
     const C factor = Reduction::template Finish<C>(C(1), counts.flat<int64_t>()[segment]);
     for (int64_t j = 0; j < rows.size; ++j) to[j] += factor * C(from[j]);
   }
-  Narrow<T>(context, wide, output);
+  Narrow(context, wide, output);
   return absl::OkStatus();
 }
 

@@ -42,20 +42,19 @@ bool Loop(const void* x_data, void* y_data, int64_t n) {
 template <typename T>
 inline constexpr T kExpBound = sizeof(T) == 4 ? T(87) : T(705);
 
-template <typename D, typename V>
-HWY_INLINE hn::Mask<D> InExpRange(D d, V x) {
-  return hn::Le(hn::Abs(x), hn::Set(d, kExpBound<hn::TFromD<D>>));
-}
+// For the vector forms built on exp: it neither overflows nor underflows.
+struct ExpRange {
+  template <typename D, typename V>
+  static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
+    return hn::Le(hn::Abs(x), hn::Set(d, kExpBound<hn::TFromD<D>>));
+  }
+};
 
 template <VectorForm form>
 struct Vectorized;
 
 template <>
-struct Vectorized<VectorForm::kExp> {
-  template <typename D, typename V>
-  static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
-    return InExpRange(d, x);
-  }
+struct Vectorized<VectorForm::kExp> : ExpRange {
   template <typename D, typename V>
   static HWY_INLINE V Apply(D d, V x) {
     return hn::Exp(d, x);
@@ -63,11 +62,7 @@ struct Vectorized<VectorForm::kExp> {
 };
 
 template <>
-struct Vectorized<VectorForm::kExpm1> {
-  template <typename D, typename V>
-  static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
-    return InExpRange(d, x);
-  }
+struct Vectorized<VectorForm::kExpm1> : ExpRange {
   template <typename D, typename V>
   static HWY_INLINE V Apply(D d, V x) {
     return hn::Expm1(d, x);
@@ -90,11 +85,7 @@ struct Vectorized<VectorForm::kElu> {
 };
 
 template <>
-struct Vectorized<VectorForm::kSoftplus> {
-  template <typename D, typename V>
-  static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
-    return InExpRange(d, x);
-  }
+struct Vectorized<VectorForm::kSoftplus> : ExpRange {
   template <typename D, typename V>
   static HWY_INLINE V Apply(D d, V x) {
     const V small = hn::Exp(d, hn::Neg(hn::Abs(x)));
@@ -103,11 +94,7 @@ struct Vectorized<VectorForm::kSoftplus> {
 };
 
 template <>
-struct Vectorized<VectorForm::kSigmoid> {
-  template <typename D, typename V>
-  static HWY_INLINE hn::Mask<D> InRange(D d, V x) {
-    return InExpRange(d, x);
-  }
+struct Vectorized<VectorForm::kSigmoid> : ExpRange {
   template <typename D, typename V>
   static HWY_INLINE V Apply(D d, V x) {
     const V one = hn::Set(d, hn::TFromD<D>(1));

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/fused_ops.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/float16_rows.h"
 #include "kernels/cpu/nn/batch_norm_loops.h"
 #include "kernels/cpu/nn/nn_math.h"
 #include "kernels/cpu/widened_piece.h"

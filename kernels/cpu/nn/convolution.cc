@@ -124,12 +124,12 @@ class ConvKernel final : public Kernel {
                             second.flat<T>().data(), nullptr, output->flat<T>().data());
       if (!absl::IsUnimplemented(status)) return status;
     }
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide_first, Widen<T>(context, first));
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide_second, Widen<T>(context, second));
-    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_first, Widen(context, first));
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_second, Widen(context, second));
+    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
     WEIR_RETURN_IF_ERROR(RunWide(context, operands.geometry, wide_first.flat<Wide>().data(),
                                  wide_second.flat<Wide>().data(), result.flat<Wide>().data()));
-    Narrow<T>(context, result, output);
+    Narrow(context, result, output);
     return absl::OkStatus();
   }
 

@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/fused_ops.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/float16_rows.h"
 #include "kernels/cpu/nn/onednn_convolution.h"
 #include "kernels/cpu/nn/plain_convolution.h"
 #include "kernels/cpu/nn/window_geometry.h"
@@ -72,8 +73,8 @@ class FusedConv2D final : public Kernel {
       if (status.ok()) Leave(context, *output, output);
       if (!absl::IsUnimplemented(status)) return status;
     }
-    WEIR_ASSIGN_OR_RETURN(const Tensor wide_bias, Widen<T>(context, bias));
-    WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(const Tensor wide_bias, Widen(context, bias));
+    WEIR_ASSIGN_OR_RETURN(Tensor wide, WideOutput(context, *output));
     const float* const b = wide_bias.flat<float>().data();
     if (is_sum_of_nothing) {
       std::fill_n(wide.flat<float>().data(), wide.num_elements(), 0.0f);
@@ -94,8 +95,8 @@ class FusedConv2D final : public Kernel {
 
   absl::Status ConvolveInFloat(KernelContext& context, const ConvGeometry& geometry, int64_t channels,
                                const float* bias, Tensor& output) {
-    WEIR_ASSIGN_OR_RETURN(const Tensor input, Widen<T>(context, context.input(0)));
-    WEIR_ASSIGN_OR_RETURN(const Tensor filter, Widen<T>(context, context.input(1)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor input, Widen(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor filter, Widen(context, context.input(1)));
     const float *x = input.flat<float>().data(), *w = filter.flat<float>().data();
     float* const y = output.flat<float>().data();
     const absl::Status status = convolutions_.Run(context, geometry, DType::kFloat32, x, w, bias, y);

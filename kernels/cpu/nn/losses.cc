@@ -54,12 +54,12 @@ absl::Status ComputeCrossEntropy(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(Tensor * backprop, same_shapes ? context.ForwardOrAllocateOutput({0}, 1, shape)
                                                        : context.AllocateOutput(1, shape));
   const int64_t columns = shape.dim(1);
-  WEIR_ASSIGN_OR_RETURN(const Tensor wide_logits, Widen<T>(context, context.input(0)));
-  WEIR_ASSIGN_OR_RETURN(const Tensor wide_labels, Widen<T>(context, context.input(1)));
+  WEIR_ASSIGN_OR_RETURN(const Tensor wide_logits, Widen(context, context.input(0)));
+  WEIR_ASSIGN_OR_RETURN(const Tensor wide_labels, Widen(context, context.input(1)));
   WEIR_ASSIGN_OR_RETURN(const Tensor logits, BroadcastColumns<Wide>(context, wide_logits, columns));
   WEIR_ASSIGN_OR_RETURN(const Tensor labels, BroadcastColumns<Wide>(context, wide_labels, columns));
-  WEIR_ASSIGN_OR_RETURN(Tensor wide_loss, WideOutput<T>(context, *loss));
-  WEIR_ASSIGN_OR_RETURN(Tensor wide_backprop, WideOutput<T>(context, *backprop));
+  WEIR_ASSIGN_OR_RETURN(Tensor wide_loss, WideOutput(context, *loss));
+  WEIR_ASSIGN_OR_RETURN(Tensor wide_backprop, WideOutput(context, *backprop));
   const int64_t logits_stride = logits.shape().dim(0) == 1 ? 0 : columns;
   const int64_t labels_stride = labels.shape().dim(0) == 1 ? 0 : columns;
   const Wide* x = logits.flat<Wide>().data();
@@ -72,8 +72,8 @@ absl::Status ComputeCrossEntropy(KernelContext& context) {
                                                      logits_stride, y + begin * labels_stride, labels_stride,
                                                      losses + begin, gradient + begin * columns);
                                 });
-  Narrow<T>(context, wide_loss, loss);
-  Narrow<T>(context, wide_backprop, backprop);
+  Narrow(context, wide_loss, loss);
+  Narrow(context, wide_backprop, backprop);
   return absl::OkStatus();
 }
 
@@ -102,9 +102,9 @@ absl::Status ComputeSparseCrossEntropy(KernelContext& context) {
   WEIR_RETURN_IF_ERROR(CheckLabels<Label>(logits, labels));
   WEIR_ASSIGN_OR_RETURN(Tensor * loss, context.AllocateOutput(0, labels.shape()));
   WEIR_ASSIGN_OR_RETURN(Tensor * backprop, context.ForwardOrAllocateOutput({0}, 1, logits.shape()));
-  WEIR_ASSIGN_OR_RETURN(const Tensor wide_logits, Widen<T>(context, logits));
-  WEIR_ASSIGN_OR_RETURN(Tensor wide_loss, WideOutput<T>(context, *loss));
-  WEIR_ASSIGN_OR_RETURN(Tensor wide_backprop, WideOutput<T>(context, *backprop));
+  WEIR_ASSIGN_OR_RETURN(const Tensor wide_logits, Widen(context, logits));
+  WEIR_ASSIGN_OR_RETURN(Tensor wide_loss, WideOutput(context, *loss));
+  WEIR_ASSIGN_OR_RETURN(Tensor wide_backprop, WideOutput(context, *backprop));
   const int64_t columns = logits.shape().dim(1);
   const Wide* x = wide_logits.flat<Wide>().data();
   const Label* y = labels.flat<Label>().data();
@@ -115,8 +115,8 @@ absl::Status ComputeSparseCrossEntropy(KernelContext& context) {
         SparseCrossEntropy<Wide, Label>(end - begin, columns, x + begin * columns, y + begin, losses + begin,
                                         gradient + begin * columns);
       });
-  Narrow<T>(context, wide_loss, loss);
-  Narrow<T>(context, wide_backprop, backprop);
+  Narrow(context, wide_loss, loss);
+  Narrow(context, wide_backprop, backprop);
   return absl::OkStatus();
 }
 

@@ -76,8 +76,8 @@ class LocalResponseNormalization final : public Kernel {
     WEIR_RETURN_IF_ERROR(Normalization::Check("input", input));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, input.shape()));
     if (input.num_elements() == 0) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen<T>(context, input));
-    WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, input));
+    WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput(context, *output));
     const int64_t depth = input.shape().dim(3);
     const float* from = x.flat<float>().data();
     float* to = y.flat<float>().data();
@@ -87,7 +87,7 @@ class LocalResponseNormalization final : public Kernel {
                                       normalization_.Forward(depth, from + i, to + i);
                                     }
                                   });
-    Narrow<T>(context, y, output);
+    Narrow(context, y, output);
     return absl::OkStatus();
   }
 
@@ -112,10 +112,10 @@ class LocalResponseNormalizationGrad final : public Kernel {
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, image.shape()));
     if (image.num_elements() == 0) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(const Tensor dy, Widen<T>(context, context.input(0)));
-    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen<T>(context, image));
-    WEIR_ASSIGN_OR_RETURN(const Tensor y, Widen<T>(context, context.input(2)));
-    WEIR_ASSIGN_OR_RETURN(Tensor dx, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(const Tensor dy, Widen(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, image));
+    WEIR_ASSIGN_OR_RETURN(const Tensor y, Widen(context, context.input(2)));
+    WEIR_ASSIGN_OR_RETURN(Tensor dx, WideOutput(context, *output));
     const int64_t depth = image.shape().dim(3);
     const auto at = [](const Tensor& tensor, int64_t i) { return tensor.flat<float>().data() + i; };
     float* to = dx.flat<float>().data();
@@ -125,7 +125,7 @@ class LocalResponseNormalizationGrad final : public Kernel {
                                       normalization_.Backward(depth, at(dy, i), at(x, i), at(y, i), to + i);
                                     }
                                   });
-    Narrow<T>(context, dx, output);
+    Narrow(context, dx, output);
     return absl::OkStatus();
   }
 

@@ -117,10 +117,10 @@ class ForwardPool final : public PoolKernel {
     const Tensor& input = context.input(0);
     WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(input.shape()));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, OutputShape(geometry)));
-    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen<T>(context, input));
-    WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, input));
+    WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput(context, *output));
     run(context.threads(), Images(geometry), x.flat<Wide>().data(), y.flat<Wide>().data());
-    Narrow<T>(context, y, output);
+    Narrow(context, y, output);
     return absl::OkStatus();
   }
 };
@@ -139,12 +139,12 @@ class MaxPoolGrad final : public PoolKernel {
     WEIR_RETURN_IF_ERROR(CheckShape("orig_output", context.input(1), OutputShape(geometry)));
     WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(2), OutputShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen<T>(context, context.input(0)));
-    WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen<T>(context, context.input(2)));
-    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(2)));
+    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
     RunMaxGradient(context.threads(), Images(geometry), x.flat<Wide>().data(), gradient.flat<Wide>().data(),
                    result.flat<Wide>().data());
-    Narrow<T>(context, result, output);
+    Narrow(context, result, output);
     return absl::OkStatus();
   }
 };
@@ -162,11 +162,11 @@ class AvgPoolGrad final : public PoolKernel {
     WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(shape));
     WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(1), OutputShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen<T>(context, context.input(1)));
-    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput<T>(context, *output));
+    WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(1)));
+    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
     RunAverageGradient(context.threads(), Images(geometry), gradient.flat<Wide>().data(),
                        result.flat<Wide>().data());
-    Narrow<T>(context, result, output);
+    Narrow(context, result, output);
     return absl::OkStatus();
   }
 };

@@ -18,8 +18,8 @@ absl::Status ComputeSoftmax(KernelContext& context) {
     return absl::InvalidArgumentError("logits must have a class dimension, are a scalar");
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.ForwardOrAllocateOutput({0}, 0, logits.shape()));
   if (logits.num_elements() == 0) return absl::OkStatus();
-  WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen<T>(context, logits));
-  WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput<T>(context, *output));
+  WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, logits));
+  WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput(context, *output));
   const int64_t columns = logits.shape().dim(logits.shape().rank() - 1);
   const Wide* from = x.flat<Wide>().data();
   Wide* to = y.flat<Wide>().data();
@@ -27,7 +27,7 @@ absl::Status ComputeSoftmax(KernelContext& context) {
                                 [=](int64_t begin, int64_t end) {
                                   softmax(end - begin, columns, from + begin * columns, to + begin * columns);
                                 });
-  Narrow<T>(context, y, output);
+  Narrow(context, y, output);
   return absl::OkStatus();
 }
 
