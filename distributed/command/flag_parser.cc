@@ -89,7 +89,8 @@ absl::Status FlagParser::ParseFlag(const std::vector<std::string>& args, size_t*
   return UnknownFlag(name);
 }
 
-absl::Status FlagParser::SetFlag(const Flag& flag, const std::string& value) const {
+absl::Status FlagParser::SetFlag(const Flag& flag, const std::string& value) {
+  given_.insert(flag.name);
   if (flag.set(value)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(program_, ": --", flag.name, "='", value, "' is not a ",
                                                  flag.type.empty() ? "truth value" : flag.type));

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,8 @@ class FlagParser {
 
   // True when --help or -h was among the arguments: print Help() and do nothing else.
   bool wants_help() const { return wants_help_; }
+  // Whether a declared flag was among the arguments.
+  bool WasGiven(absl::string_view name) const { return given_.count(std::string(name)) > 0; }
   // Arguments that are no flags; those after "--" are in rest() only.
   const std::vector<std::string>& positional() const { return positional_; }
   const std::vector<std::string>& rest() const { return rest_; }
@@ -50,7 +53,7 @@ class FlagParser {
 
   Flag* Find(absl::string_view name);
   absl::Status ParseFlag(const std::vector<std::string>& args, size_t* position);
-  absl::Status SetFlag(const Flag& flag, const std::string& value) const;
+  absl::Status SetFlag(const Flag& flag, const std::string& value);
   absl::Status UnknownFlag(absl::string_view name) const;
 
   std::string program_;
@@ -59,6 +62,7 @@ class FlagParser {
   std::vector<Flag> flags_;
   std::vector<std::string> positional_;
   std::vector<std::string> rest_;
+  std::set<std::string> given_;
   bool wants_help_ = false;
 };
 

@@ -40,6 +40,14 @@ TEST(FlagParser, AllForms) {
   EXPECT_FALSE(f.parser.wants_help());
 }
 
+TEST(FlagParser, KnowsWhatWasGiven) {
+  Flags f;
+  ASSERT_TRUE(f.parser.Parse({"--num_workers=1", "--noinsecure"}).ok());
+  EXPECT_TRUE(f.parser.WasGiven("num_workers"));
+  EXPECT_TRUE(f.parser.WasGiven("insecure"));
+  EXPECT_FALSE(f.parser.WasGiven("text"));
+}
+
 TEST(FlagParser, MistakesAreNamed) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"--num_worker=3"}, "unknown flag --num_worker; did you mean --num_workers?"},

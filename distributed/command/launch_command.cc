@@ -1,30 +1,94 @@
 #include "distributed/command/launch_command.h"
 
 #include <cstdio>
+#include <cstdlib>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "distributed/command/flag_parser.h"
+#include "distributed/environment/host_list.h"
 #include "distributed/launch/launcher.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 
+namespace {
+
+struct LaunchFlags {
+  LaunchOptions launch;
+  std::string hosts;
+  std::string host_file;
+  std::string environment;
+  double ps_grace = 0;
+  double stop_grace = 0;
+};
+
+void Declare(LaunchFlags* values, FlagParser* flags) {
+  LaunchOptions& launch = values->launch;
+  values->ps_grace = absl::ToDoubleSeconds(launch.ps_grace);
+  values->stop_grace = absl::ToDoubleSeconds(launch.stop_grace);
+  flags->Add("ps", &launch.num_ps, "parameter servers");
+  flags->Add("workers", &launch.num_workers,
+             "workers; worker 0 is the chief. With -H: all slots that are left");
+  flags->Add("H", &values->hosts,
+             "hosts and how many tasks each runs, 'gpu[1-2]:4,login:1': start them by ssh");
+  flags->Add("hostfile", &values->host_file, "a file of hosts instead, 'gpu1 slots=4' a line");
+  flags->Add("port_base", &launch.port_base, "with -H: the first task of a host listens at this port");
+  flags->Add("ssh", &launch.ssh, "with -H: what reaches a host; it is given the host and a shell command");
+  flags->Add("wdir", &launch.directory, "with -H: the directory on the hosts (default: this one)");
+  flags->Add(
+      "env", &values->environment,
+      "variables for the tasks, 'NAME=VALUE,NAME': the second with the value it has here. With -H only "
+      "these and WEIR_* reach them");
+  flags->Add("dry_run", &launch.dry_run, "print the commands that would run, and run nothing");
+  flags->Add("log_dir", &launch.log_dir, "write each task's output to a file here, too");
+  flags->Add("restarts", &launch.restarts,
+             "start a task again when it was killed or exited with 128 or more, this often");
+  flags->Add("restart", &launch.restarts, "the same");
+  flags->Add("prefix_all", &launch.prefix_all, "put [worker:0] before the chief's lines on a terminal, too");
+  flags->Add("ps_grace", &values->ps_grace, "seconds a ps may take to leave after the last worker");
+  flags->Add("stop_grace", &values->stop_grace, "seconds between asking a task to stop and killing it");
+}
+
+absl::Status ReadHosts(const LaunchFlags& values, LaunchOptions* launch) {
+  if (!values.hosts.empty() && !values.host_file.empty()) {
+    return absl::InvalidArgumentError("weir launch: -H and --hostfile both name the hosts: one is enough");
+  }
+  if (!values.hosts.empty()) {
+    WEIR_ASSIGN_OR_RETURN(launch->hosts, ParseHostSlots("weir launch: -H", values.hosts));
+  } else if (!values.host_file.empty()) {
+    WEIR_ASSIGN_OR_RETURN(launch->hosts, ReadHostFile(values.host_file));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadEnvironment(const std::string& text, LaunchOptions* launch) {
+  for (absl::string_view entry : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> variable = absl::StrSplit(entry, absl::MaxSplits('=', 1));
+    if (absl::StrContains(entry, '=')) {
+      launch->environment.push_back(variable);
+    } else if (const char* value = std::getenv(variable.first.c_str()); value != nullptr) {
+      launch->environment.push_back({variable.first, value});
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("weir launch: --env: the variable '", variable.first, "' is not set here"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<int> RunLaunch(const std::vector<std::string>& args) {
-  LaunchOptions options;
-  double ps_grace = absl::ToDoubleSeconds(options.ps_grace);
-  double stop_grace = absl::ToDoubleSeconds(options.stop_grace);
+  LaunchFlags values;
   FlagParser flags(
       "weir launch", "[flags] -- PROGRAM ARGS",
-      "Runs PROGRAM as every task of a cluster on this machine. Each process learns from TF_CONFIG which\n"
-      "task it is. The exit code is 0, that of the first task that failed, or 128 + a signal's number.");
-  flags.Add("ps", &options.num_ps, "parameter servers");
-  flags.Add("workers", &options.num_workers, "workers; worker 0 is the chief");
-  flags.Add("log_dir", &options.log_dir, "write each task's output to a file here, too");
-  flags.Add("restart", &options.restarts,
-            "start a task again when it was killed or exited with 128 or more, this often");
-  flags.Add("prefix_all", &options.prefix_all, "put [worker:0] before the chief's lines on a terminal, too");
-  flags.Add("ps_grace", &ps_grace, "seconds a ps may take to leave after the last worker");
-  flags.Add("stop_grace", &stop_grace, "seconds between asking a task to stop and killing it");
+      "Runs PROGRAM as every task of a cluster, on this machine or (-H) on others. Each process learns from\n"
+      "TF_CONFIG which task it is. The exit code is 0, that of the first task that failed, or 128 + a "
+      "signal's\n"
+      "number.");
+  Declare(&values, &flags);
   WEIR_RETURN_IF_ERROR(flags.Parse(args));
   if (flags.wants_help()) {
     std::fputs(flags.Help().c_str(), stdout);
@@ -34,9 +98,16 @@ absl::StatusOr<int> RunLaunch(const std::vector<std::string>& args) {
     return absl::InvalidArgumentError(
         absl::StrCat("weir launch: '", flags.positional()[0], "' is no flag: the program comes after '--'"));
   }
+  LaunchOptions& options = values.launch;
   options.command = flags.rest();
-  options.ps_grace = absl::Seconds(ps_grace);
-  options.stop_grace = absl::Seconds(stop_grace);
+  options.ps_grace = absl::Seconds(values.ps_grace);
+  options.stop_grace = absl::Seconds(values.stop_grace);
+  WEIR_RETURN_IF_ERROR(ReadHosts(values, &options));
+  WEIR_RETURN_IF_ERROR(ReadEnvironment(values.environment, &options));
+  if (!options.hosts.empty() && !flags.WasGiven("workers")) {
+    options.num_workers = -options.num_ps;
+    for (const HostSlots& host : options.hosts) options.num_workers += host.num_slots;
+  }
   return Launcher(options).Run();
 }
 

@@ -18,7 +18,7 @@ constexpr char kHelp[] =
     "usage: weir COMMAND [flags]\n\n"
     "commands:\n"
     "  inspect    say what is in a checkpoint, graph, event or record file, and whether it is intact\n"
-    "  launch     run a program as every task of a cluster on this machine\n"
+    "  launch     run a program as every task of a cluster, here or on other machines\n"
     "  serve      serve one task of a cluster\n"
     "  version    print the version\n\n"
     "`weir COMMAND --help` describes a command.\n";

@@ -99,6 +99,8 @@ absl::Status AppendNames(absl::string_view what, absl::string_view entry, std::v
     names->push_back(std::string(address));
     return absl::OkStatus();
   }
+  if (entry.empty()) return Malformed(what, entry, "a host's name is missing");
+  if (entry.front() == '-') return Malformed(what, entry, "begins with '-', as no host's name does");
   std::vector<std::string> expanded = {""};
   for (absl::string_view left = entry; !left.empty();) {
     const absl::string_view text = left.substr(0, left.find('['));

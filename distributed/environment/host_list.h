@@ -1,9 +1,9 @@
 // Lists of hosts as schedulers and people write them, expanded.
 //
-// Names: letters, digits, '.', '-' and '_'; a name may have ranges in brackets,
-// "rack[1-2]n[001-003,007].lan", of which the last one counts fastest and each number has at least as many
-// digits as the first of its range. An IPv6 address stands in brackets of its own, "[::1]"; it is returned
-// without them.
+// Names: letters, digits, '.', '-' (not first: it would be an option of ssh) and '_'; a name may have ranges
+// in brackets, "rack[1-2]n[001-003,007].lan", of which the last one counts fastest and each number has at
+// least as many digits as the first of its range. An IPv6 address stands in brackets of its own, "[::1]"; it
+// is returned without them.
 //
 // Pure functions. Every error is InvalidArgument, quotes what is wrong, and says what the list is for
 // (`what`, as in "SLURM_JOB_NODELIST"). A list of more than kMaxHostListEntries names or slots is refused

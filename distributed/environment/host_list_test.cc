@@ -58,6 +58,7 @@ TEST(ExpandHostList, NothingIsGuessedOfADamagedList) {
       {"n[0-999]m[0-999]", "lists more than 10000"},
       {"n[0-9999],x", "lists more than 10000"},
       {"a b", "cannot be in a host's name"},
+      {"-oProxyCommand=x", "begins with '-'"},
       {"a;rm", "cannot be in a host's name"},
   };
   for (const auto& [list, error] : cases) {
@@ -96,8 +97,8 @@ TEST(ExpandTaskCounts, SlurmsForm) {
 TEST(ParseHostSlots, HostsAndWhatTheyRun) {
   EXPECT_EQ(Slots(ParseHostSlots("-H", "gpu[1-2]:4,login")), "gpu1*4 gpu2*4 login*1 ");
   EXPECT_EQ(Slots(ParseHostSlots("-H", "[::1]:2,10.0.0.1:3")), "::1*2 10.0.0.1*3 ");
-  for (const char* bad : {"", "a:", "a:0", "a:-1", "a:x", "a,a", "a:1,a:2", "n[1-2]:9999", "a:99999999999",
-                          "[::1", "::1", "[::g]"}) {
+  for (const char* bad : {"", ":2", "a:", "a:0", "a:-1", "a:x", "a,a", "a:1,a:2", "n[1-2]:9999",
+                          "a:99999999999", "[::1", "::1", "[::g]"}) {
     EXPECT_EQ(ParseHostSlots("-H", bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
 }
@@ -106,7 +107,8 @@ TEST(ParseHostFile, BothFormsAndComments) {
   EXPECT_EQ(
       Slots(ParseHostFile("file", "# two machines\ngpu1 slots=4\n\n  gpu2:2 # the small one\r\ngpu3\n")),
       "gpu1*4 gpu2*2 gpu3*1 ");
-  for (const char* bad : {"", "# nothing", "a slots=0", "a slots=", "a max=3", "a\na", "n[1-2", "a b"}) {
+  for (const char* bad :
+       {"", "# nothing", ":2", "a slots=0", "a slots=", "a max=3", "a\na", "n[1-2", "a b"}) {
     EXPECT_EQ(ParseHostFile("file", bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -29,6 +30,14 @@ absl::StatusOr<Pipe> OpenPipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0)
     return absl::ResourceExhaustedError(absl::StrCat("no pipe: ", strerror(errno)));
+  return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+absl::StatusOr<Pipe> OpenInput() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("no socket: ", strerror(errno)));
+  }
   return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
@@ -69,7 +78,7 @@ std::vector<char*> PointersTo(std::vector<std::string>& strings) {
 }
 
 // In the child, between fork and exec: only async-signal-safe calls.
-[[noreturn]] void BecomeProgram(char** argv, char** environment, pid_t parent, int out, int err,
+[[noreturn]] void BecomeProgram(char** argv, char** environment, pid_t parent, int in, int out, int err,
                                 int failure_pipe) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -78,8 +87,7 @@ std::vector<char*> PointersTo(std::vector<std::string>& strings) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int signal_number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGCHLD}) signal(signal_number, SIG_DFL);
-  const int null = open("/dev/null", O_RDONLY);
-  dup2(null, STDIN_FILENO);
+  dup2(in >= 0 ? in : open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
   environ = environment;
@@ -110,6 +118,10 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildOptions& options) {
   if (!options.on_terminal) {
     WEIR_ASSIGN_OR_RETURN(err, OpenPipe());
   }
+  Pipe in;
+  if (options.has_input) {
+    WEIR_ASSIGN_OR_RETURN(in, OpenInput());
+  }
   WEIR_ASSIGN_OR_RETURN(Pipe failure, OpenPipe());
   std::vector<std::string> command = options.command;
   std::vector<std::string> environment = MergedEnvironment(options.environment);
@@ -120,7 +132,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildOptions& options) {
   const pid_t pid = fork();
   if (pid < 0) return absl::ResourceExhaustedError(absl::StrCat("cannot start a process: ", strerror(errno)));
   if (pid == 0) {
-    BecomeProgram(const_cast<char**>(argv.data()), const_cast<char**>(envp.data()), parent,
+    BecomeProgram(const_cast<char**>(argv.data()), const_cast<char**>(envp.data()), parent, in.read_end.get(),
                   out.write_end.get(), err_fd, failure.write_end.get());
   }
   setpgid(pid, pid);  // also here, so that the group exists before the first Signal
@@ -130,6 +142,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildOptions& options) {
   int error = 0;
   if (read(failure.read_end.get(), &error, sizeof(error)) == sizeof(error))
     return CannotRun(command[0], error);
+  child.input_ = std::move(in.write_end);
   child.output_ = std::move(out.read_end);
   child.error_ = std::move(err.read_end);
   SetNonBlocking(child.output_);
@@ -140,6 +153,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const ChildOptions& options) {
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(pid_, other.pid_);
   std::swap(reaped_, other.reaped_);
+  std::swap(input_, other.input_);
   std::swap(output_, other.output_);
   std::swap(error_, other.error_);
   return *this;
@@ -150,6 +164,18 @@ ChildProcess::~ChildProcess() {
   kill(-pid_, SIGKILL);
   kill(pid_, SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void ChildProcess::Tell(absl::string_view text) const {
+  if (!input_.is_open()) return;
+  while (!text.empty()) {
+    const ssize_t sent = send(input_.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      text.remove_prefix(sent);
+    } else if (errno != EINTR) {
+      return;
+    }
   }
 }
 

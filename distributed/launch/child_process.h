@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace weir {
 
@@ -39,6 +40,8 @@ struct ChildOptions {
   // Standard output and error on one pseudo-terminal instead of two pipes: the program may draw progress
   // bars.
   bool on_terminal = false;
+  // What input() is given is the program's standard input, instead of /dev/null.
+  bool has_input = false;
 };
 
 class ChildProcess {
@@ -55,6 +58,10 @@ class ChildProcess {
   FileDescriptor& output() { return output_; }
   FileDescriptor& error() { return error_; }
 
+  // Writes to the program's standard input, as much as it takes at once; what is left is dropped, and so is
+  // everything when the program is gone.
+  void Tell(absl::string_view text) const;
+
   // To the whole group. Nothing happens when it is gone.
   void Signal(int signal) const;
 
@@ -66,6 +73,7 @@ class ChildProcess {
 
   pid_t pid_ = -1;
   bool reaped_ = false;
+  FileDescriptor input_;  // a socket: writing to a program that is gone raises no signal
   FileDescriptor output_;
   FileDescriptor error_;
 };

@@ -8,19 +8,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <random>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "distributed/launch/child_process.h"
 #include "distributed/launch/free_ports.h"
 #include "distributed/launch/task_output.h"
+#include "distributed/launch/task_placement.h"
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
+
+extern char** environ;
 
 namespace weir {
 namespace {
@@ -54,6 +62,7 @@ class SignalQueue {
 
 struct Task {
   TaskName name;
+  std::string host;  // empty: this machine
   bool is_raw = false;
   int restarts_left = 0;
   std::optional<ChildProcess> process;
@@ -61,7 +70,10 @@ struct Task {
   std::optional<TaskOutput> output;
   std::optional<TaskOutput> error;
   bool is_running = false;
+  std::optional<absl::Time> restart_at;
 
+  bool is_alive() const { return is_running || restart_at.has_value(); }
+  bool is_remote() const { return !host.empty(); }
   bool is_ps() const { return name.job == "ps"; }
 };
 
@@ -79,6 +91,19 @@ absl::Status MakeDirectories(const std::string& path) {
 std::string RandomToken() {
   std::random_device random;
   return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+// One that a shell can export.
+bool IsVariableName(absl::string_view name) {
+  return !name.empty() && !absl::ascii_isdigit(name[0]) &&
+         std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
+}
+
+// Where tasks on other hosts run.
+std::string Directory(const LaunchOptions& options) {
+  if (!options.directory.empty()) return options.directory;
+  std::error_code error;
+  return std::filesystem::current_path(error).string();
 }
 
 // Copies what is there to read; false when the other side has closed.
@@ -101,13 +126,18 @@ bool CopyAvailable(const FileDescriptor& from, TaskOutput* to) {
 class Launcher::Job {
  public:
   explicit Job(const LaunchOptions& options)
-      : options_(options), terminal_(options.output_fd, options.error_fd), token_(RandomToken()) {}
+      : options_(options),
+        terminal_(options.output_fd, options.error_fd),
+        token_(RandomToken()),
+        directory_(Directory(options)) {}
 
   absl::StatusOr<int> Run() {
     WEIR_RETURN_IF_ERROR(MakeTasks());
+    if (options_.dry_run) return PrintCommands();
     for (Task& task : tasks_) WEIR_RETURN_IF_ERROR(StartTask(task));
-    while (num_running() > 0) {
+    while (num_alive() > 0) {
       WaitForEvents();
+      StartDueTasks();
       if (const int signal = signals_.NextStopSignal(); signal != 0) OnStopSignal(signal);
       CopyOutputs();
       ReapTasks();
@@ -117,17 +147,31 @@ class Launcher::Job {
   }
 
  private:
+  // The tasks and where they are, on this machine at ports that nobody uses.
+  absl::StatusOr<std::vector<PlacedTask>> Place() const {
+    if (!options_.hosts.empty()) {
+      return PlaceTasks(options_.hosts, options_.num_ps, options_.num_workers, options_.port_base);
+    }
+    const int count = options_.num_ps + options_.num_workers;
+    WEIR_ASSIGN_OR_RETURN(const std::vector<int> ports, FindFreePorts(count));
+    WEIR_ASSIGN_OR_RETURN(std::vector<PlacedTask> placed,
+                          PlaceTasks({{"127.0.0.1", count}}, options_.num_ps, options_.num_workers, 1));
+    for (int i = 0; i < count; ++i) placed[i].port = ports[i];
+    return placed;
+  }
+
   absl::Status MakeTasks() {
-    WEIR_ASSIGN_OR_RETURN(const std::vector<int> ports,
-                          FindFreePorts(options_.num_ps + options_.num_workers));
+    WEIR_ASSIGN_OR_RETURN(const std::vector<PlacedTask> placed, Place());
     if (!options_.log_dir.empty()) WEIR_RETURN_IF_ERROR(MakeDirectories(options_.log_dir));
-    for (int i = 0; i < static_cast<int>(ports.size()); ++i) {
+    for (const PlacedTask& place : placed) {
       Task task;
-      task.name = i < options_.num_ps ? TaskName{"ps", i} : TaskName{"worker", i - options_.num_ps};
+      task.name = place.task;
+      if (!options_.hosts.empty()) task.host = place.host;
       task.restarts_left = options_.restarts;
-      task.is_raw = task.name == kChief && !options_.prefix_all && isatty(options_.output_fd);
-      WEIR_RETURN_IF_ERROR(cluster_.AddTask(task.name, absl::StrCat("127.0.0.1:", ports[i])));
-      if (!options_.log_dir.empty()) WEIR_RETURN_IF_ERROR(OpenLog(task));
+      task.is_raw =
+          task.name == kChief && !task.is_remote() && !options_.prefix_all && isatty(options_.output_fd);
+      WEIR_RETURN_IF_ERROR(cluster_.AddTask(task.name, HostPort{place.host, place.port}.ToString()));
+      if (!options_.log_dir.empty() && !options_.dry_run) WEIR_RETURN_IF_ERROR(OpenLog(task));
       tasks_.push_back(std::move(task));
     }
     for (Task& task : tasks_) ConnectOutputs(task);
@@ -152,15 +196,83 @@ class Launcher::Job {
     task.error.emplace(options, &terminal_);
   }
 
-  absl::Status StartTask(Task& task) {
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+
+  // What the task gets beside the environment that it has anyway: this process's, or its host's. Without the
+  // token, which is no part of a command line.
+  absl::StatusOr<Variables> VariablesOf(const Task& task) const {
     WEIR_ASSIGN_OR_RETURN(const TaskConfig config, TaskConfig::Create(cluster_, task.name));
+    Variables variables = {{"TF_CONFIG", config.ToTfConfig()}};
+    if (task.is_remote()) {
+      const bool is_loopback = IsLoopbackHost(task.host);
+      if (!is_loopback && std::getenv("WEIR_LISTEN") == nullptr)
+        variables.push_back({"WEIR_LISTEN", "0.0.0.0"});
+      for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::pair<std::string, std::string> variable = absl::StrSplit(*entry, absl::MaxSplits('=', 1));
+        if (absl::StartsWith(variable.first, "WEIR_") && variable.first != "WEIR_JOB_TOKEN" &&
+            IsVariableName(variable.first)) {
+          variables.push_back(variable);
+        }
+      }
+    }
+    variables.insert(variables.end(), options_.environment.begin(), options_.environment.end());
+    return variables;
+  }
+
+  absl::StatusOr<std::vector<std::string>> RemoteCommandOf(const Task& task) const {
+    RemoteTask remote;
+    remote.host = task.host;
+    remote.directory = directory_;
+    WEIR_ASSIGN_OR_RETURN(remote.environment, VariablesOf(task));
+    remote.command = options_.command;
+    remote.stop_grace = options_.stop_grace;
+    return SshCommand(options_.ssh, remote);
+  }
+
+  absl::Status StartTask(Task& task) {
     ChildOptions child;
-    child.command = options_.command;
-    child.environment = {{"TF_CONFIG", config.ToTfConfig()}, {"WEIR_JOB_TOKEN", token_}};
-    child.on_terminal = task.is_raw;
+    if (task.is_remote()) {
+      WEIR_ASSIGN_OR_RETURN(child.command, RemoteCommandOf(task));
+      child.has_input = true;
+    } else {
+      WEIR_ASSIGN_OR_RETURN(child.environment, VariablesOf(task));
+      child.environment.push_back({"WEIR_JOB_TOKEN", token_});
+      child.command = options_.command;
+      child.on_terminal = task.is_raw;
+    }
     WEIR_ASSIGN_OR_RETURN(task.process, ChildProcess::Start(child));
     task.is_running = true;
+    task.process->Tell(token_ + "\n");
     return absl::OkStatus();
+  }
+
+  // As a shell would take them. A terminal in the place of the launcher keeps the tasks running.
+  absl::StatusOr<int> PrintCommands() {
+    for (const Task& task : tasks_) {
+      std::string line = absl::StrCat("# ", task.name.ToString(), "\n");
+      if (task.is_remote()) {
+        WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> command, RemoteCommandOf(task));
+        absl::StrAppend(&line, "{ echo \"$WEIR_JOB_TOKEN\"; cat; } | ", ShellCommand(command), "\n");
+      } else {
+        WEIR_ASSIGN_OR_RETURN(const Variables variables, VariablesOf(task));
+        for (const auto& [name, value] : variables) absl::StrAppend(&line, name, "=", ShellQuote(value), " ");
+        absl::StrAppend(&line, ShellCommand(options_.command), "\n");
+      }
+      WriteFully(options_.output_fd, line);
+    }
+    return 0;
+  }
+
+  void StartDueTasks() {
+    for (Task& task : tasks_) {
+      if (!task.restart_at || absl::Now() < *task.restart_at) continue;
+      task.restart_at.reset();
+      if (absl::Status started = StartTask(task); !started.ok()) {
+        Say(std::string(started.message()));
+        if (exit_code_ == 0) exit_code_ = 127;
+        Stop(SIGTERM);
+      }
+    }
   }
 
   void WaitForEvents() {
@@ -171,11 +283,12 @@ class Launcher::Job {
         if (fd->is_open()) events.push_back({fd->get(), POLLIN, 0});
       }
     }
+    absl::Time next = deadline_.value_or(absl::InfiniteFuture());
+    for (const Task& task : tasks_) next = std::min(next, task.restart_at.value_or(absl::InfiniteFuture()));
     int timeout_ms = -1;
-    if (deadline_) {
-      timeout_ms = static_cast<int>(
-                       absl::ToInt64Milliseconds(std::max(*deadline_ - absl::Now(), absl::ZeroDuration()))) +
-                   1;
+    if (next != absl::InfiniteFuture()) {
+      const absl::Duration left = std::clamp(next - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
+      timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
     }
     poll(events.data(), events.size(), timeout_ms);
   }
@@ -209,14 +322,17 @@ class Launcher::Job {
     const int code = ExitCodeOf(wait_status);
     if (code == 0) return OnTaskDone(task);
     if (is_stopping_) return;  // we asked for it
-    const std::string death = absl::StrCat(task.name.ToString(), " (pid ", task.process->pid(),
-                                           ") died: ", DescribeExit(wait_status));
-    if (code >= 128 && task.restarts_left > 0 && num_running_workers() + !task.is_ps() > 0) {
-      return Restart(task, death);
+    const std::string death =
+        absl::StrCat(Describe(task), " died: ", DescribeExit(wait_status),
+                     task.is_remote() && code == kSshFailed
+                         ? " (ssh's own: the host cannot be reached, or the connection was lost)"
+                         : "");
+    if (code >= 128 && task.restarts_left > 0 && num_live_workers() + !task.is_ps() > 0) {
+      return Restart(task, code, death);
     }
     if (exit_code_ == 0) exit_code_ = code;
     const bool ends_job = task.is_ps() || task.name == kChief;
-    Say(absl::StrCat(death, ends_job && num_running() > 0 ? "; stopping the others" : ""));
+    Say(absl::StrCat(death, ends_job && num_alive() > 0 ? "; stopping the others" : ""));
     if (ends_job) {
       Stop(SIGTERM);
     } else {
@@ -228,19 +344,21 @@ class Launcher::Job {
     if (!task.is_ps()) OnWorkerGone();
   }
 
-  void Restart(Task& task, const std::string& death) {
+  void Restart(Task& task, int code, const std::string& death) {
     --task.restarts_left;
-    Say(absl::StrCat(death, "; starting it again (", task.restarts_left, " restarts left)"));
-    if (absl::Status started = StartTask(task); !started.ok()) {
-      Say(std::string(started.message()));
-      if (exit_code_ == 0) exit_code_ = 127;
-      Stop(SIGTERM);
-    }
+    // The host may not have noticed yet that the connection is gone.
+    const absl::Duration pause = task.is_remote() && code == kSshFailed
+                                     ? options_.stop_grace + absl::Seconds(1)
+                                     : absl::ZeroDuration();
+    task.restart_at = absl::Now() + pause;
+    Say(absl::StrCat(death, "; starting it again",
+                     pause > absl::ZeroDuration() ? absl::StrCat(" in ", absl::FormatDuration(pause)) : "",
+                     " (", task.restarts_left, " restarts left)"));
   }
 
   // From the last worker's end on the ps tasks have a while to leave.
   void OnWorkerGone() {
-    if (num_running_workers() == 0 && !deadline_) deadline_ = absl::Now() + options_.ps_grace;
+    if (num_live_workers() == 0 && !deadline_) deadline_ = absl::Now() + options_.ps_grace;
   }
 
   void OnStopSignal(int signal) {
@@ -254,22 +372,36 @@ class Launcher::Job {
     is_stopping_ = true;
     deadline_ = absl::Now() + options_.stop_grace;
     for (Task& task : tasks_) {
-      if (task.is_running) task.process->Signal(signal);
+      task.restart_at.reset();
+      if (!task.is_running) continue;
+      if (task.is_remote()) {
+        task.process->Tell("TERM\n");
+      } else {
+        task.process->Signal(signal);
+      }
     }
   }
 
+  // What runs on another host is killed there; its ssh has a moment to say so before it is killed, too.
   void Kill() {
     for (Task& task : tasks_) {
-      if (task.is_running) task.process->Signal(SIGKILL);
+      if (!task.is_running) continue;
+      if (task.is_remote() && !is_killing_) {
+        task.process->Tell("KILL\n");
+        deadline_ = absl::Now() + kKillPatience;
+      } else {
+        task.process->Signal(SIGKILL);
+      }
     }
+    is_killing_ = true;
   }
 
   void StopStragglers() {
     if (!deadline_ || absl::Now() < *deadline_) return;
     for (const Task& task : tasks_) {
-      if (!task.is_running) continue;
+      if (!task.is_running || is_killing_) continue;
       Say(absl::StrCat(
-          task.name.ToString(), " (pid ", task.process->pid(), ") still runs ",
+          Describe(task), " still runs ",
           is_stopping_
               ? absl::FormatDuration(options_.stop_grace) + " after it was told to stop: killing it"
               : absl::FormatDuration(options_.ps_grace) + " after the last worker was done: stopping it"));
@@ -284,28 +416,36 @@ class Launcher::Job {
 
   void Say(const std::string& text) { terminal_.WriteLine("[weir] ", text, /*is_error=*/true); }
 
-  int num_running() const {
+  static std::string Describe(const Task& task) {
+    if (task.is_remote()) return absl::StrCat(task.name.ToString(), " (on ", task.host, ")");
+    return absl::StrCat(task.name.ToString(), " (pid ", task.process->pid(), ")");
+  }
+
+  int num_alive() const {
     int count = 0;
-    for (const Task& task : tasks_) count += task.is_running;
+    for (const Task& task : tasks_) count += task.is_alive();
     return count;
   }
 
-  int num_running_workers() const {
+  int num_live_workers() const {
     int count = 0;
-    for (const Task& task : tasks_) count += task.is_running && !task.is_ps();
+    for (const Task& task : tasks_) count += task.is_alive() && !task.is_ps();
     return count;
   }
 
+  static constexpr absl::Duration kKillPatience = absl::Seconds(2);
   const TaskName kChief{"worker", 0};
 
   const LaunchOptions& options_;
   SignalQueue signals_;
   Terminal terminal_;
   const std::string token_;
+  const std::string directory_;
   ClusterSpec cluster_;
   std::vector<Task> tasks_;
   std::optional<absl::Time> deadline_;  // of what is being waited for: ps to leave, or everybody to stop
   bool is_stopping_ = false;
+  bool is_killing_ = false;
   int interrupted_by_ = 0;
   int exit_code_ = 0;
 };
@@ -324,7 +464,14 @@ absl::StatusOr<int> Launcher::Run() {
                                                    " --workers=", options_.num_workers,
                                                    ": between 1 and 1000 processes on one machine"));
   }
-  if (options_.restarts < 0) return absl::InvalidArgumentError("--restart must not be negative");
+  if (options_.restarts < 0) return absl::InvalidArgumentError("--restarts must not be negative");
+  if (absl::StripAsciiWhitespace(options_.ssh).empty())
+    return absl::InvalidArgumentError("--ssh names no program");
+  for (const auto& [name, value] : options_.environment) {
+    if (!IsVariableName(name)) {
+      return absl::InvalidArgumentError(absl::StrCat("--env: '", name, "' is no name of a variable"));
+    }
+  }
   return Job(options_).Run();
 }
 

@@ -1,16 +1,21 @@
-// Runs one program as every task of a cluster on this machine, and sees the job through to its end.
+// Runs one program as every task of a cluster, on this machine or on others, and sees the job through to its
+// end.
 //
-// Each process gets TF_CONFIG (its place in the cluster, with free loopback ports) and WEIR_JOB_TOKEN (a
-// fresh secret without which no server of this job answers). What they print appears line by line with the
-// task's name.
+// Each process gets TF_CONFIG (its place in the cluster) and WEIR_JOB_TOKEN (a fresh secret without which no
+// server of this job answers). What they print appears line by line with the task's name.
+//
+// On this machine the tasks get free loopback ports. With `hosts` they are started through ssh on the slots
+// of those (task_placement.h), in the same directory, with ports from `port_base` on, and with the launcher's
+// WEIR_* variables and those named in `environment`; they listen on all interfaces unless WEIR_LISTEN says
+// otherwise. They end when the launcher ends, however it ends (remote_command.h).
 //
 // When the job is over:
 //  * All workers exited with 0: the ps tasks are given `ps_grace` to leave by themselves and are then
 //  stopped.
 //  * A worker other than the chief died: the others go on, and its exit code becomes the job's.
 //  * The chief or a ps died (and has no restart left): nobody can go on, the others are stopped.
-//  * SIGINT, SIGTERM or SIGHUP arrived: passed on to all; who is left after `stop_grace`, or at the second
-//  signal,
+//  * SIGINT, SIGTERM or SIGHUP arrived: passed on to all (to other hosts as SIGTERM); who is left after
+//  `stop_grace`, or at the second signal,
 //    is killed. The exit code is 128 + the signal.
 // The first failure is named on standard error: "worker:1 (pid 123) died: killed by signal 9 (Killed)".
 //
@@ -19,10 +24,14 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "distributed/environment/host_list.h"
+#include "distributed/environment/scheduler.h"
+#include "distributed/launch/remote_command.h"
 
 namespace weir {
 
@@ -30,13 +39,20 @@ struct LaunchOptions {
   int num_ps = 0;
   int num_workers = 1;
   std::vector<std::string> command;
+  std::vector<HostSlots> hosts;  // none: this machine, without ssh
+  int port_base = kDefaultPortBase;
+  std::string ssh = kDefaultSsh;
+  std::string directory;                                         // on the hosts; empty: this process's
+  std::vector<std::pair<std::string, std::string>> environment;  // for the tasks, beside WEIR_*
+  bool dry_run = false;                                          // print the commands, run nothing
   // A file per task, "worker-0.log", is written here; made when missing. Empty: none.
   std::string log_dir;
   // On a terminal the chief (worker:0) writes to it directly unless this is set; elsewhere every line is
   // prefixed.
   bool prefix_all = false;
   // How often one task is started again after it was killed by a signal or exited with a code >= 128 ("worth
-  // trying again"). It keeps its address and gets a new incarnation.
+  // trying again", session/monitored/exit_code.h; ssh's 255 is one). It keeps its address and gets a new
+  // incarnation. Where ssh lost the connection it starts when what it left behind must be gone.
   int restarts = 0;
   absl::Duration stop_grace = absl::Seconds(10);
   absl::Duration ps_grace = absl::Seconds(10);
