@@ -482,6 +482,11 @@ TEST(ShapeFunctionsTest, Pooling) {
   CheckAll({
       {"MaxPoolGrad", "[2,7,8,3]; [2,4,4,3]; [2,4,4,3]", "[2,7,8,3]", same},
       {"MaxPoolGrad", "[2,7,8,3]; [2,4,4,3]; [2,4,5,3]", "error: grad must be [2,4,4,3], is [2,4,5,3]", same},
+      {"MaxPoolGradGrad", "[2,7,8,3]; [2,4,4,3]; [2,7,8,3]", "[2,4,4,3]", same},
+      {"MaxPoolGradGrad", "[2,7,8,3]; [2,4,5,3]; [2,7,8,3]",
+       "error: orig_output must be [2,4,4,3], is [2,4,5,3]", same},
+      {"MaxPoolGradGrad", "[2,7,8,3]; [2,4,4,3]; [2,4,4,3]", "error: grad must be [2,7,8,3], is [2,4,4,3]",
+       same},
       {"AvgPoolGrad", "={2,7,8,3}; [2,4,4,3]", "[2,7,8,3]", same},
       {"AvgPoolGrad", "={2,7,8,3}; [2,4,5,3]", "error: grad must be [2,4,4,3], is [2,4,5,3]", same},
   });

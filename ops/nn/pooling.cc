@@ -1,5 +1,6 @@
 // Pooling of images.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,15 @@ AttrMap SamePool(GradientContext& g) {
   return attrs;
 }
 
+// MaxPoolGrad and MaxPoolGradGrad are linear in `grad`, and each is the other's derivative. A small change of
+// the other inputs changes nothing.
+Status DifferentiateMaxPoolGrad(GradientContext& g, absl::string_view derivative, AttrMap attrs) {
+  g.set_input_grad(0, ZerosLike(g, g.input(0)));
+  g.set_input_grad(1, ZerosLike(g, g.input(1)));
+  g.set_input_grad(2, g.Add(derivative, {g.input(0), g.input(1), g.grad(0)}, std::move(attrs)));
+  return OkStatus();
+}
+
 absl::StatusOr<PartialShape> PooledShape(const AttrMap& attrs, const PartialShape& input) {
   if (attrs.at("data_format").get<std::string>() == "NCHW_VECT_C") {
     return absl::UnimplementedError(
@@ -36,6 +46,12 @@ absl::StatusOr<PartialShape> PooledShape(const AttrMap& attrs, const PartialShap
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> spatial,
                         SlideOverImage(attrs, input, window, no_dilation));
   return ImageShape(attrs, input.dim(axes.batch), spatial, input.dim(axes.channels));
+}
+
+Status CheckShape(ShapeInference& s, int input, const PartialShape& shape) {
+  if (shape.IsCompatibleWith(s.input(input))) return OkStatus();
+  return InvalidArgumentError(
+      StrCat(s.input_name(input), " must be ", shape.ToString(), ", is ", s.input(input).ToString()));
 }
 
 Status PoolShape(ShapeInference& s) {
@@ -61,17 +77,28 @@ std::vector<OpDef> PoolingOps() {
        .infer_shapes = [](ShapeInference& s) -> Status {
          WEIR_ASSIGN_OR_RETURN(PartialShape input, s.WithRank(0, 4));
          WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s.attrs(), input));
-         for (int i = 1; i < 3; ++i) {
-           if (!pooled.IsCompatibleWith(s.input(i))) {
-             return InvalidArgumentError(
-                 StrCat(s.input_name(i), " must be ", pooled.ToString(), ", is ", s.input(i).ToString()));
-           }
-         }
+         WEIR_RETURN_IF_ERROR(CheckShape(s, 1, pooled));
+         WEIR_RETURN_IF_ERROR(CheckShape(s, 2, pooled));
          s.set_output(0, std::move(input));
          return OkStatus();
        },
        .gradient = [](GradientContext& g) -> Status {
-         return absl::UnimplementedError("the second derivative of MaxPool is not there yet");
+         AttrMap attrs = SamePool(g);
+         attrs.erase("explicit_paddings");  // MaxPoolGradGrad refuses the padding EXPLICIT, as in TensorFlow
+         return DifferentiateMaxPoolGrad(g, "MaxPoolGradGrad", std::move(attrs));
+       }},
+      {.name = "MaxPoolGradGrad",
+       .summary = "Gives the gradient of MaxPoolGrad with respect to its input grad.",
+       .infer_shapes = [](ShapeInference& s) -> Status {
+         WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, 4));
+         WEIR_ASSIGN_OR_RETURN(PartialShape pooled, PooledShape(s.attrs(), input));
+         WEIR_RETURN_IF_ERROR(CheckShape(s, 1, pooled));
+         WEIR_RETURN_IF_ERROR(CheckShape(s, 2, input));
+         s.set_output(0, std::move(pooled));
+         return OkStatus();
+       },
+       .gradient = [](GradientContext& g) -> Status {
+         return DifferentiateMaxPoolGrad(g, "MaxPoolGrad", SamePool(g));
        }},
       {.name = "AvgPool",
        .summary = "Gives the mean of every window of an image, channel by channel; padding does not count.",
@@ -90,10 +117,7 @@ std::vector<OpDef> PoolingOps() {
                StrCat("orig_input_shape must have 4 elements, is ", input.ToString()));
          }
          WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s.attrs(), input));
-         if (!pooled.IsCompatibleWith(s.input(1))) {
-           return InvalidArgumentError(
-               StrCat("grad must be ", pooled.ToString(), ", is ", s.input(1).ToString()));
-         }
+         WEIR_RETURN_IF_ERROR(CheckShape(s, 1, pooled));
          s.set_output(0, std::move(input));
          return OkStatus();
        },

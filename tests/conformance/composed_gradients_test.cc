@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "graph/gradients.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
@@ -132,6 +133,34 @@ TEST_F(ComposedGradients, SecondDerivativeOfBatchNormWithChannelsFirst) {
                  -0.8284797668457031, -0.5754562616348267, -0.9763531684875488, -1.3708473443984985},
                 {1.1552361249923706, -2.2452173233032227}},
                1e-5);
+}
+
+// Of the maxima of x^2, squared.
+TEST_F(ComposedGradients, SecondDerivativeOfMaxPool) {
+  const Output x = Const(F({1, 3, 3, 1}, {1, 4, 0, 3, 2, 5, 0, 7, 6}));
+  const Output maxima =
+      g_.AddOp("MaxPool", {g_.AddOp("Square", {x})},
+               {{"ksize", List{1, 2, 2, 1}}, {"strides", List{1, 1, 1, 1}}, {"padding", "VALID"}});
+  const auto first = AddGradients(g_, {g_.AddOp("Square", {maxima})}, {x});
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = AddGradients(g_, *first, {x});
+  ASSERT_TRUE(second.ok()) << second.status();
+  ExpectValues({first->front(), second->front()},
+               {{0, 256, 0, 0, 0, 500, 0, 2744, 0}, {0, 192, 0, 0, 0, 300, 0, 1176, 0}}, 0);
+}
+
+// TensorFlow's MaxPoolGradGrad knows no paddings of its own either.
+TEST_F(ComposedGradients, SecondDerivativeOfMaxPoolWithExplicitPadding) {
+  const Output x = Const(F({1, 2, 2, 1}, {1, 4, 0, 3}));
+  const Output maxima = g_.AddOp("MaxPool", {x},
+                                 {{"ksize", List{1, 2, 2, 1}},
+                                  {"strides", List{1, 1, 1, 1}},
+                                  {"padding", "EXPLICIT"},
+                                  {"explicit_paddings", List{0, 0, 1, 1, 1, 1, 0, 0}}});
+  const auto first = AddGradients(g_, {g_.AddOp("Square", {maxima})}, {x});
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = AddGradients(g_, *first, {x});
+  EXPECT_THAT(second.status().message(), testing::HasSubstr("EXPLICIT"));
 }
 
 // tf.raw_ops.RandomGamma(shape=[2], alpha=[0.5, 1, 2.5], seed=7, seed2=11): all samples of an alpha move with

@@ -113,6 +113,23 @@ void MaxGradient(const WindowGeometry& g, const T* input, const T* gradient, T* 
 }
 
 template <typename T>
+void PickAtMax(const WindowGeometry& g, const T* input, const T* maxima, const T* values, T* output) {
+  ForEachWindow(g, [&](const Window& window, int64_t y) HWY_ATTR {
+    ForEachVector<T>(g.channels, [&](auto d, int64_t c) HWY_ATTR {
+      const auto maximum = hn::LoadU(d, maxima + y + c);
+      auto picked = hn::Zero(d);
+      auto is_pending = hn::Eq(picked, picked);
+      ForEachPixel(g, window, [&](int64_t x) HWY_ATTR {
+        const auto hit = hn::And(is_pending, hn::Eq(hn::LoadU(d, input + x + c), maximum));
+        picked = hn::IfThenElse(hit, hn::LoadU(d, values + x + c), picked);
+        is_pending = hn::AndNot(hit, is_pending);
+      });
+      hn::StoreU(picked, d, output + y + c);
+    });
+  });
+}
+
+template <typename T>
 HWY_INLINE void AddPixel(int64_t channels, T factor, const T* from, T* to) {
   WEIR_ELEMENTWISE_LOOP
   for (int64_t c = 0; c < channels; ++c) to[c] += factor * from[c];
@@ -139,9 +156,9 @@ void AverageGradient(const WindowGeometry& g, const T* gradient, T* input_gradie
 template <typename T>
 PoolLoops<T> Loops() {
   if constexpr (std::is_floating_point_v<T>) {
-    return {&Max<T>, &MaxGradient<T>, &Average<T>, &AverageGradient<T>};
+    return {&Max<T>, &MaxGradient<T>, &PickAtMax<T>, &Average<T>, &AverageGradient<T>};
   } else {
-    return {&Max<T>, &MaxGradient<T>, nullptr, nullptr};
+    return {&Max<T>, &MaxGradient<T>, &PickAtMax<T>, nullptr, nullptr};
   }
 }
 

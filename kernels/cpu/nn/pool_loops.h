@@ -17,6 +17,10 @@ struct PoolLoops {
   void (*max)(const WindowGeometry& geometry, const T* input, T* output);
   // An output's gradient goes to the first input (row by row) of its window that is the largest.
   void (*max_gradient)(const WindowGeometry& geometry, const T* input, const T* gradient, T* input_gradient);
+  // The value at the first input (row by row) of each window that equals the window's maximum; 0 where none
+  // does. Its derivative with respect to `values` is max_gradient.
+  void (*pick_at_max)(const WindowGeometry& geometry, const T* input, const T* maxima, const T* values,
+                      T* output);
   // The mean of the part of each window that lies inside the input. Floating types only, else null.
   void (*average)(const WindowGeometry& geometry, const T* input, T* output);
   void (*average_gradient)(const WindowGeometry& geometry, const T* gradient, T* input_gradient);

@@ -1,4 +1,4 @@
-// MaxPool, AvgPool and their gradients.
+// MaxPool, AvgPool and their gradients; the second derivative of MaxPool.
 #include <algorithm>
 #include <vector>
 
@@ -54,6 +54,18 @@ void RunMaxGradient(ThreadPool& threads, const Images& images, const T* input, c
     for (int64_t n = begin; n < end; ++n) {
       const int64_t in = n * images.input_elements, out = n * images.output_elements;
       loops.max_gradient(images.geometry, input + in, gradient + out, result + in);
+    }
+  });
+}
+
+template <typename T>
+void RunPickAtMax(ThreadPool& threads, const Images& images, const T* input, const T* maxima, const T* values,
+                  T* output) {
+  const PoolLoops<T> loops = PoolLoopsFor<T>();
+  threads.ParallelFor(images.count, images.cost(), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) {
+      const int64_t in = n * images.input_elements, out = n * images.output_elements;
+      loops.pick_at_max(images.geometry, input + in, maxima + out, values + in, output + out);
     }
   });
 }
@@ -149,6 +161,30 @@ class MaxPoolGrad final : public PoolKernel {
   }
 };
 
+// Unlike MaxPoolGrad it looks for the elements of orig_output, as TensorFlow's CPU kernel does.
+template <typename T>
+class MaxPoolGradGrad final : public PoolKernel {
+ public:
+  using PoolKernel::PoolKernel;
+
+  absl::Status Compute(KernelContext& context) override {
+    using Wide = ComputeType<T>;
+    const Shape& shape = context.input(0).shape();
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(shape));
+    WEIR_RETURN_IF_ERROR(CheckShape("orig_output", context.input(1), OutputShape(geometry)));
+    WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(2), shape));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, OutputShape(geometry)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, context.input(0)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor maxima, Widen(context, context.input(1)));
+    WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(2)));
+    WEIR_ASSIGN_OR_RETURN(Tensor result, WideOutput(context, *output));
+    RunPickAtMax(context.threads(), Images(geometry), x.flat<Wide>().data(), maxima.flat<Wide>().data(),
+                 gradient.flat<Wide>().data(), result.flat<Wide>().data());
+    Narrow(context, result, output);
+    return absl::OkStatus();
+  }
+};
+
 template <typename T>
 class AvgPoolGrad final : public PoolKernel {
  public:
@@ -178,6 +214,8 @@ using AvgPoolKernel = Checked<ForwardPool<T, RunAverage<ComputeType<T>>>>;
 template <typename T>
 using MaxPoolGradKernel = Checked<MaxPoolGrad<T>>;
 template <typename T>
+using MaxPoolGradGradKernel = Checked<MaxPoolGradGrad<T>>;
+template <typename T>
 using AvgPoolGradKernel = Checked<AvgPoolGrad<T>>;
 
 }  // namespace
@@ -187,6 +225,7 @@ void RegisterPoolingKernels(DeviceKernels& kernels) {
                            uint16_t, uint32_t, uint64_t>("T");
   kernels.Add<MaxPoolKernel>("MaxPool", reals);
   kernels.Add<MaxPoolGradKernel>("MaxPoolGrad", reals);
+  kernels.Add<MaxPoolGradGradKernel>("MaxPoolGradGrad", reals);
   const auto floats = Types<float, double, Half, Bfloat16>("T");
   kernels.Add<AvgPoolKernel>("AvgPool", floats);
   kernels.Add<AvgPoolGradKernel>("AvgPoolGrad", floats);

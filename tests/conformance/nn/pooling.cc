@@ -63,6 +63,19 @@ void MaxPoolGrad(Call& call) {
   });
 }
 
+// Of each pool, the gradient of the first pixel that equals orig_output, which may have been fed; 0 if none
+// does.
+void MaxPoolGradGrad(Call& call) {
+  const Array &input = call.in(0), &largest = call.in(1), &grad = call.in(2);
+  Array found(largest.dims());
+  call.outputs[0] = Array(largest.dims());
+  VisitPools(call, input.dims(), [&](const Index& in, const Index& o) {
+    if (!found.at(o).is_zero() || input.at(in).real() != largest.at(o).real()) return;
+    found.at(o) = 1.0;
+    call.outputs[0].at(o) = grad.at(in);
+  });
+}
+
 Array PoolCounts(const Call& call, const Index& input) {
   Array counts(PoolDims(call, input));
   VisitPools(call, input, [&](const Index&, const Index& o) { counts.at(o).number += 1; });
@@ -125,22 +138,24 @@ void AddCalls(Suite& suite) {
       suite.Op("AvgPoolGrad")
           .Call({.attrs = attrs, .inputs = {Sizes(pool.input), grad}, .tolerance = SumTolerance(d)});
     }
-  }
-  // Of different elements, and of few different ones: the first of the largest gets the gradient.
-  for (const Pool& pool : pools) {
-    const AttrMap attrs = {{"ksize", pool.size},
-                           {"strides", pool.strides},
-                           {"padding", pool.padding},
-                           {"data_format", pool.format}};
+    // Of different elements, and of few different ones: the first of the largest counts.
+    const Tensor ties = WholeNumbers(pool.input);
     for (const Tensor& input :
-         {Sample(D::kFloat32, pool.input, -2, 2, 1), WholeNumbers(pool.input),
-          Sample(D::kInt32, pool.input, -2, 2, 1), Sample(D::kHalf, pool.input, -2, 2, 1)}) {
+         {Sample(D::kFloat32, pool.input, -2, 2, 1), ties, Sample(D::kInt32, pool.input, -2, 2, 1),
+          Sample(D::kHalf, pool.input, -2, 2, 1)}) {
+      const bool has_ties = input.SharesBufferWith(ties);
+      const Tensor maxima = MaxPooled(input, attrs);
       suite.Op("MaxPoolGrad")
           .Call({.attrs = attrs,
-                 .inputs = {input, MaxPooled(input, attrs), Sample(input.dtype(), pool.output, -2, 2, 3)},
-                 .check_gradient = false,
+                 .inputs = {input, maxima, Sample(input.dtype(), pool.output, -2, 2, 3)},
+                 .check_gradient = !has_ties,
                  .tolerance = SumTolerance(input.dtype())});
+      suite.Op("MaxPoolGradGrad")
+          .NoGradient()  // a small change leaves no element that equals orig_output
+          .Call({input, maxima, Sample(input.dtype(), pool.input, -2, 2, 3)}, attrs);
     }
+    suite.Op("MaxPoolGradGrad")
+        .Call({ties, WholeNumbers(pool.output), Sample(D::kFloat32, pool.input, -2, 2, 3)}, attrs);
   }
 }
 
@@ -171,6 +186,14 @@ void AddHostileCalls(Suite& suite) {
       .Hostile({Floats({1, 1, 1, 1}), Floats({1, 3, 3, 1}), Floats({1, 3, 3, 1})}, "does not fit into 1",
                two);
   suite.Op("MaxPoolGrad").Hostile({Floats({4}), Floats({4}), Floats({4})}, "4 dimensions", two);
+  suite.Op("MaxPoolGradGrad")
+      .Hostile({image, Floats({1, 3, 2, 1}), image}, "orig_output must be [1,3,3,1]", two);
+  suite.Op("MaxPoolGradGrad")
+      .Hostile({image, Floats({1, 3, 3, 1}), Floats({1, 3, 3, 1})}, "grad must be [1,4,4,1]", two);
+  suite.Op("MaxPoolGradGrad")
+      .Hostile({Floats({1, 1, 1, 1}), Floats({1, 3, 3, 1}), Floats({1, 1, 1, 1})}, "does not fit into 1",
+               two);
+  suite.Op("MaxPoolGradGrad").Hostile({Floats({4}), Floats({4}), Floats({4})}, "4 dimensions", two);
   suite.Op("AvgPoolGrad").Hostile({Ints({1, 4, 4, 1}), Floats({1, 3, 2, 1})}, "grad must be [1,3,3,1]", two);
   suite.Op("AvgPoolGrad")
       .Hostile({Ints({1, 4, 4}), Floats({1, 3, 3, 1})}, "orig_input_shape must be [4]", two);
@@ -183,6 +206,7 @@ void AddHostileCalls(Suite& suite) {
 void AddPoolingRecords(Suite& suite) {
   suite.Op("MaxPool").Reference(MaxPool);
   suite.Op("MaxPoolGrad").Reference(MaxPoolGrad);
+  suite.Op("MaxPoolGradGrad").Reference(MaxPoolGradGrad);
   suite.Op("AvgPool").Reference(AvgPool);
   suite.Op("AvgPoolGrad").Reference(AvgPoolGrad);
   AddCalls(suite);
