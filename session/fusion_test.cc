@@ -338,6 +338,19 @@ TEST_F(FusionTest, TwoPatternsThatFeedEachOtherStay) {
   const Output y = Op("Relu", {Op("AddV2", {a->output(0), Op("AddV2", {x, b->output(1)})})});
   const Output z = Op("Relu", {Op("AddV2", {b->output(0), Op("AddV2", {x, a->output(1)})})});
   ExpectSameBits({y, z});
+  EXPECT_THAT(Fused({y, z}), Not(Contains("_FusedBatchNormEx")));
+  // What comes before them, behind them or beside them is fused all the same.
+  const Output before = Op("Neg", {Op("Exp", {Input({2, 3, 4, 5})})});
+  Node* const c = Normalize(before);
+  Node* const d = Normalize(before);
+  const Output v = Op("Relu", {Op("AddV2", {c->output(0), Op("AddV2", {x, d->output(1)})})});
+  const Output w = Op("Relu", {Op("AddV2", {d->output(0), Op("AddV2", {x, c->output(1)})})});
+  const std::vector<Output> fetches = {Op("Neg", {Op("Exp", {v})}), w, Layer("Relu", {5, 7}, {7, 3}, 3)};
+  const std::vector<std::string> ops = Fused(fetches);
+  EXPECT_EQ(std::count(ops.begin(), ops.end(), "_FusedElementwise"), 2);
+  EXPECT_THAT(ops, Contains("_FusedMatMul"));
+  EXPECT_THAT(ops, Not(Contains("_FusedBatchNormEx")));
+  ExpectSameBits(fetches);
 }
 
 TEST_F(FusionTest, NothingIsFusedWhenRewritesAreOff) {

@@ -12,9 +12,11 @@
 #include "graph/fused_ops.h"
 #include "graph/loops.h"
 #include "graph/rewrite/consumers.h"
+#include "graph/rewrite/cycles.h"
 #include "graph/rewrite/elementwise_cluster.h"
 #include "graph/rewrite/known_shape.h"
 #include "graph/rewrite/symbolic_shapes.h"
+#include "graph/rewrite/waiting_nodes.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -52,6 +54,7 @@ class Fuser : private ClusterQuestions {
     stands_for_.resize(num_nodes_, nullptr);
     ends_as_.resize(num_nodes_, nullptr);
     has_control_flow_ = HasControlFlow(*graph_);
+    waiting_.emplace(order_);
     // From the end, so that the longest pattern is found first.
     for (auto node = order_.rbegin(); node != order_.rend(); ++node) {
       if (!IsFused(**node) && MayEndPattern(**node)) FuseAt(**node);
@@ -61,7 +64,10 @@ class Fuser : private ClusterQuestions {
         if (cluster_ops_.Contains(**node) && !IsFused(**node)) FuseElementwise(**node);
       }
     }
-    if (!new_outputs_.empty() && Rebuild()) return absl::OkStatus();
+    // The second time, if there is one, nothing is given up any more.
+    while (!new_outputs_.empty()) {
+      if (Rebuild()) return absl::OkStatus();
+    }
     std::vector<bool> keep(graph_->num_nodes(), false);
     std::fill_n(keep.begin(), num_nodes_, true);
     graph_->KeepOnly(keep);
@@ -112,6 +118,7 @@ class Fuser : private ClusterQuestions {
       if (edge.is_control()) return nullptr;
       if (edge.output != 0) continue;
       const bool may_read_later = MayReadShapeLater(*edge.consumer) && HaveOneShape(source, node.output(0)) &&
+                                  !waiting_->WaitsForMore(node, *source.node) &&
                                   !MayReach(*edge.consumer, {&node});
       if (!may_read_later) ++num_readers;
     }
@@ -132,11 +139,15 @@ class Fuser : private ClusterQuestions {
 
   bool IsReadWithin(Node& node, const absl::flat_hash_set<const Node*>& cluster) override {
     if (IsFused(node)) return false;
+    const bool waits_for_more = std::any_of(cluster.begin(), cluster.end(), [&](const Node* member) {
+      return waiting_->WaitsForMore(*member, node);
+    });
     const auto edges = consumers_->Of(node);
     return std::all_of(edges.begin(), edges.end(), [&](const Consumers::Edge& edge) {
       if (edge.is_control()) return false;
       if (cluster.contains(edge.consumer)) return true;
-      return MayReadShapeLater(*edge.consumer) && !MayReach(*edge.consumer, {cluster.begin(), cluster.end()});
+      return MayReadShapeLater(*edge.consumer) && !waits_for_more &&
+             !MayReach(*edge.consumer, {cluster.begin(), cluster.end()});
     });
   }
 
@@ -246,7 +257,8 @@ class Fuser : private ClusterQuestions {
         Node* const norm = OnlyReadProducer(*add, input, "FusedBatchNormV3");
         const Output side = add->input(1 - input);
         if (norm == nullptr || !HaveOneShape(norm->output(0), side)) continue;
-        if (!waits_may_grow_ && consumers_->Of(*norm).size() > 1) continue;
+        const bool may_wait = waits_may_grow_ && !waiting_->WaitsForMore(*add, *norm);
+        if (!may_wait && consumers_->Of(*norm).size() > 1) continue;
         if (MayReach(*norm, {side.node})) continue;
         if (FuseBatchNorm(*norm, add, side, relu)) return true;
       }
@@ -284,7 +296,8 @@ class Fuser : private ClusterQuestions {
                                              grad.input(4).node, grad.input(5).node, offset.node};
     const auto edges = consumers_->Of(*relu_grad);
     const bool is_shared = edges.size() > 1;
-    if (is_shared && (!waits_may_grow_ || has_control_flow_ || MayReach(*relu_grad, others) ||
+    if (is_shared && (!waits_may_grow_ || has_control_flow_ || waiting_->WaitsForMore(grad, *relu_grad) ||
+                      MayReach(*relu_grad, others) ||
                       std::any_of(edges.begin(), edges.end(),
                                   [](const Consumers::Edge& edge) { return edge.is_control(); }))) {
       return;
@@ -357,8 +370,8 @@ class Fuser : private ClusterQuestions {
   }
 
   // The same nodes in the same order, which tells executors what to run first, with each fused node where its
-  // pattern ended. False, and nothing is changed, if that has a cycle: MayReach looks at one pattern at a
-  // time, but two that feed each other would wait for each other.
+  // pattern ended. False, and the graph is not changed, if that has a cycle: MayReach looks at one pattern at
+  // a time, but two that feed each other would wait for each other. Those are given up.
   bool Rebuild() {
     auto rebuilt = std::make_unique<Graph>(graph_->ops());
     std::vector<Node*> copies(graph_->num_nodes(), nullptr);
@@ -387,9 +400,24 @@ class Fuser : private ClusterQuestions {
     }
     rebuilt->variables() = graph_->variables();
     rebuilt->collections() = graph_->collections();
-    if (!rebuilt->TopologicalOrder().ok()) return false;
+    if (!rebuilt->TopologicalOrder().ok()) {
+      GiveUp(NodesOnCycles(*rebuilt), originals);
+      return false;
+    }
     graph_ = std::move(rebuilt);
     return true;
+  }
+
+  // The fused ones of `nodes` that are on a cycle: there is one on each.
+  void GiveUp(const std::vector<bool>& is_on_cycle, const std::vector<Node*>& nodes) {
+    absl::flat_hash_set<const Node*> given_up;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (is_on_cycle[i] && nodes[i]->id() >= num_nodes_) given_up.insert(nodes[i]);
+    }
+    for (int id = 0; id < num_nodes_; ++id) {
+      if (given_up.contains(stands_for_[id])) stands_for_[id] = ends_as_[id] = nullptr;
+    }
+    absl::erase_if(new_outputs_, [&](const auto& moved) { return given_up.contains(moved.second.node); });
   }
 
   const HasKernelFor& has_kernel_;
@@ -398,6 +426,7 @@ class Fuser : private ClusterQuestions {
   std::unique_ptr<Graph>& graph_;
   std::optional<Consumers> consumers_;  // of the graph as it was placed
   const ElementwiseClusterOps cluster_ops_;
+  std::optional<WaitingNodes> waiting_;            // the same
   std::optional<SymbolicShapes> symbolic_shapes_;  // the same, when asked for
   std::vector<Node*> order_;                       // the same
   int num_nodes_ = 0;                              // without the fused ones

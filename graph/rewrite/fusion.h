@@ -17,7 +17,8 @@
 //
 // A fused node waits for what all of its nodes read. Where that would make a tensor wait that others read, a
 // normalization's mean for the side input or a shape for the rest of a formula, it is done only if Waits
-// allows it.
+// allows it, and if the tensor comes to wait for no queue or the like that it did not wait for before
+// (waiting_nodes.h). Of patterns that would wait for one another none is fused.
 //
 // Float, half and bfloat16 are fused, elementwise ops of double too. Results are the same bits, except for
 // _FusedConv2D's, which is made only where RewriteOptions::may_change_rounding allows it.

@@ -1,0 +1,50 @@
+#include "graph/rewrite/waiting_nodes.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "graph/runtime_ops.h"
+
+namespace weir {
+namespace {
+
+constexpr const char* kNeverWait[] = {
+    kArgOp,           kRetvalOp,   kSendOp,  "Assert",      "CheckNumerics",      "DestroyResourceOp",
+    "ReadVariableOp", "RestoreV2", "SaveV2", "VarHandleOp", "VarIsInitializedOp", "VariableShape"};
+constexpr const char* kPrefixesOfVariableOps[] = {
+    "AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp",   "ResourceApply",
+    "ResourceGather",      "ResourceScatter",     "ResourceSparseApply"};
+
+}  // namespace
+
+bool MayWaitForOthers(const Op& op) {
+  const std::string& name = op.name();
+  if (!op.is_stateful() || op.FindAttr("seed") != nullptr) return false;
+  const auto is_name = [&](absl::string_view known) { return name == known; };
+  const auto has_prefix = [&](absl::string_view prefix) { return absl::StartsWith(name, prefix); };
+  return std::none_of(std::begin(kNeverWait), std::end(kNeverWait), is_name) &&
+         std::none_of(std::begin(kPrefixesOfVariableOps), std::end(kPrefixesOfVariableOps), has_prefix);
+}
+
+WaitingNodes::WaitingNodes(const std::vector<Node*>& order) {
+  absl::flat_hash_map<const Op*, bool> waits;  // a graph has few ops and many nodes
+  std::vector<const Node*> waiting;
+  for (const Node* const node : order) {
+    const auto [op, is_new] = waits.try_emplace(&node->op(), false);
+    if (is_new) op->second = MayWaitForOthers(node->op());
+    if (op->second) waiting.push_back(node);
+  }
+  num_waiting_ = static_cast<int>(waiting.size());
+  if (num_waiting_ == 0 || num_waiting_ > kMaxWaiting) return;
+  awaited_.resize(order.size());
+  for (int i = 0; i < num_waiting_; ++i) awaited_[waiting[i]->id()] = uint64_t{1} << i;
+  for (const Node* const node : order) {
+    uint64_t& awaited = awaited_[node->id()];
+    for (const Output& input : node->inputs()) awaited |= awaited_[input.node->id()];
+    for (const Node* const before : node->control_inputs()) awaited |= awaited_[before->id()];
+  }
+}
+
+}  // namespace weir
