@@ -18,8 +18,10 @@
 #include "distributed/peers/tensor_pusher.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/remote_worker.h"
+#include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/host/host_transport.h"
+#include "distributed/version.h"
 #include "distributed/worker_service.h"
 #include "graph/types/status_macros.h"
 #include "session/local_worker.h"
@@ -56,6 +58,7 @@ class Server::Network {
 
   absl::StatusOr<std::string> Listen(Transport& transport, const std::string& address) {
     const auto handle = [this](std::shared_ptr<IncomingCall> call) {
+      if (call->method() == kTaskStatusMethod) return ReplyStatus(*call);
       if (IsFramedMethod(call->method())) return service_.Handle(std::move(call));
       call->Reply(absl::UnimplementedError(
           absl::StrCat(task_.task().ToString(), " does not serve the method ", call->method())));
@@ -64,6 +67,12 @@ class Server::Network {
                               size_t num_bytes) { return service_.Place(method, header, index, num_bytes); };
     WEIR_ASSIGN_OR_RETURN(listener_, transport.Listen(address, handle, place));
     return listener_->address();
+  }
+
+  void ReplyStatus(IncomingCall& call) {
+    Frame reply;
+    reply.header = EncodeTaskStatus({task_.task(), membership_.incarnation(), kVersion, absl::Now()});
+    call.Reply(std::move(reply));
   }
 
   // Training tasks tell every ps from the start that they live: a ps must know for whom it waits.

@@ -4,19 +4,21 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "distributed/command/doctor_command.h"
 #include "distributed/command/flag_parser.h"
 #include "distributed/command/inspect_command.h"
 #include "distributed/command/launch_command.h"
 #include "distributed/command/serve_command.h"
+#include "distributed/version.h"
 #include "graph/nearest_names.h"
 
 namespace {
 
-constexpr char kVersion[] = "0.1.0";
 constexpr char kHelp[] =
     "weir: static dataflow graphs, trained on one machine or many.\n\n"
     "usage: weir COMMAND [flags]\n\n"
     "commands:\n"
+    "  doctor     say what is wrong with a cluster\n"
     "  inspect    say what is in a checkpoint, graph, event or record file, and whether it is intact\n"
     "  launch     run a program as every task of a cluster, here or on other machines\n"
     "  serve      serve one task of a cluster\n"
@@ -29,11 +31,12 @@ struct Command {
 };
 
 absl::StatusOr<int> PrintVersion(const std::vector<std::string>&) {
-  std::printf("weir %s\n", kVersion);
+  std::printf("weir %s\n", weir::kVersion);
   return 0;
 }
 
 constexpr Command kCommands[] = {
+    {"doctor", weir::RunDoctor},
     {"inspect", [](const std::vector<std::string>& args) { return weir::RunInspect(args); }},
     {"launch", weir::RunLaunch},
     {"serve", weir::RunServe},

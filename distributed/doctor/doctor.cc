@@ -1,0 +1,337 @@
+#include "distributed/doctor/doctor.h"
+
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distributed/doctor/tcp_probe.h"
+#include "distributed/task_config.h"
+#include "distributed/task_status.h"
+#include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/version.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+using Kind = Finding::Kind;
+
+constexpr absl::Duration kClocksApart = absl::Seconds(1);
+constexpr double kFewBytes = 1e9;
+constexpr double kTooFewBytes = 1e8;
+constexpr size_t kMinTokenBytes = 16;
+
+// What another process sent, made fit for a line of a terminal.
+std::string Printable(absl::string_view text) {
+  std::string printable;
+  for (const char c : text.substr(0, 200)) {
+    if (absl::ascii_isprint(c)) {
+      printable += c;
+    } else {
+      absl::StrAppendFormat(&printable, "\\x%02x", static_cast<unsigned char>(c));
+    }
+  }
+  return printable;
+}
+
+// One task of the cluster, asked by one thread.
+class TaskExamination {
+ public:
+  TaskExamination(const DoctorOptions& options, Transport* transport, const TaskName& task)
+      : options_(options), transport_(transport), task_(task) {}
+
+  std::vector<Finding> Run() {
+    const absl::StatusOr<HostPort> address = HostPort::Parse(options_.cluster.address(task_).value_or(""));
+    if (!address.ok()) {
+      Add(Kind::kBad, std::string(address.status().message()));
+      return std::move(findings_);
+    }
+    address_ = *address;
+    const absl::StatusOr<HostAddresses> found = options_.lookup(address_.host);
+    if (!found.ok()) {
+      Add(Kind::kBad, Printable(found.status().message()));
+    } else if (ExamineName(*found), ExaminePort(*found)) {
+      ExamineServer();
+    }
+    return std::move(findings_);
+  }
+
+ private:
+  bool is_self() const { return options_.self == task_; }
+
+  void Add(Kind kind, std::string text) { findings_.push_back({kind, task_.ToString(), std::move(text)}); }
+
+  void ExamineName(const HostAddresses& found) {
+    const std::string text = absl::StrCat(address_.host, " is ", absl::StrJoin(found.addresses, ", "));
+    const bool listens_elsewhere = is_self() && !options_.listen.empty();
+    if (found.is_loopback && !listens_elsewhere && HasOtherHosts()) {
+      return Add(Kind::kBad, absl::StrCat(text,
+                                          ", which only its own machine can reach, but other tasks are "
+                                          "elsewhere: mend /etc/hosts; a task that shall listen on all "
+                                          "interfaces wants WEIR_LISTEN=0.0.0.0"));
+    }
+    if (is_self() && !listens_elsewhere && !IsOwn(found)) {
+      return Add(Kind::kBad,
+                 absl::StrCat(text, ", which is no address of this machine: is it really ", task_.ToString(),
+                              "? (Behind an address translation set "
+                              "WEIR_LISTEN=0.0.0.0)"));
+    }
+    Add(Kind::kGood, text);
+  }
+
+  bool HasOtherHosts() const {
+    for (const TaskName& other : options_.cluster.tasks()) {
+      const absl::StatusOr<HostPort> address = HostPort::Parse(options_.cluster.address(other).value_or(""));
+      if (address.ok() && address->host != address_.host) {
+        const absl::StatusOr<HostAddresses> found = options_.lookup(address->host);
+        if (found.ok() && !found->is_loopback) return true;
+      }
+    }
+    return false;
+  }
+
+  static bool IsOwn(const HostAddresses& found) {
+    return std::any_of(found.addresses.begin(), found.addresses.end(), [](const std::string& address) {
+      return !absl::IsNotFound(CheckOwnAddress(address));
+    });
+  }
+
+  // Whether somebody listens there.
+  bool ExaminePort(const HostAddresses& found) {
+    absl::Status status = absl::NotFoundError("no address");
+    for (const std::string& address : found.addresses) {
+      status = TryConnect(address, address_.port, options_.timeout);
+      if (status.ok()) return true;
+    }
+    const std::string where = address_.ToString();
+    if (absl::IsNotFound(status)) {
+      Add(Kind::kDoubtful,
+          absl::StrCat("nobody listens at ", where, ": it does not run",
+                       is_self() ? ", and its port is free" : " (yet), or listens elsewhere"));
+    } else if (absl::IsDeadlineExceeded(status)) {
+      Add(Kind::kBad, absl::StrCat("no sign of ", where, " within ", absl::FormatDuration(options_.timeout),
+                                   ": the host is down, or a firewall drops what is sent there"));
+    } else {
+      Add(Kind::kBad, absl::StrCat(where, " cannot be reached: ", status.message()));
+    }
+    return false;
+  }
+
+  void ExamineServer() {
+    const absl::Time asked = absl::Now();
+    const absl::StatusOr<TaskStatus> status = AskServer();
+    const absl::Duration took = absl::Now() - asked;
+    if (!status.ok()) return Add(Kind::kBad, NoAnswer(status.status()));
+    if (status->task != task_) {
+      return Add(Kind::kBad,
+                 absl::StrCat("at ", address_.ToString(), " is ", Printable(status->task.ToString()),
+                              ", a task of another job or of another cluster spec"));
+    }
+    Add(Kind::kGood, absl::StrCat("answers at ", address_.ToString(), " in ",
+                                  absl::StrFormat("%.1f ms", absl::ToDoubleMilliseconds(took))));
+    if (status->version != kVersion) {
+      Add(Kind::kBad,
+          absl::StrCat("has version ", Printable(status->version), ", this program has ", kVersion));
+    }
+    // Its clock was read somewhere between the question and the answer.
+    const absl::Duration apart = status->clock - (asked + took / 2);
+    if (absl::AbsDuration(apart) - took / 2 > kClocksApart) {
+      Add(Kind::kDoubtful,
+          absl::StrCat("its clock is ",
+                       absl::FormatDuration(absl::Trunc(absl::AbsDuration(apart), absl::Milliseconds(1))),
+                       apart > absl::ZeroDuration() ? " ahead of" : " behind",
+                       " this machine's: times in logs and event files will not fit, and "
+                       "certificates may count as expired"));
+    }
+  }
+
+  absl::StatusOr<TaskStatus> AskServer() {
+    WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Channel> channel,
+                          transport_->Connect(task_, address_.ToString()));
+    absl::StatusOr<Frame> reply = absl::UnknownError("no reply");
+    absl::Notification done;
+    channel->Call(kTaskStatusMethod, Frame(), {.deadline = absl::Now() + options_.timeout},
+                  [&](absl::StatusOr<Frame> frame) {
+                    reply = std::move(frame);
+                    done.Notify();
+                  });
+    done.WaitForNotification();
+    WEIR_RETURN_IF_ERROR(reply.status());
+    return DecodeTaskStatus(reply->header);
+  }
+
+  std::string NoAnswer(const absl::Status& status) const {
+    const std::string said = Printable(status.message());
+    switch (status.code()) {
+      case absl::StatusCode::kUnauthenticated:
+        return absl::StrCat(
+            "does not accept this program's token: both need the same ($WEIR_JOB_TOKEN or "
+            "--token_file): ",
+            said);
+      case absl::StatusCode::kUnimplemented:
+        return absl::StrCat("is a server of another program or of an older version: ", said);
+      case absl::StatusCode::kInvalidArgument:
+        return absl::StrCat("answered what nobody can read: ", said);
+      default:
+        return absl::StrCat(
+            "somebody listens, but gives no answer (another program, or TLS on one side only): ", said);
+    }
+  }
+
+  const DoctorOptions& options_;
+  Transport* const transport_;
+  const TaskName task_;
+  HostPort address_;
+  std::vector<Finding> findings_;
+};
+
+Finding ExamineCluster(const DoctorOptions& options) {
+  int num_training = 0;
+  for (const TaskName& task : options.cluster.tasks()) num_training += IsTrainingJob(task.job);
+  const int num_ps = options.cluster.num_tasks("ps");
+  const std::string text =
+      absl::StrCat(num_ps, " ps, ", num_training, num_training == 1 ? " worker" : " workers",
+                   options.self ? absl::StrCat("; this is ", options.self->ToString()) : "");
+  if (num_training == 0) return {Kind::kBad, "cluster", text + ": nobody trains"};
+  if (num_ps == 0 && num_training > 1) {
+    return {Kind::kDoubtful, "cluster",
+            text + ": without a ps every worker has variables of its own, unless the program joins them"};
+  }
+  return {Kind::kGood, "cluster", text};
+}
+
+bool IsOnOneMachine(const DoctorOptions& options) {
+  for (const TaskName& task : options.cluster.tasks()) {
+    const absl::StatusOr<HostPort> address = HostPort::Parse(options.cluster.address(task).value_or(""));
+    const absl::StatusOr<HostAddresses> found =
+        address.ok() ? options.lookup(address->host) : absl::StatusOr<HostAddresses>(address.status());
+    if (!found.ok() || !found->is_loopback) return false;
+  }
+  return true;
+}
+
+Finding ExamineToken(const DoctorOptions& options) {
+  const SecurityOptions& security = options.security;
+  if (absl::Status status = CheckSecurityOptions(security); !status.ok()) {
+    return {Kind::kBad, "token", Printable(status.message())};
+  }
+  if (security.token.empty() && security.tls_cert_file.empty()) {
+    if (IsOnOneMachine(options)) return {Kind::kGood, "token", "none, and all tasks are on this machine"};
+    if (security.insecure) return {Kind::kDoubtful, "token", "none: who reaches a server may run code there"};
+    return {Kind::kBad, "token",
+            "none: servers refuse to listen where other machines reach them; give all tasks the same "
+            "$WEIR_JOB_TOKEN or --token_file, or TLS"};
+  }
+  if (!security.token.empty() && security.token.size() < kMinTokenBytes) {
+    return {Kind::kDoubtful, "token", absl::StrCat("has only ", security.token.size(), " characters")};
+  }
+  return {Kind::kGood, "token", security.uses_tls() ? "TLS" : "given; without TLS the network can read it"};
+}
+
+// Calls `work` with every number below `count`, several side by side.
+void ForEachSideBySide(size_t count, absl::FunctionRef<void(size_t)> work) {
+  std::atomic<size_t> next{0};
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < std::min<size_t>(count, kMaxSideBySide); ++i) {
+    threads.emplace_back([&] {
+      for (size_t item = next++; item < count; item = next++) work(item);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// The hosts of all tasks, each looked up once.
+HostLookup LookUpAll(const ClusterSpec& cluster, const HostLookup& lookup) {
+  auto known = std::make_shared<std::map<std::string, absl::StatusOr<HostAddresses>>>();
+  for (const TaskName& task : cluster.tasks()) {
+    const absl::StatusOr<HostPort> address = HostPort::Parse(cluster.address(task).value_or(""));
+    if (address.ok()) known->emplace(address->host, absl::NotFoundError("not looked up"));
+  }
+  std::vector<std::string> hosts;
+  for (const auto& [host, found] : *known) hosts.push_back(host);
+  ForEachSideBySide(hosts.size(), [&](size_t i) { known->at(hosts[i]) = lookup(hosts[i]); });
+  return [known](const std::string& host) { return known->at(host); };
+}
+
+std::vector<Finding> ExamineTasks(const DoctorOptions& options, Transport* transport) {
+  const std::vector<TaskName> tasks = options.cluster.tasks();
+  std::vector<std::vector<Finding>> found(tasks.size());
+  ForEachSideBySide(tasks.size(),
+                    [&](size_t i) { found[i] = TaskExamination(options, transport, tasks[i]).Run(); });
+  std::vector<Finding> findings;
+  for (std::vector<Finding>& of_task : found) {
+    for (Finding& finding : of_task) findings.push_back(std::move(finding));
+  }
+  return findings;
+}
+
+}  // namespace
+
+Finding ExamineDisk(const std::string& directory) {
+  std::error_code error;
+  std::filesystem::path existing = std::filesystem::absolute(directory, error);
+  while (!std::filesystem::exists(existing, error) && existing.has_relative_path())
+    existing = existing.parent_path();
+  const std::string path = existing.string();
+  struct statvfs disk {};
+  if (!std::filesystem::is_directory(existing, error) || statvfs(path.c_str(), &disk) != 0) {
+    return {Kind::kBad, "model_dir", absl::StrCat("'", Printable(path), "' is no directory")};
+  }
+  if (access(path.c_str(), W_OK | X_OK) != 0) {
+    return {Kind::kBad, "model_dir",
+            absl::StrCat("'", Printable(path), "' cannot be written: ", strerror(errno))};
+  }
+  const double free_bytes = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  const Kind kind = free_bytes < kTooFewBytes ? Kind::kBad
+                    : free_bytes < kFewBytes  ? Kind::kDoubtful
+                                              : Kind::kGood;
+  return {kind, "model_dir",
+          absl::StrCat("'", Printable(path), "' can be written and has ",
+                       absl::StrFormat("%.1f GB", free_bytes / 1e9), " left")};
+}
+
+std::vector<Finding> Examine(const DoctorOptions& given) {
+  DoctorOptions options = given;
+  if (options.lookup == nullptr) {
+    options.lookup = [timeout = options.timeout](const std::string& host) {
+      return LookUpHost(host, timeout);
+    };
+  }
+  std::vector<Finding> findings;
+  if (!options.model_dir.empty()) findings.push_back(ExamineDisk(options.model_dir));
+  if (options.cluster.is_empty()) {
+    findings.insert(findings.begin(), {Kind::kGood, "cluster", "none: the program runs alone"});
+    return findings;
+  }
+  options.lookup = LookUpAll(options.cluster, options.lookup);
+  findings.insert(findings.begin(), {ExamineCluster(options), ExamineToken(options)});
+  std::unique_ptr<Transport> owned;
+  if (options.transport == nullptr) {
+    GrpcOptions grpc;
+    grpc.security = options.security;
+    absl::StatusOr<std::unique_ptr<Transport>> made = MakeGrpcTransport(grpc);
+    if (!made.ok()) return findings;  // the token's finding says why
+    owned = *std::move(made);
+    options.transport = owned.get();
+  }
+  for (Finding& finding : ExamineTasks(options, options.transport)) findings.push_back(std::move(finding));
+  return findings;
+}
+
+}  // namespace weir
