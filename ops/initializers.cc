@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "ops/standard_ops.h"
 
 namespace weir::initializers {
@@ -18,12 +19,14 @@ Output Filled(GraphBuilder& g, DType dtype, const Shape& shape, double value) {
   return shape.is_scalar() ? scalar : Fill(g, ShapeVector(g, shape), scalar);
 }
 
-// deviation * truncated normal
-Output ScaledNormal(GraphBuilder& g, DType dtype, const Shape& shape, double deviation,
+// deviation * normal, truncated or not
+Output ScaledNormal(GraphBuilder& g, DType dtype, const Shape& shape, double deviation, bool is_truncated,
                     std::optional<int64_t> seed) {
   const auto seeds = g.NextRandomSeeds(seed);
+  const Output dims = ShapeVector(g, shape);
   const Output normal =
-      TruncatedNormal(g, ShapeVector(g, shape), dtype, {.seed = seeds.seed, .seed2 = seeds.seed2});
+      is_truncated ? TruncatedNormal(g, dims, dtype, {.seed = seeds.seed, .seed2 = seeds.seed2})
+                   : RandomStandardNormal(g, dims, dtype, {.seed = seeds.seed, .seed2 = seeds.seed2});
   return Mul(g, normal, ConstOf(g, dtype, deviation, {.name = "stddev"}));
 }
 
@@ -51,6 +54,28 @@ Fans FansOf(const Shape& shape) {
           window * static_cast<double>(shape.dim(shape.rank() - 1))};
 }
 
+using Fan = VarianceScalingOptions::Fan;
+using Distribution = VarianceScalingOptions::Distribution;
+
+double ChosenFan(const Shape& shape, Fan fan) {
+  const Fans fans = FansOf(shape);
+  if (fan == Fan::kIn) return fans.in;
+  return fan == Fan::kOut ? fans.out : (fans.in + fans.out) / 2;
+}
+
+Output WithVariance(GraphBuilder& g, DType dtype, const Shape& shape, double variance,
+                    const VarianceScalingOptions& options) {
+  // The deviation that is left of 1 when a normal distribution is cut off at 2.
+  constexpr double kDeviationAfterCut = 0.87962566103423978;
+  if (options.distribution == Distribution::kUniform) {
+    const double limit = std::sqrt(3 * variance);
+    return ScaledUniform(g, dtype, shape, -limit, limit, options.seed);
+  }
+  const bool is_truncated = options.distribution == Distribution::kTruncatedNormal;
+  const double deviation = std::sqrt(variance) / (is_truncated ? kDeviationAfterCut : 1);
+  return ScaledNormal(g, dtype, shape, deviation, is_truncated, options.seed);
+}
+
 }  // namespace
 
 Initializer Zeros() { return Constant(0); }
@@ -60,9 +85,28 @@ Initializer Constant(double value) {
   return [value](GraphBuilder& g, DType dtype, const Shape& shape) { return Filled(g, dtype, shape, value); };
 }
 
+Initializer Identity(double gain) {
+  return [gain](GraphBuilder& g, DType dtype, const Shape& shape) {
+    if (shape.rank() != 2) {
+      g.SetError(absl::InvalidArgumentError(
+          absl::StrCat("Identity: the shape must have rank 2, is ", shape.ToString())));
+      return Output();
+    }
+    const Shape diagonal({std::min(shape.dim(0), shape.dim(1))});
+    return MatrixSetDiag(g, Filled(g, dtype, shape, 0), Filled(g, dtype, diagonal, gain));
+  };
+}
+
+Initializer RandomNormal(double mean, double stddev, std::optional<int64_t> seed) {
+  return [mean, stddev, seed](GraphBuilder& g, DType dtype, const Shape& shape) {
+    const Output normal = ScaledNormal(g, dtype, shape, stddev, false, seed);
+    return AddV2(g, normal, ConstOf(g, dtype, mean, {.name = "mean"}));
+  };
+}
+
 Initializer TruncatedNormal(double stddev, std::optional<int64_t> seed) {
   return [stddev, seed](GraphBuilder& g, DType dtype, const Shape& shape) {
-    return ScaledNormal(g, dtype, shape, stddev, seed);
+    return ScaledNormal(g, dtype, shape, stddev, true, seed);
   };
 }
 
@@ -72,21 +116,36 @@ Initializer Uniform(double minimum, double maximum, std::optional<int64_t> seed)
   };
 }
 
-Initializer GlorotUniform(std::optional<int64_t> seed) {
-  return [seed](GraphBuilder& g, DType dtype, const Shape& shape) {
-    const Fans fans = FansOf(shape);
-    const double limit = std::sqrt(6 / std::max(1.0, fans.in + fans.out));
-    return ScaledUniform(g, dtype, shape, -limit, limit, seed);
+Initializer VarianceScaling(const VarianceScalingOptions& options) {
+  return [options](GraphBuilder& g, DType dtype, const Shape& shape) {
+    if (!(options.scale > 0)) {
+      g.SetError(absl::InvalidArgumentError(
+          absl::StrCat("VarianceScaling: scale must be positive, is ", options.scale)));
+      return Output();
+    }
+    return WithVariance(g, dtype, shape, options.scale / std::max(1.0, ChosenFan(shape, options.fan)),
+                        options);
   };
 }
 
-Initializer HeNormal(std::optional<int64_t> seed) {
-  // The deviation that is left of 1 when a normal distribution is cut off at 2.
-  constexpr double kDeviationAfterCut = 0.87962566103423978;
-  return [seed](GraphBuilder& g, DType dtype, const Shape& shape) {
-    const double deviation = std::sqrt(2 / std::max(1.0, FansOf(shape).in));
-    return ScaledNormal(g, dtype, shape, deviation / kDeviationAfterCut, seed);
-  };
+Initializer GlorotUniform(std::optional<int64_t> seed) {
+  return VarianceScaling({.fan = Fan::kAverage, .distribution = Distribution::kUniform, .seed = seed});
 }
+
+Initializer GlorotNormal(std::optional<int64_t> seed) {
+  return VarianceScaling({.fan = Fan::kAverage, .seed = seed});
+}
+
+Initializer HeUniform(std::optional<int64_t> seed) {
+  return VarianceScaling({.scale = 2, .distribution = Distribution::kUniform, .seed = seed});
+}
+
+Initializer HeNormal(std::optional<int64_t> seed) { return VarianceScaling({.scale = 2, .seed = seed}); }
+
+Initializer LecunUniform(std::optional<int64_t> seed) {
+  return VarianceScaling({.distribution = Distribution::kUniform, .seed = seed});
+}
+
+Initializer LecunNormal(std::optional<int64_t> seed) { return VarianceScaling({.seed = seed}); }
 
 }  // namespace weir::initializers

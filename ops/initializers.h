@@ -21,18 +21,43 @@ Initializer Zeros();
 Initializer Ones();
 Initializer Constant(double value);
 
+// Ones on the main diagonal times gain, zeros elsewhere. InvalidArgument unless the shape has rank 2.
+Initializer Identity(double gain = 1);
+
+// Normally distributed.
+Initializer RandomNormal(double mean = 0, double stddev = 1, std::optional<int64_t> seed = std::nullopt);
+
 // Normally distributed around 0, none farther from it than two deviations.
 Initializer TruncatedNormal(double stddev, std::optional<int64_t> seed = std::nullopt);
 
 // Evenly distributed over [minimum, maximum).
 Initializer Uniform(double minimum, double maximum, std::optional<int64_t> seed = std::nullopt);
 
-// Evenly distributed over [-r, r) with r = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio, 2010). The last
-// dimensions of the shape are fan_in and fan_out; those before them (a convolution's window) multiply both.
-Initializer GlorotUniform(std::optional<int64_t> seed = std::nullopt);
+// Random numbers around 0 with variance scale / fan. The last dimensions of the shape are fan_in and fan_out;
+// those before them (a convolution's window) multiply both; of a vector both are its length.
+struct VarianceScalingOptions {
+  enum class Fan { kIn, kOut, kAverage };
+  enum class Distribution {
+    kTruncatedNormal,  // cut off at two deviations of a wider one that has the variance after the cut
+    kUntruncatedNormal,
+    kUniform,
+  };
+  double scale = 1;  // must be positive
+  Fan fan = Fan::kIn;
+  Distribution distribution = Distribution::kTruncatedNormal;
+  std::optional<int64_t> seed;
+};
+Initializer VarianceScaling(const VarianceScalingOptions& options = {});
 
-// Truncated normal with deviation sqrt(2 / fan_in), for layers of rectifiers (He et al., 2015).
+// Variance scaling with the scales and fans of the literature: 1 and the average of the fans (Glorot and
+// Bengio, 2010), 2 and fan_in for layers of rectifiers (He et al., 2015), 1 and fan_in (LeCun et al., 1998).
+// Normal ones are truncated.
+Initializer GlorotUniform(std::optional<int64_t> seed = std::nullopt);
+Initializer GlorotNormal(std::optional<int64_t> seed = std::nullopt);
+Initializer HeUniform(std::optional<int64_t> seed = std::nullopt);
 Initializer HeNormal(std::optional<int64_t> seed = std::nullopt);
+Initializer LecunUniform(std::optional<int64_t> seed = std::nullopt);
+Initializer LecunNormal(std::optional<int64_t> seed = std::nullopt);
 
 }  // namespace initializers
 }  // namespace weir

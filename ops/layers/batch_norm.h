@@ -13,23 +13,41 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "graph/graph_builder.h"
+#include "ops/initializers.h"
+#include "ops/regularizers.h"
 
 namespace weir::layers {
 
 struct BatchNormalizationOptions {
   double momentum = 0.99;  // how much of a moving average stays in a step
   double epsilon = 0.001;
-  std::string data_format = "NHWC";  // or "NCHW"
+  std::string data_format = "NHWC";  // or "NCHW": channels are dimension 1, of an x of any rank
+  bool center = true;                // false: no beta
+  bool scale = true;                 // false: no gamma
+  Initializer beta_initializer = initializers::Zeros();
+  Initializer gamma_initializer = initializers::Ones();
+  Initializer moving_mean_initializer = initializers::Zeros();
+  Initializer moving_variance_initializer = initializers::Ones();
+  Regularizer beta_regularizer;
+  Regularizer gamma_regularizer;
+  bool trainable = true;
   absl::string_view name = "batch_normalization";
 };
 
-// x: float, half or bfloat16 images [batch, height, width, channels], channels known. Variables are float:
-// gamma, beta, and the averages moving_mean and moving_variance, which are not trainable. The average of the
-// variance is of the unbiased estimate (divided by one less than the number of elements), as in TensorFlow.
-Output BatchNormalization(GraphBuilder& g, Output x, bool is_training,
+// x: floating point, [batch, ..., channels] of rank 2 or more, channels known. training: known now, or a bool
+// scalar that steps feed (PlaceholderWithDefault). Variables: gamma, beta, and the averages moving_mean and
+// moving_variance, which are not trainable; double for a double x, else float.
+//
+// Images that are not double (rank 4) are normalized by FusedBatchNormV3. The average of the variance is then
+// of the unbiased estimate (divided by one less than the number of elements), otherwise of the variance in
+// the batch: so does TensorFlow.
+//
+// InvalidArgument, in the builder, for other shapes and for a momentum outside of [0, 1].
+Output BatchNormalization(GraphBuilder& g, Output x, std::variant<bool, Output> training,
                           const BatchNormalizationOptions& options = {},
                           SourceLocation where = SourceLocation::Current());
 

@@ -1,8 +1,8 @@
 #include "ops/layers/conv2d.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/layers/weight.h"
 #include "ops/standard_ops.h"
-#include "ops/variable.h"
 
 namespace weir::layers {
 
@@ -21,17 +21,16 @@ Output Conv2D(GraphBuilder& g, Output x, int64_t filters, Window kernel_size, co
         where);
     return {};
   }
-  const Shape kernel_shape({kernel_size.height, kernel_size.width, x.shape().dim(channel_axis), filters});
-  const ModelVariable kernel =
-      MakeVariable(g, "kernel", x.dtype(), kernel_shape, options.kernel_initializer, {}, where);
+  const ModelVariable kernel = MakeWeight(
+      g, "kernel", x.dtype(), {kernel_size.height, kernel_size.width, x.shape().dim(channel_axis), filters},
+      {options.kernel_initializer, options.kernel_regularizer, options.trainable}, where);
   Output y = weir::Conv2D(
       g, x, kernel.value, options.strides.PerDimension(options.data_format), options.padding,
       {.data_format = options.data_format, .dilations = options.dilations.PerDimension(options.data_format)},
       where);
   if (options.use_bias) {
-    const ModelVariable bias =
-        MakeVariable(g, "bias", x.dtype(), Shape({filters}), options.bias_initializer, {}, where);
-    y = BiasAdd(g, y, bias.value, {.data_format = options.data_format}, where);
+    y = AddBias(g, y, filters, options.data_format,
+                {options.bias_initializer, options.bias_regularizer, options.trainable}, where);
   }
   return activation ? activation(g, y, {}, where) : y;
 }

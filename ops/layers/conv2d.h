@@ -7,6 +7,7 @@
 #include "ops/initializers.h"
 #include "ops/layers/activation.h"
 #include "ops/layers/window.h"
+#include "ops/regularizers.h"
 
 namespace weir::layers {
 
@@ -18,10 +19,15 @@ struct ConvolutionOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::GlorotUniform();
   Initializer bias_initializer = initializers::Zeros();
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  bool trainable = true;
   absl::string_view name = "conv2d";
 };
 
 // x: images [batch, height, width, channels], channels known. Gives images with `filters` channels.
+// Variables: kernel [height, width, channels, filters], bias [filters]. InvalidArgument, in the builder, for
+// other shapes and for sizes below 1.
 Output Conv2D(GraphBuilder& g, Output x, int64_t filters, Window kernel_size,
               const Activation& activation = nullptr, const ConvolutionOptions& options = {},
               SourceLocation where = SourceLocation::Current());

@@ -1,32 +1,54 @@
 #include "ops/layers/dense.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
+#include "ops/layers/weight.h"
 #include "ops/standard_ops.h"
-#include "ops/variable.h"
 
 namespace weir::layers {
+
+namespace {
+
+// x * kernel for an x of more than two dimensions: all but the last are made one, and come back afterwards.
+Output MultiplyRows(GraphBuilder& g, Output x, Output kernel, int64_t units, SourceLocation where) {
+  const int last = x.shape().rank() - 1;
+  const int64_t features = x.shape().dim(last);
+  const Output rows = Reshape(g, x, Const(g, Tensor::Vector<int64_t>({-1, features}), {}, where), {}, where);
+  const Output product = MatMul(g, rows, kernel, {}, where);
+  const Output outer =
+      StridedSlice(g, ShapeOf(g, x, {}, where), ConstIntegers(g, {0}, {}, where),
+                   ConstIntegers(g, {last}, {}, where), ConstIntegers(g, {1}, {}, where), {}, where);
+  const Output shape = ConcatV2(g, {outer, ConstIntegers(g, {static_cast<int32_t>(units)}, {}, where)},
+                                Const(g, 0, {}, where), {}, where);
+  return Reshape(g, product, shape, {}, where);
+}
+
+}  // namespace
 
 Output Dense(GraphBuilder& g, Output x, int64_t units, const Activation& activation,
              const DenseOptions& options, SourceLocation where) {
   if (!x) return {};
   const auto scope = g.NameScope(options.name);
-  if (x.shape().rank() != 2 || x.shape().dim(1) == PartialShape::kUnknownDim || units < 1) {
-    g.SetError(
-        absl::InvalidArgumentError(absl::StrCat("Dense '", g.name_scope(),
-                                                "': x must be [batch,features] with known features and units "
-                                                "at least 1: x is ",
-                                                x.shape().ToString(), ", units is ", units)),
-        where);
+  const int last = x.shape().rank() - 1;
+  if (last < 1 || x.shape().dim(last) == PartialShape::kUnknownDim || units < 1 ||
+      units > std::numeric_limits<int32_t>::max()) {
+    g.SetError(absl::InvalidArgumentError(
+                   absl::StrCat("Dense '", g.name_scope(),
+                                "': x must be [batch,...,features] with known features and units at least 1 "
+                                "and below 2^31: x is ",
+                                x.shape().ToString(), ", units is ", units)),
+               where);
     return {};
   }
-  const Shape kernel_shape({x.shape().dim(1), units});
   const ModelVariable kernel =
-      MakeVariable(g, "kernel", x.dtype(), kernel_shape, options.kernel_initializer, {}, where);
-  Output y = MatMul(g, x, kernel.value, {}, where);
+      MakeWeight(g, "kernel", x.dtype(), {x.shape().dim(last), units},
+                 {options.kernel_initializer, options.kernel_regularizer, options.trainable}, where);
+  Output y =
+      last == 1 ? MatMul(g, x, kernel.value, {}, where) : MultiplyRows(g, x, kernel.value, units, where);
   if (options.use_bias) {
-    const ModelVariable bias =
-        MakeVariable(g, "bias", x.dtype(), Shape({units}), options.bias_initializer, {}, where);
-    y = BiasAdd(g, y, bias.value, {}, where);
+    y = AddBias(g, y, units, "NHWC", {options.bias_initializer, options.bias_regularizer, options.trainable},
+                where);
   }
   return activation ? activation(g, y, {}, where) : y;
 }

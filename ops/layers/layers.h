@@ -8,8 +8,11 @@
 #pragma once
 
 #include "ops/layers/batch_norm.h"
+#include "ops/layers/conv1d.h"
 #include "ops/layers/conv2d.h"
+#include "ops/layers/conv2d_transpose.h"
 #include "ops/layers/dense.h"
 #include "ops/layers/dropout.h"
 #include "ops/layers/flatten.h"
 #include "ops/layers/pooling.h"
+#include "ops/layers/separable_conv2d.h"

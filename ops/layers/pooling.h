@@ -1,4 +1,4 @@
-// The largest or mean element of every window of an image, channel by channel.
+// The largest or mean element of every window of an image or sequence, channel by channel.
 #pragma once
 
 #include <string>
@@ -14,9 +14,22 @@ struct PoolingOptions {
   absl::string_view name = "";       // "" is "max_pooling2d" or "average_pooling2d"
 };
 
+// x: images [batch, height, width, channels].
 Output MaxPool2D(GraphBuilder& g, Output x, Window pool_size, Window strides,
                  const PoolingOptions& options = {}, SourceLocation where = SourceLocation::Current());
 Output AvgPool2D(GraphBuilder& g, Output x, Window pool_size, Window strides,
                  const PoolingOptions& options = {}, SourceLocation where = SourceLocation::Current());
+
+struct Pooling1DOptions {
+  std::string padding = "VALID";    // or "SAME"
+  std::string data_format = "NWC";  // or "NCW"
+  absl::string_view name = "";      // "" is "max_pooling1d" or "average_pooling1d"
+};
+
+// x: sequences [batch, length, channels].
+Output MaxPool1D(GraphBuilder& g, Output x, int64_t pool_size, int64_t stride,
+                 const Pooling1DOptions& options = {}, SourceLocation where = SourceLocation::Current());
+Output AvgPool1D(GraphBuilder& g, Output x, int64_t pool_size, int64_t stride,
+                 const Pooling1DOptions& options = {}, SourceLocation where = SourceLocation::Current());
 
 }  // namespace weir::layers

@@ -33,7 +33,8 @@ Tensor Pattern(const Shape& shape, int seed);
 // Equal shapes, and elements that differ by at most a few float roundings. NaN equals NaN.
 void ExpectNear(const Tensor& wanted, const Tensor& found, const std::string& what, double tolerance = 2e-6);
 
-// One graph and one session on the CPU of this process. Nodes may be added between runs.
+// One graph and one session on this process, which has devices CPU:0 and CPU:1. Nodes may be added between
+// runs.
 class RecordedModelTest : public testing::Test {
  protected:
   // One step, which must succeed.
@@ -57,7 +58,7 @@ class RecordedModelTest : public testing::Test {
  private:
   Session& StartedSession();
 
-  std::unique_ptr<Runtime> runtime_ = Runtime::Create().value();
+  std::unique_ptr<Runtime> runtime_ = Runtime::Create({.num_cpus = 2}).value();
   LocalWorker worker_{*runtime_, runtime_->task()};
   std::unique_ptr<Session> session_;
 };

@@ -1,5 +1,7 @@
 """Collects what TensorFlow computes."""
 
+import math
+
 import numpy as np
 import tensorflow as tf
 
@@ -14,10 +16,10 @@ def pattern(shape, seed):
 
 
 def to_json(number):
-    """As many digits as a float has; null for NaN."""
+    """As many digits as a float has; NaN and infinities as strings."""
     if not isinstance(number, float):
         return number
-    return None if number != number else float("%.9g" % number)
+    return float("%.9g" % number) if math.isfinite(number) else str(number)
 
 
 class Recorder:

@@ -1,0 +1,45 @@
+#include "ops/layers/weight.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "ops/standard_ops.h"
+
+namespace weir::layers {
+namespace {
+
+void Regularize(GraphBuilder& g, absl::string_view name, const ModelVariable& weight,
+                const Regularizer& regularizer) {
+  const auto beside_weight = g.ColocationScope(weight.handle.node);
+  const auto scope = g.NameScope(absl::StrCat(name, "/Regularizer"));
+  const Output loss = regularizer(g, weight.value);
+  if (loss) g.graph().collections()[std::string(kRegularizationLosses)].push_back(loss.name());
+}
+
+}  // namespace
+
+ModelVariable MakeWeight(GraphBuilder& g, absl::string_view name, DType dtype,
+                         const std::vector<int64_t>& dims, const WeightOptions& options,
+                         SourceLocation where) {
+  if (!g.ok()) return {};
+  const absl::StatusOr<Shape> shape = Shape::FromDims(dims);
+  if (!shape.ok()) {
+    g.SetError(absl::InvalidArgumentError(absl::StrCat("layer '", g.name_scope(), "': the shape of '", name,
+                                                       "': ", shape.status().message())),
+               where);
+    return {};
+  }
+  const ModelVariable weight =
+      MakeVariable(g, name, dtype, *shape, options.initializer, {.trainable = options.trainable}, where);
+  if (options.regularizer && weight.handle) Regularize(g, name, weight, options.regularizer);
+  return weight;
+}
+
+Output AddBias(GraphBuilder& g, Output x, int64_t channels, absl::string_view data_format,
+               const WeightOptions& options, SourceLocation where) {
+  if (!x) return {};
+  const ModelVariable bias = MakeWeight(g, "bias", x.dtype(), {channels}, options, where);
+  return BiasAdd(g, x, bias.value, {.data_format = std::string(data_format)}, where);
+}
+
+}  // namespace weir::layers
