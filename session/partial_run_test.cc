@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "ops/control_flow.h"
 #include "session/session.h"
+#include "session/test_scalars.h"
 #include "session/test_session.h"
 
 namespace weir {
@@ -47,13 +48,6 @@ class PartialRunTest : public TestSession {
     return run.ok() ? *std::move(run) : nullptr;
   }
   static Tensor Value(float value) { return Tensor::Scalar(value); }
-  static std::vector<float> Scalars(const absl::StatusOr<std::vector<Tensor>>& tensors) {
-    std::vector<float> result;
-    EXPECT_TRUE(tensors.ok()) << tensors.status();
-    if (!tensors.ok()) return result;
-    for (const Tensor& tensor : *tensors) result.push_back(tensor.scalar<float>());
-    return result;
-  }
   static void ExpectRefused(const absl::StatusOr<std::vector<Tensor>>& results, absl::string_view message) {
     EXPECT_EQ(results.status().code(), absl::StatusCode::kInvalidArgument) << results.status();
     EXPECT_THAT(std::string(results.status().message()), HasSubstr(std::string(message)));

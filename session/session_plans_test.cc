@@ -7,6 +7,7 @@
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
 #include "session/session.h"
+#include "session/test_scalars.h"
 #include "session/test_session.h"
 
 namespace weir {
@@ -28,13 +29,6 @@ class SessionPlansTest : public TestSession {
   std::unique_ptr<Session> MakeSession(const SessionOptions& options, Worker* worker = nullptr) {
     return Session::Create(g_.graph(), {worker != nullptr ? worker : &worker_}, runtime_->kernels(), options)
         .value();
-  }
-  static std::vector<float> Scalars(const absl::StatusOr<std::vector<Tensor>>& tensors) {
-    std::vector<float> result;
-    EXPECT_TRUE(tensors.ok()) << tensors.status();
-    if (!tensors.ok()) return result;
-    for (const Tensor& tensor : *tensors) result.push_back(tensor.scalar<float>());
-    return result;
   }
 };
 

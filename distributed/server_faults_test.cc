@@ -1,0 +1,267 @@
+// Clusters in which something goes wrong: messages are lost or repeated, tasks are silent, leave or restart.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distributed/test_server.h"
+#include "gmock/gmock.h"
+#include "session/monitored/exit_code.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+INSTANTIATE_TEST_SUITE_P(All, ServerTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Grpc" : "Inproc"; });
+
+// y = x + x on the ps, z = y + y on the worker: y crosses in pieces.
+struct LargeTensorModel {
+  explicit LargeTensorModel(Server& server) : g(server.runtime().ops()), input(DType::kFloat32, {kSize}) {
+    for (int64_t i = 0; i < kSize; ++i) input.flat<float>()[i] = static_cast<float>(i % 1000);
+    {
+      auto device = g.DeviceScope("/job:ps/task:0");
+      x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({-1})}}, "x");
+      y = g.AddOp("AddV2", {x, x});
+    }
+    auto device = g.DeviceScope("/job:worker/task:0");
+    z = g.AddOp("AddV2", {y, y});
+  }
+  void ExpectRight(const absl::StatusOr<std::vector<Tensor>>& result) const {
+    ASSERT_TRUE(result.ok()) << result.status();
+    for (int64_t i = 0; i < kSize; ++i)
+      ASSERT_EQ((*result)[0].flat<float>()[i], 4 * input.flat<float>()[i]) << i;
+  }
+
+  static constexpr int64_t kSize = 5'000'000;  // 20 MB: five pieces, the last one short
+  GraphBuilder g;
+  Tensor input;
+  Output x, y, z;
+};
+
+TEST_P(ServerTest, PiecesMayBeRepeatedLateAndOutOfOrder) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  LargeTensorModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  for (const Fault::Action action :
+       {Fault::Action::kDuplicate, Fault::Action::kDropReply, Fault::Action::kClose, Fault::Action::kDelay}) {
+    for (const int skip : {0, 2, 4}) {
+      faults_.Clear();
+      const int hits = faults_.num_hits();
+      faults_.Add({.action = action,
+                   .method = "PushPiece",
+                   .delay = absl::Milliseconds(30),
+                   .skip = skip,
+                   .count = 1});
+      model.ExpectRight(session->Run({{model.x, model.input}}, {model.z}));
+      EXPECT_EQ(faults_.num_hits(), hits + 1) << skip;
+    }
+  }
+}
+
+TEST_P(ServerTest, APieceThatNeverComesEndsTheStepAtItsDeadlineAndItsMemoryIsFree) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  LargeTensorModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  const auto run = [&] {
+    return session->Run({{model.x, model.input}}, {model.z}, {}, {.timeout = absl::Milliseconds(400)});
+  };
+  model.ExpectRight(session->Run({{model.x, model.input}}, {model.z}));
+  const int64_t before = HostAllocator().num_bytes_in_use();
+  faults_.Add({.action = Fault::Action::kDropRequest, .method = "PushPiece", .skip = 3, .count = 1});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(run().status()));
+  // The piece that was lost keeps the sender's tensor until the message is given up; the receiver keeps
+  // nothing.
+  const int64_t tensor_bytes = static_cast<int64_t>(model.input.num_bytes());
+  const auto in_use = [&] { return HostAllocator().num_bytes_in_use() - before; };
+  for (int i = 0; i < 1000 && in_use() > tensor_bytes * 3 / 2; ++i) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_LT(in_use(), tensor_bytes * 3 / 2);
+  // Pieces that come when the step is over are not kept either.
+  faults_.Clear();
+  faults_.Add(
+      {.action = Fault::Action::kDelay, .method = "PushPiece", .delay = absl::Milliseconds(600), .count = 5});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(run().status()));
+  absl::SleepFor(absl::Milliseconds(400));
+  for (int i = 0; i < 1000 && in_use() > tensor_bytes * 3 / 2; ++i) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_LT(in_use(), tensor_bytes * 3 / 2);
+  faults_.Clear();
+  model.ExpectRight(session->Run({{model.x, model.input}}, {model.z}));
+}
+
+TEST_P(ServerTest, ThePsLeavesWhenAllWorkersAreDone) {
+  auto ps = Start({"ps", 0});
+  std::atomic<bool> left{false};
+  std::thread join([&] {
+    EXPECT_EQ(ps->Join(), 0);
+    left = true;
+  });
+  auto w0 = Start({"worker", 0}), w1 = Start({"worker", 1}), w2 = Start({"worker", 2});
+  w0->Shutdown();
+  w1.reset();
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_FALSE(left);
+  w2.reset();
+  join.join();
+}
+
+TEST_P(ServerTest, ARestartedPsIsNoticedAndANewSessionWorks) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  ps->Shutdown(absl::UnavailableError("killed"));
+  ps.reset();
+  const absl::Status gone = session->Run({}, {model.doubled}).status();
+  EXPECT_TRUE(IsRecoverable(gone)) << gone;
+  ps = Start({"ps", 0});
+  const absl::Status restarted = session->Run({}, {model.doubled}).status();
+  EXPECT_TRUE(IsRecoverable(restarted)) << restarted;
+  session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  const auto result = session->Run({}, {model.doubled});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(Values((*result)[0]), ElementsAre(2, 4));
+}
+
+TEST_P(ServerTest, ALostPeerEndsTheStepThatWaitsForIt) {
+  lease_ = absl::Seconds(1);
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  if (GetParam()) return;  // a peer that is silent but connected needs faults
+  faults_.Add({.action = Fault::Action::kDropRequest, .job = "ps"});
+  const absl::Time start = absl::Now();
+  const absl::Status status = session->Run({}, {model.doubled}, {}, {.timeout = absl::Seconds(60)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 1s"));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+// A disk that hangs: opening a pipe waits until somebody writes to it.
+struct HangingFile {
+  explicit HangingFile(std::string name) : path(::testing::TempDir() + std::move(name)) {
+    unlink(path.c_str());
+    EXPECT_EQ(mkfifo(path.c_str(), 0600), 0) << path;
+  }
+  ~HangingFile() { unlink(path.c_str()); }
+  void LetGo() { close(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)); }
+
+  const std::string path;
+};
+
+TEST_P(ServerTest, StepsThatComputeForLongDoNotSilenceTheTask) {
+  lease_ = absl::Milliseconds(1500);
+  constexpr int kNumSteps = 40;  // more than a server has threads
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
+  HangingFile file(absl::StrCat("/hanging_", GetParam(), ".index"));
+  GraphBuilder g(w0->runtime().ops());
+  Output value;
+  {
+    auto device = g.DeviceScope("/job:ps/task:0");
+    const Output prefix = Constant(g, Tensor::Scalar(file.path.substr(0, file.path.rfind('.'))));
+    value = g.AddOp("RestoreV2",
+                    {prefix, Constant(g, Tensor::Vector<std::string>({"v"})),
+                     Constant(g, Tensor::Vector<std::string>({""}))},
+                    {{"dtypes", std::vector<DType>{DType::kFloat32}}});
+  }
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto session = w0->CreateSession(g.graph()).value();
+  std::atomic<int> num_over{0};
+  std::vector<std::thread> steps;
+  for (int i = 0; i < kNumSteps; ++i) {
+    steps.emplace_back([&] {
+      const absl::Status status = session->Run({}, {value}, {}, {.timeout = absl::Seconds(60)}).status();
+      EXPECT_FALSE(IsRecoverable(status)) << status;  // the file was empty; nobody was lost
+      ++num_over;
+    });
+  }
+  absl::SleepFor(3 * lease_);
+  EXPECT_EQ(num_over, 0);
+  EXPECT_EQ(w0->membership().state({"ps", 0}), Membership::State::kAlive);
+  EXPECT_EQ(ps->membership().state({"worker", 0}), Membership::State::kAlive);
+  EXPECT_TRUE(w1->CreateSession(g.graph(), {.operation_timeout = absl::Seconds(10)}).ok());
+  while (num_over < kNumSteps) {
+    file.LetGo();
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  for (std::thread& step : steps) step.join();
+}
+
+TEST_P(ServerTest, NothingIsAppliedTwice) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  std::vector<Output> ones;
+  for (int i = 0; i < 9; ++i) ones.push_back(model.g.AddOp("Identity", {model.one}));
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  for (const char* method : {"RunPartition", "PushTensors", "RegisterPartition"}) {
+    for (const Fault::Action action :
+         {Fault::Action::kDuplicate, Fault::Action::kDropReply, Fault::Action::kClose}) {
+      faults_.Clear();
+      const int hits = faults_.num_hits();
+      faults_.Add({.action = action, .method = method, .count = 1});
+      // Another fetch is another plan, so that there is something to register.
+      const auto ran = session->Run({}, {ones[hits]}, {model.add});
+      ASSERT_TRUE(ran.ok()) << method << ran.status();
+      EXPECT_EQ(faults_.num_hits(), hits + 1) << method;
+    }
+  }
+  faults_.Clear();
+  EXPECT_THAT(Values((*session->Run({}, {model.read}))[0]), ElementsAre(1 + 9 * 2, 2 + 9 * 2));
+}
+
+TEST_P(ServerTest, AStepThatIsNeverAnsweredEndsAtItsDeadline) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  faults_.Add({.action = Fault::Action::kDropRequest, .method = "RunPartition"});
+  const absl::Time start = absl::Now();
+  const absl::Status status =
+      session->Run({}, {model.doubled}, {}, {.timeout = absl::Milliseconds(300)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/job:ps/replica:0/task:0"));
+  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+}
+
+// Its deadline is far away, and the worker says nothing: only giving the call up ends the step.
+TEST_P(ServerTest, AStepThatIsCancelledEndsThoughItsWorkerIsSilent) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  faults_.Add({.action = Fault::Action::kDropRequest, .method = "RunPartition"});
+  auto prepared = session->Prepare({}, {model.doubled});
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  const std::shared_ptr<Step> step = (*prepared)->Start({}, {.timeout = absl::Minutes(10)});
+  absl::Notification done;
+  step->OnDone([&](const auto&) { done.Notify(); });
+  step->Cancel(absl::CancelledError("enough"));
+  EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
+  if (done.HasBeenNotified()) EXPECT_THAT(std::string(step->Await().status().message()), HasSubstr("enough"));
+}
+
+TEST_P(ServerTest, AMissingPsIsNamedAtTheDeadline) {
+  auto w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  const absl::Status status =
+      w0->CreateSession(model.g.graph(), {.operation_timeout = absl::Milliseconds(300)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 at 127.0.0.1:"));
+}
+
+}  // namespace
+}  // namespace weir

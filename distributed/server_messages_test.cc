@@ -1,0 +1,296 @@
+// Messages that a server gets twice, late, or from somebody who means harm.
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distributed/peers/worker_protocol.h"
+#include "distributed/test_server.h"
+#include "gmock/gmock.h"
+#include "graph/runtime_ops.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+INSTANTIATE_TEST_SUITE_P(All, ServerTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Grpc" : "Inproc"; });
+
+// Waits for the answer: the status that is in it, or why there is none.
+absl::Status AnswerOf(Channel& channel, absl::string_view method, Frame request) {
+  absl::Notification done;
+  absl::Status status;
+  channel.Call(method, std::move(request), {}, [&](absl::StatusOr<Frame> reply) {
+    Incarnation replier = 0;
+    const std::string header = reply.ok() ? reply->header : "";
+    WireReader reader(header);
+    status = reply.ok() ? DecodeReplyStatus(&reader, &replier) : reply.status();
+    done.Notify();
+  });
+  done.WaitForNotification();
+  return status;
+}
+
+TEST_P(ServerTest, HostilePiecesAreRefused) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  PartitionSpec spec;
+  spec.plan = 5;
+  spec.num_edges = 2;
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  auto channel = ConnectToPs();
+  const auto push = [&](const TensorPiece& piece, std::vector<size_t> sizes, Incarnation addressee = 0) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7, addressee}.EncodeTo(&writer);
+    EncodePiece(piece, &writer);
+    Frame frame;
+    frame.header = writer.Take();
+    for (const size_t size : sizes) frame.payloads.push_back(Payload::OfString(std::string(size, 'x')));
+    return AnswerOf(*channel, "/weir.Worker/PushPiece", std::move(frame));
+  };
+  const int64_t before = HostAllocator().num_bytes_in_use();
+  constexpr int64_t kPieceBytes = 1 << 20;
+  TensorPiece good;
+  good.transfer = 1;
+  good.plan = 5;
+  good.step_id = 1;
+  good.type = {DType::kFloat32, Shape{1 << 20}};
+  good.piece_bytes = kPieceBytes;
+  EXPECT_TRUE(push(good, {kPieceBytes}).ok());
+  EXPECT_TRUE(push(good, {kPieceBytes}).ok());  // repeated
+  const auto refused = [&](absl::StatusCode code, const char* text, auto change, std::vector<size_t> sizes) {
+    TensorPiece piece = good;
+    piece.index = 1;
+    change(&piece);
+    const absl::Status status = push(piece, std::move(sizes));
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  const auto same = [](TensorPiece*) {};
+  refused(invalid, "came with 1 bytes instead of 1048576", same, {1});
+  refused(invalid, "came with 0 payloads", same, {});
+  refused(invalid, "came with 2 payloads", same, {kPieceBytes, kPieceBytes});
+  refused(invalid, "is outside a tensor", [](TensorPiece* piece) { piece->index = 4; }, {kPieceBytes});
+  refused(invalid, "came in transfer 1 after", [](TensorPiece* piece) { piece->type.dtype = DType::kInt32; },
+          {kPieceBytes});
+  refused(invalid, "came in transfer 1 after", [](TensorPiece* piece) { piece->type.shape = Shape{1 << 21}; },
+          {kPieceBytes});
+  refused(invalid, "edge 2 of a plan with 2 edges",
+          [](TensorPiece* piece) { piece->edge = 2, piece->transfer = 2; }, {kPieceBytes});
+  refused(absl::StatusCode::kAborted, "plan 6 is not registered",
+          [](TensorPiece* piece) { piece->plan = 6, piece->transfer = 3; }, {kPieceBytes});
+  refused(absl::StatusCode::kResourceExhausted, "are above the limit of",
+          [](TensorPiece* piece) { piece->type.shape = Shape{int64_t{1} << 50}, piece->transfer = 4; },
+          {kPieceBytes});
+  EXPECT_TRUE(absl::IsAborted(push(good, {kPieceBytes}, /*addressee=*/99)));  // meant for another life
+  EXPECT_GE(HostAllocator().num_bytes_in_use(), before + (4 << 20));
+  // The step is cancelled half way: its memory is free, and what comes later finds nothing.
+  remote->CancelStep(5, 1, absl::CancelledError("enough"));
+  for (int i = 0; i < 1000 && HostAllocator().num_bytes_in_use() > before; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(HostAllocator().num_bytes_in_use(), before);
+  good.index = 2;
+  EXPECT_TRUE(push(good, {kPieceBytes}).ok());
+  // Dropped with its plan.
+  good.step_id = 2;
+  good.transfer = 5;
+  EXPECT_TRUE(push(good, {kPieceBytes}).ok());
+  EXPECT_GE(HostAllocator().num_bytes_in_use(), before + (4 << 20));
+  remote->DeregisterPartition(5);
+  for (int i = 0; i < 1000 && HostAllocator().num_bytes_in_use() > before; ++i) {
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_EQ(HostAllocator().num_bytes_in_use(), before);
+}
+
+// Every method with every truncation of a good request and with random bytes behind a good envelope: refused
+// or harmless, and the server goes on.
+TEST_P(ServerTest, HostileRequestsAreRefused) {
+  if (GetParam()) return;  // the transport makes no difference
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  auto channel = faults_.Connect({"ps", 0}, cluster_.address({"ps", 0}).value()).value();
+  std::mt19937 random(3);
+  for (const char* method :
+       {"ListDevices", "RegisterPartition", "RunPartition", "CancelStep", "DeregisterPartition",
+        "ResetContainers", "PushTensors", "PushPiece", "Heartbeat", "NoSuchMethod"}) {
+    for (int i = 0; i < 300; ++i) {
+      WireWriter writer;
+      Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+      Frame frame;
+      frame.header = writer.Take();
+      // Cut short, or with random bytes behind the envelope.
+      if (i % 3 == 0) {
+        frame.header.resize(random() % frame.header.size());
+      } else {
+        for (size_t n = random() % 40; n > 0; --n) {
+          frame.header.push_back(static_cast<char>(random() % 4 != 0 ? random() : 0));
+        }
+      }
+      for (size_t n = random() % 3; n > 0; --n)
+        frame.payloads.push_back(Payload::OfString(std::string(random() % 30, 'x')));
+      absl::Notification done;
+      channel->Call(absl::StrCat("/weir.Worker/", method), frame, {}, [&](absl::StatusOr<Frame> reply) {
+        EXPECT_TRUE(reply.ok()) << reply.status();  // the status is inside
+        done.Notify();
+      });
+      done.WaitForNotification();
+    }
+  }
+  absl::Notification done;
+  channel->Call("/tensorflow.MasterService/CreateSession", {}, {}, [&](absl::StatusOr<Frame> reply) {
+    EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnimplemented) << reply.status();
+    done.Notify();
+  });
+  done.WaitForNotification();
+  EXPECT_TRUE(session->Run({}, {}, {model.init, model.add}).ok());
+}
+
+TEST_P(ServerTest, AStepWithTheWrongNumberOfArgumentsIsRefused) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  PartitionSpec spec;
+  spec.plan = 5;
+  spec.num_args = spec.num_results = 1;
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  absl::Notification done;
+  absl::Status status;
+  RunPartitionCall call;
+  call.plan = 5;
+  call.step_id = 1;
+  call.deadline = absl::Now() + absl::Seconds(20);
+  remote->RunPartition(call, [&](absl::Status s) {
+    status = s;
+    done.Notify();
+  });
+  done.WaitForNotification();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("takes 1 arguments and gives 1 results, a step came with 0 and 0"));
+}
+
+TEST_P(ServerTest, AskedAgainWhileItCompilesAPlanIsRegisteredOnce) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  constexpr int kRepeats = 4;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kRepeats; ++i) {
+    callers.emplace_back([&] {
+      PartitionSpec spec;
+      spec.plan = 5;
+      // Large, so that the requests meet.
+      auto graph = std::make_unique<Graph>(w0->runtime().ops());
+      Output last;
+      for (int n = 0; n < 3000; ++n) {
+        std::vector<InputArg> inputs;
+        if (n > 0) inputs = {last};
+        NodeSpec node = {.op = n == 0 ? "Const" : "Neg", .name = absl::StrCat("n", n), .inputs = inputs};
+        if (n == 0) node.attrs = {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}};
+        Node* added = graph->AddNode(std::move(node)).value();
+        graph->SetAssignedDevice(added, DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value());
+        last = added->output(0);
+      }
+      spec.graphs.push_back(std::move(graph));
+      const absl::Status status = remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20));
+      EXPECT_TRUE(status.ok()) << status;
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+// A repeated message must not look like a second tensor for its edge, while the step waits for another one.
+TEST_P(ServerTest, ARepeatedPushIsDeliveredOnce) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  const DeviceName device = DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value();
+  auto graph = std::make_unique<Graph>(w0->runtime().ops());
+  const auto add = [&](NodeSpec spec) {
+    Node* node = graph->AddNode(std::move(spec)).value();
+    graph->SetAssignedDevice(node, device);
+    return node->output(0);
+  };
+  std::vector<Output> received;
+  for (int64_t edge : {0, 1}) {
+    received.push_back(add({.op = kRecvOp,
+                            .name = absl::StrCat("recv_", edge),
+                            .attrs = {{"tensor_type", DType::kFloat32},
+                                      {"tensor_name", "x:0"},
+                                      {"send_device", "/job:worker/replica:0/task:1/device:CPU:0"},
+                                      {"send_device_incarnation", 0},
+                                      {"recv_device", device.ToString()},
+                                      {kEdgeAttr, edge}}}));
+  }
+  const Output sum = add({.op = "AddV2", .name = "sum", .inputs = {received[0], received[1]}});
+  add({.op = kRetvalOp, .name = "result", .inputs = {sum}, .attrs = {{"index", 0}}});
+  PartitionSpec spec;
+  spec.plan = 5;
+  spec.num_edges = 2;
+  spec.num_results = 1;
+  spec.graphs.push_back(std::move(graph));
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+
+  auto channel = ConnectToPs();
+  const auto push = [&](uint64_t push_id, int edge, float value) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+    Frame frame;
+    const PushRequest request = {push_id, 5, 1, {{edge, false, Tensor::Scalar(value)}}};
+    EXPECT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
+    frame.header = writer.Take();
+    return AnswerOf(*channel, kPushTensorsMethod, std::move(frame));
+  };
+
+  std::vector<Tensor> results(1);
+  RunPartitionCall call;
+  call.plan = 5;
+  call.step_id = 1;
+  call.deadline = absl::Now() + absl::Seconds(20);
+  call.results = absl::MakeSpan(results);
+  absl::Notification done;
+  absl::Status status;
+  ASSERT_TRUE(push(1, 0, 1).ok());
+  remote->RunPartition(call, [&](absl::Status s) {
+    status = s;
+    done.Notify();
+  });
+  EXPECT_TRUE(push(1, 0, 1).ok()) << "the same message again: " << push(1, 0, 1);
+  EXPECT_EQ(push(2, 0, 5).code(), absl::StatusCode::kInvalidArgument) << "another message for that edge";
+  EXPECT_TRUE(push(3, 1, 10).ok());
+  done.WaitForNotification();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(results[0].scalar<float>(), 11);
+}
+
+TEST_P(ServerTest, AStepIsRunOnceHoweverLateItIsRepeated) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  PartitionSpec spec;
+  spec.plan = 5;
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  const auto run = [&](int64_t step_id) {
+    absl::Notification done;
+    absl::Status status;
+    RunPartitionCall call;
+    call.plan = 5;
+    call.step_id = step_id;
+    call.deadline = absl::Now() + absl::Seconds(20);
+    remote->RunPartition(call, [&](absl::Status s) {
+      status = s;
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status;
+  };
+  for (int64_t step = 1; step <= 200; ++step) ASSERT_TRUE(run(step).ok());
+  EXPECT_TRUE(run(199).ok());  // the kept answer
+  EXPECT_TRUE(absl::IsAborted(run(3))) << run(3);
+}
+
+}  // namespace
+}  // namespace weir
