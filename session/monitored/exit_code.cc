@@ -5,11 +5,13 @@
 namespace weir {
 namespace {
 constexpr char kDivergedPayload[] = "weir.diverged";
+constexpr char kTerminatedPayload[] = "weir.terminated";
 }  // namespace
 
 int ExitCodeFor(const absl::Status& status) {
   if (status.ok()) return kExitDone;
   if (status.GetPayload(kDivergedPayload)) return kExitDiverged;
+  if (status.GetPayload(kTerminatedPayload)) return kExitTerminated;
   switch (status.code()) {
     case absl::StatusCode::kDataLoss:
       return kExitBadData;
@@ -26,6 +28,12 @@ int ExitCodeFor(const absl::Status& status) {
 absl::Status DivergedError(absl::string_view message) {
   absl::Status status = absl::FailedPreconditionError(message);
   status.SetPayload(kDivergedPayload, absl::Cord("1"));
+  return status;
+}
+
+absl::Status TerminatedError(absl::string_view message) {
+  absl::Status status = absl::CancelledError(message);
+  status.SetPayload(kTerminatedPayload, absl::Cord("1"));
   return status;
 }
 

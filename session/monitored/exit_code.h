@@ -1,7 +1,8 @@
 // What a training program's exit code tells who started it (a launcher, Slurm, Kubernetes).
 //
-//   0 done   1 user or configuration error   3 bad data   4 diverged (NaN loss)   160 retryable: a peer was
-//   lost, the program was cancelled or ran out of time (codes from 128 on mean: starting again may help)
+//   0 done   1 user or configuration error   3 bad data   4 diverged (NaN loss)   143 stopped by SIGTERM, the
+//   model is saved   160 retryable: a peer was lost, the program was cancelled or ran out of time (codes from
+//   128 on mean: starting again may help)
 #pragma once
 
 #include "absl/status/status.h"
@@ -12,12 +13,16 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitUserError = 1;
 inline constexpr int kExitBadData = 3;
 inline constexpr int kExitDiverged = 4;
+inline constexpr int kExitTerminated = 143;  // as a shell says of a process that SIGTERM ended
 inline constexpr int kExitRetryable = 160;
 
 int ExitCodeFor(const absl::Status& status);
 
 // An error that says the model diverged; ExitCodeFor gives kExitDiverged for it.
 absl::Status DivergedError(absl::string_view message);
+
+// A Cancelled error that says that SIGTERM stopped the program; ExitCodeFor gives kExitTerminated for it.
+absl::Status TerminatedError(absl::string_view message);
 
 // True when a peer was lost or restarted, so that a new session may succeed where this one failed.
 bool IsRecoverable(const absl::Status& status);

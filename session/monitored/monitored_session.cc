@@ -75,7 +75,17 @@ MonitoredSession::~MonitoredSession() {
   if (session_) session_->Close();
 }
 
+void MonitoredSession::OnSigterm() {
+  if (!stop_requested()) sigterm_stopped_it_ = true;
+  stop_.store(true, std::memory_order_release);
+  coordinator_.RequestStop();
+}
+
 absl::Status MonitoredSession::Begin() {
+  if (options_.stops_on_sigterm) {
+    WEIR_ASSIGN_OR_RETURN(termination_, Termination::Watch([this] { OnSigterm(); }));
+    if (Termination::IsRequested()) OnSigterm();
+  }
   // Hooks first: the creator initialises and saves the variables that they make.
   for (const HookPtr& hook : options_.hooks) WEIR_RETURN_IF_ERROR(hook->Begin(graph_));
   WEIR_RETURN_IF_ERROR(creator_->Begin(graph_));
@@ -90,7 +100,8 @@ absl::Status MonitoredSession::CreateSession() {
     const absl::Duration patience = options_.recovers ? creator_->Patience(status) : absl::ZeroDuration();
     if (patience <= absl::ZeroDuration()) return status;
     if (stop_requested()) {
-      return absl::CancelledError(absl::StrCat("stopped while waiting for the cluster: ", status.message()));
+      const std::string message = absl::StrCat("stopped while waiting for the cluster: ", status.message());
+      return sigterm_stopped_it_ ? TerminatedError(message) : absl::CancelledError(message);
     }
     WEIR_RETURN_IF_ERROR(attempts.PauseAfter(status, patience, coordinator_));
   }
@@ -166,6 +177,11 @@ absl::Status MonitoredSession::RunStepFn(absl::FunctionRef<absl::Status(StepCont
 
 absl::Status MonitoredSession::Recover(const absl::Status& reason) {
   if (!options_.recovers) return failure_ = reason;
+  if (sigterm_stopped_it_) {
+    // The whole job may be ending: there is nobody to wait for.
+    return failure_ =
+               TerminatedError(absl::StrCat("stopped by SIGTERM, and a peer was lost: ", reason.message()));
+  }
   std::fprintf(stderr, "weir: a peer was lost, creating the session anew: %s\n",
                std::string(reason.message()).c_str());
   absl::Status status = CreateSession();
@@ -195,7 +211,11 @@ absl::Status MonitoredSession::Close() {
   }
   const absl::Status joined = StopThreads();
   if (failure_.ok()) failure_ = joined;
+  if (failure_.ok() && sigterm_stopped_it_ && !hook_requested_stop_) {
+    failure_ = TerminatedError("stopped by SIGTERM");
+  }
   if (session_) session_->Close();
+  termination_ = nullptr;
   return failure_;
 }
 

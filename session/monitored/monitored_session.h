@@ -25,6 +25,7 @@
 #include "session/monitored/hook.h"
 #include "session/monitored/scaffold.h"
 #include "session/monitored/session_creator.h"
+#include "session/monitored/termination.h"
 #include "session/session.h"
 
 namespace weir {
@@ -33,6 +34,9 @@ struct MonitoredSessionOptions {
   std::vector<HookPtr> hooks;
   // Whether a lost peer is waited for; otherwise its loss ends the session, as in a SingularMonitoredSession.
   bool recovers = true;
+  // Whether SIGTERM stops the session (termination.h): the step that runs is finished, Close calls the hooks'
+  // End, which saves, and returns TerminatedError, whose exit code is 143.
+  bool stops_on_sigterm = true;
   // How long threads that hooks have started with the coordinator may take to stop.
   absl::Duration stop_grace_period = absl::Minutes(2);
 };
@@ -82,7 +86,8 @@ class MonitoredSession {
   // Calls `step`, and again when it returns that a peer was lost, with a new session.
   absl::Status RunStepFn(absl::FunctionRef<absl::Status(StepContext& context)> step);
 
-  // Calls the hooks' End (the checkpoint saver's saves a last time) and closes. The first error; idempotent.
+  // Calls the hooks' End (the checkpoint saver's saves a last time) and closes. The first error; else
+  // TerminatedError when SIGTERM stopped the session; idempotent.
   absl::Status Close();
 
   Session& session() { return *session_; }
@@ -96,6 +101,7 @@ class MonitoredSession {
                    MonitoredSessionOptions options);
 
   absl::Status Begin();
+  void OnSigterm();
   // Creates the session, trying again while peers are away.
   absl::Status CreateSession();
   absl::Status TryCreateSession();
@@ -113,10 +119,12 @@ class MonitoredSession {
   std::unique_ptr<Session> session_;
   Coordinator coordinator_;
   std::atomic<bool> stop_{false};
+  std::atomic<bool> sigterm_stopped_it_{false};
   bool hook_requested_stop_ = false;
   bool is_closed_ = false;
   absl::Status failure_;
   absl::Status lost_under_hook_;
+  std::unique_ptr<Termination> termination_;  // last: it calls the session
 };
 
 }  // namespace weir

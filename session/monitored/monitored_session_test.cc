@@ -1,5 +1,7 @@
 #include "session/monitored/monitored_session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -377,6 +379,55 @@ TEST(MonitoredSessionTest, ASingularSessionEndsWhenAPeerIsLost) {
   worker.lose_next = true;
   EXPECT_TRUE(absl::IsUnavailable((*session)->Run({}, {}, {program.train}).status()));
   EXPECT_EQ(worker.num_sessions, 1);
+}
+
+TEST(MonitoredSessionTest, CheckpointsThatAreNamedAndGoneAreAnErrorUnlessAllowed) {
+  const std::string directory = EmptyDirectory("gone");
+  ASSERT_TRUE(PosixFileSystem().CreateDirectories(directory).ok());
+  {
+    TestProgram program;
+    auto session = program.Start({.checkpoint_dir = directory,
+                                  .hooks = {StopAtStepHook({.last_step = 4})},
+                                  .save_checkpoint_steps = 2});
+    ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  }
+  ASSERT_TRUE(PosixFileSystem().Remove(directory + "/model.ckpt-4.index").ok());
+  {
+    TestProgram program;
+    auto session =
+        program.Start({.checkpoint_dir = directory, .save_checkpoint_interval = absl::ZeroDuration()});
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->GlobalStep().value(), 2) << "the one before it is still there";
+  }
+  for (int step : {0, 2}) {
+    ASSERT_TRUE(PosixFileSystem().Remove(absl::StrCat(directory, "/model.ckpt-", step, ".index")).ok());
+  }
+  TestProgram program;
+  const absl::Status status = program.Start({.checkpoint_dir = directory}).status();
+  EXPECT_EQ(ExitCodeFor(status), kExitBadData) << status;
+  EXPECT_THAT(Message(status), AllOf(HasSubstr(directory + "/checkpoint"), HasSubstr("model.ckpt-4")));
+  TestProgram allowed;
+  auto session = allowed.Start({.checkpoint_dir = directory, .allow_missing_checkpoints = true});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*session)->GlobalStep().value(), 0);
+}
+
+TEST(MonitoredSessionTest, AFolderBelongsToOneJob) {
+  const std::string directory = EmptyDirectory("owned");
+  TestProgram program;
+  auto session = program.Start({.checkpoint_dir = directory});
+  ASSERT_TRUE(session.ok()) << session.status();
+  TestProgram other;
+  const absl::Status refused = other.Start({.checkpoint_dir = directory}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(Message(refused), AllOf(HasSubstr(directory), HasSubstr(absl::StrCat("process ", ::getpid()))));
+  // Who only reads may come.
+  TestProgram evaluator;
+  EXPECT_TRUE(
+      SingularMonitoredSession(evaluator.g, {.target = evaluator.target, .checkpoint_dir = directory}).ok());
+  ASSERT_TRUE((*session)->Close().ok());
+  TestProgram next;
+  EXPECT_TRUE(next.Start({.checkpoint_dir = directory}).ok());
 }
 
 }  // namespace

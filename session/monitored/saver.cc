@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -28,7 +29,12 @@ struct SavedVariables {
 
 absl::StatusOr<SavedVariables> FindVariables(const Graph& graph) {
   SavedVariables result;
+  std::set<std::string> names;
   for (const VariableDef& variable : graph.variables()) {
+    if (!names.insert(variable.variable_name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("two variables are called '", variable.variable_name,
+                                                     "': a checkpoint has one tensor of a name"));
+    }
     WEIR_ASSIGN_OR_RETURN(Output value, graph.FindOutput(variable.snapshot_name));
     WEIR_ASSIGN_OR_RETURN(Output handle, graph.FindOutput(variable.handle_name));
     result.names.push_back(variable.variable_name);
@@ -38,6 +44,19 @@ absl::StatusOr<SavedVariables> FindVariables(const Graph& graph) {
   }
   if (result.names.empty()) return absl::InvalidArgumentError("a saver needs variables; the graph has none");
   return result;
+}
+
+absl::string_view WithoutLastSlashes(absl::string_view path) {
+  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
+  return path;
+}
+
+// Whether it lies directly in the folder. A file `checkpoint` may name anything, also by a way that leads
+// through the folder.
+bool IsIn(const std::string& directory, const std::string& checkpoint) {
+  const std::string name = FileNameOf(checkpoint), folder = DirectoryOf(checkpoint);
+  return !name.empty() && name != "." && name != ".." &&
+         WithoutLastSlashes(folder) == WithoutLastSlashes(directory);
 }
 
 // A checkpoint that is no longer named anywhere: what cannot be deleted is only lost disk space.
@@ -101,8 +120,9 @@ absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& pre
   WEIR_RETURN_IF_ERROR(WriteCheckpointState(
       directory, {.newest = path, .all = std::vector<std::string>(first_kept, kept_.end())}, files));
   // Only now that nothing names them.
-  std::for_each(kept_.begin(), first_kept,
-                [&files](const std::string& checkpoint) { DeleteCheckpoint(checkpoint, files); });
+  std::for_each(kept_.begin(), first_kept, [&](const std::string& checkpoint) {
+    if (IsIn(directory, checkpoint)) DeleteCheckpoint(checkpoint, files);
+  });
   kept_.erase(kept_.begin(), first_kept);
   return path;
 }
@@ -121,10 +141,20 @@ absl::Status Saver::Restore(Session& session, const std::string& checkpoint) {
 }
 
 absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::string& directory) {
+  absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory, *options_.file_system);
+  if (absl::IsNotFound(state.status())) {
+    return absl::NotFoundError(absl::StrCat(directory, " has no checkpoint"));
+  }
+  if (!state.ok()) return state.status();
   WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints,
                         CheckpointsIn(directory, *options_.file_system));
-  if (checkpoints.empty()) return absl::NotFoundError(absl::StrCat(directory, " has no checkpoint"));
   absl::Status first_error;
+  if (checkpoints.empty() || checkpoints.front() != state->newest) {
+    // Somebody has deleted it.
+    first_error = absl::DataLossError(
+        absl::StrCat(JoinPath(directory, "checkpoint"), " names ", state->newest, ", which is not there"));
+    std::fprintf(stderr, "weir: %s\n", std::string(first_error.message()).c_str());
+  }
   for (const std::string& checkpoint : checkpoints) {
     const absl::Status status = Restore(session, checkpoint);
     if (status.ok()) return checkpoint;
@@ -145,10 +175,10 @@ absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& direct
   absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory, file_system);
   if (absl::IsNotFound(state.status())) return std::vector<std::string>();
   if (!state.ok()) return state.status();
+  // The newest is mostly the last of them, but need not be.
   std::vector<std::string> result(state->all.rbegin(), state->all.rend());
-  if (std::find(result.begin(), result.end(), state->newest) == result.end()) {
-    result.insert(result.begin(), state->newest);
-  }
+  result.erase(std::remove(result.begin(), result.end(), state->newest), result.end());
+  result.insert(result.begin(), state->newest);
   result.erase(std::remove_if(result.begin(), result.end(),
                               [&file_system](const std::string& prefix) {
                                 return !file_system.Exists(prefix + ".index");

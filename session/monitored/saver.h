@@ -23,7 +23,8 @@
 namespace weir {
 
 struct SaverOptions {
-  int max_to_keep = 5;  // older checkpoints are deleted; 0 keeps all
+  // Older checkpoints are deleted, those of other folders are only forgotten; 0 keeps all.
+  int max_to_keep = 5;
   // Also write PREFIX-STEP.meta, the graph with this saver's nodes, from which tf.train.import_meta_graph
   // rebuilds both.
   bool write_meta_graph = true;
@@ -47,8 +48,8 @@ class Saver {
   absl::Status Restore(Session& session, const std::string& checkpoint);
 
   // Restores the newest good checkpoint of the directory: a damaged one is named on stderr and the one before
-  // it is tried. Returns its path; NotFound when the directory has no checkpoint; DataLoss when all are
-  // damaged.
+  // it is tried, and so is one whose files are gone. Returns its path; NotFound when the directory has no
+  // file `checkpoint`; DataLoss when all that this file names are damaged or gone.
   absl::StatusOr<std::string> RestoreNewest(Session& session, const std::string& directory);
 
  private:

@@ -86,5 +86,40 @@ TEST(SaverTest, ASaveUnderAnOldNameIsDeletedWhollyToo) {
   EXPECT_THAT(FilesOfOthers(directory, {prefix + "-2"}), ElementsAre());
 }
 
+TEST(SaverTest, WhatLiesOutsideTheFolderIsNeverDeleted) {
+  const std::string others = EmptyDirectory("others"), directory = EmptyDirectory("mine");
+  TestProgram program;
+  auto saver = Saver::Build(program.g, {.max_to_keep = 1, .write_meta_graph = false});
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Session& steps = (*session)->session();
+  ASSERT_TRUE((*saver)->Save(steps, others + "/m", 1).ok());
+  const auto other_files = PosixFileSystem().ListDirectory(others).value();
+  // The way through the own folder leads outside, too.
+  const std::string around = absl::StrCat(directory, "/../", FileNameOf(others), "/m-1");
+  ASSERT_TRUE(
+      WriteCheckpointState(directory, {.newest = others + "/m-1", .all = {around, others + "/m-1"}}).ok());
+  TestProgram restarted;
+  auto second = Saver::Build(restarted.g, {.max_to_keep = 1, .write_meta_graph = false});
+  session = restarted.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*second)->RestoreNewest((*session)->session(), directory).value(), others + "/m-1");
+  for (int step : {2, 3}) {
+    ASSERT_TRUE((*second)->Save((*session)->session(), directory + "/m", step).ok());
+  }
+  EXPECT_EQ(PosixFileSystem().ListDirectory(others).value(), other_files);
+  EXPECT_THAT(ReadCheckpointState(directory).value().all, ElementsAre(directory + "/m-3"));
+  EXPECT_THAT(FilesOfOthers(directory, {directory + "/m-3"}), ElementsAre());
+}
+
+TEST(SaverTest, TwoVariablesOfOneNameAreRefused) {
+  TestProgram program;
+  std::vector<VariableDef>& variables = program.g.graph().variables();
+  variables.push_back(variables[0]);
+  const absl::Status status = Saver::Build(program.g).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), testing::HasSubstr("'w'"));
+}
+
 }  // namespace
 }  // namespace weir

@@ -96,11 +96,13 @@ class Chief final : public SessionCreator {
       WEIR_RETURN_IF_ERROR(scaffold().saver->Restore(session, restored));
     } else if (!options_.checkpoint_dir.empty()) {
       absl::StatusOr<std::string> newest = scaffold().saver->RestoreNewest(session, options_.checkpoint_dir);
-      if (absl::IsNotFound(newest.status())) {
+      if (!newest.ok()) {
         WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints, CheckpointsIn(options_.checkpoint_dir));
-        if (checkpoints.empty()) return false;  // else a variable that is in no checkpoint
+        // NotFound may also be a variable that is in no checkpoint.
+        const bool may_begin = absl::IsNotFound(newest.status()) || options_.allow_missing_checkpoints;
+        if (checkpoints.empty() && may_begin) return false;
+        return newest.status();
       }
-      if (!newest.ok()) return newest.status();
       restored = *newest;
     } else {
       return false;

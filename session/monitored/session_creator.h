@@ -40,6 +40,8 @@ struct ChiefSessionOptions {
   // this checkpoint ("/models/mine/model.ckpt-100"). With neither, and when the directory has no file
   // `checkpoint`, the model is initialised.
   std::string checkpoint_path;
+  // Whether the model may be initialised when the checkpoints that `checkpoint` names are gone.
+  bool allow_missing_checkpoints = false;
   // How long a lost peer is waited for.
   absl::Duration recovery_timeout = absl::Minutes(5);
 };

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "graph/types/status_macros.h"
+#include "kernels/formats/directory_lock.h"
 #include "kernels/formats/event_file.h"
+#include "kernels/formats/file_system.h"
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
 #include "session/monitored/hooks/step_counter_hook.h"
 #include "session/monitored/hooks/summary_saver_hook.h"
@@ -32,6 +34,20 @@ bool SavesCheckpoints(const TrainingSessionOptions& options) {
          (options.save_checkpoint_steps > 0 || options.save_checkpoint_interval > absl::ZeroDuration());
 }
 
+// Holds the right to write to a folder until the session has ended.
+class DirectoryOwner final : public Hook {
+ public:
+  explicit DirectoryOwner(std::unique_ptr<DirectoryLock> lock) : lock_(std::move(lock)) {}
+  absl::string_view name() const override { return "DirectoryOwner"; }
+  absl::Status End(Session&) override {
+    lock_ = nullptr;
+    return absl::OkStatus();
+  }
+
+ private:
+  std::unique_ptr<DirectoryLock> lock_;
+};
+
 // Appends what the chief does beside the user's hooks.
 absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<HookPtr>* hooks) {
   EventWriters writers;
@@ -52,6 +68,9 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
     }
   }
   if (SavesCheckpoints(options)) {
+    WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options.checkpoint_dir));
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<DirectoryLock> lock,
+                          DirectoryLock::Acquire(options.checkpoint_dir));
     WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<EventWriter> writer, writers.In(options.checkpoint_dir));
     hooks->push_back(CheckpointSaverHook({.directory = options.checkpoint_dir,
                                           .every_steps = options.save_checkpoint_steps,
@@ -59,6 +78,7 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
                                           .scaffold = options.scaffold,
                                           .global_step = options.scaffold->global_step,
                                           .writer = writer}));
+    hooks->push_back(std::make_shared<DirectoryOwner>(std::move(lock)));  // after the last save
   }
   return absl::OkStatus();
 }
@@ -78,14 +98,17 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
                                               .session = options.session,
                                               .scaffold = options.scaffold,
                                               .checkpoint_dir = options.checkpoint_dir,
+                                              .allow_missing_checkpoints = options.allow_missing_checkpoints,
                                               .recovery_timeout = options.recovery_timeout})
                        : WorkerSessionCreator({.target = options.target,
                                                .session = options.session,
                                                .scaffold = options.scaffold,
                                                .max_wait = options.max_wait,
                                                .recovery_timeout = options.recovery_timeout});
-  return MonitoredSession::Create(
-      graph, std::move(creator), {.hooks = std::move(hooks), .stop_grace_period = options.stop_grace_period});
+  return MonitoredSession::Create(graph, std::move(creator),
+                                  {.hooks = std::move(hooks),
+                                   .stops_on_sigterm = options.stops_on_sigterm,
+                                   .stop_grace_period = options.stop_grace_period});
 }
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> SingularMonitoredSession(GraphBuilder& graph,

@@ -32,6 +32,9 @@ struct TrainingSessionOptions {
   std::string checkpoint_dir;
   // Where summaries and step rates go; empty: checkpoint_dir.
   std::string summary_dir;
+  // Whether training may begin anew when the checkpoints that the directory's file `checkpoint` names are
+  // gone.
+  bool allow_missing_checkpoints = false;
   std::vector<HookPtr> hooks;
   std::vector<HookPtr> chief_only_hooks;
   // The chief's own hooks, added for the directories that are set; zero turns one off.
@@ -47,6 +50,8 @@ struct TrainingSessionOptions {
   // How long the others wait for the chief to give the variables a value.
   absl::Duration max_wait = absl::Hours(2);
   absl::Duration stop_grace_period = absl::Minutes(2);
+  // Whether SIGTERM stops training after the step that runs, and the chief saves (MonitoredSessionOptions).
+  bool stops_on_sigterm = true;
 };
 
 // A MonitoredSession of the chief or of another worker with the hooks that training needs. Errors: those of

@@ -1,0 +1,32 @@
+// The right of one process to write to a folder, such as a chief's to its model directory.
+//
+// It is the system's lock (flock) on the file ".lock" in the folder, in which the holder's process and host
+// stand for whoever is refused. The system takes it back when the process ends, however it ends: a job that
+// crashed blocks nobody. It holds between processes of one machine, and between machines where a shared file
+// system passes flock on. A file system without locks guards nothing: that is said on stderr.
+//
+// Thread safety: immutable. Sessions of one process exclude each other, too.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace weir {
+
+class DirectoryLock {
+ public:
+  // Does not wait. FailedPrecondition, naming the folder and its holder, when another one has it; else errors
+  // of the disk. The folder must exist.
+  static absl::StatusOr<std::unique_ptr<DirectoryLock>> Acquire(const std::string& directory);
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  explicit DirectoryLock(int fd) : fd_(fd) {}
+  const int fd_;
+};
+
+}  // namespace weir

@@ -1,0 +1,185 @@
+#include "session/monitored/termination.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/hooks/hooks.h"
+#include "session/monitored/saver.h"
+#include "session/monitored/test_program.h"
+#include "session/monitored/training_session.h"
+
+extern char** environ;
+
+namespace weir {
+namespace {
+
+// What the program under test does: this binary, started with the name of one.
+constexpr char kTrain[] = "train";           // trains until it is stopped
+constexpr char kIgnoreOption[] = "opt_out";  // the same with stops_on_sigterm = false
+constexpr char kHangs[] = "hang";            // does not come to an end once SIGTERM has come
+constexpr char kTwice[] = "train_twice";     // begins a second session after the first was stopped
+
+void SayReady() { ASSERT_EQ(write(STDOUT_FILENO, "r", 1), 1); }
+
+class SaysWhenItTrains final : public Hook {
+ public:
+  absl::Status AfterRun(RunContext&, const RunValues&) override {
+    if (++num_steps_ == 10) SayReady();
+    return absl::OkStatus();
+  }
+
+ private:
+  int num_steps_ = 0;
+};
+
+// Waits for ever when it is asked to stop.
+class Hangs final : public Hook {
+ public:
+  absl::Status End(Session&) override {
+    SayReady();
+    while (true) absl::SleepFor(absl::Seconds(1));
+  }
+};
+
+int RunProgram(const std::string& what, const std::string& directory) {
+  TestProgram program;
+  TrainingSessionOptions options = {.checkpoint_dir = directory};
+  options.hooks.push_back(std::make_shared<SaysWhenItTrains>());
+  if (what == kHangs) options.hooks.push_back(std::make_shared<Hangs>());
+  options.stops_on_sigterm = what != kIgnoreOption;
+  auto session = program.Start(options);
+  if (!session.ok()) return 99;
+  const absl::Status status = TrainUntilStop(program, **session);
+  if (what != kTwice) return ExitCodeFor(status);
+  // The system's own handler is back, and whoever begins anew is stopped at once.
+  struct sigaction now;
+  if (sigaction(SIGTERM, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) return 98;
+  TestProgram again;
+  auto second = again.Start({.checkpoint_dir = directory});
+  if (!second.ok() || !(*second)->should_stop()) return 97;
+  return ExitCodeFor((*second)->Close());
+}
+
+class Child {
+ public:
+  Child(const std::string& what, const std::string& directory) {
+    int ends[2];
+    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    output_ = ends[0];
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    const std::vector<std::string> words = {"/proc/self/exe", what, directory};
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    EXPECT_EQ(posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+  }
+  ~Child() { close(output_); }
+
+  void AwaitReady() {
+    char byte = 0;
+    ASSERT_EQ(read(output_, &byte, 1), 1) << "it ended before it was ready";
+  }
+  void Signal() { ASSERT_EQ(kill(pid_, SIGTERM), 0); }
+  int AwaitEnd() {
+    int status = 0;
+    EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+    return status;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int output_ = -1;
+};
+
+TEST(TerminationTest, TrainingSavesAndEndsWithItsCode) {
+  const std::string directory = EmptyDirectory("terminated");
+  Child child(kTrain, directory);
+  child.AwaitReady();
+  child.Signal();
+  const int status = child.AwaitEnd();
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), kExitTerminated);
+  TestProgram next;
+  auto session = next.Start({.checkpoint_dir = directory});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_GE((*session)->GlobalStep().value(), 10) << "the steps until the signal are saved";
+}
+
+TEST(TerminationTest, TheSignalKillsWhoOptsOut) {
+  Child child(kIgnoreOption, EmptyDirectory("opted_out"));
+  child.AwaitReady();
+  child.Signal();
+  const int status = child.AwaitEnd();
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST(TerminationTest, TheSecondSignalKills) {
+  Child child(kHangs, EmptyDirectory("hangs"));
+  child.AwaitReady();
+  child.Signal();
+  child.AwaitReady();
+  child.Signal();
+  const int status = child.AwaitEnd();
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+TEST(TerminationTest, ASessionThatBeginsAfterTheSignalStopsAtOnce) {
+  Child child(kTwice, EmptyDirectory("twice"));
+  child.AwaitReady();
+  child.Signal();
+  const int status = child.AwaitEnd();
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), kExitTerminated);
+}
+
+TEST(TerminationTest, HandlersOfTheProgramAreLeftAlone) {
+  struct sigaction before, now;
+  {
+    auto watch = Termination::Watch([] {});
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    auto second = Termination::Watch([] {});
+    ASSERT_TRUE(second.ok()) << second.status();
+    ASSERT_EQ(sigaction(SIGTERM, nullptr, &now), 0);
+    EXPECT_NE(now.sa_handler, SIG_DFL);
+  }
+  ASSERT_EQ(sigaction(SIGTERM, nullptr, &now), 0);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
+  struct sigaction own = {};
+  own.sa_handler = SIG_IGN;
+  ASSERT_EQ(sigaction(SIGTERM, &own, &before), 0);
+  {
+    auto watch = Termination::Watch([] {});
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    ASSERT_EQ(sigaction(SIGTERM, nullptr, &now), 0);
+    EXPECT_EQ(now.sa_handler, SIG_IGN);
+  }
+  ASSERT_EQ(sigaction(SIGTERM, &before, nullptr), 0);
+}
+
+}  // namespace
+}  // namespace weir
+
+int main(int argc, char** argv) {
+  if (argc == 3 && argv[1][0] != '-') return weir::RunProgram(argv[1], argv[2]);
+  testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}
