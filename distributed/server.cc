@@ -21,9 +21,9 @@
 #include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/host/host_transport.h"
-#include "distributed/version.h"
 #include "distributed/worker_service.h"
 #include "graph/types/status_macros.h"
+#include "graph/version.h"
 #include "session/local_worker.h"
 
 namespace weir {
@@ -71,7 +71,7 @@ class Server::Network {
 
   void ReplyStatus(IncomingCall& call) {
     Frame reply;
-    reply.header = EncodeTaskStatus({task_.task(), membership_.incarnation(), kVersion, absl::Now()});
+    reply.header = EncodeTaskStatus({task_.task(), membership_.incarnation(), WEIR_VERSION, absl::Now()});
     call.Reply(std::move(reply));
   }
 

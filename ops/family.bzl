@@ -1,5 +1,6 @@
 """One family of ops: a folder ops/<family> with one list of ops in each file (ops/families.h)."""
 
+load("//tools:cc.bzl", "cc_library")
 load("//tools:file_lists.bzl", "camel_case", "files_without_header", "write_source")
 
 def op_family(name, support = [], deps = []):
@@ -24,7 +25,7 @@ def op_family(name, support = [], deps = []):
         "}  // namespace weir",
     ]
     write_source(name + "_files", name + "_files.cc", lines)
-    native.cc_library(
+    cc_library(
         name = name + "_ops",
         srcs = files + support + [name + "_files.cc"],
         copts = ["-O1"],  # tables of records that run once: not worth the optimiser's time

@@ -9,8 +9,8 @@
 #include "distributed/command/inspect_command.h"
 #include "distributed/command/launch_command.h"
 #include "distributed/command/serve_command.h"
-#include "distributed/version.h"
 #include "graph/nearest_names.h"
+#include "graph/version.h"
 
 namespace {
 
@@ -31,7 +31,7 @@ struct Command {
 };
 
 absl::StatusOr<int> PrintVersion(const std::vector<std::string>&) {
-  std::printf("weir %s\n", weir::kVersion);
+  std::printf("weir %s\n", WEIR_VERSION);
   return 0;
 }
 

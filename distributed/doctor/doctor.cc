@@ -24,8 +24,8 @@
 #include "distributed/task_config.h"
 #include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
-#include "distributed/version.h"
 #include "graph/types/status_macros.h"
+#include "graph/version.h"
 
 namespace weir {
 namespace {
@@ -145,9 +145,9 @@ class TaskExamination {
     }
     Add(Kind::kGood, absl::StrCat("answers at ", address_.ToString(), " in ",
                                   absl::StrFormat("%.1f ms", absl::ToDoubleMilliseconds(took))));
-    if (status->version != kVersion) {
+    if (status->version != WEIR_VERSION) {
       Add(Kind::kBad,
-          absl::StrCat("has version ", Printable(status->version), ", this program has ", kVersion));
+          absl::StrCat("has version ", Printable(status->version), ", this program has ", WEIR_VERSION));
     }
     // Its clock was read somewhere between the question and the answer.
     const absl::Duration apart = status->clock - (asked + took / 2);

@@ -15,8 +15,8 @@
 #include "distributed/server.h"
 #include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
-#include "distributed/version.h"
 #include "gmock/gmock.h"
+#include "graph/version.h"
 #include "gtest/gtest.h"
 
 namespace weir {
@@ -139,9 +139,9 @@ TEST(Doctor, VersionsAndClocks) {
   std::vector<Finding> findings =
       ExamineAnswer(EncodeTaskStatus({{"worker", 0}, 1, "99.0\x1b[2J", absl::Now() - absl::Hours(1)}));
   EXPECT_EQ(Found(findings, "worker:0", Kind::kBad),
-            absl::StrCat("has version 99.0\\x1b[2J, this program has ", kVersion, "\n"));
+            absl::StrCat("has version 99.0\\x1b[2J, this program has ", WEIR_VERSION, "\n"));
   EXPECT_THAT(Found(findings, "worker:0", Kind::kDoubtful), HasSubstr("behind this machine's"));
-  findings = ExamineAnswer(EncodeTaskStatus({{"worker", 0}, 1, kVersion, absl::InfiniteFuture()}));
+  findings = ExamineAnswer(EncodeTaskStatus({{"worker", 0}, 1, WEIR_VERSION, absl::InfiniteFuture()}));
   EXPECT_THAT(Found(findings, "worker:0", Kind::kDoubtful), HasSubstr("ahead of this machine's"));
   EXPECT_THAT(Found(ExamineAnswer("damaged"), "worker:0", Kind::kBad),
               HasSubstr("answered what nobody can read"));

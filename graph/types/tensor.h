@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "graph/types/allocator.h"
 #include "graph/types/buffer.h"
@@ -47,6 +48,8 @@ class Tensor {
     return result;
   }
   static Tensor Scalar(const char* value) { return Scalar(std::string(value)); }
+  static Tensor Scalar(char* value) { return Scalar(std::string(value)); }
+  static Tensor Scalar(absl::string_view value) { return Scalar(std::string(value)); }
   template <typename T>
   static Tensor Vector(std::initializer_list<T> values) {
     return FromSpan<T>(Shape({static_cast<int64_t>(values.size())}),

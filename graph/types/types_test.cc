@@ -76,6 +76,15 @@ TEST(TensorTest, SharesSlicesAndClones) {
   EXPECT_EQ(a.ToString(2), "float[3,2] {1, 2, ...}");
 }
 
+TEST(TensorTest, TextOfAnyKindIsAString) {
+  char text[] = "weir";
+  char* const written_to = text;
+  EXPECT_EQ(Tensor::Scalar(written_to).scalar<std::string>(), "weir");
+  EXPECT_EQ(Tensor::Scalar(text).scalar<std::string>(), "weir");
+  EXPECT_EQ(Tensor::Scalar("weir").scalar<std::string>(), "weir");
+  EXPECT_EQ(Tensor::Scalar(absl::string_view("weir")).scalar<std::string>(), "weir");
+}
+
 TEST(TensorTest, HostileSizesAreErrors) {
   const auto huge = Tensor::Allocate(DType::kFloat64, Shape({int64_t{1} << 61}));
   EXPECT_EQ(huge.status().code(), absl::StatusCode::kResourceExhausted);

@@ -1,5 +1,6 @@
 """The library of a family's kernels, and the list of its files."""
 
+load("//tools:cc.bzl", "cc_library")
 load("//tools:file_lists.bzl", "camel_case", "files_without_header", "write_source")
 
 def kernel_family(name, deps, support = [], elsewhere = [], copts = []):
@@ -22,7 +23,7 @@ def kernel_family(name, deps, support = [], elsewhere = [], copts = []):
     lines += ["  %s(kernels);" % function for function in functions]
     lines += ["}", "}  // namespace weir"]
     write_source(name + "_kernel_list", name + "_kernels.cc", lines)
-    native.cc_library(
+    cc_library(
         name = name + "_kernels",
         srcs = files + support + [name + "_kernels.cc"],
         copts = copts,

@@ -12,7 +12,7 @@ CODE = re.compile(r"```cpp\n(.*?)```", re.DOTALL)
 # A target in a document, as in `bazel test //ops:register_ops_test`; //ops/... and //examples have no name to check.
 TARGET = re.compile(r"(?<![\w/])//(\w[\w/]*):([\w.]+)")
 # A file or folder of a room in backticks; a name without its extension, or with a star, stands for several.
-PATH = re.compile(r"`((?:distributed|docs|examples|graph|kernels|ops|placer|session|tests|third_party|tools)/[\w./*-]*)`")
+PATH = re.compile(r"`((?:distributed|docs|examples|graph|kernels|library|ops|placer|session|tests|third_party|tools)/[\w./*-]*)`")
 # Files that stand for those that a reader is about to write, or that the build writes.
 IMAGINED = re.compile(r"/xyz/|/F/")
 
@@ -81,7 +81,7 @@ def paths_named_in_documents_exist():
 def headers_of_rooms():
     """The lines of ARCHITECTURE.md's list that are right: a folder, and the names of its headers."""
     lines = {}
-    for room in ("distributed", "graph", "kernels", "ops", "placer", "session"):
+    for room in ("distributed", "graph", "kernels", "library", "ops", "placer", "session"):
         for folder, _, names in os.walk(os.path.join(ROOT, room)):
             headers = sorted(name[:-len(".h")] for name in names if name.endswith(".h"))
             if headers:

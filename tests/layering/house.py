@@ -11,6 +11,7 @@ MAY_REACH = {
     "placer": {"graph", "placer"},
     "session": {"graph", "ops", "kernels", "placer", "session"},
     "distributed": {"graph", "ops", "kernels", "placer", "session", "distributed"},
+    "library": {"graph", "ops", "kernels", "placer", "session", "distributed", "library"},
     "examples": {"graph", "ops", "kernels", "placer", "session", "distributed", "examples"},
     "tests": {"graph", "ops", "kernels", "placer", "session", "distributed", "examples", "tests"},
 }
@@ -22,6 +23,7 @@ WHY = {
     "placer": "placement is decided from names and a description of what devices can do, before any kernel exists",
     "session": "one Session over the Worker interface: it must not know whether a worker is in this process",
     "distributed": "nothing that ships may depend on examples or tests",
+    "library": "nothing that ships may depend on examples or tests",
     "examples": "an example that needs a test's code could not be copied by a user",
     "tests": "",
 }

@@ -1,0 +1,15 @@
+// Graphs and what they are made of: tensors with their dtypes and shapes, graphs and the builder that makes
+// them, gradients, and TensorFlow's GraphDef and MetaGraphDef.
+#pragma once
+
+#include "graph/gradients.h"
+#include "graph/graph.h"
+#include "graph/graph_builder.h"
+#include "graph/interchange/graph_def.h"
+#include "graph/interchange/meta_graph.h"
+#include "graph/op_registry.h"
+#include "graph/types/device_name.h"
+#include "graph/types/dtype.h"
+#include "graph/types/float16.h"
+#include "graph/types/shape.h"
+#include "graph/types/tensor.h"

@@ -1,0 +1,13 @@
+// Training sessions: MonitoredTrainingSession, its hooks, Scaffold and Saver, Coordinator for threads that
+// stop together, and the exit codes of a training program.
+#pragma once
+
+#include "session/monitored/coordinator.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/hook.h"
+#include "session/monitored/hooks/hooks.h"
+#include "session/monitored/monitored_session.h"
+#include "session/monitored/saver.h"
+#include "session/monitored/scaffold.h"
+#include "session/monitored/session_creator.h"
+#include "session/monitored/training_session.h"
