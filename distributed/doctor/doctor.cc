@@ -92,7 +92,7 @@ class TaskExamination {
                               "? (Behind an address translation set "
                               "WEIR_LISTEN=0.0.0.0)"));
     }
-    Add(Kind::kGood, text);
+    if (found.addresses != std::vector<std::string>{address_.host}) Add(Kind::kGood, text);
   }
 
   bool HasOtherHosts() const {
