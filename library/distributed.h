@@ -4,5 +4,6 @@
 
 #include "distributed/cluster_spec.h"
 #include "distributed/replica_device_setter.h"
+#include "distributed/security.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"

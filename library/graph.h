@@ -2,11 +2,13 @@
 // them, gradients, and TensorFlow's GraphDef and MetaGraphDef.
 #pragma once
 
+#include "graph/attr_value.h"
 #include "graph/gradients.h"
 #include "graph/graph.h"
 #include "graph/graph_builder.h"
 #include "graph/interchange/graph_def.h"
 #include "graph/interchange/meta_graph.h"
+#include "graph/node.h"
 #include "graph/op_registry.h"
 #include "graph/types/device_name.h"
 #include "graph/types/dtype.h"

@@ -2,7 +2,10 @@
 // compiles a graph for its workers.
 #pragma once
 
+#include "graph/rewrite/rewrite_options.h"
 #include "session/local_worker.h"
 #include "session/partial_run.h"
 #include "session/runtime.h"
 #include "session/session.h"
+#include "session/session_target.h"
+#include "session/step.h"

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "graph/gradients.h"
 #include "ops/generator/signature.h"
 
@@ -34,11 +35,23 @@ std::string Function(const Op& op) {
   return absl::StrCat("```cpp\n", SignatureOf(op).ToString(/*with_defaults=*/false), ";\n```\n\n");
 }
 
+// What stands in the braces of a call, as C++ writes it: "`.transpose_a = false`".
+std::string Options(const Op& op) {
+  if (IsHandWritten(op)) return "";
+  std::vector<std::string> fields;
+  for (const Parameter& option : SignatureOf(op).options) {
+    absl::string_view value = option.default_value;
+    if (absl::ConsumePrefix(&value, "static_cast<float>(")) value.remove_suffix(1);
+    fields.push_back(absl::StrCat(".", option.name, " = ", value));
+  }
+  return Line("Options and their defaults", fields);
+}
+
 std::string Section(const Op& op) {
   const OpDef& def = op.def();
   return absl::StrCat("\n### ", op.name(), "\n\n", def.summary, "\n\n", Function(op),
                       Line("Inputs", def.inputs), Line("Outputs", def.outputs), Line("Attrs", def.attrs),
-                      Traits(def));
+                      Options(op), Traits(def));
 }
 
 }  // namespace

@@ -6,9 +6,10 @@ import os
 import re
 import sys
 
+import pages
+
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)")
 ANY_CODE = re.compile(r"```.*?```", re.DOTALL)
-CODE = re.compile(r"```cpp\n(.*?)```", re.DOTALL)
 # A target in a document, as in `bazel test //ops:register_ops_test`; //ops/... and //examples have no name to check.
 TARGET = re.compile(r"(?<![\w/])//(\w[\w/]*):([\w.]+)")
 # A file or folder of a room in backticks; a name without its extension, or with a star, stands for several.
@@ -21,11 +22,7 @@ ROOT = os.path.dirname(os.path.realpath(os.path.join(os.environ["TEST_SRCDIR"], 
 
 def documents():
     """All of them, from the root of the checkout; without what Bazel links there."""
-    found = []
-    for folder, folders, names in os.walk(ROOT):
-        folders[:] = [f for f in folders if not f.startswith((".", "bazel-"))]
-        found += [os.path.relpath(os.path.join(folder, name), ROOT) for name in names if name.endswith(".md")]
-    return sorted(found)
+    return pages.markdown_files(ROOT)
 
 
 def read(path):
@@ -33,13 +30,23 @@ def read(path):
         return file.read()
 
 
-def code_in_the_readme_is_code_of_an_example():
+def all_blocks():
+    return [block for page in documents() for block in pages.blocks(page, read(page))]
+
+
+def squeezed(text):
+    return " ".join(text.split())
+
+
+def code_is_compiled_or_quoted():
     # Code that nobody compiles goes stale first where most people look.
-    program = read("examples/fashion_mnist/fashion_mnist_terse.cc")
-    blocks = CODE.findall(read("README.md"))
-    if not blocks:
-        return ["README.md shows no code"]
-    return ["README.md: this is not in fashion_mnist_terse.cc:\n" + block for block in blocks if block.strip() not in program]
+    complaints = []
+    for block in all_blocks():
+        if block.kind == "from" and squeezed(block.code) not in squeezed(read(block.name)):
+            complaints.append("%s: this is not in %s:\n%s" % (block.where(), block.name, block.code))
+        if block.language == "cpp" and block.kind not in ("program", "snippet", "declarations", "from"):
+            complaints.append("%s: no comment says where this code is compiled (CONTRIBUTING.md)" % block.where())
+    return complaints
 
 
 def links_lead_somewhere():
@@ -98,10 +105,34 @@ def architecture_lists_every_header():
             ["ARCHITECTURE.md, Every header: %s has no headers" % folder for folder in sorted(set(listed) - set(wanted))])
 
 
+# Rooms whose headers are for programs, but for those that only other headers of the room need.
+PROGRAM_ROOMS = ("ops/layers", "ops/losses", "ops/training", "session/monitored", "session/monitored/hooks")
+OF_THE_ROOM_ALONE = {"ops/layers/weight.h", "ops/losses/operands.h", "ops/training/decay.h",
+                     "session/monitored/global_step_output.h", "session/monitored/hooked_step.h",
+                     "session/monitored/hooks/step_timer.h", "session/monitored/test_program.h"}
+
+
+def included_from(path, found):
+    for included in re.findall(r'^#include "([^"]+)"', read(path), re.MULTILINE):
+        if included not in found and os.path.exists(os.path.join(ROOT, included)):
+            found.add(included)
+            included_from(included, found)
+    return found
+
+
+def library_has_what_programs_use():
+    found = included_from("library/weir.h", set())
+    headers = [os.path.join(room, name) for room in PROGRAM_ROOMS for name in sorted(os.listdir(os.path.join(ROOT, room)))
+               if name.endswith(".h")]
+    return (["no header of library/ includes %s" % path for path in headers if path not in found | OF_THE_ROOM_ALONE] +
+            ["%s is not there" % path for path in sorted(OF_THE_ROOM_ALONE) if path not in headers])
+
+
 def main():
     failed = 0
-    for check in (code_in_the_readme_is_code_of_an_example, links_lead_somewhere, every_package_has_its_reason,
-                  targets_named_in_documents_exist, paths_named_in_documents_exist, architecture_lists_every_header):
+    for check in (code_is_compiled_or_quoted, links_lead_somewhere, every_package_has_its_reason,
+                  targets_named_in_documents_exist, paths_named_in_documents_exist, architecture_lists_every_header,
+                  library_has_what_programs_use):
         complaints = check()
         failed += bool(complaints)
         print("\n".join(complaints + ["[%s] docs.%s" % ("  FAILED  " if complaints else "       OK ", check.__name__)]))
