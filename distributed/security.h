@@ -14,14 +14,18 @@
 namespace weir {
 
 struct SecurityOptions {
-  std::string token;          // empty: none
-  std::string tls_cert_file;  // PEM; with tls_key_file
-  std::string tls_key_file;   // PEM
-  std::string
-      tls_ca_file;  // PEM; clients check servers with it, and servers then demand clients' certificates
-  std::string
-      tls_server_name;    // the name on the servers' certificates, where it is not the host of the address
-  bool insecure = false;  // listen beyond loopback without any of it
+  // Every call carries it, and a server refuses calls that do not. Empty: none.
+  std::string token;
+  // This task's certificate and its key, PEM; both or neither.
+  std::string tls_cert_file;
+  std::string tls_key_file;
+  // The CA that signed the certificates of all tasks, PEM. Clients check the servers' certificates with it.
+  // Servers that have it demand a certificate of their clients.
+  std::string tls_ca_file;
+  // The name on the servers' certificates, where it is not the host of the address.
+  std::string tls_server_name;
+  // Listen where other machines can reach the server, with neither token nor TLS. The token is not checked.
+  bool insecure = false;
 
   bool uses_tls() const { return !tls_cert_file.empty() || !tls_ca_file.empty(); }
 };
@@ -39,7 +43,7 @@ absl::Status CheckExposure(const std::string& address, const SecurityOptions& op
 // Whether only this machine can reach the address.
 absl::StatusOr<bool> IsLoopback(const std::string& address);
 
-// Compares without telling by its time how much of a wrong token is right.
+// Compares two tokens of one length in a time that does not depend on where they differ.
 bool TokensMatch(absl::string_view a, absl::string_view b);
 
 // NotFound or InvalidArgument naming the file; a newline at its end does not count.

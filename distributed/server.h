@@ -8,7 +8,7 @@
 // A program that runs alone gets a server without a network: same code, one process.
 //
 // Threads: the transport's (a few), one timer, the runtime's pool. Thread safety: all methods.
-// Lifetime: sessions go before the server. Destroying it is Shutdown(OK).
+// Lifetime: destroy sessions before the server. Its destructor calls Shutdown(OK).
 #pragma once
 
 #include <map>
@@ -85,9 +85,9 @@ class Server {
   // code, 0.
   int Join();
 
-  // Leaves the cluster. With OK a training task first tells every ps that it is done, for up to `kFarewell`;
-  // a task that will be restarted passes its error, and is missed instead. Calls and steps under way end with
-  // Cancelled. Idempotent.
+  // Leaves the cluster. With OK a training task first tells every ps that it is done, for up to `kFarewell`.
+  // A task that will be restarted passes its error: then it counts as lost until it is back. Calls and steps
+  // under way end with Cancelled. Idempotent.
   void Shutdown(const absl::Status& outcome = absl::OkStatus());
 
   static constexpr absl::Duration kFarewell = absl::Seconds(3);

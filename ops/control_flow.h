@@ -5,8 +5,8 @@
 //   Output y = Cond(g, Greater(g, x, zero), root, same)[0];
 //
 // The functions are called once, while the graph is built, and add nodes with the same builder. They may use
-// any tensor of the graph; what comes from outside is led in. What comes out is only what is returned: a step
-// that asks for another tensor of a branch or loop gets an error. Variables are made outside.
+// any tensor of the graph. Only the tensors that they return can be used outside: a step that fetches another
+// tensor of a branch or a loop gets an error. Variables are made outside.
 //
 // Errors stick in the builder, as everywhere; the results are then null Outputs.
 #pragma once
@@ -32,8 +32,8 @@ using LoopBody = std::function<std::vector<Output>(const std::vector<Output>& va
 
 struct WhileOptions {
   absl::string_view name = "while";
-  // One for each loop variable, or none: what is true of its shape in every iteration. A variable without one
-  // keeps the shape that it enters with.
+  // A shape for each loop variable that it fits in every iteration (with -1 for dimensions that change), or
+  // none at all: then every variable keeps the shape that it begins with.
   std::vector<PartialShape> shape_invariants;
 };
 

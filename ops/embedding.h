@@ -1,8 +1,8 @@
 // Looking rows of a variable up by number.
 //
-//   ModelVariable table = MakeVariable(g, "embedding", DType::kFloat32, {100'000, 64},
-//   initializers::Uniform(-1, 1)); Output x = EmbeddingLookup(g, table, ids);   // ids [batch, words], x
-//   [batch, words, 64]
+//   const Shape shape({100'000, 64});
+//   ModelVariable table = MakeVariable(g, "embedding", DType::kFloat32, shape, initializers::Uniform(-1, 1));
+//   Output x = EmbeddingLookup(g, table, ids);   // ids: [batch, words], x: [batch, words, 64]
 //
 // The rows are read on the variable's device, and only they travel. Its gradient is IndexedSlices: a step of
 // an optimizer touches the rows that were looked up, and needs no memory for the others.

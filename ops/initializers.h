@@ -1,7 +1,7 @@
 // Initial values of variables: functions that add the nodes computing them, in the current scopes.
 //
 // Random ones draw TensorFlow's streams. Without a seed they take the graph's
-// (GraphBuilder::set_random_seed), and without that every session draws others.
+// (GraphBuilder::set_random_seed), and without either, every session draws different numbers.
 #pragma once
 
 #include <cstdint>

@@ -5,10 +5,10 @@
 //   std::vector<Tensor> first = run->Run({{x, tensor}}, {a}).value();   // if a depends on x only
 //   std::vector<Tensor> second = run->Run({{y, Guess(first[0])}}, {b}).value();
 //
-// All parts are one step: what they share is computed once. Each feed and each fetch comes once, and a fetch
-// when all feeds that it depends on have come; otherwise the call is refused and nothing is changed. Targets
-// run as soon as what they depend on has come. The call that leaves nothing to feed or to fetch returns when
-// the step has ended.
+// All parts are one step: what they share is computed once. Each feed is given once and each fetch is taken
+// once. A fetch can be taken when all feeds that it depends on have been given; a call that asks for it
+// earlier is refused and changes nothing. Targets run as soon as what they depend on is there. The call that
+// leaves nothing to feed or to fetch returns when the step has ended.
 //
 // Owned by its caller; valid as long as its session. One that is dropped before all its feeds have come is
 // cancelled. Thread safety: all methods.
@@ -36,7 +36,7 @@ class PartialRun {
   // The same without waiting: `done` is called once, as by PartialStep::Fetch.
   void Start(const Feeds& feeds, const std::vector<TensorRef>& fetches, Step::Done done);
 
-  // The step, for whoever wants to cancel it or to know its end.
+  // The step: to cancel it, or to learn when it ends.
   Step& step() { return *step_; }
 
  private:

@@ -1,7 +1,7 @@
 // Reads checkpoints in TensorFlow's V2 format (bundle_index.h), with any number of shards.
 //
-// Nothing damaged comes out: Open checks the index and that every shard is there and long enough, each read
-// checks the tensor's checksum. Bytes go from the file straight into the tensor's buffer.
+// Damaged data is never returned: Open checks the index and that every shard is there and long enough, each
+// read checks the tensor's checksum. Bytes go from the file straight into the tensor's buffer.
 //
 // Thread safety: all methods may be called from any thread.
 // Errors: NotFound (no such checkpoint, no such tensor: the message lists similar names), DataLoss (damaged

@@ -1,14 +1,15 @@
 // Writes a checkpoint in TensorFlow's V2 format (bundle_index.h), in one shard, all or nothing.
 //
-//   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<BundleWriter> writer,
-//   BundleWriter::Create("/models/model.ckpt-100")); WEIR_RETURN_IF_ERROR(writer->Add("dense/kernel",
-//   kernel)); WEIR_RETURN_IF_ERROR(writer->Finish());
+//   std::unique_ptr<BundleWriter> writer = BundleWriter::Create("/models/model.ckpt-100").value();
+//   WEIR_RETURN_IF_ERROR(writer->Add("dense/kernel", kernel));
+//   WEIR_RETURN_IF_ERROR(writer->Finish());
 //
 // Bytes go from the tensors' buffers to temporary files. Finish syncs and renames them, the index last.
-// Whatever crashes at any moment, the name stands for the checkpoint that was there before (or none) until
-// Finish, and for the new one after it. To keep the old one whole beside the new shard, the shard takes a
-// name of its own: where an index says that there is one shard, the new index says two, of which the second
-// is empty. A writer that goes without Finish, or after an error, removes its temporary files.
+// If the process or the machine crashes before Finish returns, the name still stands for the checkpoint that
+// was there before (or none); afterwards it stands for the new one. The old shard stays whole beside the new
+// one, because the new one has another name: where the old index says that there is one shard, the new index
+// says two, of which the second is empty. A writer that is destroyed without Finish, or after an error,
+// removes its temporary files.
 //
 // Thread safety: one thread at a time. Errors name the path: ResourceExhausted for a full disk.
 #pragma once

@@ -27,7 +27,7 @@ class RecordReader {
 
   // Stores the next record and returns true; false at the end of the file, if it lies between two records.
   // DataLoss for a truncated or damaged record; memory grows only with bytes that are really there.
-  // After an error the reader stays at it.
+  // After an error, every later call returns it again.
   absl::StatusOr<bool> ReadNext(std::string* record);
 
   // Where in the (decompressed) stream the next record begins.
@@ -47,7 +47,7 @@ class RecordWriter {
   static absl::StatusOr<std::unique_ptr<RecordWriter>> Create(const std::string& path,
                                                               Compression compression = Compression::kNone,
                                                               FileSystem& file_system = PosixFileSystem());
-  // InvalidArgument for kAuto, which only reading can mean.
+  // InvalidArgument for kAuto, which is for reading only.
   static absl::StatusOr<std::unique_ptr<RecordWriter>> Create(std::unique_ptr<WritableFile> file,
                                                               Compression compression);
   virtual ~RecordWriter() = default;

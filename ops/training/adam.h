@@ -1,8 +1,9 @@
 // Adam (Kingma and Ba, 2014), as TensorFlow 1.x computes it:
 //
 //   rate = learning_rate * sqrt(1 - beta2^t) / (1 - beta1^t)
-//   m += (1 - beta1) * (gradient - m);  v += (1 - beta2) * (gradient^2 - v);  var -= rate * m / (sqrt(v) +
-//   epsilon)
+//   m += (1 - beta1) * (gradient - m)
+//   v += (1 - beta2) * (gradient^2 - v)
+//   var -= rate * m / (sqrt(v) + epsilon)
 //
 // Rows of an embedding: m and v of all rows shrink in every step, and so every row moves; only the rows with
 // a gradient add to m and v. That is not the lazy Adam that leaves the others alone.

@@ -1,4 +1,4 @@
-// What a training program's exit code tells who started it (a launcher, Slurm, Kubernetes).
+// What the exit code of a training program tells a launcher, Slurm or Kubernetes.
 //
 //   0 done   1 user or configuration error   3 bad data   4 diverged (NaN loss)   143 stopped by SIGTERM, the
 //   model is saved   160 retryable: a peer was lost, the program was cancelled or ran out of time (codes from
