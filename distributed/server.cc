@@ -206,14 +206,14 @@ static absl::StatusOr<HostPort> ListenAddress(const std::string& listen, const s
 }
 
 // A task that only its own machine can reach is of no use to others; /etc/hosts of some systems (127.0.1.1)
-// makes a machine's own name so.
+// makes a machine's own name so. Says nothing while it is not known whether there are other machines.
 static void WarnOfUnreachable(const TaskConfig& task, const HostPort& address) {
   for (const TaskName& other : task.cluster().tasks()) {
     const absl::StatusOr<HostPort> peer = HostPort::Parse(task.cluster().address(other).value_or(""));
-    if (!peer.ok() || peer->host == address.host || peer->host == "localhost" ||
-        absl::StartsWith(peer->host, "127.")) {
-      continue;
-    }
+    if (!peer.ok() || peer->host == address.host) continue;
+    const absl::StatusOr<HostAddresses> found = LookUpHost(peer->host, absl::Seconds(1));
+    if (!found.ok()) return;
+    if (found->is_loopback) continue;
     std::fprintf(stderr,
                  "weir: %s listens at %s, which only this machine can reach, but %s is at %s: set "
                  "WEIR_LISTEN=0.0.0.0 to listen on all interfaces\n",
