@@ -3,12 +3,12 @@
 // Each of them gives every process a rank and says how many there are. What none of them knows is how many
 // are to be parameter servers, and most do not say where the other processes are:
 //
-//  | asked for as  | it says rank and size, and it is there when these are set | hosts of the others |
-//  | torchrun      | RANK, WORLD_SIZE, and MASTER_ADDR                         | only if all are on this
-//  machine | | horovod       | HOROVOD_RANK, HOROVOD_SIZE                                | likewise | |
-//  open_mpi      | OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE                | likewise | | mpich         |
-//  PMI_RANK, PMI_SIZE (MPICH, Intel MPI, srun --mpi=pmi2)    | likewise | | slurm         | SLURM_PROCID,
-//  SLURM_STEP_NUM_TASKS (a step: srun)         | SLURM_STEP_NODELIST |
+//   name        variables of rank and size, which must be set              hosts of the others
+//   torchrun    RANK, WORLD_SIZE, and MASTER_ADDR                          known if all are on this machine
+//   horovod     HOROVOD_RANK, HOROVOD_SIZE                                 likewise
+//   open_mpi    OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE                 likewise
+//   mpich       PMI_RANK, PMI_SIZE (MPICH, Intel MPI, srun --mpi=pmi2)     likewise
+//   slurm       SLURM_PROCID, SLURM_STEP_NUM_TASKS (a step: srun)          SLURM_STEP_NODELIST
 //
 // Choice. $WEIR_ENVIRONMENT names one; otherwise the first of this table that is there, which is the
 // innermost: mpirun and torchrun run inside a Slurm job, not the other way round. A batch script and the

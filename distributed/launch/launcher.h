@@ -10,13 +10,11 @@
 // otherwise. They end when the launcher ends, however it ends (remote_command.h).
 //
 // When the job is over:
-//  * All workers exited with 0: the ps tasks are given `ps_grace` to leave by themselves and are then
-//  stopped.
+//  * All workers exited with 0: the ps tasks have `ps_grace` to leave by themselves, then they are stopped.
 //  * A worker other than the chief died: the others go on, and its exit code becomes the job's.
 //  * The chief or a ps died (and has no restart left): nobody can go on, the others are stopped.
-//  * SIGINT, SIGTERM or SIGHUP arrived: passed on to all (to other hosts as SIGTERM); who is left after
-//  `stop_grace`, or at the second signal,
-//    is killed. The exit code is 128 + the signal.
+//  * SIGINT, SIGTERM or SIGHUP arrived: it is passed on to all tasks (to other hosts as SIGTERM). A task that
+//    still runs after `stop_grace`, or at a second signal, is killed. The exit code is 128 + the signal.
 // The first failure is named on standard error: "worker:1 (pid 123) died: killed by signal 9 (Killed)".
 //
 // Not thread-safe; run it on a process's only thread (it forks, and takes over signals while Run lasts).

@@ -1,8 +1,13 @@
 // What the exit code of a training program tells a launcher, Slurm or Kubernetes.
 //
-//   0 done   1 user or configuration error   3 bad data   4 diverged (NaN loss)   143 stopped by SIGTERM, the
-//   model is saved   160 retryable: a peer was lost, the program was cancelled or ran out of time (codes from
-//   128 on mean: starting again may help)
+//     0  done
+//     1  user or configuration error
+//     3  bad data
+//     4  diverged (NaN loss)
+//   143  stopped by SIGTERM, the model is saved
+//   160  retryable: a peer was lost, the program was cancelled or ran out of time
+//
+// Codes from 128 on mean that starting again may help.
 #pragma once
 
 #include "absl/status/status.h"
