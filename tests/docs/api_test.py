@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the reference that docs/write_api.py writes: everything that the headers declare, nothing private, no bodies.
+"""Checks the references that the build writes: docs/write_api.py's pages have everything that the headers declare, nothing
+private, no bodies; the list of ops has the default of each option.
 
-usage: api_test.py HEADERS.tar PAGE...
+usage: api_test.py HEADERS.tar OPS.md PAGE...
 """
 
 import os
@@ -55,9 +56,25 @@ def code_is_public_and_whole(page):
     return complaints
 
 
-def main(archive, *api_pages):
+def ops_have_defaults(page):
+    """An op that takes options of its own lists their fields, each with a value."""
+    complaints, count = [], 0
+    for section in read(page).split("\n### ")[1:]:
+        op = section.partition("\n")[0]
+        if not re.search(r"const (?!NodeOptions)\w+Options& options", section):
+            continue
+        count += 1
+        fields = re.search(r"^- Options and their defaults: (.*)$", section, re.MULTILINE)
+        if not fields or not all(re.fullmatch(r"`\.\w+ = [^`]+`", field) for field in re.split(r", (?=`)", fields[1])):
+            complaints.append("%s: %s has options without defaults" % (page, op))
+    return complaints if count > 100 else complaints + ["%s: only %d ops with options" % (page, count)]
+
+
+def main(archive, ops, *api_pages):
     headers = headers_in(archive)
-    failed = 0
+    complaints = ops_have_defaults(ops)
+    print("\n".join(complaints + ["[%s] api.ops_have_defaults" % ("  FAILED  " if complaints else "       OK ")]))
+    failed = bool(complaints)
     for page in api_pages:
         complaints = page_has_what_headers_declare(headers, page) + code_is_public_and_whole(page)
         failed += bool(complaints)

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the site: mkdocs.yml lists every page, links and anchors resolve, quoted errors and flags are in the sources."""
+"""Checks the site: mkdocs.yml lists every page, links and anchors resolve, quoted errors and flags are in the sources.
+
+usage: site_test.py WEIR
+"""
 
 import os
 import re
@@ -118,7 +121,8 @@ def shell_commands():
                         break
 
 
-def flags_are_those_of_help(weir):
+def flags_are_those_of_help():
+    weir = os.path.abspath(sys.argv[1])
     helps, complaints, count = {}, [], 0
     for where, tool, words in shell_commands():
         if tool not in helps:
@@ -134,16 +138,15 @@ def flags_are_those_of_help(weir):
     return complaints if count > 5 else ["only %d flags found: the test no longer sees the pages" % count]
 
 
-def main(weir):
+def main():
     failed = 0
     for check in (mkdocs_lists_every_page, links_and_anchors_resolve, error_texts_are_in_the_sources,
-                  exit_codes_are_those_of_the_header, lambda: flags_are_those_of_help(weir)):
+                  exit_codes_are_those_of_the_header, flags_are_those_of_help):
         complaints = check()
         failed += bool(complaints)
-        name = check.__name__ if check.__name__ != "<lambda>" else flags_are_those_of_help.__name__
-        print("\n".join(complaints + ["[%s] site.%s" % ("  FAILED  " if complaints else "       OK ", name)]))
+        print("\n".join(complaints + ["[%s] site.%s" % ("  FAILED  " if complaints else "       OK ", check.__name__)]))
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1])))
+    sys.exit(main())
