@@ -45,7 +45,7 @@ absl::StatusOr<HostAddresses> AskSystem(const std::string& host) {
       continue;
     result.is_loopback = result.is_loopback && IsLoopback(it->ai_addr);
     if (std::find(result.addresses.begin(), result.addresses.end(), text) == result.addresses.end()) {
-      result.addresses.push_back(text);
+      result.addresses.emplace_back(text);
     }
   }
   freeaddrinfo(found);

@@ -119,7 +119,7 @@ absl::StatusOr<Process> ReadProcess(const Environment& env, const Scheduler& sch
 absl::StatusOr<Process> ReadNamed(const Environment& env, absl::string_view name) {
   std::vector<std::string> names;
   for (const Scheduler& scheduler : kSchedulers) {
-    names.push_back(scheduler.name);
+    names.emplace_back(scheduler.name);
     if (name != scheduler.name) continue;
     if (IsThere(env, scheduler)) return ReadProcess(env, scheduler);
     if (name == kSlurmJob.name && IsThere(env, kSlurmJob)) return ReadProcess(env, kSlurmJob);

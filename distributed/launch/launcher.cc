@@ -236,7 +236,7 @@ class Launcher::Job {
       child.has_input = true;
     } else {
       WEIR_ASSIGN_OR_RETURN(child.environment, VariablesOf(task));
-      child.environment.push_back({"WEIR_JOB_TOKEN", token_});
+      child.environment.emplace_back("WEIR_JOB_TOKEN", token_);
       child.command = options_.command;
       child.on_terminal = task.is_raw;
     }
