@@ -7,3 +7,4 @@
 #include "distributed/security.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
+#include "distributed/task_name.h"

@@ -30,7 +30,7 @@ class Coordinator {
   Coordinator();
 
   bool should_stop() const;
-  // `error`, if it is one and no stop was requested before, becomes the coordinator's status.
+  // Asks all threads to stop. An error becomes the coordinator's status, unless a stop was requested before.
   void RequestStop(const absl::Status& error = absl::OkStatus());
   // True when a stop was requested, false when the time is over.
   bool WaitForStop(absl::Duration timeout) const;
@@ -43,9 +43,9 @@ class Coordinator {
   void StartLoop(std::string name, absl::Duration interval, std::function<absl::Status()> run);
 
   struct JoinOptions {
-    // How long threads may run on once a stop was requested.
+    // How long threads may go on running after a stop was requested.
     absl::Duration grace_period = absl::Minutes(2);
-    // Whether threads that are still running then are no error.
+    // True: threads that still run after that are not an error.
     bool ignore_live_threads = false;
   };
   // Waits for the threads: as long as they run while no stop is requested, and for the grace period after

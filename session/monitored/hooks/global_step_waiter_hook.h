@@ -1,5 +1,5 @@
-// Delays a worker's first step until the global step has come so far (tf.train.GlobalStepWaiterHook): workers
-// that begin one after another disturb early training less.
+// Delays a worker's first step until the global step has reached a value (tf.train.GlobalStepWaiterHook):
+// workers that begin one after another disturb early training less.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ struct StepCounterOptions {
   bool log = false;  // also a line on stderr
 };
 
-// Steps that do not count themselves in the global step are named on stderr, once.
+// If steps run and the global step does not rise, a line on stderr says so, once.
 HookPtr StepCounterHook(StepCounterOptions options);
 
 }  // namespace weir
