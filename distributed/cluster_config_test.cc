@@ -145,6 +145,31 @@ TEST(TaskConfig, WhoIsChief) {
   }
 }
 
+TEST(TaskConfig, AnEvaluatorIsOutsideOfTheCluster) {
+  const char kWithout[] = R"({"ps": ["h:1"], "chief": ["h:2"]})";
+  const char kWith[] = R"({"ps": ["h:1"], "chief": ["h:2"], "evaluator": ["h:3"]})";
+  for (const char* cluster : {kWithout, kWith, "{}"}) {
+    const auto config_of = [&](const char* job) {
+      return TaskConfig::FromTfConfig(std::string("{\"cluster\": ") + cluster + ", \"task\": {\"type\": \"" +
+                                      job + "\", \"index\": 0}}");
+    };
+    const auto evaluator = config_of("evaluator");
+    ASSERT_TRUE(evaluator.ok()) << evaluator.status();
+    EXPECT_TRUE(evaluator->is_evaluator());
+    EXPECT_FALSE(evaluator->is_chief());
+    EXPECT_FALSE(evaluator->cluster().HasJob("evaluator"));
+    const auto again = TaskConfig::FromTfConfig(evaluator->ToTfConfig());
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_TRUE(again->is_evaluator());
+    if (evaluator->runs_alone()) continue;
+    // Nobody waits for it either.
+    EXPECT_FALSE(config_of("chief").value().cluster().HasJob("evaluator"));
+  }
+  const auto second = TaskConfig::FromTfConfig(
+      R"({"cluster": {"worker": ["h:1"]}, "task": {"type": "evaluator", "index": 1}})");
+  EXPECT_THAT(ErrorOf(second.status()), HasSubstr("one evaluator"));
+}
+
 TEST(TaskConfig, IndexMayBeAString) {
   EXPECT_EQ(
       TaskConfig::FromTfConfig(R"({"cluster":{"worker":["h:1","h:2"]},"task":{"type":"worker","index":"1"}})")

@@ -8,10 +8,10 @@
 namespace weir {
 
 // Variables to the ps tasks, everything else to this task. A cluster without ps (or a program that runs
-// alone) needs no setter: everything stays here.
+// alone) needs no setter: everything stays here. So does an evaluator's, whose variables are its own.
 inline DeviceSetter ReplicaDeviceSetter(const TaskConfig& task, PlacementStrategy strategy = nullptr) {
   ReplicaDeviceSetterOptions options;
-  options.num_ps_tasks = task.num_ps();
+  options.num_ps_tasks = task.is_evaluator() ? 0 : task.num_ps();
   options.worker_device = task.task().ToDevicePrefix();
   options.strategy = std::move(strategy);
   return ReplicaDeviceSetter(std::move(options));

@@ -167,8 +167,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   std::unique_ptr<Server> server(new Server(task, std::move(runtime)));
   server->membership_ = std::make_unique<Membership>(
       MembershipOptions{.self = task.task(), .cluster = task.cluster(), .lease = options.lease});
-  // An evaluator that is not in the cluster talks to nobody.
-  if (task.runs_alone() || !task.cluster().address(task.task()).ok()) {
+  // An evaluator talks to nobody.
+  if (task.runs_alone() || task.is_evaluator()) {
     server->lone_worker_ = std::make_unique<LocalWorker>(*server->runtime_, server->runtime_->task());
   } else {
     WEIR_RETURN_IF_ERROR(server->Connect(options));

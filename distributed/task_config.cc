@@ -16,6 +16,8 @@
 namespace weir {
 namespace {
 
+constexpr char kEvaluator[] = "evaluator";
+
 absl::StatusOr<ClusterSpec> ParseCluster(const Json& config) {
   auto cluster = config.find("cluster");
   if (cluster == config.end() || cluster->is_null()) return ClusterSpec();
@@ -76,6 +78,18 @@ absl::Status CheckLeader(const ClusterSpec& cluster) {
     }
   }
   return absl::OkStatus();
+}
+
+// Evaluators talk to nobody and nobody waits for them.
+absl::StatusOr<ClusterSpec> WithoutEvaluators(const ClusterSpec& cluster) {
+  if (!cluster.HasJob(kEvaluator)) return cluster;
+  ClusterSpec result;
+  for (const TaskName& task : cluster.tasks()) {
+    if (task.job == kEvaluator) continue;
+    WEIR_ASSIGN_OR_RETURN(const std::string address, cluster.address(task));
+    WEIR_RETURN_IF_ERROR(result.AddTask(task, address));
+  }
+  return result;
 }
 
 using FlagValues = std::map<std::string, std::string, std::less<>>;
@@ -166,9 +180,14 @@ absl::StatusOr<TaskConfig> CheckNumPs(TaskConfig config, std::optional<int> num_
 absl::StatusOr<TaskConfig> TaskConfig::Create(ClusterSpec cluster, TaskName task) {
   WEIR_RETURN_IF_ERROR(CheckLeader(cluster));
   TaskConfig config;
-  config.cluster_ = std::move(cluster);
   config.task_ = std::move(task);
-  if (config.is_evaluator() && !config.cluster_.HasJob("evaluator")) return config;
+  WEIR_ASSIGN_OR_RETURN(config.cluster_, WithoutEvaluators(cluster));
+  if (config.is_evaluator()) {
+    if (config.task_.index == 0 && cluster.num_tasks(kEvaluator) <= 1) return config;
+    return absl::InvalidArgumentError(
+        absl::StrCat("this process is to be ", config.task_.ToString(),
+                     ", but a job has one evaluator: all of them would evaluate the same checkpoints"));
+  }
   if (absl::Status found = config.cluster_.address(config.task_).status(); !found.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("this process is to be ", config.task_.ToString(), ", but ", found.message()));
@@ -188,7 +207,7 @@ absl::StatusOr<TaskConfig> TaskConfig::FromTfConfig(absl::string_view json) {
   }
   if (cluster->is_empty() && !config.contains("task")) return TaskConfig();
   WEIR_ASSIGN_OR_RETURN(TaskName task, ParseTask(config));
-  if (cluster->is_empty() && task.job != "evaluator") {
+  if (cluster->is_empty() && task.job != kEvaluator) {
     return absl::InvalidArgumentError(
         absl::StrCat("TF_CONFIG: task is ", task.ToString(), " but cluster is missing or empty"));
   }
@@ -215,10 +234,9 @@ std::vector<TaskName> TaskConfig::worker_tasks() const {
 int TaskConfig::num_workers() const { return runs_alone() ? 1 : static_cast<int>(worker_tasks().size()); }
 
 std::string TaskConfig::ToTfConfig() const {
-  if (runs_alone()) return "{}";
-  return Json{{"cluster", Json::parse(cluster_.ToJson())},
-              {"task", {{"type", task_.job}, {"index", task_.index}}}}
-      .dump();
+  const Json task = {{"type", task_.job}, {"index", task_.index}};
+  if (!runs_alone()) return Json{{"cluster", Json::parse(cluster_.ToJson())}, {"task", task}}.dump();
+  return is_evaluator() ? Json{{"task", task}}.dump() : "{}";
 }
 
 bool IsTrainingJob(absl::string_view job) { return job == "worker" || job == "chief" || job == "master"; }

@@ -27,8 +27,8 @@ class TaskConfig {
   TaskConfig() : task_{"localhost", 0} {}
 
   // InvalidArgument when the task is not in the cluster, or when the job that is to lead ("chief" or
-  // TensorFlow's older "master") has more than one task or both exist. An "evaluator" need not be in the
-  // cluster: it reads checkpoints and talks to nobody.
+  // TensorFlow's older "master") has more than one task or both exist. The "evaluator", of which there is one
+  // at most, reads checkpoints and talks to nobody: it need not be in the cluster, and is left out of it.
   static absl::StatusOr<TaskConfig> Create(ClusterSpec cluster, TaskName task);
 
   static absl::StatusOr<TaskConfig> FromTfConfig(absl::string_view json);
@@ -38,6 +38,7 @@ class TaskConfig {
   const std::string& job() const { return task_.job; }
   int task_index() const { return task_.index; }
 
+  // Also true of an evaluator without a cluster.
   bool runs_alone() const { return cluster_.is_empty(); }
   bool is_evaluator() const { return task_.job == "evaluator"; }
 

@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/formats/file_system.h"
+#include "session/monitored/evaluation.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 
@@ -28,7 +31,13 @@ int RunTrainingProgram(const TrainingProgram& program, int argc, char** argv) {
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*task);
   if (!server.ok()) return fail(server.status());
   if (task->job() == "ps") return (*server)->Join();
-  status = program.train(*task, **server);
+  if (!task->is_evaluator()) {
+    status = program.train(*task, **server);
+  } else if (program.evaluate) {
+    status = program.evaluate(*task, **server);
+  } else {
+    status = absl::InvalidArgumentError("this program has nothing for an evaluator to do");
+  }
   (*server)->Shutdown(status);
   return status.ok() ? kExitDone : fail(status);
 }
@@ -45,6 +54,28 @@ TrainingSessionOptions TrainingOptions(const TaskConfig& task, Server& server, O
     options.hooks.push_back(ProgressHook({.last_step = last_step, .tensors = {{"loss", loss}}}));
   }
   return options;
+}
+
+absl::Status FollowCheckpoints(GraphBuilder& g, Server& server, int64_t last_step,
+                               const std::string& model_dir, const std::string& metric,
+                               const std::function<absl::StatusOr<double>(Session& session)>& measure) {
+  if (model_dir.empty()) return absl::InvalidArgumentError("an evaluator needs --model_dir");
+  Evaluator evaluator(g, {.target = server.target(),
+                          .steps = [&](MonitoredSession& session) -> absl::StatusOr<NamedValues> {
+                            WEIR_ASSIGN_OR_RETURN(const double value, measure(session.session()));
+                            return NamedValues{{metric, Tensor::Scalar(value)}};
+                          },
+                          .summary_dir = JoinPath(model_dir, "eval")});
+  const auto print = [&metric](const Evaluation& found) -> absl::StatusOr<bool> {
+    std::printf("step %lld: %s %.3f\n", static_cast<long long>(found.global_step), metric.c_str(),
+                found.values[0].second.scalar<double>());
+    std::fflush(stdout);
+    return false;
+  };
+  return EvaluateRepeatedly(model_dir,
+                            [&](const std::string& checkpoint) { return evaluator.Evaluate(checkpoint); },
+                            {.last_step = last_step, .after_evaluation = print})
+      .status();
 }
 
 absl::Status CheckAtLeast(absl::string_view flag, double value, double least) {

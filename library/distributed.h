@@ -1,5 +1,5 @@
-// Clusters: which task this process is, the server of a task, and the device setter that puts variables on
-// parameter servers.
+// Clusters: which task this process is, the server of a task, the device setter that puts variables on
+// parameter servers, and what each task does in a job that trains and evaluates.
 #pragma once
 
 #include "distributed/cluster_spec.h"
@@ -8,3 +8,4 @@
 #include "distributed/server.h"
 #include "distributed/task_config.h"
 #include "distributed/task_name.h"
+#include "distributed/train_and_evaluate.h"

@@ -1,8 +1,10 @@
 // Training sessions: MonitoredTrainingSession, its hooks, Scaffold and Saver, Coordinator for threads that
-// stop together, and the exit codes of a training program.
+// stop together, evaluation of checkpoints, and the exit codes of a training program.
 #pragma once
 
+#include "session/monitored/checkpoint_iterator.h"
 #include "session/monitored/coordinator.h"
+#include "session/monitored/evaluation.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hook.h"
 #include "session/monitored/hooks/hooks.h"

@@ -31,6 +31,8 @@ void Declare(LaunchFlags* values, FlagParser* flags) {
   flags->Add("ps", &launch.num_ps, "parameter servers");
   flags->Add("workers", &launch.num_workers,
              "workers; worker 0 is the chief. With -H: all slots that are left");
+  flags->Add("evaluator", &launch.evaluator,
+             "also an evaluator, which trains nothing and evaluates the checkpoints that are written");
   flags->Add("H", &values->hosts,
              "hosts and how many tasks each runs, 'gpu[1-2]:4,login:1': start them by ssh");
   flags->Add("hostfile", &values->host_file, "a file of hosts instead, 'gpu1 slots=4' a line");

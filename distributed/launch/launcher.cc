@@ -163,18 +163,26 @@ class Launcher::Job {
   absl::Status MakeTasks() {
     WEIR_ASSIGN_OR_RETURN(const std::vector<PlacedTask> placed, Place());
     if (!options_.log_dir.empty()) WEIR_RETURN_IF_ERROR(MakeDirectories(options_.log_dir));
+    std::string chief_host;
     for (const PlacedTask& place : placed) {
-      Task task;
-      task.name = place.task;
-      if (!options_.hosts.empty()) task.host = place.host;
-      task.restarts_left = options_.restarts;
-      task.is_raw =
-          task.name == kChief && !task.is_remote() && !options_.prefix_all && isatty(options_.output_fd);
-      WEIR_RETURN_IF_ERROR(cluster_.AddTask(task.name, HostPort{place.host, place.port}.ToString()));
-      if (!options_.log_dir.empty() && !options_.dry_run) WEIR_RETURN_IF_ERROR(OpenLog(task));
-      tasks_.push_back(std::move(task));
+      WEIR_RETURN_IF_ERROR(cluster_.AddTask(place.task, HostPort{place.host, place.port}.ToString()));
+      if (place.task == kChief) chief_host = place.host;
+      WEIR_RETURN_IF_ERROR(AddTask(place.task, place.host));
     }
+    if (options_.evaluator) WEIR_RETURN_IF_ERROR(AddTask(kEvaluator, chief_host));
     for (Task& task : tasks_) ConnectOutputs(task);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddTask(const TaskName& name, const std::string& host) {
+    Task task;
+    task.name = name;
+    if (!options_.hosts.empty()) task.host = host;
+    task.restarts_left = options_.restarts;
+    task.is_raw =
+        task.name == kChief && !task.is_remote() && !options_.prefix_all && isatty(options_.output_fd);
+    if (!options_.log_dir.empty() && !options_.dry_run) WEIR_RETURN_IF_ERROR(OpenLog(task));
+    tasks_.push_back(std::move(task));
     return absl::OkStatus();
   }
 
@@ -427,6 +435,7 @@ class Launcher::Job {
     return count;
   }
 
+  // And the evaluator, which is waited for like one.
   int num_live_workers() const {
     int count = 0;
     for (const Task& task : tasks_) count += task.is_alive() && !task.is_ps();
@@ -435,6 +444,7 @@ class Launcher::Job {
 
   static constexpr absl::Duration kKillPatience = absl::Seconds(2);
   const TaskName kChief{"worker", 0};
+  const TaskName kEvaluator{"evaluator", 0};
 
   const LaunchOptions& options_;
   SignalQueue signals_;

@@ -10,8 +10,10 @@
 // otherwise. They end when the launcher ends, however it ends (remote_command.h).
 //
 // When the job is over:
-//  * All workers exited with 0: the ps tasks have `ps_grace` to leave by themselves, then they are stopped.
-//  * A worker other than the chief died: the others go on, and its exit code becomes the job's.
+//  * All workers, and the evaluator, exited with 0: the ps tasks have `ps_grace` to leave by themselves, then
+//    they are stopped.
+//  * A worker other than the chief, or the evaluator, died: the others go on, and its exit code becomes the
+//    job's.
 //  * The chief or a ps died (and has no restart left): nobody can go on, the others are stopped.
 //  * SIGINT, SIGTERM or SIGHUP arrived: it is passed on to all tasks (to other hosts as SIGTERM). A task that
 //    still runs after `stop_grace`, or at a second signal, is killed. The exit code is 128 + the signal.
@@ -36,6 +38,9 @@ namespace weir {
 struct LaunchOptions {
   int num_ps = 0;
   int num_workers = 1;
+  // Also start an evaluator, which is no part of the cluster. With `hosts` it runs where the chief does,
+  // without a slot of its own.
+  bool evaluator = false;
   std::vector<std::string> command;
   std::vector<HostSlots> hosts;  // none: this machine, without ssh
   int port_base = kDefaultPortBase;

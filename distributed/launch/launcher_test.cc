@@ -113,6 +113,21 @@ TEST(Launcher, EveryTaskKnowsItsPlaceAndItsLinesAreNamed) {
   EXPECT_EQ(ps.substr(ps.rfind(' ') + 1).size(), 33u);
 }
 
+TEST(Launcher, TheEvaluatorIsOutsideOfTheClusterAndIsWaitedFor) {
+  const std::string dir = TestDir();
+  LaunchOptions options =
+      ShellJob(1, 1, dir,
+               "echo \"$TF_CONFIG\" > $DIR/$TYPE$INDEX; "
+               "case $TYPE in worker) touch $DIR/trained;; "
+               "evaluator) while [ ! -e $DIR/trained ]; do sleep 0.01; done; exit 7;; esac");
+  options.evaluator = true;
+  const Result result = Launch(options, dir);
+  EXPECT_EQ(result.code.value(), 7) << "its failure is the job's";
+  EXPECT_THAT(result.error, HasSubstr("evaluator:0"));
+  EXPECT_THAT(ReadFile(dir + "/evaluator0"), HasSubstr("\"ps\":"));
+  EXPECT_THAT(ReadFile(dir + "/worker0"), Not(HasSubstr("evaluator")));
+}
+
 TEST(Launcher, UnfinishedAndEndlessLinesAppear) {
   const std::string dir = TestDir();
   const Result result =

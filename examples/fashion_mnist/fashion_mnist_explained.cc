@@ -6,6 +6,8 @@
 //   fashion_mnist --job_name=ps     --task_index=0 --ps_hosts=localhost:2222 --worker_hosts=localhost:2223
 //   fashion_mnist --job_name=worker --task_index=0 --ps_hosts=localhost:2222 --worker_hosts=localhost:2223
 //
+// With an evaluator: weir launch --ps=1 --workers=2 --evaluator -- fashion_mnist --model_dir=/tmp/model
+//
 // Every task runs this same program. The ps hold the variables; each worker computes gradients on its own
 // batches and applies them there, without waiting for the others (asynchronous between-graph replication).
 // The terse twin, fashion_mnist_terse.cc, is the same without words.
@@ -26,6 +28,7 @@
 #include "ops/training/adam.h"
 #include "ops/training/polynomial_decay.h"
 #include "ops/variable.h"
+#include "session/monitored/evaluation.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/training_session.h"
@@ -66,6 +69,11 @@ absl::StatusOr<double> Evaluate(Session& session, const Model& model, const Labe
   });
 }
 
+// The steps are counted across all workers: together they see every image `epochs` times.
+int64_t LastStep(const Flags& flags, const Dataset& dataset) {
+  return std::max<int64_t>(1, flags.epochs * dataset.train.count() / flags.batch_size);
+}
+
 absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   WEIR_ASSIGN_OR_RETURN(Dataset dataset, ReadDataset(flags.data_dir));
 
@@ -75,8 +83,7 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   if (flags.seed != 0) g.set_random_seed(flags.seed);
   const Model model = BuildModel(g, flags.model);
-  // The steps are counted across all workers: together they see every image `epochs` times.
-  const int64_t last_step = std::max<int64_t>(1, flags.epochs * dataset.train.count() / flags.batch_size);
+  const int64_t last_step = LastStep(flags, dataset);
   const ModelVariable step = GlobalStep(g);
   // Smaller and smaller steps: at the end the model settles instead of jumping about.
   const Output rate = PolynomialDecay(g, flags.learning_rate, step.value, last_step,
@@ -123,6 +130,35 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   return absl::OkStatus();
 }
 
+// What the evaluator of a cluster does. It is no part of the training cluster and never trains: all that it
+// shares with the others is the folder of checkpoints. It evaluates each new one, on variables of its own,
+// until that of the last step.
+absl::Status Follow(const TaskConfig& task, Server& server, const Flags& flags) {
+  if (flags.model_dir.empty()) return absl::InvalidArgumentError("an evaluator needs --model_dir");
+  WEIR_ASSIGN_OR_RETURN(Dataset dataset, ReadDataset(flags.data_dir));
+  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
+  const Model model = BuildModel(g, flags.model);
+  if (!g.ok()) return g.status();
+  Evaluator evaluator(g, {.target = server.target(),
+                          .steps = [&](MonitoredSession& session) -> absl::StatusOr<NamedValues> {
+                            WEIR_ASSIGN_OR_RETURN(const double accuracy,
+                                                  Evaluate(session.session(), model, dataset.test));
+                            return NamedValues{{"accuracy", Tensor::Scalar(accuracy)}};
+                          },
+                          // TensorBoard shows it beside the chief's curves.
+                          .summary_dir = flags.model_dir + "/eval"});
+  const auto print = [](const Evaluation& found) -> absl::StatusOr<bool> {
+    std::printf("step %lld: test accuracy: %.3f\n", static_cast<long long>(found.global_step),
+                found.values[0].second.scalar<double>());
+    std::fflush(stdout);
+    return false;  // true would end it
+  };
+  return EvaluateRepeatedly(flags.model_dir,
+                            [&](const std::string& checkpoint) { return evaluator.Evaluate(checkpoint); },
+                            {.last_step = LastStep(flags, dataset), .after_evaluation = print})
+      .status();
+}
+
 int Main(int argc, char** argv) {
   const auto fail = [](const absl::Status& status) {
     std::fprintf(stderr, "fashion_mnist: %s\n", std::string(status.message()).c_str());
@@ -150,7 +186,7 @@ int Main(int argc, char** argv) {
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*task);
   if (!server.ok()) return fail(server.status());
   if (task->job() == "ps") return (*server)->Join();  // until the workers are done: a ps never needs killing
-  status = Train(*task, **server, flags);
+  status = task->is_evaluator() ? Follow(*task, **server, flags) : Train(*task, **server, flags);
   (*server)->Shutdown(status);
   return status.ok() ? kExitDone : fail(status);
 }

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   const TaskConfig task = TaskConfigFromCommandLine(&argc, argv).value();
   auto server = Server::Start(task).value();
   if (task.job() == "ps") return server->Join();
+  if (task.is_evaluator()) return std::fputs("this program writes no checkpoints to evaluate\n", stderr), 1;
 
   const auto data = examples::ReadDataset(argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist").value();
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));

@@ -100,19 +100,29 @@ absl::StatusOr<Node*> BuildTraining(GraphBuilder& g, const Model& model, const F
   return Group(g, nodes, {.name = "train"});
 }
 
-// The part of the test images that is classified right. Batches are normalized otherwise than in training, so
-// this is another graph; variables of the same names on the same devices are the same variables.
-absl::StatusOr<double> Evaluate(const TaskConfig& task, Server& server, const Flags& flags,
-                                const LabeledImages& test, const ChannelMoments& moments) {
+// The part of the test images that is classified right.
+absl::StatusOr<double> Evaluate(Session& session, const Model& model, const LabeledImages& test,
+                                const ChannelMoments& moments) {
+  std::vector<int32_t> order(test.count());
+  std::iota(order.begin(), order.end(), 0);
+  return Accuracy(session, model.images, model, test.count(), [&](int64_t begin, int64_t end) {
+    return NormalizedBatch(test, moments, absl::MakeConstSpan(order).subspan(begin, end - begin));
+  });
+}
+
+// Batches are normalized otherwise than in training, so this is another graph; variables of the same names on
+// the same devices are the same variables.
+absl::StatusOr<double> EvaluateBesideTraining(const TaskConfig& task, Server& server, const Flags& flags,
+                                              const LabeledImages& test, const ChannelMoments& moments) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   const Model model = BuildModel(g, flags, /*is_training=*/false);
   if (!g.ok()) return g.status();
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, server.CreateSession(g.graph()));
-  std::vector<int32_t> order(test.count());
-  std::iota(order.begin(), order.end(), 0);
-  return Accuracy(*session, model.images, model, test.count(), [&](int64_t begin, int64_t end) {
-    return NormalizedBatch(test, moments, absl::MakeConstSpan(order).subspan(begin, end - begin));
-  });
+  return Evaluate(*session, model, test, moments);
+}
+
+int64_t LastStep(const Flags& flags, const Cifar10& data) {
+  return std::max<int64_t>(1, flags.epochs * data.train.count() / flags.batch_size);
 }
 
 absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
@@ -122,7 +132,7 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   if (flags.seed != 0) g.set_random_seed(flags.seed);
   const Model model = BuildModel(g, flags, /*is_training=*/true);
   if (!g.ok()) return g.status();
-  const int64_t last_step = std::max<int64_t>(1, flags.epochs * data.train.count() / flags.batch_size);
+  const int64_t last_step = LastStep(flags, data);
   WEIR_ASSIGN_OR_RETURN(Node* const train, BuildTraining(g, model, flags, last_step));
   WEIR_ASSIGN_OR_RETURN(
       std::unique_ptr<MonitoredSession> session,
@@ -136,11 +146,21 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   }
   double accuracy = 0;
   if (task.is_chief()) {
-    WEIR_ASSIGN_OR_RETURN(accuracy, Evaluate(task, server, flags, data.test, moments));
+    WEIR_ASSIGN_OR_RETURN(accuracy, EvaluateBesideTraining(task, server, flags, data.test, moments));
   }
   WEIR_RETURN_IF_ERROR(session->Close());
   if (task.is_chief()) std::printf("test accuracy: %.3f\n", accuracy);
   return absl::OkStatus();
+}
+
+absl::Status Follow(const TaskConfig& task, Server& server, const Flags& flags) {
+  WEIR_ASSIGN_OR_RETURN(const Cifar10 data, ReadCifar10(flags.data_dir));
+  const ChannelMoments moments = MomentsOf(data.train);
+  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
+  const Model model = BuildModel(g, flags, /*is_training=*/false);
+  if (!g.ok()) return g.status();
+  return FollowCheckpoints(g, server, LastStep(flags, data), flags.model_dir, "accuracy",
+                           [&](Session& session) { return Evaluate(session, model, data.test, moments); });
 }
 
 }  // namespace
@@ -154,6 +174,7 @@ int main(int argc, char** argv) {
        .summary = "Trains a residual network on images in the binary format of CIFAR-10.",
        .add_flags = [&](auto& parser) { AddFlags(flags, parser); },
        .check_flags = [&] { return CheckFlags(flags); },
-       .train = [&](const auto& task, auto& server) { return Train(task, server, flags); }},
+       .train = [&](const auto& task, auto& server) { return Train(task, server, flags); },
+       .evaluate = [&](const auto& task, auto& server) { return Follow(task, server, flags); }},
       argc, argv);
 }

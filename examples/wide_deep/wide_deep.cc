@@ -126,6 +126,14 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   return absl::OkStatus();
 }
 
+absl::Status Follow(const TaskConfig& task, Server& server, const Flags& flags) {
+  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
+  const Model model = BuildModel(g, flags);
+  if (!g.ok()) return g.status();
+  return FollowCheckpoints(g, server, flags.steps, flags.model_dir, "auc",
+                           [&](Session& session) { return Evaluate(session, model, flags); });
+}
+
 }  // namespace
 }  // namespace weir::examples
 
@@ -137,6 +145,7 @@ int main(int argc, char** argv) {
        .summary = "Trains Wide & Deep on a click log in the format of Criteo's.",
        .add_flags = [&](auto& parser) { AddFlags(flags, parser); },
        .check_flags = [&] { return CheckFlags(flags); },
-       .train = [&](const auto& task, auto& server) { return Train(task, server, flags); }},
+       .train = [&](const auto& task, auto& server) { return Train(task, server, flags); },
+       .evaluate = [&](const auto& task, auto& server) { return Follow(task, server, flags); }},
       argc, argv);
 }

@@ -87,9 +87,9 @@ absl::Status Scaffold::Finalize(GraphBuilder& builder) {
     else if (!absl::IsFailedPrecondition(found.status()))
       return found.status();
   }
-  is_initialized.clear();
-  for (const VariableDef& variable : graph.variables()) {
-    WEIR_ASSIGN_OR_RETURN(Output handle, graph.FindOutput(variable.handle_name));
+  // What an earlier call has added serves again, so that the graph of repeated evaluations does not grow.
+  for (size_t i = is_initialized.size(); i < graph.variables().size(); ++i) {
+    WEIR_ASSIGN_OR_RETURN(Output handle, graph.FindOutput(graph.variables()[i].handle_name));
     is_initialized.push_back(builder.AddOp("VarIsInitializedOp", {handle}));
   }
   if (!saver && !graph.variables().empty()) {

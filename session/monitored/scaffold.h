@@ -48,6 +48,7 @@ struct Scaffold {
   // One bool per variable, in the order of graph.variables().
   std::vector<Output> is_initialized;
 
+  // May be called again: then it adds nothing, unless the graph has more variables now.
   // Errors: InvalidArgument for a part that is not of the kind it has to be, or a collection with two items.
   absl::Status Finalize(GraphBuilder& graph);
 

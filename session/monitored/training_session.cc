@@ -77,6 +77,7 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
                                           .interval = options.save_checkpoint_interval,
                                           .scaffold = options.scaffold,
                                           .global_step = options.scaffold->global_step,
+                                          .listeners = options.checkpoint_listeners,
                                           .writer = writer}));
     hooks->push_back(std::make_shared<DirectoryOwner>(std::move(lock)));  // after the last save
   }
@@ -87,6 +88,11 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(GraphBuilder& graph,
                                                                            TrainingSessionOptions options) {
+  if (options.target.default_task.job == "evaluator") {
+    return absl::FailedPreconditionError(
+        "this task is an evaluator: it does not train, it evaluates the checkpoints that others write "
+        "(EvaluateRepeatedly, TrainAndEvaluate)");
+  }
   if (options.scaffold == nullptr) options.scaffold = std::make_shared<Scaffold>();
   std::vector<HookPtr> hooks = options.hooks;
   if (options.is_chief) {

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "graph/graph_builder.h"
 #include "session/monitored/hook.h"
+#include "session/monitored/hooks/checkpoint_saver_listener.h"
 #include "session/monitored/monitored_session.h"
 #include "session/monitored/scaffold.h"
 #include "session/monitored/session_creator.h"
@@ -40,6 +41,8 @@ struct TrainingSessionOptions {
   // The chief's own hooks, added for the directories that are set; zero turns one off.
   absl::Duration save_checkpoint_interval = absl::Minutes(10);
   int64_t save_checkpoint_steps = 0;  // instead of the interval when > 0
+  // Called by the chief's checkpoint saver.
+  std::vector<CheckpointSaverListenerPtr> checkpoint_listeners;
   int64_t save_summaries_steps = 100;
   absl::Duration save_summaries_interval = absl::ZeroDuration();  // instead of the steps when > 0
   int64_t log_step_count_steps = 100;
@@ -55,7 +58,8 @@ struct TrainingSessionOptions {
 };
 
 // A MonitoredSession of the chief or of another worker with the hooks that training needs. Errors: those of
-// MonitoredSession::Create; FailedPrecondition when the chief's hooks find no global step.
+// MonitoredSession::Create; FailedPrecondition when the chief's hooks find no global step, or for the target
+// of an evaluator, which does not train (evaluation.h).
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(GraphBuilder& graph,
                                                                            TrainingSessionOptions options);
 

@@ -21,6 +21,19 @@ said=$("$program" --epochs=2 --model_dir="$out/model" 2>&1) || fail "resuming fa
 grep -qF "restored $out/model/model.ckpt-60" <<<"$said" || fail "did not resume: $said"
 at_least "$(accuracy_of "$said")" 0.80 || fail "accuracy after two epochs: $said"
 
+# A cluster as TF_CONFIG has it: the evaluator trains nothing and evaluates the last checkpoint, too.
+said=$("$weir" launch --ps=1 --workers=2 --evaluator --log_dir="$out/logs" -- "$program" --epochs=1 --batch_size=500 \
+  --model_dir="$out/followed" 2>&1) || fail "the job with an evaluator failed: $said"
+grep -qF '[evaluator:0] step 12' <<<"$said" || fail "the evaluator did not evaluate the last checkpoint: $said"
+grep -qE 'restored .*model.ckpt-12' "$out/logs/evaluator-0.log" || fail "not from the checkpoint: $said"
+grep -q 'steps/s' "$out/logs/evaluator-0.log" && fail "the evaluator trained"
+[ "$(ls "$out"/followed/eval/events.out.tfevents.* | wc -l)" = 1 ] || fail "no events of the evaluator"
+[ "$(ls "$out"/followed/events.out.tfevents.* | wc -l)" = 1 ] || fail "the evaluator wrote among the chief's events"
+evaluator='{"cluster": {"ps": ["localhost:1"], "chief": ["localhost:2"]}, "task": {"type": "evaluator", "index": 0}}'
+expect 1 "needs --model_dir" env TF_CONFIG="$evaluator" "$program"
+expect 1 "no checkpoints" env TF_CONFIG="$evaluator" "$terse"
+expect 1 "has no tensor" env TF_CONFIG="$evaluator" "$program" --model=cnn --model_dir="$out/followed"
+
 said=$("$program" --model=cnn --epochs=1 --batch_size=500 2>&1) || fail "the cnn failed: $said"
 at_least "$(accuracy_of "$said")" 0.70 || fail "accuracy of the cnn after one epoch: $said"
 "$terse" >"$out/terse" 2>&1 || fail "the terse twin failed: $(cat "$out/terse")"

@@ -9,5 +9,6 @@
 #include "session/monitored/hooks/nan_tensor_hook.h"
 #include "session/monitored/hooks/progress_hook.h"
 #include "session/monitored/hooks/step_counter_hook.h"
+#include "session/monitored/hooks/stop_after_evals_hook.h"
 #include "session/monitored/hooks/stop_at_step_hook.h"
 #include "session/monitored/hooks/summary_saver_hook.h"

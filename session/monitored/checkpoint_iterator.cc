@@ -1,0 +1,71 @@
+#include "session/monitored/checkpoint_iterator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/formats/bundle_reader.h"
+#include "kernels/formats/checkpoint_state.h"
+
+namespace weir {
+
+CheckpointIterator::CheckpointIterator(std::string directory, CheckpointIteratorOptions options)
+    : directory_(std::move(directory)), options_(std::move(options)) {}
+
+absl::StatusOr<std::optional<std::string>> CheckpointIterator::Newest() {
+  FileSystem& files = *options_.file_system;
+  absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory_, files, options_.latest_filename);
+  if (absl::IsNotFound(state.status())) {
+    const bool is_there = files.ListDirectory(directory_).ok();
+    why_none_ = is_there ? absl::StrCat("it has no file '", options_.latest_filename, "'")
+                         : "the folder does not exist";
+    return std::optional<std::string>();
+  }
+  if (!state.ok()) return state.status();
+  if (!BundleExists(state->newest, files)) {
+    why_none_ = absl::StrCat("its file '", options_.latest_filename, "' names ", state->newest,
+                             ", which is not there");
+    return std::optional<std::string>();
+  }
+  return std::optional<std::string>(std::move(state->newest));
+}
+
+absl::StatusOr<std::optional<std::string>> CheckpointIterator::Next() {
+  if (!Sleep(last_time_ + options_.min_interval - absl::Now())) return std::optional<std::string>();
+  absl::Time deadline = absl::Now() + options_.timeout;
+  while (true) {
+    WEIR_ASSIGN_OR_RETURN(std::optional<std::string> newest, Newest());
+    if (newest.has_value() && *newest != last_) {
+      last_ = *newest;
+      last_time_ = absl::Now();
+      return newest;
+    }
+    if (absl::Now() + options_.poll_interval > deadline) {
+      if (options_.timeout_fn) {
+        if (options_.timeout_fn()) return std::optional<std::string>();
+        deadline = absl::Now() + options_.timeout;
+      } else if (last_.empty()) {
+        return absl::DeadlineExceededError(absl::StrCat("no checkpoint in ", directory_, " after ",
+                                                        absl::FormatDuration(options_.timeout), ": ",
+                                                        why_none_));
+      } else {
+        return std::optional<std::string>();
+      }
+    }
+    if (!Sleep(options_.poll_interval)) return std::optional<std::string>();
+  }
+}
+
+bool CheckpointIterator::Sleep(absl::Duration duration) {
+  absl::MutexLock lock(&mutex_);
+  return !mutex_.AwaitWithTimeout(absl::Condition(&stop_requested_),
+                                  std::max(duration, absl::ZeroDuration()));
+}
+
+void CheckpointIterator::RequestStop() {
+  absl::MutexLock lock(&mutex_);
+  stop_requested_ = true;
+}
+
+}  // namespace weir
