@@ -201,6 +201,15 @@ absl::Status Annotate(const absl::Status& status, const NodeSpec& spec) {
 
 }  // namespace
 
+std::string VariableSlice::ToString() const {
+  std::string text;
+  for (int64_t size : full_shape.dims()) absl::StrAppend(&text, size, " ");
+  for (int i = 0; i < shape.rank(); ++i) {
+    absl::StrAppend(&text, i > 0 ? ":" : "", offset[i], ",", shape.dim(i));
+  }
+  return text;
+}
+
 absl::StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   if (!IsNodeName(spec.name)) {
     return Annotate(absl::InvalidArgumentError("a node's name consists of letters, digits and _ . - / >"),

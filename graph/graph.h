@@ -10,6 +10,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,17 @@ struct NodeSpec {
   SourceLocation source;
 };
 
+// Which part of a variable in several parts a variable is (TensorFlow's SaveSliceInfoDef).
+struct VariableSlice {
+  std::string full_name;  // in checkpoints, where all parts are slices of one tensor
+  Shape full_shape;
+  std::vector<int64_t> offset;  // of its first element: one for each dimension
+  Shape shape;                  // its own
+
+  // What save and restore ops call it: "5 2 3,2:0,2".
+  std::string ToString() const;
+};
+
 // A variable of the model, as checkpoints and optimizers see it (TensorFlow's VariableDef).
 struct VariableDef {
   std::string variable_name;       // the name in checkpoints: "dense/kernel"
@@ -55,6 +67,7 @@ struct VariableDef {
   std::string snapshot_name;       // the output that reads it
   std::string initial_value_name;  // the output it is set to
   bool trainable = true;
+  std::optional<VariableSlice> slice;  // of a part only
 };
 
 class Graph {

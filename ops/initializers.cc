@@ -86,14 +86,18 @@ Initializer Constant(double value) {
 }
 
 Initializer Identity(double gain) {
-  return [gain](GraphBuilder& g, DType dtype, const Shape& shape) {
-    if (shape.rank() != 2) {
+  return [gain](GraphBuilder& g, DType dtype, const Shape& shape, const InitializedPart& part) {
+    const Shape& full = part.full_shape;
+    if (full.rank() != 2) {
       g.SetError(absl::InvalidArgumentError(
-          absl::StrCat("Identity: the shape must have rank 2, is ", shape.ToString())));
+          absl::StrCat("Identity: the shape must have rank 2, is ", full.ToString())));
       return Output();
     }
-    const Shape diagonal({std::min(shape.dim(0), shape.dim(1))});
-    return MatrixSetDiag(g, Filled(g, dtype, shape, 0), Filled(g, dtype, diagonal, gain));
+    const Shape diagonal({std::min(full.dim(0), full.dim(1))});
+    const Output whole = MatrixSetDiag(g, Filled(g, dtype, full, 0), Filled(g, dtype, diagonal, gain));
+    if (shape == full) return whole;
+    const Tensor begin = Tensor::FromSpan<int64_t>(Shape({2}), part.offset);
+    return Slice(g, whole, Const(g, begin, {.name = "begin"}), ShapeVector(g, shape));
   };
 }
 
@@ -117,14 +121,14 @@ Initializer Uniform(double minimum, double maximum, std::optional<int64_t> seed)
 }
 
 Initializer VarianceScaling(const VarianceScalingOptions& options) {
-  return [options](GraphBuilder& g, DType dtype, const Shape& shape) {
+  return [options](GraphBuilder& g, DType dtype, const Shape& shape, const InitializedPart& part) {
     if (!(options.scale > 0)) {
       g.SetError(absl::InvalidArgumentError(
           absl::StrCat("VarianceScaling: scale must be positive, is ", options.scale)));
       return Output();
     }
-    return WithVariance(g, dtype, shape, options.scale / std::max(1.0, ChosenFan(shape, options.fan)),
-                        options);
+    return WithVariance(g, dtype, shape,
+                        options.scale / std::max(1.0, ChosenFan(part.full_shape, options.fan)), options);
   };
 }
 

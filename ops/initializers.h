@@ -7,13 +7,52 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "graph/graph_builder.h"
 #include "graph/types/shape.h"
 
 namespace weir {
 
-using Initializer = std::function<Output(GraphBuilder& g, DType dtype, const Shape& shape)>;
+// Of a variable in several parts, the part whose first value is asked for.
+struct InitializedPart {
+  Shape full_shape;
+  std::vector<int64_t> offset;  // of its first element: one for each dimension
+};
+
+// A function (g, dtype, shape), or one that is also told which part of a variable the shape is:
+// (g, dtype, shape, const InitializedPart& part).
+class Initializer {
+ public:
+  using OfPartFunction =
+      std::function<Output(GraphBuilder& g, DType dtype, const Shape& shape, const InitializedPart& part)>;
+
+  Initializer() = default;
+  template <typename Function,
+            typename = std::enable_if_t<!std::is_same_v<std::decay_t<Function>, Initializer>>>
+  Initializer(Function make) {
+    if constexpr (std::is_invocable_v<Function&, GraphBuilder&, DType, const Shape&,
+                                      const InitializedPart&>) {
+      make_ = std::move(make);
+    } else {
+      make_ = [make = std::move(make)](GraphBuilder& g, DType dtype, const Shape& shape,
+                                       const InitializedPart&) { return make(g, dtype, shape); };
+    }
+  }
+
+  // The first value of a variable of this shape.
+  Output operator()(GraphBuilder& g, DType dtype, const Shape& shape) const {
+    return make_(g, dtype, shape, {shape, std::vector<int64_t>(shape.rank(), 0)});
+  }
+  Output OfPart(GraphBuilder& g, DType dtype, const Shape& shape, const InitializedPart& part) const {
+    return make_(g, dtype, shape, part);
+  }
+
+ private:
+  OfPartFunction make_;
+};
 
 namespace initializers {
 
@@ -33,8 +72,9 @@ Initializer TruncatedNormal(double stddev, std::optional<int64_t> seed = std::nu
 // Evenly distributed over [minimum, maximum).
 Initializer Uniform(double minimum, double maximum, std::optional<int64_t> seed = std::nullopt);
 
-// Random numbers around 0 with variance scale / fan. The last dimensions of the shape are fan_in and fan_out;
-// those before them (a convolution's window) multiply both; of a vector both are its length.
+// Random numbers around 0 with variance scale / fan. Of a part, the fans are the whole variable's. The last
+// dimensions of the shape are fan_in and fan_out; those before them (a convolution's window) multiply both;
+// of a vector both are its length.
 struct VarianceScalingOptions {
   enum class Fan { kIn, kOut, kAverage };
   enum class Distribution {

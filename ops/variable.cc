@@ -11,6 +11,7 @@ namespace weir {
 namespace {
 
 constexpr char kGlobalStep[] = "global_step";
+constexpr char kLocalVariables[] = "local_variables";
 
 // Makes the initial value in the current scopes.
 using MakeInitialValue = std::function<Output()>;
@@ -40,7 +41,8 @@ VariableDef Describe(const ModelVariable& variable) {
           .initializer_name = variable.initializer->name(),
           .snapshot_name = variable.value.name(),
           .initial_value_name = variable.initial_value.name(),
-          .trainable = variable.trainable};
+          .trainable = variable.trainable,
+          .slice = variable.slice};
 }
 
 ModelVariable Make(GraphBuilder& g, absl::string_view name, DType dtype, const Shape& shape,
@@ -53,13 +55,18 @@ ModelVariable Make(GraphBuilder& g, absl::string_view name, DType dtype, const S
   const auto beside_handle = g.ColocationScope(handle.node);
   ModelVariable variable = {.name = handle.node->name(), .dtype = dtype, .shape = shape, .handle = handle};
   variable.trainable = options.trainable;
+  variable.slice = options.slice;
   variable.initial_value = AddInitialValue(g, local_name, make_initial_value);
   variable.initializer = AssignVariableOp(g, handle, variable.initial_value,
                                           {.name = absl::StrCat(local_name, "/Assign")}, where);
   variable.value =
       ReadVariableOp(g, handle, dtype, {.name = absl::StrCat(local_name, "/Read/ReadVariableOp")}, where);
   if (!g.ok()) return {};
-  g.graph().variables().push_back(Describe(variable));
+  if (options.is_local) {
+    g.graph().collections()[kLocalVariables].push_back(handle.name());
+  } else {
+    g.graph().variables().push_back(Describe(variable));
+  }
   return variable;
 }
 
@@ -79,7 +86,14 @@ std::optional<ModelVariable> Find(Graph& graph, const VariableDef& def) {
                        .value = *value,
                        .initializer = initializer,
                        .initial_value = initial_value.ok() ? *initial_value : Output(),
-                       .trainable = def.trainable};
+                       .trainable = def.trainable,
+                       .slice = def.slice};
+}
+
+Output InitialValue(GraphBuilder& g, DType dtype, const Shape& shape, const Initializer& initializer,
+                    const VariableOptions& options) {
+  if (!options.slice) return initializer(g, dtype, shape);
+  return initializer.OfPart(g, dtype, shape, {options.slice->full_shape, options.slice->offset});
 }
 
 }  // namespace
@@ -88,7 +102,8 @@ ModelVariable MakeVariable(GraphBuilder& g, absl::string_view name, DType dtype,
                            const Initializer& initializer, const VariableOptions& options,
                            SourceLocation where) {
   return Make(
-      g, name, dtype, shape, options, [&] { return initializer(g, dtype, shape); }, where);
+      g, name, dtype, shape, options, [&] { return InitialValue(g, dtype, shape, initializer, options); },
+      where);
 }
 
 ModelVariable MakeVariable(GraphBuilder& g, absl::string_view name, Tensor initial_value,
@@ -112,6 +127,20 @@ ModelVariable MakeVariable(GraphBuilder& g, absl::string_view name, Output initi
   const Shape shape = initial_value.shape().ToShape();
   return Make(
       g, name, initial_value.dtype(), shape, options, [&] { return initial_value; }, where);
+}
+
+ModelVariable MakeVariableBeside(GraphBuilder& g, const ModelVariable& primary, absl::string_view name,
+                                 const Initializer& initializer, SourceLocation where) {
+  if (!g.ok()) return {};
+  const auto root = g.NameScope("");
+  const auto beside_primary = g.ColocationScope(primary.handle.node);
+  ModelVariable made = MakeVariable(g, absl::StrCat(primary.name, "/", name), primary.dtype, primary.shape,
+                                    initializer, {.trainable = false, .slice = primary.slice}, where);
+  if (!made.slice) return made;
+  // The name that it got, below the full variable's: "w/Adam_1" of "w/part_0/Adam_1".
+  made.slice->full_name += made.name.substr(primary.name.size());
+  g.graph().variables().back().slice = made.slice;
+  return made;
 }
 
 std::vector<ModelVariable> AllVariables(GraphBuilder& g) {
@@ -144,6 +173,18 @@ Node* InitializeVariables(GraphBuilder& g, SourceLocation where) {
   std::vector<Node*> initializers;
   for (const ModelVariable& variable : AllVariables(g)) initializers.push_back(variable.initializer);
   return Group(g, initializers, {.name = "init"}, where);
+}
+
+Node* InitializeLocalVariables(GraphBuilder& g, SourceLocation where) {
+  if (!g.ok()) return nullptr;
+  std::vector<Node*> initializers;
+  for (const std::string& handle : g.graph().collections()[kLocalVariables]) {
+    const auto node = absl::StrCat(absl::StripSuffix(handle, ":0"), "/Assign");
+    initializers.push_back(g.graph().FindNode(node));
+  }
+  Node* const init = Group(g, initializers, {.name = "init_local"}, where);
+  if (init != nullptr) g.graph().collections()["local_init_op"] = {init->name()};
+  return init;
 }
 
 UninitializedReport ReportUninitialized(GraphBuilder& g, SourceLocation where) {

@@ -10,6 +10,7 @@
 // behind the handle.)
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,14 +30,21 @@ struct ModelVariable {
   Node* initializer = nullptr;  // sets the initial value
   Output initial_value;
   bool trainable = true;
+  std::optional<VariableSlice> slice;  // of a part of a PartitionedVariable only
 };
 
 struct VariableOptions {
   // False for counters, statistics and optimizer slots: no gradient is applied to them.
   bool trainable = true;
+  // A variable of this process, such as a metric's: it is in the collection "local_variables" and not in
+  // graph().variables(), so it is not saved, and InitializeLocalVariables sets it.
+  bool is_local = false;
+  // Which part of a variable in several parts this is. Its shape must be the variable's.
+  std::optional<VariableSlice> slice;
 };
 
-// Names are below the current name scope and made unique. The variable is added to graph().variables().
+// Names are below the current name scope and made unique. The variable is added to graph().variables(),
+// unless it is local.
 ModelVariable MakeVariable(GraphBuilder& g, absl::string_view name, DType dtype, const Shape& shape,
                            const Initializer& initializer, const VariableOptions& options = {},
                            SourceLocation where = SourceLocation::Current());
@@ -48,6 +56,12 @@ ModelVariable MakeVariable(GraphBuilder& g, absl::string_view name, Output initi
                            const VariableOptions& options = {},
                            SourceLocation where = SourceLocation::Current());
 
+// A variable of `primary`'s dtype and shape beside it, named "<primary>/<name>" and not trainable: an
+// optimizer's slot, an average. Of a part it is the same part.
+ModelVariable MakeVariableBeside(GraphBuilder& g, const ModelVariable& primary, absl::string_view name,
+                                 const Initializer& initializer,
+                                 SourceLocation where = SourceLocation::Current());
+
 // Those of graph().variables(), in the order in which they were made.
 std::vector<ModelVariable> AllVariables(GraphBuilder& g);
 std::vector<ModelVariable> TrainableVariables(GraphBuilder& g);
@@ -58,6 +72,10 @@ ModelVariable GlobalStep(GraphBuilder& g, SourceLocation where = SourceLocation:
 
 // A node that initialises every variable made so far.
 Node* InitializeVariables(GraphBuilder& g, SourceLocation where = SourceLocation::Current());
+
+// A node that initialises every local variable made so far. The last one is in the collection
+// "local_init_op", where training sessions find it.
+Node* InitializeLocalVariables(GraphBuilder& g, SourceLocation where = SourceLocation::Current());
 
 // Which variables have no value yet.
 struct UninitializedReport {

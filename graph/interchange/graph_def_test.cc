@@ -330,6 +330,51 @@ TEST(TensorFlowGraphTest, TheExportSaysWhatTensorFlowsFileSays) {
   }
 }
 
+// A MetaGraphDef of one variable "w/part_1" that says to be this slice of "w".
+std::string MetaGraphOfSlice(const std::vector<int64_t>& full_shape, const std::vector<int64_t>& offset,
+                             const std::vector<int64_t>& shape) {
+  tensorflow::VariableDef variable;
+  variable.set_variable_name("w/part_1:0");
+  tensorflow::SaveSliceInfoDef& slice = *variable.mutable_save_slice_info_def();
+  slice.set_full_name("w");
+  for (const int64_t size : full_shape) slice.add_full_shape(size);
+  for (const int64_t begin : offset) slice.add_var_offset(begin);
+  for (const int64_t size : shape) slice.add_var_shape(size);
+  tensorflow::MetaGraphDef meta;
+  (*meta.mutable_collection_def())["variables"].mutable_bytes_list()->add_value(variable.SerializeAsString());
+  return meta.SerializeAsString();
+}
+
+TEST(TensorFlowGraphTest, MetaGraphsKeepSlicesOfVariables) {
+  const OpRegistry& ops = SomeOps();
+  const auto meta = MetaGraphFromBytes(MetaGraphOfSlice({5, 2}, {3, 0}, {2, 2}), ops);
+  ASSERT_TRUE(meta.ok()) << meta.status();
+  ASSERT_THAT(meta->graph->variables(), SizeIs(1));
+  const auto& slice = meta->graph->variables()[0].slice;
+  ASSERT_TRUE(slice.has_value());
+  EXPECT_EQ(slice->full_name, "w");
+  EXPECT_EQ(slice->ToString(), "5 2 3,2:0,2");
+}
+
+TEST(TensorFlowGraphTest, SlicesOutsideOfTheirVariableAreRefused) {
+  const OpRegistry& ops = SomeOps();
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  const std::vector<std::string> wrong = {
+      MetaGraphOfSlice({5, 2}, {4, 0}, {2, 2}),      // reaches over the end
+      MetaGraphOfSlice({5, 2}, {-1, 0}, {2, 2}),     // begins before the first element
+      MetaGraphOfSlice({5, 2}, {3}, {2, 2}),         // an offset for one dimension of two
+      MetaGraphOfSlice({5}, {3, 0}, {2, 2}),         // of other ranks
+      MetaGraphOfSlice({5, 2}, {kHuge, 0}, {2, 2}),  // a sum that would overflow
+      MetaGraphOfSlice({-5, 2}, {0, 0}, {2, 2}),     // a negative size
+      MetaGraphOfSlice({kHuge, 8}, {0, 0}, {2, 2}),  // more elements than can be counted
+  };
+  for (const std::string& bytes : wrong) {
+    EXPECT_EQ(MetaGraphFromBytes(bytes, ops).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_THAT(MetaGraphFromBytes(wrong[0], ops).status().message(),
+              HasSubstr("variable 'w/part_1': the slice of shape [2,2] at [4,0] does not lie in [5,2]"));
+}
+
 TEST(TensorFlowGraphTest, MetaGraphsKeepVariablesCollectionsAndSaver) {
   const std::unique_ptr<OpRegistry> ops = OpsOfMetaFile();
   const auto meta = MetaGraphFromBytes(TestFile("graph.meta"), *ops);

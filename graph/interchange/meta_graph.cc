@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/meta_graph.pb.h"
@@ -18,7 +19,38 @@ using ::tensorflow::MetaGraphDef;
 constexpr char kVariables[] = "variables";
 constexpr char kTrainableVariables[] = "trainable_variables";
 
-VariableDef VariableFromProto(const tensorflow::VariableDef& proto) {
+std::vector<int64_t> DimsOf(const google::protobuf::RepeatedField<int64_t>& dims) {
+  return std::vector<int64_t>(dims.begin(), dims.end());
+}
+
+// InvalidArgument, naming the variable, for a box that does not lie in its shape.
+absl::StatusOr<VariableSlice> SliceFromProto(const tensorflow::SaveSliceInfoDef& proto,
+                                             absl::string_view variable) {
+  VariableSlice slice;
+  slice.full_name = proto.full_name();
+  slice.offset.assign(proto.var_offset().begin(), proto.var_offset().end());
+  WEIR_ASSIGN_OR_RETURN(slice.full_shape, Shape::FromDims(DimsOf(proto.full_shape())));
+  WEIR_ASSIGN_OR_RETURN(slice.shape, Shape::FromDims(DimsOf(proto.var_shape())));
+  const int rank = slice.full_shape.rank();
+  bool fits = slice.shape.rank() == rank && static_cast<int>(slice.offset.size()) == rank;
+  for (int i = 0; fits && i < rank; ++i) {
+    const int64_t room = slice.full_shape.dim(i) - slice.shape.dim(i);
+    fits = slice.offset[i] >= 0 && slice.offset[i] <= room;
+  }
+  if (fits) return slice;
+  return absl::InvalidArgumentError(
+      absl::StrCat("variable '", variable, "': the slice of shape ", slice.shape.ToString(), " at [",
+                   absl::StrJoin(slice.offset, ","), "] does not lie in ", slice.full_shape.ToString()));
+}
+
+void SliceToProto(const VariableSlice& slice, tensorflow::SaveSliceInfoDef* proto) {
+  proto->set_full_name(slice.full_name);
+  for (int64_t size : slice.full_shape.dims()) proto->add_full_shape(size);
+  for (int64_t begin : slice.offset) proto->add_var_offset(begin);
+  for (int64_t size : slice.shape.dims()) proto->add_var_shape(size);
+}
+
+absl::StatusOr<VariableDef> VariableFromProto(const tensorflow::VariableDef& proto) {
   VariableDef variable;
   // TensorFlow's variable_name is the handle's output; checkpoints name the variable without ":0".
   variable.handle_name = proto.variable_name();
@@ -27,6 +59,10 @@ VariableDef VariableFromProto(const tensorflow::VariableDef& proto) {
   variable.snapshot_name = proto.snapshot_name();
   variable.initial_value_name = proto.initial_value_name();
   variable.trainable = proto.trainable();
+  if (proto.has_save_slice_info_def()) {
+    WEIR_ASSIGN_OR_RETURN(variable.slice,
+                          SliceFromProto(proto.save_slice_info_def(), variable.variable_name));
+  }
   return variable;
 }
 
@@ -38,6 +74,7 @@ tensorflow::VariableDef VariableToProto(const VariableDef& variable) {
   proto.set_initial_value_name(variable.initial_value_name);
   proto.set_trainable(variable.trainable);
   proto.set_is_resource(true);
+  if (variable.slice) SliceToProto(*variable.slice, proto.mutable_save_slice_info_def());
   return proto;
 }
 
@@ -53,7 +90,8 @@ absl::Status ImportVariables(const MetaGraphDef& def, Graph* graph) {
       if (collection == kTrainableVariables) {
         trainable.insert(proto.variable_name());
       } else {
-        graph->variables().push_back(VariableFromProto(proto));
+        WEIR_ASSIGN_OR_RETURN(VariableDef variable, VariableFromProto(proto));
+        graph->variables().push_back(std::move(variable));
         // Files of TensorFlow 1 say so only by the collection.
         graph->variables().back().trainable |= trainable.count(proto.variable_name()) > 0;
       }

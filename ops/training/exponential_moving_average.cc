@@ -101,13 +101,8 @@ absl::StatusOr<Node*> ExponentialMovingAverage::ApplyToTensors(GraphBuilder& g,
 ExponentialMovingAverage::Slots ExponentialMovingAverage::MakeOfVariable(GraphBuilder& g,
                                                                          const ModelVariable& variable,
                                                                          SourceLocation where) {
-  const auto root = g.NameScope("");
-  const auto beside_variable = g.ColocationScope(variable.handle.node);
   g.graph().collections()[kAveragedVariables].push_back(variable.handle.name());
-  return {MakeVariable(g, AverageName(variable), variable.dtype, variable.shape, ValueOf(variable, where),
-                       {.trainable = false}, where),
-          {},
-          {}};
+  return {MakeVariableBeside(g, variable, options_.name, ValueOf(variable, where), where), {}, {}};
 }
 
 ExponentialMovingAverage::Slots ExponentialMovingAverage::MakeOfTensor(GraphBuilder& g, const Output& tensor,

@@ -184,10 +184,7 @@ Node* Optimizer::Count(GraphBuilder& g, const ModelVariable& global_step, const 
 
 ModelVariable Optimizer::MakeSlot(GraphBuilder& g, const ModelVariable& variable, absl::string_view name,
                                   const Initializer& initializer) {
-  const auto root = g.NameScope("");
-  const auto beside_variable = g.ColocationScope(variable.handle.node);
-  return MakeVariable(g, absl::StrCat(variable.name, "/", name), variable.dtype, variable.shape, initializer,
-                      {.trainable = false});
+  return MakeVariableBeside(g, variable, name, initializer);
 }
 
 Output Optimizer::On(GraphBuilder& g, const ModelVariable& variable, const Hyperparameter& parameter,

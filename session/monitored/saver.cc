@@ -22,6 +22,7 @@ Output StringConstant(GraphBuilder& graph, std::vector<std::string> values, cons
 
 struct SavedVariables {
   std::vector<std::string> names;
+  std::vector<std::string> slices;  // "": the whole tensor
   std::vector<Output> values;
   std::vector<Output> handles;
   std::vector<DType> dtypes;
@@ -37,7 +38,8 @@ absl::StatusOr<SavedVariables> FindVariables(const Graph& graph) {
     }
     WEIR_ASSIGN_OR_RETURN(Output value, graph.FindOutput(variable.snapshot_name));
     WEIR_ASSIGN_OR_RETURN(Output handle, graph.FindOutput(variable.handle_name));
-    result.names.push_back(variable.variable_name);
+    result.names.push_back(variable.slice ? variable.slice->full_name : variable.variable_name);
+    result.slices.push_back(variable.slice ? variable.slice->ToString() : "");
     result.values.push_back(value);
     result.handles.push_back(handle);
     result.dtypes.push_back(value.dtype());
@@ -74,11 +76,11 @@ absl::StatusOr<std::unique_ptr<Saver>> Saver::Build(GraphBuilder& graph, const S
   saver->options_ = options;
   auto scope = graph.NameScope("save");
   const Shape count({static_cast<int64_t>(variables.names.size())});
-  const std::vector<std::string> whole(variables.names.size());  // "": the tensor, not a slice of it
   saver->save_path_ = StringConstant(graph, {"model"}, Shape(), "Const");
   Node* save = graph.AddNode(
-      "SaveV2", {saver->save_path_, StringConstant(graph, variables.names, count, "tensor_names"),
-                 StringConstant(graph, whole, count, "shape_and_slices"), InputArg(variables.values)});
+      "SaveV2",
+      {saver->save_path_, StringConstant(graph, variables.names, count, "tensor_names"),
+       StringConstant(graph, variables.slices, count, "shape_and_slices"), InputArg(variables.values)});
   {
     auto saved = graph.ControlScope({save});
     saver->save_ = graph.AddOp("Identity", {saver->save_path_}, {}, "control_dependency");
@@ -86,7 +88,7 @@ absl::StatusOr<std::unique_ptr<Saver>> Saver::Build(GraphBuilder& graph, const S
   Node* restore = graph.AddNode(
       "RestoreV2",
       {saver->save_path_, StringConstant(graph, variables.names, count, "RestoreV2/tensor_names"),
-       StringConstant(graph, whole, count, "RestoreV2/shape_and_slices")},
+       StringConstant(graph, variables.slices, count, "RestoreV2/shape_and_slices")},
       {{"dtypes", variables.dtypes}});
   if (!graph.ok()) return graph.status();
   std::vector<Node*> assigns;

@@ -18,8 +18,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 import record_averages
+import record_embedding
 import record_layers
 import record_losses
+import record_metrics
 import record_training
 from recorder import Recorder
 
@@ -30,7 +32,7 @@ def main():
     tf.compat.v1.disable_eager_execution()
     tf.compat.v1.enable_resource_variables()
     recorder = Recorder()
-    for module in [record_averages, record_layers, record_losses, record_training]:
+    for module in [record_averages, record_embedding, record_layers, record_losses, record_metrics, record_training]:
         module.record(recorder)
     if not check:
         with open(path, "w", encoding="utf-8") as file:

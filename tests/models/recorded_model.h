@@ -37,6 +37,7 @@ void ExpectNear(const Tensor& wanted, const Tensor& found, const std::string& wh
 // runs.
 class RecordedModelTest : public testing::Test {
  protected:
+  Session& session() { return StartedSession(); }
   // One step, which must succeed.
   std::vector<Tensor> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
                           const std::vector<TargetRef>& targets = {});
