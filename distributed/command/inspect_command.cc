@@ -56,16 +56,25 @@ int ExitCode(const absl::Status& status) {
 
 absl::StatusOr<int> RunInspect(const std::vector<std::string>& args, std::ostream& out, std::ostream& err) {
   InspectOptions options;
-  FlagParser flags("weir inspect", "checkpoint|graph|events|record PATH [flags]",
-                   "Says what is in a file, and whether it is intact.\n\n"
-                   "  checkpoint  PREFIX, PREFIX.index, or a folder with a `checkpoint` file\n"
-                   "  graph       a GraphDef (.pb, .pbtxt) or MetaGraphDef (.meta)\n"
-                   "  events      an event file, or a folder with such files\n"
-                   "  record      a TFRecord file, plain or compressed\n\n"
-                   "Exit codes: 0 intact, 1 no such file or wrong arguments, 3 bad content.");
+  FlagParser flags(
+      "weir inspect", "checkpoint|graph|events|record PATH [flags]",
+      "Says what is in a file, and whether it is intact.\n\n"
+      "  checkpoint  PREFIX, PREFIX.index, or a folder with a `checkpoint` file or one checkpoint\n"
+      "  graph       a GraphDef (.pb, .pbtxt) or MetaGraphDef (.meta)\n"
+      "  events      an event file, or a folder with such files\n"
+      "  record      a TFRecord file, plain or compressed\n\n"
+      "Exit codes: 0 intact, 1 no such file or wrong arguments, 3 bad content.");
   flags.Add("verify", &options.verify, "checkpoint: read every tensor and compare its checksum");
   flags.Add("values", &options.values, "checkpoint: how many elements of each tensor to show");
+  flags.Add("tensor", &options.tensor, "checkpoint: only the tensor of this name, its statistics and values");
+  flags.Add("filter", &options.filter,
+            "checkpoint, graph, events: only names that match (* and ? as in a shell) or contain this");
   flags.Add("nodes", &options.nodes, "graph: list every node");
+  flags.Add("dot", &options.dot, "graph: write a drawing for Graphviz to this file");
+  flags.Add("svg", &options.svg, "graph, events: write a drawing to this file");
+  flags.Add("depth", &options.depth,
+            "graph: draw name scopes of so many parts as one box; 0: as many as fit");
+  flags.Add("plot", &options.plot, "events: draw the curves of scalars here");
   flags.Add("steps", &options.steps, "events: how many of the last values of each tag to show");
   flags.Add("records", &options.records, "record: how many to show");
   WEIR_RETURN_IF_ERROR(flags.Parse(args));

@@ -1,15 +1,23 @@
 #include "distributed/command/inspect_command.h"
 
+#include <cmath>
+#include <limits>
 #include <sstream>
 
+#include "distributed/command/name_filter.h"
+#include "distributed/command/scalar_plot.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/formats/bundle_writer.h"
+#include "kernels/formats/event_file.h"
 #include "kernels/formats/test_files.h"
 
 namespace weir {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Outcome {
   int code = -1;
@@ -90,6 +98,130 @@ TEST(InspectCommandTest, Records) {
   EXPECT_THAT(examples.out, HasSubstr("record 0:"));
   EXPECT_THAT(examples.out, HasSubstr("a tf.Example"));
   EXPECT_THAT(examples.out, HasSubstr("bytes[1] \"item0\""));
+}
+
+TEST(InspectCommandTest, OneTensor) {
+  const Outcome outcome = Inspect({"checkpoint", TestData("single"), "--tensor=big", "--values=3"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("big: float[200,100], 20,000 elements\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("least "));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("int32")));
+  const Outcome missing = Inspect({"checkpoint", TestData("single"), "--tensor=bigg"});
+  EXPECT_EQ(missing.code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("bigg"));
+  EXPECT_THAT(missing.err, HasSubstr("big"));
+}
+
+TEST(InspectCommandTest, StatisticsCountWhatIsNoNumber) {
+  const std::string directory = NewTestDirectory();
+  auto writer = BundleWriter::Create(directory + "/m").value();
+  ASSERT_TRUE(writer->Add("w", Tensor::Vector<float>({1, NAN, -3, INFINITY, 5})).ok());
+  ASSERT_TRUE(writer->Add("s", Tensor::Scalar("text")).ok());
+  ASSERT_TRUE(writer->Add("none", Tensor(DType::kFloat32, Shape({0}))).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  const std::string out = Inspect({"checkpoint", directory, "--tensor=w"}).out;
+  EXPECT_THAT(out, HasSubstr("least -3, greatest 5, mean 1\n"));
+  EXPECT_THAT(out, HasSubstr("1 NaN\n1 infinite\n"));
+  EXPECT_THAT(Inspect({"checkpoint", directory, "--tensor=s"}).out, HasSubstr("text"));
+  EXPECT_EQ(Inspect({"checkpoint", directory, "--tensor=none"}).code, 0);
+}
+
+TEST(InspectCommandTest, ATensorIsFoundByItsName) {
+  const std::string out = Inspect({"checkpoint", TestData("single"), "--filter=b?g"}).out;
+  EXPECT_THAT(out, HasSubstr("big  float[200,100]"));
+  EXPECT_THAT(out, HasSubstr("1 tensor with names like 'b?g'; total: 20,000 elements"));
+}
+
+TEST(InspectCommandTest, AFolderWithOneCheckpointNeedsNoStateFile) {
+  const std::string directory = NewTestDirectory();
+  for (const char* suffix : {".index", ".data-00000-of-00001"}) {
+    WriteBytes(directory + "/m" + suffix, ReadBytes(TestData(std::string("single/model-42") + suffix)));
+  }
+  EXPECT_EQ(Inspect({"checkpoint", directory}).code, 0);
+  WriteBytes(directory + "/n.index", "");
+  const Outcome two = Inspect({"checkpoint", directory});
+  EXPECT_EQ(two.code, 1);
+  EXPECT_THAT(two.err, HasSubstr("2 checkpoints: say which one"));
+  EXPECT_THAT(two.err, HasSubstr(directory + "/n"));
+}
+
+TEST(InspectCommandTest, GraphsAreDrawn) {
+  const std::string directory = NewTestDirectory();
+  const Outcome outcome =
+      Inspect({"graph", "graph/interchange/testdata/graph.pb", "--dot=" + directory + "/g.dot", "--svg",
+               directory + "/g.svg", "--depth=9"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("drawn: 154 nodes in " + directory + "/g.dot and " + directory + "/g.svg"));
+  EXPECT_THAT(ReadBytes(directory + "/g.dot"), HasSubstr("MatMul"));
+  EXPECT_THAT(ReadBytes(directory + "/g.svg"), HasSubstr("</svg>"));
+  EXPECT_THAT(Inspect({"graph", "graph/interchange/testdata/graph.pb", "--svg=" + directory + "/g.svg"}).out,
+              HasSubstr("boxes (--depth shows more)"));
+  EXPECT_EQ(Inspect({"graph", "graph/interchange/testdata/graph.pb", "--svg=/nowhere/g.svg"}).code, 1);
+}
+
+void WriteScalars(const std::string& directory, int64_t first_step, int64_t last_step, double value) {
+  auto writer = EventWriter::Create(directory).value();
+  for (int64_t step = first_step; step <= last_step; ++step) {
+    ASSERT_TRUE(writer->AddScalar(step, "loss", value / step).ok());
+  }
+  ASSERT_TRUE(writer->Close().ok());
+}
+
+TEST(InspectCommandTest, CurvesGoOnInTheNextFile) {
+  const std::string directory = NewTestDirectory();
+  WriteScalars(directory, 1, 20, 100);
+  WriteScalars(directory, 11, 40, 200);
+  const Outcome outcome =
+      Inspect({"events", directory, "--plot", "--svg=" + directory + "/c.svg", "--filter=lo*"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("\nloss\n       100 |*"));
+  EXPECT_THAT(outcome.out, HasSubstr("step  1 "));
+  EXPECT_THAT(outcome.out, HasSubstr(" 40\n"));
+  EXPECT_THAT(ReadBytes(directory + "/c.svg"), HasSubstr("<polyline"));
+  const Outcome none = Inspect({"events", directory, "--plot", "--filter=accuracy"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("no scalars with tags like accuracy"));
+}
+
+TEST(ScalarCurveTest, KeepsItsShapeInBoundedMemory) {
+  ScalarCurve curve("c");
+  for (int step = 0; step < 1000000; ++step) curve.Add(step, step);
+  EXPECT_LE(curve.points().size(), ScalarCurve::kMaxPoints);
+  EXPECT_GE(curve.points().size(), ScalarCurve::kMaxPoints / 4);
+  EXPECT_EQ(curve.points().front(), std::make_pair(int64_t{0}, 0.0));
+  EXPECT_EQ(curve.points().back(), std::make_pair(int64_t{999999}, 999999.0));
+}
+
+TEST(ScalarCurveTest, WhatIsRunAgainReplacesWhatWasThere) {
+  ScalarCurve curve("c");
+  for (const int step : {1, 2, 3, 2, 4}) curve.Add(step, 10.0 * step);
+  curve.Add(5, NAN);
+  std::vector<int64_t> steps;
+  for (const auto& [step, value] : curve.points()) steps.push_back(step);
+  EXPECT_THAT(steps, ElementsAre(1, 2, 4));
+  EXPECT_EQ(curve.num_unusable(), 1);
+}
+
+TEST(ScalarCurveTest, ExtremesArePlotted) {
+  ScalarCurve curve("c");
+  EXPECT_THAT(PlotInText(curve), HasSubstr("nothing to draw"));
+  curve.Add(3, 1.5);
+  EXPECT_THAT(PlotInText(curve), HasSubstr("*"));
+  curve.Add(std::numeric_limits<int64_t>::max(), std::numeric_limits<double>::max());
+  curve.Add(std::numeric_limits<int64_t>::max(), std::numeric_limits<double>::lowest());
+  EXPECT_THAT(PlotInText(curve, 1, 1), HasSubstr("*"));
+  EXPECT_THAT(PlotInSvg({curve}, "<"), HasSubstr("&lt;"));
+}
+
+TEST(NameFilterTest, Patterns) {
+  EXPECT_TRUE(NameFilter("").Matches(""));
+  EXPECT_TRUE(NameFilter("").Matches("anything"));
+  EXPECT_TRUE(NameFilter("ense").Matches("dense/kernel"));
+  EXPECT_FALSE(NameFilter("dense?").Matches("dense"));
+  EXPECT_TRUE(NameFilter("*/k*l").Matches("a/b/kernel"));
+  EXPECT_FALSE(NameFilter("*/k*l").Matches("a/b/kernels"));
+  EXPECT_FALSE(NameFilter(std::string(1000, '*') + "b").Matches(std::string(100000, 'a')));
 }
 
 TEST(InspectCommandTest, WrongArguments) {

@@ -7,8 +7,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "distributed/command/inspect_files.h"
+#include "distributed/command/name_filter.h"
+#include "distributed/command/scalar_plot.h"
 #include "distributed/command/text_table.h"
 #include "graph/interchange/proto/event.pb.h"
+#include "graph/interchange/tensor_proto.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/event_file.h"
 
@@ -72,7 +75,8 @@ std::string SessionText(const tensorflow::SessionLog& log) {
 
 class EventCount {
  public:
-  explicit EventCount(size_t max_values) : max_values_(std::max<size_t>(max_values, 1)) {}
+  EventCount(size_t max_values, const NameFilter& filter)
+      : max_values_(std::max<size_t>(max_values, 1)), filter_(filter) {}
 
   void Add(const Event& event) {
     if (num_events_++ == 0) first_time_ = event.wall_time();
@@ -80,7 +84,8 @@ class EventCount {
     switch (event.what_case()) {
       case Event::kSummary:
         for (const Summary::Value& value : event.summary().value()) {
-          Note(value.tag(), KindText(value), event.step(), ValueText(value));
+          if (filter_.Matches(value.tag()))
+            Note(value.tag(), KindText(value), event.step(), ValueText(value));
         }
         break;
       case Event::kGraphDef:
@@ -135,15 +140,66 @@ class EventCount {
   }
 
   const size_t max_values_;
+  const NameFilter& filter_;
   uint64_t num_events_ = 0;
   double first_time_ = 0;
   double last_time_ = 0;
   std::map<std::pair<std::string, std::string>, Series> series_;
 };
 
-absl::Status InspectFile(const std::string& path, const InspectOptions& options, std::ostream& out) {
+// The number of a scalar, as TensorFlow 1 and 2 write it; none for other values.
+absl::optional<double> ScalarOf(const Summary::Value& value) {
+  if (value.value_case() == Summary::Value::kSimpleValue) return value.simple_value();
+  if (value.value_case() != Summary::Value::kTensor) return absl::nullopt;
+  // A few bytes may stand for a large tensor: it is not even made.
+  for (const auto& dim : value.tensor().tensor_shape().dim()) {
+    if (dim.size() != 1) return absl::nullopt;
+  }
+  const absl::StatusOr<Tensor> tensor = TensorFromProto(value.tensor());
+  if (!tensor.ok() || tensor->dtype() != DType::kFloat32 || tensor->shape().num_elements() != 1)
+    return absl::nullopt;
+  return tensor->flat<float>()[0];
+}
+
+// The curves of all files, by tag: a job that was started again goes on in another file.
+class Curves {
+ public:
+  explicit Curves(const NameFilter& filter) : filter_(filter) {}
+
+  void Add(const Event& event) {
+    for (const Summary::Value& value : event.summary().value()) {
+      const absl::optional<double> scalar = ScalarOf(value);
+      if (!scalar.has_value() || !filter_.Matches(value.tag())) continue;
+      by_tag_.try_emplace(value.tag(), value.tag()).first->second.Add(event.step(), *scalar);
+    }
+  }
+
+  absl::Status Print(const std::string& path, const InspectOptions& options, std::ostream& out) const {
+    if (!options.plot && options.svg.empty()) return absl::OkStatus();
+    if (by_tag_.empty()) {
+      return absl::NotFoundError(absl::StrCat(
+          path, " has no scalars", options.filter.empty() ? "" : " with tags like ", options.filter));
+    }
+    std::vector<ScalarCurve> curves;
+    for (const auto& [tag, curve] : by_tag_) curves.push_back(curve);
+    for (const ScalarCurve& curve : curves) {
+      if (options.plot) out << "\n" << PlotInText(curve);
+    }
+    if (options.svg.empty()) return absl::OkStatus();
+    WEIR_RETURN_IF_ERROR(WriteFileAtomically(PosixFileSystem(), options.svg, PlotInSvg(curves, path)));
+    out << "drawn: " << Counted(curves.size(), "curve") << " in " << options.svg << "\n";
+    return absl::OkStatus();
+  }
+
+ private:
+  const NameFilter& filter_;
+  std::map<std::string, ScalarCurve> by_tag_;
+};
+
+absl::Status InspectFile(const std::string& path, const InspectOptions& options, const NameFilter& filter,
+                         Curves* curves, std::ostream& out) {
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<EventReader> reader, EventReader::Open(path));
-  EventCount count(options.steps);
+  EventCount count(options.steps, filter);
   absl::Status status;
   while (true) {
     Event event;
@@ -151,6 +207,7 @@ absl::Status InspectFile(const std::string& path, const InspectOptions& options,
     status = found.status();
     if (!found.ok() || !*found) break;
     count.Add(event);
+    curves->Add(event);
   }
   count.Print(path, options.steps > 0, out);
   return status;
@@ -160,15 +217,22 @@ absl::Status InspectFile(const std::string& path, const InspectOptions& options,
 
 absl::Status InspectEvents(const std::string& path, const InspectOptions& options, std::ostream& out) {
   const absl::StatusOr<std::vector<std::string>> names = PosixFileSystem().ListDirectory(path);
-  if (!names.ok()) return InspectFile(path, options, out);
+  const NameFilter filter(options.filter);
+  Curves curves(filter);
+  if (!names.ok()) {
+    absl::Status status = InspectFile(path, options, filter, &curves, out);
+    if (!absl::IsNotFound(status)) status.Update(curves.Print(path, options, out));
+    return status;
+  }
   absl::Status status;
   int num_files = 0;
   for (const std::string& name : *names) {
     if (!absl::StrContains(name, "tfevents")) continue;
     ++num_files;
-    status.Update(InspectFile(JoinPath(path, name), options, out));
+    status.Update(InspectFile(JoinPath(path, name), options, filter, &curves, out));
   }
   if (num_files == 0) return absl::NotFoundError(absl::StrCat("the folder ", path, " has no event files"));
+  status.Update(curves.Print(path, options, out));
   return status;
 }
 

@@ -2,7 +2,7 @@
 //
 // Each function prints what it can read to `out` as it goes, and returns the first thing that is wrong:
 // NotFound (and other errors of the file system), or DataLoss, InvalidArgument or Unimplemented for bad
-// content.
+// content. A drawing replaces the file of its name.
 #pragma once
 
 #include <ostream>
@@ -15,12 +15,19 @@ namespace weir {
 struct InspectOptions {
   bool verify = true;  // checkpoint: read every tensor and compare its checksum
   int values = 0;      // checkpoint: how many elements of each tensor to show
+  std::string tensor;  // checkpoint: show only this one, with its statistics and values
+  std::string filter;  // a NameFilter of tensors, nodes or tags
   bool nodes = false;  // graph: list every node
+  std::string dot;     // graph: file for a drawing
+  std::string svg;     // graph, events: file for a drawing
+  int depth = 0;       // graph: name scopes of so many parts are one box; 0: as many as fit on a screen
   int records = 3;     // record: how many to show
   int steps = 0;       // events: how many of the last steps to show for each tag
+  bool plot = false;   // events: draw the curves of scalars
 };
 
-// PATH: a checkpoint's prefix, its .index file, or a folder with a `checkpoint` file (then the newest one).
+// PATH: a checkpoint's prefix, its .index file, or a folder with a `checkpoint` file (then the newest one) or
+// with a single checkpoint.
 absl::Status InspectCheckpoint(const std::string& path, const InspectOptions& options, std::ostream& out);
 
 // PATH: a GraphDef (.pb; text as .pbtxt) or MetaGraphDef (.meta).

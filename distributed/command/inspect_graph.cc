@@ -5,8 +5,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "distributed/command/inspect_files.h"
+#include "distributed/command/name_filter.h"
 #include "distributed/command/text_table.h"
+#include "graph/drawing.h"
 #include "graph/interchange/graph_def.h"
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/graph.pb.h"
@@ -39,10 +42,11 @@ void PrintCounts(const std::map<std::string, int>& counts, std::ostream& out) {
   table.Print(out);
 }
 
-void PrintNodes(const GraphDef& graph, std::ostream& out) {
+void PrintNodes(const GraphDef& graph, const NameFilter& filter, std::ostream& out) {
   out << "nodes:\n";
   TextTable table;
   for (const auto& node : graph.node()) {
+    if (!filter.Matches(node.name())) continue;
     table.AddRow({node.name(), node.op(), node.device(), absl::StrJoin(node.input(), ", ")});
   }
   table.Print(out);
@@ -60,6 +64,41 @@ void PrintCollections(const MetaGraphDef& meta, std::ostream& out) {
   TextTable table({0});
   for (const auto& [name, size] : sizes) table.AddRow({WithThousands(size), name});
   table.Print(out);
+}
+
+// The nodes that match and the edges among them.
+Drawing Draw(const std::string& path, const GraphDef& graph, const NameFilter& filter) {
+  Drawing drawing(path);
+  for (const auto& node : graph.node()) {
+    if (filter.Matches(node.name())) drawing.AddNode(node.name(), node.op(), node.device());
+  }
+  for (const auto& node : graph.node()) {
+    if (!filter.Matches(node.name())) continue;
+    for (absl::string_view input : node.input()) {
+      const bool is_control = absl::ConsumePrefix(&input, "^");
+      const absl::string_view from = input.substr(0, input.find(':'));
+      if (filter.Matches(from)) drawing.AddEdge(from, node.name(), "", is_control);
+    }
+  }
+  return drawing;
+}
+
+absl::Status WriteDrawings(const Drawing& whole, const InspectOptions& options, std::ostream& out) {
+  if (options.dot.empty() && options.svg.empty()) return absl::OkStatus();
+  const Drawing drawing =
+      options.depth > 0 ? whole.Collapsed(options.depth) : whole.Simplified(kReadableBoxes);
+  if (!options.dot.empty()) {
+    WEIR_RETURN_IF_ERROR(WriteFileAtomically(PosixFileSystem(), options.dot, drawing.Dot()));
+  }
+  if (!options.svg.empty()) {
+    WEIR_RETURN_IF_ERROR(WriteFileAtomically(PosixFileSystem(), options.svg, drawing.Svg()));
+  }
+  out << "drawn: " << Counted(whole.num_nodes(), "node");
+  if (drawing.num_nodes() < whole.num_nodes())
+    out << " as " << drawing.num_nodes() << " boxes (--depth shows more)";
+  out << " in " << options.dot << (options.dot.empty() || options.svg.empty() ? "" : " and ") << options.svg
+      << "\n";
+  return absl::OkStatus();
 }
 
 // Whether Weir could run it, and if not, why.
@@ -99,7 +138,8 @@ absl::Status InspectGraph(const std::string& path, const InspectOptions& options
   out << path << ": " << Counted(graph.node_size(), "node") << ", " << Counted(ops.size(), "op") << ", "
       << Counted(graph.library().function_size(), "function") << ", written by version "
       << graph.versions().producer() << "\n";
-  if (options.nodes) PrintNodes(graph, out);
+  const NameFilter filter(options.filter);
+  if (options.nodes) PrintNodes(graph, filter, out);
   out << "ops:\n";
   PrintCounts(ops, out);
   out << "devices:\n";
@@ -107,7 +147,7 @@ absl::Status InspectGraph(const std::string& path, const InspectOptions& options
   PrintCollections(meta, out);
   if (meta.has_saver_def()) out << "saver: restores with '" << meta.saver_def().restore_op_name() << "'\n";
   PrintVerdict(graph, out);
-  return absl::OkStatus();
+  return WriteDrawings(Draw(path, graph, filter), options, out);
 }
 
 }  // namespace weir
