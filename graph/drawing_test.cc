@@ -32,7 +32,8 @@ TEST(LayeredLayoutTest, BoxesOfALayerDoNotTouch) {
   const LayeredLayout::Result result = layout.Place(widths, 5);
   for (int a = 1; a < 4; ++a) {
     for (int b = 1; b < 4; ++b) {
-      if (a != b) EXPECT_GE(std::abs(result.center[a] - result.center[b]), (widths[a] + widths[b]) / 2 + 5);
+      if (a == b) continue;
+      EXPECT_GE(std::abs(result.center[a] - result.center[b]), (widths[a] + widths[b]) / 2 + 5);
     }
   }
 }

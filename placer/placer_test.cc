@@ -242,8 +242,11 @@ TEST_F(PlacerTest, ATensorCrossesOncePerDevice) {
   ASSERT_EQ(after->control_inputs().size(), 1u);
   EXPECT_EQ(after->control_inputs()[0]->attr<int64_t>(kEdgeAttr), 1);
   EXPECT_TRUE(at_ps.TopologicalOrder().ok());
-  EXPECT_THAT(PlacementReport(g.graph(), *parts),
-              AllOf(HasSubstr("/job:ps"), HasSubstr("x:0"), HasSubstr("^x")));
+  const PlacementReport report = ReportPlacement(g.graph(), *parts);
+  EXPECT_THAT(report.text, AllOf(HasSubstr("/job:ps"), HasSubstr("x:0"), HasSubstr("^x")));
+  EXPECT_EQ(report.drawing.num_nodes(), g.graph().num_nodes());
+  EXPECT_THAT(report.drawing.Dot(),
+              AllOf(HasSubstr("tooltip=\"/job:ps"), HasSubstr(" [label=\"float"), HasSubstr("style=dashed")));
 }
 
 }  // namespace

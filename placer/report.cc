@@ -42,9 +42,7 @@ std::map<std::string, DeviceLoad> LoadByDevice(const Graph& placed) {
   return loads;
 }
 
-}  // namespace
-
-std::string PlacementReport(const Graph& placed, const PartitionedGraph& partitioned) {
+std::string TextOf(const Graph& placed, const PartitionedGraph& partitioned) {
   std::string report;
   for (const auto& [device, load] : LoadByDevice(placed)) {
     absl::StrAppendFormat(&report, "%-48s %6d nodes %5d variables %10s\n", device, load.num_nodes,
@@ -63,6 +61,32 @@ std::string PlacementReport(const Graph& placed, const PartitionedGraph& partiti
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [order, line] : crossings) report += line;
   return report;
+}
+
+Drawing DrawingOf(const Graph& placed) {
+  Drawing drawing("placement");
+  for (const auto& node : placed.nodes()) {
+    drawing.AddNode(node->name(), node->op_name(), node->assigned_device().ToString());
+  }
+  for (const auto& node : placed.nodes()) {
+    for (const Output& input : node->inputs()) {
+      const bool crosses = input.node->assigned_device() != node->assigned_device();
+      drawing.AddEdge(input.node->name(), node->name(),
+                      crosses ? absl::StrCat(TypeString(input.dtype(), input.shape()), " ",
+                                             BytesToString(KnownBytes(input.dtype(), input.shape())))
+                              : "");
+    }
+    for (const Node* control : node->control_inputs()) {
+      drawing.AddEdge(control->name(), node->name(), "", /*is_control=*/true);
+    }
+  }
+  return drawing;
+}
+
+}  // namespace
+
+PlacementReport ReportPlacement(const Graph& placed, const PartitionedGraph& partitioned) {
+  return {TextOf(placed, partitioned), DrawingOf(placed)};
 }
 
 }  // namespace weir

@@ -3,15 +3,23 @@
 
 #include <string>
 
+#include "graph/drawing.h"
 #include "graph/graph.h"
 #include "placer/partitioner.h"
 
 namespace weir {
 
-// A table of nodes and bytes of variables per device, then the crossing tensors with their type, largest
-// first:
-//   /job:ps/replica:0/task:0/device:CPU:0       14 nodes    3 variables  1.1 MB
-//   dense/kernel/Read:0  float[784,300]  940.8 kB  /job:ps/... -> /job:worker/...
-std::string PlacementReport(const Graph& placed, const PartitionedGraph& partitioned);
+struct PlacementReport {
+  // A table of nodes and bytes of variables per device, then the crossing tensors with their type, largest
+  // first:
+  //   /job:ps/replica:0/task:0/device:CPU:0       14 nodes    3 variables  1.1 MB
+  //   dense/kernel/Read:0  float[784,300]  940.8 kB  /job:ps/... -> /job:worker/...
+  std::string text;
+  // Every node in its device's colour, and what crosses with its type and size.
+  Drawing drawing{"placement"};
+};
+
+// Precondition: every node of `placed` has an assigned device.
+PlacementReport ReportPlacement(const Graph& placed, const PartitionedGraph& partitioned);
 
 }  // namespace weir

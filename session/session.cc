@@ -197,6 +197,8 @@ Session::Session(const Graph& graph, const KernelRegistry& kernels, const Sessio
     : graph_(graph),
       kernels_(kernels),
       options_(options),
+      placement_files_(
+          options.placement_dir.empty() ? nullptr : std::make_unique<PlacementFiles>(options.placement_dir)),
       id_(RandomId()),
       folding_device_(MakeCpuDevice("folding", 0, 0, folding_threads_)) {}
 
@@ -347,7 +349,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
   };
   options.placer = {.default_task = options_.default_task,
                     .allow_soft_placement = options_.allow_soft_placement};
-  options.want_report = options_.log_placement;
+  options.want_report = options_.log_placement || placement_files_ != nullptr;
   options.session = id_;
   std::unique_ptr<Graph> pruned;
   {
@@ -358,7 +360,8 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
                         StepPlan::Compile(std::move(pruned), static_cast<int>(sorted.feeds.size()),
                                           static_cast<int>(sorted.fetches.size()), workers_, options,
                                           absl::Now() + options_.operation_timeout));
-  if (options_.log_placement) std::fputs(plan->placement_report().c_str(), stderr);
+  if (options_.log_placement) std::fputs(plan->placement_report().text.c_str(), stderr);
+  if (placement_files_ != nullptr) WEIR_RETURN_IF_ERROR(placement_files_->Write(plan->placement_report()));
   return plan;
 }
 

@@ -40,6 +40,7 @@
 #include "graph/rewrite/rewrite_options.h"
 #include "kernels/kernel_registry.h"
 #include "session/feed_type.h"
+#include "session/placement_files.h"
 #include "session/step_plan.h"
 #include "session/worker.h"
 
@@ -83,6 +84,8 @@ struct SessionOptions {
   bool allow_soft_placement = true;
   // Print the placement report of every compiled step to stderr.
   bool log_placement = false;
+  // Leave that report here, also as pictures (session/placement_files.h); empty: nowhere.
+  std::string placement_dir;
   // How long a step may take when RunOptions says nothing. Also bounds compiling.
   absl::Duration operation_timeout = absl::Minutes(10);
   // How long Create may wait for the workers to answer; zero: operation_timeout.
@@ -114,7 +117,7 @@ class PreparedStep {
   // this thread before it returns.
   std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, const RunOptions& options = {});
 
-  const std::string& placement_report() const { return plan_->placement_report(); }
+  const PlacementReport& placement_report() const { return plan_->placement_report(); }
 
  private:
   friend class Session;
@@ -208,6 +211,7 @@ class Session {
   const Graph& graph_;
   const KernelRegistry& kernels_;
   SessionOptions options_;
+  std::unique_ptr<PlacementFiles> placement_files_;  // null without placement_dir
   const SessionId id_;
   // Where constants are folded: a device of the session's own, on the calling thread.
   ThreadPool folding_threads_{1};

@@ -6,6 +6,9 @@
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
+#include "kernels/formats/file_system.h"
+#include "kernels/formats/test_files.h"
+#include "session/placement_files.h"
 #include "session/session.h"
 #include "session/test_scalars.h"
 #include "session/test_session.h"
@@ -46,6 +49,36 @@ TEST_F(SessionPlansTest, TheOrderOfASignatureMakesNoNewPlan) {
               HasSubstr("takes 2 feeds and 2 fetches, got 1 and 2"));
   EXPECT_FALSE(step->Start({one})->Await().ok());
   EXPECT_FALSE(session().Run({{a, three}, {a, one}, {b, one}}, {c}).ok()) << "fed twice";
+}
+
+TEST_F(SessionPlansTest, PlacementReportsAreLeftInAFolder) {
+  const std::string folder = NewTestDirectory() + "/placement";
+  const Output a = Input("a");
+  Output b;
+  {
+    const auto scope = g_.DeviceScope("/device:GPU:1");
+    b = g_.AddOp("Neg", {a});
+  }
+  auto session = MakeSession({.placement_dir = folder});
+  EXPECT_THAT(Scalars(session->Run({{a, Tensor::Scalar(1.0f)}}, {b})), ElementsAre(-1));
+  EXPECT_THAT(Scalars(session->Run({{a, Tensor::Scalar(1.0f)}}, {b})), ElementsAre(-1));
+  EXPECT_THAT(ReadBytes(folder + "/step-1.txt"), HasSubstr("GPU:1"));
+  EXPECT_THAT(ReadBytes(folder + "/step-1.dot"), HasSubstr("GPU:1"));
+  EXPECT_THAT(ReadBytes(folder + "/step-1.svg"), HasSubstr("</svg>"));
+  EXPECT_FALSE(PosixFileSystem().Exists(folder + "/step-2.txt")) << "the step was compiled once";
+}
+
+TEST_F(SessionPlansTest, AFolderForReportsThatCannotBeMadeIsAnError) {
+  auto session = MakeSession({.placement_dir = "/proc/weir"});
+  const absl::Status status = session->Run({}, {Constant(1)}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/proc/weir"));
+}
+
+TEST_F(SessionPlansTest, NoMoreThanSoManyReportsAreWritten) {
+  const std::string folder = NewTestDirectory();
+  PlacementFiles files(folder);
+  for (int i = 0; i < PlacementFiles::kMaxSteps + 5; ++i) ASSERT_TRUE(files.Write({}).ok());
+  EXPECT_EQ(PosixFileSystem().ListDirectory(folder)->size(), 3u * PlacementFiles::kMaxSteps);
 }
 
 TEST_F(SessionPlansTest, WhatWasNotUsedForLongestLeavesAfterItsLastUser) {

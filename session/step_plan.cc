@@ -73,7 +73,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
   plan->num_feeds_ = num_feeds;
   plan->num_fetches_ = num_fetches;
   if (options.want_report) {
-    plan->report_ = PlacementReport(*pruned, partitioned);
+    plan->report_ = ReportPlacement(*pruned, partitioned);
     for (const auto& node : pruned->nodes())
       plan->placement_.emplace_back(node->name(), node->assigned_device());
   }

@@ -22,6 +22,7 @@
 #include "absl/types/span.h"
 #include "graph/graph.h"
 #include "placer/placer.h"
+#include "placer/report.h"
 #include "session/feed_dependencies.h"
 #include "session/step.h"
 #include "session/worker.h"
@@ -99,7 +100,8 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   // Cancels all running steps, refuses further ones and drops the partitions.
   void Close(const absl::Status& reason);
 
-  const std::string& placement_report() const { return report_; }
+  // Empty without StepPlanOptions::want_report.
+  const PlacementReport& placement_report() const { return report_; }
   int num_workers() const { return static_cast<int>(parts_.size()); }
   // Nodes by device after placement, for summaries that show devices.
   const std::vector<std::pair<std::string, DeviceName>>& placement() const { return placement_; }
@@ -134,7 +136,7 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   bool is_for_partial_runs_ = false;
   Worker* partial_worker_ = nullptr;  // of partial runs: has the feeds and fetches, if there are any
   FeedDependencies dependencies_;     // of partial runs
-  std::string report_;
+  PlacementReport report_;
   std::vector<std::pair<std::string, DeviceName>> placement_;
 };
 
