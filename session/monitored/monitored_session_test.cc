@@ -175,6 +175,8 @@ class LosesAPeer final : public Worker {
   LosesAPeer(LocalWorker& worker, Device& device) : worker_(worker), device_(device) {}
   const DeviceName& task() const override { return worker_.task(); }
   absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
+    longest_wait = std::max(longest_wait, deadline - absl::Now());
+    if (num_silences-- > 0) return absl::DeadlineExceededError("did not answer");
     ++num_sessions;
     return worker_.ListDevices(deadline);
   }
@@ -198,6 +200,8 @@ class LosesAPeer final : public Worker {
   bool lose_next = false;
   bool lose_variables = false;
   int num_sessions = 0;
+  int num_silences = 0;  // how often it does not say which devices it has
+  absl::Duration longest_wait = absl::ZeroDuration();
 
  private:
   LocalWorker& worker_;
@@ -222,6 +226,20 @@ TEST(MonitoredSessionTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheck
   EXPECT_EQ(worker.num_sessions, 3);
   EXPECT_EQ((*session)->GlobalStep().value(), 5)
       << "restored at 4, where the second session began, and one more";
+}
+
+// What waits for a peer looks for a stop in between: SIGTERM is followed by SIGKILL after 10 s (weir launch)
+// or 30 s (Kubernetes).
+TEST(MonitoredSessionTest, APeerThatDoesNotAnswerIsAskedAgain) {
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  worker.num_silences = 2;
+  program.target.workers = {&worker};
+  auto session = program.Start({.recovery_timeout = absl::Minutes(5)});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ(worker.num_sessions, 1);
+  EXPECT_LT(worker.longest_wait, absl::Seconds(10));
+  EXPECT_GT(worker.longest_wait, absl::ZeroDuration());
 }
 
 // Loses a peer in its AfterRun, once.

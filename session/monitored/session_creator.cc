@@ -13,6 +13,10 @@
 namespace weir {
 namespace {
 
+// How long one attempt waits for the peers. Between two attempts the session looks whether a stop was
+// requested: SIGTERM must have an effect before SIGKILL follows, 10 s later in `weir launch`.
+constexpr absl::Duration kAttempt = absl::Seconds(8);
+
 // Of the error of a worker whose chief has not initialised the model yet.
 constexpr char kWaitsForChiefPayload[] = "weir.waits_for_chief";
 
@@ -25,7 +29,7 @@ std::string FirstNames(const std::vector<std::string>& names) {
 absl::StatusOr<std::unique_ptr<Session>> CreateOn(const Graph& graph, const SessionTarget& target,
                                                   SessionOptions options, absl::Duration timeout) {
   options.default_task = target.default_task;
-  options.creation_timeout = timeout;
+  options.creation_timeout = std::min(timeout, kAttempt);
   return Session::Create(graph, target.workers, *target.kernels, options);
 }
 
