@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "examples/summaries.h"
 #include "graph/types/status_macros.h"
 #include "ops/standard_ops.h"
+#include "ops/summaries.h"
 
 namespace weir::examples {
 
@@ -17,9 +17,9 @@ Classification Classify(GraphBuilder& g, Output logits) {
   const Output predicted = ArgMax(g, logits, Const(g, 1), {.output_type = DType::kInt32});
   const Output is_correct = Cast(g, Equal(g, predicted, result.labels), DType::kFloat32);
   result.num_correct = ReduceSum(g, is_correct, {.name = "num_correct"});
-  AddSummary(g, ScalarSummary(g, Const(g, "loss"), result.loss));
-  AddSummary(g, ScalarSummary(g, Const(g, "accuracy"), ReduceMean(g, is_correct)));
-  AddSummary(g, HistogramSummary(g, Const(g, "logits"), logits));
+  AddScalarSummary(g, "loss", result.loss);
+  AddScalarSummary(g, "accuracy", ReduceMean(g, is_correct));
+  AddHistogramSummary(g, "logits", logits);
   return result;
 }
 

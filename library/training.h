@@ -7,6 +7,7 @@
 #include "session/monitored/evaluation.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hook.h"
+#include "session/monitored/hooks/chrome_trace.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/monitored_session.h"
 #include "session/monitored/saver.h"

@@ -90,8 +90,9 @@ TEST_F(BatchNormalizationTest, OtherwiseTheAveragesNormalizeAndStay) {
 
 TEST_F(BatchNormalizationTest, UnknownChannelsAreRefused) {
   layers::BatchNormalization(g_, Placeholder(g_, DType::kFloat32, {-1, 2, 2, -1}), true);
-  EXPECT_TRUE(absl::StrContains(g_.status().message(),
-                                "BatchNormalization 'batch_normalization': x must be images with known"))
+  EXPECT_TRUE(absl::StrContains(
+      g_.status().message(),
+      "BatchNormalization 'batch_normalization': x must be [batch,...] of rank 2 or more with known"))
       << g_.status();
 }
 

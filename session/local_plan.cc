@@ -10,6 +10,7 @@
 #include "graph/types/status_macros.h"
 #include "session/executor/dataflow_executor.h"
 #include "session/executor/static_schedule.h"
+#include "session/step_trace.h"
 
 namespace weir {
 namespace {
@@ -178,7 +179,11 @@ void LocalPlan::StartPrograms(Step& step) {
   if (num_late_results_ > 0) {
     step.late_results.Start(step.rendezvous, num_edges_ - num_late_results_, num_late_results_, *step.call);
   }
-  if (may_run_at_once() && !overlaps_[0].overlaps()) {
+  if (step.call->trace != nullptr) BeginTrace(step);
+  if (may_run_at_once() && step.call->trace != nullptr) {
+    OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline,
+                                          *step.traces[0]));
+  } else if (may_run_at_once() && !overlaps_[0].overlaps()) {
     OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline,
                                           overlaps_[0]));
   } else {
@@ -192,6 +197,7 @@ void LocalPlan::RunActivations(Step& step) {
   {
     RunScope scope;
     for (size_t i = 0; i < programs_.size(); ++i) step.running.push_back(&ActivationOf(step, i));
+    for (size_t i = 0; i < step.traces.size(); ++i) step.running[i]->set_trace(step.traces[i].get());
     for (Activation* const activation : step.running) {
       activation->Start(step.call->deadline,
                         [this, &step](absl::Status status) { OnProgramDone(step, status); });
@@ -202,6 +208,16 @@ void LocalPlan::RunActivations(Step& step) {
   if (step.call->deadline == absl::InfiniteFuture()) return;
   step.timer = threads_.At(step.call->deadline,
                            [plan = shared_from_this(), id = step.context.step_id] { plan->OnDeadline(id); });
+}
+
+void LocalPlan::BeginTrace(Step& step) {
+  for (const auto& program : programs_) step.traces.push_back(std::make_unique<ProgramTrace>(*program));
+}
+
+void LocalPlan::EndTrace(Step& step) {
+  for (const auto& trace : step.traces) step.call->trace->Add(trace->Take());
+  for (Activation* const activation : step.running) activation->set_trace(nullptr);
+  step.traces.clear();
 }
 
 void LocalPlan::OnDeadline(int64_t step_id) {
@@ -304,6 +320,7 @@ void LocalPlan::Finish(Step& step) {
       ClearFrame(*programs_[i], frame);
     }
   }
+  if (!step.traces.empty()) EndTrace(step);
   for (Activation* const activation : step.running) activation->Reset();
   step.running.clear();
   if (num_edges_ > 0) step.rendezvous.Flush();

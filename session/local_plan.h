@@ -33,6 +33,7 @@
 #include "session/executor/activation.h"
 #include "session/executor/overlap.h"
 #include "session/executor/program.h"
+#include "session/executor/program_trace.h"
 #include "session/late_results.h"
 #include "session/rendezvous.h"
 #include "session/runtime.h"
@@ -91,7 +92,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
     std::vector<std::unique_ptr<Activation>> activations;  // by program; null for one that runs at once
     // By program: for static ones whose kernels overlap, made when needed.
     std::vector<std::unique_ptr<Activation>> overlapping;
-    std::vector<Activation*> running;         // those of this step
+    std::vector<Activation*> running;                   // those of this step
+    std::vector<std::unique_ptr<ProgramTrace>> traces;  // by program; of a step that is traced
     std::vector<std::shared_ptr<void>> held;  // guarded by the plan's mutex while the step is active
     uint64_t abort_callback = 0;
     bool started = false;
@@ -121,6 +123,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   static bool TryHold(Step& step);
   void StartPrograms(Step& step);
   void RunActivations(Step& step);
+  void BeginTrace(Step& step);
+  void EndTrace(Step& step);
   Activation& ActivationOf(Step& step, size_t program);
   void OnDeadline(int64_t step_id);
   std::string AwaitedEdges(const Rendezvous& rendezvous) const;

@@ -15,6 +15,7 @@
 #include "kernels/evaluate.h"
 #include "session/executor/program.h"
 #include "session/partial_run.h"
+#include "session/step_trace.h"
 
 namespace weir {
 namespace {
@@ -117,21 +118,31 @@ absl::Time PreparedStep::Deadline(const RunOptions& options) const {
 }
 
 absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
-                               const RunOptions& options) {
+                               const RunOptions& options, RunMetadata* metadata) {
   WEIR_RETURN_IF_ERROR(CheckFeeds(feeds));
+  if (options.trace && metadata != nullptr) return RunTraced(feeds, fetches, Deadline(options), metadata);
   if (is_reordered_) return RunReordered(feeds, fetches, Deadline(options));
   return plan_->Run(feeds, fetches, Deadline(options));
 }
 
+absl::Status PreparedStep::RunTraced(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
+                                     absl::Time deadline, RunMetadata* metadata) {
+  StepTrace trace;
+  const absl::Status status = is_reordered_ ? RunReordered(feeds, fetches, deadline, &trace)
+                                            : plan_->Run(feeds, fetches, deadline, &trace);
+  metadata->step_stats = trace.Take();
+  return status;
+}
+
 absl::Status PreparedStep::RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
-                                        absl::Time deadline) {
+                                        absl::Time deadline, StepTrace* trace) {
   if (feeds.size() != feed_order_.size() || fetches.size() != fetch_order_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the step takes ", feed_order_.size(), " feeds and ",
                                                    fetch_order_.size(), " fetches, got ", feeds.size(),
                                                    " and ", fetches.size()));
   }
   std::vector<Tensor> results(num_plan_fetches_);
-  WEIR_RETURN_IF_ERROR(plan_->Run(PlanFeeds(feeds), absl::MakeSpan(results), deadline));
+  WEIR_RETURN_IF_ERROR(plan_->Run(PlanFeeds(feeds), absl::MakeSpan(results), deadline, trace));
   for (size_t i = 0; i < fetches.size(); ++i) fetches[i] = results[fetch_order_[i]];
   return absl::OkStatus();
 }
@@ -431,7 +442,7 @@ absl::StatusOr<std::unique_ptr<PartialRun>> Session::StartPartialRun(const std::
 
 absl::StatusOr<std::vector<Tensor>> Session::Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
                                                  const std::vector<TargetRef>& targets,
-                                                 const RunOptions& options) {
+                                                 const RunOptions& options, RunMetadata* metadata) {
   std::vector<TensorRef> feed_refs;
   std::vector<Tensor> feed_tensors;
   for (const auto& [ref, tensor] : feeds) {
@@ -440,7 +451,7 @@ absl::StatusOr<std::vector<Tensor>> Session::Run(const Feeds& feeds, const std::
   }
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<PreparedStep> step, Prepare(feed_refs, fetches, targets));
   std::vector<Tensor> results(fetches.size());
-  WEIR_RETURN_IF_ERROR(step->Run(feed_tensors, absl::MakeSpan(results), options));
+  WEIR_RETURN_IF_ERROR(step->Run(feed_tensors, absl::MakeSpan(results), options, metadata));
   return results;
 }
 

@@ -37,6 +37,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "graph/graph.h"
+#include "graph/interchange/step_stats.h"
 #include "graph/rewrite/rewrite_options.h"
 #include "kernels/kernel_registry.h"
 #include "session/feed_type.h"
@@ -100,6 +101,14 @@ struct SessionOptions {
 
 struct RunOptions {
   absl::Duration timeout = absl::ZeroDuration();  // zero: SessionOptions::operation_timeout
+  // Whether the step's RunMetadata shall say when each of its nodes ran (TensorFlow's FULL_TRACE). Such a
+  // step takes longer, and its kernels do not overlap.
+  bool trace = false;
+};
+
+// What became of a step beside its fetches.
+struct RunMetadata {
+  StepStats step_stats;  // of the devices of this process; empty for a step that was not traced
 };
 
 struct PartialSignature;  // session/partial_step.h
@@ -110,8 +119,9 @@ class PreparedStep {
   // feeds and fetches in the order given to Prepare; fetches are set on OK.
   // Errors: InvalidArgument for a feed whose dtype or shape does not fit, naming it and both; those of a
   // step.
-  absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
-                   const RunOptions& options = {});
+  // `metadata` may be null.
+  absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, const RunOptions& options = {},
+                   RunMetadata* metadata = nullptr);
 
   // The same without waiting: Step's methods say when it has ended. Its errors are the step's. May compute on
   // this thread before it returns.
@@ -124,7 +134,10 @@ class PreparedStep {
   PreparedStep() = default;
   absl::Status CheckFeeds(absl::Span<const Tensor> feeds) const;
   absl::Time Deadline(const RunOptions& options) const;
-  absl::Status RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline);
+  absl::Status RunTraced(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
+                         RunMetadata* metadata);
+  absl::Status RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
+                            StepTrace* trace = nullptr);
   std::vector<Tensor> PlanFeeds(absl::Span<const Tensor> feeds) const;
 
   std::shared_ptr<StepPlan> plan_;
@@ -149,13 +162,13 @@ class Session {
                                                          const SessionOptions& options = {});
   ~Session();
 
-  // One step. Returns the fetches in order.
+  // One step. Returns the fetches in order. `metadata` may be null.
   // Errors: NotFound (unknown feed, fetch or target, with the nearest names), InvalidArgument (a feed that
   // does not fit), those of compiling, the first error of a kernel (with its node and device),
   // DeadlineExceeded, Unavailable.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
                                           const std::vector<TargetRef>& targets = {},
-                                          const RunOptions& options = {});
+                                          const RunOptions& options = {}, RunMetadata* metadata = nullptr);
 
   absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(const std::vector<TensorRef>& feeds,
                                                         const std::vector<TensorRef>& fetches,

@@ -153,10 +153,11 @@ StepPlan::~StepPlan() { Close(absl::CancelledError("the step was dropped")); }
 // One step while it runs: a call for every worker, and the count of those that have not answered.
 class StepPlan::RunningStep {
  public:
-  RunningStep(StepPlan& plan, int64_t step_id, absl::Time deadline)
+  RunningStep(StepPlan& plan, int64_t step_id, absl::Time deadline, StepTrace* trace = nullptr)
       : plan_(plan),
         step_id_(step_id),
         deadline_(deadline),
+        trace_(trace),
         calls_(plan.parts_.size()),
         num_left_(static_cast<int>(plan.parts_.size())) {}
 
@@ -166,7 +167,8 @@ class StepPlan::RunningStep {
       Call& call = calls_[i];
       for (int feed : part.feeds) call.args.push_back(feeds[feed]);
       call.results.resize(part.fetches.size());
-      call.request = {plan_.id_, step_id_, deadline_, call.args, absl::MakeSpan(call.results), nullptr};
+      call.request = {plan_.id_, step_id_, deadline_, call.args, absl::MakeSpan(call.results),
+                      nullptr,   trace_};
       if (part.worker == plan_.partial_worker_) call.request.on_late_result = std::move(on_result_);
     }
     // The last part is this task's own when it has one (the session lists it last): it runs on this thread,
@@ -282,6 +284,7 @@ class StepPlan::RunningStep {
   StepPlan& plan_;
   const int64_t step_id_;
   const absl::Time deadline_;
+  StepTrace* const trace_;
   absl::InlinedVector<Call, 2> calls_;
   std::atomic<int> num_left_;
   absl::Mutex mutex_;
@@ -386,14 +389,15 @@ absl::Status StepPlan::Leave(int64_t step_id, const absl::Status& status) {
   return absl::IsNotFound(status) && !closed_.ok() ? closed_ : status;
 }
 
-absl::Status StepPlan::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline) {
+absl::Status StepPlan::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
+                           StepTrace* trace) {
   WEIR_RETURN_IF_ERROR(CheckCounts(feeds.size(), fetches.size()));
   if (RunScope::IsInside()) {
     return absl::FailedPreconditionError(
         "a thread that is running a step must not wait for another: use Start");
   }
   const int64_t step_id = next_step_.fetch_add(1, std::memory_order_relaxed);
-  RunningStep step(*this, step_id, deadline);
+  RunningStep step(*this, step_id, deadline, trace);
   WEIR_RETURN_IF_ERROR(Enter(step_id));
   step.Start(feeds);
   const absl::Status status = Leave(step_id, step.Wait());

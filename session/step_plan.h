@@ -77,7 +77,9 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   // Waits for every worker. The first error cancels the step everywhere and is returned. At `deadline` the
   // step is cancelled: DeadlineExceeded names the workers that had not finished. After 10 s of waiting a line
   // on stderr says who is awaited and how long is left.
-  absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline);
+  // With a trace, what the devices of this process did is added to it.
+  absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
+                   StepTrace* trace = nullptr);
 
   // Starts one step, which keeps the plan. May compute on this thread before it returns. Errors are the
   // step's.

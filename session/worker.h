@@ -36,6 +36,8 @@
 
 namespace weir {
 
+class StepTrace;  // session/step_trace.h
+
 // Names a plan on every worker that has a part in it. Chosen by the Session at random, so that sessions of
 // many clients never collide and ids of an old process mean nothing to a new one.
 using PlanId = uint64_t;
@@ -69,6 +71,9 @@ struct RunPartitionCall {
   // Told of each late result once, one at a time, on a thread of the steps. Never after `done`; before a
   // `done` with OK, of every one. is_dead: it was not computed, because its branch was not taken.
   std::function<void(int result, const Tensor& tensor, bool is_dead)> on_late_result;
+  // Set for a step that is traced: what the worker's devices did is added before `done` is called. Workers
+  // outside of this process add nothing.
+  StepTrace* trace = nullptr;
 };
 
 class Worker {

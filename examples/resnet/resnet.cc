@@ -14,11 +14,11 @@
 #include "examples/classification.h"
 #include "examples/resnet/cifar10.h"
 #include "examples/resnet/model.h"
-#include "examples/summaries.h"
 #include "examples/training_program.h"
 #include "graph/types/status_macros.h"
 #include "ops/layers/layers.h"
 #include "ops/standard_ops.h"
+#include "ops/summaries.h"
 #include "ops/training/momentum.h"
 #include "ops/training/piecewise_constant.h"
 #include "ops/variable.h"
@@ -91,7 +91,7 @@ absl::StatusOr<Node*> BuildTraining(GraphBuilder& g, const Model& model, const F
   const double rate = flags.learning_rate;
   const Output learning_rate =
       PiecewiseConstant(g, step.value, {last_step / 2, last_step * 3 / 4 + 1}, {rate, rate / 10, rate / 100});
-  AddSummary(g, ScalarSummary(g, Const(g, "learning_rate"), learning_rate));
+  AddScalarSummary(g, "learning_rate", learning_rate);
   const Output decay = Mul(g, SquaresOfKernels(g), Const(g, static_cast<float>(flags.weight_decay)));
   const Output loss = AddV2(g, model.loss, decay, {.name = "loss_with_decay"});
   std::vector<Node*> nodes = layers::UpdateOps(g);

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "distributed/replica_device_setter.h"
-#include "examples/summaries.h"
 #include "examples/training_program.h"
 #include "examples/wide_deep/click_log.h"
 #include "examples/wide_deep/model.h"
 #include "examples/wide_deep/roc_curve.h"
 #include "graph/types/status_macros.h"
 #include "ops/standard_ops.h"
+#include "ops/summaries.h"
 #include "ops/training/adagrad.h"
 #include "ops/variable.h"
 
@@ -74,7 +74,7 @@ Model BuildModel(GraphBuilder& g, const Flags& flags) {
   model.logits =
       WideDeep(g, model.ids, model.numbers, {.rows = flags.rows, .embedding_size = flags.embedding_size});
   model.loss = ReduceMean(g, SigmoidCrossEntropyWithLogits(g, model.logits, model.labels), {.name = "loss"});
-  AddSummary(g, ScalarSummary(g, Const(g, "loss"), model.loss));
+  AddScalarSummary(g, "loss", model.loss);
   return model;
 }
 

@@ -381,6 +381,8 @@ TEST(TensorFlowGraphTest, MetaGraphsKeepVariablesCollectionsAndSaver) {
   ASSERT_TRUE(meta.ok()) << meta.status();
   EXPECT_THAT(meta->graph->variables(), SizeIs(9));
   EXPECT_THAT(meta->graph->collections().at("summaries"), SizeIs(2));
+  EXPECT_THAT(meta->graph->collections().at("global_step"), ::testing::ElementsAre("global_step"))
+      << "of a variable's record";
   ASSERT_TRUE(meta->saver.has_value());
   const auto bytes = MetaGraphBytes(*meta->graph, &*meta->saver);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
@@ -396,6 +398,21 @@ TEST(TensorFlowGraphTest, MetaGraphsKeepVariablesCollectionsAndSaver) {
   EXPECT_EQ(num_trainable, 2);
   EXPECT_EQ(back->graph->collections(), meta->graph->collections());
   EXPECT_EQ(back->saver->restore_op_name, meta->saver->restore_op_name);
+}
+
+TEST(TensorFlowGraphTest, AMetaGraphIsAddedToAGraphOnceOrNotAtAll) {
+  const std::unique_ptr<OpRegistry> ops = OpsOfMetaFile();
+  Graph graph(*ops);
+  const auto meta = ImportMetaGraph(TestFile("graph.meta"), {}, &graph);
+  ASSERT_TRUE(meta.ok()) << meta.status();
+  EXPECT_TRUE(meta->saver.has_value());
+  const int num_nodes = graph.num_nodes();
+  const auto collections = graph.collections();
+  EXPECT_EQ(ImportMetaGraph(TestFile("graph.meta"), {}, &graph).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(graph.num_nodes(), num_nodes);
+  EXPECT_THAT(graph.variables(), SizeIs(9));
+  EXPECT_EQ(graph.collections(), collections);
 }
 
 }  // namespace

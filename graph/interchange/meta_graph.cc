@@ -18,6 +18,7 @@ using ::tensorflow::MetaGraphDef;
 
 constexpr char kVariables[] = "variables";
 constexpr char kTrainableVariables[] = "trainable_variables";
+constexpr char kGlobalStep[] = "global_step";
 
 std::vector<int64_t> DimsOf(const google::protobuf::RepeatedField<int64_t>& dims) {
   return std::vector<int64_t>(dims.begin(), dims.end());
@@ -78,33 +79,45 @@ tensorflow::VariableDef VariableToProto(const VariableDef& variable) {
   return proto;
 }
 
-absl::Status ImportVariables(const MetaGraphDef& def, Graph* graph) {
-  std::set<std::string> trainable;
-  for (const char* collection : {kTrainableVariables, kVariables}) {
-    const auto place = def.collection_def().find(collection);
-    if (place == def.collection_def().end()) continue;
-    for (const std::string& bytes : place->second.bytes_list().value()) {
-      tensorflow::VariableDef proto;
-      WEIR_RETURN_IF_ERROR(
-          ParseMessageBytes(bytes, absl::StrCat("a record of the collection ", collection), &proto));
-      if (collection == kTrainableVariables) {
-        trainable.insert(proto.variable_name());
-      } else {
-        WEIR_ASSIGN_OR_RETURN(VariableDef variable, VariableFromProto(proto));
-        graph->variables().push_back(std::move(variable));
-        // Files of TensorFlow 1 say so only by the collection.
-        graph->variables().back().trainable |= trainable.count(proto.variable_name()) > 0;
-      }
+// The records of a collection of variables.
+absl::StatusOr<std::vector<tensorflow::VariableDef>> VariableRecords(const MetaGraphDef& def,
+                                                                     const char* collection) {
+  std::vector<tensorflow::VariableDef> records;
+  const auto place = def.collection_def().find(collection);
+  if (place == def.collection_def().end()) return records;
+  for (const std::string& bytes : place->second.bytes_list().value()) {
+    WEIR_RETURN_IF_ERROR(ParseMessageBytes(bytes, absl::StrCat("a record of the collection ", collection),
+                                           &records.emplace_back()));
+  }
+  return records;
+}
+
+absl::StatusOr<std::vector<VariableDef>> VariablesIn(const MetaGraphDef& def, const Graph& graph) {
+  WEIR_ASSIGN_OR_RETURN(const auto trainable_records, VariableRecords(def, kTrainableVariables));
+  std::set<std::string> trainable, known;
+  for (const auto& record : trainable_records) trainable.insert(record.variable_name());
+  for (const VariableDef& variable : graph.variables()) known.insert(variable.handle_name);
+  WEIR_ASSIGN_OR_RETURN(const auto records, VariableRecords(def, kVariables));
+  std::vector<VariableDef> variables;
+  for (const auto& record : records) {
+    WEIR_ASSIGN_OR_RETURN(VariableDef variable, VariableFromProto(record));
+    variables.push_back(std::move(variable));
+    // Files of TensorFlow 1 say so only by the collection.
+    variables.back().trainable |= trainable.count(record.variable_name()) > 0;
+    if (!known.insert(record.variable_name()).second) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("the collection ", kVariables, " has '", record.variable_name(), "' twice"));
     }
   }
-  return absl::OkStatus();
+  return variables;
 }
 
 void ImportCollections(const MetaGraphDef& def, Graph* graph) {
   for (const auto& [name, collection] : def.collection_def()) {
     if (collection.kind_case() != CollectionDef::kNodeList) continue;
     const auto& values = collection.node_list().value();
-    graph->collections()[name].assign(values.begin(), values.end());
+    std::vector<std::string>& names = graph->collections()[name];
+    names.insert(names.end(), values.begin(), values.end());
   }
 }
 
@@ -117,9 +130,23 @@ void ExportVariables(const Graph& graph, MetaGraphDef* def) {
   }
 }
 
+// As the variable's record, which is what tf.train.get_global_step wants to find. False when it is no
+// variable.
+bool ExportGlobalStep(const Graph& graph, const std::vector<std::string>& names, MetaGraphDef* def) {
+  for (const VariableDef& variable : graph.variables()) {
+    if (names.size() != 1 || (names[0] != variable.variable_name && names[0] != variable.handle_name))
+      continue;
+    (*def->mutable_collection_def())[kGlobalStep].mutable_bytes_list()->add_value(
+        VariableToProto(variable).SerializeAsString());
+    return true;
+  }
+  return false;
+}
+
 void ExportCollections(const Graph& graph, MetaGraphDef* def) {
   for (const auto& [name, values] : graph.collections()) {
     if (name == kVariables || name == kTrainableVariables) continue;
+    if (name == kGlobalStep && ExportGlobalStep(graph, values, def)) continue;
     auto* list = (*def->mutable_collection_def())[name].mutable_node_list();
     for (const std::string& value : values) list->add_value(value);
   }
@@ -142,17 +169,29 @@ void SaverToProto(const SaverDef& saver, tensorflow::SaverDef* proto) {
 
 }  // namespace
 
-absl::StatusOr<MetaGraph> MetaGraphFromBytes(absl::string_view bytes, const OpRegistry& ops,
-                                             const ImportOptions& options) {
+absl::StatusOr<MetaGraph> ImportMetaGraph(absl::string_view bytes, const ImportOptions& options,
+                                          Graph* graph) {
   MetaGraphDef def;
   WEIR_RETURN_IF_ERROR(ParseMessageBytes(bytes, "the MetaGraphDef", &def));
+  WEIR_ASSIGN_OR_RETURN(std::vector<VariableDef> variables, VariablesIn(def, *graph));
+  WEIR_ASSIGN_OR_RETURN(const auto global_steps, VariableRecords(def, kGlobalStep));
+  WEIR_RETURN_IF_ERROR(ImportGraphDef(def.graph_def(), options, graph));
+  for (VariableDef& variable : variables) graph->variables().push_back(std::move(variable));
+  ImportCollections(def, graph);
+  for (const auto& record : global_steps) {
+    graph->collections()[kGlobalStep].emplace_back(absl::StripSuffix(record.variable_name(), ":0"));
+  }
   MetaGraph result;
-  result.graph = std::make_unique<Graph>(ops);
-  WEIR_RETURN_IF_ERROR(ImportGraphDef(def.graph_def(), options, result.graph.get()));
-  WEIR_RETURN_IF_ERROR(ImportVariables(def, result.graph.get()));
-  ImportCollections(def, result.graph.get());
   if (def.has_saver_def()) result.saver = SaverFromProto(def.saver_def());
   result.tags.assign(def.meta_info_def().tags().begin(), def.meta_info_def().tags().end());
+  return result;
+}
+
+absl::StatusOr<MetaGraph> MetaGraphFromBytes(absl::string_view bytes, const OpRegistry& ops,
+                                             const ImportOptions& options) {
+  auto graph = std::make_unique<Graph>(ops);
+  WEIR_ASSIGN_OR_RETURN(MetaGraph result, ImportMetaGraph(bytes, options, graph.get()));
+  result.graph = std::move(graph);
   return result;
 }
 

@@ -2,8 +2,8 @@
 // file of a checkpoint.
 //
 // Imported and exported: the graph, the saver's node names, the tags, the model's variables (collections
-// "variables" and "trainable_variables") and every collection of node names. Collections of other kinds
-// (contexts of control flow, numbers, queue runners) are not kept.
+// "variables" and "trainable_variables"), the global step (by its variable's name) and every collection of
+// node names. Collections of other kinds (contexts of control flow, numbers, queue runners) are not kept.
 #pragma once
 
 #include <memory>
@@ -34,8 +34,14 @@ struct MetaGraph {
   std::vector<std::string> tags;
 };
 
-// Errors are those of GraphFromGraphDefBytes; also InvalidArgument for a variable's record that does not
-// parse.
+// Adds the graph, its variables and its collections to *graph (tf.train.import_meta_graph), which a
+// GraphBuilder may own and go on building. MetaGraph::graph stays null. Errors are those of ImportGraphDef;
+// also InvalidArgument for a variable's record that does not parse, AlreadyExists for a variable that is
+// there already. On an error nothing is added.
+absl::StatusOr<MetaGraph> ImportMetaGraph(absl::string_view bytes, const ImportOptions& options,
+                                          Graph* graph);
+
+// The same as a graph of its own.
 absl::StatusOr<MetaGraph> MetaGraphFromBytes(absl::string_view bytes, const OpRegistry& ops,
                                              const ImportOptions& options = {});
 

@@ -21,6 +21,7 @@
 #include "kernels/kernel_context.h"
 #include "kernels/threads.h"
 #include "session/executor/program.h"
+#include "session/executor/program_trace.h"
 
 namespace weir {
 
@@ -58,6 +59,9 @@ class Activation : public Runnable {
     step_.threads->Compute(this);
   }
 
+  // Before Start: the step's kernels are noted there, until the next call. Null for none.
+  void set_trace(ProgramTrace* trace) { trace_ = trace; }
+
   // Readies the object for another step. Precondition: done has been called.
   virtual void Reset() {}
 
@@ -73,6 +77,8 @@ class Activation : public Runnable {
     done(status);
   }
 
+  ProgramTrace* trace() const { return trace_; }
+
   const Program& program_;
   ProgramFrame& frame_;
   const StepContext& step_;
@@ -80,6 +86,7 @@ class Activation : public Runnable {
   absl::Time deadline_;
 
  private:
+  ProgramTrace* trace_ = nullptr;
   Done done_;
 };
 

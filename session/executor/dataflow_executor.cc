@@ -50,7 +50,7 @@ void DataflowExecutor::Reset() {
 
 void DataflowExecutor::BeginStep() {
   has_begun_ = true;
-  if (overlap_.is_undecided()) times_ = overlap_.BeginStep();
+  if (overlap_.is_undecided() && trace() == nullptr) times_ = overlap_.BeginStep();
   overlaps_ = overlap_.overlaps();
   if (!overlaps_) return;
   began_ = absl::GetCurrentTimeNanos();
@@ -121,7 +121,8 @@ void DataflowExecutor::Finish() {
   const int64_t now = absl::GetCurrentTimeNanos();
   cost_.Add(nanoseconds_ + now);
   if (times_ != nullptr) overlap_.EndStep(std::move(times_), status_.ok());
-  if (overlaps_ && status_.ok() && program_.is_static()) overlap_.AddTried(now - began_);
+  if (overlaps_ && trace() == nullptr && status_.ok() && program_.is_static())
+    overlap_.AddTried(now - began_);
   CallDone(status_);
 }
 
@@ -186,10 +187,23 @@ void DataflowExecutor::Execute(int32_t index) {
 
 absl::Status DataflowExecutor::Compute(int32_t index, KernelContext& context) {
   Kernel& kernel = *program_.instructions()[index].kernel;
+  if (trace() != nullptr) {
+    trace()->Begin(index);
+    absl::Status status = kernel.Compute(context);
+    trace()->End(index);
+    return status;
+  }
   if (times_ == nullptr) return kernel.Compute(context);
   times_->Begin();
   absl::Status status = kernel.Compute(context);
   times_->End(index);
+  return status;
+}
+
+absl::Status DataflowExecutor::ComputeElsewhere(int32_t index) {
+  if (trace() != nullptr) trace()->Begin(index);
+  absl::Status status = program_.instructions()[index].kernel->Compute(*waits_[index].context);
+  if (trace() != nullptr) trace()->End(index);
   return status;
 }
 
@@ -224,9 +238,7 @@ bool DataflowExecutor::HandedOver::Run(int64_t budget) {
   Wait& wait = executor.waits_[index_];
   const Cancellation& cancellation = *executor.step_.cancellation;
   wait.was_left_out = cancellation.is_cancelled();
-  absl::Status status = wait.was_left_out
-                            ? cancellation.reason()
-                            : executor.program_.instructions()[index_].kernel->Compute(*wait.context);
+  absl::Status status = wait.was_left_out ? cancellation.reason() : executor.ComputeElsewhere(index_);
   if (executor.Post(index_, std::move(status))) {
     while (executor.Run(budget)) {
     }
@@ -239,14 +251,16 @@ void DataflowExecutor::ExecuteAsync(int32_t index) {
   if (wait == nullptr) return;
   const Instruction& at = program_.instructions()[index];
   if (at.async == nullptr) return StartBlocking(index);
-  at.async->ComputeAsync(*wait->context,
-                         [this, index](absl::Status status) { OnAsyncDone(index, std::move(status)); });
+  if (trace() != nullptr) trace()->Begin(index);
+  at.async->ComputeAsync(*wait->context, [this, index](absl::Status status) {
+    if (trace() != nullptr) trace()->End(index);
+    OnAsyncDone(index, std::move(status));
+  });
 }
 
 void DataflowExecutor::StartBlocking(int32_t index) {
-  const absl::Status started = step_.threads->Block([this, index] {
-    OnAsyncDone(index, program_.instructions()[index].kernel->Compute(*waits_[index].context));
-  });
+  const absl::Status started =
+      step_.threads->Block([this, index] { OnAsyncDone(index, ComputeElsewhere(index)); });
   if (started.ok()) return;
   --num_waiting_;
   waits_[index].is_under_way = false;

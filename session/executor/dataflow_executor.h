@@ -99,6 +99,8 @@ class DataflowExecutor final : public Activation {
   // True when the program was parked and is the caller's now.
   bool Post(int32_t index, absl::Status status);
   absl::Status Compute(int32_t index, KernelContext& context);
+  // On a thread that does not have the program: only a trace hears of it.
+  absl::Status ComputeElsewhere(int32_t index);
   bool HasDeadInput(const Instruction& instruction) const;
   absl::Status RunFlow(int32_t index);
   absl::Status RunSwitch(const Instruction& instruction);

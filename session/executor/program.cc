@@ -472,6 +472,17 @@ absl::StatusOr<std::unique_ptr<const Program>> Program::Compile(const Graph& gra
   return ProgramCompiler(graph, device, kernels, session).Compile();
 }
 
+std::vector<std::string> Program::InputNodes(int instruction) const {
+  const Instruction& at = instructions_[instruction];
+  std::vector<std::string> names;
+  for (int i = 0; i < at.num_inputs; ++i) {
+    const int32_t slot = input_slots_[at.first_input + i];
+    const int32_t writer = slot < static_cast<int32_t>(slot_writer_.size()) ? slot_writer_[slot] : -1;
+    if (writer >= 0) names.push_back(node_name(writer));
+  }
+  return names;
+}
+
 absl::Status Program::Annotate(int instruction, const absl::Status& status) const {
   const auto& [op, name] = names_[instruction];
   if (status.GetPayload(kNodePayload)) return status;

@@ -131,6 +131,9 @@ class Program {
   // kNodePayload.
   absl::Status Annotate(int instruction, const absl::Status& status) const;
   const std::string& node_name(int instruction) const { return names_[instruction].second; }
+  const std::string& op_name(int instruction) const { return names_[instruction].first; }
+  // Names of the nodes whose outputs it reads, without arguments and constants.
+  std::vector<std::string> InputNodes(int instruction) const;
   // "dense/mm:0": what was fetched as the i-th of results().
   const std::string& result_name(int i) const { return result_names_[i]; }
 

@@ -1,5 +1,7 @@
 #include "session/executor/static_schedule.h"
 
+#include <type_traits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 
@@ -26,10 +28,14 @@ void ClearFrame(const Program& program, ProgramFrame& frame) {
 
 namespace {
 
-// `times`: of a step that measures.
-template <bool kMeasures>
+// `recorder`: what hears of each kernel; of most steps nothing, which costs nothing.
+struct NoRecorder {};
+
+template <typename Recorder>
 absl::Status RunLine(const Program& program, ProgramFrame& frame, const StepContext& step,
-                     absl::Time deadline, [[maybe_unused]] StepTimes* times) {
+                     absl::Time deadline, [[maybe_unused]] Recorder& recorder) {
+  constexpr bool kMeasures = std::is_same_v<Recorder, StepTimes>;
+  constexpr bool kTraces = std::is_same_v<Recorder, ProgramTrace>;
   Tensor* const slots = frame.slots.data();
   const absl::Span<const Instruction> instructions = program.instructions();
   for (size_t i = 0; i < instructions.size(); ++i) {
@@ -42,9 +48,10 @@ absl::Status RunLine(const Program& program, ProgramFrame& frame, const StepCont
     KernelContext context(step, program.device(), slots, program.input_slots() + at.first_input,
                           program.last_use() + at.first_input, at.num_inputs, at.first_output,
                           program.output_types() + at.first_type, at.num_outputs);
-    if constexpr (kMeasures) times->Begin();
+    if constexpr (kMeasures) recorder.Begin();
+    if constexpr (kTraces) recorder.Begin(static_cast<int32_t>(i));
     absl::Status status = at.kernel->Compute(context);
-    if constexpr (kMeasures) times->End(static_cast<int32_t>(i));
+    if constexpr (kMeasures || kTraces) recorder.End(static_cast<int32_t>(i));
     if (!status.ok()) {
       ClearFrame(program, frame);
       return program.Annotate(i, status);
@@ -59,21 +66,29 @@ absl::Status RunLine(const Program& program, ProgramFrame& frame, const StepCont
 
 absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, const StepContext& step,
                                absl::Time deadline) {
-  return RunLine<false>(program, frame, step, deadline, nullptr);
+  NoRecorder none;
+  return RunLine(program, frame, step, deadline, none);
+}
+
+absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, const StepContext& step,
+                               absl::Time deadline, ProgramTrace& trace) {
+  return RunLine(program, frame, step, deadline, trace);
 }
 
 absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, const StepContext& step,
                                absl::Time deadline, Overlap& overlap) {
   std::unique_ptr<StepTimes> times = overlap.is_undecided() ? overlap.BeginStep() : nullptr;
-  if (times == nullptr) return RunLine<false>(program, frame, step, deadline, nullptr);
-  absl::Status status = RunLine<true>(program, frame, step, deadline, times.get());
+  if (times == nullptr) return RunStaticSchedule(program, frame, step, deadline);
+  absl::Status status = RunLine(program, frame, step, deadline, *times);
   overlap.EndStep(std::move(times), status.ok());
   return status;
 }
 
 bool StaticActivation::Run(int64_t) {
   const int64_t begin = absl::GetCurrentTimeNanos();
-  const absl::Status status = RunStaticSchedule(program_, frame_, step_, deadline_, overlap_);
+  const absl::Status status = trace() == nullptr
+                                  ? RunStaticSchedule(program_, frame_, step_, deadline_, overlap_)
+                                  : RunStaticSchedule(program_, frame_, step_, deadline_, *trace());
   cost_.Add(absl::GetCurrentTimeNanos() - begin);
   CallDone(status);
   return false;

@@ -8,6 +8,7 @@
 #include "session/executor/activation.h"
 #include "session/executor/overlap.h"
 #include "session/executor/program.h"
+#include "session/executor/program_trace.h"
 
 namespace weir {
 
@@ -21,6 +22,10 @@ absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, cons
 // The same, in a step that may be one of those that measure the program's kernels.
 absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, const StepContext& step,
                                absl::Time deadline, Overlap& overlap);
+
+// The same, in a step that is traced.
+absl::Status RunStaticSchedule(const Program& program, ProgramFrame& frame, const StepContext& step,
+                               absl::Time deadline, ProgramTrace& trace);
 
 // The same as an Activation, for a program that is one of several of a step.
 class StaticActivation final : public Activation {

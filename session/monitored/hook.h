@@ -23,7 +23,7 @@ namespace weir {
 // What a step is asked for: by its caller, and by each hook beside it.
 //
 // The step fetches and runs what all of them ask for. A feed may come from one of them only. Of the options
-// the largest timeout counts.
+// the largest timeout counts; it is traced when one of them wants that.
 struct RunArgs {
   std::vector<TensorRef> fetches;
   Feeds feeds;
@@ -56,6 +56,8 @@ struct RunValues {
   absl::Span<const Tensor> results;
   // What the step ran with.
   RunOptions options;
+  // What became of it otherwise; when it was traced, its step_stats. Never null.
+  const RunMetadata* metadata = nullptr;
 };
 
 class Hook {

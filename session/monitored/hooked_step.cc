@@ -25,6 +25,7 @@ class StepArgs {
     std::move(args.fetches.begin(), args.fetches.end(), std::back_inserter(merged_.fetches));
     std::move(args.targets.begin(), args.targets.end(), std::back_inserter(merged_.targets));
     merged_.options.timeout = std::max(merged_.options.timeout, args.options.timeout);
+    merged_.options.trace |= args.options.trace;
     return absl::OkStatus();
   }
 
@@ -77,10 +78,13 @@ absl::StatusOr<HookedStepResult> RunWithHooks(Session& session, absl::Span<const
   const RunArgs& all = args.merged();
   begins.push_back(all.fetches.size());
   HookedStepResult result;
-  WEIR_ASSIGN_OR_RETURN(result.fetches, session.Run(all.feeds, all.fetches, all.targets, all.options));
+  RunMetadata metadata;
+  WEIR_ASSIGN_OR_RETURN(result.fetches,
+                        session.Run(all.feeds, all.fetches, all.targets, all.options, &metadata));
   for (size_t i = 0; i < hooks.size(); ++i) {
     const RunValues values = {
-        absl::MakeConstSpan(result.fetches).subspan(begins[i], begins[i + 1] - begins[i]), all.options};
+        absl::MakeConstSpan(result.fetches).subspan(begins[i], begins[i + 1] - begins[i]), all.options,
+        &metadata};
     const absl::Status status = hooks[i]->AfterRun(context, values);
     if (IsRecoverable(status)) {
       result.lost_under_hook = status;

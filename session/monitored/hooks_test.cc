@@ -16,6 +16,7 @@
 #include "kernels/formats/file_system.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
+#include "session/monitored/hooks/chrome_trace.h"
 #include "session/monitored/test_program.h"
 
 namespace weir {
@@ -123,10 +124,10 @@ TEST(HooksTest, AFeedComesFromOneOnly) {
   EXPECT_THAT(Message(status), AllOf(HasSubstr(program.step_scale.name()), HasSubstr("the caller of Run"),
                                      HasSubstr("hook 0 (FeedFnHook)")));
   TestProgram second;
-  session = second.Start(
+  auto fed_twice = second.Start(
       {.hooks = {feeds(second.step_scale), StopAtStepHook({.last_step = 9}), feeds(second.step_scale)}});
-  ASSERT_TRUE(session.ok()) << session.status();
-  EXPECT_THAT(Message((*session)->Run({}, {}, {second.train}).status()),
+  ASSERT_TRUE(fed_twice.ok()) << fed_twice.status();
+  EXPECT_THAT(Message((*fed_twice)->Run({}, {}, {second.train}).status()),
               AllOf(HasSubstr("hook 0 (FeedFnHook)"), HasSubstr("hook 2 (FeedFnHook)")));
 }
 
@@ -221,22 +222,22 @@ TEST(HooksTest, AWaiterBeginsAtItsStep) {
   TestProgram program;
   auto chief = program.Start({});
   ASSERT_TRUE(chief.ok()) << chief.status();
-  TestProgram follower_graph;
-  follower_graph.target = program.target;
-  auto follower = follower_graph.Start(
+  TestProgram early_program;
+  early_program.target = program.target;
+  auto early_follower = early_program.Start(
       {.is_chief = false,
        .hooks = {GlobalStepWaiterHook({.wait_until_step = 3, .max_wait = absl::Milliseconds(1)})}});
-  ASSERT_TRUE(follower.ok()) << follower.status();
-  const absl::Status early = (*follower)->Run({}, {}, {follower_graph.train}).status();
+  ASSERT_TRUE(early_follower.ok()) << early_follower.status();
+  const absl::Status early = (*early_follower)->Run({}, {}, {early_program.train}).status();
   EXPECT_EQ(early.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(early), AllOf(HasSubstr("global step 3"), HasSubstr("it is 0")));
-  TestProgram second_graph;
-  second_graph.target = program.target;
-  follower = second_graph.Start(
+  TestProgram follower_program;
+  follower_program.target = program.target;
+  auto follower = follower_program.Start(
       {.is_chief = false,
        .hooks = {GlobalStepWaiterHook({.wait_until_step = 3, .poll_interval = absl::Milliseconds(1)})}});
   ASSERT_TRUE(follower.ok()) << follower.status();
-  std::thread waits([&] { EXPECT_TRUE((*follower)->Run({}, {}, {second_graph.train}).ok()); });
+  std::thread waits([&] { EXPECT_TRUE((*follower)->Run({}, {}, {follower_program.train}).ok()); });
   for (int i = 0; i < 3; ++i) EXPECT_TRUE((*chief)->Run({}, {}, {program.train}).ok());
   waits.join();
   EXPECT_EQ((*chief)->GlobalStep().value(), 4);
@@ -298,6 +299,58 @@ TEST(HooksTest, LoggingOnlyAtTheEndAndWithAFormatter) {
   ASSERT_TRUE(session.ok()) << session.status();
   ASSERT_TRUE(TrainUntilStop(second, **session).ok());
   EXPECT_THAT(lines, ElementsAre("at 3"));
+}
+
+TEST(HooksTest, SummariesHaveTagsBelowTheNameScope) {
+  TestProgram program;
+  {
+    const auto scope = program.g.NameScope("tower");
+    AddHistogramSummary(program.g, "weights", program.w.value);
+  }
+  EXPECT_THAT(program.g.graph().collections().at("summaries"), SizeIs(2));
+  const Output merged = program.g.AddOp(
+      "MergeSummary",
+      {InputArg({program.g.graph().FindOutput(program.g.graph().collections().at("summaries")[0]).value(),
+                 program.g.graph().FindOutput(program.g.graph().collections().at("summaries")[1]).value()})});
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_THAT((*session)->Run({}, {merged}).value()[0].scalar<std::string>(),
+              AllOf(HasSubstr("loss"), HasSubstr("tower/weights")));
+}
+
+TEST(HooksTest, AProfilerWritesTimelines) {
+  const std::string directory = EmptyDirectory("profiles");
+  TestProgram program;
+  auto session = program.Start({.hooks = {StopAtStepHook({.last_step = 7}),
+                                          ProfilerHook({.directory = directory, .every_steps = 3})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  EXPECT_THAT(PosixFileSystem().ListDirectory(directory).value(),
+              ElementsAre("timeline-3.json", "timeline-6.json"));
+  const std::string json = ReadWholeFile(PosixFileSystem(), directory + "/timeline-3.json").value();
+  EXPECT_THAT(json, AllOf(HasSubstr("traceEvents"), HasSubstr("device:CPU:0"),
+                          HasSubstr("ResourceApplyGradientDescent"), HasSubstr("\"ph\":\"s\"")));
+  EXPECT_THAT(Message(TestProgram().Start({.hooks = {ProfilerHook({.directory = directory})}}).status()),
+              HasSubstr("every_steps"));
+}
+
+TEST(ChromeTraceTest, NamesAreQuotedAndTimesAreMicroseconds) {
+  const StepStats stats = {{{"gpu", {{.node = "a\"b", .op = "Op\\", .begin_nanos = 1005, .end_nanos = 3000}}},
+                            {"cpu",
+                             {{.node = "c",
+                               .op = "C",
+                               .inputs = {"a\"b", "gone"},
+                               .begin_nanos = 4000,
+                               .end_nanos = 4000,
+                               .thread = 2}}}}};
+  const std::string json = ChromeTrace(stats);
+  EXPECT_THAT(
+      json,
+      AllOf(HasSubstr(R"("name":"Op\\","pid":0,"tid":0,"ts":1.005,"dur":1.995)"),
+            HasSubstr(R"("args":{"name":"a\"b")"), HasSubstr(R"("ts":4.000,"dur":0.000)"),
+            HasSubstr(R"({"ph":"s","cat":"DataFlow","name":"tensor","id":1,"pid":0,"tid":0,"ts":3.000})"),
+            HasSubstr(R"("id":1,"pid":1,"tid":2,"ts":4.000})")));
+  EXPECT_THAT(ChromeTrace(stats, {.show_dataflow = false}), testing::Not(HasSubstr("DataFlow")));
 }
 
 TEST(ProgressLineTest, ShowsPartRateAndTimeLeft) {

@@ -353,14 +353,14 @@ TEST(MonitoredSessionTest, AStepFunctionRunsWithAndWithoutHooks) {
   EXPECT_EQ(num_calls, 2);
   EXPECT_EQ((*session)->GlobalStep().value(), 4);
   TestProgram second;
-  session = second.Start({});
-  ASSERT_TRUE((*session)
+  auto stopped = second.Start({});
+  ASSERT_TRUE((*stopped)
                   ->RunStepFn([](MonitoredSession::StepContext& context) {
                     context.RequestStop();
                     return absl::OkStatus();
                   })
                   .ok());
-  EXPECT_TRUE((*session)->should_stop());
+  EXPECT_TRUE((*stopped)->should_stop());
 }
 
 TEST(MonitoredSessionTest, SummariesMayHaveAFolderOfTheirOwn) {

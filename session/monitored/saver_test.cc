@@ -101,11 +101,11 @@ TEST(SaverTest, WhatLiesOutsideTheFolderIsNeverDeleted) {
       WriteCheckpointState(directory, {.newest = others + "/m-1", .all = {around, others + "/m-1"}}).ok());
   TestProgram restarted;
   auto second = Saver::Build(restarted.g, {.max_to_keep = 1, .write_meta_graph = false});
-  session = restarted.Start({});
-  ASSERT_TRUE(session.ok()) << session.status();
-  EXPECT_EQ((*second)->RestoreNewest((*session)->session(), directory).value(), others + "/m-1");
+  auto next = restarted.Start({});
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ((*second)->RestoreNewest((*next)->session(), directory).value(), others + "/m-1");
   for (int step : {2, 3}) {
-    ASSERT_TRUE((*second)->Save((*session)->session(), directory + "/m", step).ok());
+    ASSERT_TRUE((*second)->Save((*next)->session(), directory + "/m", step).ok());
   }
   EXPECT_EQ(PosixFileSystem().ListDirectory(others).value(), other_files);
   EXPECT_THAT(ReadCheckpointState(directory).value().all, ElementsAre(directory + "/m-3"));

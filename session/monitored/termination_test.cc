@@ -92,6 +92,7 @@ class Child {
   }
   ~Child() { close(output_); }
 
+  pid_t pid() const { return pid_; }
   void AwaitReady() {
     char byte = 0;
     ASSERT_EQ(read(output_, &byte, 1), 1) << "it ended before it was ready";
@@ -112,6 +113,12 @@ TEST(TerminationTest, TrainingSavesAndEndsWithItsCode) {
   const std::string directory = EmptyDirectory("terminated");
   Child child(kTrain, directory);
   child.AwaitReady();
+  {
+    TestProgram other;
+    const absl::Status refused = other.Start({.checkpoint_dir = directory}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_THAT(Message(refused), testing::HasSubstr(absl::StrCat("process ", child.pid(), " on ")));
+  }
   child.Signal();
   const int status = child.AwaitEnd();
   ASSERT_TRUE(WIFEXITED(status)) << status;
@@ -132,7 +139,8 @@ TEST(TerminationTest, TheSignalKillsWhoOptsOut) {
 }
 
 TEST(TerminationTest, TheSecondSignalKills) {
-  Child child(kHangs, EmptyDirectory("hangs"));
+  const std::string directory = EmptyDirectory("hangs");
+  Child child(kHangs, directory);
   child.AwaitReady();
   child.Signal();
   child.AwaitReady();
@@ -140,6 +148,8 @@ TEST(TerminationTest, TheSecondSignalKills) {
   const int status = child.AwaitEnd();
   ASSERT_TRUE(WIFSIGNALED(status)) << status;
   EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  TestProgram next;
+  EXPECT_TRUE(next.Start({.checkpoint_dir = directory}).ok()) << "who was killed blocks nobody";
 }
 
 TEST(TerminationTest, ASessionThatBeginsAfterTheSignalStopsAtOnce) {

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/formats/file_system.h"
 #include "ops/standard_ops.h"
+#include "ops/summaries.h"
 #include "ops/training/gradient_descent.h"
 #include "ops/variable.h"
 #include "session/local_worker.h"
@@ -37,7 +38,7 @@ class TestProgram {
     w = MakeVariable(g, "w", Tensor::Scalar(0.0f));
     step_scale = PlaceholderWithDefault(g, Const(g, 1.0f), Shape());
     loss = Square(g, Sub(g, Mul(g, w.value, step_scale), Const(g, 3.0f)));
-    g.graph().collections()["summaries"].push_back(ScalarSummary(g, Const(g, "loss"), loss).name());
+    AddScalarSummary(g, "loss", loss);
     train = GradientDescent(0.1).Minimize(g, loss, GlobalStep(g)).value();
   }
 

@@ -50,16 +50,24 @@ class DirectoryOwner final : public Hook {
 
 // Appends what the chief does beside the user's hooks.
 absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<HookPtr>* hooks) {
+  // First: a job that is refused leaves no event file.
+  std::unique_ptr<DirectoryLock> lock;
+  if (SavesCheckpoints(options)) {
+    WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options.checkpoint_dir));
+    WEIR_ASSIGN_OR_RETURN(lock, DirectoryLock::Acquire(options.checkpoint_dir));
+  }
   EventWriters writers;
   const std::string& summary_dir = options.summary_dir.empty() ? options.checkpoint_dir : options.summary_dir;
-  if (!summary_dir.empty()) {
+  const bool saves_summaries =
+      options.save_summaries_steps > 0 || options.save_summaries_interval > absl::ZeroDuration();
+  if (!summary_dir.empty() && (saves_summaries || options.log_step_count_steps > 0)) {
     WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<EventWriter> writer, writers.In(summary_dir));
     if (options.log_step_count_steps > 0) {
       hooks->push_back(StepCounterHook({.every_steps = options.log_step_count_steps,
                                         .writer = writer,
                                         .global_step = options.scaffold->global_step}));
     }
-    if (options.save_summaries_steps > 0 || options.save_summaries_interval > absl::ZeroDuration()) {
+    if (saves_summaries) {
       hooks->push_back(SummarySaverHook({.every_steps = options.save_summaries_steps,
                                          .interval = options.save_summaries_interval,
                                          .writer = writer,
@@ -68,9 +76,6 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
     }
   }
   if (SavesCheckpoints(options)) {
-    WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options.checkpoint_dir));
-    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<DirectoryLock> lock,
-                          DirectoryLock::Acquire(options.checkpoint_dir));
     WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<EventWriter> writer, writers.In(options.checkpoint_dir));
     hooks->push_back(CheckpointSaverHook({.directory = options.checkpoint_dir,
                                           .every_steps = options.save_checkpoint_steps,

@@ -7,6 +7,7 @@
 #include "session/monitored/hooks/global_step_waiter_hook.h"
 #include "session/monitored/hooks/logging_tensor_hook.h"
 #include "session/monitored/hooks/nan_tensor_hook.h"
+#include "session/monitored/hooks/profiler_hook.h"
 #include "session/monitored/hooks/progress_hook.h"
 #include "session/monitored/hooks/step_counter_hook.h"
 #include "session/monitored/hooks/stop_after_evals_hook.h"

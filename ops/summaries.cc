@@ -1,0 +1,35 @@
+#include "ops/summaries.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "ops/standard_ops.h"
+
+namespace weir {
+namespace {
+
+Output Tag(GraphBuilder& g, absl::string_view tag, SourceLocation where) {
+  const std::string& scope = g.name_scope();
+  return Const(g, scope.empty() ? std::string(tag) : absl::StrCat(scope, "/", tag),
+               {.name = absl::StrCat(tag, "/tags")}, where);
+}
+
+}  // namespace
+
+Output AddScalarSummary(GraphBuilder& g, absl::string_view tag, Output value, SourceLocation where) {
+  const Output summary = ScalarSummary(g, Tag(g, tag, where), value, {}, where);
+  AddSummary(g, summary);
+  return summary;
+}
+
+Output AddHistogramSummary(GraphBuilder& g, absl::string_view tag, Output values, SourceLocation where) {
+  const Output summary = HistogramSummary(g, Tag(g, tag, where), values, {}, where);
+  AddSummary(g, summary);
+  return summary;
+}
+
+void AddSummary(GraphBuilder& g, Output summary) {
+  if (summary) g.graph().collections()["summaries"].push_back(summary.name());
+}
+
+}  // namespace weir
