@@ -24,6 +24,7 @@ struct Window {
   int64_t begin[2];
   int64_t end[2];
   int64_t size() const { return (end[0] - begin[0]) * (end[1] - begin[1]); }
+  bool is_empty() const { return begin[0] >= end[0] || begin[1] >= end[1]; }  // lies in the padding
 };
 
 Window WindowAt(const WindowGeometry& g, const int64_t (&at)[2]) {
@@ -64,46 +65,56 @@ HWY_INLINE void ForEachVector(int64_t channels, const Body& body) {
   for (; c < channels; ++c) body(single, c);
 }
 
+// `largest` where x is NaN.
 template <typename D, typename V>
 HWY_INLINE V LargerOf(D, V x, V largest) {
   if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
-    return hn::IfThenElse(hn::Or(hn::Gt(x, largest), hn::IsNaN(x)), x, largest);
+    return hn::IfThenElse(hn::Gt(x, largest), x, largest);
   } else {
     return hn::Max(x, largest);
   }
 }
 
-// The maxima of the window in the channels from `input` on; 0 for a window that lies in the padding.
+template <typename D, typename V>
+HWY_INLINE hn::Mask<D> IsNan(D d, V v) {
+  if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
+    return hn::IsNaN(v);
+  } else {
+    return hn::FirstN(d, 0);
+  }
+}
+
+// The largest of `largest` and the window's elements in the channels from `input` on.
 template <typename D, typename T>
-HWY_INLINE hn::Vec<D> MaximumOf(D d, const WindowGeometry& g, const Window& window, const T* input) {
-  auto largest = hn::Zero(d);
-  bool is_first = true;
-  ForEachPixel(g, window, [&](int64_t x) HWY_ATTR {
-    const auto value = hn::LoadU(d, input + x);
-    largest = is_first ? value : LargerOf(d, value, largest);
-    is_first = false;
-  });
+HWY_INLINE hn::Vec<D> LargestOf(D d, const WindowGeometry& g, const Window& window, const T* input,
+                                hn::Vec<D> largest) {
+  ForEachPixel(g, window,
+               [&](int64_t x) HWY_ATTR { largest = LargerOf(d, hn::LoadU(d, input + x), largest); });
   return largest;
 }
 
 template <typename T>
-void Max(const WindowGeometry& g, const T* input, T* output) {
+void Max(const WindowGeometry& g, const T* input, T lowest, T* output) {
   ForEachWindow(g, [&](const Window& window, int64_t y) HWY_ATTR {
     ForEachVector<T>(g.channels, [&](auto d, int64_t c) HWY_ATTR {
-      hn::StoreU(MaximumOf(d, g, window, input + c), d, output + y + c);
+      hn::StoreU(LargestOf(d, g, window, input + c, hn::Set(d, lowest)), d, output + y + c);
     });
   });
 }
 
-// Where x is the maximum the pending gradient is delivered, and is pending no more.
+// Where x is the largest the pending gradient is delivered, and is pending no more. When the largest is NaN,
+// which equals nothing, it is the first pixel.
 template <typename T>
 void MaxGradient(const WindowGeometry& g, const T* input, const T* gradient, T* input_gradient) {
   ForEachWindow(g, [&](const Window& window, int64_t y) HWY_ATTR {
+    if (window.is_empty()) return;
+    const T* const first = input + (window.begin[0] * g.input[1] + window.begin[1]) * g.channels;
     ForEachVector<T>(g.channels, [&](auto d, int64_t c) HWY_ATTR {
-      const auto maximum = MaximumOf(d, g, window, input + c);
+      const auto largest = LargestOf(d, g, window, input + c, hn::LoadU(d, first + c));
+      const auto is_nan = IsNan(d, largest);
       auto pending = hn::LoadU(d, gradient + y + c);
       ForEachPixel(g, window, [&](int64_t x) HWY_ATTR {
-        const auto hit = hn::Eq(hn::LoadU(d, input + x + c), maximum);
+        const auto hit = hn::Or(is_nan, hn::Eq(hn::LoadU(d, input + x + c), largest));
         const auto sum = hn::LoadU(d, input_gradient + x + c);
         hn::StoreU(hn::Add(sum, hn::IfThenElseZero(hit, pending)), d, input_gradient + x + c);
         pending = hn::IfThenZeroElse(hit, pending);

@@ -13,9 +13,12 @@ namespace weir {
 // zeroed.
 template <typename T>
 struct PoolLoops {
-  // The largest element of each window; NaN when there is one.
-  void (*max)(const WindowGeometry& geometry, const T* input, T* output);
-  // An output's gradient goes to the first input (row by row) of its window that is the largest.
+  // The largest of `lowest` and the elements of each window. NaN does not count, as in TensorFlow's CPU
+  // kernel.
+  void (*max)(const WindowGeometry& geometry, const T* input, T lowest, T* output);
+  // An output's gradient goes to the first input (row by row) of its window that is the largest. As in
+  // TensorFlow's CPU kernel it goes to the window's first element when that is NaN; any other NaN does not
+  // count.
   void (*max_gradient)(const WindowGeometry& geometry, const T* input, const T* gradient, T* input_gradient);
   // The value at the first input (row by row) of each window that equals the window's maximum; 0 where none
   // does. Its derivative with respect to `values` is max_gradient.

@@ -1,5 +1,7 @@
 // MaxPool, AvgPool and their gradients; the second derivative of MaxPool.
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -36,12 +38,22 @@ struct Images {
   }
 };
 
+// What MaxPool gives when no element is larger. It is computed as a ComputeType<T>, whose own lowest number
+// would become an infinity.
 template <typename T>
-void RunMax(ThreadPool& threads, const Images& images, const T* input, T* output) {
-  const PoolLoops<T> loops = PoolLoopsFor<T>();
+constexpr ComputeType<T> Lowest() {
+  if constexpr (std::is_same_v<T, Half>) return -65504;
+  if constexpr (std::is_same_v<T, Bfloat16>) return -0x1.fep127f;
+  return std::numeric_limits<ComputeType<T>>::lowest();
+}
+
+template <typename T>
+void RunMax(ThreadPool& threads, const Images& images, const ComputeType<T>* input, ComputeType<T>* output) {
+  const PoolLoops<ComputeType<T>> loops = PoolLoopsFor<ComputeType<T>>();
   threads.ParallelFor(images.count, images.cost(), [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
-      loops.max(images.geometry, input + n * images.input_elements, output + n * images.output_elements);
+      loops.max(images.geometry, input + n * images.input_elements, Lowest<T>(),
+                output + n * images.output_elements);
     }
   });
 }
@@ -208,7 +220,7 @@ class AvgPoolGrad final : public PoolKernel {
 };
 
 template <typename T>
-using MaxPoolKernel = Checked<ForwardPool<T, RunMax<ComputeType<T>>>>;
+using MaxPoolKernel = Checked<ForwardPool<T, RunMax<T>>>;
 template <typename T>
 using AvgPoolKernel = Checked<ForwardPool<T, RunAverage<ComputeType<T>>>>;
 template <typename T>

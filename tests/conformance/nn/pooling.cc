@@ -1,7 +1,11 @@
 // Pools, as a walk over (image, output pixel, window pixel).
-#include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
 
+#include "absl/strings/string_view.h"
 #include "graph/graph_builder.h"
 #include "kernels/reference/reference.h"
 #include "ops/register_ops.h"
@@ -40,27 +44,40 @@ Index PoolDims(const Call& call, const Index& input) {
   return Pixel(nchw, input[0], windows.y.output, windows.x.output, input[nchw ? 1 : 3]);
 }
 
+// The lowest finite number.
+double Lowest(D dtype) {
+  switch (dtype) {
+    case D::kFloat32:
+      return std::numeric_limits<float>::lowest();
+    case D::kHalf:
+      return -65504;
+    case D::kBfloat16:
+      return -255 * std::exp2(120);
+    default:  // of an integer, not above the lowest one
+      return std::numeric_limits<double>::lowest();
+  }
+}
+
+// NaN, and what is not above the lowest finite number, does not count.
 void MaxPool(Call& call) {
   Array& out = call.outputs[0] =
-      Array(PoolDims(call, call.in(0).dims()), Value(-std::numeric_limits<double>::infinity()));
+      Array(PoolDims(call, call.in(0).dims()), Value(Lowest(call.node.output_type(0))));
   VisitPools(call, call.in(0).dims(), [&](const Index& in, const Index& o) {
-    out.at(o) = std::max(out.at(o).real(), call.in(0).at(in).real());
+    if (call.in(0).at(in).real() > out.at(o).real()) out.at(o) = call.in(0).at(in);
   });
 }
 
-// The gradient goes to the first largest pixel of each pool, whatever orig_output says: it may have been fed.
+// The gradient goes to the first pixel of each pool, or to one that is larger than all before it, whatever
+// orig_output says: it may have been fed. Nothing is larger than NaN, and NaN is not larger than anything.
 void MaxPoolGrad(Call& call) {
   const Array &input = call.in(0), &grad = call.in(2);
-  Array largest(grad.dims(), Value(-std::numeric_limits<double>::infinity())), taken(grad.dims());
+  std::map<Index, Index> largest;
   VisitPools(call, input.dims(), [&](const Index& in, const Index& o) {
-    largest.at(o) = std::max(largest.at(o).real(), input.at(in).real());
+    const auto [found, is_first] = largest.try_emplace(o, in);
+    if (!is_first && input.at(in).real() > input.at(found->second).real()) found->second = in;
   });
   call.outputs[0] = Array(input.dims());
-  VisitPools(call, input.dims(), [&](const Index& in, const Index& o) {
-    if (!taken.at(o).is_zero() || input.at(in).real() != largest.at(o).real()) return;
-    taken.at(o) = 1.0;
-    call.outputs[0].at(in).number += grad.at(o).number;
-  });
+  for (const auto& [o, in] : largest) call.outputs[0].at(in).number += grad.at(o).number;
 }
 
 // Of each pool, the gradient of the first pixel that equals orig_output, which may have been fed; 0 if none
@@ -159,6 +176,28 @@ void AddCalls(Suite& suite) {
   }
 }
 
+// NaN and infinities, at each place of a pool and alone in one.
+void AddCallsWithNan(Suite& suite) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const std::vector<double> kinds = {kNan, 3, -1, 2, kNan, -kInf, kNan};
+  std::vector<double> values;
+  for (int i = 0; i < 2 * 6 * 6 * 17; ++i) values.push_back(i % 24 < 4 ? kNan : kinds[i * i % 53 % 7]);
+  for (const auto& [input, output, format] :
+       {std::tuple<List, List, const char*>{{2, 6, 6, 17}, {2, 3, 3, 17}, "NHWC"},
+        {{2, 17, 6, 6}, {2, 17, 3, 3}, "NCHW"}}) {
+    const List window = format == absl::string_view("NHWC") ? List{1, 2, 2, 1} : List{1, 1, 2, 2};
+    const AttrMap attrs = {
+        {"ksize", window}, {"strides", window}, {"padding", "VALID"}, {"data_format", format}};
+    for (D d : {D::kFloat32, D::kFloat64, D::kHalf, D::kBfloat16}) {
+      const Tensor x = Make(d, input, values), maxima = MaxPooled(x, attrs);
+      suite.Op("MaxPool").NoGradient().Call({x}, attrs);
+      suite.Op("MaxPoolGrad").NoGradient().Call({x, maxima, Sample(d, output, 1, 2)}, attrs);
+      suite.Op("MaxPoolGradGrad").NoGradient().Call({x, maxima, Sample(d, input, 1, 2)}, attrs);
+    }
+  }
+}
+
 void AddHostileCalls(Suite& suite) {
   const auto pool = [](List size, const char* padding) {
     return With(WindowAttrs({1, 1, 1, 1}, padding), "ksize", size);
@@ -210,6 +249,7 @@ void AddPoolingRecords(Suite& suite) {
   suite.Op("AvgPool").Reference(AvgPool);
   suite.Op("AvgPoolGrad").Reference(AvgPoolGrad);
   AddCalls(suite);
+  AddCallsWithNan(suite);
   AddHostileCalls(suite);
 }
 
