@@ -2,6 +2,7 @@
 // stop together, evaluation of checkpoints, and the exit codes of a training program.
 #pragma once
 
+#include "session/monitored/checkpoint_initializers.h"
 #include "session/monitored/checkpoint_iterator.h"
 #include "session/monitored/coordinator.h"
 #include "session/monitored/evaluation.h"

@@ -25,6 +25,17 @@ Status CheckNames(ShapeInference& s) {
   return OkStatus();
 }
 
+Status AllScalars(ShapeInference& s) {
+  for (int i = 0; i < 3; ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
+  s.set_output(0, Shape());
+  return OkStatus();
+}
+
+Status CheckPrefixes(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(0, 1).status());
+  return s.WithRank(1, 0).status();
+}
+
 }  // namespace
 
 std::vector<OpDef> CheckpointsOps() {
@@ -36,6 +47,14 @@ std::vector<OpDef> CheckpointsOps() {
       {.name = "RestoreV2",
        .summary = "Reads tensors from the checkpoint files of a prefix.",
        .infer_shapes = CheckNames,  // the shapes are the checkpoint's
+       .gradient = NotDifferentiable},
+      {.name = "ShardedFilename",
+       .summary = "Gives the name of one shard of several: \"model-00001-of-00003\".",
+       .infer_shapes = AllScalars,
+       .gradient = NotDifferentiable},
+      {.name = "MergeV2Checkpoints",
+       .summary = "Makes one checkpoint of several with different tensors, which are gone afterwards.",
+       .infer_shapes = CheckPrefixes,
        .gradient = NotDifferentiable},
   };
 }

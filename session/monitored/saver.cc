@@ -1,15 +1,18 @@
 #include "session/monitored/saver.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
-#include <set>
+#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "graph/interchange/meta_graph.h"
 #include "graph/types/status_macros.h"
+#include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/bundle_writer.h"
 #include "kernels/formats/checkpoint_state.h"
+#include "kernels/formats/tensor_slice.h"
 
 namespace weir {
 namespace {
@@ -20,32 +23,9 @@ Output StringConstant(GraphBuilder& graph, std::vector<std::string> values, cons
   return graph.AddOp("Const", {}, {{"value", std::move(tensor)}, {"dtype", DType::kString}}, name);
 }
 
-struct SavedVariables {
-  std::vector<std::string> names;
-  std::vector<std::string> slices;  // "": the whole tensor
-  std::vector<Output> values;
-  std::vector<Output> handles;
-  std::vector<DType> dtypes;
-};
-
-absl::StatusOr<SavedVariables> FindVariables(const Graph& graph) {
-  SavedVariables result;
-  std::set<std::string> names;
-  for (const VariableDef& variable : graph.variables()) {
-    if (!names.insert(variable.variable_name).second) {
-      return absl::InvalidArgumentError(absl::StrCat("two variables are called '", variable.variable_name,
-                                                     "': a checkpoint has one tensor of a name"));
-    }
-    WEIR_ASSIGN_OR_RETURN(Output value, graph.FindOutput(variable.snapshot_name));
-    WEIR_ASSIGN_OR_RETURN(Output handle, graph.FindOutput(variable.handle_name));
-    result.names.push_back(variable.slice ? variable.slice->full_name : variable.variable_name);
-    result.slices.push_back(variable.slice ? variable.slice->ToString() : "");
-    result.values.push_back(value);
-    result.handles.push_back(handle);
-    result.dtypes.push_back(value.dtype());
-  }
-  if (result.names.empty()) return absl::InvalidArgumentError("a saver needs variables; the graph has none");
-  return result;
+Output IntConstant(GraphBuilder& graph, int value, absl::string_view name) {
+  return graph.AddOp("Const", {}, {{"value", Tensor::Scalar<int32_t>(value)}, {"dtype", DType::kInt32}},
+                     name);
 }
 
 absl::string_view WithoutLastSlashes(absl::string_view path) {
@@ -61,100 +41,343 @@ bool IsIn(const std::string& directory, const std::string& checkpoint) {
          WithoutLastSlashes(folder) == WithoutLastSlashes(directory);
 }
 
+// What the op ShardedFilename gives.
+std::string ShardPrefix(const std::string& path, int shard, int num_shards) {
+  return absl::StrFormat("%s-%05d-of-%05d", path, shard, num_shards);
+}
+
 // A checkpoint that is no longer named anywhere: what cannot be deleted is only lost disk space.
 void DeleteCheckpoint(const std::string& prefix, FileSystem& files) {
   RemoveBundle(prefix, files).IgnoreError();
   files.Remove(prefix + ".meta").IgnoreError();
 }
 
+absl::Status CheckOptions(const SaverOptions& options) {
+  if (options.max_to_keep < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a saver's max_to_keep must not be negative, is ", options.max_to_keep));
+  }
+  if (!(options.keep_checkpoint_every_n_hours > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a saver's keep_checkpoint_every_n_hours must be above 0, is ",
+                     options.keep_checkpoint_every_n_hours));
+  }
+  if (options.latest_filename.empty() || FileNameOf(options.latest_filename) != options.latest_filename) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a saver's latest_filename must be a name without a folder, is '", options.latest_filename, "'"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+Saver::Saver(const SaverOptions& options)
+    : options_(options),
+      kept_(options.max_to_keep, absl::Hours(options.keep_checkpoint_every_n_hours), options.clock()) {}
+
+Saver::~Saver() { JoinWriter(); }
 
 absl::StatusOr<std::unique_ptr<Saver>> Saver::Build(GraphBuilder& graph, const SaverOptions& options) {
   if (!graph.ok()) return graph.status();
-  WEIR_ASSIGN_OR_RETURN(SavedVariables variables, FindVariables(graph.graph()));
-  std::unique_ptr<Saver> saver(new Saver);
-  saver->options_ = options;
+  WEIR_RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<Saver> saver(new Saver(options));
+  WEIR_ASSIGN_OR_RETURN(saver->variables_,
+                        FindSavedVariables(graph.graph(), options.variables, options.renamed));
+  saver->restored_.resize(saver->variables_.size());
+  saver->assigns_.resize(saver->variables_.size());
+  std::map<std::string, std::vector<size_t>> variables_of_devices;
+  for (size_t i = 0; i < saver->variables_.size(); ++i) {
+    const DeviceName& device = saver->variables_[i].handle.node->requested_device();
+    variables_of_devices[options.sharded ? device.ToString() : ""].push_back(i);
+  }
   auto scope = graph.NameScope("save");
-  const Shape count({static_cast<int64_t>(variables.names.size())});
   saver->save_path_ = StringConstant(graph, {"model"}, Shape(), "Const");
-  Node* save = graph.AddNode(
-      "SaveV2",
-      {saver->save_path_, StringConstant(graph, variables.names, count, "tensor_names"),
-       StringConstant(graph, variables.slices, count, "shape_and_slices"), InputArg(variables.values)});
-  {
-    auto saved = graph.ControlScope({save});
-    saver->save_ = graph.AddOp("Identity", {saver->save_path_}, {}, "control_dependency");
+  if (options.sharded) {
+    saver->BuildSharded(graph, variables_of_devices);
+  } else {
+    saver->BuildOnOneDevice(graph);
   }
-  Node* restore = graph.AddNode(
-      "RestoreV2",
-      {saver->save_path_, StringConstant(graph, variables.names, count, "RestoreV2/tensor_names"),
-       StringConstant(graph, variables.slices, count, "RestoreV2/shape_and_slices")},
-      {{"dtypes", variables.dtypes}});
   if (!graph.ok()) return graph.status();
-  std::vector<Node*> assigns;
-  for (size_t i = 0; i < variables.handles.size(); ++i) {
-    assigns.push_back(graph.AddNode("AssignVariableOp",
-                                    {variables.handles[i], restore->output(static_cast<int>(i))},
-                                    {{"validate_shape", true}}));
-  }
-  auto control = graph.ControlScope(assigns);
+  auto control = graph.ControlScope(saver->assigns_);
   saver->restore_ = graph.AddNode("NoOp", {}, {}, "restore_all");
   if (!graph.ok()) return graph.status();
   return saver;
 }
 
-absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& prefix, int64_t global_step) {
-  const std::string path = absl::StrCat(prefix, "-", global_step);
-  WEIR_RETURN_IF_ERROR(session.Run({{save_path_, Tensor::Scalar(path)}}, {}, {save_}).status());
-  if (options_.write_meta_graph) WEIR_RETURN_IF_ERROR(WriteMetaGraph(session.graph(), path + ".meta"));
-  FileSystem& files = *options_.file_system;
-  const std::string directory = DirectoryOf(prefix);
-  if (kept_.empty()) {
-    // What an earlier process left counts towards max_to_keep.
-    WEIR_ASSIGN_OR_RETURN(kept_, CheckpointsIn(directory, files));
-    std::reverse(kept_.begin(), kept_.end());
+void Saver::BuildOnOneDevice(GraphBuilder& graph) {
+  std::vector<size_t> all(variables_.size());
+  for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+  Node* save = AddSave(graph, save_path_, all);
+  if (!graph.ok()) return;
+  {
+    auto saved = graph.ControlScope({save});
+    save_ = graph.AddOp("Identity", {save_path_}, {}, "control_dependency");
   }
-  kept_.erase(std::remove(kept_.begin(), kept_.end(), path), kept_.end());
-  kept_.push_back(path);
-  const int num_outdated =
-      options_.max_to_keep > 0 ? std::max(0, static_cast<int>(kept_.size()) - options_.max_to_keep) : 0;
-  const auto first_kept = kept_.begin() + num_outdated;
-  WEIR_RETURN_IF_ERROR(WriteCheckpointState(
-      directory, {.newest = path, .all = std::vector<std::string>(first_kept, kept_.end())}, files));
-  // Only now that nothing names them.
-  std::for_each(kept_.begin(), first_kept, [&](const std::string& checkpoint) {
-    if (IsIn(directory, checkpoint)) DeleteCheckpoint(checkpoint, files);
-  });
-  kept_.erase(kept_.begin(), first_kept);
+  AddRestore(graph, all);
+}
+
+void Saver::BuildSharded(GraphBuilder& graph,
+                         const std::map<std::string, std::vector<size_t>>& variables_of_devices) {
+  num_shards_ = static_cast<int>(variables_of_devices.size());
+  std::vector<Output> parts;
+  for (const auto& [device, variables] : variables_of_devices) {
+    // Files are the CPU's business, whatever device the variables are on.
+    const auto task = graph.DeviceScope(device);
+    const auto cpu = graph.DeviceScope("/device:CPU:0");
+    const Output part =
+        graph.AddOp("ShardedFilename",
+                    {save_path_, IntConstant(graph, static_cast<int>(parts.size()), "ShardedFilename/shard"),
+                     IntConstant(graph, num_shards_, "num_shards")});
+    Node* save = AddSave(graph, part, variables);
+    if (!graph.ok()) return;
+    const auto saved = graph.ControlScope({save});
+    parts.push_back(graph.AddOp("Identity", {part}, {}, "control_dependency"));
+    AddRestore(graph, variables);
+    if (!graph.ok()) return;
+  }
+  const Output prefixes =
+      graph.AddOp("Pack", {InputArg(parts)}, {{"axis", int64_t{0}}}, "MergeV2Checkpoints/prefixes");
+  Node* merge = graph.AddNode("MergeV2Checkpoints", {prefixes, save_path_}, {{"delete_old_dirs", false}});
+  if (!graph.ok()) return;
+  const auto merged = graph.ControlScope({merge});
+  save_ = graph.AddOp("Identity", {save_path_});
+}
+
+Node* Saver::AddSave(GraphBuilder& graph, Output path, const std::vector<size_t>& variables) {
+  const Shape count({static_cast<int64_t>(variables.size())});
+  std::vector<std::string> names, slices;
+  std::vector<Output> values;
+  for (size_t i : variables) {
+    names.push_back(variables_[i].name);
+    slices.push_back(variables_[i].slice);
+    values.push_back(variables_[i].value);
+  }
+  return graph.AddNode("SaveV2",
+                       {path, StringConstant(graph, names, count, "SaveV2/tensor_names"),
+                        StringConstant(graph, slices, count, "SaveV2/shape_and_slices"), InputArg(values)});
+}
+
+void Saver::AddRestore(GraphBuilder& graph, const std::vector<size_t>& variables) {
+  const auto free = graph.ClearControlScope();
+  const Shape count({static_cast<int64_t>(variables.size())});
+  std::vector<std::string> names, slices;
+  std::vector<DType> dtypes;
+  for (size_t i : variables) {
+    names.push_back(variables_[i].name);
+    slices.push_back(variables_[i].slice);
+    dtypes.push_back(variables_[i].value.dtype());
+  }
+  Node* restore = graph.AddNode("RestoreV2",
+                                {save_path_, StringConstant(graph, names, count, "RestoreV2/tensor_names"),
+                                 StringConstant(graph, slices, count, "RestoreV2/shape_and_slices")},
+                                {{"dtypes", dtypes}});
+  if (!graph.ok()) return;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const size_t variable = variables[i];
+    restored_[variable] = restore->output(static_cast<int>(i));
+    assigns_[variable] = graph.AddNode("AssignVariableOp", {variables_[variable].handle, restored_[variable]},
+                                       {{"validate_shape", true}});
+  }
+}
+
+absl::StatusOr<std::string> Saver::Begin(const std::string& prefix, std::optional<int64_t> global_step) {
+  WEIR_RETURN_IF_ERROR(AwaitSave());
+  const std::string path = global_step ? absl::StrCat(prefix, "-", *global_step) : prefix;
+  if (FileNameOf(path).empty() || FileNameOf(path) == options_.latest_filename) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a checkpoint cannot be called '", path,
+        "': ", FileNameOf(path).empty() ? "that is a folder" : "that file names the newest checkpoint"));
+  }
   return path;
 }
 
-absl::Status Saver::WriteMetaGraph(const Graph& graph, const std::string& path) const {
-  const SaverDef def = {.filename_tensor_name = save_path_.name(),
-                        .save_tensor_name = save_.name(),
-                        .restore_op_name = restore_->name(),
-                        .max_to_keep = options_.max_to_keep};
-  WEIR_ASSIGN_OR_RETURN(std::string bytes, MetaGraphBytes(graph, &def));
-  return WriteFileAtomically(*options_.file_system, path, bytes);
+absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& prefix,
+                                        std::optional<int64_t> global_step) {
+  WEIR_ASSIGN_OR_RETURN(const std::string path, Begin(prefix, global_step));
+  const absl::Status saved = session.Run({{save_path_, Tensor::Scalar(path)}}, {}, {save_}).status();
+  if (!saved.ok()) {
+    for (int shard = 0; options_.sharded && shard < num_shards_; ++shard) {
+      RemoveBundle(ShardPrefix(path, shard, num_shards_), *options_.file_system).IgnoreError();
+    }
+    return saved;
+  }
+  WEIR_ASSIGN_OR_RETURN(const std::string meta_graph, MetaGraph(session.graph()));
+  WEIR_RETURN_IF_ERROR(Finish(path, meta_graph));
+  return path;
+}
+
+absl::StatusOr<std::string> Saver::StartSave(Session& session, const std::string& prefix,
+                                             std::optional<int64_t> global_step) {
+  if (options_.sharded) {
+    return absl::InvalidArgumentError(
+        "a sharded saver writes where the variables are: it cannot save asynchronously");
+  }
+  WEIR_ASSIGN_OR_RETURN(std::string path, Begin(prefix, global_step));
+  std::vector<TensorRef> fetches;
+  for (const SavedVariable& variable : variables_) fetches.push_back(variable.value);
+  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values, session.Run({}, fetches));
+  WEIR_ASSIGN_OR_RETURN(std::string meta_graph, MetaGraph(session.graph()));
+  is_saving_.store(true, std::memory_order_release);
+  writer_ =
+      std::thread([this, path, values = std::move(values), meta_graph = std::move(meta_graph)]() mutable {
+        written_ = WriteBundle(path, values);
+        values.clear();  // from here on updates need not copy
+        if (written_.ok()) written_ = Finish(path, meta_graph);
+        is_saving_.store(false, std::memory_order_release);
+      });
+  return path;
+}
+
+void Saver::JoinWriter() {
+  if (writer_.joinable()) writer_.join();
+}
+
+absl::Status Saver::AwaitSave() {
+  JoinWriter();
+  return std::exchange(written_, absl::OkStatus());
+}
+
+absl::Status Saver::WriteBundle(const std::string& path, const std::vector<Tensor>& values) const {
+  BundleWriter::Options options;
+  options.file_system = options_.file_system;
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer, BundleWriter::Create(path, options));
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const SavedVariable& variable = variables_[i];
+    if (variable.slice.empty()) {
+      WEIR_RETURN_IF_ERROR(writer->Add(variable.name, values[i]));
+      continue;
+    }
+    WEIR_ASSIGN_OR_RETURN(const ShapeAndSlice part, ParseShapeAndSlice(variable.slice));
+    WEIR_ASSIGN_OR_RETURN(const TensorSlice slice, part.slice.WithinShape(part.full_shape));
+    WEIR_RETURN_IF_ERROR(writer->AddSlice(variable.name, part.full_shape, slice, values[i]));
+  }
+  return writer->Finish();
+}
+
+absl::StatusOr<std::string> Saver::MetaGraph(const Graph& graph) const {
+  if (!options_.write_meta_graph) return std::string();
+  const SaverDef def = {
+      .filename_tensor_name = save_path_.name(),
+      .save_tensor_name = save_.name(),
+      .restore_op_name = restore_->name(),
+      .max_to_keep = options_.max_to_keep,
+      .sharded = options_.sharded,
+      .keep_checkpoint_every_n_hours = static_cast<float>(options_.keep_checkpoint_every_n_hours)};
+  return MetaGraphBytes(graph, &def);
+}
+
+absl::Status Saver::Finish(const std::string& path, const std::string& meta_graph) {
+  FileSystem& files = *options_.file_system;
+  if (options_.write_meta_graph) {
+    WEIR_RETURN_IF_ERROR(WriteFileAtomically(files, path + ".meta", meta_graph));
+  }
+  const std::string directory = DirectoryOf(path);
+  if (kept_.is_empty()) {
+    // What an earlier process left counts towards max_to_keep.
+    WEIR_ASSIGN_OR_RETURN(std::vector<std::string> known,
+                          CheckpointsIn(directory, files, options_.latest_filename));
+    std::reverse(known.begin(), known.end());
+    if (!known.empty()) WEIR_RETURN_IF_ERROR(TakeOver(directory, known));
+  }
+  WEIR_RETURN_IF_ERROR(
+      WriteCheckpointState(directory, kept_.Add(path, options_.clock()), files, options_.latest_filename));
+  // Only now that nothing names them.
+  for (const std::string& checkpoint : kept_.RemoveOutdated()) {
+    if (IsIn(directory, checkpoint)) DeleteCheckpoint(checkpoint, files);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Saver::LastCheckpoints() {
+  JoinWriter();
+  return kept_.paths();
+}
+
+absl::Status Saver::RecoverLastCheckpoints(const std::vector<std::string>& checkpoints) {
+  JoinWriter();
+  return checkpoints.empty() ? absl::OkStatus() : TakeOver(DirectoryOf(checkpoints.back()), checkpoints);
+}
+
+absl::Status Saver::TakeOver(const std::string& directory, const std::vector<std::string>& checkpoints) {
+  FileSystem& files = *options_.file_system;
+  // For the times, and when one was kept for good.
+  absl::StatusOr<CheckpointState> known = ReadCheckpointState(directory, files, options_.latest_filename);
+  if (!known.ok() && !absl::IsNotFound(known.status())) return known.status();
+  CheckpointState state;
+  for (const std::string& checkpoint : checkpoints) {
+    if (!BundleExists(checkpoint, files)) continue;
+    state.all.push_back(checkpoint);
+    double timestamp = 0;
+    for (size_t i = 0; known.ok() && i < known->timestamps.size(); ++i) {
+      if (known->all[i] == checkpoint) timestamp = known->timestamps[i];
+    }
+    state.timestamps.push_back(timestamp);
+  }
+  if (known.ok()) state.last_preserved_timestamp = known->last_preserved_timestamp;
+  kept_.Recover(state);
+  return absl::OkStatus();
 }
 
 absl::Status Saver::Restore(Session& session, const std::string& checkpoint) {
+  JoinWriter();
+  const absl::StatusOr<std::unique_ptr<BundleReader>> reader =
+      BundleReader::Open(checkpoint, *options_.file_system);
+  if (reader.ok()) {
+    WEIR_ASSIGN_OR_RETURN(const std::vector<bool> is_there, FindIn(**reader, variables_));
+    if (std::count(is_there.begin(), is_there.end(), false) > 0) {
+      return RestoreFound(session, **reader, is_there);
+    }
+  }
+  // What cannot be read here may be there for the device that restores; otherwise its error is the same.
   return session.Run({{save_path_, Tensor::Scalar(checkpoint)}}, {}, {restore_}).status();
 }
 
+absl::Status Saver::RestoreFound(Session& session, const BundleReader& reader,
+                                 const std::vector<bool>& is_there) {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (!is_there[i]) missing.push_back(variables_[i].name);
+  }
+  const std::string message =
+      absl::StrCat("the checkpoint ", reader.prefix(), " has no tensor ", QuotedNames(missing), " (",
+                   missing.size(), " of ", variables_.size(), " variables)");
+  if (!options_.allow_missing) {
+    return absl::NotFoundError(absl::StrCat(message, "; it has ", QuotedNames(reader.names())));
+  }
+  std::fprintf(stderr, "weir: %s: they keep their values\n", message.c_str());
+  Feeds feeds;
+  std::vector<TargetRef> assigns;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (!is_there[i]) continue;
+    Tensor value;
+    if (variables_[i].slice.empty()) {
+      WEIR_ASSIGN_OR_RETURN(value, reader.Read(variables_[i].name));
+    } else {
+      WEIR_ASSIGN_OR_RETURN(const ShapeAndSlice part, ParseShapeAndSlice(variables_[i].slice));
+      WEIR_ASSIGN_OR_RETURN(const TensorSlice slice, part.slice.WithinShape(part.full_shape));
+      WEIR_ASSIGN_OR_RETURN(value, reader.ReadSlice(variables_[i].name, slice));
+    }
+    feeds.push_back({restored_[i], std::move(value)});
+    assigns.push_back(assigns_[i]);
+  }
+  return assigns.empty() ? absl::OkStatus() : session.Run(feeds, {}, assigns).status();
+}
+
 absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::string& directory) {
-  absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory, *options_.file_system);
+  JoinWriter();
+  FileSystem& files = *options_.file_system;
+  absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory, files, options_.latest_filename);
   if (absl::IsNotFound(state.status())) {
     return absl::NotFoundError(absl::StrCat(directory, " has no checkpoint"));
   }
   if (!state.ok()) return state.status();
   WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints,
-                        CheckpointsIn(directory, *options_.file_system));
+                        CheckpointsIn(directory, files, options_.latest_filename));
   absl::Status first_error;
   if (checkpoints.empty() || checkpoints.front() != state->newest) {
     // Somebody has deleted it.
-    first_error = absl::DataLossError(
-        absl::StrCat(JoinPath(directory, "checkpoint"), " names ", state->newest, ", which is not there"));
+    first_error = absl::DataLossError(absl::StrCat(JoinPath(directory, options_.latest_filename), " names ",
+                                                   state->newest, ", which is not there"));
     std::fprintf(stderr, "weir: %s\n", std::string(first_error.message()).c_str());
   }
   for (const std::string& checkpoint : checkpoints) {
@@ -162,8 +385,7 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
     if (status.ok()) return checkpoint;
     // Only damage of the files leads back: a variable that is missing or has another shape is a mistake in
     // the model.
-    if (status.code() != absl::StatusCode::kDataLoss && options_.file_system->Exists(checkpoint + ".index"))
-      return status;
+    if (status.code() != absl::StatusCode::kDataLoss && files.Exists(checkpoint + ".index")) return status;
     std::fprintf(stderr, "weir: checkpoint %s cannot be restored: %s\n", checkpoint.c_str(),
                  std::string(status.message()).c_str());
     if (first_error.ok()) first_error = status;
@@ -172,9 +394,9 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
       absl::StrCat("no checkpoint of ", directory, " can be restored; the newest: ", first_error.message()));
 }
 
-absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory,
-                                                       FileSystem& file_system) {
-  absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory, file_system);
+absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory, FileSystem& file_system,
+                                                       absl::string_view latest_filename) {
+  absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory, file_system, latest_filename);
   if (absl::IsNotFound(state.status())) return std::vector<std::string>();
   if (!state.ok()) return state.status();
   // The newest is mostly the last of them, but need not be.

@@ -1,50 +1,99 @@
-// Saves and restores the variables of a graph as TensorFlow V2 checkpoints.
+// Saves and restores the variables of a graph as TensorFlow V2 checkpoints (tf.train.Saver).
 //
 // Build adds save and restore nodes to the graph; Save and Restore run them. Both run on the device that the
 // builder's scopes and device setter give them: with ReplicaDeviceSetter, on this worker, so variables of ps
-// tasks travel here and no disk is shared. Files: PREFIX-STEP.index, PREFIX-STEP.data-*, PREFIX-STEP.meta and
-// the text file `checkpoint`, which tf.train.load_checkpoint and tf.train.Saver read.
+// tasks travel here and no disk is shared. A sharded saver's nodes run where the variables are: each device
+// writes and reads a shard of its own, which needs a disk that all of them share. Files: PREFIX-STEP.index,
+// PREFIX-STEP.data-*, PREFIX-STEP.meta and the text file `checkpoint`, which tf.train.load_checkpoint and
+// tf.train.Saver read.
 //
 // Atomic: a checkpoint exists whole and fsync'ed under its name, or not at all; `checkpoint` names it only
-// after that; older ones are deleted only after that. Thread safety: one thread at a time.
+// after that; older ones are deleted only after that.
+//
+// Asynchronous: StartSave reads the variables in one step and returns; a thread of the saver writes the files
+// while training goes on. Values of this process are not copied: they share the variables' buffers, and an
+// update meanwhile copies what it changes (kernels/variable.h). So one save takes at most as much memory
+// again as the variables do, and there is one at a time.
+//
+// Thread safety: one thread at a time.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "graph/graph_builder.h"
 #include "kernels/formats/file_system.h"
+#include "session/monitored/kept_checkpoints.h"
+#include "session/monitored/saved_variables.h"
 #include "session/session.h"
 
 namespace weir {
 
 struct SaverOptions {
-  // Older checkpoints are deleted, those of other folders are only forgotten; 0 keeps all.
+  // Which variables, by their names in the graph. Empty: all.
+  std::vector<std::string> variables;
+  // Instead: names in checkpoints, and the variable that each stands for: {{"old/kernel", "dense/kernel"}}.
+  std::map<std::string, std::string> renamed;
+  // One shard for each device that has variables. Not for asynchronous saving.
+  bool sharded = false;
+  // Whether Restore leaves a variable as it is that the checkpoint does not have, and names it on stderr.
+  // Otherwise that is an error.
+  bool allow_missing = false;
+  // Older checkpoints are deleted, those of other folders are only forgotten. 0 deletes none, and
+  // `checkpoint` names only the newest.
   int max_to_keep = 5;
+  // One of the older ones is kept for good every so many hours.
+  double keep_checkpoint_every_n_hours = 10000;
   // Also write PREFIX-STEP.meta, the graph with this saver's nodes, from which tf.train.import_meta_graph
   // rebuilds both.
   bool write_meta_graph = true;
+  // The name of the file `checkpoint`, for several savers in one folder.
+  std::string latest_filename = "checkpoint";
   // Where `checkpoint` and PREFIX-STEP.meta are written and old checkpoints are deleted. The variables' bytes
-  // go through the save node's device.
+  // go through the save node's device, or, when saving asynchronously, through this.
   FileSystem* file_system = &PosixFileSystem();
+  std::function<absl::Time()> clock = absl::Now;
 };
 
 class Saver {
  public:
-  // Covers the variables the graph has now. InvalidArgument when it has none.
+  // Covers the variables the graph has now. Errors: those of FindSavedVariables; InvalidArgument for a
+  // latest_filename with a folder, or a negative max_to_keep.
   static absl::StatusOr<std::unique_ptr<Saver>> Build(GraphBuilder& graph, const SaverOptions& options = {});
+  // Waits for the save that runs.
+  ~Saver();
 
-  // Writes PREFIX-STEP and returns that path. On error everything is there that was there before; what was
-  // written for PREFIX-STEP counts as a checkpoint from then on and is deleted in its turn.
-  // Possible errors: those of a step; ResourceExhausted (disk full), naming the file.
-  absl::StatusOr<std::string> Save(Session& session, const std::string& prefix, int64_t global_step);
+  // Writes PREFIX-STEP, or PREFIX without a step, and returns that path. On error everything is there that
+  // was there before; what was written for PREFIX-STEP counts as a checkpoint from then on and is deleted in
+  // its turn. Possible errors: that of the asynchronous save before; those of a step; ResourceExhausted (disk
+  // full), naming the file; InvalidArgument when the path is that of the file `checkpoint`.
+  absl::StatusOr<std::string> Save(Session& session, const std::string& prefix,
+                                   std::optional<int64_t> global_step = std::nullopt);
 
-  // Sets every variable from the checkpoint. NotFound (no such checkpoint, or a variable is not in it),
-  // DataLoss (damaged), InvalidArgument (a shape differs); variables may then have been set in part.
+  // The same, but returns when the values are read: the path is that of a checkpoint once AwaitSave has
+  // returned OK. Waits for the save before; when that has failed, its error is returned and nothing is begun.
+  // InvalidArgument for a sharded saver, whose variables are not here.
+  absl::StatusOr<std::string> StartSave(Session& session, const std::string& prefix,
+                                        std::optional<int64_t> global_step = std::nullopt);
+  // Waits for the save that runs, and returns its error, once.
+  absl::Status AwaitSave();
+  // True while the thread writes: AwaitSave would wait.
+  bool is_saving() const { return is_saving_.load(std::memory_order_acquire); }
+
+  // Sets every variable from the checkpoint. NotFound (no such checkpoint, or it lacks variables, which are
+  // named), DataLoss (damaged), InvalidArgument (a dtype or shape differs, naming both). Nothing has been set
+  // when the checkpoint's index can be read here; otherwise variables may have been set in part.
   absl::Status Restore(Session& session, const std::string& checkpoint);
 
   // Restores the newest good checkpoint of the directory: a damaged one is named on stderr and the one before
@@ -52,21 +101,53 @@ class Saver {
   // file `checkpoint`; DataLoss when all that this file names are damaged or gone.
   absl::StatusOr<std::string> RestoreNewest(Session& session, const std::string& directory);
 
+  bool allows_missing() const { return options_.allow_missing; }
+  // Those that are not deleted yet, oldest first. Waits for the save that runs.
+  std::vector<std::string> LastCheckpoints();
+  // Takes these, oldest first, over as checkpoints of its own, as a saver does by itself with those that the
+  // file `checkpoint` of the folder it saves to names. Those that do not exist are left out.
+  absl::Status RecoverLastCheckpoints(const std::vector<std::string>& checkpoints);
+
  private:
-  Saver() = default;
+  explicit Saver(const SaverOptions& options);
 
-  absl::Status WriteMetaGraph(const Graph& graph, const std::string& path) const;
+  // What Save and StartSave begin with: the path. The save before has ended.
+  absl::StatusOr<std::string> Begin(const std::string& prefix, std::optional<int64_t> global_step);
+  absl::StatusOr<std::string> MetaGraph(const Graph& graph) const;
+  absl::Status WriteBundle(const std::string& path, const std::vector<Tensor>& values) const;
+  // Writes what stands beside the bundle, and names it.
+  absl::Status Finish(const std::string& path, const std::string& meta_graph);
+  // Counts these as its own, with the times that the folder's file `checkpoint` gives.
+  absl::Status TakeOver(const std::string& directory, const std::vector<std::string>& checkpoints);
+  // Without taking its error.
+  void JoinWriter();
+  absl::Status RestoreFound(Session& session, const BundleReader& reader, const std::vector<bool>& is_there);
+  void BuildOnOneDevice(GraphBuilder& graph);
+  void BuildSharded(GraphBuilder& graph,
+                    const std::map<std::string, std::vector<size_t>>& variables_of_devices);
+  // Nodes that save and restore these variables at the path, in the builder's device scope.
+  Node* AddSave(GraphBuilder& graph, Output path, const std::vector<size_t>& variables);
+  void AddRestore(GraphBuilder& graph, const std::vector<size_t>& variables);
 
-  SaverOptions options_;
+  const SaverOptions options_;
+  std::vector<SavedVariable> variables_;
   Output save_path_;
-  Output save_;  // the path again, once it is saved
+  Output save_;                   // the path again, once it is saved
+  std::vector<Output> restored_;  // one for each variable
+  std::vector<Node*> assigns_;    // likewise
   Node* restore_ = nullptr;
-  std::vector<std::string> kept_;  // oldest first, those of earlier processes included
+  int num_shards_ = 1;
+  KeptCheckpoints kept_;  // those of earlier processes included
+
+  std::thread writer_;  // joinable from StartSave on until somebody has waited
+  std::atomic<bool> is_saving_{false};
+  absl::Status written_;  // the writer's until it is joined
 };
 
 // Checkpoints named by the directory's `checkpoint` file that have an index file, newest first. Empty when
 // there is none.
 absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory,
-                                                       FileSystem& file_system = PosixFileSystem());
+                                                       FileSystem& file_system = PosixFileSystem(),
+                                                       absl::string_view latest_filename = "checkpoint");
 
 }  // namespace weir

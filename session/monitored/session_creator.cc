@@ -95,6 +95,8 @@ class Chief final : public SessionCreator {
   // False when there is nothing to restore.
   absl::StatusOr<bool> Restore(Session& session) const {
     if (!scaffold().saver) return false;
+    // What the checkpoint lacks keeps this value.
+    if (scaffold().saver->allows_missing()) WEIR_RETURN_IF_ERROR(scaffold().Initialize(session));
     std::string restored = options_.checkpoint_path;
     if (!restored.empty()) {
       WEIR_RETURN_IF_ERROR(scaffold().saver->Restore(session, restored));

@@ -83,7 +83,8 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
                                           .scaffold = options.scaffold,
                                           .global_step = options.scaffold->global_step,
                                           .listeners = options.checkpoint_listeners,
-                                          .writer = writer}));
+                                          .writer = writer,
+                                          .asynchronous = options.save_checkpoints_asynchronously}));
     hooks->push_back(std::make_shared<DirectoryOwner>(std::move(lock)));  // after the last save
   }
   return absl::OkStatus();

@@ -41,6 +41,8 @@ struct TrainingSessionOptions {
   // The chief's own hooks, added for the directories that are set; zero turns one off.
   absl::Duration save_checkpoint_interval = absl::Minutes(10);
   int64_t save_checkpoint_steps = 0;  // instead of the interval when > 0
+  // Whether training goes on while a checkpoint is written.
+  bool save_checkpoints_asynchronously = false;
   // Called by the chief's checkpoint saver.
   std::vector<CheckpointSaverListenerPtr> checkpoint_listeners;
   int64_t save_summaries_steps = 100;

@@ -1,13 +1,17 @@
-// SaveV2 and RestoreV2: checkpoints in TensorFlow's format.
+// SaveV2, RestoreV2 and MergeV2Checkpoints: checkpoints in TensorFlow's format.
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "graph/types/status_macros.h"
 #include "kernels/device_kernels.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/bundle_writer.h"
+#include "kernels/formats/file_system.h"
 #include "kernels/kernel_registry.h"
 
 namespace weir {
@@ -124,11 +128,58 @@ class RestoreV2 final : public Kernel {
   }
 };
 
+absl::StatusOr<std::string> OnlyString(const Tensor& tensor, absl::string_view what) {
+  if (tensor.num_elements() == 1) return tensor.scalar<std::string>();
+  return absl::InvalidArgumentError(absl::StrCat(what, " must be one string, is ", tensor.ToString()));
+}
+
+absl::Status ShardedFilename(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const std::string basename, OnlyString(context.input(0), "basename"));
+  for (int i : {1, 2}) {
+    if (context.input(i).num_elements() == 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(i == 1 ? "shard" : "num_shards",
+                                                   " must be one number, is ", context.input(i).ToString()));
+  }
+  context.set_output(
+      0, Tensor::Scalar(absl::StrFormat("%s-%05d-of-%05d", basename, context.input(1).scalar<int32_t>(),
+                                        context.input(2).scalar<int32_t>())));
+  return absl::OkStatus();
+}
+
+class MergeV2Checkpoints final : public Kernel {
+ public:
+  explicit MergeV2Checkpoints(const KernelConstruction& construction)
+      : deletes_old_folders_(construction.attr<bool>("delete_old_dirs")),
+        allows_missing_(construction.attr<bool>("allow_missing_files")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const std::string destination, OnlyString(context.input(1), "destination_prefix"));
+    const absl::Span<const std::string> sources = context.input(0).flat<std::string>();
+    std::vector<std::string> prefixes;
+    for (const std::string& prefix : sources) {
+      if (!allows_missing_ || BundleExists(prefix)) prefixes.push_back(prefix);
+    }
+    WEIR_RETURN_IF_ERROR(MergeBundles(prefixes, destination));
+    for (const std::string& prefix : sources) {
+      const std::string folder = DirectoryOf(prefix);
+      // One that is not empty stays.
+      if (deletes_old_folders_ && folder != DirectoryOf(destination)) rmdir(folder.c_str());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const bool deletes_old_folders_;
+  const bool allows_missing_;
+};
+
 }  // namespace
 
 void RegisterCheckpointsKernels(DeviceKernels& kernels) {
   kernels.Add<SaveV2>("SaveV2");
   kernels.Add<RestoreV2>("RestoreV2");
+  kernels.Add<&ShardedFilename>("ShardedFilename");
+  kernels.Add<MergeV2Checkpoints>("MergeV2Checkpoints");
 }
 
 }  // namespace weir

@@ -1,6 +1,7 @@
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
 
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,11 @@ class CheckpointSaver final : public Hook {
 
   absl::Status AfterCreateSession(Session& session, Coordinator&) override {
     WEIR_RETURN_IF_ERROR(WriteGraph(session));
+    // Begun in a session that was lost since.
+    if (const absl::StatusOr<bool> written = FinishPending(session); !written.ok()) {
+      if (!is_saver_error_) return written.status();
+      Report(step_of_error_, written.status());
+    }
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
     // That a listener wants to stop counts after steps only.
     return Save(session, step).status();
@@ -45,24 +51,26 @@ class CheckpointSaver final : public Hook {
   }
 
   absl::Status AfterRun(RunContext& context, const RunValues& values) override {
+    if (pending_step_ && !saver()->is_saving()) {
+      WEIR_RETURN_IF_ERROR(TakeOutcome(context, *pending_step_, FinishPending(context.session())));
+    }
     const int64_t stale = values.results[0].scalar<int64_t>();
     if (!timer_.IsDue(stale + 1)) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(context.session(), options_.global_step));
     if (!timer_.IsDue(step)) return absl::OkStatus();
-    const absl::StatusOr<bool> wants_stop = Save(context.session(), step);
-    if (wants_stop.ok()) {
-      if (*wants_stop) context.RequestStop();
-      return absl::OkStatus();
+    if (pending_step_) {
+      WEIR_RETURN_IF_ERROR(TakeOutcome(context, *pending_step_, FinishPending(context.session())));
     }
-    const absl::Status& status = wants_stop.status();
-    if (!is_saver_error_ || absl::IsUnavailable(status) || absl::IsAborted(status)) return status;
-    std::fprintf(stderr, "weir: the checkpoint at step %lld was not saved: %s\n",
-                 static_cast<long long>(step), std::string(status.message()).c_str());
-    timer_.Mark(step);
-    return absl::OkStatus();
+    return TakeOutcome(
+        context, step,
+        options_.asynchronous ? StartSave(context.session(), step) : Save(context.session(), step));
   }
 
   absl::Status End(Session& session) override {
+    if (const absl::StatusOr<bool> written = FinishPending(session); !written.ok()) {
+      if (!is_saver_error_) return written.status();
+      Report(step_of_error_, written.status());  // the last one follows
+    }
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
     if (saved_step_ != step) WEIR_RETURN_IF_ERROR(Save(session, step).status());
     for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->End(session, step));
@@ -76,22 +84,68 @@ class CheckpointSaver final : public Hook {
     return options_.saver != nullptr ? options_.saver.get() : options_.scaffold->saver.get();
   }
 
-  // Whether a listener wants training to stop.
-  absl::StatusOr<bool> Save(Session& session, int64_t step) {
+  static void Report(int64_t step, const absl::Status& status) {
+    std::fprintf(stderr, "weir: the checkpoint at step %lld was not saved: %s\n",
+                 static_cast<long long>(step), std::string(status.message()).c_str());
+  }
+
+  // After a step: a listener may want to stop, and a checkpoint that was not written is tried again later.
+  absl::Status TakeOutcome(RunContext& context, int64_t step, const absl::StatusOr<bool>& wants_stop) {
+    if (wants_stop.ok()) {
+      if (*wants_stop) context.RequestStop();
+      return absl::OkStatus();
+    }
+    const absl::Status& status = wants_stop.status();
+    if (!is_saver_error_ || absl::IsUnavailable(status) || absl::IsAborted(status)) return status;
+    Report(step, status);
+    timer_.Mark(step);
+    return absl::OkStatus();
+  }
+
+  std::string Prefix() const { return absl::StrCat(options_.directory, "/", options_.base_name); }
+
+  absl::Status BeginSave(Session& session, int64_t step) {
     is_saver_error_ = false;
     if (saver() == nullptr) {
       return absl::FailedPreconditionError("CheckpointSaverHook: the graph has no variables to save");
     }
     for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->BeforeSave(session, step));
-    const std::string prefix = absl::StrCat(options_.directory, "/", options_.base_name);
     is_saver_error_ = true;
-    WEIR_RETURN_IF_ERROR(saver()->Save(session, prefix, step).status());
-    is_saver_error_ = false;
+    step_of_error_ = step;
+    return absl::OkStatus();
+  }
+
+  // Whether a listener wants training to stop. So do the next two.
+  absl::StatusOr<bool> Save(Session& session, int64_t step) {
+    WEIR_RETURN_IF_ERROR(BeginSave(session, step));
+    WEIR_RETURN_IF_ERROR(saver()->Save(session, Prefix(), step).status());
     timer_.Mark(step);
+    return OnSaved(session, step);
+  }
+
+  absl::StatusOr<bool> StartSave(Session& session, int64_t step) {
+    WEIR_RETURN_IF_ERROR(BeginSave(session, step));
+    WEIR_RETURN_IF_ERROR(saver()->StartSave(session, Prefix(), step).status());
+    timer_.Mark(step);
+    pending_step_ = step;
+    return false;
+  }
+
+  // Waits for the checkpoint that is being written, if there is one.
+  absl::StatusOr<bool> FinishPending(Session& session) {
+    if (!pending_step_) return false;
+    is_saver_error_ = true;
+    step_of_error_ = *std::exchange(pending_step_, std::nullopt);
+    WEIR_RETURN_IF_ERROR(saver()->AwaitSave());
+    return OnSaved(session, step_of_error_);
+  }
+
+  absl::StatusOr<bool> OnSaved(Session& session, int64_t step) {
+    is_saver_error_ = false;
     saved_step_ = step;
     if (options_.writer != nullptr) {
       // As in TensorFlow the path is that of all checkpoints; the event's step says which one it is.
-      options_.writer->AddSessionLog(step, EventWriter::SessionStatus::kCheckpoint, prefix).IgnoreError();
+      options_.writer->AddSessionLog(step, EventWriter::SessionStatus::kCheckpoint, Prefix()).IgnoreError();
     }
     bool wants_stop = false;
     for (const auto& listener : options_.listeners) {
@@ -121,7 +175,9 @@ class CheckpointSaver final : public Hook {
   CheckpointSaverOptions options_;
   StepTimer timer_;
   int64_t saved_step_ = -1;
-  bool is_saver_error_ = false;  // Save failed in the saver, not in a listener
+  std::optional<int64_t> pending_step_;  // of the checkpoint that is being written meanwhile
+  bool is_saver_error_ = false;          // the saver failed, not a listener
+  int64_t step_of_error_ = 0;
   bool has_written_graph_ = false;
 };
 

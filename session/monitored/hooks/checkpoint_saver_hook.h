@@ -30,6 +30,10 @@ struct CheckpointSaverOptions {
   std::shared_ptr<EventWriter> writer;
   // Whether graph.pbtxt is written to the directory.
   bool write_graph = true;
+  // Whether training goes on while a checkpoint is written (Saver::StartSave); not for the first and the last
+  // one. Listeners' AfterSave is called around a later step, when the checkpoint is there. A save that is due
+  // while another one is written waits for it.
+  bool asynchronous = false;
 };
 
 // A save that fails for lack of space or a temporary reason is reported on stderr and tried again when the

@@ -40,11 +40,25 @@ void AddRestoreV2(Suite& suite) {
                absl::StatusCode::kNotFound);
 }
 
+void AddShards(Suite& suite) {
+  suite.Op("ShardedFilename")
+      .TestedElsewhere("names: tests/conformance/io/files_and_checks_test.cc")
+      .Hostile({Words({"a", "b"}), Int(0), Int(1)}, "basename must be one string")
+      .Hostile({Strings({}, {"a"}), Ints({1, 2}), Int(1)}, "shard must be one number")
+      .Hostile({Strings({}, {"a"}), Int(0), Ints({1, 2})}, "num_shards must be one number");
+  suite.Op("MergeV2Checkpoints")
+      .TestedElsewhere("files: tests/conformance/io/files_and_checks_test.cc")
+      .Hostile({Words({"a"}), Words({})}, "destination_prefix must be one string")
+      .Hostile({Words({"/does/not/exist/model"}), Strings({}, {"/does/not/exist/merged"})}, "/does/not/exist",
+               {}, absl::StatusCode::kNotFound);
+}
+
 }  // namespace
 
 void AddCheckpointsRecords(Suite& suite) {
   AddSaveV2(suite);
   AddRestoreV2(suite);
+  AddShards(suite);
 }
 
 }  // namespace weir::conformance

@@ -90,6 +90,37 @@ TEST_F(IoKernelsTest, ErrorsNameTensorAndFile) {
   EXPECT_TRUE(absl::IsNotFound(Restore(Path("none"), {"a"}, {""}, {DType::kFloat32}).status()));
 }
 
+TEST_F(IoKernelsTest, ShardsAreNamedAndMerged) {
+  const std::string prefix = Path("model.ckpt-7");
+  KernelUnderTest name(host_, "ShardedFilename", {DType::kString, DType::kInt32, DType::kInt32});
+  std::vector<std::string> parts;
+  for (int shard : {0, 1}) {
+    parts.push_back(name.Get({Tensor::Scalar(prefix + "_temp/part"), Tensor::Scalar<int32_t>(shard),
+                              Tensor::Scalar<int32_t>(2)})
+                        .scalar<std::string>());
+  }
+  EXPECT_EQ(parts[1], prefix + "_temp/part-00001-of-00002");
+  ASSERT_TRUE(
+      Save(parts[0], {"a", "w"}, {"", "2 0,1"}, {Tensor::Scalar(1.0f), Tensor::Vector<float>({5})}).ok());
+  ASSERT_TRUE(
+      Save(parts[1], {"b", "w"}, {"", "2 1,1"}, {Tensor::Scalar(2.0f), Tensor::Vector<float>({6})}).ok());
+  const auto merge = [&](std::vector<std::string> sources, bool allow_missing) {
+    KernelUnderTest merge(host_, "MergeV2Checkpoints", {DType::kString, DType::kString},
+                          {{"delete_old_dirs", true}, {"allow_missing_files", allow_missing}});
+    return merge.Run({Strings(std::move(sources)), Tensor::Scalar(prefix)}).status();
+  };
+  const std::vector<std::string> with_missing = {parts[0], Path("none"), parts[1]};
+  EXPECT_TRUE(absl::IsNotFound(merge(with_missing, false)));
+  const absl::Status merged = merge(with_missing, true);
+  ASSERT_TRUE(merged.ok()) << merged;
+  const auto restored =
+      Restore(prefix, {"a", "b", "w"}, {"", "", ""}, {DType::kFloat32, DType::kFloat32, DType::kFloat32});
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ((*restored)[1].scalar<float>(), 2);
+  EXPECT_THAT((*restored)[2].flat<float>(), ElementsAre(5, 6));
+  EXPECT_FALSE(PosixFileSystem().ListDirectory(prefix + "_temp").ok()) << "the folder of the parts is gone";
+}
+
 TEST_F(IoKernelsTest, Summaries) {
   KernelUnderTest scalar(host_, "ScalarSummary", {DType::kString, DType::kInt32});
   KernelUnderTest histogram(host_, "HistogramSummary", {DType::kString, DType::kFloat32});
