@@ -180,7 +180,8 @@ Node* InitializeLocalVariables(GraphBuilder& g, SourceLocation where) {
   std::vector<Node*> initializers;
   for (const std::string& handle : g.graph().collections()[kLocalVariables]) {
     const auto node = absl::StrCat(absl::StripSuffix(handle, ":0"), "/Assign");
-    initializers.push_back(g.graph().FindNode(node));
+    // A graph of TensorFlow's may have another name for it, and has its own local_init_op.
+    if (Node* const initializer = g.graph().FindNode(node)) initializers.push_back(initializer);
   }
   Node* const init = Group(g, initializers, {.name = "init_local"}, where);
   if (init != nullptr) g.graph().collections()["local_init_op"] = {init->name()};

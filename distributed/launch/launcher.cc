@@ -481,6 +481,10 @@ absl::StatusOr<int> Launcher::Run() {
     if (!IsVariableName(name)) {
       return absl::InvalidArgumentError(absl::StrCat("--env: '", name, "' is no name of a variable"));
     }
+    if (name == "WEIR_JOB_TOKEN" || name == "TF_CONFIG") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--env: ", name, " is the launcher's to give; it is in the environment of every task"));
+    }
   }
   return Job(options_).Run();
 }

@@ -14,16 +14,16 @@ namespace {
 bool IsHarmless(char c) { return absl::ascii_isalnum(c) || absl::StrContains("_-+=:,./@%", c); }
 
 // What follows the variables and the directory. `setsid` makes the program the leader of a new group, so that
-// its number is the group's. A trap that does nothing keeps the script alive when sshd signals it: it must
-// see the program's end.
+// its number is the group's; a signal that comes before goes to the process alone. A trap that does nothing
+// keeps the script alive when sshd signals it: it must see the program's end.
 constexpr char kWatch[] = R"(
 exec 3<&0
 setsid "$@" </dev/null 3<&- &
 task=$!
 trap : HUP INT TERM
 {
-  while IFS= read -r signal; do kill -s "$signal" -- "-$task"; done
-  kill -s TERM -- "-$task"
+  while IFS= read -r signal; do kill -s "$signal" -- "-$task" || kill -s "$signal" "$task"; done
+  kill -s TERM -- "-$task" || kill -s TERM "$task"
   sleep "$grace"
   kill -s KILL -- "-$task"
 } <&3 >/dev/null 2>&1 &
@@ -66,7 +66,7 @@ std::string RemoteScript(const RemoteTask& task) {
 std::vector<std::string> SshCommand(absl::string_view ssh, const RemoteTask& task) {
   std::vector<std::string> words = absl::StrSplit(ssh, ' ', absl::SkipEmpty());
   words.push_back(task.host);
-  // The login shell of the user may be any; its only word is this one.
+  // The login shell of the user is any POSIX shell; its only word is this one.
   words.push_back(absl::StrCat("exec sh -c ", ShellQuote(RemoteScript(task))));
   return words;
 }

@@ -46,6 +46,23 @@ TEST(ShellQuote, WhatAShellReadsIsWhatWasMeant) {
   }
 }
 
+// The signal lies in the pipe before the program has a group of its own.
+TEST(RemoteScript, ASignalThatIsThereAlreadyIsNotLost) {
+  RemoteTask task;
+  task.directory = "/";
+  task.command = {"sleep", "20"};
+  task.stop_grace = absl::Seconds(30);
+  const std::string command =
+      absl::StrCat("(printf 'token\\nTERM\\n'; exec sleep 21) | sh -c ", ShellQuote(RemoteScript(task)));
+  for (int i = 0; i < 5; ++i) {
+    // The sleep in front of the pipe is left behind: it must not hold the test's output.
+    const std::string whole = absl::StrCat("exec >/dev/null 2>&1; ", command,
+                                           " & wait $!; code=$?; kill $(jobs -p) 2>/dev/null; exit $code");
+    const int status = std::system(absl::StrCat("bash -c ", ShellQuote(whole)).c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
+  }
+}
+
 std::string Placed(const std::vector<HostSlots>& hosts, int num_ps, int num_workers, int port_base = 8888) {
   const auto placed = PlaceTasks(hosts, num_ps, num_workers, port_base);
   if (!placed.ok()) return std::string(placed.status().message());
@@ -292,6 +309,10 @@ TEST_F(RemoteLaunchTest, MistakesAreNamed) {
   LaunchOptions options = Job(0, 1, "true");
   options.environment = {{"a;b", "c"}};
   EXPECT_EQ(Launch(options).code.status().message(), "--env: 'a;b' is no name of a variable");
+  for (const char* name : {"WEIR_JOB_TOKEN", "TF_CONFIG"}) {
+    options.environment = {{name, "c"}};
+    EXPECT_THAT(std::string(Launch(options).code.status().message()), HasSubstr("is the launcher's to give"));
+  }
   options = Job(0, 1, "true");
   options.ssh = " ";
   EXPECT_EQ(Launch(options).code.status().message(), "--ssh names no program");

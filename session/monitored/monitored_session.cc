@@ -97,7 +97,8 @@ absl::Status MonitoredSession::CreateSession() {
   while (true) {
     const absl::Status status = TryCreateSession();
     if (status.ok()) return status;
-    const absl::Duration patience = options_.recovers ? creator_->Patience(status) : absl::ZeroDuration();
+    // Peers that are late are waited for in any case; a session that does not recover gets here only once.
+    const absl::Duration patience = creator_->Patience(status);
     if (patience <= absl::ZeroDuration()) return status;
     if (stop_requested()) {
       const std::string message = absl::StrCat("stopped while waiting for the cluster: ", status.message());

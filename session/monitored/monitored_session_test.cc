@@ -267,6 +267,14 @@ TEST(MonitoredSessionTest, AStepIsNotRunAgainWhenAPeerIsLostUnderAHook) {
   EXPECT_EQ(worker.num_sessions, 3);
 }
 
+TEST(MonitoredSessionTest, LocalVariablesAreInitialisedByItself) {
+  TestProgram program;
+  const ModelVariable count = MakeVariable(program.g, "count", Tensor::Scalar(7.0f), {.is_local = true});
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ((*session)->session().Run({}, {count.value}).value()[0].scalar<float>(), 7.0f);
+}
+
 TEST(MonitoredSessionTest, AChiefInitialisesAsItsScaffoldSays) {
   TestProgram program;
   GraphBuilder& g = program.g;

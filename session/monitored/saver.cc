@@ -188,7 +188,9 @@ absl::StatusOr<std::string> Saver::Begin(const std::string& prefix, std::optiona
         "a checkpoint cannot be called '", path,
         "': ", FileNameOf(path).empty() ? "that is a folder" : "that file names the newest checkpoint"));
   }
-  return path;
+  // The same name that CheckpointsIn gives it, however the folder was written: "m//model" and "m/model" would
+  // count as two checkpoints, and the older of them would be deleted.
+  return JoinPath(WithoutLastSlashes(DirectoryOf(path)), FileNameOf(path));
 }
 
 absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& prefix,

@@ -75,6 +75,21 @@ TEST(SaverTest, ARestartedProgramDeletesTheOldestOfItsPredecessor) {
   }
 }
 
+TEST(SaverTest, AFolderWrittenInAnotherWayHasTheSameCheckpoints) {
+  const std::string directory = EmptyDirectory("slashes");
+  for (const char* prefix : {"//m", "/m", "//m"}) {
+    TestProgram program;
+    auto saver = Saver::Build(program.g, {.max_to_keep = 1});
+    ASSERT_TRUE(saver.ok()) << saver.status();
+    auto session = program.Start({});
+    ASSERT_TRUE(session.ok()) << session.status();
+    // A restarted chief saves the step that it restored once more.
+    EXPECT_EQ((*saver)->Save((*session)->session(), directory + prefix, 5).value(), directory + "/m-5");
+    EXPECT_TRUE(BundleReader::Open(directory + "/m-5").ok());
+    EXPECT_THAT(CheckpointsIn(directory + "/").value(), ElementsAre(directory + "/m-5"));
+  }
+}
+
 TEST(SaverTest, ASaveUnderAnOldNameIsDeletedWhollyToo) {
   const std::string directory = EmptyDirectory("again");
   const std::string prefix = directory + "/m";

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
+#include "ops/variable.h"
 #include "session/monitored/global_step_output.h"
 
 namespace weir {
@@ -72,6 +73,9 @@ absl::Status Scaffold::Finalize(GraphBuilder& builder) {
   WEIR_RETURN_IF_ERROR(FillIn(graph, "ready_op", &ready));
   WEIR_RETURN_IF_ERROR(FillIn(graph, "ready_for_local_init_op", &ready_for_local_init));
   WEIR_RETURN_IF_ERROR(FillIn(graph, "local_init_op", &local_init));
+  if (local_init == nullptr && graph.collections().contains("local_variables")) {
+    local_init = InitializeLocalVariables(builder);
+  }
   WEIR_RETURN_IF_ERROR(FillIn(graph, "init_op", &init));
   if (init == nullptr) {
     WEIR_ASSIGN_OR_RETURN(init, GroupInitializers(builder));

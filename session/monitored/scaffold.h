@@ -33,7 +33,7 @@ struct Scaffold {
   // variables.
   Output ready_for_local_init;
   // Runs in every process once that is ready, fed with local_init_feed. Default: the collection
-  // "local_init_op", else nothing.
+  // "local_init_op", else the initializers of local variables (metrics), if there are any.
   Node* local_init = nullptr;
   Feeds local_init_feed;
 
