@@ -50,15 +50,14 @@ TEST(ShellQuote, WhatAShellReadsIsWhatWasMeant) {
 TEST(RemoteScript, ASignalThatIsThereAlreadyIsNotLost) {
   RemoteTask task;
   task.directory = "/";
-  task.command = {"sleep", "20"};
+  task.command = {"sleep", "60"};
   task.stop_grace = absl::Seconds(30);
+  // The sleep that holds the pipe open is ended too.
   const std::string command =
-      absl::StrCat("(printf 'token\\nTERM\\n'; exec sleep 21) | sh -c ", ShellQuote(RemoteScript(task)));
+      absl::StrCat("exec >/dev/null 2>&1; sh -c ", ShellQuote(RemoteScript(task)),
+                   " < <(printf 'token\\nTERM\\n'; exec sleep 61); code=$?; kill $!; exit $code");
   for (int i = 0; i < 5; ++i) {
-    // The sleep in front of the pipe is left behind: it must not hold the test's output.
-    const std::string whole = absl::StrCat("exec >/dev/null 2>&1; ", command,
-                                           " & wait $!; code=$?; kill $(jobs -p) 2>/dev/null; exit $code");
-    const int status = std::system(absl::StrCat("bash -c ", ShellQuote(whole)).c_str());
+    const int status = std::system(absl::StrCat("bash -c ", ShellQuote(command)).c_str());
     EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
   }
 }
