@@ -10,9 +10,19 @@
 namespace weir {
 namespace {
 
-constexpr const char* kNeverWait[] = {
-    kArgOp,           kRetvalOp,   kSendOp,  "Assert",      "CheckNumerics",      "DestroyResourceOp",
-    "ReadVariableOp", "RestoreV2", "SaveV2", "VarHandleOp", "VarIsInitializedOp", "VariableShape"};
+constexpr const char* kNeverWait[] = {kArgOp,
+                                      kRetvalOp,
+                                      kSendOp,
+                                      "Assert",
+                                      "CheckNumerics",
+                                      "DestroyResourceOp",
+                                      "MergeV2Checkpoints",
+                                      "ReadVariableOp",
+                                      "RestoreV2",
+                                      "SaveV2",
+                                      "VarHandleOp",
+                                      "VarIsInitializedOp",
+                                      "VariableShape"};
 constexpr const char* kPrefixesOfVariableOps[] = {
     "AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp",   "ResourceApply",
     "ResourceGather",      "ResourceScatter",     "ResourceSparseApply"};
