@@ -32,7 +32,7 @@ grep -q 'steps/s' "$out/logs/evaluator-0.log" && fail "the evaluator trained"
 evaluator='{"cluster": {"ps": ["localhost:1"], "chief": ["localhost:2"]}, "task": {"type": "evaluator", "index": 0}}'
 expect 1 "needs --model_dir" env TF_CONFIG="$evaluator" "$program"
 expect 1 "no checkpoints" env TF_CONFIG="$evaluator" "$terse"
-expect 1 "has no tensor" env TF_CONFIG="$evaluator" "$program" --model=cnn --model_dir="$out/followed"
+expect 1 "variable 'dense/kernel' is float[1568,128], but tensor" env TF_CONFIG="$evaluator" "$program" --model=cnn --model_dir="$out/followed"
 
 said=$("$program" --model=cnn --epochs=1 --batch_size=500 2>&1) || fail "the cnn failed: $said"
 at_least "$(accuracy_of "$said")" 0.70 || fail "accuracy of the cnn after one epoch: $said"
