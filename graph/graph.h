@@ -1,9 +1,9 @@
 // A static dataflow graph: nodes, edges, and what belongs to the model beside them (variables, collections).
 //
 // Every node of a Graph is valid: its op is registered, its attrs are complete and allowed, its inputs have
-// the types that the schema asks for, its output shapes are inferred. AddNode keeps this; who breaks it by a
-// later change must say so to the caller. Cycles are possible only through SetInput (loops of v1 control
-// flow).
+// the types that the schema asks for, its output shapes are inferred. AddNode checks this; the functions that
+// change nodes later have preconditions that keep it. Cycles are possible only through SetInput (loops of v1
+// control flow).
 //
 // Thread safety: reads are concurrent; changes need outside locking. Nodes live as long as the graph.
 #pragma once

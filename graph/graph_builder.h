@@ -5,9 +5,9 @@
 //   Output y = MatMul(g, x, w);
 //   if (!g.ok()) return g.status();
 //
-// Errors are sticky: the first one is kept with op, shapes and source line, and everything after it returns
-// null outputs and does nothing, so a model is checked once, at its end. Scopes nest and end with the object
-// returned. Thread safety: one thread at a time.
+// Errors are sticky: the first one is kept with op, shapes and source line. All calls after it do nothing and
+// return null outputs, so a model is checked once, at its end. A scope ends when the object that it returned
+// is destroyed; scopes nest. Thread safety: one thread at a time.
 #pragma once
 
 #include <functional>
@@ -68,12 +68,18 @@ class GraphBuilder {
    private:
     std::function<void()> end_;
   };
-  Scope NameScope(
-      absl::string_view name);  // nodes are named "scope/..."; made unique like TensorFlow's; "" leaves all
-  Scope DeviceScope(absl::string_view device);    // partial names merge, the innermost wins; "" clears
-  Scope ControlScope(std::vector<Node*> before);  // new nodes run after these; adds to the outer scope
-  Scope ClearControlScope();                      // new nodes depend on none of the outer scopes' nodes
-  Scope ColocationScope(Node* with);              // new nodes share this node's device
+  // New nodes are named "scope/...". The scope's name is made unique as TensorFlow does it; "" leaves all
+  // name scopes.
+  Scope NameScope(absl::string_view name);
+  // New nodes ask for this device. Partial names are merged with the outer scope's, and the inner one wins;
+  // "" clears it.
+  Scope DeviceScope(absl::string_view device);
+  // New nodes run after these, and after those of the outer scopes.
+  Scope ControlScope(std::vector<Node*> before);
+  // New nodes depend on none of the outer scopes' nodes.
+  Scope ClearControlScope();
+  // New nodes share this node's device.
+  Scope ColocationScope(Node* with);
 
   // A node name that is free, below the current name scope: "dense/mm", "dense/mm_1"... As TensorFlow's, also
   // unlike all others when case does not count; nodes that an import added are counted too.

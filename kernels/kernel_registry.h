@@ -1,10 +1,11 @@
-// Which kernels exist: (op, device type, dtypes) -> how to make one. Absence is an answer the placer can ask
-// for.
+// Which kernels exist: (op, device type, dtypes) -> how to make one. The placer asks it which devices can run
+// a node.
 //
 // Filled by explicit calls (kernels/cpu/register_kernels.h ...), then only read; safe to read concurrently.
 //
-//   registry.Register({.op = "MatMul", .device_type = "CPU", .types = {{"T", {DType::kFloat32,
-//   DType::kFloat64}}},
+//   registry.Register({.op = "MatMul",
+//                      .device_type = "CPU",
+//                      .types = {{"T", {DType::kFloat32, DType::kFloat64}}},
 //                      .create = CreateKernel<MatMul>});
 #pragma once
 

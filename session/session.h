@@ -1,12 +1,13 @@
 // The client's view of the runtime: runs parts of a graph on the devices of one process or a cluster.
 //
-//   auto session = Session::Create(g.graph(), {&worker}).value();
+//   auto session = Session::Create(g.graph(), {&worker}, runtime->kernels()).value();
 //   std::vector<Tensor> out = session->Run({{x, tensor}}, {y}).value();
 //
 // A step computes the fetches and runs the targets, with the feeds in place of what they name. Each
-// combination of feeds, fetches and targets is compiled at its first use and cached, whatever order they come
-// in; Prepare hands the compiled step out, so that nothing is looked up later. The combinations that were not
-// used for longest leave the cache; their partitions leave the workers after their last running step.
+// combination of feeds, fetches and targets is compiled at its first use and cached, in whatever order they
+// are given; Prepare hands the compiled step out, so that nothing is looked up later. When the cache is full,
+// the combination whose last use is longest ago leaves it, and its partitions leave the workers after its
+// last running step.
 //
 // What nodes keep between steps is the session's: a random node has one stream, whatever steps it is part of.
 //
@@ -185,8 +186,8 @@ class Session {
                                                               const std::vector<TargetRef>& targets = {},
                                                               const RunOptions& options = {});
 
-  // Adds to the graph while steps run: `add` runs while no other method reads the graph, and returns what
-  // became of it. What it has added must be whole when it returns; a step sees all of it or nothing.
+  // Adds to the graph while steps run: calls `add` while no other method reads the graph, and returns its
+  // status. What it adds must be complete when it returns; a step sees all of it or nothing.
   absl::Status Extend(absl::FunctionRef<absl::Status()> add);
 
   // Cancels running steps and refuses further ones, also those that are just being compiled.

@@ -1,7 +1,7 @@
 // A dense array of one element type: a shape and a shared buffer, in row-major order.
 //
-// Copying a Tensor shares the buffer. Tensors are values as far as steps are concerned: a buffer is written
-// only by whoever created it, before handing it on, or by the holder of its only reference
+// Copying a Tensor shares the buffer. Steps treat tensors as values: a buffer is written only by the code
+// that created it, before the tensor is handed on, or by the holder of its only reference
 // (has_exclusive_buffer). Thread safety: concurrent reads are safe; one Tensor object is not safe to assign
 // concurrently.
 //
