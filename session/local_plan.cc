@@ -43,7 +43,7 @@ absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, 
   return plan;
 }
 
-LocalPlan::Step::Step(LocalPlan& plan)
+LocalPlan::StepState::StepState(LocalPlan& plan)
     : rendezvous(plan.num_edges_, plan.sender_, plan.id_),
       late_results(
           plan.threads_, [this] { programs_left.fetch_add(1, std::memory_order_acq_rel); },
@@ -64,13 +64,13 @@ LocalPlan::Step::Step(LocalPlan& plan)
   overlapping.resize(plan.programs_.size());
 }
 
-std::unique_ptr<Activation> LocalPlan::Step::MakeExecutor(LocalPlan& plan, size_t program) {
+std::unique_ptr<Activation> LocalPlan::StepState::MakeExecutor(LocalPlan& plan, size_t program) {
   return std::make_unique<DataflowExecutor>(*plan.programs_[program], *frames[program], context,
                                             plan.costs_[program], plan.overlaps_[program],
                                             [this] { rendezvous.Flush(); });
 }
 
-Activation& LocalPlan::ActivationOf(Step& step, size_t program) {
+Activation& LocalPlan::ActivationOf(StepState& step, size_t program) {
   const bool is_in_line = !programs_[program]->is_static() || !overlaps_[program].overlaps();
   // None where the program overlapped when the step began, and another step has given that up since.
   if (is_in_line && step.activations[program] != nullptr) return *step.activations[program];
@@ -115,19 +115,19 @@ absl::Status LocalPlan::CheckBindings(const Program& program) const {
   return absl::OkStatus();
 }
 
-LocalPlan::Step* LocalPlan::Find(int64_t step_id) {
+LocalPlan::StepState* LocalPlan::Find(int64_t step_id) {
   const auto found = active_.find(step_id);
   return found == active_.end() ? nullptr : found->second.get();
 }
 
-absl::StatusOr<LocalPlan::Step*> LocalPlan::FindOrCreate(int64_t step_id) {
-  if (Step* step = Find(step_id)) return step;
+absl::StatusOr<LocalPlan::StepState*> LocalPlan::FindOrCreate(int64_t step_id) {
+  if (StepState* step = Find(step_id)) return step;
   if (num_unstarted_ >= kMaxUnstartedSteps) {
     return absl::ResourceExhaustedError(
         absl::StrCat(num_unstarted_, " steps have tensors here and have not started"));
   }
-  if (pool_.empty()) pool_.push_back(std::make_unique<Step>(*this));
-  Step& step = *active_.emplace(step_id, std::move(pool_.back())).first->second;
+  if (pool_.empty()) pool_.push_back(std::make_unique<StepState>(*this));
+  StepState& step = *active_.emplace(step_id, std::move(pool_.back())).first->second;
   pool_.pop_back();
   ++num_unstarted_;
   step.context.step_id = step_id;
@@ -141,7 +141,7 @@ absl::StatusOr<LocalPlan::Step*> LocalPlan::FindOrCreate(int64_t step_id) {
 
 void LocalPlan::Run(const RunPartitionCall& call, Done done) {
   absl::Status refused;
-  Step* step = nullptr;
+  StepState* step = nullptr;
   {
     absl::MutexLock lock(&mutex_);
     auto over = over_.find(call.step_id);
@@ -151,7 +151,7 @@ void LocalPlan::Run(const RunPartitionCall& call, Done done) {
       refused = !over->second.ok()
                     ? over->second
                     : absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " has already run"));
-    } else if (absl::StatusOr<Step*> found = FindOrCreate(call.step_id); !found.ok()) {
+    } else if (absl::StatusOr<StepState*> found = FindOrCreate(call.step_id); !found.ok()) {
       refused = found.status();
     } else if ((*found)->started) {
       refused = absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " is already running"));
@@ -170,7 +170,7 @@ void LocalPlan::Run(const RunPartitionCall& call, Done done) {
   StartPrograms(*step);
 }
 
-void LocalPlan::StartPrograms(Step& step) {
+void LocalPlan::StartPrograms(StepState& step) {
   for (size_t i = 0; i < programs_.size(); ++i) {
     for (const Program::Binding& arg : programs_[i]->args()) {
       step.frames[i]->slots[arg.slot] = step.call->args[arg.index];
@@ -192,7 +192,7 @@ void LocalPlan::StartPrograms(Step& step) {
   OnProgramDone(step, absl::OkStatus());
 }
 
-void LocalPlan::RunActivations(Step& step) {
+void LocalPlan::RunActivations(StepState& step) {
   step.plan = shared_from_this();
   {
     RunScope scope;
@@ -210,11 +210,11 @@ void LocalPlan::RunActivations(Step& step) {
                            [plan = shared_from_this(), id = step.context.step_id] { plan->OnDeadline(id); });
 }
 
-void LocalPlan::BeginTrace(Step& step) {
+void LocalPlan::BeginTrace(StepState& step) {
   for (const auto& program : programs_) step.traces.push_back(std::make_unique<ProgramTrace>(*program));
 }
 
-void LocalPlan::EndTrace(Step& step) {
+void LocalPlan::EndTrace(StepState& step) {
   for (const auto& trace : step.traces) step.call->trace->Add(trace->Take());
   for (Activation* const activation : step.running) activation->set_trace(nullptr);
   step.traces.clear();
@@ -224,7 +224,7 @@ void LocalPlan::OnDeadline(int64_t step_id) {
   std::string awaited;
   {
     absl::MutexLock lock(&mutex_);
-    if (const Step* step = Find(step_id)) awaited = AwaitedEdges(step->rendezvous);
+    if (const StepState* step = Find(step_id)) awaited = AwaitedEdges(step->rendezvous);
   }
   Cancel(step_id, absl::DeadlineExceededError(
                       absl::StrCat("step ", step_id, " has run out of time",
@@ -261,14 +261,14 @@ std::string LocalPlan::AwaitedEdges(const Rendezvous& rendezvous) const {
 
 std::string LocalPlan::DescribeWaits() const {
   absl::MutexLock lock(&mutex_);
-  std::vector<const Step*> started;
+  std::vector<const StepState*> started;
   for (const auto& [id, step] : active_) {
     if (step->started) started.push_back(step.get());
   }
   std::sort(started.begin(), started.end(),
-            [](const Step* a, const Step* b) { return a->context.step_id < b->context.step_id; });
+            [](const StepState* a, const StepState* b) { return a->context.step_id < b->context.step_id; });
   std::string lines;
-  for (const Step* const step : started) {
+  for (const StepState* const step : started) {
     for (size_t i = 0; i < step->running.size(); ++i) {
       const std::vector<std::string> nodes = step->running[i]->AwaitedNodes();
       if (nodes.empty()) continue;
@@ -284,7 +284,7 @@ std::string LocalPlan::DescribeWaits() const {
   return lines;
 }
 
-void LocalPlan::OnProgramDone(Step& step, const absl::Status& status) {
+void LocalPlan::OnProgramDone(StepState& step, const absl::Status& status) {
   if (!status.ok()) {
     {
       absl::MutexLock lock(&step.status_mutex);
@@ -295,7 +295,7 @@ void LocalPlan::OnProgramDone(Step& step, const absl::Status& status) {
   if (step.programs_left.fetch_sub(1, std::memory_order_acq_rel) == 1) Finish(step);
 }
 
-void LocalPlan::Finish(Step& step) {
+void LocalPlan::Finish(StepState& step) {
   const std::shared_ptr<LocalPlan> keep_alive =
       step.plan ? std::exchange(step.plan, nullptr) : shared_from_this();
   if (step.timer != 0) threads_.Forget(std::exchange(step.timer, 0));
@@ -325,7 +325,7 @@ void LocalPlan::Finish(Step& step) {
   step.running.clear();
   if (num_edges_ > 0) step.rendezvous.Flush();
   Done done = std::move(step.done);
-  std::unique_ptr<Step> owned;
+  std::unique_ptr<StepState> owned;
   {
     absl::MutexLock lock(&mutex_);
     owned = Extract(step.context.step_id);
@@ -345,16 +345,16 @@ void LocalPlan::Remember(int64_t step_id) {
   over_order_.pop_front();
 }
 
-std::unique_ptr<LocalPlan::Step> LocalPlan::Extract(int64_t step_id) {
+std::unique_ptr<LocalPlan::StepState> LocalPlan::Extract(int64_t step_id) {
   const auto found = active_.find(step_id);
   if (found == active_.end()) return nullptr;
-  std::unique_ptr<Step> step = std::move(found->second);
+  std::unique_ptr<StepState> step = std::move(found->second);
   active_.erase(found);
   if (!step->started) --num_unstarted_;
   return step;
 }
 
-void LocalPlan::Recycle(std::unique_ptr<Step> step) {
+void LocalPlan::Recycle(std::unique_ptr<StepState> step) {
   step->cancellation.Remove(std::exchange(step->abort_callback, 0));
   step->cancellation.Reset();
   if (num_edges_ > 0) step->rendezvous.Reset(0);
@@ -365,7 +365,7 @@ void LocalPlan::Recycle(std::unique_ptr<Step> step) {
     absl::MutexLock lock(&step->status_mutex);
     step->status = absl::OkStatus();
   }
-  std::vector<std::unique_ptr<Step>> surplus;  // destroyed after the lock
+  std::vector<std::unique_ptr<StepState>> surplus;  // destroyed after the lock
   absl::MutexLock lock(&mutex_);
   pool_.push_back(std::move(step));
   const size_t num_kept = std::max(kMinIdleSteps, active_.size());
@@ -375,7 +375,7 @@ void LocalPlan::Recycle(std::unique_ptr<Step> step) {
   }
 }
 
-bool LocalPlan::TryHold(Step& step) {
+bool LocalPlan::TryHold(StepState& step) {
   int left = step.programs_left.load(std::memory_order_acquire);
   while (left > 0) {
     if (step.programs_left.compare_exchange_weak(left, left + 1, std::memory_order_acq_rel)) return true;
@@ -384,11 +384,11 @@ bool LocalPlan::TryHold(Step& step) {
 }
 
 void LocalPlan::Cancel(int64_t step_id, const absl::Status& reason) {
-  Step* running = nullptr;
-  std::unique_ptr<Step> unstarted;
+  StepState* running = nullptr;
+  std::unique_ptr<StepState> unstarted;
   {
     absl::MutexLock lock(&mutex_);
-    Step* step = Find(step_id);
+    StepState* step = Find(step_id);
     if (step != nullptr && step->started) {
       if (TryHold(*step)) running = step;
     } else if (num_edges_ > 0 && !over_.contains(step_id)) {
@@ -412,7 +412,7 @@ absl::Status LocalPlan::Feed(int64_t step_id, int arg, const Tensor& tensor) {
     return absl::InvalidArgumentError(
         absl::StrCat("argument ", arg, " came for a step with ", num_late_args_, " late arguments"));
   }
-  Step* step = nullptr;
+  StepState* step = nullptr;
   {
     absl::MutexLock lock(&mutex_);
     step = Find(step_id);
@@ -424,7 +424,7 @@ absl::Status LocalPlan::Feed(int64_t step_id, int arg, const Tensor& tensor) {
 }
 
 absl::Status LocalPlan::Receive(int64_t step_id, int edge, const Tensor& tensor, bool is_dead) {
-  Step* step = nullptr;
+  StepState* step = nullptr;
   WEIR_RETURN_IF_ERROR(CheckSent(edge));
   {
     absl::MutexLock lock(&mutex_);
@@ -444,7 +444,7 @@ absl::StatusOr<bool> LocalPlan::Hold(int64_t step_id, int edge, std::shared_ptr<
   WEIR_RETURN_IF_ERROR(CheckSent(edge));
   absl::MutexLock lock(&mutex_);
   if (!closed_.ok() || over_.contains(step_id)) return false;
-  WEIR_ASSIGN_OR_RETURN(Step * step, FindOrCreate(step_id));
+  WEIR_ASSIGN_OR_RETURN(StepState * step, FindOrCreate(step_id));
   step->held.push_back(std::move(held));
   return true;
 }

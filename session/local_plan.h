@@ -81,8 +81,9 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   }
 
  private:
-  struct Step {
-    explicit Step(LocalPlan& plan);
+  // What this worker keeps of one step; reused by later steps.
+  struct StepState {
+    explicit StepState(LocalPlan& plan);
     std::unique_ptr<Activation> MakeExecutor(LocalPlan& plan, size_t program);
     StepContext context;
     Cancellation cancellation;
@@ -116,24 +117,24 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   absl::Status CheckBindings(const Program& program) const;
   absl::Status CheckLate(const Graph& graph) const;
   void AddEdgeNames(const Graph& graph);
-  Step* Find(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Step*> FindOrCreate(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  StepState* Find(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<StepState*> FindOrCreate(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps a started step from finishing until the holder calls OnProgramDone. False when it is finishing
   // already.
-  static bool TryHold(Step& step);
-  void StartPrograms(Step& step);
-  void RunActivations(Step& step);
-  void BeginTrace(Step& step);
-  void EndTrace(Step& step);
-  Activation& ActivationOf(Step& step, size_t program);
+  static bool TryHold(StepState& step);
+  void StartPrograms(StepState& step);
+  void RunActivations(StepState& step);
+  void BeginTrace(StepState& step);
+  void EndTrace(StepState& step);
+  Activation& ActivationOf(StepState& step, size_t program);
   void OnDeadline(int64_t step_id);
   std::string AwaitedEdges(const Rendezvous& rendezvous) const;
-  void OnProgramDone(Step& step, const absl::Status& status);
-  void Finish(Step& step);
+  void OnProgramDone(StepState& step, const absl::Status& status);
+  void Finish(StepState& step);
   void Remember(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the step to the pool, and destroys those that are too many.
-  void Recycle(std::unique_ptr<Step> step) ABSL_LOCKS_EXCLUDED(mutex_);
-  std::unique_ptr<Step> Extract(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Recycle(std::unique_ptr<StepState> step) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::unique_ptr<StepState> Extract(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Threads& threads_;
   TensorSender* const sender_;
@@ -149,9 +150,9 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   absl::flat_hash_map<int, std::string> edge_names_;  // of edges that are received here
 
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<int64_t, std::unique_ptr<Step>> active_ ABSL_GUARDED_BY(mutex_);  // by step id
-  size_t num_unstarted_ ABSL_GUARDED_BY(mutex_) = 0;                                    // of those
-  std::vector<std::unique_ptr<Step>> pool_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int64_t, std::unique_ptr<StepState>> active_ ABSL_GUARDED_BY(mutex_);  // by step id
+  size_t num_unstarted_ ABSL_GUARDED_BY(mutex_) = 0;                                         // of those
+  std::vector<std::unique_ptr<StepState>> pool_ ABSL_GUARDED_BY(mutex_);
   std::deque<int64_t> over_order_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<int64_t, absl::Status> over_
       ABSL_GUARDED_BY(mutex_);  // with the reason of an early cancel

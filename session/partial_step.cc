@@ -23,7 +23,7 @@ class PartialStep::State : public std::enable_shared_from_this<State> {
         fetches_(signature_->fetches.size()) {}
 
   void Start(absl::Time deadline) {
-    StepPlan::PartialRun run = plan_->StartPartial(
+    StepPlan::StartedPartial run = plan_->StartPartial(
         [self = shared_from_this()](int fetch, const Tensor& tensor, bool is_dead) {
           self->OnResult(fetch, tensor, is_dead);
         },

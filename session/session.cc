@@ -324,8 +324,8 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::FindOrCompilePlan(const StepS
   return result;
 }
 
-absl::StatusOr<StepPlanOptions::PartialRuns> Session::PartialRunsOf(const StepSignature& signature) const {
-  StepPlanOptions::PartialRuns partial_runs;
+absl::StatusOr<StepPlanOptions::LateExchange> Session::LateExchangeOf(const StepSignature& signature) const {
+  StepPlanOptions::LateExchange late_exchange;
   const auto cpu = std::find_if(devices_.begin(), devices_.end(), [this](const DeviceName& device) {
     return device.type == "CPU" && device.IsSameTask(options_.default_task);
   });
@@ -333,16 +333,16 @@ absl::StatusOr<StepPlanOptions::PartialRuns> Session::PartialRunsOf(const StepSi
     return absl::UnimplementedError(absl::StrCat("a partial run needs a CPU of the session's own task ",
                                                  options_.default_task.ToString(), ", which has none"));
   }
-  partial_runs.device = *cpu;
+  late_exchange.device = *cpu;
   absl::ReaderMutexLock lock(&graph_mutex_);
-  for (const Output& feed : signature.feeds) partial_runs.feeds.push_back(feed.name());
-  return partial_runs;
+  for (const Output& feed : signature.feeds) late_exchange.feeds.push_back(feed.name());
+  return late_exchange;
 }
 
 absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignature& sorted, bool is_partial) {
   StepPlanOptions options;
   if (is_partial) {
-    WEIR_ASSIGN_OR_RETURN(options.partial_runs, PartialRunsOf(sorted));
+    WEIR_ASSIGN_OR_RETURN(options.late_exchange, LateExchangeOf(sorted));
   }
   options.has_kernel = [this](const Node& node, absl::string_view type) { return HasKernel(node, type); };
   options.rewrite = [this](Graph& graph) {

@@ -216,7 +216,7 @@ class Session {
                                                               bool is_partial);
   absl::StatusOr<std::shared_ptr<StepPlan>> FindOrCompilePlan(const StepSignature& sorted, bool is_partial);
   absl::StatusOr<std::shared_ptr<StepPlan>> CompilePlan(const StepSignature& sorted, bool is_partial);
-  absl::StatusOr<StepPlanOptions::PartialRuns> PartialRunsOf(const StepSignature& signature) const;
+  absl::StatusOr<StepPlanOptions::LateExchange> LateExchangeOf(const StepSignature& signature) const;
   void UsePrivateContainers(Graph& graph);
   // After the last plan of a closed session is gone.
   void EndOnWorkers();

@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
                                                             const StepPlanOptions& options,
                                                             absl::Time deadline) {
   FeedDependencies dependencies;
-  if (options.partial_runs) dependencies = FeedDependencies(*pruned, num_feeds, num_fetches);
+  if (options.late_exchange) dependencies = FeedDependencies(*pruned, num_feeds, num_fetches);
   if (options.rewrite) WEIR_RETURN_IF_ERROR(options.rewrite(*pruned));
   std::vector<DeviceName> devices;
   for (const WorkerDevices& worker : workers) {
@@ -65,7 +65,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
   }
   WEIR_RETURN_IF_ERROR(PlaceGraph(*pruned, devices, options.has_kernel, options.placer));
   if (options.rewrite_placed) WEIR_RETURN_IF_ERROR(options.rewrite_placed(pruned));
-  if (options.partial_runs) WEIR_RETURN_IF_ERROR(PlaceLate(*pruned, *options.partial_runs));
+  if (options.late_exchange) WEIR_RETURN_IF_ERROR(PlaceLate(*pruned, *options.late_exchange));
   WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned, PartitionByDevice(*pruned));
 
   std::shared_ptr<StepPlan> plan(new StepPlan);
@@ -78,10 +78,10 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
       plan->placement_.emplace_back(node->name(), node->assigned_device());
   }
   const int num_edges = static_cast<int>(partitioned.edges.size());
-  if (options.partial_runs) {
+  if (options.late_exchange) {
     plan->is_for_partial_runs_ = true;
     plan->dependencies_ = std::move(dependencies);
-    plan->NumberLate(partitioned, *options.partial_runs);
+    plan->NumberLate(partitioned, *options.late_exchange);
   }
   for (const WorkerDevices& worker : workers) {
     PartitionSpec spec;
@@ -95,10 +95,10 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
     spec.plan = plan->id_;
     spec.session = options.session;
     spec.num_edges = num_edges;
-    if (!options.partial_runs) {
+    if (!options.late_exchange) {
       part.feeds = Renumber(spec.graphs, kArgOp);
       part.fetches = Renumber(spec.graphs, kRetvalOp);
-    } else if (options.partial_runs->device.IsSameTask(worker.worker->task())) {
+    } else if (options.late_exchange->device.IsSameTask(worker.worker->task())) {
       plan->partial_worker_ = worker.worker;
       spec.num_late_args = num_feeds;
       spec.num_late_results = num_fetches;
@@ -116,24 +116,24 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
 
 // At the caller's device, so that only the worker of this process is fed and fetched from: what others need,
 // or compute, crosses like any other tensor. A resource handle cannot cross.
-absl::Status StepPlan::PlaceLate(Graph& placed, const StepPlanOptions::PartialRuns& options) {
+absl::Status StepPlan::PlaceLate(Graph& placed, const StepPlanOptions::LateExchange& late) {
   for (const auto& node : placed.nodes()) {
     const bool is_arg = node->op_name() == kArgOp;
     if (!is_arg && node->op_name() != kRetvalOp) continue;
     const DType dtype = is_arg ? node->output_type(0) : node->input(0).dtype();
     if (dtype != DType::kResource) {
-      placed.SetAssignedDevice(node.get(), options.device);
-    } else if (!node->assigned_device().IsSameTask(options.device)) {
+      placed.SetAssignedDevice(node.get(), late.device);
+    } else if (!node->assigned_device().IsSameTask(late.device)) {
       return absl::UnimplementedError(absl::StrCat(
           "a partial run cannot ", is_arg ? "feed" : "fetch", " the resource handle ", node->Describe(),
-          " on ", node->assigned_device().ToString(), ": it would cross to ", options.device.ToString()));
+          " on ", node->assigned_device().ToString(), ": it would cross to ", late.device.ToString()));
     }
   }
   return absl::OkStatus();
 }
 
 // The late edges follow those between devices: feeds, then fetches.
-void StepPlan::NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::PartialRuns& options) {
+void StepPlan::NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::LateExchange& late) {
   const int64_t num_edges = partitioned.edges.size();
   for (Partition& partition : partitioned.partitions) {
     if (!partition.graph) continue;
@@ -143,7 +143,7 @@ void StepPlan::NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::
       const int64_t index = node->attr<int64_t>("index");
       const int64_t first = is_arg ? num_edges : num_edges + num_feeds_;
       partition.graph->SetAttr(node.get(), kEdgeAttr, first + index);
-      if (is_arg) partition.graph->SetAttr(node.get(), kFeedNameAttr, options.feeds[index]);
+      if (is_arg) partition.graph->SetAttr(node.get(), kFeedNameAttr, late.feeds[index]);
     }
   }
 }
@@ -418,7 +418,7 @@ std::shared_ptr<Step> StepPlan::Start(absl::Span<const Tensor> feeds, absl::Time
   return step;
 }
 
-StepPlan::PartialRun StepPlan::StartPartial(OnResult on_result, absl::Time deadline) {
+StepPlan::StartedPartial StepPlan::StartPartial(OnResult on_result, absl::Time deadline) {
   const int64_t step_id = next_step_.fetch_add(1, std::memory_order_relaxed);
   auto step = std::make_shared<StartedStep>(shared_from_this(), step_id, deadline);
   step->SetOnResult(std::move(on_result));

@@ -46,11 +46,11 @@ struct StepPlanOptions {
   SessionId session = 0;
   // Set for partial runs: the device, of a worker in this process, at which feeds come in and fetches are
   // taken while a step runs; and the names of the feeds.
-  struct PartialRuns {
+  struct LateExchange {
     DeviceName device;
     std::vector<std::string> feeds;
   };
-  std::optional<PartialRuns> partial_runs;
+  std::optional<LateExchange> late_exchange;
 };
 
 struct PartitionedGraph;  // placer/partitioner.h
@@ -88,12 +88,12 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   // Of a plan for partial runs: starts one step, to which FeedStep gives what StartPartial names by
   // `step_id`. `on_result` is told of each fetch once, one at a time, and of all before a step ends without
   // an error. The step itself ends with no results.
-  struct PartialRun {
+  struct StartedPartial {
     int64_t step_id;
     std::shared_ptr<Step> step;
   };
   using OnResult = std::function<void(int fetch, const Tensor& tensor, bool is_dead)>;
-  PartialRun StartPartial(OnResult on_result, absl::Time deadline);
+  StartedPartial StartPartial(OnResult on_result, absl::Time deadline);
   // Each feed once. A step that is over drops it.
   absl::Status FeedStep(int64_t step_id, int feed, const Tensor& tensor);
   bool is_for_partial_runs() const { return is_for_partial_runs_; }
@@ -119,8 +119,8 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
 
   StepPlan() = default;
   // Where the feeds and fetches of partial runs are.
-  static absl::Status PlaceLate(Graph& placed, const StepPlanOptions::PartialRuns& options);
-  void NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::PartialRuns& options);
+  static absl::Status PlaceLate(Graph& placed, const StepPlanOptions::LateExchange& late);
+  void NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::LateExchange& late);
   absl::Status CheckCounts(size_t num_feeds, size_t num_fetches) const;
   // Closed: its reason, else the step is known to Close.
   absl::Status Enter(int64_t step_id);
