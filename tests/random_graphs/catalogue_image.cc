@@ -98,6 +98,14 @@ Call DrawPool(Pool& pool, DType dtype) {
   return OpCall{{image.output}, PoolAttrsOf(DrawSliding(pool, image.dims(), 3))};
 }
 
+Call DrawMaxPoolGradGrad(Pool& pool, DType dtype) {
+  const Operand image = DrawImage(pool, dtype);
+  const AttrMap attrs = PoolAttrsOf(DrawSliding(pool, image.dims(), 3));
+  const std::optional<Operand> largest = pool.Apply("MaxPool", image, std::nullopt, attrs);
+  if (!largest) return std::nullopt;
+  return OpCall{{image.output, largest->output, pool.OfShape(dtype, image.dims()).output}, attrs};
+}
+
 Call DrawAvgPoolGrad(Pool& pool, DType dtype) {
   const Index image = AnyImage(pool);
   const Sliding sliding = DrawSliding(pool, image, 3);
@@ -177,6 +185,7 @@ void AddImageRows(std::vector<OpRow>* rows) {
   add_convolution("Conv2D", Convolution(/*is_depthwise=*/false));
   add_convolution("DepthwiseConv2dNative", Convolution(/*is_depthwise=*/true));
   add("MaxPool", BigFloats(), DrawPool, 3);
+  add("MaxPoolGradGrad", BigFloats(), DrawMaxPoolGradGrad, 1);
   add("AvgPool", BigFloats(), DrawPool, 3);
   add("AvgPoolGrad", BigFloats(), DrawAvgPoolGrad, 1);
   add("LRN", {DType::kFloat32}, DrawLrn);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/gradients.h"
 #include "graph/types/status_macros.h"
@@ -20,16 +21,17 @@ namespace {
 constexpr int kMaxDepth = 2;
 constexpr int64_t kMaxElements = 200;
 
-// Ops of which Weir has no (second) derivative.
+// In training the derivative of FusedBatchNormGrad computes the statistics from x, as in TensorFlow. It is
+// the op's own only where its inputs 3 and 4 are these.
+bool TakesOtherStatistics(const Node& node) {
+  return absl::StartsWith(node.op_name(), "FusedBatchNormGrad") && node.attr<bool>("is_training") &&
+         !absl::StartsWith(node.input(3).node->op_name(), "FusedBatchNorm");
+}
+
 bool IsNotDifferentiated(const Node& node) {
-  static const auto* const ops = new std::set<std::string>{"Enter",
-                                                           "Exit",
-                                                           "MaxPoolGrad",
-                                                           "LRNGrad",
-                                                           "FusedBatchNormGrad",
-                                                           "FusedBatchNormGradV2",
-                                                           "FusedBatchNormGradV3"};
-  return ops->count(node.op_name()) > 0 || node.op().def().gradient == GradientMissing;
+  static const auto* const ops = new std::set<std::string>{"Enter", "Exit", "LRNGrad"};
+  return ops->count(node.op_name()) > 0 || node.op().def().gradient == GradientMissing ||
+         TakesOtherStatistics(node);
 }
 
 bool IsTame(const Array& value, DType dtype) {

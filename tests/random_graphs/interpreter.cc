@@ -36,7 +36,7 @@ bool IsExact(const std::string& op) {
       "Diag", "DiagPart", "MatrixBandPart", "MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3",
       "MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3",
       "ResourceGather", "ResourceGatherNd", "ResourceScatterUpdate", "ResourceScatterNdUpdate", "ResourceScatterMin", "ResourceScatterMax", "ResourceScatterNdMin", "ResourceScatterNdMax", "Cast", "Neg", "Abs", "Sign", "Floor", "Ceil", "Rint", "Round", "Relu", "ReluGrad", "Relu6", "Relu6Grad", "ClipByValue", "Maximum", "Minimum", "Max", "Min",
-      "SegmentMax", "SegmentMin", "UnsortedSegmentMax", "UnsortedSegmentMin", "MaxPool"};
+      "SegmentMax", "SegmentMin", "UnsortedSegmentMax", "UnsortedSegmentMin", "MaxPool", "MaxPoolGradGrad"};
   // clang-format on
   return exact->count(op) > 0;
 }
