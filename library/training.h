@@ -11,6 +11,7 @@
 #include "session/monitored/hooks/chrome_trace.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/monitored_session.h"
+#include "session/monitored/queue_runner.h"
 #include "session/monitored/saver.h"
 #include "session/monitored/scaffold.h"
 #include "session/monitored/session_creator.h"

@@ -10,6 +10,7 @@
 #include "graph/types/status_macros.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooked_step.h"
+#include "session/monitored/queue_runner.h"
 
 namespace weir {
 namespace {
@@ -114,6 +115,7 @@ absl::Status MonitoredSession::TryCreateSession() {
   if (stop_requested()) coordinator_.RequestStop();
   session_.reset();
   WEIR_ASSIGN_OR_RETURN(session_, creator_->Create(graph_.graph()));
+  WEIR_RETURN_IF_ERROR(StartQueueRunners(scaffold().queue_runners, *session_, coordinator_));
   for (const HookPtr& hook : options_.hooks) {
     WEIR_RETURN_IF_ERROR(hook->AfterCreateSession(*session_, coordinator_));
   }
@@ -137,11 +139,15 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
     return absl::FailedPreconditionError("a hook has requested a stop: check should_stop() before every Run");
   }
   while (true) {
-    const absl::Status status = step();
+    absl::Status status = step();
     if (status.ok()) {
       // A peer was lost under a hook, after the step: the step stays done, only the session is made anew.
       const absl::Status lost = std::exchange(lost_under_hook_, absl::OkStatus());
       return lost.ok() ? lost : Recover(lost);
+    }
+    if (absl::IsOutOfRange(status)) {
+      // No end of the input, when a thread that fills the queue has failed.
+      if (!coordinator_.status().ok()) status = coordinator_.status();
     }
     if (absl::IsOutOfRange(status)) {
       RequestStop();

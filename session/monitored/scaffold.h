@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "graph/graph_builder.h"
+#include "session/monitored/queue_runner.h"
 #include "session/monitored/saver.h"
 #include "session/session.h"
 
@@ -42,6 +43,8 @@ struct Scaffold {
   Output summary;
   // The int64 step counter's value. Default: the variable of the collection "global_step"; null without one.
   Output global_step;
+  // Fill queues in every process, from the session's creation to its end.
+  std::vector<QueueRunner> queue_runners;
   std::shared_ptr<Saver> saver;
   SaverOptions saver_options;
 
