@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -28,10 +29,32 @@ bool TakesOtherStatistics(const Node& node) {
          !absl::StartsWith(node.input(3).node->op_name(), "FusedBatchNorm");
 }
 
+bool DependsOn(const Node& node, const Node& source) {
+  std::set<const Node*> seen;
+  std::vector<const Node*> to_visit = {&node};
+  while (!to_visit.empty()) {
+    const Node& visited = *to_visit.back();
+    to_visit.pop_back();
+    if (&visited == &source) return true;
+    if (!seen.insert(&visited).second) continue;
+    for (int i = 0; i < visited.num_inputs(); ++i) to_visit.push_back(visited.input(i).node);
+  }
+  return false;
+}
+
+// TensorFlow differentiates FusedBatchNormGrad by tf.gradients over what lies between its inputs and outputs.
+// Where its gradient depends on its x, or x on the gradient, that path is counted twice.
+bool HasDependentInputs(const Node& node) {
+  if (!absl::StartsWith(node.op_name(), "FusedBatchNormGrad")) return false;
+  const Node& gradient = *node.input(0).node;
+  const Node& x = *node.input(1).node;
+  return DependsOn(gradient, x) || DependsOn(x, gradient);
+}
+
 bool IsNotDifferentiated(const Node& node) {
   static const auto* const ops = new std::set<std::string>{"Enter", "Exit", "LRNGrad"};
   return ops->count(node.op_name()) > 0 || node.op().def().gradient == GradientMissing ||
-         TakesOtherStatistics(node);
+         TakesOtherStatistics(node) || HasDependentInputs(node);
 }
 
 bool IsTame(const Array& value, DType dtype) {
