@@ -16,10 +16,24 @@ constexpr const char* kNeverWait[] = {kArgOp,
                                       "Assert",
                                       "CheckNumerics",
                                       "DestroyResourceOp",
+                                      "FIFOQueueV2",
                                       "MergeV2Checkpoints",
+                                      "Multinomial",
+                                      "PaddingFIFOQueueV2",
+                                      "PriorityQueueV2",
+                                      "QueueCloseV2",
+                                      "QueueIsClosedV2",
+                                      "QueueSizeV2",
+                                      "RandomGamma",
+                                      "RandomShuffle",
+                                      "RandomShuffleQueueV2",
+                                      "RandomStandardNormal",
+                                      "RandomUniform",
+                                      "RandomUniformInt",
                                       "ReadVariableOp",
                                       "RestoreV2",
                                       "SaveV2",
+                                      "TruncatedNormal",
                                       "VarHandleOp",
                                       "VarIsInitializedOp",
                                       "VariableShape"};
@@ -31,7 +45,7 @@ constexpr const char* kPrefixesOfVariableOps[] = {
 
 bool MayWaitForOthers(const Op& op) {
   const std::string& name = op.name();
-  if (!op.is_stateful() || op.FindAttr("seed") != nullptr) return false;
+  if (!op.is_stateful()) return false;
   const auto is_name = [&](absl::string_view known) { return name == known; };
   const auto has_prefix = [&](absl::string_view prefix) { return absl::StartsWith(name, prefix); };
   return std::none_of(std::begin(kNeverWait), std::end(kNeverWait), is_name) &&

@@ -15,8 +15,8 @@
 
 namespace weir {
 
-// False for ops that surely never wait: those without state, those on variables, random ones, and a few
-// others that are known. An op that nobody has told of is taken for one that waits.
+// False for ops that surely never wait: those without state, those on variables, and those of a list (random
+// ones, a queue's handle and its state). Any other op is taken for one that waits: a program's own may.
 bool MayWaitForOthers(const Op& op);
 
 class WaitingNodes {
