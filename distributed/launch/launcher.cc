@@ -278,7 +278,7 @@ class Launcher::Job {
       if (absl::Status started = StartTask(task); !started.ok()) {
         Say(std::string(started.message()));
         if (exit_code_ == 0) exit_code_ = 127;
-        Stop(SIGTERM);
+        Stop();
       }
     }
   }
@@ -327,9 +327,12 @@ class Launcher::Job {
   }
 
   void OnTaskEnd(Task& task, int wait_status) {
+    if (is_stopping_) {  // we asked for it
+      if (!task.is_ps() && num_live_workers() == 0) StopPs();
+      return;
+    }
     const int code = ExitCodeOf(wait_status);
     if (code == 0) return OnTaskDone(task);
-    if (is_stopping_) return;  // we asked for it
     const std::string death =
         absl::StrCat(Describe(task), " died: ", DescribeExit(wait_status),
                      task.is_remote() && code == kSshFailed
@@ -342,7 +345,7 @@ class Launcher::Job {
     const bool ends_job = task.is_ps() || task.name == kChief;
     Say(absl::StrCat(death, ends_job && num_alive() > 0 ? "; stopping the others" : ""));
     if (ends_job) {
-      Stop(SIGTERM);
+      Stop();
     } else {
       OnWorkerGone();
     }
@@ -372,21 +375,33 @@ class Launcher::Job {
   void OnStopSignal(int signal) {
     if (interrupted_by_ != 0) return Kill();
     interrupted_by_ = signal;
-    Say(absl::StrCat("stopping the job: ", strsignal(signal)));
-    Stop(signal);
+    Say(absl::StrCat("stopping the job: ", strsignal(signal), " (once more to kill it)"));
+    Stop();
   }
 
-  void Stop(int signal) {
+  void Stop() {
     is_stopping_ = true;
     deadline_ = absl::Now() + options_.stop_grace;
+    for (Task& task : tasks_) task.restart_at.reset();
     for (Task& task : tasks_) {
-      task.restart_at.reset();
-      if (!task.is_running) continue;
-      if (task.is_remote()) {
-        task.process->Tell("TERM\n");
-      } else {
-        task.process->Signal(signal);
-      }
+      if (!task.is_ps()) AskToStop(task);
+    }
+    if (num_live_workers() == 0) StopPs();
+  }
+
+  // What the chief saves when it is stopped is on the ps.
+  void StopPs() {
+    for (Task& task : tasks_) {
+      if (task.is_ps()) AskToStop(task);
+    }
+  }
+
+  static void AskToStop(Task& task) {
+    if (!task.is_running) return;
+    if (task.is_remote()) {
+      task.process->Tell("TERM\n");
+    } else {
+      task.process->Signal(SIGTERM);
     }
   }
 
@@ -418,7 +433,7 @@ class Launcher::Job {
       deadline_.reset();
       Kill();
     } else {
-      Stop(SIGTERM);
+      Stop();
     }
   }
 

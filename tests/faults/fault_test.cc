@@ -95,6 +95,14 @@ class FaultTest : public ::testing::Test {
     return waitid(P_PID, launcher_, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == launcher_;
   }
   std::string Log() { return ReadFile(dir_ + "/log"); }
+  // The step that the file `checkpoint` names first; -1 when there is none.
+  int NewestCheckpoint() {
+    const std::string text = ReadFile(dir_ + "/model/checkpoint");
+    const size_t begin = text.find("model.ckpt-"), end = text.find('"', begin);
+    int step = -1;
+    return begin != text.npos && absl::SimpleAtoi(text.substr(begin + 11, end - begin - 11), &step) ? step
+                                                                                                    : -1;
+  }
 
   const std::string dir_;
   pid_t launcher_ = -1;
@@ -157,12 +165,19 @@ TEST_F(FaultTest, APsThatNeverAnswersIsNamed) {
   EXPECT_EQ(AwaitEnd(), 130) << Log();
 }
 
-TEST_F(FaultTest, CtrlCEndsEverybody) {
-  Launch({"--ps=1", "--workers=2"}, {"--last_step=1000000", "--step_ms=5"});
-  ASSERT_TRUE(AwaitStep("worker:1", 10)) << Log();
-  kill(launcher_, SIGINT);
-  EXPECT_EQ(AwaitEnd(), 130) << Log();
-  for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_NE(kill(Pid(task), 0), 0) << task;
+// The chief saves every 10th step, and once more when it is stopped: the variables are on the ps, which must
+// not go before it.
+TEST_F(FaultTest, CtrlCSavesAndEndsEverybody) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Launch({"--ps=1", "--workers=3", "--stop_grace=60"}, {"--last_step=1000000", "--step_ms=20"});
+    ASSERT_TRUE(AwaitStep("worker:0", 15) && AwaitStep("worker:1", 1)) << Log();
+    kill(launcher_, signal);
+    EXPECT_EQ(AwaitEnd(), 128 + signal) << Log();
+    EXPECT_GT(NewestCheckpoint(), Step("worker:0")) << Log();
+    EXPECT_THAT(Log(), Not(HasSubstr("UNAVAILABLE"))) << "nobody lost a ps";
+    for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_NE(kill(Pid(task), 0), 0) << task;
+    EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
+  }
 }
 
 // Runs the command `weir`; what it prints goes to dir/log.
