@@ -20,23 +20,24 @@ class EvaluatingListener final : public CheckpointSaverListener {
     // The first checkpoint is of a model that is not trained yet, or was evaluated by the program before.
     if (!std::exchange(has_begun_, true)) return false;
     if (absl::Now() < last_time_ + options_.throttle) return false;
-    WEIR_RETURN_IF_ERROR(Evaluate(global_step));
-    return false;
+    return Evaluate(global_step);
   }
 
   absl::Status End(Session&, int64_t global_step) override {
-    return evaluated_step_ == global_step ? absl::OkStatus() : Evaluate(global_step);
+    return evaluated_step_ == global_step ? absl::OkStatus() : Evaluate(global_step).status();
   }
 
  private:
-  absl::Status Evaluate(int64_t global_step) {
+  // True when it was the last evaluation.
+  absl::StatusOr<bool> Evaluate(int64_t global_step) {
     WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> checkpoints, CheckpointsIn(options_.model_dir));
     if (checkpoints.empty()) {
       return absl::NotFoundError(absl::StrCat("no checkpoint to evaluate in ", options_.model_dir));
     }
     last_time_ = absl::Now();
     evaluated_step_ = global_step;
-    return options_.evaluate(checkpoints.front()).status();
+    WEIR_ASSIGN_OR_RETURN(const Evaluation evaluation, options_.evaluate(checkpoints.front()));
+    return options_.after_evaluation ? options_.after_evaluation(evaluation) : false;
   }
 
   const TrainAndEvaluateOptions& options_;
@@ -70,7 +71,8 @@ absl::Status TrainAndEvaluate(const TaskConfig& task, Server& server,
                               {.checkpoints = {.min_interval = options.throttle,
                                                .timeout = options.timeout,
                                                .poll_interval = options.poll_interval},
-                               .last_step = options.max_steps})
+                               .last_step = options.max_steps,
+                               .after_evaluation = options.after_evaluation})
         .status();
   }
   if (!task.runs_alone()) return options.train({});

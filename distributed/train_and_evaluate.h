@@ -2,7 +2,9 @@
 //
 //   chief, worker   train until max_steps; the chief saves checkpoints to model_dir
 //   ps              serves until the job is over
-//   evaluator       never trains: evaluates each new checkpoint of model_dir, until that of max_steps
+//   evaluator       never trains: evaluates each new checkpoint of model_dir, until that of max_steps or
+//   until
+//                   after_evaluation says that it was the last one
 //   alone           trains, and evaluates when a checkpoint has been saved
 // An evaluator is no part of the training cluster (task_config.h): all that it shares with the others is
 // model_dir.
@@ -35,6 +37,9 @@ struct TrainAndEvaluateOptions {
   std::function<absl::Status(const std::vector<CheckpointSaverListenerPtr>& listeners)> train;
   // Evaluates one checkpoint (Evaluator::Evaluate).
   std::function<absl::StatusOr<Evaluation>(const std::string& checkpoint)> evaluate;
+  // Told of each evaluation, may be null. True ends the evaluator, as max_steps does: for training that stops
+  // early (docs/guide/fine_tuning.md). A program that runs alone then stops training.
+  std::function<absl::StatusOr<bool>(const Evaluation& evaluation)> after_evaluation;
   // At least this long between the beginnings of two evaluations. The last checkpoint is always evaluated.
   absl::Duration throttle = absl::Minutes(10);
   // How long an evaluator waits for the next checkpoint.

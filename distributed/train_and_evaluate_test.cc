@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,9 +40,11 @@ class Program {
                              .max_steps = max_steps,
                              .train = [&](const auto& listeners) { return Train(max_steps, listeners); },
                              .evaluate = [&](const std::string& checkpoint) { return Evaluate(checkpoint); },
+                             .after_evaluation = after_evaluation,
                              .throttle = throttle,
                              .timeout = absl::ZeroDuration()});
   }
+  std::function<absl::StatusOr<bool>(const Evaluation&)> after_evaluation;
   const std::vector<int64_t>& evaluated() const { return evaluated_; }
   int num_trainings() const { return num_trainings_; }
 
@@ -111,6 +114,28 @@ TEST(TrainAndEvaluateTest, AnEvaluatorEvaluatesTheLastCheckpointAndNeverTrains) 
   const absl::Status early = evaluator.Run(6);
   EXPECT_EQ(early.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(early.message()), HasSubstr("of step 5"));
+}
+
+TEST(TrainAndEvaluateTest, AfterAnEvaluationItMayEndEarly) {
+  const std::string model_dir = NewModelDir("early");
+  const auto at_4 = [](const Evaluation& evaluation) -> absl::StatusOr<bool> {
+    return evaluation.global_step >= 4;
+  };
+  Program alone(TaskConfig(), model_dir);
+  alone.after_evaluation = at_4;
+  ASSERT_TRUE(alone.Run(1000).ok());
+  EXPECT_THAT(alone.evaluated(), ElementsAre(2, 4)) << "it stops training";
+
+  Program evaluator(TaskConfig::FromTfConfig(kEvaluatorOfCluster).value(), model_dir);
+  evaluator.after_evaluation = at_4;
+  const absl::Status status = evaluator.Run(1000);
+  EXPECT_TRUE(status.ok()) << "it does not wait for step 1000: " << status;
+  EXPECT_THAT(evaluator.evaluated(), ElementsAre(4));
+
+  evaluator.after_evaluation = [](const Evaluation&) -> absl::StatusOr<bool> {
+    return absl::DataLossError("a bad accuracy");
+  };
+  EXPECT_THAT(std::string(evaluator.Run(1000).message()), HasSubstr("a bad accuracy"));
 }
 
 TEST(TrainAndEvaluateTest, AnEvaluatorWithoutAModelSaysSo) {

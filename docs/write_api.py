@@ -100,7 +100,7 @@ def declaration(text):
 
 def public_lines(statement):
     """The lines of a class without private parts and bodies."""
-    if statement.text.startswith("enum"):
+    if statement.text.lstrip().startswith("enum"):
         return statement.lines
     head = next(i for i, line in enumerate(statement.lines) if line.rstrip().endswith("{"))
     shown, is_public = statement.lines[:head + 1], True
@@ -128,6 +128,8 @@ def title(statement):
         return statement.text.split()[1]
     text = re.sub(r"^template <.*>\n", "", statement.text)
     operator = re.search(r"operator\S+?(?=\()", text)
+    while re.search(r"<[^<>]*>", text):  # a type's arguments may have parentheses: std::function<bool(int)> Name();
+        text = re.sub(r"<[^<>]*>", "", text)
     words = re.findall(r"[\w:]+", re.split(r"[(={;]", text)[0])
     return operator[0] if operator else words[-1]
 

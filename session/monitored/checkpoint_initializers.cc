@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "graph/nearest_names.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/checkpoint_state.h"
@@ -18,6 +19,12 @@ namespace {
 
 absl::StatusOr<std::unique_ptr<BundleReader>> OpenNewest(const std::string& checkpoint, FileSystem& files) {
   if (BundleExists(checkpoint, files)) return BundleReader::Open(checkpoint, files);
+  for (const absl::string_view ending : {".index", ".meta"}) {
+    const absl::string_view prefix = absl::StripSuffix(checkpoint, ending);
+    if (prefix.size() == checkpoint.size() || !BundleExists(std::string(prefix), files)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", checkpoint, "' is one file of a checkpoint, whose name is '", prefix, "'"));
+  }
   absl::StatusOr<CheckpointState> state = ReadCheckpointState(checkpoint, files);
   if (state.ok()) return BundleReader::Open(state->newest, files);
   if (!absl::IsNotFound(state.status())) return state.status();
@@ -52,6 +59,10 @@ absl::Status Initialize(GraphBuilder& graph, const SavedVariable& variable, cons
   return absl::OkStatus();
 }
 
+std::vector<absl::string_view> Views(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
+}
+
 // The variable of that name, or all parts of it.
 absl::Status InitializeVariable(GraphBuilder& graph, const std::string& name, const std::string& tensor,
                                 const BundleReader& reader) {
@@ -59,9 +70,9 @@ absl::Status InitializeVariable(GraphBuilder& graph, const std::string& name, co
                         FindSavedVariables(graph.graph(), {}, {{tensor, name}}));
   WEIR_ASSIGN_OR_RETURN(const std::vector<bool> is_there, FindIn(reader, variables));
   if (!is_there.front()) {
-    return absl::NotFoundError(absl::StrCat("the checkpoint ", reader.prefix(), " has no tensor '", tensor,
-                                            "' to initialise variable '", name, "'; it has ",
-                                            QuotedNames(reader.names())));
+    return absl::NotFoundError(absl::StrCat(
+        "the checkpoint ", reader.prefix(), " has no tensor '", tensor, "' to initialise variable '", name,
+        "'", DidYouMean(tensor, Views(reader.names())), "; it has ", QuotedNames(reader.names())));
   }
   for (const SavedVariable& variable : variables) {
     WEIR_RETURN_IF_ERROR(Initialize(graph, variable, reader));
@@ -86,12 +97,40 @@ bool IsVariable(const Graph& graph, const std::string& name) {
   return false;
 }
 
+// Every scope of the graph's variables: "a/" and "a/b/" of "a/b/kernel".
+std::set<std::string> VariableScopes(const Graph& graph) {
+  std::set<std::string> scopes;
+  for (const std::string& name : VariableNames(graph, /*trainable_only=*/false)) {
+    for (size_t end = name.find('/'); end != name.npos; end = name.find('/', end + 1)) {
+      scopes.insert(name.substr(0, end + 1));
+    }
+  }
+  return scopes;
+}
+
+// Why `to` stands neither for a variable nor, with `from`, for a scope.
+absl::Status NoVariableAndNoScope(const Graph& graph, const std::string& from, const std::string& to) {
+  const std::string what = absl::StrCat("cannot initialise '", to, "' from '", from, "': ");
+  if (absl::EndsWith(from, "/") != absl::EndsWith(to, "/")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, "'", absl::EndsWith(from, "/") ? from : to,
+                     "' stands for all variables of a scope, the other does not end in '/'"));
+  }
+  if (VariableScopes(graph).count(to + "/") > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, "the graph has no such variable; for all variables of that scope write '", from,
+                     "/' and '", to, "/'"));
+  }
+  const std::set<std::string> variables = VariableNames(graph, /*trainable_only=*/false);
+  const std::vector<std::string> names(variables.begin(), variables.end());
+  return absl::NotFoundError(absl::StrCat(what, "the graph has no such variable",
+                                          DidYouMean(to, Views(names)), "; it has ", QuotedNames(names)));
+}
+
 absl::Status InitializeScope(GraphBuilder& graph, const std::string& tensors, const std::string& scope,
                              const BundleReader& reader) {
   if (!absl::EndsWith(tensors, "/") || !absl::EndsWith(scope, "/")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot initialise '", scope, "' from '", tensors,
-                     "': a variable of the graph is wanted and a tensor, or two scopes, 'scope/'"));
+    return NoVariableAndNoScope(graph.graph(), tensors, scope);
   }
   const std::string from = tensors == "/" ? "" : tensors, to = scope == "/" ? "" : scope;
   bool is_empty = true;
@@ -102,8 +141,10 @@ absl::Status InitializeScope(GraphBuilder& graph, const std::string& tensors, co
     is_empty = false;
   }
   if (!is_empty) return absl::OkStatus();
+  const std::set<std::string> scopes = VariableScopes(graph.graph());
   return absl::NotFoundError(absl::StrCat("the graph has no variable in the scope '", scope,
-                                          "' to initialise from '", tensors, "'"));
+                                          "' to initialise from '", tensors, "'",
+                                          DidYouMean(scope, Views({scopes.begin(), scopes.end()}))));
 }
 
 // A compiled regular expression.

@@ -102,6 +102,24 @@ TEST(InitFromCheckpointTest, MistakesNameBothSides) {
   EXPECT_THAT(error(directory, {{"old/", "nobody/"}}), AllOf(HasSubstr("'old/'"), HasSubstr("'nobody/'")));
   EXPECT_THAT(error(directory, {{"old/deep/", "new/"}}), HasSubstr("old/deep/deep/b"));
   EXPECT_THAT(error(directory + "/m-2", {{"w", "w"}}), HasSubstr("m-2"));
+  for (const char* file : {"/m-1.index", "/m-1.meta"}) {
+    EXPECT_THAT(error(directory + file, {{"w", "w"}}),
+                AllOf(HasSubstr(directory + file), HasSubstr("whose name is '" + directory + "/m-1'")));
+  }
+}
+
+TEST(InitFromCheckpointTest, MistakesNameWhatWasMeant) {
+  const std::string directory = WriteOldModel();
+  const auto error = [&](const std::string& from, const std::string& to) {
+    NewModel model;
+    return Message(InitFromCheckpoint(model.g, directory, {{from, to}}));
+  };
+  EXPECT_THAT(error("old/deeb/b", "w"), HasSubstr("did you mean 'old/deep/b'?"));
+  EXPECT_THAT(error("old/w", "new/deep/d"), HasSubstr("did you mean 'new/deep/b'?"));
+  EXPECT_THAT(error("old/", "mew/"), HasSubstr("did you mean 'new/'?"));
+  EXPECT_THAT(error("old/deep", "new/deep"), HasSubstr("write 'old/deep/' and 'new/deep/'"));
+  EXPECT_THAT(error("old/", "new"), HasSubstr("'old/' stands for all variables of a scope"));
+  EXPECT_THAT(error("old", "new/"), HasSubstr("'new/' stands for all variables of a scope"));
 }
 
 TEST(WarmStartTest, ByPatternAndName) {

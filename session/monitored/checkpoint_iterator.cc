@@ -1,6 +1,7 @@
 #include "session/monitored/checkpoint_iterator.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -53,8 +54,15 @@ absl::StatusOr<std::optional<std::string>> CheckpointIterator::Next() {
         return std::optional<std::string>();
       }
     }
+    if (last_.empty()) SayOnceThatNoneIsThere();
     if (!Sleep(options_.poll_interval)) return std::optional<std::string>();
   }
+}
+
+void CheckpointIterator::SayOnceThatNoneIsThere() {
+  if (std::exchange(has_said_so_, true)) return;
+  std::fprintf(stderr, "weir: waiting for the first checkpoint in %s: %s\n", directory_.c_str(),
+               why_none_.c_str());
 }
 
 bool CheckpointIterator::Sleep(absl::Duration duration) {

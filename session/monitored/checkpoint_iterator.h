@@ -38,9 +38,10 @@ class CheckpointIterator {
  public:
   explicit CheckpointIterator(std::string directory, CheckpointIteratorOptions options = {});
 
-  // The prefix of a checkpoint; nothing when the iteration has ended. Errors: DeadlineExceeded, naming the
-  // folder and what it lacks, when there never was a checkpoint and no timeout_fn says that this is right;
-  // DataLoss for a file `checkpoint` that does not parse.
+  // The prefix of a checkpoint; nothing when the iteration has ended. Waiting for the first one is said once
+  // on stderr. Errors: DeadlineExceeded, naming the folder and what it lacks, when there never was a
+  // checkpoint and no timeout_fn says that this is right; DataLoss for a file `checkpoint` that does not
+  // parse.
   absl::StatusOr<std::optional<std::string>> Next();
 
   // Ends the iteration, also while Next waits.
@@ -49,6 +50,7 @@ class CheckpointIterator {
  private:
   // What the file `checkpoint` names, if it is there; else the reason in why_none_.
   absl::StatusOr<std::optional<std::string>> Newest();
+  void SayOnceThatNoneIsThere();
   // False when a stop was requested.
   bool Sleep(absl::Duration duration);
 
@@ -57,6 +59,7 @@ class CheckpointIterator {
   std::string last_;
   absl::Time last_time_ = absl::InfinitePast();
   std::string why_none_;
+  bool has_said_so_ = false;
   absl::Mutex mutex_;
   bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
 };

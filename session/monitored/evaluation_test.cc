@@ -87,9 +87,12 @@ TEST(CheckpointIteratorTest, AfterATimeoutTheProgramDecides) {
     return num_asked == 3;
   };
   CheckpointIterator checkpoints(directory, options);
+  testing::internal::CaptureStderr();
   EXPECT_EQ(checkpoints.Next().value(), directory + "/m-5");
   EXPECT_EQ(checkpoints.Next().value(), std::nullopt);
   EXPECT_EQ(num_asked, 3);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "weir: waiting for the first checkpoint in " + directory + ": it has no file 'checkpoint'\n");
 }
 
 TEST(CheckpointIteratorTest, AStopEndsTheWaiting) {

@@ -44,9 +44,12 @@ def page_has_what_headers_declare(headers, page):
 
 
 def code_is_public_and_whole(page):
-    complaints = []
+    complaints = ["%s: a heading is no name: %s" % (page, name)
+                  for name in re.findall(r"^### (bool|int|double|void|char|std::\w+|\W*)$", read(page), re.MULTILINE)]
     for code in CODE.findall(read(page)):
         plain = LITERAL_OR_COMMENT.sub("", code)
+        if re.search(r"\benum\b[^;{]*\{\s*\}", plain):
+            complaints.append("%s: an enumeration without its values:\n%s" % (page, code))
         if "private:" in plain:
             complaints.append("%s: private parts:\n%s" % (page, code))
         if re.search(r"\)[^;=]*\{ return", plain):
