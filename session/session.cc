@@ -418,6 +418,11 @@ absl::StatusOr<StepSignature> Session::Resolve(const std::vector<TensorRef>& fee
 absl::StatusOr<std::shared_ptr<PreparedStep>> Session::Prepare(const std::vector<TensorRef>& feeds,
                                                                const std::vector<TensorRef>& fetches,
                                                                const std::vector<TargetRef>& targets) {
+  {
+    // Before the graph is read: it need not outlive a closed session, but a late thread may.
+    absl::MutexLock lock(&mutex_);
+    if (closed_) return absl::CancelledError("the session is closed");
+  }
   WEIR_ASSIGN_OR_RETURN(const StepSignature signature, Resolve(feeds, fetches, targets));
   return FindOrCompile(signature, /*is_partial=*/false);
 }

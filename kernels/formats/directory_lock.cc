@@ -2,15 +2,21 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
 
 namespace weir {
@@ -35,20 +41,58 @@ std::string HolderIn(int fd) {
   return holder.empty() ? "another process" : holder;
 }
 
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+
+// PermissionDenied, where another user has made the file. Changes errno.
+absl::Status CannotOpen(const std::string& path, int error) {
+  struct stat file;
+  if (error != EACCES || stat(path.c_str(), &file) != 0) {
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot open ", path));
+  }
+  return absl::PermissionDeniedError(absl::StrFormat(
+      "cannot open %s: it belongs to the user %d and has the mode %04o, this process runs as the user %d: "
+      "delete it if no job of that user runs, or take another folder",
+      path, file.st_uid, file.st_mode & 07777, geteuid()));
+}
+
+absl::StatusOr<int> Open(const std::string& path) {
+  constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  int fd = open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0666);
+  // A file that only its owner may write can be locked all the same; it goes on naming the holder before.
+  if (fd < 0 && errno == EACCES) fd = open(path.c_str(), O_RDONLY | kFlags);
+  if (fd < 0) return CannotOpen(path, errno);
+  return fd;
+}
+
+// 0, or the error of flock: EWOULDBLOCK when another one still holds the file at the end.
+int Lock(int fd, const std::string& directory, absl::Duration max_wait) {
+  const absl::Time end = absl::Now() + max_wait;
+  bool is_first = true;
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK || absl::Now() >= end) return errno;
+    if (std::exchange(is_first, false)) {
+      std::fprintf(stderr, "weir: %s is being written by %s: waiting for its end, for %s at most\n",
+                   directory.c_str(), HolderIn(fd).c_str(), absl::FormatDuration(max_wait).c_str());
+    }
+    absl::SleepFor(std::min(kPause, max_wait));
+  }
+  return 0;
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(const std::string& directory) {
-  const std::string path = JoinPath(directory, ".lock");
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(const std::string& directory,
+                                                                      absl::Duration max_wait) {
+  WEIR_ASSIGN_OR_RETURN(const int fd, Open(JoinPath(directory, ".lock")));
   std::unique_ptr<DirectoryLock> lock(new DirectoryLock(fd));
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) {
+  if (const int error = Lock(fd, directory, max_wait); error != 0) {
+    if (error == EWOULDBLOCK) {
       return absl::FailedPreconditionError(
           absl::StrCat(directory, " is being written by ", HolderIn(fd), ": two jobs need a folder each"));
     }
     std::fprintf(stderr, "weir: %s cannot be locked (%s): another job that writes there goes unnoticed\n",
-                 directory.c_str(), std::strerror(errno));
+                 directory.c_str(), std::strerror(error));
     return lock;
   }
   // Only for messages: a disk that is full must not keep a job from running.

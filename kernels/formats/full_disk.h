@@ -6,11 +6,15 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
 
@@ -25,8 +29,11 @@ class FullDisk final : public FileSystem {
 
   // Makes that many further bytes fit (or, negative, not fit).
   void AddCapacity(int64_t num_bytes) { free_bytes_ += num_bytes; }
-  // The next call of Rename fails with Internal.
-  void FailNextRename() { fail_next_rename_ = true; }
+  // The next call of Rename fails with Internal, or the next one to a path with this ending.
+  void FailNextRename(std::string ending = "") {
+    absl::MutexLock lock(&mutex_);
+    ending_to_fail_ = std::move(ending);
+  }
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
     return disk_.OpenForReading(path);
@@ -44,7 +51,13 @@ class FullDisk final : public FileSystem {
     return std::make_unique<LimitedFile>(std::move(file), free_bytes_);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
-    if (fail_next_rename_.exchange(false)) return absl::InternalError(absl::StrCat("cannot rename ", from));
+    {
+      absl::MutexLock lock(&mutex_);
+      if (ending_to_fail_.has_value() && absl::EndsWith(to, *ending_to_fail_)) {
+        ending_to_fail_.reset();
+        return absl::InternalError(absl::StrCat("cannot rename ", from));
+      }
+    }
     return disk_.Rename(from, to);
   }
   absl::Status Remove(const std::string& path) override { return disk_.Remove(path); }
@@ -78,7 +91,8 @@ class FullDisk final : public FileSystem {
   };
 
   std::atomic<int64_t> free_bytes_;
-  std::atomic<bool> fail_next_rename_{false};
+  absl::Mutex mutex_;
+  std::optional<std::string> ending_to_fail_ ABSL_GUARDED_BY(mutex_);
   FileSystem& disk_;
 };
 

@@ -40,6 +40,7 @@ struct Coordinator::State {
   std::atomic<bool> stop{false};
   mutable absl::Mutex mutex;
   absl::Status error ABSL_GUARDED_BY(mutex);
+  std::vector<std::shared_ptr<const void>> kept ABSL_GUARDED_BY(mutex);
   std::vector<std::shared_ptr<CoordinatedThread>> threads ABSL_GUARDED_BY(mutex);
 };
 
@@ -113,6 +114,16 @@ absl::Status Coordinator::Join(const JoinOptions& options) {
   return absl::DeadlineExceededError(
       absl::StrCat("threads still run ", absl::FormatDuration(options.grace_period),
                    " after they were asked to stop: ", absl::StrJoin(alive, ", ")));
+}
+
+bool Coordinator::AwaitThreads(absl::Duration timeout) const {
+  absl::MutexLock lock(&state_->mutex);
+  return state_->mutex.AwaitWithTimeout(absl::Condition(state_.get(), &State::HaveAllEnded), timeout);
+}
+
+void Coordinator::Keep(std::shared_ptr<const void> object) {
+  absl::MutexLock lock(&state_->mutex);
+  state_->kept.push_back(std::move(object));
 }
 
 void Coordinator::ClearStop() {

@@ -54,7 +54,15 @@ class Coordinator {
   absl::Status Join(const JoinOptions& options);
   absl::Status Join() { return Join(JoinOptions()); }
 
-  // Makes a coordinator that was joined ready for further threads: no stop, no error.
+  // Waits until all threads have ended, whether or not a stop was requested; false when the time is over.
+  bool AwaitThreads(absl::Duration timeout) const;
+
+  // Keeps an object that threads use alive as long as this coordinator: until its last handle is gone, and so
+  // until the last of its threads has ended, however late.
+  void Keep(std::shared_ptr<const void> object);
+
+  // Makes a coordinator that was joined ready for further threads: no stop, no error. A thread that was still
+  // running then takes this for its own: where that may be, a new coordinator is better.
   void ClearStop();
 
  private:

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/bundle_reader.h"
@@ -36,6 +37,13 @@ std::optional<float> NumberIn(const Tensor& value) {
     default:
       return std::nullopt;
   }
+}
+
+// Whether the evaluation failed because the checkpoint was deleted while it was read. Whoever misses one of
+// its files says so; any other error has other reasons, also when the checkpoint has gone meanwhile.
+bool WasDeletedWhileRead(const absl::Status& error, const std::string& checkpoint, FileSystem& files) {
+  return (absl::IsNotFound(error) || absl::IsDataLoss(error)) &&
+         absl::StrContains(error.message(), checkpoint) && !BundleExists(checkpoint, files);
 }
 
 }  // namespace
@@ -138,8 +146,11 @@ absl::StatusOr<Evaluation> EvaluateRepeatedly(
     if (!checkpoint.has_value()) break;
     absl::StatusOr<Evaluation> evaluation = evaluate(*checkpoint);
     if (!evaluation.ok()) {
-      if (BundleExists(*checkpoint, *options.checkpoints.file_system)) return evaluation.status();
-      std::fprintf(stderr, "weir: checkpoint %s was deleted before it was evaluated\n", checkpoint->c_str());
+      if (!WasDeletedWhileRead(evaluation.status(), *checkpoint, *options.checkpoints.file_system)) {
+        return evaluation.status();
+      }
+      std::fprintf(stderr, "weir: checkpoint %s was deleted before it was evaluated, and is left out: %s\n",
+                   checkpoint->c_str(), std::string(evaluation.status().message()).c_str());
       continue;
     }
     last = *std::move(evaluation);

@@ -93,7 +93,8 @@ struct RepeatedEvaluationOptions {
 };
 
 // Calls `evaluate` with each new checkpoint of the directory. One that is deleted while it is read is named
-// on stderr and left out. SIGTERM ends it as it ends a MonitoredSession.
+// on stderr, with the error, and left out: an error (NotFound or DataLoss) that names a file of a checkpoint
+// that is no longer there. SIGTERM ends it as it ends a MonitoredSession.
 //
 // Returns the last evaluation. Errors: those of `evaluate` and of CheckpointIterator::Next; DeadlineExceeded,
 // naming both steps, when checkpoints stop coming before last_step (unless timeout_fn says that this is

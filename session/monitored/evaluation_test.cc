@@ -195,6 +195,44 @@ TEST(EvaluationTest, ADeletedCheckpointIsLeftOutAndAForeignOneIsAnError) {
   EXPECT_THAT(Message(foreign), AllOf(HasSubstr("'w'"), HasSubstr("m-3")));
 }
 
+// A slow evaluation outlives its checkpoint: what goes wrong meanwhile has other reasons.
+TEST(EvaluationTest, AnErrorComesOutAlsoWhenTheCheckpointIsGoneMeanwhile) {
+  const std::string directory = EmptyDirectory("rotated");
+  WriteModel(directory, 1);
+  for (const absl::Status& error :
+       {absl::NotFoundError("no test images in /data"), absl::DataLossError("/data/test: a bad record")}) {
+    WriteModel(directory, 1);
+    const absl::Status status =
+        EvaluateRepeatedly(directory,
+                           [&](const std::string& checkpoint) -> absl::StatusOr<Evaluation> {
+                             EXPECT_TRUE(RemoveBundle(checkpoint).ok());
+                             return error;
+                           },
+                           {.checkpoints = OneLook()})
+            .status();
+    EXPECT_EQ(status, error);
+  }
+}
+
+TEST(EvaluationTest, ADeletedCheckpointIsNamedWithTheReason) {
+  const std::string directory = EmptyDirectory("named");
+  WriteModel(directory, 1);
+  TestEvaluation evaluation;
+  testing::internal::CaptureStderr();
+  const auto nothing =
+      EvaluateRepeatedly(directory,
+                         [&](const std::string& checkpoint) {
+                           EXPECT_TRUE(PosixFileSystem().Remove(checkpoint + ".data-00000-of-00001").ok());
+                           auto result = evaluation.evaluator->Evaluate(checkpoint);
+                           EXPECT_TRUE(RemoveBundle(checkpoint).ok());
+                           return result;
+                         },
+                         {.checkpoints = OneLook()});
+  EXPECT_TRUE(nothing.ok()) << nothing.status();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr(directory + "/m-1 was deleted"), HasSubstr("lacks a file")));
+}
+
 TEST(EvaluationTest, TrainingThatEndsEarlyIsAnError) {
   const std::string directory = EmptyDirectory("early");
   TestEvaluation evaluation;

@@ -2,8 +2,9 @@
 //
 // Order of calls: Begin once, while the graph may still grow (variables made there are initialised and saved
 // with the others); AfterCreateSession after every creation or recovery of the session; then BeforeRun and
-// AfterRun around each step; End once, after the last good step (not after an error). All calls come from the
-// thread that runs the session. An error from any of them ends the session with that error.
+// AfterRun around each step; End once, after the last good step (not after a step that failed). Each of them
+// is called for one hook after the other, in their order. All calls come from the thread that runs the
+// session. An error from any of them ends the session with that error; every End is called all the same.
 #pragma once
 
 #include <memory>
@@ -34,8 +35,9 @@ struct RunArgs {
 // The step that hooks run around. One object for all of them.
 class RunContext {
  public:
-  RunContext(const RunArgs& original_args, Session& session)
-      : original_args_(original_args), session_(session) {}
+  // `session_stop`: on which the stop of the whole session is requested.
+  RunContext(const RunArgs& original_args, Session& session, const Coordinator& session_stop)
+      : original_args_(original_args), session_(session), session_stop_(session_stop) {}
 
   // What the step's caller asked for, without what hooks added.
   const RunArgs& original_args() const { return original_args_; }
@@ -43,10 +45,14 @@ class RunContext {
   // No further step: should_stop() of the monitored session is true after this one.
   void RequestStop() { stop_requested_ = true; }
   bool stop_requested() const { return stop_requested_; }
+  // For hooks that wait: true as soon as somebody else has requested a stop of the session (SIGTERM does),
+  // false when the time is over.
+  bool WaitForSessionStop(absl::Duration timeout) const { return session_stop_.WaitForStop(timeout); }
 
  private:
   const RunArgs& original_args_;
   Session& session_;
+  const Coordinator& session_stop_;
   bool stop_requested_ = false;
 };
 
@@ -67,7 +73,9 @@ class Hook {
   virtual absl::string_view name() const { return "a hook"; }
   virtual absl::Status Begin(GraphBuilder&) { return absl::OkStatus(); }
   // Threads that the hook starts with the coordinator are stopped and joined before the session is closed or
-  // created again.
+  // created again; each session has a coordinator of its own. A thread that does not stop in time finds the
+  // session closed. An error of a thread stops training; a lost peer (IsRecoverable) costs a session, as it
+  // does in a step.
   virtual absl::Status AfterCreateSession(Session&, Coordinator&) { return absl::OkStatus(); }
   // What the coming step shall do beside what its caller asks for.
   virtual absl::StatusOr<RunArgs> BeforeRun(RunContext&) { return RunArgs(); }

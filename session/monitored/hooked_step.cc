@@ -66,8 +66,8 @@ class StepArgs {
 }  // namespace
 
 absl::StatusOr<HookedStepResult> RunWithHooks(Session& session, absl::Span<const HookPtr> hooks,
-                                              const RunArgs& caller) {
-  RunContext context(caller, session);
+                                              const RunArgs& caller, const Coordinator& session_stop) {
+  RunContext context(caller, session, session_stop);
   StepArgs args(session.graph(), caller);
   std::vector<size_t> begins;  // of each hook's fetches
   for (size_t i = 0; i < hooks.size(); ++i) {

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "session/monitored/coordinator.h"
 #include "session/monitored/hook.h"
 #include "session/session.h"
 
@@ -20,9 +21,9 @@ struct HookedStepResult {
 };
 
 // Calls the hooks' BeforeRun, runs one step with all that they and the caller ask for, calls their AfterRun.
-// Errors: InvalidArgument for an output that is fed by two of them, naming it and both; the hooks'; those of
-// a step.
+// `session_stop` is what the hooks' RunContext waits for. Errors: InvalidArgument for an output that is fed
+// by two of them, naming it and both; the hooks'; those of a step.
 absl::StatusOr<HookedStepResult> RunWithHooks(Session& session, absl::Span<const HookPtr> hooks,
-                                              const RunArgs& caller);
+                                              const RunArgs& caller, const Coordinator& session_stop);
 
 }  // namespace weir

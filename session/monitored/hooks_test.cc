@@ -1,15 +1,11 @@
 #include "session/monitored/hooks/hooks.h"
 
-#include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "graph/types/status_macros.h"
 #include "gtest/gtest.h"
@@ -17,6 +13,8 @@
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
 #include "session/monitored/hooks/chrome_trace.h"
+#include "session/monitored/saver.h"
+#include "session/monitored/test_hook.h"
 #include "session/monitored/test_program.h"
 
 namespace weir {
@@ -54,29 +52,6 @@ TEST(HooksTest, MistakesAreNamedBeforeTheFirstStep) {
   GraphBuilder g(StandardOps());
   EXPECT_THAT(Message(MonitoredTrainingSession(g, {}).status()), HasSubstr("target"));
 }
-
-// Calls what the test gives it.
-class TestHook final : public Hook {
- public:
-  std::function<absl::Status(GraphBuilder&)> begin;
-  std::function<absl::Status(Session&, Coordinator&)> after_create_session;
-  std::function<absl::StatusOr<RunArgs>(RunContext&)> before_run;
-  std::function<absl::Status(RunContext&, const RunValues&)> after_run;
-  std::function<absl::Status(Session&)> end;
-
-  absl::string_view name() const override { return "TestHook"; }
-  absl::Status Begin(GraphBuilder& graph) override { return begin ? begin(graph) : absl::OkStatus(); }
-  absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override {
-    return after_create_session ? after_create_session(session, coordinator) : absl::OkStatus();
-  }
-  absl::StatusOr<RunArgs> BeforeRun(RunContext& context) override {
-    return before_run ? before_run(context) : RunArgs();
-  }
-  absl::Status AfterRun(RunContext& context, const RunValues& values) override {
-    return after_run ? after_run(context, values) : absl::OkStatus();
-  }
-  absl::Status End(Session& session) override { return end ? end(session) : absl::OkStatus(); }
-};
 
 TEST(HooksTest, AHookAddsFetchesFeedsTargetsAndATimeout) {
   TestProgram program;
@@ -149,43 +124,6 @@ TEST(HooksTest, VariablesThatHooksMakeAreInitialisedAndSaved) {
     ASSERT_TRUE((*session)->Run({}, {}, {program.train, count}).ok());
     ASSERT_TRUE((*session)->Close().ok());
   }
-}
-
-TEST(HooksTest, ThreadsOfHooksStopWithTheSession) {
-  TestProgram program;
-  auto hook = std::make_shared<TestHook>();
-  absl::Notification started;
-  std::atomic<bool> has_ended{false};
-  hook->after_create_session = [&](Session&, Coordinator& coordinator) {
-    coordinator.Start("watches", [&](Coordinator& coordinator) {
-      started.Notify();
-      coordinator.WaitForStop(absl::InfiniteDuration());
-      has_ended = true;
-      return absl::OkStatus();
-    });
-    return absl::OkStatus();
-  };
-  hook->end = [&](Session&) {
-    EXPECT_FALSE(has_ended) << "threads go on until all hooks have ended";
-    return absl::OkStatus();
-  };
-  auto session = program.Start({.hooks = {hook, StopAtStepHook({.last_step = 1})}});
-  ASSERT_TRUE(session.ok()) << session.status();
-  started.WaitForNotification();
-  ASSERT_TRUE(TrainUntilStop(program, **session).ok());
-  EXPECT_TRUE(has_ended);
-}
-
-TEST(HooksTest, AThreadThatFailsEndsTraining) {
-  TestProgram program;
-  auto hook = std::make_shared<TestHook>();
-  hook->after_create_session = [](Session&, Coordinator& coordinator) {
-    coordinator.Start("fails", [](Coordinator&) { return absl::DataLossError("a bad record"); });
-    return absl::OkStatus();
-  };
-  auto session = program.Start({.hooks = {hook}});
-  ASSERT_TRUE(session.ok()) << session.status();
-  EXPECT_EQ(TrainUntilStop(program, **session), absl::DataLossError("a bad record"));
 }
 
 TEST(HooksTest, AFeedFunctionGivesTheInputAndItsEnd) {
@@ -357,6 +295,50 @@ TEST(ProgressLineTest, ShowsPartRateAndTimeLeft) {
   EXPECT_EQ(ProgressLine(520, 1000, 240, false), " 52%  step 520/1000  240.0 steps/s  ETA 2s");
   EXPECT_THAT(ProgressLine(1000, 1000, 0, true), AllOf(HasSubstr("[========================] 100%")));
   EXPECT_THAT(ProgressLine(0, 0, 0, true), HasSubstr("step 0/0"));
+}
+
+// The order of tf.train.MonitoredTrainingSession: hooks of the chief only, its own, those of the program.
+TEST(HooksTest, TheProgramsHooksEndAfterTheLastSave) {
+  const std::string directory = EmptyDirectory("end_order");
+  TestProgram program;
+  std::vector<std::string> calls;
+  const auto hook = [&](const std::string& name) {
+    auto made = std::make_shared<TestHook>();
+    made->end = [&calls, &directory, name](Session&) {
+      calls.push_back(name + " " + FileNameOf(CheckpointsIn(directory).value()[0]));
+      return absl::OkStatus();
+    };
+    return made;
+  };
+  auto session = program.Start(
+      {.checkpoint_dir = directory, .hooks = {hook("mine")}, .chief_only_hooks = {hook("the chief's")}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  ASSERT_TRUE((*session)->Close().ok());
+  EXPECT_THAT(calls, ElementsAre("the chief's model.ckpt-0", "mine model.ckpt-1"));
+}
+
+TEST(HooksTest, AHookThatFailsAtTheEndKeepsNobodyFromEnding) {
+  const std::string directory = EmptyDirectory("end_fails");
+  TestProgram program;
+  int num_ended = 0;
+  const auto fails = [&](const std::string& message) {
+    auto made = std::make_shared<TestHook>();
+    made->end = [&num_ended, message](Session&) {
+      ++num_ended;
+      return absl::InternalError(message);
+    };
+    return made;
+  };
+  auto session = program.Start(
+      {.checkpoint_dir = directory, .hooks = {fails("second")}, .chief_only_hooks = {fails("first")}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  EXPECT_EQ((*session)->Close(), absl::InternalError("first"));
+  EXPECT_EQ(num_ended, 2);
+  EXPECT_EQ(CheckpointsIn(directory).value()[0], directory + "/model.ckpt-1") << "the last step is saved";
+  TestProgram next;
+  EXPECT_TRUE(next.Start({.checkpoint_dir = directory}).ok()) << "the folder is free";
 }
 
 }  // namespace

@@ -71,15 +71,35 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredSession::Create(
 }
 
 MonitoredSession::~MonitoredSession() {
-  if (is_closed_) return;
-  StopThreads().IgnoreError();
-  if (session_) session_->Close();
+  const std::shared_ptr<CoordinatedSession> session = current();
+  if (session != nullptr && !is_closed_) session->Close().IgnoreError();
+}
+
+std::shared_ptr<CoordinatedSession> MonitoredSession::current() const {
+  absl::MutexLock lock(&mutex_);
+  return current_;
+}
+
+std::shared_ptr<CoordinatedSession> MonitoredSession::SetCurrent(
+    std::shared_ptr<CoordinatedSession> session) {
+  absl::MutexLock lock(&mutex_);
+  return std::exchange(current_, std::move(session));
+}
+
+bool MonitoredSession::should_stop() const {
+  if (stop_.should_stop()) return true;
+  const std::shared_ptr<CoordinatedSession> session = current();
+  return session != nullptr && session->coordinator().should_stop() && LostUnderThread(*session).ok();
+}
+
+void MonitoredSession::RequestStop() {
+  stop_.RequestStop();
+  if (const std::shared_ptr<CoordinatedSession> session = current()) session->StopThreadsSoon();
 }
 
 void MonitoredSession::OnSigterm() {
-  if (!stop_requested()) sigterm_stopped_it_ = true;
-  stop_.store(true, std::memory_order_release);
-  coordinator_.RequestStop();
+  if (!stop_.should_stop()) sigterm_stopped_it_ = true;
+  RequestStop();
 }
 
 absl::Status MonitoredSession::Begin() {
@@ -101,35 +121,39 @@ absl::Status MonitoredSession::CreateSession() {
     // Peers that are late are waited for in any case; a session that does not recover gets here only once.
     const absl::Duration patience = creator_->Patience(status);
     if (patience <= absl::ZeroDuration()) return status;
-    if (stop_requested()) {
+    if (stop_.should_stop()) {
       const std::string message = absl::StrCat("stopped while waiting for the cluster: ", status.message());
       return sigterm_stopped_it_ ? TerminatedError(message) : absl::CancelledError(message);
     }
-    WEIR_RETURN_IF_ERROR(attempts.PauseAfter(status, patience, coordinator_));
+    WEIR_RETURN_IF_ERROR(attempts.PauseAfter(status, patience, stop_));
   }
 }
 
 absl::Status MonitoredSession::TryCreateSession() {
-  StopThreads().IgnoreError();  // those of a session that was lost: their errors come from that
-  coordinator_.ClearStop();
-  if (stop_requested()) coordinator_.RequestStop();
-  session_.reset();
-  WEIR_ASSIGN_OR_RETURN(session_, creator_->Create(graph_.graph()));
-  WEIR_RETURN_IF_ERROR(StartQueueRunners(scaffold().queue_runners, *session_, coordinator_));
+  if (const std::shared_ptr<CoordinatedSession> lost = SetCurrent(nullptr)) lost->CloseLost();
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Session> created, creator_->Create(graph_.graph()));
+  const auto session = std::make_shared<CoordinatedSession>(
+      std::move(created), CoordinatedSession::Options{.stop_grace_period = options_.stop_grace_period,
+                                                      .step_grace_period = options_.step_grace_period});
+  SetCurrent(session);
+  if (stop_.should_stop())
+    session->StopThreadsSoon();  // after SetCurrent: a stop comes before it or finds it
+  WEIR_RETURN_IF_ERROR(
+      StartQueueRunners(scaffold().queue_runners, session->session(), session->coordinator()));
   for (const HookPtr& hook : options_.hooks) {
-    WEIR_RETURN_IF_ERROR(hook->AfterCreateSession(*session_, coordinator_));
+    WEIR_RETURN_IF_ERROR(hook->AfterCreateSession(session->session(), session->coordinator()));
   }
   return absl::OkStatus();
 }
 
-void MonitoredSession::RequestStop() {
-  stop_.store(true, std::memory_order_release);
-  coordinator_.RequestStop();
+absl::Status MonitoredSession::LostUnderThread(CoordinatedSession& session) const {
+  const absl::Status status = session.coordinator().status();
+  return options_.recovers && IsRecoverable(status) ? status : absl::OkStatus();
 }
 
-absl::Status MonitoredSession::StopThreads() {
-  coordinator_.RequestStop();
-  return coordinator_.Join({.grace_period = options_.stop_grace_period, .ignore_live_threads = true});
+absl::Status MonitoredSession::FailureOfThreads(CoordinatedSession& session) const {
+  const absl::Status status = session.coordinator().status();
+  return options_.recovers && IsRecoverable(status) ? absl::OkStatus() : status;
 }
 
 absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> step) {
@@ -138,6 +162,7 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
   if (hook_requested_stop_) {
     return absl::FailedPreconditionError("a hook has requested a stop: check should_stop() before every Run");
   }
+  if (const absl::Status lost = LostUnderThread(*current()); !lost.ok()) WEIR_RETURN_IF_ERROR(Recover(lost));
   while (true) {
     absl::Status status = step();
     if (status.ok()) {
@@ -145,19 +170,14 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
       const absl::Status lost = std::exchange(lost_under_hook_, absl::OkStatus());
       return lost.ok() ? lost : Recover(lost);
     }
-    if (absl::IsOutOfRange(status)) {
-      // No end of the input, when a thread that fills the queue has failed.
-      if (!coordinator_.status().ok()) status = coordinator_.status();
-    }
+    // A thread that has failed, or lost a peer, is why the step failed. It is no end of the input then.
+    const absl::Status cause = current()->coordinator().status();
+    if (!cause.ok() && (absl::IsOutOfRange(status) || IsRecoverable(cause))) status = cause;
     if (absl::IsOutOfRange(status)) {
       RequestStop();
       return status;
     }
-    if (!IsRecoverable(status)) {
-      // What a thread found first is why the step failed.
-      const absl::Status cause = coordinator_.status();
-      return failure_ = IsRecoverable(cause) ? cause : status;
-    }
+    if (!IsRecoverable(status)) return failure_ = status;
     WEIR_RETURN_IF_ERROR(Recover(status));
   }
 }
@@ -197,11 +217,11 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
 }
 
 absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(const RunArgs& args) {
-  WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(*session_, options_.hooks, args));
+  WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, args, stop_));
   if (result.stop_requested) {
     // Threads go on: the hooks' End may still need them.
     hook_requested_stop_ = true;
-    stop_.store(true, std::memory_order_release);
+    stop_.RequestStop();
   }
   lost_under_hook_ = result.lost_under_hook;
   return std::move(result.fetches);
@@ -210,20 +230,27 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(const RunArgs& arg
 absl::Status MonitoredSession::Close() {
   if (is_closed_) return failure_;
   is_closed_ = true;
-  stop_.store(true, std::memory_order_release);
-  if (failure_.ok()) failure_ = coordinator_.status();
-  for (const HookPtr& hook : options_.hooks) {
-    if (!failure_.ok()) break;
-    failure_ = hook->End(*session_);
+  stop_.RequestStop();
+  // As in TensorFlow: after a thread has failed the hooks end and the model is saved, after a step it is not.
+  if (failure_.ok()) {
+    failure_ = FailureOfThreads(*current());
+    failure_.Update(EndHooks());
   }
-  const absl::Status joined = StopThreads();
-  if (failure_.ok()) failure_ = joined;
+  if (const std::shared_ptr<CoordinatedSession> session = current()) {
+    session->Close().IgnoreError();
+    failure_.Update(FailureOfThreads(*session));
+  }
   if (failure_.ok() && sigterm_stopped_it_ && !hook_requested_stop_) {
     failure_ = TerminatedError("stopped by SIGTERM");
   }
-  if (session_) session_->Close();
   termination_ = nullptr;
   return failure_;
+}
+
+absl::Status MonitoredSession::EndHooks() {
+  absl::Status first;
+  for (const HookPtr& hook : options_.hooks) first.Update(hook->End(session()));
+  return first;
 }
 
 absl::StatusOr<int64_t> MonitoredSession::GlobalStep() {
@@ -231,7 +258,7 @@ absl::StatusOr<int64_t> MonitoredSession::GlobalStep() {
   if (!step) return absl::FailedPreconditionError("the graph has no global step");
   while (true) {
     if (!failure_.ok()) return failure_;
-    absl::StatusOr<std::vector<Tensor>> values = session_->Run({}, {step});
+    absl::StatusOr<std::vector<Tensor>> values = session().Run({}, {step});
     if (values.ok()) return (*values)[0].scalar<int64_t>();
     if (!IsRecoverable(values.status()) || is_closed_) return values.status();
     WEIR_RETURN_IF_ERROR(Recover(values.status()));

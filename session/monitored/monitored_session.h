@@ -5,8 +5,11 @@
 //   while (!session->should_stop()) WEIR_RETURN_IF_ERROR(session->Run(feeds, {}, {train}).status());
 //   return session->Close();
 //
-// When a step fails because a peer was lost or restarted (IsRecoverable), its creator makes a new session,
-// the chief's restoring what was lost, and the step runs again.
+// When a step fails because a peer was lost or restarted (IsRecoverable), or a thread of a hook does, its
+// creator makes a new session, the chief's restoring what was lost, and the step runs again.
+//
+// A stop, by SIGTERM too, lets the step that runs end: the threads of hooks go on until Close has called the
+// hooks' End, or until step_grace_period is over.
 //
 // Borrows the builder and the target's workers, which must outlive it; after creation the graph must not
 // grow. Thread safety: one thread at a time; RequestStop and should_stop from any thread.
@@ -16,11 +19,14 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "graph/graph_builder.h"
+#include "session/monitored/coordinated_session.h"
 #include "session/monitored/coordinator.h"
 #include "session/monitored/hook.h"
 #include "session/monitored/scaffold.h"
@@ -37,8 +43,12 @@ struct MonitoredSessionOptions {
   // Whether SIGTERM stops the session (termination.h): the step that runs is finished, Close calls the hooks'
   // End, which saves, and returns TerminatedError, whose exit code is 143.
   bool stops_on_sigterm = true;
-  // How long threads that hooks have started with the coordinator may take to stop.
+  // How long threads that hooks have started with the coordinator may take to stop, before the session is
+  // closed under them.
   absl::Duration stop_grace_period = absl::Minutes(2);
+  // How long these threads go on after a stop was requested, unless Close comes first: a step that waits for
+  // what they bring gets it. Then they stop, and such a step ends as it does at the end of the input.
+  absl::Duration step_grace_period = absl::Seconds(5);
 };
 
 class MonitoredSession {
@@ -51,9 +61,10 @@ class MonitoredSession {
   // Without Close: hooks' End is not called, nothing is saved.
   ~MonitoredSession();
 
-  // After a hook or anybody else has requested a stop, or a thread of a hook has failed (Close says how).
-  bool should_stop() const { return stop_.load(std::memory_order_acquire) || coordinator_.should_stop(); }
-  // Also stops the threads that hooks have started, and what waits for the cluster.
+  // After a hook or anybody else has requested a stop, or a thread of a hook has failed (Close says how). Not
+  // when a thread has lost a peer: then the next step begins with a new session.
+  bool should_stop() const;
+  // Also ends what waits for the cluster.
   void RequestStop();
 
   // One step with the hooks around it. OutOfRange (the input is exhausted) also requests a stop.
@@ -67,7 +78,7 @@ class MonitoredSession {
   class StepContext {
    public:
     // Steps without hooks.
-    Session& session() { return *session_.session_; }
+    Session& session() { return session_.session(); }
     // One step with them; a lost peer is an error here.
     absl::StatusOr<std::vector<Tensor>> RunWithHooks(const Feeds& feeds,
                                                      const std::vector<TensorRef>& fetches,
@@ -86,11 +97,12 @@ class MonitoredSession {
   // Calls `step`, and again when it returns that a peer was lost, with a new session.
   absl::Status RunStepFn(absl::FunctionRef<absl::Status(StepContext& context)> step);
 
-  // Calls the hooks' End (the checkpoint saver's saves a last time) and closes. The first error; else
-  // TerminatedError when SIGTERM stopped the session; idempotent.
+  // Calls the End of all hooks (the checkpoint saver's saves a last time), unless a step has failed, and
+  // closes. The first error, of a step, a thread or a hook; else TerminatedError when SIGTERM stopped the
+  // session; idempotent.
   absl::Status Close();
 
-  Session& session() { return *session_; }
+  Session& session() { return current()->session(); }
   // The step counter as it is now; a lost peer is waited for as in Run. FailedPrecondition without a global
   // step.
   absl::StatusOr<int64_t> GlobalStep();
@@ -110,15 +122,20 @@ class MonitoredSession {
   // Returns when `step` has returned OK or an error that is no lost peer; that one is kept.
   absl::Status RunUntilKnown(absl::FunctionRef<absl::Status()> step);
   absl::StatusOr<std::vector<Tensor>> RunOnce(const RunArgs& args);
-  absl::Status StopThreads();
-  bool stop_requested() const { return stop_.load(std::memory_order_acquire); }
+  absl::Status EndHooks();
+  // What a thread has failed with: if that costs only this session, and if it ends training.
+  absl::Status LostUnderThread(CoordinatedSession& session) const;
+  absl::Status FailureOfThreads(CoordinatedSession& session) const;
+  std::shared_ptr<CoordinatedSession> current() const;
+  // Returns the one before.
+  std::shared_ptr<CoordinatedSession> SetCurrent(std::shared_ptr<CoordinatedSession> session);
 
   GraphBuilder& graph_;
   const std::unique_ptr<SessionCreator> creator_;
   const MonitoredSessionOptions options_;
-  std::unique_ptr<Session> session_;
-  Coordinator coordinator_;
-  std::atomic<bool> stop_{false};
+  Coordinator stop_;  // of everything; has no threads
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<CoordinatedSession> current_ ABSL_GUARDED_BY(mutex_);  // null while there is none
   std::atomic<bool> sigterm_stopped_it_{false};
   bool hook_requested_stop_ = false;
   bool is_closed_ = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -242,6 +243,17 @@ TEST(MonitoredSessionTest, APeerThatDoesNotAnswerIsAskedAgain) {
   EXPECT_GT(worker.longest_wait, absl::ZeroDuration());
 }
 
+// That a lost peer ends the session does not mean that a late one does.
+TEST(MonitoredSessionTest, ASessionThatDoesNotRecoverWaitsForLatePeersToo) {
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  worker.num_silences = 2;
+  program.target.workers = {&worker};
+  auto session = SingularMonitoredSession(program.g, {.target = program.target});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ(worker.num_sessions, 1);
+}
+
 // Loses a peer in its AfterRun, once.
 class LosesAPeerAfterTheStep final : public Hook {
  public:
@@ -444,16 +456,23 @@ TEST(MonitoredSessionTest, AFolderBelongsToOneJob) {
   auto session = program.Start({.checkpoint_dir = directory});
   ASSERT_TRUE(session.ok()) << session.status();
   TestProgram other;
-  const absl::Status refused = other.Start({.checkpoint_dir = directory}).status();
+  const absl::Status refused =
+      other.Start({.checkpoint_dir = directory, .checkpoint_dir_max_wait = absl::ZeroDuration()}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
   EXPECT_THAT(Message(refused), AllOf(HasSubstr(directory), HasSubstr(absl::StrCat("process ", ::getpid()))));
   // Who only reads may come.
   TestProgram evaluator;
   EXPECT_TRUE(
       SingularMonitoredSession(evaluator.g, {.target = evaluator.target, .checkpoint_dir = directory}).ok());
-  ASSERT_TRUE((*session)->Close().ok());
+  // The next one waits until the first has ended.
   TestProgram next;
-  EXPECT_TRUE(next.Start({.checkpoint_dir = directory}).ok());
+  bool has_started = false;
+  std::thread waits([&] {
+    has_started = next.Start({.checkpoint_dir = directory, .checkpoint_dir_max_wait = absl::Minutes(1)}).ok();
+  });
+  EXPECT_TRUE((*session)->Close().ok());
+  waits.join();
+  EXPECT_TRUE(has_started);
 }
 
 }  // namespace

@@ -33,7 +33,8 @@ struct QueueRunner {
 };
 
 // InvalidArgument for a runner without an enqueue op, `close` or `cancel`; then no thread was started. The
-// session must live until the coordinator was joined.
+// session must live as long as the coordinator (Coordinator::Keep). In a session that is closed before the
+// coordinator stops the queue stays open: another session may fill it further.
 absl::Status StartQueueRunners(absl::Span<const QueueRunner> runners, Session& session,
                                Coordinator& coordinator);
 

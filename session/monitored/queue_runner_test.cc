@@ -3,12 +3,14 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/standard_ops.h"
+#include "session/monitored/test_hook.h"
 #include "session/monitored/test_program.h"
 
 namespace weir {
@@ -42,12 +44,13 @@ class QueueRunnerTest : public testing::Test {
     enqueue_ = g.AddNode("QueueEnqueueV2", {queue_.handle, std::vector<Output>{input_.taken}});
   }
 
-  std::unique_ptr<MonitoredSession> Start(int num_threads) {
+  std::unique_ptr<MonitoredSession> Start(int num_threads, TrainingSessionOptions options = {}) {
     auto scaffold = std::make_shared<Scaffold>();
     scaffold->queue_runners.push_back({.enqueues = std::vector<Node*>(num_threads, enqueue_),
                                        .close = queue_.close,
                                        .cancel = queue_.cancel});
-    auto session = program_.Start({.scaffold = scaffold});
+    options.scaffold = scaffold;
+    auto session = program_.Start(std::move(options));
     EXPECT_TRUE(session.ok()) << session.status();
     return *std::move(session);
   }
@@ -95,6 +98,48 @@ TEST_F(QueueRunnerTest, WaitingThreadsEndWithTheSession) {
   ASSERT_TRUE(session->session().Run({}, {}, {input_.cancel}).ok());
   const absl::Status closed = session->Close();
   EXPECT_TRUE(closed.ok()) << closed;
+}
+
+// The step that runs when a stop is requested needs what the runner brings.
+TEST_F(QueueRunnerTest, AfterAStopTheRunningStepGetsItsInput) {
+  auto session = Start(/*num_threads=*/1);
+  absl::StatusOr<std::vector<Tensor>> taken;
+  std::thread step([&] { taken = session->Run({}, {queue_.taken}); });
+  session->RequestStop();
+  EXPECT_TRUE(session->should_stop());
+  ASSERT_TRUE(PutTenOnes(*session).ok());
+  step.join();
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ((*taken)[0].scalar<float>(), 1);
+  ASSERT_TRUE(session->session().Run({}, {}, {input_.cancel}).ok());
+  EXPECT_TRUE(session->Close().ok());
+}
+
+TEST_F(QueueRunnerTest, AfterAStopAStepWithoutInputEnds) {
+  auto session = Start(/*num_threads=*/1, {.step_grace_period = absl::Milliseconds(1)});
+  session->RequestStop();
+  const absl::Status status = TakeAll(*session).second;
+  EXPECT_TRUE(absl::IsOutOfRange(status)) << status;
+  ASSERT_TRUE(session->session().Run({}, {}, {input_.cancel}).ok());
+  EXPECT_TRUE(session->Close().ok());
+}
+
+// The queue is not closed with the session that was lost: it would stay closed for the next one.
+TEST_F(QueueRunnerTest, AfterARecoveryTheQueueIsFilledOn) {
+  auto hook = std::make_shared<TestHook>();
+  hook->after_run = [lost = false](RunContext&, const RunValues&) mutable {
+    return std::exchange(lost, true) ? absl::OkStatus() : absl::UnavailableError("lost under a hook");
+  };
+  auto session = Start(/*num_threads=*/2, {.hooks = {hook}});
+  ASSERT_TRUE(PutTenOnes(*session).ok());
+  ASSERT_TRUE(session->Run({}, {queue_.taken}).ok());
+  ASSERT_TRUE(PutTenOnes(*session).ok());
+  for (int i = 0; i < 6; ++i) {
+    const absl::Status taken = session->Run({}, {queue_.taken}).status();
+    ASSERT_TRUE(taken.ok()) << taken;
+  }
+  ASSERT_TRUE(session->session().Run({}, {}, {input_.cancel}).ok());
+  EXPECT_TRUE(session->Close().ok());
 }
 
 TEST_F(QueueRunnerTest, AnErrorOfAThreadIsWhatTheModelsStepReturns) {

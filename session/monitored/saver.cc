@@ -270,9 +270,6 @@ absl::StatusOr<std::string> Saver::MetaGraph(const Graph& graph) const {
 
 absl::Status Saver::Finish(const std::string& path, const std::string& meta_graph) {
   FileSystem& files = *options_.file_system;
-  if (options_.write_meta_graph) {
-    WEIR_RETURN_IF_ERROR(WriteFileAtomically(files, path + ".meta", meta_graph));
-  }
   const std::string directory = DirectoryOf(path);
   if (kept_.is_empty()) {
     // What an earlier process left counts towards max_to_keep.
@@ -287,7 +284,9 @@ absl::Status Saver::Finish(const std::string& path, const std::string& meta_grap
   for (const std::string& checkpoint : kept_.RemoveOutdated()) {
     if (IsIn(directory, checkpoint)) DeleteCheckpoint(checkpoint, files);
   }
-  return absl::OkStatus();
+  // Last, as in TensorFlow: without it the checkpoint can be restored, and it is deleted in its turn.
+  if (!options_.write_meta_graph) return absl::OkStatus();
+  return WriteFileAtomically(files, path + ".meta", meta_graph);
 }
 
 std::vector<std::string> Saver::LastCheckpoints() {

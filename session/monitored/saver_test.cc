@@ -52,6 +52,26 @@ TEST(SaverTest, OldCheckpointsStayUntilTheNewOneIsNamed) {
   EXPECT_THAT(FilesOfOthers(directory, {prefix + "-3"}), ElementsAre());
 }
 
+// The meta graph is only for those who have no program: what it describes is there without it.
+TEST(SaverTest, ACheckpointWithoutItsMetaGraphIsNamedAndDeletedInItsTurn) {
+  const std::string directory = EmptyDirectory("without_meta");
+  const std::string prefix = directory + "/m";
+  TestProgram program;
+  FullDisk disk(int64_t{1} << 40);
+  auto saver = Saver::Build(program.g, {.max_to_keep = 1, .file_system = &disk});
+  ASSERT_TRUE(saver.ok()) << saver.status();
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Session& steps = (*session)->session();
+  ASSERT_TRUE((*saver)->Save(steps, prefix, 1).ok());
+  disk.FailNextRename(".meta");
+  EXPECT_EQ((*saver)->Save(steps, prefix, 2).status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT((*saver)->LastCheckpoints(), ElementsAre(prefix + "-2"));
+  EXPECT_THAT(CheckpointsIn(directory).value(), ElementsAre(prefix + "-2"));
+  ASSERT_TRUE((*saver)->Save(steps, prefix, 3).ok());
+  EXPECT_THAT(FilesOfOthers(directory, {prefix + "-3"}), ElementsAre());
+}
+
 TEST(SaverTest, ARestartedProgramDeletesTheOldestOfItsPredecessor) {
   const std::string directory = EmptyDirectory("restarted");
   const std::string prefix = directory + "/m";

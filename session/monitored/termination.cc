@@ -21,10 +21,18 @@ namespace {
 // What the handler may touch: a signal belongs to the process, and so does this.
 std::atomic<bool> signal_has_come{false};
 std::atomic<int> signal_pipe{-1};
+std::atomic<pid_t> pipe_owner{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<pid_t>::is_always_lock_free);
 
-extern "C" void NoteSignal(int) {
+extern "C" void NoteSignal(int signal_number) {
   const int saved_errno = errno;
+  if (getpid() != pipe_owner.load()) {
+    // A forked child has the pipe of its parent. This handler is installed for one signal, so the next one
+    // does what it does by default: end the process, as soon as the handler returns.
+    kill(getpid(), signal_number);
+    return;
+  }
   signal_has_come.store(true);
   // A full pipe holds a byte that will be read.
   [[maybe_unused]] const ssize_t written = write(signal_pipe.load(), "", 1);
@@ -57,7 +65,7 @@ class SignalThread {
     const auto place = std::find(objects_.begin(), objects_.end(), object);
     if (place == objects_.end()) return;
     objects_.erase(place);
-    if (objects_.empty() && std::exchange(is_installed_, false)) sigaction(SIGTERM, &before_, nullptr);
+    if (objects_.empty() && std::exchange(is_installed_, false)) Restore();
   }
 
  private:
@@ -67,8 +75,11 @@ class SignalThread {
       if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe for SIGTERM");
       fcntl(ends[1], F_SETFL, O_NONBLOCK);  // a handler must not wait
       std::thread([this, read_end = ends[0]] { Listen(read_end); }).detach();
+      pipe_owner.store(getpid());
       signal_pipe.store(ends[1]);
     }
+    // The first signal was the last one that does not end the process.
+    if (signal_has_come.load()) return absl::OkStatus();
     if (sigaction(SIGTERM, nullptr, &before_) != 0 || (before_.sa_flags & SA_SIGINFO) != 0 ||
         before_.sa_handler != SIG_DFL) {
       return absl::OkStatus();  // the program's own
@@ -79,6 +90,14 @@ class SignalThread {
     sigemptyset(&action.sa_mask);
     is_installed_ = sigaction(SIGTERM, &action, nullptr) == 0;
     return absl::OkStatus();
+  }
+
+  // Unless the program has installed a handler of its own meanwhile.
+  void Restore() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    struct sigaction now;
+    const bool is_ours = sigaction(SIGTERM, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+                         now.sa_handler == NoteSignal;
+    if (is_ours) sigaction(SIGTERM, &before_, nullptr);
   }
 
   void Listen(int read_end) {

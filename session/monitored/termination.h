@@ -1,11 +1,13 @@
 // SIGTERM as a request to stop: what a cluster sends before it takes a machine away.
 //
-// While an object lives, the first SIGTERM calls `on_signal`, on a thread of its own, instead of ending the
-// process; a second one ends it. A handler that the program has installed is left alone, and so is a signal
-// that it ignores: then nothing is called. When the last object goes, the signal does what it did before.
+// While an object lives, the first SIGTERM of the process calls `on_signal`, on a thread of its own, instead
+// of ending the process; a second one ends it, at any later time. A handler that the program has installed is
+// left alone, and so is a signal that it ignores: then nothing is called. When the last object goes, the
+// signal does what it did before.
 //
 // The handler only sets a flag and writes a byte to a pipe. Both belong to the process, as signals do, and
-// stay: a signal that has come is known to every later object too.
+// stay: a signal that has come is known to every later object too. A child made with fork has no thread that
+// listens: SIGTERM ends it, and its parent is not told.
 // Thread safety: all methods; several objects may live at the same time, and each is told.
 #pragma once
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <string>
@@ -27,10 +28,11 @@ namespace weir {
 namespace {
 
 // What the program under test does: this binary, started with the name of one.
-constexpr char kTrain[] = "train";           // trains until it is stopped
-constexpr char kIgnoreOption[] = "opt_out";  // the same with stops_on_sigterm = false
-constexpr char kHangs[] = "hang";            // does not come to an end once SIGTERM has come
-constexpr char kTwice[] = "train_twice";     // begins a second session after the first was stopped
+constexpr char kTrain[] = "train";            // trains until it is stopped
+constexpr char kIgnoreOption[] = "opt_out";   // the same with stops_on_sigterm = false
+constexpr char kHangs[] = "hang";             // does not come to an end once SIGTERM has come
+constexpr char kTwice[] = "train_twice";      // begins a second session after the first was stopped
+constexpr char kHangsLater[] = "hang_later";  // the same, and the second does not come to an end
 
 void SayReady() { ASSERT_EQ(write(STDOUT_FILENO, "r", 1), 1); }
 
@@ -63,13 +65,17 @@ int RunProgram(const std::string& what, const std::string& directory) {
   auto session = program.Start(options);
   if (!session.ok()) return 99;
   const absl::Status status = TrainUntilStop(program, **session);
-  if (what != kTwice) return ExitCodeFor(status);
+  if (what != kTwice && what != kHangsLater) return ExitCodeFor(status);
   // The system's own handler is back, and whoever begins anew is stopped at once.
   struct sigaction now;
   if (sigaction(SIGTERM, nullptr, &now) != 0 || now.sa_handler != SIG_DFL) return 98;
   TestProgram again;
   auto second = again.Start({.checkpoint_dir = directory});
   if (!second.ok() || !(*second)->should_stop()) return 97;
+  if (what == kHangsLater) {
+    SayReady();
+    while (true) absl::SleepFor(absl::Seconds(1));
+  }
   return ExitCodeFor((*second)->Close());
 }
 
@@ -115,7 +121,8 @@ TEST(TerminationTest, TrainingSavesAndEndsWithItsCode) {
   child.AwaitReady();
   {
     TestProgram other;
-    const absl::Status refused = other.Start({.checkpoint_dir = directory}).status();
+    const absl::Status refused =
+        other.Start({.checkpoint_dir = directory, .checkpoint_dir_max_wait = absl::ZeroDuration()}).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
     EXPECT_THAT(Message(refused), testing::HasSubstr(absl::StrCat("process ", child.pid(), " on ")));
   }
@@ -159,6 +166,51 @@ TEST(TerminationTest, ASessionThatBeginsAfterTheSignalStopsAtOnce) {
   const int status = child.AwaitEnd();
   ASSERT_TRUE(WIFEXITED(status)) << status;
   EXPECT_EQ(WEXITSTATUS(status), kExitTerminated);
+}
+
+TEST(TerminationTest, TheSecondSignalKillsALaterSessionToo) {
+  Child child(kHangsLater, EmptyDirectory("hangs_later"));
+  child.AwaitReady();
+  child.Signal();
+  child.AwaitReady();
+  child.Signal();
+  const int status = child.AwaitEnd();
+  ASSERT_TRUE(WIFSIGNALED(status)) << status;
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+}
+
+// It has the handler and the pipe, but nobody who listens.
+TEST(TerminationTest, TheSignalOfAForkedChildIsItsOwn) {
+  std::atomic<bool> was_told{false};
+  {
+    auto watch = Termination::Watch([&] { was_told = true; });
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    const pid_t child = fork();
+    if (child == 0) {
+      pause();
+      _exit(7);
+    }
+    ASSERT_EQ(kill(child, SIGTERM), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  }
+  EXPECT_FALSE(was_told);
+}
+
+TEST(TerminationTest, AHandlerThatIsInstalledLaterStays) {
+  struct sigaction before, own = {}, now;
+  own.sa_handler = [](int) {};
+  {
+    auto watch = Termination::Watch([] {});
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    ASSERT_EQ(sigaction(SIGTERM, &own, &before), 0);
+  }
+  ASSERT_EQ(sigaction(SIGTERM, nullptr, &now), 0);
+  EXPECT_EQ(now.sa_handler, own.sa_handler);
+  own.sa_handler = SIG_DFL;
+  ASSERT_EQ(sigaction(SIGTERM, &own, nullptr), 0);
 }
 
 TEST(TerminationTest, HandlersOfTheProgramAreLeftAlone) {

@@ -48,14 +48,16 @@ class DirectoryOwner final : public Hook {
   std::unique_ptr<DirectoryLock> lock_;
 };
 
+// Takes the right to write to checkpoint_dir. The hook that holds it comes after all that may save.
+absl::StatusOr<HookPtr> OwnCheckpointDirectory(const TrainingSessionOptions& options) {
+  WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options.checkpoint_dir));
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<DirectoryLock> lock,
+                        DirectoryLock::Acquire(options.checkpoint_dir, options.checkpoint_dir_max_wait));
+  return std::make_shared<DirectoryOwner>(std::move(lock));
+}
+
 // Appends what the chief does beside the user's hooks.
 absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<HookPtr>* hooks) {
-  // First: a job that is refused leaves no event file.
-  std::unique_ptr<DirectoryLock> lock;
-  if (SavesCheckpoints(options)) {
-    WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options.checkpoint_dir));
-    WEIR_ASSIGN_OR_RETURN(lock, DirectoryLock::Acquire(options.checkpoint_dir));
-  }
   EventWriters writers;
   const std::string& summary_dir = options.summary_dir.empty() ? options.checkpoint_dir : options.summary_dir;
   const bool saves_summaries =
@@ -85,7 +87,6 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
                                           .listeners = options.checkpoint_listeners,
                                           .writer = writer,
                                           .asynchronous = options.save_checkpoints_asynchronously}));
-    hooks->push_back(std::make_shared<DirectoryOwner>(std::move(lock)));  // after the last save
   }
   return absl::OkStatus();
 }
@@ -100,11 +101,18 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
         "(EvaluateRepeatedly, TrainAndEvaluate)");
   }
   if (options.scaffold == nullptr) options.scaffold = std::make_shared<Scaffold>();
-  std::vector<HookPtr> hooks = options.hooks;
+  std::vector<HookPtr> hooks;
+  HookPtr owner;
   if (options.is_chief) {
-    hooks.insert(hooks.end(), options.chief_only_hooks.begin(), options.chief_only_hooks.end());
+    // First: a job that is refused leaves no event file.
+    if (SavesCheckpoints(options)) {
+      WEIR_ASSIGN_OR_RETURN(owner, OwnCheckpointDirectory(options));
+    }
+    hooks = options.chief_only_hooks;
     WEIR_RETURN_IF_ERROR(AddChiefHooks(options, &hooks));
   }
+  hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
+  if (owner != nullptr) hooks.push_back(std::move(owner));
   std::unique_ptr<SessionCreator> creator =
       options.is_chief ? ChiefSessionCreator({.target = options.target,
                                               .session = options.session,
@@ -120,7 +128,8 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
   return MonitoredSession::Create(graph, std::move(creator),
                                   {.hooks = std::move(hooks),
                                    .stops_on_sigterm = options.stops_on_sigterm,
-                                   .stop_grace_period = options.stop_grace_period});
+                                   .stop_grace_period = options.stop_grace_period,
+                                   .step_grace_period = options.step_grace_period});
 }
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> SingularMonitoredSession(GraphBuilder& graph,

@@ -36,6 +36,11 @@ struct TrainingSessionOptions {
   // Whether training may begin anew when the checkpoints that the directory's file `checkpoint` names are
   // gone.
   bool allow_missing_checkpoints = false;
+  // How long the chief waits for another process that writes to checkpoint_dir: the one before it may still
+  // be ending.
+  absl::Duration checkpoint_dir_max_wait = absl::Seconds(10);
+  // A chief's hooks are called in this order: chief_only_hooks, its own (below), hooks. So the last
+  // checkpoint is there when the End of one of `hooks` is called.
   std::vector<HookPtr> hooks;
   std::vector<HookPtr> chief_only_hooks;
   // The chief's own hooks, added for the directories that are set; zero turns one off.
@@ -54,14 +59,17 @@ struct TrainingSessionOptions {
   absl::Duration recovery_timeout = absl::Minutes(5);
   // How long the others wait for the chief to give the variables a value.
   absl::Duration max_wait = absl::Hours(2);
+  // How long threads of hooks may take to stop, and how long they go on after a stop was requested
+  // (MonitoredSessionOptions).
   absl::Duration stop_grace_period = absl::Minutes(2);
+  absl::Duration step_grace_period = absl::Seconds(5);
   // Whether SIGTERM stops training after the step that runs, and the chief saves (MonitoredSessionOptions).
   bool stops_on_sigterm = true;
 };
 
 // A MonitoredSession of the chief or of another worker with the hooks that training needs. Errors: those of
 // MonitoredSession::Create; FailedPrecondition when the chief's hooks find no global step, or for the target
-// of an evaluator, which does not train (evaluation.h).
+// of an evaluator, which does not train (evaluation.h), or when another process writes to checkpoint_dir.
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(GraphBuilder& graph,
                                                                            TrainingSessionOptions options);
 

@@ -26,6 +26,11 @@ run "$ROOT/tools/install" --prefix="$prefix" --built="$BUILT"
 [ ! -e "$prefix/include/weir/gone.h" ] || fail "the header of an earlier version is still there"
 [ -e "$prefix/include/another.h" ] || fail "another library's header is gone"
 
+in_case others_can_use_what_it_installs
+(umask 077 && run "$ROOT/tools/install" --prefix="$WORK/open" --built="$BUILT") || exit 1
+closed=$(find "$WORK/open" ! -type l \( ! -perm -o=r -o -type d ! -perm -o=x \))
+[ -z "$closed" ] || fail "only its owner can use $closed"
+
 in_case refuses_what_it_cannot_do
 refused() { # TEXT FLAG...
   local text=$1 said

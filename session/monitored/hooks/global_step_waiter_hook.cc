@@ -51,7 +51,7 @@ class GlobalStepWaiter final : public Hook {
         reported = step;
       }
       const absl::Duration pause = std::min(options_.poll_interval, deadline - absl::Now());
-      if (coordinator_ && coordinator_->WaitForStop(pause)) return RunArgs();
+      if (context.WaitForSessionStop(pause) || coordinator_->should_stop()) return RunArgs();
     }
     has_started_ = true;
     return RunArgs();
@@ -59,7 +59,7 @@ class GlobalStepWaiter final : public Hook {
 
  private:
   GlobalStepWaiterOptions options_;
-  std::optional<Coordinator> coordinator_;
+  std::optional<Coordinator> coordinator_;  // from AfterCreateSession on
   bool has_started_ = false;
 };
 
