@@ -121,13 +121,16 @@ LocalPlan::StepState* LocalPlan::Find(int64_t step_id) {
 }
 
 absl::StatusOr<LocalPlan::StepState*> LocalPlan::FindOrCreate(int64_t step_id) {
-  if (StepState* step = Find(step_id)) return step;
+  const auto [found, is_new] = active_.try_emplace(step_id);
+  if (!is_new) return found->second.get();
   if (num_unstarted_ >= kMaxUnstartedSteps) {
+    active_.erase(found);
     return absl::ResourceExhaustedError(
         absl::StrCat(num_unstarted_, " steps have tensors here and have not started"));
   }
   if (pool_.empty()) pool_.push_back(std::make_unique<StepState>(*this));
-  StepState& step = *active_.emplace(step_id, std::move(pool_.back())).first->second;
+  found->second = std::move(pool_.back());
+  StepState& step = *found->second;
   pool_.pop_back();
   ++num_unstarted_;
   step.context.step_id = step_id;
@@ -302,7 +305,7 @@ void LocalPlan::Finish(StepState& step) {
   absl::Status status;
   {
     absl::MutexLock lock(&step.status_mutex);
-    status = step.status;
+    status = std::exchange(step.status, absl::OkStatus());
   }
   for (size_t i = 0; i < programs_.size(); ++i) {
     ProgramFrame& frame = *step.frames[i];
@@ -331,10 +334,9 @@ void LocalPlan::Finish(StepState& step) {
     owned = Extract(step.context.step_id);
     if (num_edges_ > 0) Remember(step.context.step_id);
   }
-  Recycle(std::move(owned));
+  Clear(*owned);
   done(status);
-  absl::MutexLock lock(&mutex_);
-  --num_running_;
+  Recycle(std::move(owned));
 }
 
 void LocalPlan::Remember(int64_t step_id) {
@@ -354,25 +356,32 @@ std::unique_ptr<LocalPlan::StepState> LocalPlan::Extract(int64_t step_id) {
   return step;
 }
 
+void LocalPlan::Clear(StepState& step) {
+  step.cancellation.Remove(std::exchange(step.abort_callback, 0));
+  step.cancellation.Reset();
+  if (num_edges_ > 0) step.rendezvous.Reset(0);
+  step.held.clear();
+  step.call = nullptr;
+}
+
 void LocalPlan::Recycle(std::unique_ptr<StepState> step) {
-  step->cancellation.Remove(std::exchange(step->abort_callback, 0));
-  step->cancellation.Reset();
-  if (num_edges_ > 0) step->rendezvous.Reset(0);
-  step->held.clear();
-  step->started = false;
-  step->call = nullptr;
+  const int num_ended = std::exchange(step->started, false) ? 1 : 0;
+  std::vector<std::unique_ptr<StepState>> surplus;
   {
-    absl::MutexLock lock(&step->status_mutex);
-    step->status = absl::OkStatus();
+    absl::MutexLock lock(&mutex_);
+    pool_.push_back(std::move(step));
+    const size_t num_kept = std::max(kMinIdleSteps, active_.size());
+    while (pool_.size() > num_kept) {
+      surplus.push_back(std::move(pool_.back()));
+      pool_.pop_back();
+    }
+    // The common case takes the lock once: this is a good part of what a small step costs.
+    if (surplus.empty()) num_running_ -= num_ended;
   }
-  std::vector<std::unique_ptr<StepState>> surplus;  // destroyed after the lock
+  if (surplus.empty()) return;
+  surplus.clear();  // without the lock, and before the worker may end
   absl::MutexLock lock(&mutex_);
-  pool_.push_back(std::move(step));
-  const size_t num_kept = std::max(kMinIdleSteps, active_.size());
-  while (pool_.size() > num_kept) {
-    surplus.push_back(std::move(pool_.back()));
-    pool_.pop_back();
-  }
+  num_running_ -= num_ended;
 }
 
 bool LocalPlan::TryHold(StepState& step) {
@@ -397,7 +406,10 @@ void LocalPlan::Cancel(int64_t step_id, const absl::Status& reason) {
       if (step != nullptr) unstarted = Extract(step_id);
     }
   }
-  if (unstarted) Recycle(std::move(unstarted));
+  if (unstarted) {
+    Clear(*unstarted);
+    Recycle(std::move(unstarted));
+  }
   if (running != nullptr) OnProgramDone(*running, reason);
 }
 

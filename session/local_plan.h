@@ -132,7 +132,9 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   void OnProgramDone(StepState& step, const absl::Status& status);
   void Finish(StepState& step);
   void Remember(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns the step to the pool, and destroys those that are too many.
+  // Lets go of what the step holds of others. Before its caller hears that it is over.
+  void Clear(StepState& step);
+  // Returns the cleared step to the pool, destroys those that are too many, and ends its run if it had begun.
   void Recycle(std::unique_ptr<StepState> step) ABSL_LOCKS_EXCLUDED(mutex_);
   std::unique_ptr<StepState> Extract(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
