@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -57,11 +59,25 @@ bool IsNotDifferentiated(const Node& node) {
          TakesOtherStatistics(node) || HasDependentInputs(node);
 }
 
+// Inputs that an op's value depends on and its gradient leaves out, in TensorFlow as well: what is filled in.
+bool LeavesOut(const Node& node, int input) {
+  static const auto* const fillings = new std::map<std::string, int>{{"MatrixDiagPartV2", 2},
+                                                                     {"MatrixDiagPartV3", 2},
+                                                                     {"MatrixDiagV2", 4},
+                                                                     {"MatrixDiagV3", 4},
+                                                                     {"PadV2", 2}};
+  const auto found = fillings->find(node.op_name());
+  return found != fillings->end() && found->second == input;
+}
+
 bool IsTame(const Array& value, DType dtype) {
   if (value.size() > kMaxElements || value.rank() > 6) return false;
   const double limit = IsFloating(dtype) ? 1e3 : 1e5;
+  // Kernels may take a smaller number for 0, as TensorFlow's do.
+  const double smallest = std::numeric_limits<float>::min();
   for (int64_t i = 0; i < value.size(); ++i) {
-    if (!(std::abs(value[i].real()) <= limit)) return false;
+    const double size = std::abs(value[i].real());
+    if (!(size <= limit) || (size > 0 && size < smallest)) return false;
   }
   return true;
 }
@@ -405,6 +421,9 @@ class Generator {
       if (after_x.count(node) == 0) continue;
       reaches = reaches || std::any_of(xs.begin(), xs.end(), [&](const Output& x) { return x.node == node; });
       if (IsNotDifferentiated(*node)) return false;
+      for (int i = 0; i < node->num_inputs(); ++i) {
+        if (LeavesOut(*node, i) && after_x.count(node->input(i).node) > 0) return false;
+      }
     }
     return reaches;
   }
