@@ -46,7 +46,7 @@ void Declare(LaunchFlags* values, FlagParser* flags) {
   flags->Add("dry_run", &launch.dry_run, "print the commands that would run, and run nothing");
   flags->Add("log_dir", &launch.log_dir, "write each task's output to a file here, too");
   flags->Add("restarts", &launch.restarts,
-             "start a task again when it was killed or exited with 128 or more, this often");
+             "start a task again when it was killed or exited with 128 or more, at most so often");
   flags->Add("restart", &launch.restarts, "the same");
   flags->Add("prefix_all", &launch.prefix_all, "put [worker:0] before the chief's lines on a terminal, too");
   flags->Add("ps_grace", &values->ps_grace, "seconds a ps may take to leave after the last worker");

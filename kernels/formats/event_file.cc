@@ -150,6 +150,29 @@ absl::StatusOr<std::unique_ptr<EventReader>> EventReader::Open(const std::string
   return std::unique_ptr<EventReader>(new EventReader(path, std::move(records)));
 }
 
+absl::StatusOr<bool> EventReader::ReadNext(EventContent* content) {
+  tensorflow::Event event;
+  WEIR_ASSIGN_OR_RETURN(const bool found, ReadNext(&event));
+  if (!found) return false;
+  *content = EventContent();
+  content->wall_time = event.wall_time();
+  content->step = event.step();
+  for (const tensorflow::Summary::Value& value : event.summary().value()) {
+    if (value.value_case() == tensorflow::Summary::Value::kSimpleValue) {
+      content->scalars.emplace_back(value.tag(), value.simple_value());
+    } else {
+      content->other_tags.push_back(value.tag());
+    }
+  }
+  content->graph_def = event.graph_def();
+  content->meta_graph_def = event.meta_graph_def();
+  if (event.has_session_log()) {
+    content->session_status = static_cast<EventWriter::SessionStatus>(event.session_log().status());
+    content->checkpoint_path = event.session_log().checkpoint_path();
+  }
+  return true;
+}
+
 absl::StatusOr<bool> EventReader::ReadNext(tensorflow::Event* event) {
   const uint64_t offset = records_->offset();
   WEIR_ASSIGN_OR_RETURN(const bool found, records_->ReadNext(&record_));

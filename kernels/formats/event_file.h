@@ -6,7 +6,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -80,6 +83,18 @@ class EventWriter {
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+// What is in an event, for programs without protocol buffers.
+struct EventContent {
+  double wall_time = 0;  // in seconds since the Unix epoch
+  int64_t step = 0;
+  std::vector<std::pair<std::string, float>> scalars;  // of a summary: tags and values
+  std::vector<std::string> other_tags;                 // of its histograms, images, tensors...
+  std::string graph_def;                               // serialized; empty for other events
+  std::string meta_graph_def;
+  std::optional<EventWriter::SessionStatus> session_status;
+  std::string checkpoint_path;  // of kCheckpoint
+};
+
 // Reads the events of one file in order. Thread safety: one thread at a time.
 class EventReader {
  public:
@@ -88,6 +103,8 @@ class EventReader {
 
   // Stores the next event and returns true; false at the end. DataLoss, naming path and offset, for damage. A
   // file that is still being written may end inside an event: that is DataLoss "truncated" too.
+  absl::StatusOr<bool> ReadNext(EventContent* content);
+  // The same for those who link TensorFlow's messages (graph/interchange/proto/event.proto).
   absl::StatusOr<bool> ReadNext(tensorflow::Event* event);
 
  private:

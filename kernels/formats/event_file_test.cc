@@ -44,6 +44,34 @@ TEST(EventFileTest, ReadsTensorFlowsFile) {
   EXPECT_EQ(events[3].summary().value(1).tag(), "hist");
 }
 
+// As a program reads them that does not know TensorFlow's messages.
+TEST(EventFileTest, ReadsContentsWithoutMessages) {
+  const auto tensorflows = EventReader::Open(TestData("events.out.tfevents.test")).value();
+  std::vector<EventContent> contents;
+  for (EventContent content; tensorflows->ReadNext(&content).value();) contents.push_back(content);
+  ASSERT_EQ(contents.size(), 9);
+  EXPECT_GT(contents[0].wall_time, 1e9);
+  EXPECT_GT(contents[1].graph_def.size(), 9000);
+  EXPECT_TRUE(contents[1].scalars.empty());
+  ASSERT_EQ(contents[3].scalars.size(), 1);
+  EXPECT_EQ(contents[3].scalars[0].second, 1.5f);
+  EXPECT_THAT(contents[3].other_tags, ElementsAre("hist", "image/image/0", "text"));
+  EXPECT_EQ(contents[3].graph_def, "") << "that of an earlier event";
+
+  const auto writer = EventWriter::Create(NewTestDirectory()).value();
+  ASSERT_TRUE(writer->AddSessionLog(7, EventWriter::SessionStatus::kCheckpoint, "m-7").ok());
+  ASSERT_TRUE(writer->Close().ok());
+  const auto reader = EventReader::Open(writer->path()).value();
+  EventContent content;
+  ASSERT_TRUE(reader->ReadNext(&content).value());
+  EXPECT_FALSE(content.session_status.has_value());
+  ASSERT_TRUE(reader->ReadNext(&content).value());
+  EXPECT_EQ(content.step, 7);
+  EXPECT_EQ(content.session_status, EventWriter::SessionStatus::kCheckpoint);
+  EXPECT_EQ(content.checkpoint_path, "m-7");
+  EXPECT_FALSE(reader->ReadNext(&content).value());
+}
+
 TEST(SummaryTest, HistogramBucketsAreTensorFlows) {
   absl::Status status;
   const std::vector<tensorflow::Event> events = ReadAll(TestData("events.out.tfevents.test"), &status);
