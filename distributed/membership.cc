@@ -44,6 +44,14 @@ absl::Status Membership::OnDone(const TaskName& task, Incarnation incarnation) {
   return Renew(task, incarnation, State::kDone);
 }
 
+absl::Status Membership::OnLeave(const TaskName& task, Incarnation incarnation) {
+  WEIR_RETURN_IF_ERROR(Renew(task, incarnation, State::kAlive));
+  absl::MutexLock lock(&mutex_);
+  Peer& peer = peers_[task];
+  if (peer.incarnation == incarnation) peer.is_leaving = true;
+  return absl::OkStatus();
+}
+
 absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, State state) {
   std::vector<Loss> losses;
   {
@@ -53,6 +61,7 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
     if (peer->incarnation != incarnation) {
       if (peer->incarnation != 0) EndLifeLocked(task, peer, "it restarted", &losses);
       peer->incarnation = incarnation;
+      peer->is_leaving = false;
       peer->state = state;
     } else if (peer->state != State::kDone) {
       peer->state = state;
@@ -150,12 +159,38 @@ bool Membership::HasEndedLocked() const {
   return somebody_done;
 }
 
+std::vector<TaskName> Membership::RunningTasksLocked() const {
+  std::vector<TaskName> running;
+  for (const auto& [task, peer] : peers_) {
+    if (IsTrainingJob(task.job) && peer.state == State::kAlive && !peer.is_leaving) running.push_back(task);
+  }
+  return running;
+}
+
+std::vector<TaskName> Membership::RunningTasks() const {
+  absl::MutexLock lock(&mutex_);
+  return RunningTasksLocked();
+}
+
 bool Membership::AwaitEndOfJob(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
-  const auto is_over = [this]()
-                           ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return is_stopped_ || HasEndedLocked(); };
+  const auto is_over = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return is_stopped_ || HasEndedLocked() || leave_by_ < absl::InfiniteFuture();
+  };
   mutex_.AwaitWithDeadline(absl::Condition(&is_over), deadline);
+  const auto may_leave = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return is_stopped_ || HasEndedLocked() || RunningTasksLocked().empty();
+  };
+  // Without a request nothing is left to wait for here: the deadline has passed, or the condition holds.
+  if (leave_by_ < absl::InfiniteFuture()) {
+    mutex_.AwaitWithDeadline(absl::Condition(&may_leave), std::min(deadline, leave_by_));
+  }
   return HasEndedLocked();
+}
+
+void Membership::RequestLeave(absl::Time deadline) {
+  absl::MutexLock lock(&mutex_);
+  leave_by_ = std::min(leave_by_, deadline);
 }
 
 void Membership::StopWaiting() {

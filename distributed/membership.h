@@ -8,7 +8,9 @@
 //
 // End of the job: training tasks say that they are done when they leave in good order. A ps may leave when no
 // training task of the cluster is left that might still need it: every one is done, or some are done and the
-// others lost. (All lost and nobody done: they may be restarted, so it waits.)
+// others lost. (All lost and nobody done: they may be restarted, so it waits.) A ps that is told to leave
+// before that waits for those only that still run: they may be saving what it holds. So a task that ends
+// without being done, and may be started again, says that it leaves.
 //
 // Guarantee: a life is reported as lost at most once, and never after it said that it was done. If this
 // process was itself stopped for a while (suspended, starved), it gives everybody a new lease instead of
@@ -70,6 +72,10 @@ class Membership {
   // The task leaves in good order. Same errors as OnSignOfLife.
   absl::Status OnDone(const TaskName& task, Incarnation incarnation);
 
+  // The task is about to end and may come again. It counts as alive until its lease runs out, but is not
+  // waited for after RequestLeave. Same errors as OnSignOfLife.
+  absl::Status OnLeave(const TaskName& task, Incarnation incarnation);
+
   // Finds the leases that have run out. To be called several times per lease.
   void CheckLeases();
 
@@ -77,14 +83,20 @@ class Membership {
   // Of the life last heard of; 0 for none.
   Incarnation incarnation_of(const TaskName& task) const;
 
-  // True when the job has ended, false at the deadline or after StopWaiting.
+  // True when the job has ended, false at the deadline, after StopWaiting, and when this task is to leave
+  // (RequestLeave) and nobody runs any more.
   bool AwaitEndOfJob(absl::Time deadline);
   void StopWaiting();
+  // This task is to leave when no training task runs any more, at that time at the latest.
+  void RequestLeave(absl::Time deadline);
+  // Training tasks that are alive and have not said that they leave, in order.
+  std::vector<TaskName> RunningTasks() const;
 
  private:
   static constexpr size_t kRememberedLives = 256;
   struct Peer {
     State state = State::kUnknown;
+    bool is_leaving = false;
     Incarnation incarnation = 0;
     absl::Time lease_end;
     std::deque<Incarnation> past;  // lives that are over, the last kRememberedLives
@@ -101,6 +113,7 @@ class Membership {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Renew(const TaskName& task, Incarnation incarnation, State state);
   bool HasEndedLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  std::vector<TaskName> RunningTasksLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Report(const std::vector<Loss>& losses);
 
   const MembershipOptions options_;
@@ -110,6 +123,7 @@ class Membership {
   std::vector<LossListener> listeners_ ABSL_GUARDED_BY(mutex_);
   absl::Time last_check_ ABSL_GUARDED_BY(mutex_);
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time leave_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // not infinite: to leave
 };
 
 }  // namespace weir

@@ -133,6 +133,34 @@ TEST_F(MembershipTest, AllLostIsNoEnd) {
   EXPECT_TRUE(HasEnded());
 }
 
+TEST_F(MembershipTest, ATaskThatIsToLeaveWaitsForThoseThatStillRun) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 21).ok());
+  ASSERT_TRUE(members.OnLeave(kW0, 11).ok());
+  EXPECT_EQ(members.state(kW0), State::kAlive) << "it may come again";
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  EXPECT_THAT(members.RunningTasks(), ElementsAre(kW1)) << "a straggling heartbeat does not undo it";
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 12).ok());
+  EXPECT_THAT(members.RunningTasks(), ElementsAre(kW0, kW1)) << "its next life runs";
+  members.RequestLeave(absl::Now() + absl::Minutes(10));
+  EXPECT_FALSE(HasEnded());
+  std::thread others([&] {
+    (void)members.OnLeave(kW0, 12);
+    (void)members.OnLeave(kW1, 21);
+  });
+  EXPECT_FALSE(members.AwaitEndOfJob(absl::InfiniteFuture())) << "nobody is done";
+  others.join();
+  EXPECT_THAT(members.RunningTasks(), ElementsAre());
+  EXPECT_THAT(losses, ElementsAre("worker:0 was lost: it restarted")) << "who leaves is not lost";
+}
+
+TEST_F(MembershipTest, ATaskThatIsToLeaveDoesNotWaitForEver) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  members.RequestLeave(absl::Now() + absl::Milliseconds(1));
+  EXPECT_FALSE(members.AwaitEndOfJob(absl::InfiniteFuture()));
+  EXPECT_FALSE(members.OnLeave({"worker", 2}, 5).ok());
+}
+
 TEST_F(MembershipTest, WaitersWakeAtTheEndAndWhenStopped) {
   std::thread worker([&] {
     absl::SleepFor(absl::Milliseconds(20));

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/time/clock.h"
 #include "distributed/host_name.h"
@@ -25,6 +26,8 @@
 #include "graph/types/status_macros.h"
 #include "graph/version.h"
 #include "session/local_worker.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/termination.h"
 
 namespace weir {
 
@@ -85,11 +88,14 @@ class Server::Network {
   }
 
   void AnnounceDone() {
-    if (TellDone()) return;
+    if (TellEveryPs(kJobDoneMethod)) return;
     // A ps that has declared this life lost would wait for the next one.
     membership_.Rejoin();
-    TellDone();
+    TellEveryPs(kJobDoneMethod);
   }
+
+  // A ps that has declared this life lost does not wait for it.
+  void AnnounceLeave() { TellEveryPs(kLeaveMethod); }
 
   // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers
   // stay: sessions may still hold them.
@@ -111,13 +117,13 @@ class Server::Network {
 
  private:
   // False when a ps refused because it has declared this task lost.
-  bool TellDone() {
+  bool TellEveryPs(const char* method) {
     const std::vector<TaskName> servers = task_.cluster().tasks("ps");
     if (!IsTrainingJob(task_.job()) || servers.empty()) return true;
     std::atomic<bool> was_refused{false};
     absl::BlockingCounter left(static_cast<int>(servers.size()));
     for (const TaskName& ps : servers) {
-      peers_.Call(ps, kJobDoneMethod, "", {}, {.deadline = absl::Now() + kFarewell, .any_life = true},
+      peers_.Call(ps, method, "", {}, {.deadline = absl::Now() + kFarewell, .any_life = true},
                   [&left, &was_refused](absl::StatusOr<PeerReply> reply) {
                     if (absl::IsAborted(reply.status())) was_refused = true;
                     left.DecrementCount();
@@ -150,8 +156,8 @@ class Server::Network {
   std::map<TaskName, std::unique_ptr<RemoteWorker>> remotes_ ABSL_GUARDED_BY(mutex_);
 };
 
-Server::Server(TaskConfig task, std::unique_ptr<Runtime> runtime)
-    : task_(std::move(task)), runtime_(std::move(runtime)) {}
+Server::Server(TaskConfig task, std::unique_ptr<Runtime> runtime, absl::Duration termination_grace)
+    : task_(std::move(task)), termination_grace_(termination_grace), runtime_(std::move(runtime)) {}
 
 Server::~Server() { Shutdown(); }
 
@@ -164,7 +170,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   runtime_options.num_threads = options.num_threads;
   runtime_options.memory_limit = options.memory_limit;
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, Runtime::Create(runtime_options));
-  std::unique_ptr<Server> server(new Server(task, std::move(runtime)));
+  std::unique_ptr<Server> server(new Server(task, std::move(runtime), options.termination_grace));
   server->membership_ = std::make_unique<Membership>(
       MembershipOptions{.self = task.task(), .cluster = task.cluster(), .lease = options.lease});
   // An evaluator talks to nobody.
@@ -283,8 +289,35 @@ absl::StatusOr<std::unique_ptr<Session>> Server::CreateSession(const Graph& grap
 }
 
 int Server::Join() {
-  membership_->AwaitEndOfJob(absl::InfiniteFuture());
-  return 0;
+  if (task_.job() != "ps") return ServeUntilTheEnd();
+  const absl::StatusOr<std::unique_ptr<Termination>> termination =
+      Termination::Watch([this] { OnSigterm(); });
+  if (!termination.ok()) {
+    // As without it: the signal ends the process.
+    std::fprintf(stderr, "weir: %s: %s\n", task_.task().ToString().c_str(),
+                 std::string(termination.status().message()).c_str());
+  }
+  if (Termination::IsRequested()) OnSigterm();
+  return ServeUntilTheEnd();
+}
+
+int Server::ServeUntilTheEnd() {
+  const bool is_over = membership_->AwaitEndOfJob(absl::InfiniteFuture());
+  return is_told_to_leave_ && !is_over ? kExitTerminated : kExitDone;
+}
+
+void Server::OnSigterm() {
+  if (is_told_to_leave_.exchange(true)) return;
+  const std::vector<TaskName> running = membership_->RunningTasks();
+  if (!running.empty()) {
+    std::fprintf(stderr, "weir: %s was told to stop: it serves until %s %s ended, for %s at most\n",
+                 task_.task().ToString().c_str(),
+                 absl::StrJoin(running, ", ",
+                               [](std::string* out, const TaskName& task) { out->append(task.ToString()); })
+                     .c_str(),
+                 running.size() == 1 ? "has" : "have", absl::FormatDuration(termination_grace_).c_str());
+  }
+  membership_->RequestLeave(absl::Now() + termination_grace_);
 }
 
 void Server::Shutdown(const absl::Status& outcome) {
@@ -294,7 +327,11 @@ void Server::Shutdown(const absl::Status& outcome) {
   }
   membership_->StopWaiting();
   if (network_ == nullptr) return;
-  if (outcome.ok()) network_->AnnounceDone();
+  if (outcome.ok()) {
+    network_->AnnounceDone();
+  } else {
+    network_->AnnounceLeave();
+  }
   network_->Stop();
 }
 

@@ -11,6 +11,7 @@
 // Lifetime: destroy sessions before the server. Its destructor calls Shutdown(OK).
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,6 +49,9 @@ struct ServerOptions {
   SecurityOptions security = SecurityFromEnvironment();
   // A peer without a sign of life for this long is lost.
   absl::Duration lease = absl::Seconds(10);
+  // How long a ps that is told to stop (SIGTERM) goes on serving while training tasks still run: told at the
+  // same time, they may be saving what it holds. Kubernetes and Slurm kill after 30 s.
+  absl::Duration termination_grace = absl::Seconds(25);
   // Between tasks of one machine (transport/host). Never with TLS: those sockets are not encrypted.
   bool uses_host_sockets = true;
   // For tests: instead of gRPC. Borrowed.
@@ -81,13 +85,15 @@ class Server {
   absl::StatusOr<std::unique_ptr<Session>> CreateSession(const Graph& graph,
                                                          const SessionOptions& options = {});
 
-  // Serves until the job is over (membership.h says when) or Shutdown is called. Returns the process's exit
-  // code, 0.
+  // Serves until the job is over (membership.h says when) or Shutdown is called. A ps takes the first SIGTERM
+  // meanwhile (termination.h) as a request to leave: it serves until all training tasks have gone, for
+  // options.termination_grace at most; a second one ends it. Returns the process's exit code: 0, or 143 when
+  // it was told to leave before the job was over.
   int Join();
 
-  // Leaves the cluster. With OK a training task first tells every ps that it is done, for up to `kFarewell`.
-  // A task that will be restarted passes its error: then it counts as lost until it is back. Calls and steps
-  // under way end with Cancelled. Idempotent.
+  // Leaves the cluster. A training task first tells every ps, for up to `kFarewell`: with OK that it is done;
+  // with an error that it leaves, and may come again. Then it counts as lost until it is back. Calls and
+  // steps under way end with Cancelled. Idempotent.
   void Shutdown(const absl::Status& outcome = absl::OkStatus());
 
   static constexpr absl::Duration kFarewell = absl::Seconds(3);
@@ -98,11 +104,15 @@ class Server {
  private:
   class Network;  // what a server that is alone does not have
 
-  Server(TaskConfig task, std::unique_ptr<Runtime> runtime);
+  Server(TaskConfig task, std::unique_ptr<Runtime> runtime, absl::Duration termination_grace);
   absl::Status Connect(const ServerOptions& options);
+  void OnSigterm();
+  int ServeUntilTheEnd();
   SessionTarget TargetOn(const std::vector<TaskName>& tasks);
 
   TaskConfig task_;
+  const absl::Duration termination_grace_;
+  std::atomic<bool> is_told_to_leave_{false};
   std::string address_ = "local";
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Membership> membership_;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
+#include "session/monitored/exit_code.h"
 #include "session/monitored/saver.h"
 
 namespace weir {
@@ -62,8 +63,7 @@ absl::Status Check(const TrainAndEvaluateOptions& options) {
 absl::Status TrainAndEvaluate(const TaskConfig& task, Server& server,
                               const TrainAndEvaluateOptions& options) {
   if (task.job() == "ps") {
-    server.Join();
-    return absl::OkStatus();
+    return server.Join() == kExitDone ? absl::OkStatus() : TerminatedError("stopped by SIGTERM");
   }
   WEIR_RETURN_IF_ERROR(Check(options));
   if (task.is_evaluator()) {

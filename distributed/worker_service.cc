@@ -83,6 +83,7 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   if (method == kListDevicesMethod) return ListDevices(request);
   if (method == kResetContainersMethod) return ResetContainers(request);
   if (method == kJobDoneMethod) return JobDone(request);
+  if (method == kLeaveMethod) return Leave(request);
   Reply(request, absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
 }
 
@@ -375,6 +376,11 @@ void WorkerService::JobDone(Request& request) {
   // The reply goes first: this task may leave as soon as it knows that the last worker is done.
   Reply(request, absl::OkStatus());
   (void)membership_.OnDone(request.envelope.sender, request.envelope.sender_incarnation);
+}
+
+void WorkerService::Leave(Request& request) {
+  Reply(request, absl::OkStatus());
+  (void)membership_.OnLeave(request.envelope.sender, request.envelope.sender_incarnation);
 }
 
 void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& reason) {

@@ -84,6 +84,7 @@ class WorkerService {
   void PushTensors(Request& request);
   void PushPiece(Request& request);
   void JobDone(Request& request);
+  void Leave(Request& request);
 
   // The kept answer of a step that is over; an empty frame when one is to come. `step` is set when this is
   // the first request of its step, which is then to be run. Aborted for an unknown plan; InvalidArgument when

@@ -20,6 +20,7 @@ struct ServeFlags {
   int task_index = 0;
   std::string token_file;
   double lease_seconds = 10;
+  double termination_grace_seconds = absl::ToDoubleSeconds(ServerOptions().termination_grace);
   ServerOptions server;
 };
 
@@ -45,6 +46,8 @@ void Declare(ServeFlags* values, FlagParser* flags) {
              "CA that others' certificates are checked with, PEM (or $WEIR_TLS_CA)");
   flags->Add("insecure", &values->server.security.insecure, "let other machines in without token or TLS");
   flags->Add("lease_seconds", &values->lease_seconds, "a task without a sign of life for this long is lost");
+  flags->Add("termination_grace_seconds", &values->termination_grace_seconds,
+             "how long a ps serves after SIGTERM while training tasks run; a second SIGTERM ends it");
 }
 
 absl::StatusOr<TaskConfig> TaskOf(const ServeFlags& flags) {
@@ -68,10 +71,12 @@ absl::StatusOr<TaskConfig> TaskOf(const ServeFlags& flags) {
   return task;
 }
 
-sigset_t StopSignals() {
+// Those that end the server at once. What SIGTERM means to a ps Server::Join says.
+sigset_t StopSignals(const TaskConfig& task) {
   sigset_t signals;
   sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  sigaddset(&signals, SIGINT);
+  if (task.job() != "ps") sigaddset(&signals, SIGTERM);
   return signals;
 }
 
@@ -80,7 +85,7 @@ class StopSignalWaiter {
  public:
   explicit StopSignalWaiter(Server& server)
       : thread_([this, &server] {
-          const sigset_t signals = StopSignals();
+          const sigset_t signals = StopSignals(server.task());
           const timespec moment = {0, 100'000'000};
           while (!given_up_) {
             const int signal = sigtimedwait(&signals, nullptr, &moment);
@@ -108,9 +113,11 @@ class StopSignalWaiter {
 
 absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
   ServeFlags values;
-  FlagParser flags("weir serve", "--cluster_spec=SPEC --job_name=JOB --task_index=N [flags]",
-                   "Serves one task of a cluster: its devices run what sessions of other tasks ask for.\n"
-                   "A ps leaves by itself when all workers are done; others serve until SIGTERM or Ctrl-C.");
+  FlagParser flags(
+      "weir serve", "--cluster_spec=SPEC --job_name=JOB --task_index=N [flags]",
+      "Serves one task of a cluster: its devices run what sessions of other tasks ask for.\n"
+      "A ps leaves by itself when all workers are done, and at SIGTERM when they have ended; others\n"
+      "serve until SIGTERM or Ctrl-C.");
   Declare(&values, &flags);
   WEIR_RETURN_IF_ERROR(flags.Parse(args));
   if (flags.wants_help()) {
@@ -124,16 +131,17 @@ absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
     WEIR_ASSIGN_OR_RETURN(values.server.security.token, ReadTokenFile(values.token_file));
   }
   values.server.lease = absl::Seconds(values.lease_seconds);
+  values.server.termination_grace = absl::Seconds(values.termination_grace_seconds);
   WEIR_ASSIGN_OR_RETURN(const TaskConfig task, TaskOf(values));
-  const sigset_t signals = StopSignals();
+  const sigset_t signals = StopSignals(task);
   sigprocmask(SIG_BLOCK, &signals, nullptr);  // before the server starts threads, which inherit it
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(task, values.server));
   std::printf("%s\n", server->Describe().c_str());
   std::fflush(stdout);
   StopSignalWaiter stop(*server);
-  server->Join();
+  const int code = server->Join();
   const int signal = stop.Finish();
-  return signal == 0 ? 0 : 128 + signal;
+  return signal == 0 ? code : 128 + signal;
 }
 
 }  // namespace weir

@@ -141,6 +141,7 @@ class Launcher::Job {
       if (const int signal = signals_.NextStopSignal(); signal != 0) OnStopSignal(signal);
       CopyOutputs();
       ReapTasks();
+      StopStubbornPs();
       StopStragglers();
     }
     return interrupted_by_ != 0 ? 128 + interrupted_by_ : exit_code_;
@@ -291,7 +292,8 @@ class Launcher::Job {
         if (fd->is_open()) events.push_back({fd->get(), POLLIN, 0});
       }
     }
-    absl::Time next = deadline_.value_or(absl::InfiniteFuture());
+    absl::Time next = std::min(deadline_.value_or(absl::InfiniteFuture()),
+                               second_stop_of_ps_.value_or(absl::InfiniteFuture()));
     for (const Task& task : tasks_) next = std::min(next, task.restart_at.value_or(absl::InfiniteFuture()));
     int timeout_ms = -1;
     if (next != absl::InfiniteFuture()) {
@@ -389,11 +391,19 @@ class Launcher::Job {
     if (num_live_workers() == 0) StopPs();
   }
 
-  // What the chief saves when it is stopped is on the ps.
+  // What the chief saves when it is stopped is on the ps, so they come last. A ps still waits for a worker
+  // that was killed (Server::Join): the second SIGTERM, which ends it, says that none is left.
   void StopPs() {
     for (Task& task : tasks_) {
       if (task.is_ps()) AskToStop(task);
     }
+    second_stop_of_ps_ = absl::Now() + kPsPatience;
+  }
+
+  void StopStubbornPs() {
+    if (!second_stop_of_ps_ || absl::Now() < *second_stop_of_ps_) return;
+    StopPs();
+    second_stop_of_ps_.reset();
   }
 
   static void AskToStop(Task& task) {
@@ -458,6 +468,7 @@ class Launcher::Job {
   }
 
   static constexpr absl::Duration kKillPatience = absl::Seconds(2);
+  static constexpr absl::Duration kPsPatience = absl::Seconds(1);
   const TaskName kChief{"worker", 0};
   const TaskName kEvaluator{"evaluator", 0};
 
@@ -469,6 +480,7 @@ class Launcher::Job {
   ClusterSpec cluster_;
   std::vector<Task> tasks_;
   std::optional<absl::Time> deadline_;  // of what is being waited for: ps to leave, or everybody to stop
+  std::optional<absl::Time> second_stop_of_ps_;
   bool is_stopping_ = false;
   bool is_killing_ = false;
   int interrupted_by_ = 0;

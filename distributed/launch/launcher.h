@@ -17,7 +17,8 @@
 //  * The chief or a ps died (and has no restart left): nobody can go on, the others are stopped.
 //  * SIGINT, SIGTERM or SIGHUP arrived: the tasks are stopped. The exit code is 128 + the signal.
 // Tasks are stopped with SIGTERM, at which a training program saves (session/monitored/termination.h):
-// workers and the evaluator at once, the ps, which hold what is saved, when those have ended. A task that
+// workers and the evaluator at once, the ps, which hold what is saved, when those have ended (and once more a
+// second later, which ends one that still waits for a worker that was killed). A task that
 // still runs after `stop_grace`, or at a second signal, is killed. The first failure is named on standard
 // error: "worker:1 (pid 123) died: killed by signal 9 (Killed)".
 //

@@ -35,6 +35,7 @@ inline constexpr char kPushTensorsMethod[] = "/weir.Worker/PushTensors";
 inline constexpr char kPushPieceMethod[] = "/weir.Worker/PushPiece";
 inline constexpr char kHeartbeatMethod[] = "/weir.Worker/Heartbeat";
 inline constexpr char kJobDoneMethod[] = "/weir.Worker/JobDone";
+inline constexpr char kLeaveMethod[] = "/weir.Worker/Leave";
 
 struct Envelope {
   TaskName sender;

@@ -4,7 +4,8 @@
 //     1  user or configuration error
 //     3  bad data
 //     4  diverged (NaN loss)
-//   143  stopped by SIGTERM, the model is saved
+//   143  stopped by SIGTERM. The chief has saved the model as it was then, unless a parameter server was gone
+//        before: then what it saved last counts
 //   160  retryable: a peer was lost, the program was cancelled or ran out of time
 //
 // Codes from 128 on mean that starting again may help.

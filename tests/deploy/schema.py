@@ -88,6 +88,7 @@ COMPOSE = {
         "build": {"context!": str, "dockerfile": str},
         "command": [str],
         "restart": {"no", "always", "on-failure", "unless-stopped"},
+        "stop_grace_period": str,
         "volumes": [str],
         "environment": {"*": str},
     }},

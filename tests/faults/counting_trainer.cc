@@ -2,8 +2,8 @@
 // global step.
 //
 // Flags: --dir (checkpoints, and one file per process named after its task with its pid), --last_step,
-// --step_ms. The chief prints "finished at step N, counter C" at the end; the counter equals the step if
-// nothing was lost between the two and nothing was applied twice.
+// --step_ms, --lease_seconds, --termination_grace_seconds. The chief prints "finished at step N, counter C"
+// at the end; the counter equals the step if nothing was lost between the two and nothing was applied twice.
 #include <unistd.h>
 
 #include <cstdio>
@@ -32,6 +32,7 @@ struct Flags {
   int last_step = 100;
   int step_ms = 10;
   double lease_seconds = 3;
+  double termination_grace_seconds = 25;
 };
 
 void WriteFileAtOnce(const std::string& path, const std::string& text) {
@@ -88,6 +89,8 @@ int Main(int argc, char** argv) {
   parser.Add("last_step", &flags.last_step, "when to stop");
   parser.Add("step_ms", &flags.step_ms, "pause after a step");
   parser.Add("lease_seconds", &flags.lease_seconds, "when a silent peer is lost");
+  parser.Add("termination_grace_seconds", &flags.termination_grace_seconds,
+             "how long a ps serves after SIGTERM");
   const auto fail = [](const absl::Status& status) {
     std::fprintf(stderr, "counting_trainer: %s\n", status.ToString().c_str());
     return ExitCodeFor(status);
@@ -96,7 +99,9 @@ int Main(int argc, char** argv) {
   absl::StatusOr<TaskConfig> task = TaskConfigFromEnvironment();
   if (!task.ok()) return fail(task.status());
   absl::StatusOr<std::unique_ptr<Server>> server =
-      Server::Start(*task, {.num_threads = 1, .lease = absl::Seconds(flags.lease_seconds)});
+      Server::Start(*task, {.num_threads = 1,
+                            .lease = absl::Seconds(flags.lease_seconds),
+                            .termination_grace = absl::Seconds(flags.termination_grace_seconds)});
   if (!server.ok()) return fail(server.status());
   WriteFileAtOnce(absl::StrCat(flags.dir, "/", task->task().ToString(), ".pid"), absl::StrCat(getpid()));
   if (task->job() == "ps") return (*server)->Join();

@@ -180,6 +180,40 @@ TEST_F(FaultTest, CtrlCSavesAndEndsEverybody) {
   }
 }
 
+// As Kubernetes and Slurm do it. The variables are on the ps, which must not go before the chief.
+TEST_F(FaultTest, TasksThatAreStoppedAtTheSameTimeSaveTheLastStep) {
+  Launch({"--ps=1", "--workers=2", "--stop_grace=60"}, {"--last_step=1000000", "--step_ms=20"});
+  ASSERT_TRUE(AwaitStep("worker:0", 15) && AwaitStep("worker:1", 1)) << Log();
+  for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_EQ(kill(Pid(task), SIGTERM), 0) << task;
+  EXPECT_EQ(AwaitEnd(), 143) << Log();
+  EXPECT_GT(NewestCheckpoint(), Step("worker:0")) << Log();
+  EXPECT_THAT(Log(), Not(HasSubstr("UNAVAILABLE"))) << "nobody lost a ps";
+}
+
+TEST_F(FaultTest, APsThatIsStoppedServesForItsGracePeriod) {
+  Launch({"--ps=1", "--workers=1", "--restart=1", "--ps_grace=30"},
+         {"--last_step=200", "--step_ms=20", "--termination_grace_seconds=0.5"});
+  ASSERT_TRUE(AwaitStep("worker:0", 40)) << Log();
+  kill(Pid("ps:0"), SIGTERM);
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  EXPECT_THAT(Log(),
+              HasSubstr("ps:0 was told to stop: it serves until worker:0 has ended, for 500ms at most"));
+  EXPECT_THAT(Log(), HasSubstr("died: exited with code 143; starting it again"));
+  EXPECT_THAT(Log(), HasSubstr("[worker:0] finished at step 20"));
+}
+
+TEST_F(FaultTest, ASecondSigtermEndsAPsAtOnce) {
+  Launch({"--ps=1", "--workers=1"}, {"--last_step=1000000", "--step_ms=20"});
+  ASSERT_TRUE(AwaitStep("worker:0", 10)) << Log();
+  kill(Pid("ps:0"), SIGTERM);
+  ASSERT_TRUE(Await([&] { return Log().find("ps:0 was told to stop") != std::string::npos; })) << Log();
+  const int before = Step("worker:0");
+  ASSERT_TRUE(AwaitStep("worker:0", before + 3)) << Log();
+  kill(Pid("ps:0"), SIGTERM);
+  EXPECT_EQ(AwaitEnd(), 143) << Log();
+  EXPECT_THAT(Log(), HasSubstr("died: killed by signal 15"));
+}
+
 // Runs the command `weir`; what it prints goes to dir/log.
 class WeirCommandTest : public FaultTest {
  protected:
