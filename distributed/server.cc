@@ -169,6 +169,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   runtime_options.num_fake_gpus = options.num_fake_gpus;
   runtime_options.num_threads = options.num_threads;
   runtime_options.memory_limit = options.memory_limit;
+  runtime_options.ops = options.ops;
+  runtime_options.register_kernels = options.register_kernels;
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, Runtime::Create(runtime_options));
   std::unique_ptr<Server> server(new Server(task, std::move(runtime), options.termination_grace));
   server->membership_ = std::make_unique<Membership>(

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/membership.h"
@@ -40,6 +42,10 @@ struct ServerOptions {
   int num_fake_gpus = 0;
   int num_threads = 0;       // 0: $WEIR_NUM_THREADS, else all cores
   int64_t memory_limit = 0;  // bytes per device; 0: unlimited
+  // Ops and kernels of the program's own (RuntimeOptions). Every task that such a node is placed on needs
+  // them.
+  const OpRegistry* ops = nullptr;
+  std::function<void(KernelRegistry& registry, absl::string_view device_type)> register_kernels;
   // Where to listen, when it is not the address that the cluster spec tells the others: "0.0.0.0" or "[::]"
   // for all interfaces, another host, each with or without a port of its own. $WEIR_LISTEN.
   std::string listen = ListenFromEnvironment();

@@ -8,8 +8,12 @@
 #include "distributed/replica_device_setter.h"
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
+#include "graph/shape_inference.h"
+#include "graph/types/status_macros.h"
+#include "kernels/device_kernels.h"
 #include "kernels/variable.h"
 #include "ops/control_flow.h"
+#include "ops/register_ops.h"
 #include "session/partial_run.h"
 
 namespace weir {
@@ -267,6 +271,47 @@ TEST_P(ServerTest, ASessionMayOutliveTheShutdown) {
   w0->Shutdown();
   EXPECT_TRUE(absl::IsCancelled(session->Run({}, {model.doubled}).status()));
   session.reset();
+}
+
+// y = x / 2; a graph that has it comes to the ps as bytes, which are read with the ops that the ps knows.
+absl::Status Halve(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(Tensor * y, context.AllocateOutput(0, context.input(0).shape()));
+  for (int64_t i = 0; i < y->num_elements(); ++i) y->flat<float>()[i] = context.input(0).flat<float>()[i] / 2;
+  return absl::OkStatus();
+}
+
+TEST_P(ServerTest, AProgramsOwnOpRunsOnEveryTask) {
+  OpRegistry ops;
+  ASSERT_TRUE(RegisterStandardOps(ops).ok());
+  ASSERT_TRUE(ops.Register({.name = "Halve",
+                            .summary = "Gives x / 2.",
+                            .inputs = {"x: float"},
+                            .outputs = {"y: float"},
+                            .infer_shapes = UnchangedShape,
+                            .gradient = NotDifferentiable})
+                  .ok());
+  options_.ops = &ops;
+  options_.register_kernels = [](KernelRegistry& registry, absl::string_view device_type) {
+    DeviceKernels(registry, device_type).Add<&Halve>("Halve");
+  };
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  GraphBuilder g(ops);
+  Output x, on_ps, on_worker;
+  {
+    auto device = g.DeviceScope("/job:ps/task:0");
+    x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({-1})}});
+    on_ps = g.AddOp("Halve", {x});
+  }
+  {
+    auto device = g.DeviceScope("/job:worker/task:0");
+    on_worker = g.AddOp("Halve", {on_ps});
+  }
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto session = w0->CreateSession(g.graph()).value();
+  const auto result = session->Run({{x, Tensor::Vector<float>({8, -6})}}, {on_ps, on_worker});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(Values((*result)[0]), ElementsAre(4, -3));
+  EXPECT_THAT(Values((*result)[1]), ElementsAre(2, -1.5));
 }
 
 TEST(Server, AloneNeedsNoNetwork) {

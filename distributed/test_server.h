@@ -59,7 +59,7 @@ class ServerTest : public ::testing::TestWithParam<bool> {
   }
 
   std::unique_ptr<Server> Start(const TaskName& task) {
-    ServerOptions options;
+    ServerOptions options = options_;
     options.lease = lease_;
     options.num_threads = 1;
     if (!GetParam()) options.transport = &faults_;
@@ -77,6 +77,7 @@ class ServerTest : public ::testing::TestWithParam<bool> {
   }
 
   absl::Duration lease_ = absl::Seconds(20);
+  ServerOptions options_;
   ClusterSpec cluster_;
   FaultTransport faults_;
   std::unique_ptr<Transport> grpc_;

@@ -2,6 +2,7 @@
 // compiles a graph for its workers.
 #pragma once
 
+#include "graph/interchange/step_stats.h"
 #include "graph/rewrite/rewrite_options.h"
 #include "session/local_worker.h"
 #include "session/partial_run.h"

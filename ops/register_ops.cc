@@ -29,11 +29,15 @@ absl::Status RegisterOps(OpRegistry& registry) {
   return absl::OkStatus();
 }
 
+absl::Status RegisterStandardOps(OpRegistry& registry) {
+  WEIR_RETURN_IF_ERROR(RegisterOps(registry));
+  return RegisterRuntimeOps(registry);
+}
+
 const OpRegistry& StandardOps() {
   static const OpRegistry* const registry = [] {
     auto* const ops = new OpRegistry;
-    absl::Status status = RegisterOps(*ops);
-    if (status.ok()) status = RegisterRuntimeOps(*ops);
+    const absl::Status status = RegisterStandardOps(*ops);
     // Only a schema of our own can fail here, and then no program of this build can work.
     ABSL_RAW_CHECK(status.ok(), std::string(status.message()).c_str());
     return ops;

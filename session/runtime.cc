@@ -21,7 +21,7 @@ void StopLookingForDeadlocks() { absl::SetMutexDeadlockDetectionMode(absl::OnDea
 }  // namespace
 
 Runtime::Runtime(const RuntimeOptions& options)
-    : ops_(&StandardOps()),
+    : ops_(options.ops != nullptr ? options.ops : &StandardOps()),
       threads_(options.num_threads),
       task_({.job = options.job, .replica = 0, .task = options.task}),
       overlap_(options.overlap),

@@ -30,6 +30,9 @@ struct RuntimeOptions {
   int64_t memory_limit = 0;       // bytes per device; 0: unlimited
   int max_blocked_threads = 256;  // for kernels that wait (Kernel::may_block)
   OverlapOptions overlap;         // of kernels of one program
+  // The ops of the graphs, when there are more than StandardOps(): those and the program's own
+  // (RegisterStandardOps). Borrowed.
+  const OpRegistry* ops = nullptr;
   // Kernels of the program's own, for one type of device; called after the standard ones are registered.
   std::function<void(KernelRegistry& registry, absl::string_view device_type)> register_kernels;
 };
