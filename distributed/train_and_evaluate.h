@@ -48,7 +48,8 @@ struct TrainAndEvaluateOptions {
 };
 
 // Returns when this task is done. Errors: InvalidArgument, naming the option that is missing; those of
-// `train` and `evaluate`; an evaluator's are those of EvaluateRepeatedly.
+// `train` and `evaluate`; an evaluator's are those of EvaluateRepeatedly; TerminatedError of a ps that
+// SIGTERM told to leave before the job was over.
 absl::Status TrainAndEvaluate(const TaskConfig& task, Server& server, const TrainAndEvaluateOptions& options);
 
 }  // namespace weir

@@ -59,8 +59,9 @@ absl::StatusOr<int> Open(const std::string& path) {
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   int fd = open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0666);
   // A file that only its owner may write can be locked all the same; it goes on naming the holder before.
-  if (fd < 0 && errno == EACCES) fd = open(path.c_str(), O_RDONLY | kFlags);
-  if (fd < 0) return CannotOpen(path, errno);
+  const int error = errno;
+  if (fd < 0 && error == EACCES) fd = open(path.c_str(), O_RDONLY | kFlags);
+  if (fd < 0) return CannotOpen(path, error);
   return fd;
 }
 

@@ -92,6 +92,14 @@ TEST_F(DirectoryLockTest, AFileOfAnotherUserIsLockedWhereItMayBeRead) {
   EXPECT_TRUE(absl::IsFailedPrecondition(AcquireWithFileMode(0444)));
 }
 
+TEST_F(DirectoryLockTest, AFolderThatMayNotBeWrittenToIsSaidToBeSo) {
+  ASSERT_EQ(chmod(directory_.c_str(), 0555), 0);
+  const WithoutPrivileges unprivileged;
+  const absl::Status status = DirectoryLock::Acquire(directory_).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(file()));
+}
+
 TEST_F(DirectoryLockTest, AFileThatMayNotBeOpenedIsNamedWithItsOwner) {
   ASSERT_TRUE(DirectoryLock::Acquire(directory_).ok());
   const absl::Status status = AcquireWithFileMode(0);

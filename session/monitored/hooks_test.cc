@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -179,6 +180,23 @@ TEST(HooksTest, AWaiterBeginsAtItsStep) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE((*chief)->Run({}, {}, {program.train}).ok());
   waits.join();
   EXPECT_EQ((*chief)->GlobalStep().value(), 4);
+}
+
+TEST(HooksTest, AWorkerThatWaitsForAStepEndsWhenItIsStopped) {
+  TestProgram program, follower_program;
+  auto chief = program.Start({});
+  ASSERT_TRUE(chief.ok()) << chief.status();
+  follower_program.target = program.target;
+  auto follower = follower_program.Start(
+      {.is_chief = false,
+       .hooks = {GlobalStepWaiterHook({.wait_until_step = 3, .poll_interval = absl::Hours(1)})},
+       .step_grace_period = absl::InfiniteDuration()});
+  ASSERT_TRUE(follower.ok()) << follower.status();
+  std::thread waits([&] { EXPECT_TRUE((*follower)->Run({}, {}, {follower_program.train}).ok()); });
+  (*follower)->RequestStop();
+  waits.join();
+  EXPECT_TRUE((*follower)->should_stop());
+  EXPECT_TRUE((*follower)->Close().ok());
 }
 
 class RecordingListener final : public CheckpointSaverListener {

@@ -102,7 +102,7 @@ TEST_F(QueueRunnerTest, WaitingThreadsEndWithTheSession) {
 
 // The step that runs when a stop is requested needs what the runner brings.
 TEST_F(QueueRunnerTest, AfterAStopTheRunningStepGetsItsInput) {
-  auto session = Start(/*num_threads=*/1);
+  auto session = Start(/*num_threads=*/1, {.step_grace_period = absl::InfiniteDuration()});
   absl::StatusOr<std::vector<Tensor>> taken;
   std::thread step([&] { taken = session->Run({}, {queue_.taken}); });
   session->RequestStop();
