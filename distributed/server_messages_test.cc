@@ -1,4 +1,7 @@
 // Messages that a server gets twice, late, or from somebody who means harm.
+#include <unistd.h>
+
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -33,13 +36,40 @@ absl::Status AnswerOf(Channel& channel, absl::string_view method, Frame request)
   return status;
 }
 
-TEST_P(ServerTest, HostilePiecesAreRefused) {
-  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
-  Worker* remote = w0->target().workers[1];
+// Plan 5 of the ps: result 0 is the sum of what comes for edges 0 and 1.
+PartitionSpec SumOfTwoEdges(Server& server) {
+  const DeviceName device = DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value();
+  auto graph = std::make_unique<Graph>(server.runtime().ops());
+  const auto add = [&](NodeSpec spec) {
+    Node* node = graph->AddNode(std::move(spec)).value();
+    graph->SetAssignedDevice(node, device);
+    return node->output(0);
+  };
+  std::vector<Output> received;
+  for (int64_t edge : {0, 1}) {
+    received.push_back(add({.op = kRecvOp,
+                            .name = absl::StrCat("recv_", edge),
+                            .attrs = {{"tensor_type", DType::kFloat32},
+                                      {"tensor_name", "x:0"},
+                                      {"send_device", "/job:worker/replica:0/task:1/device:CPU:0"},
+                                      {"send_device_incarnation", 0},
+                                      {"recv_device", device.ToString()},
+                                      {kEdgeAttr, edge}}}));
+  }
+  const Output sum = add({.op = "AddV2", .name = "sum", .inputs = {received[0], received[1]}});
+  add({.op = kRetvalOp, .name = "result", .inputs = {sum}, .attrs = {{"index", 0}}});
   PartitionSpec spec;
   spec.plan = 5;
   spec.num_edges = 2;
-  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  spec.num_results = 1;
+  spec.graphs.push_back(std::move(graph));
+  return spec;
+}
+
+TEST_P(ServerTest, HostilePiecesAreRefused) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  ASSERT_TRUE(remote->RegisterPartition(SumOfTwoEdges(*w0), absl::Now() + absl::Seconds(20)).ok());
   auto channel = ConnectToPs();
   const auto push = [&](const TensorPiece& piece, std::vector<size_t> sizes, Incarnation addressee = 0) {
     WireWriter writer;
@@ -155,9 +185,8 @@ TEST_P(ServerTest, HostileRequestsAreRefused) {
 TEST_P(ServerTest, AStepWithTheWrongNumberOfArgumentsIsRefused) {
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   Worker* remote = w0->target().workers[1];
-  PartitionSpec spec;
-  spec.plan = 5;
-  spec.num_args = spec.num_results = 1;
+  PartitionSpec spec = SumOfTwoEdges(*w0);
+  spec.num_args = 1;
   ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
   absl::Notification done;
   absl::Status status;
@@ -208,32 +237,7 @@ TEST_P(ServerTest, AskedAgainWhileItCompilesAPlanIsRegisteredOnce) {
 TEST_P(ServerTest, ARepeatedPushIsDeliveredOnce) {
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   Worker* remote = w0->target().workers[1];
-  const DeviceName device = DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value();
-  auto graph = std::make_unique<Graph>(w0->runtime().ops());
-  const auto add = [&](NodeSpec spec) {
-    Node* node = graph->AddNode(std::move(spec)).value();
-    graph->SetAssignedDevice(node, device);
-    return node->output(0);
-  };
-  std::vector<Output> received;
-  for (int64_t edge : {0, 1}) {
-    received.push_back(add({.op = kRecvOp,
-                            .name = absl::StrCat("recv_", edge),
-                            .attrs = {{"tensor_type", DType::kFloat32},
-                                      {"tensor_name", "x:0"},
-                                      {"send_device", "/job:worker/replica:0/task:1/device:CPU:0"},
-                                      {"send_device_incarnation", 0},
-                                      {"recv_device", device.ToString()},
-                                      {kEdgeAttr, edge}}}));
-  }
-  const Output sum = add({.op = "AddV2", .name = "sum", .inputs = {received[0], received[1]}});
-  add({.op = kRetvalOp, .name = "result", .inputs = {sum}, .attrs = {{"index", 0}}});
-  PartitionSpec spec;
-  spec.plan = 5;
-  spec.num_edges = 2;
-  spec.num_results = 1;
-  spec.graphs.push_back(std::move(graph));
-  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  ASSERT_TRUE(remote->RegisterPartition(SumOfTwoEdges(*w0), absl::Now() + absl::Seconds(20)).ok());
 
   auto channel = ConnectToPs();
   const auto push = [&](uint64_t push_id, int edge, float value) {
@@ -265,6 +269,44 @@ TEST_P(ServerTest, ARepeatedPushIsDeliveredOnce) {
   done.WaitForNotification();
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(results[0].scalar<float>(), 11);
+}
+
+int64_t ResidentBytes() {
+  int64_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+// A plan may say that it has a million edges; a message for a step that nobody starts costs what the task
+// receives of them.
+TEST_P(ServerTest, TinyPushesForStepsThatNeverStartAreBounded) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  PartitionSpec spec = SumOfTwoEdges(*w0);
+  spec.num_edges = 1 << 20;
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  auto channel = ConnectToPs();
+  const auto push = [&](int64_t step_id) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+    Frame frame;
+    const PushRequest request = {
+        static_cast<uint64_t>(step_id), 5, step_id, {{0, false, Tensor::Scalar(1.0f)}}};
+    EXPECT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
+    frame.header = writer.Take();
+    return AnswerOf(*channel, kPushTensorsMethod, std::move(frame));
+  };
+  ASSERT_TRUE(push(1).ok());
+  const int64_t before = ResidentBytes();
+  absl::Status status;
+  int64_t num_steps = 1;
+  while (status.ok() && num_steps < 1000) status = push(++num_steps);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(num_steps, 257);
+  EXPECT_LT(ResidentBytes() - before, 20 << 20);
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  EXPECT_TRUE(session->Run({}, {}, {model.init}).ok());
 }
 
 TEST_P(ServerTest, AStepIsRunOnceHoweverLateItIsRepeated) {

@@ -14,15 +14,17 @@
 
 namespace weir {
 namespace {
-constexpr size_t kMaxUnstartedSteps = 256;
+// More than any plan has. A step of so many takes 15 MB.
+constexpr size_t kMaxReceivedEdges = 1 << 17;
 constexpr size_t kRememberedSteps = 1024;
 constexpr size_t kMinIdleSteps = 8;  // kept also when nothing runs
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, Threads& threads,
                                                               TensorSender* sender, const PartitionSpec& spec,
-                                                              SessionState* session) {
-  auto plan = std::make_shared<LocalPlan>(threads, sender, spec);
+                                                              SessionState* session,
+                                                              std::shared_ptr<EarlySteps> early_steps) {
+  auto plan = std::make_shared<LocalPlan>(threads, sender, spec, std::move(early_steps));
   for (const auto& graph : spec.graphs) {
     if (graph->num_nodes() == 0) continue;
     const DeviceName& name = graph->node(0)->assigned_device();
@@ -38,13 +40,16 @@ absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, 
     plan->overlaps_.emplace_back(*program, runtime.overlap());
     plan->programs_.push_back(std::move(program));
     plan->costs_.emplace_back();
-    plan->AddEdgeNames(*graph);
+    WEIR_RETURN_IF_ERROR(plan->AddEdges(*graph));
   }
+  WEIR_RETURN_IF_ERROR(plan->FinishEdges());
+  WEIR_RETURN_IF_ERROR(plan->CheckResults());
+  plan->step_bytes_ = plan->StepBytes();
   return plan;
 }
 
 LocalPlan::StepState::StepState(LocalPlan& plan)
-    : rendezvous(plan.num_edges_, plan.sender_, plan.id_),
+    : rendezvous(plan.received_, plan.sender_, plan.id_),
       late_results(
           plan.threads_, [this] { programs_left.fetch_add(1, std::memory_order_acq_rel); },
           [this, &plan] { plan.OnProgramDone(*this, absl::OkStatus()); }) {
@@ -120,26 +125,37 @@ LocalPlan::StepState* LocalPlan::Find(int64_t step_id) {
   return found == active_.end() ? nullptr : found->second.get();
 }
 
-absl::StatusOr<LocalPlan::StepState*> LocalPlan::FindOrCreate(int64_t step_id) {
+absl::StatusOr<LocalPlan::StepState*> LocalPlan::FindOrCreateEarly(int64_t step_id) {
   const auto [found, is_new] = active_.try_emplace(step_id);
   if (!is_new) return found->second.get();
-  if (num_unstarted_ >= kMaxUnstartedSteps) {
+  if (absl::Status room = early_steps_->Add(session_, id_, num_early_, step_bytes_); !room.ok()) {
     active_.erase(found);
-    return absl::ResourceExhaustedError(
-        absl::StrCat(num_unstarted_, " steps have tensors here and have not started"));
+    return room;
   }
+  ++num_early_;
+  StepState& step = Fill(step_id, found->second);
+  step.is_early = true;
+  return &step;
+}
+
+void LocalPlan::LeaveEarly(StepState& step) {
+  if (!std::exchange(step.is_early, false)) return;
+  --num_early_;
+  early_steps_->Remove(session_, step_bytes_);
+}
+
+LocalPlan::StepState& LocalPlan::Fill(int64_t step_id, std::unique_ptr<StepState>& place) {
   if (pool_.empty()) pool_.push_back(std::make_unique<StepState>(*this));
-  found->second = std::move(pool_.back());
-  StepState& step = *found->second;
+  place = std::move(pool_.back());
+  StepState& step = *place;
   pool_.pop_back();
-  ++num_unstarted_;
   step.context.step_id = step_id;
   if (num_edges_ > 0) {
     step.rendezvous.Reset(step_id);
     step.abort_callback =
         step.cancellation.OnCancel([&step](const absl::Status& reason) { step.rendezvous.Abort(reason); });
   }
-  return &step;
+  return step;
 }
 
 void LocalPlan::Run(const RunPartitionCall& call, Done done) {
@@ -154,14 +170,13 @@ void LocalPlan::Run(const RunPartitionCall& call, Done done) {
       refused = !over->second.ok()
                     ? over->second
                     : absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " has already run"));
-    } else if (absl::StatusOr<StepState*> found = FindOrCreate(call.step_id); !found.ok()) {
-      refused = found.status();
-    } else if ((*found)->started) {
+    } else if (const auto [found, is_new] = active_.try_emplace(call.step_id);
+               !is_new && found->second->started) {
       refused = absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " is already running"));
     } else {
-      step = *found;
+      step = is_new ? &Fill(call.step_id, found->second) : found->second.get();
       step->started = true;
-      --num_unstarted_;
+      LeaveEarly(*step);
       // One more than there are, so that the step cannot finish while programs are still being started.
       step->programs_left.store(static_cast<int>(programs_.size()) + 1, std::memory_order_release);
       ++num_running_;
@@ -234,11 +249,16 @@ void LocalPlan::OnDeadline(int64_t step_id) {
                                    awaited.empty() ? "" : absl::StrCat(", waiting for ", awaited))));
 }
 
-void LocalPlan::AddEdgeNames(const Graph& graph) {
+absl::Status LocalPlan::AddEdges(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     const bool is_late_arg = node->op_name() == kArgOp && node->FindAttr(kEdgeAttr) != nullptr;
     if (node->op_name() != kRecvOp && !is_late_arg) continue;
-    std::string& name = edge_names_[static_cast<int>(node->attr<int64_t>(kEdgeAttr))];
+    const int64_t edge = node->attr<int64_t>(kEdgeAttr);
+    if (edge < 0 || edge >= num_edges_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(node->Describe(), " receives edge ", edge, " of a plan with ", num_edges_, " edges"));
+    }
+    std::string& name = edge_names_[static_cast<int>(edge)];
     if (is_late_arg) {
       name = absl::StrCat("'", node->attr<std::string>(kFeedNameAttr), "' to be fed");
     } else {
@@ -246,6 +266,37 @@ void LocalPlan::AddEdgeNames(const Graph& graph) {
                           node->attr<std::string>("send_device"));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status LocalPlan::FinishEdges() {
+  std::vector<int> received;
+  for (const auto& [edge, name] : edge_names_) received.push_back(edge);
+  for (int i = 0; i < num_late_results_; ++i) received.push_back(num_edges_ - num_late_results_ + i);
+  received_ = ReceivedEdges(std::move(received));
+  if (received_.size() <= kMaxReceivedEdges) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("plan ", id_, " receives ", received_.size(),
+                                                   " tensors on this task, at most ", kMaxReceivedEdges,
+                                                   " are possible"));
+}
+
+// A caller must not make room for results that nobody will compute.
+absl::Status LocalPlan::CheckResults() const {
+  size_t num_computed = 0;
+  for (const auto& program : programs_) num_computed += program->results().size();
+  if (static_cast<size_t>(num_results_) <= num_computed) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("plan ", id_, " is to give ", num_results_, " results, its graphs have ", num_computed));
+}
+
+int64_t LocalPlan::StepBytes() const {
+  constexpr int64_t kBytesPerInstruction = 32;  // of an executor, about
+  int64_t num_bytes = sizeof(StepState) + Rendezvous::NumBytes(received_.size());
+  for (const auto& program : programs_) {
+    num_bytes += program->num_slots() * int64_t{sizeof(Tensor)};
+    num_bytes += kBytesPerInstruction * static_cast<int64_t>(program->instructions().size());
+  }
+  return num_bytes;
 }
 
 std::string LocalPlan::AwaitedEdges(const Rendezvous& rendezvous) const {
@@ -352,7 +403,7 @@ std::unique_ptr<LocalPlan::StepState> LocalPlan::Extract(int64_t step_id) {
   if (found == active_.end()) return nullptr;
   std::unique_ptr<StepState> step = std::move(found->second);
   active_.erase(found);
-  if (!step->started) --num_unstarted_;
+  LeaveEarly(*step);
   return step;
 }
 
@@ -414,9 +465,13 @@ void LocalPlan::Cancel(int64_t step_id, const absl::Status& reason) {
 }
 
 absl::Status LocalPlan::CheckSent(int edge) const {
-  if (edge >= 0 && edge < num_sent_edges()) return absl::OkStatus();
+  if (edge < 0 || edge >= num_sent_edges()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor came for edge ", edge, " of a plan with ", num_sent_edges(), " edges"));
+  }
+  if (received_.SlotOf(edge) != ReceivedEdges::kNone) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("a tensor came for edge ", edge, " of a plan with ", num_sent_edges(), " edges"));
+      absl::StrCat("a tensor came for edge ", edge, ", which this task does not receive"));
 }
 
 absl::Status LocalPlan::Feed(int64_t step_id, int arg, const Tensor& tensor) {
@@ -442,7 +497,7 @@ absl::Status LocalPlan::Receive(int64_t step_id, int edge, const Tensor& tensor,
     absl::MutexLock lock(&mutex_);
     if (!closed_.ok()) return closed_;
     if (over_.contains(step_id)) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(step, FindOrCreate(step_id));
+    WEIR_ASSIGN_OR_RETURN(step, FindOrCreateEarly(step_id));
     if (!step->started)
       return step->rendezvous.Send(edge, tensor, is_dead);  // nobody waits yet: no callback runs
     if (!TryHold(*step)) return absl::OkStatus();
@@ -456,7 +511,7 @@ absl::StatusOr<bool> LocalPlan::Hold(int64_t step_id, int edge, std::shared_ptr<
   WEIR_RETURN_IF_ERROR(CheckSent(edge));
   absl::MutexLock lock(&mutex_);
   if (!closed_.ok() || over_.contains(step_id)) return false;
-  WEIR_ASSIGN_OR_RETURN(StepState * step, FindOrCreate(step_id));
+  WEIR_ASSIGN_OR_RETURN(StepState * step, FindOrCreateEarly(step_id));
   step->held.push_back(std::move(held));
   return true;
 }

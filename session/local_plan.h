@@ -30,11 +30,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/session_state.h"
+#include "session/early_steps.h"
 #include "session/executor/activation.h"
 #include "session/executor/overlap.h"
 #include "session/executor/program.h"
 #include "session/executor/program_trace.h"
 #include "session/late_results.h"
+#include "session/received_edges.h"
 #include "session/rendezvous.h"
 #include "session/runtime.h"
 #include "session/tensor_sender.h"
@@ -46,16 +48,21 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
  public:
   using Done = Worker::Done;
 
-  // Possible errors: those of Program::Compile, NotFound (no such device), InvalidArgument (numbers of
-  // arguments, results or edges beyond those of the spec).
+  // Possible errors: those of Program::Compile, NotFound (no such device), InvalidArgument (arguments,
+  // results or edges beyond those of the spec, or results that nothing computes), ResourceExhausted (too many
+  // edges are received here).
   static absl::StatusOr<std::shared_ptr<LocalPlan>> Compile(Runtime& runtime, Threads& threads,
                                                             TensorSender* sender, const PartitionSpec& spec,
-                                                            SessionState* session);
+                                                            SessionState* session,
+                                                            std::shared_ptr<EarlySteps> early_steps);
 
-  LocalPlan(Threads& threads, TensorSender* sender, const PartitionSpec& spec)
+  LocalPlan(Threads& threads, TensorSender* sender, const PartitionSpec& spec,
+            std::shared_ptr<EarlySteps> early_steps)
       : threads_(threads),
         sender_(sender),
+        early_steps_(std::move(early_steps)),
         id_(spec.plan),
+        session_(spec.session),
         num_edges_(spec.num_edges),
         num_args_(spec.num_args),
         num_results_(spec.num_results),
@@ -98,6 +105,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
     std::vector<std::shared_ptr<void>> held;  // guarded by the plan's mutex while the step is active
     uint64_t abort_callback = 0;
     bool started = false;
+    bool is_early = false;  // counted by early_steps_: it has not started
     const RunPartitionCall* call = nullptr;
     Done done;
     std::shared_ptr<LocalPlan> plan;  // while threads have its activations
@@ -116,9 +124,16 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   absl::Status CheckSent(int edge) const;
   absl::Status CheckBindings(const Program& program) const;
   absl::Status CheckLate(const Graph& graph) const;
-  void AddEdgeNames(const Graph& graph);
+  absl::Status AddEdges(const Graph& graph);
+  absl::Status FinishEdges();
+  absl::Status CheckResults() const;
+  int64_t StepBytes() const;
   StepState* Find(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<StepState*> FindOrCreate(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts an idle step, or a new one, into its empty place in active_.
+  StepState& Fill(int64_t step_id, std::unique_ptr<StepState>& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For what comes for a step before it has started, or while it runs.
+  absl::StatusOr<StepState*> FindOrCreateEarly(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void LeaveEarly(StepState& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps a started step from finishing until the holder calls OnProgramDone. False when it is finishing
   // already.
   static bool TryHold(StepState& step);
@@ -140,7 +155,9 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
 
   Threads& threads_;
   TensorSender* const sender_;
+  const std::shared_ptr<EarlySteps> early_steps_;
   const PlanId id_;
+  const SessionId session_;
   const int num_edges_;
   const int num_args_;
   const int num_results_;
@@ -149,11 +166,13 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   std::vector<std::unique_ptr<const Program>> programs_;
   std::deque<ProgramCost> costs_;                     // by program
   std::deque<Overlap> overlaps_;                      // by program
-  absl::flat_hash_map<int, std::string> edge_names_;  // of edges that are received here
+  absl::flat_hash_map<int, std::string> edge_names_;  // of edges that are received here, but late results
+  ReceivedEdges received_{{}};
+  int64_t step_bytes_ = 0;  // that a step takes before it has tensors
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<int64_t, std::unique_ptr<StepState>> active_ ABSL_GUARDED_BY(mutex_);  // by step id
-  size_t num_unstarted_ ABSL_GUARDED_BY(mutex_) = 0;                                         // of those
+  int num_early_ ABSL_GUARDED_BY(mutex_) = 0;  // of those, which have not started
   std::vector<std::unique_ptr<StepState>> pool_ ABSL_GUARDED_BY(mutex_);
   std::deque<int64_t> over_order_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<int64_t, absl::Status> over_

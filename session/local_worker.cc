@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "session/early_steps.h"
 #include "session/local_plan.h"
 
 namespace weir {
@@ -12,7 +13,8 @@ LocalWorker::LocalWorker(Runtime& runtime, DeviceName task, TensorSender* sender
     : runtime_(runtime),
       task_(std::move(task)),
       sender_(sender),
-      threads_(threads != nullptr ? *threads : runtime.step_threads()) {}
+      threads_(threads != nullptr ? *threads : runtime.step_threads()),
+      early_steps_(std::make_shared<EarlySteps>()) {}
 
 LocalWorker::~LocalWorker() {
   absl::flat_hash_map<PlanId, std::shared_ptr<LocalPlan>> plans;
@@ -33,7 +35,7 @@ absl::StatusOr<std::vector<DeviceAttributes>> LocalWorker::ListDevices(absl::Tim
 absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time) {
   const std::shared_ptr<SessionState> session = StateOf(spec.session);
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<LocalPlan> plan,
-                        LocalPlan::Compile(runtime_, threads_, sender_, spec, session.get()));
+                        LocalPlan::Compile(runtime_, threads_, sender_, spec, session.get(), early_steps_));
   absl::MutexLock lock(&mutex_);
   if (!plans_.emplace(spec.plan, std::move(plan)).second) {
     return absl::AlreadyExistsError(
@@ -137,6 +139,8 @@ std::string LocalWorker::DescribeWaits() const {
   for (const auto& [id, plan] : plans_) lines += plan->DescribeWaits();
   return lines;
 }
+
+int64_t LocalWorker::num_early_bytes() const { return early_steps_->num_bytes(); }
 
 int LocalWorker::num_idle_steps() const {
   absl::MutexLock lock(&mutex_);

@@ -29,6 +29,7 @@
 
 namespace weir {
 
+class EarlySteps;
 class LocalPlan;
 
 class LocalWorker final : public Worker {
@@ -49,19 +50,21 @@ class LocalWorker final : public Worker {
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
 
   // A tensor that another worker has pushed. Accepted also before the step's RunPartition. NotFound for an
-  // unknown plan; OK and dropped for a step that is over.
+  // unknown plan; OK and dropped for a step that is over. InvalidArgument (an edge that is not received
+  // here); ResourceExhausted (too many steps have not started: early_steps.h).
   absl::Status Receive(PlanId plan, int64_t step_id, int edge, const Tensor& tensor, bool is_dead);
 
   // For a tensor that comes in pieces: holds what there is of it until its step is over, however it ends.
   // Accepted also before the step's RunPartition. False, and not held, when the step is over. NotFound for an
-  // unknown plan; InvalidArgument for an edge that is none of it; ResourceExhausted (too many steps have not
-  // started).
+  // unknown plan; InvalidArgument and ResourceExhausted as Receive.
   absl::StatusOr<bool> Hold(PlanId plan, int64_t step_id, int edge, std::shared_ptr<void> held);
 
   int num_plans() const;
   int num_sessions() const;
   int num_running_steps() const;
   int num_idle_steps() const;  // kept for reuse
+  // What steps take that have tensors here and have not started, without the tensors.
+  int64_t num_early_bytes() const;
   // A line for each activation that waits: its device and nodes, and the edges that have not come. For tests
   // and debugging. Precondition: no thread runs a step.
   std::string DescribeWaits() const;
@@ -74,6 +77,7 @@ class LocalWorker final : public Worker {
   const DeviceName task_;
   TensorSender* const sender_;
   Threads& threads_;
+  const std::shared_ptr<EarlySteps> early_steps_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, std::shared_ptr<LocalPlan>> plans_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<SessionId, std::shared_ptr<SessionState>> sessions_ ABSL_GUARDED_BY(mutex_);

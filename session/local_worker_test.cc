@@ -1,6 +1,8 @@
 // A worker by itself: what it does with steps, tensors and deadlines when nobody else behaves.
 #include "session/local_worker.h"
 
+#include <climits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -8,6 +10,7 @@
 #include "graph/graph_builder.h"
 #include "graph/runtime_ops.h"
 #include "gtest/gtest.h"
+#include "session/early_steps.h"
 #include "session/runtime.h"
 #include "session/session.h"
 
@@ -36,7 +39,8 @@ class LocalWorkerTest : public testing::Test {
  protected:
   LocalWorkerTest() : runtime_(Runtime::Create().value()), worker_(*runtime_, runtime_->task()) {}
 
-  void RegisterSumOfEdges(int num_edges) {
+  // The sum of edges 0 to num_edges - 1, in a plan of more edges when `num_of_plan` is given.
+  void RegisterSumOfEdges(int num_edges, int num_of_plan = 0, PlanId plan = kPlan, SessionId session = 0) {
     auto graph = std::make_unique<Graph>(runtime_->ops());
     std::vector<Output> received;
     for (int64_t edge = 0; edge < num_edges; ++edge) {
@@ -54,8 +58,9 @@ class LocalWorkerTest : public testing::Test {
     const Output sum = Add(*graph, {.op = "AddN", .name = "sum", .inputs = {received}})->output(0);
     Add(*graph, {.op = kRetvalOp, .name = "result", .inputs = {sum}, .attrs = {{"index", 0}}});
     PartitionSpec spec;
-    spec.plan = kPlan;
-    spec.num_edges = num_edges;
+    spec.plan = plan;
+    spec.session = session;
+    spec.num_edges = std::max(num_edges, num_of_plan);
     spec.num_results = 1;
     spec.graphs.push_back(std::move(graph));
     const absl::Status status = worker_.RegisterPartition(std::move(spec), absl::InfiniteFuture());
@@ -148,6 +153,77 @@ TEST_F(LocalWorkerTest, ASecondTensorOfAnEdgeIsRefusedAlsoAfterTheFirstWasTaken)
   ASSERT_TRUE(Receive(1, 1, 10).ok());
   ASSERT_TRUE(step->Wait().ok()) << step->status;
   EXPECT_EQ(step->value(), 11);
+}
+
+TEST_F(LocalWorkerTest, AStepTakesMemoryForTheEdgesThatItReceivesOnly) {
+  RegisterSumOfEdges(2, /*num_of_plan=*/INT_MAX);
+  EXPECT_THAT(std::string(Receive(1, 2, 1).message()), HasSubstr("edge 2, which this task does not receive"));
+  for (int id = 1; id <= EarlySteps::kMaxPerPlan; ++id) ASSERT_TRUE(Receive(id, 0, 1).ok());
+  EXPECT_LT(worker_.num_early_bytes(), EarlySteps::kMaxPerPlan * 4096);
+  const absl::Status refused = Receive(EarlySteps::kMaxPerPlan + 1, 0, 1);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("256 steps of plan 5 have tensors here and have not started: at most 256"));
+  // A step that is started is not refused, and makes room.
+  const auto unexpected = Start(EarlySteps::kMaxPerPlan + 1);
+  const auto step = Start(1);
+  ASSERT_TRUE(Receive(1, 1, 10).ok());
+  ASSERT_TRUE(step->Wait().ok()) << step->status;
+  EXPECT_TRUE(Receive(EarlySteps::kMaxPerPlan + 2, 0, 1).ok());
+  worker_.DeregisterPartition(kPlan);
+  EXPECT_EQ(worker_.num_early_bytes(), 0);
+  EXPECT_FALSE(unexpected->Wait().ok());
+}
+
+TEST_F(LocalWorkerTest, StepsOfASessionThatNeverStartAreBounded) {
+  constexpr SessionId kSession = 7;
+  absl::Status status;
+  int num_kept = 0;
+  for (PlanId plan = 100; plan < 110 && status.ok(); ++plan) {
+    RegisterSumOfEdges(1, 0, plan, kSession);
+    for (int id = 1; id <= 200 && status.ok(); ++id) {
+      status = worker_.Receive(plan, id, 0, Tensor::Scalar(1.0f), false);
+      num_kept += status.ok();
+    }
+  }
+  EXPECT_EQ(num_kept, EarlySteps::kMaxPerSession);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("1024 steps of session 7 have tensors here"));
+  RegisterSumOfEdges(1);  // of no session
+  EXPECT_TRUE(Receive(1, 0, 1).ok());
+}
+
+TEST(EarlyStepsTest, TheirMemoryIsBounded) {
+  EarlySteps steps;
+  EXPECT_TRUE(steps.Add(1, 5, 0, 2 * EarlySteps::kMaxBytes).ok());  // one has what it needs
+  const absl::Status refused = steps.Add(2, 6, 0, 1);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("plan 6 takes 1: at most 268435456 together"));
+  steps.Remove(1, 2 * EarlySteps::kMaxBytes);
+  EXPECT_EQ(steps.num_bytes(), 0);
+  EXPECT_TRUE(steps.Add(2, 6, 0, EarlySteps::kMaxBytes).ok());
+}
+
+TEST_F(LocalWorkerTest, EdgesAndResultsThatNoPlanHasAreRefused) {
+  const auto refusal = [&](int num_results, int64_t edge) {
+    auto graph = std::make_unique<Graph>(runtime_->ops());
+    Add(*graph, {.op = kRecvOp,
+                 .name = "recv",
+                 .attrs = {{"tensor_type", DType::kFloat32},
+                           {"tensor_name", "x:0"},
+                           {"send_device", Cpu().ToString()},
+                           {"send_device_incarnation", 0},
+                           {"recv_device", Cpu().ToString()},
+                           {kEdgeAttr, edge}}});
+    PartitionSpec spec{.plan = kPlan, .num_edges = 1, .num_results = num_results};
+    spec.graphs.push_back(std::move(graph));
+    const absl::Status status = worker_.RegisterPartition(std::move(spec), absl::InfiniteFuture());
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal(0, 1), HasSubstr("receives edge 1 of a plan with 1 edges"));
+  EXPECT_THAT(refusal(0, int64_t{1} << 32), HasSubstr("receives edge 4294967296 of a plan"));
+  EXPECT_THAT(refusal(1 << 20, 0), HasSubstr("plan 5 is to give 1048576 results, its graphs have 0"));
 }
 
 // No session watches the clock here.

@@ -12,22 +12,23 @@ absl::Status Rendezvous::Send(int edge, const Tensor& tensor, bool is_dead) {
   {
     absl::MutexLock lock(&mutex_);
     if (!aborted_.ok()) return aborted_;
-    if (edge < 0 || edge >= static_cast<int>(slots_.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a tensor came for edge ", edge, " of a plan with ", slots_.size(), " edges"));
+    Slot* const slot = FindLocked(edge);
+    if (slot == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("a tensor came for edge ", edge,
+                                                     ", which is none of the ", slots_.size(),
+                                                     " that are received here"));
     }
-    Slot& slot = slots_[edge];
-    if (slot.state == Slot::State::kSent || slot.state == Slot::State::kDone) {
+    if (slot->state == Slot::State::kSent || slot->state == Slot::State::kDone) {
       return absl::InvalidArgumentError(absl::StrCat("a second tensor came for edge ", edge));
     }
-    if (slot.state == Slot::State::kEmpty) {
-      slot.state = Slot::State::kSent;
-      slot.tensor = tensor;
-      slot.is_dead = is_dead;
+    if (slot->state == Slot::State::kEmpty) {
+      slot->state = Slot::State::kSent;
+      slot->tensor = tensor;
+      slot->is_dead = is_dead;
       return absl::OkStatus();
     }
-    slot.state = Slot::State::kDone;
-    waiter = std::exchange(slot.waiter, nullptr);
+    slot->state = Slot::State::kDone;
+    waiter = std::exchange(slot->waiter, nullptr);
   }
   waiter(absl::OkStatus(), tensor, is_dead);
   return absl::OkStatus();
@@ -39,11 +40,11 @@ void Rendezvous::RecvAsync(int edge, Received done) {
   bool is_dead = false;
   {
     absl::MutexLock lock(&mutex_);
-    Slot* slot = edge >= 0 && edge < static_cast<int>(slots_.size()) ? &slots_[edge] : nullptr;
+    Slot* const slot = FindLocked(edge);
     if (!aborted_.ok()) {
       status = aborted_;
     } else if (slot == nullptr || slot->state == Slot::State::kAwaited || slot->state == Slot::State::kDone) {
-      status = absl::InternalError(absl::StrCat("edge ", edge, " is received twice or is none of the plan"));
+      status = absl::InternalError(absl::StrCat("edge ", edge, " is received twice or not received here"));
     } else if (slot->state == Slot::State::kEmpty) {
       slot->state = Slot::State::kAwaited;
       slot->waiter = std::move(done);
@@ -76,7 +77,7 @@ std::vector<int> Rendezvous::awaited_edges() const {
   absl::MutexLock lock(&mutex_);
   std::vector<int> edges;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].state == Slot::State::kAwaited) edges.push_back(static_cast<int>(i));
+    if (slots_[i].state == Slot::State::kAwaited) edges.push_back(edges_.edge(i));
   }
   return edges;
 }

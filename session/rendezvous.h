@@ -2,7 +2,7 @@
 // number takes it, in either order.
 //
 // One per (worker, step). Edges are numbered from 0 within the step's plan, so a meeting needs no name and no
-// hash. Thread safety: all methods, from any thread.
+// hash; there is a slot for each edge that the worker receives. Thread safety: all methods, from any thread.
 //
 // Progress: a Recv's callback runs exactly once: on the thread that sends, or at once if the tensor is
 // already there, or with the reason when the step is aborted. It must be short and run nothing else: the
@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "graph/types/device_name.h"
 #include "graph/types/tensor.h"
+#include "session/received_edges.h"
 
 namespace weir {
 
@@ -28,12 +29,13 @@ class Rendezvous {
  public:
   using Received = std::function<void(const absl::Status& status, const Tensor& tensor, bool is_dead)>;
 
-  // Borrows `sender`, which may be null: then SendTo is an error.
-  explicit Rendezvous(int num_edges, TensorSender* sender = nullptr, uint64_t plan = 0)
-      : sender_(sender), plan_(plan), slots_(num_edges) {}
+  // Borrows both. `sender` may be null: then SendTo is an error.
+  explicit Rendezvous(const ReceivedEdges& edges, TensorSender* sender = nullptr, uint64_t plan = 0)
+      : edges_(edges), sender_(sender), plan_(plan), slots_(edges.size()) {}
 
-  // InvalidArgument for an edge outside the plan or sent twice (possible only for a message from outside);
-  // the abort's reason after Abort. is_dead: the tensor was not computed (its branch was not taken).
+  // InvalidArgument for an edge that is not received here or sent twice (possible only for a message from
+  // outside); the abort's reason after Abort. is_dead: the tensor was not computed (its branch was not
+  // taken).
   absl::Status Send(int edge, const Tensor& tensor, bool is_dead);
 
   void RecvAsync(int edge, Received done);
@@ -52,6 +54,9 @@ class Rendezvous {
   // For reuse by another step. Precondition: no step uses it and no callback waits.
   void Reset(int64_t step_id);
 
+  // What a rendezvous of so many edges takes, without tensors.
+  static int64_t NumBytes(size_t num_edges) { return static_cast<int64_t>(num_edges * sizeof(Slot)); }
+
  private:
   struct Slot {
     enum class State : uint8_t { kEmpty, kSent, kAwaited, kDone };
@@ -60,6 +65,12 @@ class Rendezvous {
     Tensor tensor;
     Received waiter;
   };
+  Slot* FindLocked(int edge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const int slot = edges_.SlotOf(edge);
+    return slot == ReceivedEdges::kNone ? nullptr : &slots_[slot];
+  }
+
+  const ReceivedEdges& edges_;
   TensorSender* const sender_;
   const uint64_t plan_;
   int64_t step_id_ = 0;

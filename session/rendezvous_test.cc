@@ -13,7 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(RendezvousTest, MeetsInEitherOrder) {
-  Rendezvous rendezvous(2);
+  const ReceivedEdges edges = ReceivedEdges::First(2);
+  Rendezvous rendezvous(edges);
   float first = 0, second = 0;
   rendezvous.RecvAsync(
       0, [&](const absl::Status&, const Tensor& tensor, bool) { first = tensor.scalar<float>(); });
@@ -42,7 +43,8 @@ class Collecting final : public TensorSender {
 
 TEST(RendezvousTest, WhatAStepHasNotSentGoesWithIt) {
   Collecting sender;
-  Rendezvous rendezvous(1, &sender, 7);
+  const ReceivedEdges edges = ReceivedEdges::First(1);
+  Rendezvous rendezvous(edges, &sender, 7);
   for (const int64_t step : {1, 2}) {
     rendezvous.Reset(step);
     ASSERT_TRUE(rendezvous.SendTo(DeviceName(), 0, Tensor::Scalar(1.0f), false).ok());
@@ -54,7 +56,8 @@ TEST(RendezvousTest, WhatAStepHasNotSentGoesWithIt) {
 }
 
 TEST(RendezvousTest, RefusesStrangeAndRepeatedEdges) {
-  Rendezvous rendezvous(1);
+  const ReceivedEdges edges = ReceivedEdges::First(1);
+  Rendezvous rendezvous(edges);
   EXPECT_THAT(rendezvous.Send(1, Tensor(), false).message(), HasSubstr("edge 1"));
   EXPECT_FALSE(rendezvous.Send(-1, Tensor(), false).ok());
   EXPECT_TRUE(rendezvous.Send(0, Tensor(), false).ok());
@@ -62,8 +65,27 @@ TEST(RendezvousTest, RefusesStrangeAndRepeatedEdges) {
   EXPECT_THAT(rendezvous.SendTo(DeviceName(), 0, Tensor(), false).message(), HasSubstr("no other"));
 }
 
+TEST(RendezvousTest, HasSlotsForWhatIsReceivedOnly) {
+  const ReceivedEdges edges({1 << 30, 5, 7, 5});
+  EXPECT_EQ(edges.size(), 3u);
+  Rendezvous rendezvous(edges);
+  for (const int edge : {0, 4, 6, 8, (1 << 30) - 1, (1 << 30) + 1}) {
+    EXPECT_EQ(edges.SlotOf(edge), ReceivedEdges::kNone) << edge;
+    EXPECT_THAT(rendezvous.Send(edge, Tensor(), false).message(), HasSubstr("none of the 3"));
+  }
+  for (const int edge : {5, 7, 1 << 30}) {
+    float received = 0;
+    rendezvous.RecvAsync(
+        edge, [&](const absl::Status&, const Tensor& tensor, bool) { received = tensor.scalar<float>(); });
+    EXPECT_THAT(rendezvous.awaited_edges(), ElementsAre(edge));
+    EXPECT_TRUE(rendezvous.Send(edge, Tensor::Scalar(2.0f), false).ok());
+    EXPECT_EQ(received, 2);
+  }
+}
+
 TEST(RendezvousTest, AbortWakesEveryWaiterOnceAndLasts) {
-  Rendezvous rendezvous(3);
+  const ReceivedEdges edges = ReceivedEdges::First(3);
+  Rendezvous rendezvous(edges);
   int woken = 0;
   absl::Status seen;
   const auto waiter = [&](const absl::Status& status, const Tensor&, bool) {
@@ -85,7 +107,8 @@ TEST(RendezvousTest, AbortWakesEveryWaiterOnceAndLasts) {
 
 TEST(RendezvousTest, ThreadsMeet) {
   constexpr int kEdges = 2000;
-  Rendezvous rendezvous(kEdges);
+  const ReceivedEdges edges = ReceivedEdges::First(kEdges);
+  Rendezvous rendezvous(edges);
   std::atomic<int64_t> sum{0};
   std::thread sender([&] {
     for (int i = 0; i < kEdges; ++i) EXPECT_TRUE(rendezvous.Send(i, Tensor::Scalar<int64_t>(i), false).ok());
