@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -59,6 +60,10 @@ struct Lookup {
 };
 
 }  // namespace
+
+bool IsLoopbackHost(absl::string_view host) {
+  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
 
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host, absl::Duration timeout) {
   auto lookup = std::make_shared<Lookup>();

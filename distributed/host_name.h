@@ -26,6 +26,9 @@ struct HostAddresses {
 // Unavailable (the name server has trouble, or does not answer within `timeout`).
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host, absl::Duration timeout);
 
+// Whether the text alone says that only this machine can reach the host: "localhost", "127.0.0.1", "::1".
+bool IsLoopbackHost(absl::string_view host);
+
 using HostLookup = std::function<absl::StatusOr<HostAddresses>(const std::string& host)>;
 
 // Asks again until the name is known or the deadline passes; then Unavailable, which is worth a restart.

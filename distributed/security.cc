@@ -23,6 +23,12 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+absl::Status CheckTokenLength(absl::string_view whose, size_t length) {
+  if (length >= kMinTokenLength && length <= kMaxTokenLength) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(whose, " has ", length, " characters: a token has ",
+                                                 kMinTokenLength, " to ", kMaxTokenLength));
+}
+
 absl::Status CheckFile(absl::string_view option, const std::string& path) {
   if (path.empty() || access(path.c_str(), R_OK) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(option, ": cannot read '", path, "': ", strerror(errno)));
@@ -43,6 +49,9 @@ absl::Status CheckSecurityOptions(const SecurityOptions& options) {
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     return absl::InvalidArgumentError("TLS: a certificate and its key must be given together");
   }
+  if (!options.token.empty()) {
+    WEIR_RETURN_IF_ERROR(CheckTokenLength("the token (of $WEIR_JOB_TOKEN)", options.token.size()));
+  }
   for (const char c : options.token) {
     if (!absl::ascii_isgraph(c))
       return absl::InvalidArgumentError("the token has characters that are not visible ASCII");
@@ -60,16 +69,14 @@ absl::StatusOr<bool> IsLoopback(const std::string& address) {
 }
 
 absl::Status CheckExposure(const std::string& address, const SecurityOptions& options) {
-  // A CA alone protects nothing on a server: it has no key to serve with.
-  if (options.insecure || !options.token.empty() || !options.tls_cert_file.empty()) return absl::OkStatus();
+  if (options.insecure || options.authenticates()) return absl::OkStatus();
   WEIR_ASSIGN_OR_RETURN(const bool is_loopback, IsLoopback(address));
   if (is_loopback) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("refusing to listen at ", address,
-                   ", which other machines can reach: give the job a token (--token_file or $WEIR_JOB_TOKEN) "
-                   "or TLS (--tls_cert, "
-                   "--tls_key, --tls_ca), listen on 127.0.0.1, or say --insecure on a network where "
-                   "everybody may run code here"));
+  const char* const why = options.tls_cert_file.empty() ? "" : " (TLS without a CA lets everybody in)";
+  return absl::FailedPreconditionError(absl::StrCat(
+      "refusing to listen at ", address, ", which other machines can reach", why,
+      ": give the job a token (--token_file or $WEIR_JOB_TOKEN) or TLS with a CA (--tls_cert, --tls_key, "
+      "--tls_ca), listen on 127.0.0.1, or say --insecure on a network where everybody may run code here"));
 }
 
 bool TokensMatch(absl::string_view a, absl::string_view b) {
@@ -84,10 +91,7 @@ absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read the token file '", path, "'"));
   std::string token((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   absl::StripTrailingAsciiWhitespace(&token);
-  if (token.size() < 16 || token.size() > 4096) {
-    return absl::InvalidArgumentError(absl::StrCat("the token file '", path, "' has ", token.size(),
-                                                   " characters: a token has 16 to 4096"));
-  }
+  WEIR_RETURN_IF_ERROR(CheckTokenLength(absl::StrCat("the token file '", path, "'"), token.size()));
   return token;
 }
 

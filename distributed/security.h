@@ -1,8 +1,8 @@
 // Who may talk to a server of this job, and under which keys.
 //
-// Two protections, together or alone: TLS (mutual when a CA is given on the server's side) and a token, a
-// secret that every call of the job carries. A server that other machines can reach needs one of them
-// (CheckExposure).
+// Two protections, together or alone: a token, a secret that every call of the job carries, and TLS. A server
+// that has a CA demands certificates of its callers; without one TLS only encrypts, and lets everybody in. So
+// a server that other machines can reach needs a token or a CA (CheckExposure).
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@
 namespace weir {
 
 struct SecurityOptions {
-  // Every call carries it, and a server refuses calls that do not. Empty: none.
+  // Every call carries it, and a server refuses calls that do not, whatever the other options say. Empty:
+  // none; otherwise kMinTokenLength to kMaxTokenLength visible characters.
   std::string token;
   // This task's certificate and its key, PEM; both or neither.
   std::string tls_cert_file;
@@ -24,20 +25,28 @@ struct SecurityOptions {
   std::string tls_ca_file;
   // The name on the servers' certificates, where it is not the host of the address.
   std::string tls_server_name;
-  // Listen where other machines can reach the server, with neither token nor TLS. The token is not checked.
+  // The user knows who can reach this job: a server may listen where other machines reach it although nobody
+  // has to prove who they are, and Server prints no warnings. A token that is given is checked all the same.
   bool insecure = false;
 
   bool uses_tls() const { return !tls_cert_file.empty() || !tls_ca_file.empty(); }
+  // Whether a server with these options knows its callers.
+  bool authenticates() const { return !token.empty() || (!tls_cert_file.empty() && !tls_ca_file.empty()); }
 };
+
+// Shorter ones can be guessed.
+inline constexpr size_t kMinTokenLength = 16;
+inline constexpr size_t kMaxTokenLength = 4096;
 
 // From $WEIR_JOB_TOKEN (set by `weir launch`), $WEIR_TLS_CERT, $WEIR_TLS_KEY and $WEIR_TLS_CA.
 SecurityOptions SecurityFromEnvironment();
 
-// InvalidArgument naming the file that is missing or the option that lacks its partner.
+// InvalidArgument naming the file that is missing, the option that lacks its partner, or what is wrong with
+// the token.
 absl::Status CheckSecurityOptions(const SecurityOptions& options);
 
-// FailedPrecondition, saying what to do, when a server at `address` could be reached from other machines
-// without protection. InvalidArgument when the host cannot be resolved.
+// FailedPrecondition, saying what to do, when anybody on other machines could call a server at `address`.
+// InvalidArgument when the host cannot be resolved.
 absl::Status CheckExposure(const std::string& address, const SecurityOptions& options);
 
 // Whether only this machine can reach the address.

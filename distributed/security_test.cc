@@ -1,5 +1,6 @@
 #include "distributed/security.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -17,13 +18,36 @@ TEST(CheckExposureTest, WhatOthersCanReachNeedsProtection) {
   EXPECT_TRUE(CheckExposure("127.0.0.1:2222", {}).ok());
   EXPECT_TRUE(CheckExposure(kOpen, {.insecure = true}).ok());
   EXPECT_TRUE(CheckExposure(kOpen, {.token = "0123456789abcdef"}).ok());
-  EXPECT_TRUE(CheckExposure(kOpen, {.tls_cert_file = "cert", .tls_key_file = "key"}).ok());
+  EXPECT_TRUE(
+      CheckExposure(kOpen, {.tls_cert_file = "cert", .tls_key_file = "key", .tls_ca_file = "ca"}).ok());
+}
+
+TEST(CheckExposureTest, EncryptionAloneLetsEverybodyIn) {
+  SecurityOptions options = {.tls_cert_file = "cert", .tls_key_file = "key"};
+  const absl::Status refused = CheckExposure(kOpen, options);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("TLS without a CA lets everybody in"));
+  EXPECT_TRUE(CheckExposure("127.0.0.1:2222", options).ok());
+  options.token = "0123456789abcdef";
+  EXPECT_TRUE(CheckExposure(kOpen, options).ok());
 }
 
 TEST(CheckExposureTest, AnAuthorityAloneProtectsNoServer) {
   SecurityOptions options;
   options.tls_ca_file = "ca";
   EXPECT_EQ(CheckExposure(kOpen, options).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(CheckSecurityOptionsTest, ATokenHasALengthThatNobodyGuesses) {
+  EXPECT_TRUE(CheckSecurityOptions({.token = ""}).ok());  // none
+  EXPECT_TRUE(CheckSecurityOptions({.token = std::string(16, 'x')}).ok());
+  EXPECT_TRUE(CheckSecurityOptions({.token = std::string(4096, 'x')}).ok());
+  for (const size_t length : {1, 15, 4097}) {
+    const absl::Status refused = CheckSecurityOptions({.token = std::string(length, 'x')});
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << length;
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr(absl::StrCat("has ", length, " characters: a token has 16 to 4096")));
+  }
 }
 
 TEST(TokensMatchTest, EveryCharacterCounts) {

@@ -161,7 +161,19 @@ Server::Server(TaskConfig task, std::unique_ptr<Runtime> runtime, absl::Duration
 
 Server::~Server() { Shutdown(); }
 
+static absl::Status CheckDuration(absl::string_view name, absl::Duration duration, absl::Duration least,
+                                  absl::Duration most) {
+  if (duration >= least && duration <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a server's ", name, " is ", absl::FormatDuration(duration),
+                                                 ": it must be from ", absl::FormatDuration(least), " to ",
+                                                 absl::FormatDuration(most)));
+}
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, const ServerOptions& options) {
+  WEIR_RETURN_IF_ERROR(
+      CheckDuration("lease", options.lease, ServerOptions::kMinLease, ServerOptions::kMaxLease));
+  WEIR_RETURN_IF_ERROR(CheckDuration("termination grace", options.termination_grace, absl::ZeroDuration(),
+                                     ServerOptions::kMaxTerminationGrace));
   RuntimeOptions runtime_options;
   runtime_options.job = task.job();
   runtime_options.task = task.task_index();
@@ -231,6 +243,29 @@ static void WarnOfUnreachable(const TaskConfig& task, const HostPort& address) {
   }
 }
 
+// Who can use this task, or take the job's token, although nobody has allowed it.
+static void WarnOfStrangers(const TaskConfig& task, const SecurityOptions& security, const HostPort& own,
+                            bool is_loopback) {
+  const std::string name = task.task().ToString();
+  if (security.insecure) return;
+  if (is_loopback && !security.authenticates()) {
+    std::fprintf(stderr,
+                 "weir: %s listens without a token: every user of this machine can run graphs in it, which "
+                 "read, write and delete files as you; set WEIR_JOB_TOKEN\n",
+                 name.c_str());
+  }
+  if (security.token.empty() || security.uses_tls()) return;
+  for (const TaskName& other : task.cluster().tasks()) {
+    const absl::StatusOr<HostPort> peer = HostPort::Parse(task.cluster().address(other).value_or(""));
+    if (!peer.ok() || peer->host == own.host || IsLoopbackHost(peer->host)) continue;
+    std::fprintf(stderr,
+                 "weir: %s sends the job's token to %s (%s) unencrypted: who can listen to that network can "
+                 "use the job; TLS with a CA prevents it\n",
+                 name.c_str(), other.ToString().c_str(), peer->ToString().c_str());
+    return;
+  }
+}
+
 absl::Status Server::Connect(const ServerOptions& options) {
   std::unique_ptr<Transport> owned;
   Transport* transport = options.transport;
@@ -250,6 +285,8 @@ absl::Status Server::Connect(const ServerOptions& options) {
         AwaitHost(task_.task().ToString(), listen->host, absl::Now() + options.name_timeout,
                   [&](const std::string& host) { return LookUpHost(host, absl::Seconds(5)); }));
     if (addresses.is_loopback) WarnOfUnreachable(task_, *listen);
+    WEIR_ASSIGN_OR_RETURN(const HostPort own, HostPort::Parse(cluster_address));
+    WarnOfStrangers(task_, options.security, own, addresses.is_loopback);
   }
   network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned));
   absl::StatusOr<std::string> bound = network_->Listen(*transport, listen->ToString());

@@ -53,11 +53,15 @@ struct ServerOptions {
   // name when it runs).
   absl::Duration name_timeout = absl::Minutes(2);
   SecurityOptions security = SecurityFromEnvironment();
-  // A peer without a sign of life for this long is lost.
+  // A peer without a sign of life for this long is lost. kMinLease to kMaxLease.
   absl::Duration lease = absl::Seconds(10);
+  static constexpr absl::Duration kMinLease = absl::Milliseconds(100);
+  static constexpr absl::Duration kMaxLease = absl::Hours(24);
   // How long a ps that is told to stop (SIGTERM) goes on serving while training tasks still run: told at the
   // same time, they may be saving what it holds. Kubernetes and Slurm kill after 30 s.
+  // 0 to kMaxTerminationGrace.
   absl::Duration termination_grace = absl::Seconds(25);
+  static constexpr absl::Duration kMaxTerminationGrace = absl::Hours(24);
   // Between tasks of one machine (transport/host). Never with TLS: those sockets are not encrypted.
   bool uses_host_sockets = true;
   // For tests: instead of gRPC. Borrowed.

@@ -25,8 +25,10 @@ int RunTrainingProgram(const TrainingProgram& program, int argc, char** argv) {
   program.add_flags(parser);
   absl::Status status = parser.Parse(std::vector<std::string>(argv + 1, argv + argc));
   if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout), 0;
-  if (status.ok()) status = program.check_flags();
-  if (!status.ok()) return fail(status);
+  if (!status.ok()) {  // it names the program already
+    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+    return ExitCodeFor(status);
+  }
 
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*task);
   if (!server.ok()) return fail(server.status());
@@ -76,11 +78,6 @@ absl::Status FollowCheckpoints(GraphBuilder& g, Server& server, int64_t last_ste
                             [&](const std::string& checkpoint) { return evaluator.Evaluate(checkpoint); },
                             {.last_step = last_step, .after_evaluation = print})
       .status();
-}
-
-absl::Status CheckAtLeast(absl::string_view flag, double value, double least) {
-  if (value >= least) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--", flag, " is ", value, ", must be at least ", least));
 }
 
 }  // namespace weir::examples

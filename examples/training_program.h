@@ -22,7 +22,6 @@ struct TrainingProgram {
   std::string name;
   std::string summary;
   std::function<void(FlagParser&)> add_flags;
-  std::function<absl::Status()> check_flags;
   // What a worker does. The server is shut down afterwards.
   std::function<absl::Status(const TaskConfig&, Server&)> train;
   // What an evaluator does, which never trains. Empty: it is refused.
@@ -43,8 +42,5 @@ TrainingSessionOptions TrainingOptions(const TaskConfig& task, Server& server, O
 absl::Status FollowCheckpoints(GraphBuilder& g, Server& server, int64_t last_step,
                                const std::string& model_dir, const std::string& metric,
                                const std::function<absl::StatusOr<double>(Session& session)>& measure);
-
-// InvalidArgument, naming the flag, where a value is below the least or no number.
-absl::Status CheckAtLeast(absl::string_view flag, double value, double least);
 
 }  // namespace weir::examples

@@ -12,8 +12,6 @@
 namespace weir {
 namespace {
 
-constexpr int kMaxDevices = 64;
-
 // Debian compiles Abseil with its debug checks, so every lock, gRPC's too, is entered into one graph of the
 // whole process to look for cycles. That is for a test that looks for them.
 void StopLookingForDeadlocks() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
@@ -34,6 +32,14 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
     return absl::InvalidArgumentError(absl::StrCat("a runtime has 1 to ", kMaxDevices,
                                                    " CPU devices and 0 to ", kMaxDevices, " fake GPUs, got ",
                                                    options.num_cpus, " and ", options.num_fake_gpus));
+  }
+  if (options.num_threads < 0 || options.num_threads > kMaxThreads) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a runtime has 1 to ", kMaxThreads, " threads, or 0 for all cores, got ", options.num_threads));
+  }
+  if (options.memory_limit < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a device's memory limit is ", options.memory_limit,
+                                                   " bytes: it must be positive, or 0 for none"));
   }
   StopLookingForDeadlocks();
   std::unique_ptr<Runtime> runtime(new Runtime(options));

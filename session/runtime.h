@@ -39,6 +39,9 @@ struct RuntimeOptions {
 
 class Runtime {
  public:
+  static constexpr int kMaxDevices = 64;  // of each type
+  static constexpr int kMaxThreads = 1024;
+
   // InvalidArgument for counts out of range. Turns Abseil's search for deadlocks off, in the whole process.
   static absl::StatusOr<std::unique_ptr<Runtime>> Create(const RuntimeOptions& options = {});
 

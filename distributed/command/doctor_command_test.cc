@@ -46,8 +46,8 @@ TEST(DoctorCommand, MistakesAreNamed) {
            {{"--cluster_spec=worker"}, "'worker' is not of the form JOB|HOST:PORT"},
            {{"--worker_hosts=a:1,b"}, "address 'b' has no port"},
            {{"--worker_hosts=a:1", "--job_name=ps"}, "no task ps:0"},
-           {{"--timeout=0"}, "--timeout must be above 0"},
-           {{"--timeout=nan"}, "--timeout must be above 0"},
+           {{"--timeout=0"}, "--timeout='0' must be from 0.001 to 3600"},
+           {{"--timeout=nan"}, "--timeout='nan' is not a number"},
            {{"--token_file=/no/file"}, "cannot read the token file"},
            {{"now"}, "'now' is no flag"}}) {
     EXPECT_THAT(std::string(Ask(args).code.status().message()), HasSubstr(error));

@@ -1,5 +1,7 @@
 #include "distributed/command/flag_parser.h"
 
+#include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -11,29 +13,64 @@
 #include "graph/types/status_macros.h"
 
 namespace weir {
+namespace {
+
+// Whole numbers without an exponent.
+std::string NumberText(double value) {
+  return std::abs(value) < 1e15 && value == std::floor(value) ? absl::StrCat(static_cast<int64_t>(value))
+                                                              : absl::StrCat(value);
+}
+
+std::string RangeProblem(double value, const NumberRange& range) {
+  if (value >= range.least && value <= range.most) return "";
+  if (std::isinf(range.most)) return absl::StrCat("must be at least ", NumberText(range.least));
+  return absl::StrCat("must be from ", NumberText(range.least), " to ", NumberText(range.most));
+}
+
+template <typename T>
+auto NumberSetter(T* value, NumberRange range) {
+  return [value, range](const std::string& text) -> std::string {
+    T parsed;
+    bool is_number;
+    if constexpr (std::is_same_v<T, int>) {
+      is_number = absl::SimpleAtoi(text, &parsed);
+    } else {
+      is_number = absl::SimpleAtod(text, &parsed) && std::isfinite(parsed);
+    }
+    if (!is_number) return "is not a number";
+    std::string problem = RangeProblem(parsed, range);
+    if (problem.empty()) *value = parsed;
+    return problem;
+  };
+}
+
+}  // namespace
+
 FlagParser::FlagParser(std::string program, std::string usage, std::string summary)
     : program_(std::move(program)), usage_(std::move(usage)), summary_(std::move(summary)) {}
 
 void FlagParser::Add(std::string name, std::string* value, std::string help) {
   flags_.push_back({std::move(name), "string", *value, std::move(help), [value](const std::string& text) {
                       *value = text;
-                      return true;
+                      return "";
                     }});
 }
 
-void FlagParser::Add(std::string name, int* value, std::string help) {
-  flags_.push_back({std::move(name), "number", absl::StrCat(*value), std::move(help),
-                    [value](const std::string& text) { return absl::SimpleAtoi(text, value); }});
+void FlagParser::Add(std::string name, int* value, std::string help, NumberRange range) {
+  flags_.push_back(
+      {std::move(name), "number", absl::StrCat(*value), std::move(help), NumberSetter(value, range)});
 }
 
-void FlagParser::Add(std::string name, double* value, std::string help) {
-  flags_.push_back({std::move(name), "number", absl::StrCat(*value), std::move(help),
-                    [value](const std::string& text) { return absl::SimpleAtod(text, value); }});
+void FlagParser::Add(std::string name, double* value, std::string help, NumberRange range) {
+  flags_.push_back(
+      {std::move(name), "number", absl::StrCat(*value), std::move(help), NumberSetter(value, range)});
 }
 
 void FlagParser::Add(std::string name, bool* value, std::string help) {
-  flags_.push_back({std::move(name), "", *value ? "true" : "", std::move(help),
-                    [value](const std::string& text) { return absl::SimpleAtob(text, value); }});
+  flags_.push_back(
+      {std::move(name), "", *value ? "true" : "", std::move(help), [value](const std::string& text) {
+         return absl::SimpleAtob(text, value) ? "" : "is not a truth value";
+       }});
 }
 
 FlagParser::Flag* FlagParser::Find(absl::string_view name) {
@@ -91,9 +128,9 @@ absl::Status FlagParser::ParseFlag(const std::vector<std::string>& args, size_t*
 
 absl::Status FlagParser::SetFlag(const Flag& flag, const std::string& value) {
   given_.insert(flag.name);
-  if (flag.set(value)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(program_, ": --", flag.name, "='", value, "' is not a ",
-                                                 flag.type.empty() ? "truth value" : flag.type));
+  const std::string problem = flag.set(value);
+  if (problem.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(program_, ": --", flag.name, "='", value, "' ", problem));
 }
 
 std::string FlagParser::Help() const {

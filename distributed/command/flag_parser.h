@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,17 +20,25 @@
 
 namespace weir {
 
+// Which numbers a flag takes, both ends included.
+struct NumberRange {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+};
+
 class FlagParser {
  public:
   FlagParser(std::string program, std::string usage, std::string summary);
 
   // The variable's value is the default that --help shows. It outlives Parse.
   void Add(std::string name, std::string* value, std::string help);
-  void Add(std::string name, int* value, std::string help);
-  void Add(std::string name, double* value, std::string help);
+  void Add(std::string name, int* value, std::string help, NumberRange range = {});
+  // Never infinite, and never NaN.
+  void Add(std::string name, double* value, std::string help, NumberRange range = {});
   void Add(std::string name, bool* value, std::string help);
 
-  // InvalidArgument for an unknown flag (naming the nearest known one), a missing or malformed value.
+  // InvalidArgument for an unknown flag (naming the nearest known one), a missing or malformed value, a
+  // number out of its range.
   absl::Status Parse(const std::vector<std::string>& args);
 
   // True when --help or -h was among the arguments: print Help() and do nothing else.
@@ -48,7 +57,8 @@ class FlagParser {
     std::string type;  // "string", "number", or "" for a switch
     std::string default_value;
     std::string help;
-    std::function<bool(const std::string&)> set;
+    // What is wrong with the text, "is not a number"; empty when the variable has it now.
+    std::function<std::string(const std::string&)> set;
   };
 
   Flag* Find(absl::string_view name);

@@ -14,12 +14,16 @@ struct Flags {
   int number = 1;
   double real = 0.5;
   bool on = false;
+  int port = 80;
+  double rate = 0.1;
   FlagParser parser{"weir x", "[flags] FILE", "Does x."};
   Flags() {
     parser.Add("text", &text, "a text");
     parser.Add("num_workers", &number, "a number");
     parser.Add("real", &real, "a real");
     parser.Add("insecure", &on, "a switch");
+    parser.Add("port", &port, "a port", {.least = 1, .most = 65535});
+    parser.Add("rate", &rate, "a rate", {.least = 0});
   }
 };
 
@@ -58,11 +62,27 @@ TEST(FlagParser, MistakesAreNamed) {
       {{"--num_workers=x"}, "--num_workers='x' is not a number"},
       {{"--num_workers=99999999999"}, "is not a number"},
       {{"--insecure=maybe"}, "is not a truth value"},
+      {{"--real=nan"}, "--real='nan' is not a number"},
+      {{"--real=inf"}, "--real='inf' is not a number"},
+      {{"--real=-1e999"}, "is not a number"},
+      {{"--port=0"}, "--port='0' must be from 1 to 65535"},
+      {{"--port=65536"}, "must be from 1 to 65535"},
+      {{"--rate=-0.1"}, "--rate='-0.1' must be at least 0"},
   };
   for (const auto& [args, error] : cases) {
     const absl::Status status = Flags().parser.Parse(args);
     EXPECT_THAT(std::string(status.message()), HasSubstr(error));
   }
+}
+
+TEST(FlagParser, ANumberThatIsRefusedChangesNothing) {
+  Flags f;
+  EXPECT_FALSE(f.parser.Parse({"--port=70000"}).ok());
+  EXPECT_EQ(f.port, 80);
+  EXPECT_TRUE(f.parser.Parse({"--port=65535", "--rate=0", "--real=1e300"}).ok());
+  EXPECT_EQ(f.port, 65535);
+  EXPECT_EQ(f.rate, 0);
+  EXPECT_EQ(f.real, 1e300);
 }
 
 TEST(FlagParser, Help) {

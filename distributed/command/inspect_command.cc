@@ -65,18 +65,18 @@ absl::StatusOr<int> RunInspect(const std::vector<std::string>& args, std::ostrea
       "  record      a TFRecord file, plain or compressed\n\n"
       "Exit codes: 0 intact, 1 no such file or wrong arguments, 3 bad content.");
   flags.Add("verify", &options.verify, "checkpoint: read every tensor and compare its checksum");
-  flags.Add("values", &options.values, "checkpoint: how many elements of each tensor to show");
+  flags.Add("values", &options.values, "checkpoint: how many elements of each tensor to show", {.least = 0});
   flags.Add("tensor", &options.tensor, "checkpoint: only the tensor of this name, its statistics and values");
   flags.Add("filter", &options.filter,
             "checkpoint, graph, events: only names that match (* and ? as in a shell) or contain this");
   flags.Add("nodes", &options.nodes, "graph: list every node");
   flags.Add("dot", &options.dot, "graph: write a drawing for Graphviz to this file");
   flags.Add("svg", &options.svg, "graph, events: write a drawing to this file");
-  flags.Add("depth", &options.depth,
-            "graph: draw name scopes of so many parts as one box; 0: as many as fit");
+  flags.Add("depth", &options.depth, "graph: draw name scopes of so many parts as one box; 0: as many as fit",
+            {.least = 0});
   flags.Add("plot", &options.plot, "events: draw the curves of scalars here");
-  flags.Add("steps", &options.steps, "events: how many of the last values of each tag to show");
-  flags.Add("records", &options.records, "record: how many to show");
+  flags.Add("steps", &options.steps, "events: how many of the last values of each tag to show", {.least = 0});
+  flags.Add("records", &options.records, "record: how many to show", {.least = 0});
   WEIR_RETURN_IF_ERROR(flags.Parse(args));
   if (flags.wants_help()) {
     out << flags.Help();

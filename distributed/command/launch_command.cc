@@ -15,6 +15,8 @@ namespace weir {
 
 namespace {
 
+constexpr NumberRange kGraceSeconds = {.least = 0, .most = 24 * 60 * 60};
+
 struct LaunchFlags {
   LaunchOptions launch;
   std::string hosts;
@@ -28,15 +30,16 @@ void Declare(LaunchFlags* values, FlagParser* flags) {
   LaunchOptions& launch = values->launch;
   values->ps_grace = absl::ToDoubleSeconds(launch.ps_grace);
   values->stop_grace = absl::ToDoubleSeconds(launch.stop_grace);
-  flags->Add("ps", &launch.num_ps, "parameter servers");
+  flags->Add("ps", &launch.num_ps, "parameter servers", {.least = 0, .most = 1000});
   flags->Add("workers", &launch.num_workers,
-             "workers; worker 0 is the chief. With -H: all slots that are left");
+             "workers; worker 0 is the chief. With -H: all slots that are left", {.least = 1, .most = 1000});
   flags->Add("evaluator", &launch.evaluator,
              "also an evaluator, which trains nothing and evaluates the checkpoints that are written");
   flags->Add("H", &values->hosts,
              "hosts and how many tasks each runs, 'gpu[1-2]:4,login:1': start them by ssh");
   flags->Add("hostfile", &values->host_file, "a file of hosts instead, 'gpu1 slots=4' a line");
-  flags->Add("port_base", &launch.port_base, "with -H: the first task of a host listens at this port");
+  flags->Add("port_base", &launch.port_base, "with -H: the first task of a host listens at this port",
+             {.least = 1, .most = 65535});
   flags->Add("ssh", &launch.ssh, "with -H: what reaches a host; it is given the host and a shell command");
   flags->Add("wdir", &launch.directory, "with -H: the directory on the hosts (default: this one)");
   flags->Add(
@@ -46,11 +49,14 @@ void Declare(LaunchFlags* values, FlagParser* flags) {
   flags->Add("dry_run", &launch.dry_run, "print the commands that would run, and run nothing");
   flags->Add("log_dir", &launch.log_dir, "write each task's output to a file here, too");
   flags->Add("restarts", &launch.restarts,
-             "start a task again when it was killed or exited with 128 or more, at most so often");
-  flags->Add("restart", &launch.restarts, "the same");
+             "start a task again when it was killed or exited with 128 or more, at most so often",
+             {.least = 0});
+  flags->Add("restart", &launch.restarts, "the same", {.least = 0});
   flags->Add("prefix_all", &launch.prefix_all, "put [worker:0] before the chief's lines on a terminal, too");
-  flags->Add("ps_grace", &values->ps_grace, "seconds a ps may take to leave after the last worker");
-  flags->Add("stop_grace", &values->stop_grace, "seconds between asking a task to stop and killing it");
+  flags->Add("ps_grace", &values->ps_grace, "seconds a ps may take to leave after the last worker",
+             kGraceSeconds);
+  flags->Add("stop_grace", &values->stop_grace, "seconds between asking a task to stop and killing it",
+             kGraceSeconds);
 }
 
 absl::Status ReadHosts(const LaunchFlags& values, LaunchOptions* launch) {

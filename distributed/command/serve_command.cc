@@ -28,15 +28,16 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("cluster_spec", &values->cluster_spec,
              "all tasks: 'ps|host:port,worker|host:port;host:port' (or $TF_CONFIG)");
   flags->Add("job_name", &values->job_name, "which job this task belongs to");
-  flags->Add("task_index", &values->task_index, "its index in the job");
+  flags->Add("task_index", &values->task_index, "its index in the job", {.least = 0});
   flags->Add(
       "listen", &values->server.listen,
       "listen here instead of at the cluster's address: '0.0.0.0' for all interfaces, with ':port' for "
       "another port (or $WEIR_LISTEN)");
-  flags->Add("num_cpus", &values->server.num_cpus, "CPU devices");
+  flags->Add("num_cpus", &values->server.num_cpus, "CPU devices", {.least = 1, .most = Runtime::kMaxDevices});
   flags->Add("num_fake_gpus", &values->server.num_fake_gpus,
-             "GPU devices on host memory, to try out placement");
-  flags->Add("num_threads", &values->server.num_threads, "threads to compute with; 0: all cores");
+             "GPU devices on host memory, to try out placement", {.least = 0, .most = Runtime::kMaxDevices});
+  flags->Add("num_threads", &values->server.num_threads, "threads to compute with; 0: all cores",
+             {.least = 0, .most = Runtime::kMaxThreads});
   flags->Add("token_file", &values->token_file,
              "file with the secret that every call must carry (or $WEIR_JOB_TOKEN)");
   flags->Add("tls_cert", &values->server.security.tls_cert_file,
@@ -44,10 +45,15 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("tls_key", &values->server.security.tls_key_file, "its key, PEM (or $WEIR_TLS_KEY)");
   flags->Add("tls_ca", &values->server.security.tls_ca_file,
              "CA that others' certificates are checked with, PEM (or $WEIR_TLS_CA)");
-  flags->Add("insecure", &values->server.security.insecure, "let other machines in without token or TLS");
-  flags->Add("lease_seconds", &values->lease_seconds, "a task without a sign of life for this long is lost");
+  flags->Add("insecure", &values->server.security.insecure,
+             "listen where other machines reach this task, though neither a token nor a CA keeps them out; a "
+             "token is checked all the same");
+  flags->Add("lease_seconds", &values->lease_seconds, "a task without a sign of life for this long is lost",
+             {.least = absl::ToDoubleSeconds(ServerOptions::kMinLease),
+              .most = absl::ToDoubleSeconds(ServerOptions::kMaxLease)});
   flags->Add("termination_grace_seconds", &values->termination_grace_seconds,
-             "how long a ps serves after SIGTERM while training tasks run; a second SIGTERM ends it");
+             "how long a ps serves after SIGTERM while training tasks run; a second SIGTERM ends it",
+             {.least = 0, .most = absl::ToDoubleSeconds(ServerOptions::kMaxTerminationGrace)});
 }
 
 absl::StatusOr<TaskConfig> TaskOf(const ServeFlags& flags) {

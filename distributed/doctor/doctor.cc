@@ -35,7 +35,6 @@ using Kind = Finding::Kind;
 constexpr absl::Duration kClocksApart = absl::Seconds(1);
 constexpr double kFewBytes = 1e9;
 constexpr double kTooFewBytes = 1e8;
-constexpr size_t kMinTokenBytes = 16;
 
 // What another process sent, made fit for a line of a terminal.
 std::string Printable(absl::string_view text) {
@@ -231,15 +230,12 @@ Finding ExamineToken(const DoctorOptions& options) {
   if (absl::Status status = CheckSecurityOptions(security); !status.ok()) {
     return {Kind::kBad, "token", Printable(status.message())};
   }
-  if (security.token.empty() && security.tls_cert_file.empty()) {
+  if (!security.authenticates()) {
     if (IsOnOneMachine(options)) return {Kind::kGood, "token", "none, and all tasks are on this machine"};
     if (security.insecure) return {Kind::kDoubtful, "token", "none: who reaches a server may run code there"};
     return {Kind::kBad, "token",
             "none: servers refuse to listen where other machines reach them; give all tasks the same "
-            "$WEIR_JOB_TOKEN or --token_file, or TLS"};
-  }
-  if (!security.token.empty() && security.token.size() < kMinTokenBytes) {
-    return {Kind::kDoubtful, "token", absl::StrCat("has only ", security.token.size(), " characters")};
+            "$WEIR_JOB_TOKEN or --token_file, or TLS with a CA"};
   }
   return {Kind::kGood, "token", security.uses_tls() ? "TLS" : "given; without TLS the network can read it"};
 }

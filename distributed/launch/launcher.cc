@@ -21,6 +21,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "distributed/host_name.h"
 #include "distributed/launch/child_process.h"
 #include "distributed/launch/free_ports.h"
 #include "distributed/launch/task_output.h"

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "distributed/host_name.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -22,10 +23,6 @@ absl::Status CheckReachable(const std::vector<HostSlots>& hosts) {
 }
 
 }  // namespace
-
-bool IsLoopbackHost(const std::string& host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
-}
 
 absl::StatusOr<std::vector<PlacedTask>> PlaceTasks(const std::vector<HostSlots>& hosts, int num_ps,
                                                    int num_workers, int port_base) {

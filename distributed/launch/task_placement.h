@@ -27,7 +27,4 @@ struct PlacedTask {
 absl::StatusOr<std::vector<PlacedTask>> PlaceTasks(const std::vector<HostSlots>& hosts, int num_ps,
                                                    int num_workers, int port_base);
 
-// "localhost", 127.*, ::1.
-bool IsLoopbackHost(const std::string& host);
-
 }  // namespace weir

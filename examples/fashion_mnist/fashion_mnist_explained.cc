@@ -46,20 +46,6 @@ struct Flags {
   int seed = 0;
 };
 
-absl::Status CheckFlags(const Flags& flags) {
-  if (flags.epochs < 1)
-    return absl::InvalidArgumentError(absl::StrCat("--epochs is ", flags.epochs, ", must be at least 1"));
-  if (flags.batch_size < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--batch_size is ", flags.batch_size, ", must be at least 1"));
-  }
-  if (!(flags.learning_rate > 0)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--learning_rate is ", flags.learning_rate, ", must be above 0"));
-  }
-  return absl::OkStatus();
-}
-
 // The part of the test images that the model classifies right.
 absl::StatusOr<double> Evaluate(Session& session, const Model& model, const LabeledImages& test) {
   std::vector<int32_t> order(test.count());
@@ -171,17 +157,21 @@ int Main(int argc, char** argv) {
   Flags flags;
   FlagParser parser("fashion_mnist", "[flags]", "Trains a classifier on Fashion-MNIST or MNIST.");
   parser.Add("model", &flags.model, "mlp or cnn");
-  parser.Add("epochs", &flags.epochs, "how often all workers together see every training image");
-  parser.Add("batch_size", &flags.batch_size, "images per step");
-  parser.Add("learning_rate", &flags.learning_rate, "of Adam in the first step; it falls to a twentieth");
+  parser.Add("epochs", &flags.epochs, "how often all workers together see every training image",
+             {.least = 1, .most = 1000000});
+  parser.Add("batch_size", &flags.batch_size, "images per step", {.least = 1, .most = 1000000});
+  parser.Add("learning_rate", &flags.learning_rate, "of Adam in the first step; it falls to a twentieth",
+             {.least = 0});
   parser.Add("data_dir", &flags.data_dir, "folder with the four idx files, plain or .gz");
   parser.Add("model_dir", &flags.model_dir,
              "folder for checkpoints and event files; empty: none are written");
   parser.Add("seed", &flags.seed, "0: different numbers in every run");
   absl::Status status = parser.Parse(std::vector<std::string>(argv + 1, argv + argc));
   if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout), 0;
-  if (status.ok()) status = CheckFlags(flags);
-  if (!status.ok()) return fail(status);
+  if (!status.ok()) {  // it names the program already
+    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+    return ExitCodeFor(status);
+  }
 
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*task);
   if (!server.ok()) return fail(server.status());

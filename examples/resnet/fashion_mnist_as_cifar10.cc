@@ -10,7 +10,6 @@
 #include "distributed/command/flag_parser.h"
 #include "examples/fashion_mnist/dataset.h"
 #include "examples/resnet/cifar10.h"
-#include "examples/training_program.h"
 #include "graph/types/status_macros.h"
 
 namespace weir::examples {
@@ -41,10 +40,9 @@ absl::Status Main(const std::vector<std::string>& args) {
   FlagParser parser("fashion_mnist_as_cifar10", "[flags]", "Writes Fashion-MNIST in the format of CIFAR-10.");
   parser.Add("fashion_mnist_dir", &from, "folder with the four idx files, plain or .gz");
   parser.Add("data_dir", &to, "folder to write data_batch_1.bin to data_batch_5.bin and test_batch.bin to");
-  parser.Add("limit", &limit, "at most so many images for training, and for testing");
+  parser.Add("limit", &limit, "at most so many images for training, and for testing", {.least = 5});
   WEIR_RETURN_IF_ERROR(parser.Parse(args));
   if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout), absl::OkStatus();
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("limit", limit, 5));
   WEIR_ASSIGN_OR_RETURN(const Dataset data, ReadDataset(from));
   return WriteCifar10(to, {InColor(data.train, limit), InColor(data.test, limit)});
 }

@@ -40,24 +40,19 @@ struct Flags {
 
 void AddFlags(Flags& flags, FlagParser& parser) {
   parser.Add("depth", &flags.depth, "layers with weights: 20, 32, 44, 56 or 110");
-  parser.Add("epochs", &flags.epochs, "how often all workers together see every training image");
-  parser.Add("batch_size", &flags.batch_size, "images per step");
+  parser.Add("epochs", &flags.epochs, "how often all workers together see every training image",
+             {.least = 1, .most = 1000000});
+  parser.Add("batch_size", &flags.batch_size, "images per step", {.least = 1, .most = 1000000});
   parser.Add("learning_rate", &flags.learning_rate,
-             "a tenth of it after half of the steps, a hundredth after 3/4");
-  parser.Add("weight_decay", &flags.weight_decay, "how strongly kernels are pulled towards zero");
+             "a tenth of it after half of the steps, a hundredth after 3/4", {.least = 0});
+  parser.Add("weight_decay", &flags.weight_decay, "how strongly kernels are pulled towards zero",
+             {.least = 0});
   parser.Add("bfloat16", &flags.bfloat16, "convolve in bfloat16; variables stay float");
   parser.Add("data_dir", &flags.data_dir,
              "folder with data_batch_1.bin to data_batch_5.bin and test_batch.bin");
   parser.Add("model_dir", &flags.model_dir,
              "folder for checkpoints and event files; empty: none are written");
   parser.Add("seed", &flags.seed, "0: different numbers in every run");
-}
-
-absl::Status CheckFlags(const Flags& flags) {
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("epochs", flags.epochs, 1));
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("batch_size", flags.batch_size, 1));
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("learning_rate", flags.learning_rate, 0));
-  return CheckAtLeast("weight_decay", flags.weight_decay, 0);
 }
 
 struct Model : Classification {
@@ -173,7 +168,6 @@ int main(int argc, char** argv) {
       {.name = "resnet",
        .summary = "Trains a residual network on images in the binary format of CIFAR-10.",
        .add_flags = [&](auto& parser) { AddFlags(flags, parser); },
-       .check_flags = [&] { return CheckFlags(flags); },
        .train = [&](const auto& task, auto& server) { return Train(task, server, flags); },
        .evaluate = [&](const auto& task, auto& server) { return Follow(task, server, flags); }},
       argc, argv);

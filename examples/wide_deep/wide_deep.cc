@@ -36,24 +36,18 @@ struct Flags {
 };
 
 void AddFlags(Flags& flags, FlagParser& parser) {
-  parser.Add("steps", &flags.steps, "of all workers together");
-  parser.Add("batch_size", &flags.batch_size, "lines per step");
-  parser.Add("learning_rate", &flags.learning_rate, "of Adagrad");
-  parser.Add("rows", &flags.rows, "of each table: values of a category are hashed into as many buckets");
-  parser.Add("embedding_size", &flags.embedding_size, "numbers per row of the deep part");
+  parser.Add("steps", &flags.steps, "of all workers together", {.least = 1});
+  parser.Add("batch_size", &flags.batch_size, "lines per step", {.least = 1, .most = 1000000});
+  parser.Add("learning_rate", &flags.learning_rate, "of Adagrad", {.least = 0});
+  parser.Add("rows", &flags.rows, "of each table: values of a category are hashed into as many buckets",
+             {.least = 1});
+  parser.Add("embedding_size", &flags.embedding_size, "numbers per row of the deep part",
+             {.least = 1, .most = 1000000});
   parser.Add("data_dir", &flags.data_dir,
              "folder with train.tsv and test.tsv, in the format of Criteo's click logs");
   parser.Add("model_dir", &flags.model_dir,
              "folder for checkpoints and event files; empty: none are written");
   parser.Add("seed", &flags.seed, "0: different numbers in every run");
-}
-
-absl::Status CheckFlags(const Flags& flags) {
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("steps", flags.steps, 1));
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("batch_size", flags.batch_size, 1));
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("learning_rate", flags.learning_rate, 0));
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("rows", flags.rows, 1));
-  return CheckAtLeast("embedding_size", flags.embedding_size, 1);
 }
 
 struct Model {
@@ -144,7 +138,6 @@ int main(int argc, char** argv) {
       {.name = "wide_deep",
        .summary = "Trains Wide & Deep on a click log in the format of Criteo's.",
        .add_flags = [&](auto& parser) { AddFlags(flags, parser); },
-       .check_flags = [&] { return CheckFlags(flags); },
        .train = [&](const auto& task, auto& server) { return Train(task, server, flags); },
        .evaluate = [&](const auto& task, auto& server) { return Follow(task, server, flags); }},
       argc, argv);

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "distributed/command/flag_parser.h"
-#include "examples/training_program.h"
 #include "examples/wide_deep/click_log.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
@@ -74,13 +73,11 @@ absl::Status Main(const std::vector<std::string>& args) {
   int lines = 200'000, test_lines = 20'000, seed = 1;
   FlagParser parser("write_click_log", "[flags]", "Writes a synthetic click log, train.tsv and test.tsv.");
   parser.Add("data_dir", &data_dir, "folder to write to");
-  parser.Add("lines", &lines, "of train.tsv");
-  parser.Add("test_lines", &test_lines, "of test.tsv");
+  parser.Add("lines", &lines, "of train.tsv", {.least = 1});
+  parser.Add("test_lines", &test_lines, "of test.tsv", {.least = 1});
   parser.Add("seed", &seed, "the same seed gives the same files");
   WEIR_RETURN_IF_ERROR(parser.Parse(args));
   if (parser.wants_help()) return std::fputs(parser.Help().c_str(), stdout), absl::OkStatus();
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("lines", lines, 1));
-  WEIR_RETURN_IF_ERROR(CheckAtLeast("test_lines", test_lines, 1));
   WEIR_RETURN_IF_ERROR(PosixFileSystem().CreateDirectories(data_dir));
   WEIR_RETURN_IF_ERROR(WriteLog(data_dir + "/train.tsv", lines, 2 * static_cast<uint64_t>(seed)));
   return WriteLog(data_dir + "/test.tsv", test_lines, 2 * static_cast<uint64_t>(seed) + 1);

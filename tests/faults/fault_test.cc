@@ -254,7 +254,7 @@ TEST_F(WeirCommandTest, MistakesAreNamedAndExitWith1) {
       {{"serve", "--cluster_spec=ps|0.0.0.0:0", "--job_name=ps"}, "refusing to listen at 0.0.0.0:0"},
       {{"serve", "--cluster_spec=ps|127.0.0.1:0", "--job_name=ps", "--token_file=/no/such"},
        "token file '/no/such'"},
-      {{"serve", "--cluster_spec=ps|127.0.0.1:0", "--job_name=ps", "--num_cpus=0"}, "1 to 64 CPU devices"},
+      {{"serve", "--cluster_spec=ps|127.0.0.1:0", "--job_name=ps", "--num_cpus=0"}, "must be from 1 to 64"},
       {{"launch", "--workers=2"}, "no program to launch"},
       {{"launch", "--worker=2", "--", "true"}, "unknown flag --worker; did you mean --workers?"},
       {{"launch", "true"}, "'true' is no flag: the program comes after '--'"},

@@ -201,9 +201,8 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   WEIR_ASSIGN_OR_RETURN(HostPort host_port, HostPort::Parse(address));
   WEIR_RETURN_IF_ERROR(CheckBindable(address));
-  const std::string token = options.security.insecure ? "" : options.security.token;
-  std::unique_ptr<GrpcListener> listener(
-      new GrpcListener(std::move(handler), std::move(placement), token, options.max_message_bytes));
+  std::unique_ptr<GrpcListener> listener(new GrpcListener(std::move(handler), std::move(placement),
+                                                          options.security.token, options.max_message_bytes));
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,

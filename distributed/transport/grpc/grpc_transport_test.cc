@@ -95,7 +95,7 @@ TEST(GrpcTransport, TokenIsCheckedOnEveryCall) {
       absl::StrCat("127.0.0.1", listener->address().substr(listener->address().rfind(':')));
   EXPECT_TRUE(CallAndWait(*server->Connect({"ps", 0}, address).value(), "/weir.T/E", {}).ok());
   GrpcOptions other;
-  for (const char* wrong : {"", "0123456789abcdeg", "0123456789abcde"}) {
+  for (const char* wrong : {"", "0123456789abcdeg", "0123456789abcdefg"}) {
     other.security.token = wrong;
     auto client = MakeGrpc(other);
     auto channel = client->Connect({"ps", 0}, address).value();
@@ -116,6 +116,15 @@ TEST(GrpcTransport, ExposureNeedsProtectionOrPermission) {
   GrpcOptions insecure;
   insecure.security.insecure = true;
   EXPECT_TRUE(MakeGrpc(insecure)->Listen("0.0.0.0:0", Echo).ok());
+  insecure.security.token = "0123456789abcdef";  // is checked nevertheless
+  const auto server = MakeGrpc(insecure);
+  const auto listener = server->Listen("127.0.0.1:0", Echo).value();
+  const auto stranger = MakeGrpc();
+  EXPECT_EQ(CallAndWait(*stranger->Connect({"ps", 0}, listener->address()).value(), "/weir.T/E", {},
+                        Within(absl::Seconds(10)))
+                .status()
+                .code(),
+            absl::StatusCode::kUnauthenticated);
   EXPECT_TRUE(MakeGrpc()->Listen("localhost:0", Echo).ok());
 }
 
@@ -169,8 +178,10 @@ TEST(Security, OptionsThatDoNotFitTogether) {
   options.security.tls_key_file = "/no/such/key";
   EXPECT_THAT(Text(MakeGrpcTransport(options).status()), HasSubstr("cannot read '/no/such/file'"));
   options = {};
-  options.security.token = "with space";
-  EXPECT_FALSE(MakeGrpcTransport(options).ok());
+  options.security.token = "with a space in it";
+  EXPECT_THAT(Text(MakeGrpcTransport(options).status()), HasSubstr("not visible ASCII"));
+  options.security.token = "x";
+  EXPECT_THAT(Text(MakeGrpcTransport(options).status()), HasSubstr("has 1 characters"));
   const std::string path = ::testing::TempDir() + "/token";
   std::ofstream(path) << "secret-secret-secret\n";
   EXPECT_EQ(ReadTokenFile(path).value(), "secret-secret-secret");
