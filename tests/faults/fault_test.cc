@@ -235,8 +235,12 @@ class WeirCommandTest : public FaultTest {
 
 TEST_F(WeirCommandTest, ServesUntilItIsToldToStop) {
   Start({"serve", "--cluster_spec=ps|127.0.0.1:0", "--job_name=ps", "--task_index=0", "--num_fake_gpus=2"});
-  ASSERT_TRUE(Await([&] { return Log().find('\n') != std::string::npos; })) << Log();
-  EXPECT_THAT(Log(), HasSubstr("serving /job:ps/replica:0/task:0 at grpc://127.0.0.1:"));
+  const std::string serving = "serving /job:ps/replica:0/task:0 at grpc://127.0.0.1:";
+  ASSERT_TRUE(Await([&] {
+    const size_t place = Log().find(serving);
+    return place != std::string::npos && Log().find('\n', place) != std::string::npos;
+  })) << Log();
+  EXPECT_THAT(Log(), HasSubstr("weir: ps:0 listens without a token"));
   EXPECT_THAT(Log(), Not(HasSubstr("127.0.0.1:0\n")));  // the port it was given
   kill(launcher_, SIGTERM);
   EXPECT_EQ(AwaitEnd(), 143) << Log();
