@@ -17,7 +17,9 @@ std::string Hex(Incarnation incarnation) { return absl::StrFormat("%x", incarnat
 }  // namespace
 
 Membership::Membership(MembershipOptions options)
-    : options_(std::move(options)), incarnation_(NewIncarnation()), last_check_(options_.clock->Now()) {
+    : options_(std::move(options)),
+      incarnation_(NewIncarnation(*options_.environment)),
+      last_check_(options_.environment->SteadyNow()) {
   for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
 }
 
@@ -28,7 +30,7 @@ Incarnation Membership::incarnation() const {
 
 void Membership::Rejoin() {
   absl::MutexLock lock(&mutex_);
-  incarnation_ = NewIncarnation();
+  incarnation_ = NewIncarnation(*options_.environment);
 }
 
 void Membership::AddLossListener(LossListener listener) {
@@ -66,7 +68,7 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
     } else if (peer->state != State::kDone) {
       peer->state = state;
     }
-    peer->lease_end = options_.clock->Now() + options_.lease;
+    peer->lease_end = options_.environment->SteadyNow() + options_.lease;
   }
   Report(losses);
   return absl::OkStatus();
@@ -109,7 +111,7 @@ void Membership::CheckLeases() {
   std::vector<Loss> losses;
   {
     absl::MutexLock lock(&mutex_);
-    const absl::Time now = options_.clock->Now();
+    const absl::Time now = options_.environment->SteadyNow();
     const bool was_stopped = now - last_check_ > options_.lease / 2;
     last_check_ = now;
     for (auto& [task, peer] : peers_) {
@@ -177,13 +179,13 @@ bool Membership::AwaitEndOfJob(absl::Time deadline) {
   const auto is_over = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return is_stopped_ || HasEndedLocked() || leave_by_ < absl::InfiniteFuture();
   };
-  mutex_.AwaitWithDeadline(absl::Condition(&is_over), deadline);
+  options_.environment->Await(mutex_, absl::Condition(&is_over), deadline);
   const auto may_leave = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return is_stopped_ || HasEndedLocked() || RunningTasksLocked().empty();
   };
   // Without a request nothing is left to wait for here: the deadline has passed, or the condition holds.
   if (leave_by_ < absl::InfiniteFuture()) {
-    mutex_.AwaitWithDeadline(absl::Condition(&may_leave), std::min(deadline, leave_by_));
+    options_.environment->Await(mutex_, absl::Condition(&may_leave), std::min(deadline, leave_by_));
   }
   return HasEndedLocked();
 }

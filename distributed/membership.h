@@ -1,5 +1,5 @@
-// Who of the cluster is alive, from one task's point of view. Pure bookkeeping: no thread, no network, and
-// its clock is given to it; heartbeats.h feeds it.
+// Who of the cluster is alive, from one task's point of view. Pure bookkeeping: no thread, no network;
+// heartbeats.h feeds it.
 //
 // Every life of a task has an incarnation, a random number. A sign of life (any message or answer that
 // carries task and incarnation) renews the peer's lease. A peer is lost when its lease runs out, or when it
@@ -31,7 +31,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/cluster_spec.h"
-#include "distributed/timing/clock.h"
+#include "kernels/environment.h"
 
 namespace weir {
 
@@ -42,7 +42,7 @@ struct MembershipOptions {
   TaskName self;
   ClusterSpec cluster;
   absl::Duration lease = absl::Seconds(10);
-  Clock* clock = &MonotonicClock();  // borrowed
+  Environment* environment = &RealEnvironment();  // borrowed
 };
 
 class Membership {
@@ -54,6 +54,7 @@ class Membership {
   explicit Membership(MembershipOptions options);
 
   const TaskName& self() const { return options_.self; }
+  Environment& environment() const { return *options_.environment; }
   Incarnation incarnation() const;
   // A new life of this task, after others have fenced the old one.
   void Rejoin();

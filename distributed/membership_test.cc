@@ -1,10 +1,9 @@
 #include "distributed/membership.h"
 
-#include <thread>
-
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/simulation/simulated_environment.h"
 
 namespace weir {
 namespace {
@@ -18,9 +17,10 @@ const TaskName kW0{"worker", 0};
 const TaskName kW1{"worker", 1};
 
 struct MembershipTest : ::testing::Test {
-  ManualClock clock;
+  Scheduler scheduler{1};
+  SimulatedEnvironment environment{scheduler, "ps"};
   Membership members{
-      {kPs, ClusterSpec::FromFlag("ps|h:1,worker|h:2;h:3").value(), absl::Seconds(10), &clock}};
+      {kPs, ClusterSpec::FromFlag("ps|h:1,worker|h:2;h:3").value(), absl::Seconds(10), &environment}};
   std::vector<std::string> losses;
 
   MembershipTest() {
@@ -30,11 +30,11 @@ struct MembershipTest : ::testing::Test {
   }
   void Pass(int seconds) {
     for (int i = 0; i < seconds; ++i) {
-      clock.Advance(absl::Seconds(1));
+      scheduler.RunFor(absl::Seconds(1));
       members.CheckLeases();
     }
   }
-  bool HasEnded() { return members.AwaitEndOfJob(absl::Now()); }
+  bool HasEnded() { return members.AwaitEndOfJob(scheduler.now()); }
 };
 
 TEST_F(MembershipTest, IncarnationsDiffer) {
@@ -98,7 +98,7 @@ TEST_F(MembershipTest, StrangersAreRefused) {
 TEST_F(MembershipTest, OurOwnPauseCostsNobodyTheLease) {
   ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
   Pass(1);
-  clock.Advance(absl::Seconds(60));  // nobody called CheckLeases: this process was stopped
+  scheduler.RunFor(absl::Seconds(60));  // nobody called CheckLeases: this process was stopped
   members.CheckLeases();
   EXPECT_TRUE(losses.empty());
   Pass(9);
@@ -142,37 +142,44 @@ TEST_F(MembershipTest, ATaskThatIsToLeaveWaitsForThoseThatStillRun) {
   EXPECT_THAT(members.RunningTasks(), ElementsAre(kW1)) << "a straggling heartbeat does not undo it";
   ASSERT_TRUE(members.OnSignOfLife(kW0, 12).ok());
   EXPECT_THAT(members.RunningTasks(), ElementsAre(kW0, kW1)) << "its next life runs";
-  members.RequestLeave(absl::Now() + absl::Minutes(10));
+  const absl::Time begin = scheduler.now();
+  members.RequestLeave(begin + absl::Minutes(10));
   EXPECT_FALSE(HasEnded());
-  std::thread others([&] {
+  const auto timers = environment.MakeTimers();
+  timers->At(begin + absl::Seconds(3), [&] {
     (void)members.OnLeave(kW0, 12);
     (void)members.OnLeave(kW1, 21);
   });
   EXPECT_FALSE(members.AwaitEndOfJob(absl::InfiniteFuture())) << "nobody is done";
-  others.join();
+  EXPECT_EQ(scheduler.now(), begin + absl::Seconds(3));
   EXPECT_THAT(members.RunningTasks(), ElementsAre());
   EXPECT_THAT(losses, ElementsAre("worker:0 was lost: it restarted")) << "who leaves is not lost";
 }
 
 TEST_F(MembershipTest, ATaskThatIsToLeaveDoesNotWaitForEver) {
   ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
-  members.RequestLeave(absl::Now() + absl::Milliseconds(1));
+  const absl::Time end = scheduler.now() + absl::Seconds(25);
+  members.RequestLeave(end);
   EXPECT_FALSE(members.AwaitEndOfJob(absl::InfiniteFuture()));
+  EXPECT_EQ(scheduler.now(), end);
   EXPECT_FALSE(members.OnLeave({"worker", 2}, 5).ok());
 }
 
 TEST_F(MembershipTest, WaitersWakeAtTheEndAndWhenStopped) {
-  std::thread worker([&] {
-    absl::SleepFor(absl::Milliseconds(20));
+  const auto timers = environment.MakeTimers();
+  const absl::Time begin = scheduler.now();
+  timers->At(begin + absl::Seconds(5), [&] {
     (void)members.OnDone(kW0, 11);
     (void)members.OnDone(kW1, 21);
   });
-  EXPECT_TRUE(members.AwaitEndOfJob(absl::Now() + absl::Seconds(20)));
-  worker.join();
+  EXPECT_TRUE(members.AwaitEndOfJob(begin + absl::Seconds(20)));
+  EXPECT_EQ(scheduler.now(), begin + absl::Seconds(5));
   ASSERT_TRUE(members.OnSignOfLife(kW1, 22).ok());  // a new life after the end
-  std::thread stopper([&] { members.StopWaiting(); });
+  EXPECT_FALSE(members.AwaitEndOfJob(begin + absl::Seconds(20)));
+  EXPECT_EQ(scheduler.now(), begin + absl::Seconds(20));
+  timers->At(begin + absl::Seconds(30), [&] { members.StopWaiting(); });
   EXPECT_FALSE(members.AwaitEndOfJob(absl::InfiniteFuture()));
-  stopper.join();
+  EXPECT_EQ(scheduler.now(), begin + absl::Seconds(30));
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distributed/peers/worker_protocol.h"
 #include "graph/types/status_macros.h"
 
@@ -15,7 +14,9 @@ constexpr absl::Duration kNoticeTimeout = absl::Seconds(10);
 // The peer reports a step that ran out of time itself, with more detail than the transport could give.
 constexpr absl::Duration kDeadlineSlack = absl::Seconds(5);
 
-PeerCallOptions Notice() { return {.deadline = absl::Now() + kNoticeTimeout}; }
+PeerCallOptions Notice(const Environment& environment) {
+  return {.deadline = environment.Now() + kNoticeTimeout};
+}
 
 absl::Status TakeResults(const PeerReply& reply, absl::Span<Tensor> results) {
   WireReader reader(reply.header());
@@ -59,7 +60,9 @@ absl::Status RemoteWorker::RegisterPartition(PartitionSpec spec, absl::Time dead
 void RemoteWorker::RunPartition(const RunPartitionCall& call, Done done) {
   WireWriter writer;
   std::vector<Payload> payloads;
-  if (absl::Status encoded = EncodeRunRequest(call, &writer, &payloads); !encoded.ok()) return done(encoded);
+  if (absl::Status encoded = EncodeRunRequest(call, peers_.environment().Now(), &writer, &payloads);
+      !encoded.ok())
+    return done(encoded);
   const StepKey key(call.plan, call.step_id);
   PeerCallOptions options;
   options.deadline = call.deadline + kDeadlineSlack;
@@ -83,13 +86,14 @@ void RemoteWorker::RunPartition(const RunPartitionCall& call, Done done) {
 void RemoteWorker::CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) {
   WireWriter writer;
   EncodeCancel(plan, step_id, reason, &writer);
-  peers_.Call(peer_, kCancelStepMethod, writer.Take(), {}, Notice(), [](absl::StatusOr<PeerReply>) {});
+  peers_.Call(peer_, kCancelStepMethod, writer.Take(), {}, Notice(peers_.environment()),
+              [](absl::StatusOr<PeerReply>) {});
   const StepKey key(plan, step_id);
   {
     absl::MutexLock lock(&running_->mutex);
     if (!running_->calls.contains(key)) return;
   }
-  peers_.timers().Schedule(absl::Now() + kCancelGrace, [running = running_, key, reason] {
+  peers_.timers().At(peers_.environment().Now() + kCancelGrace, [running = running_, key, reason] {
     std::shared_ptr<Peers::Handle> call;
     {
       absl::MutexLock lock(&running->mutex);
@@ -102,14 +106,15 @@ void RemoteWorker::CancelStep(PlanId plan, int64_t step_id, const absl::Status& 
 void RemoteWorker::DeregisterPartition(PlanId plan) {
   WireWriter writer;
   writer.Fixed64(plan);
-  peers_.Call(peer_, kDeregisterPartitionMethod, writer.Take(), {}, Notice(),
+  peers_.Call(peer_, kDeregisterPartitionMethod, writer.Take(), {}, Notice(peers_.environment()),
               [](absl::StatusOr<PeerReply>) {});
 }
 
 void RemoteWorker::EndSession(SessionId session) {
   WireWriter writer;
   writer.Fixed64(session);
-  peers_.Call(peer_, kEndSessionMethod, writer.Take(), {}, Notice(), [](absl::StatusOr<PeerReply>) {});
+  peers_.Call(peer_, kEndSessionMethod, writer.Take(), {}, Notice(peers_.environment()),
+              [](absl::StatusOr<PeerReply>) {});
 }
 
 absl::Status RemoteWorker::ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) {

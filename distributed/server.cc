@@ -11,8 +11,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/synchronization/blocking_counter.h"
-#include "absl/time/clock.h"
 #include "distributed/host_name.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
@@ -74,7 +72,8 @@ class Server::Network {
 
   void ReplyStatus(IncomingCall& call) {
     Frame reply;
-    reply.header = EncodeTaskStatus({task_.task(), membership_.incarnation(), WEIR_VERSION, absl::Now()});
+    reply.header = EncodeTaskStatus(
+        {task_.task(), membership_.incarnation(), WEIR_VERSION, membership_.environment().Now()});
     call.Reply(std::move(reply));
   }
 
@@ -106,7 +105,7 @@ class Server::Network {
     peers_.Shutdown();
   }
 
-  Worker* local() { return worker_.get(); }
+  LocalWorker* local() { return worker_.get(); }
 
   Worker* remote(const TaskName& task) {
     absl::MutexLock lock(&mutex_);
@@ -120,16 +119,22 @@ class Server::Network {
   bool TellEveryPs(const char* method) {
     const std::vector<TaskName> servers = task_.cluster().tasks("ps");
     if (!IsTrainingJob(task_.job()) || servers.empty()) return true;
-    std::atomic<bool> was_refused{false};
-    absl::BlockingCounter left(static_cast<int>(servers.size()));
+    Environment& environment = membership_.environment();
+    const absl::Time deadline = environment.Now() + kFarewell;
+    absl::Mutex mutex;
+    bool was_refused = false;
+    size_t num_left = servers.size();
     for (const TaskName& ps : servers) {
-      peers_.Call(ps, method, "", {}, {.deadline = absl::Now() + kFarewell, .any_life = true},
-                  [&left, &was_refused](absl::StatusOr<PeerReply> reply) {
+      peers_.Call(ps, method, "", {}, {.deadline = deadline, .any_life = true},
+                  [&](absl::StatusOr<PeerReply> reply) {
+                    absl::MutexLock lock(&mutex);
                     if (absl::IsAborted(reply.status())) was_refused = true;
-                    left.DecrementCount();
+                    --num_left;
                   });
     }
-    left.Wait();
+    absl::MutexLock lock(&mutex);
+    environment.Await(mutex, absl::Condition(
+                                 +[](size_t* left) { return *left == 0; }, &num_left));
     return !was_refused;
   }
 
@@ -183,10 +188,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   runtime_options.memory_limit = options.memory_limit;
   runtime_options.ops = options.ops;
   runtime_options.register_kernels = options.register_kernels;
+  runtime_options.environment = options.environment;
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, Runtime::Create(runtime_options));
   std::unique_ptr<Server> server(new Server(task, std::move(runtime), options.termination_grace));
-  server->membership_ = std::make_unique<Membership>(
-      MembershipOptions{.self = task.task(), .cluster = task.cluster(), .lease = options.lease});
+  server->membership_ = std::make_unique<Membership>(MembershipOptions{.self = task.task(),
+                                                                       .cluster = task.cluster(),
+                                                                       .lease = options.lease,
+                                                                       .environment = options.environment});
   // An evaluator talks to nobody.
   if (task.runs_alone() || task.is_evaluator()) {
     server->lone_worker_ = std::make_unique<LocalWorker>(*server->runtime_, server->runtime_->task());
@@ -282,7 +290,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
   if (options.transport == nullptr) {
     WEIR_ASSIGN_OR_RETURN(
         const HostAddresses addresses,
-        AwaitHost(task_.task().ToString(), listen->host, absl::Now() + options.name_timeout,
+        AwaitHost(task_.task().ToString(), listen->host, options.environment->Now() + options.name_timeout,
                   [&](const std::string& host) { return LookUpHost(host, absl::Seconds(5)); }));
     if (addresses.is_loopback) WarnOfUnreachable(task_, *listen);
     WEIR_ASSIGN_OR_RETURN(const HostPort own, HostPort::Parse(cluster_address));
@@ -307,6 +315,7 @@ SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
   SessionTarget target;
   target.default_task = runtime_->task();
   target.kernels = &runtime_->kernels();
+  target.environment = &runtime_->environment();
   target.workers.push_back(network_ != nullptr ? network_->local() : lone_worker_.get());
   for (const TaskName& task : tasks) {
     if (task != task_.task()) target.workers.push_back(network_->remote(task));
@@ -324,7 +333,9 @@ SessionTarget Server::target_on_all_tasks() {
 
 absl::StatusOr<std::unique_ptr<Session>> Server::CreateSession(const Graph& graph,
                                                                const SessionOptions& options) {
-  return Session::Create(graph, target().workers, runtime_->kernels(), options);
+  SessionOptions own = options;
+  own.environment = &runtime_->environment();
+  return Session::Create(graph, target().workers, runtime_->kernels(), own);
 }
 
 int Server::Join() {
@@ -356,7 +367,7 @@ void Server::OnSigterm() {
                      .c_str(),
                  running.size() == 1 ? "has" : "have", absl::FormatDuration(termination_grace_).c_str());
   }
-  membership_->RequestLeave(absl::Now() + termination_grace_);
+  membership_->RequestLeave(membership_->environment().Now() + termination_grace_);
 }
 
 void Server::Shutdown(const absl::Status& outcome) {
@@ -376,5 +387,8 @@ void Server::Shutdown(const absl::Status& outcome) {
 
 Runtime& Server::runtime() { return *runtime_; }
 Membership& Server::membership() { return *membership_; }
+const LocalWorker& Server::local_worker() const {
+  return network_ != nullptr ? *network_->local() : *lone_worker_;
+}
 
 }  // namespace weir

@@ -28,6 +28,7 @@
 #include "distributed/security.h"
 #include "distributed/task_config.h"
 #include "distributed/transport/transport.h"
+#include "kernels/environment.h"
 #include "session/runtime.h"
 #include "session/session.h"
 #include "session/session_target.h"
@@ -66,6 +67,8 @@ struct ServerOptions {
   bool uses_host_sockets = true;
   // For tests: instead of gRPC. Borrowed.
   Transport* transport = nullptr;
+  // Its clock, threads and waits. A simulated one needs a transport of the simulation. Borrowed.
+  Environment* environment = &RealEnvironment();
 };
 
 class LocalWorker;
@@ -110,6 +113,8 @@ class Server {
 
   Runtime& runtime();
   Membership& membership();
+  // What runs on this task.
+  const LocalWorker& local_worker() const;
 
  private:
   class Network;  // what a server that is alone does not have

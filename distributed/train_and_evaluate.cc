@@ -4,8 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "graph/types/status_macros.h"
+#include "kernels/environment.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/saver.h"
 
@@ -15,12 +16,13 @@ namespace {
 // Evaluates beside training, in a program that runs alone.
 class EvaluatingListener final : public CheckpointSaverListener {
  public:
-  explicit EvaluatingListener(const TrainAndEvaluateOptions& options) : options_(options) {}
+  EvaluatingListener(const TrainAndEvaluateOptions& options, const Environment& environment)
+      : options_(options), environment_(environment) {}
 
   absl::StatusOr<bool> AfterSave(Session&, int64_t global_step) override {
     // The first checkpoint is of a model that is not trained yet, or was evaluated by the program before.
     if (!std::exchange(has_begun_, true)) return false;
-    if (absl::Now() < last_time_ + options_.throttle) return false;
+    if (environment_.Now() < last_time_ + options_.throttle) return false;
     return Evaluate(global_step);
   }
 
@@ -35,13 +37,14 @@ class EvaluatingListener final : public CheckpointSaverListener {
     if (checkpoints.empty()) {
       return absl::NotFoundError(absl::StrCat("no checkpoint to evaluate in ", options_.model_dir));
     }
-    last_time_ = absl::Now();
+    last_time_ = environment_.Now();
     evaluated_step_ = global_step;
     WEIR_ASSIGN_OR_RETURN(const Evaluation evaluation, options_.evaluate(checkpoints.front()));
     return options_.after_evaluation ? options_.after_evaluation(evaluation) : false;
   }
 
   const TrainAndEvaluateOptions& options_;
+  const Environment& environment_;
   bool has_begun_ = false;
   int64_t evaluated_step_ = -1;
   absl::Time last_time_ = absl::InfinitePast();
@@ -76,7 +79,7 @@ absl::Status TrainAndEvaluate(const TaskConfig& task, Server& server,
         .status();
   }
   if (!task.runs_alone()) return options.train({});
-  return options.train({std::make_shared<EvaluatingListener>(options)});
+  return options.train({std::make_shared<EvaluatingListener>(options, server.runtime().environment())});
 }
 
 }  // namespace weir

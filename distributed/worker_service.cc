@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
 #include "kernels/threads.h"
 
@@ -174,7 +173,8 @@ absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const Run
 }
 
 void WorkerService::RunPartition(Request& request) {
-  absl::StatusOr<RunRequest> run = DecodeRunRequest(&request.reader, request.payloads());
+  absl::StatusOr<RunRequest> run =
+      DecodeRunRequest(&request.reader, request.payloads(), peers_.environment().Now());
   if (!run.ok()) return Reply(request, run.status());
   const PlanId plan_id = run->plan;
   const int64_t step_id = run->step_id;
@@ -394,8 +394,8 @@ void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& r
   }
   WireWriter writer;
   EncodeCancel(plan, step_id, reason, &writer);
-  peers_.Call(owner, kCancelStepMethod, writer.Take(), {}, {.deadline = absl::Now() + absl::Seconds(10)},
-              [](absl::StatusOr<PeerReply>) {});
+  peers_.Call(owner, kCancelStepMethod, writer.Take(), {},
+              {.deadline = peers_.environment().Now() + absl::Seconds(10)}, [](absl::StatusOr<PeerReply>) {});
 }
 
 void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status&) {
@@ -412,6 +412,8 @@ void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const 
     }
     for (const SessionId id : orphaned_sessions) sessions_.erase(id);
   }
+  std::sort(orphans.begin(), orphans.end());
+  std::sort(orphaned_sessions.begin(), orphaned_sessions.end());
   for (const PlanId id : orphans) worker_.DeregisterPartition(id);
   for (const SessionId id : orphaned_sessions) worker_.EndSession(id);
 }

@@ -1,6 +1,7 @@
 #include "kernels/cancellation.h"
 
-#include <thread>
+#include <iterator>
+#include <map>
 #include <utility>
 
 namespace weir {
@@ -15,13 +16,14 @@ absl::Status Cancellation::reason() const {
 }
 
 void Cancellation::Cancel(absl::Status reason) {
-  absl::flat_hash_map<uint64_t, Callback> callbacks;
+  std::map<uint64_t, Callback> callbacks;  // in the order in which they came
   {
     absl::MutexLock lock(&mutex_);
     if (!reason_.ok()) return;
     reason_ = reason;
     cancelled_.store(true, std::memory_order_release);
-    callbacks = std::exchange(callbacks_, {});
+    callbacks.insert(std::make_move_iterator(callbacks_.begin()), std::make_move_iterator(callbacks_.end()));
+    callbacks_.clear();
     running_callbacks_ = true;
   }
   const Cancellation* outer = std::exchange(cancelling, this);

@@ -2,14 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
+
+#include "kernels/environment.h"
 
 namespace weir {
 
 // Random, never 0.
-inline uint64_t NewIncarnation() {
-  std::random_device random;
-  const uint64_t number = (uint64_t{random()} << 32) | random();
+inline uint64_t NewIncarnation(Environment& environment) {
+  const uint64_t number = environment.Random();
   return number != 0 ? number : 1;
 }
 

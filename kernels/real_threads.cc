@@ -43,12 +43,7 @@ void RunScope::Drain() {
 
 RealThreads::~RealThreads() {
   // Blocked work may still wake what computes, so the threads that compute end last.
-  {
-    absl::MutexLock lock(&timers_mutex_);
-    timers_end_ = true;
-    timers_changed_.Signal();
-  }
-  if (timer_thread_.joinable()) timer_thread_.join();
+  timers_.Stop();
   {
     absl::MutexLock lock(&blocked_mutex_);
     blocked_ends_ = true;
@@ -138,51 +133,6 @@ void RealThreads::RunBlocked() {
     absl::MutexLock lock(&blocked_mutex_);
     --num_blocked_;
   }
-}
-
-Threads::TimerId RealThreads::At(absl::Time when, absl::AnyInvocable<void()> work) {
-  absl::MutexLock lock(&timers_mutex_);
-  const TimerId id = next_timer_++;
-  timers_.emplace(std::make_pair(when, id), std::move(work));
-  timer_times_.emplace(id, when);
-  if (!timer_thread_.joinable()) timer_thread_ = std::thread([this] { RunTimers(); });
-  // Timers are mostly forgotten before they ring. The thread is not woken for one that it will wake up for
-  // anyway, nor when one goes: it looks again at the time it knew.
-  if (when < timers_sleep_until_) timers_changed_.Signal();
-  return id;
-}
-
-bool RealThreads::Forget(TimerId id) {
-  absl::AnyInvocable<void()> forgotten;  // destroyed after the lock
-  absl::MutexLock lock(&timers_mutex_);
-  const auto time = timer_times_.find(id);
-  if (time == timer_times_.end()) return false;
-  const auto timer = timers_.find({time->second, id});
-  forgotten = std::move(timer->second);
-  timers_.erase(timer);
-  timer_times_.erase(time);
-  return true;
-}
-
-void RealThreads::RunTimers() {
-  timers_mutex_.Lock();
-  while (!timers_end_) {
-    if (timers_.empty() || absl::Now() < timers_.begin()->first.first) {
-      timers_sleep_until_ = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.first;
-      timers_changed_.WaitWithDeadline(&timers_mutex_, timers_sleep_until_);
-      timers_sleep_until_ = absl::InfinitePast();
-      continue;
-    }
-    const auto first = timers_.begin();
-    absl::AnyInvocable<void()> work = std::move(first->second);
-    timer_times_.erase(first->first.second);
-    timers_.erase(first);
-    timers_mutex_.Unlock();
-    work();
-    work = nullptr;
-    timers_mutex_.Lock();
-  }
-  timers_mutex_.Unlock();
 }
 
 }  // namespace weir

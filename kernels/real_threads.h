@@ -3,15 +3,13 @@
 #pragma once
 
 #include <deque>
-#include <functional>
-#include <map>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/real_timers.h"
 #include "kernels/threads.h"
 
 namespace weir {
@@ -28,8 +26,10 @@ class RealThreads final : public Threads {
 
   void Compute(Runnable* work) override;
   absl::Status Block(absl::AnyInvocable<void()> work) override;
-  TimerId At(absl::Time when, absl::AnyInvocable<void()> work) override;
-  bool Forget(TimerId id) override;
+  TimerId At(absl::Time when, absl::AnyInvocable<void()> work) override {
+    return timers_.At(when, std::move(work));
+  }
+  bool Forget(TimerId id) override { return timers_.Forget(id); }
 
   // True when `work` was given to Compute and had not begun: the caller has it now.
   bool TakeBack(Runnable* work);
@@ -38,7 +38,6 @@ class RealThreads final : public Threads {
   void RunWork();
   Runnable* NextWork();  // null at the end
   void RunBlocked();
-  void RunTimers();
 
   const Options options_;
 
@@ -54,14 +53,7 @@ class RealThreads final : public Threads {
   bool blocked_ends_ ABSL_GUARDED_BY(blocked_mutex_) = false;
   std::vector<std::thread> blocked_threads_;  // grow under blocked_mutex_
 
-  absl::Mutex timers_mutex_;
-  absl::CondVar timers_changed_;
-  std::map<std::pair<absl::Time, TimerId>, absl::AnyInvocable<void()>> timers_ ABSL_GUARDED_BY(timers_mutex_);
-  absl::flat_hash_map<TimerId, absl::Time> timer_times_ ABSL_GUARDED_BY(timers_mutex_);
-  TimerId next_timer_ ABSL_GUARDED_BY(timers_mutex_) = 1;
-  absl::Time timers_sleep_until_ ABSL_GUARDED_BY(timers_mutex_) = absl::InfinitePast();
-  bool timers_end_ ABSL_GUARDED_BY(timers_mutex_) = false;
-  std::thread timer_thread_;  // started under timers_mutex_
+  RealTimers timers_;
 };
 
 }  // namespace weir

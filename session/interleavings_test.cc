@@ -15,12 +15,12 @@
 #include "graph/runtime_ops.h"
 #include "graph/shape_inference.h"
 #include "gtest/gtest.h"
+#include "kernels/simulation/simulated_environment.h"
 #include "ops/register_ops.h"
 #include "session/local_worker.h"
 #include "session/partial_run.h"
 #include "session/runtime.h"
 #include "session/session.h"
-#include "session/simulated_threads.h"
 
 namespace weir {
 namespace {
@@ -179,11 +179,14 @@ class InterleavingsTest : public testing::Test {
   void TryGraph(uint64_t seed, int num_orders, bool in_parts = false) {
     RandomGraph graph(ops_, seed);
     ASSERT_TRUE(graph.g.ok()) << graph.g.status();
-    SimulatedThreads threads(seed);
+    Scheduler scheduler(seed);
+    SimulatedEnvironment environment(scheduler, "worker");
+    SimulatedThreads threads(environment);
     LocalWorker worker(*runtime_, runtime_->task(), nullptr, &threads);
-    auto session = Session::Create(graph.g.graph(), {&worker}, runtime_->kernels(),
-                                   {.operation_timeout = absl::InfiniteDuration()})
-                       .value();
+    auto session =
+        Session::Create(graph.g.graph(), {&worker}, runtime_->kernels(),
+                        {.operation_timeout = absl::InfiniteDuration(), .environment = &environment})
+            .value();
     std::vector<TensorRef> fetches;
     for (const size_t fetch : graph.fetches) fetches.push_back(graph.outputs[fetch]);
     std::vector<TensorRef> feeds(graph.feeds.begin(), graph.feeds.end());
@@ -193,9 +196,9 @@ class InterleavingsTest : public testing::Test {
     for (int order = 0; order < num_orders && !HasFailure(); ++order) {
       SCOPED_TRACE(absl::StrCat("seed ", seed, ", order ", order));
       if (in_parts) {
-        TryParts(graph, threads, worker, *session, feeds, fetches);
+        TryParts(graph, scheduler, worker, *session, feeds, fetches);
       } else {
-        TryOrder(graph, threads, worker, **prepared);
+        TryOrder(graph, scheduler, worker, **prepared);
       }
     }
   }
@@ -206,9 +209,8 @@ class InterleavingsTest : public testing::Test {
   }
 
   // Several partial runs at once; feeds and fetches in a random order, some of them too early or twice.
-  void TryParts(const RandomGraph& graph, SimulatedThreads& threads, const LocalWorker& worker,
-                Session& session, const std::vector<TensorRef>& feeds,
-                const std::vector<TensorRef>& fetches) {
+  void TryParts(const RandomGraph& graph, Scheduler& scheduler, const LocalWorker& worker, Session& session,
+                const std::vector<TensorRef>& feeds, const std::vector<TensorRef>& fetches) {
     struct Part {
       std::unique_ptr<PartialRun> run;
       bool predicate = false;
@@ -218,9 +220,9 @@ class InterleavingsTest : public testing::Test {
       int num_answers_left = 0;
     };
     std::vector<std::unique_ptr<Part>> parts;
-    for (size_t i = 1 + threads.Below(3); i > 0; --i) {
+    for (size_t i = 1 + scheduler.Below(3); i > 0; --i) {
       auto part = std::make_unique<Part>();
-      part->predicate = threads.Below(2) == 1;
+      part->predicate = scheduler.Below(2) == 1;
       auto run = session.StartPartialRun(feeds, fetches);
       ASSERT_TRUE(run.ok()) << run.status();
       part->run = *std::move(run);
@@ -228,10 +230,10 @@ class InterleavingsTest : public testing::Test {
       parts.push_back(std::move(part));
     }
     for (int call = 0; call < 60; ++call) {
-      Part& part = *parts[threads.Below(parts.size())];
-      const int feed = static_cast<int>(threads.Below(feeds.size()));
-      const size_t fetch = graph.fetches[threads.Below(graph.fetches.size())];
-      const bool feeds_one = threads.Below(2) == 0, fetches_one = threads.Below(3) == 0;
+      Part& part = *parts[scheduler.Below(parts.size())];
+      const int feed = static_cast<int>(scheduler.Below(feeds.size()));
+      const size_t fetch = graph.fetches[scheduler.Below(graph.fetches.size())];
+      const bool feeds_one = scheduler.Below(2) == 0, fetches_one = scheduler.Below(3) == 0;
       std::set<int> fed = part.fed;
       bool fits = !(feeds_one && !fed.insert(feed).second);
       if (fetches_one) {
@@ -262,13 +264,13 @@ class InterleavingsTest : public testing::Test {
         part.fed = fed;
         if (fetches_one) part.fetched.insert(static_cast<int>(fetch));
       }
-      for (size_t i = threads.Below(8); i > 0; --i) threads.RunOne();
-      if (threads.Below(100) == 0) {
+      for (size_t i = scheduler.Below(8); i > 0; --i) scheduler.RunOne();
+      if (scheduler.Below(100) == 0) {
         part.is_cancelled = true;
         part.run->step().Cancel(absl::CancelledError("by the test"));
       }
     }
-    while (threads.RunOne()) {
+    while (scheduler.RunOne()) {
     }
     for (auto& part : parts) {
       // What was accepted is answered, but the call that waits for an end that needs more feeds.
@@ -280,35 +282,35 @@ class InterleavingsTest : public testing::Test {
       EXPECT_EQ(part->end.has_value(), has_all || part->is_cancelled) << worker.DescribeWaits();
       part->run = nullptr;
     }
-    while (threads.RunOne()) {
+    while (scheduler.RunOne()) {
     }
     for (auto& part : parts) EXPECT_TRUE(part->end.has_value()) << worker.DescribeWaits();
     EXPECT_EQ(worker.num_running_steps(), 0);
   }
 
-  void TryOrder(const RandomGraph& graph, SimulatedThreads& threads, const LocalWorker& worker,
+  void TryOrder(const RandomGraph& graph, Scheduler& scheduler, const LocalWorker& worker,
                 PreparedStep& prepared) {
     struct Run {
       std::shared_ptr<Step> step;
       bool predicate = false;
       std::optional<Step::Results> results;
     };
-    std::vector<Run> runs(1 + threads.Below(3));
+    std::vector<Run> runs(1 + scheduler.Below(3));
     for (Run& run : runs) {
-      run.predicate = threads.Below(2) == 1;
+      run.predicate = scheduler.Below(2) == 1;
       std::vector<Tensor> fed;
       for (int feed = 0; feed <= RandomGraph::kPredicate; ++feed) fed.push_back(Fed(feed, run.predicate));
       run.step = prepared.Start(fed);
       run.step->OnDone([&run](const Step::Results& results) { run.results = results; });
-      for (size_t i = threads.Below(8); i > 0; --i) threads.RunOne();
+      for (size_t i = scheduler.Below(8); i > 0; --i) scheduler.RunOne();
     }
     // Every third time a step is cancelled somewhere on its way.
-    Run* const cancelled = threads.Below(3) == 0 ? &runs[threads.Below(runs.size())] : nullptr;
+    Run* const cancelled = scheduler.Below(3) == 0 ? &runs[scheduler.Below(runs.size())] : nullptr;
     if (cancelled != nullptr) {
-      for (size_t i = threads.Below(60); i > 0; --i) threads.RunOne();
+      for (size_t i = scheduler.Below(60); i > 0; --i) scheduler.RunOne();
       cancelled->step->Cancel(absl::CancelledError("by the test"));
     }
-    while (threads.RunOne()) {
+    while (scheduler.RunOne()) {
     }
     for (const Run& run : runs) {
       ASSERT_TRUE(run.results.has_value()) << "nothing is left to run, but a step is not over:\n"
@@ -355,12 +357,15 @@ TEST_F(InterleavingsTest, DevicesOfOneStepAreReadyTogether) {
                 {g.AddOp("Const", {}, {{"value", Tensor::Vector<int32_t>({2})}, {"dtype", DType::kInt32}})},
                 {{"dtype", DType::kFloat32}}));
   }
-  SimulatedThreads threads(1);
+  Scheduler scheduler(1);
+  SimulatedEnvironment environment(scheduler, "worker");
+  SimulatedThreads threads(environment);
   LocalWorker worker(*runtime_, runtime_->task(), nullptr, &threads);
-  auto session = Session::Create(g.graph(), {&worker}, runtime_->kernels()).value();
+  auto session =
+      Session::Create(g.graph(), {&worker}, runtime_->kernels(), {.environment = &environment}).value();
   const auto step = session->Prepare({}, fetches).value()->Start({});
-  EXPECT_EQ(threads.num_ready(), 3);
-  while (threads.RunOne()) {
+  EXPECT_EQ(scheduler.num_ready(), 3);
+  while (scheduler.RunOne()) {
   }
   EXPECT_TRUE(step->Await().ok());
 }
@@ -375,11 +380,14 @@ TEST_F(InterleavingsTest, TheDeadlineOfAStepThatWaitsIsATimer) {
     crossing = g.AddOp("Neg", {slow});
   }
   for (uint64_t seed = 0; seed < 100; ++seed) {
-    SimulatedThreads threads(seed);
+    Scheduler scheduler(seed);
+    SimulatedEnvironment environment(scheduler, "worker");
+    SimulatedThreads threads(environment);
     LocalWorker worker(*runtime_, runtime_->task(), nullptr, &threads);
-    auto session = Session::Create(g.graph(), {&worker}, runtime_->kernels()).value();
+    auto session =
+        Session::Create(g.graph(), {&worker}, runtime_->kernels(), {.environment = &environment}).value();
     const auto step = session->Prepare({}, {crossing}).value()->Start({});
-    while (threads.RunOne(/*may_ring=*/true)) {
+    while (scheduler.RunOneOrRing()) {
     }
     const Step::Results results = step->Await();
     if (!results.ok()) EXPECT_EQ(results.status().code(), absl::StatusCode::kDeadlineExceeded);

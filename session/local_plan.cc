@@ -24,7 +24,8 @@ absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, 
                                                               TensorSender* sender, const PartitionSpec& spec,
                                                               SessionState* session,
                                                               std::shared_ptr<EarlySteps> early_steps) {
-  auto plan = std::make_shared<LocalPlan>(threads, sender, spec, std::move(early_steps));
+  auto plan =
+      std::make_shared<LocalPlan>(runtime.environment(), threads, sender, spec, std::move(early_steps));
   for (const auto& graph : spec.graphs) {
     if (graph->num_nodes() == 0) continue;
     const DeviceName& name = graph->node(0)->assigned_device();
@@ -523,13 +524,14 @@ void LocalPlan::Close(const absl::Status& reason) {
     closed_ = reason;
     for (const auto& [id, step] : active_) ids.push_back(id);
   }
+  std::sort(ids.begin(), ids.end());
   for (int64_t id : ids) Cancel(id, reason);
 }
 
 void LocalPlan::WaitUntilIdle() {
   absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(
-      +[](int* running) { return *running == 0; }, &num_running_));
+  environment_.Await(mutex_, absl::Condition(
+                                 +[](int* running) { return *running == 0; }, &num_running_));
 }
 
 }  // namespace weir

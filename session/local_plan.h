@@ -29,6 +29,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/environment.h"
 #include "kernels/session_state.h"
 #include "session/early_steps.h"
 #include "session/executor/activation.h"
@@ -56,9 +57,10 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
                                                             SessionState* session,
                                                             std::shared_ptr<EarlySteps> early_steps);
 
-  LocalPlan(Threads& threads, TensorSender* sender, const PartitionSpec& spec,
+  LocalPlan(Environment& environment, Threads& threads, TensorSender* sender, const PartitionSpec& spec,
             std::shared_ptr<EarlySteps> early_steps)
-      : threads_(threads),
+      : environment_(environment),
+        threads_(threads),
         sender_(sender),
         early_steps_(std::move(early_steps)),
         id_(spec.plan),
@@ -153,6 +155,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   void Recycle(std::unique_ptr<StepState> step) ABSL_LOCKS_EXCLUDED(mutex_);
   std::unique_ptr<StepState> Extract(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  Environment& environment_;
   Threads& threads_;
   TensorSender* const sender_;
   const std::shared_ptr<EarlySteps> early_steps_;

@@ -1,5 +1,6 @@
 #include "session/local_worker.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,10 +18,11 @@ LocalWorker::LocalWorker(Runtime& runtime, DeviceName task, TensorSender* sender
       early_steps_(std::make_shared<EarlySteps>()) {}
 
 LocalWorker::~LocalWorker() {
-  absl::flat_hash_map<PlanId, std::shared_ptr<LocalPlan>> plans;
+  std::map<PlanId, std::shared_ptr<LocalPlan>> plans;  // in one order for all runs of a program
   {
     absl::MutexLock lock(&mutex_);
-    plans.swap(plans_);
+    plans.insert(plans_.begin(), plans_.end());
+    plans_.clear();
   }
   for (auto& [id, plan] : plans) plan->Close(absl::CancelledError("the worker is shutting down"));
   for (auto& [id, plan] : plans) plan->WaitUntilIdle();

@@ -3,6 +3,7 @@
 #include "session/executor/overlap.h"
 
 #include <atomic>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -10,12 +11,12 @@
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
+#include "kernels/simulation/simulated_environment.h"
 #include "session/executor/overlap_options.h"
 #include "session/executor/program.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
 #include "session/session.h"
-#include "session/simulated_threads.h"
 #include "session/test_acts.h"
 
 namespace weir {
@@ -227,11 +228,11 @@ class Model {
 };
 
 // What some steps give, and leave in the variables.
-std::vector<std::vector<float>> Outcome(Session& session, const Model& model, SimulatedThreads* threads) {
+std::vector<std::vector<float>> Outcome(Session& session, const Model& model, Scheduler* scheduler) {
   std::vector<std::vector<float>> outcome;
   const auto run = [&](const std::vector<TensorRef>& fetches, const std::vector<TargetRef>& targets) {
     auto step = session.Prepare({}, fetches, targets).value()->Start({});
-    while (threads != nullptr && threads->RunOne()) {
+    while (scheduler != nullptr && scheduler->RunOne()) {
     }
     const auto out = step->Await();
     EXPECT_TRUE(out.ok()) << out.status();
@@ -251,16 +252,21 @@ TEST_F(OverlapTest, TheNumbersAreThoseOfOneThread) {
     GraphBuilder g(ops_);
     const Model model(g, seed);
     ASSERT_TRUE(g.ok()) << g.status();
-    const auto outcome = [&](const OverlapOptions& overlap, SimulatedThreads* threads) {
-      const auto runtime = Runtime::Create({.num_threads = 2, .overlap = overlap}).value();
-      LocalWorker worker(*runtime, runtime->task(), nullptr, threads);
-      const auto session = Session::Create(g.graph(), {&worker}, runtime->kernels()).value();
-      return Outcome(*session, model, threads);
+    const auto outcome = [&](const OverlapOptions& overlap, Scheduler* scheduler) {
+      std::optional<SimulatedEnvironment> simulated;
+      if (scheduler != nullptr) simulated.emplace(*scheduler, "worker");
+      Environment& environment = simulated ? static_cast<Environment&>(*simulated) : RealEnvironment();
+      const auto runtime =
+          Runtime::Create({.num_threads = 2, .overlap = overlap, .environment = &environment}).value();
+      LocalWorker worker(*runtime, runtime->task());
+      const auto session =
+          Session::Create(g.graph(), {&worker}, runtime->kernels(), {.environment = &environment}).value();
+      return Outcome(*session, model, scheduler);
     };
     const auto expected = outcome({.num_threads = 1}, nullptr);
     for (uint64_t order = 0; order < 5; ++order) {
-      SimulatedThreads threads(100 * seed + order);
-      EXPECT_EQ(outcome(Always(), &threads), expected) << "seed " << seed << ", order " << order;
+      Scheduler scheduler(100 * seed + order);
+      EXPECT_EQ(outcome(Always(), &scheduler), expected) << "seed " << seed << ", order " << order;
     }
     EXPECT_EQ(outcome(Always(), nullptr), expected) << "seed " << seed << " on real threads";
   }

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "graph/types/status_macros.h"
 #include "kernels/threads.h"
 
@@ -42,7 +41,7 @@ absl::StatusOr<Fetches> ResolveFetches(const absl::flat_hash_map<std::string, in
 
 PartialRun::PartialRun(std::shared_ptr<StepPlan> plan, std::shared_ptr<const PartialSignature> signature,
                        absl::Time deadline)
-    : step_(PartialStep::Start(std::move(plan), signature, deadline)) {
+    : environment_(plan->environment()), step_(PartialStep::Start(std::move(plan), signature, deadline)) {
   for (const FeedType& feed : signature->feeds) feeds_.emplace(feed.name, static_cast<int>(feeds_.size()));
   for (const std::string& fetch : signature->fetches)
     fetches_.emplace(fetch, static_cast<int>(fetches_.size()));
@@ -79,14 +78,7 @@ absl::StatusOr<std::vector<Tensor>> PartialRun::Run(const Feeds& feeds,
     return absl::FailedPreconditionError(
         "a thread that is running a step must not wait for another: use Start");
   }
-  absl::Notification is_done;
-  Step::Results results;
-  Start(feeds, fetches, [&](const Step::Results& answer) {
-    results = answer;
-    is_done.Notify();
-  });
-  is_done.WaitForNotification();
-  return results;
+  return AwaitResults(environment_, [&](Step::Done done) { Start(feeds, fetches, std::move(done)); });
 }
 
 }  // namespace weir

@@ -45,6 +45,7 @@ class PartialRun {
              absl::Time deadline);
   absl::StatusOr<PartialStep::Feeds> Resolve(const Feeds& feeds) const;
 
+  Environment& environment_;
   absl::flat_hash_map<std::string, int> feeds_;  // by name
   absl::flat_hash_map<std::string, int> fetches_;
   const std::unique_ptr<PartialStep> step_;

@@ -6,7 +6,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "graph/types/status_macros.h"
 #include "kernels/threads.h"
 
@@ -74,6 +73,8 @@ class PartialStep::State : public std::enable_shared_from_this<State> {
     }
     Answer();
   }
+
+  Environment& environment() const { return plan_->environment(); }
 
   // Null when the step is over.
   std::shared_ptr<Step> running() {
@@ -298,14 +299,7 @@ Step::Results PartialStep::Await() {
   }
   if (const std::shared_ptr<Step> step = state_->running()) (void)step->Await();
   // The step is over, and has told the state of it or is about to.
-  absl::Notification is_told;
-  Results end;
-  OnDone([&](const Results& results) {
-    end = results;
-    is_told.Notify();
-  });
-  is_told.WaitForNotification();
-  return end;
+  return AwaitResults(state_->environment(), [this](Done done) { OnDone(std::move(done)); });
 }
 
 void PartialStep::Cancel(const absl::Status& reason) {

@@ -14,10 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
+#include "kernels/simulation/simulated_environment.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
 #include "session/session.h"
-#include "session/simulated_threads.h"
 
 namespace weir {
 namespace {
@@ -40,13 +40,13 @@ class Trial {
   // Every second trial cancels steps; in the others nothing may be lost.
   Trial(Runtime& runtime, uint64_t seed)
       : cancels_(seed % 2 == 1),
-        threads_(seed),
+        scheduler_(seed),
         worker_(runtime, runtime.task(), nullptr, &threads_),
         g_(runtime.ops()) {
     const AttrMap types = {{"component_types", std::vector<DType>{DType::kInt32}}};
     AttrMap attrs = types;
     attrs["shapes"] = std::vector<PartialShape>{Shape()};
-    attrs["capacity"] = static_cast<int64_t>(1 + threads_.Below(4));
+    attrs["capacity"] = static_cast<int64_t>(1 + scheduler_.Below(4));
     const Output queue = g_.AddOp("FIFOQueueV2", {}, attrs);
     const Output numbers = g_.AddOp("Placeholder", {}, {{"dtype", DType::kInt32}});
     const Output count = g_.AddOp("Placeholder", {}, {{"dtype", DType::kInt32}});
@@ -55,7 +55,7 @@ class Trial {
     const Output some = g_.AddOp("QueueDequeueUpToV2", {queue, count}, types);
     Node* const close = g_.AddNode("QueueCloseV2", {queue});
     session_ = Session::Create(g_.graph(), {&worker_}, runtime.kernels(),
-                               {.operation_timeout = absl::InfiniteDuration()})
+                               {.operation_timeout = absl::InfiniteDuration(), .environment = &environment_})
                    .value();
     put_ = session_->Prepare({numbers}, {}, {put}).value();
     many_ = session_->Prepare({count}, {many}).value();
@@ -65,13 +65,13 @@ class Trial {
 
   void Go() {
     for (int i = 0; i < 14; ++i) {
-      if (threads_.Below(2) == 0) {
-        Put(1 + threads_.Below(5));
+      if (scheduler_.Below(2) == 0) {
+        Put(1 + scheduler_.Below(5));
       } else {
-        Start(threads_.Below(2) == 0 ? *many_ : *some_, 1 + threads_.Below(5));
+        Start(scheduler_.Below(2) == 0 ? *many_ : *some_, 1 + scheduler_.Below(5));
       }
-      for (size_t more = threads_.Below(12); more > 0; --more) threads_.RunOne(/*may_ring=*/true);
-      if (cancels_ && threads_.Below(4) == 0) CancelATake();
+      for (size_t more = scheduler_.Below(12); more > 0; --more) scheduler_.RunOneOrRing();
+      if (cancels_ && scheduler_.Below(4) == 0) CancelATake();
     }
     RunAll();  // what was put is in, or waits: the close comes after it
     runs_.push_back(std::make_unique<Run>());
@@ -85,7 +85,7 @@ class Trial {
 
  private:
   void RunAll() {
-    while (threads_.RunOne(/*may_ring=*/true)) {
+    while (scheduler_.RunOneOrRing()) {
     }
   }
 
@@ -110,7 +110,7 @@ class Trial {
   }
 
   void CancelATake() {
-    Run& run = *runs_[threads_.Below(runs_.size())];
+    Run& run = *runs_[scheduler_.Below(runs_.size())];
     if (run.takes == 0 || run.results) return;
     run.step->Cancel(absl::CancelledError("by the test"));
     num_cancelled_ += run.takes;
@@ -140,7 +140,9 @@ class Trial {
   }
 
   const bool cancels_;
-  SimulatedThreads threads_;
+  Scheduler scheduler_;
+  SimulatedEnvironment environment_{scheduler_, "worker"};
+  SimulatedThreads threads_{environment_};
   LocalWorker worker_;
   GraphBuilder g_;
   std::unique_ptr<Session> session_;

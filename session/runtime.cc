@@ -19,12 +19,12 @@ void StopLookingForDeadlocks() { absl::SetMutexDeadlockDetectionMode(absl::OnDea
 }  // namespace
 
 Runtime::Runtime(const RuntimeOptions& options)
-    : ops_(options.ops != nullptr ? options.ops : &StandardOps()),
+    : environment_(*options.environment),
+      ops_(options.ops != nullptr ? options.ops : &StandardOps()),
       threads_(options.num_threads),
       task_({.job = options.job, .replica = 0, .task = options.task}),
       overlap_(options.overlap),
-      step_threads_(
-          {.num_threads = threads_.num_threads(), .max_blocked_threads = options.max_blocked_threads}) {}
+      step_threads_(environment_.MakeThreads(threads_.num_threads(), options.max_blocked_threads)) {}
 
 absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& options) {
   if (options.num_cpus < 1 || options.num_cpus > kMaxDevices || options.num_fake_gpus < 0 ||

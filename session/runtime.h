@@ -14,9 +14,10 @@
 #include "absl/strings/string_view.h"
 #include "graph/op_registry.h"
 #include "kernels/device.h"
+#include "kernels/environment.h"
 #include "kernels/kernel_registry.h"
-#include "kernels/real_threads.h"
 #include "kernels/thread_pool.h"
+#include "kernels/threads.h"
 #include "session/executor/overlap_options.h"
 
 namespace weir {
@@ -33,6 +34,7 @@ struct RuntimeOptions {
   // The ops of the graphs, when there are more than StandardOps(): those and the program's own
   // (RegisterStandardOps). Borrowed.
   const OpRegistry* ops = nullptr;
+  Environment* environment = &RealEnvironment();  // borrowed
   // Kernels of the program's own, for one type of device; called after the standard ones are registered.
   std::function<void(KernelRegistry& registry, absl::string_view device_type)> register_kernels;
 };
@@ -48,7 +50,8 @@ class Runtime {
   const OpRegistry& ops() const { return *ops_; }
   const KernelRegistry& kernels() const { return kernels_; }
   ThreadPool& threads() { return threads_; }
-  Threads& step_threads() { return step_threads_; }
+  Threads& step_threads() { return *step_threads_; }
+  Environment& environment() const { return environment_; }
   const DeviceName& task() const { return task_; }
   const OverlapOptions& overlap() const { return overlap_; }
 
@@ -58,13 +61,14 @@ class Runtime {
  private:
   explicit Runtime(const RuntimeOptions& options);
 
+  Environment& environment_;
   const OpRegistry* ops_;
   KernelRegistry kernels_;
   ThreadPool threads_;
   DeviceName task_;
   OverlapOptions overlap_;
   std::vector<std::unique_ptr<Device>> devices_;
-  RealThreads step_threads_;  // last: they use what is above
+  const std::unique_ptr<Threads> step_threads_;  // last: they use what is above
 };
 
 }  // namespace weir

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <numeric>
-#include <random>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
@@ -34,11 +34,6 @@ std::vector<int64_t> CacheKey(const StepSignature& signature, bool is_partial) {
   }
   for (const Node* target : signature.targets) key.push_back(target->id());
   return key;
-}
-
-SessionId RandomId() {
-  std::random_device random;
-  return (uint64_t{random()} << 32 | random()) | 1;
 }
 
 // A signature that is the same whatever order was asked for, and how to get from one to the other.
@@ -114,7 +109,7 @@ absl::Status PreparedStep::CheckFeeds(absl::Span<const Tensor> feeds) const {
 }
 
 absl::Time PreparedStep::Deadline(const RunOptions& options) const {
-  return absl::Now() + (options.timeout > absl::ZeroDuration() ? options.timeout : timeout_);
+  return plan_->environment().Now() + (options.timeout > absl::ZeroDuration() ? options.timeout : timeout_);
 }
 
 absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
@@ -210,7 +205,7 @@ Session::Session(const Graph& graph, const KernelRegistry& kernels, const Sessio
       options_(options),
       placement_files_(
           options.placement_dir.empty() ? nullptr : std::make_unique<PlacementFiles>(options.placement_dir)),
-      id_(RandomId()),
+      id_(options.environment->Random() | 1),
       folding_device_(MakeCpuDevice("folding", 0, 0, folding_threads_)) {}
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std::vector<Worker*> workers,
@@ -221,7 +216,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
   if (session->options_.default_task.is_empty()) session->options_.default_task = workers[0]->task();
   const bool has_own_timeout = options.creation_timeout > absl::ZeroDuration();
   const absl::Time deadline =
-      absl::Now() + (has_own_timeout ? options.creation_timeout : options.operation_timeout);
+      options.environment->Now() + (has_own_timeout ? options.creation_timeout : options.operation_timeout);
   for (Worker* worker : workers) {
     WEIR_ASSIGN_OR_RETURN(std::vector<DeviceAttributes> devices, worker->ListDevices(deadline));
     StepPlan::WorkerDevices entry = {worker, {}};
@@ -362,6 +357,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
                     .allow_soft_placement = options_.allow_soft_placement};
   options.want_report = options_.log_placement || placement_files_ != nullptr;
   options.session = id_;
+  options.environment = options_.environment;
   std::unique_ptr<Graph> pruned;
   {
     absl::ReaderMutexLock lock(&graph_mutex_);
@@ -370,7 +366,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan,
                         StepPlan::Compile(std::move(pruned), static_cast<int>(sorted.feeds.size()),
                                           static_cast<int>(sorted.fetches.size()), workers_, options,
-                                          absl::Now() + options_.operation_timeout));
+                                          options_.environment->Now() + options_.operation_timeout));
   if (options_.log_placement) std::fputs(plan->placement_report().text.c_str(), stderr);
   if (placement_files_ != nullptr) WEIR_RETURN_IF_ERROR(placement_files_->Write(plan->placement_report()));
   return plan;
@@ -477,22 +473,22 @@ absl::StatusOr<std::unique_ptr<Graph>> Session::PlacedGraph() const {
 }
 
 void Session::Close() {
-  std::list<CachedStep> cache;  // dropped after the lock
-  std::vector<std::shared_ptr<StepPlan>> plans;
+  std::list<CachedStep> cache;                     // dropped after the lock
+  std::map<Key, std::shared_ptr<StepPlan>> plans;  // in one order for all runs of a program
   bool is_last = false;
   {
     absl::MutexLock lock(&mutex_);
     if (closed_) return;
     closed_ = true;
     for (auto& [key, known] : plans_) {
-      if (std::shared_ptr<StepPlan> plan = known.lock()) plans.push_back(std::move(plan));
+      if (std::shared_ptr<StepPlan> plan = known.lock()) plans.emplace(key, std::move(plan));
     }
     cache.swap(cache_);
     cached_.clear();
     plans_.clear();
     is_last = has_compiled_ && num_compiling_ == 0;  // else the last one that compiles
   }
-  for (const auto& plan : plans) plan->Close(absl::CancelledError("the session was closed"));
+  for (const auto& [key, plan] : plans) plan->Close(absl::CancelledError("the session was closed"));
   if (is_last) EndOnWorkers();
 }
 
@@ -506,7 +502,8 @@ void Session::EndOnWorkers() {
   for (const auto& entry : workers_) {
     entry.worker->EndSession(id_);
     // A worker that cannot be reached has lost what it had for this session anyway.
-    if (!containers.empty()) (void)entry.worker->ResetContainers(containers, absl::Now() + kPatience);
+    if (!containers.empty())
+      (void)entry.worker->ResetContainers(containers, options_.environment->Now() + kPatience);
   }
 }
 

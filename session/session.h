@@ -40,6 +40,7 @@
 #include "graph/graph.h"
 #include "graph/interchange/step_stats.h"
 #include "graph/rewrite/rewrite_options.h"
+#include "kernels/environment.h"
 #include "kernels/kernel_registry.h"
 #include "session/feed_type.h"
 #include "session/placement_files.h"
@@ -98,6 +99,8 @@ struct SessionOptions {
   bool isolate_session_state = false;
   // How the graph of a step may be rewritten before it runs (TensorFlow's GraphOptions.rewrite_options).
   RewriteOptions rewrites;
+  // Borrowed; that of the workers of this process.
+  Environment* environment = &RealEnvironment();
 };
 
 struct RunOptions {
@@ -198,6 +201,7 @@ class Session {
   absl::StatusOr<std::unique_ptr<Graph>> PlacedGraph() const;
 
   const Graph& graph() const { return graph_; }
+  Environment& environment() const { return *options_.environment; }
   const std::vector<DeviceName>& devices() const { return devices_; }
 
  private:

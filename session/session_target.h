@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/types/device_name.h"
+#include "kernels/environment.h"
 #include "kernels/kernel_registry.h"
 #include "session/worker.h"
 
@@ -17,6 +18,7 @@ struct SessionTarget {
   std::vector<Worker*> workers;
   DeviceName default_task;
   const KernelRegistry* kernels = nullptr;
+  Environment* environment = &RealEnvironment();
 };
 
 }  // namespace weir

@@ -1,7 +1,10 @@
 #include "session/step.h"
 
 #include <deque>
+#include <optional>
 #include <utility>
+
+#include "absl/synchronization/mutex.h"
 
 namespace weir {
 namespace {
@@ -16,6 +19,20 @@ void CallUnnested(std::function<void()> call) {
   calls_to_come = &calls;
   for (calls.push_back(std::move(call)); !calls.empty(); calls.pop_front()) calls.front()();
   calls_to_come = nullptr;
+}
+
+Step::Results AwaitResults(Environment& environment, absl::FunctionRef<void(Step::Done done)> start) {
+  absl::Mutex mutex;
+  std::optional<Step::Results> results;
+  start([&](const Step::Results& told) {
+    absl::MutexLock lock(&mutex);
+    results = told;
+  });
+  absl::MutexLock lock(&mutex);
+  environment.Await(mutex,
+                    absl::Condition(
+                        +[](std::optional<Step::Results>* told) { return told->has_value(); }, &results));
+  return *std::move(results);
 }
 
 }  // namespace weir

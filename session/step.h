@@ -6,9 +6,11 @@
 #include <functional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "graph/types/tensor.h"
+#include "kernels/environment.h"
 
 namespace weir {
 
@@ -30,5 +32,8 @@ class Step {
 
 // For implementations of Step: runs `call` now, or after the one that is running on this thread.
 void CallUnnested(std::function<void()> call);
+
+// For callers that wait: what `start` lets its argument be told. Not inside a RunScope.
+Step::Results AwaitResults(Environment& environment, absl::FunctionRef<void(Step::Done done)> start);
 
 }  // namespace weir

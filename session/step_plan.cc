@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
-#include <random>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,11 +20,6 @@ namespace {
 constexpr absl::Duration kPatience = absl::Seconds(10);
 // About what waking a sleeping thread costs: a step that ends sooner is not slept for.
 constexpr absl::Duration kSpin = absl::Microseconds(20);
-
-PlanId RandomPlanId() {
-  std::random_device random;
-  return (uint64_t{random()} << 32 | random()) | 1;
-}
 
 absl::Status Prefix(const Worker& worker, const absl::Status& status) {
   if (absl::StrContains(status.message(), worker.task().ToString())) return status;
@@ -68,8 +62,8 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
   if (options.late_exchange) WEIR_RETURN_IF_ERROR(PlaceLate(*pruned, *options.late_exchange));
   WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned, PartitionByDevice(*pruned));
 
-  std::shared_ptr<StepPlan> plan(new StepPlan);
-  plan->id_ = RandomPlanId();
+  std::shared_ptr<StepPlan> plan(new StepPlan(*options.environment));
+  plan->id_ = options.environment->Random() | 1;
   plan->num_feeds_ = num_feeds;
   plan->num_fetches_ = num_fetches;
   if (options.want_report) {
@@ -181,13 +175,15 @@ class StepPlan::RunningStep {
 
   absl::Status Wait() {
     if (SpinUntilDone()) return status();
-    while (!WaitFor(std::min(kPatience, deadline_ - absl::Now()))) {
-      if (absl::Now() >= deadline_) {
+    while (!WaitUntil(std::min(plan_.environment_.Now() + kPatience, deadline_))) {
+      if (plan_.environment_.Now() >= deadline_) {
         Cancel(absl::DeadlineExceededError(
             absl::StrCat("step ", step_id_, " has run out of time; not finished: ", Awaited())));
         // Arguments and results belong to the step until every worker has let go, so this wait has no end of
         // its own: a worker that is lost is given up by its RunPartition.
-        while (!WaitFor(kPatience)) Report("was cancelled, but is still waited for");
+        while (!WaitUntil(plan_.environment_.Now() + kPatience)) {
+          Report("was cancelled, but is still waited for");
+        }
         break;
       }
       Report("is waited for");
@@ -249,18 +245,21 @@ class StepPlan::RunningStep {
 
   bool SpinUntilDone() {
     if (num_left_.load(std::memory_order_acquire) == 0) return true;
-    const absl::Time end = absl::Now() + kSpin;
-    while (absl::Now() < end) {
+    if (plan_.environment_.is_simulated()) return false;
+    const absl::Time end = plan_.environment_.Now() + kSpin;
+    while (plan_.environment_.Now() < end) {
       if (num_left_.load(std::memory_order_acquire) == 0) return true;
     }
     return false;
   }
 
-  bool WaitFor(absl::Duration timeout) {
+  bool WaitUntil(absl::Time time) {
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(
-                                       +[](std::atomic<int>* left) { return left->load() == 0; }, &num_left_),
-                                   timeout);
+    return plan_.environment_.Await(
+        mutex_,
+        absl::Condition(
+            +[](std::atomic<int>* left) { return left->load() == 0; }, &num_left_),
+        time);
   }
 
   std::string Awaited() {
@@ -273,9 +272,10 @@ class StepPlan::RunningStep {
   }
 
   void Report(absl::string_view state) {
-    const std::string left = deadline_ == absl::InfiniteFuture()
-                                 ? "no time limit"
-                                 : absl::StrCat(absl::FormatDuration(deadline_ - absl::Now()), " left");
+    const std::string left =
+        deadline_ == absl::InfiniteFuture()
+            ? "no time limit"
+            : absl::StrCat(absl::FormatDuration(deadline_ - plan_.environment_.Now()), " left");
     const std::string line =
         absl::StrCat("weir: step ", step_id_, ": ", Awaited(), " ", state, " (", left, ")\n");
     std::fputs(line.c_str(), stderr);
@@ -324,8 +324,9 @@ class StepPlan::StartedStep final : public Step, public std::enable_shared_from_
     }
     if (!HasResults()) (void)running_.Wait();
     absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](std::optional<Results>* results) { return results->has_value(); }, &results_));
+    plan_->environment_.Await(
+        mutex_, absl::Condition(
+                    +[](std::optional<Results>* results) { return results->has_value(); }, &results_));
     return *results_;
   }
 
@@ -441,13 +442,14 @@ absl::Status StepPlan::FeedStep(int64_t step_id, int feed, const Tensor& tensor)
 }
 
 void StepPlan::Close(const absl::Status& reason) {
-  absl::flat_hash_set<int64_t> running;
+  std::vector<int64_t> running;
   {
     absl::MutexLock lock(&mutex_);
     if (!closed_.ok()) return;
     closed_ = reason;
-    running = running_;
+    running.assign(running_.begin(), running_.end());
   }
+  std::sort(running.begin(), running.end());
   for (const Part& part : parts_) {
     for (const int64_t step_id : running) part.worker->CancelStep(id_, step_id, reason);
     part.worker->DeregisterPartition(id_);

@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "graph/graph.h"
+#include "kernels/environment.h"
 #include "placer/placer.h"
 #include "placer/report.h"
 #include "session/feed_dependencies.h"
@@ -51,6 +52,7 @@ struct StepPlanOptions {
     std::vector<std::string> feeds;
   };
   std::optional<LateExchange> late_exchange;
+  Environment* environment = &RealEnvironment();  // borrowed
 };
 
 struct PartitionedGraph;  // placer/partitioner.h
@@ -97,6 +99,7 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   // Each feed once. A step that is over drops it.
   absl::Status FeedStep(int64_t step_id, int feed, const Tensor& tensor);
   bool is_for_partial_runs() const { return is_for_partial_runs_; }
+  Environment& environment() const { return environment_; }
   const FeedDependencies& dependencies() const { return dependencies_; }
 
   // Cancels all running steps, refuses further ones and drops the partitions.
@@ -117,7 +120,7 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   class RunningStep;
   class StartedStep;
 
-  StepPlan() = default;
+  explicit StepPlan(Environment& environment) : environment_(environment) {}
   // Where the feeds and fetches of partial runs are.
   static absl::Status PlaceLate(Graph& placed, const StepPlanOptions::LateExchange& late);
   void NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::LateExchange& late);
@@ -127,6 +130,7 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   // The step's outcome: a step that a closed plan's workers did not know failed because of that.
   absl::Status Leave(int64_t step_id, const absl::Status& status);
 
+  Environment& environment_;
   PlanId id_ = 0;
   std::vector<Part> parts_;
   absl::flat_hash_set<int64_t> running_ ABSL_GUARDED_BY(mutex_);

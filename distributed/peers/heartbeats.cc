@@ -2,14 +2,13 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "distributed/peers/worker_protocol.h"
 
 namespace weir {
 
 Heartbeats::Heartbeats(Peers& peers, std::set<TaskName> watched, absl::Duration interval)
     : peers_(peers), watched_(std::move(watched)), interval_(interval) {
-  peers_.timers().Run([this, state = state_] {
+  peers_.timers().At(absl::InfinitePast(), [this, state = state_] {
     absl::MutexLock lock(&state->mutex);
     if (!state->is_stopped) Beat();
   });
@@ -27,7 +26,7 @@ void Heartbeats::Beat() {
     if (peers_.membership().state(peer) != Membership::State::kDone) Send(peer);
   }
   peers_.membership().CheckLeases();
-  peers_.timers().Schedule(absl::Now() + interval_, [this, state = state_] {
+  peers_.timers().At(peers_.environment().Now() + interval_, [this, state = state_] {
     absl::MutexLock lock(&state->mutex);
     if (!state->is_stopped) Beat();
   });
@@ -37,7 +36,7 @@ void Heartbeats::Send(const TaskName& peer) {
   Membership& membership = peers_.membership();
   const Incarnation mine = membership.incarnation();
   PeerCallOptions options;
-  options.deadline = absl::Now() + 2 * interval_;
+  options.deadline = peers_.environment().Now() + 2 * interval_;
   options.any_life = true;
   options.retry_for = absl::ZeroDuration();
   peers_.Call(peer, kHeartbeatMethod, "", {}, options, [&membership, mine](absl::StatusOr<PeerReply> reply) {

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "distributed/host_name.h"
 #include "distributed/peers/worker_protocol.h"
 #include "graph/types/status_macros.h"
@@ -23,7 +22,8 @@ class OverHandle final : public Peers::Handle {
 };
 
 // What is wrong with the peer's host name, for those who wait for it; empty when it resolves.
-std::string NameProblem(const std::string& address) {
+std::string NameProblem(const Environment& environment, const std::string& address) {
+  if (environment.is_simulated()) return "";  // without a name server
   const absl::StatusOr<HostPort> host_port = HostPort::Parse(address);
   if (!host_port.ok()) return "";
   const absl::Status status = LookUpHost(host_port->host, absl::Seconds(1)).status();
@@ -55,6 +55,9 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
 
   const TaskName& peer() const { return channel_->peer(); }
   Incarnation addressee() const { return addressee_; }
+  // In the order of calls. Before Attempt.
+  void set_number(uint64_t number) { number_ = number; }
+  uint64_t number() const { return number_; }
 
   void Attempt() {
     std::shared_ptr<OutgoingCall> call = channel_->Call(
@@ -90,7 +93,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     }
     if (absl::IsUnavailable(reply.status()) && ShouldRetry()) {
       const std::shared_ptr<PendingCall> self = shared_from_this();
-      peers_->timers_.Schedule(absl::Now() + kRetryDelay, [self] { self->Retry(); });
+      peers_->timers_->At(peers_->environment_.Now() + kRetryDelay, [self] { self->Retry(); });
       return;
     }
     Finish(reply.ok() ? Open(*std::move(reply)) : absl::StatusOr<PeerReply>(reply.status()));
@@ -99,7 +102,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   // Only a connection that broke is tried again: statuses that a peer replies travel inside the frame.
   bool ShouldRetry() {
     absl::MutexLock lock(&mutex_);
-    const absl::Time now = absl::Now();
+    const absl::Time now = peers_->environment_.Now();
     if (!cancelled_.ok()) return false;
     if (retry_until_ == absl::InfinitePast()) retry_until_ = now + options_.retry_for;
     return now + kRetryDelay < std::min(retry_until_, options_.deadline);
@@ -137,6 +140,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   Peers* const peers_;
   Channel* const channel_;
   const Incarnation addressee_;
+  uint64_t number_ = 0;
   const std::string method_;
   Frame request_;
   const PeerCallOptions options_;
@@ -148,12 +152,17 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
 };
 
 Peers::Peers(ClusterSpec cluster, Transport& transport, Membership& membership)
-    : cluster_(std::move(cluster)), transport_(transport), membership_(membership) {}
+    : environment_(membership.environment()),
+      cluster_(std::move(cluster)),
+      transport_(transport),
+      membership_(membership),
+      timers_(environment_.MakeTimers()) {}
 
 Peers::~Peers() {
   Shutdown();
   absl::MutexLock lock(&mutex_);
-  while (!pending_.empty()) idle_.Wait(&mutex_);
+  const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return pending_.empty(); };
+  environment_.Await(mutex_, absl::Condition(&is_idle));
 }
 
 void Peers::Shutdown() {
@@ -163,6 +172,7 @@ void Peers::Shutdown() {
     is_closing_ = true;
     calls.assign(pending_.begin(), pending_.end());
   }
+  Sort(&calls);
   for (const auto& call : calls) call->Cancel(absl::CancelledError("this task is shutting down"));
 }
 
@@ -203,6 +213,7 @@ std::shared_ptr<Peers::Handle> Peers::Call(const TaskName& peer, absl::string_vi
   bool is_too_late = false;
   {
     absl::MutexLock lock(&mutex_);
+    call->set_number(next_call_++);
     pending_.insert(call);
     is_too_late = is_closing_;  // after Shutdown has looked for calls to cancel
   }
@@ -213,28 +224,34 @@ std::shared_ptr<Peers::Handle> Peers::Call(const TaskName& peer, absl::string_vi
 
 absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_view method, std::string body,
                                              std::vector<Payload> payloads, const PeerCallOptions& options) {
-  absl::StatusOr<PeerReply> result = absl::UnknownError("no reply");
-  absl::Notification done;
+  absl::Mutex mutex;
+  std::optional<absl::StatusOr<PeerReply>> told;
   Call(peer, method, std::move(body), std::move(payloads), options, [&](absl::StatusOr<PeerReply> reply) {
-    result = std::move(reply);
-    done.Notify();
+    absl::MutexLock lock(&mutex);
+    told = std::move(reply);
   });
-  while (!done.WaitForNotificationWithTimeout(kPatience)) {
+  const auto is_told_by = [&](absl::Time time) {
+    const auto is_told = [&told] { return told.has_value(); };
+    absl::MutexLock lock(&mutex);
+    return environment_.Await(mutex, absl::Condition(&is_told), time);
+  };
+  while (!is_told_by(environment_.Now() + kPatience)) {
     const std::string left =
         options.deadline == absl::InfiniteFuture()
             ? "no time limit"
             : absl::StrCat(
-                  absl::FormatDuration(absl::Trunc(options.deadline - absl::Now(), absl::Seconds(1))),
+                  absl::FormatDuration(absl::Trunc(options.deadline - environment_.Now(), absl::Seconds(1))),
                   " left");
     const std::string address = cluster_.address(peer).value_or("?");
     const std::string line =
         absl::StrCat("weir: ", membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address,
-                     ": ", method, " (", left, NameProblem(address), ")\n");
+                     ": ", method, " (", left, NameProblem(environment_, address), ")\n");
     std::fputs(line.c_str(), stderr);
   }
+  absl::StatusOr<PeerReply> result = *std::move(told);
   // gRPC waits for a name in silence.
   return absl::IsDeadlineExceeded(result.status())
-             ? WithSuffix(result.status(), NameProblem(cluster_.address(peer).value_or("?")))
+             ? WithSuffix(result.status(), NameProblem(environment_, cluster_.address(peer).value_or("?")))
              : std::move(result);
 }
 
@@ -246,7 +263,13 @@ void Peers::OnLoss(const TaskName& peer, Incarnation incarnation, const absl::St
       if (call->peer() == peer && call->addressee() == incarnation) calls.push_back(call);
     }
   }
+  Sort(&calls);
   for (const auto& call : calls) call->Cancel(reason);
+}
+
+void Peers::Sort(std::vector<std::shared_ptr<PendingCall>>* calls) {
+  std::sort(calls->begin(), calls->end(),
+            [](const auto& a, const auto& b) { return a->number() < b->number(); });
 }
 
 std::set<TaskName> Peers::contacted() const {
@@ -259,7 +282,6 @@ std::set<TaskName> Peers::contacted() const {
 void Peers::Forget(PendingCall* call) {
   absl::MutexLock lock(&mutex_);
   pending_.erase(call->shared_from_this());
-  if (pending_.empty()) idle_.SignalAll();
 }
 
 }  // namespace weir

@@ -23,8 +23,8 @@
 #include "absl/synchronization/mutex.h"
 #include "distributed/cluster_spec.h"
 #include "distributed/membership.h"
-#include "distributed/timing/timer_queue.h"
 #include "distributed/transport/transport.h"
+#include "kernels/environment.h"
 
 namespace weir {
 
@@ -80,7 +80,8 @@ class Peers {
   std::set<TaskName> contacted() const;
 
   Membership& membership() { return membership_; }
-  TimerQueue& timers() { return timers_; }
+  Timers& timers() { return *timers_; }
+  Environment& environment() { return environment_; }
 
  private:
   class PendingCall;
@@ -88,16 +89,20 @@ class Peers {
   absl::StatusOr<Channel*> FindChannel(const TaskName& peer);
   void Forget(PendingCall* call);
 
+  // In the order in which they were made, whatever order the set has them in.
+  static void Sort(std::vector<std::shared_ptr<PendingCall>>* calls);
+
+  Environment& environment_;
   const ClusterSpec cluster_;
   Transport& transport_;
   Membership& membership_;
 
   mutable absl::Mutex mutex_;
-  absl::CondVar idle_;
   bool is_closing_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t next_call_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<TaskName, std::unique_ptr<Channel>> channels_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<std::shared_ptr<PendingCall>> pending_ ABSL_GUARDED_BY(mutex_);
-  TimerQueue timers_;  // last: its thread uses what is above
+  const std::unique_ptr<Timers> timers_;  // last: its thread uses what is above
 };
 
 }  // namespace weir

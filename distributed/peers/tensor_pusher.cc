@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -17,7 +16,9 @@ TensorPusher::~TensorPusher() { WaitUntilIdle(); }
 
 void TensorPusher::WaitUntilIdle() {
   absl::MutexLock lock(&mutex_);
-  while (num_under_way_ > 0) idle_.Wait(&mutex_);
+  peers_.environment().Await(mutex_,
+                             absl::Condition(
+                                 +[](int* num_under_way) { return *num_under_way == 0; }, &num_under_way_));
 }
 
 absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination,
@@ -143,7 +144,7 @@ void TensorPusher::TransmitPiece(Piece piece) {
     OnAnswered(destination, num_bytes);
   };
   peers_.Call(piece.destination, kPushPieceMethod, writer.Take(), std::move(payloads),
-              {.deadline = absl::Now() + options_.timeout}, on_reply);
+              {.deadline = peers_.environment().Now() + options_.timeout}, on_reply);
 }
 
 void TensorPusher::TransmitBundle(Bundle bundle) {
@@ -161,7 +162,7 @@ void TensorPusher::TransmitBundle(Bundle bundle) {
   const TaskName destination = bundle.destination;
   bundle.request.entries.clear();  // the payloads hold what is still needed
   peers_.Call(destination, kPushTensorsMethod, writer.Take(), std::move(payloads),
-              {.deadline = absl::Now() + options_.timeout},
+              {.deadline = peers_.environment().Now() + options_.timeout},
               [on_reply](absl::StatusOr<PeerReply> reply) { on_reply(reply.status()); });
 }
 
@@ -192,7 +193,7 @@ void TensorPusher::OnAnswered(const TaskName& destination, int64_t num_bytes) {
   }
   for (Message& message : next) Transmit(std::move(message));
   absl::MutexLock lock(&mutex_);
-  if (--num_under_way_ == 0) idle_.SignalAll();
+  --num_under_way_;
 }
 
 }  // namespace weir

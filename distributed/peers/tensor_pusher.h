@@ -95,7 +95,6 @@ class TensorPusher final : public TensorSender {
   std::atomic<uint64_t> next_push_id_{1};
 
   absl::Mutex mutex_;
-  absl::CondVar idle_;
   absl::flat_hash_map<StepKey, std::vector<Bundle>> collected_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskName, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   int num_under_way_ ABSL_GUARDED_BY(mutex_) = 0;

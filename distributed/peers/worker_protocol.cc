@@ -136,21 +136,22 @@ absl::StatusOr<std::vector<Tensor>> DecodeTensors(WireReader* reader, const std:
   return tensors;
 }
 
-absl::Status EncodeRunRequest(const RunPartitionCall& call, WireWriter* writer,
+absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now, WireWriter* writer,
                               std::vector<Payload>* payloads) {
   writer->Fixed64(call.plan);
   writer->Signed(call.step_id);
-  writer->Deadline(call.deadline);
+  writer->Deadline(call.deadline, now);
   writer->Unsigned(call.results.size());
   return EncodeTensors(call.args, writer, payloads);
 }
 
-absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads) {
+absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads,
+                                            absl::Time now) {
   constexpr uint64_t kMaxResults = 1 << 24;
   RunRequest request;
   request.plan = reader->Fixed64();
   request.step_id = reader->Signed();
-  request.deadline = reader->Deadline();
+  request.deadline = reader->Deadline(now);
   request.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxResults));
   WEIR_ASSIGN_OR_RETURN(request.args, DecodeTensors(reader, payloads));
   return request;

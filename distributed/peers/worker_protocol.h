@@ -64,9 +64,10 @@ struct RunRequest {
   std::vector<Tensor> args;
   int num_results = 0;
 };
-absl::Status EncodeRunRequest(const RunPartitionCall& call, WireWriter* writer,
+absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now, WireWriter* writer,
                               std::vector<Payload>* payloads);
-absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads);
+absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads,
+                                            absl::Time now);
 
 absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer,
                            std::vector<Payload>* payloads);

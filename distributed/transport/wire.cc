@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace weir {
 
@@ -28,8 +27,8 @@ void WireWriter::StatusValue(const absl::Status& status) {
   if (!status.ok()) String(status.message());
 }
 
-void WireWriter::Deadline(absl::Time deadline) {
-  const int64_t nanoseconds = absl::ToInt64Nanoseconds(deadline - absl::Now());
+void WireWriter::Deadline(absl::Time deadline, absl::Time now) {
+  const int64_t nanoseconds = absl::ToInt64Nanoseconds(deadline - now);
   // Also when it is centuries ahead, where the conversion saturates.
   if (nanoseconds == INT64_MAX) return Unsigned(0);
   Unsigned(nanoseconds <= 0 ? 1 : static_cast<uint64_t>(nanoseconds) + 1);
@@ -82,10 +81,9 @@ absl::Status WireReader::StatusValue() {
   return code == 0 ? absl::OkStatus() : absl::Status(static_cast<absl::StatusCode>(code), String());
 }
 
-absl::Time WireReader::Deadline() {
+absl::Time WireReader::Deadline(absl::Time now) {
   const uint64_t value = UnsignedUpTo(static_cast<uint64_t>(INT64_MAX));
-  return value == 0 ? absl::InfiniteFuture()
-                    : absl::Now() + absl::Nanoseconds(static_cast<int64_t>(value - 1));
+  return value == 0 ? absl::InfiniteFuture() : now + absl::Nanoseconds(static_cast<int64_t>(value - 1));
 }
 
 size_t WireReader::Count() { return UnsignedUpTo(rest_.size()); }

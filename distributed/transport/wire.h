@@ -25,8 +25,8 @@ class WireWriter {
   void Fixed64(uint64_t value);
   void String(absl::string_view value);
   void StatusValue(const absl::Status& status);
-  // How long from now: clocks of two machines differ. Infinite is kept.
-  void Deadline(absl::Time deadline);
+  // How long from `now`, the writer's time: clocks of two machines differ. Infinite is kept.
+  void Deadline(absl::Time deadline, absl::Time now);
 
   std::string Take() { return std::move(bytes_); }
 
@@ -46,7 +46,8 @@ class WireReader {
   // A view into the text.
   absl::string_view String();
   absl::Status StatusValue();
-  absl::Time Deadline();
+  // `now`: the reader's time.
+  absl::Time Deadline(absl::Time now);
   // For a list: its length, which cannot exceed the bytes that are left (every element takes one at least).
   size_t Count();
 

@@ -19,7 +19,7 @@ std::unique_ptr<CpuDevice> MakeCpuDevice(absl::string_view job, int task, int in
   DeviceAttributes attributes;
   attributes.name = MakeDeviceName(job, task, "CPU", index);
   attributes.memory_limit = memory_limit;
-  attributes.incarnation = NewIncarnation();
+  attributes.incarnation = NewIncarnation(RealEnvironment());
   attributes.description = "host processor";
   return std::make_unique<CpuDevice>(std::move(attributes), threads);
 }

@@ -44,7 +44,7 @@ std::unique_ptr<FakeDevice> MakeFakeDevice(absl::string_view job, int task, int 
   DeviceAttributes attributes;
   attributes.name = MakeDeviceName(job, task, "GPU", index);
   attributes.memory_limit = memory_limit;
-  attributes.incarnation = NewIncarnation();
+  attributes.incarnation = NewIncarnation(RealEnvironment());
   attributes.description = "fake device on host memory";
   return std::make_unique<FakeDevice>(std::move(attributes), threads);
 }

@@ -9,7 +9,7 @@ namespace weir {
 std::unique_ptr<NullDevice> MakeNullDevice(absl::string_view job, int task, int index, ThreadPool& threads) {
   DeviceAttributes attributes;
   attributes.name = MakeDeviceName(job, task, "NULL", index);
-  attributes.incarnation = NewIncarnation();
+  attributes.incarnation = NewIncarnation(RealEnvironment());
   attributes.description = "runs nothing";
   return std::make_unique<NullDevice>(std::move(attributes), threads);
 }

@@ -3,6 +3,8 @@
 A room is a top-level folder. A rule names its reason, and a broken rule prints it.
 """
 
+import re
+
 # Room -> the rooms it may reach. Read downwards it is the drawing in ARCHITECTURE.md.
 MAY_REACH = {
     "graph": {"graph"},
@@ -42,6 +44,40 @@ LIBRARY_USERS = {
         ["kernels"],
         "oneDNN is how the CPU computes; another device or a build without it must need no change above kernels/",
     ),
+}
+
+
+# The machine's clocks, randomness, threads and waits. Whoever uses them cannot be simulated (kernels/environment.h).
+PAST_THE_ENVIRONMENT = re.compile(
+    r"absl::Now\b|absl::SleepFor|GetCurrentTimeNanos|std::chrono::(?:steady|system)_clock|sleep_for|"
+    r"std::random_device|absl::BitGen|\bgetrandom\(|"
+    r"std::j?thread\b(?!::id)|std::async|absl::CondVar|absl::Notification|absl::BlockingCounter|"
+    r"mutex\w*(?:\.|->)Await|\bAwaitWith(?:Timeout|Deadline)\(|LockWhen")
+
+# Files and folders of shipped rooms that may, and why a simulation can do without them.
+MAY_GO_PAST_THE_ENVIRONMENT = {
+    "kernels/environment.h": "it is the way to the real ones",
+    "kernels/real_environment.cc": "it is the real one",
+    "kernels/real_threads": "the real threads",
+    "kernels/real_timers": "the real timers",
+    "kernels/simulation": "the scheduler gives its turn to threads of the operating system",
+    "kernels/thread_pool": "splits one kernel: nothing else can run before it is done",
+    "kernels/cancellation.cc": "waits for a callback that is just running, which waits for nothing",
+    "kernels/evaluate.cc": "runs one kernel at once, before there is a step",
+    "kernels/cpu/random/random_stream.cc": "an op without a seed asks for any numbers",
+    "kernels/cpu/data_flow/queue_order.cc": "an op without a seed asks for any order",
+    "kernels/formats": "files of the machine have its times",
+    "session/executor": "measures what kernels cost; a deadline is never over by the machine's clock (simulation/scheduler.h)",
+    "session/monitored": "not given its environment yet: it cannot be simulated",
+    "distributed/transport/grpc": "a real network; a simulation has its own transport",
+    "distributed/transport/host": "a real network",
+    "distributed/transport/inproc": "threads of its own, for tests",
+    "distributed/transport/fault": "wraps a real network",
+    "distributed/timing": "for transports",
+    "distributed/host_name.cc": "asks a real name server",
+    "distributed/doctor": "looks at a real cluster",
+    "distributed/launch": "starts real processes",
+    "distributed/command": "programs",
 }
 
 

@@ -100,6 +100,19 @@ def main():
                 for path, text in cpp.items() if not allowed.search(path)
                 for _, included in INCLUDE.findall(text) if wrong.search(included)]
 
+    def only_the_environment_knows_the_machine():
+        # Tests, examples and what nobody simulates may; so may test doubles that stand beside what they are for.
+        shipped = [path for path in cpp if house.room_of(path) in ("graph", "ops", "kernels", "placer", "session", "distributed")
+                   and not re.search(r"_(test|benchmark)\.cc$|/test_\w+\.h$", path)]
+        allowed = house.MAY_GO_PAST_THE_ENVIRONMENT
+        users = {path: [match for match in map(house.PAST_THE_ENVIRONMENT.search, cpp[path].splitlines()) if match] for path in shipped}
+        complaints = ["%s uses %s: ask the Environment (kernels/environment.h)" % (path, match.group())
+                      for path, matches in users.items() for match in matches
+                      if not any(path.startswith(prefix) for prefix in allowed)]
+        # A reason that nobody needs hides the next user.
+        return complaints + ["tests/layering/house.py: nobody in %s goes past the environment any more" % prefix for prefix in allowed
+                             if not any(path.startswith(prefix) and matches for path, matches in users.items())]
+
     def headers_open_with_their_contract():
         # What it is, thread safety, ownership, units and errors: the header is where a reader looks first.
         complaints = []
@@ -131,6 +144,7 @@ def main():
         includes_go_down,
         libraries_are_included_in_their_folders,
         shipped_code_knows_no_test_code,
+        only_the_environment_knows_the_machine,
         headers_open_with_their_contract,
         files_are_short,
         names_say_something,

@@ -170,7 +170,7 @@ std::shared_ptr<OutgoingCall> HostChannel::Connection::Call(absl::string_view me
   message.kind = SocketMessage::Kind::kRequest;
   WireWriter text;
   text.String(method);
-  text.Deadline(options.deadline);
+  text.Deadline(options.deadline, absl::Now());
   message.text = text.Take();
   message.has_frame = true;
   message.frame = std::move(*request);

@@ -181,7 +181,7 @@ void HostListener::Connection::OnMessage(SocketMessage message) {
 void HostListener::Connection::OnRequest(SocketMessage message) {
   WireReader reader(message.text);
   const absl::string_view method = reader.String();
-  const absl::Time deadline = reader.Deadline();
+  const absl::Time deadline = reader.Deadline(absl::Now());
   if (absl::Status whole = reader.Finish("a request"); !whole.ok()) return Close(whole);
   if (!IsFramedMethod(method)) {
     return Close(absl::InvalidArgumentError(absl::StrCat("the method ", method, " came through a socket")));

@@ -70,7 +70,7 @@ inline std::string Bytes(Kind kind, uint64_t call, std::string text, const Frame
 inline std::string Request(uint64_t call, absl::string_view method, const Frame& frame) {
   WireWriter text;
   text.String(method);
-  text.Deadline(absl::InfiniteFuture());
+  text.Deadline(absl::InfiniteFuture(), absl::Now());
   return Bytes(Kind::kRequest, call, text.Take(), &frame);
 }
 
@@ -188,7 +188,7 @@ inline std::string LendingRequest(const char* address, uint64_t num_bytes) {
   message.call = 1;
   WireWriter text;
   text.String("/weir.T/Echo");
-  text.Deadline(absl::InfiniteFuture());
+  text.Deadline(absl::InfiniteFuture(), absl::Now());
   message.text = text.Take();
   message.has_frame = true;
   message.frame.payloads.push_back(Payload::OfBuffer(nullptr, const_cast<char*>(address), num_bytes));
