@@ -13,7 +13,7 @@ constexpr absl::Duration kAfterClose = absl::Seconds(5);
 }  // namespace
 
 CoordinatedSession::CoordinatedSession(std::unique_ptr<Session> session, const Options& options)
-    : options_(options), session_(std::move(session)) {
+    : options_(options), session_(std::move(session)), coordinator_(session_->environment()) {
   coordinator_.Keep(session_);
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -10,26 +9,20 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 
 namespace weir {
 namespace {
 
 struct CoordinatedThread {
   std::string name;
-  std::thread thread;
+  std::unique_ptr<StartedThread> thread;  // dropped by who does not wait for it
   bool has_ended = false;
 };
 
 }  // namespace
 
 struct Coordinator::State {
-  ~State() {
-    // Nobody joined. This may run on the last of the threads.
-    for (const auto& thread : threads) {
-      if (thread->thread.joinable()) thread->thread.detach();
-    }
-  }
+  explicit State(Environment& environment) : environment(environment) {}
 
   bool IsStopping() const ABSL_SHARED_LOCKS_REQUIRED(mutex) { return stop.load(std::memory_order_relaxed); }
   bool HaveAllEnded() const ABSL_SHARED_LOCKS_REQUIRED(mutex) {
@@ -37,6 +30,7 @@ struct Coordinator::State {
   }
   bool IsStoppingOrOver() const ABSL_SHARED_LOCKS_REQUIRED(mutex) { return IsStopping() || HaveAllEnded(); }
 
+  Environment& environment;
   std::atomic<bool> stop{false};
   mutable absl::Mutex mutex;
   absl::Status error ABSL_GUARDED_BY(mutex);
@@ -44,7 +38,7 @@ struct Coordinator::State {
   std::vector<std::shared_ptr<CoordinatedThread>> threads ABSL_GUARDED_BY(mutex);
 };
 
-Coordinator::Coordinator() : state_(std::make_shared<State>()) {}
+Coordinator::Coordinator(Environment& environment) : state_(std::make_shared<State>(environment)) {}
 
 bool Coordinator::should_stop() const { return state_->stop.load(std::memory_order_acquire); }
 
@@ -57,7 +51,8 @@ void Coordinator::RequestStop(const absl::Status& error) {
 
 bool Coordinator::WaitForStop(absl::Duration timeout) const {
   absl::MutexLock lock(&state_->mutex);
-  return state_->mutex.AwaitWithTimeout(absl::Condition(state_.get(), &State::IsStopping), timeout);
+  return state_->environment.Await(state_->mutex, absl::Condition(state_.get(), &State::IsStopping),
+                                   state_->environment.Now() + timeout);
 }
 
 absl::Status Coordinator::status() const {
@@ -70,7 +65,7 @@ void Coordinator::Start(std::string name, std::function<absl::Status(Coordinator
   thread->name = std::move(name);
   absl::MutexLock lock(&state_->mutex);
   state_->threads.push_back(thread);
-  thread->thread = std::thread([state = state_, thread, run = std::move(run)]() mutable {
+  thread->thread = state_->environment.StartThread([state = state_, thread, run = std::move(run)]() mutable {
     Coordinator coordinator(state);
     const absl::Status status = run(coordinator);
     run = nullptr;  // what it owns goes before the thread counts as ended
@@ -82,8 +77,9 @@ void Coordinator::Start(std::string name, std::function<absl::Status(Coordinator
 
 void Coordinator::StartLoop(std::string name, absl::Duration interval, std::function<absl::Status()> run) {
   Start(std::move(name), [interval, run = std::move(run)](Coordinator& coordinator) {
-    absl::Time next = absl::Now();
-    while (!coordinator.WaitForStop(next - absl::Now())) {
+    const Environment& environment = coordinator.state_->environment;
+    absl::Time next = environment.Now();
+    while (!coordinator.WaitForStop(next - environment.Now())) {
       if (absl::Status status = run(); !status.ok()) return status;
       next += interval;
     }
@@ -97,19 +93,21 @@ absl::Status Coordinator::Join(const JoinOptions& options) {
   absl::Status status;
   {
     absl::MutexLock lock(&state_->mutex);
-    state_->mutex.Await(absl::Condition(state_.get(), &State::IsStoppingOrOver));
-    state_->mutex.AwaitWithTimeout(absl::Condition(state_.get(), &State::HaveAllEnded), options.grace_period);
+    Environment& environment = state_->environment;
+    environment.Await(state_->mutex, absl::Condition(state_.get(), &State::IsStoppingOrOver));
+    environment.Await(state_->mutex, absl::Condition(state_.get(), &State::HaveAllEnded),
+                      environment.Now() + options.grace_period);
     for (std::shared_ptr<CoordinatedThread>& thread : std::exchange(state_->threads, {})) {
       if (thread->has_ended) {
         ended.push_back(std::move(thread));
       } else {
         alive.push_back(thread->name);
-        thread->thread.detach();
+        thread->thread = nullptr;
       }
     }
     status = state_->error;
   }
-  for (const auto& thread : ended) thread->thread.join();
+  for (const auto& thread : ended) thread->thread->Join();
   if (!status.ok() || alive.empty() || options.ignore_live_threads) return status;
   return absl::DeadlineExceededError(
       absl::StrCat("threads still run ", absl::FormatDuration(options.grace_period),
@@ -118,7 +116,8 @@ absl::Status Coordinator::Join(const JoinOptions& options) {
 
 bool Coordinator::AwaitThreads(absl::Duration timeout) const {
   absl::MutexLock lock(&state_->mutex);
-  return state_->mutex.AwaitWithTimeout(absl::Condition(state_.get(), &State::HaveAllEnded), timeout);
+  return state_->environment.Await(state_->mutex, absl::Condition(state_.get(), &State::HaveAllEnded),
+                                   state_->environment.Now() + timeout);
 }
 
 void Coordinator::Keep(std::shared_ptr<const void> object) {

@@ -22,12 +22,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "kernels/environment.h"
 
 namespace weir {
 
 class Coordinator {
  public:
-  Coordinator();
+  explicit Coordinator(Environment& environment = RealEnvironment());
 
   bool should_stop() const;
   // Asks all threads to stop. An error becomes the coordinator's status, unless a stop was requested before.

@@ -23,12 +23,13 @@ constexpr absl::Duration kReportAfter = absl::Seconds(10);
 // nothing from what lost peers are given.
 class Attempts {
  public:
-  explicit Attempts(absl::Time begin) : last_(begin), next_report_(begin + kReportAfter) {}
+  explicit Attempts(const Environment& environment)
+      : environment_(environment), last_(environment.Now()), next_report_(last_ + kReportAfter) {}
 
   // Waits before the next attempt, less long when a stop is requested. DeadlineExceeded when the patience is
   // over.
   absl::Status PauseAfter(const absl::Status& error, absl::Duration patience, const Coordinator& stop) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = environment_.Now();
     absl::Duration& spent = spent_[patience];
     spent += now - last_;
     if (spent + pause_ > patience) {
@@ -42,13 +43,14 @@ class Attempts {
       next_report_ = now + kReportAfter;
     }
     stop.WaitForStop(pause_);
-    last_ = absl::Now();
+    last_ = environment_.Now();
     spent += last_ - now;
     pause_ = std::min(pause_ * 2, kLongestPause);
     return absl::OkStatus();
   }
 
  private:
+  const Environment& environment_;
   absl::Duration pause_ = kFirstPause;
   absl::Time last_;
   absl::Time next_report_;
@@ -59,7 +61,10 @@ class Attempts {
 
 MonitoredSession::MonitoredSession(GraphBuilder& graph, std::unique_ptr<SessionCreator> creator,
                                    MonitoredSessionOptions options)
-    : graph_(graph), creator_(std::move(creator)), options_(std::move(options)) {}
+    : graph_(graph),
+      creator_(std::move(creator)),
+      options_(std::move(options)),
+      stop_(creator_->environment()) {}
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredSession::Create(
     GraphBuilder& graph, std::unique_ptr<SessionCreator> creator, MonitoredSessionOptions options) {
@@ -114,7 +119,7 @@ absl::Status MonitoredSession::Begin() {
 }
 
 absl::Status MonitoredSession::CreateSession() {
-  Attempts attempts(absl::Now());
+  Attempts attempts(creator_->environment());
   while (true) {
     const absl::Status status = TryCreateSession();
     if (status.ok()) return status;

@@ -29,6 +29,7 @@ std::string FirstNames(const std::vector<std::string>& names) {
 absl::StatusOr<std::unique_ptr<Session>> CreateOn(const Graph& graph, const SessionTarget& target,
                                                   SessionOptions options, absl::Duration timeout) {
   options.default_task = target.default_task;
+  options.environment = target.environment;
   options.creation_timeout = std::min(timeout, kAttempt);
   return Session::Create(graph, target.workers, *target.kernels, options);
 }
@@ -78,6 +79,7 @@ class Chief final : public SessionCreator {
     return PatienceWithPeers(error, options_.recovery_timeout);
   }
   const Scaffold& scaffold() const override { return *options_.scaffold; }
+  Environment& environment() const override { return *options_.target.environment; }
 
  private:
   absl::Status RestoreOrInitialize(Session& session) const {
@@ -152,6 +154,7 @@ class Follower final : public SessionCreator {
     return PatienceWithPeers(error, options_.recovery_timeout);
   }
   const Scaffold& scaffold() const override { return *options_.scaffold; }
+  Environment& environment() const override { return *options_.target.environment; }
 
  private:
   WorkerSessionOptions options_;

@@ -29,6 +29,8 @@ class SessionCreator {
   // How long attempts may go on that end with this error; zero: it is final.
   virtual absl::Duration Patience(const absl::Status& error) const = 0;
   virtual const Scaffold& scaffold() const = 0;
+  // Where its sessions run.
+  virtual Environment& environment() const = 0;
 };
 
 struct ChiefSessionOptions {
