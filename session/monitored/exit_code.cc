@@ -32,9 +32,12 @@ absl::Status DivergedError(absl::string_view message) {
 }
 
 absl::Status TerminatedError(absl::string_view message) {
-  absl::Status status = absl::CancelledError(message);
-  status.SetPayload(kTerminatedPayload, absl::Cord("1"));
-  return status;
+  return CausedBySigterm(absl::CancelledError(message));
+}
+
+absl::Status CausedBySigterm(absl::Status error) {
+  error.SetPayload(kTerminatedPayload, absl::Cord("1"));
+  return error;
 }
 
 bool IsRecoverable(const absl::Status& status) {

@@ -29,6 +29,8 @@ absl::Status DivergedError(absl::string_view message);
 
 // A Cancelled error that says that SIGTERM stopped the program; ExitCodeFor gives kExitTerminated for it.
 absl::Status TerminatedError(absl::string_view message);
+// The same for an error that came of it, with its own code and message.
+absl::Status CausedBySigterm(absl::Status error);
 
 // True when a peer was lost or restarted, so that a new session may succeed where this one failed.
 bool IsRecoverable(const absl::Status& status);

@@ -180,7 +180,7 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
     if (!cause.ok() && (absl::IsOutOfRange(status) || IsRecoverable(cause))) status = cause;
     if (absl::IsOutOfRange(status)) {
       RequestStop();
-      return status;
+      return sigterm_stopped_it_ ? CausedBySigterm(status) : status;
     }
     if (!IsRecoverable(status)) return failure_ = status;
     WEIR_RETURN_IF_ERROR(Recover(status));

@@ -34,6 +34,8 @@ constexpr char kHangs[] = "hang";             // does not come to an end once SI
 constexpr char kTwice[] = "train_twice";      // begins a second session after the first was stopped
 constexpr char kHangsLater[] = "hang_later";  // the same, and the second does not come to an end
 
+constexpr char kWaits[] = "wait_for_input";  // its step waits for input that never comes
+
 void SayReady() { ASSERT_EQ(write(STDOUT_FILENO, "r", 1), 1); }
 
 class SaysWhenItTrains final : public Hook {
@@ -56,7 +58,45 @@ class Hangs final : public Hook {
   }
 };
 
+class SaysThatAStepBegins final : public Hook {
+ public:
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
+    SayReady();
+    return RunArgs();
+  }
+};
+
+// A queue runner waits for what it could put into the queue.
+int RunProgramThatWaits(const std::string& directory) {
+  TestProgram program;
+  GraphBuilder& g = program.g;
+  const auto make_queue = [&g](const std::string& name) {
+    return g.AddOp("FIFOQueueV2", {}, {{"component_types", std::vector<DType>{DType::kFloat32}}}, name);
+  };
+  const auto take = [&g](Output queue) {
+    return g.AddOp("QueueDequeueV2", {queue}, {{"component_types", std::vector<DType>{DType::kFloat32}}});
+  };
+  const Output input = make_queue("input"), queue = make_queue("queue"), taken = take(queue);
+  auto scaffold = std::make_shared<Scaffold>();
+  scaffold->queue_runners.push_back(
+      {.enqueues = {g.AddNode("QueueEnqueueV2", {queue, std::vector<Output>{take(input)}})},
+       .close = g.AddNode("QueueCloseV2", {queue}),
+       .cancel = g.AddNode("QueueCloseV2", {queue}, {{"cancel_pending_enqueues", true}})});
+  auto session = program.Start({.checkpoint_dir = directory,
+                                .hooks = {std::make_shared<SaysThatAStepBegins>()},
+                                .scaffold = scaffold,
+                                .stop_grace_period = absl::Milliseconds(1),
+                                .step_grace_period = absl::Milliseconds(1)});
+  if (!session.ok()) return 99;
+  const absl::Status status = (*session)->Run({}, {taken}).status();
+  if (!absl::IsOutOfRange(status) || !(*session)->should_stop()) return 98;
+  // What a program returns that takes this for an error.
+  if (ExitCodeFor(status) != kExitTerminated) return 97;
+  return ExitCodeFor((*session)->Close());
+}
+
 int RunProgram(const std::string& what, const std::string& directory) {
+  if (what == kWaits) return RunProgramThatWaits(directory);
   TestProgram program;
   TrainingSessionOptions options = {.checkpoint_dir = directory};
   options.hooks.push_back(std::make_shared<SaysWhenItTrains>());
@@ -134,6 +174,17 @@ TEST(TerminationTest, TrainingSavesAndEndsWithItsCode) {
   auto session = next.Start({.checkpoint_dir = directory});
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_GE((*session)->GlobalStep().value(), 10) << "the steps until the signal are saved";
+}
+
+TEST(TerminationTest, AStepThatWaitsForInputEnds) {
+  const std::string directory = EmptyDirectory("waits");
+  Child child(kWaits, directory);
+  child.AwaitReady();
+  child.Signal();
+  const int status = child.AwaitEnd();
+  ASSERT_TRUE(WIFEXITED(status)) << status;
+  EXPECT_EQ(WEXITSTATUS(status), kExitTerminated);
+  EXPECT_TRUE(PosixFileSystem().Exists(directory + "/checkpoint"));
 }
 
 TEST(TerminationTest, TheSignalKillsWhoOptsOut) {
