@@ -136,8 +136,8 @@ absl::Status FlagParser::SetFlag(const Flag& flag, const std::string& value) {
 std::string FlagParser::Help() const {
   std::string text = absl::StrCat(summary_, "\n\nusage: ", program_, " ", usage_, "\n\nflags:\n");
   for (const Flag& flag : flags_) {
-    const std::string form =
-        absl::StrCat("--", flag.name, flag.type.empty() ? "" : absl::StrCat("=", flag.type));
+    const std::string form = absl::StrCat(flag.name.size() == 1 ? "-" : "--", flag.name,
+                                          flag.type.empty() ? "" : absl::StrCat("=", flag.type));
     absl::StrAppendFormat(
         &text, "  %-26s %s%s\n", form, flag.help,
         flag.default_value.empty() ? "" : absl::StrCat(" (default ", flag.default_value, ")"));

@@ -16,6 +16,7 @@ struct Flags {
   bool on = false;
   int port = 80;
   double rate = 0.1;
+  std::string hosts;
   FlagParser parser{"weir x", "[flags] FILE", "Does x."};
   Flags() {
     parser.Add("text", &text, "a text");
@@ -24,6 +25,7 @@ struct Flags {
     parser.Add("insecure", &on, "a switch");
     parser.Add("port", &port, "a port", {.least = 1, .most = 65535});
     parser.Add("rate", &rate, "a rate", {.least = 0});
+    parser.Add("H", &hosts, "hosts");
   }
 };
 
@@ -39,8 +41,9 @@ TEST(FlagParser, AllForms) {
   EXPECT_TRUE(f.on);
   EXPECT_THAT(f.parser.positional(), ElementsAre("file"));
   EXPECT_THAT(f.parser.rest(), ElementsAre("--text"));
-  ASSERT_TRUE(f.parser.Parse({"--noinsecure"}).ok());
+  ASSERT_TRUE(f.parser.Parse({"--noinsecure", "-H", "a:2"}).ok());
   EXPECT_FALSE(f.on);
+  EXPECT_EQ(f.hosts, "a:2");
   EXPECT_FALSE(f.parser.wants_help());
 }
 
@@ -91,6 +94,7 @@ TEST(FlagParser, Help) {
   EXPECT_TRUE(f.parser.wants_help());
   EXPECT_THAT(f.parser.Help(), HasSubstr("usage: weir x [flags] FILE"));
   EXPECT_THAT(f.parser.Help(), HasSubstr("--num_workers=number       a number (default 1)"));
+  EXPECT_THAT(f.parser.Help(), HasSubstr("  -H=string "));
 }
 
 }  // namespace

@@ -373,6 +373,10 @@ class Launcher::Job {
   // From the last worker's end on the ps tasks have a while to leave.
   void OnWorkerGone() {
     if (num_live_workers() == 0 && !deadline_) deadline_ = absl::Now() + options_.ps_grace;
+    for (const Task& task : tasks_) {
+      if (task.name != kEvaluator || !task.is_alive() || num_live_workers() > 1) continue;
+      Say(absl::StrCat("all workers have ended; waiting for ", Describe(task)));
+    }
   }
 
   void OnStopSignal(int signal) {

@@ -118,12 +118,12 @@ TEST(Launcher, TheEvaluatorIsOutsideOfTheClusterAndIsWaitedFor) {
   LaunchOptions options =
       ShellJob(1, 1, dir,
                "echo \"$TF_CONFIG\" > $DIR/$TYPE$INDEX; "
-               "case $TYPE in worker) touch $DIR/trained;; "
-               "evaluator) while [ ! -e $DIR/trained ]; do sleep 0.01; done; exit 7;; esac");
+               "if [ $TYPE = evaluator ]; then "
+               "until grep -q 'waiting for evaluator' $DIR/err; do sleep 0.01; done; exit 7; fi");
   options.evaluator = true;
   const Result result = Launch(options, dir);
   EXPECT_EQ(result.code.value(), 7) << "its failure is the job's";
-  EXPECT_THAT(result.error, HasSubstr("evaluator:0"));
+  EXPECT_THAT(result.error, HasSubstr("[weir] all workers have ended; waiting for evaluator:0 (pid "));
   EXPECT_THAT(ReadFile(dir + "/evaluator0"), HasSubstr("\"ps\":"));
   EXPECT_THAT(ReadFile(dir + "/worker0"), Not(HasSubstr("evaluator")));
 }
