@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -89,7 +88,10 @@ bool TokensMatch(absl::string_view a, absl::string_view b) {
 absl::StatusOr<std::string> ReadTokenFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read the token file '", path, "'"));
-  std::string token((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  // No more than can be one, with space at its end: a device has no end.
+  std::string token(2 * kMaxTokenLength, '\0');
+  file.read(token.data(), static_cast<std::streamsize>(token.size()));
+  token.resize(file.gcount());
   absl::StripTrailingAsciiWhitespace(&token);
   WEIR_RETURN_IF_ERROR(CheckTokenLength(absl::StrCat("the token file '", path, "'"), token.size()));
   return token;

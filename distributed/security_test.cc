@@ -50,6 +50,12 @@ TEST(CheckSecurityOptionsTest, ATokenHasALengthThatNobodyGuesses) {
   }
 }
 
+TEST(ReadTokenFileTest, ADeviceIsNotReadForEver) {
+  const absl::Status refused = ReadTokenFile("/dev/zero").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("has 8192 characters"));
+}
+
 TEST(TokensMatchTest, EveryCharacterCounts) {
   EXPECT_TRUE(TokensMatch("abcdef", "abcdef"));
   EXPECT_FALSE(TokensMatch("abcdef", "abcdeg"));

@@ -6,6 +6,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/fake/fake_device.h"
+#include "kernels/formats/standard_streams.h"
 #include "ops/register_ops.h"
 #include "session/transfer_kernels.h"
 
@@ -41,6 +42,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
     return absl::InvalidArgumentError(absl::StrCat("a device's memory limit is ", options.memory_limit,
                                                    " bytes: it must be positive, or 0 for none"));
   }
+  OpenStandardStreams();  // before anything opens sockets
   StopLookingForDeadlocks();
   std::unique_ptr<Runtime> runtime(new Runtime(options));
   RegisterCpuKernels(runtime->kernels_, "CPU");

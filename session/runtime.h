@@ -44,7 +44,8 @@ class Runtime {
   static constexpr int kMaxDevices = 64;  // of each type
   static constexpr int kMaxThreads = 1024;
 
-  // InvalidArgument for counts out of range. Turns Abseil's search for deadlocks off, in the whole process.
+  // InvalidArgument for counts out of range. Turns Abseil's search for deadlocks off, in the whole process,
+  // and opens /dev/null in the place of standard streams that are closed.
   static absl::StatusOr<std::unique_ptr<Runtime>> Create(const RuntimeOptions& options = {});
 
   const OpRegistry& ops() const { return *ops_; }

@@ -11,6 +11,7 @@
 #include "distributed/command/serve_command.h"
 #include "graph/nearest_names.h"
 #include "graph/version.h"
+#include "kernels/formats/standard_streams.h"
 
 namespace {
 
@@ -57,6 +58,7 @@ absl::StatusOr<int> RunCommand(const std::string& name, const std::vector<std::s
 }  // namespace
 
 int main(int argc, char** argv) {
+  weir::OpenStandardStreams();
   const std::vector<std::string> args(argv + 1, argv + argc);
   if (args.empty() || args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
     std::fputs(kHelp, args.empty() ? stderr : stdout);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/crc32c.h"
+#include "kernels/formats/memory_probe.h"
 #include "kernels/formats/table_encoding.h"
 
 namespace weir {
@@ -161,6 +162,7 @@ absl::Status BundleReader::CheckPlain(absl::string_view name, const BundleEntry&
 
 absl::Status BundleReader::ReadStrings(absl::string_view name, const BundleEntry& entry,
                                        Tensor* tensor) const {
+  WEIR_RETURN_IF_ERROR(ProbeMemory(absl::StrCat(prefix_, ": tensor '", name, "'"), entry.num_bytes));
   std::string bytes(entry.num_bytes, '\0');
   WEIR_RETURN_IF_ERROR(shards_[entry.shard]->ReadExactly(entry.offset, bytes.size(), bytes.data()));
   absl::string_view rest = bytes;

@@ -18,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/standard_streams.h"
 
 namespace weir {
 namespace {
@@ -56,11 +57,11 @@ absl::Status CannotOpen(const std::string& path, int error) {
 }
 
 absl::StatusOr<int> Open(const std::string& path) {
-  constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-  int fd = open(path.c_str(), O_RDWR | O_CREAT | kFlags, 0666);
+  constexpr int kFlags = O_NOFOLLOW | O_NONBLOCK;
+  int fd = OpenAboveStandardStreams(path, O_RDWR | O_CREAT | kFlags);
   // A file that only its owner may write can be locked all the same; it goes on naming the holder before.
   const int error = errno;
-  if (fd < 0 && error == EACCES) fd = open(path.c_str(), O_RDONLY | kFlags);
+  if (fd < 0 && error == EACCES) fd = OpenAboveStandardStreams(path, O_RDONLY | kFlags);
   if (fd < 0) return CannotOpen(path, error);
   return fd;
 }

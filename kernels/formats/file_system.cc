@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/formats/memory_probe.h"
 
 namespace weir {
 namespace {
@@ -30,6 +31,7 @@ absl::StatusOr<std::string> ReadWholeFile(FileSystem& file_system, const std::st
     return absl::DataLossError(absl::StrCat(path, " has ", file->num_bytes(), " bytes, at most ", max_bytes,
                                             " make sense for such a file"));
   }
+  WEIR_RETURN_IF_ERROR(ProbeMemory(path, file->num_bytes()));
   std::string content(file->num_bytes(), '\0');
   WEIR_RETURN_IF_ERROR(file->ReadExactly(0, content.size(), content.data()));
   return content;

@@ -1,6 +1,5 @@
 #include "kernels/formats/idx.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -13,7 +12,6 @@ namespace {
 
 constexpr int kUnsignedByte = 0x08;
 constexpr int kMaxRank = 8;
-constexpr size_t kPieceBytes = 4 << 20;
 
 class IdxReader {
  public:
@@ -57,26 +55,26 @@ class IdxReader {
     return shape;
   }
 
-  // The elements are collected before the tensor is made: a damaged header must not allocate what the file
-  // lacks.
+  // A damaged header must not allocate what the file cannot hold.
   absl::StatusOr<Tensor> ReadElements(const Shape& shape) {
-    const size_t num_bytes = shape.num_elements();
-    std::string bytes;
-    while (bytes.size() < num_bytes) {
-      const size_t begin = bytes.size();
-      const size_t wanted = std::min(num_bytes - begin, std::max(kPieceBytes, begin));
-      bytes.resize(begin + wanted);
-      WEIR_ASSIGN_OR_RETURN(const size_t found, stream_.Read(wanted, bytes.data() + begin));
-      if (found < wanted) {
-        return Malformed(absl::StrCat("is truncated: its header says ", shape.ToString(), ", ", num_bytes,
-                                      " bytes, and ", begin + found, " follow"));
-      }
+    const uint64_t num_bytes = shape.num_elements();
+    if (num_bytes > stream_.max_bytes()) {
+      return Malformed(absl::StrCat("is truncated: its header says ", shape.ToString(), ", ", num_bytes,
+                                    " bytes, more than ", stream_.Describe(), " can hold"));
+    }
+    absl::StatusOr<Tensor> tensor = Tensor::Allocate(DType::kUint8, shape);
+    if (!tensor.ok()) {
+      return absl::Status(tensor.status().code(), absl::StrCat(stream_.path(), ", ", stream_.Describe(), ": ",
+                                                               tensor.status().message()));
+    }
+    WEIR_ASSIGN_OR_RETURN(const size_t found, stream_.Read(num_bytes, static_cast<char*>(tensor->data())));
+    if (found < num_bytes) {
+      return Malformed(absl::StrCat("is truncated: its header says ", shape.ToString(), ", ", num_bytes,
+                                    " bytes, and ", found, " follow"));
     }
     char extra;
     WEIR_ASSIGN_OR_RETURN(const size_t num_extra, stream_.Read(1, &extra));
     if (num_extra != 0) return Malformed(absl::StrCat("is longer than its header says: ", shape.ToString()));
-    WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(DType::kUint8, shape));
-    std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.data()));
     return tensor;
   }
 

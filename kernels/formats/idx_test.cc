@@ -1,7 +1,12 @@
 #include "kernels/formats/idx.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/formats/test_files.h"
@@ -50,6 +55,43 @@ TEST(IdxTest, EveryTruncationIsAnError) {
   std::string flipped = gzipped;
   flipped[flipped.size() - 12] ^= 4;
   EXPECT_EQ(Read(flipped).status().code(), absl::StatusCode::kDataLoss);
+}
+
+// Before memory is taken: of a gzip file a byte may stand for a thousand.
+TEST(IdxTest, AHeaderThatClaimsMoreThanTheFileCanHoldIsRefused) {
+  const std::string huge("\0\0\x08\x02\x7f\xff\xff\xff\x7f\xff\xff\xff abc", 16);
+  EXPECT_THAT(std::string(Read(huge).status().message()),
+              HasSubstr("4611686014132420609 bytes, more than a file of 16 bytes can hold"));
+  const std::string gzipped = Gzipped(huge);
+  EXPECT_THAT(std::string(Read(gzipped).status().message()),
+              HasSubstr(absl::StrCat("more than a gzip file of ", gzipped.size(), " bytes can hold")));
+}
+
+TEST(IdxTest, ElementsThatMemoryDoesNotHoldAreAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need address space of their own";
+#endif
+  const std::string path = NewTestDirectory() + "/images.gz";
+  {
+    gzFile file = gzopen(path.c_str(), "wb1");
+    gzwrite(file, "\0\0\x08\1\x10\0\0\0", 8);  // 2^28 elements
+    const std::string piece(1 << 20, '\0');
+    for (int i = 0; i < 256; ++i) gzwrite(file, piece.data(), piece.size());
+    gzclose(file);
+  }
+  const uint64_t file_bytes = PosixFileSystem().FileSize(path).value();
+  rlimit before;
+  getrlimit(RLIMIT_AS, &before);
+  uint64_t num_pages = 0;
+  std::ifstream("/proc/self/statm") >> num_pages;
+  const rlimit limit = {num_pages * sysconf(_SC_PAGESIZE) + (128 << 20), before.rlim_max};
+  setrlimit(RLIMIT_AS, &limit);
+  const absl::Status status = ReadIdx(path).status();
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("a gzip file of ", file_bytes,
+                                     " bytes: out of memory allocating a tensor of uint8[268435456]")));
 }
 
 TEST(IdxTest, GarbledHeadersAreClearErrors) {

@@ -14,12 +14,16 @@ namespace weir {
 namespace {
 
 constexpr size_t kBufferBytes = 256 << 10;
+// A byte of compressed data stands for at most 1032 bytes (zlib's technical notes).
+constexpr uint64_t kMaxDeflateRatio = 1032;
 
 class PlainStream final : public InputStream {
  public:
   explicit PlainStream(std::unique_ptr<ReadableFile> file) : file_(std::move(file)), buffer_(kBufferBytes) {}
 
   const std::string& path() const override { return file_->path(); }
+  uint64_t max_bytes() const override { return file_->num_bytes(); }
+  std::string Describe() const override { return absl::StrCat("a file of ", file_->num_bytes(), " bytes"); }
 
   absl::StatusOr<size_t> Read(size_t num_bytes, char* destination) override {
     size_t done = 0;
@@ -69,6 +73,13 @@ class InflatingStream final : public InputStream {
   ~InflatingStream() override { inflateEnd(&zlib_); }
 
   const std::string& path() const override { return file_->path(); }
+  uint64_t max_bytes() const override {
+    return file_->num_bytes() > UINT64_MAX / kMaxDeflateRatio ? UINT64_MAX
+                                                              : file_->num_bytes() * kMaxDeflateRatio;
+  }
+  std::string Describe() const override {
+    return absl::StrCat("a ", is_gzip_ ? "gzip" : "zlib", " file of ", file_->num_bytes(), " bytes");
+  }
 
   absl::StatusOr<size_t> Read(size_t num_bytes, char* destination) override {
     size_t done = 0;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -24,6 +25,11 @@ class InputStream {
   virtual ~InputStream() = default;
 
   virtual const std::string& path() const = 0;
+
+  // No more than so many bytes can be in it: those of the file, or what they can decompress to.
+  virtual uint64_t max_bytes() const = 0;
+  // What the file is, with its size: "a gzip file of 1000 bytes".
+  virtual std::string Describe() const = 0;
 
   // Up to num_bytes into `destination`, and how many there were; fewer than asked for only at the end.
   // DataLoss, naming the path and the offset, where compressed data is damaged or breaks off.

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/standard_streams.h"
 
 namespace weir {
 namespace {
@@ -44,6 +45,25 @@ absl::Status SystemError(absl::string_view attempt, absl::string_view path) {
     default:
       return absl::ErrnoToStatus(error, message);
   }
+}
+
+absl::string_view KindOf(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "a device";
+  return "not a file";
+}
+
+// A FIFO would keep its reader waiting for a writer, and a device has no end.
+absl::Status CheckIsFile(absl::string_view attempt, const std::string& path, int fd, struct stat* status) {
+  if (fstat(fd, status) != 0) return SystemError(attempt, path);
+  if (S_ISREG(status->st_mode)) return absl::OkStatus();
+  if (S_ISDIR(status->st_mode)) {
+    errno = EISDIR;
+    return SystemError(attempt, path);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot ", attempt, " ", path, ": it is ", KindOf(status->st_mode)));
 }
 
 class PosixReadableFile final : public ReadableFile {
@@ -214,17 +234,28 @@ class PosixWritableFile final : public WritableFile {
   absl::Status error_;
 };
 
+// What open says of a socket, or of a FIFO that nobody reads, does not tell what it is.
+absl::Status OpenError(absl::string_view attempt, const std::string& path) {
+  const int error = errno;
+  struct stat status;
+  if (error == ENXIO && stat(path.c_str(), &status) == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot ", attempt, " ", path, ": it is ", KindOf(status.st_mode)));
+  }
+  errno = error;
+  return SystemError(attempt, path);
+}
+
 class PosixFiles final : public FileSystem {
  public:
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
-    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return SystemError("read", path);
+    // Opening a FIFO would wait for its writer.
+    const int fd = OpenAboveStandardStreams(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return OpenError("read", path);
     struct stat status;
-    if (fstat(fd, &status) != 0 || S_ISDIR(status.st_mode)) {
-      if (S_ISDIR(status.st_mode)) errno = EISDIR;
-      const absl::Status error = SystemError("read", path);
+    if (absl::Status is_file = CheckIsFile("read", path, fd, &status); !is_file.ok()) {
       close(fd);
-      return error;
+      return is_file;
     }
     return std::make_unique<PosixReadableFile>(path, fd, static_cast<uint64_t>(status.st_size));
   }
@@ -301,9 +332,14 @@ class PosixFiles final : public FileSystem {
 
  private:
   static absl::StatusOr<std::unique_ptr<WritableFile>> Open(const std::string& path, int mode) {
-    const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | mode, 0666);
-    if (fd < 0) return SystemError("write", path);
-    return std::make_unique<PosixWritableFile>(path, fd);
+    // Opening a FIFO would wait for its reader. Character devices may be written to: /dev/null.
+    const int fd = OpenAboveStandardStreams(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | mode);
+    if (fd < 0) return OpenError("write", path);
+    struct stat status;
+    const absl::Status is_file = CheckIsFile("write", path, fd, &status);
+    if (is_file.ok() || S_ISCHR(status.st_mode)) return std::make_unique<PosixWritableFile>(path, fd);
+    close(fd);
+    return is_file;
   }
 };
 

@@ -8,6 +8,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/formats/crc32c.h"
 #include "kernels/formats/deflater.h"
+#include "kernels/formats/memory_probe.h"
 
 namespace weir {
 namespace {
@@ -92,6 +93,11 @@ absl::Status RecordReader::ReadPiece(size_t num_bytes, std::string* piece) {
   while (piece->size() < num_bytes) {
     const size_t begin = piece->size();
     const size_t wanted = std::min(num_bytes - begin, std::max(kPieceBytes, begin));
+    // A compressed file may hold a thousand times its own size.
+    WEIR_RETURN_IF_ERROR(
+        ProbeMemory(absl::StrCat(stream_->path(), ", ", stream_->Describe(), ", the record at byte ", offset_,
+                                 " of ", num_bytes, " bytes"),
+                    begin + wanted));
     piece->resize(begin + wanted);
     WEIR_ASSIGN_OR_RETURN(const size_t found, stream_->Read(wanted, piece->data() + begin));
     piece->resize(begin + found);

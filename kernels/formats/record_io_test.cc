@@ -1,17 +1,22 @@
 #include "kernels/formats/record_io.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <numeric>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/formats/crc32c.h"
 #include "kernels/formats/deflater.h"
 #include "kernels/formats/full_disk.h"
 #include "kernels/formats/memory_files.h"
+#include "kernels/formats/standard_streams.h"
 #include "kernels/formats/test_files.h"
 
 namespace weir {
@@ -251,6 +256,110 @@ TEST(FileSystemTest, ErrorsNamePathAndReason) {
   EXPECT_FALSE(files.CreateDirectories(directory + "/file/below").ok());
   EXPECT_TRUE(files.CreateDirectories(directory + "/a/b/c").ok());
   EXPECT_TRUE(files.CreateDirectories(directory + "/a/b/c").ok());
+}
+
+// A FIFO would keep its reader waiting for ever, and a device has no end.
+TEST(FileSystemTest, OnlyFilesAreOpened) {
+  FileSystem& files = PosixFileSystem();
+  const std::string directory = NewTestDirectory();
+  const std::string fifo = directory + "/fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const std::pair<std::string, std::string> cases[] = {
+      {fifo, "it is a FIFO"}, {"/dev/zero", "it is a device"}, {directory, "Is a directory"}};
+  for (const auto& [path, kind] : cases) {
+    const absl::Status refused = files.OpenForReading(path).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("cannot read ", path, ": ", kind)));
+    EXPECT_FALSE(RecordReader::Open(path, Compression::kAuto, files).ok());
+    EXPECT_FALSE(ReadWholeFile(files, path).ok());
+  }
+  for (const std::string& path : {fifo, directory}) {
+    const absl::Status refused = files.Create(path).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  }
+  EXPECT_THAT(std::string(files.OpenForAppending(fifo).status().message()), HasSubstr("it is a FIFO"));
+  const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);  // now it could be opened for writing
+  EXPECT_THAT(std::string(files.OpenForAppending(fifo).status().message()), HasSubstr("it is a FIFO"));
+  close(reader);
+}
+
+// Closes the standard streams of this process for as long as it lives.
+class ClosedStreams {
+ public:
+  ClosedStreams() {
+    for (int& copy : copies_) copy = fcntl(static_cast<int>(&copy - copies_), F_DUPFD_CLOEXEC, 10);
+    for (const int stream : {0, 1, 2}) close(stream);
+  }
+  ~ClosedStreams() {
+    for (const int stream : {0, 1, 2}) {
+      dup2(copies_[stream], stream);
+      close(copies_[stream]);
+    }
+  }
+
+ private:
+  int copies_[3];
+};
+
+TEST(StandardStreamsTest, WhatIsPrintedGoesIntoNoFile) {
+  const std::string path = NewTestDirectory() + "/events";
+  {
+    const ClosedStreams closed;
+    const auto file = PosixFileSystem().Create(path);
+    for (const int stream : {0, 1, 2}) EXPECT_LT(write(stream, "noise", 5), 0) << stream;
+    ASSERT_TRUE(file.ok() && (*file)->Append("content").ok() && (*file)->Close().ok());
+  }
+  EXPECT_EQ(ReadBytes(path), "content");
+}
+
+TEST(StandardStreamsTest, ClosedOnesAreOpened) {
+  bool are_open[3] = {};
+  {
+    const ClosedStreams closed;
+    OpenStandardStreams();
+    for (const int stream : {0, 1, 2}) are_open[stream] = fcntl(stream, F_GETFD) >= 0;
+    OpenStandardStreams();  // changes nothing
+  }
+  for (const int stream : {0, 1, 2}) EXPECT_TRUE(are_open[stream]) << stream;
+}
+
+// The address space of this process is limited to what it has and `num_bytes` more.
+class LimitedMemory {
+ public:
+  explicit LimitedMemory(uint64_t num_bytes) {
+    getrlimit(RLIMIT_AS, &before_);
+    uint64_t num_pages = 0;
+    std::ifstream("/proc/self/statm") >> num_pages;
+    const rlimit limit = {num_pages * sysconf(_SC_PAGESIZE) + num_bytes, before_.rlim_max};
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  ~LimitedMemory() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+// A small compressed file may hold a thousand times its size.
+TEST(RecordReaderTest, ARecordThatMemoryDoesNotHoldIsAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers need address space of their own";
+#endif
+  const std::string path = NewTestDirectory() + "/records.gz";
+  {
+    const auto writer = RecordWriter::Create(path, Compression::kGzip).value();
+    ASSERT_TRUE(writer->Write(std::string(256 << 20, 'x')).ok());
+    ASSERT_TRUE(writer->Close().ok());
+  }
+  const uint64_t file_bytes = PosixFileSystem().FileSize(path).value();
+  EXPECT_LT(file_bytes, 1 << 20);
+  const LimitedMemory limited(128 << 20);
+  std::string record;
+  const absl::Status status =
+      RecordReader::Open(path, Compression::kAuto).value()->ReadNext(&record).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("a gzip file of ", file_bytes,
+                                     " bytes, the record at byte 0 of 268435460 bytes: no memory for")));
 }
 
 TEST(FileSystemTest, TheRealFullDiskIsResourceExhausted) {

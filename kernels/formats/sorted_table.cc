@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/crc32c.h"
+#include "kernels/formats/memory_probe.h"
 #include "kernels/formats/table_encoding.h"
 #include "snappy.h"
 
@@ -101,6 +102,7 @@ class TableParser {
         num_bytes > kMaxSnappyRatio * content.size()) {
       return Damaged(handle.offset, "has a block that does not decompress");
     }
+    WEIR_RETURN_IF_ERROR(ProbeMemory(path_, num_bytes));
     std::string plain(num_bytes, '\0');
     if (!snappy::RawUncompress(content.data(), content.size(), plain.data())) {
       return Damaged(handle.offset, "has a block that does not decompress");

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,10 +22,14 @@
 namespace weir {
 namespace {
 
+constexpr size_t kMaxPemBytes = 1 << 20;  // of many certificates
+
 absl::StatusOr<std::string> ReadPem(const std::string& path) {
   if (path.empty()) return std::string();
   std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::string text(kMaxPemBytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(file.gcount());
   if (text.find("-----BEGIN ") != std::string::npos) return text;
   return absl::InvalidArgumentError(absl::StrCat("TLS: '", path, "' is no PEM file"));
 }
