@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "distributed/host_name.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
@@ -23,6 +24,7 @@
 #include "distributed/worker_service.h"
 #include "graph/types/status_macros.h"
 #include "graph/version.h"
+#include "kernels/formats/allowed_files.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/termination.h"
@@ -33,7 +35,7 @@ namespace weir {
 class Server::Network {
  public:
   Network(const TaskConfig& task, const ServerOptions& options, Runtime& runtime, Membership& membership,
-          Transport& transport, std::unique_ptr<Transport> owned_transport)
+          Transport& transport, std::unique_ptr<Transport> owned_transport, std::shared_ptr<FileSystem> files)
       : task_(task),
         membership_(membership),
         owned_transport_(std::move(owned_transport)),
@@ -43,7 +45,7 @@ class Server::Network {
                                                  service_.FailStep(plan, step, reason);
                                                })),
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
-        service_(*worker_, runtime.ops(), membership, peers_) {
+        service_(*worker_, runtime.ops(), membership, peers_, std::move(files)) {
     membership_.AddLossListener([this](const TaskName& peer, Incarnation incarnation,
                                        const absl::Status& reason) { OnLoss(peer, incarnation, reason); });
   }
@@ -218,6 +220,11 @@ std::string ListenFromEnvironment() {
   return value == nullptr ? "" : value;
 }
 
+std::vector<std::string> AllowedDirsFromEnvironment() {
+  const char* value = std::getenv("WEIR_ALLOWED_DIRS");
+  return absl::StrSplit(value == nullptr ? "" : value, ':', absl::SkipEmpty());
+}
+
 // Where the task listens: what `listen` leaves open is the cluster address's.
 static absl::StatusOr<HostPort> ListenAddress(const std::string& listen, const std::string& cluster_address) {
   WEIR_ASSIGN_OR_RETURN(HostPort address, HostPort::Parse(cluster_address));
@@ -296,7 +303,12 @@ absl::Status Server::Connect(const ServerOptions& options) {
     WEIR_ASSIGN_OR_RETURN(const HostPort own, HostPort::Parse(cluster_address));
     WarnOfStrangers(task_, options.security, own, addresses.is_loopback);
   }
-  network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned));
+  std::shared_ptr<FileSystem> files;
+  if (!options.allowed_dirs.empty()) {
+    WEIR_ASSIGN_OR_RETURN(files, AllowedFiles::In(options.allowed_dirs));
+  }
+  network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned),
+                                       std::move(files));
   absl::StatusOr<std::string> bound = network_->Listen(*transport, listen->ToString());
   if (!bound.ok()) {
     return absl::Status(bound.status().code(),

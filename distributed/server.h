@@ -38,6 +38,9 @@ namespace weir {
 // $WEIR_LISTEN; empty when it is not set.
 std::string ListenFromEnvironment();
 
+// $WEIR_ALLOWED_DIRS, "/models:/scratch".
+std::vector<std::string> AllowedDirsFromEnvironment();
+
 struct ServerOptions {
   int num_cpus = 1;
   int num_fake_gpus = 0;
@@ -63,6 +66,9 @@ struct ServerOptions {
   // 0 to kMaxTerminationGrace.
   absl::Duration termination_grace = absl::Seconds(25);
   static constexpr absl::Duration kMaxTerminationGrace = absl::Hours(24);
+  // The folders that graphs of other tasks may read and write on this machine (SaveV2, RestoreV2...). None:
+  // all that this process may. $WEIR_ALLOWED_DIRS, with ':' between them.
+  std::vector<std::string> allowed_dirs = AllowedDirsFromEnvironment();
   // Between tasks of one machine (transport/host). Never with TLS: those sockets are not encrypted.
   bool uses_host_sockets = true;
   // For tests: instead of gRPC. Borrowed.
@@ -75,9 +81,9 @@ class LocalWorker;
 
 class Server {
  public:
-  // Possible errors: InvalidArgument (options, an address that is none), AlreadyExists (the port is in use),
-  // FailedPrecondition (reachable by others without protection), Unavailable (the name of the host where it
-  // listens did not resolve within options.name_timeout).
+  // Possible errors: InvalidArgument (options, an address that is none, an allowed folder that is none),
+  // AlreadyExists (the port is in use), FailedPrecondition (reachable by others without protection),
+  // Unavailable (the name of the host where it listens did not resolve within options.name_timeout).
   static absl::StatusOr<std::unique_ptr<Server>> Start(const TaskConfig& task,
                                                        const ServerOptions& options = {});
   ~Server();

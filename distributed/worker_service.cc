@@ -49,11 +49,13 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 
 }  // namespace
 
-WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers)
+WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
+                             std::shared_ptr<FileSystem> files)
     : worker_(worker),
       ops_(ops),
       membership_(membership),
       peers_(peers),
+      files_(std::move(files)),
       pieces_([&worker](const TensorPiece& piece, std::shared_ptr<void> held) {
         return worker.Hold(piece.plan, piece.step_id, piece.edge, std::move(held));
       }) {}
@@ -116,6 +118,7 @@ void WorkerService::ListDevices(Request& request) {
 void WorkerService::RegisterPartition(Request& request) {
   absl::StatusOr<PartitionSpec> spec = DecodePartition(&request.reader, request.payloads(), ops_);
   if (!spec.ok()) return Reply(request, spec.status());
+  spec->files = files_;
   const PlanId id = spec->plan;
   const std::pair<Incarnation, PlanId> key = {request.envelope.sender_incarnation, id};
   {

@@ -35,7 +35,9 @@ namespace weir {
 
 class WorkerService {
  public:
-  WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers);
+  // `files`: what graphs of other tasks may read and write; null: all files.
+  WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
+                std::shared_ptr<FileSystem> files = nullptr);
   ~WorkerService();
 
   // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
@@ -105,6 +107,7 @@ class WorkerService {
   const OpRegistry& ops_;
   Membership& membership_;
   Peers& peers_;
+  const std::shared_ptr<FileSystem> files_;
   TensorAssembler pieces_;
 
   mutable absl::Mutex mutex_;

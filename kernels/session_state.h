@@ -1,5 +1,5 @@
 // What the nodes of one session keep between its steps, whatever plans the steps belong to: the position of a
-// random node's stream.
+// random node's stream. And what all of them may use: files.
 //
 // A kernel is made anew for every plan that its node is part of. State that must be one per (session, node)
 // is asked for here when the kernel is made, and shared by all of these kernels.
@@ -22,6 +22,8 @@
 
 namespace weir {
 
+class FileSystem;  // kernels/formats/file_system.h
+
 // A subclass per kind of state. Used by many steps at once.
 class NodeState {
  public:
@@ -30,6 +32,11 @@ class NodeState {
 
 class SessionState {
  public:
+  // `files`: what the session's nodes may read and write; null: all of this machine's.
+  explicit SessionState(std::shared_ptr<FileSystem> files = nullptr) : files_(std::move(files)) {}
+
+  const std::shared_ptr<FileSystem>& files() const { return files_; }
+
   // What the node keeps on the device, made by `create` when it is asked for the first time. `create` runs
   // under the lock and must be short. InvalidArgument when the node keeps something other than a T.
   template <typename T>
@@ -37,6 +44,7 @@ class SessionState {
                                                   absl::FunctionRef<std::shared_ptr<T>()> create);
 
  private:
+  const std::shared_ptr<FileSystem> files_;
   absl::Mutex mutex_;
   absl::flat_hash_map<std::pair<std::string, std::string>, std::shared_ptr<NodeState>> states_
       ABSL_GUARDED_BY(mutex_);

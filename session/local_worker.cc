@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<DeviceAttributes>> LocalWorker::ListDevices(absl::Tim
 }
 
 absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time) {
-  const std::shared_ptr<SessionState> session = StateOf(spec.session);
+  const std::shared_ptr<SessionState> session = StateOf(spec.session, spec.files);
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<LocalPlan> plan,
                         LocalPlan::Compile(runtime_, threads_, sender_, spec, session.get(), early_steps_));
   absl::MutexLock lock(&mutex_);
@@ -46,11 +46,12 @@ absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<SessionState> LocalWorker::StateOf(SessionId session) {
-  if (session == 0) return nullptr;
+std::shared_ptr<SessionState> LocalWorker::StateOf(SessionId session,
+                                                   const std::shared_ptr<FileSystem>& files) {
+  if (session == 0) return files == nullptr ? nullptr : std::make_shared<SessionState>(files);
   absl::MutexLock lock(&mutex_);
   std::shared_ptr<SessionState>& state = sessions_[session];
-  if (state == nullptr) state = std::make_shared<SessionState>();
+  if (state == nullptr) state = std::make_shared<SessionState>(files);
   return state;
 }
 

@@ -71,7 +71,8 @@ class LocalWorker final : public Worker {
 
  private:
   std::shared_ptr<LocalPlan> FindPlan(PlanId id) const;
-  std::shared_ptr<SessionState> StateOf(SessionId session);
+  // Null for a plan of no session that may use all files.
+  std::shared_ptr<SessionState> StateOf(SessionId session, const std::shared_ptr<FileSystem>& files);
 
   Runtime& runtime_;
   const DeviceName task_;

@@ -36,7 +36,8 @@
 
 namespace weir {
 
-class StepTrace;  // session/step_trace.h
+class FileSystem;  // kernels/formats/file_system.h
+class StepTrace;   // session/step_trace.h
 
 // Names a plan on every worker that has a part in it. Chosen by the Session at random, so that sessions of
 // many clients never collide and ids of an old process mean nothing to a new one.
@@ -59,6 +60,8 @@ struct PartitionSpec {
   int num_late_args = 0;
   int num_late_results = 0;
   std::vector<std::unique_ptr<Graph>> graphs;
+  // What its nodes may read and write; null: all files of the worker's machine. Not sent to other tasks.
+  std::shared_ptr<FileSystem> files;
 };
 
 // One step of one worker. Spans and what they refer to must stay valid until `done` has been called.

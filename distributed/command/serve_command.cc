@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "distributed/command/flag_parser.h"
 #include "distributed/server.h"
 #include "graph/types/status_macros.h"
@@ -19,6 +20,7 @@ struct ServeFlags {
   std::string job_name;
   int task_index = 0;
   std::string token_file;
+  std::string allowed_dirs;
   double lease_seconds = 10;
   double termination_grace_seconds = absl::ToDoubleSeconds(ServerOptions().termination_grace);
   ServerOptions server;
@@ -38,6 +40,9 @@ void Declare(ServeFlags* values, FlagParser* flags) {
              "GPU devices on host memory, to try out placement", {.least = 0, .most = Runtime::kMaxDevices});
   flags->Add("num_threads", &values->server.num_threads, "threads to compute with; 0: all cores",
              {.least = 0, .most = Runtime::kMaxThreads});
+  flags->Add("allow_dir", &values->allowed_dirs,
+             "graphs of other tasks may read and write files in these folders only, '/models:/scratch' (or "
+             "$WEIR_ALLOWED_DIRS); default: all that this process may");
   flags->Add("token_file", &values->token_file,
              "file with the secret that every call must carry (or $WEIR_JOB_TOKEN)");
   flags->Add("tls_cert", &values->server.security.tls_cert_file,
@@ -135,6 +140,9 @@ absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
   }
   if (!values.token_file.empty()) {
     WEIR_ASSIGN_OR_RETURN(values.server.security.token, ReadTokenFile(values.token_file));
+  }
+  if (!values.allowed_dirs.empty()) {
+    values.server.allowed_dirs = absl::StrSplit(values.allowed_dirs, ':', absl::SkipEmpty());
   }
   values.server.lease = absl::Seconds(values.lease_seconds);
   values.server.termination_grace = absl::Seconds(values.termination_grace_seconds);

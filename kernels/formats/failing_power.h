@@ -93,6 +93,10 @@ class FailingPower final : public FileSystem {
     for (std::string folder = path; folders_.insert(folder).second;) folder = DirectoryOf(folder);
     return absl::OkStatus();
   }
+  absl::Status RemoveEmptyDirectory(const std::string& path) override {
+    if (!SpendCall()) return PowerIsOff(path);
+    return folders_.erase(path) > 0 ? absl::OkStatus() : absl::NotFoundError(path);
+  }
   absl::Status SyncDirectory(const std::string& path) override {
     if (!SpendCall()) return PowerIsOff(path);
     std::erase_if(safe_, [&](const auto& entry) { return DirectoryOf(entry.first) == path; });

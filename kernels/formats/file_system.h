@@ -1,7 +1,7 @@
 // The files below checkpoints, event files and records: the one door to the disk.
 //
 // Everything that reads or writes files takes a FileSystem, so that tests can give it one whose disk is full
-// or fails (full_disk.h), and a server one that keeps remote graphs inside allowed folders.
+// or fails (full_disk.h), and a server one that keeps remote graphs inside allowed folders (allowed_files.h).
 //
 // Thread safety: every method may be called from any thread.
 // Errors name what was attempted, the path and the system's reason: NotFound (no such file or folder),
@@ -40,6 +40,8 @@ class FileSystem {
   virtual absl::Status Remove(const std::string& path) = 0;
   // Creates missing folders of the path too; an existing folder is fine.
   virtual absl::Status CreateDirectories(const std::string& path) = 0;
+  // FailedPrecondition or AlreadyExists where something is in it.
+  virtual absl::Status RemoveEmptyDirectory(const std::string& path) = 0;
   // Makes earlier creations, renames and removals in the folder survive a power failure.
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
 

@@ -60,6 +60,7 @@ class MemoryFiles final : public FileSystem {
     return files_.erase(path) > 0 ? absl::OkStatus() : Missing(path);
   }
   absl::Status CreateDirectories(const std::string&) override { return absl::OkStatus(); }
+  absl::Status RemoveEmptyDirectory(const std::string&) override { return absl::OkStatus(); }
   absl::Status SyncDirectory(const std::string&) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
     const std::shared_ptr<std::string> content = Find(path);

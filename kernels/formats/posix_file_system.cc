@@ -301,6 +301,11 @@ class PosixFiles final : public FileSystem {
     return SystemError("create the folder", path);
   }
 
+  absl::Status RemoveEmptyDirectory(const std::string& path) override {
+    if (rmdir(path.c_str()) == 0) return absl::OkStatus();
+    return SystemError("remove the folder", path);
+  }
+
   absl::Status SyncDirectory(const std::string& path) override {
     const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return SystemError("sync the folder", path);

@@ -39,6 +39,9 @@ class HeldDisk final : public FileSystem {
   }
   absl::Status Remove(const std::string& path) override { return disk_.Remove(path); }
   absl::Status CreateDirectories(const std::string& path) override { return disk_.CreateDirectories(path); }
+  absl::Status RemoveEmptyDirectory(const std::string& path) override {
+    return disk_.RemoveEmptyDirectory(path);
+  }
   absl::Status SyncDirectory(const std::string& path) override { return disk_.SyncDirectory(path); }
   absl::StatusOr<uint64_t> FileSize(const std::string& path) override { return disk_.FileSize(path); }
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {

@@ -1,6 +1,5 @@
 // SaveV2, RestoreV2 and MergeV2Checkpoints: checkpoints in TensorFlow's format.
-#include <unistd.h>
-
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,9 +12,17 @@
 #include "kernels/formats/bundle_writer.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/session_state.h"
 
 namespace weir {
 namespace {
+
+// A session of another task may be kept inside some folders.
+std::shared_ptr<FileSystem> FilesOf(const KernelConstruction& construction) {
+  SessionState* const session = construction.session();
+  if (session != nullptr && session->files() != nullptr) return session->files();
+  return std::shared_ptr<FileSystem>(std::shared_ptr<void>(), &PosixFileSystem());
+}
 
 // What inputs 0 to 2 of both ops say: a checkpoint and, for each tensor, its name and the part of it.
 struct CheckpointRequest {
@@ -56,13 +63,14 @@ absl::StatusOr<ShapeAndSlice> ParsePart(const std::string& name, const std::stri
 
 class SaveV2 final : public Kernel {
  public:
-  explicit SaveV2(const KernelConstruction&) {}
+  explicit SaveV2(const KernelConstruction& construction) : files_(FilesOf(construction)) {}
 
   absl::Status Compute(KernelContext& context) override {
     constexpr int kFirstTensor = 3;
     const int num_tensors = context.num_inputs() - kFirstTensor;
     WEIR_ASSIGN_OR_RETURN(const CheckpointRequest request, ReadRequest(context, num_tensors));
-    WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer, BundleWriter::Create(request.prefix));
+    WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer,
+                          BundleWriter::Create(request.prefix, {.file_system = files_.get()}));
     for (int i = 0; i < num_tensors; ++i) {
       WEIR_RETURN_IF_ERROR(Add(*writer, request.names[i], request.parts[i], context.input(kFirstTensor + i)));
     }
@@ -76,15 +84,18 @@ class SaveV2 final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const ShapeAndSlice parsed, ParsePart(name, part));
     return writer.AddSlice(name, parsed.full_shape, parsed.slice, tensor);
   }
+
+  const std::shared_ptr<FileSystem> files_;
 };
 
 class RestoreV2 final : public Kernel {
  public:
-  explicit RestoreV2(const KernelConstruction&) {}
+  explicit RestoreV2(const KernelConstruction& construction) : files_(FilesOf(construction)) {}
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const CheckpointRequest request, ReadRequest(context, context.num_outputs()));
-    WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(request.prefix));
+    WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader,
+                          BundleReader::Open(request.prefix, *files_));
     std::vector<BundleReader::Wanted> wanted(context.num_outputs());
     for (int i = 0; i < context.num_outputs(); ++i) {
       WEIR_RETURN_IF_ERROR(CheckDType(*reader, request.names[i], context.output_type(i)));
@@ -126,6 +137,8 @@ class RestoreV2 final : public Kernel {
     }
     return std::move(parsed.slice);
   }
+
+  const std::shared_ptr<FileSystem> files_;
 };
 
 absl::StatusOr<std::string> OnlyString(const Tensor& tensor, absl::string_view what) {
@@ -149,7 +162,8 @@ absl::Status ShardedFilename(KernelContext& context) {
 class MergeV2Checkpoints final : public Kernel {
  public:
   explicit MergeV2Checkpoints(const KernelConstruction& construction)
-      : deletes_old_folders_(construction.attr<bool>("delete_old_dirs")),
+      : files_(FilesOf(construction)),
+        deletes_old_folders_(construction.attr<bool>("delete_old_dirs")),
         allows_missing_(construction.attr<bool>("allow_missing_files")) {}
 
   absl::Status Compute(KernelContext& context) override {
@@ -157,18 +171,28 @@ class MergeV2Checkpoints final : public Kernel {
     const absl::Span<const std::string> sources = context.input(0).flat<std::string>();
     std::vector<std::string> prefixes;
     for (const std::string& prefix : sources) {
-      if (!allows_missing_ || BundleExists(prefix)) prefixes.push_back(prefix);
+      if (!allows_missing_) {
+        prefixes.push_back(prefix);
+        continue;
+      }
+      // What may not be looked at is not missing.
+      const absl::Status found = files_->FileSize(BundleIndexPath(prefix)).status();
+      if (absl::IsPermissionDenied(found)) return found;
+      if (found.ok()) prefixes.push_back(prefix);
     }
-    WEIR_RETURN_IF_ERROR(MergeBundles(prefixes, destination));
+    WEIR_RETURN_IF_ERROR(MergeBundles(prefixes, destination, *files_));
     for (const std::string& prefix : sources) {
       const std::string folder = DirectoryOf(prefix);
       // One that is not empty stays.
-      if (deletes_old_folders_ && folder != DirectoryOf(destination)) rmdir(folder.c_str());
+      if (!deletes_old_folders_ || folder == DirectoryOf(destination)) continue;
+      const absl::Status removed = files_->RemoveEmptyDirectory(folder);
+      if (absl::IsPermissionDenied(removed)) return removed;
     }
     return absl::OkStatus();
   }
 
  private:
+  const std::shared_ptr<FileSystem> files_;
   const bool deletes_old_folders_;
   const bool allows_missing_;
 };
