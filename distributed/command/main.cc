@@ -7,6 +7,7 @@
 #include "distributed/command/doctor_command.h"
 #include "distributed/command/flag_parser.h"
 #include "distributed/command/inspect_command.h"
+#include "distributed/command/keys_command.h"
 #include "distributed/command/launch_command.h"
 #include "distributed/command/serve_command.h"
 #include "graph/nearest_names.h"
@@ -21,6 +22,7 @@ constexpr char kHelp[] =
     "commands:\n"
     "  doctor     say what is wrong with a cluster\n"
     "  inspect    say what is in a checkpoint, graph, event or record file, and whether it is intact\n"
+    "  keys       make certificates and a token for a job that uses TLS\n"
     "  launch     run a program as every task of a cluster, here or on other machines\n"
     "  serve      serve one task of a cluster\n"
     "  version    print the version\n\n"
@@ -39,6 +41,7 @@ absl::StatusOr<int> PrintVersion(const std::vector<std::string>&) {
 constexpr Command kCommands[] = {
     {"doctor", weir::RunDoctor},
     {"inspect", [](const std::vector<std::string>& args) { return weir::RunInspect(args); }},
+    {"keys", weir::RunKeys},
     {"launch", weir::RunLaunch},
     {"serve", weir::RunServe},
     {"version", PrintVersion},

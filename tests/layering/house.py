@@ -40,6 +40,10 @@ LIBRARY_USERS = {
         ["distributed/transport/grpc", "tests"],
         "a transport is an interface (distributed/transport); only the one over gRPC knows gRPC",
     ),
+    "openssl": (
+        ["distributed/keys"],
+        "only making certificates needs OpenSSL itself; TLS is gRPC's affair",
+    ),
     "onednn": (
         ["kernels"],
         "oneDNN is how the CPU computes; another device or a build without it must need no change above kernels/",
@@ -76,6 +80,7 @@ MAY_GO_PAST_THE_ENVIRONMENT = {
     "distributed/timing": "for transports",
     "distributed/host_name.cc": "asks a real name server",
     "distributed/doctor": "looks at a real cluster",
+    "distributed/keys": "makes certificates for real clocks",
     "distributed/launch": "starts real processes",
     "distributed/command": "programs",
 }

@@ -1,0 +1,45 @@
+#include "distributed/command/keys_command.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "distributed/command/flag_parser.h"
+#include "distributed/keys/key_files.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+absl::StatusOr<int> RunKeys(const std::vector<std::string>& args) {
+  KeyFilesOptions options;
+  std::string hosts = "127.0.0.1";
+  FlagParser flags("weir keys", "--dir=DIR [--hosts=HOST,HOST] [flags]",
+                   "Makes the keys of a job that uses TLS: a CA, a certificate for each host, and a token.");
+  flags.Add("dir", &options.directory, "folder to write them to; what is there is never overwritten");
+  flags.Add("hosts", &hosts,
+            "where tasks run, as in the cluster's addresses, without ports: 'gpu1,10.0.0.5'");
+  flags.Add("days", &options.num_days, "how long the certificates are valid",
+            {.least = 1, .most = kMaxKeyDays});
+  WEIR_RETURN_IF_ERROR(flags.Parse(args));
+  if (flags.wants_help()) {
+    std::fputs(flags.Help().c_str(), stdout);
+    return 0;
+  }
+  if (!flags.positional().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("weir keys: '", flags.positional()[0], "' is no flag"));
+  }
+  options.hosts = absl::StrSplit(hosts, ',');
+  if (absl::Status made = MakeKeyFiles(options); !made.ok()) {
+    return absl::Status(made.code(), absl::StrCat("weir keys: ", made.message()));
+  }
+  const std::string& dir = options.directory;
+  std::printf(
+      "%s has a folder for each host. Copy it there, and start the host's tasks with\n"
+      "  export WEIR_TLS_CERT=FOLDER/cert.pem WEIR_TLS_KEY=FOLDER/key.pem WEIR_TLS_CA=FOLDER/ca.pem\n"
+      "  export WEIR_JOB_TOKEN=$(cat FOLDER/token)\n"
+      "Keep %s/ca.key away from the hosts: it makes certificates that all of them accept.\n",
+      dir.c_str(), dir.c_str());
+  return 0;
+}
+
+}  // namespace weir

@@ -1,0 +1,32 @@
+// Key pairs and X.509 certificates, made with OpenSSL.
+//
+// Errors are Internal, with OpenSSL's reason. Thread safety: all functions; a pair is immutable.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+struct evp_pkey_st;
+struct x509_st;
+
+namespace weir {
+
+struct Certificate {
+  std::shared_ptr<evp_pkey_st> key;
+  std::shared_ptr<x509_st> certificate;
+
+  absl::StatusOr<std::string> KeyPem() const;
+  absl::StatusOr<std::string> CertificatePem() const;
+};
+
+// Signs others, and itself.
+absl::StatusOr<Certificate> MakeAuthority(const std::string& name, absl::Time begin, absl::Time end);
+
+// For a server and caller at `host`, a name or an address, signed by `authority`.
+absl::StatusOr<Certificate> MakeHostCertificate(const std::string& host, const Certificate& authority,
+                                                absl::Time begin, absl::Time end);
+
+}  // namespace weir

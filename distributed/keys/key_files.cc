@@ -1,0 +1,130 @@
+#include "distributed/keys/key_files.h"
+
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <set>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/keys/certificate.h"
+#include "graph/types/status_macros.h"
+#include "kernels/formats/file_system.h"
+
+namespace weir {
+namespace {
+
+constexpr size_t kTokenBytes = 32;
+constexpr size_t kMaxNameBytes = 64;                   // of the name in a certificate (X.520)
+constexpr absl::Duration kClockSkew = absl::Hours(1);  // hosts whose clocks are behind must accept it, too
+constexpr mode_t kPrivate = 0600, kPublic = 0644, kPrivateFolder = 0700;
+
+// Also the name of a folder, so nothing with a slash or a leading dot.
+absl::Status CheckHost(const std::string& host) {
+  const bool is_usable = !host.empty() && host.size() <= kMaxNameBytes && host[0] != '.' && host[0] != '-' &&
+                         std::all_of(host.begin(), host.end(), [](char c) {
+                           return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_' || c == ':';
+                         });
+  if (is_usable) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", absl::CEscape(host), "' is no host: a name of at most ", kMaxNameBytes,
+                   " letters, digits, '-', '_' and '.', or an address; without a port"));
+}
+
+absl::Status CheckOptions(const KeyFilesOptions& options) {
+  if (options.directory.empty()) return absl::InvalidArgumentError("no folder for the keys is named");
+  if (options.hosts.empty() || options.hosts.size() > kMaxKeyHosts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("keys are for 1 to ", kMaxKeyHosts, " hosts, got ", options.hosts.size()));
+  }
+  if (options.num_days < 1 || options.num_days > kMaxKeyDays) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("certificates are valid for 1 to ", kMaxKeyDays, " days, got ", options.num_days));
+  }
+  std::set<std::string> seen;
+  for (const std::string& host : options.hosts) {
+    WEIR_RETURN_IF_ERROR(CheckHost(host));
+    if (host == "token" || host == "ca.pem" || host == "ca.key" || !seen.insert(host).second) {
+      return absl::InvalidArgumentError(absl::StrCat("the host '", host, "' is named twice, or like a file"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MakeFolder(const std::string& path) {
+  if (mkdir(path.c_str(), kPrivateFolder) == 0 || errno == EEXIST) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot create the folder ", path));
+}
+
+// The permissions are there from the first byte on.
+absl::Status WriteNewFile(const std::string& path, const std::string& content, mode_t mode) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+  if (fd < 0) {
+    if (errno == EEXIST) {
+      return absl::AlreadyExistsError(absl::StrCat(path, " is there already: keys are never overwritten"));
+    }
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
+  }
+  fchmod(fd, mode);  // whatever umask says
+  const bool is_written =
+      write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size()) && fsync(fd) == 0;
+  const int error = errno;
+  close(fd);
+  return is_written ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path));
+}
+
+absl::StatusOr<std::string> MakeToken() {
+  std::string bytes(kTokenBytes, '\0');
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) != 1) {
+    return absl::InternalError("OpenSSL has no random numbers for a token");
+  }
+  return absl::StrCat(absl::BytesToHexString(bytes), "\n");
+}
+
+struct HostFiles {
+  std::string certificate, key, authority, token;
+};
+
+absl::Status WriteHostFiles(const std::string& folder, const HostFiles& files) {
+  WEIR_RETURN_IF_ERROR(MakeFolder(folder));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(folder, "key.pem"), files.key, kPrivate));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(folder, "cert.pem"), files.certificate, kPublic));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(folder, "ca.pem"), files.authority, kPublic));
+  return WriteNewFile(JoinPath(folder, "token"), files.token, kPrivate);
+}
+
+}  // namespace
+
+absl::Status MakeKeyFiles(const KeyFilesOptions& options) {
+  WEIR_RETURN_IF_ERROR(CheckOptions(options));
+  const absl::Time begin = absl::Now() - kClockSkew;
+  const absl::Time end = absl::Now() + absl::Hours(24) * options.num_days;
+  WEIR_ASSIGN_OR_RETURN(const Certificate authority, MakeAuthority("weir job CA", begin, end));
+  HostFiles files;
+  WEIR_ASSIGN_OR_RETURN(files.authority, authority.CertificatePem());
+  WEIR_ASSIGN_OR_RETURN(files.token, MakeToken());
+  WEIR_ASSIGN_OR_RETURN(const std::string authority_key, authority.KeyPem());
+
+  WEIR_RETURN_IF_ERROR(PosixFileSystem().CreateDirectories(DirectoryOf(options.directory)));
+  WEIR_RETURN_IF_ERROR(MakeFolder(options.directory));
+  // First, so that a folder that has keys already is left as it is.
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(options.directory, "ca.key"), authority_key, kPrivate));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(options.directory, "ca.pem"), files.authority, kPublic));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(options.directory, "token"), files.token, kPrivate));
+  for (const std::string& host : options.hosts) {
+    WEIR_ASSIGN_OR_RETURN(const Certificate made, MakeHostCertificate(host, authority, begin, end));
+    WEIR_ASSIGN_OR_RETURN(files.certificate, made.CertificatePem());
+    WEIR_ASSIGN_OR_RETURN(files.key, made.KeyPem());
+    WEIR_RETURN_IF_ERROR(WriteHostFiles(JoinPath(options.directory, host), files));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace weir

@@ -1,0 +1,35 @@
+// Makes the keys of a job: a CA, a certificate for each host, and a token, as files (`weir keys`).
+//
+// A task shows its host's certificate as a server and as a caller, and checks that of the other end with the
+// CA (security.h). The CA's own key can sign further certificates, so who has it can join the job: it is kept
+// out of the hosts' folders.
+//
+//   DIR/ca.pem, DIR/ca.key          the CA; the key is wanted only to make more certificates
+//   DIR/token                       the secret that every call carries
+//   DIR/HOST/cert.pem, key.pem, ca.pem, token   what a task on HOST needs
+//
+// Keys and tokens may be read by their owner only (0600). Keys are EC P-256, certificates X.509v3 with
+// SHA-256. Nothing that exists is overwritten.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace weir {
+
+struct KeyFilesOptions {
+  std::string directory;           // made when missing
+  std::vector<std::string> hosts;  // names or addresses, as in the cluster's addresses, without ports
+  int num_days = 365;              // that certificates are valid
+};
+
+inline constexpr int kMaxKeyDays = 3650;
+inline constexpr size_t kMaxKeyHosts = 10'000;
+
+// Possible errors: InvalidArgument (options; a host that is none), AlreadyExists (the folder has such files),
+// those of the file system, Internal (OpenSSL).
+absl::Status MakeKeyFiles(const KeyFilesOptions& options);
+
+}  // namespace weir

@@ -1,0 +1,175 @@
+#include "distributed/keys/key_files.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/keys/certificate.h"
+#include "distributed/launch/free_ports.h"
+#include "distributed/server.h"
+#include "distributed/test_server.h"
+#include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/test_calls.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/formats/test_files.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kHost[] = "127.0.0.1";
+
+mode_t ModeOf(const std::string& path) {
+  struct stat status {};
+  EXPECT_EQ(stat(path.c_str(), &status), 0) << path;
+  return status.st_mode & 0777;
+}
+
+// The keys of a job with tasks on this machine.
+std::string NewKeys() {
+  std::string folder = NewTestDirectory() + "/keys";
+  EXPECT_TRUE(MakeKeyFiles({.directory = folder, .hosts = {kHost, "node1"}}).ok());
+  return folder;
+}
+
+SecurityOptions SecurityIn(const std::string& host_folder) {
+  SecurityOptions security;
+  security.tls_cert_file = host_folder + "/cert.pem";
+  security.tls_key_file = host_folder + "/key.pem";
+  security.tls_ca_file = host_folder + "/ca.pem";
+  security.token = ReadTokenFile(host_folder + "/token").value();
+  return security;
+}
+
+TEST(KeyFilesTest, SecretsAreForTheirOwnerOnly) {
+  const mode_t before = umask(0);
+  const std::string keys = NewKeys();
+  umask(before);
+  for (const char* name : {"ca.key", "token", "node1/key.pem", "node1/token", "127.0.0.1/key.pem"}) {
+    EXPECT_EQ(ModeOf(absl::StrCat(keys, "/", name)), 0600u) << name;
+  }
+  for (const char* folder : {"", "/node1", "/127.0.0.1"}) EXPECT_EQ(ModeOf(keys + folder), 0700u) << folder;
+  EXPECT_EQ(ReadBytes(keys + "/token"), ReadBytes(keys + "/node1/token"));
+  EXPECT_NE(ReadBytes(keys + "/token"), ReadBytes(NewKeys() + "/token"));
+  EXPECT_NE(ReadBytes(keys + "/node1/key.pem"), ReadBytes(keys + "/127.0.0.1/key.pem"));
+  EXPECT_FALSE(PosixFileSystem().Exists(keys + "/node1/ca.key"));
+}
+
+TEST(KeyFilesTest, NothingIsOverwritten) {
+  const std::string keys = NewKeys();
+  const std::string token = ReadBytes(keys + "/token");
+  const absl::Status refused = MakeKeyFiles({.directory = keys, .hosts = {"node2"}});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("keys are never overwritten"));
+  EXPECT_EQ(ReadBytes(keys + "/token"), token);
+}
+
+TEST(KeyFilesTest, MistakesAreNamed) {
+  const std::string folder = NewTestDirectory() + "/keys";
+  const auto refusal = [&](std::vector<std::string> hosts, int num_days = 1) {
+    const absl::Status status = MakeKeyFiles({folder, std::move(hosts), num_days});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  for (const char* bad : {"", "../x", "a/b", ".", "..", "a b", "-x", "a\nb", "a,DNS:evil"}) {
+    EXPECT_THAT(refusal({bad}), HasSubstr("is no host")) << bad;
+  }
+  EXPECT_THAT(refusal({std::string(65, 'a')}), HasSubstr("is no host"));
+  EXPECT_THAT(refusal({"a", "b", "a"}), HasSubstr("named twice"));
+  EXPECT_THAT(refusal({"token"}), HasSubstr("like a file"));
+  EXPECT_THAT(refusal({}), HasSubstr("1 to 10000 hosts, got 0"));
+  EXPECT_THAT(refusal({"a"}, 0), HasSubstr("valid for 1 to 3650 days, got 0"));
+  EXPECT_FALSE(PosixFileSystem().Exists(folder));
+}
+
+TEST(KeyFilesTest, AClusterRunsWithThem) {
+  const std::string keys = NewKeys();
+  ClusterSpec cluster;
+  const std::vector<int> ports = FindFreePorts(2).value();
+  ASSERT_TRUE(cluster.AddTask({"ps", 0}, absl::StrCat(kHost, ":", ports[0])).ok());
+  ASSERT_TRUE(cluster.AddTask({"worker", 0}, absl::StrCat(kHost, ":", ports[1])).ok());
+  ServerOptions options;
+  options.num_threads = 1;
+  options.security = SecurityIn(absl::StrCat(keys, "/", kHost));
+  auto ps = Server::Start(TaskConfig::Create(cluster, {"ps", 0}).value(), options).value();
+  auto worker = Server::Start(TaskConfig::Create(cluster, {"worker", 0}).value(), options).value();
+  CounterModel model(*worker);
+  auto session = worker->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  EXPECT_THAT(Values(session->Run({}, {model.doubled}, {}).value()[0]), testing::ElementsAre(2, 4));
+}
+
+// Servers and callers refuse one another unless both have certificates of one CA that are valid now.
+class ForeignKeysTest : public testing::Test {
+ protected:
+  ForeignKeysTest() : keys_(NewKeys()), good_(SecurityIn(absl::StrCat(keys_, "/", kHost))) {}
+
+  // What a caller is told by a server with these keys.
+  static absl::Status Call(const SecurityOptions& server, const SecurityOptions& caller) {
+    const auto serving = MakeGrpcTransport({.security = server}).value();
+    const auto listener = serving->Listen(absl::StrCat(kHost, ":0"), Echo).value();
+    const auto calling = MakeGrpcTransport({.security = caller}).value();
+    const auto channel = calling->Connect({"ps", 0}, listener->address()).value();
+    return CallAndWait(*channel, "/weir.T/E", {}, Within(absl::Seconds(30))).status();
+  }
+
+  // Keys of a host that the CA of `authority` has signed, valid until `end`.
+  SecurityOptions KeysValidUntil(absl::Time end) {
+    const Certificate authority =
+        MakeAuthority("weir test CA", absl::UnixEpoch(), absl::Now() + absl::Hours(1)).value();
+    const Certificate host = MakeHostCertificate(kHost, authority, end - absl::Hours(24), end).value();
+    const std::string folder = NewTestDirectory();
+    WriteBytes(folder + "/cert.pem", host.CertificatePem().value());
+    WriteBytes(folder + "/key.pem", host.KeyPem().value());
+    WriteBytes(folder + "/ca.pem", authority.CertificatePem().value());
+    WriteBytes(folder + "/token", good_.token);
+    return SecurityIn(folder);
+  }
+
+  const std::string keys_;
+  const SecurityOptions good_;
+};
+
+TEST_F(ForeignKeysTest, TheSameJobsAreAccepted) {
+  EXPECT_TRUE(Call(good_, good_).ok()) << Call(good_, good_);
+  const SecurityOptions valid = KeysValidUntil(absl::Now() + absl::Hours(1));
+  EXPECT_TRUE(Call(valid, valid).ok()) << Call(valid, valid);
+}
+
+TEST_F(ForeignKeysTest, AnotherJobsAreRefused) {
+  SecurityOptions other = SecurityIn(absl::StrCat(NewKeys(), "/", kHost));
+  other.token = good_.token;
+  EXPECT_EQ(Call(good_, other).code(), absl::StatusCode::kUnavailable);
+  // It trusts the server's CA, but its own certificate is signed by another.
+  other.tls_ca_file = good_.tls_ca_file;
+  EXPECT_FALSE(Call(good_, other).ok());
+  // And one with no certificate of its own.
+  other.tls_cert_file = other.tls_key_file = "";
+  EXPECT_FALSE(Call(good_, other).ok());
+}
+
+TEST_F(ForeignKeysTest, ExpiredOnesAreRefused) {
+  const SecurityOptions expired = KeysValidUntil(absl::Now() - absl::Hours(2));
+  EXPECT_FALSE(Call(expired, expired).ok());
+  const SecurityOptions early = KeysValidUntil(absl::Now() + absl::Hours(48));
+  EXPECT_FALSE(Call(early, early).ok());
+}
+
+TEST_F(ForeignKeysTest, ACertificateIsForItsHostOnly) {
+  const SecurityOptions other_host = SecurityIn(keys_ + "/node1");
+  EXPECT_FALSE(Call(other_host, good_).ok());  // a server at 127.0.0.1 that is node1
+  EXPECT_TRUE(Call(good_, other_host).ok());   // a caller may come from anywhere
+}
+
+TEST_F(ForeignKeysTest, TheRightCertificateWithAnotherTokenIsRefused) {
+  SecurityOptions caller = good_;
+  caller.token = "another-token-of-another-job";
+  EXPECT_EQ(Call(good_, caller).code(), absl::StatusCode::kUnauthenticated);
+}
+
+}  // namespace
+}  // namespace weir
