@@ -28,6 +28,10 @@
 namespace weir {
 namespace {
 
+constexpr int kMaxStreams = 10'000;         // of a connection; a step that waits has one open
+constexpr int kMaxMetadataBytes = 8 << 10;  // of a call: the token and gRPC's own
+constexpr int kHandshakeMilliseconds = 20'000;
+
 // errno of binding one resolved address; 0 when it can be bound.
 int TryBind(const addrinfo& resolved, int port) {
   sockaddr_storage address{};
@@ -205,6 +209,10 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
                                                           options.security.token, options.max_message_bytes));
   grpc::ServerBuilder builder;
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // What a caller may cost before its token was checked.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
                              static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_interval)));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -79,6 +80,54 @@ TEST(GrpcTransport, MalformedFramesAreRefused) {
   close(fd);
   auto channel = transport->Connect({"ps", 0}, listener->address()).value();
   EXPECT_TRUE(CallAndWait(*channel, "/weir.T/E", {}).ok());  // the server lives on
+}
+
+// The server's first frame (RFC 9113, 6.5): the length in three bytes, type 4, flags, the stream; then
+// settings, each a number in two bytes and its value in four.
+std::map<int, uint32_t> SettingsOf(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  const std::string greeting("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
+  EXPECT_EQ(write(fd, greeting.data(), greeting.size()), static_cast<ssize_t>(greeting.size()));
+  const auto read_bytes = [fd](size_t count) {
+    std::string bytes(count, '\0');
+    size_t done = 0;
+    while (done < count) {
+      const ssize_t found = read(fd, bytes.data() + done, count - done);
+      if (found <= 0) break;
+      done += found;
+    }
+    bytes.resize(done);
+    return bytes;
+  };
+  const auto number = [](absl::string_view bytes) {
+    uint32_t value = 0;
+    for (const char c : bytes) value = value << 8 | static_cast<unsigned char>(c);
+    return value;
+  };
+  const std::string header = read_bytes(9);
+  EXPECT_EQ(header.size(), 9u);
+  EXPECT_EQ(header[3], 4);
+  const std::string payload = read_bytes(number(header.substr(0, 3)));
+  close(fd);
+  std::map<int, uint32_t> settings;
+  for (size_t i = 0; i + 6 <= payload.size(); i += 6) {
+    settings[static_cast<int>(number(payload.substr(i, 2)))] = number(payload.substr(i + 2, 4));
+  }
+  return settings;
+}
+
+TEST(GrpcTransport, StreamsAndHeadersOfACallerAreBounded) {
+  auto transport = MakeGrpc();
+  auto listener = transport->Listen("127.0.0.1:0", Echo).value();
+  const std::string& address = listener->address();
+  const std::map<int, uint32_t> settings = SettingsOf(std::stoi(address.substr(address.rfind(':') + 1)));
+  EXPECT_EQ(settings.at(3), 10'000u);  // SETTINGS_MAX_CONCURRENT_STREAMS
+  EXPECT_EQ(settings.at(6), 8192u);    // SETTINGS_MAX_HEADER_LIST_SIZE
 }
 
 TEST(GrpcTransport, PortZeroOfAPeerIsAnError) {
