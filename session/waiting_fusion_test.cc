@@ -168,6 +168,7 @@ TEST_F(WaitingFusionTest, VariablesAndRandomNumbersAreNotWaitedFor) {
 TEST_F(WaitingFusionTest, OpsThatMayWaitForOthersAreKnown) {
   const std::vector<std::string> waiting = {"Act",
                                             kRecvOp,
+                                            "QueueCloseV2",
                                             "QueueDequeueManyV2",
                                             "QueueDequeueUpToV2",
                                             "QueueDequeueV2",

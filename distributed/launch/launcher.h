@@ -60,7 +60,8 @@ struct LaunchOptions {
   // trying again", session/monitored/exit_code.h; ssh's 255 is one). It keeps its address and gets a new
   // incarnation. Where ssh lost the connection it starts when what it left behind must be gone.
   int restarts = 0;
-  absl::Duration stop_grace = absl::Seconds(10);
+  absl::Duration stop_grace =
+      absl::Seconds(30);  // more than a ps may take (ServerOptions::termination_grace)
   absl::Duration ps_grace = absl::Seconds(10);
   int output_fd = 1;
   int error_fd = 2;

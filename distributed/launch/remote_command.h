@@ -33,7 +33,7 @@ struct RemoteTask {
   std::string directory;
   std::vector<std::pair<std::string, std::string>> environment;  // names: letters, digits, underscores
   std::vector<std::string> command;
-  absl::Duration stop_grace = absl::Seconds(10);
+  absl::Duration stop_grace = absl::Seconds(30);
 };
 
 // One word for a POSIX shell: 'it'\''s'. Words of harmless characters stay as they are.
