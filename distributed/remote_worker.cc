@@ -9,13 +9,14 @@
 namespace weir {
 namespace {
 
-// What must get through for the peer's sake, but nobody waits for.
-constexpr absl::Duration kNoticeTimeout = absl::Seconds(10);
+// What must get through for the peer's sake, but nobody waits for: said again until the peer's life ends, or
+// this time is over.
+constexpr absl::Duration kNoticeTimeout = absl::Minutes(5);
 // The peer reports a step that ran out of time itself, with more detail than the transport could give.
 constexpr absl::Duration kDeadlineSlack = absl::Seconds(5);
 
 PeerCallOptions Notice(const Environment& environment) {
-  return {.deadline = environment.Now() + kNoticeTimeout};
+  return {.deadline = environment.Now() + kNoticeTimeout, .retry_for = kNoticeTimeout};
 }
 
 absl::Status TakeResults(const PeerReply& reply, absl::Span<Tensor> results) {

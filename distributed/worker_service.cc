@@ -378,7 +378,10 @@ bool WorkerService::IsFirstDelivery(const Envelope& envelope, uint64_t push_id) 
 void WorkerService::JobDone(Request& request) {
   // The reply goes first: this task may leave as soon as it knows that the last worker is done.
   Reply(request, absl::OkStatus());
-  (void)membership_.OnDone(request.envelope.sender, request.envelope.sender_incarnation);
+  const Envelope& from = request.envelope;
+  const absl::Status done = membership_.OnDone(from.sender, from.sender_incarnation);
+  // Its notices that it needs no plan any more may have been lost, and it is not there to say so again.
+  if (done.ok()) OnLoss(from.sender, from.sender_incarnation, absl::OkStatus());
 }
 
 void WorkerService::Leave(Request& request) {

@@ -49,7 +49,7 @@ class WorkerService {
   // Ends a step of this task: here, and at the task that runs the session, when that is another one.
   void FailStep(PlanId plan, int64_t step_id, const absl::Status& reason);
 
-  // Drops the plans and sessions of a life that is over.
+  // Drops the plans and sessions of a life that is over, or done.
   void OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason);
 
   int num_plans() const;
