@@ -66,7 +66,13 @@ SimulatedThreads::~SimulatedThreads() {
 }
 
 void SimulatedThreads::Compute(Runnable* work) {
-  environment_.scheduler().AddWork(environment_.process(), work);
+  Scheduler& scheduler = environment_.scheduler();
+  Scheduler::Process& process = environment_.process();
+  const int64_t longest = absl::ToInt64Microseconds(environment_.longest_delay_of_work());
+  if (longest <= 0) return scheduler.AddWork(process, work);
+  const absl::Duration delay = absl::Microseconds(scheduler.Below(static_cast<size_t>(longest)));
+  scheduler.AddEvent(process, scheduler.now() + delay,
+                     [&scheduler, &process, work] { scheduler.AddWork(process, work); });
 }
 
 absl::Status SimulatedThreads::Block(absl::AnyInvocable<void()> work) {

@@ -23,6 +23,10 @@ class SimulatedEnvironment final : public Environment {
         process_(scheduler.AddProcess(std::move(name))) {}
 
   Scheduler& scheduler() { return scheduler_; }
+  // Each piece of a step begins up to this much later than it could: a slow machine. Zero: kernels take no
+  // time.
+  void set_longest_delay_of_work(absl::Duration longest) { longest_delay_of_work_ = longest; }
+  absl::Duration longest_delay_of_work() const { return longest_delay_of_work_; }
   Scheduler::Process& process() const { return process_; }
 
   absl::Time SteadyNow() const override { return scheduler_.now(); }
@@ -40,6 +44,7 @@ class SimulatedEnvironment final : public Environment {
 
   Scheduler& scheduler_;
   Scheduler::Process& process_;
+  absl::Duration longest_delay_of_work_;
 };
 
 // Timers that ring when the scheduler says so; those of one process.

@@ -1,0 +1,89 @@
+// Looks for seeds with which a counting job goes wrong (README.md).
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/command/flag_parser.h"
+#include "tests/simulation/history.h"
+
+namespace weir {
+namespace {
+
+struct Flags {
+  int seed = 1;
+  int minutes = 0;
+  int runs = 0;
+  std::string kinds = "fgcopkr";
+  bool trace = false;
+};
+
+using Kind = Misfortune::Kind;
+
+absl::StatusOr<std::vector<Kind>> KindsOf(const std::string& letters) {
+  const std::vector<std::pair<char, Kind>> known = {
+      {'f', Kind::kFlap},  {'g', Kind::kFlapOneWay}, {'c', Kind::kCut},    {'o', Kind::kCutOneWay},
+      {'p', Kind::kPause}, {'k', Kind::kKill},       {'r', Kind::kReplace}};
+  std::vector<Kind> kinds;
+  for (const char letter : letters) {
+    for (const auto& [name, kind] : known) {
+      if (name == letter) kinds.push_back(kind);
+    }
+  }
+  if (!kinds.empty() && kinds.size() == letters.size()) return kinds;
+  return absl::InvalidArgumentError(absl::StrCat("--kinds takes letters of fgcopkr, got '", letters, "'"));
+}
+
+// Whether the seed is good.
+bool Try(int64_t seed, const Flags& flags, const std::vector<Kind>& kinds) {
+  const History history = DrawHistory(static_cast<uint64_t>(seed), kinds);
+  const Outcome outcome = RunHistory(history, ScratchDirectory("/tmp"), flags.trace);
+  if (flags.trace) std::printf("%s", outcome.trace.c_str());
+  if (outcome.violations.empty()) return true;
+  std::printf("seed %lld, %d workers, after %s, %d messages, trace %016llx\n", static_cast<long long>(seed),
+              history.job.num_workers, absl::FormatDuration(outcome.time).c_str(), outcome.num_messages,
+              static_cast<unsigned long long>(outcome.trace_hash));
+  for (const Misfortune& misfortune : history.misfortunes) {
+    std::printf("  %s\n", misfortune.ToString().c_str());
+  }
+  for (const std::string& violation : outcome.violations) std::printf("  ! %s\n", violation.c_str());
+  std::printf("  again: bazel run //tests/simulation:campaign -- --seed=%lld --runs=1 --kinds=%s --trace\n",
+              static_cast<long long>(seed), flags.kinds.c_str());
+  std::fflush(stdout);
+  return false;
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  FlagParser parser("campaign", "[flags]",
+                    "Runs seeds of a simulated training job and prints those that go wrong.");
+  parser.Add("seed", &flags.seed, "the first seed");
+  parser.Add("minutes", &flags.minutes, "how long to go on");
+  parser.Add("runs", &flags.runs, "or how many seeds");
+  parser.Add(
+      "kinds", &flags.kinds,
+      "misfortunes: f(lap), g: flap one way, c(ut), o(ne way), p(ause), k(ill), r(eplace while paused)");
+  parser.Add("trace", &flags.trace, "print all that happens");
+  absl::Status status = parser.Parse({argv + 1, argv + argc});
+  const absl::StatusOr<std::vector<Kind>> kinds = KindsOf(flags.kinds);
+  if (status.ok()) status = kinds.status();
+  if (!status.ok()) {
+    std::fprintf(stderr, "campaign: %s\n", std::string(status.message()).c_str());
+    return 2;
+  }
+  const absl::Time end = absl::Now() + absl::Minutes(flags.minutes);
+  int64_t num_runs = 0, num_bad = 0;
+  while (num_runs < flags.runs || absl::Now() < end) {
+    num_bad += Try(flags.seed + num_runs, flags, *kinds) ? 0 : 1;
+    ++num_runs;
+  }
+  std::printf("%lld seeds, %lld of them bad\n", static_cast<long long>(num_runs),
+              static_cast<long long>(num_bad));
+  return num_bad == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace weir
+
+int main(int argc, char** argv) { return weir::Main(argc, argv); }

@@ -1,0 +1,112 @@
+// A training job that can be checked: every step adds one to a counter of its worker on the ps, and to the
+// global step; each trainer knows how many of its steps were acknowledged.
+//
+// One ps, a chief and workers, as a user would write them: Server::Start, MonitoredTrainingSession, a loop,
+// Close, Shutdown. What a step adds is computed by the trainer from what it has read, as a gradient is, so a
+// step needs a read, a push and an update. The chief saves checkpoints.
+//
+// Violations says what must not be, once all has ended:
+//
+// * A step was applied twice: a counter is above the steps of its worker that were acknowledged, failed, or
+//   ran when their life was killed.
+// * A step was lost: a counter is below the acknowledged ones, though nothing was restored.
+// * A chief wrote a checkpoint after its successor had begun.
+// * The ps saw more lives of a task than there were: one that was fenced came back as another.
+// * A step took longer than three leases after the network was whole again, or a program did not end.
+// * Plans or steps are left on the ps when all trainers have ended.
+// * A trainer has failed that nothing had happened to.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "distributed/cluster_spec.h"
+#include "distributed/server.h"
+#include "tests/simulation/world.h"
+
+namespace weir {
+
+struct CountingJobOptions {
+  int num_workers = 1;  // besides the chief
+  int64_t last_step = 40;
+  // What a trainer does between two steps.
+  absl::Duration pause = absl::Milliseconds(50);
+  int64_t save_steps = 10;
+  absl::Duration lease = absl::Seconds(10);
+  // How long a piece of a step of a trainer may have to wait for its processor.
+  absl::Duration longest_delay_of_work = absl::ZeroDuration();
+  std::string checkpoint_dir;  // of the test; empty: none
+};
+
+class CountingJob {
+ public:
+  CountingJob(World& world, CountingJobOptions options);
+  // Ends the world: the programs are this job's.
+  ~CountingJob() { world_.End(); }
+
+  // Starts every task once.
+  void StartAll();
+  // Starts a task, also again when its last life was killed or is thought dead.
+  World::Life& Start(const TaskName& task);
+  // Its newest life. Precondition: it was started.
+  World::Life& life(const TaskName& task) { return *lives_.at(task).back(); }
+  const std::vector<TaskName>& tasks() const { return tasks_; }
+  // Of what the first task's newest life sends to the second's.
+  void Cut(const TaskName& from, const TaskName& to);
+  void Flap(const TaskName& from, const TaskName& to);
+  void Heal(const TaskName& from, const TaskName& to);
+
+  // From now on nothing is wrong any more; steps have three leases.
+  void NoteHealed() { healed_ = world_.time(); }
+
+  bool HaveTrainersEnded() const;
+  // Until all trainers have ended, or the limit, and the ps has had the time to notice.
+  void RunToTheEnd(absl::Duration limit);
+  std::vector<std::string> Violations() const;
+  // Of all trainers.
+  int64_t num_acknowledged() const;
+
+ private:
+  // What one life of a trainer has noted.
+  struct Trainer {
+    TaskName task;
+    const World::Life* life = nullptr;
+    int number = 0;  // of the task's lives
+    int64_t num_acknowledged = 0;
+    int64_t num_failed = 0;
+    bool is_in_step = false;
+    absl::Duration step_began;
+    absl::Duration longest_step;  // as far as it is to be blamed
+    std::vector<absl::Duration> saves;
+    absl::Status outcome = absl::UnknownError("still running");
+  };
+  class SaveListener;
+
+  void ServePs(World::Life& life);
+  void Train(Trainer& trainer, World::Life& life);
+  absl::Status TrainOn(Trainer& trainer, World::Life& life, const TaskConfig& task, Server& server);
+  absl::Status Step(Trainer& trainer, absl::FunctionRef<absl::Status()> step);
+  int64_t CounterOf(const TaskName& task) const;
+  void CheckCounter(const TaskName& task, std::vector<std::string>* violations) const;
+  void CheckCheckpoints(std::vector<std::string>* violations) const;
+  void CheckProgress(std::vector<std::string>* violations) const;
+  void CheckLives(std::vector<std::string>* violations) const;
+  void CheckPs(std::vector<std::string>* violations) const;
+
+  World& world_;
+  const CountingJobOptions options_;
+  ClusterSpec cluster_;
+  std::vector<TaskName> tasks_;
+  std::map<TaskName, std::vector<World::Life*>> lives_;
+  std::list<Trainer> trainers_;                       // in the order in which they were started
+  std::map<const World::Life*, Server*> ps_servers_;  // as long as they live
+  std::map<TaskName, int> num_lost_;  // lives of trainers that a ps has lost, of the newest ps
+  absl::Duration healed_ = absl::ZeroDuration();
+};
+
+}  // namespace weir

@@ -1,0 +1,126 @@
+// Faults of today's protocol that seeds have found (README.md). Each test says what goes wrong today; whoever
+// mends a fault turns its expectation around, and the seeds stay.
+//
+// Not one seed but a row of them: any change of what a session sends moves what a seed meets.
+#include <set>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/simulation/history.h"
+
+namespace weir {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsSubsetOf;
+using ::testing::Not;
+using Kind = Misfortune::Kind;
+using Kinds = std::set<std::string>;
+
+const TaskName kPs{"ps", 0}, kChief{"chief", 0}, kWorker{"worker", 0};
+
+// What goes wrong with any of the seeds, up to its colon. The misfortune comes a little later with each.
+Kinds WhatGoesWrong(History history, const Misfortune& misfortune, int num_seeds = 40) {
+  Kinds kinds;
+  for (int seed = 1; seed <= num_seeds; ++seed) {
+    history.seed = static_cast<uint64_t>(seed);
+    history.misfortunes = {misfortune};
+    history.misfortunes[0].at += absl::Milliseconds(7) * seed;
+    const Outcome outcome = RunHistory(history, ScratchDirectory(testing::TempDir()));
+    for (const std::string& violation : outcome.violations) {
+      const std::string kind = violation.substr(0, violation.find(':'));
+      if (kinds.insert(kind).second) std::fprintf(stderr, "seed %d: %s\n", seed, violation.c_str());
+    }
+  }
+  return kinds;
+}
+
+// Its answer is lost, the session is made anew, and MonitoredSession runs the step again.
+TEST(KnownFaultsTest, AStepWhoseAnswerIsLostForLongIsAppliedTwice) {
+  const Misfortune flap = {.kind = Kind::kFlap,
+                           .at = absl::Milliseconds(600),
+                           .length = absl::Seconds(2),
+                           .first = kWorker,
+                           .second = kPs};
+  const Kinds kinds = WhatGoesWrong({}, flap);
+  EXPECT_THAT(kinds, Contains("applied twice"));
+  EXPECT_THAT(kinds, IsSubsetOf({"applied twice"}));
+}
+
+// The worker's part of the step has said OK, so nobody hears that what it sent did not arrive: the ps waits
+// for it until the step's deadline, ten minutes.
+TEST(KnownFaultsTest, APushThatFailsAfterItsPartIsDoneIsNotReported) {
+  const Misfortune flap = {.kind = Kind::kFlapOneWay,
+                           .at = absl::Milliseconds(600),
+                           .length = absl::Seconds(2),
+                           .first = kWorker,
+                           .second = kPs};
+  History history;
+  history.job.longest_delay_of_work = absl::Milliseconds(100);
+  EXPECT_THAT(WhatGoesWrong(history, flap), Contains("no progress"));
+}
+
+// A chief that was only paused finds that it was declared lost, takes a new life, and so ends its
+// successor's, which does the same.
+TEST(KnownFaultsTest, AZombieChiefAndItsSuccessorTakeTurns) {
+  History history;
+  history.job.lease = absl::Seconds(3);
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(600),
+                              .length = absl::Seconds(4),
+                              .first = kChief,
+                              .second = kPs};
+  EXPECT_THAT(WhatGoesWrong(history, replace, 15), Contains("fencing"));
+}
+
+// Its connections are broken by now, but it has read what it saves: it writes over its successor's
+// checkpoints.
+TEST(KnownFaultsTest, AZombieChiefSavesAfterItsSuccessor) {
+  History history;
+  history.job.longest_delay_of_work = absl::Milliseconds(100);
+  history.job.save_steps = 2;
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(600),
+                              .length = absl::Seconds(20),
+                              .first = kChief,
+                              .second = kPs};
+  EXPECT_THAT(WhatGoesWrong(history, replace), Contains("two chiefs"));
+}
+
+// The first attempt has initialised the variables before it failed; the workers train; the second attempt
+// initialises them again.
+TEST(KnownFaultsTest, AChiefThatLosesThePsWhileItBeginsThrowsStepsAway) {
+  const Misfortune flap = {.kind = Kind::kFlap,
+                           .at = absl::ZeroDuration(),
+                           .length = absl::Milliseconds(2500),
+                           .first = kChief,
+                           .second = kPs};
+  EXPECT_THAT(WhatGoesWrong({}, flap), Contains("lost"));
+}
+
+// What the ps ends because it has lost a worker ends as Cancelled, from which a worker that is there after
+// all does not recover.
+TEST(KnownFaultsTest, AWorkerThatIsCutOffForALeaseFails) {
+  const Misfortune cut = {.kind = Kind::kCutOneWay,
+                          .at = absl::Milliseconds(600),
+                          .length = absl::Seconds(5),
+                          .first = kWorker,
+                          .second = kPs};
+  History history;
+  history.job.lease = absl::Seconds(3);
+  history.job.longest_delay_of_work = absl::Milliseconds(100);
+  EXPECT_THAT(WhatGoesWrong(history, cut), Contains("failed"));
+}
+
+// Mended: notices are said again until the peer's life ends, and whoever is done needs no plan.
+TEST(KnownFaultsTest, NoPlanIsLeftWhenANoticeIsLost) {
+  for (const absl::Duration length : {absl::Milliseconds(300), absl::Seconds(3)}) {
+    const Misfortune flap = {
+        .kind = Kind::kFlap, .at = absl::Milliseconds(300), .length = length, .first = kChief, .second = kPs};
+    EXPECT_THAT(WhatGoesWrong({}, flap), Not(Contains("leaked")));
+  }
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,43 @@
+// What befalls a job, drawn by a seed: links that flap or are cut, tasks that are paused, killed, or replaced
+// while they are only paused.
+//
+// A value; printed, it is how a finding is told.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "distributed/task_name.h"
+#include "tests/simulation/counting_job.h"
+#include "tests/simulation/world.h"
+
+namespace weir {
+
+struct Misfortune {
+  enum class Kind {
+    kFlap,        // the link between both resets what is sent, either way
+    kFlapOneWay,  // what the first sends
+    kCut,         // nothing gets from one to the other, without a word, either way
+    kCutOneWay,   // from the first to the second
+    kPause,       // the first
+    kKill,        // the first; a new life begins after `length`
+    kReplace,  // the first is paused, a new life begins after `length`, and the old one goes on after twice
+               // that
+  };
+  Kind kind = Kind::kFlap;
+  absl::Duration at;
+  absl::Duration length;
+  TaskName first, second;
+
+  std::string ToString() const;
+};
+
+std::vector<Misfortune> DrawMisfortunes(uint64_t seed, const std::vector<TaskName>& tasks,
+                                        const std::vector<Misfortune::Kind>& kinds);
+
+// Lets them happen. The job is told when all are over.
+void Befall(World& world, CountingJob& job, const std::vector<Misfortune>& misfortunes);
+
+}  // namespace weir

@@ -1,0 +1,113 @@
+#include "tests/simulation/world.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace weir {
+
+World::Life::Life(World& world, std::string name)
+    : world_(world),
+      environment_(world.scheduler_, std::move(name)),
+      transport_(world.network_.MakeTransport(environment_)) {}
+
+ServerOptions World::Life::server_options() {
+  ServerOptions options;
+  options.num_threads = 1;
+  options.transport = transport_.get();
+  options.environment = &environment_;
+  return options;
+}
+
+void World::Life::AwaitEndOfWorld() {
+  absl::Mutex mutex;
+  absl::MutexLock lock(&mutex);
+  environment_.Await(mutex, absl::Condition(&world_.is_over_), absl::InfiniteFuture());
+}
+
+void World::Life::Sleep(absl::Duration duration) {
+  absl::Mutex mutex;
+  absl::MutexLock lock(&mutex);
+  bool never = false;
+  environment_.Await(mutex, absl::Condition(&never), environment_.Now() + duration);
+}
+
+World::World(uint64_t seed, const NetworkOptions& network)
+    : scheduler_(seed),
+      network_(scheduler_, network),
+      nature_(scheduler_, "nature"),
+      begin_(scheduler_.now()) {}
+
+World::~World() {
+  if (const std::string left = End(); !left.empty()) {
+    std::fprintf(stderr, "the world has ended, but not all who live in it:\n%s", left.c_str());
+    std::abort();
+  }
+}
+
+World::Life& World::Start(std::string name, std::function<void(Life&)> program) {
+  Life& life = lives_.emplace_back(*this, std::move(name));
+  scheduler_.Note(absl::StrCat("start ", life.name()));
+  life.environment_.StartThread([&life, program = std::move(program)] {
+    program(life);
+    life.has_ended_ = true;
+  });
+  return life;
+}
+
+void World::Pause(Life& life) {
+  scheduler_.Note(absl::StrCat("pause ", life.name()));
+  life.process().is_paused = true;
+}
+
+void World::Resume(Life& life) {
+  scheduler_.Note(absl::StrCat("resume ", life.name()));
+  life.process().is_paused = life.is_killed_;
+}
+
+void World::Kill(Life& life) {
+  if (life.has_ended_ || life.is_killed_) return;
+  scheduler_.Note(absl::StrCat("kill ", life.name()));
+  life.is_killed_ = true;
+  life.process().is_paused = true;
+  network_.Kill(life.process());
+}
+
+void World::At(absl::Duration time, std::function<void()> what) {
+  scheduler_.AddEvent(nature_.process(), begin_ + time, [this, what = std::move(what)] {
+    if (!is_over_) what();
+  });
+}
+
+bool World::RunUntil(absl::FunctionRef<bool()> is_over, absl::Duration limit) {
+  return scheduler_.RunUntil(is_over, begin_ + limit);
+}
+
+std::string World::End() {
+  constexpr absl::Duration kPatience = absl::Hours(12);
+  if (!is_over_) {
+    is_over_ = true;
+    network_.Close();
+    for (Life& life : lives_) {
+      life.process().is_paused = false;
+      if (!life.has_ended_ && life.on_end_of_world_) life.on_end_of_world_();
+    }
+  }
+  const auto all_have_ended = [this] {
+    for (const Life& life : lives_) {
+      if (!life.has_ended_) return false;
+    }
+    return true;
+  };
+  if (scheduler_.RunUntil(all_have_ended, scheduler_.now() + kPatience)) {
+    // Threads that were only started by them.
+    while (scheduler_.RunOne()) {
+    }
+    return "";
+  }
+  return scheduler_.DescribeThreads();
+}
+
+}  // namespace weir
