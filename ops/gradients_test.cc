@@ -5,6 +5,8 @@
 #include <map>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "graph/graph_builder.h"
 #include "graph/shape_inference.h"
 #include "gtest/gtest.h"
@@ -110,6 +112,23 @@ TEST_F(GradientsTest, ErrorsNameTheForwardNode) {
   ASSERT_FALSE(grads.ok());
   EXPECT_TRUE(absl::StrContains(grads.status().message(), "gradient of Mul 'product': ")) << grads.status();
   EXPECT_EQ(grads.status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(GradientsTest, QrRefusesWhatTensorFlowRefuses) {
+  const auto refusal = [&](PartialShape shape, bool full) {
+    GraphBuilder g(StandardOps());
+    const Output x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", std::move(shape)}});
+    const auto q = g.AddNode("Qr", {x}, {{"full_matrices", full}})->output(0);
+    const auto gradients = AddGradients(g, {q}, {x});
+    EXPECT_EQ(gradients.status().code(), absl::StatusCode::kUnimplemented) << gradients.status();
+    return gradients.status().ToString();
+  };
+  const char* const unknown = "needs matrices whose shape is known when the graph is built; r is ";
+  EXPECT_THAT(refusal({-1, 3}, false), testing::HasSubstr(absl::StrCat(unknown, "[?,3]")));
+  EXPECT_THAT(refusal({2, 3, -1}, false), testing::HasSubstr(absl::StrCat(unknown, "[2,?,?]")));
+  EXPECT_THAT(refusal(PartialShape(), false), testing::HasSubstr(unknown));
+  EXPECT_THAT(refusal({3, 2}, true),
+              testing::HasSubstr("no gradient of full_matrices with more rows than columns; r is [3,2]"));
 }
 
 TEST_F(GradientsTest, CrossEntropyComparesTheShapesOfItsInputs) {

@@ -101,6 +101,29 @@ Initializer Identity(double gain) {
   };
 }
 
+Initializer Orthogonal(double gain, std::optional<int64_t> seed) {
+  return [gain, seed](GraphBuilder& g, DType dtype, const Shape& shape) {
+    if (shape.rank() < 2) {
+      g.SetError(absl::InvalidArgumentError(
+          absl::StrCat("Orthogonal: the shape must have rank 2 or more, is ", shape.ToString())));
+      return Output();
+    }
+    const int64_t columns = shape.dim(shape.rank() - 1);
+    int64_t rows = 1;
+    for (int i = 0; i + 1 < shape.rank(); ++i) rows *= shape.dim(i);
+    const Shape tall({std::max(rows, columns), std::min(rows, columns)});
+    const auto seeds = g.NextRandomSeeds(seed);
+    const Output normal =
+        RandomStandardNormal(g, ShapeVector(g, tall), dtype, {.seed = seeds.seed, .seed2 = seeds.seed2});
+    if (!normal) return Output();
+    const auto [q, r] = Qr(g, normal);
+    // With these signs every orthogonal matrix is as likely as any other.
+    Output matrix = Mul(g, q, Sign(g, MatrixDiagPart(g, r)));
+    if (rows < columns) matrix = Transpose(g, matrix, ConstIntegers(g, {1, 0}));
+    return Mul(g, ConstOf(g, dtype, gain, {.name = "gain"}), Reshape(g, matrix, ShapeVector(g, shape)));
+  };
+}
+
 Initializer RandomNormal(double mean, double stddev, std::optional<int64_t> seed) {
   return [mean, stddev, seed](GraphBuilder& g, DType dtype, const Shape& shape) {
     const Output normal = ScaledNormal(g, dtype, shape, stddev, false, seed);

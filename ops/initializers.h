@@ -63,6 +63,11 @@ Initializer Constant(double value);
 // Ones on the main diagonal times gain, zeros elsewhere. InvalidArgument unless the shape has rank 2.
 Initializer Identity(double gain = 1);
 
+// Gain times a random matrix whose columns are orthonormal, or its rows where they are fewer (Saxe et al.,
+// 2014). Dimensions before the last one are the matrix's rows together. Each part of a variable in parts is
+// such a matrix of its own. InvalidArgument for a shape of rank below 2.
+Initializer Orthogonal(double gain = 1, std::optional<int64_t> seed = std::nullopt);
+
 // Normally distributed.
 Initializer RandomNormal(double mean = 0, double stddev = 1, std::optional<int64_t> seed = std::nullopt);
 

@@ -8,6 +8,7 @@
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
 #include "ops/gradient_formulas.h"
+#include "ops/math/matrix_batches.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
@@ -58,13 +59,8 @@ Status BatchMatMulShape(ShapeInference& s) {
                                        adj_x ? " (adj_x)" : "", ", y is ", y.ToString(),
                                        adj_y ? " (adj_y)" : ""));
   }
-  const auto batch_of = [](const PartialShape& shape) {
-    std::vector<int64_t> dims = DimsOf(shape);
-    dims.resize(dims.size() - 2);
-    return PartialShape::FromDims(dims);
-  };
-  WEIR_ASSIGN_OR_RETURN(const PartialShape x_batch, batch_of(x));
-  WEIR_ASSIGN_OR_RETURN(const PartialShape y_batch, batch_of(y));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape x_batch, BatchOf(x));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape y_batch, BatchOf(y));
   const bool broadcasts = s.op().name() != "BatchMatMul";
   const auto batch = broadcasts ? ShapeInference::Broadcast(x_batch, y_batch) : x_batch.MergeWith(y_batch);
   if (!batch.ok()) {
@@ -75,22 +71,6 @@ Status BatchMatMulShape(ShapeInference& s) {
   dims.push_back(x.dim(x_rank - (adj_x ? 1 : 2)));
   dims.push_back(y.dim(y_rank - (adj_y ? 2 : 1)));
   return SetOutputDims(s, 0, dims);
-}
-
-// `gradient` summed over the batches that `input` was repeated for.
-Output SumRepeatedBatches(GradientContext& g, Output gradient, int input) {
-  const PartialShape &x = g.input(input).shape(), &z = g.node().output_shape(0);
-  if (g.node().op_name() == "BatchMatMul" ||
-      (x.has_rank() && x.rank() == 2 && z.has_rank() && z.rank() == 2)) {
-    return gradient;
-  }
-  bool is_same = x.has_rank() && z.has_rank() && x.rank() == z.rank();
-  for (int i = 0; is_same && i < x.rank() - 2; ++i) is_same = x.dim(i) != kUnknown && x.dim(i) == z.dim(i);
-  if (is_same) return gradient;
-  const Output shape = ShapeOf(g, g.input(input));
-  Node* axes = g.graph().AddNode("BroadcastGradientArgs", {shape, g.Add("Shape", {gradient})}, {}, "",
-                                 g.node().source());
-  return axes == nullptr ? Output() : Reshape(g, Sum(g, gradient, axes->output(0)), shape);
 }
 
 // As MatMulGradient, batch by batch.

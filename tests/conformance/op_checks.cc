@@ -418,8 +418,11 @@ absl::Status OpChecks::CheckGradientOfUnknown(const OpCase& test) const {
   const auto wanted = Gradients(test, cpu_, Knowledge::kShapesAndIntegers);
   if (absl::IsUnimplemented(wanted.status())) return absl::OkStatus();
   WEIR_RETURN_IF_ERROR(wanted.status());
-  WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> found, Gradients(test, cpu_, Knowledge::kNothing));
-  return CompareAll("the gradient of inputs of unknown shapes", found, *wanted, -1);
+  const auto found = Gradients(test, cpu_, Knowledge::kNothing);
+  // TensorFlow refuses it, too (ops/gradients_test.cc).
+  if (test.op == "Qr" && absl::IsUnimplemented(found.status())) return absl::OkStatus();
+  WEIR_RETURN_IF_ERROR(found.status());
+  return CompareAll("the gradient of inputs of unknown shapes", *found, *wanted, -1);
 }
 
 absl::Status OpChecks::CheckGradient(const OpCase& test) const {

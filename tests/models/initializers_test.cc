@@ -46,6 +46,20 @@ TEST_F(InitializerTest, Identity) {
   ExpectRecorded("initializers/identity/2", initializers::Identity(0.5)(g_, DType::kFloat32, Shape({3, 4})));
 }
 
+TEST_F(InitializerTest, Orthogonal) {
+  g_.set_random_seed(3);
+  const Initializer orthogonal = initializers::Orthogonal(0.5, 7);
+  const Output wide = orthogonal(g_, DType::kFloat32, Shape({3, 4}));
+  const Output window = orthogonal(g_, DType::kFloat32, Shape({2, 2, 3, 2}));
+  ExpectRecorded("initializers/orthogonal/2", wide);
+  ExpectRecorded("initializers/orthogonal/4", window);
+}
+
+TEST_F(InitializerTest, OrthogonalOfAVectorIsRefused) {
+  initializers::Orthogonal()(g_, DType::kFloat32, Shape({3}));
+  ExpectError("Orthogonal: the shape must have rank 2 or more, is [3]");
+}
+
 TEST_F(InitializerTest, IdentityOfAVectorIsRefused) {
   initializers::Identity()(g_, DType::kFloat32, Shape({3}));
   ExpectError("Identity: the shape must have rank 2, is [3]");

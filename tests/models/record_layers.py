@@ -130,6 +130,7 @@ def initializers():
         "lecun_normal": init.lecun_normal(seed=7),
         "variance_scaling": init.variance_scaling(0.5, "fan_out", "untruncated_normal", seed=7),
         "identity": init.identity(0.5),
+        "orthogonal": init.orthogonal(0.5, seed=7),
     }
 
 
@@ -137,7 +138,8 @@ def record(recorder):
     for name, (shape, layer) in layers().items():
         record_layer(recorder, name, shape, layer)
     for name, initializer in initializers().items():
-        for shape in [[3, 4]] if name == "identity" else [[3, 4], [2, 2, 3, 2], [5]]:
+        shapes = {"identity": [[3, 4]], "orthogonal": [[3, 4], [2, 2, 3, 2]]}
+        for shape in shapes.get(name, [[3, 4], [2, 2, 3, 2], [5]]):
             def build():
                 v1.set_random_seed(3)
                 return initializer(shape, dtype=tf.float32)

@@ -127,6 +127,33 @@ DrawCall DrawFromBand(bool has_align) {
   };
 }
 
+// Numbers that no rounding makes dependent: the diagonal is larger than all others of its row together.
+Array WellConditioned(Pool& pool, Index dims) {
+  Array matrices(std::move(dims));
+  for (int64_t i = 0; i < matrices.size(); ++i) {
+    const Index at = matrices.IndexOf(i);
+    const double number = static_cast<double>(pool.random().Between(-4, 4)) / 8;
+    const bool is_diagonal = at[at.size() - 2] == at.back();
+    matrices[i] = is_diagonal ? number + (pool.random().Chance(50) ? 3 : -3) : number;
+  }
+  return matrices;
+}
+
+Call DrawQr(Pool& pool, DType dtype) {
+  Index dims = pool.DimsOfRank(static_cast<int>(pool.random().Below(2)));
+  dims.insert(dims.end(), {pool.random().Between(1, 4), pool.random().Between(1, 4)});
+  return OpCall{{pool.Exactly(WellConditioned(pool, dims), dtype)},
+                {{"full_matrices", pool.random().Chance(50)}}};
+}
+
+Call DrawTriangularSolve(Pool& pool, DType dtype) {
+  const Operand rhs = DrawMatrices(pool, dtype);
+  Index dims = pool.random().Chance(50) ? BatchOf(rhs, {}) : Index();
+  dims.insert(dims.end(), {RowsOf(rhs), RowsOf(rhs)});
+  return OpCall{{pool.Exactly(WellConditioned(pool, dims), dtype), rhs.output},
+                {{"lower", pool.random().Chance(50)}, {"adjoint", pool.random().Chance(50)}}};
+}
+
 }  // namespace
 
 void AddMatrixRows(std::vector<OpRow>* rows) {
@@ -136,6 +163,8 @@ void AddMatrixRows(std::vector<OpRow>* rows) {
   };
   add("Diag", Numbers(), DrawDiag);
   add("DiagPart", Numbers(), DrawDiagPart);
+  add("Qr", BigFloats(), DrawQr);
+  add("MatrixTriangularSolve", BigFloats(), DrawTriangularSolve);
   add("MatrixBandPart", AnyElement(), DrawBandPart, 2);
   add("MatrixDiag", AnyElement(), DrawMatrixDiag);
   add("MatrixDiagPart", AnyElement(), DrawMatrixDiagPart);

@@ -6,44 +6,12 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/math/batch_product.h"
+#include "kernels/cpu/math/broadcast_batch.h"
 #include "kernels/cpu/widened.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
-
-Shape BatchOf(const Shape& shape) { return Shape(shape.dims().subspan(0, shape.rank() - 2)); }
-
-// The matrices of an operand that the products of a broadcast batch take.
-class BroadcastBatch {
- public:
-  // Precondition: `own` broadcasts to `batch`.
-  BroadcastBatch(const Shape& own, const Shape& batch) {
-    int64_t stride = 1, products = 1;
-    for (int i = batch.rank() - 1; i >= 0; --i) {
-      const int at = i - (batch.rank() - own.rank());
-      const int64_t dim = at < 0 ? 1 : own.dim(at);
-      axes_.push_back({batch.dim(i), products, dim == 1 ? 0 : stride});
-      stride *= dim;
-      products *= batch.dim(i);
-    }
-    is_same_ = own == batch;
-  }
-
-  int64_t MatrixOf(int64_t product) const {
-    if (is_same_) return product;
-    int64_t matrix = 0;
-    for (const Axis& axis : axes_) matrix += product / axis.products % axis.dim * axis.stride;
-    return matrix;
-  }
-
- private:
-  struct Axis {
-    int64_t dim, products, stride;
-  };
-  std::vector<Axis> axes_;
-  bool is_same_ = false;
-};
 
 template <typename T>
 absl::StatusOr<Tensor> Conjugated(KernelContext& context, const Tensor& tensor) {
