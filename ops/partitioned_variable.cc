@@ -54,6 +54,7 @@ Output WholeOf(GraphBuilder& g, const PartitionedVariable& variable, SourceLocat
   if (variable.parts.size() == 1) return Identity(g, variable.parts[0].value, {}, where);
   std::vector<Output> values;
   for (const ModelVariable& part : variable.parts) values.push_back(part.value);
+  const auto root = g.NameScope("");  // the variable's name is whole
   const auto scope = g.NameScope(absl::StrCat(variable.name, "/ConcatPartitions"));
   return ConcatV2(g, values, Const(g, variable.axis, {}, where), {.name = "concat"}, where);
 }

@@ -4,6 +4,7 @@
 #include "ops/control_flow.h"
 #include "ops/layers/weight.h"
 #include "ops/standard_ops.h"
+#include "ops/variable.h"
 
 namespace weir::layers {
 namespace {
@@ -112,19 +113,19 @@ bool Fits(const Output& x, int channel_axis, const BatchNormalizationOptions& op
 // gamma, beta and the averages, in the order of TensorFlow's.
 Parameters MakeParameters(GraphBuilder& g, DType dtype, int64_t channels,
                           const BatchNormalizationOptions& options, SourceLocation where) {
-  const auto make = [&](absl::string_view name, const Initializer& initializer,
-                        const Regularizer& regularizer, bool trainable) {
-    return MakeWeight(g, name, dtype, {channels}, {initializer, regularizer, trainable}, where);
+  const auto add = [&](absl::string_view name, const Initializer& initializer,
+                       const Regularizer& regularizer) {
+    return AddWeight(g, name, dtype, {channels},
+                     {initializer, regularizer, options.trainable, options.partitioner}, where);
+  };
+  const auto add_average = [&](absl::string_view name, const Initializer& initializer) {
+    return MakeVariable(g, name, dtype, Shape({channels}), initializer, {.trainable = false}, where);
   };
   Parameters p;
-  if (options.scale) {
-    p.gamma = make("gamma", options.gamma_initializer, options.gamma_regularizer, options.trainable).value;
-  }
-  if (options.center) {
-    p.beta = make("beta", options.beta_initializer, options.beta_regularizer, options.trainable).value;
-  }
-  p.mean = make("moving_mean", options.moving_mean_initializer, {}, false);
-  p.variance = make("moving_variance", options.moving_variance_initializer, {}, false);
+  if (options.scale) p.gamma = add("gamma", options.gamma_initializer, options.gamma_regularizer);
+  if (options.center) p.beta = add("beta", options.beta_initializer, options.beta_regularizer);
+  p.mean = add_average("moving_mean", options.moving_mean_initializer);
+  p.variance = add_average("moving_variance", options.moving_variance_initializer);
   return p;
 }
 

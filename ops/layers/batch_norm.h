@@ -18,6 +18,7 @@
 
 #include "graph/graph_builder.h"
 #include "ops/initializers.h"
+#include "ops/partitioner.h"
 #include "ops/regularizers.h"
 
 namespace weir::layers {
@@ -34,6 +35,7 @@ struct BatchNormalizationOptions {
   Initializer moving_variance_initializer = initializers::Ones();
   Regularizer beta_regularizer;
   Regularizer gamma_regularizer;
+  Partitioner partitioner;  // of beta and gamma; the averages are whole
   bool trainable = true;
   absl::string_view name = "batch_normalization";
 };

@@ -65,9 +65,9 @@ Output Conv2DTranspose(GraphBuilder& g, Output x, int64_t filters, Window kernel
   if (!x_fits || !IsSize(filters) || !AreSizes(kernel_size) || !AreSizes(options.strides)) {
     return refuse("x must be images with known channels, filters, kernel size and strides at least 1");
   }
-  const ModelVariable kernel = MakeWeight(
+  const Output kernel = AddWeight(
       g, "kernel", x.dtype(), {kernel_size.height, kernel_size.width, filters, x.shape().dim(channel_axis)},
-      {options.kernel_initializer, options.kernel_regularizer, options.trainable}, where);
+      KernelOf(options), where);
   const Output x_shape = ShapeOf(g, x, {}, where);
   const int height_axis = channels_first ? 2 : 1;
   const bool same = options.padding == "SAME";
@@ -82,12 +82,11 @@ Output Conv2DTranspose(GraphBuilder& g, Output x, int64_t filters, Window kernel
   const Output batch = DimOf(g, x_shape, 0, where);
   std::vector<Output> sizes = {batch, output_of(height), output_of(width)};
   sizes.insert(sizes.begin() + channel_axis, Const(g, static_cast<int32_t>(filters), {}, where));
-  Output y = Conv2DBackpropInput(g, Pack(g, sizes, {}, where), kernel.value, x,
+  Output y = Conv2DBackpropInput(g, Pack(g, sizes, {}, where), kernel, x,
                                  options.strides.PerDimension(options.data_format), options.padding,
                                  {.data_format = options.data_format}, where);
   if (options.use_bias) {
-    y = AddBias(g, y, filters, options.data_format,
-                {options.bias_initializer, options.bias_regularizer, options.trainable}, where);
+    y = AddBias(g, y, filters, options.data_format, BiasOf(options), where);
   }
   return activation ? activation(g, y, {}, where) : y;
 }

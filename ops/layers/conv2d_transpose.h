@@ -7,6 +7,7 @@
 #include "ops/initializers.h"
 #include "ops/layers/activation.h"
 #include "ops/layers/window.h"
+#include "ops/partitioner.h"
 #include "ops/regularizers.h"
 
 namespace weir::layers {
@@ -20,6 +21,7 @@ struct Conv2DTransposeOptions {
   Initializer bias_initializer = initializers::Zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  Partitioner partitioner;  // of the kernel and of the bias
   bool trainable = true;
   absl::string_view name = "conv2d_transpose";
 };

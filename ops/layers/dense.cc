@@ -41,15 +41,10 @@ Output Dense(GraphBuilder& g, Output x, int64_t units, const Activation& activat
                where);
     return {};
   }
-  const ModelVariable kernel =
-      MakeWeight(g, "kernel", x.dtype(), {x.shape().dim(last), units},
-                 {options.kernel_initializer, options.kernel_regularizer, options.trainable}, where);
-  Output y =
-      last == 1 ? MatMul(g, x, kernel.value, {}, where) : MultiplyRows(g, x, kernel.value, units, where);
-  if (options.use_bias) {
-    y = AddBias(g, y, units, "NHWC", {options.bias_initializer, options.bias_regularizer, options.trainable},
-                where);
-  }
+  const Output kernel =
+      AddWeight(g, "kernel", x.dtype(), {x.shape().dim(last), units}, KernelOf(options), where);
+  Output y = last == 1 ? MatMul(g, x, kernel, {}, where) : MultiplyRows(g, x, kernel, units, where);
+  if (options.use_bias) y = AddBias(g, y, units, "NHWC", BiasOf(options), where);
   return activation ? activation(g, y, {}, where) : y;
 }
 

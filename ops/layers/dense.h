@@ -6,6 +6,7 @@
 #include "graph/graph_builder.h"
 #include "ops/initializers.h"
 #include "ops/layers/activation.h"
+#include "ops/partitioner.h"
 #include "ops/regularizers.h"
 
 namespace weir::layers {
@@ -16,6 +17,7 @@ struct DenseOptions {
   Initializer bias_initializer = initializers::Zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  Partitioner partitioner;  // of the kernel and of the bias
   bool trainable = true;
   absl::string_view name = "dense";
 };

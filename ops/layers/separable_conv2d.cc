@@ -30,13 +30,14 @@ Images ConvolveChannels(GraphBuilder& g, absl::string_view layer, Output x, Wind
                where);
     return {};
   }
-  const ModelVariable kernel =
-      MakeWeight(g, "depthwise_kernel", x.dtype(),
-                 {kernel_size.height, kernel_size.width, x.shape().dim(channel_axis), multiplier},
-                 {options.depthwise_initializer, options.depthwise_regularizer, options.trainable}, where);
-  const Output y =
-      DepthwiseConv2dNative(g, x, kernel.value, options.strides.PerDimension(options.data_format),
-                            options.padding, {.data_format = options.data_format}, where);
+  const WeightOptions weight_options = {options.depthwise_initializer, options.depthwise_regularizer,
+                                        options.trainable, options.partitioner};
+  const Output kernel =
+      AddWeight(g, "depthwise_kernel", x.dtype(),
+                {kernel_size.height, kernel_size.width, x.shape().dim(channel_axis), multiplier},
+                weight_options, where);
+  const Output y = DepthwiseConv2dNative(g, x, kernel, options.strides.PerDimension(options.data_format),
+                                         options.padding, {.data_format = options.data_format}, where);
   return {y, channels};
 }
 
@@ -45,8 +46,7 @@ Output Finish(GraphBuilder& g, const Images& images, const Activation& activatio
               SourceLocation where) {
   Output y = images.x;
   if (options.use_bias) {
-    y = AddBias(g, y, images.channels, options.data_format,
-                {options.bias_initializer, options.bias_regularizer, options.trainable}, where);
+    y = AddBias(g, y, images.channels, options.data_format, BiasOf(options), where);
   }
   return activation && y ? activation(g, y, {}, where) : y;
 }
@@ -74,10 +74,11 @@ Output SeparableConv2D(GraphBuilder& g, Output x, int64_t filters, Window kernel
   }
   const Images separate = ConvolveChannels(g, "SeparableConv2D", x, kernel_size, options, where);
   if (!separate.x) return {};
-  const ModelVariable kernel =
-      MakeWeight(g, "pointwise_kernel", x.dtype(), {1, 1, separate.channels, filters},
-                 {options.pointwise_initializer, options.pointwise_regularizer, options.trainable}, where);
-  const Output mixed = weir::Conv2D(g, separate.x, kernel.value, Window(1).PerDimension(options.data_format),
+  const WeightOptions weight_options = {options.pointwise_initializer, options.pointwise_regularizer,
+                                        options.trainable, options.partitioner};
+  const Output kernel =
+      AddWeight(g, "pointwise_kernel", x.dtype(), {1, 1, separate.channels, filters}, weight_options, where);
+  const Output mixed = weir::Conv2D(g, separate.x, kernel, Window(1).PerDimension(options.data_format),
                                     "VALID", {.data_format = options.data_format}, where);
   return Finish(g, {mixed, filters}, activation, options, where);
 }

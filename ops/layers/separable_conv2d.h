@@ -8,6 +8,7 @@
 #include "ops/initializers.h"
 #include "ops/layers/activation.h"
 #include "ops/layers/window.h"
+#include "ops/partitioner.h"
 #include "ops/regularizers.h"
 
 namespace weir::layers {
@@ -22,6 +23,7 @@ struct DepthwiseConv2DOptions {
   Initializer bias_initializer = initializers::Zeros();
   Regularizer depthwise_regularizer;
   Regularizer bias_regularizer;
+  Partitioner partitioner;  // of all variables
   bool trainable = true;
   absl::string_view name = "depthwise_conv2d";
 };
@@ -46,6 +48,7 @@ struct SeparableConv2DOptions {
   Regularizer depthwise_regularizer;
   Regularizer pointwise_regularizer;
   Regularizer bias_regularizer;
+  Partitioner partitioner;  // of all variables
   bool trainable = true;
   absl::string_view name = "separable_conv2d";
 };

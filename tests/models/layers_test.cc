@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/gradients.h"
 #include "ops/losses/losses.h"
+#include "ops/partitioner.h"
 #include "ops/training/gradient_descent.h"
 #include "ops/variable.h"
 #include "tests/models/recorded_model.h"
@@ -51,11 +52,13 @@ std::map<std::string, LayerCase> ConvolutionCases() {
       {"conv1d", {{2, 7, 3}, [](G g, Output x) { return layers::Conv1D(g, x, 4, 3); }}},
       {"conv1d_strided",
        {{2, 7, 3},
-        [](G g, Output x) { return layers::Conv1D(g, x, 4, 3, nullptr, {.stride = 2, .padding = "SAME"}); }}},
+        [](G g, Output x) {
+          return layers::Conv1D(g, x, 4, 3, nullptr, {.strides = 2, .padding = "SAME"});
+        }}},
       {"conv1d_dilated",
        {{2, 9, 3},
         [](G g, Output x) {
-          return layers::Conv1D(g, x, 2, 3, nullptr, {.dilation = 2, .use_bias = false});
+          return layers::Conv1D(g, x, 2, 3, nullptr, {.dilations = 2, .use_bias = false});
         }}},
       {"conv2d",
        {{2, 6, 5, 3},
@@ -88,6 +91,41 @@ std::map<std::string, LayerCase> ConvolutionCases() {
           return layers::SeparableConv2D(
               g, x, 4, 3, Relu,
               {.strides = 2, .padding = "SAME", .pointwise_regularizer = regularizers::L2(0.5)});
+        }}},
+  };
+}
+
+// Layers whose variables are in two parts.
+std::map<std::string, LayerCase> CasesInParts() {
+  using G = GraphBuilder&;
+  const Partitioner two = partitioners::FixedSize(2);
+  return {
+      {"dense_in_parts",
+       {{3, 4},
+        [=](G g, Output x) {
+          return layers::Dense(g, x, 5, Relu,
+                               {.kernel_regularizer = regularizers::L2(0.5),
+                                .bias_regularizer = regularizers::L1(0.25),
+                                .partitioner = two});
+        }}},
+      {"conv1d_in_parts",
+       {{2, 7, 3}, [=](G g, Output x) { return layers::Conv1D(g, x, 4, 3, nullptr, {.partitioner = two}); }}},
+      {"conv2d_in_parts",
+       {{2, 6, 5, 3},
+        [=](G g, Output x) {
+          return layers::Conv2D(g, x, 4, {3, 2}, nullptr,
+                                {.use_bias = false, .partitioner = partitioners::FixedSize(2, 3)});
+        }}},
+      {"conv2d_transpose_in_parts",
+       {{2, 3, 4, 3},
+        [=](G g, Output x) {
+          return layers::Conv2DTranspose(g, x, 2, {3, 2}, nullptr, {.partitioner = two});
+        }}},
+      {"separable_conv2d_in_parts",
+       {{2, 6, 5, 3},
+        [=](G g, Output x) {
+          return layers::SeparableConv2D(
+              g, x, 4, {3, 2}, nullptr, {.pointwise_regularizer = regularizers::L2(0.5), .partitioner = two});
         }}},
   };
 }
@@ -135,6 +173,7 @@ std::map<std::string, LayerCase> BatchNormCases(bool training_is_fed) {
 std::map<std::string, LayerCase> Cases() {
   std::map<std::string, LayerCase> all = DenseCases();
   all.merge(ConvolutionCases());
+  all.merge(CasesInParts());
   all.merge(PoolingCases());
   all.merge(BatchNormCases(false));
   for (auto& [name, layer] : BatchNormCases(true)) all[name + "/fed"] = layer;
@@ -224,6 +263,35 @@ class LayerErrorTest : public RecordedModelTest {
  protected:
   Output Images(const PartialShape& shape = {-1, 8, 8, 3}) { return Placeholder(g_, DType::kFloat32, shape); }
 };
+
+// As tf.layers has it: the averages stay whole.
+TEST_F(LayerErrorTest, ParametersOfBatchNormalizationMayBeInParts) {
+  layers::BatchNormalization(g_, Images(), true, {.partitioner = partitioners::FixedSize(2)});
+  ASSERT_TRUE(g_.ok()) << g_.status();
+  std::vector<std::string> names;
+  for (const ModelVariable& variable : AllVariables(g_)) names.push_back(Describe(variable));
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "batch_normalization/gamma/part_0 [2]", "batch_normalization/gamma/part_1 [1]",
+                       "batch_normalization/beta/part_0 [2]", "batch_normalization/beta/part_1 [1]",
+                       "batch_normalization/moving_mean [3] fixed",
+                       "batch_normalization/moving_variance [3] fixed"}));
+}
+
+TEST_F(LayerErrorTest, PartsAreReadUnderTheirVariablesName) {
+  const Output x = Placeholder(g_, DType::kFloat32, {-1, 4});
+  const Output y =
+      layers::Dense(g_, x, 3, nullptr, {.use_bias = false, .partitioner = partitioners::FixedSize(2)});
+  ASSERT_TRUE(g_.ok()) << g_.status();
+  EXPECT_EQ(y.node->input(1).node->name(), "dense/kernel/ConcatPartitions/concat");
+}
+
+TEST_F(LayerErrorTest, APartitionerThatCannotCutIsRefused) {
+  layers::Dense(g_, Placeholder(g_, DType::kFloat32, {-1, 4}), 3, nullptr,
+                {.partitioner = partitioners::FixedSize(2, 1)});
+  ExpectError(
+      "partitioned variable 'bias': a variable of shape [3] cannot be "
+      "cut along axis 1");
+}
 
 TEST_F(LayerErrorTest, SidesOfATransposedConvolutionMayBeUnknown) {
   const Output x = Images({-1, -1, 4, 3});

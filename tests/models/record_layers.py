@@ -47,6 +47,13 @@ def batch_normalization(x, training, axis=-1, center=True, scale=True, momentum=
     return y
 
 
+def in_parts(layer, axis=0):
+    def build(x):
+        with v1.variable_scope("", partitioner=v1.fixed_size_partitioner(2, axis)):
+            return layer(x)
+    return build
+
+
 def layers():
     """By name: the shape of x, and a function of it."""
     conv, sep = convolutional, convolutional.separable_conv2d
@@ -60,6 +67,12 @@ def layers():
         "conv1d_strided": ([2, 7, 3], lambda x: conv.conv1d(x, 4, 3, strides=2, padding="same")),
         "conv1d_dilated": ([2, 9, 3], lambda x: conv.conv1d(x, 2, 3, dilation_rate=2, use_bias=False)),
         "conv2d": ([2, 6, 5, 3], lambda x: conv.conv2d(x, 4, [3, 2], strides=[2, 1], padding="same")),
+        "dense_in_parts": ([3, 4], in_parts(lambda x: core.dense(
+            x, 5, tf.nn.relu, kernel_regularizer=l2(0.5), bias_regularizer=l1(0.25)))),
+        "conv1d_in_parts": ([2, 7, 3], in_parts(lambda x: conv.conv1d(x, 4, 3))),
+        "conv2d_in_parts": ([2, 6, 5, 3], in_parts(lambda x: conv.conv2d(x, 4, [3, 2], use_bias=False), 3)),
+        "conv2d_transpose_in_parts": ([2, 3, 4, 3], in_parts(lambda x: conv.conv2d_transpose(x, 2, [3, 2]))),
+        "separable_conv2d_in_parts": ([2, 6, 5, 3], in_parts(lambda x: sep(x, 4, [3, 2], pointwise_regularizer=l2(0.5)))),
         "conv2d_transpose": ([2, 3, 4, 3], lambda x: conv.conv2d_transpose(x, 2, [3, 2], strides=[2, 1])),
         "conv2d_transpose_same": ([2, 3, 4, 3], lambda x: conv.conv2d_transpose(
             x, 2, 3, strides=2, padding="same", activation=tf.nn.tanh)),
