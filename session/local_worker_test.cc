@@ -10,6 +10,8 @@
 #include "graph/graph_builder.h"
 #include "graph/runtime_ops.h"
 #include "gtest/gtest.h"
+#include "kernels/formats/full_disk.h"
+#include "kernels/formats/test_files.h"
 #include "session/early_steps.h"
 #include "session/runtime.h"
 #include "session/session.h"
@@ -326,6 +328,47 @@ TEST(StepErrorsTest, AStepThatItsClosingSessionCutsOffSaysSo) {
   step = session->Prepare({}, {}, {target}).value()->Start({});
   answer(absl::NotFoundError("plan 7 is not registered"));
   EXPECT_EQ(step->Await().status().code(), absl::StatusCode::kNotFound);
+}
+
+// The checkpoint is complete by then.
+TEST_F(LocalWorkerTest, AMergedCheckpointIsGoodAlsoWhereTheOldFolderCannotBeRemoved) {
+  const std::string folder = NewTestDirectory();
+  const auto disk = std::make_shared<FullDisk>(int64_t{1} << 20);
+  disk->KeepFolders();
+  auto graph = std::make_unique<Graph>(runtime_->ops());
+  const auto constant = [&](const char* name, Tensor value) {
+    const DType dtype = value.dtype();
+    return Add(*graph,
+               {.op = "Const", .name = name, .attrs = {{"value", std::move(value)}, {"dtype", dtype}}})
+        ->output(0);
+  };
+  const std::string part = folder + "/parts/model";
+  Node* const save = Add(*graph, {.op = "SaveV2",
+                                  .name = "save",
+                                  .inputs = {constant("prefix", Tensor::Scalar(part)),
+                                             constant("names", Tensor::Vector<std::string>({"v"})),
+                                             constant("slices", Tensor::Vector<std::string>({""})),
+                                             std::vector<Output>{constant("v", Tensor::Scalar(1.0f))}}});
+  Add(*graph, {.op = "MergeV2Checkpoints",
+               .name = "merge",
+               .inputs = {constant("parts", Tensor::Vector<std::string>({part})),
+                          constant("whole", Tensor::Scalar(folder + "/model"))},
+               .control_inputs = {save}});
+  PartitionSpec spec;
+  spec.plan = kPlan;
+  spec.graphs.push_back(std::move(graph));
+  spec.files = disk;
+  const absl::Status registered = worker_.RegisterPartition(std::move(spec), absl::InfiniteFuture());
+  ASSERT_TRUE(registered.ok()) << registered;
+  RunningStep step;
+  step.call = {kPlan, 1, absl::InfiniteFuture(), {}, {}};
+  worker_.RunPartition(step.call, [&](absl::Status status) {
+    step.status = status;
+    step.done.Notify();
+  });
+  EXPECT_TRUE(step.Wait().ok()) << step.status;
+  EXPECT_TRUE(PosixFileSystem().Exists(folder + "/model.index"));
+  EXPECT_TRUE(PosixFileSystem().Exists(folder + "/parts")) << "removed after all";
 }
 
 }  // namespace

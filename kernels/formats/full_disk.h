@@ -34,6 +34,8 @@ class FullDisk final : public FileSystem {
     absl::MutexLock lock(&mutex_);
     ending_to_fail_ = std::move(ending);
   }
+  // RemoveEmptyDirectory fails with PermissionDenied from now on, as in a folder that may not be written.
+  void KeepFolders() { keeps_folders_ = true; }
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
     return disk_.OpenForReading(path);
@@ -63,6 +65,7 @@ class FullDisk final : public FileSystem {
   absl::Status Remove(const std::string& path) override { return disk_.Remove(path); }
   absl::Status CreateDirectories(const std::string& path) override { return disk_.CreateDirectories(path); }
   absl::Status RemoveEmptyDirectory(const std::string& path) override {
+    if (keeps_folders_) return absl::PermissionDeniedError(absl::StrCat("cannot remove ", path));
     return disk_.RemoveEmptyDirectory(path);
   }
   absl::Status SyncDirectory(const std::string& path) override { return disk_.SyncDirectory(path); }
@@ -94,6 +97,7 @@ class FullDisk final : public FileSystem {
   };
 
   std::atomic<int64_t> free_bytes_;
+  std::atomic<bool> keeps_folders_{false};
   absl::Mutex mutex_;
   std::optional<std::string> ending_to_fail_ ABSL_GUARDED_BY(mutex_);
   FileSystem& disk_;

@@ -1,5 +1,6 @@
 // SaveV2, RestoreV2 and MergeV2Checkpoints: checkpoints in TensorFlow's format.
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -180,18 +181,28 @@ class MergeV2Checkpoints final : public Kernel {
       if (absl::IsPermissionDenied(found)) return found;
       if (found.ok()) prefixes.push_back(prefix);
     }
-    WEIR_RETURN_IF_ERROR(MergeBundles(prefixes, destination, *files_));
-    for (const std::string& prefix : sources) {
-      const std::string folder = DirectoryOf(prefix);
-      // One that is not empty stays.
-      if (!deletes_old_folders_ || folder == DirectoryOf(destination)) continue;
-      const absl::Status removed = files_->RemoveEmptyDirectory(folder);
-      if (absl::IsPermissionDenied(removed)) return removed;
+    const std::set<std::string> old_folders = OldFolders(sources, destination);
+    for (const std::string& folder : old_folders) {
+      const absl::Status found = files_->FileSize(folder).status();
+      if (absl::IsPermissionDenied(found)) return found;
     }
+    WEIR_RETURN_IF_ERROR(MergeBundles(prefixes, destination, *files_));
+    // The checkpoint is complete: a folder that is not empty, or cannot be removed, stays.
+    for (const std::string& folder : old_folders) files_->RemoveEmptyDirectory(folder).IgnoreError();
     return absl::OkStatus();
   }
 
  private:
+  // The folders of the parts, where they are to be removed.
+  std::set<std::string> OldFolders(absl::Span<const std::string> sources,
+                                   const std::string& destination) const {
+    std::set<std::string> folders;
+    if (!deletes_old_folders_) return folders;
+    for (const std::string& prefix : sources) folders.insert(DirectoryOf(prefix));
+    folders.erase(DirectoryOf(destination));
+    return folders;
+  }
+
   const std::shared_ptr<FileSystem> files_;
   const bool deletes_old_folders_;
   const bool allows_missing_;
