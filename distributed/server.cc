@@ -176,11 +176,23 @@ static absl::Status CheckDuration(absl::string_view name, absl::Duration duratio
                                                  absl::FormatDuration(most)));
 }
 
+static absl::Status CheckAllowedDirs(const std::vector<std::string>& folders) {
+  for (const std::string& folder : folders) {
+    if (!folder.empty()) continue;
+    return absl::InvalidArgumentError(
+        "ServerOptions::allowed_dirs, or WEIR_ALLOWED_DIRS, is set but names no folder: name one, or leave "
+        "it "
+        "unset to allow all files");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, const ServerOptions& options) {
   WEIR_RETURN_IF_ERROR(
       CheckDuration("lease", options.lease, ServerOptions::kMinLease, ServerOptions::kMaxLease));
   WEIR_RETURN_IF_ERROR(CheckDuration("termination grace", options.termination_grace, absl::ZeroDuration(),
                                      ServerOptions::kMaxTerminationGrace));
+  WEIR_RETURN_IF_ERROR(CheckAllowedDirs(options.allowed_dirs));
   RuntimeOptions runtime_options;
   runtime_options.job = task.job();
   runtime_options.task = task.task_index();
@@ -222,7 +234,10 @@ std::string ListenFromEnvironment() {
 
 std::vector<std::string> AllowedDirsFromEnvironment() {
   const char* value = std::getenv("WEIR_ALLOWED_DIRS");
-  return absl::StrSplit(value == nullptr ? "" : value, ':', absl::SkipEmpty());
+  if (value == nullptr) return {};
+  std::vector<std::string> folders = absl::StrSplit(value, ':', absl::SkipEmpty());
+  if (folders.empty()) folders.emplace_back();  // CheckAllowedDirs refuses it: it must not allow everything
+  return folders;
 }
 
 // Where the task listens: what `listen` leaves open is the cluster address's.

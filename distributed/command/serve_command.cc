@@ -141,8 +141,13 @@ absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
   if (!values.token_file.empty()) {
     WEIR_ASSIGN_OR_RETURN(values.server.security.token, ReadTokenFile(values.token_file));
   }
-  if (!values.allowed_dirs.empty()) {
+  if (flags.WasGiven("allow_dir")) {
     values.server.allowed_dirs = absl::StrSplit(values.allowed_dirs, ':', absl::SkipEmpty());
+    if (values.server.allowed_dirs.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("weir serve: --allow_dir='", values.allowed_dirs,
+                       "' names no folder: name one, or leave it out to allow all files"));
+    }
   }
   values.server.lease = absl::Seconds(values.lease_seconds);
   values.server.termination_grace = absl::Seconds(values.termination_grace_seconds);

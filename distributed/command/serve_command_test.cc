@@ -32,5 +32,15 @@ TEST(ServeCommand, MistakesAreNamed) {
   unsetenv("WEIR_JOB_TOKEN");
 }
 
+TEST(ServeCommand, AllowedFoldersThatAreNoneAreRefused) {
+  for (const char* flag : {"--allow_dir=:", "--allow_dir="}) {
+    const absl::Status status = RunServe({"--cluster_spec=ps|127.0.0.1:0,worker|127.0.0.1:1",
+                                          "--job_name=worker", "--listen=a b", flag})
+                                    .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << flag << " " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("names no folder")) << flag;
+  }
+}
+
 }  // namespace
 }  // namespace weir
