@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
 #include "kernels/formats/test_files.h"
@@ -102,6 +104,69 @@ TEST_P(AllowedDirsTest, ATasksOwnGraphsAreFree) {
   EXPECT_TRUE(session->Run({}, {}, {save}).ok());
 }
 
+// A ps learns the id of the chief's session with its part of a plan. The id gives it no more files.
+TEST_P(AllowedDirsTest, TheIdOfATasksOwnSessionFreesNobody) {
+  const auto save = [&](PlanId plan) {
+    auto graph = std::make_unique<Graph>(ps_->runtime().ops());
+    const auto add = [&](NodeSpec spec) {
+      Node* node = graph->AddNode(std::move(spec)).value();
+      graph->SetAssignedDevice(node, DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value());
+      return node;
+    };
+    const auto constant = [&](const char* name, Tensor value) {
+      const DType dtype = value.dtype();
+      return add({.op = "Const", .name = name, .attrs = {{"value", std::move(value)}, {"dtype", dtype}}})
+          ->output(0);
+    };
+    add({.op = "SaveV2",
+         .name = "save",
+         .inputs = {constant("prefix", Tensor::Scalar(absl::StrCat(outside_, "/model", plan))),
+                    constant("names", Tensor::Vector<std::string>({"v"})),
+                    constant("slices", Tensor::Vector<std::string>({""})),
+                    std::vector<Output>{constant("v", Tensor::Scalar(1.0f))}},
+         .attrs = {{"dtypes", std::vector<DType>{DType::kFloat32}}}});
+    PartitionSpec spec;
+    spec.plan = plan;
+    spec.session = 77;
+    spec.graphs.push_back(std::move(graph));
+    return spec;
+  };
+  const auto run = [&](Worker& worker, PlanId plan) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(20);
+    if (absl::Status status = worker.RegisterPartition(save(plan), deadline); !status.ok()) return status;
+    absl::Notification done;
+    absl::Status outcome;
+    RunPartitionCall call;
+    call.plan = plan;
+    call.step_id = 1;
+    call.deadline = deadline;
+    worker.RunPartition(call, [&](absl::Status status) {
+      outcome = status;
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return outcome;
+  };
+  Worker& own = *ps_->target().workers[0];
+  Worker& remote = *worker_->target().workers[1];
+  EXPECT_TRUE(run(own, 1).ok()) << run(own, 1);
+  const absl::Status refused = run(remote, 2);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_FALSE(PosixFileSystem().Exists(outside_ + "/model2.index"));
+  EXPECT_TRUE(run(own, 3).ok()) << "its owner keeps its rights";
+}
+
+// The parts are allowed here because they lead inside, but their folder is not, which is to be removed.
+TEST_P(AllowedDirsTest, AMergeIsRefusedBeforeItBegins) {
+  ASSERT_TRUE(Save(inside_ + "/model").ok());
+  for (const char* ending : {".index", ".data-00000-of-00001"}) {
+    ASSERT_EQ(symlink((inside_ + "/model" + ending).c_str(), (outside_ + "/alias" + ending).c_str()), 0);
+  }
+  const absl::Status refused = Merge(outside_ + "/alias", inside_ + "/merged", false);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_FALSE(PosixFileSystem().Exists(inside_ + "/merged.index"));
+}
+
 TEST(AllowedDirsOptionTest, ComesFromTheEnvironment) {
   setenv("WEIR_ALLOWED_DIRS", "/usr/share:/tmp:", 1);
   EXPECT_THAT(ServerOptions().allowed_dirs, testing::ElementsAre("/usr/share", "/tmp"));
@@ -109,12 +174,28 @@ TEST(AllowedDirsOptionTest, ComesFromTheEnvironment) {
   EXPECT_TRUE(ServerOptions().allowed_dirs.empty());
 }
 
+absl::Status RefusalOf(const ServerOptions& options) {
+  const TaskConfig task =
+      TaskConfig::Create(ClusterSpec::FromFlag("worker|127.0.0.1:0").value(), {"worker", 0}).value();
+  return Server::Start(task, options).status();
+}
+
+// A variable of a shell that is not set must not allow everything.
+TEST(AllowedDirsOptionTest, OneThatNamesNoFolderIsRefused) {
+  for (const char* value : {"", ":", "::"}) {
+    setenv("WEIR_ALLOWED_DIRS", value, 1);
+    const absl::Status refused = RefusalOf(ServerOptions());
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << "'" << value << "' " << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("WEIR_ALLOWED_DIRS"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("names no folder"));
+  }
+  unsetenv("WEIR_ALLOWED_DIRS");
+}
+
 TEST(AllowedDirsOptionTest, AFolderThatThereIsNotIsRefused) {
   ServerOptions options;
   options.allowed_dirs = {"/no/such/folder"};
-  const TaskConfig task =
-      TaskConfig::Create(ClusterSpec::FromFlag("worker|127.0.0.1:0").value(), {"worker", 0}).value();
-  const absl::Status refused = Server::Start(task, options).status();
+  const absl::Status refused = RefusalOf(options);
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("'/no/such/folder' is no folder"));
 }

@@ -12,6 +12,7 @@
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
 #include "graph/runtime_ops.h"
+#include "session/local_worker.h"
 
 namespace weir {
 namespace {
@@ -202,6 +203,44 @@ TEST_P(ServerTest, AStepWithTheWrongNumberOfArgumentsIsRefused) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("takes 1 arguments and gives 1 results, a step came with 0 and 0"));
+}
+
+// Whoever runs a part of a session knows its id. What the session keeps is its owner's all the same.
+TEST_P(ServerTest, NobodyElseEndsASession) {
+  if (GetParam()) return;  // the transport makes no difference
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  LocalWorker& own = dynamic_cast<LocalWorker&>(*ps->target().workers[0]);
+  constexpr SessionId kSession = 77;
+  const auto spec = [&](PlanId plan) {
+    PartitionSpec spec = SumOfTwoEdges(*ps);
+    spec.plan = plan;
+    spec.session = kSession;
+    return spec;
+  };
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  ASSERT_TRUE(own.RegisterPartition(spec(5), deadline).ok());
+  ASSERT_TRUE(w0->target().workers[1]->RegisterPartition(spec(6), deadline).ok());
+  const int num_owners = own.num_sessions();
+
+  auto channel = ConnectToPs();
+  const auto call = [&](const char* method, Incarnation sender, std::string body, Frame frame = {}) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, sender, 0}.EncodeTo(&writer);
+    frame.header = writer.Take() + body;
+    return AnswerOf(*channel, method, std::move(frame));
+  };
+  WireWriter id, partition;
+  id.Fixed64(kSession);
+  const std::string ended = id.Take();
+  EXPECT_TRUE(call(kEndSessionMethod, 7, ended).ok());
+  EXPECT_EQ(own.num_sessions(), num_owners) << "ended by a task that has no part in it";
+  Frame frame;
+  ASSERT_TRUE(EncodePartition(spec(8), &partition, &frame.payloads).ok());
+  ASSERT_TRUE(call(kRegisterPartitionMethod, 7, partition.Take(), std::move(frame)).ok());
+  EXPECT_EQ(own.num_sessions(), num_owners + 1);
+  EXPECT_TRUE(call(kHeartbeatMethod, 8, "").ok());  // a new life: the old one is lost
+  EXPECT_EQ(own.num_sessions(), num_owners) << "ended with another task that had registered under its id";
+  EXPECT_EQ(num_owners, 2);
 }
 
 TEST_P(ServerTest, AskedAgainWhileItCompilesAPlanIsRegisteredOnce) {

@@ -134,11 +134,12 @@ void WorkerService::RegisterPartition(Request& request) {
   }
   const int num_args = spec->num_args, num_results = spec->num_results;
   const SessionId session = spec->session;
-  const absl::Status registered = worker_.RegisterPartition(*std::move(spec), request.call->deadline());
+  const absl::Status registered =
+      worker_.RegisterPartition(*std::move(spec), request.call->deadline(), key.first);
   std::vector<std::shared_ptr<IncomingCall>> waiting;
   {
     absl::MutexLock lock(&mutex_);
-    if (session != 0) sessions_[session] = {request.envelope.sender, key.first};
+    if (session != 0) sessions_.try_emplace({session, key.first}, request.envelope.sender);
     if (registered.ok()) {
       Plan& plan = plans_[id];
       plan.owner = request.envelope.sender;
@@ -282,9 +283,9 @@ void WorkerService::EndSession(Request& request) {
   if (status.ok()) {
     {
       absl::MutexLock lock(&mutex_);
-      sessions_.erase(session);
+      sessions_.erase({session, request.envelope.sender_incarnation});
     }
-    worker_.EndSession(session);
+    worker_.EndSession(session, request.envelope.sender_incarnation);
   }
   Reply(request, status);
 }
@@ -413,15 +414,15 @@ void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const 
       if (plan.owner == task && plan.owner_incarnation == incarnation) orphans.push_back(id);
     }
     for (const PlanId id : orphans) plans_.erase(id);
-    for (const auto& [id, owner] : sessions_) {
-      if (owner == std::make_pair(task, incarnation)) orphaned_sessions.push_back(id);
+    for (const auto& [session, owner] : sessions_) {
+      if (owner == task && session.second == incarnation) orphaned_sessions.push_back(session.first);
     }
-    for (const SessionId id : orphaned_sessions) sessions_.erase(id);
+    for (const SessionId id : orphaned_sessions) sessions_.erase({id, incarnation});
   }
   std::sort(orphans.begin(), orphans.end());
   std::sort(orphaned_sessions.begin(), orphaned_sessions.end());
   for (const PlanId id : orphans) worker_.DeregisterPartition(id);
-  for (const SessionId id : orphaned_sessions) worker_.EndSession(id);
+  for (const SessionId id : orphaned_sessions) worker_.EndSession(id, incarnation);
 }
 
 int WorkerService::num_plans() const {

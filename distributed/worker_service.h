@@ -2,7 +2,8 @@
 // Heartbeats.
 //
 // Membership sees every request first: a sender whose life is over, or a request meant for an earlier life of
-// this task, gets Aborted. Plans belong to the life of the task that registered them and are dropped with it.
+// this task, gets Aborted. Plans and sessions belong to the life of the task that registered them and are
+// dropped with it; the same session id of another sender, or of this task, is another session.
 //
 // Exactly once: a step's RunPartition may arrive several times (its sender repeats it when a connection
 // breaks). The first one runs it, the others get the same answer: while it runs they wait with it, afterwards
@@ -112,8 +113,8 @@ class WorkerService {
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);
-  // Sessions that have, or have had, plans here, and who runs them.
-  absl::flat_hash_map<SessionId, std::pair<TaskName, Incarnation>> sessions_ ABSL_GUARDED_BY(mutex_);
+  // Sessions that have, or have had, plans here, each with the life of the task that runs it.
+  absl::flat_hash_map<std::pair<SessionId, Incarnation>, TaskName> sessions_ ABSL_GUARDED_BY(mutex_);
   // Plans that are being compiled: who asked, and waits for the one answer.
   absl::flat_hash_map<std::pair<Incarnation, PlanId>, std::vector<std::shared_ptr<IncomingCall>>> registering_
       ABSL_GUARDED_BY(mutex_);

@@ -34,8 +34,9 @@ absl::StatusOr<std::vector<DeviceAttributes>> LocalWorker::ListDevices(absl::Tim
   return result;
 }
 
-absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time) {
-  const std::shared_ptr<SessionState> session = StateOf(spec.session, spec.files);
+absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time, uint64_t owner) {
+  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<SessionState> session,
+                        StateOf(spec.session, owner, spec.files));
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<LocalPlan> plan,
                         LocalPlan::Compile(runtime_, threads_, sender_, spec, session.get(), early_steps_));
   absl::MutexLock lock(&mutex_);
@@ -46,18 +47,22 @@ absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<SessionState> LocalWorker::StateOf(SessionId session,
-                                                   const std::shared_ptr<FileSystem>& files) {
+absl::StatusOr<std::shared_ptr<SessionState>> LocalWorker::StateOf(SessionId session, uint64_t owner,
+                                                                   const std::shared_ptr<FileSystem>& files) {
   if (session == 0) return files == nullptr ? nullptr : std::make_shared<SessionState>(files);
   absl::MutexLock lock(&mutex_);
-  std::shared_ptr<SessionState>& state = sessions_[session];
+  std::shared_ptr<SessionState>& state = sessions_[std::make_pair(session, owner)];
   if (state == nullptr) state = std::make_shared<SessionState>(files);
+  if (state->files() != files) {
+    return absl::PermissionDeniedError(absl::StrCat("a plan for session ", session, " on ", task_.ToString(),
+                                                    " may not use the files that the session's others use"));
+  }
   return state;
 }
 
-void LocalWorker::EndSession(SessionId session) {
+void LocalWorker::EndSession(SessionId session, uint64_t owner) {
   absl::MutexLock lock(&mutex_);
-  sessions_.erase(session);
+  sessions_.erase(std::make_pair(session, owner));
 }
 
 std::shared_ptr<LocalPlan> LocalWorker::FindPlan(PlanId id) const {

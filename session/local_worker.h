@@ -16,8 +16,10 @@
 // before any of what waited for them runs).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -41,13 +43,21 @@ class LocalWorker final : public Worker {
 
   const DeviceName& task() const override { return task_; }
   absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override;
-  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override;
+  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override {
+    return RegisterPartition(std::move(spec), deadline, kThisProcess);
+  }
   void RunPartition(const RunPartitionCall& call, Done done) override;
   absl::Status FeedStep(PlanId plan, int64_t step_id, int arg, const Tensor& tensor) override;
   void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override;
   void DeregisterPartition(PlanId plan) override;
-  void EndSession(SessionId session) override;
+  void EndSession(SessionId session) override { EndSession(session, kThisProcess); }
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
+
+  // As above, for another process: `owner` is the incarnation of its task. Every part of a plan names its
+  // session, so an id is no secret: what an owner's session keeps, and the files that it may use, are not
+  // those of another owner's session of that id. PermissionDenied for other files than the session has.
+  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline, uint64_t owner);
+  void EndSession(SessionId session, uint64_t owner);
 
   // A tensor that another worker has pushed. Accepted also before the step's RunPartition. NotFound for an
   // unknown plan; OK and dropped for a step that is over. InvalidArgument (an edge that is not received
@@ -70,9 +80,12 @@ class LocalWorker final : public Worker {
   std::string DescribeWaits() const;
 
  private:
+  static constexpr uint64_t kThisProcess = 0;  // no task's incarnation
+
   std::shared_ptr<LocalPlan> FindPlan(PlanId id) const;
   // Null for a plan of no session that may use all files.
-  std::shared_ptr<SessionState> StateOf(SessionId session, const std::shared_ptr<FileSystem>& files);
+  absl::StatusOr<std::shared_ptr<SessionState>> StateOf(SessionId session, uint64_t owner,
+                                                        const std::shared_ptr<FileSystem>& files);
 
   Runtime& runtime_;
   const DeviceName task_;
@@ -81,7 +94,9 @@ class LocalWorker final : public Worker {
   const std::shared_ptr<EarlySteps> early_steps_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, std::shared_ptr<LocalPlan>> plans_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<SessionId, std::shared_ptr<SessionState>> sessions_ ABSL_GUARDED_BY(mutex_);
+  // By id and owner.
+  absl::flat_hash_map<std::pair<SessionId, uint64_t>, std::shared_ptr<SessionState>> sessions_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir
