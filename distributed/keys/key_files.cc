@@ -1,5 +1,6 @@
 #include "distributed/keys/key_files.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
@@ -13,6 +14,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "distributed/keys/certificate.h"
 #include "graph/types/status_macros.h"
@@ -28,9 +31,11 @@ constexpr mode_t kPrivate = 0600, kPublic = 0644, kPrivateFolder = 0700;
 
 // Also the name of a folder, so nothing with a slash or a leading dot.
 absl::Status CheckHost(const std::string& host) {
+  in6_addr ipv6;
+  if (inet_pton(AF_INET6, host.c_str(), &ipv6) == 1) return absl::OkStatus();
   const bool is_usable = !host.empty() && host.size() <= kMaxNameBytes && host[0] != '.' && host[0] != '-' &&
                          std::all_of(host.begin(), host.end(), [](char c) {
-                           return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_' || c == ':';
+                           return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
                          });
   if (is_usable) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -58,9 +63,43 @@ absl::Status CheckOptions(const KeyFilesOptions& options) {
   return absl::OkStatus();
 }
 
+// Others could read the keys in a folder of theirs, or exchange them.
+absl::Status CheckFolder(const std::string& path) {
+  struct stat found {};
+  if (lstat(path.c_str(), &found) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot look at ", path));
+  }
+  const bool is_folder = S_ISDIR(found.st_mode);
+  if (is_folder && found.st_uid == geteuid() && (found.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "%s is %s of the user %d with mode %04o: keys are written only into a folder of yours (user %d) that "
+      "nobody else may write to, and not through a symbolic link",
+      path,
+      is_folder                ? "a folder"
+      : S_ISLNK(found.st_mode) ? "a symbolic link"
+                               : "no folder but a file",
+      found.st_uid, found.st_mode & 07777, geteuid()));
+}
+
 absl::Status MakeFolder(const std::string& path) {
-  if (mkdir(path.c_str(), kPrivateFolder) == 0 || errno == EEXIST) return absl::OkStatus();
+  if (mkdir(path.c_str(), kPrivateFolder) == 0) return absl::OkStatus();
+  if (errno == EEXIST) return CheckFolder(path);
   return absl::ErrnoToStatus(errno, absl::StrCat("cannot create the folder ", path));
+}
+
+// A full disk may take a part before it reports an error.
+absl::Status WriteAll(int fd, absl::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+    if (written == 0) return absl::DataLossError(absl::StrCat("cannot write ", path, ": nothing is taken"));
+    content.remove_prefix(written);
+  }
+  if (fsync(fd) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
 }
 
 // The permissions are there from the first byte on.
@@ -73,11 +112,9 @@ absl::Status WriteNewFile(const std::string& path, const std::string& content, m
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot create ", path));
   }
   fchmod(fd, mode);  // whatever umask says
-  const bool is_written =
-      write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size()) && fsync(fd) == 0;
-  const int error = errno;
+  absl::Status status = WriteAll(fd, content, path);
   close(fd);
-  return is_written ? absl::OkStatus() : absl::ErrnoToStatus(error, absl::StrCat("cannot write ", path));
+  return status;
 }
 
 absl::StatusOr<std::string> MakeToken() {
@@ -104,6 +141,9 @@ absl::Status WriteHostFiles(const std::string& folder, const HostFiles& files) {
 
 absl::Status MakeKeyFiles(const KeyFilesOptions& options) {
   WEIR_RETURN_IF_ERROR(CheckOptions(options));
+  std::string directory = options.directory;
+  // To lstat "link/" is no link.
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
   const absl::Time begin = absl::Now() - kClockSkew;
   const absl::Time end = absl::Now() + absl::Hours(24) * options.num_days;
   WEIR_ASSIGN_OR_RETURN(const Certificate authority, MakeAuthority("weir job CA", begin, end));
@@ -112,17 +152,17 @@ absl::Status MakeKeyFiles(const KeyFilesOptions& options) {
   WEIR_ASSIGN_OR_RETURN(files.token, MakeToken());
   WEIR_ASSIGN_OR_RETURN(const std::string authority_key, authority.KeyPem());
 
-  WEIR_RETURN_IF_ERROR(PosixFileSystem().CreateDirectories(DirectoryOf(options.directory)));
-  WEIR_RETURN_IF_ERROR(MakeFolder(options.directory));
+  WEIR_RETURN_IF_ERROR(PosixFileSystem().CreateDirectories(DirectoryOf(directory)));
+  WEIR_RETURN_IF_ERROR(MakeFolder(directory));
   // First, so that a folder that has keys already is left as it is.
-  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(options.directory, "ca.key"), authority_key, kPrivate));
-  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(options.directory, "ca.pem"), files.authority, kPublic));
-  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(options.directory, "token"), files.token, kPrivate));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "ca.key"), authority_key, kPrivate));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "ca.pem"), files.authority, kPublic));
+  WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "token"), files.token, kPrivate));
   for (const std::string& host : options.hosts) {
     WEIR_ASSIGN_OR_RETURN(const Certificate made, MakeHostCertificate(host, authority, begin, end));
     WEIR_ASSIGN_OR_RETURN(files.certificate, made.CertificatePem());
     WEIR_ASSIGN_OR_RETURN(files.key, made.KeyPem());
-    WEIR_RETURN_IF_ERROR(WriteHostFiles(JoinPath(options.directory, host), files));
+    WEIR_RETURN_IF_ERROR(WriteHostFiles(JoinPath(directory, host), files));
   }
   return absl::OkStatus();
 }

@@ -29,6 +29,7 @@ inline constexpr int kMaxKeyDays = 3650;
 inline constexpr size_t kMaxKeyHosts = 10'000;
 
 // Possible errors: InvalidArgument (options; a host that is none), AlreadyExists (the folder has such files),
+// FailedPrecondition (a folder that is there is another user's, a symbolic link, or others may write to it),
 // those of the file system, Internal (OpenSSL).
 absl::Status MakeKeyFiles(const KeyFilesOptions& options);
 

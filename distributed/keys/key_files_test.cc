@@ -1,10 +1,14 @@
 #include "distributed/keys/key_files.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "distributed/keys/certificate.h"
 #include "distributed/launch/free_ports.h"
@@ -75,7 +79,8 @@ TEST(KeyFilesTest, MistakesAreNamed) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     return std::string(status.message());
   };
-  for (const char* bad : {"", "../x", "a/b", ".", "..", "a b", "-x", "a\nb", "a,DNS:evil"}) {
+  for (const char* bad : {"", "../x", "a/b", ".", "..", "a b", "-x", "a\nb", "a,DNS:evil", "gpu1:2222",
+                          "127.0.0.1:2222", "[::1]", "a:b", ":"}) {
     EXPECT_THAT(refusal({bad}), HasSubstr("is no host")) << bad;
   }
   EXPECT_THAT(refusal({std::string(65, 'a')}), HasSubstr("is no host"));
@@ -84,6 +89,68 @@ TEST(KeyFilesTest, MistakesAreNamed) {
   EXPECT_THAT(refusal({}), HasSubstr("1 to 10000 hosts, got 0"));
   EXPECT_THAT(refusal({"a"}, 0), HasSubstr("valid for 1 to 3650 days, got 0"));
   EXPECT_FALSE(PosixFileSystem().Exists(folder));
+}
+
+TEST(KeyFilesTest, AnAddressIsAHost) {
+  const std::string keys = NewTestDirectory() + "/keys";
+  const absl::Status made = MakeKeyFiles({.directory = keys, .hosts = {"::1", "fe80::a:1", "10.0.0.7"}});
+  EXPECT_TRUE(made.ok()) << made;
+  EXPECT_TRUE(PosixFileSystem().Exists(keys + "/fe80::a:1/key.pem"));
+}
+
+TEST(KeyFilesTest, AFolderThatOthersMayChangeIsRefused) {
+  const std::string keys = NewTestDirectory();
+  const auto refusal = [&](const std::string& folder) {
+    const absl::Status status = MakeKeyFiles({.directory = folder, .hosts = {"node1"}});
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_FALSE(PosixFileSystem().Exists(keys + "/ca.key"));
+    return std::string(status.message());
+  };
+  const std::string own = absl::StrCat("of the user ", geteuid(), " with mode ");
+  for (const mode_t mode : {0777, 0770, 01777}) {
+    ASSERT_EQ(chmod(keys.c_str(), mode), 0);
+    EXPECT_THAT(refusal(keys),
+                HasSubstr(absl::StrCat(keys, " is a folder ", own, absl::StrFormat("%04o", mode))));
+  }
+  ASSERT_EQ(chmod(keys.c_str(), 0755), 0);
+  const std::string link = NewTestDirectory() + "/link";
+  ASSERT_EQ(symlink(keys.c_str(), link.c_str()), 0);
+  EXPECT_THAT(refusal(link), HasSubstr("is a symbolic link " + own));
+  EXPECT_THAT(refusal(link + "/"), HasSubstr("is a symbolic link"));
+  const std::string file = NewTestDirectory() + "/file";
+  WriteBytes(file, "x");
+  EXPECT_THAT(refusal(file), HasSubstr("is no folder but a file"));
+  if (chown(keys.c_str(), 12345, 0) == 0) {  // for root only
+    EXPECT_THAT(refusal(keys), HasSubstr("is a folder of the user 12345 with mode 0755"));
+    ASSERT_EQ(chown(keys.c_str(), geteuid(), getegid()), 0);
+  }
+  const absl::Status made = MakeKeyFiles({.directory = keys, .hosts = {"node1"}});
+  EXPECT_TRUE(made.ok()) << made;
+}
+
+// A host's folder that somebody has put there beforehand.
+TEST(KeyFilesTest, ALinkInThePlaceOfAHostsFolderIsRefused) {
+  const std::string keys = NewTestDirectory(), elsewhere = NewTestDirectory();
+  ASSERT_EQ(chmod(keys.c_str(), 0755), 0);
+  ASSERT_EQ(symlink(elsewhere.c_str(), (keys + "/node1").c_str()), 0);
+  const absl::Status refused = MakeKeyFiles({.directory = keys, .hosts = {"node1"}});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_FALSE(PosixFileSystem().Exists(elsewhere + "/key.pem"));
+}
+
+// Only the first 100 bytes of a file find room: a write that is short sets no errno.
+TEST(KeyFilesTest, ATruncatedFileIsAnError) {
+  const std::string keys = NewTestDirectory() + "/keys";
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {100, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = MakeKeyFiles({.directory = keys, .hosts = {"node1"}});
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot write " + keys + "/ca.key: File too large"));
 }
 
 TEST(KeyFilesTest, AClusterRunsWithThem) {
