@@ -9,7 +9,6 @@
 #include <memory>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
@@ -62,7 +61,18 @@ struct Lookup {
 }  // namespace
 
 bool IsLoopbackHost(absl::string_view host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+  if (host == "localhost") return true;
+  const std::string text(host);
+  sockaddr_in ipv4{};
+  sockaddr_in6 ipv6{};
+  // Not by how it begins: 127.example.com may be anywhere.
+  if (inet_pton(AF_INET, text.c_str(), &ipv4.sin_addr) == 1) {
+    ipv4.sin_family = AF_INET;
+    return IsLoopback(reinterpret_cast<const sockaddr*>(&ipv4));
+  }
+  if (inet_pton(AF_INET6, text.c_str(), &ipv6.sin6_addr) != 1) return false;
+  ipv6.sin6_family = AF_INET6;
+  return IsLoopback(reinterpret_cast<const sockaddr*>(&ipv6));
 }
 
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host, absl::Duration timeout) {

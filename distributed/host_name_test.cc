@@ -24,6 +24,16 @@ TEST(LookUpHost, NamesAndAddresses) {
   EXPECT_TRUE(LookUpHost("::1", absl::Seconds(30))->is_loopback);
 }
 
+TEST(IsLoopbackHost, GoesByTheAddressAndNotByItsBeginning) {
+  for (const char* host : {"localhost", "127.0.0.1", "127.9.8.7", "::1", "0:0:0:0:0:0:0:1"}) {
+    EXPECT_TRUE(IsLoopbackHost(host)) << host;
+  }
+  for (const char* host :
+       {"127.example.com", "127.", "128.0.0.1", "::2", "gpu1", "", "localhost.example.com"}) {
+    EXPECT_FALSE(IsLoopbackHost(host)) << host;
+  }
+}
+
 TEST(LookUpHost, AnUnknownNameIsNamed) {
   const absl::Status status = LookUpHost(kUnknownName, absl::Seconds(30)).status();
   // Unavailable where there is no name server at all.

@@ -1,9 +1,12 @@
 #include "distributed/command/flag_parser.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -27,17 +30,28 @@ std::string RangeProblem(double value, const NumberRange& range) {
   return absl::StrCat("must be from ", NumberText(range.least), " to ", NumberText(range.most));
 }
 
+// What is wrong with a text that is no int.
+std::string IntProblem(const std::string& text, NumberRange range) {
+  const absl::string_view digits = absl::StripPrefix(text, "-");
+  double value = 0;
+  if (digits.empty() || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtod(text, &value)) {
+    return "is not a number";
+  }
+  range.least = std::max<double>(range.least, std::numeric_limits<int>::min());
+  range.most = std::min<double>(range.most, std::numeric_limits<int>::max());
+  return RangeProblem(value, range);
+}
+
 template <typename T>
 auto NumberSetter(T* value, NumberRange range) {
   return [value, range](const std::string& text) -> std::string {
     T parsed;
-    bool is_number;
     if constexpr (std::is_same_v<T, int>) {
-      is_number = absl::SimpleAtoi(text, &parsed);
+      if (!absl::SimpleAtoi(text, &parsed)) return IntProblem(text, range);
     } else {
-      is_number = absl::SimpleAtod(text, &parsed) && std::isfinite(parsed);
+      if (!absl::SimpleAtod(text, &parsed) || !std::isfinite(parsed)) return "is not a number";
     }
-    if (!is_number) return "is not a number";
     std::string problem = RangeProblem(parsed, range);
     if (problem.empty()) *value = parsed;
     return problem;
