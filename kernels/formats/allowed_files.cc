@@ -56,9 +56,34 @@ bool AllowedFiles::IsAllowed(const std::string& resolved) const {
 }
 
 absl::Status AllowedFiles::Refusal(const std::string& path) const {
+  const std::string obstacle = ObstacleInside(path);
+  if (!obstacle.empty()) {
+    return absl::PermissionDeniedError(absl::StrCat("'", path, "' ", obstacle,
+                                                    "; graphs of other tasks may use the folders ",
+                                                    absl::StrJoin(folders_, ", "), " here"));
+  }
   return absl::PermissionDeniedError(
       absl::StrCat("'", path, "' is outside of the folders that graphs of other tasks may use here: ",
                    absl::StrJoin(folders_, ", ")));
+}
+
+std::string AllowedFiles::ObstacleInside(const std::string& path) const {
+  std::error_code error;
+  if (path.empty() || !ResolvedPath(path).empty()) return "";
+  std::filesystem::path part = std::filesystem::absolute(path, error);
+  // The first part that cannot be resolved.
+  while (!error && part.has_relative_path() && ResolvedPath(part.parent_path().string()).empty()) {
+    part = part.parent_path();
+  }
+  if (error || !part.has_relative_path()) return "";
+  // Of other folders nothing is told.
+  if (!IsAllowed(ResolvedPath(part.parent_path().string()))) return "";
+  const std::filesystem::file_status found = std::filesystem::symlink_status(part, error);
+  if (std::filesystem::is_symlink(found)) {
+    return absl::StrCat("leads over the symbolic link '", part.string(), "', which leads nowhere");
+  }
+  return absl::StrCat("cannot be looked at beyond '", part.parent_path().string(), "'",
+                      error ? absl::StrCat(" (", error.message(), ")") : "");
 }
 
 absl::StatusOr<std::string> AllowedFiles::Resolve(const std::string& path) const {

@@ -6,7 +6,8 @@
 // meanwhile; graphs cannot make links.
 //
 // Thread safety: all methods. Errors: those of the file system below, and PermissionDenied, naming the path
-// and the folders, for a path that leads elsewhere, whether there is such a file or not.
+// and the folders, for a path that leads elsewhere, whether there is such a file or not, and for one that
+// leads over a link to nothing, or into a folder that may not be read.
 #pragma once
 
 #include <memory>
@@ -45,6 +46,8 @@ class AllowedFiles final : public FileSystem {
   absl::StatusOr<std::string> ResolveEntry(const std::string& path) const;
   bool IsAllowed(const std::string& resolved) const;
   absl::Status Refusal(const std::string& path) const;
+  // What is wrong with a path that cannot be resolved, when that is inside the folders; otherwise empty.
+  std::string ObstacleInside(const std::string& path) const;
 
   const std::vector<std::string> folders_;  // resolved
   FileSystem& files_;

@@ -56,7 +56,9 @@ TEST_F(AllowedFilesTest, WhatLeadsElsewhereIsRefused) {
         inside_ + "/none/../../x", root_ + "/inside2/secret", inside_ + "/dangling", root_, std::string("/"),
         std::string(), std::string("relative")}) {
     refusals.push_back(files_->OpenForReading(path).status());
-    EXPECT_THAT(std::string(refusals.back().message()), HasSubstr(absl::StrCat("'", path, "' is outside")));
+    EXPECT_THAT(
+        std::string(refusals.back().message()),
+        HasSubstr(absl::StrCat("'", path, "' ", path == inside_ + "/dangling" ? "leads" : "is outside")));
     refusals.push_back(files_->Create(path).status());
     refusals.push_back(files_->CreateNew(path).status());
     refusals.push_back(files_->OpenForAppending(path).status());
@@ -77,6 +79,26 @@ TEST_F(AllowedFilesTest, WhatLeadsElsewhereIsRefused) {
   }
   EXPECT_EQ(ReadBytes(outside_ + "/secret"), "secret");
   EXPECT_FALSE(PosixFileSystem().Exists(outside_ + "/none"));
+}
+
+TEST_F(AllowedFilesTest, ALinkInsideThatLeadsNowhereIsNamed) {
+  ASSERT_EQ(symlink("loop", (inside_ + "/loop").c_str()), 0);
+  ASSERT_EQ(symlink((root_ + "/none").c_str(), (outside_ + "/dangling").c_str()), 0);
+  for (const char* name : {"dangling", "loop"}) {
+    for (const char* rest : {"", "/file"}) {
+      const std::string link = absl::StrCat(inside_, "/", name);
+      const absl::Status refused = files_->FileSize(link + rest).status();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+      EXPECT_THAT(std::string(refused.message()),
+                  HasSubstr(absl::StrCat("'", link, rest, "' leads over the symbolic link '", link,
+                                         "', which leads nowhere")));
+    }
+  }
+  // Of other folders nothing is said.
+  for (const std::string& path : {inside_ + "/out/dangling", outside_ + "/dangling"}) {
+    const absl::Status refused = files_->FileSize(path).status();
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("'", path, "' is outside")));
+  }
 }
 
 TEST_F(AllowedFilesTest, FoldersMustBeThere) {
