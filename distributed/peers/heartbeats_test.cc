@@ -13,7 +13,7 @@
 namespace weir {
 namespace {
 
-// A ps that watches two workers, which answer and count.
+// A ps that watches two workers, which count and answer: with `answer_`, as the life 1.
 class HeartbeatsTest : public ::testing::Test {
  protected:
   HeartbeatsTest()
@@ -32,9 +32,9 @@ class HeartbeatsTest : public ::testing::Test {
 
   void Answer(const std::string& address, IncomingCall& call) {
     WireWriter writer;
-    EncodeReplyStatus(1, absl::OkStatus(), &writer);
-    call.Reply(Frame{writer.Take(), {}});
     absl::MutexLock lock(&mutex_);
+    EncodeReplyStatus(1, answer_, &writer);
+    call.Reply(Frame{writer.Take(), {}});
     ++num_heartbeats_[address];
   }
 
@@ -46,6 +46,7 @@ class HeartbeatsTest : public ::testing::Test {
 
   const ClusterSpec cluster_;
   absl::Mutex mutex_;
+  absl::Status answer_;
   std::map<std::string, int> num_heartbeats_;
   const std::unique_ptr<Transport> transport_;
   std::vector<std::unique_ptr<Listener>> listeners_;
@@ -62,6 +63,29 @@ TEST_F(HeartbeatsTest, GoOnToWhoeverMayStillNeedThem) {
   }
   absl::MutexLock lock(&mutex_);
   EXPECT_EQ(num_heartbeats_["127.0.0.1:5000"], 0);  // who is done has left, or soon will
+}
+
+// The worker has declared this task lost.
+TEST_F(HeartbeatsTest, WhoIsRefusedBeginsANewLife) {
+  answer_ = absl::AbortedError("declared lost");
+  const Incarnation before = membership_.incarnation();
+  const Heartbeats heartbeats(peers_, {{"worker", 1}}, absl::Milliseconds(1));
+  for (int i = 1; i < 1000 && membership_.incarnation() == before; ++i) {
+    ASSERT_TRUE(AwaitHeartbeats("127.0.0.1:5001", i));
+  }
+  EXPECT_NE(membership_.incarnation(), before);
+}
+
+TEST_F(HeartbeatsTest, TheAnswerOfALifeThatIsOverSaysNothingAboutThisTask) {
+  const TaskName restarted{"worker", 1};
+  ASSERT_TRUE(membership_.OnSignOfLife(restarted, 1).ok());
+  ASSERT_TRUE(membership_.OnSignOfLife(restarted, 2).ok());
+  const Incarnation before = membership_.incarnation();
+  {
+    const Heartbeats heartbeats(peers_, {restarted}, absl::Milliseconds(1));
+    EXPECT_TRUE(AwaitHeartbeats("127.0.0.1:5001", 5));
+  }
+  EXPECT_EQ(membership_.incarnation(), before);
 }
 
 }  // namespace

@@ -122,8 +122,12 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     WireReader reader(frame.header);
     Incarnation replier = 0;
     const absl::Status status = DecodeReplyStatus(&reader, &replier);
-    // A life that is over may still be answering.
-    if (replier != 0) WEIR_RETURN_IF_ERROR(peers_->membership_.OnSignOfLife(peer(), replier));
+    if (replier != 0) {
+      const absl::Status life = peers_->membership_.OnSignOfLife(peer(), replier);
+      // A life that is over may still be answering. Not Aborted: that is what a peer says of a lost sender.
+      if (absl::IsAborted(life)) return absl::UnavailableError(life.message());
+      WEIR_RETURN_IF_ERROR(life);
+    }
     WEIR_RETURN_IF_ERROR(status);
     PeerReply reply;
     reply.header_begin = frame.header.size() - reader.num_bytes_left();
