@@ -56,8 +56,9 @@ class OperatingSystem final : public Environment {
 }  // namespace
 
 Environment& RealEnvironment() {
-  static OperatingSystem environment;
-  return environment;
+  // Never destroyed: detached threads use it while the process exits.
+  static Environment* const environment = new OperatingSystem;
+  return *environment;
 }
 
 }  // namespace weir
