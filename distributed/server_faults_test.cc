@@ -11,6 +11,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/device_kernels.h"
 #include "ops/register_ops.h"
+#include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 
 namespace weir {
@@ -145,6 +146,32 @@ TEST_P(ServerTest, ALostPeerEndsTheStepThatWaitsForIt) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 1s"));
   EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+// The task that runs the session slept for longer than its lease, in the middle of a step, and wakes up.
+TEST_P(ServerTest, AStepOfATaskThatWasDeclaredLostMayBeRecoveredFrom) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  GraphBuilder g(w0->runtime().ops());
+  Output never;
+  {
+    auto device = g.DeviceScope("/job:ps/task:0");
+    const Output queue =
+        g.AddOp("FIFOQueueV2", {}, {{"component_types", std::vector<DType>{DType::kFloat32}}});
+    never = g.AddOp("QueueDequeueV2", {queue}, {{"component_types", std::vector<DType>{DType::kFloat32}}});
+  }
+  ASSERT_TRUE(g.ok()) << g.status();
+  auto session = w0->CreateSession(g.graph()).value();
+  absl::Status status;
+  std::thread step([&] { status = session->Run({}, {never}, {}, {.timeout = absl::Minutes(2)}).status(); });
+  const absl::Time give_up = absl::Now() + absl::Minutes(1);
+  while (ps->local_worker().num_running_steps() == 0 && absl::Now() < give_up) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  EXPECT_EQ(ps->local_worker().num_running_steps(), 1);
+  // As when the lease ran out: this life is over for the ps.
+  EXPECT_TRUE(ps->membership().OnSignOfLife({"worker", 0}, w0->membership().incarnation() + 1).ok());
+  step.join();
+  EXPECT_TRUE(IsRecoverable(status)) << status;
 }
 
 // What kernels wait for, whose address is their input.

@@ -205,6 +205,8 @@ void WorkerService::RunStep(const std::shared_ptr<Step>& step) {
   }
   if (!cancelled.ok()) return OnStepDone(plan_id, step_id, step, cancelled);
   worker_.RunPartition(step->call, [this, plan_id, step_id, step](absl::Status status) {
+    // The plan may have gone since BeginStep. A kernel's own NotFound leaves it registered.
+    if (absl::IsNotFound(status) && !HasPlan(plan_id)) status = UnknownPlan(plan_id, membership_.self());
     OnStepDone(plan_id, step_id, step, status);
   });
 }
@@ -405,7 +407,7 @@ void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& r
               {.deadline = peers_.environment().Now() + absl::Seconds(10)}, [](absl::StatusOr<PeerReply>) {});
 }
 
-void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status&) {
+void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason) {
   std::vector<PlanId> orphans;
   std::vector<SessionId> orphaned_sessions;
   {
@@ -421,8 +423,19 @@ void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const 
   }
   std::sort(orphans.begin(), orphans.end());
   std::sort(orphaned_sessions.begin(), orphaned_sessions.end());
-  for (const PlanId id : orphans) worker_.DeregisterPartition(id);
+  const std::string why =
+      reason.ok() ? absl::StrCat(task.ToString(), " is done") : std::string(reason.message());
+  for (const PlanId id : orphans) {
+    // An owner that lives, and was only silent for too long, recovers from Aborted.
+    worker_.DropPartition(id, absl::AbortedError(absl::StrCat("plan ", id, " was dropped by ",
+                                                              membership_.self().ToString(), ": ", why)));
+  }
   for (const SessionId id : orphaned_sessions) worker_.EndSession(id, incarnation);
+}
+
+bool WorkerService::HasPlan(PlanId plan) const {
+  absl::MutexLock lock(&mutex_);
+  return plans_.contains(plan);
 }
 
 int WorkerService::num_plans() const {

@@ -101,6 +101,7 @@ class WorkerService {
                   const absl::Status& status);
   Frame MakeReply(const absl::Status& status, std::string body = "",
                   std::vector<Payload> payloads = {}) const;
+  bool HasPlan(PlanId plan) const;
   // False when this push was delivered before.
   bool IsFirstDelivery(const Envelope& envelope, uint64_t push_id);
 

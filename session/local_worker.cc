@@ -97,6 +97,10 @@ void LocalWorker::CancelStep(PlanId plan_id, int64_t step_id, const absl::Status
 }
 
 void LocalWorker::DeregisterPartition(PlanId plan_id) {
+  DropPartition(plan_id, absl::CancelledError(absl::StrCat("plan ", plan_id, " was dropped")));
+}
+
+void LocalWorker::DropPartition(PlanId plan_id, const absl::Status& reason) {
   std::shared_ptr<LocalPlan> plan;
   {
     absl::MutexLock lock(&mutex_);
@@ -106,7 +110,7 @@ void LocalWorker::DeregisterPartition(PlanId plan_id) {
     plans_.erase(found);
   }
   RunScope scope;
-  plan->Close(absl::CancelledError(absl::StrCat("plan ", plan_id, " was dropped")));
+  plan->Close(reason);
 }
 
 absl::Status LocalWorker::ResetContainers(absl::Span<const std::string> containers, absl::Time) {

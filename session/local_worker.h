@@ -59,6 +59,9 @@ class LocalWorker final : public Worker {
   absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline, uint64_t owner);
   void EndSession(SessionId session, uint64_t owner);
 
+  // DeregisterPartition for another reason than its owner's wish: its running steps end with `reason`.
+  void DropPartition(PlanId plan, const absl::Status& reason);
+
   // A tensor that another worker has pushed. Accepted also before the step's RunPartition. NotFound for an
   // unknown plan; OK and dropped for a step that is over. InvalidArgument (an edge that is not received
   // here); ResourceExhausted (too many steps have not started: early_steps.h).
