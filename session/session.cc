@@ -427,6 +427,10 @@ absl::StatusOr<std::unique_ptr<PartialRun>> Session::StartPartialRun(const std::
                                                                      const std::vector<TensorRef>& fetches,
                                                                      const std::vector<TargetRef>& targets,
                                                                      const RunOptions& options) {
+  {
+    absl::MutexLock lock(&mutex_);  // as in Prepare
+    if (closed_) return absl::CancelledError("the session is closed");
+  }
   WEIR_ASSIGN_OR_RETURN(StepSignature signature, Resolve(feeds, fetches, targets));
   if (signature.fetches.empty() && signature.targets.empty()) {
     return absl::InvalidArgumentError("a partial run needs at least one fetch or target");

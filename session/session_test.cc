@@ -11,6 +11,7 @@
 #include "ops/training/piecewise_constant.h"
 #include "ops/training/polynomial_decay.h"
 #include "session/local_worker.h"
+#include "session/partial_run.h"
 #include "session/runtime.h"
 #include "session/test_session.h"
 
@@ -319,6 +320,9 @@ TEST_F(SessionTest, ASessionThatIsClosedRunsNothing) {
   EXPECT_EQ(worker_.num_plans(), 1);
   session().Close();
   EXPECT_EQ(session().Run({}, {c}).status().code(), absl::StatusCode::kCancelled);
+  // Its graph is not looked at: it may be gone.
+  EXPECT_EQ(session().Run({}, {"no_such_node"}).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(session().StartPartialRun({}, {"no_such_node"}).status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(worker_.num_plans(), 0);
 }
 
