@@ -97,6 +97,11 @@ bool MonitoredSession::should_stop() const {
   return session != nullptr && session->coordinator().should_stop() && LostUnderThread(*session).ok();
 }
 
+Session& MonitoredSession::session() {
+  const std::shared_ptr<CoordinatedSession> session = current();
+  return session != nullptr ? session->session() : lost_->session();
+}
+
 void MonitoredSession::RequestStop() {
   stop_.RequestStop();
   if (const std::shared_ptr<CoordinatedSession> session = current()) session->StopThreadsSoon();
@@ -135,12 +140,16 @@ absl::Status MonitoredSession::CreateSession() {
 }
 
 absl::Status MonitoredSession::TryCreateSession() {
-  if (const std::shared_ptr<CoordinatedSession> lost = SetCurrent(nullptr)) lost->CloseLost();
+  if (std::shared_ptr<CoordinatedSession> lost = SetCurrent(nullptr)) {
+    lost->CloseLost();
+    lost_ = std::move(lost);
+  }
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Session> created, creator_->Create(graph_.graph()));
   const auto session = std::make_shared<CoordinatedSession>(
       std::move(created), CoordinatedSession::Options{.stop_grace_period = options_.stop_grace_period,
                                                       .step_grace_period = options_.step_grace_period});
   SetCurrent(session);
+  lost_ = nullptr;
   if (stop_.should_stop())
     session->StopThreadsSoon();  // after SetCurrent: a stop comes before it or finds it
   WEIR_RETURN_IF_ERROR(
@@ -170,6 +179,7 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
   if (const absl::Status lost = LostUnderThread(*current()); !lost.ok()) WEIR_RETURN_IF_ERROR(Recover(lost));
   while (true) {
     absl::Status status = step();
+    if (!failure_.ok()) return failure_;  // a recovery within it
     if (status.ok()) {
       // A peer was lost under a hook, after the step: the step stays done, only the session is made anew.
       const absl::Status lost = std::exchange(lost_under_hook_, absl::OkStatus());
@@ -223,7 +233,9 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
 
 absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(const RunArgs& args) {
   WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, args, stop_));
-  if (result.stop_requested) {
+  // When a peer was lost too, what the hook saw may be lost with it: it sees the next step, and decides
+  // again.
+  if (result.stop_requested && result.lost_under_hook.ok()) {
     // Threads go on: the hooks' End may still need them.
     hook_requested_stop_ = true;
     stop_.RequestStop();

@@ -102,7 +102,8 @@ class MonitoredSession {
   // session; idempotent.
   absl::Status Close();
 
-  Session& session() { return current()->session(); }
+  // Closed after a recovery that failed.
+  Session& session();
   // The step counter as it is now; a lost peer is waited for as in Run. FailedPrecondition without a global
   // step.
   absl::StatusOr<int64_t> GlobalStep();
@@ -139,6 +140,7 @@ class MonitoredSession {
   std::atomic<bool> sigterm_stopped_it_{false};
   bool hook_requested_stop_ = false;
   bool is_closed_ = false;
+  std::shared_ptr<CoordinatedSession> lost_;  // the one before, while there is none
   absl::Status failure_;
   absl::Status lost_under_hook_;
   std::unique_ptr<Termination> termination_;  // last: it calls the session

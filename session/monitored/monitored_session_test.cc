@@ -18,6 +18,7 @@
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/saver.h"
+#include "session/monitored/test_hook.h"
 #include "session/monitored/test_program.h"
 #include "session/monitored/training_session.h"
 
@@ -178,6 +179,7 @@ class LosesAPeer final : public Worker {
   absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
     longest_wait = std::max(longest_wait, deadline - absl::Now());
     if (num_silences-- > 0) return absl::DeadlineExceededError("did not answer");
+    if (!refusal.ok()) return refusal;
     ++num_sessions;
     return worker_.ListDevices(deadline);
   }
@@ -202,6 +204,7 @@ class LosesAPeer final : public Worker {
   bool lose_variables = false;
   int num_sessions = 0;
   int num_silences = 0;  // how often it does not say which devices it has
+  absl::Status refusal;  // of every session
   absl::Duration longest_wait = absl::ZeroDuration();
 
  private:
@@ -277,6 +280,46 @@ TEST(MonitoredSessionTest, AStepIsNotRunAgainWhenAPeerIsLostUnderAHook) {
   worker.lose_next = true;
   EXPECT_EQ((*session)->GlobalStep().value(), 1);
   EXPECT_EQ(worker.num_sessions, 3);
+}
+
+// Trains on without what the stop hook saw: the step that it stopped at is no longer in the variables.
+TEST(MonitoredSessionTest, AStopIsForgottenWhenTheStepThatItEndedWithIsLost) {
+  const std::string directory = EmptyDirectory("lost_stop");
+  TestProgram program;
+  auto loses = std::make_shared<TestHook>();
+  int num_steps = 0;
+  loses->after_run = [&](RunContext&, const RunValues&) -> absl::Status {
+    if (++num_steps != 3) return absl::OkStatus();
+    program.runtime->devices()[0]->resources().ResetContainers({});
+    return absl::UnavailableError("lost under a hook");
+  };
+  auto session =
+      program.Start({.checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 3}), loses}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status trained = TrainUntilStop(program, **session);
+  ASSERT_TRUE(trained.ok()) << trained;
+  EXPECT_EQ(num_steps, 6);
+  EXPECT_THAT(CheckpointsIn(directory).value()[0], HasSubstr("model.ckpt-3"));
+}
+
+TEST(MonitoredSessionTest, AfterARecoveryThatFailedTheSessionIsClosed) {
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  worker.lose_next = true;
+  worker.refusal = absl::PermissionDeniedError("another cluster");
+  // Within a step too, which learns of it from something else.
+  const absl::Status status = (*session)->RunStepFn([&](MonitoredSession::StepContext&) {
+    EXPECT_TRUE(absl::IsPermissionDenied((*session)->GlobalStep().status()));
+    return absl::AbortedError("lost");
+  });
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_TRUE(absl::IsPermissionDenied((*session)->GlobalStep().status()));
+  EXPECT_FALSE((*session)->should_stop());
+  EXPECT_TRUE(absl::IsCancelled((*session)->session().Run({}, {program.loss}).status()));
+  EXPECT_EQ((*session)->Close(), status);
 }
 
 TEST(MonitoredSessionTest, LocalVariablesAreInitialisedByItself) {
