@@ -161,7 +161,7 @@ int Main(int argc, char** argv) {
              {.least = 1, .most = 1000000});
   parser.Add("batch_size", &flags.batch_size, "images per step", {.least = 1, .most = 1000000});
   parser.Add("learning_rate", &flags.learning_rate, "of Adam in the first step; it falls to a twentieth",
-             {.least = 0});
+             {.least = 1e-12});  // with 0 nothing is learnt
   parser.Add("data_dir", &flags.data_dir, "folder with the four idx files, plain or .gz");
   parser.Add("model_dir", &flags.model_dir,
              "folder for checkpoints and event files; empty: none are written");

@@ -41,6 +41,7 @@ grep -q '100%' "$out/terse" || fail "the terse twin did not finish"
 
 expect 1 "--model is 'rnn', must be mlp or cnn" "$program" --model=rnn
 expect 1 "--epochs='0' must be from 1 to 1000000" "$program" --epochs=0
+expect 1 "--learning_rate='0' must be at least 1e-12" "$program" --learning_rate=0
 expect 1 "did you mean" "$program" --epoch=3
 expect 1 "dataset-fashion-mnist" "$program" --data_dir="$out"
 expect 1 "cluster" env TF_CONFIG='{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 5}}' "$program"
