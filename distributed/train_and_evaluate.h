@@ -2,9 +2,8 @@
 //
 //   chief, worker   train until max_steps; the chief saves checkpoints to model_dir
 //   ps              serves until the job is over
-//   evaluator       never trains: evaluates each new checkpoint of model_dir, until that of max_steps or
-//   until
-//                   after_evaluation says that it was the last one
+//   evaluator       never trains: evaluates each new checkpoint of model_dir, until that of max_steps, or
+//                   the one that after_evaluation says is the last
 //   alone           trains, and evaluates when a checkpoint has been saved
 // An evaluator is no part of the training cluster (task_config.h): all that it shares with the others is
 // model_dir.

@@ -6,9 +6,9 @@
 //                           .eval_ops = {update_accuracy},
 //                           .final_ops = {{"accuracy", accuracy}},
 //                           .summary_dir = model_dir + "/eval"});
-//   EvaluateRepeatedly(model_dir, [&](const std::string& checkpoint) { return evaluator.Evaluate(checkpoint);
-//   },
-//                      {.last_step = max_steps});
+//   EvaluateRepeatedly(
+//       model_dir, [&](const std::string& checkpoint) { return evaluator.Evaluate(checkpoint); },
+//       {.last_step = max_steps});
 #pragma once
 
 #include <cstdint>
