@@ -26,10 +26,11 @@ struct ConvolutionOptions {
   Regularizer bias_regularizer;
   Partitioner partitioner;  // of the kernel and of the bias
   bool trainable = true;
-  absl::string_view name;  // "" is the layer's: "conv1d", "conv2d"
+  absl::string_view name;  // "" is the layer's: "conv1d", "conv2d", "conv3d"
 };
 
 using Conv1DOptions = ConvolutionOptions<int64_t>;
 using Conv2DOptions = ConvolutionOptions<Window>;
+using Conv3DOptions = ConvolutionOptions<Window3D>;
 
 }  // namespace weir::layers

@@ -57,4 +57,16 @@ Output AvgPool1D(GraphBuilder& g, Output x, int64_t pool_size, int64_t stride,
   return PoolSequences(g, x, pool_size, stride, options, "average_pooling1d", AvgPool2D, where);
 }
 
+Output MaxPool3D(GraphBuilder& g, Output x, Window3D pool_size, Window3D strides,
+                 const Pooling3DOptions& options, SourceLocation where) {
+  const auto scope = g.NameScope(options.name.empty() ? "max_pooling3d" : options.name);
+  return weir::MaxPool3D(g, x, pool_size.PerDimension(), strides.PerDimension(), options.padding, {}, where);
+}
+
+Output AvgPool3D(GraphBuilder& g, Output x, Window3D pool_size, Window3D strides,
+                 const Pooling3DOptions& options, SourceLocation where) {
+  const auto scope = g.NameScope(options.name.empty() ? "average_pooling3d" : options.name);
+  return weir::AvgPool3D(g, x, pool_size.PerDimension(), strides.PerDimension(), options.padding, {}, where);
+}
+
 }  // namespace weir::layers

@@ -1,4 +1,5 @@
-// The largest or mean element of every window of an image or sequence, channel by channel.
+// The largest or mean element of every window of an image, sequence or volume,
+// channel by channel.
 #pragma once
 
 #include <string>
@@ -31,5 +32,16 @@ Output MaxPool1D(GraphBuilder& g, Output x, int64_t pool_size, int64_t stride,
                  const Pooling1DOptions& options = {}, SourceLocation where = SourceLocation::Current());
 Output AvgPool1D(GraphBuilder& g, Output x, int64_t pool_size, int64_t stride,
                  const Pooling1DOptions& options = {}, SourceLocation where = SourceLocation::Current());
+
+struct Pooling3DOptions {
+  std::string padding = "VALID";  // or "SAME"
+  absl::string_view name = "";    // "" is "max_pooling3d" or "average_pooling3d"
+};
+
+// x: volumes [batch, depth, height, width, channels].
+Output MaxPool3D(GraphBuilder& g, Output x, Window3D pool_size, Window3D strides,
+                 const Pooling3DOptions& options = {}, SourceLocation where = SourceLocation::Current());
+Output AvgPool3D(GraphBuilder& g, Output x, Window3D pool_size, Window3D strides,
+                 const Pooling3DOptions& options = {}, SourceLocation where = SourceLocation::Current());
 
 }  // namespace weir::layers

@@ -1,4 +1,4 @@
-// Convolution of images.
+// Convolution of images and volumes.
 #include <string>
 #include <vector>
 
@@ -26,28 +26,39 @@ AttrMap SameConv(GradientContext& g) {
   return attrs;
 }
 
-// "Conv2D" or "DepthwiseConv2dNative", of the convolution and its gradients.
+// "Conv2D", "DepthwiseConv2dNative" or "Conv3D", of the convolution and its
+// gradients.
 std::string ForwardOp(GradientContext& g) {
   const std::string& op = g.node().op_name();
   return op.substr(0, op.find("Backprop"));
 }
 
-// The output of convolving `input` with `filter`, whose dimensions are height, width, channels in, channels
-// out.
+// "Conv2DBackpropInput" or the like. TensorFlow's first version of those of
+// volumes has no sizes as inputs.
+std::string BackpropOp(GradientContext& g, absl::string_view what) {
+  const std::string op = ForwardOp(g);
+  return StrCat(op, "Backprop", what, op == "Conv3D" ? "V2" : "");
+}
+
+// The output of convolving `input` with `filter`, whose dimensions are those of
+// the window, channels in, channels out. Only images are convolved in groups.
 absl::StatusOr<PartialShape> ConvShape(const AttrMap& attrs, const PartialShape& input,
                                        const PartialShape& filter) {
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> dilations, PerAxis(attrs, "dilations"));
   const ImageAxes axes = AxesOf(attrs);
-  const int64_t channels = input.dim(axes.channels), filter_channels = filter.dim(2);
+  const int spatial_rank = axes.rank() - 2;
+  const int64_t channels = input.dim(axes.channels), filter_channels = filter.dim(spatial_rank);
   const bool groups_fit = channels == kUnknown || filter_channels == kUnknown ||
-                          (filter_channels > 0 && channels % filter_channels == 0);
+                          channels == filter_channels ||
+                          (spatial_rank == 2 && filter_channels > 0 && channels % filter_channels == 0);
   if (!groups_fit) {
     return InvalidArgumentError(
         StrCat("channels differ: input is ", input.ToString(), ", filter is ", filter.ToString()));
   }
-  const int64_t window[2] = {filter.dim(0), filter.dim(1)};
+  std::vector<int64_t> window;
+  for (int i = 0; i < spatial_rank; ++i) window.push_back(filter.dim(i));
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> spatial, SlideOverImage(attrs, input, window, dilations));
-  return ImageShape(attrs, input.dim(axes.batch), spatial, filter.dim(3));
+  return ImageShape(attrs, input.dim(axes.batch), spatial, filter.dim(spatial_rank + 1));
 }
 
 // The filter of a depthwise convolution, [height, width, channels, multiplier], as that of a grouped one,
@@ -65,12 +76,17 @@ absl::StatusOr<PartialShape> ConvolvedShape(ShapeInference& s, const PartialShap
                    PartialShape({filter.dim(0), filter.dim(1), 1, MultiplyDims(*channels, filter.dim(3))}));
 }
 
-// The gradient that came back must have the shape of the forward convolution's output.
+// Of inputs, filters and outputs.
+int RankOf(const ShapeInference& s) { return AxesOf(s.attrs()).rank(); }
+
+// The gradient that came back must have the shape of the forward convolution's
+// output.
 Status CheckBackprop(ShapeInference& s, const PartialShape& input, const PartialShape& filter) {
-  WEIR_ASSIGN_OR_RETURN(const PartialShape backprop, s.WithRank(2, 4));
-  if (input.rank() != 4 || filter.rank() != 4) {
-    return InvalidArgumentError(StrCat("sizes must describe a tensor of rank 4, are ",
-                                       (input.rank() != 4 ? input : filter).ToString()));
+  const int rank = RankOf(s);
+  WEIR_ASSIGN_OR_RETURN(const PartialShape backprop, s.WithRank(2, rank));
+  if (input.rank() != rank || filter.rank() != rank) {
+    return InvalidArgumentError(StrCat("sizes must describe a tensor of rank ", rank, ", are ",
+                                       (input.rank() != rank ? input : filter).ToString()));
   }
   WEIR_ASSIGN_OR_RETURN(const PartialShape expected, ConvolvedShape(s, input, filter));
   if (backprop.IsCompatibleWith(expected)) return OkStatus();
@@ -82,8 +98,8 @@ OpDef Convolution(std::string name, std::string summary) {
   return {.name = std::move(name),
           .summary = std::move(summary),
           .infer_shapes = [](ShapeInference& s) -> Status {
-            WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, 4));
-            WEIR_ASSIGN_OR_RETURN(const PartialShape filter, s.WithRank(1, 4));
+            WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, RankOf(s)));
+            WEIR_ASSIGN_OR_RETURN(const PartialShape filter, s.WithRank(1, RankOf(s)));
             WEIR_ASSIGN_OR_RETURN(PartialShape shape, ConvolvedShape(s, input, filter));
             s.set_output(0, std::move(shape));
             return OkStatus();
@@ -91,9 +107,9 @@ OpDef Convolution(std::string name, std::string summary) {
           .gradient = [](GradientContext& g) -> Status {
             const Output input = g.input(0), filter = g.input(1);
             const AttrMap attrs = SameConv(g);
-            const std::string op = ForwardOp(g);
-            g.set_input_grad(0, g.Add(op + "BackpropInput", {ShapeOf(g, input), filter, g.grad(0)}, attrs));
-            g.set_input_grad(1, g.Add(op + "BackpropFilter", {input, ShapeOf(g, filter), g.grad(0)}, attrs));
+            const Output dy = g.grad(0);
+            g.set_input_grad(0, g.Add(BackpropOp(g, "Input"), {ShapeOf(g, input), filter, dy}, attrs));
+            g.set_input_grad(1, g.Add(BackpropOp(g, "Filter"), {input, ShapeOf(g, filter), dy}, attrs));
             return OkStatus();
           }};
 }
@@ -103,18 +119,17 @@ OpDef InputBackprop(std::string name, std::string summary) {
           .summary = std::move(summary),
           .infer_shapes = [](ShapeInference& s) -> Status {
             WEIR_ASSIGN_OR_RETURN(PartialShape input, RequestedShape(s, 0));
-            WEIR_ASSIGN_OR_RETURN(const PartialShape filter, s.WithRank(1, 4));
-            if (!input.has_rank()) input = PartialShape::OfRank(4);
+            WEIR_ASSIGN_OR_RETURN(const PartialShape filter, s.WithRank(1, RankOf(s)));
+            if (!input.has_rank()) input = PartialShape::OfRank(RankOf(s));
             WEIR_RETURN_IF_ERROR(CheckBackprop(s, input, filter));
             s.set_output(0, std::move(input));
             return OkStatus();
           },
           .gradient = [](GradientContext& g) -> Status {
             const AttrMap attrs = SameConv(g);
-            const std::string op = ForwardOp(g);
             g.set_input_grad(
-                1, g.Add(op + "BackpropFilter", {g.grad(0), ShapeOf(g, g.input(1)), g.input(2)}, attrs));
-            g.set_input_grad(2, g.Add(op, {g.grad(0), g.input(1)}, attrs));
+                1, g.Add(BackpropOp(g, "Filter"), {g.grad(0), ShapeOf(g, g.input(1)), g.input(2)}, attrs));
+            g.set_input_grad(2, g.Add(ForwardOp(g), {g.grad(0), g.input(1)}, attrs));
             return OkStatus();
           }};
 }
@@ -123,19 +138,18 @@ OpDef FilterBackprop(std::string name, std::string summary) {
   return {.name = std::move(name),
           .summary = std::move(summary),
           .infer_shapes = [](ShapeInference& s) -> Status {
-            WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, 4));
+            WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, RankOf(s)));
             WEIR_ASSIGN_OR_RETURN(PartialShape filter, RequestedShape(s, 1));
-            if (!filter.has_rank()) filter = PartialShape::OfRank(4);
+            if (!filter.has_rank()) filter = PartialShape::OfRank(RankOf(s));
             WEIR_RETURN_IF_ERROR(CheckBackprop(s, input, filter));
             s.set_output(0, std::move(filter));
             return OkStatus();
           },
           .gradient = [](GradientContext& g) -> Status {
             const AttrMap attrs = SameConv(g);
-            const std::string op = ForwardOp(g);
             g.set_input_grad(
-                0, g.Add(op + "BackpropInput", {ShapeOf(g, g.input(0)), g.grad(0), g.input(2)}, attrs));
-            g.set_input_grad(2, g.Add(op, {g.input(0), g.grad(0)}, attrs));
+                0, g.Add(BackpropOp(g, "Input"), {ShapeOf(g, g.input(0)), g.grad(0), g.input(2)}, attrs));
+            g.set_input_grad(2, g.Add(ForwardOp(g), {g.input(0), g.grad(0)}, attrs));
             return OkStatus();
           }};
 }
@@ -153,7 +167,13 @@ std::vector<OpDef> ConvolutionOps() {
       InputBackprop("DepthwiseConv2dNativeBackpropInput",
                     "Gives the gradient of DepthwiseConv2dNative with respect to its input."),
       FilterBackprop("DepthwiseConv2dNativeBackpropFilter",
-                     "Gives the gradient of DepthwiseConv2dNative with respect to its filter."),
+                     "Gives the gradient of DepthwiseConv2dNative with respect "
+                     "to its filter."),
+      Convolution("Conv3D",
+                  "Convolves volumes with a filter [depth, height, "
+                  "width, channels in, channels out]."),
+      InputBackprop("Conv3DBackpropInputV2", "Gives the gradient of Conv3D with respect to its input."),
+      FilterBackprop("Conv3DBackpropFilterV2", "Gives the gradient of Conv3D with respect to its filter."),
   };
 }
 

@@ -23,32 +23,41 @@ Status CheckExplicitPaddings(const AttrMap& attrs) {
 
 }  // namespace
 
-bool ChannelsAreFirst(const AttrMap& attrs) { return attrs.at("data_format").get<std::string>() != "NHWC"; }
+// Layouts are NHWC, NCHW, NCHW_VECT_C, NDHWC and NCDHW.
+bool ChannelsAreFirst(const AttrMap& attrs) { return attrs.at("data_format").get<std::string>()[1] == 'C'; }
 
 ImageAxes AxesOf(const AttrMap& attrs) {
-  return ChannelsAreFirst(attrs) ? ImageAxes{.channels = 1, .spatial = {2, 3}} : ImageAxes{};
+  const bool is_volume = attrs.at("data_format").get<std::string>().find('D') != std::string::npos;
+  const bool channels_first = ChannelsAreFirst(attrs);
+  ImageAxes axes;
+  for (int i = 0; i < (is_volume ? 3 : 2); ++i) axes.spatial.push_back(i + (channels_first ? 2 : 1));
+  axes.channels = channels_first ? 1 : axes.rank() - 1;
+  return axes;
 }
 
 absl::StatusOr<std::vector<int64_t>> PerAxis(const AttrMap& attrs, absl::string_view name) {
   const auto& values = attrs.find(name)->second.get<std::vector<int64_t>>();
   const ImageAxes axes = AxesOf(attrs);
-  if (values.size() != 4 || values[axes.batch] != 1 || values[axes.channels] != 1) {
-    return InvalidArgumentError(StrCat("attr ", name, " must have 4 elements, 1 for batch and channels, is [",
-                                       absl::StrJoin(values, ","), "] (",
-                                       attrs.at("data_format").get<std::string>(), ")"));
+  if (static_cast<int>(values.size()) != axes.rank() || values[axes.batch] != 1 ||
+      values[axes.channels] != 1) {
+    return InvalidArgumentError(
+        StrCat("attr ", name, " must have ", axes.rank(), " elements, 1 for batch and channels, is [",
+               absl::StrJoin(values, ","), "] (", attrs.at("data_format").get<std::string>(), ")"));
   }
   return values;
 }
 
 absl::StatusOr<std::vector<int64_t>> SlideOverImage(const AttrMap& attrs, const PartialShape& input,
-                                                    const int64_t (&window)[2],
+                                                    absl::Span<const int64_t> window,
                                                     absl::Span<const int64_t> dilations) {
   WEIR_RETURN_IF_ERROR(CheckExplicitPaddings(attrs));
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, PerAxis(attrs, "strides"));
   const std::string& padding = attrs.at("padding").get<std::string>();
   const ImageAxes axes = AxesOf(attrs);
+  constexpr absl::string_view kNames[] = {"depth", "height", "width"};
+  const int spatial_rank = axes.rank() - 2;
   std::vector<int64_t> sizes;
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < spatial_rank; ++i) {
     const int axis = axes.spatial[i];
     int64_t before = 0, after = 0;
     if (padding == "EXPLICIT") {
@@ -60,7 +69,7 @@ absl::StatusOr<std::vector<int64_t>> SlideOverImage(const AttrMap& attrs, const 
         SlideWindow(input.dim(axis), window[i], strides[axis], dilations[axis], padding, before, after);
     if (!extent.ok()) {
       return InvalidArgumentError(
-          StrCat(i == 0 ? "height" : "width", " of ", input.ToString(), ": ", extent.status().message()));
+          StrCat(kNames[i + 3 - spatial_rank], " of ", input.ToString(), ": ", extent.status().message()));
     }
     sizes.push_back(extent->size);
   }
@@ -70,10 +79,10 @@ absl::StatusOr<std::vector<int64_t>> SlideOverImage(const AttrMap& attrs, const 
 absl::StatusOr<PartialShape> ImageShape(const AttrMap& attrs, int64_t batch,
                                         absl::Span<const int64_t> spatial, int64_t channels) {
   const ImageAxes axes = AxesOf(attrs);
-  std::vector<int64_t> dims(4);
+  std::vector<int64_t> dims(axes.rank());
   dims[axes.batch] = batch;
   dims[axes.channels] = channels;
-  for (int i = 0; i < 2; ++i) dims[axes.spatial[i]] = spatial[i];
+  for (size_t i = 0; i < spatial.size(); ++i) dims[axes.spatial[i]] = spatial[i];
   return PartialShape::FromDims(dims);
 }
 

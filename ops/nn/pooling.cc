@@ -1,4 +1,4 @@
-// Pooling of images.
+// Pooling of images and volumes.
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,12 +25,19 @@ AttrMap SamePool(GradientContext& g) {
   return attrs;
 }
 
-// MaxPoolGrad and MaxPoolGradGrad are linear in `grad`, and each is the other's derivative. A small change of
-// the other inputs changes nothing.
+// "MaxPool", "MaxPool3D" or "AvgPool...", of the pooling and its gradients.
+std::string ForwardOp(GradientContext& g) {
+  const std::string& op = g.node().op_name();
+  return op.substr(0, op.find("Grad"));
+}
+
+// MaxPoolGrad and MaxPoolGradGrad are linear in `grad`, and each is the other's
+// derivative. A small change of the other inputs changes nothing.
 Status DifferentiateMaxPoolGrad(GradientContext& g, absl::string_view derivative, AttrMap attrs) {
   g.set_input_grad(0, ZerosLike(g, g.input(0)));
   g.set_input_grad(1, ZerosLike(g, g.input(1)));
-  g.set_input_grad(2, g.Add(derivative, {g.input(0), g.input(1), g.grad(0)}, std::move(attrs)));
+  g.set_input_grad(
+      2, g.Add(StrCat(ForwardOp(g), derivative), {g.input(0), g.input(1), g.grad(0)}, std::move(attrs)));
   return OkStatus();
 }
 
@@ -41,10 +48,11 @@ absl::StatusOr<PartialShape> PooledShape(const AttrMap& attrs, const PartialShap
   }
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> ksize, PerAxis(attrs, "ksize"));
   const ImageAxes axes = AxesOf(attrs);
-  const int64_t window[2] = {ksize[axes.spatial[0]], ksize[axes.spatial[1]]};
-  const int64_t no_dilation[4] = {1, 1, 1, 1};
+  std::vector<int64_t> window;
+  for (const int axis : axes.spatial) window.push_back(ksize[axis]);
+  const std::vector<int64_t> no_dilations(axes.rank(), 1);
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> spatial,
-                        SlideOverImage(attrs, input, window, no_dilation));
+                        SlideOverImage(attrs, input, window, no_dilations));
   return ImageShape(attrs, input.dim(axes.batch), spatial, input.dim(axes.channels));
 }
 
@@ -54,28 +62,29 @@ Status CheckShape(ShapeInference& s, int input, const PartialShape& shape) {
       StrCat(s.input_name(input), " must be ", shape.ToString(), ", is ", s.input(input).ToString()));
 }
 
+int RankOf(const ShapeInference& s) { return AxesOf(s.attrs()).rank(); }
+
 Status PoolShape(ShapeInference& s) {
-  WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, 4));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, RankOf(s)));
   WEIR_ASSIGN_OR_RETURN(PartialShape pooled, PooledShape(s.attrs(), input));
   s.set_output(0, std::move(pooled));
   return OkStatus();
 }
 
-}  // namespace
-
-std::vector<OpDef> PoolingOps() {
+// `what` is pooled: an image or a volume.
+std::vector<OpDef> MaxPoolOps(const std::string& op, absl::string_view what) {
   return {
-      {.name = "MaxPool",
-       .summary = "Gives the largest element of every window of an image, channel by channel.",
+      {.name = op,
+       .summary = StrCat("Gives the largest element of every window of ", what, ", channel by channel."),
        .infer_shapes = PoolShape,
        .gradient = [](GradientContext& g) -> Status {
-         g.set_input_grad(0, g.Add("MaxPoolGrad", {g.input(0), g.output(0), g.grad(0)}, SamePool(g)));
+         g.set_input_grad(0, g.Add(ForwardOp(g) + "Grad", {g.input(0), g.output(0), g.grad(0)}, SamePool(g)));
          return OkStatus();
        }},
-      {.name = "MaxPoolGrad",
-       .summary = "Gives the gradient of MaxPool with respect to its input.",
+      {.name = op + "Grad",
+       .summary = StrCat("Gives the gradient of ", op, " with respect to its input."),
        .infer_shapes = [](ShapeInference& s) -> Status {
-         WEIR_ASSIGN_OR_RETURN(PartialShape input, s.WithRank(0, 4));
+         WEIR_ASSIGN_OR_RETURN(PartialShape input, s.WithRank(0, RankOf(s)));
          WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s.attrs(), input));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 1, pooled));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 2, pooled));
@@ -84,13 +93,14 @@ std::vector<OpDef> PoolingOps() {
        },
        .gradient = [](GradientContext& g) -> Status {
          AttrMap attrs = SamePool(g);
-         attrs.erase("explicit_paddings");  // MaxPoolGradGrad refuses the padding EXPLICIT, as in TensorFlow
-         return DifferentiateMaxPoolGrad(g, "MaxPoolGradGrad", std::move(attrs));
+         attrs.erase("explicit_paddings");  // MaxPoolGradGrad refuses the
+                                            // padding EXPLICIT, as in TensorFlow
+         return DifferentiateMaxPoolGrad(g, "GradGrad", std::move(attrs));
        }},
-      {.name = "MaxPoolGradGrad",
-       .summary = "Gives the gradient of MaxPoolGrad with respect to its input grad.",
+      {.name = op + "GradGrad",
+       .summary = StrCat("Gives the gradient of ", op, "Grad with respect to its input grad."),
        .infer_shapes = [](ShapeInference& s) -> Status {
-         WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, 4));
+         WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, RankOf(s)));
          WEIR_ASSIGN_OR_RETURN(PartialShape pooled, PooledShape(s.attrs(), input));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 1, pooled));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 2, input));
@@ -98,23 +108,30 @@ std::vector<OpDef> PoolingOps() {
          return OkStatus();
        },
        .gradient = [](GradientContext& g) -> Status {
-         return DifferentiateMaxPoolGrad(g, "MaxPoolGrad", SamePool(g));
+         return DifferentiateMaxPoolGrad(g, "Grad", SamePool(g));
        }},
-      {.name = "AvgPool",
-       .summary = "Gives the mean of every window of an image, channel by channel; padding does not count.",
+  };
+}
+
+std::vector<OpDef> AvgPoolOps(const std::string& op, absl::string_view what) {
+  return {
+      {.name = op,
+       .summary = StrCat("Gives the mean of every window of ", what,
+                         ", channel by channel; padding does not count."),
        .infer_shapes = PoolShape,
        .gradient = [](GradientContext& g) -> Status {
-         g.set_input_grad(0, g.Add("AvgPoolGrad", {ShapeOf(g, g.input(0)), g.grad(0)}, SamePool(g)));
+         g.set_input_grad(0, g.Add(ForwardOp(g) + "Grad", {ShapeOf(g, g.input(0)), g.grad(0)}, SamePool(g)));
          return OkStatus();
        }},
-      {.name = "AvgPoolGrad",
-       .summary = "Gives the gradient of AvgPool with respect to its input.",
+      {.name = op + "Grad",
+       .summary = StrCat("Gives the gradient of ", op, " with respect to its input."),
        .infer_shapes = [](ShapeInference& s) -> Status {
+         const int rank = RankOf(s);
          WEIR_ASSIGN_OR_RETURN(PartialShape input, RequestedShape(s, 0));
-         if (!input.has_rank()) input = PartialShape::OfRank(4);
-         if (input.rank() != 4) {
+         if (!input.has_rank()) input = PartialShape::OfRank(rank);
+         if (input.rank() != rank) {
            return InvalidArgumentError(
-               StrCat("orig_input_shape must have 4 elements, is ", input.ToString()));
+               StrCat("orig_input_shape must have ", rank, " elements, is ", input.ToString()));
          }
          WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s.attrs(), input));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 1, pooled));
@@ -122,10 +139,21 @@ std::vector<OpDef> PoolingOps() {
          return OkStatus();
        },
        .gradient = [](GradientContext& g) -> Status {
-         g.set_input_grad(1, g.Add("AvgPool", {g.grad(0)}, SamePool(g)));
+         g.set_input_grad(1, g.Add(ForwardOp(g), {g.grad(0)}, SamePool(g)));
          return OkStatus();
        }},
   };
+}
+
+}  // namespace
+
+std::vector<OpDef> PoolingOps() {
+  std::vector<OpDef> ops;
+  for (std::vector<OpDef> more : {MaxPoolOps("MaxPool", "an image"), AvgPoolOps("AvgPool", "an image"),
+                                  MaxPoolOps("MaxPool3D", "a volume"), AvgPoolOps("AvgPool3D", "a volume")}) {
+    for (OpDef& op : more) ops.push_back(std::move(op));
+  }
+  return ops;
 }
 
 }  // namespace weir

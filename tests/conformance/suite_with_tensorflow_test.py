@@ -22,7 +22,7 @@ TOLERANCE = {np.dtype(np.float32): 4e-6, np.dtype(np.float64): 4e-13, np.dtype(n
              np.dtype(bfloat16): 3.2e-2, np.dtype(np.complex64): 4e-6, np.dtype(np.complex128): 4e-13}
 # What TensorFlow says where it has no kernel for the dtypes, or no gradient.
 NO_ANSWER = (tf.errors.UnimplementedError, LookupError)
-NO_ANSWER_TEXTS = ("No OpKernel was registered", "no gradient defined", "only supports NHWC", "not yet support",
+NO_ANSWER_TEXTS = ("No OpKernel was registered", "no gradient defined", "only supports NHWC", "only supports dilated rates of 1", "not yet support",
                    "is not in the list of allowed values", "Op does not support", "Missing 0-th output",
                    "Op type not registered '_FusedElementwise'")
 # Where TensorFlow's Python cannot build a gradient, or a kernel refuses what its definition allows.
@@ -41,6 +41,7 @@ FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type in
           "must match dimensions [0,1) of updates",
           "Indices and updates specified for empty output",
           "Updates shape must have rank at least one",
+          "received empty tensor",  # the second derivative of MaxPool3D
           "not less than 0",  # MirrorPad of nothing by nothing
           "does not index into",  # its gradients forget bad_indices_policy
           "Inner dimension should be greater than zero",

@@ -95,6 +95,30 @@ std::map<std::string, LayerCase> ConvolutionCases() {
   };
 }
 
+std::map<std::string, LayerCase> VolumeCases() {
+  using G = GraphBuilder&;
+  return {
+      {"conv3d",
+       {{2, 3, 4, 5, 2},
+        [](G g, Output x) {
+          return layers::Conv3D(g, x, 3, {2, 3, 1}, nullptr, {.strides = {1, 2, 1}, .padding = "SAME"});
+        }}},
+      {"conv3d_valid",
+       {{1, 4, 4, 5, 2},
+        [](G g, Output x) { return layers::Conv3D(g, x, 2, 3, Tanh, {.use_bias = false}); }}},
+      {"max_pooling3d",
+       {{2, 4, 5, 4, 2},
+        [](G g, Output x) {
+          return layers::MaxPool3D(g, x, {2, 3, 2}, {2, 1, 2});
+        }}},
+      {"average_pooling3d",
+       {{2, 4, 5, 4, 2},
+        [](G g, Output x) {
+          return layers::AvgPool3D(g, x, {2, 3, 2}, {2, 1, 3}, {.padding = "SAME"});
+        }}},
+  };
+}
+
 // Layers whose variables are in two parts.
 std::map<std::string, LayerCase> CasesInParts() {
   using G = GraphBuilder&;
@@ -121,6 +145,9 @@ std::map<std::string, LayerCase> CasesInParts() {
         [=](G g, Output x) {
           return layers::Conv2DTranspose(g, x, 2, {3, 2}, nullptr, {.partitioner = two});
         }}},
+      {"conv3d_in_parts",
+       {{1, 4, 4, 5, 2},
+        [=](G g, Output x) { return layers::Conv3D(g, x, 2, 3, nullptr, {.partitioner = two}); }}},
       {"separable_conv2d_in_parts",
        {{2, 6, 5, 3},
         [=](G g, Output x) {
@@ -173,6 +200,7 @@ std::map<std::string, LayerCase> BatchNormCases(bool training_is_fed) {
 std::map<std::string, LayerCase> Cases() {
   std::map<std::string, LayerCase> all = DenseCases();
   all.merge(ConvolutionCases());
+  all.merge(VolumeCases());
   all.merge(CasesInParts());
   all.merge(PoolingCases());
   all.merge(BatchNormCases(false));
@@ -263,6 +291,17 @@ class LayerErrorTest : public RecordedModelTest {
  protected:
   Output Images(const PartialShape& shape = {-1, 8, 8, 3}) { return Placeholder(g_, DType::kFloat32, shape); }
 };
+
+TEST_F(LayerErrorTest, VolumesOfOtherLayoutsAreRefused) {
+  layers::Conv3D(g_, Placeholder(g_, DType::kFloat32, {-1, 2, 8, 8, 8}), 4, 3, nullptr,
+                 {.data_format = "NCDHW"});
+  ExpectError("Conv3D 'conv3d': x must be volumes with known channels (NDHWC)");
+}
+
+TEST_F(LayerErrorTest, ImagesAreNoVolumes) {
+  layers::Conv3D(g_, Images(), 4, {1, 2, 3});
+  ExpectError("x is [?,8,8,3] (), filters is 4, kernel size is 1x2x3");
+}
 
 // As tf.layers has it: the averages stay whole.
 TEST_F(LayerErrorTest, ParametersOfBatchNormalizationMayBeInParts) {

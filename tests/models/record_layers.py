@@ -67,11 +67,16 @@ def layers():
         "conv1d_strided": ([2, 7, 3], lambda x: conv.conv1d(x, 4, 3, strides=2, padding="same")),
         "conv1d_dilated": ([2, 9, 3], lambda x: conv.conv1d(x, 2, 3, dilation_rate=2, use_bias=False)),
         "conv2d": ([2, 6, 5, 3], lambda x: conv.conv2d(x, 4, [3, 2], strides=[2, 1], padding="same")),
+        "conv3d": ([2, 3, 4, 5, 2], lambda x: conv.conv3d(x, 3, [2, 3, 1], strides=[1, 2, 1], padding="same")),
+        "conv3d_valid": ([1, 4, 4, 5, 2], lambda x: conv.conv3d(x, 2, 3, activation=tf.nn.tanh, use_bias=False)),
+        "max_pooling3d": ([2, 4, 5, 4, 2], lambda x: pooling.max_pooling3d(x, [2, 3, 2], [2, 1, 2])),
+        "average_pooling3d": ([2, 4, 5, 4, 2], lambda x: pooling.average_pooling3d(x, [2, 3, 2], [2, 1, 3], padding="same")),
         "dense_in_parts": ([3, 4], in_parts(lambda x: core.dense(
             x, 5, tf.nn.relu, kernel_regularizer=l2(0.5), bias_regularizer=l1(0.25)))),
         "conv1d_in_parts": ([2, 7, 3], in_parts(lambda x: conv.conv1d(x, 4, 3))),
         "conv2d_in_parts": ([2, 6, 5, 3], in_parts(lambda x: conv.conv2d(x, 4, [3, 2], use_bias=False), 3)),
         "conv2d_transpose_in_parts": ([2, 3, 4, 3], in_parts(lambda x: conv.conv2d_transpose(x, 2, [3, 2]))),
+        "conv3d_in_parts": ([1, 4, 4, 5, 2], in_parts(lambda x: conv.conv3d(x, 2, 3))),
         "separable_conv2d_in_parts": ([2, 6, 5, 3], in_parts(lambda x: sep(x, 4, [3, 2], pointwise_regularizer=l2(0.5)))),
         "conv2d_transpose": ([2, 3, 4, 3], lambda x: conv.conv2d_transpose(x, 2, [3, 2], strides=[2, 1])),
         "conv2d_transpose_same": ([2, 3, 4, 3], lambda x: conv.conv2d_transpose(

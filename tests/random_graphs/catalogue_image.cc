@@ -1,4 +1,5 @@
-// Convolutions, windows and normalizations of images.
+// Convolutions, windows and normalizations of images, convolutions and windows
+// of volumes.
 #include <algorithm>
 #include <string>
 
@@ -114,6 +115,94 @@ Call DrawAvgPoolGrad(Pool& pool, DType dtype) {
                 PoolAttrsOf(sliding)};
 }
 
+// ---- Volumes ----
+
+Index AnyVolume(Pool& pool) {
+  Random& random = pool.random();
+  return {random.Between(1, 2), random.Between(1, 3), random.Between(1, 4), random.Between(1, 3),
+          random.Between(1, 2)};
+}
+
+Operand DrawVolume(Pool& pool, DType dtype) {
+  return pool.Draw(
+      dtype, [](const Operand& operand) { return operand.rank() == 5 && operand.value.size() > 0; },
+      [&] { return pool.Leaf(dtype, AnyVolume(pool)); });
+}
+
+// Windows that slide over a volume.
+struct SlidingVolume {
+  Index window, outputs;  // [depth, height, width]
+  AttrMap attrs;
+};
+
+SlidingVolume DrawSlidingVolume(Pool& pool, const Index& volume) {
+  Random& random = pool.random();
+  const bool is_same = random.Chance(50);
+  SlidingVolume sliding;
+  Index strides = {1};
+  for (int i = 1; i <= 3; ++i) {
+    const int64_t stride = random.Between(1, 2), dim = volume[i];
+    const int64_t size = random.Between(1, is_same ? 2 : std::min<int64_t>(2, dim));
+    strides.push_back(stride);
+    sliding.window.push_back(size);
+    sliding.outputs.push_back((is_same ? dim + stride - 1 : dim - size + stride) / stride);
+  }
+  strides.push_back(1);
+  sliding.attrs = {{"strides", strides}, {"padding", is_same ? "SAME" : "VALID"}};
+  return sliding;
+}
+
+// A volume's or a filter's dims of these three and what stands around them.
+Index Around(const Index& three, std::vector<int64_t> before, std::vector<int64_t> after) {
+  before.insert(before.end(), three.begin(), three.end());
+  before.insert(before.end(), after.begin(), after.end());
+  return before;
+}
+
+Call DrawConv3D(Pool& pool, DType dtype) {
+  const Operand volume = DrawVolume(pool, dtype);
+  const SlidingVolume sliding = DrawSlidingVolume(pool, volume.dims());
+  const Index filter = Around(sliding.window, {}, {volume.dims()[4], pool.random().Between(1, 2)});
+  return OpCall{{volume.output, DrawFilter(pool, dtype, filter).output}, sliding.attrs};
+}
+
+Call DrawConv3DToInput(Pool& pool, DType dtype) {
+  const Index volume = AnyVolume(pool);
+  const SlidingVolume sliding = DrawSlidingVolume(pool, volume);
+  const Index filter = Around(sliding.window, {}, {volume[4], pool.random().Between(1, 2)});
+  return OpCall{{pool.Integers(volume, DType::kInt32), DrawFilter(pool, dtype, filter).output,
+                 pool.OfShape(dtype, Around(sliding.outputs, {volume[0]}, {filter[4]})).output},
+                sliding.attrs};
+}
+
+Call DrawConv3DToFilter(Pool& pool, DType dtype) {
+  const Operand volume = DrawVolume(pool, dtype);
+  const SlidingVolume sliding = DrawSlidingVolume(pool, volume.dims());
+  const Index filter = Around(sliding.window, {}, {volume.dims()[4], pool.random().Between(1, 2)});
+  return OpCall{{volume.output, pool.Integers(filter, DType::kInt32),
+                 pool.OfShape(dtype, Around(sliding.outputs, {volume.dims()[0]}, {filter[4]})).output},
+                sliding.attrs};
+}
+
+AttrMap PoolAttrsOf(const SlidingVolume& sliding) {
+  AttrMap attrs = sliding.attrs;
+  attrs["ksize"] = Around(sliding.window, {1}, {1});
+  return attrs;
+}
+
+Call DrawVolumePool(Pool& pool, DType dtype) {
+  const Operand volume = DrawVolume(pool, dtype);
+  return OpCall{{volume.output}, PoolAttrsOf(DrawSlidingVolume(pool, volume.dims()))};
+}
+
+Call DrawAvgPool3DGrad(Pool& pool, DType dtype) {
+  const Index volume = AnyVolume(pool);
+  const SlidingVolume sliding = DrawSlidingVolume(pool, volume);
+  const Index pooled = Around(sliding.outputs, {volume[0]}, {volume[4]});
+  return OpCall{{pool.Integers(volume, DType::kInt32), pool.OfShape(dtype, pooled).output},
+                PoolAttrsOf(sliding)};
+}
+
 AttrMap DrawLrnAttrs(Pool& pool) {
   return {{"depth_radius", pool.random().Between(0, 2)}, {"bias", 1.5f}, {"alpha", 0.5f}, {"beta", 0.75f}};
 }
@@ -188,6 +277,12 @@ void AddImageRows(std::vector<OpRow>* rows) {
   add("MaxPoolGradGrad", BigFloats(), DrawMaxPoolGradGrad, 1);
   add("AvgPool", BigFloats(), DrawPool, 3);
   add("AvgPoolGrad", BigFloats(), DrawAvgPoolGrad, 1);
+  add("Conv3D", BigFloats(), DrawConv3D);
+  add("Conv3DBackpropInputV2", BigFloats(), DrawConv3DToInput, 1);
+  add("Conv3DBackpropFilterV2", BigFloats(), DrawConv3DToFilter, 1);
+  add("MaxPool3D", {DType::kFloat32}, DrawVolumePool);
+  add("AvgPool3D", BigFloats(), DrawVolumePool);
+  add("AvgPool3DGrad", BigFloats(), DrawAvgPool3DGrad, 1);
   add("LRN", {DType::kFloat32}, DrawLrn);
   add("LRNGrad", {DType::kFloat32}, DrawLrnGrad, 1);
   for (const std::string version : {"", "V2", "V3"}) {

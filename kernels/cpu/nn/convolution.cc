@@ -1,4 +1,4 @@
-// Conv2D and DepthwiseConv2dNative, and their gradients.
+// Conv2D, DepthwiseConv2dNative and Conv3D, and their gradients.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -25,10 +25,11 @@ void RunPlain(ThreadPool& threads, const ConvGeometry& geometry, const T* first,
     PlainFilterGradient(threads, geometry, first, second, result);
 }
 
-absl::StatusOr<Shape> SizesInput(KernelContext& context, int input, absl::string_view name) {
+absl::StatusOr<Shape> SizesInput(KernelContext& context, int input, int rank, absl::string_view name) {
   const Tensor& sizes = context.input(input);
-  if (sizes.shape() != Shape({4})) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " must have 4 elements, is ", sizes.ToString()));
+  if (sizes.shape() != Shape({rank})) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " must have ", rank, " elements, is ", sizes.ToString()));
   }
   return ReadShape(sizes, name);
 }
@@ -49,13 +50,21 @@ struct Operands {
   Shape result;
 };
 
-// Filters over all channels of a group, or over a channel each.
-enum class FilterKind { kGroups, kDepthwise };
+// Filters over all channels of a group, over a channel each, or over all
+// channels.
+enum class FilterKind { kGroups, kDepthwise, kAllChannels };
 
-// A depthwise filter, [height, width, channels, multiplier], is in memory as that of a grouped convolution
-// where each channel is a group of its own: [height, width, 1, channels * multiplier].
+// A depthwise filter, [height, width, channels, multiplier], is in memory as
+// that of a grouped convolution where each channel is a group of its own:
+// [height, width, 1, channels * multiplier].
 absl::StatusOr<ConvGeometry> GeometryOf(const WindowAttrs& attrs, FilterKind kind, const Shape& input,
                                         const Shape& filter) {
+  if (kind == FilterKind::kAllChannels) {
+    WEIR_ASSIGN_OR_RETURN(const ConvGeometry geometry, attrs.Convolution(input, filter));
+    if (geometry.groups() == 1) return geometry;
+    return absl::InvalidArgumentError(absl::StrCat("channels differ: the input is ", input.ToString(),
+                                                   ", the filter is ", filter.ToString()));
+  }
   if (kind == FilterKind::kGroups || filter.rank() != 4) return attrs.Convolution(input, filter);
   int64_t channels;
   if (__builtin_mul_overflow(filter.dim(2), filter.dim(3), &channels)) {
@@ -85,12 +94,12 @@ absl::StatusOr<Operands> ReadOperands(KernelContext& context, const WindowAttrs&
     return operands;
   }
   if (direction == Direction::kInputGradient) {
-    WEIR_ASSIGN_OR_RETURN(operands.result, SizesInput(context, 0, "input_sizes"));
+    WEIR_ASSIGN_OR_RETURN(operands.result, SizesInput(context, 0, attrs.rank(), "input_sizes"));
     WEIR_RETURN_IF_ERROR(set_geometry(operands.result, context.input(1).shape()));
     operands.first = 2;
     operands.second = 1;
   } else {
-    WEIR_ASSIGN_OR_RETURN(operands.result, SizesInput(context, 1, "filter_sizes"));
+    WEIR_ASSIGN_OR_RETURN(operands.result, SizesInput(context, 1, attrs.rank(), "filter_sizes"));
     WEIR_RETURN_IF_ERROR(set_geometry(context.input(0).shape(), operands.result));
     operands.first = 0;
     operands.second = 2;
@@ -165,6 +174,13 @@ using DepthwiseBackpropInput = ConvKernel<T, Direction::kInputGradient, FilterKi
 template <typename T>
 using DepthwiseBackpropFilter = ConvKernel<T, Direction::kFilterGradient, FilterKind::kDepthwise>;
 
+template <typename T>
+using Conv3D = ConvKernel<T, Direction::kOutput, FilterKind::kAllChannels>;
+template <typename T>
+using Conv3DBackpropInput = ConvKernel<T, Direction::kInputGradient, FilterKind::kAllChannels>;
+template <typename T>
+using Conv3DBackpropFilter = ConvKernel<T, Direction::kFilterGradient, FilterKind::kAllChannels>;
+
 }  // namespace
 
 void RegisterConvolutionKernels(DeviceKernels& kernels) {
@@ -176,6 +192,9 @@ void RegisterConvolutionKernels(DeviceKernels& kernels) {
   kernels.Add<Depthwise>("DepthwiseConv2dNative", floats);
   kernels.Add<DepthwiseBackpropInput>("DepthwiseConv2dNativeBackpropInput", floats);
   kernels.Add<DepthwiseBackpropFilter>("DepthwiseConv2dNativeBackpropFilter", floats);
+  kernels.Add<Conv3D>("Conv3D", floats);
+  kernels.Add<Conv3DBackpropInput>("Conv3DBackpropInputV2", floats);
+  kernels.Add<Conv3DBackpropFilter>("Conv3DBackpropFilterV2", floats);
 }
 
 }  // namespace weir

@@ -16,14 +16,25 @@ using DataType = memory::data_type;
 
 DataType DataTypeOf(DType dtype) { return dtype == DType::kBfloat16 ? DataType::bf16 : DataType::f32; }
 
-memory::desc ImageDesc(int64_t images, int64_t channels, const int64_t (&size)[2], DataType type, Tag tag) {
-  return {{images, channels, size[0], size[1]}, type, tag};
+// Images [batch, size..., channels] or, with channels first, [batch, channels,
+// size...].
+memory::desc ImageDesc(const WindowGeometry& w, int64_t channels, const SpatialSizes& size, DataType type,
+                       bool in_any_layout = false) {
+  memory::dims dims = {w.batch, channels};
+  dims.insert(dims.end(), size, size + w.spatial_rank);
+  const Tag last = w.spatial_rank == 3 ? Tag::ndhwc : Tag::nhwc,
+            first = w.spatial_rank == 3 ? Tag::ncdhw : Tag::nchw;
+  return {dims, type, in_any_layout ? Tag::any : w.channels_first ? first : last};
 }
 
-// TensorFlow's filter [height, width, group_channels, output_channels].
+// TensorFlow's filter [window..., group_channels, output_channels]. Those of
+// volumes have one group.
 memory::desc FilterDesc(const ConvGeometry& geometry, DataType type) {
   const int64_t groups = geometry.groups(), in = geometry.group_channels, out = geometry.output_channels;
   const int64_t height = geometry.windows.window[0], width = geometry.windows.window[1];
+  if (geometry.windows.spatial_rank == 3) {
+    return {{out, in, height, width, geometry.windows.window[2]}, type, Tag::dhwio};
+  }
   if (groups == 1) return {{out, in, height, width}, type, Tag::hwio};
   return {{groups, out / groups, in, height, width},
           type,
@@ -55,19 +66,18 @@ struct OneDnnConvolution::Descriptions {
 OneDnnConvolution::Descriptions OneDnnConvolution::Describe(const ConvGeometry& geometry) const {
   const WindowGeometry& w = geometry.windows;
   const DataType type = DataTypeOf(problem_.dtype);
-  const Tag outer = w.channels_first ? Tag::nchw : Tag::nhwc;
-  const Tag inner = w.channels_first ? Tag::any : Tag::nhwc;
   Descriptions d;
-  d.outer_input = ImageDesc(w.batch, w.channels, w.input, type, outer);
-  d.outer_output = ImageDesc(w.batch, geometry.output_channels, w.output, type, outer);
+  d.outer_input = ImageDesc(w, w.channels, w.input, type);
+  d.outer_output = ImageDesc(w, geometry.output_channels, w.output, type);
   d.outer_filter = FilterDesc(geometry, type);
-  d.input = ImageDesc(w.batch, w.channels, w.input, type, inner);
-  d.output = ImageDesc(w.batch, geometry.output_channels, w.output, type, inner);
-  // All parts share one layout of the filter. Their gradients of it are summed in float.
+  d.input = ImageDesc(w, w.channels, w.input, type, w.channels_first);
+  d.output = ImageDesc(w, geometry.output_channels, w.output, type, w.channels_first);
+  // All parts share one layout of the filter. Their gradients of it are summed
+  // in float.
   d.filter = forms_.empty() ? InAnyLayout(d.outer_filter, filter_is_result() ? DataType::f32 : type)
                             : Filter().inner;
   d.bias = {{geometry.output_channels}, type, Tag::x};
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < w.spatial_rank; ++i) {
     d.strides.push_back(w.stride[i]);
     d.dilations.push_back(w.dilation[i] - 1);
     d.padding_before.push_back(w.padding_before[i]);
@@ -151,8 +161,9 @@ void OneDnnConvolution::CutBatch(int64_t parts) {
   }
 }
 
-// Rows [begin, end) of what is written or, for a filter's gradient, of the output. False where they are not a
-// convolution of their own: some of them see nothing but padding.
+// Rows (of a volume: images) [begin, end) of what is written or, for a filter's
+// gradient, of the output. False where they are not a convolution of their own:
+// some of them see nothing but padding.
 bool OneDnnConvolution::AddRows(int64_t image, int64_t begin, int64_t end) {
   ConvGeometry geometry = problem_.geometry;
   WindowGeometry& w = geometry.windows;
@@ -216,10 +227,10 @@ void OneDnnConvolution::Prepare() {
 
 namespace {
 
-// oneDNN computes addresses in 32 bits: windows, steps and margins that are far larger than the image wrap
-// around there, and its code reads elsewhere.
+// oneDNN computes addresses in 32 bits: windows, steps and margins that are far
+// larger than the image wrap around there, and its code reads elsewhere.
 bool ReachesFarBeyondImage(const WindowGeometry& w) {
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < w.spatial_rank; ++i) {
     const int64_t near = std::max<int64_t>(64, 2 * w.input[i]);
     const int64_t window = (w.window[i] - 1) * w.dilation[i] + 1;
     if (std::max({window, w.stride[i], w.dilation[i], w.padding_before[i], w.padding_after[i]}) > near)
@@ -297,8 +308,8 @@ void OneDnnConvolution::RunPart(const Part& part, const Buffers& buffers, int in
   const Buffers::OfPart& own = buffers.parts[index];
   const WindowGeometry& whole = problem_.geometry.windows;
   const int64_t element = problem_.dtype == DType::kBfloat16 ? 2 : 4;
-  const int64_t input_row = whole.input[1] * whole.channels * element;
-  const int64_t output_row = whole.output[1] * problem_.geometry.output_channels * element;
+  const int64_t input_row = whole.input[1] * whole.input[2] * whole.channels * element;
+  const int64_t output_row = whole.output[1] * whole.output[2] * problem_.geometry.output_channels * element;
   const int64_t input = (part.first_image * whole.input[0] + part.input_row) * input_row;
   const int64_t output = (part.first_image * whole.output[0] + part.output_row) * output_row;
   dnnl::stream& stream = ThreadStream();

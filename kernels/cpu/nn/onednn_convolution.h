@@ -1,10 +1,12 @@
 // One convolution or one of its gradients in float or bfloat16, prepared by oneDNN for one geometry.
 //
-// The work is cut into parts that run on different threads: the images of the batch or, where there are fewer
-// images than threads, bands of rows of each image. Images keep the layout they have in tensors where
-// channels come last: oneDNN is as fast on it as on its own blocked layouts, and nothing is copied. Filters,
-// and images with channels first, are reordered on the way in and out. Immutable after Create; any number of
-// threads may Run it.
+// The work is cut into parts that run on different threads: the images of the
+// batch or, where there are fewer images than threads, bands of rows of each
+// image (of a volume: of its images). Images keep the layout they have in
+// tensors where channels come last: oneDNN is as fast on it as on its own
+// blocked layouts, and nothing is copied. Filters, and images with channels
+// first, are reordered on the way in and out. Immutable after Create; any
+// number of threads may Run it.
 #pragma once
 
 #include <memory>

@@ -19,14 +19,16 @@ T MultiplyAdd(T a, T b, T sum) {
   }
 }
 
-// How to find a pixel's channels in an image of either layout.
+// How to find a pixel's channels in an image or volume of either layout.
 struct ImageStrides {
-  ImageStrides(const int64_t (&size)[2], int64_t channels, bool channels_first)
-      : image(size[0] * size[1] * channels),
-        row(size[1] * (channels_first ? 1 : channels)),
-        column(channels_first ? 1 : channels),
-        channel(channels_first ? size[0] * size[1] : 1) {}
-  int64_t image, row, column, channel;
+  ImageStrides(const SpatialSizes& size, int64_t channels, bool channels_first)
+      : image(size[0] * size[1] * size[2] * channels),
+        channel(channels_first ? size[0] * size[1] * size[2] : 1) {
+    spatial[2] = channels_first ? 1 : channels;
+    for (int i = 1; i >= 0; --i) spatial[i] = spatial[i + 1] * size[i + 1];
+  }
+  int64_t image, channel;
+  SpatialSizes spatial;
 };
 
 struct Layout {
@@ -36,34 +38,54 @@ struct Layout {
   ImageStrides input, output;
 };
 
-// Calls body(input offset, output offset) for every output pixel of image n whose window has its element (kh,
-// kw) inside the input; offsets are those of the pixels' first channels.
+// Calls body(input offset, output offset) for every output pixel of image n
+// whose window has its element `at` inside the input; offsets are those of the
+// pixels' first channels.
 template <typename Body>
-void ForEachPixelPair(const ConvGeometry& geometry, const Layout& layout, int64_t n, int64_t kh, int64_t kw,
+void ForEachPixelPair(const ConvGeometry& geometry, const Layout& layout, int64_t n, const SpatialSizes& at,
                       const Body& body) {
   const WindowGeometry& w = geometry.windows;
-  for (int64_t oh = 0; oh < w.output[0]; ++oh) {
-    const int64_t ih = oh * w.stride[0] - w.padding_before[0] + kh * w.dilation[0];
-    if (ih < 0 || ih >= w.input[0]) continue;
-    for (int64_t ow = 0; ow < w.output[1]; ++ow) {
-      const int64_t iw = ow * w.stride[1] - w.padding_before[1] + kw * w.dilation[1];
-      if (iw < 0 || iw >= w.input[1]) continue;
-      body(n * layout.input.image + ih * layout.input.row + iw * layout.input.column,
-           n * layout.output.image + oh * layout.output.row + ow * layout.output.column);
+  // The input's place along a dimension for output place o; negative if it lies
+  // outside.
+  const auto input_at = [&](int i, int64_t o) {
+    const int64_t place = o * w.stride[i] - w.padding_before[i] + at[i] * w.dilation[i];
+    return place < w.input[i] ? place : -1;
+  };
+  const SpatialSizes &x = layout.input.spatial, &y = layout.output.spatial;
+  for (int64_t o0 = 0; o0 < w.output[0]; ++o0) {
+    const int64_t i0 = input_at(0, o0);
+    if (i0 < 0) continue;
+    for (int64_t o1 = 0; o1 < w.output[1]; ++o1) {
+      const int64_t i1 = input_at(1, o1);
+      if (i1 < 0) continue;
+      for (int64_t o2 = 0; o2 < w.output[2]; ++o2) {
+        const int64_t i2 = input_at(2, o2);
+        if (i2 < 0) continue;
+        body(n * layout.input.image + i0 * x[0] + i1 * x[1] + i2 * x[2],
+             n * layout.output.image + o0 * y[0] + o1 * y[1] + o2 * y[2]);
+      }
     }
   }
 }
 
-// Calls body(kh, kw, i, filter offset) for every filter element and channel i of the group; the offset is
-// that of its first output channel.
+// The place in the window of the position that counts its elements.
+void SetPlace(const WindowGeometry& w, int64_t position, SpatialSizes& at) {
+  at[0] = position / w.window[2] / w.window[1];
+  at[1] = position / w.window[2] % w.window[1];
+  at[2] = position % w.window[2];
+}
+
+// Calls body(at, i, filter offset) for every element of the window and channel
+// i of the group; the offset is that of its first output channel.
 template <typename Body>
 void ForEachFilterRow(const ConvGeometry& geometry, const Body& body) {
+  const WindowGeometry& w = geometry.windows;
   int64_t offset = 0;
-  for (int64_t kh = 0; kh < geometry.windows.window[0]; ++kh) {
-    for (int64_t kw = 0; kw < geometry.windows.window[1]; ++kw) {
-      for (int64_t i = 0; i < geometry.group_channels; ++i, offset += geometry.output_channels) {
-        body(kh, kw, i, offset);
-      }
+  for (int64_t position = 0; position < w.window[0] * w.window[1] * w.window[2]; ++position) {
+    SpatialSizes at;
+    SetPlace(w, position, at);
+    for (int64_t i = 0; i < geometry.group_channels; ++i, offset += geometry.output_channels) {
+      body(at, i, offset);
     }
   }
 }
@@ -80,8 +102,8 @@ void PlainConvolution(ThreadPool& threads, const ConvGeometry& geometry, const T
       [&](int64_t begin, int64_t end) {
         std::fill(output + begin * layout.output.image, output + end * layout.output.image, T(0));
         for (int64_t n = begin; n < end; ++n) {
-          ForEachFilterRow(geometry, [&](int64_t kh, int64_t kw, int64_t i, int64_t row) {
-            ForEachPixelPair(geometry, layout, n, kh, kw, [&](int64_t x, int64_t y) {
+          ForEachFilterRow(geometry, [&](const SpatialSizes& at, int64_t i, int64_t row) {
+            ForEachPixelPair(geometry, layout, n, at, [&](int64_t x, int64_t y) {
               for (int64_t o = 0; o < geometry.output_channels; ++o) {
                 const int64_t channel = o / per_group * geometry.group_channels + i;
                 T& sum = output[y + o * layout.output.channel];
@@ -103,8 +125,8 @@ void PlainInputGradient(ThreadPool& threads, const ConvGeometry& geometry, const
                         std::fill(input_gradient + begin * layout.input.image,
                                   input_gradient + end * layout.input.image, T(0));
                         for (int64_t n = begin; n < end; ++n) {
-                          ForEachFilterRow(geometry, [&](int64_t kh, int64_t kw, int64_t i, int64_t row) {
-                            ForEachPixelPair(geometry, layout, n, kh, kw, [&](int64_t x, int64_t y) {
+                          ForEachFilterRow(geometry, [&](const SpatialSizes& at, int64_t i, int64_t row) {
+                            ForEachPixelPair(geometry, layout, n, at, [&](int64_t x, int64_t y) {
                               for (int64_t o = 0; o < geometry.output_channels; ++o) {
                                 const int64_t channel = o / per_group * geometry.group_channels + i;
                                 T& sum = input_gradient[x + channel * layout.input.channel];
@@ -123,23 +145,24 @@ void PlainFilterGradient(ThreadPool& threads, const ConvGeometry& geometry, cons
   const Layout layout(geometry);
   const WindowGeometry& w = geometry.windows;
   const int64_t per_group = geometry.output_channels / geometry.groups();
-  const int64_t rows = w.window[0] * w.window[1] * geometry.group_channels;
+  const int64_t rows = w.window[0] * w.window[1] * w.window[2] * geometry.group_channels;
   const double operations =
       geometry.OperationsPerImage() * static_cast<double>(w.batch) / static_cast<double>(rows);
   threads.ParallelFor(rows, operations / kOperationsPerNanosecond, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t i = row % geometry.group_channels, position = row / geometry.group_channels;
+      SpatialSizes at;
+      SetPlace(w, position, at);
       T* sums = filter_gradient + row * geometry.output_channels;
       std::fill_n(sums, geometry.output_channels, T(0));
       for (int64_t n = 0; n < w.batch; ++n) {
-        ForEachPixelPair(geometry, layout, n, position / w.window[1], position % w.window[1],
-                         [&](int64_t x, int64_t y) {
-                           for (int64_t o = 0; o < geometry.output_channels; ++o) {
-                             const int64_t channel = o / per_group * geometry.group_channels + i;
-                             sums[o] = MultiplyAdd(input[x + channel * layout.input.channel],
-                                                   output_gradient[y + o * layout.output.channel], sums[o]);
-                           }
-                         });
+        ForEachPixelPair(geometry, layout, n, at, [&](int64_t x, int64_t y) {
+          for (int64_t o = 0; o < geometry.output_channels; ++o) {
+            const int64_t channel = o / per_group * geometry.group_channels + i;
+            sums[o] = MultiplyAdd(input[x + channel * layout.input.channel],
+                                  output_gradient[y + o * layout.output.channel], sums[o]);
+          }
+        });
       }
     }
   });

@@ -1,7 +1,9 @@
 // Convolutions and their gradients as loops, for the types and machines oneDNN does not serve.
 //
-// Images and filters are TensorFlow's: [batch, height, width, channels] (or channels second) and [height,
-// width, group channels, output channels]. Thread safety: pure functions; the work is split on `threads`.
+// Images and filters are TensorFlow's: [batch, height, width, channels] (or
+// channels second) and [height, width, group channels, output channels];
+// volumes have a depth before the height. Thread safety: pure functions; the
+// work is split on `threads`.
 #pragma once
 
 #include "kernels/cpu/nn/window_geometry.h"

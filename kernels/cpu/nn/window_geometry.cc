@@ -11,21 +11,39 @@ namespace {
 
 // Padding and empty inputs make outputs of any size.
 absl::Status CheckOutput(const WindowGeometry& geometry, int64_t depth) {
-  const auto shape = Shape::FromDims({geometry.batch, geometry.output[0], geometry.output[1], depth});
+  const auto shape =
+      Shape::FromDims({geometry.batch, geometry.output[0], geometry.output[1], geometry.output[2], depth});
   if (shape.ok()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the output is too large: ", shape.status().message()));
 }
 
+// "height" or the like.
+absl::string_view NameOf(int dimension, int spatial_rank) {
+  constexpr absl::string_view kNames[] = {"depth", "height", "width"};
+  return kNames[dimension + kMaxSpatialRank - spatial_rank];
+}
+
 }  // namespace
 
-Shape WindowGeometry::ImageShape(const int64_t (&size)[2], int64_t depth) const {
-  return channels_first ? Shape({batch, depth, size[0], size[1]}) : Shape({batch, size[0], size[1], depth});
+Shape WindowGeometry::ImageShape(const SpatialSizes& size, int64_t channels) const {
+  Dims dims = {batch};
+  if (channels_first) dims.push_back(channels);
+  dims.insert(dims.end(), size, size + spatial_rank);
+  if (!channels_first) dims.push_back(channels);
+  return Shape(dims);
 }
 
 double WindowGeometry::PixelPairs() const {
   double pairs = 1;
-  for (int i = 0; i < 2; ++i) pairs *= static_cast<double>(output[i]) * static_cast<double>(window[i]);
+  for (int i = 0; i < spatial_rank; ++i)
+    pairs *= static_cast<double>(output[i]) * static_cast<double>(window[i]);
   return pairs;
+}
+
+Shape ConvGeometry::FilterShape() const {
+  Dims dims(windows.window, windows.window + windows.spatial_rank);
+  dims.insert(dims.end(), {group_channels, output_channels});
+  return Shape(dims);
 }
 
 double ConvGeometry::OperationsPerImage() const {
@@ -49,9 +67,10 @@ absl::StatusOr<WindowAttrs> WindowAttrs::ForPooling(const KernelConstruction& co
 
 absl::Status WindowAttrs::ReadShared(const KernelConstruction& construction) {
   const std::string& format = construction.attr<std::string>("data_format");
-  if (format != "NHWC" && format != "NCHW") {
+  if (format != "NHWC" && format != "NCHW" && format != "NDHWC") {
     return absl::UnimplementedError(absl::StrCat("data_format ", format, " has no kernel on the CPU"));
   }
+  spatial_rank_ = format == "NDHWC" ? 3 : 2;
   channels_first_ = format == "NCHW";
   padding_ = construction.attr<std::string>("padding");
   WEIR_RETURN_IF_ERROR(ReadSpatial(construction, "strides", stride_));
@@ -59,18 +78,19 @@ absl::Status WindowAttrs::ReadShared(const KernelConstruction& construction) {
 }
 
 absl::Status WindowAttrs::ReadSpatial(const KernelConstruction& construction, absl::string_view attr,
-                                      int64_t (&values)[2]) const {
+                                      SpatialSizes& values) const {
   const auto& list = construction.attr<std::vector<int64_t>>(attr);
   const auto describe = [&] { return absl::StrCat("[", absl::StrJoin(list, ","), "]"); };
-  if (list.size() != 4) {
-    return absl::InvalidArgumentError(absl::StrCat("attr ", attr, " must have 4 elements, is ", describe()));
+  if (static_cast<int>(list.size()) != rank()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attr ", attr, " must have ", rank(), " elements, is ", describe()));
   }
-  if (list[0] != 1 || list[channels_first_ ? 1 : 3] != 1) {
+  if (list[0] != 1 || list[channel_axis()] != 1) {
     return absl::UnimplementedError(
         absl::StrCat("attr ", attr, " must be 1 for batch and channels, is ", describe()));
   }
-  for (int i = 0; i < 2; ++i) {
-    values[i] = list[height_axis() + i];
+  for (int i = 0; i < spatial_rank_; ++i) {
+    values[i] = list[first_spatial_axis() + i];
     if (values[i] >= 1) continue;
     return absl::InvalidArgumentError(absl::StrCat("attr ", attr, " must be at least 1, is ", describe()));
   }
@@ -82,31 +102,31 @@ absl::Status WindowAttrs::ReadExplicitPadding(const KernelConstruction& construc
   const bool is_explicit = padding_ == "EXPLICIT";
   if (attr == nullptr || !is_explicit) return absl::OkStatus();
   const auto& list = attr->get<std::vector<int64_t>>();
-  const int channel_axis = channels_first_ ? 1 : 3;
-  if (list.size() != 8 || list[0] != 0 || list[1] != 0 || list[2 * channel_axis] != 0 ||
-      list[2 * channel_axis + 1] != 0) {
+  if (list.size() != 8 || list[0] != 0 || list[1] != 0 || list[2 * channel_axis()] != 0 ||
+      list[2 * channel_axis() + 1] != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("attr explicit_paddings must have 8 elements that are 0 for batch and channels, is [",
                      absl::StrJoin(list, ","), "]"));
   }
-  for (int i = 0; i < 2; ++i) {
-    explicit_before_[i] = list[2 * (height_axis() + i)];
-    explicit_after_[i] = list[2 * (height_axis() + i) + 1];
+  for (int i = 0; i < spatial_rank_; ++i) {
+    explicit_before_[i] = list[2 * (first_spatial_axis() + i)];
+    explicit_after_[i] = list[2 * (first_spatial_axis() + i) + 1];
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<WindowGeometry> WindowAttrs::Slide(const Shape& input, const int64_t (&window)[2]) const {
-  if (input.rank() != 4) {
+absl::StatusOr<WindowGeometry> WindowAttrs::Slide(const Shape& input, const SpatialSizes& window) const {
+  if (input.rank() != rank()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the input must have 4 dimensions, is ", input.ToString()));
+        absl::StrCat("the input must have ", rank(), " dimensions, is ", input.ToString()));
   }
   WindowGeometry geometry;
+  geometry.spatial_rank = spatial_rank_;
   geometry.batch = input.dim(0);
-  geometry.channels = input.dim(channels_first_ ? 1 : 3);
+  geometry.channels = input.dim(channel_axis());
   geometry.channels_first = channels_first_;
-  for (int i = 0; i < 2; ++i) {
-    geometry.input[i] = input.dim(height_axis() + i);
+  for (int i = 0; i < spatial_rank_; ++i) {
+    geometry.input[i] = input.dim(first_spatial_axis() + i);
     geometry.window[i] = window[i];
     geometry.stride[i] = stride_[i];
     geometry.dilation[i] = dilation_[i];
@@ -114,7 +134,7 @@ absl::StatusOr<WindowGeometry> WindowAttrs::Slide(const Shape& input, const int6
                                                       padding_, explicit_before_[i], explicit_after_[i]);
     if (!extent.ok()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          extent.status().message(), " (", i == 0 ? "height" : "width", " of input ", input.ToString(), ")"));
+          extent.status().message(), " (", NameOf(i, spatial_rank_), " of input ", input.ToString(), ")"));
     }
     geometry.output[i] = extent->size;
     geometry.padding_before[i] = extent->padding_before;
@@ -124,14 +144,16 @@ absl::StatusOr<WindowGeometry> WindowAttrs::Slide(const Shape& input, const int6
 }
 
 absl::StatusOr<ConvGeometry> WindowAttrs::Convolution(const Shape& input, const Shape& filter) const {
-  if (filter.rank() != 4) {
+  if (filter.rank() != rank()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the filter must have 4 dimensions, is ", filter.ToString()));
+        absl::StrCat("the filter must have ", rank(), " dimensions, is ", filter.ToString()));
   }
+  SpatialSizes window = {1, 1, 1};
+  for (int i = 0; i < spatial_rank_; ++i) window[i] = filter.dim(i);
   ConvGeometry geometry;
-  WEIR_ASSIGN_OR_RETURN(geometry.windows, Slide(input, {filter.dim(0), filter.dim(1)}));
-  geometry.group_channels = filter.dim(2);
-  geometry.output_channels = filter.dim(3);
+  WEIR_ASSIGN_OR_RETURN(geometry.windows, Slide(input, window));
+  geometry.group_channels = filter.dim(spatial_rank_);
+  geometry.output_channels = filter.dim(spatial_rank_ + 1);
   const int64_t channels = geometry.windows.channels;
   const bool fits = geometry.group_channels == 0 ? channels == 0
                                                  : channels > 0 && channels % geometry.group_channels == 0 &&
