@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "graph/node_of_graph.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -266,14 +267,19 @@ class BackwardPass {
   absl::flat_hash_map<Output, std::vector<Gradient>> flows_;
 };
 
+absl::Status CheckIsOf(const Graph& graph, const Output& output) {
+  if (!output) return absl::InvalidArgumentError("gradients: some y or x is no node's output");
+  const absl::Status status = CheckNodeOf(graph, *output.node);
+  return status.ok() ? status : absl::InvalidArgumentError(absl::StrCat("gradients: ", status.message()));
+}
+
 absl::StatusOr<std::vector<Gradient>> RunBackward(GraphBuilder& graph, absl::Span<const Output> ys,
                                                   absl::Span<const Output> xs,
                                                   absl::Span<const Output> grad_ys, SourceLocation where) {
-  const auto is_null = [](const Output& output) { return !output; };
-  if (std::any_of(ys.begin(), ys.end(), is_null) || std::any_of(xs.begin(), xs.end(), is_null)) {
-    graph.SetError(absl::InvalidArgumentError("gradients: some y or x is no node's output"), where);
-    return graph.status();
+  for (const absl::Span<const Output> outputs : {ys, xs}) {
+    for (const Output& output : outputs) graph.SetError(CheckIsOf(graph.graph(), output), where);
   }
+  if (!graph.ok()) return graph.status();
   BackwardPass pass(graph, where);
   if (absl::Status status = pass.Run(ys, xs, grad_ys); !status.ok()) {
     graph.SetError(status, where);

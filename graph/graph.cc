@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/nearest_names.h"
+#include "graph/node_of_graph.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 
@@ -193,6 +194,17 @@ class SchemaMatch {
   std::map<std::string, std::string> determined_by_;
 };
 
+// Null inputs are the schema's business.
+absl::Status CheckNeighboursAreOf(const Graph& graph, const NodeSpec& spec) {
+  for (const InputArg& input : spec.inputs) {
+    for (const Output& output : input.outputs()) {
+      if (output) WEIR_RETURN_IF_ERROR(CheckNodeOf(graph, *output.node));
+    }
+  }
+  for (const Node* before : spec.control_inputs) WEIR_RETURN_IF_ERROR(CheckNodeOf(graph, *before));
+  return absl::OkStatus();
+}
+
 absl::Status Annotate(const absl::Status& status, const NodeSpec& spec) {
   const std::string where = spec.source.ToString();
   return absl::Status(status.code(), absl::StrCat(spec.op, " '", spec.name, "': ", status.message(),
@@ -221,7 +233,8 @@ absl::StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   absl::StatusOr<const Op*> op = ops_->Lookup(spec.op);
   if (!op.ok()) return Annotate(op.status(), spec);
   SchemaMatch match(**op, &spec.attrs);
-  absl::Status status = match.MatchInputs(spec.inputs);
+  absl::Status status = CheckNeighboursAreOf(*this, spec);
+  if (status.ok()) status = match.MatchInputs(spec.inputs);
   if (status.ok()) status = match.CompleteAttrs();
   if (!status.ok()) return Annotate(status, spec);
   absl::StatusOr<std::vector<DType>> types = match.OutputTypes();

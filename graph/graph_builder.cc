@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/node_of_graph.h"
 
 namespace weir {
 
@@ -96,6 +97,7 @@ GraphBuilder::Scope GraphBuilder::ClearControlScope() {
 }
 
 GraphBuilder::Scope GraphBuilder::ColocationScope(Node* with) {
+  if (with != nullptr) SetError(CheckNodeOf(*graph_, *with));
   Node* outer = colocate_with_;
   colocate_with_ = with;
   return Scope([this, outer] { colocate_with_ = outer; });

@@ -186,6 +186,34 @@ TEST_F(GraphTest, BuildErrorsSayWhatWasFound) {
   EXPECT_THAT(error([](GraphBuilder& g) { auto s = g.DeviceScope("/jub:x"); }), HasSubstr("/jub:x"));
 }
 
+// Ids of another graph mean other nodes here, or none.
+TEST_F(GraphTest, NodesOfAnotherGraphAreRefused) {
+  GraphBuilder other(registry_);
+  Source(other, {1});
+  const Output foreign = Source(other, {1}, "foreign");
+  const auto error = [&](auto build) {
+    GraphBuilder g(registry_);
+    build(g, Source(g, {1}, "own"));
+    EXPECT_EQ(g.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(g.status().message());
+  };
+  EXPECT_THAT(error([&](GraphBuilder& g, Output own) {
+                g.AddOp("Mul", {own, foreign}, {}, "product");
+              }),
+              AllOf(HasSubstr("Mul 'product': "), HasSubstr("Source 'foreign' is a node of another graph")));
+  EXPECT_THAT(error([&](GraphBuilder& g, Output own) {
+                const auto before = g.ControlScope({foreign.node});
+                g.AddOp("Mul", {own, own});
+              }),
+              HasSubstr("Source 'foreign' is a node of another graph"));
+  EXPECT_THAT(error([&](GraphBuilder& g, Output) { const auto beside = g.ColocationScope(foreign.node); }),
+              HasSubstr("Source 'foreign' is a node of another graph"));
+  EXPECT_THAT(error([&](GraphBuilder& g, Output own) { AddGradients(g, {foreign}, {own}).IgnoreError(); }),
+              HasSubstr("gradients: Source 'foreign' is a node of another graph"));
+  EXPECT_THAT(error([&](GraphBuilder& g, Output own) { AddGradients(g, {own}, {foreign}).IgnoreError(); }),
+              HasSubstr("gradients: Source 'foreign' is a node of another graph"));
+}
+
 TEST_F(GraphTest, ScopesNameAndPlaceLikeTensorFlow) {
   GraphBuilder g(registry_);
   Node* first = nullptr;

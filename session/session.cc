@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/node_of_graph.h"
 #include "graph/rewrite/pipeline.h"
 #include "graph/rewrite/prune.h"
 #include "graph/types/status_macros.h"
@@ -86,6 +87,11 @@ absl::Status NullRef(absl::string_view what) {
 absl::StatusOr<Output> TensorRef::Resolve(const Graph& graph) const {
   if (!name_.empty()) return graph.FindOutput(name_);
   if (!output_) return NullRef("feed or fetch");
+  WEIR_RETURN_IF_ERROR(CheckNodeOf(graph, *output_.node));
+  if (output_.index < 0 || output_.index >= output_.node->num_outputs()) {
+    return absl::OutOfRangeError(absl::StrCat("'", output_.name(), "': ", output_.node->Describe(), " has ",
+                                              output_.node->num_outputs(), " outputs"));
+  }
   return output_;
 }
 
@@ -98,6 +104,7 @@ absl::StatusOr<std::string> TensorRef::Name() const {
 absl::StatusOr<Node*> TargetRef::Resolve(const Graph& graph) const {
   if (!name_.empty()) return graph.LookupNode(name_);
   if (node_ == nullptr) return NullRef("target");
+  WEIR_RETURN_IF_ERROR(CheckNodeOf(graph, *node_));
   return node_;
 }
 

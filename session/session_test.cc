@@ -243,6 +243,22 @@ TEST_F(SessionTest, ErrorsNameNodeDeviceAndReason) {
   EXPECT_EQ(worker_.num_running_steps(), 0);
 }
 
+// Ids of another graph mean other nodes here: a step would compute something else, or read past the end.
+TEST_F(SessionTest, OutputsThatTheGraphDoesNotHaveAreRefused) {
+  const Output own = Constant(g_, Tensor::Scalar(1.0f));
+  GraphBuilder other(runtime_->ops());
+  const Output foreign = Constant(other, Tensor::Scalar(2.0f));
+  const auto is_foreign = HasSubstr("Const 'Const' is a node of another graph");
+  EXPECT_THAT(Message(session().Run({}, {foreign}).status()), is_foreign);
+  EXPECT_THAT(Message(session().Run({}, {own}, {foreign}).status()), is_foreign);
+  EXPECT_THAT(Message(session().Run({{foreign, Tensor::Scalar(3.0f)}}, {own}).status()), is_foreign);
+  EXPECT_THAT(Message(session().Prepare({}, {foreign}).status()), is_foreign);
+  EXPECT_THAT(Message(session().StartPartialRun({}, {foreign}).status()), is_foreign);
+  for (const int index : {-1, 1}) {
+    EXPECT_THAT(Message(session().Run({}, {Output{own.node, index}}).status()), HasSubstr("has 1 outputs"));
+  }
+}
+
 TEST_F(SessionTest, AnErrorOnOneDeviceEndsTheStepOnAll) {
   Output broken, rest;
   {

@@ -12,6 +12,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
@@ -37,6 +39,7 @@ absl::Status SystemError(absl::string_view attempt, absl::string_view path) {
       return absl::ResourceExhaustedError(absl::StrCat(message, ": ", std::strerror(error)));
     case EISDIR:
     case ENOTDIR:
+    case ELOOP:
       return absl::FailedPreconditionError(absl::StrCat(message, ": ", std::strerror(error)));
     case EROFS:
       return absl::PermissionDeniedError(absl::StrCat(message, ": ", std::strerror(error)));
@@ -45,6 +48,13 @@ absl::Status SystemError(absl::string_view attempt, absl::string_view path) {
     default:
       return absl::ErrnoToStatus(error, message);
   }
+}
+
+// The system would take such a path for the part before the zero byte.
+absl::Status CheckPath(absl::string_view attempt, const std::string& path) {
+  if (!absl::StrContains(path, '\0')) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("cannot ", attempt, " '", absl::CEscape(path), "': a path has no zero byte"));
 }
 
 absl::string_view KindOf(mode_t mode) {
@@ -249,6 +259,7 @@ absl::Status OpenError(absl::string_view attempt, const std::string& path) {
 class PosixFiles final : public FileSystem {
  public:
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
+    WEIR_RETURN_IF_ERROR(CheckPath("read", path));
     // Opening a FIFO would wait for its writer.
     const int fd = OpenAboveStandardStreams(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return OpenError("read", path);
@@ -271,16 +282,20 @@ class PosixFiles final : public FileSystem {
   }
 
   absl::Status Rename(const std::string& from, const std::string& to) override {
+    WEIR_RETURN_IF_ERROR(CheckPath("rename", from));
+    WEIR_RETURN_IF_ERROR(CheckPath("rename a file to", to));
     if (rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
     return SystemError(absl::StrCat("rename ", from, " to"), to);
   }
 
   absl::Status Remove(const std::string& path) override {
+    WEIR_RETURN_IF_ERROR(CheckPath("remove", path));
     if (unlink(path.c_str()) == 0) return absl::OkStatus();
     return SystemError("remove", path);
   }
 
   absl::Status CreateDirectories(const std::string& path) override {
+    WEIR_RETURN_IF_ERROR(CheckPath("create the folder", path));
     for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
       const std::string parent = path.substr(0, end);
       if (!parent.empty() && mkdir(parent.c_str(), 0777) != 0 && errno != EEXIST) {
@@ -302,11 +317,13 @@ class PosixFiles final : public FileSystem {
   }
 
   absl::Status RemoveEmptyDirectory(const std::string& path) override {
+    WEIR_RETURN_IF_ERROR(CheckPath("remove the folder", path));
     if (rmdir(path.c_str()) == 0) return absl::OkStatus();
     return SystemError("remove the folder", path);
   }
 
   absl::Status SyncDirectory(const std::string& path) override {
+    WEIR_RETURN_IF_ERROR(CheckPath("sync the folder", path));
     const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return SystemError("sync the folder", path);
     // Some file systems cannot sync folders and say EINVAL; there is nothing more to do there.
@@ -317,12 +334,14 @@ class PosixFiles final : public FileSystem {
   }
 
   absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
+    WEIR_RETURN_IF_ERROR(CheckPath("find", path));
     struct stat status;
     if (stat(path.c_str(), &status) != 0) return SystemError("find", path);
     return static_cast<uint64_t>(status.st_size);
   }
 
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+    WEIR_RETURN_IF_ERROR(CheckPath("list", path));
     DIR* directory = opendir(path.c_str());
     if (directory == nullptr) return SystemError("list", path);
     std::vector<std::string> names;
@@ -337,6 +356,7 @@ class PosixFiles final : public FileSystem {
 
  private:
   static absl::StatusOr<std::unique_ptr<WritableFile>> Open(const std::string& path, int mode) {
+    WEIR_RETURN_IF_ERROR(CheckPath("write", path));
     // Opening a FIFO would wait for its reader. Character devices may be written to: /dev/null.
     const int fd = OpenAboveStandardStreams(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | mode);
     if (fd < 0) return OpenError("write", path);
