@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "distributed/cluster_spec.h"
 #include "distributed/task_config.h"
 #include "gmock/gmock.h"
@@ -46,6 +47,13 @@ TEST(ClusterSpec, SparseJobsKeepTheirIndices) {
   EXPECT_EQ(spec.ToFlag(), "worker|1=h:1;2=h:2;10=h:10");
   EXPECT_EQ(ClusterSpec::FromFlag(spec.ToFlag()).value(), spec);
   EXPECT_EQ(ClusterSpec::FromJson(spec.ToJson()).value(), spec);
+}
+
+// Each is compared with all before it.
+TEST(ClusterSpec, TasksAreBounded) {
+  std::string flag = "worker|h0:1";
+  for (int i = 1; i <= 10'000; ++i) absl::StrAppend(&flag, ";h", i, ":1");
+  EXPECT_EQ(ErrorOf(ClusterSpec::FromFlag(flag).status()), "cluster spec: more than 10000 tasks");
 }
 
 TEST(ClusterSpec, UnknownTaskIsNamedWithTheKnownOnes) {

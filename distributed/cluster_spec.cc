@@ -16,6 +16,10 @@ namespace {
 // Beyond this an index is a typing error; it also bounds what a hostile spec makes us loop over.
 constexpr int kMaxTaskIndex = 1'000'000;
 
+// Every task that is added is compared with those that are there. Lists of hosts have this bound, too
+// (environment/host_list.h).
+constexpr size_t kMaxTasks = 10'000;
+
 bool IsJobName(absl::string_view name) {
   if (name.empty() || !absl::ascii_isalpha(name[0])) return false;
   return std::all_of(name.begin(), name.end(), [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
@@ -157,6 +161,9 @@ absl::StatusOr<ClusterSpec> ClusterSpec::FromJson(absl::string_view text) {
 }
 
 absl::Status ClusterSpec::AddTask(const TaskName& task, absl::string_view address) {
+  if (tasks_.size() >= kMaxTasks) {
+    return absl::InvalidArgumentError(absl::StrCat("cluster spec: more than ", kMaxTasks, " tasks"));
+  }
   WEIR_RETURN_IF_ERROR(CheckJobName(task.job));
   if (task.index < 0 || task.index > kMaxTaskIndex) {
     return absl::InvalidArgumentError(absl::StrCat("cluster spec: ", task.ToString(),

@@ -8,6 +8,7 @@ namespace weir {
 namespace {
 
 absl::StatusOr<Cut> CutBy(const Partitioner& partitioner, const Shape& shape, DType dtype) {
+  if (!partitioner) return absl::InvalidArgumentError("the partitioner is null");
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> parts, partitioner(shape, dtype));
   return CutShape(shape, parts);
 }

@@ -75,6 +75,11 @@ std::optional<Tensor> NumberOf(DType dtype, double value) {
 
 Output Const(GraphBuilder& g, Tensor value, const NodeOptions& options, SourceLocation where) {
   const DType dtype = value.dtype();
+  if (!value.is_valid()) {
+    g.SetError(absl::InvalidArgumentError(absl::StrCat("Const '", options.name, "': the value is no tensor")),
+               where);
+    return {};
+  }
   return g.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}}, options.name, where);
 }
 

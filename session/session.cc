@@ -219,6 +219,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
                                                          const KernelRegistry& kernels,
                                                          const SessionOptions& options) {
   if (workers.empty()) return absl::InvalidArgumentError("a session needs at least one worker");
+  if (std::find(workers.begin(), workers.end(), nullptr) != workers.end()) {
+    return absl::InvalidArgumentError("one of a session's workers is null");
+  }
   std::unique_ptr<Session> session(new Session(graph, kernels, options));
   if (session->options_.default_task.is_empty()) session->options_.default_task = workers[0]->task();
   const bool has_own_timeout = options.creation_timeout > absl::ZeroDuration();

@@ -254,6 +254,8 @@ TEST_F(SessionTest, OutputsThatTheGraphDoesNotHaveAreRefused) {
   EXPECT_THAT(Message(session().Run({{foreign, Tensor::Scalar(3.0f)}}, {own}).status()), is_foreign);
   EXPECT_THAT(Message(session().Prepare({}, {foreign}).status()), is_foreign);
   EXPECT_THAT(Message(session().StartPartialRun({}, {foreign}).status()), is_foreign);
+  EXPECT_THAT(Message(Session::Create(g_.graph(), {nullptr}, runtime_->kernels()).status()),
+              HasSubstr("workers is null"));
   for (const int index : {-1, 1}) {
     EXPECT_THAT(Message(session().Run({}, {Output{own.node, index}}).status()), HasSubstr("has 1 outputs"));
   }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "distributed/command/flag_parser.h"
+#include "distributed/command/printable_stream.h"
 #include "distributed/doctor/doctor.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
@@ -80,7 +81,7 @@ void Print(const std::vector<Finding>& findings) {
                              : finding.kind == Finding::Kind::kDoubtful ? "note "
                                                                         : "WRONG";
     std::printf("%s  %-*s  %s\n", kind, static_cast<int>(width), finding.subject.c_str(),
-                finding.text.c_str());
+                Printable(finding.text).c_str());
   }
 }
 

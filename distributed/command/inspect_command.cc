@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "distributed/command/flag_parser.h"
 #include "distributed/command/inspect_files.h"
+#include "distributed/command/printable_stream.h"
 #include "graph/nearest_names.h"
 #include "graph/types/status_macros.h"
 
@@ -88,8 +89,9 @@ absl::StatusOr<int> RunInspect(const std::vector<std::string>& args, std::ostrea
     return absl::InvalidArgumentError(
         absl::StrCat("weir inspect ", kind->name, ": give one PATH, got ", flags.positional().size() - 1));
   }
-  const absl::Status status = kind->inspect(flags.positional()[1], options, out);
-  if (!status.ok()) err << "weir inspect: " << status.message() << "\n";
+  PrintableStream printable(out);
+  const absl::Status status = kind->inspect(flags.positional()[1], options, printable);
+  if (!status.ok()) err << "weir inspect: " << Printable(status.message()) << "\n";
   return ExitCode(status);
 }
 

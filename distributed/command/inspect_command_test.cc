@@ -44,6 +44,18 @@ TEST(InspectCommandTest, Checkpoints) {
   EXPECT_THAT(Inspect({"checkpoint", TestData("single"), "--values=2"}).out, HasSubstr("int32[2,1] {1, -2}"));
 }
 
+// A terminal obeys control characters, and the names come from the file.
+TEST(InspectCommandTest, NamesDoNotSteerTheTerminal) {
+  const std::string prefix = NewTestDirectory() + "/m";
+  const auto writer = BundleWriter::Create(prefix).value();
+  ASSERT_TRUE(writer->Add("a\x1b[2Jb\x7f", Tensor::Scalar(1.0f)).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_THAT(Inspect({"checkpoint", prefix}).out, HasSubstr("  a\\x1b[2Jb\\x7f "));
+  const Outcome missing = Inspect({"checkpoint", prefix, "--tensor=\x1b[1m"});
+  EXPECT_THAT(missing.err, HasSubstr("no tensor '\\x1b[1m'"));
+  EXPECT_THAT(missing.err, Not(HasSubstr("\x1b")));
+}
+
 TEST(InspectCommandTest, DamageIsExitCodeThree) {
   const std::string directory = NewTestDirectory();
   const std::string index = ReadBytes(TestData("single/model-42.index"));

@@ -9,6 +9,7 @@
 #include "distributed/command/inspect_command.h"
 #include "distributed/command/keys_command.h"
 #include "distributed/command/launch_command.h"
+#include "distributed/command/printable_stream.h"
 #include "distributed/command/serve_command.h"
 #include "graph/nearest_names.h"
 #include "graph/version.h"
@@ -70,6 +71,6 @@ int main(int argc, char** argv) {
   const std::string name = args[0] == "--version" ? "version" : args[0];
   const absl::StatusOr<int> code = RunCommand(name, {args.begin() + 1, args.end()});
   if (code.ok()) return *code;
-  std::fprintf(stderr, "%s\n", std::string(code.status().message()).c_str());
+  std::fprintf(stderr, "%s\n", weir::Printable(code.status().message()).c_str());
   return 1;
 }

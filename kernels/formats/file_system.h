@@ -5,9 +5,9 @@
 //
 // Thread safety: every method may be called from any thread.
 // Errors name what was attempted, the path and the system's reason: NotFound (no such file or folder),
-// PermissionDenied, ResourceExhausted (disk, quota or descriptors used up), FailedPrecondition (a folder or a
-// pipe where a file is wanted, or the other way round), InvalidArgument (a name too long, or with a zero
-// byte), Internal or Unavailable otherwise.
+// PermissionDenied, ResourceExhausted (disk, quota or descriptors used up), FailedPrecondition (a folder
+// where a file is wanted, or the other way round), InvalidArgument (a name too long), Internal or Unavailable
+// otherwise.
 #pragma once
 
 #include <cstdint>

@@ -68,8 +68,10 @@ LossScaleOptimizer::LossScaleOptimizer(std::unique_ptr<Optimizer> optimizer, Los
 absl::Status LossScaleOptimizer::MakeScale(GraphBuilder& g, SourceLocation where) {
   if (!g.ok()) return g.status();
   if (scale_) return absl::OkStatus();
-  if (const absl::Status range = CheckRange(options_); !range.ok()) {
-    g.SetError(absl::Status(range.code(), absl::StrCat(name(), ": ", range.message())), where);
+  const absl::Status usable =
+      optimizer_ == nullptr ? absl::InvalidArgumentError("the optimizer is null") : CheckRange(options_);
+  if (!usable.ok()) {
+    g.SetError(absl::Status(usable.code(), absl::StrCat(name(), ": ", usable.message())), where);
     return g.status();
   }
   const auto root = g.NameScope("");

@@ -78,6 +78,10 @@ absl::Status CheckShapes(const std::vector<GradientAndVariable>& gradients) {
   for (const auto& [gradient, variable] : gradients) {
     if (IsNull(gradient)) continue;
     const auto* const slices = std::get_if<IndexedSlices>(&gradient);
+    if (slices != nullptr && (!slices->values || !slices->indices)) {
+      return absl::InvalidArgumentError(absl::StrCat("the rows of the gradient of variable '", variable.name,
+                                                     "' have no ", slices->values ? "indices" : "values"));
+    }
     const bool fits =
         slices != nullptr ? HasRowsOf(variable, *slices) : HasShapeOf(variable, std::get<Output>(gradient));
     if (fits) continue;

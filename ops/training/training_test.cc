@@ -5,9 +5,11 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "ops/layers/layers.h"
+#include "ops/partitioned_variable.h"
 #include "ops/standard_ops.h"
 #include "ops/training/adam.h"
 #include "ops/training/gradient_descent.h"
+#include "ops/training/loss_scale_optimizer.h"
 #include "ops/training/momentum.h"
 #include "ops/variable.h"
 
@@ -387,6 +389,37 @@ TEST_F(ChoiceTest, AVariableOfAnotherGraphIsRefused) {
 TEST_F(ChoiceTest, AConditionThatNoVariableMeetsIsRefused) {
   MakeVariable(g_, "w2", Tensor::Scalar(1.0f));
   ExpectRefused({.only = NamedBelow("head")}, "`only` is true for none of the variables 'w', 'w2'");
+}
+
+TEST_F(ChoiceTest, RowsNeedIndices) {
+  const ModelVariable table =
+      MakeVariable(g_, "table", DType::kFloat32, Shape({4, 2}), initializers::Zeros());
+  const Output values = Placeholder(g_, DType::kFloat32, {-1, 2});
+  const auto error = [&](const IndexedSlices& rows) {
+    return std::string(GradientDescent(0.1).ApplyGradients(g_, {{rows, table}}).status().message());
+  };
+  EXPECT_TRUE(absl::StrContains(error({.values = values}),
+                                "the rows of the gradient of variable 'table' have no indices"))
+      << g_.status();
+}
+
+TEST_F(ChoiceTest, NoOptimizerIsAnError) {
+  LossScaleOptimizer optimizer(std::unique_ptr<Optimizer>(), FixedLossScale{2});
+  const auto train = optimizer.Minimize(g_, w_.value);
+  EXPECT_TRUE(absl::StrContains(train.status().message(), "LossScaleOptimizer: the optimizer is null"))
+      << train.status();
+}
+
+TEST(VariableTest, WhatIsMissingIsAnError) {
+  GraphBuilder constant(StandardOps());
+  EXPECT_FALSE(Const(constant, Tensor(), {.name = "x"}));
+  EXPECT_TRUE(absl::StrContains(constant.status().message(), "Const 'x': the value is no tensor"))
+      << constant.status();
+  GraphBuilder parts(StandardOps());
+  MakePartitionedVariable(parts, "t", DType::kFloat32, Shape({4, 2}), initializers::Zeros(), nullptr);
+  EXPECT_TRUE(
+      absl::StrContains(parts.status().message(), "partitioned variable 't': the partitioner is null"))
+      << parts.status();
 }
 
 TEST_F(OptimizerTest, NoTrainableVariablesIsAnError) {

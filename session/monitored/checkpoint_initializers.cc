@@ -2,11 +2,14 @@
 
 #include <regex.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "graph/nearest_names.h"
 #include "graph/types/status_macros.h"
@@ -147,10 +150,40 @@ absl::Status InitializeScope(GraphBuilder& graph, const std::string& tensors, co
                                           DidYouMean(scope, Views({scopes.begin(), scopes.end()}))));
 }
 
+// How often the innermost part of the most repeated one may stand in the pattern: the product of all repeat
+// counts, which is at least what regcomp makes of them.
+double MostRepeats(absl::string_view pattern) {
+  double product = 1;
+  for (size_t open = pattern.find('{'); open != absl::string_view::npos; open = pattern.find('{', open + 1)) {
+    int most = 1;
+    for (absl::string_view count :
+         absl::StrSplit(pattern.substr(open + 1, pattern.find('}', open) - open - 1), ',')) {
+      int number = 0;
+      if (absl::SimpleAtoi(count, &number)) most = std::max(most, number);
+    }
+    product *= most;
+  }
+  return product;
+}
+
+// regcomp takes stack for every parenthesis, and copies what is repeated.
+absl::Status CheckSizeOf(const std::string& pattern) {
+  constexpr size_t kMostCharacters = 4096;
+  constexpr double kMostRepeats = 10000;
+  if (pattern.size() > kMostCharacters) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a pattern has ", pattern.size(), " characters, may have ", kMostCharacters));
+  }
+  if (MostRepeats(pattern) <= kMostRepeats) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the repeat counts of the pattern '", pattern, "' multiply to more than ", kMostRepeats));
+}
+
 // A compiled regular expression.
 class Pattern {
  public:
   static absl::StatusOr<std::unique_ptr<Pattern>> Compile(const std::string& text) {
+    WEIR_RETURN_IF_ERROR(CheckSizeOf(text));
     std::unique_ptr<Pattern> pattern(new Pattern);
     const int code =
         regcomp(&pattern->compiled_, absl::StrCat("^(", text, ")").c_str(), REG_EXTENDED | REG_NOSUB);

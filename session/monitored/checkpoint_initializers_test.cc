@@ -149,6 +149,9 @@ TEST(WarmStartTest, MistakesAreNamed) {
   };
   EXPECT_THAT(error({}), HasSubstr("'new/deep/b'")) << "all trainable ones, as in TensorFlow";
   EXPECT_THAT(error({.patterns = {"(w"}}), AllOf(HasSubstr("'(w'"), HasSubstr("does not parse")));
+  EXPECT_THAT(error({.patterns = {std::string(1 << 20, '(')}}), HasSubstr("1048576 characters"));
+  EXPECT_THAT(error({.patterns = {"((w{1,200}){1,200}){1,200}"}}), HasSubstr("multiply to more than 10000"));
+  EXPECT_THAT(error({.patterns = {"w{2"}}), HasSubstr("does not parse"));
   EXPECT_THAT(error({.patterns = {"counter"}}),
               AllOf(HasSubstr("'counter'"), HasSubstr("no trainable variable")));
   EXPECT_THAT(error({.patterns = {"w"}, .previous_names = {{"new/w", "w"}}}), HasSubstr("'new/w'"));

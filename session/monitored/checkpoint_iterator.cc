@@ -33,6 +33,9 @@ absl::StatusOr<std::optional<std::string>> CheckpointIterator::Newest() {
 }
 
 absl::StatusOr<std::optional<std::string>> CheckpointIterator::Next() {
+  if (options_.file_system == nullptr) {
+    return absl::InvalidArgumentError("a checkpoint iterator needs a file system, got null");
+  }
   if (!Sleep(last_time_ + options_.min_interval - absl::Now())) return std::optional<std::string>();
   absl::Time deadline = absl::Now() + options_.timeout;
   while (true) {

@@ -63,6 +63,11 @@ absl::Status Coordinator::status() const {
 void Coordinator::Start(std::string name, std::function<absl::Status(Coordinator&)> run) {
   auto thread = std::make_shared<CoordinatedThread>();
   thread->name = std::move(name);
+  if (!run) {
+    run = [what = absl::StrCat("the thread '", thread->name, "' has no function")](Coordinator&) {
+      return absl::InvalidArgumentError(what);
+    };
+  }
   absl::MutexLock lock(&state_->mutex);
   state_->threads.push_back(thread);
   thread->thread = state_->environment.StartThread([state = state_, thread, run = std::move(run)]() mutable {
@@ -76,6 +81,7 @@ void Coordinator::Start(std::string name, std::function<absl::Status(Coordinator
 }
 
 void Coordinator::StartLoop(std::string name, absl::Duration interval, std::function<absl::Status()> run) {
+  if (!run) return Start(std::move(name), nullptr);
   Start(std::move(name), [interval, run = std::move(run)](Coordinator& coordinator) {
     const Environment& environment = coordinator.state_->environment;
     absl::Time next = environment.Now();

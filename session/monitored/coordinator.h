@@ -38,7 +38,8 @@ class Coordinator {
   // The error that stopped the threads; OK before that.
   absl::Status status() const;
 
-  // Runs the function on a thread of its own. An error that it returns requests a stop.
+  // Runs the function on a thread of its own. An error that it returns requests a stop; a null function is
+  // InvalidArgument, with the name.
   void Start(std::string name, std::function<absl::Status(Coordinator&)> run);
   // Calls the function every `interval` until a stop is requested (tf.train.LooperThread).
   void StartLoop(std::string name, absl::Duration interval, std::function<absl::Status()> run);

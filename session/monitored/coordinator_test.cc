@@ -96,5 +96,14 @@ TEST(CoordinatorTest, ALoopRunsUntilItIsStopped) {
   EXPECT_EQ(coordinator.Join().message(), "once");
 }
 
+TEST(CoordinatorTest, AThreadWithoutAFunctionIsAnError) {
+  Coordinator coordinator;
+  coordinator.Start("reader", nullptr);
+  EXPECT_EQ(coordinator.Join().message(), "the thread 'reader' has no function");
+  coordinator.ClearStop();
+  coordinator.StartLoop("pings", absl::ZeroDuration(), nullptr);
+  EXPECT_EQ(coordinator.Join().message(), "the thread 'pings' has no function");
+}
+
 }  // namespace
 }  // namespace weir

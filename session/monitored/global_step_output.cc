@@ -5,15 +5,28 @@
 
 namespace weir {
 
+namespace {
+
+// Hooks read one int64 from it.
+absl::StatusOr<Output> CheckedCounter(const Output& step, absl::string_view hook) {
+  if (step.dtype() == DType::kInt64 && step.shape().rank() == 0) return step;
+  return absl::InvalidArgumentError(absl::StrCat(hook, ": the global step '", step.name(), "' is ",
+                                                 TypeString(step.dtype(), step.shape()),
+                                                 ", must be an int64 scalar"));
+}
+
+}  // namespace
+
 absl::StatusOr<Output> GlobalStepOutput(const Graph& graph, Output chosen, absl::string_view hook) {
-  if (chosen) return chosen;
+  if (chosen) return CheckedCounter(chosen, hook);
   const auto found = graph.collections().find("global_step");
   if (found != graph.collections().end() && !found->second.empty()) {
     const std::string& name = found->second[0];
     for (const VariableDef& variable : graph.variables()) {
       if (name == variable.variable_name || name == variable.handle_name || name == variable.snapshot_name ||
           name == absl::StrCat(variable.variable_name, ":0")) {
-        return graph.FindOutput(variable.snapshot_name);
+        WEIR_ASSIGN_OR_RETURN(const Output step, graph.FindOutput(variable.snapshot_name));
+        return CheckedCounter(step, hook);
       }
     }
   }

@@ -1,5 +1,6 @@
 #include "session/monitored/hooks/hooks.h"
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -52,6 +53,78 @@ TEST(HooksTest, MistakesAreNamedBeforeTheFirstStep) {
       AllOf(HasSubstr("NanTensorHook"), HasSubstr("int64")));
   GraphBuilder g(StandardOps());
   EXPECT_THAT(Message(MonitoredTrainingSession(g, {}).status()), HasSubstr("target"));
+}
+
+// What a program may leave null or out of range, and what its message names.
+TEST(HooksTest, OptionsThatMakeNoSenseAreRefused) {
+  const auto error = [](const auto& options_of) {
+    TestProgram program;
+    const absl::Status status = program.Start(options_of(program)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return Message(status);
+  };
+  using Options = TrainingSessionOptions;
+  EXPECT_THAT(error([](TestProgram&) { return Options{.hooks = {nullptr}}; }), HasSubstr("hook 0 of 1"));
+  EXPECT_THAT(error([](TestProgram&) { return Options{.chief_only_hooks = {nullptr}}; }),
+              HasSubstr("hook 0 of 1"));
+  EXPECT_THAT(error([](TestProgram&) {
+                return Options{.checkpoint_dir = EmptyDirectory("null_listener"),
+                               .checkpoint_listeners = {nullptr}};
+              }),
+              HasSubstr("a checkpoint listener is null"));
+  for (const std::string name : {"", "../model", "folder/model"}) {
+    EXPECT_THAT(error([&](TestProgram& program) {
+                  return Options{.hooks = {CheckpointSaverHook({.directory = EmptyDirectory("names"),
+                                                                .saver = Saver::Build(program.g).value(),
+                                                                .base_name = name})}};
+                }),
+                HasSubstr("is '" + name + "'"));
+  }
+  EXPECT_THAT(
+      error([](TestProgram&) { return Options{.hooks = {ProgressHook({.last_step = 1, .out = nullptr})}}; }),
+      HasSubstr("`out` is null"));
+  EXPECT_THAT(error([](TestProgram&) {
+                return Options{.hooks = {StopAtStepHook({.last_step = 3, .num_steps = -3})}};
+              }),
+              HasSubstr("got 3 and -3"));
+}
+
+// Hooks read eight bytes of it.
+TEST(HooksTest, AGlobalStepIsOneInt64) {
+  const auto error = [](const auto& step_of) {
+    TestProgram program;
+    const Output step = step_of(program.g);
+    const absl::Status status =
+        program.Start({.hooks = {StopAtStepHook({.last_step = 1, .global_step = step})}}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return Message(status);
+  };
+  EXPECT_THAT(error([](GraphBuilder& g) { return Const(g, 1.0f, {.name = "s"}); }),
+              HasSubstr("StopAtStepHook: the global step 's:0' is float[], must be an int64 scalar"));
+  EXPECT_THAT(error([](GraphBuilder& g) { return Const(g, Tensor::Vector<int64_t>({}), {.name = "s"}); }),
+              HasSubstr("'s:0' is int64[0]"));
+  TestProgram program;
+  auto scaffold = std::make_shared<Scaffold>();
+  scaffold->global_step = program.loss;
+  EXPECT_THAT(Message(program.Start({.scaffold = scaffold}).status()),
+              HasSubstr("Scaffold: the global step"));
+  TestProgram counted;
+  counted.g.graph().collections()["global_step"] = {"w"};
+  EXPECT_THAT(Message(counted.Start({}).status()), HasSubstr("is float[], must be an int64 scalar"));
+}
+
+TEST(HooksTest, AsManyStepsAsThereAreNeverStop) {
+  const std::string directory = EmptyDirectory("endless");
+  for (int run = 0; run < 2; ++run) {
+    TestProgram program;
+    auto session =
+        program.Start({.checkpoint_dir = directory,
+                       .hooks = {StopAtStepHook({.num_steps = std::numeric_limits<int64_t>::max()})}});
+    ASSERT_TRUE(session.ok()) << session.status();
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    EXPECT_FALSE((*session)->should_stop());
+    ASSERT_TRUE((*session)->Close().ok());
+  }
 }
 
 TEST(HooksTest, AHookAddsFetchesFeedsTargetsAndATimeout) {

@@ -68,6 +68,7 @@ MonitoredSession::MonitoredSession(GraphBuilder& graph, std::unique_ptr<SessionC
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredSession::Create(
     GraphBuilder& graph, std::unique_ptr<SessionCreator> creator, MonitoredSessionOptions options) {
+  if (creator == nullptr) return absl::InvalidArgumentError("a monitored session needs a session creator");
   std::unique_ptr<MonitoredSession> session(
       new MonitoredSession(graph, std::move(creator), std::move(options)));
   WEIR_RETURN_IF_ERROR(session->Begin());
@@ -113,6 +114,11 @@ void MonitoredSession::OnSigterm() {
 }
 
 absl::Status MonitoredSession::Begin() {
+  for (size_t i = 0; i < options_.hooks.size(); ++i) {
+    if (options_.hooks[i] != nullptr) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("hook ", i, " of ", options_.hooks.size(), " of a monitored session is null"));
+  }
   if (options_.stops_on_sigterm) {
     WEIR_ASSIGN_OR_RETURN(termination_, Termination::Watch([this] { OnSigterm(); }));
     if (Termination::IsRequested()) OnSigterm();
@@ -177,7 +183,8 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
     return absl::FailedPreconditionError("a hook has requested a stop: check should_stop() before every Run");
   }
   if (const absl::Status lost = LostUnderThread(*current()); !lost.ok()) WEIR_RETURN_IF_ERROR(Recover(lost));
-  while (true) {
+  // A step that fails in every new session would otherwise be tried without end and without a pause.
+  for (absl::Duration pause; true; pause = std::clamp(pause * 2, kFirstPause, kLongestPause)) {
     absl::Status status = step();
     if (!failure_.ok()) return failure_;  // a recovery within it
     if (status.ok()) {
@@ -193,6 +200,8 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
       return sigterm_stopped_it_ ? CausedBySigterm(status) : status;
     }
     if (!IsRecoverable(status)) return failure_ = status;
+    const bool is_stopped = pause > absl::ZeroDuration() && stop_.WaitForStop(pause);
+    if (is_stopped && !sigterm_stopped_it_) return failure_ = status;
     WEIR_RETURN_IF_ERROR(Recover(status));
   }
 }

@@ -322,6 +322,25 @@ TEST(MonitoredSessionTest, AfterARecoveryThatFailedTheSessionIsClosed) {
   EXPECT_EQ((*session)->Close(), status);
 }
 
+TEST(MonitoredSessionTest, AStepThatFailsInEveryNewSessionIsNotTriedAgainAfterAStop) {
+  TestProgram program;
+  auto hook = std::make_shared<TestHook>();
+  auto session = program.Start({.hooks = {hook}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  int num_tries = 0;
+  hook->before_run = [&](RunContext&) -> absl::StatusOr<RunArgs> {
+    if (++num_tries == 3) (*session)->RequestStop();
+    return absl::UnavailableError("always away");
+  };
+  EXPECT_THAT(Message((*session)->Run({}, {}, {program.train}).status()), HasSubstr("always away"));
+  EXPECT_EQ(num_tries, 3);
+}
+
+TEST(MonitoredSessionTest, NullIsNoSessionCreator) {
+  GraphBuilder g(StandardOps());
+  EXPECT_THAT(Message(MonitoredSession::Create(g, nullptr).status()), HasSubstr("needs a session creator"));
+}
+
 TEST(MonitoredSessionTest, LocalVariablesAreInitialisedByItself) {
   TestProgram program;
   const ModelVariable count = MakeVariable(program.g, "count", Tensor::Scalar(7.0f), {.is_local = true});

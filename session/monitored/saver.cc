@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "graph/interchange/meta_graph.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/bundle_reader.h"
@@ -41,6 +43,13 @@ bool IsIn(const std::string& directory, const std::string& checkpoint) {
          WithoutLastSlashes(folder) == WithoutLastSlashes(directory);
 }
 
+// Whether a file of this name would be written for the checkpoint, or be taken for it.
+bool IsFileOfCheckpoint(absl::string_view file, absl::string_view checkpoint) {
+  absl::string_view rest = file;
+  if (!absl::ConsumePrefix(&rest, checkpoint)) return false;
+  return rest.empty() || rest == ".index" || rest == ".meta" || absl::StartsWith(rest, ".data-");
+}
+
 // What the op ShardedFilename gives.
 std::string ShardPrefix(const std::string& path, int shard, int num_shards) {
   return absl::StrFormat("%s-%05d-of-%05d", path, shard, num_shards);
@@ -62,9 +71,15 @@ absl::Status CheckOptions(const SaverOptions& options) {
         absl::StrCat("a saver's keep_checkpoint_every_n_hours must be above 0, is ",
                      options.keep_checkpoint_every_n_hours));
   }
-  if (options.latest_filename.empty() || FileNameOf(options.latest_filename) != options.latest_filename) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a saver's latest_filename must be a name without a folder, is '", options.latest_filename, "'"));
+  if (options.file_system == nullptr || options.clock == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("a saver needs a file system and a clock: the ",
+                                                   options.file_system == nullptr ? "file system" : "clock",
+                                                   " is null"));
+  }
+  const std::string& latest = options.latest_filename;
+  if (latest.empty() || latest == "." || latest == ".." || FileNameOf(latest) != latest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a saver's latest_filename must be a name without a folder, is '", latest, "'"));
   }
   return absl::OkStatus();
 }
@@ -183,10 +198,13 @@ void Saver::AddRestore(GraphBuilder& graph, const std::vector<size_t>& variables
 absl::StatusOr<std::string> Saver::Begin(const std::string& prefix, std::optional<int64_t> global_step) {
   WEIR_RETURN_IF_ERROR(AwaitSave());
   const std::string path = global_step ? absl::StrCat(prefix, "-", *global_step) : prefix;
-  if (FileNameOf(path).empty() || FileNameOf(path) == options_.latest_filename) {
+  const std::string name = FileNameOf(path);
+  if (name.empty() || IsFileOfCheckpoint(options_.latest_filename, name)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a checkpoint cannot be called '", path,
-        "': ", FileNameOf(path).empty() ? "that is a folder" : "that file names the newest checkpoint"));
+        "a checkpoint cannot be called '", path, "': ",
+        name.empty() ? "that is a folder"
+                     : absl::StrCat("the file '", options_.latest_filename,
+                                    "' names the newest checkpoint, and would be one of its files")));
   }
   // The same name that CheckpointsIn gives it, however the folder was written: "m//model" and "m/model" would
   // count as two checkpoints, and the older of them would be deleted.
@@ -369,7 +387,15 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
   FileSystem& files = *options_.file_system;
   absl::StatusOr<CheckpointState> state = ReadCheckpointState(directory, files, options_.latest_filename);
   if (absl::IsNotFound(state.status())) {
-    return absl::NotFoundError(absl::StrCat(directory, " has no checkpoint"));
+    // A link whose target was moved away is no folder that never had a checkpoint: training must not begin
+    // anew there.
+    const std::vector<std::string> names =
+        files.ListDirectory(directory).value_or(std::vector<std::string>());
+    if (std::find(names.begin(), names.end(), options_.latest_filename) == names.end()) {
+      return absl::NotFoundError(absl::StrCat(directory, " has no checkpoint"));
+    }
+    return absl::DataLossError(
+        absl::StrCat(JoinPath(directory, options_.latest_filename), " is a link to nothing"));
   }
   if (!state.ok()) return state.status();
   WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints,

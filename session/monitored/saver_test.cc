@@ -1,5 +1,7 @@
 #include "session/monitored/saver.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -17,6 +19,7 @@ namespace weir {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // Names of the files of checkpoints in the folder, without those that belong to one of `among`.
 std::vector<std::string> FilesOfOthers(const std::string& directory, const std::vector<std::string>& among) {
@@ -145,6 +148,41 @@ TEST(SaverTest, WhatLiesOutsideTheFolderIsNeverDeleted) {
   EXPECT_EQ(PosixFileSystem().ListDirectory(others).value(), other_files);
   EXPECT_THAT(ReadCheckpointState(directory).value().all, ElementsAre(directory + "/m-3"));
   EXPECT_THAT(FilesOfOthers(directory, {directory + "/m-3"}), ElementsAre());
+}
+
+TEST(SaverTest, OptionsThatMakeNoSenseAreRefused) {
+  const auto error = [](const SaverOptions& options) {
+    TestProgram program;
+    const absl::Status status = Saver::Build(program.g, options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return Message(status);
+  };
+  EXPECT_THAT(error({.latest_filename = ".."}), HasSubstr("a name without a folder, is '..'"));
+  EXPECT_THAT(error({.latest_filename = "."}), HasSubstr("a name without a folder, is '.'"));
+  EXPECT_THAT(error({.file_system = nullptr}), HasSubstr("the file system is null"));
+  EXPECT_THAT(error({.clock = nullptr}), HasSubstr("the clock is null"));
+}
+
+// The file that names the newest checkpoint would replace a part of it.
+TEST(SaverTest, TheFileThatNamesTheNewestIsNoPartOfIt) {
+  const std::string directory = EmptyDirectory("latest");
+  for (const std::string part : {"", ".index", ".meta", ".data-00000-of-00001"}) {
+    TestProgram program;
+    const auto saver = Saver::Build(program.g, {.latest_filename = "model-1" + part}).value();
+    auto session = Session::Create(program.g.graph(), {&program.worker}, program.runtime->kernels()).value();
+    EXPECT_THAT(Message(saver->Save(*session, directory + "/model", 1).status()),
+                HasSubstr("the file 'model-1" + part + "' names the newest checkpoint"));
+  }
+  EXPECT_THAT(PosixFileSystem().ListDirectory(directory).value(), testing::IsEmpty());
+}
+
+TEST(SaverTest, AStateThatIsALinkToNothingIsNoEmptyFolder) {
+  const std::string directory = EmptyDirectory("dangling");
+  ASSERT_EQ(symlink("gone", (directory + "/checkpoint").c_str()), 0);
+  TestProgram program;
+  const absl::Status status = program.Start({.checkpoint_dir = directory}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Message(status), HasSubstr("checkpoint is a link to nothing"));
 }
 
 TEST(SaverTest, TwoVariablesOfOneNameAreRefused) {

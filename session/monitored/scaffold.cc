@@ -84,13 +84,9 @@ absl::Status Scaffold::Finalize(GraphBuilder& builder) {
   if (!summary) {
     WEIR_ASSIGN_OR_RETURN(summary, MergeSummaries(builder));
   }
-  if (!global_step) {
-    absl::StatusOr<Output> found = GlobalStepOutput(graph, Output(), "Scaffold");
-    if (found.ok())
-      global_step = *found;
-    else if (!absl::IsFailedPrecondition(found.status()))
-      return found.status();
-  }
+  const absl::StatusOr<Output> step = GlobalStepOutput(graph, global_step, "Scaffold");
+  if (!step.ok() && !absl::IsFailedPrecondition(step.status())) return step.status();
+  global_step = step.value_or(Output());
   // What an earlier call has added serves again, so that the graph of repeated evaluations does not grow.
   for (size_t i = is_initialized.size(); i < graph.variables().size(); ++i) {
     WEIR_ASSIGN_OR_RETURN(Output handle, graph.FindOutput(graph.variables()[i].handle_name));

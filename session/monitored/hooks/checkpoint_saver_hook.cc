@@ -1,5 +1,6 @@
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -24,6 +25,14 @@ class CheckpointSaver final : public Hook {
   absl::Status Begin(GraphBuilder& graph) override {
     if ((options_.saver == nullptr) == (options_.scaffold == nullptr)) {
       return absl::InvalidArgumentError("CheckpointSaverHook needs either a saver or a scaffold");
+    }
+    if (options_.base_name.empty() || FileNameOf(options_.base_name) != options_.base_name) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "CheckpointSaverHook: base_name must be a name without a folder, is '", options_.base_name, "'"));
+    }
+    if (std::find(options_.listeners.begin(), options_.listeners.end(), nullptr) !=
+        options_.listeners.end()) {
+      return absl::InvalidArgumentError("CheckpointSaverHook: a checkpoint listener is null");
     }
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "CheckpointSaverHook"));

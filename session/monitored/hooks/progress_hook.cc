@@ -25,7 +25,8 @@ std::string Eta(double seconds) {
 class Progress final : public Hook {
  public:
   explicit Progress(ProgressOptions options)
-      : options_(std::move(options)), is_terminal_(::isatty(::fileno(options_.out)) != 0) {
+      : options_(std::move(options)),
+        is_terminal_(options_.out != nullptr && ::isatty(::fileno(options_.out)) != 0) {
     if (options_.interval == absl::ZeroDuration()) {
       options_.interval = is_terminal_ ? absl::Milliseconds(200) : absl::Seconds(5);
     }
@@ -34,6 +35,7 @@ class Progress final : public Hook {
   absl::string_view name() const override { return "ProgressHook"; }
 
   absl::Status Begin(GraphBuilder& graph) override {
+    if (options_.out == nullptr) return absl::InvalidArgumentError("ProgressHook: `out` is null");
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "ProgressHook"));
     return absl::OkStatus();

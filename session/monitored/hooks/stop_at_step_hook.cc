@@ -1,5 +1,8 @@
 #include "session/monitored/hooks/stop_at_step_hook.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "session/monitored/global_step_output.h"
@@ -14,7 +17,8 @@ class StopAtStep final : public Hook {
   absl::string_view name() const override { return "StopAtStepHook"; }
 
   absl::Status Begin(GraphBuilder& graph) override {
-    if ((options_.last_step > 0) == (options_.num_steps > 0)) {
+    const bool is_negative = options_.last_step < 0 || options_.num_steps < 0;
+    if (is_negative || (options_.last_step > 0) == (options_.num_steps > 0)) {
       return absl::InvalidArgumentError(
           absl::StrCat("StopAtStepHook takes either last_step or num_steps, got ", options_.last_step,
                        " and ", options_.num_steps));
@@ -27,7 +31,8 @@ class StopAtStep final : public Hook {
   absl::Status AfterCreateSession(Session& session, Coordinator&) override {
     if (last_step_ > 0) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(int64_t now, ReadGlobalStep(session, global_step_));
-    last_step_ = now + options_.num_steps;
+    last_step_ =
+        now + std::min(options_.num_steps, std::numeric_limits<int64_t>::max() - std::max(now, int64_t{0}));
     return absl::OkStatus();
   }
 
