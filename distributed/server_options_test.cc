@@ -1,4 +1,5 @@
 // Which options a server refuses, and what it warns of.
+#include <cstdlib>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,18 @@ std::string Refusal(const ServerOptions& options) {
   const absl::Status status = Server::Start(Worker(""), options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
+}
+
+TEST(ServerOptionsTest, AnEnvironmentThatNamesNoNumberOfThreadsIsRefused) {
+  for (const char* const text : {"many", "-1", "4 cores", "99999999999"}) {
+    setenv("WEIR_NUM_THREADS", text, 1);
+    ServerOptions options = Options();
+    EXPECT_TRUE(Server::Start(Worker(""), options).ok()) << "it is not asked for";
+    options.num_threads = 0;
+    EXPECT_EQ(Refusal(options), absl::StrCat("WEIR_NUM_THREADS is '", text,
+                                             "': it must be a number of threads, or 0 for all cores"));
+  }
+  unsetenv("WEIR_NUM_THREADS");
 }
 
 TEST(ServerOptionsTest, NumbersOutOfRangeAreRefused) {

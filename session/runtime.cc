@@ -1,5 +1,8 @@
 #include "session/runtime.h"
 
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/status_macros.h"
@@ -16,6 +19,16 @@ namespace {
 // Debian compiles Abseil with its debug checks, so every lock, gRPC's too, is entered into one graph of the
 // whole process to look for cycles. That is for a test that looks for them.
 void StopLookingForDeadlocks() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
+
+// What a pool of threads does not understand it takes for "all cores".
+absl::Status CheckThreadsOfEnvironment() {
+  const char* const text = std::getenv("WEIR_NUM_THREADS");
+  int num_threads = 0;
+  if (text == nullptr || *text == '\0') return absl::OkStatus();
+  if (absl::SimpleAtoi(text, &num_threads) && num_threads >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("WEIR_NUM_THREADS is '", text, "': it must be a number of threads, or 0 for all cores"));
+}
 
 }  // namespace
 
@@ -38,6 +51,7 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
     return absl::InvalidArgumentError(absl::StrCat(
         "a runtime has 1 to ", kMaxThreads, " threads, or 0 for all cores, got ", options.num_threads));
   }
+  if (options.num_threads == 0) WEIR_RETURN_IF_ERROR(CheckThreadsOfEnvironment());
   if (options.memory_limit < 0) {
     return absl::InvalidArgumentError(absl::StrCat("a device's memory limit is ", options.memory_limit,
                                                    " bytes: it must be positive, or 0 for none"));

@@ -144,13 +144,25 @@ class Child {
     ASSERT_EQ(read(output_, &byte, 1), 1) << "it ended before it was ready";
   }
   void Signal() { ASSERT_EQ(kill(pid_, SIGTERM), 0); }
+  // It has ended in good order because of the signal.
+  void ExpectTerminated() {
+    const int status = AwaitEnd();
+    ASSERT_TRUE(WIFEXITED(status)) << status;
+    EXPECT_EQ(WEXITSTATUS(status), kExitTerminated);
+  }
+  void ExpectKilled() {
+    const int status = AwaitEnd();
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  }
+
+ private:
   int AwaitEnd() {
     int status = 0;
     EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
     return status;
   }
 
- private:
   pid_t pid_ = -1;
   int output_ = -1;
 };
@@ -167,9 +179,7 @@ TEST(TerminationTest, TrainingSavesAndEndsWithItsCode) {
     EXPECT_THAT(Message(refused), testing::HasSubstr(absl::StrCat("process ", child.pid(), " on ")));
   }
   child.Signal();
-  const int status = child.AwaitEnd();
-  ASSERT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), kExitTerminated);
+  child.ExpectTerminated();
   TestProgram next;
   auto session = next.Start({.checkpoint_dir = directory});
   ASSERT_TRUE(session.ok()) << session.status();
@@ -181,9 +191,7 @@ TEST(TerminationTest, AStepThatWaitsForInputEnds) {
   Child child(kWaits, directory);
   child.AwaitReady();
   child.Signal();
-  const int status = child.AwaitEnd();
-  ASSERT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), kExitTerminated);
+  child.ExpectTerminated();
   EXPECT_TRUE(PosixFileSystem().Exists(directory + "/checkpoint"));
 }
 
@@ -191,9 +199,7 @@ TEST(TerminationTest, TheSignalKillsWhoOptsOut) {
   Child child(kIgnoreOption, EmptyDirectory("opted_out"));
   child.AwaitReady();
   child.Signal();
-  const int status = child.AwaitEnd();
-  ASSERT_TRUE(WIFSIGNALED(status)) << status;
-  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  child.ExpectKilled();
 }
 
 TEST(TerminationTest, TheSecondSignalKills) {
@@ -203,9 +209,7 @@ TEST(TerminationTest, TheSecondSignalKills) {
   child.Signal();
   child.AwaitReady();
   child.Signal();
-  const int status = child.AwaitEnd();
-  ASSERT_TRUE(WIFSIGNALED(status)) << status;
-  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  child.ExpectKilled();
   TestProgram next;
   EXPECT_TRUE(next.Start({.checkpoint_dir = directory}).ok()) << "who was killed blocks nobody";
 }
@@ -214,9 +218,7 @@ TEST(TerminationTest, ASessionThatBeginsAfterTheSignalStopsAtOnce) {
   Child child(kTwice, EmptyDirectory("twice"));
   child.AwaitReady();
   child.Signal();
-  const int status = child.AwaitEnd();
-  ASSERT_TRUE(WIFEXITED(status)) << status;
-  EXPECT_EQ(WEXITSTATUS(status), kExitTerminated);
+  child.ExpectTerminated();
 }
 
 TEST(TerminationTest, TheSecondSignalKillsALaterSessionToo) {
@@ -225,9 +227,7 @@ TEST(TerminationTest, TheSecondSignalKillsALaterSessionToo) {
   child.Signal();
   child.AwaitReady();
   child.Signal();
-  const int status = child.AwaitEnd();
-  ASSERT_TRUE(WIFSIGNALED(status)) << status;
-  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  child.ExpectKilled();
 }
 
 // It has the handler and the pipe, but nobody who listens.
