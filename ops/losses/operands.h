@@ -1,5 +1,5 @@
-// What the losses of this folder do first and last: check that labels and predictions fit, cast them, and
-// weigh the losses.
+// What losses do first and last: check that labels and predictions fit, cast them, and weigh the losses.
+// Metrics check and cast with it, too.
 #pragma once
 
 #include "graph/graph_builder.h"

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ops/losses/operands.h"
 #include "ops/losses/weighted_loss.h"
 #include "ops/standard_ops.h"
 
@@ -58,7 +59,7 @@ Output Area(GraphBuilder& g, Output tp, Output fn, Output tn, Output fp, absl::s
 
 Metric Auc(GraphBuilder& g, Output labels, Output predictions, const AucOptions& options,
            SourceLocation where) {
-  if (!CheckShapes(g, "Auc", labels, predictions, where)) return {};
+  if (!losses::CheckSameShapes(g, "Auc", labels, predictions, where)) return {};
   const int count = options.num_thresholds;
   if (count < 2 || count > 100'000) {
     g.SetError(

@@ -1,5 +1,6 @@
 #include "ops/metrics/mean.h"
 
+#include "ops/losses/operands.h"
 #include "ops/standard_ops.h"
 
 namespace weir::metrics {
@@ -10,16 +11,12 @@ MetricOptions Named(MetricOptions options, absl::string_view name) {
   return options;
 }
 
-Output CastTo(GraphBuilder& g, Output x, DType dtype, SourceLocation where) {
-  return x && x.dtype() != dtype ? Cast(g, x, dtype, {}, where) : x;
-}
-
 }  // namespace
 
 Metric Mean(GraphBuilder& g, Output values, const MetricOptions& options, SourceLocation where) {
   if (!values) return {};
   const auto scope = g.NameScope(options.name.empty() ? "mean" : options.name);
-  const Output elements = CastTo(g, values, DType::kFloat32, where);
+  const Output elements = losses::CastTo(g, values, DType::kFloat32, where);
   const ModelVariable total = MakeTotal(g, "total", Shape(), where);
   const ModelVariable count = MakeTotal(g, "count", Shape(), where);
   const Output sum = WeightedSum(g, elements, options, where);
@@ -32,16 +29,16 @@ Metric Mean(GraphBuilder& g, Output values, const MetricOptions& options, Source
 
 Metric Accuracy(GraphBuilder& g, Output labels, Output predictions, const MetricOptions& options,
                 SourceLocation where) {
-  if (!CheckShapes(g, "Accuracy", labels, predictions, where)) return {};
-  const Output found = CastTo(g, predictions, labels.dtype(), where);
+  if (!losses::CheckSameShapes(g, "Accuracy", labels, predictions, where)) return {};
+  const Output found = losses::CastTo(g, predictions, labels.dtype(), where);
   return Mean(g, Equal(g, found, labels, {}, where), Named(options, "accuracy"), where);
 }
 
 Metric MeanSquaredError(GraphBuilder& g, Output labels, Output predictions, const MetricOptions& options,
                         SourceLocation where) {
-  if (!CheckShapes(g, "MeanSquaredError", labels, predictions, where)) return {};
-  const Output difference = SquaredDifference(g, CastTo(g, predictions, DType::kFloat32, where),
-                                              CastTo(g, labels, DType::kFloat32, where), {}, where);
+  if (!losses::CheckSameShapes(g, "MeanSquaredError", labels, predictions, where)) return {};
+  const Output difference = SquaredDifference(g, losses::CastTo(g, predictions, DType::kFloat32, where),
+                                              losses::CastTo(g, labels, DType::kFloat32, where), {}, where);
   return Mean(g, difference, Named(options, "mean_squared_error"), where);
 }
 

@@ -1,6 +1,5 @@
 #include "ops/metrics/metric.h"
 
-#include "absl/strings/str_cat.h"
 #include "ops/losses/weighted_loss.h"
 #include "ops/standard_ops.h"
 
@@ -26,18 +25,6 @@ Output WeightedSum(GraphBuilder& g, Output elements, const MetricOptions& option
       g, elements,
       {.weights = options.weights, .reduction = losses::Reduction::kSum, .collection = "", .name = "sum"},
       where);
-}
-
-bool CheckShapes(GraphBuilder& g, absl::string_view name, const Output& labels, const Output& predictions,
-                 SourceLocation where) {
-  if (!g.ok()) return false;
-  if (labels && predictions && labels.shape().IsCompatibleWith(predictions.shape())) return true;
-  const auto shape_of = [](const Output& x) { return x ? x.shape().ToString() : "missing"; };
-  g.SetError(absl::InvalidArgumentError(
-                 absl::StrCat(name, ": labels and predictions must have one shape: labels are ",
-                              shape_of(labels), ", predictions are ", shape_of(predictions))),
-             where);
-  return false;
 }
 
 }  // namespace weir::metrics

@@ -39,9 +39,5 @@ Output AddToTotal(GraphBuilder& g, const ModelVariable& total, Output amount, So
 // The sum of elements * weights.
 Output WeightedSum(GraphBuilder& g, Output elements, const MetricOptions& options, SourceLocation where);
 
-// Whether labels and predictions may have one shape; otherwise an error that shows both.
-bool CheckShapes(GraphBuilder& g, absl::string_view name, const Output& labels, const Output& predictions,
-                 SourceLocation where);
-
 }  // namespace metrics
 }  // namespace weir

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "ops/losses/operands.h"
 #include "ops/standard_ops.h"
 
 namespace weir::metrics {
@@ -45,14 +46,14 @@ Metric ShareOf(GraphBuilder& g, Output whole, Output other, absl::string_view wr
 
 Metric Precision(GraphBuilder& g, Output labels, Output predictions, const MetricOptions& options,
                  SourceLocation where) {
-  if (!CheckShapes(g, "Precision", labels, predictions, where)) return {};
+  if (!losses::CheckSameShapes(g, "Precision", labels, predictions, where)) return {};
   const auto scope = g.NameScope(options.name.empty() ? "precision" : options.name);
   return ShareOf(g, predictions, labels, "false_positives", options, where);
 }
 
 Metric Recall(GraphBuilder& g, Output labels, Output predictions, const MetricOptions& options,
               SourceLocation where) {
-  if (!CheckShapes(g, "Recall", labels, predictions, where)) return {};
+  if (!losses::CheckSameShapes(g, "Recall", labels, predictions, where)) return {};
   const auto scope = g.NameScope(options.name.empty() ? "recall" : options.name);
   return ShareOf(g, labels, predictions, "false_negatives", options, where);
 }
