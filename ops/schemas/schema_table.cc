@@ -28,6 +28,11 @@ absl::string_view NextLine(absl::string_view& text) {
 }
 
 absl::Status AddLine(absl::string_view line, OpDef& def) {
+  // References to strings are handles, which nothing writes to. An op on one has an effect.
+  if (absl::ConsumeSuffix(&line, ": string &")) {
+    def.is_stateful = true;
+    return AddLine(absl::StrCat(line, ": string"), def);
+  }
   if (absl::EndsWith(line, " &")) {
     return absl::UnimplementedError(absl::StrCat("op ", def.name, " has reference arguments"));
   }

@@ -29,7 +29,8 @@ class SchemaTable {
 
   // Fills inputs, outputs, attrs, is_stateful and is_commutative of the op that `def` names.
   // Possible errors: NotFound (no such op: an op of our own begins with "Weir" or '_' and brings its schema),
-  // InvalidArgument (`def` repeats what the table says), Unimplemented (the op has reference arguments).
+  // InvalidArgument (`def` repeats what the table says), Unimplemented (the op has arguments that
+  // are references to other things than strings).
   absl::Status Complete(OpDef& def) const;
 
  private:

@@ -16,6 +16,9 @@ constexpr char kText[] =
     "attr T: {float, double}\n"
     "op Second\n"
     "in ref: float &\n"
+    "op Handle\n"
+    "in handle: string &\n"
+    "out size: int32\n"
     "op Third\n"
     "nonsense\n"
     "op Empty\n";
@@ -37,6 +40,14 @@ TEST(SchemaTableTest, CompletesAnOp) {
   EXPECT_TRUE(first.is_commutative);
   ASSERT_TRUE(table.Complete(empty).ok());
   EXPECT_TRUE(empty.inputs.empty() && empty.attrs.empty() && !empty.is_stateful);
+}
+
+TEST(SchemaTableTest, AReferenceToAStringIsAHandleAndItsOpHasAnEffect) {
+  const SchemaTable table = SchemaTable::Parse(kText).value();
+  OpDef handle = Named("Handle");
+  ASSERT_TRUE(table.Complete(handle).ok());
+  EXPECT_THAT(handle.inputs, ElementsAre("handle: string"));
+  EXPECT_TRUE(handle.is_stateful);
 }
 
 TEST(SchemaTableTest, RefusesWhatItCannotComplete) {

@@ -1,0 +1,259 @@
+// Accumulators of gradients: their handles, and what steps do with them. Nothing here holds a thread while it
+// waits.
+//
+// The handle of a ConditionalAccumulator or SparseConditionalAccumulator is what TensorFlow's is: a vector of
+// its container and its name. That of a ResourceConditionalAccumulator is a resource.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/data_flow/conditional_accumulator.h"
+#include "kernels/cpu/integer_input.h"
+#include "kernels/device_kernels.h"
+#include "kernels/session_state.h"
+
+namespace weir {
+namespace {
+
+using AccumulatorRef = RefPtr<ConditionalAccumulator>;
+
+ResourceHandle HandleNamed(const KernelConstruction& construction, std::string name) {
+  ResourceHandle handle;
+  handle.device = construction.device().name().ToString();
+  handle.container = construction.attr<std::string>("container");
+  handle.name = std::move(name);
+  handle.type_name = ConditionalAccumulator::kTypeName;
+  return handle;
+}
+
+// An accumulator without shared_name belongs to one node of one session. Others find it by a name that no
+// other accumulator of its device has while it lives.
+class PrivateAccumulator final : public NodeState {
+ public:
+  PrivateAccumulator(const KernelConstruction& construction, const ConditionalAccumulator::Spec& spec)
+      : resources_(construction.device().resources()),
+        accumulator_(new ConditionalAccumulator(spec)),
+        handle_(HandleNamed(
+            construction,
+            absl::StrCat("_", spec.name, "_", absl::Hex(reinterpret_cast<uintptr_t>(accumulator_.get()))))),
+        made_(resources_
+                  .LookupOrCreate<ConditionalAccumulator>(
+                      handle_.container, handle_.name,
+                      [this]() -> absl::StatusOr<AccumulatorRef> { return accumulator_; })
+                  .status()) {}
+  ~PrivateAccumulator() override { resources_.Delete(handle_).IgnoreError(); }
+
+  const absl::Status& made() const { return made_; }
+  const std::string& name() const { return handle_.name; }
+  const AccumulatorRef& accumulator() const { return accumulator_; }
+
+ private:
+  ResourceManager& resources_;
+  const AccumulatorRef accumulator_;
+  const ResourceHandle handle_;
+  const absl::Status made_;
+};
+
+ConditionalAccumulator::Spec SpecOf(const KernelConstruction& construction) {
+  const std::string& shared_name = construction.attr<std::string>("shared_name");
+  return {.name = shared_name.empty() ? construction.node().name() : shared_name,
+          .dtype = construction.attr<DType>("dtype"),
+          .shape = construction.attr<PartialShape>("shape"),
+          .is_sparse = construction.node().op_name() == "SparseConditionalAccumulator",
+          .reduction = construction.attr<std::string>("reduction_type") == "SUM"
+                           ? GradientSum::Reduction::kSum
+                           : GradientSum::Reduction::kMean};
+}
+
+absl::StatusOr<std::shared_ptr<PrivateAccumulator>> FindOrCreatePrivate(
+    const KernelConstruction& construction, const ConditionalAccumulator::Spec& spec) {
+  const auto create = [&] { return std::make_shared<PrivateAccumulator>(construction, spec); };
+  if (construction.session() == nullptr) return create();
+  return construction.session()->FindOrCreate<PrivateAccumulator>(construction.device().name().ToString(),
+                                                                  construction.node().name(), create);
+}
+
+// The handle is made once. `kind`: a resource, or a vector of container and name.
+class AccumulatorHandle final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    const ConditionalAccumulator::Spec spec = SpecOf(construction);
+    ResourceHandle handle = HandleNamed(construction, spec.name);
+    std::shared_ptr<PrivateAccumulator> own;
+    if (construction.attr<std::string>("shared_name").empty()) {
+      WEIR_ASSIGN_OR_RETURN(own, FindOrCreatePrivate(construction, spec));
+      WEIR_RETURN_IF_ERROR(own->made());
+      handle.name = own->name();
+      handle.resource = own->accumulator();
+      WEIR_RETURN_IF_ERROR(own->accumulator()->CheckIsA(spec));
+    } else {
+      WEIR_ASSIGN_OR_RETURN(AccumulatorRef shared,
+                            construction.device().resources().LookupOrCreate<ConditionalAccumulator>(
+                                handle.container, handle.name, [&spec]() -> absl::StatusOr<AccumulatorRef> {
+                                  return AccumulatorRef(new ConditionalAccumulator(spec));
+                                }));
+      WEIR_RETURN_IF_ERROR(shared->CheckIsA(spec));
+      handle.resource = std::move(shared);
+    }
+    Tensor tensor = construction.output_type(0) == DType::kString
+                        ? Tensor::Vector<std::string>({handle.container, handle.name})
+                        : Tensor::Scalar(std::move(handle));
+    return std::make_unique<AccumulatorHandle>(std::move(own), std::move(tensor));
+  }
+
+  AccumulatorHandle(std::shared_ptr<PrivateAccumulator> own, Tensor handle)
+      : own_(std::move(own)), handle_(std::move(handle)) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    context.set_output(0, handle_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<PrivateAccumulator> own_;  // null for a shared one
+  const Tensor handle_;
+};
+
+absl::StatusOr<AccumulatorRef> AccumulatorOf(const KernelContext& context, bool is_sparse) {
+  const Tensor& handle = context.input(0);
+  AccumulatorRef found;
+  if (handle.dtype() == DType::kResource) {
+    WEIR_ASSIGN_OR_RETURN(found, LookupResource<ConditionalAccumulator>(context, 0));
+  } else {
+    if (!(handle.shape() == Shape({2}))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the handle must be a container and a name, is a string ", handle.shape().ToString()));
+    }
+    const auto names = handle.flat<std::string>();
+    WEIR_ASSIGN_OR_RETURN(found, context.resources().Lookup<ConditionalAccumulator>(names[0], names[1]));
+  }
+  if (found->spec().is_sparse == is_sparse) return found;
+  return absl::InvalidArgumentError(absl::StrCat("'", found->spec().name, "' accumulates ",
+                                                 is_sparse ? "dense gradients" : "rows", ", not ",
+                                                 is_sparse ? "rows" : "dense gradients"));
+}
+
+absl::StatusOr<AccumulatorRef> AnyAccumulatorOf(const KernelContext& context) {
+  absl::StatusOr<AccumulatorRef> found = AccumulatorOf(context, false);
+  return found.ok() || !absl::IsInvalidArgument(found.status()) ? std::move(found)
+                                                                : AccumulatorOf(context, true);
+}
+
+ConditionalAccumulator::Caller CallerOf(KernelContext& context) {
+  return {context.cancellation(), context.device().allocator(), context.threads(), context.step_threads()};
+}
+
+absl::Status ApplyDense(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const AccumulatorRef accumulator, AccumulatorOf(context, false));
+  WEIR_ASSIGN_OR_RETURN(const int64_t local_step, ReadInteger(context.input(1), "local_step"));
+  return accumulator->Apply(CallerOf(context), local_step, {context.input(2), Tensor()});
+}
+
+// What gradient_shape says must be a shape that the variable may have.
+absl::Status CheckShape(const KernelContext& context, const ConditionalAccumulator& accumulator) {
+  WEIR_ASSIGN_OR_RETURN(const Dims dims, ReadIntegers(context.input(4), "gradient_shape"));
+  if (dims.empty()) return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(const PartialShape shape, PartialShape::FromDims(dims));
+  if (accumulator.spec().shape.IsCompatibleWith(shape)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("gradient_shape is ", shape.ToString(), ", must be ",
+                                                 accumulator.spec().shape.ToString()));
+}
+
+class ApplySparse final : public Kernel {
+ public:
+  explicit ApplySparse(const KernelConstruction& construction)
+      : has_known_shape_(construction.attr<bool>("has_known_shape")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const AccumulatorRef accumulator, AccumulatorOf(context, true));
+    WEIR_ASSIGN_OR_RETURN(const int64_t local_step, ReadInteger(context.input(1), "local_step"));
+    if (has_known_shape_) WEIR_RETURN_IF_ERROR(CheckShape(context, *accumulator));
+    return accumulator->Apply(CallerOf(context), local_step, {context.input(3), context.input(2)});
+  }
+
+ private:
+  const bool has_known_shape_;
+};
+
+// The shape of the variable whose rows they are; -1 where it is not known.
+Tensor ShapeOf(const PartialShape& variable, const Shape& rows) {
+  Tensor shape(DType::kInt64, {rows.rank()});
+  const auto dims = shape.flat<int64_t>();
+  std::copy(rows.dims().begin(), rows.dims().end(), dims.begin());
+  dims[0] = variable.has_rank() ? variable.dim(0) : PartialShape::kUnknownDim;
+  return shape;
+}
+
+class TakeGradient final : public AsyncKernel {
+ public:
+  explicit TakeGradient(const KernelConstruction& construction)
+      : dtype_(construction.attr<DType>("dtype")),
+        is_sparse_(construction.node().op_name() == "SparseAccumulatorTakeGradient") {}
+
+  void ComputeAsync(KernelContext& context, Done done) override {
+    const absl::StatusOr<AccumulatorRef> accumulator = AccumulatorOf(context, is_sparse_);
+    if (!accumulator.ok()) return done(accumulator.status());
+    const ConditionalAccumulator::Spec& spec = (*accumulator)->spec();
+    if (spec.dtype != dtype_) {
+      return done(absl::InvalidArgumentError(absl::StrCat("dtype is ", DTypeName(dtype_), ", gradients of '",
+                                                          spec.name, "' are ", DTypeName(spec.dtype))));
+    }
+    const absl::StatusOr<int64_t> num_required = ReadInteger(context.input(1), "num_required");
+    if (!num_required.ok()) return done(num_required.status());
+    (*accumulator)
+        ->Take(CallerOf(context), *num_required,
+               [this, &context, variable = spec.shape,
+                done = std::move(done)](absl::StatusOr<StagedGradient> gradient) {
+                 if (!gradient.ok()) return done(gradient.status());
+                 SetOutputs(context, variable, *std::move(gradient));
+                 done(absl::OkStatus());
+               });
+  }
+
+ private:
+  void SetOutputs(KernelContext& context, const PartialShape& variable, StagedGradient gradient) const {
+    if (!is_sparse_) return context.set_output(0, std::move(gradient.values));
+    context.set_output(2, ShapeOf(variable, gradient.values.shape()));
+    context.set_output(0, std::move(gradient.indices));
+    context.set_output(1, std::move(gradient.values));
+  }
+
+  const DType dtype_;
+  const bool is_sparse_;
+};
+
+absl::Status ComputeNumAccumulated(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const AccumulatorRef accumulator, AnyAccumulatorOf(context));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, {}));
+  output->flat<int32_t>()[0] = static_cast<int32_t>(accumulator->num_accumulated());
+  return absl::OkStatus();
+}
+
+absl::Status SetGlobalStep(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const AccumulatorRef accumulator, AnyAccumulatorOf(context));
+  WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadInteger(context.input(1), "new_global_step"));
+  accumulator->SetGlobalStep(step);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void RegisterAccumulatorsKernels(DeviceKernels& kernels) {
+  const DeviceKernels::TypeAttrs floats = {{"dtype", {DType::kHalf, DType::kFloat32, DType::kFloat64}}};
+  kernels.Add<AccumulatorHandle>("ConditionalAccumulator", floats);
+  kernels.Add<AccumulatorHandle>("SparseConditionalAccumulator", floats);
+  kernels.Add<AccumulatorHandle>("ResourceConditionalAccumulator", floats);
+  for (const char* prefix : {"", "Resource"}) {
+    kernels.Add<&ApplyDense>(absl::StrCat(prefix, "AccumulatorApplyGradient"), floats);
+    kernels.Add<TakeGradient>(absl::StrCat(prefix, "AccumulatorTakeGradient"), floats);
+    kernels.Add<&ComputeNumAccumulated>(absl::StrCat(prefix, "AccumulatorNumAccumulated"));
+    kernels.Add<&SetGlobalStep>(absl::StrCat(prefix, "AccumulatorSetGlobalStep"));
+  }
+  kernels.Add<ApplySparse>("SparseAccumulatorApplyGradient", floats);
+  kernels.Add<TakeGradient>("SparseAccumulatorTakeGradient", floats);
+}
+
+}  // namespace weir
