@@ -7,20 +7,48 @@
 #include "absl/strings/str_format.h"
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
-#include "kernels/incarnation.h"
+#include "session/monitored/exit_code.h"
 
 namespace weir {
 namespace {
 
-std::string Hex(Incarnation incarnation) { return absl::StrFormat("%x", incarnation); }
+// In the payload of a status, and nowhere else: which life was superseded.
+std::string LifeOf(const TaskName& task, Incarnation life) {
+  return absl::StrCat(task.ToString(), " ", LifeString(life));
+}
+
+absl::Status Superseded(const TaskName& task, Incarnation life, Incarnation by, const TaskName& who) {
+  return SupersededError(
+      absl::StrCat(task.ToString(), " (life ", LifeString(life), ") was superseded: ", who.ToString(),
+                   " knows its life ", LifeString(by), ", another process that is ", task.ToString(), " now"),
+      LifeOf(task, life));
+}
 
 }  // namespace
 
+uint64_t TermAt(absl::Time now) {
+  return static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixMicros(now) >> 12, 1));
+}
+
+std::string LifeString(Incarnation life) {
+  return absl::StrFormat("%x.%x", TermOf(life), life & ((Incarnation{1} << kSerialBits) - 1));
+}
+
+TaskName AuthorityOf(const ClusterSpec& cluster) {
+  for (const char* job : {"ps", "chief", "master", "worker"}) {
+    if (cluster.HasJob(job)) return cluster.tasks(job).front();
+  }
+  return cluster.is_empty() ? TaskName() : cluster.tasks().front();
+}
+
 Membership::Membership(MembershipOptions options)
     : options_(std::move(options)),
-      incarnation_(NewIncarnation(*options_.environment)),
+      authority_(AuthorityOf(options_.cluster)),
       last_check_(options_.environment->SteadyNow()) {
   for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
+  if (authority_ == options_.self || !peers_.contains(options_.self)) {
+    incarnation_ = FirstLifeOfTerm(TermAt(options_.environment->Now()));
+  }
 }
 
 Incarnation Membership::incarnation() const {
@@ -28,9 +56,42 @@ Incarnation Membership::incarnation() const {
   return incarnation_;
 }
 
-void Membership::Rejoin() {
+void Membership::SetIncarnation(Incarnation life) {
   absl::MutexLock lock(&mutex_);
-  incarnation_ = NewIncarnation(*options_.environment);
+  incarnation_ = life;
+}
+
+Incarnation Membership::highest_known() const {
+  absl::MutexLock lock(&mutex_);
+  Incarnation highest = incarnation_;
+  for (const auto& [task, peer] : peers_) highest = std::max(highest, peer.incarnation);
+  return highest;
+}
+
+void Membership::Supersede(Incarnation by, const TaskName& who) {
+  OnReplyStatus(Superseded(options_.self, incarnation(), by, who));
+}
+
+void Membership::OnReplyStatus(const absl::Status& status) {
+  if (!IsSuperseded(status)) return;
+  std::vector<SupersededListener> listeners;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!superseded_.ok() || SupersededLife(status) != LifeOf(options_.self, incarnation_)) return;
+    superseded_ = status;
+    listeners = superseded_listeners_;
+  }
+  for (const SupersededListener& listener : listeners) listener(status);
+}
+
+absl::Status Membership::superseded() const {
+  absl::MutexLock lock(&mutex_);
+  return superseded_;
+}
+
+void Membership::AddSupersededListener(SupersededListener listener) {
+  absl::MutexLock lock(&mutex_);
+  superseded_listeners_.push_back(std::move(listener));
 }
 
 void Membership::AddLossListener(LossListener listener) {
@@ -55,6 +116,11 @@ absl::Status Membership::OnLeave(const TaskName& task, Incarnation incarnation) 
 }
 
 absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, State state) {
+  if (const Incarnation mine = this->incarnation();
+      task == options_.self && mine != 0 && incarnation > mine) {
+    Supersede(incarnation, task);
+    return absl::UnavailableError(superseded().message());
+  }
   std::vector<Loss> losses;
   {
     absl::MutexLock lock(&mutex_);
@@ -77,16 +143,13 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
 absl::Status Membership::CheckSenderLocked(const TaskName& task, Incarnation incarnation, Peer** peer) {
   auto it = peers_.find(task);
   if (it == peers_.end() || incarnation == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("a message came from ", task.ToString(), " (incarnation ",
-                                                   Hex(incarnation), "), which is no task of the cluster of ",
-                                                   options_.self.ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a message came from ", task.ToString(), " (life ", LifeString(incarnation),
+                     "), which is no task of the cluster of ", options_.self.ToString()));
   }
   *peer = &it->second;
-  const std::deque<Incarnation>& past = (*peer)->past;
-  if (std::find(past.begin(), past.end(), incarnation) == past.end()) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat("a message of ", task.ToString(), " was refused by ",
-                                         options_.self.ToString(), ": its incarnation ", Hex(incarnation),
-                                         " was declared lost"));
+  if (incarnation >= it->second.incarnation) return absl::OkStatus();
+  return Superseded(task, incarnation, it->second.incarnation, options_.self);
 }
 
 void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses) {
@@ -94,17 +157,19 @@ void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why
     losses->push_back(
         {task, peer->incarnation, absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", why))});
   }
-  peer->past.push_back(peer->incarnation);
-  if (peer->past.size() > kRememberedLives) peer->past.pop_front();
   peer->state = State::kLost;
 }
 
 absl::Status Membership::CheckAddressee(Incarnation incarnation) const {
   absl::MutexLock lock(&mutex_);
   if (incarnation == 0 || incarnation == incarnation_) return absl::OkStatus();
-  return absl::AbortedError(absl::StrCat(options_.self.ToString(),
-                                         " has restarted: a message was meant for incarnation ",
-                                         Hex(incarnation), ", this is ", Hex(incarnation_)));
+  return absl::AbortedError(
+      absl::StrCat(options_.self.ToString(),
+                   incarnation < incarnation_ || incarnation_ == 0
+                       ? " has restarted: a message was meant for its life "
+                       : " is an older process: a message was meant for its life ",
+                   LifeString(incarnation), ", this is ",
+                   incarnation_ == 0 ? "one that is still joining" : LifeString(incarnation_)));
 }
 
 void Membership::CheckLeases() {
@@ -137,6 +202,11 @@ void Membership::Report(const std::vector<Loss>& losses) {
   for (const Loss& loss : losses) {
     for (const LossListener& listener : listeners) listener(loss.task, loss.incarnation, loss.reason);
   }
+}
+
+bool Membership::HasTask(const TaskName& task) const {
+  absl::MutexLock lock(&mutex_);
+  return peers_.contains(task);
 }
 
 Membership::State Membership::state(const TaskName& task) const {
@@ -177,11 +247,11 @@ std::vector<TaskName> Membership::RunningTasks() const {
 bool Membership::AwaitEndOfJob(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto is_over = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return is_stopped_ || HasEndedLocked() || leave_by_ < absl::InfiniteFuture();
+    return is_stopped_ || !superseded_.ok() || HasEndedLocked() || leave_by_ < absl::InfiniteFuture();
   };
   options_.environment->Await(mutex_, absl::Condition(&is_over), deadline);
   const auto may_leave = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return is_stopped_ || HasEndedLocked() || RunningTasksLocked().empty();
+    return is_stopped_ || !superseded_.ok() || HasEndedLocked() || RunningTasksLocked().empty();
   };
   // Without a request nothing is left to wait for here: the deadline has passed, or the condition holds.
   if (leave_by_ < absl::InfiniteFuture()) {

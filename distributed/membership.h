@@ -1,10 +1,12 @@
 // Who of the cluster is alive, from one task's point of view. Pure bookkeeping: no thread, no network;
-// heartbeats.h feeds it.
+// heartbeats.h feeds it, authority.h grants lives.
 //
-// Every life of a task has an incarnation, a random number. A sign of life (any message or answer that
-// carries task and incarnation) renews the peer's lease. A peer is lost when its lease runs out, or when it
-// appears with a new incarnation: then its old life is over, is reported to the loss listeners, and its
-// messages are refused from then on (fenced), however late they come; the new life is welcome.
+// Every process that is a task has a life, a number that is greater for later ones. A sign of life (any
+// message or answer that carries task and life) renews the peer's lease. A peer is lost when its lease runs
+// out; when it is heard again in the same life it is alive again, for it was only silent. When it appears in
+// a greater life the old one is over for good: it is reported to the loss listeners, and its messages are
+// refused from then on (fenced), whether they come late or its process still runs. That process is
+// superseded: whoever refuses it tells it so, and it ends.
 //
 // End of the job: training tasks say that they are done when they leave in good order. A ps may leave when no
 // training task of the cluster is left that might still need it: every one is done, or some are done and the
@@ -12,15 +14,15 @@
 // before that waits for those only that still run: they may be saving what it holds. So a task that ends
 // without being done, and may be started again, says that it leaves.
 //
-// Guarantee: a life is reported as lost at most once, and never after it said that it was done. If this
-// process was itself stopped for a while (suspended, starved), it gives everybody a new lease instead of
-// declaring them all lost. Not guaranteed: that two tasks agree at any moment about a third.
+// Guarantee: after a life has been refused because of a greater one it is never heard again, and a life is
+// not reported as lost after it said that it was done. If this process was itself stopped for a while
+// (suspended, starved), it gives everybody a new lease instead of declaring them all lost. Not guaranteed:
+// that two tasks agree at any moment about a third.
 //
 // Thread safety: all methods. Listeners are called without any lock, on the thread that found the loss.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -35,8 +37,22 @@
 
 namespace weir {
 
-// As kernels/incarnation.h makes them: random, never 0.
+// A life: term << 24 | serial (authority.h). 0 is none.
 using Incarnation = uint64_t;
+
+inline constexpr int kSerialBits = 24;
+inline uint64_t TermOf(Incarnation life) { return life >> kSerialBits; }
+inline Incarnation FirstLifeOfTerm(uint64_t term) { return term << kSerialBits; }
+// Terms count 4,096 us since 1970: two starts of a process never share one, and 40 bits last until 2112.
+uint64_t TermAt(absl::Time now);
+// Above what any clock gives, and so far from the end that an authority can always grant a greater one.
+inline constexpr Incarnation kLastLife = ~Incarnation{0} - (Incarnation{1} << 48);
+// "19d3a2b4c5.7": term and serial, in hexadecimal digits.
+std::string LifeString(Incarnation life);
+
+// The task that grants lives: the first ps, the chief where there is none (master, worker 0), otherwise the
+// first task.
+TaskName AuthorityOf(const ClusterSpec& cluster);
 
 struct MembershipOptions {
   TaskName self;
@@ -48,6 +64,7 @@ struct MembershipOptions {
 class Membership {
  public:
   enum class State { kUnknown, kAlive, kDone, kLost };
+  // Also told of a life that was lost before and heard again since.
   using LossListener =
       std::function<void(const TaskName& task, Incarnation incarnation, const absl::Status& reason)>;
 
@@ -55,19 +72,35 @@ class Membership {
 
   const TaskName& self() const { return options_.self; }
   Environment& environment() const { return *options_.environment; }
+  const TaskName& authority() const { return authority_; }
+  // Of this process; 0 until the authority has granted it. The authority itself, and a process that runs
+  // alone, have one from the start.
   Incarnation incarnation() const;
-  // A new life of this task, after others have fenced the old one.
-  void Rejoin();
+  void SetIncarnation(Incarnation life);
+  // The greatest of all lives heard of.
+  Incarnation highest_known() const;
+
+  // Another process has this task's place: `who` knows of its life. Told to the listeners once; calls and
+  // steps then end with superseded(), for good.
+  void Supersede(Incarnation by, const TaskName& who);
+  // OK, or the error that ends this process; IsSuperseded (exit_code.h) knows it.
+  absl::Status superseded() const;
+  using SupersededListener = std::function<void(const absl::Status& why)>;
+  // Before the first message arrives.
+  void AddSupersededListener(SupersededListener listener);
+  // What a peer replied to this task: when it says that this life was superseded, so it is.
+  void OnReplyStatus(const absl::Status& status);
 
   // Before the first sign of life arrives.
   void AddLossListener(LossListener listener);
 
-  // A sign of life. Possible errors: Aborted (the message is of a life that is over: fenced); InvalidArgument
-  // (the cluster has no such task, or the incarnation is 0).
+  // A sign of life. Possible errors: FailedPrecondition, for which IsSuperseded (exit_code.h) holds (a
+  // greater life of the task has been heard of: fenced); InvalidArgument (the cluster has no such task, or
+  // the incarnation is 0).
   absl::Status OnSignOfLife(const TaskName& task, Incarnation incarnation);
 
   // Whether a message meant for `incarnation` is for this life; 0 is for any. Aborted, saying that this task
-  // restarted.
+  // restarted, or that this process is an older one.
   absl::Status CheckAddressee(Incarnation incarnation) const;
 
   // The task leaves in good order. Same errors as OnSignOfLife.
@@ -80,11 +113,14 @@ class Membership {
   // Finds the leases that have run out. To be called several times per lease.
   void CheckLeases();
 
+  // Whether the cluster has such a task.
+  bool HasTask(const TaskName& task) const;
   State state(const TaskName& task) const;
   // Of the life last heard of; 0 for none.
   Incarnation incarnation_of(const TaskName& task) const;
 
-  // True when the job has ended, false at the deadline, after StopWaiting, and when this task is to leave
+  // True when the job has ended, false at the deadline, after StopWaiting, when this process was superseded,
+  // and when this task is to leave
   // (RequestLeave) and nobody runs any more.
   bool AwaitEndOfJob(absl::Time deadline);
   void StopWaiting();
@@ -94,13 +130,11 @@ class Membership {
   std::vector<TaskName> RunningTasks() const;
 
  private:
-  static constexpr size_t kRememberedLives = 256;
   struct Peer {
     State state = State::kUnknown;
     bool is_leaving = false;
     Incarnation incarnation = 0;
     absl::Time lease_end;
-    std::deque<Incarnation> past;  // lives that are over, the last kRememberedLives
   };
   struct Loss {
     TaskName task;
@@ -118,8 +152,11 @@ class Membership {
   void Report(const std::vector<Loss>& losses);
 
   const MembershipOptions options_;
+  const TaskName authority_;
   mutable absl::Mutex mutex_;
-  Incarnation incarnation_ ABSL_GUARDED_BY(mutex_);
+  Incarnation incarnation_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status superseded_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SupersededListener> superseded_listeners_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskName, Peer> peers_ ABSL_GUARDED_BY(mutex_);
   std::vector<LossListener> listeners_ ABSL_GUARDED_BY(mutex_);
   absl::Time last_check_ ABSL_GUARDED_BY(mutex_);

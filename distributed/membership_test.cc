@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/simulation/simulated_environment.h"
+#include "session/monitored/exit_code.h"
 
 namespace weir {
 namespace {
@@ -37,14 +38,52 @@ struct MembershipTest : ::testing::Test {
   bool HasEnded() { return members.AwaitEndOfJob(scheduler.now()); }
 };
 
-TEST_F(MembershipTest, IncarnationsDiffer) {
-  EXPECT_NE(members.incarnation(), 0u);
+TEST_F(MembershipTest, AMessageForAnotherLifeIsRefused) {
   const Incarnation before = members.incarnation();
+  EXPECT_NE(before, 0u);
   EXPECT_TRUE(members.CheckAddressee(before).ok());
   EXPECT_TRUE(members.CheckAddressee(0).ok());
-  members.Rejoin();
+  members.SetIncarnation(before + 1);
   EXPECT_EQ(members.CheckAddressee(before).code(), absl::StatusCode::kAborted);
   EXPECT_THAT(std::string(members.CheckAddressee(before).message()), HasSubstr("ps:0 has restarted"));
+  EXPECT_THAT(std::string(members.CheckAddressee(before + 2).message()), HasSubstr("is an older process"));
+}
+
+TEST_F(MembershipTest, OnlyTheAuthorityHasALifeFromTheStart) {
+  Membership worker(
+      {kW0, ClusterSpec::FromFlag("ps|h:1,worker|h:2;h:3").value(), absl::Seconds(10), &environment});
+  EXPECT_EQ(worker.authority(), kPs);
+  EXPECT_EQ(worker.incarnation(), 0u);
+  EXPECT_THAT(std::string(worker.CheckAddressee(7).message()), HasSubstr("still joining"));
+  const Membership alone({.self = {"localhost", 0}, .environment = &environment});
+  EXPECT_NE(alone.incarnation(), 0u);
+}
+
+TEST_F(MembershipTest, WhoIsRefusedForALaterLifeIsSuperseded) {
+  Membership worker(
+      {kW0, ClusterSpec::FromFlag("ps|h:1,worker|h:2;h:3").value(), absl::Seconds(10), &environment});
+  worker.SetIncarnation(11);
+  std::vector<std::string> told;
+  worker.AddSupersededListener([&](const absl::Status& why) { told.emplace_back(why.message()); });
+  // What others are told about others says nothing about this one.
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 12).ok());
+  worker.OnReplyStatus(members.OnSignOfLife(kW1, 11));
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 10).ok());
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 12).ok());
+  worker.OnReplyStatus(members.OnSignOfLife(kW0, 10));
+  worker.OnReplyStatus(absl::AbortedError("something else"));
+  EXPECT_TRUE(worker.superseded().ok());
+  worker.OnReplyStatus(members.OnSignOfLife(kW0, 11));
+  worker.OnReplyStatus(members.OnSignOfLife(kW0, 11));
+  EXPECT_THAT(told,
+              ElementsAre("worker:0 (life 0.b) was superseded: ps:0 knows its life 0.c, another process "
+                          "that is worker:0 now"));
+  EXPECT_TRUE(IsSuperseded(worker.superseded()));
+}
+
+TEST_F(MembershipTest, AMessageFromItsOwnLaterLifeSupersedesIt) {
+  EXPECT_TRUE(absl::IsUnavailable(members.OnSignOfLife(kPs, members.incarnation() + 1)));
+  EXPECT_TRUE(IsSuperseded(members.superseded()));
 }
 
 TEST_F(MembershipTest, ALeaseThatIsRenewedHolds) {
@@ -58,28 +97,34 @@ TEST_F(MembershipTest, ALeaseThatIsRenewedHolds) {
   EXPECT_TRUE(losses.empty());
 }
 
-TEST_F(MembershipTest, ASilentPeerIsLostOnceAndFenced) {
+TEST_F(MembershipTest, ASilentPeerIsLostOnceAndAliveWhenItIsHeardAgain) {
   ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
   Pass(30);
   EXPECT_THAT(losses, ElementsAre("worker:0 was lost: no sign of life for 10s"));
   EXPECT_EQ(members.state(kW0), State::kLost);
-  const absl::Status late = members.OnSignOfLife(kW0, 11);
-  EXPECT_EQ(late.code(), absl::StatusCode::kAborted);
-  EXPECT_THAT(std::string(late.message()), HasSubstr("incarnation b was declared lost"));
-  EXPECT_FALSE(members.OnDone(kW0, 11).ok());
+  EXPECT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  EXPECT_EQ(members.state(kW0), State::kAlive);
+  Pass(30);
+  EXPECT_EQ(losses.size(), 2u);
   // Its next life is welcome.
   EXPECT_TRUE(members.OnSignOfLife(kW0, 12).ok());
   EXPECT_EQ(members.state(kW0), State::kAlive);
-  EXPECT_EQ(losses.size(), 1u);
+  EXPECT_EQ(losses.size(), 2u) << "the one before had been lost";
 }
 
-TEST_F(MembershipTest, ARestartEndsTheOldLife) {
+TEST_F(MembershipTest, ALaterLifeEndsTheEarlierForGood) {
   ASSERT_TRUE(members.OnSignOfLife(kW1, 21).ok());
   ASSERT_TRUE(members.OnSignOfLife(kW1, 22).ok());
   EXPECT_THAT(losses, ElementsAre("worker:1 was lost: it restarted"));
-  EXPECT_EQ(members.OnSignOfLife(kW1, 21).code(), absl::StatusCode::kAborted);
+  // One that was never heard before, too.
+  for (const Incarnation life : {20, 21}) {
+    EXPECT_TRUE(IsSuperseded(members.OnSignOfLife(kW1, life)));
+    EXPECT_TRUE(IsSuperseded(members.OnDone(kW1, life)));
+    EXPECT_TRUE(IsSuperseded(members.OnLeave(kW1, life)));
+  }
   EXPECT_EQ(members.state(kW1), State::kAlive);
   EXPECT_EQ(members.incarnation_of(kW1), 22u);
+  EXPECT_EQ(losses.size(), 1u);
 }
 
 TEST_F(MembershipTest, ATaskThatWasDoneAndComesAgainWasNotLost) {

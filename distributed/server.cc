@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "distributed/authority.h"
 #include "distributed/host_name.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
@@ -45,9 +46,12 @@ class Server::Network {
                                                  service_.FailStep(plan, step, reason);
                                                })),
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
-        service_(*worker_, runtime.ops(), membership, peers_, std::move(files)) {
+        authority_(membership),
+        service_(*worker_, runtime.ops(), membership, peers_, std::move(files),
+                 membership.self() == membership.authority() ? &authority_ : nullptr) {
     membership_.AddLossListener([this](const TaskName& peer, Incarnation incarnation,
                                        const absl::Status& reason) { OnLoss(peer, incarnation, reason); });
+    membership_.AddSupersededListener([this](const absl::Status& why) { OnSuperseded(why); });
   }
 
   ~Network() {
@@ -88,14 +92,7 @@ class Server::Network {
     heartbeats_ = std::make_unique<Heartbeats>(peers_, std::move(watched), lease / 5);
   }
 
-  void AnnounceDone() {
-    if (TellEveryPs(kJobDoneMethod)) return;
-    // A ps that has declared this life lost would wait for the next one.
-    membership_.Rejoin();
-    TellEveryPs(kJobDoneMethod);
-  }
-
-  // A ps that has declared this life lost does not wait for it.
+  void AnnounceDone() { TellEveryPs(kJobDoneMethod); }
   void AnnounceLeave() { TellEveryPs(kLeaveMethod); }
 
   // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers
@@ -117,31 +114,34 @@ class Server::Network {
   }
 
  private:
-  // False when a ps refused because it has declared this task lost.
-  bool TellEveryPs(const char* method) {
+  // A task that has not joined is not waited for.
+  void TellEveryPs(const char* method) {
     const std::vector<TaskName> servers = task_.cluster().tasks("ps");
-    if (!IsTrainingJob(task_.job()) || servers.empty()) return true;
+    if (!IsTrainingJob(task_.job()) || membership_.incarnation() == 0) return;
     Environment& environment = membership_.environment();
     const absl::Time deadline = environment.Now() + kFarewell;
     absl::Mutex mutex;
-    bool was_refused = false;
     size_t num_left = servers.size();
     for (const TaskName& ps : servers) {
       peers_.Call(ps, method, "", {}, {.deadline = deadline, .any_life = true},
-                  [&](absl::StatusOr<PeerReply> reply) {
+                  [&](const absl::StatusOr<PeerReply>&) {
                     absl::MutexLock lock(&mutex);
-                    if (absl::IsAborted(reply.status())) was_refused = true;
                     --num_left;
                   });
     }
     absl::MutexLock lock(&mutex);
     environment.Await(mutex, absl::Condition(
                                  +[](size_t* left) { return *left == 0; }, &num_left));
-    return !was_refused;
+  }
+
+  // Nothing that this process asks for is done any more. What others ask of it may go on until it ends.
+  void OnSuperseded(const absl::Status& why) {
+    std::fprintf(stderr, "weir: %s\n", std::string(why.message()).c_str());
+    peers_.Shutdown(why);
   }
 
   void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
-    if (!is_stopping_) {
+    if (!is_stopping_ && membership_.superseded().ok()) {
       std::fprintf(stderr, "weir: %s: %s\n", task_.task().ToString().c_str(),
                    std::string(reason.message()).c_str());
     }
@@ -156,6 +156,7 @@ class Server::Network {
   Peers peers_;
   std::unique_ptr<TensorPusher> pusher_;
   std::unique_ptr<LocalWorker> worker_;
+  Authority authority_;
   WorkerService service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Heartbeats> heartbeats_;
@@ -380,6 +381,9 @@ int Server::Join() {
 
 int Server::ServeUntilTheEnd() {
   const bool is_over = membership_->AwaitEndOfJob(absl::InfiniteFuture());
+  if (const absl::Status superseded = membership_->superseded(); !superseded.ok()) {
+    return ExitCodeFor(superseded);
+  }
   return is_told_to_leave_ && !is_over ? kExitTerminated : kExitDone;
 }
 

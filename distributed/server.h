@@ -106,8 +106,8 @@ class Server {
 
   // Serves until the job is over (membership.h says when) or Shutdown is called. A ps takes the first SIGTERM
   // meanwhile (termination.h) as a request to leave: it serves until all training tasks have gone, for
-  // options.termination_grace at most; a second one ends it. Returns the process's exit code: 0, or 143 when
-  // it was told to leave before the job was over.
+  // options.termination_grace at most; a second one ends it. Returns the process's exit code: 0, 143 when it
+  // was told to leave before the job was over, or 5 when another process has taken its place.
   int Join();
 
   // Leaves the cluster. A training task first tells every ps, for up to `kFarewell`: with OK that it is done;

@@ -50,12 +50,13 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 }  // namespace
 
 WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
-                             std::shared_ptr<FileSystem> files)
+                             std::shared_ptr<FileSystem> files, Authority* authority)
     : worker_(worker),
       ops_(ops),
       membership_(membership),
       peers_(peers),
       files_(std::move(files)),
+      authority_(authority),
       pieces_([&worker](const TensorPiece& piece, std::shared_ptr<void> held) {
         return worker.Hold(piece.plan, piece.step_id, piece.edge, std::move(held));
       }) {}
@@ -70,6 +71,8 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   if (!request.reader.ok()) {
     return Reply(request, absl::InvalidArgumentError(absl::StrCat(method, ": the request has no envelope")));
   }
+  // Before Admit: who asks for a life has none.
+  if (method == kJoinMethod) return Join(request);
   if (absl::Status admitted = Admit(request.envelope); !admitted.ok()) return Reply(request, admitted);
   if (method == kRunPartitionMethod) return RunPartition(request);
   if (method == kPushTensorsMethod) return PushTensors(request);
@@ -106,6 +109,23 @@ Frame WorkerService::MakeReply(const absl::Status& status, std::string body,
 void WorkerService::Reply(const Request& request, const absl::Status& status, std::string body,
                           std::vector<Payload> payloads) {
   request.call->Reply(MakeReply(status, std::move(body), std::move(payloads)));
+}
+
+void WorkerService::Join(Request& request) {
+  const Envelope& envelope = request.envelope;
+  if (authority_ == nullptr) {
+    return Reply(request, absl::InvalidArgumentError(absl::StrCat(
+                              envelope.sender.ToString(), " asks ", membership_.self().ToString(),
+                              " to let it join the cluster, but here ", membership_.authority().ToString(),
+                              " does that: the tasks were given different cluster specs")));
+  }
+  const absl::StatusOr<JoinCall> call = DecodeJoin(&request.reader);
+  if (!call.ok()) return Reply(request, call.status());
+  const absl::StatusOr<Incarnation> life = authority_->Join(
+      {envelope.sender, envelope.sender_incarnation, call->highest_known, call->known_authority});
+  WireWriter reply;
+  if (life.ok()) EncodeJoinReply(*life, &reply);
+  Reply(request, life.status(), reply.Take());
 }
 
 void WorkerService::ListDevices(Request& request) {

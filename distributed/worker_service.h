@@ -1,9 +1,10 @@
 // Exposes this task's LocalWorker to the others: the server side of RemoteWorker, TensorPusher and
 // Heartbeats.
 //
-// Membership sees every request first: a sender whose life is over, or a request meant for an earlier life of
-// this task, gets Aborted. Plans and sessions belong to the life of the task that registered them and are
-// dropped with it; the same session id of another sender, or of this task, is another session.
+// Membership sees every request first: a sender whose life is over is told that it was superseded, a request
+// meant for an earlier life of this task gets Aborted. Plans and sessions belong to the life of the task that
+// registered them and are dropped with it; the same session id of another sender, or of this task, is another
+// session.
 //
 // Exactly once: a step's RunPartition may arrive several times (its sender repeats it when a connection
 // breaks). The first one runs it, the others get the same answer: while it runs they wait with it, afterwards
@@ -25,6 +26,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "distributed/authority.h"
 #include "distributed/membership.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_assembler.h"
@@ -36,9 +38,10 @@ namespace weir {
 
 class WorkerService {
  public:
-  // `files`: what graphs of other tasks may read and write; null: all files.
+  // `files`: what graphs of other tasks may read and write; null: all files. `authority`: this task's, when
+  // it is the one that lets others join; null otherwise.
   WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
-                std::shared_ptr<FileSystem> files = nullptr);
+                std::shared_ptr<FileSystem> files = nullptr, Authority* authority = nullptr);
   ~WorkerService();
 
   // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
@@ -77,6 +80,7 @@ class WorkerService {
   void Reply(const Request& request, const absl::Status& status, std::string body = "",
              std::vector<Payload> payloads = {});
 
+  void Join(Request& request);
   void ListDevices(Request& request);
   void RegisterPartition(Request& request);
   void RunPartition(Request& request);
@@ -110,6 +114,7 @@ class WorkerService {
   Membership& membership_;
   Peers& peers_;
   const std::shared_ptr<FileSystem> files_;
+  Authority* const authority_;
   TensorAssembler pieces_;
 
   mutable absl::Mutex mutex_;

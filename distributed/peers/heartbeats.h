@@ -1,8 +1,10 @@
-// Keeps leases alive: says regularly to every peer that matters that this task lives, and looks for leases
-// that ran out.
+// Lets this task join the cluster and keeps leases alive: asks the authority for a life (authority.h), says
+// regularly to every peer that matters that this task lives, and looks for leases that ran out.
 //
-// Peers that matter: those given at the start, and all that were called since. When a peer answers that it
-// has declared this task lost, this task takes a new life (Membership::Rejoin).
+// Peers that matter: the authority, those given at the start, and all that were called since. To the
+// authority the heartbeat is the request to join again, so that one that has restarted hears of the lives
+// that there are. A peer that knows a later life of this task says so in its answer
+// (Membership::OnReplyStatus).
 //
 // Runs on the timer thread of Peers. Borrows it; must be destroyed before it.
 #pragma once
@@ -30,6 +32,9 @@ class Heartbeats {
   };
 
   void Beat();
+  void SendAll();
+  void Join();
+  void OnJoined(Incarnation life);
   void Send(const TaskName& peer);
 
   Peers& peers_;

@@ -1,6 +1,7 @@
 #include "distributed/peers/peers.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "distributed/host_name.h"
 #include "distributed/peers/worker_protocol.h"
 #include "graph/types/status_macros.h"
+#include "session/monitored/exit_code.h"
 
 namespace weir {
 namespace {
@@ -42,25 +44,38 @@ absl::Status WithSuffix(const absl::Status& status, absl::string_view suffix) {
 // One call with its attempts. Kept by Peers until `done` has been called.
 class Peers::PendingCall final : public Handle, public std::enable_shared_from_this<PendingCall> {
  public:
-  PendingCall(Peers* peers, Channel* channel, Incarnation addressee, absl::string_view method, Frame request,
+  // `request` without its envelope.
+  PendingCall(Peers* peers, std::shared_ptr<Channel> channel, absl::string_view method, Frame request,
               const PeerCallOptions& options, Done done)
       : peers_(peers),
-        channel_(channel),
-        addressee_(addressee),
+        channel_(std::move(channel)),
+        peer_(channel_->peer()),
         method_(method),
         request_(std::move(request)),
         options_(options),
         retry_until_(absl::InfinitePast()),
         done_(std::move(done)) {}
 
-  const TaskName& peer() const { return channel_->peer(); }
+  const TaskName& peer() const { return peer_; }
   Incarnation addressee() const { return addressee_; }
   // In the order of calls. Before Attempt.
   void set_number(uint64_t number) { number_ = number; }
   uint64_t number() const { return number_; }
 
+  // The first attempt, when this task has a life.
+  void Begin() {
+    if (!options_.before_own_life && peers_->ParkUntilJoined(shared_from_this())) return AwaitLife();
+    Membership& membership = peers_->membership_;
+    addressee_ = options_.any_life ? 0 : membership.incarnation_of(peer_);
+    WireWriter envelope;
+    Envelope{membership.self(), membership.incarnation(), addressee_}.EncodeTo(&envelope);
+    request_.header = envelope.Take() + request_.header;
+    Attempt();
+  }
+
   void Attempt() {
-    std::shared_ptr<OutgoingCall> call = channel_->Call(
+    const std::shared_ptr<Channel> channel = channel_;
+    std::shared_ptr<OutgoingCall> call = channel->Call(
         method_, request_, {options_.deadline, options_.wait_for_ready},
         [self = shared_from_this()](absl::StatusOr<Frame> reply) { self->OnReply(std::move(reply)); });
     bool is_cancelled = false;
@@ -83,9 +98,28 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
       attempt = attempt_;
     }
     if (attempt) attempt->Cancel();
+    if (!peers_->Unpark(this)) return;
+    peers_->timers_->At(absl::InfinitePast(), [self = shared_from_this()] { self->Retry(); });
   }
 
  private:
+  // Ends the call if it is still parked at its deadline.
+  void AwaitLife() {
+    if (options_.deadline == absl::InfiniteFuture()) return;
+    peers_->timers_->At(options_.deadline, [self = shared_from_this()] {
+      if (self->peers_->Unpark(self.get())) self->Finish(self->NoLife());
+    });
+  }
+
+  absl::Status NoLife() const {
+    const TaskName& authority = peers_->membership_.authority();
+    return absl::DeadlineExceededError(
+        absl::StrCat(method_, " to ", peer_.ToString(), " at ", channel_->address(), ": ",
+                     peers_->membership_.self().ToString(), " has not joined the cluster, because ",
+                     authority.ToString(), " at ", peers_->cluster_.address(authority).value_or("?"),
+                     ", which lets tasks join, has not answered"));
+  }
+
   void OnReply(absl::StatusOr<Frame> reply) {
     {
       absl::MutexLock lock(&mutex_);
@@ -122,10 +156,11 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     WireReader reader(frame.header);
     Incarnation replier = 0;
     const absl::Status status = DecodeReplyStatus(&reader, &replier);
+    peers_->membership_.OnReplyStatus(status);
     if (replier != 0) {
       const absl::Status life = peers_->membership_.OnSignOfLife(peer(), replier);
-      // A life that is over may still be answering. Not Aborted: that is what a peer says of a lost sender.
-      if (absl::IsAborted(life)) return absl::UnavailableError(life.message());
+      // A life that is over may still be answering. This task may go on with the next one.
+      if (IsSuperseded(life)) return absl::UnavailableError(life.message());
       WEIR_RETURN_IF_ERROR(life);
     }
     WEIR_RETURN_IF_ERROR(status);
@@ -138,12 +173,14 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   void Finish(absl::StatusOr<PeerReply> result) {
     std::exchange(done_, nullptr)(std::move(result));
     request_ = Frame();
+    channel_ = nullptr;
     peers_->Forget(this);
   }
 
   Peers* const peers_;
-  Channel* const channel_;
-  const Incarnation addressee_;
+  std::shared_ptr<Channel> channel_;  // until Finish
+  const TaskName peer_;
+  std::atomic<Incarnation> addressee_{0};
   uint64_t number_ = 0;
   const std::string method_;
   Frame request_;
@@ -169,21 +206,59 @@ Peers::~Peers() {
   environment_.Await(mutex_, absl::Condition(&is_idle));
 }
 
-void Peers::Shutdown() {
+void Peers::Shutdown(absl::Status reason) {
   std::vector<std::shared_ptr<PendingCall>> calls;
   {
     absl::MutexLock lock(&mutex_);
-    is_closing_ = true;
+    closed_.Update(reason);
+    reason = closed_;
     calls.assign(pending_.begin(), pending_.end());
   }
   Sort(&calls);
-  for (const auto& call : calls) call->Cancel(absl::CancelledError("this task is shutting down"));
+  for (const auto& call : calls) call->Cancel(reason);
 }
 
-absl::StatusOr<Channel*> Peers::FindChannel(const TaskName& peer) {
+bool Peers::ParkUntilJoined(std::shared_ptr<PendingCall> call) {
   absl::MutexLock lock(&mutex_);
-  if (is_closing_) return absl::CancelledError("this task is shutting down");
-  std::unique_ptr<Channel>& channel = channels_[peer];
+  if (membership_.incarnation() != 0 || !closed_.ok()) return false;
+  parked_.push_back(std::move(call));
+  return true;
+}
+
+bool Peers::Unpark(PendingCall* call) {
+  absl::MutexLock lock(&mutex_);
+  return std::erase_if(parked_, [call](const auto& parked) { return parked.get() == call; }) > 0;
+}
+
+void Peers::OnJoined() {
+  std::vector<std::shared_ptr<PendingCall>> calls;
+  {
+    absl::MutexLock lock(&mutex_);
+    calls = std::exchange(parked_, {});
+  }
+  for (const auto& call : calls) call->Begin();
+}
+
+void Peers::CloseRetiredChannels() {
+  std::vector<std::shared_ptr<Channel>> closed;
+  absl::MutexLock lock(&mutex_);
+  // Who still uses one has a share of its own; none is given out any more.
+  const auto unused = [](const auto& channel) { return channel.use_count() == 1; };
+  for (auto& channel : retired_) {
+    if (unused(channel)) closed.push_back(std::move(channel));
+  }
+  std::erase(retired_, nullptr);
+}
+
+absl::StatusOr<std::shared_ptr<Channel>> Peers::FindChannel(const TaskName& peer) {
+  const Incarnation life = membership_.incarnation_of(peer);
+  absl::MutexLock lock(&mutex_);
+  if (!closed_.ok()) return closed_;
+  auto& [channel, channel_life] = channels_[peer];
+  if (channel != nullptr && channel_life != 0 && life > channel_life) {
+    retired_.push_back(std::exchange(channel, nullptr));
+  }
+  channel_life = std::max(channel_life, life);
   if (channel == nullptr) {
     absl::StatusOr<std::string> address = cluster_.address(peer);
     absl::StatusOr<std::unique_ptr<Channel>> connected =
@@ -195,34 +270,29 @@ absl::StatusOr<Channel*> Peers::FindChannel(const TaskName& peer) {
     }
     channel = *std::move(connected);
   }
-  return channel.get();
+  return channel;
 }
 
 std::shared_ptr<Peers::Handle> Peers::Call(const TaskName& peer, absl::string_view method, std::string body,
                                            std::vector<Payload> payloads, const PeerCallOptions& options,
                                            Done done) {
-  absl::StatusOr<Channel*> channel = FindChannel(peer);
+  absl::StatusOr<std::shared_ptr<Channel>> channel = FindChannel(peer);
   if (!channel.ok()) {
     done(channel.status());
     return std::make_shared<OverHandle>();
   }
-  const Incarnation addressee = options.any_life ? 0 : membership_.incarnation_of(peer);
-  WireWriter envelope;
-  Envelope{membership_.self(), membership_.incarnation(), addressee}.EncodeTo(&envelope);
-  Frame request;
-  request.header = envelope.Take() + body;
-  request.payloads = std::move(payloads);
-  auto call = std::make_shared<PendingCall>(this, *channel, addressee, method, std::move(request), options,
-                                            std::move(done));
-  bool is_too_late = false;
+  auto call =
+      std::make_shared<PendingCall>(this, *std::move(channel), method,
+                                    Frame{std::move(body), std::move(payloads)}, options, std::move(done));
+  absl::Status closed;
   {
     absl::MutexLock lock(&mutex_);
     call->set_number(next_call_++);
     pending_.insert(call);
-    is_too_late = is_closing_;  // after Shutdown has looked for calls to cancel
+    closed = closed_;  // after Shutdown has looked for calls to cancel
   }
-  if (is_too_late) call->Cancel(absl::CancelledError("this task is shutting down"));
-  call->Attempt();
+  if (!closed.ok()) call->Cancel(closed);
+  call->Begin();
   return call;
 }
 
@@ -247,9 +317,13 @@ absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_
                   absl::FormatDuration(absl::Trunc(options.deadline - environment_.Now(), absl::Seconds(1))),
                   " left");
     const std::string address = cluster_.address(peer).value_or("?");
-    const std::string line =
-        absl::StrCat("weir: ", membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address,
-                     ": ", method, " (", left, NameProblem(environment_, address), ")\n");
+    const std::string line = absl::StrCat(
+        "weir: ", membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address, ": ",
+        method, " (", left, NameProblem(environment_, address),
+        membership_.incarnation() == 0
+            ? absl::StrCat("; has to join first, and waits for ", membership_.authority().ToString())
+            : "",
+        ")\n");
     std::fputs(line.c_str(), stderr);
   }
   absl::StatusOr<PeerReply> result = *std::move(told);

@@ -1,8 +1,10 @@
 // This task's calls to the others: channels by task, envelopes, retries, and the end of calls to tasks that
 // are lost.
 //
-// Channels are opened by the first call. Each call carries this task's life and is meant for the life of the
-// peer that membership knows; each reply counts as a sign of life. A call whose connection broke is made
+// Channels are opened by the first call, and anew when the peer has a new life: its host name may stand for
+// another machine by then. A call waits until this task has a life (authority.h), which it carries, and is
+// meant for the life of the peer that membership knows; each reply counts as a sign of life. When this task
+// is superseded every call ends with that error, and so do later ones. A call whose connection broke is made
 // again with the same bytes for a while, so every request must be safe to repeat (worker_service.h keeps
 // answers for that).
 //
@@ -34,6 +36,8 @@ struct PeerCallOptions {
   bool wait_for_ready = false;
   // Also a life of the peer that is not known yet.
   bool any_life = false;
+  // Also while this task has no life yet: what asks for one.
+  bool before_own_life = false;
   // How long a broken connection is tried again.
   absl::Duration retry_for = absl::Seconds(1);
 };
@@ -52,8 +56,13 @@ class Peers {
   Peers(ClusterSpec cluster, Transport& transport, Membership& membership);
   ~Peers();
 
-  // Ends every call and refuses further ones, with Cancelled. Does not wait.
-  void Shutdown();
+  // Ends every call and refuses further ones, with `reason`, the first one that is given. Does not wait.
+  void Shutdown(absl::Status reason = absl::CancelledError("this task is shutting down"));
+
+  // This task has a life now: the calls that waited for it are made.
+  void OnJoined();
+  // Closes channels to lives that are over when no call uses them any more. From no callback of a call.
+  void CloseRetiredChannels();
 
   // A call that may be ended early, with what `done` is then told.
   class Handle {
@@ -63,8 +72,8 @@ class Peers {
   };
 
   // Possible errors: those the method replied; Unavailable (not reachable, or lost: the reason membership
-  // gave), Aborted (the peer has restarted, or has declared this task lost), DeadlineExceeded, NotFound (no
-  // such task).
+  // gave), Aborted (the peer has restarted), FailedPrecondition (this task was superseded), DeadlineExceeded,
+  // NotFound (no such task).
   std::shared_ptr<Handle> Call(const TaskName& peer, absl::string_view method, std::string body,
                                std::vector<Payload> payloads, const PeerCallOptions& options, Done done);
 
@@ -86,7 +95,16 @@ class Peers {
  private:
   class PendingCall;
 
-  absl::StatusOr<Channel*> FindChannel(const TaskName& peer);
+  // Opened for this life of the peer; 0: whichever it meets first.
+  struct OpenChannel {
+    std::shared_ptr<Channel> channel;
+    Incarnation life = 0;
+  };
+
+  absl::StatusOr<std::shared_ptr<Channel>> FindChannel(const TaskName& peer);
+  // False when there is nothing to wait for.
+  bool ParkUntilJoined(std::shared_ptr<PendingCall> call);
+  bool Unpark(PendingCall* call);
   void Forget(PendingCall* call);
 
   // In the order in which they were made, whatever order the set has them in.
@@ -98,9 +116,11 @@ class Peers {
   Membership& membership_;
 
   mutable absl::Mutex mutex_;
-  bool is_closing_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);  // not OK: why there are no more calls
   uint64_t next_call_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<TaskName, std::unique_ptr<Channel>> channels_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskName, OpenChannel> channels_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Channel>> retired_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<PendingCall>> parked_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<std::shared_ptr<PendingCall>> pending_ ABSL_GUARDED_BY(mutex_);
   const std::unique_ptr<Timers> timers_;  // last: its thread uses what is above
 };

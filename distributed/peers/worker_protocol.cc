@@ -54,6 +54,28 @@ absl::Status DecodeReplyStatus(WireReader* reader, Incarnation* replier) {
   return status;
 }
 
+void EncodeJoin(const JoinCall& call, WireWriter* writer) {
+  writer->Fixed64(call.highest_known);
+  writer->Fixed64(call.known_authority);
+}
+
+absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader) {
+  JoinCall call;
+  call.highest_known = reader->Fixed64();
+  call.known_authority = reader->Fixed64();
+  WEIR_RETURN_IF_ERROR(reader->Finish("a request to join"));
+  return call;
+}
+
+void EncodeJoinReply(Incarnation life, WireWriter* writer) { writer->Fixed64(life); }
+
+absl::StatusOr<Incarnation> DecodeJoinReply(WireReader* reader) {
+  const Incarnation life = reader->Fixed64();
+  WEIR_RETURN_IF_ERROR(reader->Finish("the answer to a request to join"));
+  if (life == 0) return absl::InvalidArgumentError("the answer to a request to join grants no life");
+  return life;
+}
+
 void EncodeDevices(const std::vector<DeviceAttributes>& devices, WireWriter* writer) {
   writer->Unsigned(devices.size());
   for (const DeviceAttributes& device : devices) {

@@ -2,7 +2,7 @@
 // understands.
 //
 // Every request begins with an envelope (who sends it, in which life, and which life of the receiver it is
-// meant for), every reply with the replier's incarnation and a status; what follows is the method's own.
+// meant for), every reply with the replier's life and a status; what follows is the method's own.
 // Tensors and graphs are payloads. Byte form: transport/wire.h; graphs as TensorFlow's GraphDef.
 //
 // Pure functions and values. Decoding is safe against hostile bytes: InvalidArgument, nothing else.
@@ -33,6 +33,7 @@ inline constexpr char kEndSessionMethod[] = "/weir.Worker/EndSession";
 inline constexpr char kResetContainersMethod[] = "/weir.Worker/ResetContainers";
 inline constexpr char kPushTensorsMethod[] = "/weir.Worker/PushTensors";
 inline constexpr char kPushPieceMethod[] = "/weir.Worker/PushPiece";
+inline constexpr char kJoinMethod[] = "/weir.Worker/Join";
 inline constexpr char kHeartbeatMethod[] = "/weir.Worker/Heartbeat";
 inline constexpr char kJobDoneMethod[] = "/weir.Worker/JobDone";
 inline constexpr char kLeaveMethod[] = "/weir.Worker/Leave";
@@ -56,6 +57,17 @@ absl::StatusOr<std::vector<DeviceAttributes>> DecodeDevices(WireReader* reader);
 absl::Status EncodePartition(const PartitionSpec& spec, WireWriter* writer, std::vector<Payload>* payloads);
 absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vector<Payload>& payloads,
                                               const OpRegistry& ops);
+
+// To the authority; its task is the envelope's sender, whose life may be 0.
+struct JoinCall {
+  Incarnation highest_known = 0;    // of any task
+  Incarnation known_authority = 0;  // of the authority itself
+};
+void EncodeJoin(const JoinCall& call, WireWriter* writer);
+absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader);
+// The answer: the life of who asked, never 0.
+void EncodeJoinReply(Incarnation life, WireWriter* writer);
+absl::StatusOr<Incarnation> DecodeJoinReply(WireReader* reader);
 
 struct RunRequest {
   PlanId plan = 0;

@@ -157,7 +157,7 @@ TEST_F(FaultTest, APsThatNeverAnswersIsNamed) {
   kill(Pid("ps:0"), SIGSTOP);
   EXPECT_TRUE(Await([&] { return Log().find("ps:0 was lost: no sign of life for 1s") != std::string::npos; }))
       << Log();
-  // It was only asleep: it comes back under a new incarnation with its variables, and training goes on.
+  // It was only asleep: it comes back with its variables, and training goes on.
   const int before = Step("worker:0");
   kill(Pid("ps:0"), SIGCONT);
   EXPECT_TRUE(AwaitStep("worker:0", before + 10)) << Log();

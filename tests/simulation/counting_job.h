@@ -11,10 +11,10 @@
 //   ran when their life was killed.
 // * A step was lost: a counter is below the acknowledged ones, though nothing was restored.
 // * A chief wrote a checkpoint after its successor had begun.
-// * The ps saw more lives of a task than there were: one that was fenced came back as another.
+// * The ps saw more lives of a task than there were, or lost one again and again that was there.
 // * A step took longer than three leases after the network was whole again, or a program did not end.
 // * Plans or steps are left on the ps when all trainers have ended.
-// * A trainer has failed that nothing had happened to.
+// * A trainer has failed, unless it was superseded by a later life of its task.
 #pragma once
 
 #include <cstdint>
@@ -94,6 +94,8 @@ class CountingJob {
   int64_t CounterOf(const TaskName& task) const;
   void CheckCounter(const TaskName& task, std::vector<std::string>* violations) const;
   void CheckCheckpoints(std::vector<std::string>* violations) const;
+  // Superseded, as it should be.
+  bool IsRightEnd(const Trainer& trainer) const;
   void CheckProgress(std::vector<std::string>* violations) const;
   void CheckLives(std::vector<std::string>* violations) const;
   void CheckPs(std::vector<std::string>* violations) const;
@@ -103,9 +105,9 @@ class CountingJob {
   ClusterSpec cluster_;
   std::vector<TaskName> tasks_;
   std::map<TaskName, std::vector<World::Life*>> lives_;
-  std::list<Trainer> trainers_;                       // in the order in which they were started
-  std::map<const World::Life*, Server*> ps_servers_;  // as long as they live
-  std::map<TaskName, int> num_lost_;  // lives of trainers that a ps has lost, of the newest ps
+  std::list<Trainer> trainers_;                          // in the order in which they were started
+  std::map<const World::Life*, Server*> ps_servers_;     // as long as they live
+  std::map<TaskName, std::map<Incarnation, int>> lost_;  // how often the newest ps has lost each life
   absl::Duration healed_ = absl::ZeroDuration();
 };
 

@@ -1,5 +1,6 @@
 #include "tests/simulation/history.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -44,10 +45,14 @@ History DrawHistory(uint64_t seed, const std::vector<Misfortune::Kind>& kinds) {
 
 Outcome RunHistory(const History& history, const std::string& scratch_dir, bool keeps_trace) {
   CountingJobOptions options = history.job;
-  options.checkpoint_dir = absl::StrCat(scratch_dir, "/weir_simulation_", getpid());
-  std::error_code ignored;
-  std::filesystem::remove_all(options.checkpoint_dir, ignored);
+  // Not the number of this process: sandboxes that share the folder have the same ones.
+  std::string folder = absl::StrCat(scratch_dir, "/weir_simulation_XXXXXX");
   Outcome outcome;
+  if (mkdtemp(folder.data()) == nullptr) {
+    outcome.violations = {absl::StrCat("failed: no folder below ", scratch_dir)};
+    return outcome;
+  }
+  options.checkpoint_dir = folder;
   {
     World world(history.seed, history.network);
     if (keeps_trace) world.scheduler().KeepTrace();
@@ -62,6 +67,7 @@ Outcome RunHistory(const History& history, const std::string& scratch_dir, bool 
     outcome.num_messages = world.network().num_messages();
     outcome.time = world.time();
   }
+  std::error_code ignored;
   std::filesystem::remove_all(options.checkpoint_dir, ignored);
   return outcome;
 }

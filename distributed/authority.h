@@ -1,0 +1,54 @@
+// Grants lives: which process is a task now, and which were before it.
+//
+// A life (also: incarnation) is a number, `term << 24 | serial`. Later lives of a task are greater, so
+// whoever meets two of them knows which one is over, in whatever order they are met. One task of the cluster,
+// the authority, grants them all (AuthorityOf). A task asks when it starts and again with every heartbeat: to
+// one that holds a life the answer is that life, to one that holds none it is a new one, above all that the
+// authority has granted or heard of. Nothing is kept of what was granted: who asks and dies leaves no trace,
+// and a request that comes late grants a life that nobody takes. A task never takes a second life.
+//
+// The term is the authority's clock when it started, raised above the term of every life that is reported to
+// it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
+// before. Whoever held a life keeps it. An authority that was only stopped while another process took its
+// place finds out from a task that it knows and that knows its successor: it is superseded.
+//
+// Pure bookkeeping. Thread safety: all methods.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "distributed/cluster_spec.h"
+#include "distributed/membership.h"
+
+namespace weir {
+
+struct JoinRequest {
+  TaskName task;
+  Incarnation held = 0;             // 0: none yet
+  Incarnation highest_known = 0;    // of any task
+  Incarnation known_authority = 0;  // of the authority's own task
+};
+
+class Authority {
+ public:
+  // For the task that AuthorityOf names. Borrows.
+  explicit Authority(Membership& membership);
+
+  // The life of who asks: `held`, or a new one. Possible errors: that of Membership::OnSignOfLife (superseded
+  // by a later life of the task, no such task); InvalidArgument for a life beyond what clocks can show;
+  // Unavailable when this authority was superseded itself.
+  absl::StatusOr<Incarnation> Join(const JoinRequest& request);
+
+ private:
+  Membership& membership_;
+  absl::Mutex mutex_;
+  Incarnation last_ ABSL_GUARDED_BY(mutex_);  // at or above all that were granted or reported
+  std::map<TaskName, Incarnation> joined_ ABSL_GUARDED_BY(mutex_);  // what each asked with last
+};
+
+}  // namespace weir

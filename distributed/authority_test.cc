@@ -1,0 +1,116 @@
+#include "distributed/authority.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/simulation/simulated_environment.h"
+#include "session/monitored/exit_code.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+const TaskName kPs{"ps", 0}, kPs1{"ps", 1}, kChief{"chief", 0}, kWorker{"worker", 0};
+
+// An authority's process.
+struct Process {
+  explicit Process(Scheduler& scheduler, const char* name = "ps")
+      : environment(scheduler, name),
+        members({kPs, ClusterSpec::FromFlag("ps|h:1;h:4,chief|h:2,worker|h:3").value(), absl::Seconds(10),
+                 &environment}),
+        authority(members) {}
+
+  SimulatedEnvironment environment;
+  Membership members;
+  Authority authority;
+};
+
+struct AuthorityTest : ::testing::Test {
+  Scheduler scheduler{1};
+  Process first{scheduler};
+};
+
+TEST_F(AuthorityTest, IsTheFirstPsElseTheChief) {
+  const auto of = [](const char* spec) { return AuthorityOf(ClusterSpec::FromFlag(spec).value()); };
+  EXPECT_EQ(of("worker|h:1;h:2,ps|h:3;h:4"), kPs);
+  EXPECT_EQ(of("worker|h:1;h:2,chief|h:3"), kChief);
+  EXPECT_EQ(of("worker|h:1;h:2,master|h:3"), (TaskName{"master", 0}));
+  EXPECT_EQ(of("worker|h:1;h:2"), kWorker);
+  EXPECT_EQ(of("other|h:1"), (TaskName{"other", 0}));
+  EXPECT_EQ(AuthorityOf(ClusterSpec()), TaskName());
+}
+
+TEST_F(AuthorityTest, LifesAreGreaterThanAllBeforeAndStayWhoTheyAre) {
+  const Incarnation own = first.members.incarnation();
+  EXPECT_EQ(TermOf(own), TermAt(scheduler.now()));
+  const Incarnation one = *first.authority.Join({kChief}), two = *first.authority.Join({kWorker});
+  EXPECT_GT(one, own);
+  EXPECT_GT(two, one);
+  EXPECT_EQ(first.authority.Join({kChief, one, two, own}).value(), one);
+  EXPECT_EQ(first.members.state(kChief), Membership::State::kAlive);
+  EXPECT_EQ(first.authority.Join({kChief, one, two, own}).value(), one);
+}
+
+// It asked before it was replaced, and its request comes when nobody waits for the answer any more.
+TEST_F(AuthorityTest, ALateFirstRequestEndsNobody) {
+  const Incarnation held = *first.authority.Join({kChief});
+  ASSERT_TRUE(first.authority.Join({kChief, held}).ok());
+  EXPECT_GT(first.authority.Join({kChief}).value(), held);  // nobody takes it
+  EXPECT_EQ(first.authority.Join({kChief, held}).value(), held);
+}
+
+TEST_F(AuthorityTest, TheLaterProcessOfATaskSupersedesTheEarlier) {
+  const Incarnation zombie = *first.authority.Join({kChief});
+  ASSERT_TRUE(first.authority.Join({kChief, zombie}).ok());
+  const Incarnation next = *first.authority.Join({kChief});
+  ASSERT_TRUE(first.authority.Join({kChief, next}).ok());
+  const absl::Status refused = first.authority.Join({kChief, zombie}).status();
+  EXPECT_TRUE(IsSuperseded(refused)) << refused;
+  EXPECT_EQ(ExitCodeFor(refused), kExitSuperseded);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("chief:0 (life "));
+  EXPECT_TRUE(first.authority.Join({kChief, next}).ok()) << "the refused one has changed nothing";
+}
+
+TEST_F(AuthorityTest, OneThatRestartsGrantsGreaterLivesEvenWithAClockThatIsBehind) {
+  const Incarnation worker = *first.authority.Join({kWorker});
+  // Another machine, whose clock is behind: the one before had been ahead.
+  const Incarnation old_authority = first.members.incarnation() + (Incarnation{5000} << kSerialBits);
+  const Incarnation old_worker = worker + (Incarnation{5000} << kSerialBits);
+  Process second(scheduler, "ps life 2");
+  const Incarnation too_low = second.members.incarnation();
+  ASSERT_LT(too_low, old_authority);
+  EXPECT_EQ(second.authority.Join({kWorker, old_worker, old_worker, old_authority}).value(), old_worker)
+      << "who holds a life keeps it";
+  EXPECT_GT(second.members.incarnation(), old_authority) << "or its answers would be taken for its past";
+  EXPECT_GT(second.authority.Join({kWorker}).value(), old_worker);
+  EXPECT_TRUE(second.members.superseded().ok());
+}
+
+TEST_F(AuthorityTest, OneThatSleptWhileAnotherTookItsPlaceEnds) {
+  const Incarnation worker = *first.authority.Join({kWorker});
+  ASSERT_TRUE(first.authority.Join({kWorker, worker, worker, first.members.incarnation()}).ok());
+  scheduler.RunFor(absl::Seconds(1));
+  Process second(scheduler, "ps life 2");
+  const Incarnation later = second.members.incarnation();
+  ASSERT_GT(later, first.members.incarnation());
+  std::string told;
+  first.members.AddSupersededListener([&](const absl::Status& why) { told = std::string(why.message()); });
+  EXPECT_FALSE(first.authority.Join({kWorker, worker, later, later}).ok());
+  EXPECT_TRUE(IsSuperseded(first.members.superseded()));
+  EXPECT_THAT(told, HasSubstr("ps:0 (life "));
+  EXPECT_THAT(told, HasSubstr("worker:0 knows its life "));
+  EXPECT_FALSE(first.members.AwaitEndOfJob(absl::InfiniteFuture())) << "returns at once";
+}
+
+TEST_F(AuthorityTest, RefusesStrangersAndLivesFromBeyondTime) {
+  EXPECT_TRUE(absl::IsInvalidArgument(first.authority.Join({kChief, ~Incarnation{0}}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(first.authority.Join({kChief, 0, ~Incarnation{0}}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(first.authority.Join({kChief, 0, 0, ~Incarnation{0}}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(first.authority.Join({{"worker", 9}, 7}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(first.authority.Join({{"worker", 9}}).status()));
+}
+
+}  // namespace
+}  // namespace weir
