@@ -92,8 +92,11 @@ class Server::Network {
     heartbeats_ = std::make_unique<Heartbeats>(peers_, std::move(watched), lease / 5);
   }
 
+  // Also when this task has not joined yet, which it does meanwhile: every ps waits to hear of it.
   void AnnounceDone() { TellEveryPs(kJobDoneMethod); }
-  void AnnounceLeave() { TellEveryPs(kLeaveMethod); }
+  void AnnounceLeave() {
+    if (membership_.incarnation() != 0) TellEveryPs(kLeaveMethod);
+  }
 
   // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers
   // stay: sessions may still hold them.
@@ -114,10 +117,9 @@ class Server::Network {
   }
 
  private:
-  // A task that has not joined is not waited for.
   void TellEveryPs(const char* method) {
     const std::vector<TaskName> servers = task_.cluster().tasks("ps");
-    if (!IsTrainingJob(task_.job()) || membership_.incarnation() == 0) return;
+    if (!IsTrainingJob(task_.job())) return;
     Environment& environment = membership_.environment();
     const absl::Time deadline = environment.Now() + kFarewell;
     absl::Mutex mutex;
