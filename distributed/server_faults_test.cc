@@ -68,6 +68,27 @@ TEST_P(ServerTest, PiecesMayBeRepeatedLateAndOutOfOrder) {
   }
 }
 
+// The part that sends is done long before: it is the step's owner who must hear of it.
+TEST_P(ServerTest, APushThatFailsEndsItsStep) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
+  for (Server* const sender : {w0.get(), w1.get()}) {
+    CounterModel model(*sender);
+    SessionTarget target = w0->target_on_all_tasks();  // the third worker is not there
+    std::erase_if(target.workers, [](Worker* worker) { return worker->task().task == 2; });
+    auto session = Session::Create(model.g.graph(), target.workers, w0->runtime().kernels(),
+                                   {.default_task = w0->runtime().task()});
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_TRUE((*session)->Run({}, {}, {model.init}).ok());
+    faults_.Add({.action = Fault::Action::kClose, .method = "PushTensors", .job = "ps"});
+    const absl::Status status = (*session)->Run({}, {}, {model.add}).status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0"));
+    faults_.Clear();
+    EXPECT_TRUE((*session)->Run({}, {}, {model.add}).ok());
+  }
+}
+
 TEST_P(ServerTest, APieceThatNeverComesEndsTheStepAtItsDeadlineAndItsMemoryIsFree) {
   if (GetParam()) return;  // needs faults
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
@@ -126,6 +147,10 @@ TEST_P(ServerTest, ARestartedPsIsNoticedAndANewSessionWorks) {
   ps = Start({"ps", 0});
   const absl::Status restarted = session->Run({}, {model.doubled}).status();
   EXPECT_TRUE(IsRecoverable(restarted)) << restarted;
+  // The new ps is known by now, but not to this session, which would find it without a variable.
+  ASSERT_TRUE(w0->CreateSession(model.g.graph()).ok());
+  const absl::Status known = session->Run({}, {model.read}).status();
+  EXPECT_TRUE(absl::IsAborted(known)) << known;
   session = w0->CreateSession(model.g.graph()).value();
   ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
   const auto result = session->Run({}, {model.doubled});

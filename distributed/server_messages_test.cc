@@ -149,7 +149,7 @@ TEST_P(ServerTest, HostileRequestsAreRefused) {
   auto channel = faults_.Connect({"ps", 0}, cluster_.address({"ps", 0}).value()).value();
   std::mt19937 random(3);
   for (const char* method :
-       {"ListDevices", "RegisterPartition", "RunPartition", "CancelStep", "DeregisterPartition",
+       {"ListDevices", "RegisterPartition", "RunPartition", "CancelStep", "FailStep", "DeregisterPartition",
         "ResetContainers", "PushTensors", "PushPiece", "Heartbeat", "NoSuchMethod"}) {
     for (int i = 0; i < 300; ++i) {
       WireWriter writer;
@@ -354,12 +354,13 @@ TEST_P(ServerTest, AStepIsRunOnceHoweverLateItIsRepeated) {
   PartitionSpec spec;
   spec.plan = 5;
   ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
-  const auto run = [&](int64_t step_id) {
+  const auto run = [&](int64_t step_id, int64_t over_below = 0) {
     absl::Notification done;
     absl::Status status;
     RunPartitionCall call;
     call.plan = 5;
     call.step_id = step_id;
+    call.over_below = over_below;
     call.deadline = absl::Now() + absl::Seconds(20);
     remote->RunPartition(call, [&](absl::Status s) {
       status = s;
@@ -370,7 +371,44 @@ TEST_P(ServerTest, AStepIsRunOnceHoweverLateItIsRepeated) {
   };
   for (int64_t step = 1; step <= 200; ++step) ASSERT_TRUE(run(step).ok());
   EXPECT_TRUE(run(199).ok());  // the kept answer
+  EXPECT_TRUE(run(3).ok());
+  EXPECT_TRUE(run(201, /*over_below=*/200).ok());
+  EXPECT_TRUE(absl::IsAborted(run(199))) << run(199);
+  EXPECT_TRUE(run(200).ok());
   EXPECT_TRUE(absl::IsAborted(run(3))) << run(3);
+  // Of an owner that never says so, the answers of some steps are kept.
+  for (int64_t step = 202; step <= 1400; ++step) ASSERT_TRUE(run(step).ok());
+  EXPECT_TRUE(run(1300).ok());
+  EXPECT_TRUE(absl::IsAborted(run(202))) << run(202);
+}
+
+TEST_P(ServerTest, APlanIsItsOwnersOnly) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  PartitionSpec spec;
+  spec.plan = 5;
+  ASSERT_TRUE(remote->RegisterPartition(std::move(spec), absl::Now() + absl::Seconds(20)).ok());
+  auto channel = ConnectToPs();
+  const auto say = [&](const char* method, std::string body) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+    Frame frame;
+    frame.header = writer.Take() + body;
+    const absl::Status answer = AnswerOf(*channel, method, std::move(frame));
+    EXPECT_EQ(answer.code(), absl::StatusCode::kPermissionDenied) << answer;
+    EXPECT_THAT(std::string(answer.message()), HasSubstr("is of worker:0, not of worker:1"));
+  };
+  WireWriter cancel, deregister, run;
+  EncodeCancel(5, 1, absl::CancelledError("mine"), &cancel);
+  say(kCancelStepMethod, cancel.Take());
+  deregister.Fixed64(5);
+  say(kDeregisterPartitionMethod, deregister.Take());
+  RunPartitionCall call;
+  call.plan = 5;
+  std::vector<Payload> payloads;
+  ASSERT_TRUE(EncodeRunRequest(call, absl::Now(), &run, &payloads).ok());
+  say(kRunPartitionMethod, run.Take());
+  EXPECT_EQ(ps->local_worker().num_plans(), 1);
 }
 
 }  // namespace

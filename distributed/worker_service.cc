@@ -40,6 +40,9 @@ absl::Status UnknownPlan(PlanId plan, const TaskName& here) {
                    ": the task has restarted, or has dropped it because it lost its owner"));
 }
 
+// What must get through for others' sake: said again until their life ends, or this time is over.
+constexpr absl::Duration kNoticeTimeout = absl::Minutes(5);
+
 // Copies, so that a kept answer does not pin the buffers of variables.
 std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
   std::vector<Payload> copies;
@@ -82,6 +85,7 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   if (method == kRegisterPartitionMethod) {
     return request.call->Compute([this, request]() mutable { RegisterPartition(request); });
   }
+  if (method == kFailStepMethod) return FailOwnStep(request);
   if (method == kDeregisterPartitionMethod) return DeregisterPartition(request);
   if (method == kEndSessionMethod) return EndSession(request);
   if (method == kListDevicesMethod) return ListDevices(request);
@@ -154,12 +158,19 @@ void WorkerService::RegisterPartition(Request& request) {
   }
   const int num_args = spec->num_args, num_results = spec->num_results;
   const SessionId session = spec->session;
-  const absl::Status registered =
-      worker_.RegisterPartition(*std::move(spec), request.call->deadline(), key.first);
+  absl::Status registered = worker_.RegisterPartition(*std::move(spec), request.call->deadline(), key.first);
   std::vector<std::shared_ptr<IncomingCall>> waiting;
+  bool drops_it = false, is_sessions_last = false;
   {
     absl::MutexLock lock(&mutex_);
-    if (session != 0) sessions_.try_emplace({session, key.first}, request.envelope.sender);
+    const bool is_orphan = IsOrphan(request.envelope, id);
+    if (session != 0 && !is_orphan) sessions_.try_emplace({session, key.first}, request.envelope.sender);
+    is_sessions_last = session != 0 && !sessions_.contains({session, key.first});
+    drops_it = is_orphan && registered.ok();
+    if (drops_it) {
+      registered = absl::AbortedError(absl::StrCat("plan ", id, " was dropped by ",
+                                                   membership_.self().ToString(), " while it was compiled"));
+    }
     if (registered.ok()) {
       Plan& plan = plans_[id];
       plan.owner = request.envelope.sender;
@@ -170,11 +181,27 @@ void WorkerService::RegisterPartition(Request& request) {
     waiting = std::move(registering_[key]);
     registering_.erase(key);
   }
+  if (drops_it) worker_.DeregisterPartition(id);
+  if (is_sessions_last) worker_.EndSession(session, key.first);
   for (const auto& call : waiting) call->Reply(MakeReply(registered));
+}
+
+bool WorkerService::IsOrphan(const Envelope& owner, PlanId plan) {
+  // OnLoss comes after membership has changed its mind, and takes the lock: it finds what is registered now.
+  if (membership_.incarnation_of(owner.sender) != owner.sender_incarnation ||
+      membership_.state(owner.sender) != Membership::State::kAlive) {
+    return true;
+  }
+  const auto unwanted =
+      std::find(unwanted_.begin(), unwanted_.end(), std::make_pair(owner.sender_incarnation, plan));
+  if (unwanted == unwanted_.end()) return false;
+  unwanted_.erase(unwanted);
+  return true;
 }
 
 absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const RunRequest& run,
                                                std::shared_ptr<Step>* step) {
+  std::vector<std::shared_ptr<Step>> forgotten;  // freed without the lock
   absl::MutexLock lock(&mutex_);
   auto it = plans_.find(run.plan);
   if (it == plans_.end()) return UnknownPlan(run.plan, membership_.self());
@@ -183,6 +210,12 @@ absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const Run
     return absl::InvalidArgumentError(
         absl::StrCat("plan ", run.plan, " takes ", plan.num_args, " arguments and gives ", plan.num_results,
                      " results, a step came with ", run.args.size(), " and ", run.num_results));
+  }
+  if (run.over_below > plan.over_below) ForgetAnswers(plan, run.over_below, &forgotten);
+  if (run.step_id < plan.over_below && !plan.steps.contains(run.step_id)) {
+    return absl::AbortedError(absl::StrCat("step ", run.step_id,
+                                           " comes too late: its owner has said that those ", "below ",
+                                           plan.over_below, " are over"));
   }
   if (run.step_id <= plan.newest_forgotten && !plan.steps.contains(run.step_id)) {
     return absl::AbortedError(absl::StrCat("step ", run.step_id,
@@ -202,6 +235,7 @@ void WorkerService::RunPartition(Request& request) {
   if (!run.ok()) return Reply(request, run.status());
   const PlanId plan_id = run->plan;
   const int64_t step_id = run->step_id;
+  if (absl::Status owned = CheckOwner(request.envelope, plan_id); !owned.ok()) return Reply(request, owned);
   std::shared_ptr<Step> step;
   absl::StatusOr<Frame> answer = BeginStep(request, *run, &step);
   if (!answer.ok()) return Reply(request, answer.status());
@@ -210,7 +244,12 @@ void WorkerService::RunPartition(Request& request) {
   request.call->request().payloads.clear();
   step->request = *std::move(run);
   step->results.resize(step->request.num_results);
-  step->call = {plan_id, step_id, step->request.deadline, step->request.args, absl::MakeSpan(step->results)};
+  step->call = {.plan = plan_id,
+                .step_id = step_id,
+                .over_below = step->request.over_below,
+                .deadline = step->request.deadline,
+                .args = step->request.args,
+                .results = absl::MakeSpan(step->results)};
   request.call->Compute([this, step] { RunStep(step); });
 }
 
@@ -269,13 +308,51 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
   for (const auto& call : waiting) call->Reply(answer);
 }
 
+void WorkerService::ForgetAnswers(Plan& plan, int64_t over_below,
+                                  std::vector<std::shared_ptr<Step>>* forgotten) {
+  plan.over_below = over_below;
+  while (!plan.finished.empty() && plan.finished.front() < over_below) {
+    auto step = plan.steps.find(plan.finished.front());
+    forgotten->push_back(std::move(step->second));
+    plan.steps.erase(step);
+    plan.finished.pop_front();
+  }
+}
+
+absl::Status WorkerService::CheckOwner(const Envelope& envelope, PlanId plan) const {
+  absl::MutexLock lock(&mutex_);
+  const auto found = plans_.find(plan);
+  if (found == plans_.end()) return absl::OkStatus();
+  const Plan& known = found->second;
+  if (known.owner == envelope.sender && known.owner_incarnation == envelope.sender_incarnation) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat("plan ", plan, " on ", membership_.self().ToString(),
+                                                  " is of ", known.owner.ToString(), ", not of ",
+                                                  envelope.sender.ToString()));
+}
+
 void WorkerService::CancelStep(Request& request) {
   absl::StatusOr<CancelRequest> cancel = DecodeCancel(&request.reader);
-  if (cancel.ok()) {
+  absl::Status status = cancel.status();
+  if (status.ok()) status = CheckOwner(request.envelope, cancel->plan);
+  if (status.ok()) {
     CancelBeforeItBegins(*cancel);
     worker_.CancelStep(cancel->plan, cancel->step_id, cancel->reason);
   }
-  Reply(request, cancel.status());
+  Reply(request, status);
+}
+
+void WorkerService::FailOwnStep(Request& request) {
+  absl::StatusOr<CancelRequest> failure = DecodeCancel(&request.reader);
+  Reply(request, failure.status());  // first: cancelling may compute
+  if (!failure.ok()) return;
+  const TaskName& sender = request.envelope.sender;
+  DeviceName by;
+  by.job = sender.job;
+  by.replica = 0;
+  by.task = sender.index;
+  worker_.owners()->FailStep(failure->plan, failure->step_id, by, failure->reason);
 }
 
 void WorkerService::CancelBeforeItBegins(const CancelRequest& cancel) {
@@ -288,11 +365,15 @@ void WorkerService::CancelBeforeItBegins(const CancelRequest& cancel) {
 
 void WorkerService::DeregisterPartition(Request& request) {
   const PlanId plan = request.reader.Fixed64();
-  const absl::Status status = request.reader.Finish("a deregistration");
+  absl::Status status = request.reader.Finish("a deregistration");
+  if (status.ok()) status = CheckOwner(request.envelope, plan);
   if (status.ok()) {
     {
       absl::MutexLock lock(&mutex_);
-      plans_.erase(plan);
+      if (plans_.erase(plan) == 0) {
+        unwanted_.emplace_back(request.envelope.sender_incarnation, plan);
+        if (unwanted_.size() > kRememberedPlans) unwanted_.pop_front();
+      }
     }
     worker_.DeregisterPartition(plan);
   }
@@ -414,6 +495,7 @@ void WorkerService::Leave(Request& request) {
 
 void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& reason) {
   worker_.CancelStep(plan, step_id, reason);
+  if (worker_.owners()->FailStep(plan, step_id, worker_.task(), reason)) return;
   TaskName owner;
   {
     absl::MutexLock lock(&mutex_);
@@ -421,10 +503,18 @@ void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& r
     if (it == plans_.end()) return;
     owner = it->second.owner;
   }
+  {
+    absl::MutexLock lock(&failing_->mutex);
+    if (!failing_->steps.emplace(plan, step_id).second) return;
+  }
   WireWriter writer;
   EncodeCancel(plan, step_id, reason, &writer);
-  peers_.Call(owner, kCancelStepMethod, writer.Take(), {},
-              {.deadline = peers_.environment().Now() + absl::Seconds(10)}, [](absl::StatusOr<PeerReply>) {});
+  peers_.Call(owner, kFailStepMethod, writer.Take(), {},
+              {.deadline = peers_.environment().Now() + kNoticeTimeout, .retry_for = kNoticeTimeout},
+              [failing = failing_, plan, step_id](absl::StatusOr<PeerReply>) {
+                absl::MutexLock lock(&failing->mutex);
+                failing->steps.erase({plan, step_id});
+              });
 }
 
 void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason) {

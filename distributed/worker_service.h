@@ -8,9 +8,12 @@
 //
 // Exactly once: a step's RunPartition may arrive several times (its sender repeats it when a connection
 // breaks). The first one runs it, the others get the same answer: while it runs they wait with it, afterwards
-// the answer is kept for the last kKeptAnswers steps of the plan. Large results are not kept, and older steps
-// are forgotten: their repetition is answered with Aborted and runs nothing (ids of steps increase). A
-// repeated push or registration is answered without being done again.
+// the answer is kept until a later RunPartition says that the step is over for its owner (of the last
+// kKeptAnswers steps at most). Large results are not kept, and older steps are forgotten: their repetition is
+// answered with Aborted and runs nothing (ids of steps increase). A repeated push or registration is answered
+// without being done again.
+//
+// Only its owner may run, cancel or deregister a plan: to others it is PermissionDenied.
 //
 // Threads: requests are handled on the transport's threads, which also run kernels: in IncomingCall::Compute,
 // so that heartbeats and cancellations get in however long those take. Thread safety: all methods. Borrows
@@ -50,7 +53,8 @@ class WorkerService {
   // Pieces of tensors go straight into their tensor (PayloadPlacement).
   Payload Place(absl::string_view method, absl::string_view header, size_t index, size_t num_bytes);
 
-  // Ends a step of this task: here, and at the task that runs the session, when that is another one.
+  // Ends a step because a tensor of it was lost: here, and everywhere by its owner, who is in this process or
+  // is told until it answers.
   void FailStep(PlanId plan, int64_t step_id, const absl::Status& reason);
 
   // Drops the plans and sessions of a life that is over, or done.
@@ -71,10 +75,12 @@ class WorkerService {
     absl::flat_hash_map<int64_t, std::shared_ptr<Step>> steps;
     std::deque<int64_t> finished;  // whose answers are kept, oldest first
     int64_t newest_forgotten = INT64_MIN;
+    int64_t over_below = INT64_MIN;
   };
-  static constexpr size_t kKeptAnswers = 128;
+  static constexpr size_t kKeptAnswers = 1024;
   static constexpr size_t kMaxKeptBytes = 4 << 10;
   static constexpr size_t kRememberedPushes = 4096;
+  static constexpr size_t kRememberedPlans = 256;
 
   absl::Status Admit(const Envelope& envelope);
   void Reply(const Request& request, const absl::Status& status, std::string body = "",
@@ -85,6 +91,7 @@ class WorkerService {
   void RegisterPartition(Request& request);
   void RunPartition(Request& request);
   void CancelStep(Request& request);
+  void FailOwnStep(Request& request);
   void DeregisterPartition(Request& request);
   void EndSession(Request& request);
   void ResetContainers(Request& request);
@@ -92,6 +99,14 @@ class WorkerService {
   void PushPiece(Request& request);
   void JobDone(Request& request);
   void Leave(Request& request);
+
+  // PermissionDenied for another task than the owner of the plan, or another life of it. OK for an unknown
+  // plan.
+  absl::Status CheckOwner(const Envelope& envelope, PlanId plan) const;
+  // Whether a plan that has been compiled is not wanted any more: its owner is lost, or has deregistered it
+  // meanwhile.
+  bool IsOrphan(const Envelope& owner, PlanId plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void ForgetAnswers(Plan& plan, int64_t over_below, std::vector<std::shared_ptr<Step>>* forgotten);
 
   // The kept answer of a step that is over; an empty frame when one is to come. `step` is set when this is
   // the first request of its step, which is then to be run. Aborted for an unknown plan; InvalidArgument when
@@ -116,6 +131,13 @@ class WorkerService {
   const std::shared_ptr<FileSystem> files_;
   Authority* const authority_;
   TensorAssembler pieces_;
+  // Steps whose owner is being told that they have failed; shared with the calls, which may outlive the
+  // service.
+  struct FailingSteps {
+    absl::Mutex mutex;
+    absl::flat_hash_set<std::pair<PlanId, int64_t>> steps ABSL_GUARDED_BY(mutex);
+  };
+  const std::shared_ptr<FailingSteps> failing_ = std::make_shared<FailingSteps>();
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);
@@ -124,6 +146,8 @@ class WorkerService {
   // Plans that are being compiled: who asked, and waits for the one answer.
   absl::flat_hash_map<std::pair<Incarnation, PlanId>, std::vector<std::shared_ptr<IncomingCall>>> registering_
       ABSL_GUARDED_BY(mutex_);
+  // The last kRememberedPlans that were deregistered and not known: their registration may still come.
+  std::deque<std::pair<Incarnation, PlanId>> unwanted_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<std::pair<Incarnation, uint64_t>> pushes_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::pair<Incarnation, uint64_t>> push_order_ ABSL_GUARDED_BY(mutex_);
 };

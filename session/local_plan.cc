@@ -16,6 +16,7 @@ namespace weir {
 namespace {
 // More than any plan has. A step of so many takes 15 MB.
 constexpr size_t kMaxReceivedEdges = 1 << 17;
+// Of an owner with so many steps under way at once older ones are forgotten.
 constexpr size_t kRememberedSteps = 1024;
 constexpr size_t kMinIdleSteps = 8;  // kept also when nothing runs
 }  // namespace
@@ -162,8 +163,10 @@ LocalPlan::StepState& LocalPlan::Fill(int64_t step_id, std::unique_ptr<StepState
 void LocalPlan::Run(const RunPartitionCall& call, Done done) {
   absl::Status refused;
   StepState* step = nullptr;
+  std::vector<std::unique_ptr<StepState>> dropped;
   {
     absl::MutexLock lock(&mutex_);
+    if (call.over_below > over_below_) ForgetBelow(call.over_below, &dropped);
     auto over = over_.find(call.step_id);
     if (!closed_.ok()) {
       refused = closed_;
@@ -171,6 +174,10 @@ void LocalPlan::Run(const RunPartitionCall& call, Done done) {
       refused = !over->second.ok()
                     ? over->second
                     : absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " has already run"));
+    } else if (call.step_id < over_below_) {
+      refused =
+          absl::AbortedError(absl::StrCat("step ", call.step_id, " comes too late: its owner has said that ",
+                                          "those below ", over_below_, " are over"));
     } else if (const auto [found, is_new] = active_.try_emplace(call.step_id);
                !is_new && found->second->started) {
       refused = absl::AlreadyExistsError(absl::StrCat("step ", call.step_id, " is already running"));
@@ -182,6 +189,10 @@ void LocalPlan::Run(const RunPartitionCall& call, Done done) {
       step->programs_left.store(static_cast<int>(programs_.size()) + 1, std::memory_order_release);
       ++num_running_;
     }
+  }
+  for (std::unique_ptr<StepState>& unstarted : dropped) {
+    Clear(*unstarted);
+    Recycle(std::move(unstarted));
   }
   if (step == nullptr) return done(refused);
   step->call = &call;
@@ -391,8 +402,24 @@ void LocalPlan::Finish(StepState& step) {
   Recycle(std::move(owned));
 }
 
+bool LocalPlan::IsOver(int64_t step_id) const { return step_id < over_below_ || over_.contains(step_id); }
+
+void LocalPlan::ForgetBelow(int64_t step_id, std::vector<std::unique_ptr<StepState>>* dropped) {
+  over_below_ = step_id;
+  while (!over_order_.empty() && over_order_.front() < step_id) {
+    over_.erase(over_order_.front());
+    over_order_.pop_front();
+  }
+  if (num_early_ == 0) return;
+  std::vector<int64_t> ids;
+  for (const auto& [id, step] : active_) {
+    if (id < step_id && !step->started) ids.push_back(id);
+  }
+  for (const int64_t id : ids) dropped->push_back(Extract(id));
+}
+
 void LocalPlan::Remember(int64_t step_id) {
-  if (!over_.emplace(step_id, absl::OkStatus()).second) return;
+  if (step_id < over_below_ || !over_.emplace(step_id, absl::OkStatus()).second) return;
   over_order_.push_back(step_id);
   if (over_order_.size() <= kRememberedSteps) return;
   over_.erase(over_order_.front());
@@ -452,7 +479,7 @@ void LocalPlan::Cancel(int64_t step_id, const absl::Status& reason) {
     StepState* step = Find(step_id);
     if (step != nullptr && step->started) {
       if (TryHold(*step)) running = step;
-    } else if (num_edges_ > 0 && !over_.contains(step_id)) {
+    } else if (!IsOver(step_id)) {
       Remember(step_id);
       over_[step_id] = reason;
       if (step != nullptr) unstarted = Extract(step_id);
@@ -497,7 +524,7 @@ absl::Status LocalPlan::Receive(int64_t step_id, int edge, const Tensor& tensor,
   {
     absl::MutexLock lock(&mutex_);
     if (!closed_.ok()) return closed_;
-    if (over_.contains(step_id)) return absl::OkStatus();
+    if (IsOver(step_id)) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(step, FindOrCreateEarly(step_id));
     if (!step->started)
       return step->rendezvous.Send(edge, tensor, is_dead);  // nobody waits yet: no callback runs
@@ -511,7 +538,7 @@ absl::Status LocalPlan::Receive(int64_t step_id, int edge, const Tensor& tensor,
 absl::StatusOr<bool> LocalPlan::Hold(int64_t step_id, int edge, std::shared_ptr<void> held) {
   WEIR_RETURN_IF_ERROR(CheckSent(edge));
   absl::MutexLock lock(&mutex_);
-  if (!closed_.ok() || over_.contains(step_id)) return false;
+  if (!closed_.ok() || IsOver(step_id)) return false;
   WEIR_ASSIGN_OR_RETURN(StepState * step, FindOrCreateEarly(step_id));
   step->held.push_back(std::move(held));
   return true;

@@ -7,8 +7,9 @@
 // step and is reused, so a running step allocates nothing of its own. The pool holds no more idle steps than
 // are active, or a few: a burst of steps leaves nothing behind. A step may come into being by its
 // RunPartition, by a tensor that another worker pushed early, or by an early CancelStep; it leaves with its
-// RunPartition, with a CancelStep before that, or with its plan. Ids of steps that have left are remembered
-// for a while, so that a tensor that comes late makes no new step.
+// RunPartition, with a CancelStep before that, with a later RunPartition that says that it is over for its
+// owner, or with its plan. Ids of steps that have left are remembered until then, so that a tensor that comes
+// late makes no new step.
 //
 // A started step counts what has not finished: its programs, and calls from outside that are working on it.
 // Whatever finishes last ends the step. While other threads may run the step, it keeps its plan alive.
@@ -149,6 +150,11 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   void OnProgramDone(StepState& step, const absl::Status& status);
   void Finish(StepState& step);
   void Remember(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsOver(int64_t step_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Frees what is kept for steps below this one that do not run. `dropped`: steps to be recycled without the
+  // lock.
+  void ForgetBelow(int64_t step_id, std::vector<std::unique_ptr<StepState>>* dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Lets go of what the step holds of others. Before its caller hears that it is over.
   void Clear(StepState& step);
   // Returns the cleared step to the pool, destroys those that are too many, and ends its run if it had begun.
@@ -177,7 +183,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   absl::flat_hash_map<int64_t, std::unique_ptr<StepState>> active_ ABSL_GUARDED_BY(mutex_);  // by step id
   int num_early_ ABSL_GUARDED_BY(mutex_) = 0;  // of those, which have not started
   std::vector<std::unique_ptr<StepState>> pool_ ABSL_GUARDED_BY(mutex_);
-  std::deque<int64_t> over_order_ ABSL_GUARDED_BY(mutex_);
+  int64_t over_below_ ABSL_GUARDED_BY(mutex_) = INT64_MIN;
+  std::deque<int64_t> over_order_ ABSL_GUARDED_BY(mutex_);  // not below
   absl::flat_hash_map<int64_t, absl::Status> over_
       ABSL_GUARDED_BY(mutex_);  // with the reason of an early cancel
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);

@@ -35,6 +35,11 @@ absl::StatusOr<std::vector<DeviceAttributes>> LocalWorker::ListDevices(absl::Tim
 }
 
 absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time, uint64_t owner) {
+  if (spec.first_device != 0 && !runtime_.devices().empty() &&
+      spec.first_device != runtime_.devices()[0]->attributes().incarnation) {
+    return absl::AbortedError(
+        absl::StrCat(task_.ToString(), " has started anew since the session was created"));
+  }
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<SessionState> session,
                         StateOf(spec.session, owner, spec.files));
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<LocalPlan> plan,

@@ -26,6 +26,7 @@
 #include "absl/synchronization/mutex.h"
 #include "kernels/session_state.h"
 #include "session/runtime.h"
+#include "session/step_owners.h"
 #include "session/tensor_sender.h"
 #include "session/worker.h"
 
@@ -52,6 +53,7 @@ class LocalWorker final : public Worker {
   void DeregisterPartition(PlanId plan) override;
   void EndSession(SessionId session) override { EndSession(session, kThisProcess); }
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
+  StepOwners* owners() override { return &owners_; }
 
   // As above, for another process: `owner` is the incarnation of its task. Every part of a plan names its
   // session, so an id is no secret: what an owner's session keeps, and the files that it may use, are not
@@ -95,6 +97,7 @@ class LocalWorker final : public Worker {
   TensorSender* const sender_;
   Threads& threads_;
   const std::shared_ptr<EarlySteps> early_steps_;
+  StepOwners owners_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, std::shared_ptr<LocalPlan>> plans_ ABSL_GUARDED_BY(mutex_);
   // By id and owner.

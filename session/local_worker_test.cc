@@ -69,9 +69,14 @@ class LocalWorkerTest : public testing::Test {
     ASSERT_TRUE(status.ok()) << status;
   }
 
-  std::unique_ptr<RunningStep> Start(int64_t step_id, absl::Time deadline = absl::InfiniteFuture()) {
+  std::unique_ptr<RunningStep> Start(int64_t step_id, absl::Time deadline = absl::InfiniteFuture(),
+                                     int64_t over_below = 0) {
     auto step = std::make_unique<RunningStep>();
-    step->call = {kPlan, step_id, deadline, {}, absl::MakeSpan(step->results)};
+    step->call = {.plan = kPlan,
+                  .step_id = step_id,
+                  .over_below = over_below,
+                  .deadline = deadline,
+                  .results = absl::MakeSpan(step->results)};
     worker_.RunPartition(step->call, [step = step.get()](absl::Status status) {
       step->status = status;
       step->done.Notify();
@@ -128,6 +133,41 @@ TEST_F(LocalWorkerTest, ABurstOfStepsThatNeverStartLeavesFewIdleOnes) {
   for (int id = 1; id <= kNumSteps; ++id) ASSERT_TRUE(Receive(id, 0, 1).ok());
   for (int id = 1; id <= kNumSteps; ++id) worker_.CancelStep(kPlan, id, absl::CancelledError("unwanted"));
   EXPECT_LE(worker_.num_idle_steps(), 16);
+}
+
+// Nobody starts them any more, and nobody has said so of each: the owner's next step does.
+TEST_F(LocalWorkerTest, StepsThatAreOverForTheirOwnerTakeNoPlaceOfNewOnes) {
+  RegisterSumOfEdges(1);
+  for (int id = 1; id <= EarlySteps::kMaxPerPlan; ++id) ASSERT_TRUE(Receive(id, 0, 1).ok());
+  ASSERT_TRUE(absl::IsResourceExhausted(Receive(300, 0, 1)));
+  const auto step = Start(300, absl::InfiniteFuture(), /*over_below=*/300);
+  ASSERT_TRUE(Receive(300, 0, 7).ok());
+  ASSERT_TRUE(step->Wait().ok()) << step->status;
+  EXPECT_EQ(worker_.num_early_bytes(), 0);
+  EXPECT_TRUE(Receive(299, 0, 1).ok()) << "dropped";
+  EXPECT_EQ(worker_.num_early_bytes(), 0);
+  EXPECT_TRUE(Receive(301, 0, 1).ok());
+  EXPECT_GT(worker_.num_early_bytes(), 0);
+  const auto late = Start(299);
+  EXPECT_TRUE(absl::IsAborted(late->Wait())) << late->status;
+}
+
+TEST_F(LocalWorkerTest, AStepOfAPlanWithoutEdgesCanBeCancelledBeforeItStarts) {
+  auto graph = std::make_unique<Graph>(runtime_->ops());
+  Node* const one = Add(
+      *graph,
+      {.op = "Const", .name = "one", .attrs = {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}}});
+  Add(*graph, {.op = kRetvalOp, .name = "result", .inputs = {one->output(0)}, .attrs = {{"index", 0}}});
+  PartitionSpec spec;
+  spec.plan = kPlan;
+  spec.num_results = 1;
+  spec.graphs.push_back(std::move(graph));
+  ASSERT_TRUE(worker_.RegisterPartition(std::move(spec), absl::InfiniteFuture()).ok());
+  worker_.CancelStep(kPlan, 2, absl::AbortedError("unwanted"));
+  const auto first = Start(1), second = Start(2), third = Start(3);
+  EXPECT_TRUE(first->Wait().ok()) << first->status;
+  EXPECT_EQ(second->Wait(), absl::AbortedError("unwanted"));
+  EXPECT_TRUE(third->Wait().ok()) << third->status;
 }
 
 // As many as may wait for steps to come, and more.
@@ -361,7 +401,7 @@ TEST_F(LocalWorkerTest, AMergedCheckpointIsGoodAlsoWhereTheOldFolderCannotBeRemo
   const absl::Status registered = worker_.RegisterPartition(std::move(spec), absl::InfiniteFuture());
   ASSERT_TRUE(registered.ok()) << registered;
   RunningStep step;
-  step.call = {kPlan, 1, absl::InfiniteFuture(), {}, {}};
+  step.call = {.plan = kPlan, .step_id = 1};
   worker_.RunPartition(step.call, [&](absl::Status status) {
     step.status = status;
     step.done.Notify();

@@ -229,8 +229,9 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
       options.environment->Now() + (has_own_timeout ? options.creation_timeout : options.operation_timeout);
   for (Worker* worker : workers) {
     WEIR_ASSIGN_OR_RETURN(std::vector<DeviceAttributes> devices, worker->ListDevices(deadline));
-    StepPlan::WorkerDevices entry = {worker, {}};
+    StepPlan::WorkerDevices entry = {worker, {}, 0};
     for (const DeviceAttributes& device : devices) entry.devices.push_back(device.name);
+    if (!devices.empty()) entry.first_device = devices[0].incarnation;
     session->devices_.insert(session->devices_.end(), entry.devices.begin(), entry.devices.end());
     session->workers_.push_back(std::move(entry));
   }

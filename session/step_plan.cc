@@ -71,6 +71,12 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
     for (const auto& node : pruned->nodes())
       plan->placement_.emplace_back(node->name(), node->assigned_device());
   }
+  for (const WorkerDevices& worker : workers) {
+    StepOwners* const owners = worker.worker->owners();
+    if (owners == nullptr) continue;
+    owners->Add(plan->id_, plan);
+    plan->owners_.push_back(owners);
+  }
   const int num_edges = static_cast<int>(partitioned.edges.size());
   if (options.late_exchange) {
     plan->is_for_partial_runs_ = true;
@@ -88,6 +94,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
     Part part = {worker.worker, {}, {}};
     spec.plan = plan->id_;
     spec.session = options.session;
+    spec.first_device = worker.first_device;
     spec.num_edges = num_edges;
     if (!options.late_exchange) {
       part.feeds = Renumber(spec.graphs, kArgOp);
@@ -100,10 +107,11 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
     }
     spec.num_args = part.feeds.size();
     spec.num_results = part.fetches.size();
-    if (absl::Status status = worker.worker->RegisterPartition(std::move(spec), deadline); !status.ok()) {
-      return Prefix(*worker.worker, status);  // the plan's destructor drops what was registered before
-    }
+    // First: the plan's destructor also drops what a worker registers whose answer is lost.
     plan->parts_.push_back(std::move(part));
+    if (absl::Status status = worker.worker->RegisterPartition(std::move(spec), deadline); !status.ok()) {
+      return Prefix(*worker.worker, status);
+    }
   }
   return plan;
 }
@@ -147,9 +155,8 @@ StepPlan::~StepPlan() { Close(absl::CancelledError("the step was dropped")); }
 // One step while it runs: a call for every worker, and the count of those that have not answered.
 class StepPlan::RunningStep {
  public:
-  RunningStep(StepPlan& plan, int64_t step_id, absl::Time deadline, StepTrace* trace = nullptr)
+  RunningStep(StepPlan& plan, absl::Time deadline, StepTrace* trace = nullptr)
       : plan_(plan),
-        step_id_(step_id),
         deadline_(deadline),
         trace_(trace),
         calls_(plan.parts_.size()),
@@ -161,8 +168,14 @@ class StepPlan::RunningStep {
       Call& call = calls_[i];
       for (int feed : part.feeds) call.args.push_back(feeds[feed]);
       call.results.resize(part.fetches.size());
-      call.request = {plan_.id_, step_id_, deadline_, call.args, absl::MakeSpan(call.results),
-                      nullptr,   trace_};
+      call.request = {.plan = plan_.id_,
+                      .step_id = step_id_,
+                      .over_below = over_below_,
+                      .deadline = deadline_,
+                      .args = call.args,
+                      .results = absl::MakeSpan(call.results),
+                      .on_late_result = nullptr,
+                      .trace = trace_};
       if (part.worker == plan_.partial_worker_) call.request.on_late_result = std::move(on_result_);
     }
     // The last part is this task's own when it has one (the session lists it last): it runs on this thread,
@@ -220,8 +233,23 @@ class StepPlan::RunningStep {
   // Of a partial run. Before Start.
   void SetOnResult(OnResult on_result) { on_result_ = std::move(on_result); }
 
+  // Before Start.
+  void SetId(int64_t step_id, int64_t over_below) {
+    step_id_ = step_id;
+    over_below_ = over_below;
+  }
   int64_t step_id() const { return step_id_; }
   bool has_no_parts() const { return calls_.empty(); }
+
+  // Keeps the step from ending, as a part that has not answered does, until LetGo. False when it is over.
+  bool TryHold() {
+    int left = num_left_.load(std::memory_order_acquire);
+    while (left > 0) {
+      if (num_left_.compare_exchange_weak(left, left + 1, std::memory_order_acq_rel)) return true;
+    }
+    return false;
+  }
+  void LetGo() { LetGoOf(nullptr); }
 
  private:
   struct Call {
@@ -233,10 +261,14 @@ class StepPlan::RunningStep {
 
   void OnDone(size_t index, absl::Status status) {
     if (!status.ok()) Cancel(Prefix(*plan_.parts_[index].worker, status));
+    LetGoOf(&calls_[index]);
+  }
+
+  void LetGoOf(Call* call) {
     std::function<void()> on_end;
     {
       absl::MutexLock lock(&mutex_);
-      calls_[index].is_done = true;
+      if (call != nullptr) call->is_done = true;
       // Under the lock: the waiter destroys this object once it has seen 0 and taken the lock.
       if (num_left_.fetch_sub(1, std::memory_order_release) == 1) on_end = std::move(on_end_);
     }
@@ -282,7 +314,8 @@ class StepPlan::RunningStep {
   }
 
   StepPlan& plan_;
-  const int64_t step_id_;
+  int64_t step_id_ = 0;
+  int64_t over_below_ = 0;
   const absl::Time deadline_;
   StepTrace* const trace_;
   absl::InlinedVector<Call, 2> calls_;
@@ -297,8 +330,11 @@ class StepPlan::RunningStep {
 // Keeps itself until it has ended, and its plan.
 class StepPlan::StartedStep final : public Step, public std::enable_shared_from_this<StartedStep> {
  public:
-  StartedStep(std::shared_ptr<StepPlan> plan, int64_t step_id, absl::Time deadline)
-      : plan_(std::move(plan)), running_(*plan_, step_id, deadline) {}
+  StartedStep(std::shared_ptr<StepPlan> plan, absl::Time deadline)
+      : plan_(std::move(plan)), running_(*plan_, deadline) {}
+
+  absl::Status Enter() { return plan_->Enter(running_); }
+  int64_t step_id() const { return running_.step_id(); }
 
   void Start(absl::Span<const Tensor> feeds) {
     if (running_.has_no_parts()) return End();
@@ -341,7 +377,7 @@ class StepPlan::StartedStep final : public Step, public std::enable_shared_from_
   }
 
   void End() {
-    const absl::Status status = plan_->Leave(running_.step_id(), running_.status());
+    const absl::Status status = plan_->Leave(running_, running_.status());
     if (!status.ok()) return Settle(status);
     std::vector<Tensor> fetches(plan_->is_for_partial_runs() ? 0 : plan_->num_fetches_);
     running_.TakeResults(absl::MakeSpan(fetches));
@@ -378,15 +414,18 @@ absl::Status StepPlan::CheckCounts(size_t num_feeds, size_t num_fetches) const {
                                                  " fetches, got ", num_feeds, " and ", num_fetches));
 }
 
-absl::Status StepPlan::Enter(int64_t step_id) {
+absl::Status StepPlan::Enter(RunningStep& step) {
   absl::MutexLock lock(&mutex_);
-  if (closed_.ok()) running_.insert(step_id);
-  return closed_;
+  if (!closed_.ok()) return closed_;
+  step.SetId(first_running_ + static_cast<int64_t>(running_.size()), first_running_);
+  running_.push_back(&step);
+  return absl::OkStatus();
 }
 
-absl::Status StepPlan::Leave(int64_t step_id, const absl::Status& status) {
+absl::Status StepPlan::Leave(const RunningStep& step, const absl::Status& status) {
   absl::MutexLock lock(&mutex_);
-  running_.erase(step_id);
+  running_[step.step_id() - first_running_] = nullptr;
+  for (; !running_.empty() && running_.front() == nullptr; ++first_running_) running_.pop_front();
   return absl::IsNotFound(status) && !closed_.ok() ? closed_ : status;
 }
 
@@ -397,20 +436,18 @@ absl::Status StepPlan::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fe
     return absl::FailedPreconditionError(
         "a thread that is running a step must not wait for another: use Start");
   }
-  const int64_t step_id = next_step_.fetch_add(1, std::memory_order_relaxed);
-  RunningStep step(*this, step_id, deadline, trace);
-  WEIR_RETURN_IF_ERROR(Enter(step_id));
+  RunningStep step(*this, deadline, trace);
+  WEIR_RETURN_IF_ERROR(Enter(step));
   step.Start(feeds);
-  const absl::Status status = Leave(step_id, step.Wait());
+  const absl::Status status = Leave(step, step.Wait());
   if (status.ok()) step.TakeResults(fetches);
   return status;
 }
 
 std::shared_ptr<Step> StepPlan::Start(absl::Span<const Tensor> feeds, absl::Time deadline) {
-  const int64_t step_id = next_step_.fetch_add(1, std::memory_order_relaxed);
-  auto step = std::make_shared<StartedStep>(shared_from_this(), step_id, deadline);
+  auto step = std::make_shared<StartedStep>(shared_from_this(), deadline);
   absl::Status status = CheckCounts(feeds.size(), num_fetches_);
-  if (status.ok()) status = Enter(step_id);
+  if (status.ok()) status = step->Enter();
   if (status.ok()) {
     step->Start(feeds);
   } else {
@@ -420,12 +457,12 @@ std::shared_ptr<Step> StepPlan::Start(absl::Span<const Tensor> feeds, absl::Time
 }
 
 StepPlan::StartedPartial StepPlan::StartPartial(OnResult on_result, absl::Time deadline) {
-  const int64_t step_id = next_step_.fetch_add(1, std::memory_order_relaxed);
-  auto step = std::make_shared<StartedStep>(shared_from_this(), step_id, deadline);
+  auto step = std::make_shared<StartedStep>(shared_from_this(), deadline);
   step->SetOnResult(std::move(on_result));
   absl::Status status = is_for_partial_runs()
-                            ? Enter(step_id)
+                            ? step->Enter()
                             : absl::FailedPreconditionError("this step was not compiled for partial runs");
+  const int64_t step_id = step->step_id();
   if (status.ok()) {
     step->Start({});
   } else {
@@ -441,15 +478,33 @@ absl::Status StepPlan::FeedStep(int64_t step_id, int feed, const Tensor& tensor)
   return partial_worker_->FeedStep(id_, step_id, feed, tensor);
 }
 
+void StepPlan::FailStep(int64_t step_id, const DeviceName& by, const absl::Status& reason) {
+  const bool has_part = std::any_of(parts_.begin(), parts_.end(),
+                                    [&](const Part& part) { return part.worker->task().IsSameTask(by); });
+  if (!has_part || reason.ok()) return;
+  RunningStep* step = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    const int64_t index = step_id - first_running_;
+    if (index < 0 || index >= static_cast<int64_t>(running_.size())) return;
+    step = running_[index];
+    if (step == nullptr || !step->TryHold()) return;
+  }
+  step->Cancel(reason);
+  step->LetGo();
+}
+
 void StepPlan::Close(const absl::Status& reason) {
   std::vector<int64_t> running;
   {
     absl::MutexLock lock(&mutex_);
     if (!closed_.ok()) return;
     closed_ = reason;
-    running.assign(running_.begin(), running_.end());
+    for (const RunningStep* step : running_) {
+      if (step != nullptr) running.push_back(step->step_id());
+    }
   }
-  std::sort(running.begin(), running.end());
+  for (StepOwners* const owners : owners_) owners->Remove(id_);
   for (const Part& part : parts_) {
     for (const int64_t step_id : running) part.worker->CancelStep(id_, step_id, reason);
     part.worker->DeregisterPartition(id_);

@@ -4,18 +4,20 @@
 // Compiled once and run many times. Thread safety: all methods; Run and Start may be called by many threads.
 // Borrows the workers; drops its partitions from them when it is closed or destroyed.
 //
+// A tensor of a step that is lost on its way ends the step, also when the part that has sent it is done: its
+// worker tells the plan (step_owners.h).
+//
 // Progress: a step ends when every worker has answered its RunPartition, which each does by the step's
 // deadline (worker.h). Only Run and Step::Await wait.
 #pragma once
 
-#include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -26,6 +28,7 @@
 #include "placer/report.h"
 #include "session/feed_dependencies.h"
 #include "session/step.h"
+#include "session/step_owners.h"
 #include "session/worker.h"
 
 namespace weir {
@@ -57,12 +60,13 @@ struct StepPlanOptions {
 
 struct PartitionedGraph;  // placer/partitioner.h
 
-class StepPlan : public std::enable_shared_from_this<StepPlan> {
+class StepPlan final : public StepOwner, public std::enable_shared_from_this<StepPlan> {
  public:
   // `workers`: all of the cluster, with the devices each has.
   struct WorkerDevices {
     Worker* worker;
     std::vector<DeviceName> devices;
+    uint64_t first_device = 0;  // PartitionSpec::first_device
   };
 
   // `pruned`: of PruneToSignature, for a signature of that many feeds and fetches.
@@ -73,7 +77,7 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
                                                            absl::Span<const WorkerDevices> workers,
                                                            const StepPlanOptions& options,
                                                            absl::Time deadline);
-  ~StepPlan();
+  ~StepPlan() override;
 
   // Runs one step. feeds and fetches are in the signature's order; fetches are set on OK.
   // Waits for every worker. The first error cancels the step everywhere and is returned. At `deadline` the
@@ -105,6 +109,8 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   // Cancels all running steps, refuses further ones and drops the partitions.
   void Close(const absl::Status& reason);
 
+  void FailStep(int64_t step_id, const DeviceName& by, const absl::Status& reason) override;
+
   // Empty without StepPlanOptions::want_report.
   const PlacementReport& placement_report() const { return report_; }
   int num_workers() const { return static_cast<int>(parts_.size()); }
@@ -125,18 +131,20 @@ class StepPlan : public std::enable_shared_from_this<StepPlan> {
   static absl::Status PlaceLate(Graph& placed, const StepPlanOptions::LateExchange& late);
   void NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::LateExchange& late);
   absl::Status CheckCounts(size_t num_feeds, size_t num_fetches) const;
-  // Closed: its reason, else the step is known to Close.
-  absl::Status Enter(int64_t step_id);
+  // Closed: its reason, else the step has its id, and is known to Close and FailStep until it leaves.
+  absl::Status Enter(RunningStep& step);
   // The step's outcome: a step that a closed plan's workers did not know failed because of that.
-  absl::Status Leave(int64_t step_id, const absl::Status& status);
+  absl::Status Leave(const RunningStep& step, const absl::Status& status);
 
   Environment& environment_;
   PlanId id_ = 0;
   std::vector<Part> parts_;
-  absl::flat_hash_set<int64_t> running_ ABSL_GUARDED_BY(mutex_);
+  std::vector<StepOwners*> owners_;  // that know the plan
+  // The steps from first_running_ on; null: over. The first one runs.
+  std::deque<RunningStep*> running_ ABSL_GUARDED_BY(mutex_);
+  int64_t first_running_ ABSL_GUARDED_BY(mutex_) = 1;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);
   absl::Mutex mutex_;
-  std::atomic<int64_t> next_step_{1};
   int num_feeds_ = 0;
   int num_fetches_ = 0;
   bool is_for_partial_runs_ = false;

@@ -37,6 +37,7 @@
 namespace weir {
 
 class FileSystem;  // kernels/formats/file_system.h
+class StepOwners;  // session/step_owners.h
 class StepTrace;   // session/step_trace.h
 
 // Names a plan on every worker that has a part in it. Chosen by the Session at random, so that sessions of
@@ -50,6 +51,9 @@ using SessionId = uint64_t;
 // Arguments and results (_Arg, _Retval) are numbered from 0 over all graphs of the worker.
 struct PartitionSpec {
   PlanId plan = 0;
+  // The incarnation that the worker's first device had when the session asked; 0: any. What the session knows
+  // of a worker that has started anew is wrong: its variables are gone.
+  uint64_t first_device = 0;
   SessionId session =
       0;                // whose nodes go on where its other plans' steps left them (kernels/session_state.h)
   int num_edges = 0;    // of the whole plan
@@ -68,6 +72,9 @@ struct PartitionSpec {
 struct RunPartitionCall {
   PlanId plan = 0;
   int64_t step_id = 0;  // unique within the plan; increases
+  // Steps of the plan below this one are over for their owner: it has their answers, or has given them up.
+  // What comes late for one of them is dropped.
+  int64_t over_below = 0;
   absl::Time deadline = absl::InfiniteFuture();
   absl::Span<const Tensor> args;
   absl::Span<Tensor> results;  // set when done is called with OK
@@ -93,13 +100,13 @@ class Worker {
 
   // Compiles the partitions. A second registration of the same plan id is an error.
   // Possible errors: InvalidArgument (a node does not fit its kernel), NotFound (no kernel, no such device),
-  // AlreadyExists, Unavailable, DeadlineExceeded.
+  // AlreadyExists, Unavailable, DeadlineExceeded, Aborted (the worker has started anew: first_device).
   virtual absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) = 0;
 
   // Runs the step; `done` is called exactly once, from any thread, possibly before this returns.
   // Possible errors: the first error of a kernel, with node and device; NotFound (the plan is not registered
   // here: the task has restarted); Cancelled or the reason given to CancelStep; DeadlineExceeded, naming what
-  // was awaited; Unavailable (the task was lost).
+  // was awaited; Unavailable (the task was lost); Aborted (the step's owner has said that it is over).
   virtual void RunPartition(const RunPartitionCall& call, Done done) = 0;
 
   // Gives a running step a late argument; dropped when the step is over. May compute before it returns. Each
@@ -121,6 +128,9 @@ class Worker {
   // Forgets what the session's nodes have kept between steps. Its plans are deregistered first. Unknown
   // sessions are OK. Does not wait.
   virtual void EndSession(SessionId session) = 0;
+
+  // Where steps are owned by sessions of the process that the worker is in; null for a worker elsewhere.
+  virtual StepOwners* owners() { return nullptr; }
 
   // Drops the resources of the containers (all of the default one for an empty list).
   virtual absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) = 0;

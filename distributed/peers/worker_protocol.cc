@@ -104,6 +104,7 @@ absl::StatusOr<std::vector<DeviceAttributes>> DecodeDevices(WireReader* reader) 
 absl::Status EncodePartition(const PartitionSpec& spec, WireWriter* writer, std::vector<Payload>* payloads) {
   writer->Fixed64(spec.plan);
   writer->Fixed64(spec.session);
+  writer->Fixed64(spec.first_device);
   for (const int count : {spec.num_edges, spec.num_args, spec.num_results}) writer->Unsigned(count);
   for (const auto& graph : spec.graphs) {
     WEIR_ASSIGN_OR_RETURN(std::string bytes, GraphDefBytes(*graph, {.use_assigned_devices = true}));
@@ -119,6 +120,7 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
   PartitionSpec spec;
   spec.plan = reader->Fixed64();
   spec.session = reader->Fixed64();
+  spec.first_device = reader->Fixed64();
   spec.num_edges = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
   spec.num_args = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
   spec.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
@@ -162,6 +164,7 @@ absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now, Wire
                               std::vector<Payload>* payloads) {
   writer->Fixed64(call.plan);
   writer->Signed(call.step_id);
+  writer->Signed(call.over_below);
   writer->Deadline(call.deadline, now);
   writer->Unsigned(call.results.size());
   return EncodeTensors(call.args, writer, payloads);
@@ -173,6 +176,7 @@ absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vecto
   RunRequest request;
   request.plan = reader->Fixed64();
   request.step_id = reader->Signed();
+  request.over_below = reader->Signed();
   request.deadline = reader->Deadline(now);
   request.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxResults));
   WEIR_ASSIGN_OR_RETURN(request.args, DecodeTensors(reader, payloads));

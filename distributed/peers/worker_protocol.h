@@ -28,6 +28,7 @@ inline constexpr char kListDevicesMethod[] = "/weir.Worker/ListDevices";
 inline constexpr char kRegisterPartitionMethod[] = "/weir.Worker/RegisterPartition";
 inline constexpr char kRunPartitionMethod[] = "/weir.Worker/RunPartition";
 inline constexpr char kCancelStepMethod[] = "/weir.Worker/CancelStep";
+inline constexpr char kFailStepMethod[] = "/weir.Worker/FailStep";
 inline constexpr char kDeregisterPartitionMethod[] = "/weir.Worker/DeregisterPartition";
 inline constexpr char kEndSessionMethod[] = "/weir.Worker/EndSession";
 inline constexpr char kResetContainersMethod[] = "/weir.Worker/ResetContainers";
@@ -72,6 +73,7 @@ absl::StatusOr<Incarnation> DecodeJoinReply(WireReader* reader);
 struct RunRequest {
   PlanId plan = 0;
   int64_t step_id = 0;
+  int64_t over_below = 0;
   absl::Time deadline;
   std::vector<Tensor> args;
   int num_results = 0;
@@ -85,6 +87,8 @@ absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer,
                            std::vector<Payload>* payloads);
 absl::StatusOr<std::vector<Tensor>> DecodeTensors(WireReader* reader, const std::vector<Payload>& payloads);
 
+// Of CancelStep, which an owner says to those that run its step; and of FailStep, which one of those says to
+// the owner.
 struct CancelRequest {
   PlanId plan = 0;
   int64_t step_id = 0;
