@@ -1,5 +1,5 @@
-// Optimizers, clipping of gradients, moving averages, scaled losses, and learning rates that change with the
-// global step.
+// Optimizers, synchronous replicas, clipping of gradients, moving averages, scaled losses, and learning rates
+// that change with the global step.
 #pragma once
 
 #include "ops/training/adadelta.h"
@@ -14,3 +14,4 @@
 #include "ops/training/momentum.h"
 #include "ops/training/optimizer.h"
 #include "ops/training/rms_prop.h"
+#include "ops/training/sync_replicas.h"

@@ -53,7 +53,9 @@ class GradientSum {
   explicit GradientSum(Spec spec) : spec_(std::move(spec)) {}
 
   // InvalidArgument for a gradient that does not fit the spec, or those that are there, or a rank that is
-  // there already (kByRank); ResourceExhausted. After an error everything is as before.
+  // there already (kByRank).
+  absl::Status Check(int64_t rank, const StagedGradient& gradient) const;
+  // Errors: those of Check; ResourceExhausted. After one everything is as before.
   absl::Status Add(int64_t rank, const StagedGradient& gradient, const Memory& memory);
   // How many gradients are there.
   int64_t count() const { return count_; }
@@ -73,7 +75,6 @@ class GradientSum {
     std::vector<int32_t> counts;
   };
 
-  absl::Status Check(int64_t rank, const StagedGradient& gradient) const;
   absl::Status CheckRows(const StagedGradient& gradient) const;
   absl::StatusOr<Part> PartOf(const StagedGradient& gradient, const Memory& memory) const;
   // Each takes the buffer of `a` where that is its own.

@@ -13,3 +13,4 @@
 #include "session/monitored/hooks/stop_after_evals_hook.h"
 #include "session/monitored/hooks/stop_at_step_hook.h"
 #include "session/monitored/hooks/summary_saver_hook.h"
+#include "session/monitored/hooks/sync_replicas_hook.h"

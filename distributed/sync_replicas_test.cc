@@ -1,0 +1,347 @@
+// Synchronous replicas on a cluster in this process: two ps and workers, each of which trains on a thread of
+// its own, as programs do.
+#include "ops/training/sync_replicas.h"
+
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "distributed/replica_device_setter.h"
+#include "distributed/server.h"
+#include "distributed/transport/inproc/inproc_transport.h"
+#include "gmock/gmock.h"
+#include "graph/types/status_macros.h"
+#include "gtest/gtest.h"
+#include "ops/embedding.h"
+#include "ops/standard_ops.h"
+#include "ops/training/adam.h"
+#include "ops/training/gradient_descent.h"
+#include "ops/variable.h"
+#include "session/monitored/hooks/hooks.h"
+#include "session/monitored/training_session.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What a worker feeds in the step that begins at this global step.
+Tensor Numbers(int64_t count, int64_t step, int worker) {
+  std::mt19937 random(static_cast<uint32_t>(step * 100 + worker));
+  std::uniform_real_distribution<float> numbers(-1, 1);
+  Tensor tensor(DType::kFloat32, {count});
+  for (float& value : tensor.flat<float>()) value = numbers(random);
+  return tensor;
+}
+
+// One worker's graph: variables on both ps, a loss whose gradients depend on them and on what is fed.
+struct Model {
+  Model(Server& server, const SyncReplicasOptions& options, bool uses_adam = false)
+      : g(StandardOps(), ReplicaDeviceSetter(server.task())) {
+    x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({4})}});
+    step = GlobalStep(g);
+    for (const char* name : {"a", "b", "c"}) {
+      variables.push_back(MakeVariable(g, name, Tensor::Vector<float>({1, -1, 0.5f, 2})));
+    }
+    std::vector<Output> losses;
+    for (const ModelVariable& variable : variables) {
+      losses.push_back(Sum(g, Mul(g, Square(g, variable.value), x), Const(g, 0)));
+    }
+    std::unique_ptr<Optimizer> optimizer = std::make_unique<GradientDescent>(0.1);
+    if (uses_adam) optimizer = std::make_unique<Adam>(0.01);
+    train = SyncReplicas(std::move(optimizer), options)->Minimize(g, AddN(g, losses), step).value_or(nullptr);
+    for (const ModelVariable& variable : AllVariables(g)) values.push_back(variable.value);
+  }
+  GraphBuilder g;
+  Output x;
+  ModelVariable step;
+  std::vector<ModelVariable> variables;
+  std::vector<Output> values;  // of all variables
+  Node* train = nullptr;
+};
+
+struct Plan {
+  SyncReplicasOptions options;
+  int64_t last_step = 20;
+  bool uses_adam = false;
+  std::map<int, int> steps_of;  // of workers that end earlier: after so many of their own steps
+  std::function<void(int worker, MonitoredSession& session)> before_step;
+};
+
+class SyncReplicasTest : public testing::Test {
+ protected:
+  // A ps that is gone would be waited for by the others' farewells.
+  ~SyncReplicasTest() override { EndCluster(); }
+  void EndCluster() {
+    while (!servers_.empty()) servers_.pop_back();
+  }
+  void StartCluster(int num_workers) {
+    EndCluster();
+    network_ = MakeInprocTransport(MakeInprocNetwork());
+    cluster_ = ClusterSpec();
+    for (int i = 0; i < 2 + num_workers; ++i) {
+      tasks_.resize(i + 1);
+      tasks_[i] = i < 2 ? TaskName{"ps", i} : TaskName{"worker", i - 2};
+      EXPECT_TRUE(cluster_.AddTask(tasks_[i], absl::StrCat("127.0.0.1:", 3000 + i)).ok());
+    }
+    for (const TaskName& task : tasks_) servers_.push_back(StartServer(task));
+  }
+  std::unique_ptr<Server> StartServer(const TaskName& task) {
+    ServerOptions options;
+    options.num_threads = 1;
+    options.transport = network_.get();
+    return Server::Start(TaskConfig::Create(cluster_, task).value(), options).value();
+  }
+  Server& worker(int index) { return *servers_[2 + index]; }
+
+  struct Outcome {
+    absl::Status status;
+    int64_t num_steps = 0;      // that returned OK
+    std::vector<float> values;  // of all variables, as they were at the end
+    int64_t global_step = 0;
+  };
+  Outcome Train(int index, const Plan& plan, bool reads_values) {
+    Outcome outcome;
+    outcome.status = TrainAndNote(index, plan, reads_values, &outcome);
+    return outcome;
+  }
+  absl::Status TrainAndNote(int index, const Plan& plan, bool reads_values, Outcome* outcome) {
+    Model model(worker(index), plan.options, plan.uses_adam);
+    WEIR_RETURN_IF_ERROR(model.g.status());
+    TrainingSessionOptions options;
+    options.target = worker(index).target();
+    options.is_chief = index == 0;
+    options.hooks = {SyncReplicasHook(index == 0), StopAtStepHook({.last_step = plan.last_step})};
+    options.stops_on_sigterm = false;
+    WEIR_ASSIGN_OR_RETURN(const auto session, MonitoredTrainingSession(model.g, std::move(options)));
+    const auto ends_early = plan.steps_of.find(index);
+    const int64_t limit = ends_early == plan.steps_of.end() ? plan.last_step * 100 : ends_early->second;
+    while (!session->should_stop() && outcome->num_steps < limit) {
+      if (plan.before_step) plan.before_step(index, *session);
+      WEIR_ASSIGN_OR_RETURN(const int64_t step, session->GlobalStep());
+      const absl::Status status =
+          session->Run({{model.x, Numbers(4, step, index)}}, {}, {model.train}).status();
+      WEIR_RETURN_IF_ERROR(status);
+      ++outcome->num_steps;
+    }
+    if (reads_values) {
+      WEIR_ASSIGN_OR_RETURN(const auto values,
+                            session->session().Run({}, {model.values.begin(), model.values.end()}));
+      for (const Tensor& value : values) {
+        if (value.dtype() == DType::kInt64) outcome->global_step = value.scalar<int64_t>();
+        if (value.dtype() != DType::kFloat32) continue;
+        outcome->values.insert(outcome->values.end(), value.flat<float>().begin(), value.flat<float>().end());
+      }
+    }
+    return session->Close();
+  }
+
+  // Trains with all of them; the outcome of worker 0 first.
+  std::vector<Outcome> TrainAll(int num_workers, const Plan& plan, std::vector<int> order = {}) {
+    StartCluster(num_workers);
+    if (order.empty()) {
+      for (int i = 0; i < num_workers; ++i) order.push_back(i);
+    }
+    std::map<int, std::future<Outcome>> running;
+    for (const int i : order) {
+      running[i] = std::async(std::launch::async, [&, i] { return Train(i, plan, i == 0); });
+    }
+    std::vector<Outcome> outcomes;
+    for (auto& [index, outcome] : running) {
+      outcomes.push_back(outcome.get());
+      EXPECT_TRUE(outcomes.back().status.ok()) << "worker " << index << ": " << outcomes.back().status;
+    }
+    return outcomes;
+  }
+
+  // What a program that sees all batches at once computes: gradient descent with the mean gradient.
+  static std::vector<float> Expected(int64_t num_steps, int num_workers) {
+    std::vector<float> all;
+    for (int variable = 0; variable < 3; ++variable) {
+      std::vector<double> w = {1, -1, 0.5, 2};
+      for (int64_t step = 0; step < num_steps; ++step) {
+        std::vector<double> mean(4, 0);
+        for (int i = 0; i < num_workers; ++i) {
+          const Tensor x = Numbers(4, step, i);
+          for (int k = 0; k < 4; ++k) mean[k] += 2 * w[k] * x.flat<float>()[k] / num_workers;
+        }
+        for (int k = 0; k < 4; ++k) w[k] -= 0.1 * mean[k];
+      }
+      all.insert(all.end(), w.begin(), w.end());
+    }
+    return all;
+  }
+
+  std::unique_ptr<Transport> network_;
+  ClusterSpec cluster_;
+  std::vector<TaskName> tasks_;
+  std::vector<std::unique_ptr<Server>> servers_;
+};
+
+void ExpectNear(const std::vector<float>& actual, const std::vector<float>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-4) << i;
+}
+
+TEST_F(SyncReplicasTest, TrainingIsThatOfOneProgramWithAllBatches) {
+  for (const ReduceOrder order : {ReduceOrder::kByRank, ReduceOrder::kArrival}) {
+    const auto outcomes = TrainAll(3, {.options = {.replicas_to_aggregate = 3, .order = order}});
+    ExpectNear(outcomes[0].values, Expected(20, 3));
+    for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.num_steps, 20);
+  }
+}
+
+TEST_F(SyncReplicasTest, TwoRunsGiveTheSameBits) {
+  std::vector<float> first;
+  for (int run = 0; run < 3; ++run) {
+    const auto outcomes = TrainAll(3, {.options = {.replicas_to_aggregate = 3}, .uses_adam = true});
+    if (run == 0) first = outcomes[0].values;
+    ASSERT_EQ(outcomes[0].values.size(), first.size());
+    EXPECT_EQ(std::memcmp(outcomes[0].values.data(), first.data(), first.size() * sizeof(float)), 0);
+  }
+}
+
+TEST_F(SyncReplicasTest, TheOthersGoOnWithoutAWorkerThatHasEnded) {
+  const auto outcomes =
+      TrainAll(3, {.options = {.replicas_to_aggregate = 3, .on_loss = OnLoss::kWait}, .steps_of = {{2, 5}}});
+  EXPECT_EQ(outcomes[0].global_step, 20);
+  EXPECT_EQ(outcomes[1].num_steps, 20);
+  EXPECT_EQ(outcomes[2].num_steps, 5);
+}
+
+TEST_F(SyncReplicasTest, TheEndOfTheChiefIsTheEndOfTheOthers) {
+  const auto outcomes = TrainAll(3, {.options = {.replicas_to_aggregate = 3}, .steps_of = {{0, 5}}});
+  EXPECT_EQ(outcomes[0].global_step, 5);
+  EXPECT_GE(outcomes[1].num_steps, 5);
+}
+
+TEST_F(SyncReplicasTest, BackupWorkersAreNotWaitedFor) {
+  // Worker 2 begins its third step only when the others have come to the end.
+  absl::Notification is_over, has_joined;
+  Plan plan = {.options = {.replicas_to_aggregate = 2, .total_num_replicas = 3}};
+  std::atomic<int> num_steps_of_2{0};
+  plan.before_step = [&](int worker, MonitoredSession& session) {
+    if (worker == 2 && num_steps_of_2 == 0) has_joined.Notify();
+    EXPECT_TRUE(has_joined.WaitForNotificationWithTimeout(absl::Seconds(60)));
+    if (worker == 2 && ++num_steps_of_2 == 3) {
+      EXPECT_TRUE(is_over.WaitForNotificationWithTimeout(absl::Seconds(60)));
+    }
+    if (worker == 1 && session.GlobalStep().value_or(0) >= 15 && !is_over.HasBeenNotified()) is_over.Notify();
+  };
+  const auto outcomes = TrainAll(3, plan);
+  EXPECT_EQ(outcomes[0].global_step, 20);
+  EXPECT_GT(outcomes[2].num_steps, 1);
+}
+
+TEST_F(SyncReplicasTest, AWorkerThatComesAfterTheEndStopsAtOnce) {
+  StartCluster(3);
+  const Plan plan = {.options = {.replicas_to_aggregate = 2, .total_num_replicas = 3}};
+  auto other = std::async(std::launch::async, [&] { return Train(1, plan, false); });
+  EXPECT_EQ(Train(0, plan, true).global_step, 20);
+  EXPECT_TRUE(other.get().status.ok());
+  const Outcome late = Train(2, plan, false);
+  EXPECT_TRUE(late.status.ok()) << late.status;
+  EXPECT_EQ(late.num_steps, 0);
+}
+
+TEST_F(SyncReplicasTest, TheChiefMayComeLast) {
+  const auto outcomes = TrainAll(3, {.options = {.replicas_to_aggregate = 3}}, {2, 1, 0});
+  ExpectNear(outcomes[0].values, Expected(20, 3));
+}
+
+TEST_F(SyncReplicasTest, OneProgramAloneTrainsToo) {
+  GraphBuilder g(StandardOps());
+  const auto server = Server::Start(TaskConfig()).value();
+  Model model(*server, {});
+  const auto session =
+      MonitoredTrainingSession(model.g, {.target = server->target(),
+                                         .hooks = {SyncReplicasHook(true), StopAtStepHook({.last_step = 5})}})
+          .value();
+  for (int64_t step = 0; !session->should_stop(); ++step) {
+    const absl::Status status = session->Run({{model.x, Numbers(4, step, 0)}}, {}, {model.train}).status();
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  const Tensor a = session->session().Run({}, {model.variables[0].value}).value()[0];
+  const std::vector<float> expected = Expected(5, 1);
+  for (int k = 0; k < 4; ++k) EXPECT_NEAR(a.flat<float>()[k], expected[k], 1e-5);
+  EXPECT_TRUE(session->Close().ok());
+}
+
+// Rows are divided by how many replicas had them.
+TEST_F(SyncReplicasTest, RowsOfTablesAreAveraged) {
+  StartCluster(2);
+  const auto train = [&](int index) -> absl::StatusOr<Tensor> {
+    GraphBuilder g(StandardOps(), ReplicaDeviceSetter(worker(index).task()));
+    const ModelVariable step = GlobalStep(g);
+    const ModelVariable table = MakeVariable(g, "table", Tensor::FromSpan<float>({4, 1}, {0, 0, 0, 0}));
+    const Output rows = g.AddOp("Placeholder", {}, {{"dtype", DType::kInt32}, {"shape", PartialShape({3})}});
+    const Output weights = Const(g, Tensor::FromSpan<float>({3, 1}, {1, 2, 4}));
+    const Output loss =
+        Sum(g, Mul(g, EmbeddingLookup(g, table, rows), weights), Const(g, Tensor::Vector<int32_t>({0, 1})));
+    auto optimizer = SyncReplicas(std::make_unique<GradientDescent>(1.0), {.replicas_to_aggregate = 2});
+    WEIR_ASSIGN_OR_RETURN(Node* const node, optimizer->Minimize(g, loss, step));
+    TrainingSessionOptions options;
+    options.target = worker(index).target();
+    options.is_chief = index == 0;
+    options.hooks = {SyncReplicasHook(index == 0)};
+    options.stops_on_sigterm = false;
+    WEIR_ASSIGN_OR_RETURN(const auto session, MonitoredTrainingSession(g, std::move(options)));
+    const Tensor mine = index == 0 ? Tensor::Vector<int32_t>({3, 0, 3}) : Tensor::Vector<int32_t>({1, 3, 1});
+    WEIR_RETURN_IF_ERROR(session->Run({{rows, mine}}, {}, {node}).status());
+    WEIR_ASSIGN_OR_RETURN(const auto values, session->session().Run({}, {table.value}));
+    WEIR_RETURN_IF_ERROR(session->Close());
+    return values[0];
+  };
+  auto other = std::async(std::launch::async, [&] { return train(1); });
+  const auto mine = train(0);
+  ASSERT_TRUE(mine.ok()) << mine.status();
+  ASSERT_TRUE(other.get().ok());
+  EXPECT_THAT(mine->flat<float>(), testing::ElementsAre(-2, -5, 0, -3.5));
+}
+
+TEST_F(SyncReplicasTest, MistakesAreNamed) {
+  const auto error = [](std::unique_ptr<Optimizer> optimizer, const SyncReplicasOptions& options,
+                        bool has_step = true) {
+    GraphBuilder g(StandardOps());
+    const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(1.0f));
+    const ModelVariable step = has_step ? GlobalStep(g) : ModelVariable();
+    return std::string(SyncReplicas(std::move(optimizer), options)
+                           ->Minimize(g, Square(g, w.value), step)
+                           .status()
+                           .message());
+  };
+  const auto sgd = [] { return std::make_unique<GradientDescent>(0.1); };
+  EXPECT_THAT(error(nullptr, {}), HasSubstr("SyncReplicas: the optimizer is null"));
+  EXPECT_THAT(error(sgd(), {.replicas_to_aggregate = 0}), HasSubstr("must be at least 1, is 0"));
+  EXPECT_THAT(error(sgd(), {.replicas_to_aggregate = 3, .total_num_replicas = 2}),
+              HasSubstr("total_num_replicas is 2, less than the replicas_to_aggregate 3"));
+  EXPECT_THAT(error(sgd(), {}, false), HasSubstr("SyncReplicas: needs a global step"));
+
+  GraphBuilder g(StandardOps());
+  const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(1.0f));
+  const auto server = Server::Start(TaskConfig()).value();
+  const auto session =
+      MonitoredTrainingSession(g, {.target = server->target(), .hooks = {SyncReplicasHook(true)}});
+  EXPECT_EQ(session.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(session.status().message()), HasSubstr("SyncReplicasHook: the graph has no"));
+}
+
+TEST_F(SyncReplicasTest, AStepWithoutTheHookSaysSo) {
+  const auto server = Server::Start(TaskConfig()).value();
+  Model model(*server, {});
+  const auto session = MonitoredTrainingSession(model.g, {.target = server->target()}).value();
+  const absl::Status status = session->Run({{model.x, Numbers(4, 0, 0)}}, {}, {model.train}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is_fed_by_SyncReplicasHook"));
+}
+
+}  // namespace
+}  // namespace weir

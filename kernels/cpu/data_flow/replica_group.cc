@@ -1,0 +1,336 @@
+#include "kernels/cpu/data_flow/replica_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+std::string TextOf(const ReplicaGroup::Spec& spec) {
+  return absl::StrCat(
+      "group of ", spec.replicas_to_aggregate, " of ", spec.num_replicas, " replicas (",
+      spec.on_loss == ReplicaGroup::OnLoss::kShrink ? "shrinks"
+      : spec.on_loss == ReplicaGroup::OnLoss::kWait ? "waits"
+                                                    : "fails",
+      ") with gradients ",
+      absl::StrJoin(spec.gradients, ", ", [](std::string* out, const GradientSum::Spec& gradient) {
+        absl::StrAppend(out, TypeString(gradient.dtype, gradient.shape), gradient.is_sparse ? " in rows" : "",
+                        gradient.order == GradientSum::Order::kByRank ? " by rank" : " by arrival");
+      }));
+}
+
+}  // namespace
+
+std::string ReplicaName(int64_t rank) { return rank == 0 ? "the chief" : absl::StrCat("worker ", rank - 1); }
+
+ReplicaGroup::ReplicaGroup(Spec spec) : spec_(std::move(spec)) {
+  for (const GradientSum::Spec& gradient : spec_.gradients) sums_.emplace_back(gradient);
+}
+
+// ---- What waits ----
+
+void ReplicaGroup::Stay(const Caller& caller, Identity identity, Done done) {
+  Submit(std::make_shared<Waiter>(Kind::kStay, caller, identity, std::move(done)));
+}
+
+void ReplicaGroup::Join(const Caller& caller, Identity identity, Done done) {
+  Submit(std::make_shared<Waiter>(Kind::kJoin, caller, identity, std::move(done)));
+}
+
+void ReplicaGroup::Contribute(const Caller& caller, Identity identity,
+                              const std::vector<StagedGradient>& gradients, Done done) {
+  if (gradients.size() != spec_.gradients.size()) {
+    return done(absl::InvalidArgumentError(absl::StrCat("a contribution has ", gradients.size(),
+                                                        " gradients, the group has ", spec_.gradients.size(),
+                                                        " variables")));
+  }
+  auto waiter = std::make_shared<Waiter>(Kind::kContribute, caller, identity, std::move(done));
+  waiter->gradients = gradients;
+  Submit(std::move(waiter));
+}
+
+void ReplicaGroup::Aggregate(const Caller& caller, Identity identity, Done done) {
+  Submit(std::make_shared<Waiter>(Kind::kAggregate, caller, identity, std::move(done)));
+}
+
+void ReplicaGroup::Submit(WaiterRef waiter) {
+  // Registered first: once it is in the list, another thread may complete it and remove the callback.
+  const uint64_t on_cancel = waiter->caller.cancellation.OnCancel(
+      [self = RefPtr<ReplicaGroup>::Share(this), waiter](const absl::Status& reason) {
+        self->OnCancel(waiter, reason);
+      });
+  Over over;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiter->is_over) return;  // cancelled meanwhile
+    waiter->on_cancel = on_cancel;
+    if (waiter->kind == Kind::kStay) BeginStay(*waiter, &over);
+    if (waiter->kind == Kind::kAggregate) {
+      EndAll([](const Waiter& other) { return other.kind == Kind::kAggregate; },
+             absl::AbortedError("another driver waits for the aggregate"), &over);
+    }
+    waiters_.push_back(waiter);
+    if (waiter->kind == Kind::kContribute) BeginContribution(waiter, &over);
+    Serve(&over);
+  }
+  Finish(over);
+}
+
+void ReplicaGroup::BeginStay(const Waiter& waiter, Over* over) {
+  const Identity self = waiter.identity;
+  EndAll(
+      [self](const Waiter& other) {
+        return other.identity.rank == self.rank && other.identity.life != self.life;
+      },
+      absl::AbortedError(absl::StrCat("another life of ", ReplicaName(self.rank), " has come")), over);
+  replicas_[self.rank] = {.life = self.life};
+}
+
+ReplicaGroup::Replica* ReplicaGroup::Find(Identity identity) {
+  const auto found = replicas_.find(identity.rank);
+  return found != replicas_.end() && found->second.life == identity.life ? &found->second : nullptr;
+}
+
+void ReplicaGroup::BeginContribution(const WaiterRef& waiter, Over* over) {
+  const Replica* const replica = Find(waiter->identity);
+  if (replica == nullptr || replica->state != State::kPresent) {
+    return EndAll([&waiter](const Waiter& other) { return &other == waiter.get(); },
+                  absl::AbortedError(absl::StrCat("this life of ", ReplicaName(waiter->identity.rank),
+                                                  " is not in the group")),
+                  over);
+  }
+  waiter->is_of_this_step = era_ > 0 && replica->era == era_ && replica->step == step_;
+  const bool counts =
+      waiter->is_of_this_step && !is_being_applied_ && !contributed_.contains(waiter->identity.rank);
+  if (counts && end_.ok() && !is_closed_) Add(waiter);
+  waiter->gradients.clear();
+  if (waiter->result.ok()) return;
+  const absl::StatusOr<Answer> result = waiter->result;
+  EndAll([&waiter](const Waiter& other) { return &other == waiter.get(); }, result, over);
+}
+
+void ReplicaGroup::Add(const WaiterRef& waiter) {
+  const GradientSum::Memory memory = {waiter->caller.allocator, waiter->caller.adding};
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    const absl::Status status = sums_[i].Check(waiter->identity.rank, waiter->gradients[i]);
+    if (status.ok()) continue;
+    waiter->result =
+        absl::Status(status.code(), absl::StrCat("gradient ", i, " of ", spec_.name, " from ",
+                                                 ReplicaName(waiter->identity.rank), ": ", status.message()));
+    return;
+  }
+  for (size_t i = 0; i < sums_.size() && end_.ok(); ++i) {
+    // A part of a contribution cannot be taken back: memory that runs out ends the step for all.
+    end_ = sums_[i].Add(waiter->identity.rank, waiter->gradients[i], memory);
+  }
+  contributed_.insert(waiter->identity.rank);
+}
+
+// ---- When it is over ----
+
+int64_t ReplicaGroup::NumRequired() const {
+  int64_t num_gone = 0;
+  for (const auto& [rank, replica] : replicas_) {
+    const bool is_gone =
+        replica.state == State::kLeft || (replica.state == State::kLost && spec_.on_loss == OnLoss::kShrink);
+    if (is_gone && !contributed_.contains(rank)) ++num_gone;
+  }
+  const int64_t num_replicas = std::max(spec_.num_replicas, static_cast<int64_t>(replicas_.size()));
+  return std::max<int64_t>(1, std::min(spec_.replicas_to_aggregate, num_replicas - num_gone));
+}
+
+absl::StatusOr<ReplicaGroup::Answer> ReplicaGroup::TakeAggregate(const Caller& caller) {
+  Answer answer = {.number = era_, .gradients = {}};
+  for (GradientSum& sum : sums_) {
+    WEIR_ASSIGN_OR_RETURN(StagedGradient mean,
+                          sum.Take(GradientSum::Reduction::kMean, {caller.allocator, caller.adding}));
+    answer.gradients.push_back(std::move(mean));
+  }
+  return answer;
+}
+
+bool ReplicaGroup::IsServedAtTheEnd(Waiter& waiter) {
+  if (waiter.kind == Kind::kStay) return is_closed_;
+  if (!end_.ok()) {
+    waiter.result = end_;
+  } else if (waiter.kind == Kind::kContribute) {
+    waiter.result = Answer{.number = step_, .gradients = {}};
+  } else {
+    waiter.result = absl::OutOfRangeError("training is over: the chief has ended");
+  }
+  return true;
+}
+
+bool ReplicaGroup::IsServed(Waiter& waiter) {
+  if (!end_.ok() || is_closed_) return IsServedAtTheEnd(waiter);
+  if (waiter.kind == Kind::kStay) return false;
+  if (era_ == 0 || is_being_applied_) return false;
+  if (waiter.kind == Kind::kAggregate) {
+    if (static_cast<int64_t>(contributed_.size()) < NumRequired()) return false;
+    waiter.result = TakeAggregate(waiter.caller);
+    if (!waiter.result.ok()) end_ = waiter.result.status();  // of some variables the gradients are gone
+    is_being_applied_ = true;
+    return true;
+  }
+  if (waiter.kind == Kind::kContribute && waiter.is_of_this_step) return false;
+  Replica* const replica = Find(waiter.identity);
+  if (replica == nullptr) return false;
+  replica->era = era_;
+  replica->step = step_;
+  waiter.result = Answer{.number = step_, .gradients = {}};
+  return true;
+}
+
+void ReplicaGroup::Serve(Over* over) {
+  for (auto next = waiters_.begin(); next != waiters_.end();) {
+    const auto waiter = next++;
+    if (!IsServed(**waiter)) continue;
+    (*waiter)->is_over = true;
+    over->push_back(std::move(*waiter));
+    waiters_.erase(waiter);
+    if (!end_.ok()) next = waiters_.begin();
+  }
+}
+
+void ReplicaGroup::EndAll(const std::function<bool(const Waiter&)>& which,
+                          const absl::StatusOr<Answer>& result, Over* over) {
+  for (auto next = waiters_.begin(); next != waiters_.end();) {
+    const auto waiter = next++;
+    if (!which(**waiter)) continue;
+    (*waiter)->is_over = true;
+    (*waiter)->result = result;
+    over->push_back(std::move(*waiter));
+    waiters_.erase(waiter);
+  }
+}
+
+void ReplicaGroup::EndContributions(Over* over) {
+  for (const WaiterRef& waiter : waiters_) waiter->is_of_this_step = false;
+  contributed_.clear();
+  is_being_applied_ = false;
+  Serve(over);
+}
+
+absl::Status ReplicaGroup::Release(int64_t era) {
+  Over over;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (era != era_ || !is_being_applied_) {
+      return absl::AbortedError(absl::StrCat("step ", step_, " of ", spec_.name,
+                                             " is not being applied in era ", era, ", the group is in era ",
+                                             era_));
+    }
+    ++step_;
+    EndContributions(&over);
+  }
+  Finish(over);
+  return absl::OkStatus();
+}
+
+void ReplicaGroup::Reset(int64_t global_step) {
+  Over over;
+  {
+    absl::MutexLock lock(&mutex_);
+    ++era_;
+    step_ = global_step;
+    end_ = absl::OkStatus();
+    is_closed_ = false;
+    for (GradientSum& sum : sums_) sum.Clear();
+    EndAll([](const Waiter& waiter) { return waiter.kind == Kind::kAggregate; },
+           absl::AbortedError("the group was reset"), &over);
+    EndContributions(&over);
+  }
+  Finish(over);
+}
+
+// ---- Who is there ----
+
+void ReplicaGroup::NoteLoss(int64_t rank, Replica& replica) {
+  if (replica.state != State::kPresent) return;
+  replica.state = State::kLost;
+  if (spec_.on_loss != OnLoss::kFail || !end_.ok()) return;
+  end_ = absl::FailedPreconditionError(absl::StrCat(ReplicaName(rank), " was lost at step ", step_,
+                                                    ", and training may not go on without it"));
+}
+
+void ReplicaGroup::Leave(Identity identity, Leaving why) {
+  Over over;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (why == Leaving::kClose) is_closed_ = true;
+    if (Replica* const replica = Find(identity)) {
+      if (why == Leaving::kStop) {
+        NoteLoss(identity.rank, *replica);
+      } else {
+        replica->state = State::kLeft;
+      }
+    }
+    const auto is_its_own = [identity](const Waiter& waiter) {
+      return waiter.identity.rank == identity.rank && waiter.identity.life == identity.life;
+    };
+    EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind == Kind::kStay; }, Answer(),
+           &over);
+    EndAll(is_its_own,
+           absl::OutOfRangeError(absl::StrCat(ReplicaName(identity.rank), " ends, and waits no more")),
+           &over);
+    Serve(&over);
+  }
+  Finish(over);
+}
+
+// Runs on the cancelling thread, which may be cancelling other steps as well. It must not complete what waits
+// in other steps: it would wait for their callbacks, and one of them perhaps for this one.
+void ReplicaGroup::OnCancel(const WaiterRef& waiter, const absl::Status& reason) {
+  bool others_wait = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiter->is_over) return;
+    waiter->is_over = true;
+    waiters_.remove(waiter);
+    Replica* const replica = waiter->kind == Kind::kStay ? Find(waiter->identity) : nullptr;
+    if (replica != nullptr) NoteLoss(waiter->identity.rank, *replica);
+    others_wait = !waiters_.empty();
+  }
+  Threads* const threads = waiter->caller.threads;
+  if (others_wait && threads != nullptr) {  // before `done`, after which the threads may be gone
+    threads->At(absl::InfinitePast(), [self = RefPtr<ReplicaGroup>::Share(this)] { self->ServeAndFinish(); });
+  }
+  RefPtr<ReplicaGroup> self = RefPtr<ReplicaGroup>::Share(this);
+  waiter->done(absl::CancelledError(absl::StrCat("waiting for other replicas ended: ", reason.message())));
+  if (others_wait && threads == nullptr) self->ServeAndFinish();
+}
+
+void ReplicaGroup::ServeAndFinish() {
+  Over over;
+  {
+    absl::MutexLock lock(&mutex_);
+    Serve(&over);
+  }
+  Finish(over);
+}
+
+void ReplicaGroup::Finish(const Over& over) {
+  for (const WaiterRef& waiter : over) {
+    waiter->caller.cancellation.Remove(waiter->on_cancel);
+    waiter->done(std::move(waiter->result));
+  }
+}
+
+absl::Status ReplicaGroup::CheckIsA(const Spec& spec) const {
+  if (TextOf(spec) == TextOf(spec_)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", spec_.name, "' is a ", TextOf(spec_), ", must be a ", TextOf(spec)));
+}
+
+std::string ReplicaGroup::ToString() const {
+  absl::MutexLock lock(&mutex_);
+  return absl::StrCat("ReplicaGroup '", spec_.name, "' at step ", step_, ", ", contributed_.size(),
+                      " have contributed");
+}
+
+}  // namespace weir

@@ -1,0 +1,177 @@
+// Where replicas that train in step with one another leave their gradients: one group on each task that holds
+// variables, for all variables there.
+//
+// A replica joins, and then gives one contribution for each global step: a gradient of every variable. It
+// waits until the step is released, and so does the next until it can read the new values. The chief's driver
+// waits for the aggregate, which is there when enough replicas have contributed, applies it and releases the
+// step. Nobody holds a thread while it waits.
+//
+// What counts: a contribution counts when its replica was told of the present step when it joined or was last
+// released, and has not given one yet: what it read then is of this step, or nobody else's any more. Other
+// contributions are dropped, and their replicas are told of the present step. A contribution that comes while
+// the step is being applied is late: it is dropped too.
+//
+// How many are enough: `replicas_to_aggregate`, or all that may still come, if they are fewer. A replica that
+// has left does not come. One that was lost does not come either (kShrink), is waited for (kWait), or ends
+// the step of everybody (kFail). What a lost replica has contributed counts. One that never came is waited
+// for.
+//
+// Who is there: a replica stays in a call that ends with its life (Stay). Its end, when the replica has not
+// left before, is a loss. A rank that comes again has another life, and what the life before it still does
+// counts no more.
+//
+// Nothing is saved: the chief resets a group when it begins, also after a restart. Whoever waits in it then
+// is told of the step that the chief has restored, and starts over; its contribution is dropped.
+//
+// Memory: kByRank one gradient of each variable for each rank, kArrival one.
+//
+// The end: when the chief closes its group, replicas stay no longer, and contributions are dropped at once.
+//
+// Errors of what waits: OutOfRange when the replica itself ends, and of what joins or aggregates when the
+// group is closed; Cancelled when its step ends; Aborted when another life of the same rank has come, or a
+// group was reset under its driver; FailedPrecondition after a loss with kFail.
+//
+// Thread safety: all methods. What waits keeps the group alive.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "graph/types/allocator.h"
+#include "graph/types/resource_handle.h"
+#include "kernels/cancellation.h"
+#include "kernels/cpu/data_flow/gradient_sum.h"
+#include "kernels/thread_pool.h"
+#include "kernels/threads.h"
+
+namespace weir {
+
+class ReplicaGroup final : public Resource {
+ public:
+  static constexpr char kTypeName[] = "ReplicaGroup";
+
+  enum class OnLoss { kShrink, kWait, kFail };
+  // Why a replica leaves: it stops without an end (a loss), has come to its end, or ends training for all.
+  enum class Leaving { kStop, kEnd, kClose };
+
+  struct Spec {
+    std::string name;
+    std::vector<GradientSum::Spec> gradients;
+    int64_t num_replicas = 1;
+    int64_t replicas_to_aggregate = 1;
+    OnLoss on_loss = OnLoss::kShrink;
+  };
+  struct Identity {
+    int64_t rank = 0;
+    int64_t life = 0;
+  };
+  // The step that waits. Borrowed until `done` is called; `threads` may be null outside of a step.
+  struct Caller {
+    Cancellation& cancellation;
+    Allocator& allocator;
+    ThreadPool& adding;
+    Threads* threads = nullptr;
+  };
+  struct Answer {
+    int64_t number = 0;                     // the global step; of an aggregate, its era
+    std::vector<StagedGradient> gradients;  // of an aggregate only
+  };
+  using Done = std::function<void(absl::StatusOr<Answer>)>;
+
+  explicit ReplicaGroup(Spec spec);
+
+  // Ends when the replica leaves, or another life of it comes. Its cancellation is a loss.
+  void Stay(const Caller& caller, Identity identity, Done done);
+  // Waits until this life stays and the chief has reset the group; gives the present step.
+  void Join(const Caller& caller, Identity identity, Done done);
+  // Waits until the step is over; gives the step that follows. InvalidArgument for gradients that do not fit.
+  void Contribute(const Caller& caller, Identity identity, const std::vector<StagedGradient>& gradients,
+                  Done done);
+  // Waits for the means of enough gradients. The caller must apply them and release the era.
+  void Aggregate(const Caller& caller, Identity identity, Done done);
+  // Aborted when the group was reset since the aggregate of that era.
+  absl::Status Release(int64_t era);
+  void Leave(Identity identity, Leaving why);
+  void Reset(int64_t global_step);
+
+  const Spec& spec() const { return spec_; }
+  // InvalidArgument unless it is the group that `spec` asks for.
+  absl::Status CheckIsA(const Spec& spec) const;
+  std::string ToString() const override;
+
+ private:
+  enum class Kind { kStay, kJoin, kContribute, kAggregate };
+  struct Waiter {
+    Waiter(Kind kind, const Caller& caller, Identity identity, Done done)
+        : kind(kind), caller(caller), identity(identity), done(std::move(done)) {}
+
+    const Kind kind;
+    const Caller caller;
+    const Identity identity;
+    const Done done;
+    std::vector<StagedGradient> gradients;  // until they are counted or dropped
+    bool is_of_this_step = false;           // of a contribution: waits for the release
+    bool is_over = false;
+    uint64_t on_cancel = 0;
+    absl::StatusOr<Answer> result = Answer();
+  };
+  using WaiterRef = std::shared_ptr<Waiter>;
+  using Over = std::vector<WaiterRef>;
+  enum class State { kPresent, kLeft, kLost };
+  struct Replica {
+    int64_t life = 0;
+    State state = State::kPresent;
+    // What it was told last. No era: nothing yet.
+    int64_t era = 0;
+    int64_t step = 0;
+  };
+
+  void Submit(WaiterRef waiter);
+  void BeginStay(const Waiter& waiter, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginContribution(const WaiterRef& waiter, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Add(const WaiterRef& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The replica of that rank, if it is in that life; else null.
+  Replica* Find(Identity identity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t NumRequired() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Answer> TakeAggregate(const Caller& caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends what need not wait any more.
+  void Serve(Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsServedAtTheEnd(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsServed(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends the waiters that `which` is true for.
+  void EndAll(const std::function<bool(const Waiter&)>& which, const absl::StatusOr<Answer>& result,
+              Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells every replica that has contributed of the present step.
+  void EndContributions(Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteLoss(int64_t rank, Replica& replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnCancel(const WaiterRef& waiter, const absl::Status& reason);
+  void ServeAndFinish();
+  static void Finish(const Over& over);
+
+  const Spec spec_;
+  mutable absl::Mutex mutex_;
+  std::vector<GradientSum> sums_ ABSL_GUARDED_BY(mutex_);
+  std::map<int64_t, Replica> replicas_ ABSL_GUARDED_BY(mutex_);  // by rank
+  std::list<WaiterRef> waiters_ ABSL_GUARDED_BY(mutex_);
+  int64_t era_ ABSL_GUARDED_BY(mutex_) = 0;  // how often it was reset; 0: not yet
+  int64_t step_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::set<int64_t> contributed_ ABSL_GUARDED_BY(mutex_);  // ranks, to this step
+  bool is_being_applied_ ABSL_GUARDED_BY(mutex_) = false;  // the aggregate of this step was taken
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status end_ ABSL_GUARDED_BY(mutex_) = absl::OkStatus();  // why nobody waits any more
+};
+
+// "worker 2", "the chief".
+std::string ReplicaName(int64_t rank);
+
+}  // namespace weir

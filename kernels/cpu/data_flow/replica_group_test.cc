@@ -1,0 +1,267 @@
+#include "kernels/cpu/data_flow/replica_group.h"
+
+#include <memory>
+#include <optional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Answer = absl::StatusOr<ReplicaGroup::Answer>;
+using Leaving = ReplicaGroup::Leaving;
+using OnLoss = ReplicaGroup::OnLoss;
+
+// An operation that was started; `answer` is set when it has ended.
+struct Call {
+  Cancellation cancellation;
+  std::optional<Answer> answer;
+
+  bool is_over() const { return answer.has_value(); }
+  int64_t number() const { return answer.value().value().number; }
+  absl::StatusCode code() const { return answer.value().status().code(); }
+};
+using CallRef = std::shared_ptr<Call>;
+
+class ReplicaGroupTest : public testing::Test {
+ protected:
+  void Make(int64_t num_replicas, int64_t replicas_to_aggregate, OnLoss on_loss = OnLoss::kShrink,
+            GradientSum::Order order = GradientSum::Order::kByRank) {
+    group_ = RefPtr<ReplicaGroup>(new ReplicaGroup(
+        {.name = "group",
+         .gradients = {{.dtype = DType::kFloat32, .shape = PartialShape({1}), .order = order}},
+         .num_replicas = num_replicas,
+         .replicas_to_aggregate = replicas_to_aggregate,
+         .on_loss = on_loss}));
+  }
+  template <typename F>
+  CallRef Start(F start) {
+    auto call = std::make_shared<Call>();
+    start(ReplicaGroup::Caller{call->cancellation, HostAllocator(), pool_},
+          [call](Answer answer) { call->answer = std::move(answer); });
+    return call;
+  }
+  CallRef Stay(int64_t rank, int64_t life = 1) {
+    return Start([&](const auto& caller, auto done) { group_->Stay(caller, {rank, life}, done); });
+  }
+  CallRef Join(int64_t rank, int64_t life = 1) {
+    return Start([&](const auto& caller, auto done) { group_->Join(caller, {rank, life}, done); });
+  }
+  CallRef Contribute(int64_t rank, float gradient, int64_t life = 1) {
+    return Start([&](const auto& caller, auto done) {
+      group_->Contribute(caller, {rank, life}, {{Tensor::Vector<float>({gradient}), {}}}, done);
+    });
+  }
+  CallRef Aggregate() {
+    return Start([&](const auto& caller, auto done) { group_->Aggregate(caller, {0, 1}, done); });
+  }
+  static float MeanOf(const CallRef& call) {
+    return call->answer.value().value().gradients.at(0).values.flat<float>()[0];
+  }
+  // Begins with that many replicas that have joined.
+  std::vector<CallRef> Begin(int64_t count, int64_t step = 0) {
+    group_->Reset(step);
+    std::vector<CallRef> stays;
+    for (int64_t rank = 0; rank < count; ++rank) {
+      stays.push_back(Stay(rank));
+      EXPECT_EQ(Join(rank)->number(), step);
+    }
+    return stays;
+  }
+
+  ThreadPool pool_{1};
+  RefPtr<ReplicaGroup> group_;
+};
+
+TEST_F(ReplicaGroupTest, AStepEndsForAllWhenAllHaveContributed) {
+  Make(3, 3);
+  Begin(3, 10);
+  const CallRef aggregate = Aggregate(), a = Contribute(0, 1), b = Contribute(1, 2);
+  EXPECT_FALSE(aggregate->is_over());
+  const CallRef c = Contribute(2, 6);
+  ASSERT_TRUE(aggregate->is_over());
+  EXPECT_EQ(MeanOf(aggregate), 3);
+  EXPECT_FALSE(a->is_over() || b->is_over() || c->is_over()) << "before the update";
+  ASSERT_TRUE(group_->Release(aggregate->number()).ok());
+  EXPECT_EQ(a->number(), 11);
+  EXPECT_EQ(c->number(), 11);
+}
+
+TEST_F(ReplicaGroupTest, TheFirstCountAndBackupsAreDropped) {
+  Make(3, 2);
+  Begin(3);
+  const CallRef aggregate = Aggregate(), a = Contribute(0, 1), b = Contribute(1, 3);
+  EXPECT_EQ(MeanOf(aggregate), 2);
+  const CallRef late = Contribute(2, 100);
+  EXPECT_FALSE(late->is_over()) << "what it would read now is half updated";
+  ASSERT_TRUE(group_->Release(aggregate->number()).ok());
+  EXPECT_EQ(late->number(), 1);
+  // It goes on with the step that it was told of; one that is a whole step behind is told at once.
+  const CallRef second = Aggregate();
+  Contribute(2, 5), Contribute(1, 7);
+  EXPECT_EQ(MeanOf(second), 6);
+  ASSERT_TRUE(group_->Release(second->number()).ok());
+  const CallRef stale = Contribute(0, 100);
+  ASSERT_TRUE(stale->is_over());
+  EXPECT_EQ(stale->number(), 2);
+  const CallRef third = Aggregate();
+  Contribute(0, 1), Contribute(1, 1);
+  EXPECT_EQ(MeanOf(third), 1);
+}
+
+TEST_F(ReplicaGroupTest, AReplicaThatLeavesIsNotWaitedFor) {
+  for (const OnLoss on_loss : {OnLoss::kShrink, OnLoss::kWait, OnLoss::kFail}) {
+    Make(3, 3, on_loss);
+    const auto stays = Begin(3);
+    const CallRef aggregate = Aggregate(), a = Contribute(0, 1), b = Contribute(1, 3);
+    group_->Leave({2, 1}, Leaving::kEnd);
+    EXPECT_TRUE(stays[2]->answer.value().ok());
+    ASSERT_TRUE(aggregate->is_over());
+    EXPECT_EQ(MeanOf(aggregate), 2);
+  }
+}
+
+TEST_F(ReplicaGroupTest, OthersGoOnWithoutALostReplica) {
+  Make(3, 3, OnLoss::kShrink);
+  const auto stays = Begin(3);
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1), Contribute(1, 3);
+  stays[2]->cancellation.Cancel(absl::UnavailableError("killed"));
+  ASSERT_TRUE(aggregate->is_over());
+  EXPECT_EQ(MeanOf(aggregate), 2);
+}
+
+TEST_F(ReplicaGroupTest, WhatALostReplicaHasContributedCounts) {
+  Make(3, 3, OnLoss::kShrink);
+  const auto stays = Begin(3);
+  const CallRef aggregate = Aggregate(), lost = Contribute(2, 6);
+  lost->cancellation.Cancel(absl::UnavailableError("killed"));
+  stays[2]->cancellation.Cancel(absl::UnavailableError("killed"));
+  Contribute(0, 1);
+  EXPECT_FALSE(aggregate->is_over()) << "worker 0 is alive, and its gradient counts";
+  Contribute(1, 2);
+  EXPECT_EQ(MeanOf(aggregate), 3);
+}
+
+TEST_F(ReplicaGroupTest, AReplicaThatComesAgainIsWaitedFor) {
+  Make(2, 2, OnLoss::kWait);
+  const auto stays = Begin(2);
+  const CallRef aggregate = Aggregate(), waiting = Contribute(0, 1);
+  stays[1]->cancellation.Cancel(absl::UnavailableError("killed"));
+  EXPECT_FALSE(aggregate->is_over());
+  const CallRef join = Join(1, 2);
+  EXPECT_FALSE(join->is_over()) << "it has to stay first";
+  Stay(1, 2);
+  EXPECT_EQ(join->number(), 0);
+  EXPECT_EQ(Contribute(1, 50, 1)->code(), absl::StatusCode::kAborted) << "the life before";
+  Contribute(1, 3, 2);
+  EXPECT_EQ(MeanOf(aggregate), 2);
+}
+
+TEST_F(ReplicaGroupTest, ARankCountsOnceInAStep) {
+  Make(2, 2, OnLoss::kWait);
+  const auto stays = Begin(2);
+  const CallRef aggregate = Aggregate();
+  Contribute(1, 3);
+  stays[1]->cancellation.Cancel(absl::UnavailableError("killed"));
+  Stay(1, 2), Join(1, 2);
+  const CallRef again = Contribute(1, 3, 2);
+  EXPECT_FALSE(aggregate->is_over() || again->is_over());
+  Contribute(0, 1);
+  EXPECT_EQ(MeanOf(aggregate), 2);
+  ASSERT_TRUE(group_->Release(aggregate->number()).ok());
+  EXPECT_EQ(again->number(), 1);
+}
+
+TEST_F(ReplicaGroupTest, ALossCanEndTrainingForAll) {
+  Make(2, 2, OnLoss::kFail);
+  const auto stays = Begin(2);
+  const CallRef aggregate = Aggregate(), waiting = Contribute(0, 1);
+  stays[1]->cancellation.Cancel(absl::UnavailableError("killed"));
+  EXPECT_EQ(aggregate->code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(waiting->answer->status().message()), HasSubstr("worker 0 was lost at step 0"));
+  EXPECT_FALSE(Contribute(0, 1)->answer.value().ok());
+}
+
+TEST_F(ReplicaGroupTest, AResetDropsWhatIsThereAndTellsThoseWhoWait) {
+  Make(2, 2);
+  Begin(2, 40);
+  const CallRef aggregate = Aggregate(), waiting = Contribute(0, 1000);
+  group_->Reset(30);  // the chief has restored
+  EXPECT_EQ(aggregate->code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(waiting->number(), 30);
+  const CallRef computing = Contribute(1, 1000);  // of values from before
+  EXPECT_EQ(computing->number(), 30);
+  const CallRef next = Aggregate();
+  Contribute(0, 1), Contribute(1, 3);
+  EXPECT_EQ(MeanOf(next), 2);
+}
+
+TEST_F(ReplicaGroupTest, AnUpdateFromBeforeAResetReleasesNothing) {
+  Make(1, 1);
+  Begin(1);
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1);
+  const int64_t era = aggregate->number();
+  group_->Reset(0);
+  EXPECT_EQ(group_->Release(era).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(group_->Release(era + 1).code(), absl::StatusCode::kAborted) << "nothing was aggregated";
+}
+
+TEST_F(ReplicaGroupTest, TheEndOfTheChiefIsTheEndForAll) {
+  Make(2, 2);
+  const auto stays = Begin(2);
+  const CallRef waiting = Contribute(1, 1), aggregate = Aggregate();
+  group_->Leave({0, 1}, Leaving::kClose);
+  EXPECT_EQ(waiting->number(), 0) << "it was dropped";
+  EXPECT_TRUE(stays[1]->answer.value().ok());
+  EXPECT_EQ(aggregate->code(), absl::StatusCode::kOutOfRange);
+  EXPECT_TRUE(Contribute(1, 1)->is_over());
+  EXPECT_EQ(Join(1)->code(), absl::StatusCode::kOutOfRange);
+  group_->Reset(5);  // it has begun again
+  EXPECT_EQ(Join(1)->number(), 5);
+}
+
+TEST_F(ReplicaGroupTest, AReplicaThatStopsWaitsNoMore) {
+  Make(2, 2, OnLoss::kWait);
+  const auto stays = Begin(2);
+  const CallRef waiting = Contribute(1, 1);
+  group_->Leave({1, 1}, Leaving::kStop);
+  EXPECT_TRUE(stays[1]->is_over());
+  EXPECT_EQ(waiting->code(), absl::StatusCode::kOutOfRange);
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1);
+  EXPECT_TRUE(aggregate->is_over()) << "what it has contributed counts";
+}
+
+TEST_F(ReplicaGroupTest, NobodyJoinsBeforeTheChiefHasBegun) {
+  Make(2, 2);
+  Stay(1);
+  const CallRef join = Join(1);
+  EXPECT_FALSE(join->is_over());
+  group_->Reset(7);
+  EXPECT_EQ(join->number(), 7);
+}
+
+TEST_F(ReplicaGroupTest, RefusesWhatDoesNotFit) {
+  Make(2, 2);
+  Begin(2);
+  const CallRef wrong = Start([&](const auto& caller, auto done) {
+    group_->Contribute(caller, {1, 1}, {{Tensor::Vector<float>({1, 2}), {}}}, done);
+  });
+  EXPECT_THAT(std::string(wrong->answer.value().status().message()),
+              HasSubstr("gradient 0 of group from worker 0: the gradient is [2], must be [1]"));
+  const CallRef none = Start([&](const auto& caller, auto done) {
+    group_->Contribute(caller, {1, 1}, {}, done);
+  });
+  EXPECT_EQ(none->code(), absl::StatusCode::kInvalidArgument);
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1), Contribute(1, 3);
+  EXPECT_EQ(MeanOf(aggregate), 2) << "a refused one leaves nothing behind";
+}
+
+}  // namespace
+}  // namespace weir

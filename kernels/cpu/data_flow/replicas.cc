@@ -1,0 +1,286 @@
+// Replicas in step: their group on a task that holds variables, and what steps do with it. Nothing here holds
+// a thread while it waits.
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cpu/data_flow/replica_group.h"
+#include "kernels/cpu/integer_input.h"
+#include "kernels/device_kernels.h"
+
+namespace weir {
+namespace {
+
+using GroupRef = RefPtr<ReplicaGroup>;
+
+absl::StatusOr<ReplicaGroup::Spec> SpecOf(const KernelConstruction& construction) {
+  const auto& dtypes = construction.attr<std::vector<DType>>("dtypes");
+  const auto& shapes = construction.attr<std::vector<PartialShape>>("shapes");
+  const auto& are_sparse = construction.attr<std::vector<bool>>("are_sparse");
+  if (shapes.size() != dtypes.size() || are_sparse.size() != dtypes.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(dtypes.size(), " dtypes, ", shapes.size(), " shapes and ",
+                                                   are_sparse.size(), " are_sparse must be as many"));
+  }
+  const std::string& shared_name = construction.attr<std::string>("shared_name");
+  const std::string& on_loss = construction.attr<std::string>("on_loss");
+  ReplicaGroup::Spec spec;
+  spec.name = shared_name.empty() ? construction.node().name() : shared_name;
+  spec.num_replicas = construction.attr<int64_t>("num_replicas");
+  spec.replicas_to_aggregate = construction.attr<int64_t>("replicas_to_aggregate");
+  spec.on_loss = on_loss == "SHRINK" ? ReplicaGroup::OnLoss::kShrink
+                 : on_loss == "WAIT" ? ReplicaGroup::OnLoss::kWait
+                                     : ReplicaGroup::OnLoss::kFail;
+  for (size_t i = 0; i < dtypes.size(); ++i) {
+    const DType dtype = dtypes[i];
+    if (dtype != DType::kFloat32 && dtype != DType::kFloat64 && dtype != DType::kHalf &&
+        dtype != DType::kBfloat16) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("dtypes[", i, "] is ", DTypeName(dtype), ": gradients are floating point"));
+    }
+    spec.gradients.push_back({.dtype = dtype,
+                              .shape = shapes[i],
+                              .is_sparse = are_sparse[i],
+                              .order = construction.attr<std::string>("order") == "RANK"
+                                           ? GradientSum::Order::kByRank
+                                           : GradientSum::Order::kArrival,
+                              .sorts_rows = true});
+  }
+  return spec;
+}
+
+// The handle is made once, and holds the group. Every worker's graph has it, so it is shared by its name.
+class GroupHandle final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(const ReplicaGroup::Spec spec, SpecOf(construction));
+    ResourceHandle handle;
+    handle.device = construction.device().name().ToString();
+    handle.container = construction.attr<std::string>("container");
+    handle.name = spec.name;
+    handle.type_name = ReplicaGroup::kTypeName;
+    WEIR_ASSIGN_OR_RETURN(GroupRef group,
+                          construction.device().resources().LookupOrCreate<ReplicaGroup>(
+                              handle.container, handle.name, [&spec]() -> absl::StatusOr<GroupRef> {
+                                return GroupRef(new ReplicaGroup(spec));
+                              }));
+    WEIR_RETURN_IF_ERROR(group->CheckIsA(spec));
+    handle.resource = std::move(group);
+    return std::make_unique<GroupHandle>(std::move(handle));
+  }
+
+  explicit GroupHandle(ResourceHandle handle) : handle_(Tensor::Scalar(std::move(handle))) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    context.set_output(0, handle_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Tensor handle_;
+};
+
+// The rank of a replica is its task's: the chief's 0, a worker's index + 1.
+class ReplicaIdentity final : public Kernel {
+ public:
+  explicit ReplicaIdentity(const KernelConstruction& construction) {
+    const DeviceName& device = construction.device().name();
+    const bool is_chief = device.job == "chief" || device.job == "master";
+    rank_ = is_chief ? 0 : device.task.value_or(0) + 1;
+  }
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const int64_t life, ReadInteger(context.input(0), "life"));
+    WEIR_ASSIGN_OR_RETURN(Tensor * identity, context.AllocateOutput(0, {2}));
+    identity->flat<int64_t>()[0] = rank_;
+    identity->flat<int64_t>()[1] = life;
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t rank_ = 0;
+};
+
+absl::StatusOr<ReplicaGroup::Identity> IdentityOf(const KernelContext& context) {
+  const Tensor& identity = context.input(1);
+  if (identity.num_elements() != 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("identity must be a rank and a life, is ", identity.ToString()));
+  }
+  const auto numbers = identity.flat<int64_t>();
+  if (numbers[0] < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the rank of a replica is ", numbers[0]));
+  }
+  return ReplicaGroup::Identity{.rank = numbers[0], .life = numbers[1]};
+}
+
+// An operation of the replica of input 1 on the group of input 0 that may wait.
+class GroupOperation : public AsyncKernel {
+ public:
+  void ComputeAsync(KernelContext& context, Done done) final {
+    absl::StatusOr<GroupRef> group = LookupResource<ReplicaGroup>(context, 0);
+    if (!group.ok()) return done(group.status());
+    const absl::StatusOr<ReplicaGroup::Identity> identity = IdentityOf(context);
+    if (!identity.ok()) return done(identity.status());
+    const ReplicaGroup::Caller caller = {context.cancellation(), context.device().allocator(),
+                                         context.threads(), context.step_threads()};
+    Start(**group, context, caller, *identity,
+          [this, &context, done = std::move(done)](absl::StatusOr<ReplicaGroup::Answer> answer) {
+            if (!answer.ok()) return done(answer.status());
+            done(SetOutputs(context, *std::move(answer)));
+          });
+  }
+
+ private:
+  virtual void Start(ReplicaGroup& group, KernelContext& context, const ReplicaGroup::Caller& caller,
+                     ReplicaGroup::Identity identity, ReplicaGroup::Done done) = 0;
+  virtual absl::Status SetOutputs(KernelContext& context, ReplicaGroup::Answer answer) {
+    if (context.num_outputs() == 0) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(Tensor * number, context.AllocateOutput(0, {}));
+    number->flat<int64_t>()[0] = answer.number;
+    return absl::OkStatus();
+  }
+};
+
+class Stay final : public GroupOperation {
+ public:
+  explicit Stay(const KernelConstruction&) {}
+
+ private:
+  void Start(ReplicaGroup& group, KernelContext&, const ReplicaGroup::Caller& caller,
+             ReplicaGroup::Identity identity, ReplicaGroup::Done done) override {
+    group.Stay(caller, identity, std::move(done));
+  }
+};
+
+class Join final : public GroupOperation {
+ public:
+  explicit Join(const KernelConstruction&) {}
+
+ private:
+  void Start(ReplicaGroup& group, KernelContext&, const ReplicaGroup::Caller& caller,
+             ReplicaGroup::Identity identity, ReplicaGroup::Done done) override {
+    group.Join(caller, identity, std::move(done));
+  }
+};
+
+// Gradients as a list of tensors: a dense one is its values, rows are their values and their indices.
+std::vector<DType> TensorTypes(const ReplicaGroup::Spec& spec) {
+  std::vector<DType> types;
+  for (const GradientSum::Spec& gradient : spec.gradients) {
+    types.push_back(gradient.dtype);
+    if (gradient.is_sparse) types.push_back(DType::kInt64);
+  }
+  return types;
+}
+
+absl::Status CheckTypes(const std::vector<DType>& types, const ReplicaGroup::Spec& spec) {
+  const std::vector<DType> expected = TensorTypes(spec);
+  if (types == expected) return absl::OkStatus();
+  const auto text = [](const std::vector<DType>& dtypes) {
+    return absl::StrJoin(dtypes, ", ",
+                         [](std::string* out, DType type) { absl::StrAppend(out, DTypeName(type)); });
+  };
+  return absl::InvalidArgumentError(
+      absl::StrCat("T is (", text(types), "), gradients of '", spec.name, "' are (", text(expected), ")"));
+}
+
+class Contribute final : public GroupOperation {
+ public:
+  explicit Contribute(const KernelConstruction& construction)
+      : types_(construction.attr<std::vector<DType>>("T")) {}
+
+ private:
+  void Start(ReplicaGroup& group, KernelContext& context, const ReplicaGroup::Caller& caller,
+             ReplicaGroup::Identity identity, ReplicaGroup::Done done) override {
+    if (absl::Status status = CheckTypes(types_, group.spec()); !status.ok()) return done(std::move(status));
+    std::vector<StagedGradient> gradients;
+    int input = 2;
+    for (const GradientSum::Spec& spec : group.spec().gradients) {
+      StagedGradient& gradient = gradients.emplace_back();
+      gradient.values = context.input(input++);
+      if (spec.is_sparse) gradient.indices = context.input(input++);
+    }
+    group.Contribute(caller, identity, gradients, std::move(done));
+  }
+
+  const std::vector<DType> types_;
+};
+
+class Aggregate final : public GroupOperation {
+ public:
+  explicit Aggregate(const KernelConstruction& construction)
+      : types_(construction.attr<std::vector<DType>>("T")) {}
+
+ private:
+  void Start(ReplicaGroup& group, KernelContext&, const ReplicaGroup::Caller& caller,
+             ReplicaGroup::Identity identity, ReplicaGroup::Done done) override {
+    if (absl::Status status = CheckTypes(types_, group.spec()); !status.ok()) return done(std::move(status));
+    group.Aggregate(caller, identity, std::move(done));
+  }
+  absl::Status SetOutputs(KernelContext& context, ReplicaGroup::Answer answer) override {
+    WEIR_ASSIGN_OR_RETURN(Tensor * era, context.AllocateOutput(0, {}));
+    era->flat<int64_t>()[0] = answer.number;
+    int output = 1;
+    for (StagedGradient& gradient : answer.gradients) {
+      context.set_output(output++, std::move(gradient.values));
+      if (gradient.indices.is_valid()) context.set_output(output++, std::move(gradient.indices));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<DType> types_;
+};
+
+absl::Status Release(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
+  WEIR_ASSIGN_OR_RETURN(const int64_t era, ReadInteger(context.input(1), "era"));
+  return group->Release(era);
+}
+
+absl::Status Reset(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
+  WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadInteger(context.input(1), "global_step"));
+  group->Reset(step);
+  return absl::OkStatus();
+}
+
+class Leave final : public Kernel {
+ public:
+  explicit Leave(const KernelConstruction& construction) {
+    const std::string& why = construction.attr<std::string>("why");
+    why_ = why == "STOP"  ? ReplicaGroup::Leaving::kStop
+           : why == "END" ? ReplicaGroup::Leaving::kEnd
+                          : ReplicaGroup::Leaving::kClose;
+  }
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
+    WEIR_ASSIGN_OR_RETURN(const ReplicaGroup::Identity identity, IdentityOf(context));
+    group->Leave(identity, why_);
+    return absl::OkStatus();
+  }
+
+ private:
+  ReplicaGroup::Leaving why_;
+};
+
+}  // namespace
+
+void RegisterReplicasKernels(DeviceKernels& kernels) {
+  kernels.Add<GroupHandle>("WeirReplicaGroup");
+  kernels.Add<ReplicaIdentity>("WeirReplicaIdentity");
+  kernels.Add<Stay>("WeirReplicaStay");
+  kernels.Add<Join>("WeirReplicaJoin");
+  kernels.Add<Contribute>("WeirReplicaContribute");
+  kernels.Add<Aggregate>("WeirReplicaAggregate");
+  kernels.Add<&Release>("WeirReplicaRelease");
+  kernels.Add<&Reset>("WeirReplicaReset");
+  kernels.Add<Leave>("WeirReplicaLeave");
+}
+
+}  // namespace weir

@@ -1,0 +1,55 @@
+// Synchronous replicas: workers that all train on the same values, and whose gradients are averaged before
+// they change a variable (tf.train.SyncReplicasOptimizer).
+//
+//   auto optimizer = SyncReplicas(std::make_unique<Adam>(0.001), {.replicas_to_aggregate = 3});
+//   Node* train = optimizer->Minimize(g, loss, GlobalStep(g)).value();
+//   ... MonitoredTrainingSession(g, {..., .hooks = {SyncReplicasHook(task.is_chief())}})
+//
+// Every worker runs `train`, which ends when the step is over for all: the mean of the gradients was applied
+// once, and the global step has grown by one. With more replicas than are aggregated the first ones of a
+// step count and the others, its backup workers, are dropped.
+//
+// Of rows (ops/embedding.h) each is divided by how many replicas had it, as in TensorFlow.
+//
+// How it works: each task with variables has a group (kernels/cpu/data_flow/replica_group.h) that holds the
+// gradients of all its variables. A worker's step leaves them there, in one message, and waits for the
+// group's release; the hook's thread on the chief runs the step that applies the means and releases. There
+// are no queues of tokens and no local steps: a group knows which step each replica has seen.
+#pragma once
+
+#include <memory>
+
+#include "ops/training/optimizer.h"
+
+namespace weir {
+
+// In which order gradients are added up: by rank, so that two runs give the same bits, or as they come, with
+// less memory.
+enum class ReduceOrder { kByRank, kArrival };
+
+// What becomes of training when a worker is lost: the others go on without it, wait until it comes again, or
+// end with an error that names it. A worker that ends by itself is not waited for in any case. A worker that
+// has never come is waited for.
+enum class OnLoss { kShrink, kWait, kFail };
+
+struct SyncReplicasOptions {
+  // How many gradients make a step; at least 1.
+  int replicas_to_aggregate = 1;
+  // How many workers there are; 0: replicas_to_aggregate. Not fewer than that (TensorFlow would let some give
+  // two gradients).
+  int total_num_replicas = 0;
+  ReduceOrder order = ReduceOrder::kByRank;
+  OnLoss on_loss = OnLoss::kShrink;
+};
+
+// Its ApplyGradients needs a global step. Errors, beside those of `optimizer`: InvalidArgument for options
+// out of range, a null optimizer, no global step, or a second SyncReplicas in one graph. The step fails with
+// an unfed placeholder where the session has no SyncReplicasHook.
+std::unique_ptr<Optimizer> SyncReplicas(std::unique_ptr<Optimizer> optimizer,
+                                        const SyncReplicasOptions& options);
+
+// What ApplyGradients leaves in the graph's collection of this name, for SyncReplicasHook: names of nodes.
+inline constexpr char kSyncReplicasCollection[] = "sync_replicas";
+enum class SyncReplicasNode { kLife, kStay, kJoin, kReset, kUpdate, kStop, kEnd, kClose, kCount };
+
+}  // namespace weir

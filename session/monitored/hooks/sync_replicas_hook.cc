@@ -1,0 +1,129 @@
+#include "session/monitored/hooks/sync_replicas_hook.h"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "graph/types/status_macros.h"
+#include "ops/training/sync_replicas.h"
+
+namespace weir {
+namespace {
+
+// Of steps that wait as long as training goes on. The system's timers have no longer one.
+constexpr absl::Duration kAsLongAsItTakes = absl::Hours(24 * 365);
+// Between looks whether a stop was requested.
+constexpr absl::Duration kJoinAttempt = absl::Seconds(2);
+// Of the last word to a task that may be gone.
+constexpr absl::Duration kFarewell = absl::Seconds(10);
+
+class SyncReplica final : public Hook {
+ public:
+  explicit SyncReplica(bool is_chief) : is_chief_(is_chief) {}
+
+  absl::string_view name() const override { return "SyncReplicasHook"; }
+  absl::Status Begin(GraphBuilder& graph) override;
+  absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override;
+  absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.feeds = Life()}; }
+  absl::Status AfterRun(RunContext& context, const RunValues&) override {
+    if (*is_over_) context.RequestStop();
+    return absl::OkStatus();
+  }
+  absl::Status End(Session& session) override {
+    // What is left is the session's end: a group that is gone is left, too.
+    Run(session, is_chief_ ? SyncReplicasNode::kClose : SyncReplicasNode::kEnd, kFarewell).IgnoreError();
+    return absl::OkStatus();
+  }
+
+ private:
+  Node* NodeFor(SyncReplicasNode what) const { return nodes_[static_cast<size_t>(what)]; }
+  Feeds Life() const { return {{NodeFor(SyncReplicasNode::kLife)->output(0), Tensor::Scalar(life_)}}; }
+  absl::Status Run(Session& session, SyncReplicasNode what, absl::Duration timeout) const {
+    RunOptions options;
+    options.timeout = timeout;
+    return session.Run(Life(), {}, {NodeFor(what)}, options).status();
+  }
+  absl::Status Join(Session& session, const Coordinator& coordinator) const;
+  // On threads. They keep the hook as it was for their session: a later session has another life.
+  absl::Status Stay(Session& session, const Coordinator& coordinator) const;
+  absl::Status Drive(Session& session, const Coordinator& coordinator) const;
+
+  const bool is_chief_;
+  std::array<Node*, static_cast<size_t>(SyncReplicasNode::kCount)> nodes_ = {};
+  int64_t life_ = 0;  // of this session
+  // Whether the chief has ended training. Shared with the threads of this session.
+  std::shared_ptr<std::atomic<bool>> is_over_;
+};
+
+absl::Status SyncReplica::Begin(GraphBuilder& graph) {
+  const auto& collections = graph.graph().collections();
+  const auto found = collections.find(kSyncReplicasCollection);
+  if (found == collections.end() || found->second.size() != nodes_.size()) {
+    return absl::FailedPreconditionError(
+        "SyncReplicasHook: the graph has no SyncReplicas optimizer whose gradients are applied");
+  }
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    nodes_[i] = graph.graph().FindNode(found->second[i]);
+    if (nodes_[i] != nullptr) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("SyncReplicasHook: the graph has no node '", found->second[i], "'"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coordinator) {
+  is_over_ = std::make_shared<std::atomic<bool>>(false);
+  life_ = static_cast<int64_t>(session.environment().Random() >> 1);
+  if (is_chief_) WEIR_RETURN_IF_ERROR(session.Run({}, {}, {NodeFor(SyncReplicasNode::kReset)}).status());
+  coordinator.Start("a replica's stay",
+                    [self = *this, &session](Coordinator& threads) { return self.Stay(session, threads); });
+  coordinator.Start("a replica's end", [self = *this, &session](Coordinator& threads) {
+    threads.WaitForStop(absl::InfiniteDuration());
+    // Ends its own waiting too. After End this does nothing.
+    self.Run(session, SyncReplicasNode::kStop, kFarewell).IgnoreError();
+    return absl::OkStatus();
+  });
+  const absl::Status joined = Join(session, coordinator);
+  if (absl::IsOutOfRange(joined)) {
+    coordinator.RequestStop();  // it has come after the end
+    return absl::OkStatus();
+  }
+  if (!joined.ok() || !is_chief_) return joined;
+  coordinator.Start("the driver of replicas",
+                    [self = *this, &session](Coordinator& threads) { return self.Drive(session, threads); });
+  return absl::OkStatus();
+}
+
+absl::Status SyncReplica::Join(Session& session, const Coordinator& coordinator) const {
+  while (true) {
+    const absl::Status status = Run(session, SyncReplicasNode::kJoin, kJoinAttempt);
+    if (!absl::IsDeadlineExceeded(status)) return status;
+    if (coordinator.should_stop()) {
+      const absl::Status why = coordinator.status();
+      return why.ok() ? absl::CancelledError("stopped while waiting for the chief of the replicas") : why;
+    }
+  }
+}
+
+absl::Status SyncReplica::Stay(Session& session, const Coordinator& coordinator) const {
+  const absl::Status status = Run(session, SyncReplicasNode::kStay, kAsLongAsItTakes);
+  if (status.ok()) *is_over_ = true;
+  return coordinator.should_stop() ? absl::OkStatus() : status;
+}
+
+absl::Status SyncReplica::Drive(Session& session, const Coordinator& coordinator) const {
+  while (true) {
+    const absl::Status status = Run(session, SyncReplicasNode::kUpdate, kAsLongAsItTakes);
+    if (absl::IsOutOfRange(status) || coordinator.should_stop()) return absl::OkStatus();
+    WEIR_RETURN_IF_ERROR(status);
+  }
+}
+
+}  // namespace
+
+HookPtr SyncReplicasHook(bool is_chief) { return std::make_shared<SyncReplica>(is_chief); }
+
+}  // namespace weir
