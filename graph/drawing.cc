@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "graph/layered_layout.h"
+#include "graph/types/printable_text.h"
 
 namespace weir {
 namespace {
@@ -22,8 +23,16 @@ const char* ColourOf(const std::vector<std::string>& groups, const std::string& 
   return kColours[(found - groups.begin()) % (sizeof(kColours) / sizeof(kColours[0]))];
 }
 
-std::string DotString(absl::string_view text) {
-  return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}}), "\"");
+// The text of a quoted string.
+std::string DotText(absl::string_view text) {
+  return absl::StrReplaceAll(PrintableText(text), {{"\\", "\\\\"}, {"\"", "\\\""}});
+}
+
+std::string DotString(absl::string_view text) { return absl::StrCat("\"", DotText(text), "\""); }
+
+// The name and, on a line of its own, the label.
+std::string DotLabel(absl::string_view name, absl::string_view label) {
+  return absl::StrCat("\"", DotText(name), label.empty() ? "" : "\\n", DotText(label), "\"");
 }
 
 // "a/b/c" cut to its first `depth` parts.
@@ -134,8 +143,7 @@ std::string Drawing::Dot() const {
   std::string dot = absl::StrCat("digraph ", DotString(title_), " {\n  node [shape=box, style=filled];\n");
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
-    absl::StrAppend(&dot, "  n", i, " [label=",
-                    DotString(node.label.empty() ? node.name : absl::StrCat(node.name, "\n", node.label)),
+    absl::StrAppend(&dot, "  n", i, " [label=", DotLabel(node.name, node.label),
                     ", fillcolor=", DotString(ColourOf(groups, node.group)),
                     node.group.empty() ? "" : absl::StrCat(", tooltip=", DotString(node.group)), "];\n");
   }

@@ -72,6 +72,14 @@ TEST(DrawingTest, DotHasEveryNodeAndEdge) {
             "  n0 -> n2 [label=\"\", style=dashed];\n}\n");
 }
 
+TEST(DrawingTest, DotEscapesWhatItIsGiven) {
+  Drawing drawing("\x1b[2J");
+  drawing.AddNode("a\nb\x07", "\x1b", "\t");
+  EXPECT_EQ(drawing.Dot(),
+            "digraph \"\\\\x1b[2J\" {\n  node [shape=box, style=filled];\n"
+            "  n0 [label=\"a\\\\nb\\\\x07\\n\\\\x1b\", fillcolor=\"#cfe2f3\", tooltip=\"\\\\t\"];\n}\n");
+}
+
 TEST(DrawingTest, SvgEscapesWhatItIsGiven) {
   Drawing drawing("<script>");
   drawing.AddNode("a<b>&\"\x01\xff", "l</text>", "g\"");

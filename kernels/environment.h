@@ -21,6 +21,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -59,11 +60,13 @@ class Environment {
   virtual bool Await(absl::Mutex& mutex, const absl::Condition& condition,
                      absl::Time deadline = absl::InfiniteFuture()) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) = 0;
 
-  // Threads that run steps; `max_blocked_threads` bounds Threads::Block.
-  virtual std::unique_ptr<Threads> MakeThreads(int num_threads, int max_blocked_threads) = 0;
+  // Threads that run steps; `max_blocked_threads` bounds Threads::Block. ResourceExhausted when the system
+  // gives no thread at all.
+  virtual absl::StatusOr<std::unique_ptr<Threads>> MakeThreads(int num_threads, int max_blocked_threads) = 0;
   virtual std::unique_ptr<Timers> MakeTimers() = 0;
-  // A thread of its own for work that may wait.
-  virtual std::unique_ptr<StartedThread> StartThread(absl::AnyInvocable<void()> run) = 0;
+  // A thread of its own for work that may wait. ResourceExhausted when the system gives none; then `run` is
+  // not called.
+  virtual absl::StatusOr<std::unique_ptr<StartedThread>> StartThread(absl::AnyInvocable<void()> run) = 0;
 
  protected:
   explicit Environment(bool is_simulated) : is_simulated_(is_simulated) {}

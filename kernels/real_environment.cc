@@ -6,14 +6,14 @@
 #include "kernels/environment.h"
 #include "kernels/real_threads.h"
 #include "kernels/real_timers.h"
+#include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
 
 class RealThread final : public StartedThread {
  public:
-  explicit RealThread(absl::AnyInvocable<void()> run)
-      : thread_([run = std::move(run)]() mutable { run(); }) {}
+  explicit RealThread(std::thread thread) : thread_(std::move(thread)) {}
   ~RealThread() override {
     if (thread_.joinable()) thread_.detach();
   }
@@ -43,13 +43,14 @@ class OperatingSystem final : public Environment {
     return true;
   }
 
-  std::unique_ptr<Threads> MakeThreads(int num_threads, int max_blocked_threads) override {
-    return std::make_unique<RealThreads>(
-        RealThreads::Options{.num_threads = num_threads, .max_blocked_threads = max_blocked_threads});
+  absl::StatusOr<std::unique_ptr<Threads>> MakeThreads(int num_threads, int max_blocked_threads) override {
+    return RealThreads::Create({.num_threads = num_threads, .max_blocked_threads = max_blocked_threads});
   }
   std::unique_ptr<Timers> MakeTimers() override { return std::make_unique<RealTimers>(); }
-  std::unique_ptr<StartedThread> StartThread(absl::AnyInvocable<void()> run) override {
-    return std::make_unique<RealThread>(std::move(run));
+  absl::StatusOr<std::unique_ptr<StartedThread>> StartThread(absl::AnyInvocable<void()> run) override {
+    absl::StatusOr<std::thread> thread = StartSystemThread(std::move(run));
+    if (!thread.ok()) return thread.status();
+    return std::make_unique<RealThread>(*std::move(thread));
   }
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
@@ -41,6 +42,23 @@ void RunScope::Drain() {
   }
 }
 
+absl::StatusOr<std::unique_ptr<RealThreads>> RealThreads::Create(const Options& options) {
+  std::unique_ptr<RealThreads> threads(new RealThreads(options));
+  absl::Status status = threads->timers_.Start();
+  if (status.ok()) {
+    absl::MutexLock lock(&threads->work_mutex_);
+    status = threads->StartWorkThread();
+  }
+  if (!status.ok()) return status;
+  return threads;
+}
+
+absl::Status RealThreads::StartWorkThread() {
+  absl::StatusOr<std::thread> thread = StartSystemThread([this] { RunWork(); });
+  if (thread.ok()) work_threads_.push_back(*std::move(thread));
+  return thread.status();
+}
+
 RealThreads::~RealThreads() {
   // Blocked work may still wake what computes, so the threads that compute end last.
   timers_.Stop();
@@ -68,7 +86,7 @@ void RealThreads::Compute(Runnable* work) {
   work_.push_back(work);
   if (num_idle_ < static_cast<int>(work_.size()) &&
       static_cast<int>(work_threads_.size()) < std::max(1, options_.num_threads)) {
-    work_threads_.emplace_back([this] { RunWork(); });
+    StartWorkThread().IgnoreError();  // the threads that are there do it
   }
 }
 
@@ -107,10 +125,15 @@ absl::Status RealThreads::Block(absl::AnyInvocable<void()> work) {
     return absl::ResourceExhaustedError(
         absl::StrCat("all ", options_.max_blocked_threads, " threads for kernels that wait are in use"));
   }
-  ++num_blocked_;  // never more than there are threads, so none of it queues behind another
-  if (static_cast<int>(blocked_threads_.size()) < num_blocked_) {
-    blocked_threads_.emplace_back([this] { RunBlocked(); });
+  if (static_cast<int>(blocked_threads_.size()) <= num_blocked_) {
+    absl::StatusOr<std::thread> thread = StartSystemThread([this] { RunBlocked(); });
+    if (!thread.ok()) {
+      return absl::ResourceExhaustedError(absl::StrCat("no thread for a kernel that waits, beside ",
+                                                       num_blocked_, ": ", thread.status().message()));
+    }
+    blocked_threads_.push_back(*std::move(thread));
   }
+  ++num_blocked_;  // never more than there are threads, so none of it queues behind another
   blocked_.push_back(std::move(work));
   return absl::OkStatus();
 }

@@ -1,13 +1,17 @@
-// Threads of the operating system. They are started when they are first needed and end with this object,
-// which waits for all that was given to it except timers that have not rung.
+// Threads of the operating system. One that computes and the timers' are there from the beginning, so that
+// work never has none; the others are started when they are first needed. Where the system gives no further
+// thread, those that are there do the work. All end with this object, which waits for what was given to it
+// except timers that have not rung.
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/real_timers.h"
 #include "kernels/threads.h"
@@ -21,10 +25,12 @@ class RealThreads final : public Threads {
     int max_blocked_threads = 256;  // that may wait
   };
 
-  explicit RealThreads(const Options& options) : options_(options) {}
+  // ResourceExhausted when the system gives no thread.
+  static absl::StatusOr<std::unique_ptr<RealThreads>> Create(const Options& options);
   ~RealThreads() override;
 
   void Compute(Runnable* work) override;
+  // ResourceExhausted also when the system gives no thread.
   absl::Status Block(absl::AnyInvocable<void()> work) override;
   TimerId At(absl::Time when, absl::AnyInvocable<void()> work) override {
     return timers_.At(when, std::move(work));
@@ -35,6 +41,8 @@ class RealThreads final : public Threads {
   bool TakeBack(Runnable* work);
 
  private:
+  explicit RealThreads(const Options& options) : options_(options) {}
+  absl::Status StartWorkThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(work_mutex_);
   void RunWork();
   Runnable* NextWork();  // null at the end
   void RunBlocked();

@@ -1,8 +1,21 @@
 #include "kernels/real_timers.h"
 
 #include "absl/time/clock.h"
+#include "kernels/system_thread.h"
 
 namespace weir {
+
+absl::Status RealTimers::Start() {
+  absl::MutexLock lock(&mutex_);
+  return StartThread();
+}
+
+absl::Status RealTimers::StartThread() {
+  if (is_over_ || thread_.joinable()) return absl::OkStatus();
+  absl::StatusOr<std::thread> thread = StartSystemThread([this] { Run(); });
+  if (thread.ok()) thread_ = *std::move(thread);
+  return thread.status();
+}
 
 void RealTimers::Stop() {
   {
@@ -18,7 +31,7 @@ Timers::TimerId RealTimers::At(absl::Time when, absl::AnyInvocable<void()> work)
   const TimerId id = next_++;
   timers_.emplace(std::make_pair(when, id), std::move(work));
   times_.emplace(id, when);
-  if (!is_over_ && !thread_.joinable()) thread_ = std::thread([this] { Run(); });
+  StartThread().IgnoreError();
   // Timers are mostly forgotten before they ring. The thread is not woken for one that it will wake up for
   // anyway, nor when one goes: it looks again at the time it knew.
   if (when < sleeps_until_) changed_.Signal();

@@ -1,4 +1,5 @@
-// Timers on a thread of the operating system, which is started when it is first needed.
+// Timers on a thread of the operating system. It is started when it is first needed, if not by Start before.
+// Where the system gives none, it is asked again for every further timer, and none rings until then.
 #pragma once
 
 #include <map>
@@ -7,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/timers.h"
 
@@ -20,10 +22,13 @@ class RealTimers final : public Timers {
   TimerId At(absl::Time when, absl::AnyInvocable<void()> work) override;
   bool Forget(TimerId id) override;
 
+  // Starts the thread. ResourceExhausted when the system gives none.
+  absl::Status Start();
   // Waits for the work that runs; none begins any more. Not from a timer.
   void Stop();
 
  private:
+  absl::Status StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
 
   absl::Mutex mutex_;

@@ -21,6 +21,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/numbers.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
@@ -97,8 +98,13 @@ class LoopTeam {
   }
 
  private:
+  // Fewer where the system gives no more threads.
   void StartHelpers() {
-    for (int i = 0; i < num_helpers_; ++i) helpers_.emplace_back([this] { Help(); });
+    for (int i = 0; i < num_helpers_; ++i) {
+      absl::StatusOr<std::thread> helper = StartSystemThread([this] { Help(); });
+      if (!helper.ok()) return;
+      helpers_.push_back(*std::move(helper));
+    }
   }
 
   void TakeChunks() {

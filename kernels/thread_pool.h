@@ -2,7 +2,8 @@
 //
 // One pool per Runtime. Thread safety: all methods.
 //
-// Progress: ParallelFor waits only for helpers that are computing a part of the loop.
+// Progress: ParallelFor waits only for helpers that are computing a part of the loop. Where the system gives
+// fewer threads than were asked for, those that are there do all of the work.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/blocking_counter.h"
 #include "gtest/gtest.h"
+#include "kernels/no_more_threads.h"
 
 namespace weir {
 namespace {
@@ -75,6 +76,16 @@ TEST(ThreadPoolTest, LoopsWithinLoopsAndFromManyThreads) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(sum, 4 * 50 * 8 * 8);
+}
+
+TEST(ThreadPoolTest, WhereTheSystemGivesNoThreadsTheCallersDoesAll) {
+  ThreadPool pool(4);
+  const NoMoreThreads no_more;
+  std::vector<std::atomic<int>> visits(1000);
+  pool.ParallelFor(1000, 1e6, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) ++visits[i];
+  });
+  for (const auto& visit : visits) EXPECT_EQ(visit, 1);
 }
 
 TEST(ThreadPoolTest, TheEnvironmentSaysHowManyThreads) {

@@ -9,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/no_more_threads.h"
 #include "kernels/real_threads.h"
 
 namespace weir {
@@ -33,7 +34,8 @@ class Call final : public Runnable {
 };
 
 TEST(ThreadsTest, HeavyWorkOfOneThreadOverlaps) {
-  RealThreads threads({.num_threads = 2});
+  const auto made = RealThreads::Create({.num_threads = 2}).value();
+  RealThreads& threads = *made;
   absl::Notification second_began, first_over;
   bool overlapped = false;
   Call first(
@@ -53,7 +55,8 @@ TEST(ThreadsTest, HeavyWorkOfOneThreadOverlaps) {
 }
 
 TEST(ThreadsTest, LightWorkStaysOnItsThreadAndRunsWhenTheOutermostFrameIsReached) {
-  RealThreads threads({.num_threads = 2});
+  const auto made = RealThreads::Create({.num_threads = 2}).value();
+  RealThreads& threads = *made;
   const auto me = std::this_thread::get_id();
   int depth = 0, deepest = 0, left = 100'000;
   std::vector<std::unique_ptr<Call>> calls;
@@ -78,7 +81,8 @@ TEST(ThreadsTest, LightWorkStaysOnItsThreadAndRunsWhenTheOutermostFrameIsReached
 }
 
 TEST(ThreadsTest, WorkFromOutsideIsComputedElsewhere) {
-  RealThreads threads({.num_threads = 1});
+  const auto made = RealThreads::Create({.num_threads = 1}).value();
+  RealThreads& threads = *made;
   absl::Notification done;
   Call call([&] { done.Notify(); }, false);
   threads.Compute(&call);
@@ -86,7 +90,8 @@ TEST(ThreadsTest, WorkFromOutsideIsComputedElsewhere) {
 }
 
 TEST(ThreadsTest, AThreadTakesBackWhatNobodyHasBegun) {
-  RealThreads threads({.num_threads = 2});
+  const auto made = RealThreads::Create({.num_threads = 2}).value();
+  RealThreads& threads = *made;
   absl::Notification may_end, all_done;
   absl::BlockingCounter busy(2);
   Call hog1([&] { busy.DecrementCount(), may_end.WaitForNotification(); }, true);
@@ -109,7 +114,8 @@ TEST(ThreadsTest, BlockingWorkNeverQueuesBehindBlockedWork) {
   absl::Notification last_began;
   std::atomic<int> num_done{0};
   {
-    RealThreads threads({.num_threads = 1, .max_blocked_threads = 3});
+    const auto made = RealThreads::Create({.num_threads = 1, .max_blocked_threads = 3}).value();
+    RealThreads& threads = *made;
     for (int i = 0; i < 3; ++i) {
       ASSERT_TRUE(threads
                       .Block([&, i] {
@@ -124,7 +130,8 @@ TEST(ThreadsTest, BlockingWorkNeverQueuesBehindBlockedWork) {
 
 TEST(ThreadsTest, TooMuchBlockedWorkIsAnError) {
   absl::Notification may_end;
-  RealThreads threads({.num_threads = 1, .max_blocked_threads = 2});
+  const auto made = RealThreads::Create({.num_threads = 1, .max_blocked_threads = 2}).value();
+  RealThreads& threads = *made;
   absl::Status status;
   int num_accepted = 0;
   while (status.ok()) {
@@ -137,8 +144,29 @@ TEST(ThreadsTest, TooMuchBlockedWorkIsAnError) {
   may_end.Notify();
 }
 
+TEST(ThreadsTest, ASystemWithoutFurtherThreadsIsAnErrorAndNoEnd) {
+  const auto made = RealThreads::Create({.num_threads = 3}).value();
+  const NoMoreThreads no_more;
+  const absl::Status none = RealThreads::Create({.num_threads = 1}).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(none.message()), HasSubstr("no further thread"));
+  const absl::Status blocked = made->Block([] {});
+  EXPECT_EQ(blocked.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(blocked.message()),
+              HasSubstr("beside 0: the system gives this process no further"));
+  // What was asked for before goes on, on the threads that are there.
+  absl::BlockingCounter over(4);
+  Call call([&] { over.DecrementCount(); }, true);
+  for (int i = 0; i < 4; ++i) made->Compute(&call);
+  over.Wait();
+  absl::Notification rung;
+  made->At(absl::Now(), [&] { rung.Notify(); });
+  EXPECT_TRUE(rung.WaitForNotificationWithTimeout(kPatience));
+}
+
 TEST(ThreadsTest, TimersRingInOrderUnlessForgotten) {
-  RealThreads threads({.num_threads = 1});
+  const auto made = RealThreads::Create({.num_threads = 1}).value();
+  RealThreads& threads = *made;
   const absl::Time soon = absl::Now() + absl::Milliseconds(20);
   std::vector<int> rung;
   absl::Notification last;

@@ -5,9 +5,21 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
-namespace weir::initializers {
+namespace weir {
+
+Output Initializer::OfPart(GraphBuilder& g, DType dtype, const Shape& shape,
+                           const InitializedPart& part) const {
+  if (make_) return make_(g, dtype, shape, part);
+  g.SetError(absl::InvalidArgumentError(
+      absl::StrCat("'", g.name_scope(), "': the initializer is null, so there is no first value of shape ",
+                   shape.ToString())));
+  return {};
+}
+
+namespace initializers {
 namespace {
 
 Output ShapeVector(GraphBuilder& g, const Shape& shape) {
@@ -88,6 +100,7 @@ Initializer Constant(double value) {
 Initializer Identity(double gain) {
   return [gain](GraphBuilder& g, DType dtype, const Shape& shape, const InitializedPart& part) {
     const Shape& full = part.full_shape;
+    if (!CheckFinite(g, "Identity", {{"gain", gain}}, {})) return Output();
     if (full.rank() != 2) {
       g.SetError(absl::InvalidArgumentError(
           absl::StrCat("Identity: the shape must have rank 2, is ", full.ToString())));
@@ -103,6 +116,7 @@ Initializer Identity(double gain) {
 
 Initializer Orthogonal(double gain, std::optional<int64_t> seed) {
   return [gain, seed](GraphBuilder& g, DType dtype, const Shape& shape) {
+    if (!CheckFinite(g, "Orthogonal", {{"gain", gain}}, {})) return Output();
     if (shape.rank() < 2) {
       g.SetError(absl::InvalidArgumentError(
           absl::StrCat("Orthogonal: the shape must have rank 2 or more, is ", shape.ToString())));
@@ -126,6 +140,7 @@ Initializer Orthogonal(double gain, std::optional<int64_t> seed) {
 
 Initializer RandomNormal(double mean, double stddev, std::optional<int64_t> seed) {
   return [mean, stddev, seed](GraphBuilder& g, DType dtype, const Shape& shape) {
+    if (!CheckFinite(g, "RandomNormal", {{"mean", mean}, {"stddev", stddev}}, {})) return Output();
     const Output normal = ScaledNormal(g, dtype, shape, stddev, false, seed);
     return AddV2(g, normal, ConstOf(g, dtype, mean, {.name = "mean"}));
   };
@@ -133,19 +148,22 @@ Initializer RandomNormal(double mean, double stddev, std::optional<int64_t> seed
 
 Initializer TruncatedNormal(double stddev, std::optional<int64_t> seed) {
   return [stddev, seed](GraphBuilder& g, DType dtype, const Shape& shape) {
+    if (!CheckFinite(g, "TruncatedNormal", {{"stddev", stddev}}, {})) return Output();
     return ScaledNormal(g, dtype, shape, stddev, true, seed);
   };
 }
 
 Initializer Uniform(double minimum, double maximum, std::optional<int64_t> seed) {
   return [minimum, maximum, seed](GraphBuilder& g, DType dtype, const Shape& shape) {
+    if (!CheckFinite(g, "Uniform", {{"minimum", minimum}, {"maximum", maximum}}, {})) return Output();
     return ScaledUniform(g, dtype, shape, minimum, maximum, seed);
   };
 }
 
 Initializer VarianceScaling(const VarianceScalingOptions& options) {
   return [options](GraphBuilder& g, DType dtype, const Shape& shape, const InitializedPart& part) {
-    if (!(options.scale > 0)) {
+    if (!CheckFinite(g, "VarianceScaling", {{"scale", options.scale}}, {})) return Output();
+    if (options.scale <= 0) {
       g.SetError(absl::InvalidArgumentError(
           absl::StrCat("VarianceScaling: scale must be positive, is ", options.scale)));
       return Output();
@@ -175,4 +193,5 @@ Initializer LecunUniform(std::optional<int64_t> seed) {
 
 Initializer LecunNormal(std::optional<int64_t> seed) { return VarianceScaling({.seed = seed}); }
 
-}  // namespace weir::initializers
+}  // namespace initializers
+}  // namespace weir

@@ -1,9 +1,11 @@
 // Initial values of variables: functions that add the nodes computing them, in the current scopes.
 //
 // Random ones draw TensorFlow's streams. Without a seed they take the graph's
-// (GraphBuilder::set_random_seed), and without either, every session draws different numbers.
+// (GraphBuilder::set_random_seed), and without either, every session draws different numbers. Deviations,
+// bounds, scales and gains must be finite.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -23,16 +25,22 @@ struct InitializedPart {
 };
 
 // A function (g, dtype, shape), or one that is also told which part of a variable the shape is:
-// (g, dtype, shape, const InitializedPart& part).
+// (g, dtype, shape, const InitializedPart& part). It gives an output of this dtype and shape.
+//
+// One without a function is null. It is an InvalidArgument, in the builder, of the variable that it is for.
 class Initializer {
  public:
   using OfPartFunction =
       std::function<Output(GraphBuilder& g, DType dtype, const Shape& shape, const InitializedPart& part)>;
 
   Initializer() = default;
+  Initializer(std::nullptr_t) {}
   template <typename Function,
             typename = std::enable_if_t<!std::is_same_v<std::decay_t<Function>, Initializer>>>
   Initializer(Function make) {
+    if constexpr (std::is_pointer_v<Function> || IsStdFunction<Function>::value) {
+      if (!make) return;
+    }
     if constexpr (std::is_invocable_v<Function&, GraphBuilder&, DType, const Shape&,
                                       const InitializedPart&>) {
       make_ = std::move(make);
@@ -42,15 +50,20 @@ class Initializer {
     }
   }
 
+  explicit operator bool() const { return make_ != nullptr; }
+
   // The first value of a variable of this shape.
   Output operator()(GraphBuilder& g, DType dtype, const Shape& shape) const {
-    return make_(g, dtype, shape, {shape, std::vector<int64_t>(shape.rank(), 0)});
+    return OfPart(g, dtype, shape, {shape, std::vector<int64_t>(shape.rank(), 0)});
   }
-  Output OfPart(GraphBuilder& g, DType dtype, const Shape& shape, const InitializedPart& part) const {
-    return make_(g, dtype, shape, part);
-  }
+  Output OfPart(GraphBuilder& g, DType dtype, const Shape& shape, const InitializedPart& part) const;
 
  private:
+  template <typename>
+  struct IsStdFunction : std::false_type {};
+  template <typename Signature>
+  struct IsStdFunction<std::function<Signature>> : std::true_type {};
+
   OfPartFunction make_;
 };
 

@@ -52,6 +52,7 @@ absl::StatusOr<Cut> CutShape(const Shape& shape, const std::vector<int64_t>& par
     if (here < 1) return refuse("a number of parts is below 1");
     if (here > 1 && here > shape.dim(i)) return refuse("there are more parts than elements");
     if (here > 1 && parts > 1) return refuse("only one dimension can be cut");
+    if (here > kMaxParts) return refuse(absl::StrCat("there can be at most ", kMaxParts, " parts"));
     if (here > 1) {
       cut.axis = i;
       parts = here;

@@ -20,9 +20,12 @@ namespace weir {
 // that it cannot cut.
 using Partitioner = std::function<absl::StatusOr<std::vector<int64_t>>(const Shape& shape, DType dtype)>;
 
+// Each part is a variable with half a dozen nodes.
+inline constexpr int64_t kMaxParts = 1 << 16;
+
 // The dimension that is cut, and the sizes of the parts along it: their number divides the dimension as
 // evenly as it can, and the first ones are larger by one. InvalidArgument unless parts_per_dimension has a
-// number from 1 to the dimension for each, and at most one above 1.
+// number from 1 to the dimension for each, and at most one above 1, which is at most kMaxParts.
 struct Cut {
   int axis = 0;
   std::vector<int64_t> sizes;

@@ -1,6 +1,7 @@
 #include "ops/regularizers.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
 namespace weir::regularizers {
@@ -9,7 +10,8 @@ namespace {
 // scale * size, after a check of the scale.
 Output Scaled(GraphBuilder& g, double scale, Output size) {
   if (!size) return {};
-  if (!(scale >= 0)) {
+  if (!CheckFinite(g, "regularizer", {{"scale", scale}}, SourceLocation())) return {};
+  if (scale < 0) {
     g.SetError(
         absl::InvalidArgumentError(absl::StrCat("regularizer: scale must not be negative, is ", scale)));
     return {};

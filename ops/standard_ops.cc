@@ -1,8 +1,11 @@
 #include "ops/standard_ops.h"
 
+#include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 
@@ -40,6 +43,21 @@ Tensor ScalarOf(double value) {
   }
 }
 
+// Whether the integer type has the number, rounded towards zero.
+template <typename T>
+bool Has(double value) {
+  // The bounds are powers of two, and so exact.
+  const double end = std::ldexp(1.0, std::numeric_limits<T>::digits);
+  const double rounded = std::trunc(value);
+  return std::is_signed_v<T> ? rounded >= -end && rounded < end : rounded >= 0 && rounded < end;
+}
+
+template <typename T>
+std::optional<Tensor> IntegerOf(double value) {
+  if (!Has<T>(value)) return std::nullopt;
+  return ScalarOf<T>(value);
+}
+
 std::optional<Tensor> NumberOf(DType dtype, double value) {
   switch (dtype) {
     case DType::kFloat32:
@@ -51,21 +69,21 @@ std::optional<Tensor> NumberOf(DType dtype, double value) {
     case DType::kBfloat16:
       return ScalarOf<Bfloat16>(value);
     case DType::kInt8:
-      return ScalarOf<int8_t>(value);
+      return IntegerOf<int8_t>(value);
     case DType::kInt16:
-      return ScalarOf<int16_t>(value);
+      return IntegerOf<int16_t>(value);
     case DType::kInt32:
-      return ScalarOf<int32_t>(value);
+      return IntegerOf<int32_t>(value);
     case DType::kInt64:
-      return ScalarOf<int64_t>(value);
+      return IntegerOf<int64_t>(value);
     case DType::kUint8:
-      return ScalarOf<uint8_t>(value);
+      return IntegerOf<uint8_t>(value);
     case DType::kUint16:
-      return ScalarOf<uint16_t>(value);
+      return IntegerOf<uint16_t>(value);
     case DType::kUint32:
-      return ScalarOf<uint32_t>(value);
+      return IntegerOf<uint32_t>(value);
     case DType::kUint64:
-      return ScalarOf<uint64_t>(value);
+      return IntegerOf<uint64_t>(value);
     default:
       return std::nullopt;
   }
@@ -85,9 +103,8 @@ Output Const(GraphBuilder& g, Tensor value, const NodeOptions& options, SourceLo
 
 Output ConstOf(GraphBuilder& g, DType dtype, double value, const NodeOptions& options, SourceLocation where) {
   if (auto tensor = NumberOf(dtype, value)) return Const(g, *std::move(tensor), options, where);
-  g.SetError(
-      absl::InvalidArgumentError(absl::StrCat("ConstOf: ", DTypeName(dtype), " is no type of numbers")),
-      where);
+  g.SetError(absl::InvalidArgumentError(absl::StrCat("ConstOf: ", value, " is no ", DTypeName(dtype))),
+             where);
   return {};
 }
 

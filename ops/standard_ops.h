@@ -43,7 +43,8 @@ inline Output Const(GraphBuilder& g, absl::string_view value, const NodeOptions&
   return Const(g, Tensor::Scalar(std::string(value)), options, where);
 }
 
-// A scalar constant of a dtype, which must be floating point or an integer.
+// A scalar constant of a dtype, which must be floating point, or an integer that has the value, rounded
+// towards zero; otherwise it is an InvalidArgument.
 Output ConstOf(GraphBuilder& g, DType dtype, double value, const NodeOptions& options = {},
                SourceLocation where = SourceLocation::Current());
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
 namespace weir {
@@ -21,6 +22,11 @@ std::string LocalName(const GraphBuilder& g, const Node& node) {
   absl::string_view name = node.name();
   if (!g.name_scope().empty()) absl::ConsumePrefix(&name, absl::StrCat(g.name_scope(), "/"));
   return std::string(name);
+}
+
+// What a node of this name is called if the name is free.
+std::string FullName(const GraphBuilder& g, absl::string_view name) {
+  return g.name_scope().empty() ? std::string(name) : absl::StrCat(g.name_scope(), "/", name);
 }
 
 Output AddHandle(GraphBuilder& g, absl::string_view name, DType dtype, const Shape& shape,
@@ -57,6 +63,10 @@ ModelVariable Make(GraphBuilder& g, absl::string_view name, DType dtype, const S
   variable.trainable = options.trainable;
   variable.slice = options.slice;
   variable.initial_value = AddInitialValue(g, local_name, make_initial_value);
+  if (!CheckGiven(g, absl::StrCat("variable '", variable.name, "'"), "what its initializer gave",
+                  variable.initial_value, where)) {
+    return {};
+  }
   variable.initializer = AssignVariableOp(g, handle, variable.initial_value,
                                           {.name = absl::StrCat(local_name, "/Assign")}, where);
   variable.value =
@@ -101,6 +111,12 @@ Output InitialValue(GraphBuilder& g, DType dtype, const Shape& shape, const Init
 ModelVariable MakeVariable(GraphBuilder& g, absl::string_view name, DType dtype, const Shape& shape,
                            const Initializer& initializer, const VariableOptions& options,
                            SourceLocation where) {
+  if (g.ok() && !initializer) {
+    g.SetError(absl::InvalidArgumentError(
+                   absl::StrCat("variable '", FullName(g, name), "': its initializer is null")),
+               where);
+    return {};
+  }
   return Make(
       g, name, dtype, shape, options, [&] { return InitialValue(g, dtype, shape, initializer, options); },
       where);
@@ -116,7 +132,10 @@ ModelVariable MakeVariable(GraphBuilder& g, absl::string_view name, Tensor initi
 
 ModelVariable MakeVariable(GraphBuilder& g, absl::string_view name, Output initial_value,
                            const VariableOptions& options, SourceLocation where) {
-  if (!g.ok() || !initial_value) return {};
+  if (!g.ok() || !CheckGiven(g, absl::StrCat("variable '", FullName(g, name), "'"), "its initial value",
+                             initial_value, where)) {
+    return {};
+  }
   if (!initial_value.shape().is_fully_known()) {
     g.SetError(absl::InvalidArgumentError(absl::StrCat(
                    "variable '", name, "': the shape of its initial value '", initial_value.name(),
@@ -131,7 +150,10 @@ ModelVariable MakeVariable(GraphBuilder& g, absl::string_view name, Output initi
 
 ModelVariable MakeVariableBeside(GraphBuilder& g, const ModelVariable& primary, absl::string_view name,
                                  const Initializer& initializer, SourceLocation where) {
-  if (!g.ok()) return {};
+  if (!g.ok() || !CheckGiven(g, absl::StrCat("variable '", primary.name, "/", name, "'"),
+                             "the variable beside which it is to be", primary.handle, where)) {
+    return {};
+  }
   const auto root = g.NameScope("");
   const auto beside_primary = g.ColocationScope(primary.handle.node);
   ModelVariable made = MakeVariable(g, absl::StrCat(primary.name, "/", name), primary.dtype, primary.shape,

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "graph/types/human_bytes.h"
 
 namespace weir {
 namespace {
@@ -20,13 +21,6 @@ struct DeviceLoad {
 int64_t KnownBytes(DType dtype, const PartialShape& shape) {
   if (!shape.is_fully_known()) return 0;
   return shape.ToShape().num_elements() * static_cast<int64_t>(DTypeSize(dtype));
-}
-
-std::string BytesToString(int64_t num_bytes) {
-  if (num_bytes < 1000) return absl::StrCat(num_bytes, " B");
-  if (num_bytes < 1000000) return absl::StrFormat("%.1f kB", num_bytes / 1e3);
-  if (num_bytes < 1000000000) return absl::StrFormat("%.1f MB", num_bytes / 1e6);
-  return absl::StrFormat("%.2f GB", num_bytes / 1e9);
 }
 
 std::map<std::string, DeviceLoad> LoadByDevice(const Graph& placed) {
@@ -46,7 +40,7 @@ std::string TextOf(const Graph& placed, const PartitionedGraph& partitioned) {
   std::string report;
   for (const auto& [device, load] : LoadByDevice(placed)) {
     absl::StrAppendFormat(&report, "%-48s %6d nodes %5d variables %10s\n", device, load.num_nodes,
-                          load.num_variables, BytesToString(load.num_bytes));
+                          load.num_variables, HumanBytes(load.num_bytes));
   }
   std::vector<std::pair<int64_t, std::string>> crossings;
   for (const CrossingEdge& edge : partitioned.edges) {
@@ -55,7 +49,7 @@ std::string TextOf(const Graph& placed, const PartitionedGraph& partitioned) {
     crossings.emplace_back(
         -num_bytes, absl::StrFormat("%s  %s  %s  %s -> %s\n", edge.tensor_name,
                                     output.ok() ? TypeString(output->dtype(), output->shape()) : "control",
-                                    BytesToString(num_bytes), edge.from.ToString(), edge.to.ToString()));
+                                    HumanBytes(num_bytes), edge.from.ToString(), edge.to.ToString()));
   }
   std::stable_sort(crossings.begin(), crossings.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -73,7 +67,7 @@ Drawing DrawingOf(const Graph& placed) {
       const bool crosses = input.node->assigned_device() != node->assigned_device();
       drawing.AddEdge(input.node->name(), node->name(),
                       crosses ? absl::StrCat(TypeString(input.dtype(), input.shape()), " ",
-                                             BytesToString(KnownBytes(input.dtype(), input.shape())))
+                                             HumanBytes(KnownBytes(input.dtype(), input.shape())))
                               : "");
     }
     for (const Node* control : node->control_inputs()) {

@@ -37,8 +37,7 @@ Runtime::Runtime(const RuntimeOptions& options)
       ops_(options.ops != nullptr ? options.ops : &StandardOps()),
       threads_(options.num_threads),
       task_({.job = options.job, .replica = 0, .task = options.task}),
-      overlap_(options.overlap),
-      step_threads_(environment_.MakeThreads(threads_.num_threads(), options.max_blocked_threads)) {}
+      overlap_(options.overlap) {}
 
 absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& options) {
   if (options.num_cpus < 1 || options.num_cpus > kMaxDevices || options.num_fake_gpus < 0 ||
@@ -59,6 +58,9 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
   OpenStandardStreams();  // before anything opens sockets
   StopLookingForDeadlocks();
   std::unique_ptr<Runtime> runtime(new Runtime(options));
+  WEIR_ASSIGN_OR_RETURN(
+      runtime->step_threads_,
+      runtime->environment_.MakeThreads(runtime->threads_.num_threads(), options.max_blocked_threads));
   RegisterCpuKernels(runtime->kernels_, "CPU");
   RegisterTransferKernels(runtime->kernels_, "CPU");
   if (options.register_kernels) options.register_kernels(runtime->kernels_, "CPU");

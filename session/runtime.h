@@ -44,8 +44,9 @@ class Runtime {
   static constexpr int kMaxDevices = 64;  // of each type
   static constexpr int kMaxThreads = 1024;
 
-  // InvalidArgument for counts out of range. Turns Abseil's search for deadlocks off, in the whole process,
-  // and opens /dev/null in the place of standard streams that are closed.
+  // InvalidArgument for counts out of range; ResourceExhausted when the system gives no threads. Turns
+  // Abseil's search for deadlocks off, in the whole process, and opens /dev/null in the place of standard
+  // streams that are closed.
   static absl::StatusOr<std::unique_ptr<Runtime>> Create(const RuntimeOptions& options = {});
 
   const OpRegistry& ops() const { return *ops_; }
@@ -69,7 +70,7 @@ class Runtime {
   DeviceName task_;
   OverlapOptions overlap_;
   std::vector<std::unique_ptr<Device>> devices_;
-  const std::unique_ptr<Threads> step_threads_;  // last: they use what is above
+  std::unique_ptr<Threads> step_threads_;  // last: they use what is above
 };
 
 }  // namespace weir

@@ -8,6 +8,8 @@
 #include "distributed/command/inspect_files.h"
 #include "distributed/command/name_filter.h"
 #include "distributed/command/text_table.h"
+#include "graph/types/human_bytes.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/checkpoint_state.h"
@@ -47,9 +49,9 @@ absl::StatusOr<std::string> PrefixOf(const std::string& path, std::ostream& out)
     return OnlyPrefixIn(path);
   }
   WEIR_RETURN_IF_ERROR(state.status());
-  out << directory << ": " << Counted(state->all.size(), "checkpoint") << "\n";
+  out << PrintableText(directory) << ": " << Counted(state->all.size(), "checkpoint") << "\n";
   for (const std::string& one : state->all) {
-    out << "  " << one << (one == state->newest ? "  (newest)" : "")
+    out << "  " << PrintableText(one) << (one == state->newest ? "  (newest)" : "")
         << (BundleExists(one) ? "" : "  (missing)") << "\n";
   }
   out << "\n";
@@ -114,7 +116,7 @@ absl::optional<Statistics> StatisticsOf(const Tensor& tensor) {
 
 absl::Status InspectTensor(const BundleReader& reader, const InspectOptions& options, std::ostream& out) {
   WEIR_ASSIGN_OR_RETURN(const Tensor tensor, reader.Read(options.tensor));
-  out << options.tensor << ": " << TypeString(tensor.dtype(), tensor.shape()) << ", "
+  out << PrintableText(options.tensor) << ": " << TypeString(tensor.dtype(), tensor.shape()) << ", "
       << Counted(tensor.shape().num_elements(), "element") << "\n";
   if (const absl::optional<Statistics> found = StatisticsOf(tensor); found.has_value()) {
     if (found->num_finite > 0) {
@@ -125,7 +127,7 @@ absl::Status InspectTensor(const BundleReader& reader, const InspectOptions& opt
     if (found->num_infinite > 0) out << found->num_infinite << " infinite\n";
   }
   constexpr int kValues = 100;
-  out << tensor.ToString(options.values > 0 ? options.values : kValues) << "\n";
+  out << PrintableText(tensor.ToString(options.values > 0 ? options.values : kValues)) << "\n";
   return absl::OkStatus();
 }
 
@@ -136,7 +138,7 @@ absl::Status InspectCheckpoint(const std::string& path, const InspectOptions& op
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(prefix));
   if (!options.tensor.empty()) return InspectTensor(*reader, options, out);
   const NameFilter filter(options.filter);
-  out << prefix << ": " << Counted(reader->names().size(), "tensor") << " in "
+  out << PrintableText(prefix) << ": " << Counted(reader->names().size(), "tensor") << " in "
       << Counted(reader->num_shards(), "shard") << "\n";
   TextTable table({2});
   uint64_t num_bytes = 0;
@@ -168,7 +170,7 @@ absl::Status InspectCheckpoint(const std::string& path, const InspectOptions& op
   }
   table.Print(out);
   if (num_shown < reader->names().size()) {
-    out << Counted(num_shown, "tensor") << " with names like '" << filter.pattern() << "'; ";
+    out << Counted(num_shown, "tensor") << " with names like '" << PrintableText(filter.pattern()) << "'; ";
   }
   out << "total: " << Counted(num_elements, "element") << ", " << HumanBytes(num_bytes)
       << (options.verify && status.ok() ? "; every checksum is right" : "") << "\n";

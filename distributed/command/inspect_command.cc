@@ -8,6 +8,7 @@
 #include "distributed/command/inspect_files.h"
 #include "distributed/command/printable_stream.h"
 #include "graph/nearest_names.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -91,7 +92,7 @@ absl::StatusOr<int> RunInspect(const std::vector<std::string>& args, std::ostrea
   }
   PrintableStream printable(out);
   const absl::Status status = kind->inspect(flags.positional()[1], options, printable);
-  if (!status.ok()) err << "weir inspect: " << Printable(status.message()) << "\n";
+  if (!status.ok()) err << "weir inspect: " << PrintableText(status.message()) << "\n";
   return ExitCode(status);
 }
 

@@ -56,6 +56,18 @@ TEST(InspectCommandTest, NamesDoNotSteerTheTerminal) {
   EXPECT_THAT(missing.err, Not(HasSubstr("\x1b")));
 }
 
+TEST(InspectCommandTest, NamesForgeNoLines) {
+  const std::string prefix = NewTestDirectory() + "/m";
+  const auto writer = BundleWriter::Create(prefix).value();
+  ASSERT_TRUE(writer->Add("a\ntotal: 9 elements", Tensor::Scalar(1.0f)).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  const Outcome outcome = Inspect({"checkpoint", prefix});
+  EXPECT_THAT(outcome.out, HasSubstr("  a\\ntotal: 9 elements  float[]"));
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3) << outcome.out;
+  const Outcome missing = Inspect({"checkpoint", prefix, "--tensor=b\nweir inspect: all is well"});
+  EXPECT_EQ(std::count(missing.err.begin(), missing.err.end(), '\n'), 1) << missing.err;
+}
+
 TEST(InspectCommandTest, DamageIsExitCodeThree) {
   const std::string directory = NewTestDirectory();
   const std::string index = ReadBytes(TestData("single/model-42.index"));

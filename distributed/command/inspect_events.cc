@@ -12,6 +12,8 @@
 #include "distributed/command/text_table.h"
 #include "graph/interchange/proto/event.pb.h"
 #include "graph/interchange/tensor_proto.h"
+#include "graph/types/human_bytes.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/event_file.h"
 
@@ -109,7 +111,7 @@ class EventCount {
   }
 
   void Print(const std::string& path, bool show_steps, std::ostream& out) const {
-    out << path << ": " << Counted(num_events_, "event");
+    out << PrintableText(path) << ": " << Counted(num_events_, "event");
     if (num_events_ > 0) out << " from " << TimeText(first_time_) << " to " << TimeText(last_time_);
     out << "\n";
     TextTable table({2});
@@ -187,7 +189,7 @@ class Curves {
     }
     if (options.svg.empty()) return absl::OkStatus();
     WEIR_RETURN_IF_ERROR(WriteFileAtomically(PosixFileSystem(), options.svg, PlotInSvg(curves, path)));
-    out << "drawn: " << Counted(curves.size(), "curve") << " in " << options.svg << "\n";
+    out << "drawn: " << Counted(curves.size(), "curve") << " in " << PrintableText(options.svg) << "\n";
     return absl::OkStatus();
   }
 

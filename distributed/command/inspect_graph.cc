@@ -14,6 +14,7 @@
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/graph.pb.h"
 #include "graph/interchange/proto/meta_graph.pb.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
 #include "ops/register_ops.h"
@@ -96,8 +97,8 @@ absl::Status WriteDrawings(const Drawing& whole, const InspectOptions& options, 
   out << "drawn: " << Counted(whole.num_nodes(), "node");
   if (drawing.num_nodes() < whole.num_nodes())
     out << " as " << drawing.num_nodes() << " boxes (--depth shows more)";
-  out << " in " << options.dot << (options.dot.empty() || options.svg.empty() ? "" : " and ") << options.svg
-      << "\n";
+  out << " in " << PrintableText(options.dot) << (options.dot.empty() || options.svg.empty() ? "" : " and ")
+      << PrintableText(options.svg) << "\n";
   return absl::OkStatus();
 }
 
@@ -115,7 +116,7 @@ void PrintVerdict(const GraphDef& graph_def, std::ostream& out) {
   Graph graph(StandardOps());
   const absl::Status status = ImportGraphDef(graph_def, {.skipped = &skipped}, &graph);
   if (!status.ok()) {
-    out << "not importable: " << status.message() << "\n";
+    out << "not importable: " << PrintableText(status.message()) << "\n";
   } else if (skipped.empty()) {
     out << "importable: every node fits its op's schema\n";
   } else {
@@ -135,9 +136,9 @@ absl::Status InspectGraph(const std::string& path, const InspectOptions& options
     ++ops[node.op()];
     ++devices[node.device().empty() ? "(no device asked for)" : node.device()];
   }
-  out << path << ": " << Counted(graph.node_size(), "node") << ", " << Counted(ops.size(), "op") << ", "
-      << Counted(graph.library().function_size(), "function") << ", written by version "
-      << graph.versions().producer() << "\n";
+  out << PrintableText(path) << ": " << Counted(graph.node_size(), "node") << ", "
+      << Counted(ops.size(), "op") << ", " << Counted(graph.library().function_size(), "function")
+      << ", written by version " << graph.versions().producer() << "\n";
   const NameFilter filter(options.filter);
   if (options.nodes) PrintNodes(graph, filter, out);
   out << "ops:\n";
@@ -145,7 +146,8 @@ absl::Status InspectGraph(const std::string& path, const InspectOptions& options
   out << "devices:\n";
   PrintCounts(devices, out);
   PrintCollections(meta, out);
-  if (meta.has_saver_def()) out << "saver: restores with '" << meta.saver_def().restore_op_name() << "'\n";
+  if (meta.has_saver_def())
+    out << "saver: restores with '" << PrintableText(meta.saver_def().restore_op_name()) << "'\n";
   PrintVerdict(graph, out);
   return WriteDrawings(Draw(path, graph, filter), options, out);
 }

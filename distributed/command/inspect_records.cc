@@ -7,6 +7,8 @@
 #include "distributed/command/inspect_files.h"
 #include "distributed/command/text_table.h"
 #include "graph/interchange/proto/example.pb.h"
+#include "graph/types/human_bytes.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/record_io.h"
 
@@ -99,7 +101,7 @@ absl::Status InspectRecords(const std::string& path, const InspectOptions& optio
     smallest = std::min<uint64_t>(smallest, record.size());
     largest = std::max<uint64_t>(largest, record.size());
   }
-  out << path << ": " << Counted(count, "record") << ", " << HumanBytes(num_bytes) << ", "
+  out << PrintableText(path) << ": " << Counted(count, "record") << ", " << HumanBytes(num_bytes) << ", "
       << CompressionName(compression);
   if (count > 0) out << ", from " << HumanBytes(smallest) << " to " << HumanBytes(largest) << " each";
   out << (status.ok() ? "; every checksum is right" : " before the damage") << "\n";

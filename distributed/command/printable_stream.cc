@@ -1,18 +1,16 @@
 #include "distributed/command/printable_stream.h"
 
-#include "absl/strings/str_format.h"
+#include "graph/types/printable_text.h"
 
 namespace weir {
 
 std::string Printable(absl::string_view text) {
   std::string printable;
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
-    if (is_control) {
-      absl::StrAppendFormat(&printable, "\\x%02x", byte);
-    } else {
+    if (c == '\n' || c == '\t') {
       printable.push_back(c);
+    } else {
+      printable += PrintableText(absl::string_view(&c, 1));
     }
   }
   return printable;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/drawing.h"
+#include "graph/types/printable_text.h"
 
 namespace weir {
 namespace {
@@ -65,7 +66,7 @@ std::vector<std::pair<int64_t, double>> ScalarCurve::points() const {
 
 std::string PlotInText(const ScalarCurve& curve, int width, int height) {
   const Points points = curve.points();
-  std::string text = absl::StrCat(curve.tag(), Remark(curve), "\n");
+  std::string text = absl::StrCat(PrintableText(curve.tag()), Remark(curve), "\n");
   if (points.empty()) return text + "  nothing to draw\n";
   const Range values = RangeOfValues(points), steps = RangeOfSteps(points);
   constexpr int kLabelWidth = 10;

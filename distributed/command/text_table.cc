@@ -1,11 +1,17 @@
 #include "distributed/command/text_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "graph/types/printable_text.h"
 
 namespace weir {
+
+void TextTable::AddRow(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = PrintableText(cell);
+  rows_.push_back(std::move(cells));
+}
 
 void TextTable::Print(std::ostream& out) const {
   std::vector<size_t> widths;
@@ -29,20 +35,8 @@ void TextTable::Print(std::ostream& out) const {
 std::string WithThousands(uint64_t number) {
   std::string digits = absl::StrCat(number);
   for (int position = static_cast<int>(digits.size()) - 3; position > 0; position -= 3)
-    digits.insert(position, ",");
+    digits.insert(position, 1, ',');
   return digits;
-}
-
-std::string HumanBytes(uint64_t num_bytes) {
-  if (num_bytes < 1000) return absl::StrCat(num_bytes, " B");
-  double value = static_cast<double>(num_bytes);
-  const char* unit = "B";
-  for (const char* larger : {"kB", "MB", "GB", "TB"}) {
-    if (value < 999.95) break;
-    value /= 1000;
-    unit = larger;
-  }
-  return absl::StrFormat("%.1f %s", value, unit);
 }
 
 std::string Counted(uint64_t number, const std::string& noun) {

@@ -13,7 +13,8 @@ class TextTable {
   // Columns whose index is in `right_aligned` hold numbers.
   explicit TextTable(std::vector<int> right_aligned = {}) : right_aligned_(std::move(right_aligned)) {}
 
-  void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  // A cell is part of one line: its control characters are escaped (PrintableText).
+  void AddRow(std::vector<std::string> cells);
   // Every row indented by two spaces.
   void Print(std::ostream& out) const;
 
@@ -24,8 +25,6 @@ class TextTable {
 
 // "60,245".
 std::string WithThousands(uint64_t number);
-// "512 B", "1.2 MB"; powers of 1000.
-std::string HumanBytes(uint64_t num_bytes);
 // "1 tensor", "2 tensors".
 std::string Counted(uint64_t number, const std::string& noun);
 

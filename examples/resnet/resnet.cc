@@ -44,7 +44,8 @@ void AddFlags(Flags& flags, FlagParser& parser) {
              {.least = 1, .most = 1000000});
   parser.Add("batch_size", &flags.batch_size, "images per step", {.least = 1, .most = 1000000});
   parser.Add("learning_rate", &flags.learning_rate,
-             "a tenth of it after half of the steps, a hundredth after 3/4", {.least = 0});
+             "a tenth of it after half of the steps, a hundredth after 3/4",
+             {.least = 1e-12});  // with 0 nothing is learnt
   parser.Add("weight_decay", &flags.weight_decay, "how strongly kernels are pulled towards zero",
              {.least = 0});
   parser.Add("bfloat16", &flags.bfloat16, "convolve in bfloat16; variables stay float");

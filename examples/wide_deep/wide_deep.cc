@@ -38,7 +38,8 @@ struct Flags {
 void AddFlags(Flags& flags, FlagParser& parser) {
   parser.Add("steps", &flags.steps, "of all workers together", {.least = 1});
   parser.Add("batch_size", &flags.batch_size, "lines per step", {.least = 1, .most = 1000000});
-  parser.Add("learning_rate", &flags.learning_rate, "of Adagrad", {.least = 0});
+  parser.Add("learning_rate", &flags.learning_rate, "of Adagrad",
+             {.least = 1e-12});  // with 0 nothing is learnt
   parser.Add("rows", &flags.rows, "of each table: values of a category are hashed into as many buckets",
              {.least = 1});
   parser.Add("embedding_size", &flags.embedding_size, "numbers per row of the deep part",

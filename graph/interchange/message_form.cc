@@ -13,11 +13,16 @@ namespace weir {
 namespace {
 
 constexpr int kMaxNesting = 100;
+constexpr size_t kMaxMessageBytes = 300;
 
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
-    if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+    if (!text.empty()) return;
+    // The message repeats what it does not know, however long that is.
+    const bool is_short = message.size() <= kMaxMessageBytes;
+    text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ",
+                        is_short ? message : message.substr(0, kMaxMessageBytes) + "...");
   }
   std::string text;
 };

@@ -9,6 +9,8 @@
 
 #include "gmock/gmock.h"
 #include "graph/types/device_name.h"
+#include "graph/types/human_bytes.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/tensor.h"
 #include "gtest/gtest.h"
 
@@ -16,6 +18,21 @@ namespace weir {
 namespace {
 
 using ::testing::HasSubstr;
+
+TEST(PrintableTextTest, IsOneLineThatMovesNoCursor) {
+  EXPECT_EQ(PrintableText("a b\u00e9"), "a b\u00e9");
+  EXPECT_EQ(PrintableText("x\nweir: \t\x1b[2J\x7f\r"), "x\\nweir: \\t\\x1b[2J\\x7f\\x0d");
+  EXPECT_EQ(PrintableText(absl::string_view("\0", 1)), "\\x00");
+}
+
+TEST(HumanBytesTest, HaveTheUnitThatLeavesThreeDigits) {
+  EXPECT_EQ(HumanBytes(999), "999 B");
+  EXPECT_EQ(HumanBytes(1000), "1.0 kB");
+  EXPECT_EQ(HumanBytes(999'949), "999.9 kB");
+  EXPECT_EQ(HumanBytes(999'950), "1.0 MB");
+  EXPECT_EQ(HumanBytes(2'500'000'000), "2.5 GB");
+  EXPECT_EQ(HumanBytes(uint64_t{1} << 60), "1152921.5 TB");
+}
 
 TEST(DTypeTest, NamesParseBack) {
   for (int value = 0; value < 256; ++value) {

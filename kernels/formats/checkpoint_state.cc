@@ -11,7 +11,16 @@
 namespace weir {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 16 << 20;
+constexpr uint64_t kMaxFileBytes = 4 << 20;  // tens of thousands of checkpoints
+constexpr size_t kMaxPathBytes = 4096;       // of Linux
+
+// A path that no file can have is damage. Messages must not repeat it.
+absl::Status CheckPath(const std::string& path, absl::string_view field, const std::string& name) {
+  if (name.size() <= kMaxPathBytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(path, " is no checkpoint state: a ", field, " has ", name.size(),
+                                          " bytes, a path at most ", kMaxPathBytes, ": '", name.substr(0, 40),
+                                          "...'"));
+}
 
 std::string RelativeTo(const std::string& directory, const std::string& path) {
   absl::string_view rest = path;
@@ -34,6 +43,10 @@ absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& directory
   if (proto.model_checkpoint_path().empty()) {
     return absl::DataLossError(
         absl::StrCat(path, " is no checkpoint state: it has no model_checkpoint_path"));
+  }
+  WEIR_RETURN_IF_ERROR(CheckPath(path, "model_checkpoint_path", proto.model_checkpoint_path()));
+  for (const std::string& name : proto.all_model_checkpoint_paths()) {
+    WEIR_RETURN_IF_ERROR(CheckPath(path, "all_model_checkpoint_paths", name));
   }
   CheckpointState state;
   state.newest = JoinPath(directory, proto.model_checkpoint_path());

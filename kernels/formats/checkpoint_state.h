@@ -25,7 +25,7 @@ struct CheckpointState {
 };
 
 // The state in directory/file_name. NotFound when there is none; DataLoss, naming path and line, when it does
-// not parse or names no checkpoint.
+// not parse, names no checkpoint, has more than 4 MiB, or a name longer than a path can be.
 absl::StatusOr<CheckpointState> ReadCheckpointState(const std::string& directory,
                                                     FileSystem& file_system = PosixFileSystem(),
                                                     absl::string_view file_name = "checkpoint");

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/formats/standard_streams.h"
+#include "kernels/notice.h"
 
 namespace weir {
 namespace {
@@ -74,8 +74,8 @@ int Lock(int fd, const std::string& directory, absl::Duration max_wait) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK || absl::Now() >= end) return errno;
     if (std::exchange(is_first, false)) {
-      std::fprintf(stderr, "weir: %s is being written by %s: waiting for its end, for %s at most\n",
-                   directory.c_str(), HolderIn(fd).c_str(), absl::FormatDuration(max_wait).c_str());
+      PrintNotice(absl::StrCat(directory, " is being written by ", HolderIn(fd),
+                               ": waiting for its end, for ", absl::FormatDuration(max_wait), " at most"));
     }
     absl::SleepFor(std::min(kPause, max_wait));
   }
@@ -93,8 +93,8 @@ absl::StatusOr<std::unique_ptr<DirectoryLock>> DirectoryLock::Acquire(const std:
       return absl::FailedPreconditionError(
           absl::StrCat(directory, " is being written by ", HolderIn(fd), ": two jobs need a folder each"));
     }
-    std::fprintf(stderr, "weir: %s cannot be locked (%s): another job that writes there goes unnoticed\n",
-                 directory.c_str(), std::strerror(error));
+    PrintNotice(absl::StrCat(directory, " cannot be locked (", std::strerror(error),
+                             "): another job that writes there goes unnoticed"));
     return lock;
   }
   // Only for messages: a disk that is full must not keep a job from running.

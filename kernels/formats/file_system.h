@@ -6,8 +6,8 @@
 // Thread safety: every method may be called from any thread.
 // Errors name what was attempted, the path and the system's reason: NotFound (no such file or folder),
 // PermissionDenied, ResourceExhausted (disk, quota or descriptors used up), FailedPrecondition (a folder
-// where a file is wanted, or the other way round), InvalidArgument (a name too long), Internal or Unavailable
-// otherwise.
+// where a file is wanted, or the other way round), InvalidArgument (a name that is too long, or a path with a
+// zero byte, where the system would take the path to end), Internal or Unavailable otherwise.
 #pragma once
 
 #include <cstdint>

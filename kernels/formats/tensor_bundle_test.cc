@@ -218,6 +218,20 @@ TEST(CheckpointStateTest, MalformedStatesAreErrors) {
   }
 }
 
+TEST(CheckpointStateTest, HugeStatesAreRefusedInShortMessages) {
+  const std::string directory = NewTestDirectory();
+  const std::string path = "model_checkpoint_path: \"m\"\n", huge(3 << 20, 'a');
+  for (const std::string& text : {absl::StrCat("model_checkpoint_path: \"", huge, "\""),
+                                  absl::StrCat(path, "all_model_checkpoint_paths: \"", huge, "\""),
+                                  absl::StrCat(path, huge, ": 1"), absl::StrCat(path, huge, huge)}) {
+    WriteBytes(directory + "/checkpoint", text);
+    const absl::Status status = ReadCheckpointState(directory).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(directory + "/checkpoint"));
+    EXPECT_LT(status.message().size(), 1000u);
+  }
+}
+
 // --- our checkpoints ---
 
 std::vector<std::pair<std::string, Tensor>> SomeTensors() {

@@ -24,7 +24,8 @@ class SimulatedThread final : public StartedThread {
 
 }  // namespace
 
-std::unique_ptr<Threads> SimulatedEnvironment::MakeThreads(int /*num_threads*/, int max_blocked_threads) {
+absl::StatusOr<std::unique_ptr<Threads>> SimulatedEnvironment::MakeThreads(int /*num_threads*/,
+                                                                           int max_blocked_threads) {
   return std::make_unique<SimulatedThreads>(*this, max_blocked_threads);
 }
 
@@ -32,7 +33,8 @@ std::unique_ptr<Timers> SimulatedEnvironment::MakeTimers() {
   return std::make_unique<SimulatedTimers>(*this);
 }
 
-std::unique_ptr<StartedThread> SimulatedEnvironment::StartThread(absl::AnyInvocable<void()> run) {
+absl::StatusOr<std::unique_ptr<StartedThread>> SimulatedEnvironment::StartThread(
+    absl::AnyInvocable<void()> run) {
   return std::make_unique<SimulatedThread>(*this, scheduler_.StartThread(process_, std::move(run)));
 }
 
@@ -82,13 +84,14 @@ absl::Status SimulatedThreads::Block(absl::AnyInvocable<void()> work) {
         absl::StrCat("all ", max_blocked_threads_, " threads for kernels that wait are in use"));
   }
   ++num_blocked_;
-  environment_.StartThread([this, work = std::move(work)]() mutable {
+  const auto thread = environment_.StartThread([this, work = std::move(work)]() mutable {
     work();
     work = nullptr;
     absl::MutexLock lock(&mutex_);
     --num_blocked_;
   });
-  return absl::OkStatus();
+  if (!thread.ok()) --num_blocked_;
+  return thread.status();
 }
 
 }  // namespace weir

@@ -35,9 +35,9 @@ class SimulatedEnvironment final : public Environment {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return scheduler_.Await(mutex, condition, deadline);
   }
-  std::unique_ptr<Threads> MakeThreads(int num_threads, int max_blocked_threads) override;
+  absl::StatusOr<std::unique_ptr<Threads>> MakeThreads(int num_threads, int max_blocked_threads) override;
   std::unique_ptr<Timers> MakeTimers() override;
-  std::unique_ptr<StartedThread> StartThread(absl::AnyInvocable<void()> run) override;
+  absl::StatusOr<std::unique_ptr<StartedThread>> StartThread(absl::AnyInvocable<void()> run) override;
 
  private:
   absl::Time SimulatedNow() const override { return scheduler_.now(); }

@@ -45,7 +45,7 @@ struct SimulationTest : ::testing::Test {
 TEST_F(SimulationTest, TimePassesOnlyWhenNothingCanRun) {
   Flag flag;
   const auto timers = environment.MakeTimers();
-  const auto thread = environment.StartThread([&] {
+  const auto started = environment.StartThread([&] {
     Log("begins");
     EXPECT_FALSE(flag.Await(environment, begin + 3 * kSecond));
     Log("late");
@@ -59,7 +59,7 @@ TEST_F(SimulationTest, TimePassesOnlyWhenNothingCanRun) {
   const auto forgotten = timers->At(begin + 2 * kSecond, [&] { Log("is forgotten"); });
   EXPECT_TRUE(timers->Forget(forgotten));
   EXPECT_FALSE(timers->Forget(forgotten));
-  thread->Join();
+  (*started)->Join();
   EXPECT_THAT(log, ElementsAre("begins 0", "late 3", "rings 7", "told 7"));
 }
 
@@ -67,7 +67,7 @@ TEST_F(SimulationTest, AProcessThatIsPausedDoesNothingAndIsLateAfterwards) {
   const auto timers = environment.MakeTimers();
   timers->At(begin + kSecond, [&] { Log("rings"); });
   Flag never;
-  const auto thread = environment.StartThread([&] {
+  const auto started = environment.StartThread([&] {
     never.Await(environment, begin + 2 * kSecond);
     Log("wakes");
   });
@@ -83,7 +83,7 @@ TEST_F(SimulationTest, AProcessThatIsPausedDoesNothingAndIsLateAfterwards) {
 }
 
 TEST_F(SimulationTest, WorkThatMayWaitIsBoundedAndWaitedFor) {
-  auto threads = environment.MakeThreads(1, 2);
+  auto threads = environment.MakeThreads(1, 2).value();
   Flag flag;
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(threads->Block([&] { flag.Await(environment); }).ok());
   EXPECT_EQ(threads->Block([] {}).code(), absl::StatusCode::kResourceExhausted);
@@ -109,13 +109,14 @@ std::string OrderOf(uint64_t seed, uint64_t* hash) {
   Flag never;
   std::string order;
   for (const char name : {'a', 'b', 'c'}) {
-    environment.StartThread([&, name] {
+    const auto thread = environment.StartThread([&, name] {
       for (int i = 0; i < 5; ++i) {
         order += name;
         const absl::Duration pause = absl::Milliseconds(environment.Random() % 3);
         never.Await(environment, environment.Now() + pause);
       }
     });
+    EXPECT_TRUE(thread.ok());
   }
   scheduler.RunFor(kSecond);
   *hash = scheduler.trace_hash();

@@ -1,7 +1,9 @@
 #include "ops/layers/batch_norm.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/control_flow.h"
+#include "ops/layers/layer_ends.h"
 #include "ops/layers/weight.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
@@ -143,8 +145,8 @@ void FillParameters(GraphBuilder& g, int64_t channels, Parameters& p, SourceLoca
 
 Output BatchNormalization(GraphBuilder& g, Output x, Training training,
                           const BatchNormalizationOptions& options, SourceLocation where) {
-  if (!x) return {};
   const auto scope = g.NameScope(options.name);
+  if (!HasInput(g, "BatchNormalization", x, where)) return {};
   const int channel_axis = options.data_format == "NCHW" ? 1 : x.shape().rank() - 1;
   if (!Fits(x, channel_axis, options)) {
     g.SetError(
@@ -154,6 +156,10 @@ Output BatchNormalization(GraphBuilder& g, Output x, Training training,
             "NCHW: dimension 1), momentum from 0 to 1: x is ",
             x.shape().ToString(), " (", options.data_format, "), momentum is ", options.momentum)),
         where);
+    return {};
+  }
+  if (!CheckFinite(g, absl::StrCat("BatchNormalization '", g.name_scope(), "'"),
+                   {{"epsilon", options.epsilon}}, where)) {
     return {};
   }
   const int64_t channels = x.shape().dim(channel_axis);

@@ -48,7 +48,8 @@ struct BatchNormalizationOptions {
 // of the unbiased estimate (divided by one less than the number of elements), otherwise of the variance in
 // the batch: so does TensorFlow.
 //
-// InvalidArgument, in the builder, for other shapes and for a momentum outside of [0, 1].
+// InvalidArgument, in the builder, for other shapes, for a momentum outside of [0, 1], and for an epsilon
+// that is not finite.
 Output BatchNormalization(GraphBuilder& g, Output x, std::variant<bool, Output> training,
                           const BatchNormalizationOptions& options = {},
                           SourceLocation where = SourceLocation::Current());

@@ -1,6 +1,7 @@
 #include "ops/layers/conv1d.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/layers/layer_ends.h"
 #include "ops/layers/weight.h"
 #include "ops/layers/window.h"
 #include "ops/standard_ops.h"
@@ -9,8 +10,8 @@ namespace weir::layers {
 
 Output Conv1D(GraphBuilder& g, Output x, int64_t filters, int64_t kernel_size, const Activation& activation,
               const Conv1DOptions& options, SourceLocation where) {
-  if (!x) return {};
   const auto scope = g.NameScope(options.name.empty() ? "conv1d" : options.name);
+  if (!HasInput(g, "Conv1D", x, where)) return {};
   const bool channels_first = options.data_format == "NCW";
   const int channel_axis = channels_first ? 1 : 2;
   const bool x_fits = x.shape().rank() == 3 && x.shape().dim(channel_axis) != PartialShape::kUnknownDim;
@@ -39,7 +40,7 @@ Output Conv1D(GraphBuilder& g, Output x, int64_t filters, int64_t kernel_size, c
   if (options.use_bias) {
     y = AddBias(g, y, filters, format, BiasOf(options), where);
   }
-  return activation ? activation(g, y, {}, where) : y;
+  return Activate(g, "Conv1D", y, activation, where);
 }
 
 }  // namespace weir::layers

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "ops/layers/layer_ends.h"
 #include "ops/layers/weight.h"
 #include "ops/standard_ops.h"
 
@@ -10,8 +11,8 @@ namespace weir::layers {
 
 Output Conv2D(GraphBuilder& g, Output x, int64_t filters, Window kernel_size, const Activation& activation,
               const Conv2DOptions& options, SourceLocation where) {
-  if (!x) return {};
   const auto scope = g.NameScope(options.name.empty() ? "conv2d" : options.name);
+  if (!HasInput(g, "Conv2D", x, where)) return {};
   const std::string format = options.data_format.empty() ? "NHWC" : options.data_format;
   const int channel_axis = format == "NCHW" ? 1 : 3;
   const bool x_fits = x.shape().rank() == 4 && x.shape().dim(channel_axis) != PartialShape::kUnknownDim;
@@ -32,7 +33,7 @@ Output Conv2D(GraphBuilder& g, Output x, int64_t filters, Window kernel_size, co
   if (options.use_bias) {
     y = AddBias(g, y, filters, format, BiasOf(options), where);
   }
-  return activation ? activation(g, y, {}, where) : y;
+  return Activate(g, "Conv2D", y, activation, where);
 }
 
 }  // namespace weir::layers

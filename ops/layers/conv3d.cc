@@ -1,6 +1,7 @@
 #include "ops/layers/conv3d.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/layers/layer_ends.h"
 #include "ops/layers/weight.h"
 #include "ops/standard_ops.h"
 
@@ -8,8 +9,8 @@ namespace weir::layers {
 
 Output Conv3D(GraphBuilder& g, Output x, int64_t filters, Window3D kernel_size, const Activation& activation,
               const Conv3DOptions& options, SourceLocation where) {
-  if (!x) return {};
   const auto scope = g.NameScope(options.name.empty() ? "conv3d" : options.name);
+  if (!HasInput(g, "Conv3D", x, where)) return {};
   const bool x_fits = x.shape().rank() == 5 && x.shape().dim(4) != PartialShape::kUnknownDim;
   const bool layout_fits = options.data_format.empty() || options.data_format == "NDHWC";
   if (!x_fits || !layout_fits || filters < 1 || kernel_size.depth < 1 || kernel_size.height < 1 ||
@@ -30,7 +31,7 @@ Output Conv3D(GraphBuilder& g, Output x, int64_t filters, Window3D kernel_size, 
   Output y = weir::Conv3D(g, x, kernel, options.strides.PerDimension(), options.padding,
                           {.dilations = options.dilations.PerDimension()}, where);
   if (options.use_bias) y = AddBias(g, y, filters, "NHWC", BiasOf(options), where);
-  return activation ? activation(g, y, {}, where) : y;
+  return Activate(g, "Conv3D", y, activation, where);
 }
 
 }  // namespace weir::layers

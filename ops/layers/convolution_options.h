@@ -1,4 +1,4 @@
-// What users choose of a convolution, whatever its number of dimensions.
+// What users choose of a convolution, transposed or not, whatever its number of dimensions.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct ConvolutionOptions {
   Regularizer bias_regularizer;
   Partitioner partitioner;  // of the kernel and of the bias
   bool trainable = true;
-  absl::string_view name;  // "" is the layer's: "conv1d", "conv2d", "conv3d"
+  absl::string_view name;  // "" is the layer's: "conv1d", "conv2d_transpose"...
 };
 
 using Conv1DOptions = ConvolutionOptions<int64_t>;

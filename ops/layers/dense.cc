@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "ops/layers/layer_ends.h"
 #include "ops/layers/weight.h"
 #include "ops/standard_ops.h"
 
@@ -28,8 +29,8 @@ Output MultiplyRows(GraphBuilder& g, Output x, Output kernel, int64_t units, Sou
 
 Output Dense(GraphBuilder& g, Output x, int64_t units, const Activation& activation,
              const DenseOptions& options, SourceLocation where) {
-  if (!x) return {};
   const auto scope = g.NameScope(options.name);
+  if (!HasInput(g, "Dense", x, where)) return {};
   const int last = x.shape().rank() - 1;
   if (last < 1 || x.shape().dim(last) == PartialShape::kUnknownDim || units < 1 ||
       units > std::numeric_limits<int32_t>::max()) {
@@ -45,7 +46,7 @@ Output Dense(GraphBuilder& g, Output x, int64_t units, const Activation& activat
       AddWeight(g, "kernel", x.dtype(), {x.shape().dim(last), units}, KernelOf(options), where);
   Output y = last == 1 ? MatMul(g, x, kernel, {}, where) : MultiplyRows(g, x, kernel, units, where);
   if (options.use_bias) y = AddBias(g, y, units, "NHWC", BiasOf(options), where);
-  return activation ? activation(g, y, {}, where) : y;
+  return Activate(g, "Dense", y, activation, where);
 }
 
 }  // namespace weir::layers

@@ -1,6 +1,7 @@
 #include "ops/layers/dropout.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/layers/layer_ends.h"
 #include "ops/standard_ops.h"
 
 namespace weir::layers {
@@ -18,8 +19,8 @@ Output EffectiveRate(GraphBuilder& g, DType dtype, double rate, const std::varia
 
 Output Dropout(GraphBuilder& g, Output x, double rate, std::variant<bool, Output> training,
                const DropoutOptions& options, SourceLocation where) {
-  if (!x) return {};
   const auto scope = g.NameScope(options.name);
+  if (!HasInput(g, "Dropout", x, where)) return {};
   if (!(rate >= 0 && rate < 1)) {
     g.SetError(absl::InvalidArgumentError(
                    absl::StrCat("Dropout '", g.name_scope(), "': rate must be in [0, 1), is ", rate)),

@@ -3,13 +3,14 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "ops/layers/layer_ends.h"
 #include "ops/standard_ops.h"
 
 namespace weir::layers {
 
 Output Flatten(GraphBuilder& g, Output x, const FlattenOptions& options, SourceLocation where) {
-  if (!x) return {};
   const auto scope = g.NameScope(options.name);
+  if (!HasInput(g, "Flatten", x, where)) return {};
   int64_t features = x.shape().rank() < 1 ? -1 : 1;
   for (int i = 1; i < x.shape().rank(); ++i) {
     if (!MultiplyWithoutOverflow(features, x.shape().dim(i), &features)) features = -1;

@@ -12,6 +12,7 @@
 #include "ops/layers/conv2d.h"
 #include "ops/layers/conv2d_transpose.h"
 #include "ops/layers/conv3d.h"
+#include "ops/layers/conv3d_transpose.h"
 #include "ops/layers/convolution_options.h"
 #include "ops/layers/dense.h"
 #include "ops/layers/dropout.h"

@@ -1,6 +1,7 @@
 #include "ops/layers/separable_conv2d.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/layers/layer_ends.h"
 #include "ops/layers/weight.h"
 #include "ops/standard_ops.h"
 
@@ -42,30 +43,30 @@ Images ConvolveChannels(GraphBuilder& g, absl::string_view layer, Output x, Wind
 }
 
 template <typename Options>
-Output Finish(GraphBuilder& g, const Images& images, const Activation& activation, const Options& options,
-              SourceLocation where) {
+Output Finish(GraphBuilder& g, absl::string_view layer, const Images& images, const Activation& activation,
+              const Options& options, SourceLocation where) {
   Output y = images.x;
   if (options.use_bias) {
     y = AddBias(g, y, images.channels, options.data_format, BiasOf(options), where);
   }
-  return activation && y ? activation(g, y, {}, where) : y;
+  return Activate(g, layer, y, activation, where);
 }
 
 }  // namespace
 
 Output DepthwiseConv2D(GraphBuilder& g, Output x, Window kernel_size, const Activation& activation,
                        const DepthwiseConv2DOptions& options, SourceLocation where) {
-  if (!x) return {};
   const auto scope = g.NameScope(options.name);
-  return Finish(g, ConvolveChannels(g, "DepthwiseConv2D", x, kernel_size, options, where), activation,
-                options, where);
+  if (!HasInput(g, "DepthwiseConv2D", x, where)) return {};
+  const Images separate = ConvolveChannels(g, "DepthwiseConv2D", x, kernel_size, options, where);
+  return Finish(g, "DepthwiseConv2D", separate, activation, options, where);
 }
 
 Output SeparableConv2D(GraphBuilder& g, Output x, int64_t filters, Window kernel_size,
                        const Activation& activation, const SeparableConv2DOptions& options,
                        SourceLocation where) {
-  if (!x) return {};
   const auto scope = g.NameScope(options.name);
+  if (!HasInput(g, "SeparableConv2D", x, where)) return {};
   if (filters < 1) {
     g.SetError(absl::InvalidArgumentError(absl::StrCat("SeparableConv2D '", g.name_scope(),
                                                        "': filters must be at least 1, is ", filters)),
@@ -80,7 +81,7 @@ Output SeparableConv2D(GraphBuilder& g, Output x, int64_t filters, Window kernel
       AddWeight(g, "pointwise_kernel", x.dtype(), {1, 1, separate.channels, filters}, weight_options, where);
   const Output mixed = weir::Conv2D(g, separate.x, kernel, Window(1).PerDimension(options.data_format),
                                     "VALID", {.data_format = options.data_format}, where);
-  return Finish(g, {mixed, filters}, activation, options, where);
+  return Finish(g, "SeparableConv2D", {mixed, filters}, activation, options, where);
 }
 
 }  // namespace weir::layers

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/partitioned_variable.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
@@ -11,12 +12,14 @@ namespace weir::layers {
 namespace {
 
 void Regularize(GraphBuilder& g, absl::string_view name, const ModelVariable& weight,
-                const Regularizer& regularizer) {
+                const Regularizer& regularizer, SourceLocation where) {
   if (!regularizer || !weight.handle) return;
   const auto beside_weight = g.ColocationScope(weight.handle.node);
   const auto scope = g.NameScope(absl::StrCat(name, "/Regularizer"));
   const Output loss = regularizer(g, weight.value);
-  if (loss) g.graph().collections()[std::string(kRegularizationLosses)].push_back(loss.name());
+  if (CheckGiven(g, absl::StrCat("variable '", weight.name, "'"), "what its regularizer gave", loss, where)) {
+    g.graph().collections()[std::string(kRegularizationLosses)].push_back(loss.name());
+  }
 }
 
 }  // namespace
@@ -35,12 +38,12 @@ Output AddWeight(GraphBuilder& g, absl::string_view name, DType dtype, const std
   if (!options.partitioner) {
     const ModelVariable weight =
         MakeVariable(g, name, dtype, *shape, options.initializer, variable_options, where);
-    Regularize(g, name, weight, options.regularizer);
+    Regularize(g, name, weight, options.regularizer, where);
     return weight.value;
   }
   const PartitionedVariable weight = MakePartitionedVariable(g, name, dtype, *shape, options.initializer,
                                                              options.partitioner, variable_options, where);
-  for (const ModelVariable& part : weight.parts) Regularize(g, name, part, options.regularizer);
+  for (const ModelVariable& part : weight.parts) Regularize(g, name, part, options.regularizer, where);
   return WholeOf(g, weight, where);
 }
 

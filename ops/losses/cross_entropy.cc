@@ -1,6 +1,7 @@
 #include "ops/losses/cross_entropy.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/losses/operands.h"
 #include "ops/standard_ops.h"
 
@@ -124,6 +125,7 @@ Output LogLoss(GraphBuilder& g, Output labels, Output predictions, const LossOpt
                SourceLocation where) {
   const LossOptions named = Named(options, "log_loss");
   if (!CheckSameShapes(g, named.name, labels, predictions, where)) return {};
+  if (!CheckFinite(g, named.name, {{"epsilon", epsilon}}, where)) return {};
   const auto scope = g.NameScope(named.name);
   const Output p = CastTo(g, predictions, DType::kFloat32, where);
   const Output y = CastTo(g, labels, DType::kFloat32, where);

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/losses/operands.h"
 #include "ops/standard_ops.h"
 
@@ -37,7 +38,7 @@ Output MeanSquaredError(GraphBuilder& g, Output labels, Output predictions, cons
 
 Output HuberLoss(GraphBuilder& g, Output labels, Output predictions, const LossOptions& options, double delta,
                  SourceLocation where) {
-  if (g.ok() && !(delta >= 0)) {
+  if (CheckFinite(g, "huber_loss", {{"delta", delta}}, where) && delta < 0) {
     g.SetError(absl::InvalidArgumentError(absl::StrCat("huber_loss: delta must not be negative, is ", delta)),
                where);
   }

@@ -14,7 +14,7 @@ namespace weir::losses {
 // more are left out.
 std::vector<Output> CollectedLosses(GraphBuilder& g, absl::string_view collection = "losses");
 
-// The sum of the regularizers' losses, a scalar; 0 without any.
+// The sum of the regularizers' losses, a scalar; 0 without any. InvalidArgument for one that is no scalar.
 Output RegularizationLoss(GraphBuilder& g, SourceLocation where = SourceLocation::Current());
 
 struct TotalLossOptions {
@@ -22,7 +22,8 @@ struct TotalLossOptions {
   absl::string_view name = "total_loss";
 };
 
-// The sum of all losses, which must be scalars. InvalidArgument, in the builder, when there are none.
+// The sum of all losses, which must be scalars. InvalidArgument, in the builder, when there are none, and for
+// one that is no scalar, with its name.
 Output TotalLoss(GraphBuilder& g, const TotalLossOptions& options = {},
                  SourceLocation where = SourceLocation::Current());
 

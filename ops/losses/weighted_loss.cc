@@ -1,6 +1,9 @@
 #include "ops/losses/weighted_loss.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/losses/operands.h"
 #include "ops/standard_ops.h"
 
@@ -87,10 +90,15 @@ Output Reduce(GraphBuilder& g, Output losses, Output weights, const LossOptions&
 }  // namespace
 
 Output Weigh(GraphBuilder& g, Output losses, const LossOptions& options, SourceLocation where) {
-  if (!losses) return {};
+  const std::string asker = absl::StrCat("loss '", g.name_scope(), "'");
+  if (!CheckGiven(g, asker, "losses", losses, where)) return {};
   const double* const number = std::get_if<double>(&options.weights);
   const Output given = number != nullptr ? Const(g, static_cast<float>(*number), {.name = "weights"}, where)
                                          : std::get<Output>(options.weights);
+  const bool has_weights =
+      number != nullptr ? CheckFinite(g, asker, {{"the weight", *number}}, where)
+                        : CheckGiven(g, asker, "the weights", std::get<Output>(options.weights), where);
+  if (!has_weights) return {};
   const Output numbers = AsFloat(g, losses, where);
   const Output weights = WeightsFor(g, given, numbers, where);
   if (!g.ok()) return {};

@@ -1,5 +1,7 @@
 #include "ops/metrics/mean.h"
 
+#include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/losses/operands.h"
 #include "ops/standard_ops.h"
 
@@ -14,8 +16,8 @@ MetricOptions Named(MetricOptions options, absl::string_view name) {
 }  // namespace
 
 Metric Mean(GraphBuilder& g, Output values, const MetricOptions& options, SourceLocation where) {
-  if (!values) return {};
   const auto scope = g.NameScope(options.name.empty() ? "mean" : options.name);
+  if (!CheckGiven(g, absl::StrCat("metric '", g.name_scope(), "'"), "values", values, where)) return {};
   const Output elements = losses::CastTo(g, values, DType::kFloat32, where);
   const ModelVariable total = MakeTotal(g, "total", Shape(), where);
   const ModelVariable count = MakeTotal(g, "count", Shape(), where);

@@ -1,16 +1,17 @@
 #include "ops/training/adagrad.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
 namespace weir {
 
 void Adagrad::Prepare(GraphBuilder& g, const std::vector<ModelVariable>&) {
-  if (options_.initial_accumulator_value > 0) return;
-  g.SetError(
-      absl::InvalidArgumentError(absl::StrCat(name(), ": initial_accumulator_value must be positive, is ",
-                                              options_.initial_accumulator_value)),
-      SourceLocation::Current());
+  const double initial = options_.initial_accumulator_value;
+  if (!CheckFinite(g, name(), {{"initial_accumulator_value", initial}}, where()) || initial > 0) return;
+  g.SetError(absl::InvalidArgumentError(
+                 absl::StrCat(name(), ": initial_accumulator_value must be positive, is ", initial)),
+             where());
 }
 
 ModelVariable Adagrad::MakeAccumulator(GraphBuilder& g, const ModelVariable& variable) {

@@ -1,7 +1,7 @@
 #include "ops/training/clipping.h"
 
+#include <cmath>
 #include <functional>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -76,7 +76,9 @@ Gradient ClipByValue(GraphBuilder& g, const Gradient& gradient, double minimum, 
 Gradient ClipByNorm(GraphBuilder& g, const Gradient& gradient, double clip_norm,
                     const std::vector<int32_t>& axes, SourceLocation where) {
   const auto scope = g.NameScope("clip_by_norm");
-  if (Refuse(g, !(clip_norm >= 0), "ClipByNorm: clip_norm must not be negative", clip_norm, where)) return {};
+  if (Refuse(g, !(clip_norm >= 0 && std::isfinite(clip_norm)),
+             "ClipByNorm: clip_norm must be finite and not negative", clip_norm, where))
+    return {};
   return Change(g, gradient, [&](Output x) {
     const Output limit = ConstOf(g, x.dtype(), clip_norm, {.name = "clip_norm"}, where);
     const Output divisor = Maximum(g, Norm(g, x, axes, where), limit, {}, where);
@@ -107,7 +109,7 @@ Output GlobalNorm(GraphBuilder& g, const std::vector<Gradient>& gradients, Sourc
 
 ClippedGradients ClipByGlobalNorm(GraphBuilder& g, const std::vector<Gradient>& gradients, double clip_norm,
                                   const ClipByGlobalNormOptions& options, SourceLocation where) {
-  const bool is_wrong = !(clip_norm > 0 && clip_norm < std::numeric_limits<double>::infinity());
+  const bool is_wrong = !(clip_norm > 0 && std::isfinite(clip_norm));
   if (Refuse(g, is_wrong, "ClipByGlobalNorm: clip_norm must be positive and finite", clip_norm, where)) {
     return {std::vector<Gradient>(gradients.size()), {}};
   }

@@ -22,7 +22,7 @@ Gradient ClipByValue(GraphBuilder& g, const Gradient& gradient, double minimum, 
                      SourceLocation where = SourceLocation::Current());
 
 // gradient * clip_norm / max(norm, clip_norm), where norm is the L2 norm of the gradient, or of each of its
-// parts along `axes`. clip_norm must be a number and not negative.
+// parts along `axes`. clip_norm must be finite and not negative.
 Gradient ClipByNorm(GraphBuilder& g, const Gradient& gradient, double clip_norm,
                     const std::vector<int32_t>& axes = {}, SourceLocation where = SourceLocation::Current());
 

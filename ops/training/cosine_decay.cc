@@ -7,7 +7,10 @@ namespace weir {
 
 Output CosineDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
                    const CosineDecayOptions& options, SourceLocation where) {
-  if (!decay::CheckSteps(g, options.name, "decay_steps", decay_steps, where)) return {};
+  if (!decay::CheckArguments(g, options.name, global_step, {"decay_steps", decay_steps},
+                             {{"learning_rate", learning_rate}, {"alpha", options.alpha}}, where)) {
+    return {};
+  }
   const auto scope = g.NameScope(options.name);
   const Output step = decay::StepUpTo(g, global_step, decay_steps, where);
   const Output last = decay::Number(g, static_cast<double>(decay_steps), where);

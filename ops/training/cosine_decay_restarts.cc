@@ -34,7 +34,14 @@ Period PeriodAt(GraphBuilder& g, Output progress, double t_mul, SourceLocation w
 Output CosineDecayRestarts(GraphBuilder& g, double learning_rate, Output global_step,
                            int64_t first_decay_steps, const CosineDecayRestartsOptions& options,
                            SourceLocation where) {
-  if (!decay::CheckSteps(g, options.name, "first_decay_steps", first_decay_steps, where)) return {};
+  if (!decay::CheckArguments(g, options.name, global_step, {"first_decay_steps", first_decay_steps},
+                             {{"learning_rate", learning_rate},
+                              {"t_mul", options.t_mul},
+                              {"m_mul", options.m_mul},
+                              {"alpha", options.alpha}},
+                             where)) {
+    return {};
+  }
   if (!(options.t_mul >= 1)) {
     g.SetError(absl::InvalidArgumentError(
                    absl::StrCat(options.name, ": t_mul is ", options.t_mul, ", must be at least 1")),

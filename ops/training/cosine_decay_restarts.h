@@ -20,7 +20,7 @@ struct CosineDecayRestartsOptions {
 };
 
 // A float scalar for an optimizer's learning rate. global_step: an integer scalar. InvalidArgument, in the
-// builder, for first_decay_steps or t_mul below 1.
+// builder, for first_decay_steps or t_mul below 1, numbers that are not finite and a null global_step.
 Output CosineDecayRestarts(GraphBuilder& g, double learning_rate, Output global_step,
                            int64_t first_decay_steps, const CosineDecayRestartsOptions& options = {},
                            SourceLocation where = SourceLocation::Current());

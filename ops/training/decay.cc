@@ -5,11 +5,12 @@
 
 namespace weir::decay {
 
-bool CheckSteps(GraphBuilder& g, absl::string_view name, absl::string_view argument, int64_t decay_steps,
-                SourceLocation where) {
-  if (decay_steps >= 1) return true;
+bool CheckArguments(GraphBuilder& g, absl::string_view name, const Output& global_step, NamedSteps steps,
+                    std::initializer_list<NamedNumber> numbers, SourceLocation where) {
+  if (!CheckGiven(g, name, "global_step", global_step, where)) return false;
+  if (steps.count >= 1) return CheckFinite(g, name, numbers, where);
   g.SetError(absl::InvalidArgumentError(
-                 absl::StrCat(name, ": ", argument, " is ", decay_steps, ", must be at least 1")),
+                 absl::StrCat(name, ": ", steps.argument, " is ", steps.count, ", must be at least 1")),
              where);
   return false;
 }

@@ -3,14 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 
 #include "graph/graph_builder.h"
+#include "ops/argument_checks.h"
 
 namespace weir::decay {
 
-// Whether decay_steps is at least 1; otherwise an InvalidArgument that begins with `name`.
-bool CheckSteps(GraphBuilder& g, absl::string_view name, absl::string_view argument, int64_t decay_steps,
-                SourceLocation where);
+struct NamedSteps {
+  absl::string_view argument;
+  int64_t count;
+};
+
+// Whether the step is there, `steps` are at least 1, and the numbers finite; otherwise an InvalidArgument
+// that begins with `name`.
+bool CheckArguments(GraphBuilder& g, absl::string_view name, const Output& global_step, NamedSteps steps,
+                    std::initializer_list<NamedNumber> numbers, SourceLocation where);
 
 Output Number(GraphBuilder& g, double value, SourceLocation where);
 // The step as a number.

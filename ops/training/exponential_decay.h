@@ -17,7 +17,7 @@ struct ExponentialDecayOptions {
 };
 
 // A float scalar for an optimizer's learning rate. global_step: an integer scalar. InvalidArgument, in the
-// builder, for decay_steps below 1.
+// builder, for decay_steps below 1, numbers that are not finite and a null global_step.
 Output ExponentialDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
                         double decay_rate, const ExponentialDecayOptions& options = {},
                         SourceLocation where = SourceLocation::Current());

@@ -123,6 +123,7 @@ ExponentialMovingAverage::Slots ExponentialMovingAverage::MakeOfTensor(GraphBuil
 
 // As TensorFlow computes it: in float, and in the variable's dtype only what is left of 1.
 Output ExponentialMovingAverage::DecayFor(GraphBuilder& g, DType dtype, SourceLocation where) {
+  if (!decay_.Check(g, options_.name, "decay", where)) return {};
   const Output one = Const(g, 1.0f, {}, where);
   Output decay = decay_.In(g, DType::kFloat32, "decay");
   if (options_.num_updates) {

@@ -1,6 +1,7 @@
 #include "ops/training/ftrl.h"
 
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
 namespace weir {
@@ -13,9 +14,15 @@ struct Ftrl::Slots {
 
 void Ftrl::Prepare(GraphBuilder& g, const std::vector<ModelVariable>&) {
   const auto refuse = [&](absl::string_view what, double value) {
-    g.SetError(absl::InvalidArgumentError(absl::StrCat(name(), ": ", what, ", is ", value)),
-               SourceLocation::Current());
+    g.SetError(absl::InvalidArgumentError(absl::StrCat(name(), ": ", what, ", is ", value)), where());
   };
+  CheckFinite(g, name(),
+              {{"learning_rate_power", options_.learning_rate_power},
+               {"initial_accumulator_value", options_.initial_accumulator_value},
+               {"l1", options_.l1},
+               {"l2", options_.l2},
+               {"l2_shrinkage", options_.l2_shrinkage}},
+              where());
   if (!(options_.learning_rate_power <= 0)) {
     refuse("learning_rate_power must not be positive", options_.learning_rate_power);
   }

@@ -7,7 +7,10 @@ namespace weir {
 
 Output InverseTimeDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
                         double decay_rate, const InverseTimeDecayOptions& options, SourceLocation where) {
-  if (!decay::CheckSteps(g, options.name, "decay_steps", decay_steps, where)) return {};
+  if (!decay::CheckArguments(g, options.name, global_step, {"decay_steps", decay_steps},
+                             {{"learning_rate", learning_rate}, {"decay_rate", decay_rate}}, where)) {
+    return {};
+  }
   const auto scope = g.NameScope(options.name);
   const Output progress = decay::Progress(g, global_step, decay_steps, options.staircase, where);
   const Output growth = Mul(g, decay::Number(g, decay_rate, where), progress, {}, where);

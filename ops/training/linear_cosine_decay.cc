@@ -7,7 +7,14 @@ namespace weir {
 
 Output LinearCosineDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
                          const LinearCosineDecayOptions& options, SourceLocation where) {
-  if (!decay::CheckSteps(g, options.name, "decay_steps", decay_steps, where)) return {};
+  if (!decay::CheckArguments(g, options.name, global_step, {"decay_steps", decay_steps},
+                             {{"learning_rate", learning_rate},
+                              {"num_periods", options.num_periods},
+                              {"alpha", options.alpha},
+                              {"beta", options.beta}},
+                             where)) {
+    return {};
+  }
   const auto scope = g.NameScope(options.name);
   const Output step = decay::StepUpTo(g, global_step, decay_steps, where);
   const Output last = decay::Number(g, static_cast<double>(decay_steps), where);

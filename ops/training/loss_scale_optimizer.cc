@@ -1,5 +1,6 @@
 #include "ops/training/loss_scale_optimizer.h"
 
+#include <cmath>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -50,14 +51,16 @@ absl::Status CheckRange(const LossScale& scale) {
     return absl::InvalidArgumentError(absl::StrCat(rule, ", is ", value));
   };
   if (const auto* const fixed = std::get_if<FixedLossScale>(&scale)) {
-    return check(fixed->value >= 1, "the loss scale must be at least 1", fixed->value);
+    return check(fixed->value >= 1 && std::isfinite(fixed->value),
+                 "the loss scale must be at least 1 and finite", fixed->value);
   }
   const auto& dynamic = std::get<DynamicLossScale>(scale);
-  WEIR_RETURN_IF_ERROR(check(dynamic.initial_loss_scale >= 1, "initial_loss_scale must be at least 1",
-                             dynamic.initial_loss_scale));
+  WEIR_RETURN_IF_ERROR(check(dynamic.initial_loss_scale >= 1 && std::isfinite(dynamic.initial_loss_scale),
+                             "initial_loss_scale must be at least 1 and finite", dynamic.initial_loss_scale));
   WEIR_RETURN_IF_ERROR(check(dynamic.increment_period >= 1, "increment_period must be at least 1",
                              static_cast<double>(dynamic.increment_period)));
-  return check(dynamic.multiplier > 1, "multiplier must be above 1", dynamic.multiplier);
+  return check(dynamic.multiplier > 1 && std::isfinite(dynamic.multiplier),
+               "multiplier must be above 1 and finite", dynamic.multiplier);
 }
 
 }  // namespace

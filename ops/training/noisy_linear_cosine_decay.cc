@@ -1,5 +1,6 @@
 #include "ops/training/noisy_linear_cosine_decay.h"
 
+#include "absl/strings/str_cat.h"
 #include "ops/standard_ops.h"
 #include "ops/training/decay.h"
 
@@ -21,7 +22,22 @@ Output Noise(GraphBuilder& g, Output step, const NoisyLinearCosineDecayOptions& 
 
 Output NoisyLinearCosineDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
                               const NoisyLinearCosineDecayOptions& options, SourceLocation where) {
-  if (!decay::CheckSteps(g, options.name, "decay_steps", decay_steps, where)) return {};
+  if (!decay::CheckArguments(g, options.name, global_step, {"decay_steps", decay_steps},
+                             {{"learning_rate", learning_rate},
+                              {"initial_variance", options.initial_variance},
+                              {"variance_decay", options.variance_decay},
+                              {"num_periods", options.num_periods},
+                              {"alpha", options.alpha},
+                              {"beta", options.beta}},
+                             where)) {
+    return {};
+  }
+  if (options.initial_variance < 0) {
+    g.SetError(absl::InvalidArgumentError(absl::StrCat(options.name, ": initial_variance is ",
+                                                       options.initial_variance, ", must not be negative")),
+               where);
+    return {};
+  }
   const auto scope = g.NameScope(options.name);
   const Output step = decay::StepUpTo(g, global_step, decay_steps, where);
   const Output last = decay::Number(g, static_cast<double>(decay_steps), where);

@@ -15,7 +15,7 @@
 namespace weir {
 
 struct NoisyLinearCosineDecayOptions {
-  double initial_variance = 1;  // of the noise
+  double initial_variance = 1;  // of the noise; not negative
   double variance_decay = 0.55;
   double num_periods = 0.5;  // of the cosine
   double alpha = 0;          // added to the line
@@ -25,7 +25,7 @@ struct NoisyLinearCosineDecayOptions {
 };
 
 // A float scalar for an optimizer's learning rate. global_step: an integer scalar. InvalidArgument, in the
-// builder, for decay_steps below 1.
+// builder, for decay_steps below 1, numbers that are not finite and a null global_step.
 Output NoisyLinearCosineDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
                               const NoisyLinearCosineDecayOptions& options = {},
                               SourceLocation where = SourceLocation::Current());

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
+#include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
 namespace weir {
@@ -103,6 +104,14 @@ IndexedSlices AddUpRows(GraphBuilder& g, const IndexedSlices& rows) {
 
 }  // namespace
 
+bool Hyperparameter::Check(GraphBuilder& g, absl::string_view asker, absl::string_view name,
+                           SourceLocation where) const {
+  if (const double* number = std::get_if<double>(&value_)) {
+    return CheckFinite(g, asker, {{name, *number}}, where);
+  }
+  return CheckGiven(g, asker, name, std::get<Output>(value_), where);
+}
+
 Output Hyperparameter::In(GraphBuilder& g, DType dtype, absl::string_view name) const {
   if (const double* number = std::get_if<double>(&value_)) return ConstOf(g, dtype, *number, {.name = name});
   const Output output = std::get<Output>(value_);
@@ -154,6 +163,7 @@ absl::StatusOr<Node*> Optimizer::ApplyGradients(GraphBuilder& g,
     g.SetError(absl::Status(status.code(), absl::StrCat(name_, ": ", status.message())), where);
   if (!g.ok()) return g.status();
   constants_.clear();
+  where_ = where;
   Prepare(g, variables);
   std::vector<Node*> updates;
   for (const auto& [gradient, variable] : gradients) {
@@ -197,6 +207,7 @@ Output Optimizer::On(GraphBuilder& g, const ModelVariable& variable, const Hyper
                         std::string(name));
   const auto found = constants_.find(key);
   if (found != constants_.end()) return found->second;
+  if (!parameter.Check(g, name_, name, where_)) return {};
   return constants_[key] = parameter.In(g, variable.dtype, name);
 }
 

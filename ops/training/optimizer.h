@@ -52,12 +52,16 @@ struct GradientOptions {
 // "dense_1/kernel".
 std::function<bool(const ModelVariable& variable)> NamedBelow(absl::string_view name);
 
-// A number, or a scalar that the graph computes (a learning rate that decays).
+// A number, or a scalar that the graph computes (a learning rate that decays). A number must be finite; as in
+// TensorFlow it may be zero or negative.
 class Hyperparameter {
  public:
   Hyperparameter(double value) : value_(value) {}
   Hyperparameter(Output value) : value_(value) {}
 
+  // Whether it is finite, or an output that is there; otherwise an InvalidArgument that names `asker` and
+  // `name`.
+  bool Check(GraphBuilder& g, absl::string_view asker, absl::string_view name, SourceLocation where) const;
   // The value as a scalar of the dtype: a constant in the current scopes, or the graph's output, cast.
   Output In(GraphBuilder& g, DType dtype, absl::string_view name) const;
 
@@ -116,6 +120,8 @@ class Optimizer {
             absl::string_view name);
 
   const std::string& name() const { return name_; }
+  // Of the call of ApplyGradients that is being served.
+  SourceLocation where() const { return where_; }
 
  private:
   using ConstantKey = std::tuple<std::string, DType, std::string>;  // device, dtype, name
@@ -126,6 +132,7 @@ class Optimizer {
 
   std::string name_;
   std::map<ConstantKey, Output> constants_;
+  SourceLocation where_;
 };
 
 }  // namespace weir

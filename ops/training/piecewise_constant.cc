@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
 namespace weir {
@@ -20,6 +21,10 @@ Output PiecewiseConstant(GraphBuilder& g, Output global_step, const std::vector<
                    absl::StrJoin(boundaries, ", "), "], the values are [", absl::StrJoin(values, ", "), "]")),
                where);
     return {};
+  }
+  if (!CheckGiven(g, options.name, "global_step", global_step, where)) return {};
+  for (const double value : values) {
+    if (!CheckFinite(g, options.name, {{"each of the values", value}}, where)) return {};
   }
   const auto name_scope = g.NameScope(options.name);
   Output rate = Const(g, static_cast<float>(values[0]), {}, where);

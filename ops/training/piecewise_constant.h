@@ -17,7 +17,7 @@ struct PiecewiseConstantOptions {
 };
 
 // A float scalar for an optimizer's learning rate. global_step: an int64 scalar. InvalidArgument, in the
-// builder, unless boundaries ascend and there is one value more than boundaries.
+// builder, unless boundaries ascend and there is one finite value more than boundaries.
 Output PiecewiseConstant(GraphBuilder& g, Output global_step, const std::vector<int64_t>& boundaries,
                          const std::vector<double>& values, const PiecewiseConstantOptions& options = {},
                          SourceLocation where = SourceLocation::Current());

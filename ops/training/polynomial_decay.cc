@@ -17,7 +17,13 @@ Output Cycles(GraphBuilder& g, Output step, Output decay_steps, SourceLocation w
 
 Output PolynomialDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
                        const PolynomialDecayOptions& options, SourceLocation where) {
-  if (!decay::CheckSteps(g, options.name, "decay_steps", decay_steps, where)) return {};
+  if (!decay::CheckArguments(g, options.name, global_step, {"decay_steps", decay_steps},
+                             {{"learning_rate", learning_rate},
+                              {"end_learning_rate", options.end_learning_rate},
+                              {"power", options.power}},
+                             where)) {
+    return {};
+  }
   const auto scope = g.NameScope(options.name);
   const auto number = [&](double value) { return decay::Number(g, value, where); };
   const float range = static_cast<float>(learning_rate) - static_cast<float>(options.end_learning_rate);

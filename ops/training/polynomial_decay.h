@@ -20,7 +20,7 @@ struct PolynomialDecayOptions {
 };
 
 // A float scalar for an optimizer's learning rate. global_step: an integer scalar. InvalidArgument, in the
-// builder, for decay_steps below 1.
+// builder, for decay_steps below 1, numbers that are not finite and a null global_step.
 Output PolynomialDecay(GraphBuilder& g, double learning_rate, Output global_step, int64_t decay_steps,
                        const PolynomialDecayOptions& options = {},
                        SourceLocation where = SourceLocation::Current());

@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/checkpoint_state.h"
+#include "kernels/no_more_threads.h"
 #include "session/monitored/held_disk.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/saver.h"
@@ -47,6 +48,24 @@ TEST(AsynchronousSavingTest, TrainingGoesOnAndTheValuesAreThoseOfTheStep) {
   EXPECT_TRUE(PosixFileSystem().Exists(prefix + "-1.meta"));
   ASSERT_TRUE(saver->Restore(steps, prefix + "-1").ok());
   EXPECT_EQ(steps.Run({}, {program.w.value}).value()[0].scalar<float>(), before);
+}
+
+TEST(AsynchronousSavingTest, ASystemWithoutThreadsIsAnErrorAndTheNextSaveAnother) {
+  const std::string directory = EmptyDirectory("no_threads"), prefix = directory + "/m";
+  TestProgram program;
+  auto saver = Saver::Build(program.g).value();
+  auto session = program.Start({});
+  Session& steps = (*session)->session();
+  {
+    const NoMoreThreads no_more;
+    const absl::Status failed = saver->StartSave(steps, prefix, 1).status();
+    EXPECT_EQ(failed.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(Message(failed), HasSubstr(prefix + "-1 asynchronously: the system gives"));
+    EXPECT_FALSE(saver->is_saving());
+  }
+  ASSERT_TRUE(saver->StartSave(steps, prefix, 2).ok());
+  ASSERT_TRUE(saver->AwaitSave().ok());
+  EXPECT_THAT(CheckpointsIn(directory).value(), ElementsAre(prefix + "-2"));
 }
 
 TEST(AsynchronousSavingTest, AnErrorIsThatOfTheNextCallOnce) {

@@ -1,13 +1,13 @@
 #include "session/monitored/checkpoint_iterator.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/checkpoint_state.h"
+#include "kernels/notice.h"
 
 namespace weir {
 
@@ -64,8 +64,7 @@ absl::StatusOr<std::optional<std::string>> CheckpointIterator::Next() {
 
 void CheckpointIterator::SayOnceThatNoneIsThere() {
   if (std::exchange(has_said_so_, true)) return;
-  std::fprintf(stderr, "weir: waiting for the first checkpoint in %s: %s\n", directory_.c_str(),
-               why_none_.c_str());
+  PrintNotice(absl::StrCat("waiting for the first checkpoint in ", directory_, ": ", why_none_));
 }
 
 bool CheckpointIterator::Sleep(absl::Duration duration) {

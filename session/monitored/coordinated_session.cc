@@ -1,8 +1,9 @@
 #include "session/monitored/coordinated_session.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/notice.h"
 
 namespace weir {
 namespace {
@@ -44,7 +45,7 @@ absl::Status CoordinatedSession::JoinThreads() {
       coordinator_.Join({.grace_period = std::min(options_.stop_grace_period, kAfterClose)});
   const absl::Status failure = coordinator_.status();
   if (failure.ok() && !joined.ok()) {
-    std::fprintf(stderr, "weir: the session was closed, but %s\n", std::string(joined.message()).c_str());
+    PrintNotice(absl::StrCat("the session was closed, but ", joined.message()));
   }
   return failure;
 }

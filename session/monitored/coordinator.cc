@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,19 @@ struct CoordinatedThread {
   std::unique_ptr<StartedThread> thread;  // dropped by who does not wait for it
   bool has_ended = false;
 };
+
+using RunFunction = std::function<absl::Status(Coordinator&)>;
+
+// Calls a function of the program's. We throw nothing, but what the function throws must not end the process.
+absl::Status CallCaught(const RunFunction& run, const std::string& name, Coordinator& coordinator) {
+  try {
+    return run(coordinator);
+  } catch (const std::exception& exception) {
+    return absl::UnknownError(absl::StrCat("the thread '", name, "' threw an exception: ", exception.what()));
+  } catch (...) {
+    return absl::UnknownError(absl::StrCat("the thread '", name, "' threw an exception"));
+  }
+}
 
 }  // namespace
 
@@ -60,24 +74,35 @@ absl::Status Coordinator::status() const {
   return state_->error;
 }
 
-void Coordinator::Start(std::string name, std::function<absl::Status(Coordinator&)> run) {
+void Coordinator::Start(std::string name, RunFunction run) {
   auto thread = std::make_shared<CoordinatedThread>();
   thread->name = std::move(name);
   if (!run) {
-    run = [what = absl::StrCat("the thread '", thread->name, "' has no function")](Coordinator&) {
-      return absl::InvalidArgumentError(what);
-    };
+    return RequestStop(
+        absl::InvalidArgumentError(absl::StrCat("the thread '", thread->name, "' has no function")));
   }
-  absl::MutexLock lock(&state_->mutex);
-  state_->threads.push_back(thread);
-  thread->thread = state_->environment.StartThread([state = state_, thread, run = std::move(run)]() mutable {
+  auto call = [state = state_, thread, run = std::move(run)]() mutable {
     Coordinator coordinator(state);
-    const absl::Status status = run(coordinator);
+    const absl::Status status = CallCaught(run, thread->name, coordinator);
     run = nullptr;  // what it owns goes before the thread counts as ended
     if (!status.ok()) coordinator.RequestStop(status);
     absl::MutexLock lock(&state->mutex);
     thread->has_ended = true;
-  });
+  };
+  absl::Status status;
+  {
+    absl::MutexLock lock(&state_->mutex);
+    auto started = state_->environment.StartThread(std::move(call));
+    status = started.status();
+    if (started.ok()) {
+      thread->thread = *std::move(started);
+      state_->threads.push_back(thread);
+    }
+  }
+  if (!status.ok()) {
+    RequestStop(
+        absl::Status(status.code(), absl::StrCat("the thread '", thread->name, "': ", status.message())));
+  }
 }
 
 void Coordinator::StartLoop(std::string name, absl::Duration interval, std::function<absl::Status()> run) {

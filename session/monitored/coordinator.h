@@ -38,8 +38,9 @@ class Coordinator {
   // The error that stopped the threads; OK before that.
   absl::Status status() const;
 
-  // Runs the function on a thread of its own. An error that it returns requests a stop; a null function is
-  // InvalidArgument, with the name.
+  // Runs the function on a thread of its own. An error that it returns requests a stop, and so does what
+  // keeps it from returning, each with the name: a null function (InvalidArgument), a system that gives no
+  // thread (ResourceExhausted), an exception that it throws (Unknown).
   void Start(std::string name, std::function<absl::Status(Coordinator&)> run);
   // Calls the function every `interval` until a stop is requested (tf.train.LooperThread).
   void StartLoop(std::string name, absl::Duration interval, std::function<absl::Status()> run);

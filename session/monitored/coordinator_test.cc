@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/no_more_threads.h"
 
 namespace weir {
 namespace {
@@ -103,6 +105,30 @@ TEST(CoordinatorTest, AThreadWithoutAFunctionIsAnError) {
   coordinator.ClearStop();
   coordinator.StartLoop("pings", absl::ZeroDuration(), nullptr);
   EXPECT_EQ(coordinator.Join().message(), "the thread 'pings' has no function");
+}
+
+TEST(CoordinatorTest, ASystemWithoutThreadsIsAnErrorThatStopsTheOthers) {
+  Coordinator coordinator;
+  coordinator.Start("waits", RunUntilStopped);
+  {
+    const NoMoreThreads no_more;
+    coordinator.Start("reader", RunUntilStopped);
+  }
+  const absl::Status status = coordinator.Join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the thread 'reader': the system gives"));
+}
+
+TEST(CoordinatorTest, WhatAThreadThrowsIsItsError) {
+  Coordinator coordinator;
+  coordinator.Start("waits", RunUntilStopped);
+  coordinator.Start("parser", [](Coordinator&) -> absl::Status { throw std::out_of_range("column 7"); });
+  const absl::Status status = coordinator.Join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnknown);
+  EXPECT_EQ(status.message(), "the thread 'parser' threw an exception: column 7");
+  coordinator.ClearStop();
+  coordinator.StartLoop("pings", absl::ZeroDuration(), []() -> absl::Status { throw 7; });
+  EXPECT_EQ(coordinator.Join().message(), "the thread 'pings' threw an exception");
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "session/monitored/evaluation.h"
 
-#include <cstdio>
 #include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/bundle_reader.h"
+#include "kernels/notice.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/session_creator.h"
 #include "session/monitored/termination.h"
@@ -149,8 +149,9 @@ absl::StatusOr<Evaluation> EvaluateRepeatedly(
       if (!WasDeletedWhileRead(evaluation.status(), *checkpoint, *options.checkpoints.file_system)) {
         return evaluation.status();
       }
-      std::fprintf(stderr, "weir: checkpoint %s was deleted before it was evaluated, and is left out: %s\n",
-                   checkpoint->c_str(), std::string(evaluation.status().message()).c_str());
+      PrintNotice(absl::StrCat(
+          "checkpoint ", *checkpoint,
+          " was deleted before it was evaluated, and is left out: ", evaluation.status().message()));
       continue;
     }
     last = *std::move(evaluation);

@@ -1,19 +1,34 @@
 #include "session/monitored/exit_code.h"
 
+#include <utility>
+
 #include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
 
 namespace weir {
 namespace {
-constexpr char kDivergedPayload[] = "weir.diverged";
+
 constexpr char kSupersededPayload[] = "weir.superseded";
-constexpr char kTerminatedPayload[] = "weir.terminated";
+// Status::ToString shows payloads, so this one is for people too: "[exit code='143']".
+constexpr char kExitCodePayload[] = "exit code";
+
+absl::Status WithExitCode(absl::Status error, int exit_code) {
+  error.SetPayload(kExitCodePayload, absl::Cord(absl::StrCat(exit_code)));
+  return error;
+}
+
 }  // namespace
 
 int ExitCodeFor(const absl::Status& status) {
   if (status.ok()) return kExitDone;
-  if (status.GetPayload(kDivergedPayload)) return kExitDiverged;
   if (IsSuperseded(status)) return kExitSuperseded;
-  if (status.GetPayload(kTerminatedPayload)) return kExitTerminated;
+  if (const absl::optional<absl::Cord> payload = status.GetPayload(kExitCodePayload)) {
+    // From a peer it may be any text.
+    for (const int exit_code : {kExitDiverged, kExitTerminated}) {
+      if (*payload == absl::StrCat(exit_code)) return exit_code;
+    }
+  }
   switch (status.code()) {
     case absl::StatusCode::kDataLoss:
       return kExitBadData;
@@ -28,9 +43,7 @@ int ExitCodeFor(const absl::Status& status) {
 }
 
 absl::Status DivergedError(absl::string_view message) {
-  absl::Status status = absl::FailedPreconditionError(message);
-  status.SetPayload(kDivergedPayload, absl::Cord("1"));
-  return status;
+  return WithExitCode(absl::FailedPreconditionError(message), kExitDiverged);
 }
 
 absl::Status SupersededError(absl::string_view message, absl::string_view life) {
@@ -50,10 +63,7 @@ absl::Status TerminatedError(absl::string_view message) {
   return CausedBySigterm(absl::CancelledError(message));
 }
 
-absl::Status CausedBySigterm(absl::Status error) {
-  error.SetPayload(kTerminatedPayload, absl::Cord("1"));
-  return error;
-}
+absl::Status CausedBySigterm(absl::Status error) { return WithExitCode(std::move(error), kExitTerminated); }
 
 bool IsRecoverable(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable || status.code() == absl::StatusCode::kAborted;

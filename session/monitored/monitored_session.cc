@@ -1,13 +1,13 @@
 #include "session/monitored/monitored_session.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooked_step.h"
 #include "session/monitored/queue_runner.h"
@@ -37,9 +37,9 @@ class Attempts {
           absl::StrCat("gave up after ", absl::FormatDuration(patience), ": ", error.message()));
     }
     if (now >= next_report_) {
-      std::fprintf(stderr, "weir: still waiting (%s left): %s\n",
-                   absl::FormatDuration(absl::Trunc(patience - spent, absl::Seconds(1))).c_str(),
-                   std::string(error.message()).c_str());
+      PrintNotice(absl::StrCat("still waiting (",
+                               absl::FormatDuration(absl::Trunc(patience - spent, absl::Seconds(1))),
+                               " left): ", error.message()));
       next_report_ = now + kReportAfter;
     }
     stop.WaitForStop(pause_);
@@ -233,8 +233,7 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
     return failure_ =
                TerminatedError(absl::StrCat("stopped by SIGTERM, and a peer was lost: ", reason.message()));
   }
-  std::fprintf(stderr, "weir: a peer was lost, creating the session anew: %s\n",
-               std::string(reason.message()).c_str());
+  PrintNotice(absl::StrCat("a peer was lost, creating the session anew: ", reason.message()));
   absl::Status status = CreateSession();
   if (!status.ok()) failure_ = status;
   return status;

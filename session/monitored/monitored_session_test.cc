@@ -146,6 +146,7 @@ TEST(MonitoredSessionTest, DivergenceEndsWithItsOwnExitCode) {
   const Tensor nan = Tensor::Scalar(std::nanf(""));
   const absl::Status status = (*session)->Run({{program.step_scale, nan}}, {}, {program.train}).status();
   EXPECT_EQ(ExitCodeFor(status), kExitDiverged) << status;
+  EXPECT_THAT(status.ToString(), HasSubstr("[exit code='4']"));
   EXPECT_THAT(Message(status), AllOf(HasSubstr(program.loss.name()), HasSubstr("nan")));
   EXPECT_EQ((*session)->Run({}, {}, {program.train}).status(), status) << "a failed session stays failed";
   EXPECT_EQ((*session)->Close(), status);

@@ -54,6 +54,10 @@ absl::Status CheckNames(const std::vector<SavedVariable>& variables) {
   if (variables.empty()) return absl::InvalidArgumentError("a saver needs variables; the graph has none");
   std::set<std::pair<std::string, std::string>> names;
   for (const SavedVariable& variable : variables) {
+    if (variable.name.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "variable '", variable.variable, "' is to be saved under an empty name: a tensor needs a name"));
+    }
     if (names.emplace(variable.name, variable.slice).second) continue;
     return absl::InvalidArgumentError(absl::StrCat("two variables are called '", variable.name,
                                                    "': a checkpoint has one tensor of a name"));

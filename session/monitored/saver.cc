@@ -15,6 +15,8 @@
 #include "kernels/formats/bundle_writer.h"
 #include "kernels/formats/checkpoint_state.h"
 #include "kernels/formats/tensor_slice.h"
+#include "kernels/notice.h"
+#include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
@@ -237,14 +239,20 @@ absl::StatusOr<std::string> Saver::StartSave(Session& session, const std::string
   for (const SavedVariable& variable : variables_) fetches.push_back(variable.value);
   WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values, session.Run({}, fetches));
   WEIR_ASSIGN_OR_RETURN(std::string meta_graph, MetaGraph(session.graph()));
+  auto write = [this, path, values = std::move(values), meta_graph = std::move(meta_graph)]() mutable {
+    written_ = WriteBundle(path, values);
+    values.clear();  // from here on updates need not copy
+    if (written_.ok()) written_ = Finish(path, meta_graph);
+    is_saving_.store(false, std::memory_order_release);
+  };
   is_saving_.store(true, std::memory_order_release);
-  writer_ =
-      std::thread([this, path, values = std::move(values), meta_graph = std::move(meta_graph)]() mutable {
-        written_ = WriteBundle(path, values);
-        values.clear();  // from here on updates need not copy
-        if (written_.ok()) written_ = Finish(path, meta_graph);
-        is_saving_.store(false, std::memory_order_release);
-      });
+  absl::StatusOr<std::thread> writer = StartSystemThread(std::move(write));
+  if (!writer.ok()) {
+    is_saving_.store(false, std::memory_order_release);
+    return absl::Status(writer.status().code(),
+                        absl::StrCat("cannot save ", path, " asynchronously: ", writer.status().message()));
+  }
+  writer_ = *std::move(writer);
   return path;
 }
 
@@ -363,7 +371,7 @@ absl::Status Saver::RestoreFound(Session& session, const BundleReader& reader,
   if (!options_.allow_missing) {
     return absl::NotFoundError(absl::StrCat(message, "; it has ", QuotedNames(reader.names())));
   }
-  std::fprintf(stderr, "weir: %s: they keep their values\n", message.c_str());
+  PrintNotice(absl::StrCat(message, ": they keep their values"));
   Feeds feeds;
   std::vector<TargetRef> assigns;
   for (size_t i = 0; i < variables_.size(); ++i) {
@@ -405,7 +413,7 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
     // Somebody has deleted it.
     first_error = absl::DataLossError(absl::StrCat(JoinPath(directory, options_.latest_filename), " names ",
                                                    state->newest, ", which is not there"));
-    std::fprintf(stderr, "weir: %s\n", std::string(first_error.message()).c_str());
+    PrintNotice(first_error.message());
   }
   for (const std::string& checkpoint : checkpoints) {
     const absl::Status status = Restore(session, checkpoint);
@@ -413,8 +421,7 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
     // Only damage of the files leads back: a variable that is missing or has another shape is a mistake in
     // the model.
     if (status.code() != absl::StatusCode::kDataLoss && files.Exists(checkpoint + ".index")) return status;
-    std::fprintf(stderr, "weir: checkpoint %s cannot be restored: %s\n", checkpoint.c_str(),
-                 std::string(status.message()).c_str());
+    PrintNotice(absl::StrCat("checkpoint ", checkpoint, " cannot be restored: ", status.message()));
     if (first_error.ok()) first_error = status;
   }
   return absl::DataLossError(

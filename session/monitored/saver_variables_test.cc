@@ -89,6 +89,7 @@ TEST(SaverVariablesTest, MistakesAreNamed) {
   };
   EXPECT_THAT(error({.variables = {"c"}}), AllOf(HasSubstr("'c'"), HasSubstr("'a', 'b'")));
   EXPECT_THAT(error({.renamed = {{"x", "c"}}}), HasSubstr("'c'"));
+  EXPECT_THAT(error({.renamed = {{"", "a"}}}), HasSubstr("variable 'a' is to be saved under an empty name"));
   EXPECT_THAT(error({.variables = {"a"}, .renamed = {{"x", "b"}}}), HasSubstr("either"));
   EXPECT_THAT(error({.variables = {"a", "a"}}), HasSubstr("two variables"));
   EXPECT_THAT(error({.max_to_keep = -1}), HasSubstr("max_to_keep"));

@@ -1,13 +1,13 @@
 #include "session/monitored/session_creator.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <vector>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 #include "session/monitored/exit_code.h"
 
 namespace weir {
@@ -88,7 +88,7 @@ class Chief final : public SessionCreator {
     if (was_ready_) {
       WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, scaffold().UninitializedVariables(session));
       if (missing.empty()) return absl::OkStatus();
-      std::fprintf(stderr, "weir: variables were lost with their task: %s\n", FirstNames(missing).c_str());
+      PrintNotice(absl::StrCat("variables were lost with their task: ", FirstNames(missing)));
     }
     WEIR_ASSIGN_OR_RETURN(const bool is_restored, Restore(session));
     return is_restored ? absl::OkStatus() : scaffold().Initialize(session);
@@ -115,7 +115,7 @@ class Chief final : public SessionCreator {
     } else {
       return false;
     }
-    std::fprintf(stderr, "weir: restored %s\n", restored.c_str());
+    PrintNotice(absl::StrCat("restored ", restored));
     return true;
   }
 

@@ -13,7 +13,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
@@ -74,7 +76,15 @@ class SignalThread {
       int ends[2];
       if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe for SIGTERM");
       fcntl(ends[1], F_SETFL, O_NONBLOCK);  // a handler must not wait
-      std::thread([this, read_end = ends[0]] { Listen(read_end); }).detach();
+      absl::StatusOr<std::thread> listener =
+          StartSystemThread([this, read_end = ends[0]] { Listen(read_end); });
+      if (!listener.ok()) {
+        close(ends[0]);
+        close(ends[1]);
+        return absl::Status(listener.status().code(),
+                            absl::StrCat("no thread that waits for SIGTERM: ", listener.status().message()));
+      }
+      listener->detach();
       pipe_owner.store(getpid());
       signal_pipe.store(ends[1]);
     }

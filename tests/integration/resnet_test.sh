@@ -25,7 +25,8 @@ expect 0 "restored $out/model/model.ckpt-4" "${train[@]}" --epochs=3 --model_dir
 expect 0 "test accuracy" "${train[@]}" --epochs=1 --bfloat16
 expect 1 "must be 6 n + 2" "${train[@]}" --depth=21
 expect 1 "resnet: --epochs='0' must be from 1 to 1000000" "${train[@]}" --epochs=0
-expect 1 "--learning_rate='-1' must be at least 0" "${train[@]}" --learning_rate=-1
+expect 1 "--learning_rate='-1' must be at least 1e-12" "${train[@]}" --learning_rate=-1
+expect 1 "--learning_rate='0' must be at least 1e-12" "${train[@]}" --learning_rate=0
 expect 1 "data_batch_1.bin" "$program" --data_dir="$out/nowhere"
 truncate -s -1 "$out/data/test_batch.bin"
 expect 3 "test_batch.bin" "${train[@]}"

@@ -22,6 +22,7 @@ at_least "$(area_of "$said")" 0.58 || fail "of a job, after 100 steps: $said"
 pgrep -f "$out/model" && fail "a process is left"
 expect 0 "restored $out/model/model.ckpt-10" "${train[@]}" --steps=120 --model_dir="$out/model"
 
+expect 1 "--learning_rate='0' must be at least 1e-12" "${train[@]}" --learning_rate=0
 expect 1 "wide_deep: --steps='0' must be at least 1" "${train[@]}" --steps=0
 expect 1 "train.tsv" "$program" --data_dir="$out/nowhere"
 echo "1	2	3" >>"$out/data/test.tsv"

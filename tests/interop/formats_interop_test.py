@@ -8,18 +8,15 @@ import json
 import os
 import subprocess
 import sys
-import traceback
 
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+import cases  # noqa: E402
+
 TOOL, DIRECTORY = sys.argv[1:3]
 tf1 = tf.compat.v1
-
-
-class Skip(Exception):
-    """The packages at hand do not allow this test."""
 
 
 def tool(*args):
@@ -116,7 +113,7 @@ def test_tensorboard_reads_our_events():
     try:
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     except ImportError as error:
-        raise Skip(f"no tensorboard: {error}") from error
+        raise cases.Skip(f"no tensorboard: {error}") from error
     path = directory("events")
     tool("write_events", path)
     events = EventAccumulator(path).Reload()
@@ -186,23 +183,5 @@ def test_we_import_tensorflows_graph():
     assert set(lines) == {f"{op.name} {op.type}" for op in graph.get_operations()}, lines
 
 
-def main():
-    failed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        name = name[len("test_"):]
-        try:
-            test()
-            print(f"[       OK ] tests/interop:{name}")
-        except Skip as reason:
-            print(f"[  SKIPPED ] tests/interop:{name} {reason}")
-        except Exception:  # pylint: disable=broad-except
-            traceback.print_exc()
-            print(f"[  FAILED  ] tests/interop:{name}")
-            failed += 1
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run(globals()))

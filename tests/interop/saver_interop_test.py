@@ -6,12 +6,13 @@ Each test prints one line in the form of googletest; the exit code is 1 when one
 import os
 import subprocess
 import sys
-import traceback
 from unittest import mock
 
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", TF_ENABLE_ONEDNN_OPTS="0")
 import tensorflow as tf  # noqa: E402
 from tensorflow.python.training import saver as saver_module  # noqa: E402
+
+import cases  # noqa: E402
 
 TOOL, DIRECTORY = sys.argv[1:3]
 tf1 = tf.compat.v1
@@ -126,21 +127,5 @@ def test_the_same_checkpoints_are_kept():
         assert found == wanted, (found, wanted)
 
 
-def main():
-    failed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        name = name[len("test_"):]
-        try:
-            test()
-            print(f"[       OK ] tests/interop:{name}")
-        except Exception:  # pylint: disable=broad-except
-            traceback.print_exc()
-            print(f"[  FAILED  ] tests/interop:{name}")
-            failed += 1
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run(globals()))

@@ -6,13 +6,13 @@ import glob
 import os
 import subprocess
 import sys
-import time
-import traceback
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 import numpy as np
 import tensorflow as tf
+
+import cases
 
 v1 = tf.compat.v1
 
@@ -142,22 +142,14 @@ def test_event_files_tell_the_same(tool, directory):
 def main():
     tool, directory = sys.argv[1:]
     v1.disable_eager_execution()
-    failed = 0
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        begin = time.time()
+
+    def call(case, name):
         folder = directory + "/" + name
         os.mkdir(folder)
-        try:
-            test(tool, folder)
-            outcome = "       OK "
-        except Exception:
-            traceback.print_exc(file=sys.stdout)
-            outcome, failed = "  FAILED  ", failed + 1
-        print("[%s] tests/interop:%s (%d ms)" % (outcome, name[5:], (time.time() - begin) * 1000), flush=True)
-    sys.exit(1 if failed else 0)
+        case(tool, folder)
+
+    return cases.run(globals(), call)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

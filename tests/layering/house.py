@@ -62,6 +62,7 @@ PAST_THE_ENVIRONMENT = re.compile(
 MAY_GO_PAST_THE_ENVIRONMENT = {
     "kernels/environment.h": "it is the way to the real ones",
     "kernels/real_environment.cc": "it is the real one",
+    "kernels/system_thread": "starts the threads of the real one, and of those below",
     "kernels/real_threads": "the real threads",
     "kernels/real_timers": "the real timers",
     "kernels/simulation": "the scheduler gives its turn to threads of the operating system",

@@ -106,6 +106,17 @@ std::map<std::string, LayerCase> VolumeCases() {
       {"conv3d_valid",
        {{1, 4, 4, 5, 2},
         [](G g, Output x) { return layers::Conv3D(g, x, 2, 3, Tanh, {.use_bias = false}); }}},
+      {"conv3d_transpose",
+       {{2, 2, 3, 2, 3},
+        [](G g, Output x) {
+          return layers::Conv3DTranspose(g, x, 2, {2, 3, 1}, nullptr, {.strides = {2, 1, 2}});
+        }}},
+      {"conv3d_transpose_same",
+       {{1, 2, 3, 2, 2},
+        [](G g, Output x) {
+          return layers::Conv3DTranspose(g, x, 3, 3, Tanh,
+                                         {.strides = 2, .padding = "SAME", .use_bias = false});
+        }}},
       {"max_pooling3d",
        {{2, 4, 5, 4, 2},
         [](G g, Output x) {

@@ -105,11 +105,12 @@ TEST_F(LossScaleTest, ScalesOutOfRangeAreRefused) {
     return std::string(
         LossScaleOptimizer(Adam(), scale).Minimize(other, Square(other, v.value)).status().message());
   };
-  EXPECT_TRUE(absl::StrContains(refused(FixedLossScale{0.5}), "the loss scale must be at least 1, is 0.5"));
+  EXPECT_TRUE(absl::StrContains(refused(FixedLossScale{0.5}),
+                                "the loss scale must be at least 1 and finite, is 0.5"));
   EXPECT_TRUE(absl::StrContains(refused(DynamicLossScale{.increment_period = 0}),
                                 "LossScaleOptimizer: increment_period must be at least 1, is 0"));
-  EXPECT_TRUE(
-      absl::StrContains(refused(DynamicLossScale{.multiplier = 1}), "multiplier must be above 1, is 1"));
+  EXPECT_TRUE(absl::StrContains(refused(DynamicLossScale{.multiplier = 1}),
+                                "multiplier must be above 1 and finite, is 1"));
 }
 
 }  // namespace

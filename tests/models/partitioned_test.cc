@@ -56,6 +56,8 @@ TEST(PartitionerTest, RefusesWhatCannotBeCut) {
   EXPECT_TRUE(absl::StrContains(message(CutShape(Shape({4, 4}), {2, 2})),
                                 "a variable of shape [4,4] cannot be cut into [2,2] parts: only one"));
   EXPECT_TRUE(absl::StrContains(message(CutShape(Shape({4}), {5})), "more parts than elements"));
+  EXPECT_TRUE(absl::StrContains(message(CutShape(Shape({1'000'000}), {1'000'000})), "at most 65536 parts"));
+  EXPECT_TRUE(CutShape(Shape({1'000'000}), {65'536}).ok());
   EXPECT_TRUE(absl::StrContains(message(CutShape(Shape({4}), {0})), "below 1"));
   EXPECT_TRUE(absl::StrContains(message(CutShape(Shape({4}), {1, 1})), "one number for each dimension"));
   EXPECT_TRUE(absl::StrContains(message(CutShape(Shape(), {})), "it has no dimension"));

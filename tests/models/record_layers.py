@@ -76,6 +76,9 @@ def layers():
         "conv1d_in_parts": ([2, 7, 3], in_parts(lambda x: conv.conv1d(x, 4, 3))),
         "conv2d_in_parts": ([2, 6, 5, 3], in_parts(lambda x: conv.conv2d(x, 4, [3, 2], use_bias=False), 3)),
         "conv2d_transpose_in_parts": ([2, 3, 4, 3], in_parts(lambda x: conv.conv2d_transpose(x, 2, [3, 2]))),
+        "conv3d_transpose": ([2, 2, 3, 2, 3], lambda x: conv.conv3d_transpose(x, 2, [2, 3, 1], strides=[2, 1, 2])),
+        "conv3d_transpose_same": ([1, 2, 3, 2, 2], lambda x: conv.conv3d_transpose(
+            x, 3, 3, strides=2, padding="same", activation=tf.nn.tanh, use_bias=False)),
         "conv3d_in_parts": ([1, 4, 4, 5, 2], in_parts(lambda x: conv.conv3d(x, 2, 3))),
         "separable_conv2d_in_parts": ([2, 6, 5, 3], in_parts(lambda x: sep(x, 4, [3, 2], pointwise_regularizer=l2(0.5)))),
         "conv2d_transpose": ([2, 3, 4, 3], lambda x: conv.conv2d_transpose(x, 2, [3, 2], strides=[2, 1])),

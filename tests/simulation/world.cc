@@ -50,10 +50,11 @@ World::~World() {
 World::Life& World::Start(std::string name, std::function<void(Life&)> program) {
   Life& life = lives_.emplace_back(*this, std::move(name));
   scheduler_.Note(absl::StrCat("start ", life.name()));
-  life.environment_.StartThread([&life, program = std::move(program)] {
+  const auto thread = life.environment_.StartThread([&life, program = std::move(program)] {
     program(life);
     life.has_ended_ = true;
   });
+  if (!thread.ok()) std::abort();  // a simulation has as many as it asks for
   return life;
 }
 

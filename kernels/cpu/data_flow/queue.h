@@ -11,7 +11,9 @@
 // in TensorFlow. What a DequeueMany has taken before it is cancelled, or is refused, is put back; there
 // TensorFlow loses the elements of a step that is cancelled.
 //
-// Memory: at most `capacity` elements, and those that the first waiting DequeueMany has taken.
+// Memory: at most `capacity` elements, and those that the first waiting DequeueMany has taken. When these are
+// put back, the queue holds more than its capacity, by less than that DequeueMany asked for; enqueues wait
+// until there is room again.
 //
 // Errors of enqueues: Cancelled when the queue is closed; InvalidArgument for components that do not fit. Of
 // dequeues: OutOfRange when the queue is closed and has too few elements; InvalidArgument for a batch of

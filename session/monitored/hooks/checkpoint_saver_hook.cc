@@ -1,7 +1,6 @@
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "graph/interchange/graph_def.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/notice.h"
 #include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
 
@@ -94,8 +94,7 @@ class CheckpointSaver final : public Hook {
   }
 
   static void Report(int64_t step, const absl::Status& status) {
-    std::fprintf(stderr, "weir: the checkpoint at step %lld was not saved: %s\n",
-                 static_cast<long long>(step), std::string(status.message()).c_str());
+    PrintNotice(absl::StrCat("the checkpoint at step ", step, " was not saved: ", status.message()));
   }
 
   // After a step: a listener may want to stop, and a checkpoint that was not written is tried again later.

@@ -1,13 +1,13 @@
 #include "session/monitored/hooks/global_step_waiter_hook.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 #include "session/monitored/global_step_output.h"
 
 namespace weir {
@@ -46,8 +46,7 @@ class GlobalStepWaiter final : public Hook {
                          " for the global step ", options_.wait_until_step, "; it is ", step));
       }
       if (!reported || step - *reported > kStepsBetweenReports) {
-        std::fprintf(stderr, "weir: waiting for global step %lld, it is %lld\n",
-                     static_cast<long long>(options_.wait_until_step), static_cast<long long>(step));
+        PrintNotice(absl::StrCat("waiting for global step ", options_.wait_until_step, ", it is ", step));
         reported = step;
       }
       const absl::Duration pause = std::min(options_.poll_interval, deadline - absl::Now());

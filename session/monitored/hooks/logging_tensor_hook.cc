@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 #include "session/monitored/hooks/step_timer.h"
 
@@ -16,7 +17,9 @@ class LoggingTensor final : public Hook {
   explicit LoggingTensor(LoggingTensorOptions options)
       : options_(std::move(options)), timer_(options_.every_steps, options_.interval) {
     if (!options_.sink) {
-      options_.sink = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+      options_.sink = [](const std::string& line) {
+        std::fprintf(stderr, "%s\n", PrintableText(line).c_str());
+      };
     }
   }
 

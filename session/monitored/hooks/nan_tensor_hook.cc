@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/notice.h"
 #include "session/monitored/exit_code.h"
 
 namespace weir {
@@ -39,7 +39,7 @@ class NanTensor final : public Hook {
     const std::string message =
         absl::StrCat("the model diverged: '", options_.tensor.name(), "' is ", value.ToString(4));
     if (options_.fail_on_nan) return DivergedError(message);
-    std::fprintf(stderr, "weir: %s; stopping\n", message.c_str());
+    PrintNotice(absl::StrCat(message, "; stopping"));
     context.RequestStop();
     return absl::OkStatus();
   }

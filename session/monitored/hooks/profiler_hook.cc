@@ -1,6 +1,5 @@
 #include "session/monitored/hooks/profiler_hook.h"
 
-#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "graph/interchange/step_stats.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/notice.h"
 #include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/chrome_trace.h"
 #include "session/monitored/hooks/step_timer.h"
@@ -46,8 +46,7 @@ class Profiler final : public Hook {
       WEIR_ASSIGN_OR_RETURN(step, ReadGlobalStep(context.session(), options_.global_step));
       timer_.Mark(step);
       if (absl::Status status = Write(step, values.metadata->step_stats); !status.ok()) {
-        std::fprintf(stderr, "weir: the timeline of step %lld was not written: %s\n",
-                     static_cast<long long>(step), std::string(status.message()).c_str());
+        PrintNotice(absl::StrCat("the timeline of step ", step, " was not written: ", status.message()));
       }
     }
     next_step_ = step + 1;

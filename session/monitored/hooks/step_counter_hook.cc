@@ -1,11 +1,12 @@
 #include "session/monitored/hooks/step_counter_hook.h"
 
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 #include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
 
@@ -53,15 +54,13 @@ class StepCounter final : public Hook {
  private:
   void WarnIfStuck(int64_t stale) {
     if (stale == last_stale_ && !std::exchange(has_warned_, true)) {
-      std::fprintf(stderr, "weir: the global step stays at %lld: pass GlobalStep(g) to Minimize\n",
-                   static_cast<long long>(stale));
+      PrintNotice(absl::StrCat("the global step stays at ", stale, ": pass GlobalStep(g) to Minimize"));
     }
     last_stale_ = stale;
   }
 
   void Write(int64_t step, double rate) {
-    if (options_.log)
-      std::fprintf(stderr, "weir: step %lld, %.1f steps/s\n", static_cast<long long>(step), rate);
+    if (options_.log) PrintNotice(absl::StrFormat("step %d, %.1f steps/s", step, rate));
     if (!options_.writer) return;
     // A full disk must not end training: the rate is only lost.
     options_.writer->AddScalar(step, tag_, static_cast<float>(rate)).IgnoreError();

@@ -1,10 +1,11 @@
 #include "session/monitored/hooks/summary_saver_hook.h"
 
-#include <cstdio>
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 #include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
 
@@ -61,8 +62,7 @@ class SummarySaver final : public Hook {
 
   void Report(const absl::Status& status) {
     if (status.ok() || std::exchange(has_failed_, true)) return;
-    std::fprintf(stderr, "weir: summaries are no longer written: %s\n",
-                 std::string(status.message()).c_str());
+    PrintNotice(absl::StrCat("summaries are no longer written: ", status.message()));
   }
 
   SummarySaverOptions options_;

@@ -1,0 +1,27 @@
+"""Runs the cases of a script: its functions whose names begin with test_, each with one line in googletest's form."""
+import time
+import traceback
+
+
+class Skip(Exception):
+    """The packages at hand do not allow this case."""
+
+
+def run(namespace, call=lambda case, name: case()):
+    """Calls every case of the script whose globals() these are; returns the exit code, 1 when one fails."""
+    failed = 0
+    for name, case in sorted(namespace.items()):
+        if not name.startswith("test_"):
+            continue
+        begin, reason = time.monotonic(), ""
+        try:
+            call(case, name)
+            outcome = "       OK "
+        except Skip as skipped:
+            outcome, reason = "  SKIPPED ", f" {skipped}"
+        except Exception:  # pylint: disable=broad-except
+            traceback.print_exc()
+            outcome, failed = "  FAILED  ", failed + 1
+        milliseconds = 1000 * (time.monotonic() - begin)
+        print(f"[{outcome}] tests/interop:{name[len('test_'):]}{reason} ({milliseconds:.0f} ms)", flush=True)
+    return 1 if failed else 0

@@ -1,0 +1,292 @@
+// What layers, losses, metrics, optimizers, learning rates and initializers say when an argument is null or a
+// number is none: at once, and with the name of the layer or function and of the argument.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/layers/layers.h"
+#include "ops/losses/losses.h"
+#include "ops/metrics/metrics.h"
+#include "ops/standard_ops.h"
+#include "ops/training/adadelta.h"
+#include "ops/training/adagrad.h"
+#include "ops/training/adam.h"
+#include "ops/training/clipping.h"
+#include "ops/training/exponential_moving_average.h"
+#include "ops/training/ftrl.h"
+#include "ops/training/gradient_descent.h"
+#include "ops/training/learning_rates.h"
+#include "ops/training/loss_scale_optimizer.h"
+#include "ops/training/momentum.h"
+#include "ops/training/rms_prop.h"
+#include "ops/variable.h"
+
+namespace weir {
+namespace {
+
+using G = GraphBuilder&;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Mistake {
+  std::function<void(GraphBuilder& g)> make;
+  std::string error;  // is contained in the builder's
+};
+
+// Every mistake is the first error of a builder of its own.
+void ExpectErrors(const std::vector<Mistake>& mistakes) {
+  for (const Mistake& mistake : mistakes) {
+    GraphBuilder g(StandardOps());
+    mistake.make(g);
+    EXPECT_EQ(g.status().code(), absl::StatusCode::kInvalidArgument) << mistake.error;
+    EXPECT_THAT(std::string(g.status().message()), testing::HasSubstr(mistake.error));
+  }
+}
+
+Output Rows(G g) { return Placeholder(g, DType::kFloat32, {-1, 4}); }
+Output Images(G g) { return Placeholder(g, DType::kFloat32, {-1, 8, 8, 3}); }
+Output Volumes(G g) { return Placeholder(g, DType::kFloat32, {-1, 4, 4, 4, 2}); }
+Output Nothing(GraphBuilder&, Output, const NodeOptions&, SourceLocation) { return {}; }
+
+TEST(ArgumentErrorsTest, LayersOfNothing) {
+  ExpectErrors({
+      {[](G g) { layers::Dense(g, Output(), 3); }, "Dense 'dense': x is a null output"},
+      {[](G g) { layers::Conv1D(g, Output(), 3, 2); }, "Conv1D 'conv1d': x is a null output"},
+      {[](G g) { layers::Conv2D(g, Output(), 3, 2); }, "Conv2D 'conv2d': x is a null output"},
+      {[](G g) { layers::Conv3D(g, Output(), 3, 2); }, "Conv3D 'conv3d': x is a null output"},
+      {[](G g) { layers::Conv2DTranspose(g, Output(), 3, 2); }, "'conv2d_transpose': x is a null output"},
+      {[](G g) { layers::Conv3DTranspose(g, Output(), 3, 2); }, "'conv3d_transpose': x is a null output"},
+      {[](G g) { layers::DepthwiseConv2D(g, Output(), 2); }, "'depthwise_conv2d': x is a null output"},
+      {[](G g) { layers::SeparableConv2D(g, Output(), 3, 2); }, "'separable_conv2d': x is a null output"},
+      {[](G g) { layers::Dropout(g, Output(), 0.5, true); }, "Dropout 'dropout': x is a null output"},
+      {[](G g) { layers::Flatten(g, Output()); }, "Flatten 'flatten': x is a null output"},
+      {[](G g) { layers::MaxPool1D(g, Output(), 2, 2); }, "MaxPool1D 'max_pooling1d': x is a null output"},
+      {[](G g) { layers::AvgPool2D(g, Output(), 2, 2); }, "'average_pooling2d': x is a null output"},
+      {[](G g) { layers::MaxPool3D(g, Output(), 2, 2); }, "MaxPool3D 'max_pooling3d': x is a null output"},
+      {[](G g) { layers::BatchNormalization(g, Output(), true); },
+       "'batch_normalization': x is a null output"},
+  });
+}
+
+TEST(ArgumentErrorsTest, NothingIsSaidOfWhatFollowsAnError) {
+  GraphBuilder g(StandardOps());
+  g.SetError(absl::InternalError("the first"));
+  layers::Dense(g, Output(), 3);
+  metrics::Mean(g, Output());
+  EXPECT_THAT(std::string(g.status().message()), testing::StartsWith("the first"));
+}
+
+TEST(ArgumentErrorsTest, WhatUsersFunctionsGive) {
+  const auto no_value = [](GraphBuilder&, DType, const Shape&) { return Output(); };
+  const auto no_loss = [](GraphBuilder&, Output) { return Output(); };
+  ExpectErrors({
+      {[](G g) { layers::Dense(g, Rows(g), 3, Nothing); },
+       "'dense': what the activation gave is a null output"},
+      {[](G g) { layers::Conv2D(g, Images(g), 3, 2, Nothing); },
+       "'conv2d': what the activation gave is a null output"},
+      {[](G g) { layers::SeparableConv2D(g, Images(g), 3, 2, Nothing); },
+       "'separable_conv2d': what the activation gave is a null output"},
+      {[&](G g) { layers::Dense(g, Rows(g), 3, nullptr, {.kernel_initializer = no_value}); },
+       "variable 'dense/kernel': what its initializer gave is a null output"},
+      {[&](G g) { layers::Dense(g, Rows(g), 3, nullptr, {.bias_regularizer = no_loss}); },
+       "variable 'dense/bias': what its regularizer gave is a null output"},
+  });
+}
+
+TEST(ArgumentErrorsTest, NullInitializers) {
+  using Function = std::function<Output(GraphBuilder&, DType, const Shape&)>;
+  using Pointer = Output (*)(GraphBuilder&, DType, const Shape&);
+  ExpectErrors({
+      {[](G g) { layers::Dense(g, Rows(g), 3, nullptr, {.kernel_initializer = nullptr}); },
+       "variable 'dense/kernel': its initializer is null"},
+      {[](G g) { layers::Dense(g, Rows(g), 3, nullptr, {.bias_initializer = Initializer()}); },
+       "variable 'dense/bias': its initializer is null"},
+      {[](G g) { MakeVariable(g, "w", DType::kFloat32, {3}, Function()); },
+       "variable 'w': its initializer is null"},
+      {[](G g) { MakeVariable(g, "w", DType::kFloat32, {3}, Pointer()); },
+       "variable 'w': its initializer is null"},
+      {[](G g) { layers::BatchNormalization(g, Rows(g), true, {.moving_mean_initializer = nullptr}); },
+       "variable 'batch_normalization/moving_mean': its initializer is null"},
+      {[](G g) { Initializer()(g, DType::kFloat32, Shape({3})); }, "the initializer is null"},
+      {[](G g) { MakeVariable(g, "w", Output()); }, "variable 'w': its initial value is a null output"},
+      {[](G g) { MakeVariableBeside(g, ModelVariable(), "Slot", initializers::Zeros()); },
+       "the variable beside which it is to be is a null output"},
+  });
+}
+
+TEST(ArgumentErrorsTest, LossesAndMetrics) {
+  ExpectErrors({
+      {[](G g) { losses::ComputeWeightedLoss(g, Output()); },
+       "loss 'weighted_loss': losses is a null output"},
+      {[](G g) { losses::MeanSquaredError(g, Rows(g), Rows(g), {.weights = Output()}); },
+       "loss 'mean_squared_error': the weights is a null output"},
+      {[](G g) { losses::MeanSquaredError(g, Rows(g), Rows(g), {.weights = kNan}); },
+       "loss 'mean_squared_error': the weight must be finite, is nan"},
+      {[](G g) { losses::HuberLoss(g, Rows(g), Rows(g), {}, kNan); }, "huber_loss: delta must be finite"},
+      {[](G g) { losses::HuberLoss(g, Rows(g), Rows(g), {}, -1); }, "delta must not be negative, is -1"},
+      {[](G g) { losses::LogLoss(g, Rows(g), Rows(g), {}, kNan); }, "log_loss: epsilon must be finite"},
+      {[](G g) { metrics::Mean(g, Output()); }, "metric 'mean': values is a null output"},
+      {[](G g) { metrics::Accuracy(g, Output(), Output()); }, "labels are missing"},
+  });
+}
+
+TEST(ArgumentErrorsTest, ATotalOfLossesThatAreNoScalars) {
+  const auto collect = [](const char* collection) {
+    return [collection](G g) {
+      g.graph().collections()[collection].push_back(
+          Const(g, Tensor::Vector<float>({1, 2}), {.name = "v"}).name());
+      losses::TotalLoss(g);
+    };
+  };
+  ExpectErrors({{collect("losses"), "total_loss: every loss must be a scalar, but 'v:0' is [2]"},
+                {collect("regularization_losses"), "every loss must be a scalar, but 'v:0' is [2]"}});
+}
+
+TEST(ArgumentErrorsTest, NumbersOfLayersAndInitializers) {
+  const auto initialize = [](const Initializer& initializer) {
+    return [initializer](G g) { initializer(g, DType::kFloat32, Shape({3, 3})); };
+  };
+  ExpectErrors({
+      {[](G g) { layers::BatchNormalization(g, Rows(g), true, {.epsilon = kNan}); },
+       "BatchNormalization 'batch_normalization': epsilon must be finite, is nan"},
+      {[](G g) { layers::BatchNormalization(g, Rows(g), true, {.momentum = kNan}); }, "momentum is nan"},
+      {[](G g) { layers::Dropout(g, Rows(g), kNan, true); }, "rate must be in [0, 1), is nan"},
+      {initialize(initializers::RandomNormal(kNan)), "RandomNormal: mean must be finite, is nan"},
+      {initialize(initializers::RandomNormal(0, kInfinity)), "RandomNormal: stddev must be finite, is inf"},
+      {initialize(initializers::TruncatedNormal(kNan)), "TruncatedNormal: stddev must be finite"},
+      {initialize(initializers::Uniform(0, kNan)), "Uniform: maximum must be finite"},
+      {initialize(initializers::Orthogonal(kNan)), "Orthogonal: gain must be finite"},
+      {initialize(initializers::Identity(kNan)), "Identity: gain must be finite"},
+      {initialize(initializers::VarianceScaling({.scale = kInfinity})), "scale must be finite, is inf"},
+      {[](G g) { regularizers::L2(kNan)(g, Rows(g)); }, "regularizer: scale must be finite, is nan"},
+      {[](G g) { ConstOf(g, DType::kInt32, kNan); }, "ConstOf: nan is no int32"},
+      {[](G g) { ConstOf(g, DType::kInt32, 2147483648.0); }, "ConstOf: 2.14748e+09 is no int32"},
+      {[](G g) { ConstOf(g, DType::kUint8, -1); }, "ConstOf: -1 is no uint8"},
+      {[](G g) { ConstOf(g, DType::kInt64, 9223372036854775808.0); }, "is no int64"},
+  });
+  GraphBuilder g(StandardOps());
+  ConstOf(g, DType::kInt32, -2147483648.9);
+  ConstOf(g, DType::kUint8, 255.5);
+  ConstOf(g, DType::kUint8, -0.5);
+  EXPECT_TRUE(g.ok()) << g.status();
+}
+
+// A loss of one variable is minimized.
+std::function<void(G)> Minimize(const std::function<std::unique_ptr<Optimizer>(G)>& make) {
+  return [make](G g) {
+    const ModelVariable w = MakeVariable(g, "w", Tensor::Vector<float>({1, 2}));
+    EXPECT_FALSE(make(g)->Minimize(g, ReduceSum(g, w.value)).ok());
+  };
+}
+
+template <typename T>
+std::function<void(G)> MinimizeBy(const T& optimizer) {
+  return Minimize([optimizer](G) { return std::make_unique<T>(optimizer); });
+}
+
+TEST(ArgumentErrorsTest, Optimizers) {
+  ExpectErrors({
+      {MinimizeBy(GradientDescent(kNan)), "GradientDescent: learning_rate must be finite, is nan"},
+      {MinimizeBy(GradientDescent(Output())), "GradientDescent: learning_rate is a null output"},
+      {MinimizeBy(Momentum(0.1, kInfinity)), "Momentum: momentum must be finite, is inf"},
+      {MinimizeBy(Adam(0.1, {.beta1 = kNan})), "Adam: beta1 must be finite, is nan"},
+      {MinimizeBy(Adam(0.1, {.beta2 = kNan})), "Adam: beta2 must be finite, is nan"},
+      {MinimizeBy(Adam(0.1, {.epsilon = kNan})), "Adam: epsilon must be finite, is nan"},
+      {MinimizeBy(RMSProp(0.1, {.decay = kNan})), "RMSProp: decay must be finite"},
+      {MinimizeBy(RMSProp(0.1, {.momentum = kNan})), "RMSProp: momentum must be finite"},
+      {MinimizeBy(RMSProp(0.1, {.epsilon = kNan})), "RMSProp: epsilon must be finite"},
+      {MinimizeBy(Adadelta(0.1, {.rho = kNan})), "Adadelta: rho must be finite"},
+      {MinimizeBy(Adagrad(0.1, {.initial_accumulator_value = kInfinity})),
+       "Adagrad: initial_accumulator_value must be finite, is inf"},
+      {MinimizeBy(Ftrl(0.1, {.l1 = kInfinity})), "Ftrl: l1 must be finite, is inf"},
+      {MinimizeBy(Ftrl(0.1, {.learning_rate_power = kNan})), "Ftrl: learning_rate_power must be finite"},
+      {Minimize([](G) { return std::make_unique<LossScaleOptimizer>(Adam(), FixedLossScale{kInfinity}); }),
+       "the loss scale must be at least 1 and finite, is inf"},
+  });
+}
+
+TEST(ArgumentErrorsTest, AveragesAndClipping) {
+  const auto average = [](const Hyperparameter& decay) {
+    return [decay](G g) {
+      MakeVariable(g, "w", Tensor::Vector<float>({1, 2}));
+      EXPECT_FALSE(ExponentialMovingAverage(decay).Apply(g).ok());
+    };
+  };
+  ExpectErrors({
+      {average(kNan), "ExponentialMovingAverage: decay must be finite, is nan"},
+      {average(Output()), "ExponentialMovingAverage: decay is a null output"},
+      {[](G g) { ClipByNorm(g, Rows(g), kInfinity); },
+       "ClipByNorm: clip_norm must be finite and not negative"},
+      {[](G g) { ClipByValue(g, Rows(g), kNan, 1); }, "ClipByValue: maximum must be at least nan"},
+      {[](G g) { ClipByGlobalNorm(g, std::vector<Gradient>{Rows(g)}, kNan); }, "must be positive and finite"},
+  });
+}
+
+TEST(ArgumentErrorsTest, LearningRates) {
+  const auto rate = [](const std::function<Output(G g, Output step)>& make) {
+    return [make](G g) { make(g, Const(g, int64_t{7})); };
+  };
+  ExpectErrors({
+      {[](G g) { CosineDecay(g, 0.1, Output(), 10); }, "CosineDecay: global_step is a null output"},
+      {[](G g) {
+         PiecewiseConstant(g, Output(), {1}, {1, 2});
+       },
+       "global_step is a null output"},
+      {rate([](G g, Output s) { return CosineDecay(g, kNan, s, 10); }),
+       "CosineDecay: learning_rate must be finite, is nan"},
+      {rate([](G g, Output s) { return CosineDecayRestarts(g, 0.1, s, 10, {.m_mul = kNan}); }),
+       "SGDRDecay: m_mul must be finite"},
+      {rate([](G g, Output s) { return ExponentialDecay(g, 0.1, s, 10, kNan); }),
+       "decay_rate must be finite"},
+      {rate([](G g, Output s) { return NaturalExpDecay(g, 0.1, s, 10, kNan); }), "decay_rate must be finite"},
+      {rate([](G g, Output s) { return InverseTimeDecay(g, 0.1, s, 10, kNan); }),
+       "decay_rate must be finite"},
+      {rate([](G g, Output s) { return LinearCosineDecay(g, 0.1, s, 10, {.beta = kNan}); }),
+       "LinearCosineDecay: beta must be finite"},
+      {rate([](G g, Output s) { return NoisyLinearCosineDecay(g, 0.1, s, 10, {.initial_variance = -1}); }),
+       "NoisyLinearCosineDecay: initial_variance is -1, must not be negative"},
+      {rate([](G g, Output s) { return PolynomialDecay(g, 0.1, s, 10, {.power = kNan}); }),
+       "PolynomialDecay: power must be finite"},
+      {rate([](G g, Output s) {
+         return PiecewiseConstant(g, s, {1}, {1, kNan});
+       }),
+       "PiecewiseConstant: each of the values must be finite, is nan"},
+  });
+}
+
+// What TensorFlow takes and what computes a number is taken.
+TEST(ArgumentErrorsTest, ZeroAndNegativeNumbersAreNoErrors) {
+  GraphBuilder g(StandardOps());
+  const ModelVariable w = MakeVariable(g, "w", Tensor::Vector<float>({1, 2}));
+  const Output loss = ReduceSum(g, w.value);
+  EXPECT_TRUE(GradientDescent(-0.1).Minimize(g, loss).ok());
+  EXPECT_TRUE(Adam(0, {.beta1 = 0, .epsilon = 0}).Minimize(g, loss).ok());
+  EXPECT_TRUE(ExponentialMovingAverage(2.0).Apply(g).ok());
+  layers::BatchNormalization(g, Rows(g), true, {.epsilon = 0});
+  ClipByValue(g, Rows(g), -kInfinity, kInfinity);
+  EXPECT_TRUE(g.ok()) << g.status();
+}
+
+TEST(ArgumentErrorsTest, TransposedConvolutionsHaveNoDilations) {
+  ExpectErrors({
+      {[](G g) { layers::Conv2DTranspose(g, Images(g), 3, 2, nullptr, {.dilations = 2}); },
+       "Conv2DTranspose 'conv2d_transpose': dilations must be 1"},
+      {[](G g) {
+         layers::Conv3DTranspose(g, Volumes(g), 3, 2, nullptr, {.dilations = {1, 2, 1}});
+       },
+       "dilations are 1x2x1"},
+      {[](G g) { layers::Conv3DTranspose(g, Volumes(g), 3, 2, nullptr, {.data_format = "NCDHW"}); },
+       "Conv3DTranspose 'conv3d_transpose': data_format must be NDHWC, is NCDHW"},
+      {[](G g) { layers::Conv3DTranspose(g, Volumes(g), 3, 2, nullptr, {.strides = 1 << 30}); },
+       "the result is too large: x is [?,4,4,4,2] (NDHWC), filters is 3, kernel size is 2x2x2"},
+      {[](G g) { layers::Conv3DTranspose(g, Images(g), 3, 2); }, "x must be volumes with known channels"},
+  });
+}
+
+}  // namespace
+}  // namespace weir
