@@ -286,12 +286,25 @@ class WhileBuilder {
 Outputs Cond(GraphBuilder& g, Output pred, const BranchFunction& then_branch,
              const BranchFunction& else_branch, const NodeOptions& options, SourceLocation where) {
   auto name_scope = g.NameScope(options.name.empty() ? "cond" : options.name);
+  if (!then_branch || !else_branch) {
+    g.SetError(absl::InvalidArgumentError(absl::StrCat(
+                   "Cond '", g.name_scope(), "': ", then_branch ? "else_branch" : "then_branch", " is null")),
+               where);
+    const BranchFunction& other = then_branch ? then_branch : else_branch;
+    return Outputs(other ? other().size() : 0);
+  }
   return CondBuilder(g, pred, where).Build(then_branch, else_branch);
 }
 
 Outputs While(GraphBuilder& g, const Outputs& initial, const LoopCondition& condition, const LoopBody& body,
               const WhileOptions& options, SourceLocation where) {
   auto name_scope = g.NameScope(options.name.empty() ? "while" : options.name);
+  if (!condition || !body) {
+    g.SetError(absl::InvalidArgumentError(absl::StrCat("While '", g.name_scope(), "': the ",
+                                                       condition ? "body" : "condition", " is null")),
+               where);
+    return Outputs(initial.size());
+  }
   return WhileBuilder(g, initial, options, where).Build(condition, body);
 }
 

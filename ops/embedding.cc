@@ -1,9 +1,11 @@
 #include "ops/embedding.h"
 
 #include <limits>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
 namespace weir {
@@ -163,6 +165,10 @@ Output EmbeddingLookup(GraphBuilder& g, const ModelVariable& table, Output ids, 
                        SourceLocation where) {
   if (!g.ok()) return {};
   const auto scope = g.NameScope(options.name.empty() ? "embedding_lookup" : options.name);
+  const std::string asker = absl::StrCat("EmbeddingLookup '", g.name_scope(), "'");
+  if (!CheckGiven(g, asker, "the table", table.handle, where) || !CheckGiven(g, asker, "ids", ids, where)) {
+    return {};
+  }
   return Gather(g, table, ids, where);
 }
 
@@ -171,6 +177,7 @@ Output EmbeddingLookup(GraphBuilder& g, const std::vector<ModelVariable>& parts,
   int64_t rows = 0;
   if (!CheckPartsOrSetError(g, "EmbeddingLookup", parts, options.strategy, &rows, where)) return {};
   const auto scope = g.NameScope(options.name);
+  if (!CheckGiven(g, absl::StrCat("EmbeddingLookup '", g.name_scope(), "'"), "ids", ids, where)) return {};
   return LookUp(g, parts, ids, rows, options.strategy, where);
 }
 
@@ -179,6 +186,11 @@ Output EmbeddingLookupSparse(GraphBuilder& g, const std::vector<ModelVariable>& 
   int64_t rows = 0;
   if (!CheckPartsOrSetError(g, "EmbeddingLookupSparse", parts, options.strategy, &rows, where)) return {};
   const auto scope = g.NameScope(options.name);
+  const std::string asker = absl::StrCat("EmbeddingLookupSparse '", g.name_scope(), "'");
+  if (!CheckGiven(g, asker, "the values of the ids", ids.values, where) ||
+      !CheckGiven(g, asker, "the indices of the ids", ids.indices, where)) {
+    return {};
+  }
   const UniqueOutputs unique = Unique(g, ids.values, {}, where);
   const Output found = LookUp(g, parts, unique.y, rows, options.strategy, where);
   const Output examples = Examples(g, ids.indices, where);

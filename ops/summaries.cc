@@ -1,8 +1,11 @@
 #include "ops/summaries.h"
 
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/node_of_graph.h"
+#include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
 namespace weir {
@@ -29,7 +32,11 @@ Output AddHistogramSummary(GraphBuilder& g, absl::string_view tag, Output values
 }
 
 void AddSummary(GraphBuilder& g, Output summary) {
-  if (summary) g.graph().collections()["summaries"].push_back(summary.name());
+  if (!CheckGiven(g, "AddSummary", "summary", summary, SourceLocation())) return;
+  if (absl::Status status = CheckNodeOf(g.graph(), *summary.node); !status.ok()) {
+    return g.SetError(std::move(status), SourceLocation());
+  }
+  g.graph().collections()["summaries"].push_back(summary.name());
 }
 
 }  // namespace weir

@@ -8,10 +8,13 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/control_flow.h"
+#include "ops/embedding.h"
 #include "ops/layers/layers.h"
 #include "ops/losses/losses.h"
 #include "ops/metrics/metrics.h"
 #include "ops/standard_ops.h"
+#include "ops/summaries.h"
 #include "ops/training/adadelta.h"
 #include "ops/training/adagrad.h"
 #include "ops/training/adam.h"
@@ -207,6 +210,46 @@ TEST(ArgumentErrorsTest, Optimizers) {
       {MinimizeBy(Ftrl(0.1, {.learning_rate_power = kNan})), "Ftrl: learning_rate_power must be finite"},
       {Minimize([](G) { return std::make_unique<LossScaleOptimizer>(Adam(), FixedLossScale{kInfinity}); }),
        "the loss scale must be at least 1 and finite, is inf"},
+  });
+}
+
+TEST(ArgumentErrorsTest, BranchesAndLoops) {
+  const auto some = [](G g) { return std::vector<Output>{Const(g, 1.0f), Const(g, 2.0f)}; };
+  ExpectErrors({
+      {[&](G g) {
+         EXPECT_EQ(Cond(
+                       g, Const(g, true), [&] { return some(g); }, nullptr)
+                       .size(),
+                   2u);
+       },
+       "Cond 'cond': else_branch is null"},
+      {[&](G g) { EXPECT_EQ(Cond(g, Const(g, true), nullptr, [&] { return some(g); }).size(), 2u); },
+       "Cond 'cond': then_branch is null"},
+      {[](G g) { EXPECT_TRUE(Cond(g, Const(g, true), nullptr, nullptr).empty()); }, "then_branch is null"},
+      {[&](G g) { EXPECT_EQ(While(g, some(g), nullptr, nullptr).size(), 2u); },
+       "While 'while': the condition is null"},
+      {[&](G g) {
+         const auto is_true = [&](const std::vector<Output>&) { return Const(g, true); };
+         EXPECT_EQ(While(g, some(g), is_true, nullptr).size(), 2u);
+       },
+       "While 'while': the body is null"},
+  });
+}
+
+TEST(ArgumentErrorsTest, EmbeddingsAndSummaries) {
+  const auto table = [](G g) { return MakeVariable(g, "t", DType::kFloat32, {4, 2}, initializers::Zeros()); };
+  GraphBuilder other(StandardOps());
+  const Output theirs = ScalarSummary(other, Const(other, "tag"), Const(other, 1.0f));
+  ExpectErrors({
+      {[](G g) { EmbeddingLookup(g, ModelVariable(), Const(g, 1)); },
+       "EmbeddingLookup 'embedding_lookup': the table is a null output"},
+      {[&](G g) { EmbeddingLookup(g, table(g), Output()); }, "'embedding_lookup': ids is a null output"},
+      {[&](G g) { EmbeddingLookup(g, std::vector<ModelVariable>{table(g)}, Output()); },
+       "'embedding_lookup': ids is a null output"},
+      {[&](G g) { EmbeddingLookupSparse(g, {table(g)}, {}); },
+       "EmbeddingLookupSparse 'embedding_lookup_sparse': the values of the ids is a null output"},
+      {[](G g) { AddSummary(g, Output()); }, "AddSummary: summary is a null output"},
+      {[&](G g) { AddSummary(g, theirs); }, "another graph"},
   });
 }
 
