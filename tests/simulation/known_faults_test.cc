@@ -89,15 +89,15 @@ TEST(KnownFaultsTest, AZombieChiefSavesAfterItsSuccessor) {
   EXPECT_THAT(WhatGoesWrong(history, replace), Contains("two chiefs"));
 }
 
-// The first attempt has initialised the variables before it failed; the workers train; the second attempt
-// initialises them again.
-TEST(KnownFaultsTest, AChiefThatLosesThePsWhileItBeginsThrowsStepsAway) {
+// Mended: where the first attempt has initialised the variables before it failed, the second one lets them be.
+// It initialised them again, while the workers trained.
+TEST(KnownFaultsTest, AChiefThatLosesThePsWhileItBeginsThrowsNothingAway) {
   const Misfortune flap = {.kind = Kind::kFlap,
                            .at = absl::ZeroDuration(),
                            .length = absl::Milliseconds(2500),
                            .first = kChief,
                            .second = kPs};
-  EXPECT_THAT(WhatGoesWrong({}, flap), Contains("lost"));
+  EXPECT_THAT(WhatGoesWrong({}, flap), Not(Contains("lost")));
 }
 
 // Mended: what the ps ends because it has lost a worker ends as Aborted, from which a worker that is there
