@@ -346,6 +346,9 @@ SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
   target.default_task = runtime_->task();
   target.kernels = &runtime_->kernels();
   target.environment = &runtime_->environment();
+  if (network_ != nullptr) {
+    target.life = [members = membership_.get()] { return members->incarnation(); };
+  }
   target.workers.push_back(network_ != nullptr ? network_->local() : lone_worker_.get());
   for (const TaskName& task : tasks) {
     if (task != task_.task()) target.workers.push_back(network_->remote(task));
