@@ -26,6 +26,7 @@
 #include "graph/types/status_macros.h"
 #include "graph/version.h"
 #include "kernels/formats/allowed_files.h"
+#include "kernels/notice.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/termination.h"
@@ -138,7 +139,7 @@ class Server::Network {
 
   // Nothing that this process asks for is done any more. What others ask of it may go on until it ends.
   void OnSuperseded(const absl::Status& why) {
-    std::fprintf(stderr, "weir: %s\n", std::string(why.message()).c_str());
+    PrintNotice(why.message());
     peers_.Shutdown(why);
   }
 

@@ -91,8 +91,8 @@ class Chief final : public SessionCreator {
     }
     // If the answer is lost, the workers may train already with what was set. Where no variable had a value
     // and one step sets them all, it is known afterwards: they all have one.
-    const bool is_one_step = scaffold().init_fn == nullptr &&
-                             (scaffold().saver == nullptr || !scaffold().saver->allows_missing());
+    const bool is_one_step =
+        scaffold().init_fn == nullptr && (scaffold().saver == nullptr || !scaffold().saver->allows_missing());
     values_are_ours_ = is_one_step && missing.size() == scaffold().is_initialized.size();
     WEIR_ASSIGN_OR_RETURN(const bool is_restored, Restore(session));
     if (!is_restored) WEIR_RETURN_IF_ERROR(scaffold().Initialize(session));
