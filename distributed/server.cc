@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "distributed/authority.h"
+#include "distributed/collectives/peer_group.h"
 #include "distributed/host_name.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
@@ -26,7 +27,6 @@
 #include "graph/types/status_macros.h"
 #include "graph/version.h"
 #include "kernels/formats/allowed_files.h"
-#include "kernels/notice.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/termination.h"
@@ -50,6 +50,10 @@ class Server::Network {
         authority_(membership),
         service_(*worker_, runtime.ops(), membership, peers_, std::move(files),
                  membership.self() == membership.authority() ? &authority_ : nullptr) {
+    // Workers of a cluster with parameter servers meet there.
+    if (IsTrainingJob(task.job()) && task.num_ps() == 0) {
+      replicas_ = std::make_unique<PeerGroup>(task.worker_tasks(), peers_);
+    }
     membership_.AddLossListener([this](const TaskName& peer, Incarnation incarnation,
                                        const absl::Status& reason) { OnLoss(peer, incarnation, reason); });
     membership_.AddSupersededListener([this](const absl::Status& why) { OnSuperseded(why); });
@@ -62,17 +66,26 @@ class Server::Network {
     pusher_->WaitUntilIdle();
     worker_.reset();
     pusher_.reset();
+    replicas_.reset();
   }
 
   absl::StatusOr<std::string> Listen(Transport& transport, const std::string& address) {
     const auto handle = [this](std::shared_ptr<IncomingCall> call) {
       if (call->method() == kTaskStatusMethod) return ReplyStatus(*call);
+      if (replicas_ != nullptr && PeerGroup::Handles(call->method())) {
+        return replicas_->Handle(std::move(call));
+      }
       if (IsFramedMethod(call->method())) return service_.Handle(std::move(call));
       call->Reply(absl::UnimplementedError(
           absl::StrCat(task_.task().ToString(), " does not serve the method ", call->method())));
     };
     const auto place = [this](absl::string_view method, absl::string_view header, size_t index,
-                              size_t num_bytes) { return service_.Place(method, header, index, num_bytes); };
+                              size_t num_bytes) {
+      if (replicas_ != nullptr && PeerGroup::Handles(method)) {
+        return replicas_->Place(method, header, index, num_bytes);
+      }
+      return service_.Place(method, header, index, num_bytes);
+    };
     WEIR_ASSIGN_OR_RETURN(listener_, transport.Listen(address, handle, place));
     return listener_->address();
   }
@@ -110,6 +123,9 @@ class Server::Network {
 
   LocalWorker* local() { return worker_.get(); }
 
+  // Null where there are parameter servers.
+  PeerGroup* replicas() { return replicas_.get(); }
+
   Worker* remote(const TaskName& task) {
     absl::MutexLock lock(&mutex_);
     std::unique_ptr<RemoteWorker>& worker = remotes_[task];
@@ -139,8 +155,9 @@ class Server::Network {
 
   // Nothing that this process asks for is done any more. What others ask of it may go on until it ends.
   void OnSuperseded(const absl::Status& why) {
-    PrintNotice(why.message());
+    std::fprintf(stderr, "weir: %s\n", std::string(why.message()).c_str());
     peers_.Shutdown(why);
+    if (replicas_ != nullptr) replicas_->Shutdown(why);
   }
 
   void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
@@ -150,6 +167,7 @@ class Server::Network {
     }
     peers_.OnLoss(peer, incarnation, reason);
     service_.OnLoss(peer, incarnation, reason);
+    if (replicas_ != nullptr) replicas_->OnLoss(peer, reason);
   }
 
   const TaskConfig& task_;
@@ -161,6 +179,7 @@ class Server::Network {
   std::unique_ptr<LocalWorker> worker_;
   Authority authority_;
   WorkerService service_;
+  std::unique_ptr<PeerGroup> replicas_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Heartbeats> heartbeats_;
   absl::Mutex mutex_;
@@ -216,9 +235,13 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   // An evaluator talks to nobody.
   if (task.runs_alone() || task.is_evaluator()) {
     server->lone_worker_ = std::make_unique<LocalWorker>(*server->runtime_, server->runtime_->task());
+    if (!task.is_evaluator()) {
+      server->lone_replica_ = std::make_unique<LoneGroup>(task.task().ToString(), *options.environment);
+    }
   } else {
     WEIR_RETURN_IF_ERROR(server->Connect(options));
   }
+  WEIR_RETURN_IF_ERROR(server->OfferReplicas());
   return server;
 }
 
@@ -347,9 +370,6 @@ SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
   target.default_task = runtime_->task();
   target.kernels = &runtime_->kernels();
   target.environment = &runtime_->environment();
-  if (network_ != nullptr) {
-    target.life = [members = membership_.get()] { return members->incarnation(); };
-  }
   target.workers.push_back(network_ != nullptr ? network_->local() : lone_worker_.get());
   for (const TaskName& task : tasks) {
     if (task != task_.task()) target.workers.push_back(network_->remote(task));
@@ -414,12 +434,32 @@ void Server::Shutdown(const absl::Status& outcome) {
   }
   membership_->StopWaiting();
   if (network_ == nullptr) return;
+  if (network_->replicas() != nullptr) {
+    network_->replicas()->Leave(outcome, membership_->environment().Now() + kFarewell);
+  }
   if (outcome.ok()) {
     network_->AnnounceDone();
   } else {
     network_->AnnounceLeave();
   }
   network_->Stop();
+}
+
+CollectiveGroup* Server::replicas() {
+  return network_ != nullptr ? static_cast<CollectiveGroup*>(network_->replicas()) : lone_replica_.get();
+}
+
+// Where the kernels of collective ops look for it.
+absl::Status Server::OfferReplicas() {
+  if (replicas() == nullptr) return absl::OkStatus();
+  const RefPtr<Communicator> ranks = replicas()->ranks();
+  for (const std::unique_ptr<Device>& device : runtime_->devices()) {
+    const auto offered = device->resources().LookupOrCreate<Communicator>(
+        Communicator::kContainer, Communicator::kName,
+        [&]() -> absl::StatusOr<RefPtr<Communicator>> { return ranks; });
+    WEIR_RETURN_IF_ERROR(offered.status());
+  }
+  return absl::OkStatus();
 }
 
 Runtime& Server::runtime() { return *runtime_; }

@@ -24,6 +24,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "distributed/collectives/collective_group.h"
 #include "distributed/membership.h"
 #include "distributed/security.h"
 #include "distributed/task_config.h"
@@ -117,6 +118,10 @@ class Server {
 
   static constexpr absl::Duration kFarewell = absl::Seconds(3);
 
+  // The workers as replicas of one model, each with variables of its own; null where parameter servers hold
+  // the variables, and for an evaluator. Not formed yet.
+  CollectiveGroup* replicas();
+
   Runtime& runtime();
   Membership& membership();
   // What runs on this task.
@@ -127,6 +132,7 @@ class Server {
 
   Server(TaskConfig task, std::unique_ptr<Runtime> runtime, absl::Duration termination_grace);
   absl::Status Connect(const ServerOptions& options);
+  absl::Status OfferReplicas();
   void OnSigterm();
   int ServeUntilTheEnd();
   SessionTarget TargetOn(const std::vector<TaskName>& tasks);
@@ -139,6 +145,7 @@ class Server {
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<Network> network_;
   std::unique_ptr<LocalWorker> lone_worker_;
+  std::unique_ptr<CollectiveGroup> lone_replica_;
   absl::Mutex mutex_;
   bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -1,8 +1,10 @@
 // Clusters: which task this process is, the server of a task, the device setter that puts variables on
-// parameter servers, and what each task does in a job that trains and evaluates.
+// parameter servers, what each task does in a job that trains and evaluates, and training without parameter
+// servers in Horovod's way.
 #pragma once
 
 #include "distributed/cluster_spec.h"
+#include "distributed/horovod.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/security.h"
 #include "distributed/server.h"

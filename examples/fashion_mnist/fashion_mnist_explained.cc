@@ -8,6 +8,9 @@
 //
 // With an evaluator: weir launch --ps=1 --workers=2 --evaluator -- fashion_mnist --model_dir=/tmp/model
 //
+// Without parameter servers, every worker with the whole model, averaging gradients in every step:
+//   weir launch --ps=0 --workers=2 -- fashion_mnist --mode=horovod
+//
 // Every task runs this same program. The ps hold the variables; each worker computes gradients on its own
 // batches and applies them there, without waiting for the others (asynchronous between-graph replication).
 // The terse twin, fashion_mnist_terse.cc, is the same without words.
@@ -18,6 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "distributed/command/flag_parser.h"
+#include "distributed/horovod.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
@@ -37,6 +41,7 @@ namespace weir::examples {
 namespace {
 
 struct Flags {
+  std::string mode = "async";
   std::string model = "mlp";
   int epochs = 12;
   int batch_size = 100;
@@ -60,8 +65,25 @@ int64_t LastStep(const Flags& flags, const Dataset& dataset) {
   return std::max<int64_t>(1, flags.epochs * dataset.train.count() / flags.batch_size);
 }
 
+absl::Status CheckMode(const TaskConfig& task, const std::string& mode) {
+  if (mode == "horovod") return absl::OkStatus();
+  if (mode != "async") {
+    return absl::InvalidArgumentError(absl::StrCat("--mode is '", mode, "', must be async or horovod"));
+  }
+  if (task.num_ps() > 0 || task.num_workers() == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("there are ", task.num_workers(),
+                   " workers and no parameter servers: each would train a model of its own (--mode=horovod "
+                   "trains one)"));
+}
+
 absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
+  WEIR_RETURN_IF_ERROR(CheckMode(task, flags.mode));
   WEIR_ASSIGN_OR_RETURN(Dataset dataset, ReadDataset(flags.data_dir));
+  std::unique_ptr<Horovod> hvd;  // null: asynchronous, with the variables on parameter servers
+  if (flags.mode == "horovod") {
+    WEIR_ASSIGN_OR_RETURN(hvd, Horovod::Init(server));  // waits for the other workers
+  }
 
   // The graph. The device setter puts variables on the ps tasks in turn and everything else on this worker;
   // alone, it does nothing. All workers build the same graph, so they name, and thereby share, the same
@@ -69,21 +91,27 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   if (flags.seed != 0) g.set_random_seed(flags.seed);
   const Model model = BuildModel(g, flags.model);
-  const int64_t last_step = LastStep(flags, dataset);
+  // Replicas count a step together, each with a batch of its own.
+  const int64_t last_step = std::max<int64_t>(1, LastStep(flags, dataset) / (hvd ? hvd->size() : 1));
   const ModelVariable step = GlobalStep(g);
   // Smaller and smaller steps: at the end the model settles instead of jumping about.
   const Output rate = PolynomialDecay(g, flags.learning_rate, step.value, last_step,
                                       {.end_learning_rate = flags.learning_rate / 20});
-  absl::StatusOr<Node*> train = Adam(rate).Minimize(g, model.loss, step);
+  std::unique_ptr<Optimizer> optimizer = std::make_unique<Adam>(rate);
+  if (hvd) optimizer = hvd->DistributedOptimizer(std::move(optimizer));
+  absl::StatusOr<Node*> train = optimizer->Minimize(g, model.loss, step);
   // Errors in building stick in the builder: one check, here, covers every line above.
   if (!g.ok()) return g.status();
 
+  // A replica initializes variables of its own; only the chief writes checkpoints.
   TrainingSessionOptions options = {
       .target = server.target(),
-      .is_chief = task.is_chief(),
-      .checkpoint_dir = flags.model_dir,
+      .is_chief = hvd || task.is_chief(),
+      .checkpoint_dir = hvd && !task.is_chief() ? "" : flags.model_dir,
       .hooks = {StopAtStepHook({.last_step = last_step}), NanTensorHook({.tensor = model.loss})},
       .save_checkpoint_interval = absl::Seconds(30)};
+  // Before the hooks that read variables.
+  if (hvd) options.hooks.insert(options.hooks.begin(), hvd->BroadcastGlobalVariablesHook());
   if (task.is_chief()) {
     options.hooks.push_back(ProgressHook({.last_step = last_step, .tensors = {{"loss", model.loss}}}));
   }
@@ -156,6 +184,9 @@ int Main(int argc, char** argv) {
 
   Flags flags;
   FlagParser parser("fashion_mnist", "[flags]", "Trains a classifier on Fashion-MNIST or MNIST.");
+  parser.Add(
+      "mode", &flags.mode,
+      "async: workers update variables on parameter servers; horovod: every worker has the whole model");
   parser.Add("model", &flags.model, "mlp or cnn");
   parser.Add("epochs", &flags.epochs, "how often all workers together see every training image",
              {.least = 1, .most = 1000000});

@@ -77,6 +77,10 @@ class Hook {
   // session closed. An error of a thread stops training; a lost peer (IsRecoverable) costs a session, as it
   // does in a step.
   virtual absl::Status AfterCreateSession(Session&, Coordinator&) { return absl::OkStatus(); }
+  // Asked after AfterCreateSession: whether the step that failed with the last session has been done all the
+  // same, by others. Then its targets are not run again: its fetches are computed without them, on what the
+  // variables are now.
+  virtual bool HasDoneLostStep() const { return false; }
   // What the coming step shall do beside what its caller asks for.
   virtual absl::StatusOr<RunArgs> BeforeRun(RunContext&) { return RunArgs(); }
   virtual absl::Status AfterRun(RunContext&, const RunValues&) { return absl::OkStatus(); }

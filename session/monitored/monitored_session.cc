@@ -163,6 +163,8 @@ absl::Status MonitoredSession::TryCreateSession() {
   for (const HookPtr& hook : options_.hooks) {
     WEIR_RETURN_IF_ERROR(hook->AfterCreateSession(session->session(), session->coordinator()));
   }
+  lost_step_is_done_ = std::any_of(options_.hooks.begin(), options_.hooks.end(),
+                                   [](const HookPtr& hook) { return hook->HasDoneLostStep(); });
   return absl::OkStatus();
 }
 
@@ -240,7 +242,9 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
 }
 
 absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(const RunArgs& args) {
-  WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, args, stop_));
+  RunArgs now = args;
+  if (std::exchange(lost_step_is_done_, false)) now.targets.clear();
+  WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, now, stop_));
   // When a peer was lost too, what the hook saw may be lost with it: it sees the next step, and decides
   // again.
   if (result.stop_requested && result.lost_under_hook.ok()) {

@@ -143,6 +143,7 @@ class MonitoredSession {
   std::shared_ptr<CoordinatedSession> lost_;  // the one before, while there is none
   absl::Status failure_;
   absl::Status lost_under_hook_;
+  bool lost_step_is_done_ = false;            // by others, so this session is not to do it again
   std::unique_ptr<Termination> termination_;  // last: it calls the session
 };
 

@@ -1,0 +1,83 @@
+// One collective of one rank: what it sends, what it needs, and the result. No network: rank_group.h moves
+// the parts.
+//
+// Algorithms. Small all-reduces (kWholeBytes and below): every rank sends its tensor to all and reduces by
+// itself, one exchange. Larger ones: the tensor is cut into segments of about kSegmentBytes, each owned by a
+// rank in turn; everybody sends the owner its part, the owner reduces and sends the result to all. Each rank
+// sends and receives 2 (n - 1) / n times the tensor, which is the least possible, and segments do not wait
+// for one another. Gathering and broadcasting send whole tensors to those that need them.
+//
+// Safe against hostile parts: one that does not fit is InvalidArgument and changes nothing. The repetition of
+// a part changes nothing.
+//
+// Thread safety: all methods; Start comes first and once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "distributed/transport/frame.h"
+#include "graph/types/allocator.h"
+#include "graph/types/tensor.h"
+#include "kernels/communicator.h"
+
+namespace weir {
+
+// Which part of a collective a message brings.
+struct CollectivePart {
+  enum Phase : uint8_t { kContribution = 0, kResult = 1 };
+  Phase phase = kContribution;
+  int64_t segment = 0;
+  std::vector<int64_t> dims;  // of the tensor, where the receiver does not know them
+};
+
+class Collective {
+ public:
+  static constexpr int64_t kWholeBytes = 32 << 10;
+  static constexpr int64_t kSegmentBytes = 1 << 20;
+
+  struct Outgoing {
+    int to = 0;
+    CollectivePart part;
+    Payload bytes;
+  };
+
+  virtual ~Collective() = default;
+
+  // What this rank sends without having received anything.
+  virtual std::vector<Outgoing> Start() = 0;
+
+  // Where the bytes of a part shall go; empty when it is all the same.
+  virtual Payload Place(int /*from*/, const CollectivePart& /*part*/, size_t /*num_bytes*/) {
+    return Payload();
+  }
+
+  // Takes a part, and gives what is to be sent because of it. Computes on the calling thread.
+  virtual absl::StatusOr<std::vector<Outgoing>> Receive(int from, const CollectivePart& part,
+                                                        Payload bytes) = 0;
+
+  // Whether something of that rank is still missing.
+  virtual bool Awaits(int rank) const = 0;
+  // Whether nothing is missing. Once true, `result` is there.
+  virtual bool is_complete() const = 0;
+  virtual absl::StatusOr<Tensor> result() const = 0;
+};
+
+// Who computes.
+struct RankOf {
+  int rank = 0;
+  int size = 1;
+};
+
+// ResourceExhausted when there is no room for the result. Preconditions: CheckReducible(input.dtype()).
+absl::StatusOr<std::unique_ptr<Collective>> MakeAllReduce(RankOf self, Tensor input, Reduction reduction,
+                                                          bool divides, Allocator& allocator);
+// Precondition: the input has rank >= 1 and plain bytes.
+std::unique_ptr<Collective> MakeAllGather(RankOf self, Tensor input, Allocator& allocator);
+// `input` is the root's. Precondition: plain bytes.
+std::unique_ptr<Collective> MakeBroadcast(RankOf self, int root, DType dtype, Tensor input);
+
+}  // namespace weir

@@ -1,0 +1,36 @@
+#include "distributed/collectives/collective_message.h"
+
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+void CollectiveMessage::EncodeTo(WireWriter* writer) const {
+  writer->Fixed64(generation);
+  writer->Signed(key.first);
+  writer->Signed(key.second);
+  writer->Signed(sequence);
+  writer->String(name);
+  writer->String(signature);
+  writer->Unsigned(part.phase);
+  writer->Signed(part.segment);
+  writer->Unsigned(part.dims.size());
+  for (const int64_t dim : part.dims) writer->Signed(dim);
+}
+
+absl::StatusOr<CollectiveMessage> CollectiveMessage::DecodeFrom(WireReader* reader) {
+  CollectiveMessage message;
+  message.generation = reader->Fixed64();
+  message.key.first = reader->Signed();
+  message.key.second = reader->Signed();
+  message.sequence = reader->Signed();
+  message.name = std::string(reader->String());
+  message.signature = std::string(reader->String());
+  message.part.phase = static_cast<CollectivePart::Phase>(reader->UnsignedUpTo(CollectivePart::kResult));
+  message.part.segment = reader->Signed();
+  const size_t num_dims = reader->Count();
+  for (size_t i = 0; i < num_dims; ++i) message.part.dims.push_back(reader->Signed());
+  WEIR_RETURN_IF_ERROR(reader->Finish("a part of a collective"));
+  return message;
+}
+
+}  // namespace weir

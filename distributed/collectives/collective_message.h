@@ -1,0 +1,28 @@
+// What ranks say to one another: the header of a part of a collective. Its bytes are the only payload.
+//
+// Pure functions and values. Decoding is safe against hostile bytes: InvalidArgument, nothing else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "distributed/collectives/collective.h"
+#include "distributed/transport/wire.h"
+#include "kernels/communicator.h"
+
+namespace weir {
+
+struct CollectiveMessage {
+  uint64_t generation = 0;  // of the group: how often it was formed, at random
+  Communicator::Key key;
+  int64_t sequence = 0;   // how many collectives of this key came before, in this generation
+  std::string name;       // of the sender's node, for messages
+  std::string signature;  // "all-reduce(sum) of float[10]": what must be the same on all ranks
+  CollectivePart part;
+
+  void EncodeTo(WireWriter* writer) const;
+  static absl::StatusOr<CollectiveMessage> DecodeFrom(WireReader* reader);
+};
+
+}  // namespace weir

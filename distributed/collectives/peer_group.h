@@ -1,0 +1,104 @@
+// This task's place in a group of replicas, over the network: forms the group, moves parts between ranks, and
+// tells the others when it is over.
+//
+// Ranks are tasks in a given order. Forming: every rank asks rank 0 (Join), which answers all when the last
+// one has asked; the answer names the generation. A rank that has lost the group asks again, which ends the
+// generation for the others too, so that they come as well. Whoever ends a generation tells rank 0, and rank
+// 0 tells everybody: 2 n messages.
+//
+// A rank that has left in good order is not waited for any more: forming the group without it fails.
+//
+// Threads: parts are taken on the transport's threads (IncomingCall::Compute). Thread safety: all methods.
+// Borrows `peers`, which must be destroyed after it and be shut down before.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "distributed/collectives/collective_group.h"
+#include "distributed/collectives/rank_group.h"
+#include "distributed/peers/peers.h"
+#include "distributed/peers/worker_protocol.h"
+#include "distributed/transport/transport.h"
+
+namespace weir {
+
+class PeerGroup final : public CollectiveGroup, private RankLinks {
+ public:
+  // Precondition: `ranks` contains the task of peers' membership.
+  PeerGroup(std::vector<TaskName> ranks, Peers& peers);
+  ~PeerGroup() override;
+
+  const RefPtr<RankGroup>& ranks() const override { return group_; }
+
+  absl::Status Form(absl::Time deadline) override;
+
+  // This rank needs no collective any more, or (with an error) can go on no more. Waits until what it has
+  // sent has arrived, until the deadline at most.
+  void Leave(const absl::Status& outcome, absl::Time deadline);
+
+  // This task takes no part any more, without telling anybody.
+  void Shutdown(const absl::Status& reason);
+
+  static bool Handles(absl::string_view method);
+  void Handle(std::shared_ptr<IncomingCall> call);
+  Payload Place(absl::string_view method, absl::string_view header, size_t index, size_t num_bytes);
+
+  void OnLoss(const TaskName& task, const absl::Status& reason);
+
+ private:
+  struct Alive {
+    absl::Mutex mutex;
+    bool is_over ABSL_GUARDED_BY(mutex) = false;
+  };
+  // A rank's question to rank 0, which waits for its answer.
+  struct Join {
+    uint64_t attempt = 0;
+    std::shared_ptr<IncomingCall> call;  // null: rank 0's own
+  };
+
+  void Send(int to, CollectiveMessage message, Payload bytes, Done done) override;
+  void OnEnd(uint64_t generation, const absl::Status& reason) override;
+
+  absl::Status FormAsFirst(absl::Time deadline);
+  absl::Status AskFirst(absl::Time deadline);
+  // Answers all that wait if the last rank has come; the generation, or 0.
+  uint64_t AnswerIfAllHaveJoined();
+  void TakeJoin(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
+  void TakePart(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
+  void TakeEnd(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
+  void TakeLeave(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
+  // -1 when it is no rank.
+  int RankOf(const TaskName& task) const;
+  void Tell(int rank, const char* method, std::string body, absl::Duration retry_for);
+  void Reply(IncomingCall& call, const absl::Status& status, std::string body = "") const;
+  std::vector<std::string> MissingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status LeftLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReportWaits();
+
+  const std::vector<TaskName> tasks_;
+  Peers& peers_;
+  const int rank_;
+  const std::shared_ptr<Alive> alive_ = std::make_shared<Alive>();
+  const RefPtr<RankGroup> group_;
+
+  absl::Mutex mutex_;
+  int64_t num_under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // parts and notices
+  bool is_leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<int> left_ ABSL_GUARDED_BY(mutex_);  // in good order
+  // Of rank 0: who has asked for the next generation; who asked how for the last one.
+  std::map<int, Join> joined_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, uint64_t> answered_ ABSL_GUARDED_BY(mutex_);
+  uint64_t answered_generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_answering_ ABSL_GUARDED_BY(mutex_) = false;  // all have joined, but it has not begun here yet
+};
+
+}  // namespace weir

@@ -1,0 +1,136 @@
+// One rank's side of a group: the collectives that are under way, and the end of all of them when one fails.
+//
+// Generations. The ranks form the group (peer_group.h does, over the network), and each forming is a
+// generation with a number of its own. It ends (End) with the first failure, on this rank at once and on the
+// others when they are told. A part of another generation is refused.
+//
+// A rank may be ahead of this one: a part of a collective that this rank has not begun is kept, and its
+// sender gets its answer when it is begun. kMaxEarlyBytes and kMaxEarlyParts bound what is kept of each rank.
+//
+// Thread safety: all methods. `Links` and callers are called without any lock. Borrows links and environment.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "distributed/collectives/collective.h"
+#include "distributed/collectives/collective_message.h"
+#include "kernels/communicator.h"
+#include "kernels/environment.h"
+
+namespace weir {
+
+// Moves parts to other ranks.
+class RankLinks {
+ public:
+  using Done = absl::AnyInvocable<void(const absl::Status& status)>;
+
+  virtual ~RankLinks() = default;
+  // `done` is called once: with OK when the receiver has taken the part. Every part is delivered at least
+  // once, in any order, or its `done` gets an error.
+  virtual void Send(int to, CollectiveMessage message, Payload bytes, Done done) = 0;
+  // A generation has ended on this rank. Called once for each that has begun.
+  virtual void OnEnd(uint64_t generation, const absl::Status& reason) = 0;
+};
+
+class RankGroup final : public Communicator {
+ public:
+  static constexpr size_t kMaxEarlyParts = 16384;
+  static constexpr int64_t kMaxEarlyBytes = int64_t{1} << 30;
+  static constexpr size_t kRememberedEnds = 16;
+
+  // `names` are the ranks' tasks, for messages.
+  RankGroup(int rank, std::vector<std::string> names, RankLinks& links, Environment& environment);
+  ~RankGroup() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(names_.size()); }
+  std::string NameOf(int rank) const;  // "rank 1 (worker:1)"
+
+  void AllReduce(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) override;
+  void AllGather(const Call& call, Tensor input, Done done) override;
+  void Broadcast(const Call& call, int root, DType dtype, Tensor input, Done done) override;
+
+  // The group is formed. What came early for this generation is kept, its end too.
+  void Begin(uint64_t generation);
+  // Ends what is under way, with `reason`, which is not OK; the first one counts until Begin.
+  void End(absl::Status reason);
+  // The same if that generation is the one that runs.
+  void EndGeneration(uint64_t generation, absl::Status reason);
+  // That rank will send no more: ends the generation where something of it is missing; what is complete
+  // without it goes on. New collectives fail.
+  void OnLeave(int rank, uint64_t generation);
+  // 0 when there is none.
+  uint64_t generation() const;
+  // Why there is none; OK while there is one.
+  absl::Status status() const;
+
+  // While set, an all-reduce gives what this rank puts in, and other collectives fail with
+  // FailedPrecondition: for a step that the others have done already.
+  void SetIsAlone(bool is_alone);
+
+  // A part from another rank. `reply` is called once, maybe later. Errors end the sender's generation.
+  using Reply = absl::AnyInvocable<void(const absl::Status& status)>;
+  void Receive(int from, CollectiveMessage message, Payload bytes, Reply reply);
+  Payload Place(int from, const CollectiveMessage& message, size_t num_bytes);
+
+  // A line for each collective that has waited for at least that long: who is awaited, for what.
+  std::vector<std::string> DescribeWaits(absl::Duration at_least) const;
+
+ private:
+  // generation, key, sequence.
+  using ExchangeId = std::pair<uint64_t, std::pair<Key, int64_t>>;
+  struct Early {
+    int from = 0;
+    CollectiveMessage message;
+    Payload bytes;
+    Reply reply;
+  };
+  class Exchange;
+
+  // Begins a collective of this rank. `signature` must be the same on all ranks.
+  void Run(const Call& call, std::string signature,
+           absl::FunctionRef<absl::StatusOr<std::unique_ptr<Collective>>()> make, bool waits_for_receivers,
+           Done done);
+  void SendAll(const std::shared_ptr<Exchange>& exchange, std::vector<Collective::Outgoing> parts);
+  void Take(const std::shared_ptr<Exchange>& exchange, Early part);
+  // Calls `done` if everything is there.
+  void FinishIfComplete(const std::shared_ptr<Exchange>& exchange);
+  absl::Status CheckEarlyLocked(int from, const CollectiveMessage& message, size_t num_bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool is_alone() const;
+  absl::Status NotFormedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const int rank_;
+  const std::vector<std::string> names_;
+  RankLinks& links_;
+  Environment& environment_;
+
+  mutable absl::Mutex mutex_;
+  uint64_t generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t last_generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  bool is_alone_ ABSL_GUARDED_BY(mutex_) = false;
+  // Ends of generations that have not begun here, the last kRememberedEnds.
+  std::deque<std::pair<uint64_t, absl::Status>> early_ends_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> has_left_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Key, int64_t> next_sequence_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<ExchangeId, std::shared_ptr<Exchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
+  // Parts of collectives that this rank has not begun.
+  absl::flat_hash_map<ExchangeId, std::vector<Early>> early_ ABSL_GUARDED_BY(mutex_);
+  std::vector<size_t> num_early_ ABSL_GUARDED_BY(mutex_);  // by rank
+  std::vector<int64_t> num_early_bytes_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir

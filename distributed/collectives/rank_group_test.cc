@@ -1,0 +1,375 @@
+// Collectives of ranks in one process, whose parts come in any order and more than once.
+#include "distributed/collectives/rank_group.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "distributed/collectives/test_group.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using Outcome = TestGroup::Outcome;
+
+Outcome NewOutcome() { return std::make_shared<std::optional<absl::StatusOr<Tensor>>>(); }
+
+Tensor Numbers(int rank, int64_t count) {
+  Tensor tensor(DType::kFloat32, Shape({count}));
+  for (int64_t i = 0; i < count; ++i) {
+    tensor.flat<float>()[i] = std::sin(static_cast<float>(i * 31 + rank * 7)) * std::exp2f(rank * 3);
+  }
+  return tensor;
+}
+
+// What rank `rank` does in a test.
+using Begin = std::function<void(RankGroup& group, int rank, Communicator::Done done)>;
+
+std::vector<Outcome> RunOnAll(TestGroup& group, const Begin& begin) {
+  std::vector<Outcome> outcomes;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    outcomes.push_back(NewOutcome());
+    begin(group[rank], rank, TestGroup::Into(outcomes.back()));
+    // The first ones are ahead of the others.
+    for (int i = 0; i < rank; ++i) group.Deliver();
+  }
+  group.DeliverAll();
+  return outcomes;
+}
+
+Tensor Value(const Outcome& outcome) {
+  if (!outcome->has_value()) {
+    ADD_FAILURE() << "the collective is still under way";
+    return Tensor();
+  }
+  EXPECT_TRUE((*outcome)->ok()) << (*outcome)->status();
+  return (*outcome)->ok() ? ***outcome : Tensor();
+}
+
+// ((0 + 1) + (2 + 3)) + 4, in float.
+float TreeSum(std::vector<float> values) {
+  if (values.size() == 1) return values[0];
+  const size_t half = std::bit_floor(values.size() - 1);
+  return TreeSum({values.begin(), values.begin() + half}) + TreeSum({values.begin() + half, values.end()});
+}
+
+class AllReduceTest : public testing::TestWithParam<std::pair<int, int64_t>> {};
+
+TEST_P(AllReduceTest, EveryRankHasTheSameSumInTheOrderOfRanks) {
+  const auto [size, count] = GetParam();
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    TestGroup group(size, seed);
+    group.Form();
+    const std::vector<Outcome> outcomes =
+        RunOnAll(group, [&](RankGroup& ranks, int rank, Communicator::Done done) {
+          ranks.AllReduce({"sum", {1, 2}}, Numbers(rank, count), Reduction::kSum, false, std::move(done));
+        });
+    std::vector<Tensor> inputs;
+    for (int rank = 0; rank < size; ++rank) inputs.push_back(Numbers(rank, count));
+    for (int64_t i = 0; i < count; ++i) {
+      std::vector<float> values;
+      for (const Tensor& input : inputs) values.push_back(input.flat<float>()[i]);
+      const float sum = TreeSum(values);
+      for (const Outcome& outcome : outcomes) ASSERT_EQ(Value(outcome).flat<float>()[i], sum) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(SizesAndCounts, AllReduceTest,
+                         testing::Values(std::pair(1, 10), std::pair(2, 0), std::pair(2, 1),
+                                         std::pair(2, 8192), std::pair(2, 8193), std::pair(3, 100000),
+                                         std::pair(4, 3), std::pair(5, 700001), std::pair(8, 9001)));
+
+TEST(RankGroupTest, ReducesEveryNumericType) {
+  const auto expect = [](Tensor a, Tensor b, Reduction reduction, bool divides, const Tensor& expected) {
+    TestGroup group(2);
+    group.Form();
+    const std::vector<Outcome> outcomes =
+        RunOnAll(group, [&](RankGroup& ranks, int rank, Communicator::Done done) {
+          ranks.AllReduce({"r", {0, 0}}, rank == 0 ? a : b, reduction, divides, std::move(done));
+        });
+    for (const Outcome& outcome : outcomes) EXPECT_EQ(Value(outcome).ToString(), expected.ToString());
+  };
+  expect(Tensor::Vector<int32_t>({7, -3}), Tensor::Vector<int32_t>({4, -4}), Reduction::kSum, true,
+         Tensor::Vector<int32_t>({5, -3}));
+  expect(Tensor::Vector<int64_t>({7, -3}), Tensor::Vector<int64_t>({4, -4}), Reduction::kProduct, false,
+         Tensor::Vector<int64_t>({28, 12}));
+  expect(Tensor::Vector<double>({7, -3}), Tensor::Vector<double>({4, -4}), Reduction::kMin, false,
+         Tensor::Vector<double>({4, -4}));
+  expect(Tensor::Vector<float>({7, -3}), Tensor::Vector<float>({4, -4}), Reduction::kMax, false,
+         Tensor::Vector<float>({7, -3}));
+  expect(Tensor::Vector<Half>({Half(1), Half(3)}), Tensor::Vector<Half>({Half(2), Half(6)}), Reduction::kSum,
+         true, Tensor::Vector<Half>({Half(1.5f), Half(4.5f)}));
+  // 256 + 1 + 1 is 258 only if it is rounded once: 257 is no bfloat16.
+  TestGroup group(3);
+  group.Form();
+  for (const Outcome& outcome : RunOnAll(group, [](RankGroup&ranks, int rank, Communicator::Done done) {
+         ranks.AllReduce({"b", {0, 0}}, Tensor::Vector<Bfloat16>({Bfloat16(rank == 0 ? 256 : 1)}),
+                         Reduction::kSum, false, std::move(done));
+       })) {
+    EXPECT_EQ(static_cast<float>(Value(outcome).flat<Bfloat16>()[0]), 258);
+  }
+}
+
+TEST(RankGroupTest, GathersTensorsOfDifferentLengthsInTheOrderOfRanks) {
+  TestGroup group(3);
+  group.Form();
+  const std::vector<Outcome> outcomes =
+      RunOnAll(group, [](RankGroup& ranks, int rank, Communicator::Done done) {
+        Tensor rows(DType::kInt32, Shape({rank, 2}));
+        for (int32_t& value : rows.flat<int32_t>()) value = rank;
+        ranks.AllGather({"rows", {1, 1}}, rows, std::move(done));
+      });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(Value(outcome).shape(), Shape({3, 2}));
+    EXPECT_THAT(Value(outcome).flat<int32_t>(), ElementsAre(1, 1, 2, 2, 2, 2));
+  }
+}
+
+TEST(RankGroupTest, BroadcastsWhatTheRootHas) {
+  for (const int root : {0, 2}) {
+    TestGroup group(3);
+    group.Form();
+    for (const Outcome& outcome : RunOnAll(group, [&](RankGroup&ranks, int rank, Communicator::Done done) {
+           ranks.Broadcast({"w", {1, 1}}, root, DType::kFloat32,
+                           rank == root ? Numbers(root, 20000) : Tensor(), std::move(done));
+         })) {
+      EXPECT_EQ(std::memcmp(Value(outcome).data(), Numbers(root, 20000).data(), 80000), 0);
+    }
+  }
+}
+
+// The same key is the next collective of that key; other keys may be begun in any order.
+TEST(RankGroupTest, ManyAreUnderWayAtOnce) {
+  TestGroup group(3, 4);
+  group.Form();
+  std::vector<std::vector<Outcome>> outcomes(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    std::vector<int> keys(40);
+    std::iota(keys.begin(), keys.end(), 0);
+    std::shuffle(keys.begin(), keys.end(), std::mt19937(rank));
+    outcomes[rank].resize(80);
+    for (int turn = 0; turn < 2; ++turn) {
+      for (const int key : keys) {
+        outcomes[rank][turn * 40 + key] = NewOutcome();
+        group[rank].AllReduce({"k", {0, key}}, Tensor::Scalar<int64_t>(1000 * turn + key), Reduction::kSum,
+                              false, TestGroup::Into(outcomes[rank][turn * 40 + key]));
+      }
+    }
+  }
+  group.DeliverAll();
+  for (int rank = 0; rank < 3; ++rank) {
+    for (int i = 0; i < 80; ++i) {
+      EXPECT_EQ(Value(outcomes[rank][i]).scalar<int64_t>(), 3 * (1000 * (i / 40) + i % 40));
+    }
+  }
+}
+
+std::vector<absl::Status> Errors(const std::vector<Outcome>& outcomes) {
+  std::vector<absl::Status> errors;
+  for (const Outcome& outcome : outcomes) {
+    errors.push_back(outcome->has_value() ? (*outcome)->status() : absl::UnknownError("still under way"));
+  }
+  return errors;
+}
+
+TEST(RankGroupTest, RanksThatComputeSomethingElseAreNamed) {
+  TestGroup group(2);
+  group.Form();
+  const std::vector<Outcome> outcomes =
+      RunOnAll(group, [](RankGroup& ranks, int rank, Communicator::Done done) {
+        ranks.AllReduce({rank == 0 ? "dense" : "conv", {1, 1}}, Numbers(rank, 10 + rank), Reduction::kSum,
+                        false, std::move(done));
+      });
+  for (const absl::Status& error : Errors(outcomes)) {
+    EXPECT_TRUE(absl::IsInvalidArgument(error)) << error;
+    EXPECT_THAT(std::string(error.message()), AllOf(HasSubstr("rank 0 (worker:0)"), HasSubstr("float[10]"),
+                                                    HasSubstr("rank 1 (worker:1)"), HasSubstr("float[11]")));
+  }
+}
+
+TEST(RankGroupTest, APartThatDoesNotArriveEndsAllOfItsRank) {
+  TestGroup group(2);
+  group.Form();
+  std::vector<Outcome> outcomes = {NewOutcome(), NewOutcome()};
+  for (int key = 0; key < 2; ++key) {
+    group[0].AllReduce({"k", {0, key}}, Numbers(0, 5), Reduction::kSum, false,
+                       TestGroup::Into(outcomes[key]));
+  }
+  group.FailOnePartTo(1, absl::UnavailableError("the connection broke"));
+  for (const absl::Status& error : Errors(outcomes)) {
+    EXPECT_TRUE(absl::IsAborted(error)) << error;
+    EXPECT_THAT(std::string(error.message()),
+                AllOf(HasSubstr("rank 1 (worker:1)"), HasSubstr("the connection broke")));
+  }
+  ASSERT_THAT(group.ends(), SizeIs(1));  // it is told once, to tell the others
+  EXPECT_EQ(group.ends()[0].first, 0);
+  // From now on nothing begins, until the group is formed anew.
+  outcomes = {NewOutcome()};
+  group[0].AllReduce({"k", {0, 9}}, Numbers(0, 5), Reduction::kSum, false, TestGroup::Into(outcomes[0]));
+  EXPECT_THAT(std::string(Errors(outcomes)[0].message()), HasSubstr("the connection broke"));
+}
+
+// What is still under way of the old generation harms the new one as little as what comes early for it.
+TEST(RankGroupTest, AGroupThatIsFormedAnewTakesNothingOld) {
+  TestGroup group(3, 9);
+  group.Form(7);
+  Outcome before = NewOutcome();
+  group[0].AllReduce({"k", {0, 0}}, Numbers(0, 100), Reduction::kSum, false, TestGroup::Into(before));
+  for (int rank = 0; rank < 3; ++rank) group[rank].End(absl::AbortedError("somebody was lost"));
+  EXPECT_TRUE(absl::IsAborted((*before)->status()));
+  // Rank 2 hears last that the group is formed, and others have begun by then.
+  std::vector<Outcome> outcomes = {NewOutcome(), NewOutcome(), NewOutcome()};
+  const auto begin = [&](int rank) {
+    group[rank].Begin(8);
+    group[rank].AllReduce({"k", {0, 0}}, Tensor::Scalar<int64_t>(rank), Reduction::kSum, false,
+                          TestGroup::Into(outcomes[rank]));
+  };
+  begin(0);
+  begin(1);
+  group.DeliverAll();
+  begin(2);
+  group.DeliverAll();
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(Value(outcome).scalar<int64_t>(), 3);
+  EXPECT_EQ(group.num_under_way(), 0u);
+}
+
+// The news that a generation is over may overtake the news that it has begun.
+TEST(RankGroupTest, AnEndThatComesBeforeItsBeginCounts) {
+  TestGroup group(2);
+  group[0].EndGeneration(7, absl::AbortedError("rank 1 was lost"));
+  group[0].Begin(7);
+  EXPECT_THAT(std::string(group[0].status().message()), HasSubstr("rank 1 was lost"));
+  group[0].Begin(8);
+  EXPECT_TRUE(group[0].status().ok());
+}
+
+TEST(RankGroupTest, ACancelledStepEndsTheGroup) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation cancellation;
+  std::vector<Outcome> outcomes = {NewOutcome(), NewOutcome()};
+  for (int key = 0; key < 2; ++key) {
+    group[0].AllReduce({.name = "k", .key = {0, key}, .cancellation = &cancellation}, Numbers(0, 5),
+                       Reduction::kSum, false, TestGroup::Into(outcomes[key]));
+  }
+  cancellation.Cancel(absl::DeadlineExceededError("the step took too long"));
+  for (const absl::Status& error : Errors(outcomes)) {
+    EXPECT_THAT(std::string(error.message()), HasSubstr("the step took too long"));
+  }
+  EXPECT_THAT(group.ends(), SizeIs(1));
+}
+
+TEST(RankGroupTest, ARankThatHasLeftIsNotWaitedFor) {
+  TestGroup group(2);
+  group.Form();
+  Outcome outcome = NewOutcome();
+  group[0].AllReduce({"last", {0, 0}}, Numbers(0, 5), Reduction::kSum, false, TestGroup::Into(outcome));
+  group[0].OnLeave(1, 7);
+  EXPECT_TRUE(absl::IsAborted((*outcome)->status())) << (*outcome)->status();
+  EXPECT_THAT(std::string((*outcome)->status().message()), HasSubstr("rank 1 (worker:1) has left"));
+  // One that is whole without it is not harmed.
+  TestGroup other(2);
+  other.Form();
+  outcome = NewOutcome();
+  other[1].OnLeave(0, 6);  // of another generation
+  other[1].Broadcast({"w", {0, 0}}, 1, DType::kFloat32, Numbers(1, 5), TestGroup::Into(outcome));
+  other[0].Broadcast({"w", {0, 0}}, 1, DType::kFloat32, Tensor(), [](absl::StatusOr<Tensor>) {});
+  other[1].OnLeave(0, 7);
+  other.DeliverAll();
+  EXPECT_EQ(Value(outcome).num_elements(), 5);
+}
+
+TEST(RankGroupTest, WhatCannotBeReducedOrSentIsRefused) {
+  TestGroup group(2);
+  const auto error = [&](const Begin& begin) {
+    Outcome outcome = NewOutcome();
+    begin(group[0], 0, TestGroup::Into(outcome));
+    return Errors({outcome})[0];
+  };
+  const auto reduce = [](Tensor input) {
+    return [input](RankGroup& ranks, int, Communicator::Done done) {
+      ranks.AllReduce({"x", {0, 0}}, input, Reduction::kSum, false, std::move(done));
+    };
+  };
+  EXPECT_TRUE(absl::IsFailedPrecondition(error(reduce(Numbers(0, 1)))));  // the group is not formed
+  group.Form();
+  EXPECT_THAT(std::string(error(reduce(Tensor::Scalar("text"))).message()), HasSubstr("string cannot be"));
+  EXPECT_THAT(std::string(error(reduce(Tensor())).message()), HasSubstr("cannot be reduced"));
+  EXPECT_THAT(std::string(error([](RankGroup& ranks, int, Communicator::Done done) {
+                            ranks.AllGather({"x", {0, 0}}, Tensor::Scalar(1.0f), std::move(done));
+                          }).message()),
+              HasSubstr("this is a scalar"));
+  EXPECT_THAT(std::string(error([](RankGroup& ranks, int, Communicator::Done done) {
+                            ranks.Broadcast({"x", {0, 0}}, 2, DType::kFloat32, Tensor(), std::move(done));
+                          }).message()),
+              HasSubstr("a broadcast from rank 2 of a group of 2"));
+  EXPECT_TRUE(group[0].status().ok());  // nothing of it has begun
+}
+
+TEST(RankGroupTest, HostilePartsAreRefused) {
+  const auto send = [](CollectivePart part, size_t num_bytes) {
+    TestGroup group(2);
+    group.Form();
+    Outcome outcome = NewOutcome();
+    group[0].AllReduce({"x", {0, 0}}, Numbers(0, 100000), Reduction::kSum, false, TestGroup::Into(outcome));
+    absl::Status reply;
+    const CollectiveMessage message = {
+        7, {0, 0}, 0, "x", "all-reduce(sum) of float[100000]", std::move(part)};
+    Payload place = group[0].Place(1, message, num_bytes);
+    EXPECT_EQ(place.num_bytes(), 0u);
+    group[0].Receive(1, message, *Payload::Allocate(num_bytes),
+                     [&](const absl::Status& status) { reply = status; });
+    EXPECT_TRUE(outcome->has_value());
+    return reply;
+  };
+  for (const auto& [part, num_bytes] : std::vector<std::pair<CollectivePart, size_t>>{
+           {{CollectivePart::kContribution, 1, {}}, 200000},  // rank 1's own segment
+           {{CollectivePart::kResult, 0, {}}, 200000},        // of rank 0's segment
+           {{CollectivePart::kContribution, 0, {}}, 199999},
+           {{CollectivePart::kContribution, -1, {}}, 200000},
+           {{CollectivePart::kContribution, INT64_MAX, {}}, 200000}}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(send(part, num_bytes))) << part.segment;
+  }
+}
+
+TEST(RankGroupTest, ARankThatIsFarAheadIsHeldBack) {
+  TestGroup group(2);
+  group.Form();
+  absl::Status last;
+  int num_answers = 0;
+  for (size_t i = 0; i <= RankGroup::kMaxEarlyParts; ++i) {
+    group[0].Receive(1, {7, {0, static_cast<int64_t>(i)}, 0, "x", "?", {}}, Payload(),
+                     [&](const absl::Status& status) {
+                       ++num_answers;
+                       last = status;
+                     });
+  }
+  EXPECT_EQ(num_answers, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(last)) << last;
+  group[0].End(absl::AbortedError("over"));
+  EXPECT_EQ(num_answers, static_cast<int>(RankGroup::kMaxEarlyParts) + 1);
+}
+
+TEST(RankGroupTest, SaysWhoIsAwaitedForWhat) {
+  TestGroup group(3);
+  group.Form();
+  Outcome outcome = NewOutcome();
+  group[0].AllReduce({"dense/grad", {0, 0}}, Numbers(0, 5), Reduction::kSum, false, TestGroup::Into(outcome));
+  EXPECT_THAT(
+      group[0].DescribeWaits(absl::ZeroDuration()),
+      ElementsAre(AllOf(HasSubstr("rank 1 (worker:1), rank 2 (worker:2)"), HasSubstr("'dense/grad'"))));
+  EXPECT_THAT(group[0].DescribeWaits(absl::Hours(1)), IsEmpty());
+}
+
+}  // namespace
+}  // namespace weir

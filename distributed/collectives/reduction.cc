@@ -1,0 +1,183 @@
+#include "distributed/collectives/reduction.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/float16.h"
+#include "kernels/cpu/float16_rows.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kBlock = 1024;  // elements: what one level of the tree keeps on the stack
+
+// What numbers of type T are added up in.
+template <typename T>
+struct WideType {
+  using Type = T;
+};
+template <>
+struct WideType<Half> {
+  using Type = float;
+};
+template <>
+struct WideType<Bfloat16> {
+  using Type = float;
+};
+
+// Signed overflow wraps around, as in TensorFlow's sums.
+template <typename T, typename F>
+T Wrapping(T a, T b, F f) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(f(static_cast<U>(a), static_cast<U>(b)));
+  } else {
+    return f(a, b);
+  }
+}
+
+struct Sum {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return Wrapping(a, b, [](auto x, auto y) { return x + y; });
+  }
+};
+struct Product {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return Wrapping(a, b, [](auto x, auto y) { return x * y; });
+  }
+};
+struct Min {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return b < a || b != b ? b : a;
+  }
+};
+struct Max {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return b > a || b != b ? b : a;
+  }
+};
+
+template <typename T>
+void Load(const char* input, int64_t begin, int64_t count, typename WideType<T>::Type* block) {
+  const T* source = reinterpret_cast<const T*>(input) + begin;
+  if constexpr (std::is_same_v<T, typename WideType<T>::Type>) {
+    std::copy_n(source, count, block);
+  } else {
+    ToFloats(source, block, count);
+  }
+}
+
+// The elements [begin, begin + count) of all inputs, reduced.
+template <typename T, typename Op>
+void ReduceBlock(absl::Span<const char* const> inputs, int64_t begin, int64_t count, Op op,
+                 typename WideType<T>::Type* block) {
+  if (inputs.size() == 1) return Load<T>(inputs[0], begin, count, block);
+  const size_t half = std::bit_floor(inputs.size() - 1);
+  typename WideType<T>::Type other[kBlock];
+  ReduceBlock<T>(inputs.subspan(0, half), begin, count, op, block);
+  ReduceBlock<T>(inputs.subspan(half), begin, count, op, other);
+  for (int64_t i = 0; i < count; ++i) block[i] = op(block[i], other[i]);
+}
+
+template <typename T>
+void Store(typename WideType<T>::Type* block, int64_t divisor, int64_t count, T* output) {
+  using Wide = typename WideType<T>::Type;
+  if (divisor != 1) {
+    const Wide by = static_cast<Wide>(divisor);
+    for (int64_t i = 0; i < count; ++i) block[i] /= by;
+  }
+  if constexpr (std::is_same_v<T, Wide>) {
+    std::copy_n(block, count, output);
+  } else {
+    FromFloats(block, output, count);
+  }
+}
+
+// Two of them, which is the common case, need no block.
+template <typename T, typename Op>
+void ReduceTwo(const char* first, const char* second, int64_t divisor, int64_t count, Op op, T* output) {
+  const T* a = reinterpret_cast<const T*>(first);
+  const T* b = reinterpret_cast<const T*>(second);
+  if (divisor == 1) {
+    for (int64_t i = 0; i < count; ++i) output[i] = op(a[i], b[i]);
+  } else {
+    const T by = static_cast<T>(divisor);
+    for (int64_t i = 0; i < count; ++i) output[i] = op(a[i], b[i]) / by;
+  }
+}
+
+template <typename T, typename Op>
+void ReduceAs(absl::Span<const char* const> inputs, int64_t divisor, int64_t count, Op op, char* output) {
+  T* const result = reinterpret_cast<T*>(output);
+  if constexpr (std::is_same_v<T, typename WideType<T>::Type>) {
+    if (inputs.size() == 2) return ReduceTwo(inputs[0], inputs[1], divisor, count, op, result);
+  }
+  typename WideType<T>::Type block[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t n = std::min(kBlock, count - begin);
+    ReduceBlock<T>(inputs, begin, n, op, block);
+    Store(block, divisor, n, result + begin);
+  }
+}
+
+template <typename T>
+void Reduce(Reduction reduction, absl::Span<const char* const> inputs, int64_t divisor, int64_t count,
+            char* output) {
+  switch (reduction) {
+    case Reduction::kSum:
+      return ReduceAs<T>(inputs, divisor, count, Sum(), output);
+    case Reduction::kProduct:
+      return ReduceAs<T>(inputs, divisor, count, Product(), output);
+    case Reduction::kMin:
+      return ReduceAs<T>(inputs, divisor, count, Min(), output);
+    case Reduction::kMax:
+      return ReduceAs<T>(inputs, divisor, count, Max(), output);
+  }
+}
+
+}  // namespace
+
+absl::Status CheckReducible(DType dtype) {
+  switch (dtype) {
+    case DType::kBfloat16:
+    case DType::kHalf:
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kInt32:
+    case DType::kInt64:
+      return absl::OkStatus();
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensors of ", DTypeName(dtype),
+                       " cannot be reduced: only bfloat16, half, float, double, int32 and int64 can"));
+  }
+}
+
+void ReduceContributions(DType dtype, Reduction reduction, absl::Span<const char* const> inputs,
+                         int64_t divisor, int64_t count, char* output) {
+  switch (dtype) {
+    case DType::kBfloat16:
+      return Reduce<Bfloat16>(reduction, inputs, divisor, count, output);
+    case DType::kHalf:
+      return Reduce<Half>(reduction, inputs, divisor, count, output);
+    case DType::kFloat32:
+      return Reduce<float>(reduction, inputs, divisor, count, output);
+    case DType::kFloat64:
+      return Reduce<double>(reduction, inputs, divisor, count, output);
+    case DType::kInt32:
+      return Reduce<int32_t>(reduction, inputs, divisor, count, output);
+    case DType::kInt64:
+      return Reduce<int64_t>(reduction, inputs, divisor, count, output);
+    default:
+      return;
+  }
+}
+
+}  // namespace weir

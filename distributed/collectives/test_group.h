@@ -1,0 +1,125 @@
+// For tests: the ranks of a group in one process. Parts are delivered by the test, in an order that a seed
+// draws, some of them twice.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "distributed/collectives/rank_group.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+
+class TestGroup {
+ public:
+  explicit TestGroup(int size, uint64_t seed = 1) : random_(seed) {
+    std::vector<std::string> names;
+    for (int rank = 0; rank < size; ++rank) names.push_back(absl::StrCat("worker:", rank));
+    for (int rank = 0; rank < size; ++rank) {
+      links_.push_back(std::make_unique<Links>(*this, rank));
+      groups_.push_back(RefPtr<RankGroup>(new RankGroup(rank, names, *links_.back(), RealEnvironment())));
+    }
+  }
+
+  RankGroup& operator[](int rank) { return *groups_[rank]; }
+  int size() const { return static_cast<int>(groups_.size()); }
+
+  void Form(uint64_t generation = 7) {
+    for (const RefPtr<RankGroup>& group : groups_) group->Begin(generation);
+  }
+
+  // What a collective of one rank came to; nothing while it is under way.
+  using Outcome = std::shared_ptr<std::optional<absl::StatusOr<Tensor>>>;
+  static Communicator::Done Into(const Outcome& outcome) {
+    return [outcome](absl::StatusOr<Tensor> result) {
+      if (outcome->has_value()) ADD_FAILURE() << "a collective was done twice";
+      *outcome = std::move(result);
+    };
+  }
+
+  // Delivers all that is under way.
+  void DeliverAll() {
+    while (Deliver()) {
+    }
+  }
+
+  // One part, drawn; false when none is under way.
+  bool Deliver() {
+    if (parts_.empty()) return false;
+    const size_t i = std::uniform_int_distribution<size_t>(0, parts_.size() - 1)(random_);
+    std::swap(parts_[i], parts_.back());
+    Part part = std::move(parts_.back());
+    parts_.pop_back();
+    if (std::bernoulli_distribution(0.2)(random_)) {
+      groups_[part.to]->Receive(part.from, part.message, Copy(part.bytes), [](const absl::Status&) {});
+    }
+    Payload place = groups_[part.to]->Place(part.from, part.message, part.bytes.num_bytes());
+    if (place.num_bytes() == part.bytes.num_bytes() && place.num_bytes() > 0) {
+      std::copy_n(part.bytes.data(), part.bytes.num_bytes(), place.mutable_data());
+    } else {
+      place = Copy(part.bytes);
+    }
+    groups_[part.to]->Receive(part.from, part.message, std::move(place), std::move(part.done));
+    return true;
+  }
+
+  size_t num_under_way() const { return parts_.size(); }
+  // Told so by the rank's group.
+  const std::vector<std::pair<int, absl::Status>>& ends() const { return ends_; }
+  // The next part to that rank fails instead of being delivered.
+  void FailOnePartTo(int rank, const absl::Status& status) {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      if (parts_[i].to != rank) continue;
+      Part part = std::move(parts_[i]);
+      parts_.erase(parts_.begin() + static_cast<int64_t>(i));
+      return part.done(status);
+    }
+  }
+
+ private:
+  struct Part {
+    int from, to;
+    CollectiveMessage message;
+    Payload bytes;
+    RankLinks::Done done;
+  };
+
+  class Links final : public RankLinks {
+   public:
+    Links(TestGroup& group, int rank) : group_(group), rank_(rank) {}
+    void Send(int to, CollectiveMessage message, Payload bytes, Done done) override {
+      WireWriter writer;
+      message.EncodeTo(&writer);
+      const std::string header = writer.Take();
+      WireReader reader(header);
+      group_.parts_.push_back(
+          {rank_, to, CollectiveMessage::DecodeFrom(&reader).value(), std::move(bytes), std::move(done)});
+    }
+    void OnEnd(uint64_t, const absl::Status& reason) override { group_.ends_.push_back({rank_, reason}); }
+
+   private:
+    TestGroup& group_;
+    const int rank_;
+  };
+
+  static Payload Copy(const Payload& bytes) {
+    Payload copy = Payload::Allocate(bytes.num_bytes()).value();
+    std::copy_n(bytes.data(), bytes.num_bytes(), copy.mutable_data());
+    return copy;
+  }
+
+  std::mt19937_64 random_;
+  std::deque<Part> parts_;
+  std::vector<std::pair<int, absl::Status>> ends_;
+  std::vector<std::unique_ptr<Links>> links_;
+  std::vector<RefPtr<RankGroup>> groups_;
+};
+
+}  // namespace weir

@@ -1,0 +1,114 @@
+// Data-parallel training as Horovod's users know it: every process has the whole model, computes gradients on
+// its own batches, and the processes average them in every step.
+//
+//   auto server = Server::Start(TaskConfigFromEnvironment().value()).value();   // workers only, no ps
+//   auto hvd = Horovod::Init(*server).value();
+//   ...
+//   auto optimizer = hvd->DistributedOptimizer(Adam(0.001 * hvd->size()));
+//   Node* train = optimizer->Minimize(g, loss, GlobalStep(g)).value();
+//   auto session = MonitoredTrainingSession(
+//       g, {.target = server->target(),
+//           .checkpoint_dir = hvd->rank() == 0 ? dir : "",
+//           .hooks = {hvd->BroadcastGlobalVariablesHook(), StopAtStepHook({.last_step = 1000})}});
+//
+// Every rank is the chief of its own session. `weir launch --workers=4 -- program` starts four ranks on this
+// machine; torchrun, mpirun, Slurm and TF_CONFIG without ps do, too (task_config.h). A program that runs
+// alone is one rank.
+//
+// Faults. When a rank is lost, the step of every other one fails with Aborted, its session is created anew,
+// and the hook forms the group again and waits for the lost rank to be started again (`weir launch
+// --restarts`). Then all take the variables of the rank that has done the most steps: a survivor, so that
+// nothing is lost but the step under way. There is no commit() as in Horovod: replicas are never more than
+// one whole step apart, because a step updates nothing before all of its gradients have been averaged. A rank
+// whose step failed, but was done by others with its gradients, does not do it again: its Run gives the
+// fetches, computed on the variables after the step, without running the targets; an AllReduce among them
+// gives what this rank puts in, other collectives fail.
+//
+// All ranks must build the same graph, run the same steps and stop after the same one.
+//
+// Counterpart of horovod.tensorflow of Horovod. Thread safety: as the builder that is used.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distributed/server.h"
+#include "graph/graph_builder.h"
+#include "kernels/communicator.h"
+#include "ops/training/optimizer.h"
+#include "session/monitored/hook.h"
+
+namespace weir {
+
+struct HorovodOptions {
+  // How long the ranks wait for one another when the group is formed, at the start and after a loss.
+  absl::Duration timeout = absl::Minutes(5);
+};
+
+// What travels. Gradients of float and double are sent as these and added up in float.
+enum class GradientCompression { kNone, kHalf, kBfloat16 };
+
+struct DistributedOptimizerOptions {
+  GradientCompression compression = GradientCompression::kNone;
+  // The average of the ranks' gradients, or their sum.
+  bool averages = true;
+  // Gradients are sent together, up to this many bytes at a time. The first ones to be ready, those of the
+  // last layers, go alone when they reach first_bucket_bytes, so that sending begins early. At least 1.
+  int64_t bucket_bytes = 25 << 20;
+  int64_t first_bucket_bytes = 1 << 20;
+};
+
+class Horovod {
+ public:
+  // Waits until all ranks are there. Borrows the server.
+  // Possible errors: FailedPrecondition (the cluster has parameter servers, or the process is an evaluator),
+  // DeadlineExceeded, naming who was awaited.
+  static absl::StatusOr<std::unique_ptr<Horovod>> Init(Server& server, const HorovodOptions& options = {});
+
+  int rank() const;
+  int size() const;
+  // Among the ranks whose addresses are on the same host.
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+
+  // Nodes of collectives: every rank adds the same ones in the same order. Not differentiable, not in
+  // conditionals or loops. Errors stick in the builder.
+  //
+  // The elementwise reduction of all ranks' tensors of one shape; bfloat16, half, float, double, int32,
+  // int64.
+  Output AllReduce(GraphBuilder& g, Output x, Reduction reduction = Reduction::kSum, bool averages = true,
+                   SourceLocation where = SourceLocation::Current());
+  // Joined along dimension 0, whose size may differ, in the order of ranks; half, float, double, int32,
+  // int64.
+  Output AllGather(GraphBuilder& g, Output x, SourceLocation where = SourceLocation::Current());
+  // The tensor of rank `root`; bool, half, float, double, int32, int64.
+  Output Broadcast(GraphBuilder& g, Output x, int root, SourceLocation where = SourceLocation::Current());
+
+  // An optimizer that averages gradients over all ranks before it applies them. Rows of embeddings
+  // (IndexedSlices) are gathered instead.
+  template <typename Wrapped>
+  std::unique_ptr<Optimizer> DistributedOptimizer(Wrapped optimizer,
+                                                  const DistributedOptimizerOptions& options = {}) {
+    return DistributedOptimizer(std::unique_ptr<Optimizer>(std::make_unique<Wrapped>(std::move(optimizer))),
+                                options);
+  }
+  std::unique_ptr<Optimizer> DistributedOptimizer(std::unique_ptr<Optimizer> optimizer,
+                                                  const DistributedOptimizerOptions& options = {});
+
+  // Gives all ranks the variables of the one that has done the most steps (the lowest rank among several)
+  // whenever a session is created: at the start those of rank 0, or of the rank that has restored a
+  // checkpoint. It belongs before other hooks that read variables.
+  HookPtr BroadcastGlobalVariablesHook();
+
+ private:
+  Horovod(Server& server, const HorovodOptions& options) : server_(server), options_(options) {}
+
+  Server& server_;
+  const HorovodOptions options_;
+  int local_rank_ = 0;
+  int local_size_ = 1;
+};
+
+}  // namespace weir

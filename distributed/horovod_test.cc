@@ -1,0 +1,304 @@
+// Replicas of one model in this process, each a server of its own, over the in-process transport and gRPC.
+#include "distributed/horovod.h"
+
+#include <cmath>
+#include <map>
+#include <thread>
+
+#include "distributed/test_server.h"
+#include "gmock/gmock.h"
+#include "ops/standard_ops.h"
+#include "ops/training/gradient_descent.h"
+#include "ops/training/momentum.h"
+#include "ops/variable.h"
+#include "session/monitored/hooks/hooks.h"
+#include "session/monitored/training_session.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// y = x w + b, in two variables, and an embedding whose rows get sparse gradients.
+struct LinearModel {
+  explicit LinearModel(GraphBuilder& g) {
+    x = Placeholder(g, DType::kFloat32, {-1, 3});
+    ids = Placeholder(g, DType::kInt32, {-1});
+    weights = MakeVariable(g, "w", Tensor::From<float>({3, 1}, {1, 2, 3}));
+    bias = MakeVariable(g, "b", Tensor::Vector<float>({0.5f}));
+    table = MakeVariable(g, "table", Tensor::From<float>({4, 1}, {1, 1, 1, 1}));
+    const Output y = Add(g, MatMul(g, x, weights.value), bias.value);
+    const Output rows = ResourceGather(g, table.handle, ids, DType::kFloat32);
+    loss = Mean(g, Square(g, Sub(g, y, rows)), ConstIntegers(g, {0, 1}));
+  }
+  Output x, ids, loss;
+  ModelVariable weights, bias, table;
+};
+
+Feeds BatchOf(const LinearModel& model, int rank, int64_t step) {
+  Tensor x(DType::kFloat32, Shape({4, 3}));
+  Tensor ids(DType::kInt32, Shape({4}));
+  for (int i = 0; i < 12; ++i) {
+    x.flat<float>()[i] = std::sin(static_cast<float>(i + 12 * rank + 100 * step));
+  }
+  for (int i = 0; i < 4; ++i) ids.flat<int32_t>()[i] = static_cast<int32_t>((i * rank + step) % 4);
+  return {{model.x, x}, {model.ids, ids}};
+}
+
+class HorovodTest : public testing::TestWithParam<bool> {
+ protected:
+  void MakeCluster(int size) {
+    const std::vector<int> ports = FindFreePorts(size).value();
+    for (int rank = 0; rank < size; ++rank) {
+      EXPECT_TRUE(cluster_.AddTask({"worker", rank}, absl::StrCat("127.0.0.1:", ports[rank])).ok());
+    }
+  }
+
+  std::unique_ptr<Server> Start(int rank) {
+    ServerOptions options;
+    options.lease = absl::Seconds(20);
+    options.num_threads = 1;
+    if (!GetParam()) options.transport = &faults_;
+    return Server::Start(TaskConfig::Create(cluster_, {"worker", rank}).value(), options).value();
+  }
+
+  // Runs `rank` for each on a thread of its own.
+  template <typename F>
+  static void OnAllRanks(int size, F rank) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < size; ++i) threads.emplace_back([&rank, i] { rank(i); });
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  ClusterSpec cluster_;
+  FaultTransport faults_{MakeInprocTransport(MakeInprocNetwork())};
+};
+
+struct Trained {
+  std::vector<float> weights, bias, table;
+  absl::Status status;
+};
+
+// `leaves_at`: the rank ends as if it had crashed, before the step of that number.
+Trained TrainRank(Server& server, int64_t last_step, const DistributedOptimizerOptions& options = {},
+                  int64_t leaves_at = -1) {
+  Trained trained;
+  absl::StatusOr<std::unique_ptr<Horovod>> hvd = Horovod::Init(server);
+  if (!hvd.ok()) return {.status = hvd.status()};
+  GraphBuilder g(StandardOps());
+  const LinearModel model(g);
+  const auto optimizer = (*hvd)->DistributedOptimizer(Momentum(0.1, 0.9), options);
+  const absl::StatusOr<Node*> train = optimizer->Minimize(g, model.loss, GlobalStep(g));
+  if (!train.ok()) return {.status = train.status()};
+  absl::StatusOr<std::unique_ptr<MonitoredSession>> session = MonitoredTrainingSession(
+      g, {.target = server.target(),
+          .hooks = {(*hvd)->BroadcastGlobalVariablesHook(), StopAtStepHook({.last_step = last_step})},
+          .log_step_count_steps = 0});
+  if (!session.ok()) return {.status = session.status()};
+  while (trained.status.ok() && !(*session)->should_stop()) {
+    const absl::StatusOr<int64_t> step = (*session)->GlobalStep();
+    if (!step.ok()) return {.status = step.status()};
+    if (*step == leaves_at) return {.status = absl::UnavailableError("crashed")};
+    trained.status = (*session)->Run(BatchOf(model, (*hvd)->rank(), *step), {}, {*train}).status();
+  }
+  if (!trained.status.ok()) return trained;
+  const std::vector<Tensor> values =
+      (*session)->session().Run({}, {model.weights.value, model.bias.value, model.table.value}).value();
+  trained.weights = Values(values[0]);
+  trained.bias = Values(values[1]);
+  trained.table = Values(values[2]);
+  trained.status = (*session)->Close();
+  return trained;
+}
+
+// The same with one process and the gradients of all ranks' batches.
+Trained TrainAlone(int size, int64_t last_step) {
+  const auto server = Server::Start(TaskConfig()).value();
+  GraphBuilder g(StandardOps());
+  const LinearModel model(g);
+  Node* const train = Momentum(0.1, 0.9).Minimize(g, model.loss, GlobalStep(g)).value();
+  const auto session = MonitoredTrainingSession(g, {.target = server->target(),
+                                                    .hooks = {StopAtStepHook({.last_step = last_step})}})
+                           .value();
+  for (int64_t step = 0; !session->should_stop(); ++step) {
+    Tensor x(DType::kFloat32, Shape({4 * size, 3})), ids(DType::kInt32, Shape({4 * size}));
+    for (int rank = 0; rank < size; ++rank) {
+      const Feeds feeds = BatchOf(model, rank, step);
+      std::copy_n(feeds[0].second.flat<float>().begin(), 12, x.flat<float>().begin() + 12 * rank);
+      std::copy_n(feeds[1].second.flat<int32_t>().begin(), 4, ids.flat<int32_t>().begin() + 4 * rank);
+    }
+    EXPECT_TRUE(session->Run({{model.x, x}, {model.ids, ids}}, {}, {train}).ok());
+  }
+  const std::vector<Tensor> values =
+      session->session().Run({}, {model.weights.value, model.bias.value, model.table.value}).value();
+  return {Values(values[0]), Values(values[1]), Values(values[2]), absl::OkStatus()};
+}
+
+void ExpectNear(const std::vector<float>& a, const std::vector<float>& b, float tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+TEST_P(HorovodTest, ReplicasTrainAsOneProcessWithAllBatches) {
+  for (const DistributedOptimizerOptions& options :
+       {DistributedOptimizerOptions(),
+        DistributedOptimizerOptions{.bucket_bytes = 1, .first_bucket_bytes = 1},
+        DistributedOptimizerOptions{.compression = GradientCompression::kBfloat16}}) {
+    cluster_ = ClusterSpec();
+    MakeCluster(3);
+    std::vector<Trained> trained(3);
+    OnAllRanks(3, [&](int rank) {
+      const auto server = Start(rank);
+      trained[rank] = TrainRank(*server, 20, options);
+      server->Shutdown(trained[rank].status);
+    });
+    const Trained alone = TrainAlone(3, 20);
+    const float tolerance = options.compression == GradientCompression::kNone ? 1e-5f : 0.05f;
+    for (const Trained& one : trained) {
+      ASSERT_TRUE(one.status.ok()) << one.status;
+      // To the last bit.
+      EXPECT_EQ(one.weights, trained[0].weights);
+      EXPECT_EQ(one.bias, trained[0].bias);
+      EXPECT_EQ(one.table, trained[0].table);
+    }
+    ExpectNear(trained[0].weights, alone.weights, tolerance);
+    ExpectNear(trained[0].bias, alone.bias, tolerance);
+    ExpectNear(trained[0].table, alone.table, tolerance);
+  }
+}
+
+// The survivors go on from where they are, and the one that was started again takes over what they have.
+TEST_P(HorovodTest, ARankThatIsLostAndStartedAgainChangesNothing) {
+  MakeCluster(3);
+  std::vector<Trained> trained(3);
+  OnAllRanks(3, [&](int rank) {
+    auto server = Start(rank);
+    trained[rank] = TrainRank(*server, 20, {}, rank == 1 ? 7 : -1);
+    server->Shutdown(trained[rank].status);
+    if (rank != 1) return;
+    server = nullptr;
+    server = Start(rank);
+    trained[rank] = TrainRank(*server, 20);
+    server->Shutdown(trained[rank].status);
+  });
+  for (const Trained& one : trained) ASSERT_TRUE(one.status.ok()) << one.status;
+  std::vector<Trained> without(3);
+  cluster_ = ClusterSpec();
+  MakeCluster(3);
+  OnAllRanks(3, [&](int rank) {
+    const auto server = Start(rank);
+    without[rank] = TrainRank(*server, 20);
+    server->Shutdown(without[rank].status);
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(trained[rank].weights, without[0].weights);
+    EXPECT_EQ(trained[rank].bias, without[0].bias);
+    EXPECT_EQ(trained[rank].table, without[0].table);
+  }
+}
+
+// It is not waited for: the error says what is wrong.
+TEST_P(HorovodTest, ARankThatStopsEarlierEndsTheOthersWithAnError) {
+  MakeCluster(2);
+  std::vector<Trained> trained(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    trained[rank] = TrainRank(*server, rank == 0 ? 20 : 10);
+    server->Shutdown(trained[rank].status);
+  });
+  EXPECT_TRUE(trained[1].status.ok()) << trained[1].status;
+  EXPECT_TRUE(absl::IsFailedPrecondition(trained[0].status)) << trained[0].status;
+  EXPECT_THAT(std::string(trained[0].status.message()), HasSubstr("rank 1 (worker:1) is done"));
+}
+
+TEST_P(HorovodTest, CollectivesOfAGraph) {
+  MakeCluster(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    EXPECT_EQ(hvd->rank(), rank);
+    EXPECT_EQ(hvd->size(), 2);
+    EXPECT_EQ(hvd->local_rank(), rank);
+    EXPECT_EQ(hvd->local_size(), 2);
+    GraphBuilder g(StandardOps());
+    const Output x = Const(g, Tensor::Vector<float>({1.0f + static_cast<float>(rank), 5}));
+    const Output average = hvd->AllReduce(g, x);
+    const Output most = hvd->AllReduce(g, x, Reduction::kMax);
+    const Output joined = hvd->AllGather(g, x);
+    const Output from_1 = hvd->Broadcast(g, x, 1);
+    ASSERT_TRUE(g.ok()) << g.status();
+    const auto session = server->CreateSession(g.graph()).value();
+    for (int i = 0; i < 3; ++i) {
+      const absl::StatusOr<std::vector<Tensor>> values = session->Run({}, {average, most, joined, from_1});
+      ASSERT_TRUE(values.ok()) << values.status();
+      EXPECT_THAT(Values((*values)[0]), ElementsAre(1.5f, 5));
+      EXPECT_THAT(Values((*values)[1]), ElementsAre(2, 5));
+      EXPECT_THAT(Values((*values)[2]), ElementsAre(1, 5, 2, 5));
+      EXPECT_THAT(Values((*values)[3]), ElementsAre(2, 5));
+    }
+    // A step of one rank alone ends by its deadline.
+    if (rank == 0) {
+      const absl::Status status =
+          session->Run({}, {average}, {}, {.timeout = absl::Milliseconds(200)}).status();
+      EXPECT_FALSE(status.ok());
+    }
+    server->Shutdown();
+  });
+}
+
+// 4 MB, in segments that go straight to where they belong.
+TEST_P(HorovodTest, LargeTensorsTravelInSegments) {
+  MakeCluster(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    GraphBuilder g(StandardOps());
+    const Output x = Placeholder(g, DType::kFloat32, {-1});
+    const Output sum = hvd->AllReduce(g, x, Reduction::kSum, false);
+    const auto session = server->CreateSession(g.graph()).value();
+    Tensor input(DType::kFloat32, Shape({1 << 20}));
+    for (int turn = 1; turn <= 3; ++turn) {
+      for (int64_t i = 0; i < 1 << 20; ++i) input.flat<float>()[i] = static_cast<float>(i * turn + rank);
+      const absl::StatusOr<std::vector<Tensor>> values = session->Run({{x, input.Clone()}}, {sum});
+      ASSERT_TRUE(values.ok()) << values.status();
+      for (int64_t i = 0; i < 1 << 20; ++i) {
+        ASSERT_EQ((*values)[0].flat<float>()[i],
+                  static_cast<float>(i * turn) + static_cast<float>(i * turn + 1));
+      }
+    }
+    server->Shutdown();
+  });
+}
+
+TEST_P(HorovodTest, AProgramThatRunsAloneIsOneRank) {
+  if (GetParam()) GTEST_SKIP() << "without a network";
+  const auto server = Server::Start(TaskConfig()).value();
+  const Trained one = TrainRank(*server, 5), other = TrainAlone(1, 5);
+  ASSERT_TRUE(one.status.ok()) << one.status;
+  EXPECT_EQ(one.weights, other.weights);
+}
+
+TEST_P(HorovodTest, RefusesWhatIsNoReplica) {
+  if (GetParam()) GTEST_SKIP() << "without a network";
+  MakeCluster(1);
+  ASSERT_TRUE(cluster_.AddTask({"ps", 0}, "127.0.0.1:1").ok());
+  const auto server = Start(0);
+  const absl::Status status = Horovod::Init(*server).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("parameter servers"));
+  server->Shutdown(absl::CancelledError("test"));
+  // A rank that does not come is named.
+  cluster_ = ClusterSpec();
+  MakeCluster(2);
+  const auto first = Start(0);
+  const absl::Status late = Horovod::Init(*first, {.timeout = absl::Milliseconds(50)}).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  EXPECT_THAT(std::string(late.message()), HasSubstr("rank 1 (worker:1)"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, HorovodTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Grpc" : "Inproc"; });
+
+}  // namespace
+}  // namespace weir
