@@ -15,8 +15,10 @@
 // batches and applies them there, without waiting for the others (asynchronous between-graph replication).
 // The terse twin, fashion_mnist_terse.cc, is the same without words.
 #include <cstdio>
+#include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -31,6 +33,7 @@
 #include "ops/standard_ops.h"
 #include "ops/training/adam.h"
 #include "ops/training/polynomial_decay.h"
+#include "ops/training/sync_replicas.h"
 #include "ops/variable.h"
 #include "session/monitored/evaluation.h"
 #include "session/monitored/exit_code.h"
@@ -46,6 +49,8 @@ struct Flags {
   int epochs = 12;
   int batch_size = 100;
   double learning_rate = 0.001;
+  std::string mode = "async";
+  int backup_workers = 0;
   std::string data_dir = "/usr/share/datasets/fashion-mnist";
   std::string model_dir;
   int seed = 0;
@@ -60,27 +65,50 @@ absl::StatusOr<double> Evaluate(Session& session, const Model& model, const Labe
   });
 }
 
-// The steps are counted across all workers: together they see every image `epochs` times.
-int64_t LastStep(const Flags& flags, const Dataset& dataset) {
-  return std::max<int64_t>(1, flags.epochs * dataset.train.count() / flags.batch_size);
+// How many workers' batches one step takes.
+int BatchesPerStep(const TaskConfig& task, const Flags& flags) {
+  if (flags.mode == "horovod") return task.num_workers();
+  return flags.mode == "sync" ? task.num_workers() - flags.backup_workers : 1;
 }
 
-absl::Status CheckMode(const TaskConfig& task, const std::string& mode) {
-  if (mode == "horovod") return absl::OkStatus();
-  if (mode != "async") {
-    return absl::InvalidArgumentError(absl::StrCat("--mode is '", mode, "', must be async or horovod"));
+// The steps are counted across all workers: together they see every image `epochs` times.
+int64_t LastStep(const TaskConfig& task, const Flags& flags, const Dataset& dataset) {
+  const int64_t images_per_step = int64_t{flags.batch_size} * BatchesPerStep(task, flags);
+  return std::max<int64_t>(1, flags.epochs * dataset.train.count() / images_per_step);
+}
+
+absl::Status CheckMode(const TaskConfig& task, const Flags& flags) {
+  const bool is_known = flags.mode == "async" || flags.mode == "sync" || flags.mode == "horovod";
+  if (!is_known) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--mode is '", flags.mode, "', must be async, sync or horovod"));
   }
-  if (task.num_ps() > 0 || task.num_workers() == 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("there are ", task.num_workers(),
-                   " workers and no parameter servers: each would train a model of its own (--mode=horovod "
-                   "trains one)"));
+  if (flags.mode != "horovod" && task.num_ps() == 0 && task.num_workers() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("there are ", task.num_workers(),
+                                                   " workers and no parameter servers: each would train a "
+                                                   "model of its own (--mode=horovod trains one)"));
+  }
+  if (flags.backup_workers == 0) return absl::OkStatus();
+  if (flags.mode != "sync") return absl::InvalidArgumentError("--backup_workers needs --mode=sync");
+  if (flags.backup_workers < task.num_workers()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--backup_workers is ", flags.backup_workers, " of ",
+                                                 task.num_workers(), " workers: none is left to train"));
+}
+
+// Alone, or together with the other workers: then all of them compute gradients of the same values, and the
+// mean of them is applied, by parameter servers or (with `hvd`) by each worker.
+std::unique_ptr<Optimizer> MakeOptimizer(const TaskConfig& task, const Flags& flags, Horovod* hvd,
+                                         Output rate) {
+  auto adam = std::make_unique<Adam>(rate);
+  if (hvd != nullptr) return hvd->DistributedOptimizer(std::move(adam));
+  if (flags.mode == "async") return adam;
+  return SyncReplicas(std::move(adam), {.replicas_to_aggregate = BatchesPerStep(task, flags),
+                                        .total_num_replicas = task.num_workers()});
 }
 
 absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
-  WEIR_RETURN_IF_ERROR(CheckMode(task, flags.mode));
   WEIR_ASSIGN_OR_RETURN(Dataset dataset, ReadDataset(flags.data_dir));
-  std::unique_ptr<Horovod> hvd;  // null: asynchronous, with the variables on parameter servers
+  std::unique_ptr<Horovod> hvd;  // null: the variables are on parameter servers
   if (flags.mode == "horovod") {
     WEIR_ASSIGN_OR_RETURN(hvd, Horovod::Init(server));  // waits for the other workers
   }
@@ -91,15 +119,12 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   if (flags.seed != 0) g.set_random_seed(flags.seed);
   const Model model = BuildModel(g, flags.model);
-  // Replicas count a step together, each with a batch of its own.
-  const int64_t last_step = std::max<int64_t>(1, LastStep(flags, dataset) / (hvd ? hvd->size() : 1));
+  const int64_t last_step = LastStep(task, flags, dataset);
   const ModelVariable step = GlobalStep(g);
   // Smaller and smaller steps: at the end the model settles instead of jumping about.
   const Output rate = PolynomialDecay(g, flags.learning_rate, step.value, last_step,
                                       {.end_learning_rate = flags.learning_rate / 20});
-  std::unique_ptr<Optimizer> optimizer = std::make_unique<Adam>(rate);
-  if (hvd) optimizer = hvd->DistributedOptimizer(std::move(optimizer));
-  absl::StatusOr<Node*> train = optimizer->Minimize(g, model.loss, step);
+  absl::StatusOr<Node*> train = MakeOptimizer(task, flags, hvd.get(), rate)->Minimize(g, model.loss, step);
   // Errors in building stick in the builder: one check, here, covers every line above.
   if (!g.ok()) return g.status();
 
@@ -112,6 +137,7 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
       .save_checkpoint_interval = absl::Seconds(30)};
   // Before the hooks that read variables.
   if (hvd) options.hooks.insert(options.hooks.begin(), hvd->BroadcastGlobalVariablesHook());
+  if (flags.mode == "sync") options.hooks.push_back(SyncReplicasHook(task.is_chief()));
   if (task.is_chief()) {
     options.hooks.push_back(ProgressHook({.last_step = last_step, .tensors = {{"loss", model.loss}}}));
   }
@@ -169,7 +195,7 @@ absl::Status Follow(const TaskConfig& task, Server& server, const Flags& flags) 
   };
   return EvaluateRepeatedly(flags.model_dir,
                             [&](const std::string& checkpoint) { return evaluator.Evaluate(checkpoint); },
-                            {.last_step = LastStep(flags, dataset), .after_evaluation = print})
+                            {.last_step = LastStep(task, flags, dataset), .after_evaluation = print})
       .status();
 }
 
@@ -184,15 +210,19 @@ int Main(int argc, char** argv) {
 
   Flags flags;
   FlagParser parser("fashion_mnist", "[flags]", "Trains a classifier on Fashion-MNIST or MNIST.");
-  parser.Add(
-      "mode", &flags.mode,
-      "async: workers update variables on parameter servers; horovod: every worker has the whole model");
   parser.Add("model", &flags.model, "mlp or cnn");
   parser.Add("epochs", &flags.epochs, "how often all workers together see every training image",
              {.least = 1, .most = 1000000});
   parser.Add("batch_size", &flags.batch_size, "images per step", {.least = 1, .most = 1000000});
   parser.Add("learning_rate", &flags.learning_rate, "of Adam in the first step; it falls to a twentieth",
              {.least = 1e-12});  // with 0 nothing is learnt
+  parser.Add(
+      "mode", &flags.mode,
+      "async; sync: workers wait for each other, and a step takes a batch of each; horovod: the same without "
+      "parameter servers, every worker has the whole model");
+  parser.Add("backup_workers", &flags.backup_workers,
+             "with --mode=sync: how many workers' batches a step does not wait for",
+             {.least = 0, .most = 1000000});
   parser.Add("data_dir", &flags.data_dir, "folder with the four idx files, plain or .gz");
   parser.Add("model_dir", &flags.model_dir,
              "folder for checkpoints and event files; empty: none are written");
@@ -203,6 +233,8 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
     return ExitCodeFor(status);
   }
+
+  if (status = CheckMode(*task, flags); !status.ok()) return fail(status);
 
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*task);
   if (!server.ok()) return fail(server.status());

@@ -15,16 +15,17 @@ namespace {
 
 Status IdentityShape(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
-  s.set_output(0, PartialShape({2}));
+  s.set_output(0, PartialShape({3}));
   return OkStatus();
 }
 
-// Inputs: a handle, an identity; a number comes out, if anything.
+// Inputs: a handle, an identity; a mark comes out, if anything.
 Status ReplicaShape(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
   WEIR_ASSIGN_OR_RETURN(const PartialShape identity, s.WithRank(1, 1));
-  if (!identity.IsCompatibleWith(PartialShape({2}))) {
-    return InvalidArgumentError(StrCat("identity must be a rank and a life, is ", identity.ToString()));
+  if (!identity.IsCompatibleWith(PartialShape({3}))) {
+    return InvalidArgumentError(
+        StrCat("identity must be a rank, a life and a mark, is ", identity.ToString()));
   }
   if (s.num_outputs() > 0) s.set_output(0, Shape());
   return OkStatus();
@@ -47,6 +48,16 @@ Status NumberShape(ShapeInference& s) {
   return s.WithRank(1, 0).status();
 }
 
+Status ResetShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(ReplicaShape(s));
+  return s.WithRank(2, 0).status();
+}
+
+Status MarksShape(ShapeInference& s) {
+  for (int i = 0; i < s.num_inputs(); ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
+  return OkStatus();
+}
+
 OpDef Stateful(OpDef def) {
   def.is_stateful = true;
   def.gradient = NotDifferentiable;
@@ -67,19 +78,28 @@ std::vector<OpDef> ReplicasOps() {
                      "container: string = ''", "shared_name: string = ''"},
            .infer_shapes = ScalarShape}),
       Stateful({.name = "WeirReplicaIdentity",
-                .summary = "Gives the rank of its task as a replica, and the given number of its life.",
+                .summary =
+                    "Gives the rank of its task as a replica, the given number of its life, and the mark "
+                    "that it was told last.",
                 .inputs = {"life: int64"},
                 .outputs = {"identity: int64"},
                 .infer_shapes = IdentityShape}),
+      Stateful(
+          {.name = "WeirReplicaNote",
+           .summary = "Keeps the mark that all groups have told a replica, for its WeirReplicaIdentity node.",
+           .inputs = {"marks: N * int64"},
+           .attrs = {"N: int >= 1", "identity: string"},
+           .infer_shapes = MarksShape}),
       Stateful({.name = "WeirReplicaStay",
                 .summary = "Keeps a replica in its group; waits until it leaves. A cancelled one is lost.",
                 .inputs = {"handle: resource", "identity: int64"},
                 .infer_shapes = ReplicaShape}),
-      Stateful({.name = "WeirReplicaJoin",
-                .summary = "Waits until a replica is in its group and the chief has begun; gives the step.",
-                .inputs = {"handle: resource", "identity: int64"},
-                .outputs = {"step: int64"},
-                .infer_shapes = ReplicaShape}),
+      Stateful(
+          {.name = "WeirReplicaJoin",
+           .summary = "Waits until a replica is in its group and the chief has begun; gives the step's mark.",
+           .inputs = {"handle: resource", "identity: int64"},
+           .outputs = {"mark: int64"},
+           .infer_shapes = ReplicaShape}),
       Stateful(
           {.name = "WeirReplicaContribute",
            .summary = "Leaves the gradients of a replica; waits until the step is over, and gives the next.",
@@ -90,17 +110,17 @@ std::vector<OpDef> ReplicasOps() {
       Stateful({.name = "WeirReplicaAggregate",
                 .summary = "Waits for the means of the gradients of enough replicas.",
                 .inputs = {"handle: resource", "identity: int64"},
-                .outputs = {"era: int64", "gradients: T"},
+                .outputs = {"mark: int64", "gradients: T"},
                 .attrs = {"T: list(type) >= 1", "shapes: list(shape) >= 1"},
                 .infer_shapes = AggregateShape}),
       Stateful({.name = "WeirReplicaRelease",
-                .summary = "Ends a step: the aggregate of this era has been applied.",
-                .inputs = {"handle: resource", "era: int64"},
+                .summary = "Ends a step: the aggregate of this mark has been applied.",
+                .inputs = {"handle: resource", "mark: int64"},
                 .infer_shapes = NumberShape}),
       Stateful({.name = "WeirReplicaReset",
                 .summary = "Begins a group anew at a global step: what replicas have left there is dropped.",
-                .inputs = {"handle: resource", "global_step: int64"},
-                .infer_shapes = NumberShape}),
+                .inputs = {"handle: resource", "identity: int64", "global_step: int64"},
+                .infer_shapes = ResetShape}),
       Stateful({.name = "WeirReplicaLeave",
                 .summary = "Takes a replica out of its group: it stops (a loss), ends, or closes the group.",
                 .inputs = {"handle: resource", "identity: int64"},

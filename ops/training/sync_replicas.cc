@@ -18,7 +18,7 @@ constexpr char kName[] = "sync_replicas";
 struct Shard {
   std::vector<size_t> gradients;  // which
   Node* first = nullptr;          // of the variables
-  Output group, era;
+  Output group;
   Node* contribute = nullptr;
   Node* aggregate = nullptr;
 };
@@ -157,7 +157,7 @@ std::vector<GradientAndVariable> MeansOf(const std::vector<GradientAndVariable>&
                                          const std::vector<Shard>& shards) {
   std::vector<GradientAndVariable> means = gradients;
   for (const Shard& shard : shards) {
-    int output = 1;  // after the era
+    int output = 1;  // after the mark
     for (const size_t i : shard.gradients) {
       const Output values = shard.aggregate->output(output++);
       const auto* const rows = std::get_if<IndexedSlices>(&gradients[i].gradient);
@@ -171,15 +171,26 @@ std::vector<GradientAndVariable> MeansOf(const std::vector<GradientAndVariable>&
   return means;
 }
 
-// One node of this op for each shard, and one for all of them.
-Node* OnAll(GraphBuilder& g, const std::vector<Shard>& shards, const char* op, const char* name,
-            const std::function<Output(const Shard&)>& operand, const AttrMap& attrs, SourceLocation where) {
+// One node of this op for each shard.
+std::vector<Node*> OnEach(GraphBuilder& g, const std::vector<Shard>& shards, const char* op, const char* name,
+                          const std::function<std::vector<InputArg>(const Shard&)>& operands,
+                          const AttrMap& attrs, SourceLocation where) {
   std::vector<Node*> nodes;
   for (const Shard& shard : shards) {
     const auto beside_variables = g.ColocationScope(shard.first);
-    nodes.push_back(g.AddNode(op, {shard.group, operand(shard)}, attrs, name, where));
+    nodes.push_back(g.AddNode(op, operands(shard), attrs, name, where));
   }
-  return Group(g, nodes, {.name = absl::StrCat(name, "_all")}, where);
+  return nodes;
+}
+
+// The worker's part of a step: it keeps what the groups have told it.
+Node* Note(GraphBuilder& g, const std::vector<Node*>& told_by, Output identity, const char* name,
+           SourceLocation where) {
+  if (!g.ok()) return nullptr;
+  std::vector<Output> marks;
+  for (Node* const node : told_by) marks.push_back(node->output(0));
+  const auto beside_identity = g.ColocationScope(identity.node);
+  return g.AddNode("WeirReplicaNote", {marks}, {{"identity", identity.node->name()}}, name, where);
 }
 
 absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
@@ -219,27 +230,35 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
   }
 
   const auto scope = g.NameScope(kName);
-  const auto self = [&](const Shard&) { return identity; };
+  const auto self = [&](const Shard& shard) { return std::vector<InputArg>{shard.group, identity}; };
+  const auto on_all = [&](const char* op, const char* name, const auto& operands, const AttrMap& attrs) {
+    return Group(g, OnEach(g, shards, op, name, operands, attrs, where), {.name = absl::StrCat(name, "_all")},
+                 where);
+  };
   const auto leave = [&](const char* name, const char* why) {
-    return OnAll(g, shards, "WeirReplicaLeave", name, self, {{"why", std::string(why)}}, where);
+    return on_all("WeirReplicaLeave", name, self, {{"why", std::string(why)}});
   };
   std::vector<Node*> contributions;
   for (const Shard& shard : shards) contributions.push_back(shard.contribute);
-  Node* const train = Group(g, contributions, {.name = "train"}, where);
+  Node* const train = Note(g, contributions, identity, "train", where);
   Node* release = nullptr;
   {
     const auto after_update = g.ControlScope({update});
-    release = OnAll(
-        g, shards, "WeirReplicaRelease", "release",
-        [](const Shard& shard) { return shard.aggregate->output(0); }, {}, where);
+    const auto mark = [](const Shard& shard) {
+      return std::vector<InputArg>{shard.group, shard.aggregate->output(0)};
+    };
+    release = on_all("WeirReplicaRelease", "release", mark, {});
   }
+  const auto restored = [&](const Shard& shard) {
+    return std::vector<InputArg>{shard.group, identity, global_step.value};
+  };
+  Node* const join =
+      Note(g, OnEach(g, shards, "WeirReplicaJoin", "join", self, {}, where), identity, "joined", where);
   const std::map<SyncReplicasNode, Node*> nodes = {
       {SyncReplicasNode::kLife, life.node},
-      {SyncReplicasNode::kStay, OnAll(g, shards, "WeirReplicaStay", "stay", self, {}, where)},
-      {SyncReplicasNode::kJoin, OnAll(g, shards, "WeirReplicaJoin", "join", self, {}, where)},
-      {SyncReplicasNode::kReset, OnAll(
-                                     g, shards, "WeirReplicaReset", "reset",
-                                     [&](const Shard&) { return global_step.value; }, {}, where)},
+      {SyncReplicasNode::kStay, on_all("WeirReplicaStay", "stay", self, {})},
+      {SyncReplicasNode::kJoin, join},
+      {SyncReplicasNode::kReset, on_all("WeirReplicaReset", "reset", restored, {})},
       {SyncReplicasNode::kUpdate, release},
       {SyncReplicasNode::kStop, leave("stop", "STOP")},
       {SyncReplicasNode::kEnd, leave("end", "END")},

@@ -14,7 +14,7 @@
 // How it works: each task with variables has a group (kernels/cpu/data_flow/replica_group.h) that holds the
 // gradients of all its variables. A worker's step leaves them there, in one message, and waits for the
 // group's release; the hook's thread on the chief runs the step that applies the means and releases. There
-// are no queues of tokens and no local steps: a group knows which step each replica has seen.
+// are no queues of tokens: a replica is told which step it has seen when it is released.
 #pragma once
 
 #include <memory>

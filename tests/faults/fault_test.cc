@@ -62,7 +62,7 @@ class FaultTest : public ::testing::Test {
   void Launch(std::vector<std::string> launch_flags, std::vector<std::string> trainer_flags) {
     std::vector<std::string> args = {"distributed/command/weir", "launch"};
     args.insert(args.end(), launch_flags.begin(), launch_flags.end());
-    args.insert(args.end(), {"--", "tests/faults/counting_trainer", absl::StrCat("--dir=", dir_)});
+    args.insert(args.end(), {"--", absl::StrCat("tests/faults/", trainer_), absl::StrCat("--dir=", dir_)});
     args.insert(args.end(), trainer_flags.begin(), trainer_flags.end());
     launcher_ = fork();
     if (launcher_ != 0) return;
@@ -105,6 +105,7 @@ class FaultTest : public ::testing::Test {
   }
 
   const std::string dir_;
+  std::string trainer_ = "counting_trainer";
   pid_t launcher_ = -1;
 };
 
@@ -212,6 +213,72 @@ TEST_F(FaultTest, ASecondSigtermEndsAPsAtOnce) {
   kill(Pid("ps:0"), SIGTERM);
   EXPECT_EQ(AwaitEnd(), 143) << Log();
   EXPECT_THAT(Log(), HasSubstr("died: killed by signal 15"));
+}
+
+// Synchronous replicas on two ps: whatever befalls a job that waits for all workers, it ends with the bits of
+// one that nothing befell.
+class SyncFaultTest : public FaultTest {
+ protected:
+  SyncFaultTest() { trainer_ = "sync_trainer"; }
+
+  void LaunchSync(std::vector<std::string> launch_flags, std::vector<std::string> trainer_flags) {
+    launch_flags.insert(launch_flags.end(), {"--ps=2", "--workers=3", "--ps_grace=30"});
+    trainer_flags.insert(trainer_flags.begin(), {"--last_step=60", "--step_ms=20", "--lease_seconds=1.5"});
+    Launch(launch_flags, trainer_flags);
+  }
+  // "finished at step 60, bits 0123456789abcdef"
+  std::string Finish() {
+    const std::string log = Log();
+    const size_t begin = log.find("finished at step ");
+    return begin == log.npos ? "did not finish" : log.substr(begin, log.find('\n', begin) - begin);
+  }
+  std::string FinishWithoutFaults() {
+    LaunchSync({}, {"--on_loss=wait"});
+    EXPECT_EQ(AwaitEnd(), 0) << Log();
+    const std::string finish = Finish();
+    EXPECT_THAT(finish, HasSubstr("finished at step 60, bits ")) << Log();
+    EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
+    return finish;
+  }
+};
+
+TEST_F(SyncFaultTest, AKilledTaskThatComesAgainChangesNoBit) {
+  const std::string expected = FinishWithoutFaults();
+  for (const char* victim : {"worker:1", "worker:0", "ps:0", "ps:1"}) {
+    LaunchSync({"--restart=1"}, {"--on_loss=wait"});
+    ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
+    kill(Pid(victim), SIGKILL);
+    EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
+    EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
+    EXPECT_EQ(Finish(), expected) << victim << ": " << Log();
+    EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
+  }
+}
+
+TEST_F(SyncFaultTest, TheOthersGoOnWithoutAKilledWorker) {
+  LaunchSync({}, {"--on_loss=shrink"});
+  ASSERT_TRUE(AwaitStep("worker:2", 10)) << Log();
+  kill(Pid("worker:2"), SIGKILL);
+  EXPECT_EQ(AwaitEnd(), 137) << Log();
+  EXPECT_THAT(Finish(), HasSubstr("finished at step 60")) << Log();
+}
+
+TEST_F(SyncFaultTest, AKilledWorkerIsNamedToThoseWhoMayNotGoOn) {
+  LaunchSync({}, {"--on_loss=fail"});
+  ASSERT_TRUE(AwaitStep("worker:2", 10)) << Log();
+  kill(Pid("worker:2"), SIGKILL);
+  EXPECT_EQ(AwaitEnd(), 137) << Log();
+  EXPECT_THAT(Log(), HasSubstr("worker 2 was lost at step ")) << Log();
+  EXPECT_THAT(Finish(), HasSubstr("did not finish"));
+}
+
+TEST_F(SyncFaultTest, AStoppedBackupWorkerIsNotWaitedFor) {
+  LaunchSync({}, {"--on_loss=wait", "--backup_workers=1", "--lease_seconds=30"});
+  ASSERT_TRUE(AwaitStep("worker:2", 10)) << Log();
+  kill(Pid("worker:2"), SIGSTOP);
+  EXPECT_TRUE(Await([&] { return Log().find("finished at step 60") != std::string::npos; })) << Log();
+  kill(Pid("worker:2"), SIGCONT);
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
 }
 
 // Runs the command `weir`; what it prints goes to dir/log.

@@ -21,6 +21,16 @@ said=$("$program" --epochs=2 --model_dir="$out/model" 2>&1) || fail "resuming fa
 grep -qF "restored $out/model/model.ckpt-60" <<<"$said" || fail "did not resume: $said"
 at_least "$(accuracy_of "$said")" 0.80 || fail "accuracy after two epochs: $said"
 
+# Synchronous replicas, also when one of three is not waited for.
+for backups in 0 1; do
+  said=$("$weir" launch --ps=2 --workers=3 -- "$program" --mode=sync --backup_workers=$backups --epochs=1 --batch_size=50 \
+    --learning_rate=0.002 2>&1) || fail "the synchronous job failed: $said"
+  at_least "$(accuracy_of "$said")" 0.78 || fail "accuracy after one synchronous epoch, $backups backups: $said"
+done
+expect 1 "--mode is 'both', must be async or sync" "$program" --mode=both
+expect 1 "--backup_workers needs --mode=sync" "$program" --backup_workers=1
+expect 1 "none is left to train" "$program" --mode=sync --backup_workers=1
+
 # A cluster as TF_CONFIG has it: the evaluator trains nothing and evaluates the last checkpoint, too.
 said=$("$weir" launch --ps=1 --workers=2 --evaluator --log_dir="$out/logs" -- "$program" --epochs=1 --batch_size=500 \
   --model_dir="$out/followed" 2>&1) || fail "the job with an evaluator failed: $said"

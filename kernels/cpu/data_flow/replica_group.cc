@@ -11,6 +11,9 @@
 namespace weir {
 namespace {
 
+constexpr int kStepBits = 40;
+constexpr uint64_t kStepMask = (uint64_t{1} << kStepBits) - 1;
+
 std::string TextOf(const ReplicaGroup::Spec& spec) {
   return absl::StrCat(
       "group of ", spec.replicas_to_aggregate, " of ", spec.num_replicas, " replicas (",
@@ -104,7 +107,7 @@ void ReplicaGroup::BeginContribution(const WaiterRef& waiter, Over* over) {
                                                   " is not in the group")),
                   over);
   }
-  waiter->is_of_this_step = era_ > 0 && replica->era == era_ && replica->step == step_;
+  waiter->is_of_this_step = mark_ != 0 && waiter->identity.mark == mark_;
   const bool counts =
       waiter->is_of_this_step && !is_being_applied_ && !contributed_.contains(waiter->identity.rank);
   if (counts && end_.ok() && !is_closed_) Add(waiter);
@@ -145,7 +148,7 @@ int64_t ReplicaGroup::NumRequired() const {
 }
 
 absl::StatusOr<ReplicaGroup::Answer> ReplicaGroup::TakeAggregate(const Caller& caller) {
-  Answer answer = {.number = era_, .gradients = {}};
+  Answer answer = {.mark = mark_, .gradients = {}};
   for (GradientSum& sum : sums_) {
     WEIR_ASSIGN_OR_RETURN(StagedGradient mean,
                           sum.Take(GradientSum::Reduction::kMean, {caller.allocator, caller.adding}));
@@ -159,7 +162,7 @@ bool ReplicaGroup::IsServedAtTheEnd(Waiter& waiter) {
   if (!end_.ok()) {
     waiter.result = end_;
   } else if (waiter.kind == Kind::kContribute) {
-    waiter.result = Answer{.number = step_, .gradients = {}};
+    waiter.result = Answer{.mark = mark_, .gradients = {}};
   } else {
     waiter.result = absl::OutOfRangeError("training is over: the chief has ended");
   }
@@ -169,7 +172,7 @@ bool ReplicaGroup::IsServedAtTheEnd(Waiter& waiter) {
 bool ReplicaGroup::IsServed(Waiter& waiter) {
   if (!end_.ok() || is_closed_) return IsServedAtTheEnd(waiter);
   if (waiter.kind == Kind::kStay) return false;
-  if (era_ == 0 || is_being_applied_) return false;
+  if (mark_ == 0 || is_being_applied_) return false;
   if (waiter.kind == Kind::kAggregate) {
     if (static_cast<int64_t>(contributed_.size()) < NumRequired()) return false;
     waiter.result = TakeAggregate(waiter.caller);
@@ -178,11 +181,8 @@ bool ReplicaGroup::IsServed(Waiter& waiter) {
     return true;
   }
   if (waiter.kind == Kind::kContribute && waiter.is_of_this_step) return false;
-  Replica* const replica = Find(waiter.identity);
-  if (replica == nullptr) return false;
-  replica->era = era_;
-  replica->step = step_;
-  waiter.result = Answer{.number = step_, .gradients = {}};
+  if (waiter.kind == Kind::kJoin && Find(waiter.identity) == nullptr) return false;
+  waiter.result = Answer{.mark = mark_, .gradients = {}};
   return true;
 }
 
@@ -216,28 +216,29 @@ void ReplicaGroup::EndContributions(Over* over) {
   Serve(over);
 }
 
-absl::Status ReplicaGroup::Release(int64_t era) {
+absl::Status ReplicaGroup::Release(int64_t mark) {
   Over over;
   {
     absl::MutexLock lock(&mutex_);
-    if (era != era_ || !is_being_applied_) {
-      return absl::AbortedError(absl::StrCat("step ", step_, " of ", spec_.name,
-                                             " is not being applied in era ", era, ", the group is in era ",
-                                             era_));
+    if (mark != mark_ || !is_being_applied_) {
+      return absl::AbortedError(absl::StrCat("step ", StepOf(mark), " of ", spec_.name,
+                                             " is not the one that is being applied: the group is at step ",
+                                             StepOf(mark_),
+                                             mark == mark_ ? "" : ", and may have begun anew"));
     }
-    ++step_;
+    mark_ = MarkOf(chief_life_, StepOf(mark_) + 1);
     EndContributions(&over);
   }
   Finish(over);
   return absl::OkStatus();
 }
 
-void ReplicaGroup::Reset(int64_t global_step) {
+void ReplicaGroup::Reset(int64_t life, int64_t global_step) {
   Over over;
   {
     absl::MutexLock lock(&mutex_);
-    ++era_;
-    step_ = global_step;
+    chief_life_ = life;
+    mark_ = MarkOf(life, global_step);
     end_ = absl::OkStatus();
     is_closed_ = false;
     for (GradientSum& sum : sums_) sum.Clear();
@@ -248,13 +249,22 @@ void ReplicaGroup::Reset(int64_t global_step) {
   Finish(over);
 }
 
+int64_t ReplicaGroup::MarkOf(int64_t chief_life, int64_t step) {
+  const uint64_t life = 1 + static_cast<uint64_t>(chief_life) % ((uint64_t{1} << (63 - kStepBits)) - 1);
+  return static_cast<int64_t>(life << kStepBits | (static_cast<uint64_t>(step) & kStepMask));
+}
+
+int64_t ReplicaGroup::StepOf(int64_t mark) {
+  return static_cast<int64_t>(static_cast<uint64_t>(mark) & kStepMask);
+}
+
 // ---- Who is there ----
 
 void ReplicaGroup::NoteLoss(int64_t rank, Replica& replica) {
   if (replica.state != State::kPresent) return;
   replica.state = State::kLost;
   if (spec_.on_loss != OnLoss::kFail || !end_.ok()) return;
-  end_ = absl::FailedPreconditionError(absl::StrCat(ReplicaName(rank), " was lost at step ", step_,
+  end_ = absl::FailedPreconditionError(absl::StrCat(ReplicaName(rank), " was lost at step ", StepOf(mark_),
                                                     ", and training may not go on without it"));
 }
 
@@ -329,7 +339,7 @@ absl::Status ReplicaGroup::CheckIsA(const Spec& spec) const {
 
 std::string ReplicaGroup::ToString() const {
   absl::MutexLock lock(&mutex_);
-  return absl::StrCat("ReplicaGroup '", spec_.name, "' at step ", step_, ", ", contributed_.size(),
+  return absl::StrCat("ReplicaGroup '", spec_.name, "' at step ", StepOf(mark_), ", ", contributed_.size(),
                       " have contributed");
 }
 

@@ -6,10 +6,14 @@
 // waits for the aggregate, which is there when enough replicas have contributed, applies it and releases the
 // step. Nobody holds a thread while it waits.
 //
-// What counts: a contribution counts when its replica was told of the present step when it joined or was last
-// released, and has not given one yet: what it read then is of this step, or nobody else's any more. Other
-// contributions are dropped, and their replicas are told of the present step. A contribution that comes while
-// the step is being applied is late: it is dropped too.
+// What counts: a replica is told the mark of the present step when it joins and when it has contributed, and
+// reads variables after that. Its next contribution has the mark, and counts when it is still the group's and
+// the replica has not given one yet. Other contributions are dropped, and their replicas are told the present
+// mark. A contribution that comes while the step is being applied is late: it is dropped too.
+//
+// Several groups: a replica contributes to all of them at once. If they tell it different marks (it was told
+// while a release went from one to the next), its next contributions have none, and are dropped everywhere.
+// Otherwise one group could count a replica that another has dropped, and each wait for whom the other has.
 //
 // How many are enough: `replicas_to_aggregate`, or all that may still come, if they are fewer. A replica that
 // has left does not come. One that was lost does not come either (kShrink), is waited for (kWait), or ends
@@ -74,6 +78,7 @@ class ReplicaGroup final : public Resource {
   struct Identity {
     int64_t rank = 0;
     int64_t life = 0;
+    int64_t mark = 0;  // that its contribution is of; 0: none
   };
   // The step that waits. Borrowed until `done` is called; `threads` may be null outside of a step.
   struct Caller {
@@ -83,7 +88,7 @@ class ReplicaGroup final : public Resource {
     Threads* threads = nullptr;
   };
   struct Answer {
-    int64_t number = 0;                     // the global step; of an aggregate, its era
+    int64_t mark = 0;
     std::vector<StagedGradient> gradients;  // of an aggregate only
   };
   using Done = std::function<void(absl::StatusOr<Answer>)>;
@@ -92,17 +97,22 @@ class ReplicaGroup final : public Resource {
 
   // Ends when the replica leaves, or another life of it comes. Its cancellation is a loss.
   void Stay(const Caller& caller, Identity identity, Done done);
-  // Waits until this life stays and the chief has reset the group; gives the present step.
+  // Waits until this life stays and the chief has reset the group.
   void Join(const Caller& caller, Identity identity, Done done);
-  // Waits until the step is over; gives the step that follows. InvalidArgument for gradients that do not fit.
+  // Waits until the step is over. InvalidArgument for gradients that do not fit.
   void Contribute(const Caller& caller, Identity identity, const std::vector<StagedGradient>& gradients,
                   Done done);
-  // Waits for the means of enough gradients. The caller must apply them and release the era.
+  // Waits for the means of enough gradients. The caller must apply them and release the step of this mark.
   void Aggregate(const Caller& caller, Identity identity, Done done);
-  // Aborted when the group was reset since the aggregate of that era.
-  absl::Status Release(int64_t era);
+  // Aborted when the group was reset since the aggregate of that mark.
+  absl::Status Release(int64_t mark);
   void Leave(Identity identity, Leaving why);
-  void Reset(int64_t global_step);
+  // `life`: the chief's. The same in all groups.
+  void Reset(int64_t life, int64_t global_step);
+
+  // A mark is made of the step and of the life of the chief that has begun; never 0.
+  static int64_t MarkOf(int64_t chief_life, int64_t step);
+  static int64_t StepOf(int64_t mark);
 
   const Spec& spec() const { return spec_; }
   // InvalidArgument unless it is the group that `spec` asks for.
@@ -131,9 +141,6 @@ class ReplicaGroup final : public Resource {
   struct Replica {
     int64_t life = 0;
     State state = State::kPresent;
-    // What it was told last. No era: nothing yet.
-    int64_t era = 0;
-    int64_t step = 0;
   };
 
   void Submit(WaiterRef waiter);
@@ -163,8 +170,8 @@ class ReplicaGroup final : public Resource {
   std::vector<GradientSum> sums_ ABSL_GUARDED_BY(mutex_);
   std::map<int64_t, Replica> replicas_ ABSL_GUARDED_BY(mutex_);  // by rank
   std::list<WaiterRef> waiters_ ABSL_GUARDED_BY(mutex_);
-  int64_t era_ ABSL_GUARDED_BY(mutex_) = 0;  // how often it was reset; 0: not yet
-  int64_t step_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t chief_life_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t mark_ ABSL_GUARDED_BY(mutex_) = 0;               // 0: not reset yet
   std::set<int64_t> contributed_ ABSL_GUARDED_BY(mutex_);  // ranks, to this step
   bool is_being_applied_ ABSL_GUARDED_BY(mutex_) = false;  // the aggregate of this step was taken
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,7 +1,13 @@
 #include "kernels/cpu/data_flow/replica_group.h"
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -21,7 +27,8 @@ struct Call {
   std::optional<Answer> answer;
 
   bool is_over() const { return answer.has_value(); }
-  int64_t number() const { return answer.value().value().number; }
+  int64_t mark() const { return answer.value().value().mark; }
+  int64_t step() const { return ReplicaGroup::StepOf(mark()); }
   absl::StatusCode code() const { return answer.value().status().code(); }
 };
 using CallRef = std::shared_ptr<Call>;
@@ -44,15 +51,26 @@ class ReplicaGroupTest : public testing::Test {
           [call](Answer answer) { call->answer = std::move(answer); });
     return call;
   }
+  // Notes what the replica is told.
+  template <typename F>
+  CallRef StartOf(int64_t rank, F start) {
+    auto call = std::make_shared<Call>();
+    start(ReplicaGroup::Caller{call->cancellation, HostAllocator(), pool_},
+          [this, rank, call](Answer answer) {
+            if (answer.ok()) told_[rank] = answer->mark;
+            call->answer = std::move(answer);
+          });
+    return call;
+  }
   CallRef Stay(int64_t rank, int64_t life = 1) {
     return Start([&](const auto& caller, auto done) { group_->Stay(caller, {rank, life}, done); });
   }
   CallRef Join(int64_t rank, int64_t life = 1) {
-    return Start([&](const auto& caller, auto done) { group_->Join(caller, {rank, life}, done); });
+    return StartOf(rank, [&](const auto& caller, auto done) { group_->Join(caller, {rank, life}, done); });
   }
   CallRef Contribute(int64_t rank, float gradient, int64_t life = 1) {
-    return Start([&](const auto& caller, auto done) {
-      group_->Contribute(caller, {rank, life}, {{Tensor::Vector<float>({gradient}), {}}}, done);
+    return StartOf(rank, [&](const auto& caller, auto done) {
+      group_->Contribute(caller, {rank, life, told_[rank]}, {{Tensor::Vector<float>({gradient}), {}}}, done);
     });
   }
   CallRef Aggregate() {
@@ -63,17 +81,18 @@ class ReplicaGroupTest : public testing::Test {
   }
   // Begins with that many replicas that have joined.
   std::vector<CallRef> Begin(int64_t count, int64_t step = 0) {
-    group_->Reset(step);
+    group_->Reset(1, step);
     std::vector<CallRef> stays;
     for (int64_t rank = 0; rank < count; ++rank) {
       stays.push_back(Stay(rank));
-      EXPECT_EQ(Join(rank)->number(), step);
+      EXPECT_EQ(Join(rank)->step(), step);
     }
     return stays;
   }
 
   ThreadPool pool_{1};
   RefPtr<ReplicaGroup> group_;
+  std::map<int64_t, int64_t> told_;  // marks, by rank
 };
 
 TEST_F(ReplicaGroupTest, AStepEndsForAllWhenAllHaveContributed) {
@@ -85,9 +104,9 @@ TEST_F(ReplicaGroupTest, AStepEndsForAllWhenAllHaveContributed) {
   ASSERT_TRUE(aggregate->is_over());
   EXPECT_EQ(MeanOf(aggregate), 3);
   EXPECT_FALSE(a->is_over() || b->is_over() || c->is_over()) << "before the update";
-  ASSERT_TRUE(group_->Release(aggregate->number()).ok());
-  EXPECT_EQ(a->number(), 11);
-  EXPECT_EQ(c->number(), 11);
+  ASSERT_TRUE(group_->Release(aggregate->mark()).ok());
+  EXPECT_EQ(a->step(), 11);
+  EXPECT_EQ(c->step(), 11);
 }
 
 TEST_F(ReplicaGroupTest, TheFirstCountAndBackupsAreDropped) {
@@ -97,16 +116,16 @@ TEST_F(ReplicaGroupTest, TheFirstCountAndBackupsAreDropped) {
   EXPECT_EQ(MeanOf(aggregate), 2);
   const CallRef late = Contribute(2, 100);
   EXPECT_FALSE(late->is_over()) << "what it would read now is half updated";
-  ASSERT_TRUE(group_->Release(aggregate->number()).ok());
-  EXPECT_EQ(late->number(), 1);
+  ASSERT_TRUE(group_->Release(aggregate->mark()).ok());
+  EXPECT_EQ(late->step(), 1);
   // It goes on with the step that it was told of; one that is a whole step behind is told at once.
   const CallRef second = Aggregate();
   Contribute(2, 5), Contribute(1, 7);
   EXPECT_EQ(MeanOf(second), 6);
-  ASSERT_TRUE(group_->Release(second->number()).ok());
+  ASSERT_TRUE(group_->Release(second->mark()).ok());
   const CallRef stale = Contribute(0, 100);
   ASSERT_TRUE(stale->is_over());
-  EXPECT_EQ(stale->number(), 2);
+  EXPECT_EQ(stale->step(), 2);
   const CallRef third = Aggregate();
   Contribute(0, 1), Contribute(1, 1);
   EXPECT_EQ(MeanOf(third), 1);
@@ -155,7 +174,7 @@ TEST_F(ReplicaGroupTest, AReplicaThatComesAgainIsWaitedFor) {
   const CallRef join = Join(1, 2);
   EXPECT_FALSE(join->is_over()) << "it has to stay first";
   Stay(1, 2);
-  EXPECT_EQ(join->number(), 0);
+  EXPECT_EQ(join->step(), 0);
   EXPECT_EQ(Contribute(1, 50, 1)->code(), absl::StatusCode::kAborted) << "the life before";
   Contribute(1, 3, 2);
   EXPECT_EQ(MeanOf(aggregate), 2);
@@ -172,8 +191,8 @@ TEST_F(ReplicaGroupTest, ARankCountsOnceInAStep) {
   EXPECT_FALSE(aggregate->is_over() || again->is_over());
   Contribute(0, 1);
   EXPECT_EQ(MeanOf(aggregate), 2);
-  ASSERT_TRUE(group_->Release(aggregate->number()).ok());
-  EXPECT_EQ(again->number(), 1);
+  ASSERT_TRUE(group_->Release(aggregate->mark()).ok());
+  EXPECT_EQ(again->step(), 1);
 }
 
 TEST_F(ReplicaGroupTest, ALossCanEndTrainingForAll) {
@@ -190,11 +209,11 @@ TEST_F(ReplicaGroupTest, AResetDropsWhatIsThereAndTellsThoseWhoWait) {
   Make(2, 2);
   Begin(2, 40);
   const CallRef aggregate = Aggregate(), waiting = Contribute(0, 1000);
-  group_->Reset(30);  // the chief has restored
+  group_->Reset(2, 30);  // the chief has restored
   EXPECT_EQ(aggregate->code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(waiting->number(), 30);
+  EXPECT_EQ(waiting->step(), 30);
   const CallRef computing = Contribute(1, 1000);  // of values from before
-  EXPECT_EQ(computing->number(), 30);
+  EXPECT_EQ(computing->step(), 30);
   const CallRef next = Aggregate();
   Contribute(0, 1), Contribute(1, 3);
   EXPECT_EQ(MeanOf(next), 2);
@@ -205,10 +224,10 @@ TEST_F(ReplicaGroupTest, AnUpdateFromBeforeAResetReleasesNothing) {
   Begin(1);
   const CallRef aggregate = Aggregate();
   Contribute(0, 1);
-  const int64_t era = aggregate->number();
-  group_->Reset(0);
-  EXPECT_EQ(group_->Release(era).code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(group_->Release(era + 1).code(), absl::StatusCode::kAborted) << "nothing was aggregated";
+  const int64_t mark = aggregate->mark();
+  group_->Reset(2, 0);
+  EXPECT_EQ(group_->Release(mark).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(group_->Release(Join(0)->mark()).code(), absl::StatusCode::kAborted) << "nothing was aggregated";
 }
 
 TEST_F(ReplicaGroupTest, TheEndOfTheChiefIsTheEndForAll) {
@@ -216,13 +235,13 @@ TEST_F(ReplicaGroupTest, TheEndOfTheChiefIsTheEndForAll) {
   const auto stays = Begin(2);
   const CallRef waiting = Contribute(1, 1), aggregate = Aggregate();
   group_->Leave({0, 1}, Leaving::kClose);
-  EXPECT_EQ(waiting->number(), 0) << "it was dropped";
+  EXPECT_EQ(waiting->step(), 0) << "it was dropped";
   EXPECT_TRUE(stays[1]->answer.value().ok());
   EXPECT_EQ(aggregate->code(), absl::StatusCode::kOutOfRange);
   EXPECT_TRUE(Contribute(1, 1)->is_over());
   EXPECT_EQ(Join(1)->code(), absl::StatusCode::kOutOfRange);
-  group_->Reset(5);  // it has begun again
-  EXPECT_EQ(Join(1)->number(), 5);
+  group_->Reset(2, 5);  // it has begun again
+  EXPECT_EQ(Join(1)->step(), 5);
 }
 
 TEST_F(ReplicaGroupTest, AReplicaThatStopsWaitsNoMore) {
@@ -242,15 +261,15 @@ TEST_F(ReplicaGroupTest, NobodyJoinsBeforeTheChiefHasBegun) {
   Stay(1);
   const CallRef join = Join(1);
   EXPECT_FALSE(join->is_over());
-  group_->Reset(7);
-  EXPECT_EQ(join->number(), 7);
+  group_->Reset(1, 7);
+  EXPECT_EQ(join->step(), 7);
 }
 
 TEST_F(ReplicaGroupTest, RefusesWhatDoesNotFit) {
   Make(2, 2);
   Begin(2);
   const CallRef wrong = Start([&](const auto& caller, auto done) {
-    group_->Contribute(caller, {1, 1}, {{Tensor::Vector<float>({1, 2}), {}}}, done);
+    group_->Contribute(caller, {1, 1, told_[1]}, {{Tensor::Vector<float>({1, 2}), {}}}, done);
   });
   EXPECT_THAT(std::string(wrong->answer.value().status().message()),
               HasSubstr("gradient 0 of group from worker 0: the gradient is [2], must be [1]"));
@@ -261,6 +280,100 @@ TEST_F(ReplicaGroupTest, RefusesWhatDoesNotFit) {
   const CallRef aggregate = Aggregate();
   Contribute(0, 1), Contribute(1, 3);
   EXPECT_EQ(MeanOf(aggregate), 2) << "a refused one leaves nothing behind";
+}
+
+// Two groups of which each replica gives to both; what they are given, and when they are released, comes in
+// random orders. Two of three replicas are enough, so that in each group another one may be dropped.
+class TwoGroups {
+ public:
+  explicit TwoGroups(uint64_t seed) : random_(seed) {
+    for (auto& group : groups_) {
+      group = RefPtr<ReplicaGroup>(new ReplicaGroup({.name = "group",
+                                                     .gradients = {{.shape = PartialShape({1})}},
+                                                     .num_replicas = kReplicas,
+                                                     .replicas_to_aggregate = 2}));
+      group->Reset(1, 0);
+    }
+    for (int rank = 0; rank < kReplicas; ++rank) {
+      for (int g = 0; g < 2; ++g) {
+        groups_[g]->Stay(caller(), {rank, 1}, [](Answer) {});
+        groups_[g]->Join(caller(), {rank, 1},
+                         [this, rank, g](Answer answer) { told_[rank][g] = answer->mark; });
+      }
+      Contribute(rank);
+    }
+    Aggregate();
+  }
+
+  // Lets one thing happen; false when there is none.
+  bool Step() {
+    if (pending_.empty()) return false;
+    const size_t chosen = random_() % pending_.size();
+    const std::function<void()> happen = pending_[chosen];
+    pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(chosen));
+    happen();
+    return true;
+  }
+  int num_steps() const { return num_steps_; }
+
+ private:
+  static constexpr int kReplicas = 3;
+
+  ReplicaGroup::Caller caller() { return {cancellation_, HostAllocator(), pool_}; }
+
+  void Contribute(int rank) {
+    const int64_t mark = told_[rank][0] == told_[rank][1] ? told_[rank][0] : 0;
+    num_waiting_[rank] = 2;
+    for (int g = 0; g < 2; ++g) {
+      pending_.push_back([this, rank, g, mark] {
+        groups_[g]->Contribute(caller(), {rank, 1, mark}, {{Tensor::Vector<float>({1}), {}}},
+                               [this, rank, g](Answer answer) {
+                                 told_[rank][g] = answer->mark;
+                                 if (--num_waiting_[rank] == 0)
+                                   pending_.push_back([this, rank] { Contribute(rank); });
+                               });
+      });
+    }
+  }
+  void Aggregate() {
+    num_aggregates_ = 0;
+    for (int g = 0; g < 2; ++g) {
+      groups_[g]->Aggregate(caller(), {0, 1}, [this, g](Answer answer) {
+        marks_[g] = answer->mark;
+        if (++num_aggregates_ == 2) Release();
+      });
+    }
+  }
+  void Release() {
+    num_releases_ = 0;
+    for (int g = 0; g < 2; ++g) {
+      pending_.push_back([this, g] {
+        EXPECT_TRUE(groups_[g]->Release(marks_[g]).ok());
+        if (++num_releases_ < 2) return;
+        ++num_steps_;
+        pending_.push_back([this] { Aggregate(); });
+      });
+    }
+  }
+
+  std::mt19937_64 random_;
+  Cancellation cancellation_;
+  ThreadPool pool_{1};
+  RefPtr<ReplicaGroup> groups_[2];
+  std::vector<std::function<void()>> pending_;
+  int64_t told_[kReplicas][2] = {};
+  int num_waiting_[kReplicas] = {};
+  int64_t marks_[2] = {};
+  int num_aggregates_ = 0, num_releases_ = 0, num_steps_ = 0;
+};
+
+TEST(TwoGroupsTest, NeitherWaitsForWhomTheOtherHas) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    TwoGroups groups(seed);
+    while (groups.num_steps() < 50) {
+      ASSERT_TRUE(groups.Step()) << "seed " << seed << ": all wait, after step " << groups.num_steps();
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Replicas in step: their group on a task that holds variables, and what steps do with it. Nothing here holds
 // a thread while it waits.
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "kernels/cpu/data_flow/replica_group.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
+#include "kernels/session_state.h"
 
 namespace weir {
 namespace {
@@ -84,38 +86,84 @@ class GroupHandle final : public Kernel {
   const Tensor handle_;
 };
 
+// The mark that a replica was told last, kept with the identity's node for one session: a new session has
+// none, and joins first.
+class ToldMark final : public NodeState {
+ public:
+  std::atomic<int64_t> mark{0};
+};
+
+absl::StatusOr<std::shared_ptr<ToldMark>> ToldMarkOf(const KernelConstruction& construction,
+                                                     const std::string& identity) {
+  if (construction.session() == nullptr) return std::make_shared<ToldMark>();
+  return construction.session()->FindOrCreate<ToldMark>(construction.device().name().ToString(), identity,
+                                                        [] { return std::make_shared<ToldMark>(); });
+}
+
 // The rank of a replica is its task's: the chief's 0, a worker's index + 1.
 class ReplicaIdentity final : public Kernel {
  public:
-  explicit ReplicaIdentity(const KernelConstruction& construction) {
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(std::shared_ptr<ToldMark> told,
+                          ToldMarkOf(construction, construction.node().name()));
     const DeviceName& device = construction.device().name();
     const bool is_chief = device.job == "chief" || device.job == "master";
-    rank_ = is_chief ? 0 : device.task.value_or(0) + 1;
+    return std::make_unique<ReplicaIdentity>(is_chief ? 0 : device.task.value_or(0) + 1, std::move(told));
   }
+
+  ReplicaIdentity(int64_t rank, std::shared_ptr<ToldMark> told) : rank_(rank), told_(std::move(told)) {}
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const int64_t life, ReadInteger(context.input(0), "life"));
-    WEIR_ASSIGN_OR_RETURN(Tensor * identity, context.AllocateOutput(0, {2}));
-    identity->flat<int64_t>()[0] = rank_;
-    identity->flat<int64_t>()[1] = life;
+    WEIR_ASSIGN_OR_RETURN(Tensor * identity, context.AllocateOutput(0, {3}));
+    const auto numbers = identity->flat<int64_t>();
+    numbers[0] = rank_;
+    numbers[1] = life;
+    numbers[2] = told_->mark;
     return absl::OkStatus();
   }
 
  private:
-  int64_t rank_ = 0;
+  const int64_t rank_;
+  const std::shared_ptr<ToldMark> told_;
+};
+
+// Notes the mark that all groups gave; none when they differ.
+class NoteMarks final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(std::shared_ptr<ToldMark> told,
+                          ToldMarkOf(construction, construction.attr<std::string>("identity")));
+    return std::make_unique<NoteMarks>(std::move(told));
+  }
+
+  explicit NoteMarks(std::shared_ptr<ToldMark> told) : told_(std::move(told)) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(int64_t mark, ReadInteger(context.input(0), "marks[0]"));
+    for (int i = 1; i < context.num_inputs(); ++i) {
+      WEIR_ASSIGN_OR_RETURN(const int64_t other, ReadInteger(context.input(i), "marks"));
+      if (other != mark) mark = 0;
+    }
+    told_->mark = mark;
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<ToldMark> told_;
 };
 
 absl::StatusOr<ReplicaGroup::Identity> IdentityOf(const KernelContext& context) {
   const Tensor& identity = context.input(1);
-  if (identity.num_elements() != 2) {
+  if (identity.num_elements() != 3) {
     return absl::InvalidArgumentError(
-        absl::StrCat("identity must be a rank and a life, is ", identity.ToString()));
+        absl::StrCat("identity must be a rank, a life and a mark, is ", identity.ToString()));
   }
   const auto numbers = identity.flat<int64_t>();
   if (numbers[0] < 0) {
     return absl::InvalidArgumentError(absl::StrCat("the rank of a replica is ", numbers[0]));
   }
-  return ReplicaGroup::Identity{.rank = numbers[0], .life = numbers[1]};
+  return ReplicaGroup::Identity{.rank = numbers[0], .life = numbers[1], .mark = numbers[2]};
 }
 
 // An operation of the replica of input 1 on the group of input 0 that may wait.
@@ -140,8 +188,8 @@ class GroupOperation : public AsyncKernel {
                      ReplicaGroup::Identity identity, ReplicaGroup::Done done) = 0;
   virtual absl::Status SetOutputs(KernelContext& context, ReplicaGroup::Answer answer) {
     if (context.num_outputs() == 0) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(Tensor * number, context.AllocateOutput(0, {}));
-    number->flat<int64_t>()[0] = answer.number;
+    WEIR_ASSIGN_OR_RETURN(Tensor * mark, context.AllocateOutput(0, {}));
+    mark->flat<int64_t>()[0] = answer.mark;
     return absl::OkStatus();
   }
 };
@@ -223,8 +271,8 @@ class Aggregate final : public GroupOperation {
     group.Aggregate(caller, identity, std::move(done));
   }
   absl::Status SetOutputs(KernelContext& context, ReplicaGroup::Answer answer) override {
-    WEIR_ASSIGN_OR_RETURN(Tensor * era, context.AllocateOutput(0, {}));
-    era->flat<int64_t>()[0] = answer.number;
+    WEIR_ASSIGN_OR_RETURN(Tensor * mark, context.AllocateOutput(0, {}));
+    mark->flat<int64_t>()[0] = answer.mark;
     int output = 1;
     for (StagedGradient& gradient : answer.gradients) {
       context.set_output(output++, std::move(gradient.values));
@@ -238,14 +286,15 @@ class Aggregate final : public GroupOperation {
 
 absl::Status Release(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
-  WEIR_ASSIGN_OR_RETURN(const int64_t era, ReadInteger(context.input(1), "era"));
-  return group->Release(era);
+  WEIR_ASSIGN_OR_RETURN(const int64_t mark, ReadInteger(context.input(1), "mark"));
+  return group->Release(mark);
 }
 
 absl::Status Reset(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
-  WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadInteger(context.input(1), "global_step"));
-  group->Reset(step);
+  WEIR_ASSIGN_OR_RETURN(const ReplicaGroup::Identity chief, IdentityOf(context));
+  WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadInteger(context.input(2), "global_step"));
+  group->Reset(chief.life, step);
   return absl::OkStatus();
 }
 
@@ -274,6 +323,7 @@ class Leave final : public Kernel {
 void RegisterReplicasKernels(DeviceKernels& kernels) {
   kernels.Add<GroupHandle>("WeirReplicaGroup");
   kernels.Add<ReplicaIdentity>("WeirReplicaIdentity");
+  kernels.Add<NoteMarks>("WeirReplicaNote");
   kernels.Add<Stay>("WeirReplicaStay");
   kernels.Add<Join>("WeirReplicaJoin");
   kernels.Add<Contribute>("WeirReplicaContribute");

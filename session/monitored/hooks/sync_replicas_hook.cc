@@ -4,11 +4,13 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "graph/types/status_macros.h"
 #include "ops/training/sync_replicas.h"
+#include "session/step.h"
 
 namespace weir {
 namespace {
@@ -46,6 +48,8 @@ class SyncReplica final : public Hook {
     options.timeout = timeout;
     return session.Run(Life(), {}, {NodeFor(what)}, options).status();
   }
+  // For steps that are expected to wait: nobody is told that they do.
+  absl::Status RunPatiently(Session& session, SyncReplicasNode what) const;
   absl::Status Join(Session& session, const Coordinator& coordinator) const;
   // On threads. They keep the hook as it was for their session: a later session has another life.
   absl::Status Stay(Session& session, const Coordinator& coordinator) const;
@@ -77,7 +81,9 @@ absl::Status SyncReplica::Begin(GraphBuilder& graph) {
 absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coordinator) {
   is_over_ = std::make_shared<std::atomic<bool>>(false);
   life_ = static_cast<int64_t>(session.environment().Random() >> 1);
-  if (is_chief_) WEIR_RETURN_IF_ERROR(session.Run({}, {}, {NodeFor(SyncReplicasNode::kReset)}).status());
+  if (is_chief_) {
+    WEIR_RETURN_IF_ERROR(session.Run(Life(), {}, {NodeFor(SyncReplicasNode::kReset)}).status());
+  }
   coordinator.Start("a replica's stay",
                     [self = *this, &session](Coordinator& threads) { return self.Stay(session, threads); });
   coordinator.Start("a replica's end", [self = *this, &session](Coordinator& threads) {
@@ -108,15 +114,26 @@ absl::Status SyncReplica::Join(Session& session, const Coordinator& coordinator)
   }
 }
 
+absl::Status SyncReplica::RunPatiently(Session& session, SyncReplicasNode what) const {
+  const Feeds life = Life();
+  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<PreparedStep> step,
+                        session.Prepare({life[0].first}, {}, {NodeFor(what)}));
+  RunOptions options;
+  options.timeout = kAsLongAsItTakes;
+  const std::shared_ptr<Step> running = step->Start({life[0].second}, options);
+  return AwaitResults(session.environment(), [&](Step::Done done) { running->OnDone(std::move(done)); })
+      .status();
+}
+
 absl::Status SyncReplica::Stay(Session& session, const Coordinator& coordinator) const {
-  const absl::Status status = Run(session, SyncReplicasNode::kStay, kAsLongAsItTakes);
+  const absl::Status status = RunPatiently(session, SyncReplicasNode::kStay);
   if (status.ok()) *is_over_ = true;
   return coordinator.should_stop() ? absl::OkStatus() : status;
 }
 
 absl::Status SyncReplica::Drive(Session& session, const Coordinator& coordinator) const {
   while (true) {
-    const absl::Status status = Run(session, SyncReplicasNode::kUpdate, kAsLongAsItTakes);
+    const absl::Status status = RunPatiently(session, SyncReplicasNode::kUpdate);
     if (absl::IsOutOfRange(status) || coordinator.should_stop()) return absl::OkStatus();
     WEIR_RETURN_IF_ERROR(status);
   }

@@ -46,7 +46,10 @@ void AddReplicasRecords(Suite& suite) {
       .Hostile({}, "must be as many", GroupAttrs({D::kFloat32}, {Shape({2})}, {false, true}))
       .Hostile({}, "dtypes[0] is int32", GroupAttrs({D::kInt32}, {Shape({2})}, {false}));
   suite.Op("WeirReplicaIdentity").TestedElsewhere(kElsewhere).Hostile({Longs({1, 2})}, "life");
-  const Tensor identity = Longs({1, 7});
+  suite.Op("WeirReplicaNote")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({std::vector<Tensor>{Longs({1, 2})}}, "marks", {{"identity", std::string("identity")}});
+  const Tensor identity = Longs({1, 7, 0});
   for (const char* op : {"WeirReplicaStay", "WeirReplicaJoin"}) {
     AddHostileHandles(suite.Op(op).TestedElsewhere(kElsewhere), {identity});
   }
@@ -56,9 +59,9 @@ void AddReplicasRecords(Suite& suite) {
                     {identity, std::vector<Tensor>{Floats({2})}});
   AddHostileHandles(suite.Op("WeirReplicaAggregate").TestedElsewhere(kElsewhere), {identity},
                     {{"T", Types{D::kFloat32}}, {"shapes", Shapes{Shape({2})}}});
-  for (const char* op : {"WeirReplicaRelease", "WeirReplicaReset"}) {
-    AddHostileHandles(suite.Op(op).TestedElsewhere(kElsewhere), {Tensor::Scalar(int64_t{1})});
-  }
+  const Tensor one = Tensor::Scalar(int64_t{1});
+  AddHostileHandles(suite.Op("WeirReplicaRelease").TestedElsewhere(kElsewhere), {one});
+  AddHostileHandles(suite.Op("WeirReplicaReset").TestedElsewhere(kElsewhere), {identity, one});
 }
 
 }  // namespace weir::conformance

@@ -1,0 +1,151 @@
+// What the fault tests of synchronous replicas train: a model on two ps whose batches follow from the global
+// step and the worker, so that every run without a difference in its gradients ends with the same bits.
+//
+// Flags: --dir (checkpoints, and one file per process named after its task with its pid), --last_step,
+// --step_ms, --lease_seconds, --backup_workers, --on_loss. The chief prints "finished at step N, bits B",
+// where B is a sum over the bits of all variables.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/command/flag_parser.h"
+#include "distributed/replica_device_setter.h"
+#include "distributed/server.h"
+#include "distributed/task_config.h"
+#include "graph/types/status_macros.h"
+#include "ops/standard_ops.h"
+#include "ops/training/adam.h"
+#include "ops/training/sync_replicas.h"
+#include "ops/variable.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/hooks/hooks.h"
+#include "session/monitored/training_session.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kNumbers = 1000;
+
+struct Flags {
+  std::string dir;
+  int last_step = 100;
+  int step_ms = 10;
+  double lease_seconds = 3;
+  int backup_workers = 0;
+  std::string on_loss = "shrink";
+};
+
+void WriteFileAtOnce(const std::string& path, const std::string& text) {
+  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
+  std::ofstream(temporary) << text;
+  std::rename(temporary.c_str(), path.c_str());
+}
+
+// The batch of a worker in a step.
+Tensor Batch(int64_t step, int worker) {
+  std::mt19937 random(static_cast<uint32_t>(step * 1000 + worker));
+  Tensor batch(DType::kFloat32, {kNumbers});
+  for (float& number : batch.flat<float>()) number = static_cast<float>(random() % 1000) / 500 - 1;
+  return batch;
+}
+
+uint64_t BitsOf(const std::vector<Tensor>& values) {
+  uint64_t sum = 14695981039346656037u;  // FNV-1a
+  for (const Tensor& value : values) {
+    for (size_t i = 0; i < value.num_bytes(); ++i) {
+      sum = (sum ^ static_cast<const uint8_t*>(value.data())[i]) * 1099511628211u;
+    }
+  }
+  return sum;
+}
+
+absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
+  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
+  const Output x =
+      g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({kNumbers})}});
+  const ModelVariable step = GlobalStep(g);
+  std::vector<Output> losses;
+  for (const char* name : {"a", "b", "c"}) {
+    const ModelVariable variable = MakeVariable(g, name, DType::kFloat32, {kNumbers}, initializers::Ones());
+    losses.push_back(Sum(g, Mul(g, Square(g, variable.value), x), Const(g, 0)));
+  }
+  const int num_workers = task.num_workers();
+  const OnLoss on_loss = flags.on_loss == "wait"   ? OnLoss::kWait
+                         : flags.on_loss == "fail" ? OnLoss::kFail
+                                                   : OnLoss::kShrink;
+  auto optimizer =
+      SyncReplicas(std::make_unique<Adam>(0.01), {.replicas_to_aggregate = num_workers - flags.backup_workers,
+                                                  .total_num_replicas = num_workers,
+                                                  .on_loss = on_loss});
+  WEIR_ASSIGN_OR_RETURN(Node* const train, optimizer->Minimize(g, AddN(g, losses), step));
+  std::vector<TensorRef> variables;
+  for (const ModelVariable& variable : AllVariables(g)) variables.push_back(variable.value);
+  TrainingSessionOptions options;
+  options.target = server.target();
+  options.is_chief = task.is_chief();
+  options.checkpoint_dir = absl::StrCat(flags.dir, "/model");
+  options.hooks = {SyncReplicasHook(task.is_chief()), StopAtStepHook({.last_step = flags.last_step})};
+  options.save_checkpoint_steps = 10;
+  options.save_summaries_steps = 0;
+  options.recovery_timeout = absl::Seconds(60);
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
+                        MonitoredTrainingSession(g, std::move(options)));
+  while (!session->should_stop()) {
+    absl::SleepFor(absl::Milliseconds(flags.step_ms));
+    WEIR_RETURN_IF_ERROR(session->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
+      WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> now, context.session().Run({}, {step.value}));
+      const Tensor batch = Batch(now[0].scalar<int64_t>(), task.task_index());
+      WEIR_RETURN_IF_ERROR(context.RunWithHooks({{x, batch}}, {}, {train}).status());
+      WriteFileAtOnce(absl::StrCat(flags.dir, "/", task.task().ToString(), ".step"),
+                      absl::StrCat(now[0].scalar<int64_t>()));
+      return absl::OkStatus();
+    }));
+  }
+  if (task.is_chief()) {
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> values, session->session().Run({}, variables));
+    WEIR_ASSIGN_OR_RETURN(const int64_t last, session->GlobalStep());
+    std::printf("finished at step %lld, bits %016llx\n", static_cast<long long>(last),
+                static_cast<unsigned long long>(BitsOf(values)));
+    std::fflush(stdout);
+  }
+  return session->Close();
+}
+
+int Main(int argc, char** argv) {
+  Flags flags;
+  FlagParser parser("sync_trainer", "[flags]", "Trains synchronous replicas on a cluster, for fault tests.");
+  parser.Add("dir", &flags.dir, "where everything is written");
+  parser.Add("last_step", &flags.last_step, "when to stop");
+  parser.Add("step_ms", &flags.step_ms, "pause before a step");
+  parser.Add("lease_seconds", &flags.lease_seconds, "when a silent peer is lost");
+  parser.Add("backup_workers", &flags.backup_workers, "how many gradients of a step may be missing");
+  parser.Add("on_loss", &flags.on_loss, "shrink, wait or fail");
+  const auto fail = [](const absl::Status& status) {
+    std::fprintf(stderr, "sync_trainer: %s\n", status.ToString().c_str());
+    return ExitCodeFor(status);
+  };
+  if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) return fail(status);
+  absl::StatusOr<TaskConfig> task = TaskConfigFromEnvironment();
+  if (!task.ok()) return fail(task.status());
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      Server::Start(*task, {.num_threads = 1, .lease = absl::Seconds(flags.lease_seconds)});
+  if (!server.ok()) return fail(server.status());
+  WriteFileAtOnce(absl::StrCat(flags.dir, "/", task->task().ToString(), ".pid"), absl::StrCat(getpid()));
+  if (task->job() == "ps") return (*server)->Join();
+  const absl::Status trained = Train(*task, **server, flags);
+  (*server)->Shutdown(trained);
+  return trained.ok() ? 0 : fail(trained);
+}
+
+}  // namespace
+}  // namespace weir
+
+int main(int argc, char** argv) { return weir::Main(argc, argv); }
