@@ -21,14 +21,21 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   }
   if (request.held != 0) WEIR_RETURN_IF_ERROR(membership_.OnSignOfLife(request.task, request.held));
   absl::MutexLock lock(&mutex_);
-  Incarnation& joined = joined_[request.task];
+  const absl::Time started = membership_.environment().SteadyNow() - request.age;
+  Place& place = places_[request.task];
+  if (request.held == 0 && started < place.started) {
+    return membership_.SupersededBy(request.task, request.held, place.life);
+  }
   const Incarnation mine = membership_.incarnation();
-  const bool knew_me = request.held != 0 && joined == request.held;
-  if (request.known_authority > mine && knew_me) {
+  if (request.known_authority > mine && request.held != 0 && request.held == place.life) {
     membership_.Supersede(request.known_authority, request.task);
     return absl::UnavailableError(membership_.superseded().message());
   }
-  joined = request.held;
+  if (request.held > place.life) {
+    place = {request.held, started};
+  } else if (request.held != 0) {
+    place.started = std::min(place.started, started);
+  }
   if (highest > last_) last_ = FirstLifeOfTerm(TermOf(highest) + 1);
   if (request.known_authority > mine) membership_.SetIncarnation(++last_);
   return request.held != 0 ? request.held : ++last_;

@@ -7,6 +7,11 @@
 // authority has granted or heard of. Nothing is kept of what was granted: who asks and dies leaves no trace,
 // and a request that comes late grants a life that nobody takes. A task never takes a second life.
 //
+// Of two processes that both run, the one that was started later is the task. It is the one that joined
+// later, unless the other was stopped before it could join; so each says how long ago it was started, and an
+// older one than the task's present process is refused. (Differences of its own clock, so clocks need not
+// agree.)
+//
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
 // it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
 // before. Whoever held a life keeps it. An authority that was only stopped while another process took its
@@ -32,6 +37,7 @@ struct JoinRequest {
   Incarnation held = 0;             // 0: none yet
   Incarnation highest_known = 0;    // of any task
   Incarnation known_authority = 0;  // of the authority's own task
+  absl::Duration age;               // since the process that asks was started
 };
 
 class Authority {
@@ -48,7 +54,11 @@ class Authority {
   Membership& membership_;
   absl::Mutex mutex_;
   Incarnation last_ ABSL_GUARDED_BY(mutex_);  // at or above all that were granted or reported
-  std::map<TaskName, Incarnation> joined_ ABSL_GUARDED_BY(mutex_);  // what each asked with last
+  struct Place {
+    Incarnation life = 0;
+    absl::Time started = absl::InfinitePast();  // of its process: the earliest that was heard of
+  };
+  std::map<TaskName, Place> places_ ABSL_GUARDED_BY(mutex_);  // of those that have asked with a life
 };
 
 }  // namespace weir

@@ -73,6 +73,24 @@ TEST_F(AuthorityTest, TheLaterProcessOfATaskSupersedesTheEarlier) {
   EXPECT_TRUE(first.authority.Join({kChief, next}).ok()) << "the refused one has changed nothing";
 }
 
+// It was stopped before it had joined, and goes on when another process is the task.
+TEST_F(AuthorityTest, AnOlderProcessThatJoinsLateIsSuperseded) {
+  const Incarnation held = *first.authority.Join({.task = kChief, .age = absl::Seconds(1)});
+  ASSERT_TRUE(first.authority.Join({.task = kChief, .held = held, .age = absl::Seconds(2)}).ok());
+  ASSERT_TRUE(first.authority.Join({.task = kChief, .held = held, .age = absl::Seconds(1)}).ok())
+      << "was late";
+  const absl::Status refused = first.authority.Join({.task = kChief, .age = absl::Seconds(3)}).status();
+  EXPECT_TRUE(IsSuperseded(refused)) << refused;
+  Membership zombie({kChief, ClusterSpec::FromFlag("ps|h:1;h:4,chief|h:2,worker|h:3").value(),
+                     absl::Seconds(10), &first.environment});
+  zombie.OnReplyStatus(refused);
+  EXPECT_TRUE(IsSuperseded(zombie.superseded()));
+  const absl::StatusOr<Incarnation> younger =
+      first.authority.Join({.task = kChief, .age = absl::Milliseconds(1500)});
+  ASSERT_TRUE(younger.ok()) << younger.status();
+  EXPECT_TRUE(first.authority.Join({.task = kChief, .held = *younger, .age = absl::Milliseconds(1500)}).ok());
+}
+
 TEST_F(AuthorityTest, OneThatRestartsGrantsGreaterLivesEvenWithAClockThatIsBehind) {
   const Incarnation worker = *first.authority.Join({kWorker});
   // Another machine, whose clock is behind: the one before had been ahead.

@@ -44,7 +44,8 @@ TaskName AuthorityOf(const ClusterSpec& cluster) {
 Membership::Membership(MembershipOptions options)
     : options_(std::move(options)),
       authority_(AuthorityOf(options_.cluster)),
-      last_check_(options_.environment->SteadyNow()) {
+      started_(options_.environment->SteadyNow()),
+      last_check_(started_) {
   for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
   if (authority_ == options_.self || !peers_.contains(options_.self)) {
     incarnation_ = FirstLifeOfTerm(TermAt(options_.environment->Now()));
@@ -70,6 +71,10 @@ Incarnation Membership::highest_known() const {
 
 void Membership::Supersede(Incarnation by, const TaskName& who) {
   OnReplyStatus(Superseded(options_.self, incarnation(), by, who));
+}
+
+absl::Status Membership::SupersededBy(const TaskName& task, Incarnation life, Incarnation later) const {
+  return Superseded(task, life, later, options_.self);
 }
 
 void Membership::OnReplyStatus(const absl::Status& status) {

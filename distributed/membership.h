@@ -77,6 +77,8 @@ class Membership {
   // alone, have one from the start.
   Incarnation incarnation() const;
   void SetIncarnation(Incarnation life);
+  // Since this process was started, or began to take part.
+  absl::Duration age() const { return options_.environment->SteadyNow() - started_; }
   // The greatest of all lives heard of.
   Incarnation highest_known() const;
 
@@ -85,6 +87,8 @@ class Membership {
   void Supersede(Incarnation by, const TaskName& who);
   // OK, or the error that ends this process; IsSuperseded (exit_code.h) knows it.
   absl::Status superseded() const;
+  // What the process is told that has that life of the task (0: none yet), when a later one has the place.
+  absl::Status SupersededBy(const TaskName& task, Incarnation life, Incarnation later) const;
   using SupersededListener = std::function<void(const absl::Status& why)>;
   // Before the first message arrives.
   void AddSupersededListener(SupersededListener listener);
@@ -153,6 +157,7 @@ class Membership {
 
   const MembershipOptions options_;
   const TaskName authority_;
+  const absl::Time started_;
   mutable absl::Mutex mutex_;
   Incarnation incarnation_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status superseded_ ABSL_GUARDED_BY(mutex_);

@@ -27,6 +27,7 @@
 #include "graph/types/status_macros.h"
 #include "graph/version.h"
 #include "kernels/formats/allowed_files.h"
+#include "kernels/notice.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/termination.h"
@@ -155,7 +156,7 @@ class Server::Network {
 
   // Nothing that this process asks for is done any more. What others ask of it may go on until it ends.
   void OnSuperseded(const absl::Status& why) {
-    std::fprintf(stderr, "weir: %s\n", std::string(why.message()).c_str());
+    PrintNotice(why.message());
     peers_.Shutdown(why);
     if (replicas_ != nullptr) replicas_->Shutdown(why);
   }
@@ -370,6 +371,9 @@ SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
   target.default_task = runtime_->task();
   target.kernels = &runtime_->kernels();
   target.environment = &runtime_->environment();
+  if (network_ != nullptr) {
+    target.life = [members = membership_.get()] { return members->incarnation(); };
+  }
   target.workers.push_back(network_ != nullptr ? network_->local() : lone_worker_.get());
   for (const TaskName& task : tasks) {
     if (task != task_.task()) target.workers.push_back(network_->remote(task));

@@ -126,7 +126,7 @@ void WorkerService::Join(Request& request) {
   const absl::StatusOr<JoinCall> call = DecodeJoin(&request.reader);
   if (!call.ok()) return Reply(request, call.status());
   const absl::StatusOr<Incarnation> life = authority_->Join(
-      {envelope.sender, envelope.sender_incarnation, call->highest_known, call->known_authority});
+      {envelope.sender, envelope.sender_incarnation, call->highest_known, call->known_authority, call->age});
   WireWriter reply;
   if (life.ok()) EncodeJoinReply(*life, &reply);
   Reply(request, life.status(), reply.Take());

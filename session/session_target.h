@@ -4,6 +4,8 @@
 // as the server that made it. A value.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "graph/types/device_name.h"
@@ -19,6 +21,9 @@ struct SessionTarget {
   DeviceName default_task;
   const KernelRegistry* kernels = nullptr;
   Environment* environment = &RealEnvironment();
+  // Which of the task's processes this is: greater than those before (distributed/authority.h). Known once a
+  // session on these workers has been created. Null: the process runs alone.
+  std::function<uint64_t()> life;
 };
 
 }  // namespace weir

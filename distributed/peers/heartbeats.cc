@@ -49,7 +49,7 @@ void Heartbeats::Join() {
   const bool has_joined = membership.incarnation() != 0;
   if (has_joined && membership.state(authority) == Membership::State::kDone) return;
   WireWriter writer;
-  EncodeJoin({membership.highest_known(), membership.incarnation_of(authority)}, &writer);
+  EncodeJoin({membership.highest_known(), membership.incarnation_of(authority), membership.age()}, &writer);
   PeerCallOptions options;
   options.deadline = peers_.environment().Now() + 2 * interval_;
   options.wait_for_ready = !has_joined;  // it may still be starting

@@ -57,13 +57,16 @@ absl::Status DecodeReplyStatus(WireReader* reader, Incarnation* replier) {
 void EncodeJoin(const JoinCall& call, WireWriter* writer) {
   writer->Fixed64(call.highest_known);
   writer->Fixed64(call.known_authority);
+  writer->Signed(absl::ToInt64Microseconds(call.age));
 }
 
 absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader) {
   JoinCall call;
   call.highest_known = reader->Fixed64();
   call.known_authority = reader->Fixed64();
+  call.age = absl::Microseconds(reader->Signed());
   WEIR_RETURN_IF_ERROR(reader->Finish("a request to join"));
+  if (call.age < absl::ZeroDuration()) return absl::InvalidArgumentError("a request to join from the future");
   return call;
 }
 

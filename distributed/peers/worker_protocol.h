@@ -63,6 +63,7 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
 struct JoinCall {
   Incarnation highest_known = 0;    // of any task
   Incarnation known_authority = 0;  // of the authority itself
+  absl::Duration age;               // since the sender's process was started; in microseconds
 };
 void EncodeJoin(const JoinCall& call, WireWriter* writer);
 absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader);

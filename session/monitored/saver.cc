@@ -216,16 +216,31 @@ absl::StatusOr<std::string> Saver::Begin(const std::string& prefix, std::optiona
 absl::StatusOr<std::string> Saver::Save(Session& session, const std::string& prefix,
                                         std::optional<int64_t> global_step) {
   WEIR_ASSIGN_OR_RETURN(const std::string path, Begin(prefix, global_step));
-  const absl::Status saved = session.Run({{save_path_, Tensor::Scalar(path)}}, {}, {save_}).status();
-  if (!saved.ok()) {
-    for (int shard = 0; options_.sharded && shard < num_shards_; ++shard) {
-      RemoveBundle(ShardPrefix(path, shard, num_shards_), *options_.file_system).IgnoreError();
-    }
-    return saved;
-  }
+  WEIR_RETURN_IF_ERROR(WriteBundle(session, path));
   WEIR_ASSIGN_OR_RETURN(const std::string meta_graph, MetaGraph(session.graph()));
   WEIR_RETURN_IF_ERROR(Finish(path, meta_graph));
   return path;
+}
+
+absl::Status Saver::RunSave(Session& session, const std::string& path) {
+  const absl::Status saved = session.Run({{save_path_, Tensor::Scalar(path)}}, {}, {save_}).status();
+  for (int shard = 0; !saved.ok() && options_.sharded && shard < num_shards_; ++shard) {
+    RemoveBundle(ShardPrefix(path, shard, num_shards_), *options_.file_system).IgnoreError();
+  }
+  return saved;
+}
+
+absl::Status Saver::WriteBundle(Session& session, const std::string& path) {
+  if (claim_ == nullptr || writes_elsewhere_) return RunSave(session, path);
+  const std::string unnamed = TemporaryPathFor(path);
+  absl::Status saved = RunSave(session, unnamed);
+  if (saved.ok() && !BundleExists(unnamed, *options_.file_system)) {
+    writes_elsewhere_ = true;
+    return RunSave(session, path);
+  }
+  if (saved.ok()) saved = MergeBundles({unnamed}, path, files());
+  if (!saved.ok()) RemoveBundle(unnamed, *options_.file_system).IgnoreError();
+  return saved;
 }
 
 absl::StatusOr<std::string> Saver::StartSave(Session& session, const std::string& prefix,
@@ -267,7 +282,7 @@ absl::Status Saver::AwaitSave() {
 
 absl::Status Saver::WriteBundle(const std::string& path, const std::vector<Tensor>& values) const {
   BundleWriter::Options options;
-  options.file_system = options_.file_system;
+  options.file_system = &files();
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer, BundleWriter::Create(path, options));
   for (size_t i = 0; i < variables_.size(); ++i) {
     const SavedVariable& variable = variables_[i];
@@ -295,7 +310,7 @@ absl::StatusOr<std::string> Saver::MetaGraph(const Graph& graph) const {
 }
 
 absl::Status Saver::Finish(const std::string& path, const std::string& meta_graph) {
-  FileSystem& files = *options_.file_system;
+  FileSystem& files = this->files();
   const std::string directory = DirectoryOf(path);
   if (kept_.is_empty()) {
     // What an earlier process left counts towards max_to_keep.

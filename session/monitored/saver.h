@@ -34,6 +34,7 @@
 #include "absl/time/time.h"
 #include "graph/graph_builder.h"
 #include "kernels/formats/file_system.h"
+#include "session/monitored/checkpoint_claim.h"
 #include "session/monitored/kept_checkpoints.h"
 #include "session/monitored/saved_variables.h"
 #include "session/session.h"
@@ -73,6 +74,10 @@ class Saver {
   static absl::StatusOr<std::unique_ptr<Saver>> Build(GraphBuilder& graph, const SaverOptions& options = {});
   // Waits for the save that runs.
   ~Saver();
+
+  // From now on checkpoints are written beside their name and get it only while the claim, of the folder that
+  // is saved to, is the newest; otherwise Save returns an error for which IsSuperseded (exit_code.h) holds.
+  void SetClaim(std::shared_ptr<CheckpointClaim> claim) { claim_ = std::move(claim); }
 
   // Writes PREFIX-STEP, or PREFIX without a step, and returns that path. On error everything is there that
   // was there before; what was written for PREFIX-STEP counts as a checkpoint from then on and is deleted in
@@ -119,6 +124,11 @@ class Saver {
   absl::Status Finish(const std::string& path, const std::string& meta_graph);
   // Counts these as its own, with the times that the folder's file `checkpoint` gives.
   absl::Status TakeOver(const std::string& directory, const std::vector<std::string>& checkpoints);
+  // Runs the save nodes; the checkpoint is whole under its name afterwards.
+  absl::Status WriteBundle(Session& session, const std::string& path);
+  absl::Status RunSave(Session& session, const std::string& path);
+  // Where what becomes visible goes through.
+  FileSystem& files() const { return claim_ != nullptr ? *claim_ : *options_.file_system; }
   // Without taking its error.
   void JoinWriter();
   absl::Status RestoreFound(Session& session, const BundleReader& reader, const std::vector<bool>& is_there);
@@ -137,7 +147,9 @@ class Saver {
   std::vector<Node*> assigns_;    // likewise
   Node* restore_ = nullptr;
   int num_shards_ = 1;
-  KeptCheckpoints kept_;  // those of earlier processes included
+  std::shared_ptr<CheckpointClaim> claim_;
+  bool writes_elsewhere_ = false;  // the save nodes are on a machine whose disk is not this one's
+  KeptCheckpoints kept_;           // those of earlier processes included
 
   std::thread writer_;  // joinable from StartSave on until somebody has waited
   std::atomic<bool> is_saving_{false};

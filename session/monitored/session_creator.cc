@@ -71,7 +71,6 @@ class Chief final : public SessionCreator {
       return absl::FailedPreconditionError(
           absl::StrCat("variables without a value after initialising: ", FirstNames(missing)));
     }
-    was_ready_ = true;
     return session;
   }
 
@@ -82,16 +81,23 @@ class Chief final : public SessionCreator {
   Environment& environment() const override { return *options_.target.environment; }
 
  private:
-  absl::Status RestoreOrInitialize(Session& session) const {
+  absl::Status RestoreOrInitialize(Session& session) {
+    WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> missing, scaffold().UninitializedVariables(session));
     // After a short loss of contact the variables are still there: going on from them loses nothing. A
     // process that has just started restores, whatever it finds, so that what it runs is what was saved.
-    if (was_ready_) {
-      WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, scaffold().UninitializedVariables(session));
-      if (missing.empty()) return absl::OkStatus();
+    if (missing.empty() && values_are_ours_) return absl::OkStatus();
+    if (values_are_ours_) {
       PrintNotice(absl::StrCat("variables were lost with their task: ", FirstNames(missing)));
     }
+    // If the answer is lost, the workers may train already with what was set. Where no variable had a value
+    // and one step sets them all, it is known afterwards: they all have one.
+    const bool is_one_step =
+        scaffold().init_fn == nullptr && (scaffold().saver == nullptr || !scaffold().saver->allows_missing());
+    values_are_ours_ = is_one_step && missing.size() == scaffold().is_initialized.size();
     WEIR_ASSIGN_OR_RETURN(const bool is_restored, Restore(session));
-    return is_restored ? absl::OkStatus() : scaffold().Initialize(session);
+    if (!is_restored) WEIR_RETURN_IF_ERROR(scaffold().Initialize(session));
+    values_are_ours_ = true;
+    return absl::OkStatus();
   }
 
   // False when there is nothing to restore.
@@ -120,7 +126,8 @@ class Chief final : public SessionCreator {
   }
 
   ChiefSessionOptions options_;
-  bool was_ready_ = false;
+  // The values that variables have are those that this process has set, and what was made of them since.
+  bool values_are_ours_ = false;
 };
 
 class Follower final : public SessionCreator {

@@ -7,6 +7,7 @@
 #include "kernels/formats/directory_lock.h"
 #include "kernels/formats/event_file.h"
 #include "kernels/formats/file_system.h"
+#include "session/monitored/checkpoint_claim.h"
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
 #include "session/monitored/hooks/step_counter_hook.h"
 #include "session/monitored/hooks/summary_saver_hook.h"
@@ -33,6 +34,27 @@ bool SavesCheckpoints(const TrainingSessionOptions& options) {
   return !options.checkpoint_dir.empty() &&
          (options.save_checkpoint_steps > 0 || options.save_checkpoint_interval > absl::ZeroDuration());
 }
+
+// Takes the right to write checkpoints to a folder from earlier lives of this task (checkpoint_claim.h). The
+// hook comes before all that may save.
+class DirectoryClaimer final : public Hook {
+ public:
+  explicit DirectoryClaimer(const TrainingSessionOptions& options)
+      : directory_(options.checkpoint_dir), life_(options.target.life), scaffold_(options.scaffold) {}
+  absl::string_view name() const override { return "DirectoryClaimer"; }
+  absl::Status AfterCreateSession(Session&, Coordinator&) override {
+    if (life_ == nullptr || claim_ != nullptr) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(claim_, CheckpointClaim::Take(PosixFileSystem(), directory_, life_()));
+    if (scaffold_->saver != nullptr) scaffold_->saver->SetClaim(claim_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string directory_;
+  const std::function<uint64_t()> life_;
+  const std::shared_ptr<Scaffold> scaffold_;
+  std::shared_ptr<CheckpointClaim> claim_;
+};
 
 // Holds the right to write to a folder until the session has ended.
 class DirectoryOwner final : public Hook {
@@ -107,8 +129,9 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
     // First: a job that is refused leaves no event file.
     if (SavesCheckpoints(options)) {
       WEIR_ASSIGN_OR_RETURN(owner, OwnCheckpointDirectory(options));
+      hooks.push_back(std::make_shared<DirectoryClaimer>(options));
     }
-    hooks = options.chief_only_hooks;
+    hooks.insert(hooks.end(), options.chief_only_hooks.begin(), options.chief_only_hooks.end());
     WEIR_RETURN_IF_ERROR(AddChiefHooks(options, &hooks));
   }
   hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());

@@ -170,8 +170,7 @@ absl::Status CountingJob::Step(Trainer& trainer, absl::FunctionRef<absl::Status(
   const absl::Status status = step();
   if (world_.is_over()) return status;
   trainer.is_in_step = false;
-  trainer.longest_step =
-      std::max(trainer.longest_step, world_.time() - std::max(trainer.step_began, healed_));
+  trainer.longest_step = std::max(trainer.longest_step, TimeSince(trainer.step_began));
   ++(status.ok() ? trainer.num_acknowledged : trainer.num_failed);
   return status;
 }
@@ -252,6 +251,10 @@ void CountingJob::CheckLives(std::vector<std::string>* violations) const {
   }
 }
 
+absl::Duration CountingJob::TimeSince(absl::Duration begin) const {
+  return std::max(absl::ZeroDuration(), world_.time() - std::max(begin, healed_));
+}
+
 bool CountingJob::IsRightEnd(const Trainer& trainer) const {
   return IsSuperseded(trainer.outcome) && trainer.life != lives_.at(trainer.task).back();
 }
@@ -262,7 +265,7 @@ void CountingJob::CheckProgress(std::vector<std::string>* violations) const {
     if (trainer.life->is_killed()) continue;
     absl::Duration longest = trainer.longest_step;
     if (trainer.is_in_step) {
-      longest = std::max(longest, world_.time() - std::max(trainer.step_began, healed_));
+      longest = std::max(longest, TimeSince(trainer.step_began));
     }
     if (longest > limit) {
       violations->push_back(

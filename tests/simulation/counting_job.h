@@ -94,6 +94,8 @@ class CountingJob {
   int64_t CounterOf(const TaskName& task) const;
   void CheckCounter(const TaskName& task, std::vector<std::string>* violations) const;
   void CheckCheckpoints(std::vector<std::string>* violations) const;
+  // Of it, what everything was well in.
+  absl::Duration TimeSince(absl::Duration begin) const;
   // Superseded, as it should be.
   bool IsRightEnd(const Trainer& trainer) const;
   void CheckProgress(std::vector<std::string>* violations) const;
@@ -108,7 +110,7 @@ class CountingJob {
   std::list<Trainer> trainers_;                          // in the order in which they were started
   std::map<const World::Life*, Server*> ps_servers_;     // as long as they live
   std::map<TaskName, std::map<Incarnation, int>> lost_;  // how often the newest ps has lost each life
-  absl::Duration healed_ = absl::ZeroDuration();
+  absl::Duration healed_ = absl::InfiniteDuration();
 };
 
 }  // namespace weir

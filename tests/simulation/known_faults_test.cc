@@ -72,12 +72,12 @@ TEST(KnownFaultsTest, AZombieChiefEndsAndItsSuccessorGoesOn) {
                               .length = absl::Seconds(4),
                               .first = kChief,
                               .second = kPs};
-  EXPECT_THAT(WhatGoesWrong(history, replace), IsSubsetOf({"two chiefs"}));
+  EXPECT_THAT(WhatGoesWrong(history, replace), IsEmpty());
 }
 
-// Its connections are broken by now, but it has read what it saves: it writes over its successor's
-// checkpoints.
-TEST(KnownFaultsTest, AZombieChiefSavesAfterItsSuccessor) {
+// Mended: its connections are broken by now, but it has read what it saves. It wrote over its successor's
+// checkpoints; the claim that its successor has left in the folder stops it.
+TEST(KnownFaultsTest, AZombieChiefDoesNotSaveAfterItsSuccessor) {
   History history;
   history.job.longest_delay_of_work = absl::Milliseconds(100);
   history.job.save_steps = 2;
@@ -86,18 +86,18 @@ TEST(KnownFaultsTest, AZombieChiefSavesAfterItsSuccessor) {
                               .length = absl::Seconds(20),
                               .first = kChief,
                               .second = kPs};
-  EXPECT_THAT(WhatGoesWrong(history, replace), Contains("two chiefs"));
+  EXPECT_THAT(WhatGoesWrong(history, replace), IsEmpty());
 }
 
-// The first attempt has initialised the variables before it failed; the workers train; the second attempt
-// initialises them again.
-TEST(KnownFaultsTest, AChiefThatLosesThePsWhileItBeginsThrowsStepsAway) {
+// Mended: where the first attempt has initialised the variables before it failed, the second one lets them
+// be. It initialised them again, while the workers trained.
+TEST(KnownFaultsTest, AChiefThatLosesThePsWhileItBeginsThrowsNothingAway) {
   const Misfortune flap = {.kind = Kind::kFlap,
                            .at = absl::ZeroDuration(),
                            .length = absl::Milliseconds(2500),
                            .first = kChief,
                            .second = kPs};
-  EXPECT_THAT(WhatGoesWrong({}, flap), Contains("lost"));
+  EXPECT_THAT(WhatGoesWrong({}, flap), Not(Contains("lost")));
 }
 
 // Mended: what the ps ends because it has lost a worker ends as Aborted, from which a worker that is there

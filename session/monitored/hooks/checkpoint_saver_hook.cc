@@ -9,6 +9,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/notice.h"
+#include "session/monitored/exit_code.h"
 #include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
 
@@ -104,7 +105,7 @@ class CheckpointSaver final : public Hook {
       return absl::OkStatus();
     }
     const absl::Status& status = wants_stop.status();
-    if (!is_saver_error_ || absl::IsUnavailable(status) || absl::IsAborted(status)) return status;
+    if (!is_saver_error_ || IsRecoverable(status) || IsSuperseded(status)) return status;
     Report(step, status);
     timer_.Mark(step);
     return absl::OkStatus();

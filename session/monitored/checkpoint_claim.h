@@ -1,0 +1,74 @@
+// The right of one life of a job's chief to write checkpoints to a folder, against earlier lives that do not
+// know yet that they are over.
+//
+// A chief that was stopped, cut off and replaced may go on in the middle of a save. The parameter servers
+// refuse what it asks for, but not what it has read already. So each chief leaves its life in the folder, as
+// the name of an empty file ".claim-<16 hexadecimal digits>", before it saves, and whatever becomes visible
+// there is renamed or removed only after a look for a later life's file. TensorFlow and other readers do not
+// mind the file. It stays when its chief has ended: an earlier one may still be asleep. directory_lock.h
+// guards against another job on one machine; this works on every file system, for the chiefs of one job,
+// whose lives grow (distributed/authority.h).
+//
+// Not guaranteed: that a process which stops between the look and the system call that follows is noticed.
+//
+// Thread safety: all methods.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/formats/file_system.h"
+
+namespace weir {
+
+// A file system in which only the newest life renames and removes; everything else is as below it.
+class CheckpointClaim final : public FileSystem {
+ public:
+  // Leaves the claim in the folder, which must exist, and removes those of earlier lives. An error for which
+  // IsSuperseded (exit_code.h) holds when there is one of a later life; else errors of the disk. `files` is
+  // borrowed.
+  static absl::StatusOr<std::shared_ptr<CheckpointClaim>> Take(FileSystem& files,
+                                                               const std::string& directory, uint64_t life);
+
+  absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
+    return files_.OpenForReading(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    return files_.Create(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
+    return files_.CreateNew(path);
+  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
+    return files_.OpenForAppending(path);
+  }
+  // Also the error of Take.
+  absl::Status Rename(const std::string& from, const std::string& to) override;
+  absl::Status Remove(const std::string& path) override;
+  absl::Status CreateDirectories(const std::string& path) override { return files_.CreateDirectories(path); }
+  absl::Status RemoveEmptyDirectory(const std::string& path) override {
+    return files_.RemoveEmptyDirectory(path);
+  }
+  absl::Status SyncDirectory(const std::string& path) override { return files_.SyncDirectory(path); }
+  absl::StatusOr<uint64_t> FileSize(const std::string& path) override { return files_.FileSize(path); }
+  absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
+    return files_.ListDirectory(path);
+  }
+
+ private:
+  CheckpointClaim(FileSystem& files, std::string directory, uint64_t life)
+      : files_(files), directory_(std::move(directory)), life_(life) {}
+  // Also gives the names of earlier lives' claims.
+  absl::Status LookForLater(std::vector<std::string>* earlier);
+
+  FileSystem& files_;
+  const std::string directory_;
+  const uint64_t life_;
+};
+
+}  // namespace weir

@@ -1,0 +1,63 @@
+#include "session/monitored/checkpoint_claim.h"
+
+#include <filesystem>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "session/monitored/exit_code.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+struct CheckpointClaimTest : ::testing::Test {
+  CheckpointClaimTest() {
+    std::filesystem::remove_all(directory);
+    EXPECT_TRUE(files.CreateDirectories(directory).ok());
+  }
+  void Write(FileSystem& through, const std::string& name) {
+    EXPECT_TRUE(WriteFileAtomically(through, JoinPath(directory, name), "text").ok());
+  }
+  std::vector<std::string> Names() { return files.ListDirectory(directory).value(); }
+
+  FileSystem& files = PosixFileSystem();
+  const std::string directory = JoinPath(testing::TempDir(), "claimed");
+};
+
+TEST_F(CheckpointClaimTest, ALaterLifeTakesTheFolderFromAnEarlierOne) {
+  const auto first = CheckpointClaim::Take(files, directory, 0xab).value();
+  Write(*first, "one");
+  EXPECT_THAT(Names(), ElementsAre(".claim-00000000000000ab", "one"));
+  const auto second = CheckpointClaim::Take(files, directory, 0xac).value();
+  EXPECT_THAT(Names(), ElementsAre(".claim-00000000000000ac", "one"));
+  const std::string one = JoinPath(directory, "one");
+  const absl::Status renamed = WriteFileAtomically(*first, one, "changed");
+  EXPECT_TRUE(IsSuperseded(renamed)) << renamed;
+  EXPECT_THAT(std::string(renamed.message()), HasSubstr("a later chief writes checkpoints to " + directory));
+  EXPECT_TRUE(IsSuperseded(first->Remove(one)));
+  EXPECT_EQ(ReadWholeFile(files, one).value(), "text");
+  EXPECT_TRUE(IsSuperseded(CheckpointClaim::Take(files, directory, 0xab).status()));
+  Write(*second, "one");
+}
+
+TEST_F(CheckpointClaimTest, ALifeMayHaveMany) {
+  const auto first = CheckpointClaim::Take(files, directory, 7).value();
+  const auto again = CheckpointClaim::Take(files, directory, 7).value();
+  Write(*first, "one");
+  Write(*again, "two");
+  EXPECT_THAT(Names(), ElementsAre(".claim-0000000000000007", "one", "two"));
+}
+
+TEST_F(CheckpointClaimTest, OtherFilesAreNoClaims) {
+  for (const char* name : {".claim-", ".claim-ffffffffffffffff0", ".claim-xyz", ".claim-00000000000000zz"}) {
+    Write(files, name);
+  }
+  EXPECT_TRUE(CheckpointClaim::Take(files, directory, 1).ok());
+  EXPECT_TRUE(absl::IsNotFound(CheckpointClaim::Take(files, directory + "/none", 1).status()));
+}
+
+}  // namespace
+}  // namespace weir
