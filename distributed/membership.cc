@@ -44,6 +44,7 @@ TaskName AuthorityOf(const ClusterSpec& cluster) {
 Membership::Membership(MembershipOptions options)
     : options_(std::move(options)),
       authority_(AuthorityOf(options_.cluster)),
+      chief_(ChiefOf(options_.cluster)),
       started_(options_.environment->SteadyNow()),
       last_check_(started_) {
   for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
@@ -163,6 +164,7 @@ void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why
         {task, peer->incarnation, absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", why))});
   }
   peer->state = State::kLost;
+  peer->lost_since = options_.environment->SteadyNow();
 }
 
 absl::Status Membership::CheckAddressee(Incarnation incarnation) const {
@@ -233,7 +235,39 @@ bool Membership::HasEndedLocked() const {
     if (peer.state == State::kAlive || peer.state == State::kUnknown) return false;
     somebody_done = somebody_done || peer.state == State::kDone;
   }
-  return somebody_done;
+  return somebody_done && ChiefGivenUpAtLocked() <= options_.environment->SteadyNow();
+}
+
+absl::Time Membership::ChiefGivenUpAtLocked() const {
+  const auto chief = peers_.find(chief_);
+  if (chief == peers_.end() || chief->second.state != State::kLost) return absl::InfinitePast();
+  return chief->second.lost_since + options_.chief_grace;
+}
+
+bool Membership::is_serving() const {
+  absl::MutexLock lock(&mutex_);
+  if (is_stopped_ || !superseded_.ok() || HasEndedLocked()) return false;
+  if (leave_by_ == absl::InfiniteFuture()) return true;
+  return options_.environment->Now() < leave_by_ && !RunningTasksLocked().empty();
+}
+
+std::string Membership::DescribeAwaitedChief() const {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time given_up = ChiefGivenUpAtLocked();
+  bool somebody_done = false;
+  for (const auto& [task, peer] : peers_) {
+    if (!IsTrainingJob(task.job) || task == chief_) continue;
+    if (peer.state == State::kAlive || peer.state == State::kUnknown) return "";
+    somebody_done = somebody_done || peer.state == State::kDone;
+  }
+  if (!somebody_done || given_up == absl::InfinitePast()) return "";
+  const auto seconds = [](absl::Duration time) {
+    return absl::FormatDuration(absl::Trunc(time, absl::Seconds(1)));
+  };
+  const absl::Time now = options_.environment->SteadyNow();
+  return absl::StrCat(chief_.ToString(), ", the chief, lost ",
+                      seconds(now - (given_up - options_.chief_grace)), " ago (it is given up in ",
+                      seconds(given_up - now), ")");
 }
 
 std::vector<TaskName> Membership::RunningTasksLocked() const {

@@ -9,8 +9,10 @@
 // superseded: whoever refuses it tells it so, and it ends.
 //
 // End of the job: training tasks say that they are done when they leave in good order. A ps may leave when no
-// training task of the cluster is left that might still need it: every one is done, or some are done and the
-// others lost. (All lost and nobody done: they may be restarted, so it waits.) A ps that is told to leave
+// training task of the cluster is left that might still need it: every one is done, or the chief is done and
+// the others are done or lost. A chief that is lost is waited for, though all others are done: it may only
+// have been stopped, and nobody else saves what the ps holds; after chief_grace it is given up. (All lost and
+// nobody done: they may be restarted, so it waits.) A ps that is told to leave
 // before that waits for those only that still run: they may be saving what it holds. So a task that ends
 // without being done, and may be started again, says that it leaves.
 //
@@ -59,6 +61,7 @@ struct MembershipOptions {
   ClusterSpec cluster;
   absl::Duration lease = absl::Seconds(10);
   Environment* environment = &RealEnvironment();  // borrowed
+  absl::Duration chief_grace = absl::Minutes(10);
 };
 
 class Membership {
@@ -127,6 +130,11 @@ class Membership {
   // and when this task is to leave
   // (RequestLeave) and nobody runs any more.
   bool AwaitEndOfJob(absl::Time deadline);
+  // Whether AwaitEndOfJob has something to wait for.
+  bool is_serving() const;
+  // Who alone keeps the job from its end, since when and how long still: "worker:0, the chief, lost 12s ago
+  // (it is given up in 9m48s)"; empty while others train, or nobody is done.
+  std::string DescribeAwaitedChief() const;
   void StopWaiting();
   // This task is to leave when no training task runs any more, at that time at the latest.
   void RequestLeave(absl::Time deadline);
@@ -139,6 +147,7 @@ class Membership {
     bool is_leaving = false;
     Incarnation incarnation = 0;
     absl::Time lease_end;
+    absl::Time lost_since;
   };
   struct Loss {
     TaskName task;
@@ -151,12 +160,15 @@ class Membership {
   void EndLifeLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Renew(const TaskName& task, Incarnation incarnation, State state);
+  // When a lost chief, the only one that is awaited, is given up; the infinite past when there is none.
+  absl::Time ChiefGivenUpAtLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool HasEndedLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   std::vector<TaskName> RunningTasksLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Report(const std::vector<Loss>& losses);
 
   const MembershipOptions options_;
   const TaskName authority_;
+  const TaskName chief_;
   const absl::Time started_;
   mutable absl::Mutex mutex_;
   Incarnation incarnation_ ABSL_GUARDED_BY(mutex_) = 0;

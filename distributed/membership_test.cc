@@ -165,6 +165,29 @@ TEST_F(MembershipTest, TheJobEndsWhenNobodyIsLeftToServe) {
   EXPECT_TRUE(HasEnded());
 }
 
+TEST_F(MembershipTest, AChiefThatIsLostIsWaitedForThoughAllOthersAreDone) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());  // the chief, where there is no other
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 21).ok());
+  Pass(20);
+  EXPECT_EQ(members.DescribeAwaitedChief(), "") << "the other one may still come";
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 22).ok());
+  ASSERT_TRUE(members.OnDone(kW1, 22).ok());
+  EXPECT_EQ(members.state(kW0), State::kLost);
+  EXPECT_FALSE(HasEnded());
+  EXPECT_TRUE(members.is_serving());
+  EXPECT_THAT(members.DescribeAwaitedChief(), HasSubstr("worker:0, the chief, lost 1"));
+  EXPECT_THAT(members.DescribeAwaitedChief(), HasSubstr("s ago (it is given up in 9m"));
+  // It was only stopped.
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  EXPECT_EQ(members.DescribeAwaitedChief(), "");
+  EXPECT_FALSE(HasEnded());
+  Pass(60);
+  EXPECT_FALSE(HasEnded());
+  Pass(10 * 60);
+  EXPECT_TRUE(HasEnded()) << "it was given up";
+  EXPECT_FALSE(members.is_serving());
+}
+
 TEST_F(MembershipTest, AllLostIsNoEnd) {
   ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
   ASSERT_TRUE(members.OnSignOfLife(kW1, 21).ok());

@@ -216,6 +216,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
       CheckDuration("lease", options.lease, ServerOptions::kMinLease, ServerOptions::kMaxLease));
   WEIR_RETURN_IF_ERROR(CheckDuration("termination grace", options.termination_grace, absl::ZeroDuration(),
                                      ServerOptions::kMaxTerminationGrace));
+  WEIR_RETURN_IF_ERROR(
+      CheckDuration("chief grace", options.chief_grace, absl::ZeroDuration(), ServerOptions::kMaxChiefGrace));
   WEIR_RETURN_IF_ERROR(CheckAllowedDirs(options.allowed_dirs));
   RuntimeOptions runtime_options;
   runtime_options.job = task.job();
@@ -232,7 +234,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   server->membership_ = std::make_unique<Membership>(MembershipOptions{.self = task.task(),
                                                                        .cluster = task.cluster(),
                                                                        .lease = options.lease,
-                                                                       .environment = options.environment});
+                                                                       .environment = options.environment,
+                                                                       .chief_grace = options.chief_grace});
   // An evaluator talks to nobody.
   if (task.runs_alone() || task.is_evaluator()) {
     server->lone_worker_ = std::make_unique<LocalWorker>(*server->runtime_, server->runtime_->task());
@@ -410,7 +413,17 @@ int Server::Join() {
 }
 
 int Server::ServeUntilTheEnd() {
-  const bool is_over = membership_->AwaitEndOfJob(absl::InfiniteFuture());
+  constexpr absl::Duration kPatience = absl::Seconds(10);
+  bool is_over = false;
+  while (!is_over && membership_->is_serving()) {
+    is_over = membership_->AwaitEndOfJob(membership_->environment().Now() + kPatience);
+    const std::string chief = is_over ? "" : membership_->DescribeAwaitedChief();
+    if (!chief.empty()) {
+      PrintNotice(absl::StrCat(task_.task().ToString(), " waits for ", chief,
+                               ": only the chief saves what was learned"));
+    }
+  }
+  is_over = membership_->AwaitEndOfJob(membership_->environment().Now());
   if (const absl::Status superseded = membership_->superseded(); !superseded.ok()) {
     return ExitCodeFor(superseded);
   }

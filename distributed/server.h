@@ -62,6 +62,10 @@ struct ServerOptions {
   absl::Duration lease = absl::Seconds(10);
   static constexpr absl::Duration kMinLease = absl::Milliseconds(100);
   static constexpr absl::Duration kMaxLease = absl::Hours(24);
+  // How long a ps waits for a chief that is lost when all others are done: it may have been stopped, or be
+  // started again, and nobody else saves what the ps holds. 0 to kMaxChiefGrace.
+  absl::Duration chief_grace = absl::Minutes(10);
+  static constexpr absl::Duration kMaxChiefGrace = absl::Hours(24 * 7);
   // How long a ps that is told to stop (SIGTERM) goes on serving while training tasks still run: told at the
   // same time, they may be saving what it holds. Kubernetes and Slurm kill after 30 s.
   // 0 to kMaxTerminationGrace.

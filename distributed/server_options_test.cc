@@ -66,6 +66,9 @@ TEST(ServerOptionsTest, NumbersOutOfRangeAreRefused) {
   options.termination_grace = absl::Seconds(-1);
   EXPECT_THAT(Refusal(options), HasSubstr("a server's termination grace is -1s: it must be from 0 to 24h"));
   options = Options();
+  options.chief_grace = absl::InfiniteDuration();
+  EXPECT_THAT(Refusal(options), HasSubstr("a server's chief grace is inf: it must be from 0 to 168h"));
+  options = Options();
   options.memory_limit = -1;
   EXPECT_THAT(Refusal(options), HasSubstr("a device's memory limit is -1 bytes"));
 }

@@ -218,9 +218,14 @@ absl::StatusOr<TaskConfig> TaskConfig::FromTfConfig(absl::string_view json) {
 
 bool TaskConfig::is_chief() const {
   if (runs_alone()) return !is_evaluator();
-  if (cluster_.HasJob("chief")) return task_.job == "chief";
-  if (cluster_.HasJob("master")) return task_.job == "master";
-  return task_ == TaskName{"worker", 0};
+  return task_ == ChiefOf(cluster_);
+}
+
+TaskName ChiefOf(const ClusterSpec& cluster) {
+  for (const char* job : {"chief", "master"}) {
+    if (cluster.HasJob(job)) return cluster.tasks(job).front();
+  }
+  return {"worker", 0};
 }
 
 std::vector<TaskName> TaskConfig::worker_tasks() const {

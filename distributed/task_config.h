@@ -59,6 +59,9 @@ class TaskConfig {
   TaskName task_;
 };
 
+// The task that leads: "chief", else "master", else worker 0, whether or not the cluster has it.
+TaskName ChiefOf(const ClusterSpec& cluster);
+
 // True for the jobs whose tasks run the training program: "worker", "chief", "master".
 bool IsTrainingJob(absl::string_view job);
 

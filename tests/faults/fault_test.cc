@@ -142,6 +142,23 @@ TEST_F(FaultTest, AKilledChiefResumesAtTheSavedStep) {
   EXPECT_THAT(Log(), HasSubstr("[worker:0] finished at step 20"));
 }
 
+// All others end meanwhile. The ps has what was learned since the first checkpoint.
+TEST_F(FaultTest, AChiefThatIsStoppedUntilTheOthersHaveEndedSavesTheLastStep) {
+  Launch({"--ps=1", "--workers=2", "--ps_grace=60"},
+         {"--last_step=100", "--step_ms=20", "--lease_seconds=1"});
+  ASSERT_TRUE(AwaitStep("worker:0", 15) && AwaitStep("worker:1", 1)) << Log();
+  kill(Pid("worker:0"), SIGSTOP);
+  ASSERT_TRUE(AwaitStep("worker:1", 99)) << Log();
+  EXPECT_TRUE(Await([&] {
+    return Log().find("ps:0 waits for worker:0, the chief, lost") != std::string::npos;
+  })) << Log();
+  EXPECT_NE(kill(Pid("worker:1"), 0), 0);
+  EXPECT_LT(NewestCheckpoint(), 100);
+  kill(Pid("worker:0"), SIGCONT);
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  EXPECT_GE(NewestCheckpoint(), 100) << Log();
+}
+
 TEST_F(FaultTest, AKilledPsIsRestoredFromTheLastCheckpoint) {
   Launch({"--ps=1", "--workers=2", "--restart=1", "--ps_grace=30"}, {"--last_step=200", "--step_ms=20"});
   ASSERT_TRUE(AwaitStep("worker:0", 40)) << Log();
