@@ -39,6 +39,10 @@ void TfRecordRead();
 void PsRun();
 void PsDense();
 void PsMlp();
+// sync_benchmarks.cc
+void SyncNull();
+// One worker of its cluster.
+int SyncWorker(const std::string& cluster, int index);
 // One task of a benchmark's cluster; returns when its standard input closes.
 int Serve(const std::string& cluster, const std::string& job, int task);
 
