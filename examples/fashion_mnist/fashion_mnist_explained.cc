@@ -14,6 +14,7 @@
 // Every task runs this same program. The ps hold the variables; each worker computes gradients on its own
 // batches and applies them there, without waiting for the others (asynchronous between-graph replication).
 // The terse twin, fashion_mnist_terse.cc, is the same without words.
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <numeric>
@@ -121,9 +122,11 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   const Model model = BuildModel(g, flags.model);
   const int64_t last_step = LastStep(task, flags, dataset);
   const ModelVariable step = GlobalStep(g);
-  // Smaller and smaller steps: at the end the model settles instead of jumping about.
-  const Output rate = PolynomialDecay(g, flags.learning_rate, step.value, last_step,
-                                      {.end_learning_rate = flags.learning_rate / 20});
+  // Smaller and smaller steps: at the end the model settles instead of jumping about. The mean of several
+  // batches is less noisy than one of them, so steps may be larger.
+  const double first_rate = flags.learning_rate * std::sqrt(BatchesPerStep(task, flags));
+  const Output rate =
+      PolynomialDecay(g, first_rate, step.value, last_step, {.end_learning_rate = first_rate / 20});
   absl::StatusOr<Node*> train = MakeOptimizer(task, flags, hvd.get(), rate)->Minimize(g, model.loss, step);
   // Errors in building stick in the builder: one check, here, covers every line above.
   if (!g.ok()) return g.status();
@@ -214,7 +217,8 @@ int Main(int argc, char** argv) {
   parser.Add("epochs", &flags.epochs, "how often all workers together see every training image",
              {.least = 1, .most = 1000000});
   parser.Add("batch_size", &flags.batch_size, "images per step", {.least = 1, .most = 1000000});
-  parser.Add("learning_rate", &flags.learning_rate, "of Adam in the first step; it falls to a twentieth",
+  parser.Add("learning_rate", &flags.learning_rate,
+             "of Adam in the first step, for one batch a step; it falls to a twentieth",
              {.least = 1e-12});  // with 0 nothing is learnt
   parser.Add(
       "mode", &flags.mode,
