@@ -45,7 +45,6 @@ namespace weir::examples {
 namespace {
 
 struct Flags {
-  std::string mode = "async";
   std::string model = "mlp";
   int epochs = 12;
   int batch_size = 100;
@@ -100,7 +99,7 @@ absl::Status CheckMode(const TaskConfig& task, const Flags& flags) {
 // mean of them is applied, by parameter servers or (with `hvd`) by each worker.
 std::unique_ptr<Optimizer> MakeOptimizer(const TaskConfig& task, const Flags& flags, Horovod* hvd,
                                          Output rate) {
-  auto adam = std::make_unique<Adam>(rate);
+  std::unique_ptr<Optimizer> adam = std::make_unique<Adam>(rate);
   if (hvd != nullptr) return hvd->DistributedOptimizer(std::move(adam));
   if (flags.mode == "async") return adam;
   return SyncReplicas(std::move(adam), {.replicas_to_aggregate = BatchesPerStep(task, flags),
