@@ -5,14 +5,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "distributed/replica_device_setter.h"
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "kernels/device_kernels.h"
 #include "ops/register_ops.h"
+#include "ops/variable.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
+#include "session/monitored/training_session.h"
 
 namespace weir {
 namespace {
@@ -87,6 +90,36 @@ TEST_P(ServerTest, APushThatFailsEndsItsStep) {
     faults_.Clear();
     EXPECT_TRUE((*session)->Run({}, {}, {model.add}).ok());
   }
+}
+
+// For longer than the call is repeated: the session is made anew, and runs its step again.
+TEST_P(ServerTest, AStepWhoseAnswersAreLostIsAppliedOnce) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  GraphBuilder g(w0->runtime().ops(), ReplicaDeviceSetter(w0->task()));
+  const ModelVariable step = GlobalStep(g);
+  Node* train = nullptr;
+  {
+    const auto beside = g.ColocationScope(step.handle.node);
+    train = g.AddNode("AssignAddVariableOp", {step.handle, Constant(g, Tensor::Scalar(int64_t{1}))});
+  }
+  auto session = MonitoredTrainingSession(g, {.target = w0->target(), .stops_on_sigterm = false});
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (int64_t i = 1; i <= 2; ++i) {
+    const int hits = faults_.num_hits();
+    faults_.Add({.action = Fault::Action::kDropReply, .method = "RunPartition", .job = "ps"});
+    std::thread heals([&] {
+      absl::SleepFor(absl::Milliseconds(1500));
+      faults_.Clear();
+    });
+    const auto value = (*session)->Run({}, {step.value}, {train});
+    heals.join();
+    ASSERT_TRUE(value.ok()) << value.status();
+    EXPECT_GT(faults_.num_hits(), hits + 1);
+    EXPECT_EQ((*session)->GlobalStep().value(), i);
+  }
+  ASSERT_TRUE((*session)->Run({}, {}, {train}).ok());
+  EXPECT_EQ((*session)->GlobalStep().value(), 3);
 }
 
 TEST_P(ServerTest, APieceThatNeverComesEndsTheStepAtItsDeadlineAndItsMemoryIsFree) {

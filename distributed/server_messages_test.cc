@@ -148,9 +148,9 @@ TEST_P(ServerTest, HostileRequestsAreRefused) {
   ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
   auto channel = faults_.Connect({"ps", 0}, cluster_.address({"ps", 0}).value()).value();
   std::mt19937 random(3);
-  for (const char* method :
-       {"ListDevices", "RegisterPartition", "RunPartition", "CancelStep", "FailStep", "DeregisterPartition",
-        "ResetContainers", "PushTensors", "PushPiece", "Heartbeat", "NoSuchMethod"}) {
+  for (const char* method : {"ListDevices", "RegisterPartition", "RunPartition", "CancelStep", "FailStep",
+                             "BeginRestore", "EndRestore", "DeregisterPartition", "ResetContainers",
+                             "PushTensors", "PushPiece", "Heartbeat", "NoSuchMethod"}) {
     for (int i = 0; i < 300; ++i) {
       WireWriter writer;
       Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);

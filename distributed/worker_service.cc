@@ -89,6 +89,8 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   if (method == kDeregisterPartitionMethod) return DeregisterPartition(request);
   if (method == kEndSessionMethod) return EndSession(request);
   if (method == kListDevicesMethod) return ListDevices(request);
+  if (method == kBeginRestoreMethod) return BeginRestore(request);
+  if (method == kEndRestoreMethod) return EndRestore(request);
   if (method == kResetContainersMethod) return ResetContainers(request);
   if (method == kJobDoneMethod) return JobDone(request);
   if (method == kLeaveMethod) return Leave(request);
@@ -247,6 +249,7 @@ void WorkerService::RunPartition(Request& request) {
   step->call = {.plan = plan_id,
                 .step_id = step_id,
                 .over_below = step->request.over_below,
+                .logical_step = step->request.logical_step,
                 .deadline = step->request.deadline,
                 .args = step->request.args,
                 .results = absl::MakeSpan(step->results)};
@@ -390,6 +393,22 @@ void WorkerService::EndSession(Request& request) {
     }
     worker_.EndSession(session, request.envelope.sender_incarnation);
   }
+  Reply(request, status);
+}
+
+void WorkerService::BeginRestore(Request& request) {
+  const uint64_t id = request.reader.Fixed64();
+  if (absl::Status status = request.reader.Finish("a restore"); !status.ok()) return Reply(request, status);
+  const absl::StatusOr<RestoreState> state = worker_.BeginRestore(id, request.call->deadline());
+  WireWriter writer;
+  if (state.ok()) writer.Unsigned(static_cast<uint64_t>(*state));
+  Reply(request, state.status(), writer.Take());
+}
+
+void WorkerService::EndRestore(Request& request) {
+  const uint64_t id = request.reader.Fixed64();
+  absl::Status status = request.reader.Finish("the end of a restore");
+  if (status.ok()) status = worker_.EndRestore(id, request.call->deadline());
   Reply(request, status);
 }
 

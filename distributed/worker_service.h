@@ -94,6 +94,8 @@ class WorkerService {
   void FailOwnStep(Request& request);
   void DeregisterPartition(Request& request);
   void EndSession(Request& request);
+  void BeginRestore(Request& request);
+  void EndRestore(Request& request);
   void ResetContainers(Request& request);
   void PushTensors(Request& request);
   void PushPiece(Request& request);

@@ -24,9 +24,10 @@ constexpr size_t kMinIdleSteps = 8;  // kept also when nothing runs
 absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, Threads& threads,
                                                               TensorSender* sender, const PartitionSpec& spec,
                                                               SessionState* session,
-                                                              std::shared_ptr<EarlySteps> early_steps) {
-  auto plan =
-      std::make_shared<LocalPlan>(runtime.environment(), threads, sender, spec, std::move(early_steps));
+                                                              std::shared_ptr<EarlySteps> early_steps,
+                                                              UpdateLedger* ledger) {
+  auto plan = std::make_shared<LocalPlan>(runtime.environment(), threads, sender, spec,
+                                          std::move(early_steps), ledger);
   for (const auto& graph : spec.graphs) {
     if (graph->num_nodes() == 0) continue;
     const DeviceName& name = graph->node(0)->assigned_device();
@@ -40,6 +41,7 @@ absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, 
                           Program::Compile(*graph, *device, runtime.kernels(), session));
     WEIR_RETURN_IF_ERROR(plan->CheckBindings(*program));
     plan->overlaps_.emplace_back(*program, runtime.overlap());
+    plan->has_updates_ |= program->has_updates();
     plan->programs_.push_back(std::move(program));
     plan->costs_.emplace_back();
     WEIR_RETURN_IF_ERROR(plan->AddEdges(*graph));
@@ -163,6 +165,12 @@ LocalPlan::StepState& LocalPlan::Fill(int64_t step_id, std::unique_ptr<StepState
 void LocalPlan::Run(const RunPartitionCall& call, Done done) {
   absl::Status refused;
   StepState* step = nullptr;
+  std::optional<UpdateLedger::Attempt> updates;
+  if (has_updates_ && call.logical_step.writer != 0) {
+    absl::StatusOr<UpdateLedger::Attempt> attempt = ledger_->BeginStep(call.logical_step, environment_.Now());
+    if (!attempt.ok()) return done(attempt.status());
+    updates = *std::move(attempt);
+  }
   std::vector<std::unique_ptr<StepState>> dropped;
   {
     absl::MutexLock lock(&mutex_);
@@ -197,7 +205,13 @@ void LocalPlan::Run(const RunPartitionCall& call, Done done) {
   if (step == nullptr) return done(refused);
   step->call = &call;
   step->done = std::move(done);
+  if (updates || step->updates) SetUpdates(*step, std::move(updates));
   StartPrograms(*step);
+}
+
+void LocalPlan::SetUpdates(StepState& step, std::optional<UpdateLedger::Attempt> updates) {
+  step.updates = std::move(updates);
+  for (const auto& frame : step.frames) frame->updates = step.updates ? &*step.updates : nullptr;
 }
 
 void LocalPlan::StartPrograms(StepState& step) {

@@ -1,7 +1,7 @@
 // A worker's part of a plan: its programs, and the steps of it that run here.
 //
 // Owned by the LocalWorker and by its own steps while threads have them. Thread safety: all methods. Borrows
-// the Threads and the TensorSender.
+// the Threads, the TensorSender and the UpdateLedger.
 //
 // A plan keeps a pool of steps: a step holds the frames, the rendezvous and the cancellation token of one
 // step and is reused, so a running step allocates nothing of its own. The pool holds no more idle steps than
@@ -24,6 +24,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@
 #include "session/executor/overlap.h"
 #include "session/executor/program.h"
 #include "session/executor/program_trace.h"
+#include "session/executor/update_ledger.h"
 #include "session/late_results.h"
 #include "session/received_edges.h"
 #include "session/rendezvous.h"
@@ -56,14 +58,16 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   static absl::StatusOr<std::shared_ptr<LocalPlan>> Compile(Runtime& runtime, Threads& threads,
                                                             TensorSender* sender, const PartitionSpec& spec,
                                                             SessionState* session,
-                                                            std::shared_ptr<EarlySteps> early_steps);
+                                                            std::shared_ptr<EarlySteps> early_steps,
+                                                            UpdateLedger* ledger);
 
   LocalPlan(Environment& environment, Threads& threads, TensorSender* sender, const PartitionSpec& spec,
-            std::shared_ptr<EarlySteps> early_steps)
+            std::shared_ptr<EarlySteps> early_steps, UpdateLedger* ledger)
       : environment_(environment),
         threads_(threads),
         sender_(sender),
         early_steps_(std::move(early_steps)),
+        ledger_(ledger),
         id_(spec.plan),
         session_(spec.session),
         num_edges_(spec.num_edges),
@@ -113,6 +117,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
     Done done;
     std::shared_ptr<LocalPlan> plan;  // while threads have its activations
     Threads::TimerId timer = 0;
+    std::optional<UpdateLedger::Attempt> updates;  // of a step that may be tried again
     std::atomic<int> programs_left{0};
     absl::Mutex status_mutex;
     absl::Status status ABSL_GUARDED_BY(status_mutex);
@@ -142,6 +147,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   static bool TryHold(StepState& step);
   void StartPrograms(StepState& step);
   void RunActivations(StepState& step);
+  void SetUpdates(StepState& step, std::optional<UpdateLedger::Attempt> updates);
   void BeginTrace(StepState& step);
   void EndTrace(StepState& step);
   Activation& ActivationOf(StepState& step, size_t program);
@@ -165,6 +171,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   Threads& threads_;
   TensorSender* const sender_;
   const std::shared_ptr<EarlySteps> early_steps_;
+  UpdateLedger* const ledger_;
   const PlanId id_;
   const SessionId session_;
   const int num_edges_;
@@ -173,8 +180,9 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   const int num_late_args_;
   const int num_late_results_;
   std::vector<std::unique_ptr<const Program>> programs_;
-  std::deque<ProgramCost> costs_;                     // by program
-  std::deque<Overlap> overlaps_;                      // by program
+  std::deque<ProgramCost> costs_;  // by program
+  std::deque<Overlap> overlaps_;   // by program
+  bool has_updates_ = false;
   absl::flat_hash_map<int, std::string> edge_names_;  // of edges that are received here, but late results
   ReceivedEdges received_{{}};
   int64_t step_bytes_ = 0;  // that a step takes before it has tensors

@@ -42,8 +42,9 @@ absl::Status LocalWorker::RegisterPartition(PartitionSpec spec, absl::Time, uint
   }
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<SessionState> session,
                         StateOf(spec.session, owner, spec.files));
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<LocalPlan> plan,
-                        LocalPlan::Compile(runtime_, threads_, sender_, spec, session.get(), early_steps_));
+  WEIR_ASSIGN_OR_RETURN(
+      std::shared_ptr<LocalPlan> plan,
+      LocalPlan::Compile(runtime_, threads_, sender_, spec, session.get(), early_steps_, &ledger_));
   absl::MutexLock lock(&mutex_);
   if (!plans_.emplace(spec.plan, std::move(plan)).second) {
     return absl::AlreadyExistsError(
@@ -120,6 +121,15 @@ void LocalWorker::DropPartition(PlanId plan_id, const absl::Status& reason) {
 
 absl::Status LocalWorker::ResetContainers(absl::Span<const std::string> containers, absl::Time) {
   for (const auto& device : runtime_.devices()) device->resources().ResetContainers(containers);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RestoreState> LocalWorker::BeginRestore(uint64_t id, absl::Time deadline) {
+  return ledger_.BeginRestore(id, deadline);
+}
+
+absl::Status LocalWorker::EndRestore(uint64_t id, absl::Time) {
+  ledger_.EndRestore(id);
   return absl::OkStatus();
 }
 

@@ -25,6 +25,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/session_state.h"
+#include "session/executor/update_ledger.h"
 #include "session/runtime.h"
 #include "session/step_owners.h"
 #include "session/tensor_sender.h"
@@ -53,6 +54,8 @@ class LocalWorker final : public Worker {
   void DeregisterPartition(PlanId plan) override;
   void EndSession(SessionId session) override { EndSession(session, kThisProcess); }
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
+  absl::StatusOr<RestoreState> BeginRestore(uint64_t id, absl::Time deadline) override;
+  absl::Status EndRestore(uint64_t id, absl::Time deadline) override;
   StepOwners* owners() override { return &owners_; }
 
   // As above, for another process: `owner` is the incarnation of its task. Every part of a plan names its
@@ -98,6 +101,7 @@ class LocalWorker final : public Worker {
   Threads& threads_;
   const std::shared_ptr<EarlySteps> early_steps_;
   StepOwners owners_;
+  UpdateLedger ledger_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, std::shared_ptr<LocalPlan>> plans_ ABSL_GUARDED_BY(mutex_);
   // By id and owner.

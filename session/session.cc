@@ -122,29 +122,31 @@ absl::Time PreparedStep::Deadline(const RunOptions& options) const {
 absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
                                const RunOptions& options, RunMetadata* metadata) {
   WEIR_RETURN_IF_ERROR(CheckFeeds(feeds));
-  if (options.trace && metadata != nullptr) return RunTraced(feeds, fetches, Deadline(options), metadata);
-  if (is_reordered_) return RunReordered(feeds, fetches, Deadline(options));
-  return plan_->Run(feeds, fetches, Deadline(options));
+  if (options.trace && metadata != nullptr) return RunTraced(feeds, fetches, options, metadata);
+  if (is_reordered_) return RunReordered(feeds, fetches, options);
+  return plan_->Run(feeds, fetches, Deadline(options), nullptr, options.logical_step);
 }
 
 absl::Status PreparedStep::RunTraced(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
-                                     absl::Time deadline, RunMetadata* metadata) {
+                                     const RunOptions& options, RunMetadata* metadata) {
   StepTrace trace;
-  const absl::Status status = is_reordered_ ? RunReordered(feeds, fetches, deadline, &trace)
-                                            : plan_->Run(feeds, fetches, deadline, &trace);
+  const absl::Status status =
+      is_reordered_ ? RunReordered(feeds, fetches, options, &trace)
+                    : plan_->Run(feeds, fetches, Deadline(options), &trace, options.logical_step);
   metadata->step_stats = trace.Take();
   return status;
 }
 
 absl::Status PreparedStep::RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
-                                        absl::Time deadline, StepTrace* trace) {
+                                        const RunOptions& options, StepTrace* trace) {
   if (feeds.size() != feed_order_.size() || fetches.size() != fetch_order_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the step takes ", feed_order_.size(), " feeds and ",
                                                    fetch_order_.size(), " fetches, got ", feeds.size(),
                                                    " and ", fetches.size()));
   }
   std::vector<Tensor> results(num_plan_fetches_);
-  WEIR_RETURN_IF_ERROR(plan_->Run(PlanFeeds(feeds), absl::MakeSpan(results), deadline, trace));
+  WEIR_RETURN_IF_ERROR(
+      plan_->Run(PlanFeeds(feeds), absl::MakeSpan(results), Deadline(options), trace, options.logical_step));
   for (size_t i = 0; i < fetches.size(); ++i) fetches[i] = results[fetch_order_[i]];
   return absl::OkStatus();
 }
@@ -381,6 +383,20 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
   if (options_.log_placement) std::fputs(plan->placement_report().text.c_str(), stderr);
   if (placement_files_ != nullptr) WEIR_RETURN_IF_ERROR(placement_files_->Write(plan->placement_report()));
   return plan;
+}
+
+absl::Status Session::Restore(uint64_t id, absl::FunctionRef<absl::Status()> set) {
+  const absl::Time deadline = options_.environment->Now() + options_.operation_timeout;
+  bool is_new = false, has_ended = false;
+  for (const auto& entry : workers_) {
+    WEIR_ASSIGN_OR_RETURN(const RestoreState state, entry.worker->BeginRestore(id, deadline));
+    is_new |= state == RestoreState::kNew;
+    has_ended |= state == RestoreState::kEnded;
+  }
+  // It has ended nowhere before all was set everywhere.
+  if (is_new || !has_ended) WEIR_RETURN_IF_ERROR(set());
+  for (const auto& entry : workers_) WEIR_RETURN_IF_ERROR(entry.worker->EndRestore(id, deadline));
+  return absl::OkStatus();
 }
 
 void Session::UsePrivateContainers(Graph& graph) {

@@ -42,6 +42,7 @@
 #include "graph/rewrite/rewrite_options.h"
 #include "kernels/environment.h"
 #include "kernels/kernel_registry.h"
+#include "session/executor/logical_step.h"
 #include "session/feed_type.h"
 #include "session/placement_files.h"
 #include "session/step_plan.h"
@@ -108,6 +109,8 @@ struct RunOptions {
   // Whether the step's RunMetadata shall say when each of its nodes ran (TensorFlow's FULL_TRACE). Such a
   // step takes longer, and its kernels do not overlap.
   bool trace = false;
+  // Set by a MonitoredSession, whose steps may be tried again; of Run only.
+  LogicalStep logical_step;
 };
 
 // What became of a step beside its fetches.
@@ -138,10 +141,10 @@ class PreparedStep {
   PreparedStep() = default;
   absl::Status CheckFeeds(absl::Span<const Tensor> feeds) const;
   absl::Time Deadline(const RunOptions& options) const;
-  absl::Status RunTraced(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
-                         RunMetadata* metadata);
-  absl::Status RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
-                            StepTrace* trace = nullptr);
+  absl::Status RunTraced(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
+                         const RunOptions& options, RunMetadata* metadata);
+  absl::Status RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
+                            const RunOptions& options, StepTrace* trace = nullptr);
   std::vector<Tensor> PlanFeeds(absl::Span<const Tensor> feeds) const;
 
   std::shared_ptr<StepPlan> plan_;
@@ -192,6 +195,12 @@ class Session {
   // Adds to the graph while steps run: calls `add` while no other method reads the graph, and returns its
   // status. What it adds must be complete when it returns; a step sees all of it or nothing.
   absl::Status Extend(absl::FunctionRef<absl::Status()> add);
+
+  // Calls `set`, which sets variables of its workers to other values than those that training has made: what
+  // a step that is tried again has applied before counts as not applied (executor/update_ledger.h). `id`: the
+  // same, and not 0, for a restore that is tried again, perhaps in another session; `set` is not called when
+  // it was done, and nobody has restored since. Errors: those of `set` and of the workers.
+  absl::Status Restore(uint64_t id, absl::FunctionRef<absl::Status()> set);
 
   // Cancels running steps and refuses further ones, also those that are just being compiled.
   void Close();

@@ -155,10 +155,12 @@ StepPlan::~StepPlan() { Close(absl::CancelledError("the step was dropped")); }
 // One step while it runs: a call for every worker, and the count of those that have not answered.
 class StepPlan::RunningStep {
  public:
-  RunningStep(StepPlan& plan, absl::Time deadline, StepTrace* trace = nullptr)
+  RunningStep(StepPlan& plan, absl::Time deadline, StepTrace* trace = nullptr,
+              const LogicalStep& logical_step = {})
       : plan_(plan),
         deadline_(deadline),
         trace_(trace),
+        logical_step_(logical_step),
         calls_(plan.parts_.size()),
         num_left_(static_cast<int>(plan.parts_.size())) {}
 
@@ -171,6 +173,7 @@ class StepPlan::RunningStep {
       call.request = {.plan = plan_.id_,
                       .step_id = step_id_,
                       .over_below = over_below_,
+                      .logical_step = logical_step_,
                       .deadline = deadline_,
                       .args = call.args,
                       .results = absl::MakeSpan(call.results),
@@ -318,6 +321,7 @@ class StepPlan::RunningStep {
   int64_t over_below_ = 0;
   const absl::Time deadline_;
   StepTrace* const trace_;
+  const LogicalStep logical_step_;
   absl::InlinedVector<Call, 2> calls_;
   std::atomic<int> num_left_;
   absl::Mutex mutex_;
@@ -430,13 +434,13 @@ absl::Status StepPlan::Leave(const RunningStep& step, const absl::Status& status
 }
 
 absl::Status StepPlan::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
-                           StepTrace* trace) {
+                           StepTrace* trace, const LogicalStep& logical_step) {
   WEIR_RETURN_IF_ERROR(CheckCounts(feeds.size(), fetches.size()));
   if (RunScope::IsInside()) {
     return absl::FailedPreconditionError(
         "a thread that is running a step must not wait for another: use Start");
   }
-  RunningStep step(*this, deadline, trace);
+  RunningStep step(*this, deadline, trace, logical_step);
   WEIR_RETURN_IF_ERROR(Enter(step));
   step.Start(feeds);
   const absl::Status status = Leave(step, step.Wait());

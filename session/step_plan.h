@@ -85,7 +85,7 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
   // on stderr says who is awaited and how long is left.
   // With a trace, what the devices of this process did is added to it.
   absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
-                   StepTrace* trace = nullptr);
+                   StepTrace* trace = nullptr, const LogicalStep& logical_step = {});
 
   // Starts one step, which keeps the plan. May compute on this thread before it returns. Errors are the
   // step's.

@@ -33,6 +33,7 @@
 #include "graph/types/device_name.h"
 #include "graph/types/tensor.h"
 #include "kernels/device.h"
+#include "session/executor/logical_step.h"
 
 namespace weir {
 
@@ -75,6 +76,8 @@ struct RunPartitionCall {
   // Steps of the plan below this one are over for their owner: it has their answers, or has given them up.
   // What comes late for one of them is dropped.
   int64_t over_below = 0;
+  // Of a step that may be tried again: an update that an earlier attempt has applied is left out.
+  LogicalStep logical_step;
   absl::Time deadline = absl::InfiniteFuture();
   absl::Span<const Tensor> args;
   absl::Span<Tensor> results;  // set when done is called with OK
@@ -106,7 +109,8 @@ class Worker {
   // Runs the step; `done` is called exactly once, from any thread, possibly before this returns.
   // Possible errors: the first error of a kernel, with node and device; NotFound (the plan is not registered
   // here: the task has restarted); Cancelled or the reason given to CancelStep; DeadlineExceeded, naming what
-  // was awaited; Unavailable (the task was lost); Aborted (the step's owner has said that it is over).
+  // was awaited; Unavailable (the task was lost); Aborted (the step's owner has said that it is over; those
+  // of executor/update_ledger.h).
   virtual void RunPartition(const RunPartitionCall& call, Done done) = 0;
 
   // Gives a running step a late argument; dropped when the step is over. May compute before it returns. Each
@@ -128,6 +132,15 @@ class Worker {
   // Forgets what the session's nodes have kept between steps. Its plans are deregistered first. Unknown
   // sessions are OK. Does not wait.
   virtual void EndSession(SessionId session) = 0;
+
+  // Before the variables of the task are set to other values, and after (executor/update_ledger.h): what was
+  // applied to those before counts as not applied. Between both, until the deadline at most, steps that may
+  // be tried again are refused with Aborted. `id` names the restore, however often it is tried. Possible
+  // errors: Unavailable, DeadlineExceeded.
+  virtual absl::StatusOr<RestoreState> BeginRestore(uint64_t /*id*/, absl::Time /*deadline*/) {
+    return RestoreState::kNew;
+  }
+  virtual absl::Status EndRestore(uint64_t /*id*/, absl::Time /*deadline*/) { return absl::OkStatus(); }
 
   // Where steps are owned by sessions of the process that the worker is in; null for a worker elsewhere.
   virtual StepOwners* owners() { return nullptr; }

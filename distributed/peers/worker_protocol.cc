@@ -168,6 +168,12 @@ absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now, Wire
   writer->Fixed64(call.plan);
   writer->Signed(call.step_id);
   writer->Signed(call.over_below);
+  const LogicalStep& logical = call.logical_step;
+  writer->Fixed64(logical.writer);
+  if (logical.writer != 0) {
+    writer->Signed(logical.number);
+    writer->Signed(logical.settled_below);
+  }
   writer->Deadline(call.deadline, now);
   writer->Unsigned(call.results.size());
   return EncodeTensors(call.args, writer, payloads);
@@ -180,6 +186,11 @@ absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vecto
   request.plan = reader->Fixed64();
   request.step_id = reader->Signed();
   request.over_below = reader->Signed();
+  request.logical_step.writer = reader->Fixed64();
+  if (request.logical_step.writer != 0) {
+    request.logical_step.number = reader->Signed();
+    request.logical_step.settled_below = reader->Signed();
+  }
   request.deadline = reader->Deadline(now);
   request.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxResults));
   WEIR_ASSIGN_OR_RETURN(request.args, DecodeTensors(reader, payloads));

@@ -29,6 +29,8 @@ inline constexpr char kRegisterPartitionMethod[] = "/weir.Worker/RegisterPartiti
 inline constexpr char kRunPartitionMethod[] = "/weir.Worker/RunPartition";
 inline constexpr char kCancelStepMethod[] = "/weir.Worker/CancelStep";
 inline constexpr char kFailStepMethod[] = "/weir.Worker/FailStep";
+inline constexpr char kBeginRestoreMethod[] = "/weir.Worker/BeginRestore";
+inline constexpr char kEndRestoreMethod[] = "/weir.Worker/EndRestore";
 inline constexpr char kDeregisterPartitionMethod[] = "/weir.Worker/DeregisterPartition";
 inline constexpr char kEndSessionMethod[] = "/weir.Worker/EndSession";
 inline constexpr char kResetContainersMethod[] = "/weir.Worker/ResetContainers";
@@ -75,6 +77,7 @@ struct RunRequest {
   PlanId plan = 0;
   int64_t step_id = 0;
   int64_t over_below = 0;
+  LogicalStep logical_step;
   absl::Time deadline;
   std::vector<Tensor> args;
   int num_results = 0;

@@ -186,23 +186,23 @@ void DataflowExecutor::Execute(int32_t index) {
 }
 
 absl::Status DataflowExecutor::Compute(int32_t index, KernelContext& context) {
-  Kernel& kernel = *program_.instructions()[index].kernel;
+  const Instruction& at = program_.instructions()[index];
   if (trace() != nullptr) {
     trace()->Begin(index);
-    absl::Status status = kernel.Compute(context);
+    absl::Status status = ComputeOnce(at, context, frame_.updates);
     trace()->End(index);
     return status;
   }
-  if (times_ == nullptr) return kernel.Compute(context);
+  if (times_ == nullptr) return ComputeOnce(at, context, frame_.updates);
   times_->Begin();
-  absl::Status status = kernel.Compute(context);
+  absl::Status status = ComputeOnce(at, context, frame_.updates);
   times_->End(index);
   return status;
 }
 
 absl::Status DataflowExecutor::ComputeElsewhere(int32_t index) {
   if (trace() != nullptr) trace()->Begin(index);
-  absl::Status status = program_.instructions()[index].kernel->Compute(*waits_[index].context);
+  absl::Status status = ComputeOnce(program_.instructions()[index], *waits_[index].context, frame_.updates);
   if (trace() != nullptr) trace()->End(index);
   return status;
 }

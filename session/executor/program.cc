@@ -231,6 +231,8 @@ class ProgramCompiler {
     instruction.runs_when_dead = (*kernel)->runs_when_dead();
     instruction.may_block = (*kernel)->may_block();
     if (instruction.may_wait()) program_->is_static_ = false;
+    if (!instruction.may_wait()) instruction.update = UpdateKey(node);
+    program_->has_updates_ |= instruction.update != 0;
     AddInputs(&instruction, node);
     AddOutputs(&instruction, node);
     program_->kernels_.push_back(*std::move(kernel));

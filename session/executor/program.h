@@ -26,6 +26,7 @@
 #include "graph/loops.h"
 #include "kernels/device.h"
 #include "kernels/kernel_registry.h"
+#include "session/executor/update_ledger.h"
 
 namespace weir {
 
@@ -46,6 +47,7 @@ struct Instruction {
   Kernel* kernel = nullptr;
   AsyncKernel* async = nullptr;
   bool may_block = false;   // the kernel needs a thread that may wait
+  uint64_t update = 0;      // UpdateKey of what a step that is tried again must not do twice
   int32_t first_input = 0;  // into Program::input_slots and last_use
   int32_t num_inputs = 0;
   int32_t first_output = 0;  // slot
@@ -116,6 +118,7 @@ class Program {
   const int32_t* clears() const { return clears_.data(); }
   const Successor* successors() const { return successors_.data(); }
   absl::Span<const ProgramLoop> loops() const { return loops_; }
+  bool has_updates() const { return has_updates_; }
   // Instructions and loops outside of all loops.
   int num_parts() const { return num_parts_; }
   // The Merge's inputs that the instruction gives it.
@@ -144,6 +147,7 @@ class Program {
   Device& device_;
   bool is_static_ = true;
   bool may_overlap_ = false;
+  bool has_updates_ = false;
   int32_t num_slots_ = 0;
   std::vector<Instruction> instructions_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
@@ -171,13 +175,24 @@ bool NeedsNoKernel(const Node& node);
 // Key of the status payload that holds the failing node's name.
 inline constexpr char kNodePayload[] = "weir.node";
 
-// The tensors of one step of one program; reused by later steps. Not thread safe.
+// What one step of one program has: its tensors, and which updates were applied before if it may be tried
+// again. Reused by later steps. Not thread safe.
 class ProgramFrame {
  public:
   explicit ProgramFrame(const Program& program) : slots(program.num_slots()) {
     for (const auto& [slot, tensor] : program.constants()) slots[slot] = tensor;
   }
   std::vector<Tensor> slots;
+  UpdateLedger::Attempt* updates = nullptr;  // of a step that may be tried again
 };
+
+// Runs the instruction's synchronous kernel; an update that an earlier attempt of the step has applied does
+// nothing.
+inline absl::Status ComputeOnce(const Instruction& at, KernelContext& context,
+                                UpdateLedger::Attempt* updates) {
+  if (at.update == 0 || updates == nullptr) return at.kernel->Compute(context);
+  return updates->Apply(at.update, /*repeats=*/at.loop != kNoLoop,
+                        [&] { return at.kernel->Compute(context); });
+}
 
 }  // namespace weir

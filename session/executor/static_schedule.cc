@@ -50,7 +50,7 @@ absl::Status RunLine(const Program& program, ProgramFrame& frame, const StepCont
                           program.output_types() + at.first_type, at.num_outputs);
     if constexpr (kMeasures) recorder.Begin();
     if constexpr (kTraces) recorder.Begin(static_cast<int32_t>(i));
-    absl::Status status = at.kernel->Compute(context);
+    absl::Status status = ComputeOnce(at, context, frame.updates);
     if constexpr (kMeasures || kTraces) recorder.End(static_cast<int32_t>(i));
     if (!status.ok()) {
       ClearFrame(program, frame);

@@ -64,7 +64,8 @@ MonitoredSession::MonitoredSession(GraphBuilder& graph, std::unique_ptr<SessionC
     : graph_(graph),
       creator_(std::move(creator)),
       options_(std::move(options)),
-      stop_(creator_->environment()) {}
+      stop_(creator_->environment()),
+      steps_(options_.recovers ? creator_->environment().Random() | 1 : 0) {}
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredSession::Create(
     GraphBuilder& graph, std::unique_ptr<SessionCreator> creator, MonitoredSessionOptions options) {
@@ -214,16 +215,20 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::Run(const Feeds& feeds,
                                                           const RunOptions& options) {
   const RunArgs args = {fetches, feeds, targets, options};
   std::vector<Tensor> results;
+  LogicalSteps::Call call(steps_);
   WEIR_RETURN_IF_ERROR(RunUntilKnown([&]() -> absl::Status {
-    WEIR_ASSIGN_OR_RETURN(results, RunOnce(args));
+    call.BeginAttempt();
+    WEIR_ASSIGN_OR_RETURN(results, RunOnce(args, call));
     return absl::OkStatus();
   }));
   return results;
 }
 
 absl::Status MonitoredSession::RunStepFn(absl::FunctionRef<absl::Status(StepContext& context)> step) {
+  LogicalSteps::Call call(steps_);
   return RunUntilKnown([&] {
-    StepContext context(*this);
+    call.BeginAttempt();
+    StepContext context(*this, call);
     return step(context);
   });
 }
@@ -241,10 +246,10 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
   return status;
 }
 
-absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(const RunArgs& args) {
-  RunArgs now = args;
-  if (std::exchange(lost_step_is_done_, false)) now.targets.clear();
-  WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, now, stop_));
+absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(RunArgs args, LogicalSteps::Call& call) {
+  if (std::exchange(lost_step_is_done_, false)) args.targets.clear();
+  args.options.logical_step = call.Next();
+  WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, args, stop_));
   // When a peer was lost too, what the hook saw may be lost with it: it sees the next step, and decides
   // again.
   if (result.stop_requested && result.lost_under_hook.ok()) {

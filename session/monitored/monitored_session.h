@@ -6,7 +6,9 @@
 //   return session->Close();
 //
 // When a step fails because a peer was lost or restarted (IsRecoverable), or a thread of a hook does, its
-// creator makes a new session, the chief's restoring what was lost, and the step runs again.
+// creator makes a new session, the chief's restoring what was lost, and the step runs again. What the first
+// attempt has applied to variables is not applied twice, as long as these have not been restored since
+// (session/executor/update_ledger.h).
 //
 // A stop, by SIGTERM too, lets the step that runs end: the threads of hooks go on until Close has called the
 // hooks' End, or until step_grace_period is over.
@@ -29,6 +31,7 @@
 #include "session/monitored/coordinated_session.h"
 #include "session/monitored/coordinator.h"
 #include "session/monitored/hook.h"
+#include "session/monitored/logical_steps.h"
 #include "session/monitored/scaffold.h"
 #include "session/monitored/session_creator.h"
 #include "session/monitored/termination.h"
@@ -77,21 +80,23 @@ class MonitoredSession {
   // What a step that its caller writes may use.
   class StepContext {
    public:
-    // Steps without hooks.
+    // Steps without hooks. What they update is updated again when a peer is lost.
     Session& session() { return session_.session(); }
-    // One step with them; a lost peer is an error here.
+    // One step with them; a lost peer is an error here. The n-th one of a call of RunStepFn is the same step
+    // in every attempt.
     absl::StatusOr<std::vector<Tensor>> RunWithHooks(const Feeds& feeds,
                                                      const std::vector<TensorRef>& fetches,
                                                      const std::vector<TargetRef>& targets = {},
                                                      const RunOptions& options = {}) {
-      return session_.RunOnce({fetches, feeds, targets, options});
+      return session_.RunOnce({fetches, feeds, targets, options}, call_);
     }
     void RequestStop() { session_.RequestStop(); }
 
    private:
     friend class MonitoredSession;
-    explicit StepContext(MonitoredSession& session) : session_(session) {}
+    StepContext(MonitoredSession& session, LogicalSteps::Call& call) : session_(session), call_(call) {}
     MonitoredSession& session_;
+    LogicalSteps::Call& call_;
   };
 
   // Calls `step`, and again when it returns that a peer was lost, with a new session.
@@ -122,7 +127,7 @@ class MonitoredSession {
   absl::Status Recover(const absl::Status& reason);
   // Returns when `step` has returned OK or an error that is no lost peer; that one is kept.
   absl::Status RunUntilKnown(absl::FunctionRef<absl::Status()> step);
-  absl::StatusOr<std::vector<Tensor>> RunOnce(const RunArgs& args);
+  absl::StatusOr<std::vector<Tensor>> RunOnce(RunArgs args, LogicalSteps::Call& call);
   absl::Status EndHooks();
   // What a thread has failed with: if that costs only this session, and if it ends training.
   absl::Status LostUnderThread(CoordinatedSession& session) const;
@@ -135,6 +140,7 @@ class MonitoredSession {
   const std::unique_ptr<SessionCreator> creator_;
   const MonitoredSessionOptions options_;
   Coordinator stop_;  // of everything; has no threads
+  LogicalSteps steps_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<CoordinatedSession> current_ ABSL_GUARDED_BY(mutex_);  // null while there is none
   std::atomic<bool> sigterm_stopped_it_{false};

@@ -188,6 +188,11 @@ class LosesAPeer final : public Worker {
     return worker_.RegisterPartition(std::move(spec), deadline);
   }
   void RunPartition(const RunPartitionCall& call, Done done) override {
+    if (std::exchange(lose_answer, false)) {
+      return worker_.RunPartition(call, [done = std::move(done)](absl::Status) {
+        done(absl::UnavailableError("the answer was lost"));
+      });
+    }
     if (!std::exchange(lose_next, false)) return worker_.RunPartition(call, std::move(done));
     if (lose_variables) device_.resources().ResetContainers({});
     done(absl::UnavailableError("the connection was lost"));
@@ -202,6 +207,7 @@ class LosesAPeer final : public Worker {
   }
 
   bool lose_next = false;
+  bool lose_answer = false;  // of the next step, which runs
   bool lose_variables = false;
   int num_sessions = 0;
   int num_silences = 0;  // how often it does not say which devices it has
@@ -231,6 +237,44 @@ TEST(MonitoredSessionTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheck
   EXPECT_EQ(worker.num_sessions, 3);
   EXPECT_EQ((*session)->GlobalStep().value(), 5)
       << "restored at 4, where the second session began, and one more";
+}
+
+TEST(MonitoredSessionTest, AStepWhoseAnswerIsLostIsAppliedOnce) {
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const Output step = (*session)->scaffold().global_step;
+  for (int64_t i = 1; i <= 3; ++i) {
+    worker.lose_answer = true;
+    const auto values = (*session)->Run({}, {step}, {program.train});
+    ASSERT_TRUE(values.ok()) << values.status();
+    EXPECT_EQ((*session)->GlobalStep().value(), i);
+  }
+  EXPECT_EQ(worker.num_sessions, 4);
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  EXPECT_EQ((*session)->GlobalStep().value(), 4);
+}
+
+// The steps of one call keep their places in it.
+TEST(MonitoredSessionTest, TheStepsOfAFunctionAreEachAppliedOnce) {
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session = program.Start({});
+  ASSERT_TRUE(session.ok()) << session.status();
+  int num_attempts = 0;
+  const absl::Status status =
+      (*session)->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
+        ++num_attempts;
+        WEIR_RETURN_IF_ERROR(context.RunWithHooks({}, {}, {program.train}).status());
+        worker.lose_answer = num_attempts == 1;
+        return context.RunWithHooks({}, {}, {program.train}).status();
+      });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(num_attempts, 2);
+  EXPECT_EQ((*session)->GlobalStep().value(), 2);
 }
 
 // What waits for a peer looks for a stop in between: SIGTERM is followed by SIGKILL after 10 s (weir launch)

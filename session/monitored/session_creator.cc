@@ -89,13 +89,14 @@ class Chief final : public SessionCreator {
     if (values_are_ours_) {
       PrintNotice(absl::StrCat("variables were lost with their task: ", FirstNames(missing)));
     }
-    // If the answer is lost, the workers may train already with what was set. Where no variable had a value
-    // and one step sets them all, it is known afterwards: they all have one.
-    const bool is_one_step =
-        scaffold().init_fn == nullptr && (scaffold().saver == nullptr || !scaffold().saver->allows_missing());
-    values_are_ours_ = is_one_step && missing.size() == scaffold().is_initialized.size();
-    WEIR_ASSIGN_OR_RETURN(const bool is_restored, Restore(session));
-    if (!is_restored) WEIR_RETURN_IF_ERROR(scaffold().Initialize(session));
+    values_are_ours_ = false;
+    // An attempt whose end was not heard of may have let the others train: it is not done again then.
+    if (restore_ == 0) restore_ = environment().Random() | 1;
+    WEIR_RETURN_IF_ERROR(session.Restore(restore_, [&]() -> absl::Status {
+      WEIR_ASSIGN_OR_RETURN(const bool is_restored, Restore(session));
+      return is_restored ? absl::OkStatus() : scaffold().Initialize(session);
+    }));
+    restore_ = 0;
     values_are_ours_ = true;
     return absl::OkStatus();
   }
@@ -128,6 +129,7 @@ class Chief final : public SessionCreator {
   ChiefSessionOptions options_;
   // The values that variables have are those that this process has set, and what was made of them since.
   bool values_are_ours_ = false;
+  uint64_t restore_ = 0;  // names the restore that is not known to be done; 0: none
 };
 
 class Follower final : public SessionCreator {

@@ -1,6 +1,9 @@
 // What the fault tests train: one ps-resident counter that every step increases by one, together with the
 // global step.
 //
+// Each training task also counts its own steps on the ps, and appends what the count was after each of its
+// steps to TASK.counts: one more than before, unless a step was lost, or was applied twice.
+//
 // Flags: --dir (checkpoints, and one file per process named after its task with its pid), --last_step,
 // --step_ms, --lease_seconds, --termination_grace_seconds. The chief prints "finished at step N, counter C"
 // at the end; the counter equals the step if nothing was lost between the two and nothing was applied twice.
@@ -8,6 +11,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,15 +49,25 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   const ModelVariable step = GlobalStep(g);
   const ModelVariable counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
-  // One partition on the ps, so a step changes both or neither.
+  std::map<TaskName, ModelVariable> counts;
+  for (const TaskName& other : task.cluster().tasks()) {
+    if (other.job == "ps") continue;
+    counts[other] =
+        MakeVariable(g, absl::StrCat("count_", other.job, "_", other.index), Tensor::Scalar(0.0f));
+  }
+  const Output own = counts.at(task.task()).handle;
+  // One partition on the ps, so a step changes all or nothing.
   Node* count = nullptr;
+  Output own_count;
   {
     auto beside = g.ColocationScope(counter.handle.node);
     const Output one = g.AddOp("Const", {}, {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}});
     const Output one_step =
         g.AddOp("Const", {}, {{"value", Tensor::Scalar(int64_t{1})}, {"dtype", DType::kInt64}});
+    Node* own_first = g.AddNode("AssignAddVariableOp", {own, one});
     Node* first = g.AddNode("AssignAddVariableOp", {counter.handle, one});
-    auto after = g.ControlScope({first});
+    auto after = g.ControlScope({first, own_first});
+    own_count = g.AddOp("ReadVariableOp", {own}, {{"dtype", DType::kFloat32}});
     count = g.AddNode("AssignAddVariableOp", {step.handle, one_step});
   }
   WEIR_RETURN_IF_ERROR(g.status());
@@ -68,8 +82,11 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
                         MonitoredTrainingSession(g, std::move(options)));
   while (!session->should_stop()) {
-    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> results, session->Run({}, {step.value}, {count}));
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> results,
+                          session->Run({}, {step.value, own_count}, {count}));
     const int64_t now = results[0].scalar<int64_t>();
+    std::ofstream(absl::StrCat(flags.dir, "/", task.task().ToString(), ".counts"), std::ios::app)
+        << results[1].scalar<float>() << "\n";
     absl::SleepFor(absl::Milliseconds(flags.step_ms));
     WriteFileAtOnce(absl::StrCat(flags.dir, "/", task.task().ToString(), ".step"), absl::StrCat(now));
   }

@@ -94,6 +94,24 @@ class FaultTest : public ::testing::Test {
     siginfo_t ended{};
     return waitid(P_PID, launcher_, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == launcher_;
   }
+  // Of a task that was not started again: how often the count of its steps was not one more than after its
+  // step before, because the variables were restored. No step may be missing, or counted twice, but then.
+  int NumRollbacks(const std::string& task) {
+    std::ifstream counts(absl::StrCat(dir_, "/", task, ".counts"));
+    int num_rollbacks = 0, before = 0;
+    for (int count = 0; counts >> count; before = count) {
+      EXPECT_LE(count, before + 1) << task << " has counted a step twice";
+      num_rollbacks += count <= before ? 1 : 0;
+    }
+    EXPECT_GT(before, 0) << task << " has counted nothing";
+    return num_rollbacks;
+  }
+  int NumTimes(const std::string& text) {
+    const std::string log = Log();
+    int count = 0;
+    for (size_t at = log.find(text); at != log.npos; at = log.find(text, at + 1)) ++count;
+    return count;
+  }
   std::string Log() { return ReadFile(dir_ + "/log"); }
   // The step that the file `checkpoint` names first; -1 when there is none.
   int NewestCheckpoint() {
@@ -116,6 +134,7 @@ TEST_F(FaultTest, ACleanJobLeavesNothingBehind) {
   EXPECT_THAT(Log(), Not(HasSubstr("still runs")));  // the ps left by itself
   EXPECT_THAT(Log(), Not(HasSubstr("lost")));
   for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_NE(kill(Pid(task), 0), 0) << task;
+  for (const char* task : {"worker:0", "worker:1"}) EXPECT_EQ(NumRollbacks(task), 0) << task;
 }
 
 TEST_F(FaultTest, AKilledWorkerDoesNotStopTheOthers) {
@@ -167,6 +186,26 @@ TEST_F(FaultTest, AKilledPsIsRestoredFromTheLastCheckpoint) {
   EXPECT_THAT(Log(), HasSubstr("ps:0 (pid "));
   EXPECT_THAT(Log(), HasSubstr("weir: restored "));
   EXPECT_THAT(Log(), HasSubstr("[worker:0] finished at step 20"));
+}
+
+// In the middle of steps, some of which are applied and not acknowledged: each is counted once all the same.
+TEST_F(FaultTest, NoStepIsCountedTwiceHoweverOftenThePsIsStoppedOrKilled) {
+  Launch({"--ps=1", "--workers=3", "--restart=3", "--ps_grace=30"},
+         {"--last_step=1500", "--step_ms=1", "--lease_seconds=1"});
+  for (int i = 1; i <= 2; ++i) {
+    ASSERT_TRUE(AwaitStep("worker:1", 150 * i)) << Log();
+    const int pid = Pid("ps:0");
+    kill(pid, SIGSTOP);
+    ASSERT_TRUE(Await([&] { return NumTimes("ps:0 was lost: no sign of life") >= 3 * i; })) << Log();
+    kill(pid, SIGCONT);
+  }
+  const int at = Step("worker:1");
+  ASSERT_TRUE(AwaitStep("worker:1", at + 50)) << Log();
+  kill(Pid("ps:0"), SIGKILL);
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  for (const char* task : {"worker:0", "worker:1", "worker:2"}) {
+    EXPECT_LE(NumRollbacks(task), NumTimes("weir: restored")) << task;
+  }
 }
 
 TEST_F(FaultTest, APsThatNeverAnswersIsNamed) {

@@ -1,0 +1,123 @@
+#include "session/executor/update_ledger.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace weir {
+
+uint64_t UpdateKey(const Node& node) {
+  const auto is_resource = [](const Output& input) { return input.dtype() == DType::kResource; };
+  const bool has_resource = std::any_of(node.inputs().begin(), node.inputs().end(), is_resource);
+  if (!node.op().is_stateful() || node.num_outputs() > 0 || !has_resource) return 0;
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : node.name()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash == 0 ? 1 : hash;
+}
+
+int32_t UpdateLedger::Attempt::CountTurn(uint64_t key, bool repeats) { return repeats ? ++turns_[key] : 1; }
+
+absl::Status UpdateLedger::Attempt::Apply(uint64_t key, bool repeats, absl::FunctionRef<absl::Status()> run) {
+  absl::ReaderMutexLock no_restore(&ledger_->restore_mutex_);
+  if (ledger_->era_ != era_) {
+    return absl::AbortedError("the variables were restored after the step had begun");
+  }
+  int32_t turn = 1;
+  {
+    absl::MutexLock lock(&writer_->mutex);
+    turn = CountTurn(key, repeats);
+    const auto step = writer_->steps.find(number_);
+    if (step == writer_->steps.end()) {
+      return absl::AbortedError(absl::StrCat("step ", number_, " of its training loop is over"));
+    }
+    Mark& mark = step->second[key];
+    if (mark.num_applied >= turn) return absl::OkStatus();
+    if (mark.is_under_way) {
+      return absl::AbortedError("an earlier attempt of the step is just applying the same update");
+    }
+    mark.is_under_way = true;
+  }
+  const absl::Status status = run();
+  absl::MutexLock lock(&writer_->mutex);
+  const auto step = writer_->steps.find(number_);  // it may have been settled meanwhile
+  if (step == writer_->steps.end()) return status;
+  Mark& mark = step->second[key];
+  mark.is_under_way = false;
+  if (status.ok()) mark.num_applied = turn;
+  return status;
+}
+
+absl::StatusOr<UpdateLedger::Attempt> UpdateLedger::BeginStep(const LogicalStep& step, absl::Time now) {
+  Attempt attempt;
+  attempt.ledger_ = this;
+  attempt.number_ = step.number;
+  {
+    absl::ReaderMutexLock lock(&restore_mutex_);
+    if (now < closed_until_) return absl::AbortedError("the variables are just being restored");
+    attempt.era_ = era_;
+    attempt.writer_ = WriterOf(step.writer);
+  }
+  Writer& writer = *attempt.writer_;
+  absl::MutexLock lock(&writer.mutex);
+  if (step.settled_below > writer.settled_below) {
+    writer.settled_below = step.settled_below;
+    absl::erase_if(writer.steps, [&](const auto& known) { return known.first < step.settled_below; });
+  }
+  if (step.number < writer.settled_below) {
+    return absl::AbortedError(absl::StrCat("step ", step.number,
+                                           " of its training loop comes too late: those below ",
+                                           writer.settled_below, " are over"));
+  }
+  if (writer.steps.size() >= kMaxSteps && !writer.steps.contains(step.number)) {
+    return absl::ResourceExhaustedError(absl::StrCat("a training loop has ", writer.steps.size(),
+                                                     " steps under way, and may have at most ", kMaxSteps));
+  }
+  writer.steps.try_emplace(step.number);
+  return attempt;
+}
+
+std::shared_ptr<UpdateLedger::Writer> UpdateLedger::WriterOf(uint64_t id) {
+  absl::MutexLock lock(&mutex_);
+  std::shared_ptr<Writer>& place = writers_[id];
+  if (place == nullptr) place = std::make_shared<Writer>();
+  place->last_use = ++num_uses_;
+  std::shared_ptr<Writer> writer = place;
+  if (writers_.size() > kMaxWriters) {
+    writers_.erase(std::min_element(writers_.begin(), writers_.end(), [](const auto& a, const auto& b) {
+      return a.second->last_use < b.second->last_use;
+    }));
+  }
+  return writer;
+}
+
+void UpdateLedger::Forget() {
+  ++era_;
+  absl::MutexLock lock(&mutex_);
+  writers_.clear();
+}
+
+RestoreState UpdateLedger::BeginRestore(uint64_t id, absl::Time until) {
+  absl::MutexLock lock(&restore_mutex_);
+  if (id == ended_restore_) return RestoreState::kEnded;
+  const bool had_begun = std::exchange(begun_restore_, id) == id;
+  ended_restore_ = 0;
+  closed_until_ = until;
+  Forget();
+  return had_begun ? RestoreState::kBegun : RestoreState::kNew;
+}
+
+void UpdateLedger::EndRestore(uint64_t id) {
+  absl::MutexLock lock(&restore_mutex_);
+  if (id != begun_restore_ || id == ended_restore_) return;
+  ended_restore_ = id;
+  closed_until_ = absl::InfinitePast();
+  Forget();
+}
+
+int UpdateLedger::num_writers() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<int>(writers_.size());
+}
+
+}  // namespace weir

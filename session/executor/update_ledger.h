@@ -1,0 +1,110 @@
+// Which updates a worker has applied for the steps that may be tried again, so that each is applied once.
+//
+// An update is a node that has a resource, returns nothing and waits for nothing: it exists for its effect on
+// a variable or an accumulator, so a step can leave it out when it has had that effect. The ledger marks it,
+// under the step's writer and number (logical_step.h), when its kernel has returned OK. Another attempt of
+// that step skips what is marked and does the rest. An attempt that comes when its step is settled does
+// nothing any more.
+//
+// A restore, or an initialisation, sets the variables to other values: what was applied before counts as not
+// applied. Between BeginRestore and EndRestore numbered steps are refused, and steps that began before are
+// refused afterwards too: what they would apply was computed from values that are gone. They end with
+// Aborted, from which a MonitoredSession recovers. So a restore that is tried again after a lost answer
+// undoes nobody's step: either nobody could train in between, or the ledger knows that it was done.
+//
+// Bounds: a writer's marks are freed when it says that the step is settled; kMaxSteps of it at once. Of more
+// than kMaxWriters those whose last step is longest ago are forgotten.
+//
+// Thread safety: all methods. Progress: an update waits for a restore that is just being noted, and that
+// waits for the kernels of updates that run; neither is held while anything else is waited for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "graph/node.h"
+#include "session/executor/logical_step.h"
+
+namespace weir {
+
+// What names an update in the ledgers of all tasks and times; 0 for a node that is no update. FNV-1a of the
+// name.
+uint64_t UpdateKey(const Node& node);
+
+class UpdateLedger {
+  struct Mark {
+    int32_t num_applied = 0;  // more than one in a loop
+    bool is_under_way = false;
+  };
+  using Marks = absl::flat_hash_map<uint64_t, Mark>;
+  struct Writer {
+    absl::Mutex mutex;
+    uint64_t last_use = 0;  // guarded by the ledger's mutex
+    int64_t settled_below ABSL_GUARDED_BY(mutex) = INT64_MIN;
+    absl::flat_hash_map<int64_t, Marks> steps ABSL_GUARDED_BY(mutex);
+  };
+
+ public:
+  static constexpr size_t kMaxWriters = 16384;
+  static constexpr size_t kMaxSteps = 1024;
+
+  // One attempt of a step on this worker. Must not outlive the ledger. Thread safety: Apply, by threads that
+  // run different nodes.
+  class Attempt {
+   public:
+    Attempt() = default;
+
+    // Runs an update unless it has been applied. `repeats`: its node may run several times in a step; then
+    // the n-th call is for its n-th time. Errors: those of `run`, after which it counts as not applied;
+    // Aborted (the step is settled, the variables were restored since it began, or another attempt is just
+    // applying the update).
+    absl::Status Apply(uint64_t key, bool repeats, absl::FunctionRef<absl::Status()> run);
+
+   private:
+    friend class UpdateLedger;
+    // The time for which this is, counted from 1.
+    int32_t CountTurn(uint64_t key, bool repeats) ABSL_EXCLUSIVE_LOCKS_REQUIRED(writer_->mutex);
+
+    UpdateLedger* ledger_ = nullptr;
+    std::shared_ptr<Writer> writer_;
+    int64_t number_ = 0;
+    int64_t era_ = 0;
+    absl::flat_hash_map<uint64_t, int32_t> turns_;  // guarded by the writer's mutex
+  };
+
+  // Before the step touches anything. Aborted: it is settled, or a restore is under way. ResourceExhausted:
+  // the writer has too many steps that are not settled.
+  absl::StatusOr<Attempt> BeginStep(const LogicalStep& step, absl::Time now);
+
+  // The variables are about to be set to other values; steps are refused until EndRestore, or that time.
+  // Returns what was known of the restore; nothing changes when it has ended.
+  RestoreState BeginRestore(uint64_t id, absl::Time until);
+  void EndRestore(uint64_t id);
+
+  int num_writers() const;
+
+ private:
+  std::shared_ptr<Writer> WriterOf(uint64_t id);
+  void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(restore_mutex_);
+
+  // Shared while an update is applied: eras begin between updates.
+  absl::Mutex restore_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  int64_t era_ ABSL_GUARDED_BY(restore_mutex_) = 0;
+  absl::Time closed_until_ ABSL_GUARDED_BY(restore_mutex_) = absl::InfinitePast();
+  uint64_t begun_restore_ ABSL_GUARDED_BY(restore_mutex_) = 0;
+  uint64_t ended_restore_ ABSL_GUARDED_BY(restore_mutex_) = 0;
+
+  mutable absl::Mutex mutex_;
+  uint64_t num_uses_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<Writer>> writers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir

@@ -1,0 +1,156 @@
+#include "session/executor/update_ledger.h"
+
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "graph/graph.h"
+#include "gtest/gtest.h"
+#include "ops/standard_ops.h"
+
+namespace weir {
+namespace {
+
+constexpr uint64_t kWriter = 7, kUpdate = 11;
+const absl::Time kNow = absl::UnixEpoch() + absl::Hours(1);
+
+class UpdateLedgerTest : public ::testing::Test {
+ protected:
+  UpdateLedger::Attempt Begin(int64_t number, int64_t settled_below = 0, uint64_t writer = kWriter) {
+    absl::StatusOr<UpdateLedger::Attempt> attempt = ledger_.BeginStep({writer, number, settled_below}, kNow);
+    EXPECT_TRUE(attempt.ok()) << attempt.status();
+    return *std::move(attempt);
+  }
+  absl::Status Count(UpdateLedger::Attempt& attempt, uint64_t update = kUpdate, bool repeats = false) {
+    return attempt.Apply(update, repeats, [this] {
+      ++num_applied_;
+      return absl::OkStatus();
+    });
+  }
+
+  UpdateLedger ledger_;
+  int num_applied_ = 0;
+};
+
+TEST_F(UpdateLedgerTest, ASecondAttemptDoesWhatIsLeft) {
+  UpdateLedger::Attempt first = Begin(1), second = Begin(1);
+  EXPECT_TRUE(Count(first).ok());
+  EXPECT_EQ(num_applied_, 1);
+  EXPECT_TRUE(Count(second).ok());
+  EXPECT_EQ(num_applied_, 1);
+  EXPECT_TRUE(Count(second, kUpdate + 1).ok());
+  EXPECT_EQ(num_applied_, 2);
+  EXPECT_TRUE(Count(first, kUpdate + 1).ok());
+  EXPECT_EQ(num_applied_, 2);
+}
+
+TEST_F(UpdateLedgerTest, StepsAndWritersAreToldApart) {
+  UpdateLedger::Attempt one = Begin(1), two = Begin(2), other = Begin(1, 0, kWriter + 1);
+  for (UpdateLedger::Attempt* attempt : {&one, &two, &other}) EXPECT_TRUE(Count(*attempt).ok());
+  EXPECT_EQ(num_applied_, 3);
+}
+
+TEST_F(UpdateLedgerTest, AnUpdateThatFailedIsNotApplied) {
+  UpdateLedger::Attempt first = Begin(1), second = Begin(1);
+  const absl::Status failed = first.Apply(kUpdate, false, [] { return absl::InternalError("no"); });
+  EXPECT_EQ(failed, absl::InternalError("no"));
+  EXPECT_TRUE(Count(second).ok());
+  EXPECT_EQ(num_applied_, 1);
+}
+
+// Whether the first one will have applied it is not known.
+TEST_F(UpdateLedgerTest, AnUpdateThatIsJustAppliedIsNotSkipped) {
+  UpdateLedger::Attempt first = Begin(1), second = Begin(1);
+  const absl::Status outer = first.Apply(kUpdate, false, [&] {
+    absl::Status inner;
+    std::thread other([&] { inner = Count(second); });
+    other.join();
+    EXPECT_TRUE(absl::IsAborted(inner)) << inner;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(outer.ok()) << outer;
+  EXPECT_TRUE(Count(second).ok());
+  EXPECT_EQ(num_applied_, 0);
+}
+
+TEST_F(UpdateLedgerTest, WhatIsSettledIsDoneByNobody) {
+  UpdateLedger::Attempt late = Begin(1);
+  UpdateLedger::Attempt next = Begin(2, /*settled_below=*/2);
+  EXPECT_TRUE(absl::IsAborted(Count(late)));
+  const auto later = ledger_.BeginStep({kWriter, 1, 0}, kNow);
+  EXPECT_TRUE(absl::IsAborted(later.status())) << later.status();
+  EXPECT_TRUE(Count(next).ok());
+  EXPECT_EQ(num_applied_, 1);
+}
+
+TEST_F(UpdateLedgerTest, EachTurnOfALoopIsDoneOnce) {
+  UpdateLedger::Attempt first = Begin(1);
+  for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(Count(first, kUpdate, /*repeats=*/true).ok());
+  EXPECT_EQ(num_applied_, 3);
+  UpdateLedger::Attempt second = Begin(1);
+  for (int turn = 0; turn < 5; ++turn) EXPECT_TRUE(Count(second, kUpdate, /*repeats=*/true).ok());
+  EXPECT_EQ(num_applied_, 5);
+}
+
+TEST_F(UpdateLedgerTest, WhatWasRolledBackIsAppliedAgain) {
+  UpdateLedger::Attempt before = Begin(1);
+  EXPECT_TRUE(Count(before).ok());
+  UpdateLedger::Attempt computes = Begin(2);
+  const absl::Time until = kNow + absl::Minutes(1);
+  EXPECT_EQ(ledger_.BeginRestore(5, until), RestoreState::kNew);
+  EXPECT_TRUE(absl::IsAborted(Count(computes))) << "from values that are gone";
+  EXPECT_TRUE(absl::IsAborted(ledger_.BeginStep({kWriter, 1, 0}, kNow).status()));
+  EXPECT_EQ(ledger_.BeginRestore(5, until), RestoreState::kBegun) << "tried again";
+  ledger_.EndRestore(5);
+  EXPECT_TRUE(absl::IsAborted(Count(computes)));
+  UpdateLedger::Attempt after = Begin(1);
+  EXPECT_TRUE(Count(after).ok());
+  EXPECT_EQ(num_applied_, 2);
+  // Its end was not heard of.
+  EXPECT_EQ(ledger_.BeginRestore(5, until), RestoreState::kEnded);
+  ledger_.EndRestore(5);
+  EXPECT_TRUE(Count(after, kUpdate + 1).ok());
+  EXPECT_EQ(ledger_.BeginRestore(6, until), RestoreState::kNew);
+  ledger_.EndRestore(5);
+  EXPECT_TRUE(absl::IsAborted(ledger_.BeginStep({kWriter, 1, 0}, kNow).status()))
+      << "the other one has not ended";
+}
+
+TEST_F(UpdateLedgerTest, ARestoreThatNeverEndsDoesNotStopTrainingForGood) {
+  EXPECT_EQ(ledger_.BeginRestore(5, kNow - absl::Seconds(1)), RestoreState::kNew);
+  UpdateLedger::Attempt attempt = Begin(1);
+  EXPECT_TRUE(Count(attempt).ok());
+}
+
+TEST_F(UpdateLedgerTest, ItsMemoryIsBounded) {
+  for (int64_t number = 1; number <= static_cast<int64_t>(UpdateLedger::kMaxSteps); ++number) Begin(number);
+  EXPECT_TRUE(absl::IsResourceExhausted(ledger_.BeginStep({kWriter, 1 << 20, 0}, kNow).status()));
+  Begin(1 << 20, /*settled_below=*/1 << 20);
+  for (uint64_t i = 0; i <= UpdateLedger::kMaxWriters; ++i) Begin(1, 0, /*writer=*/100 + i);
+  EXPECT_EQ(ledger_.num_writers(), static_cast<int>(UpdateLedger::kMaxWriters));
+}
+
+TEST(UpdateKeyTest, AnUpdateHasAResourceAndReturnsNothing) {
+  Graph graph(StandardOps());
+  const auto add = [&](NodeSpec spec) { return graph.AddNode(std::move(spec)).value(); };
+  Node* const handle = add(
+      {.op = "VarHandleOp", .name = "v", .attrs = {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}}});
+  Node* const one = add(
+      {.op = "Const", .name = "one", .attrs = {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}}});
+  Node* const read = add({.op = "ReadVariableOp",
+                          .name = "read",
+                          .inputs = {handle->output(0)},
+                          .attrs = {{"dtype", DType::kFloat32}}});
+  const auto assign = [&](const char* op, const char* name) {
+    return add({.op = op, .name = name, .inputs = {handle->output(0), one->output(0)}});
+  };
+  EXPECT_EQ(UpdateKey(*handle), 0u);
+  EXPECT_EQ(UpdateKey(*one), 0u);
+  EXPECT_EQ(UpdateKey(*read), 0u);
+  EXPECT_NE(UpdateKey(*assign("AssignAddVariableOp", "add")), 0u);
+  EXPECT_NE(UpdateKey(*assign("AssignVariableOp", "set")), UpdateKey(*assign("AssignVariableOp", "set_1")));
+}
+
+}  // namespace
+}  // namespace weir

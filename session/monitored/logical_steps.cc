@@ -1,0 +1,20 @@
+#include "session/monitored/logical_steps.h"
+
+namespace weir {
+
+LogicalSteps::Call::~Call() {
+  absl::MutexLock lock(&steps_.mutex_);
+  for (const int64_t number : numbers_) steps_.unsettled_.erase(number);
+}
+
+LogicalStep LogicalSteps::Call::Next() {
+  if (steps_.writer_ == 0) return {};
+  absl::MutexLock lock(&steps_.mutex_);
+  if (num_begun_ == numbers_.size()) {
+    numbers_.push_back(steps_.next_++);
+    steps_.unsettled_.insert(numbers_.back());
+  }
+  return {steps_.writer_, numbers_[num_begun_++], *steps_.unsettled_.begin()};
+}
+
+}  // namespace weir
