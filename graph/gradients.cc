@@ -269,8 +269,22 @@ class BackwardPass {
 
 absl::Status CheckIsOf(const Graph& graph, const Output& output) {
   if (!output) return absl::InvalidArgumentError("gradients: some y or x is no node's output");
-  const absl::Status status = CheckNodeOf(graph, *output.node);
-  return status.ok() ? status : absl::InvalidArgumentError(absl::StrCat("gradients: ", status.message()));
+  const Node& node = *output.node;
+  if (const absl::Status status = CheckNodeOf(graph, node); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("gradients: ", status.message()));
+  }
+  if (output.index >= 0 && output.index < node.num_outputs()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("gradients: asked for '", output.name(), "', but ",
+                                                 node.Describe(), " has ", node.num_outputs(), " outputs"));
+}
+
+absl::Status CheckFits(const Graph& graph, const Output& y, const Output& grad_y) {
+  if (!grad_y) return absl::OkStatus();
+  WEIR_RETURN_IF_ERROR(CheckIsOf(graph, grad_y));
+  if (grad_y.dtype() == y.dtype() && grad_y.shape().IsCompatibleWith(y.shape())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("gradients: the grad_y of '", y.name(), "' must be ",
+                                                 TypeString(y.dtype(), y.shape()), ", '", grad_y.name(),
+                                                 "' is ", TypeString(grad_y.dtype(), grad_y.shape())));
 }
 
 absl::StatusOr<std::vector<Gradient>> RunBackward(GraphBuilder& graph, absl::Span<const Output> ys,
@@ -278,6 +292,14 @@ absl::StatusOr<std::vector<Gradient>> RunBackward(GraphBuilder& graph, absl::Spa
                                                   absl::Span<const Output> grad_ys, SourceLocation where) {
   for (const absl::Span<const Output> outputs : {ys, xs}) {
     for (const Output& output : outputs) graph.SetError(CheckIsOf(graph.graph(), output), where);
+  }
+  if (grad_ys.size() > ys.size()) {
+    graph.SetError(absl::InvalidArgumentError(
+                       absl::StrCat("gradients: ", grad_ys.size(), " grad_ys for ", ys.size(), " ys")),
+                   where);
+  }
+  for (size_t i = 0; i < grad_ys.size() && graph.ok(); ++i) {
+    graph.SetError(CheckFits(graph.graph(), ys[i], grad_ys[i]), where);
   }
   if (!graph.ok()) return graph.status();
   BackwardPass pass(graph, where);

@@ -24,7 +24,9 @@ void GraphBuilder::SetError(absl::Status status, SourceLocation where) {
 
 absl::StatusOr<std::unique_ptr<Graph>> GraphBuilder::Finish() {
   if (!ok()) return status_;
-  return std::move(graph_);
+  auto empty = std::make_unique<Graph>(graph_->ops());
+  status_ = absl::FailedPreconditionError("GraphBuilder: its graph was handed over by Finish");
+  return std::exchange(graph_, std::move(empty));
 }
 
 Node* GraphBuilder::AddNode(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs,
@@ -60,7 +62,11 @@ Node* GraphBuilder::AddNode(absl::string_view op, std::vector<InputArg> inputs, 
 
 Output GraphBuilder::AddOp(absl::string_view op, std::vector<InputArg> inputs, AttrMap attrs,
                            absl::string_view name, SourceLocation where) {
-  return {AddNode(op, std::move(inputs), std::move(attrs), name, where), 0};
+  Node* const node = AddNode(op, std::move(inputs), std::move(attrs), name, where);
+  if (node == nullptr || node->num_outputs() > 0) return {node, 0};
+  SetError(absl::InvalidArgumentError(absl::StrCat(node->Describe(), " has no output: add it by AddNode")),
+           where);
+  return {};
 }
 
 GraphBuilder::Scope GraphBuilder::NameScope(absl::string_view name) {

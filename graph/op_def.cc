@@ -230,6 +230,19 @@ int64_t LengthOfList(const AttrValue& value) {
       value.value());
 }
 
+// As TensorFlow does, also where the schema allows every dtype.
+absl::Status CheckHasDType(const AttrDef& attr, const AttrValue& value) {
+  const auto is_one = [](DType dtype) { return DTypeName(dtype) != DTypeName(DType::kInvalid); };
+  const DType* const dtype = value.get_if<DType>();
+  const auto* const dtypes = value.get_if<std::vector<DType>>();
+  const bool is_good = dtype != nullptr    ? is_one(*dtype)
+                       : dtypes != nullptr ? std::all_of(dtypes->begin(), dtypes->end(), is_one)
+                                           : true;
+  if (is_good) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("attr ", attr.name, " is ", value.ToString(), ", must be a dtype"));
+}
+
 absl::Status CheckAllowed(const AttrDef& attr, const AttrValue& value) {
   bool allowed = true;
   const auto check = [&allowed](const auto& set, const auto& one) {
@@ -274,6 +287,7 @@ absl::Status AttrDef::Validate(const AttrValue& value) const {
                                                    ", is ", AttrKindName(value.kind()), " ",
                                                    value.ToString()));
   }
+  WEIR_RETURN_IF_ERROR(CheckHasDType(*this, value));
   WEIR_RETURN_IF_ERROR(CheckAllowed(*this, value));
   return CheckMinimum(*this, value);
 }

@@ -15,7 +15,8 @@ namespace {
 // The constant axes of a reduction, or all axes of x.
 Output ReductionAxes(GraphBuilder& g, Output x, const std::vector<int32_t>* axes, const std::string& name,
                      SourceLocation where) {
-  if (!x) return {};
+  // The reduction itself says what is wrong with x.
+  if (!x || x.index < 0 || x.index >= x.node->num_outputs()) return {};
   const std::string axes_name = absl::StrCat(name, "/reduction_indices");
   if (axes != nullptr) return ConstIntegers(g, *axes, {.name = axes_name}, where);
   if (x.shape().has_rank()) {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "graph/node_of_graph.h"
+#include "graph/types/tensor.h"
 #include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
 
@@ -33,8 +33,11 @@ Output AddHistogramSummary(GraphBuilder& g, absl::string_view tag, Output values
 
 void AddSummary(GraphBuilder& g, Output summary) {
   if (!CheckGiven(g, "AddSummary", "summary", summary, SourceLocation())) return;
-  if (absl::Status status = CheckNodeOf(g.graph(), *summary.node); !status.ok()) {
-    return g.SetError(std::move(status), SourceLocation());
+  if (summary.dtype() != DType::kString) {
+    return g.SetError(absl::InvalidArgumentError(absl::StrCat("AddSummary: '", summary.name(),
+                                                              "' must be a serialized Summary, a string, is ",
+                                                              TypeString(summary.dtype(), summary.shape()))),
+                      SourceLocation());
   }
   g.graph().collections()["summaries"].push_back(summary.name());
 }

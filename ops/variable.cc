@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
@@ -182,6 +183,13 @@ std::vector<ModelVariable> TrainableVariables(GraphBuilder& g) {
 
 ModelVariable GlobalStep(GraphBuilder& g, SourceLocation where) {
   std::vector<std::string>& collection = g.graph().collections()[kGlobalStep];
+  if (collection.size() > 1) {
+    g.SetError(absl::InvalidArgumentError(
+                   absl::StrCat("the collection '", kGlobalStep, "' names ", collection.size(),
+                                " variables, '", absl::StrJoin(collection, "', '"), "': it must name one")),
+               where);
+    return {};
+  }
   for (ModelVariable& variable : AllVariables(g)) {
     if (!collection.empty() && variable.name == collection.front()) return std::move(variable);
   }

@@ -1,5 +1,7 @@
 #include "ops/layers/layer_ends.h"
 
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "ops/argument_checks.h"
 
@@ -13,8 +15,8 @@ Output Activate(GraphBuilder& g, absl::string_view layer, Output y, const Activa
                 SourceLocation where) {
   if (!activation || !y) return y;
   const Output activated = activation(g, y, {}, where);
-  CheckGiven(g, absl::StrCat(layer, " '", g.name_scope(), "'"), "what the activation gave", activated, where);
-  return activated;
+  const std::string asker = absl::StrCat(layer, " '", g.name_scope(), "'");
+  return CheckGiven(g, asker, "what the activation gave", activated, where) ? activated : Output();
 }
 
 }  // namespace weir::layers

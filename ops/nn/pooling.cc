@@ -49,7 +49,11 @@ absl::StatusOr<PartialShape> PooledShape(const AttrMap& attrs, const PartialShap
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> ksize, PerAxis(attrs, "ksize"));
   const ImageAxes axes = AxesOf(attrs);
   std::vector<int64_t> window;
-  for (const int axis : axes.spatial) window.push_back(ksize[axis]);
+  for (const int axis : axes.spatial) {
+    // -1 would be a size that is not known.
+    if (ksize[axis] < 1) return InvalidArgumentError(StrCat("no window has size ", ksize[axis]));
+    window.push_back(ksize[axis]);
+  }
   const std::vector<int64_t> no_dilations(axes.rank(), 1);
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> spatial,
                         SlideOverImage(attrs, input, window, no_dilations));

@@ -5,9 +5,21 @@
 
 namespace weir::decay {
 
+bool CheckStep(GraphBuilder& g, absl::string_view name, const Output& global_step, SourceLocation where) {
+  if (!CheckGiven(g, name, "global_step", global_step, where)) return false;
+  const DType dtype = global_step.dtype();
+  const bool is_number = IsPlainBytes(dtype) && !IsComplex(dtype) && dtype != DType::kBool;
+  if (is_number && global_step.shape().IsCompatibleWith(Shape())) return true;
+  g.SetError(absl::InvalidArgumentError(absl::StrCat(name, ": global_step must be a scalar number, '",
+                                                     global_step.name(), "' is ",
+                                                     TypeString(dtype, global_step.shape()))),
+             where);
+  return false;
+}
+
 bool CheckArguments(GraphBuilder& g, absl::string_view name, const Output& global_step, NamedSteps steps,
                     std::initializer_list<NamedNumber> numbers, SourceLocation where) {
-  if (!CheckGiven(g, name, "global_step", global_step, where)) return false;
+  if (!CheckStep(g, name, global_step, where)) return false;
   if (steps.count >= 1) return CheckFinite(g, name, numbers, where);
   g.SetError(absl::InvalidArgumentError(
                  absl::StrCat(name, ": ", steps.argument, " is ", steps.count, ", must be at least 1")),

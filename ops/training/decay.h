@@ -15,6 +15,9 @@ struct NamedSteps {
   int64_t count;
 };
 
+// Whether the step is there and may be a scalar number. Otherwise it is an InvalidArgument that begins with
+// `name`.
+bool CheckStep(GraphBuilder& g, absl::string_view name, const Output& global_step, SourceLocation where);
 // Whether the step is there, `steps` are at least 1, and the numbers finite; otherwise an InvalidArgument
 // that begins with `name`.
 bool CheckArguments(GraphBuilder& g, absl::string_view name, const Output& global_step, NamedSteps steps,

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "ops/argument_checks.h"
 #include "ops/control_flow.h"
 #include "ops/standard_ops.h"
 
@@ -76,6 +77,7 @@ absl::StatusOr<Node*> ExponentialMovingAverage::ApplyToTensors(GraphBuilder& g,
                                                                SourceLocation where) {
   if (!g.ok()) return g.status();
   for (const Output& tensor : tensors) {
+    if (tensor && !CheckGiven(g, options_.name, "a tensor", tensor, where)) return g.status();
     if (tensor && IsFloat(tensor.dtype()) && tensor.shape().is_fully_known()) continue;
     g.SetError(absl::InvalidArgumentError(
                    absl::StrCat(options_.name, ": a tensor must be floating point and of known shape: '",

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "ops/argument_checks.h"
 #include "ops/standard_ops.h"
+#include "ops/training/decay.h"
 
 namespace weir {
 
@@ -22,7 +23,7 @@ Output PiecewiseConstant(GraphBuilder& g, Output global_step, const std::vector<
                where);
     return {};
   }
-  if (!CheckGiven(g, options.name, "global_step", global_step, where)) return {};
+  if (!decay::CheckStep(g, options.name, global_step, where)) return {};
   for (const double value : values) {
     if (!CheckFinite(g, options.name, {{"each of the values", value}}, where)) return {};
   }

@@ -3,10 +3,13 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "graph/gradients.h"
 #include "gtest/gtest.h"
 #include "ops/control_flow.h"
 #include "ops/embedding.h"
@@ -329,6 +332,133 @@ TEST(ArgumentErrorsTest, TransposedConvolutionsHaveNoDilations) {
        "the result is too large: x is [?,4,4,4,2] (NDHWC), filters is 3, kernel size is 2x2x2"},
       {[](G g) { layers::Conv3DTranspose(g, Images(g), 3, 2); }, "x must be volumes with known channels"},
   });
+}
+
+// An output that its node does not have: past the end, or before the beginning.
+TEST(ArgumentErrorsTest, OutputsThatANodeDoesNotHave) {
+  for (const int index : {-1, 5}) {
+    const auto no_output = [index](G g) {
+      const Output p = Placeholder(g, DType::kFloat32, {-1, 4}, {.name = "p"});
+      return Output{p.node, index};
+    };
+    const std::string no_such = absl::StrCat("'p:", index, "', but Placeholder 'p' has 1 outputs");
+    ExpectErrors({
+        {[&](G g) { layers::Dense(g, no_output(g), 3); }, "Dense 'dense': x is " + no_such},
+        {[&](G g) { layers::Dropout(g, no_output(g), 0.5, true); }, "Dropout 'dropout': x is " + no_such},
+        {[&](G g) { layers::Flatten(g, no_output(g)); }, "Flatten 'flatten': x is " + no_such},
+        {[&](G g) { layers::BatchNormalization(g, no_output(g), true); }, "x is " + no_such},
+        {[&](G g) { losses::MeanSquaredError(g, no_output(g), Rows(g)); }, "labels is " + no_such},
+        {[&](G g) { losses::HingeLoss(g, Rows(g), no_output(g)); }, no_such},
+        {[&](G g) { losses::SparseSoftmaxCrossEntropy(g, no_output(g), Rows(g)); }, "labels is " + no_such},
+        {[&](G g) { losses::ComputeWeightedLoss(g, Rows(g), {.weights = no_output(g)}); },
+         "the weights is " + no_such},
+        {[&](G g) { metrics::Mean(g, no_output(g)); }, "values is " + no_such},
+        {[&](G g) { metrics::Accuracy(g, no_output(g), Rows(g)); }, "labels is " + no_such},
+        {[&](G g) { metrics::Auc(g, no_output(g), Rows(g)); }, "labels is " + no_such},
+        {[&](G g) { metrics::Precision(g, no_output(g), Rows(g)); }, "labels is " + no_such},
+        {[&](G g) { MakeVariable(g, "v", no_output(g)); }, "its initial value is " + no_such},
+        {[&](G g) { ReduceMean(g, no_output(g)); }, "Mean 'Mean': input input is " + no_such},
+        {[&](G g) { AddSummary(g, no_output(g)); }, "AddSummary: summary is " + no_such},
+        {[&](G g) { CosineDecay(g, 1, no_output(g), 10); }, "global_step is " + no_such},
+        {[&](G g) { EXPECT_FALSE(ExponentialMovingAverage(0.9).ApplyToTensors(g, {no_output(g)}).ok()); },
+         "a tensor is " + no_such},
+        {[&](G g) { EXPECT_FALSE(AddGradients(g, {no_output(g)}, {Rows(g)}).ok()); }, no_such},
+        {[&](G g) { EXPECT_FALSE(AddGradients(g, {Const(g, 1.0f)}, {no_output(g)}).ok()); }, no_such},
+    });
+  }
+}
+
+TEST(ArgumentErrorsTest, WhatUsersFunctionsGiveIsOfThisGraph) {
+  GraphBuilder other(StandardOps());
+  const Output theirs = Const(other, 1.0f, {.name = "theirs"});
+  const auto give_theirs = [&](GraphBuilder&, Output, const NodeOptions&, SourceLocation) { return theirs; };
+  ExpectErrors({
+      {[&](G g) { layers::Dense(g, Rows(g), 3, give_theirs); },
+       "Dense 'dense': what the activation gave is 'theirs:0', a node of another graph"},
+      {[&](G g) {
+         layers::Dense(g, Rows(g), 3, nullptr,
+                       {.kernel_regularizer = [&](GraphBuilder&, Output) { return theirs; }});
+       },
+       "'dense/kernel': what its regularizer gave is 'theirs:0', a node of another graph"},
+  });
+}
+
+TEST(ArgumentErrorsTest, SummariesAreStrings) {
+  ExpectErrors({{[](G g) { AddSummary(g, Const(g, 1.0f)); },
+                 "AddSummary: 'Const:0' must be a serialized Summary, a string, is float[]"}});
+}
+
+TEST(ArgumentErrorsTest, GradientsOfYsFitThem) {
+  const auto of = [](const std::function<std::vector<Output>(G, Output)>& gradients) {
+    return [gradients](G g) {
+      const Output x = Rows(g);
+      const Output y = ReduceSum(g, x, {.name = "y"});
+      EXPECT_FALSE(AddGradients(g, {y}, {x}, gradients(g, x)).ok());
+    };
+  };
+  GraphBuilder other(StandardOps());
+  const Output theirs = Const(other, 1.0f, {.name = "theirs"});
+  ExpectErrors({
+      {of([](G g, Output) {
+         return std::vector{Const(g, 1.0f), Const(g, 1.0f)};
+       }),
+       "gradients: 2 grad_ys for 1 ys"},
+      {of([](G g, Output) { return std::vector{Const(g, 1)}; }),
+       "gradients: the grad_y of 'y:0' must be float[], 'Const:0' is int32[]"},
+      {of([](G, Output x) { return std::vector{x}; }),
+       "gradients: the grad_y of 'y:0' must be float[], 'Placeholder:0' is float[?,4]"},
+      {of([&](G, Output) { return std::vector{theirs}; }), "another graph"},
+  });
+}
+
+TEST(ArgumentErrorsTest, PoolsHaveWindows) {
+  for (const int64_t size : {int64_t{-1}, int64_t{0}}) {
+    ExpectErrors({
+        {[&](G g) { layers::MaxPool2D(g, Images(g), size, 1); }, absl::StrCat("no window has size ", size)},
+        {[&](G g) { layers::AvgPool3D(g, Volumes(g), size, 1, {.padding = "SAME"}); },
+         absl::StrCat("no window has size ", size)},
+    });
+  }
+}
+
+TEST(ArgumentErrorsTest, PlaceholdersHaveADType) {
+  ExpectErrors({{[](G g) { Placeholder(g, DType::kInvalid); }, "attr dtype is invalid"},
+                {[](G g) { Placeholder(g, static_cast<DType>(99)); }, "attr dtype is invalid"}});
+}
+
+TEST(ArgumentErrorsTest, AStepIsAScalarNumber) {
+  ExpectErrors({
+      {[](G g) { CosineDecay(g, 1, Rows(g), 10); },
+       "CosineDecay: global_step must be a scalar number, 'Placeholder:0' is float[?,4]"},
+      {[](G g) { ExponentialDecay(g, 1, Const(g, "one"), 10, 0.5); },
+       "ExponentialDecay: global_step must be a scalar number, 'Const:0' is string[]"},
+  });
+}
+
+TEST(ArgumentErrorsTest, TwoGlobalSteps) {
+  ExpectErrors(
+      {{[](G g) {
+          GlobalStep(g);
+          g.graph().collections()["global_step"].push_back("another");
+          EXPECT_FALSE(GlobalStep(g).handle);
+        },
+        "the collection 'global_step' names 2 variables, 'global_step', 'another': it must name one"}});
+}
+
+TEST(ArgumentErrorsTest, OpsWithoutAnOutputGiveNone) {
+  ExpectErrors({{[](G g) { EXPECT_FALSE(g.AddOp("NoOp", {})); }, "NoOp 'NoOp' has no output"}});
+}
+
+TEST(ArgumentErrorsTest, AFinishedBuilderBuildsNothing) {
+  GraphBuilder g(StandardOps());
+  const Output x = Rows(g);
+  const absl::StatusOr<std::unique_ptr<Graph>> graph = g.Finish();
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_FALSE(g.ok());
+  EXPECT_FALSE(Relu(g, x));
+  EXPECT_EQ(g.graph().num_nodes(), 0);
+  EXPECT_EQ(g.Finish().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(g.status().message()), testing::HasSubstr("was handed over by Finish"));
 }
 
 }  // namespace
