@@ -71,6 +71,24 @@ TEST_F(PartialRunTest, EachPartComputesWhatItsFeedsAllow) {
   ExpectIdle();
 }
 
+TEST_F(PartialRunTest, NobodyNeedsToBeTold) {
+  const std::unique_ptr<PartialRun> run = Start({a_}, {negated_});
+  run->Start({{a_, Value(1)}}, {negated_}, nullptr);
+  run->step().OnDone(nullptr);
+  EXPECT_TRUE(run->step().Await().ok());
+  for (const std::vector<TensorRef>& fetches : {std::vector<TensorRef>{sum_, negated_}, {negated_, sum_}}) {
+    const auto prepared = session().Prepare({a_, b_}, fetches).value();
+    const std::shared_ptr<Step> step = prepared->Start({Value(1), Value(2)});
+    step->OnDone(nullptr);
+    EXPECT_TRUE(step->Await().ok());
+    step->OnDone(nullptr);
+    const std::shared_ptr<Step> refused = prepared->Start({});
+    refused->OnDone(nullptr);
+    EXPECT_FALSE(refused->Await().ok());
+  }
+  ExpectIdle();
+}
+
 TEST_F(PartialRunTest, WhatIsRefusedChangesNothing) {
   const Output other = Input("other"), of_other = g_.AddOp("AddV2", {a_, other}, {}, "of_other");
   auto run = Start({a_, b_, c_}, {sum_, product_, negated_});

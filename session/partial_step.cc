@@ -67,6 +67,7 @@ class PartialStep::State : public std::enable_shared_from_this<State> {
   }
 
   void OnDone(Done done) {
+    if (!done) return;
     {
       absl::MutexLock lock(&mutex_);
       waiting_.push_back({{}, std::move(done), /*until_the_end=*/true});

@@ -167,6 +167,7 @@ class ReorderedStep final : public Step {
       : step_(std::move(step)), fetch_order_(std::move(fetch_order)) {}
 
   void OnDone(Done done) override {
+    if (!done) return;
     step_->OnDone([order = fetch_order_, done = std::move(done)](const Results& results) {
       done(InOrder(order, results));
     });
@@ -191,6 +192,7 @@ class RefusedStep final : public Step {
  public:
   explicit RefusedStep(absl::Status status) : results_(std::move(status)) {}
   void OnDone(Done done) override {
+    if (!done) return;
     CallUnnested([results = results_, done = std::move(done)] { done(results); });
   }
   Results Await() override { return results_; }
@@ -224,6 +226,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
   if (std::find(workers.begin(), workers.end(), nullptr) != workers.end()) {
     return absl::InvalidArgumentError("one of a session's workers is null");
   }
+  if (options.environment == nullptr) return absl::InvalidArgumentError("a session needs an environment");
   std::unique_ptr<Session> session(new Session(graph, kernels, options));
   if (session->options_.default_task.is_empty()) session->options_.default_task = workers[0]->task();
   const bool has_own_timeout = options.creation_timeout > absl::ZeroDuration();

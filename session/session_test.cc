@@ -256,6 +256,10 @@ TEST_F(SessionTest, OutputsThatTheGraphDoesNotHaveAreRefused) {
   EXPECT_THAT(Message(session().StartPartialRun({}, {foreign}).status()), is_foreign);
   EXPECT_THAT(Message(Session::Create(g_.graph(), {nullptr}, runtime_->kernels()).status()),
               HasSubstr("workers is null"));
+  SessionOptions no_environment;
+  no_environment.environment = nullptr;
+  EXPECT_THAT(Message(Session::Create(g_.graph(), {&worker_}, runtime_->kernels(), no_environment).status()),
+              HasSubstr("a session needs an environment"));
   for (const int index : {-1, 1}) {
     EXPECT_THAT(Message(session().Run({}, {Output{own.node, index}}).status()), HasSubstr("has 1 outputs"));
   }

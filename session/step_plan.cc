@@ -350,6 +350,7 @@ class StepPlan::StartedStep final : public Step, public std::enable_shared_from_
   void Refuse(const absl::Status& status) { Settle(status); }
 
   void OnDone(Done done) override {
+    if (!done) return;
     {
       absl::MutexLock lock(&mutex_);
       if (!results_) return done_.push_back(std::move(done));

@@ -39,6 +39,10 @@ absl::StatusOr<std::unique_ptr<WritableFile>> CreateFile(const std::string& dire
 
 absl::StatusOr<std::unique_ptr<EventWriter>> EventWriter::Create(const std::string& directory,
                                                                  const Options& options) {
+  if (options.file_system == nullptr || !options.clock) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an event writer needs a file system and a clock, for the folder '", directory, "'"));
+  }
   WEIR_RETURN_IF_ERROR(CreateDurableDirectories(*options.file_system, directory));
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, CreateFile(directory, options));
   const std::string path = file->path();

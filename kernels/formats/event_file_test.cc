@@ -139,6 +139,17 @@ TEST(EventFileTest, WritesWhatItReads) {
   EXPECT_EQ((*writer)->AddScalar(1, "x", 1).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(EventFileTest, OptionsThatLackSomethingAreRefused) {
+  EventWriter::Options no_files, no_clock;
+  no_files.file_system = nullptr;
+  no_clock.clock = nullptr;
+  for (const EventWriter::Options& options : {no_files, no_clock}) {
+    const absl::Status status = EventWriter::Create(NewTestDirectory(), options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("an event writer needs a file system and a clock"));
+  }
+}
+
 TEST(EventFileTest, FlushesByItselfAfterAWhile) {
   absl::Time now = absl::FromUnixSeconds(1);
   EventWriter::Options options;

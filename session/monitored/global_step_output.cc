@@ -1,6 +1,7 @@
 #include "session/monitored/global_step_output.h"
 
 #include "absl/strings/str_cat.h"
+#include "graph/node_of_graph.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -8,7 +9,11 @@ namespace weir {
 namespace {
 
 // Hooks read one int64 from it.
-absl::StatusOr<Output> CheckedCounter(const Output& step, absl::string_view hook) {
+absl::StatusOr<Output> CheckedCounter(const Graph& graph, const Output& step, absl::string_view hook) {
+  if (!IsNodeOf(graph, *step.node) || step.index < 0 || step.index >= step.node->num_outputs()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(hook, ": the graph has no output '", step.name(), "' for the global step"));
+  }
   if (step.dtype() == DType::kInt64 && step.shape().rank() == 0) return step;
   return absl::InvalidArgumentError(absl::StrCat(hook, ": the global step '", step.name(), "' is ",
                                                  TypeString(step.dtype(), step.shape()),
@@ -18,7 +23,7 @@ absl::StatusOr<Output> CheckedCounter(const Output& step, absl::string_view hook
 }  // namespace
 
 absl::StatusOr<Output> GlobalStepOutput(const Graph& graph, Output chosen, absl::string_view hook) {
-  if (chosen) return CheckedCounter(chosen, hook);
+  if (chosen) return CheckedCounter(graph, chosen, hook);
   const auto found = graph.collections().find("global_step");
   if (found != graph.collections().end() && !found->second.empty()) {
     const std::string& name = found->second[0];
@@ -26,7 +31,7 @@ absl::StatusOr<Output> GlobalStepOutput(const Graph& graph, Output chosen, absl:
       if (name == variable.variable_name || name == variable.handle_name || name == variable.snapshot_name ||
           name == absl::StrCat(variable.variable_name, ":0")) {
         WEIR_ASSIGN_OR_RETURN(const Output step, graph.FindOutput(variable.snapshot_name));
-        return CheckedCounter(step, hook);
+        return CheckedCounter(graph, step, hook);
       }
     }
   }

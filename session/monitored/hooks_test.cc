@@ -1,5 +1,6 @@
 #include "session/monitored/hooks/hooks.h"
 
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <string>
@@ -87,6 +88,65 @@ TEST(HooksTest, OptionsThatMakeNoSenseAreRefused) {
                 return Options{.hooks = {StopAtStepHook({.last_step = 3, .num_steps = -3})}};
               }),
               HasSubstr("got 3 and -3"));
+}
+
+// A hook reads one string of it.
+TEST(HooksTest, ASummaryIsOneString) {
+  const auto error = [](const auto& summary_of) {
+    TestProgram program;
+    const std::shared_ptr<EventWriter> writer = EventWriter::Create(EmptyDirectory("no_summary")).value();
+    const HookPtr hook = SummarySaverHook({.writer = writer, .summary = summary_of(program)});
+    auto session = program.Start({.hooks = {hook}});
+    const absl::Status status =
+        session.ok() ? (*session)->Run({}, {}, {program.train}).status() : session.status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return Message(status);
+  };
+  EXPECT_THAT(error([](TestProgram& program) { return program.loss; }),
+              HasSubstr("SummarySaverHook: the summary 'Square:0' must be one string, is float"));
+  EXPECT_THAT(error([](TestProgram& program) {
+                return Output{program.loss.node, -1};
+              }),
+              HasSubstr("SummarySaverHook: the graph has no output 'Square:-1' for the summary"));
+  const auto no_strings = [](TestProgram& program) {
+    const Output none = Const(program.g, Tensor(DType::kString, Shape({0})));
+    return PlaceholderWithDefault(program.g, none, PartialShape(), {.name = "s"});
+  };
+  EXPECT_THAT(error(no_strings), HasSubstr("the summary 's:0' must be one string, is string[0]"));
+}
+
+TEST(HooksTest, ScaffoldsNameOutputsThatAreThere) {
+  const auto error = [](const auto& change) {
+    TestProgram program;
+    auto scaffold = std::make_shared<Scaffold>();
+    change(program, *scaffold);
+    return Message(program.Start({.scaffold = scaffold}).status());
+  };
+  EXPECT_THAT(error([](TestProgram& program, Scaffold& scaffold) {
+                scaffold.global_step = {program.loss.node, 3};
+              }),
+              HasSubstr("Scaffold: the graph has no output 'Square:3' for the global step"));
+  EXPECT_THAT(error([](TestProgram& program, Scaffold& scaffold) {
+                scaffold.ready = {program.loss.node, -1};
+              }),
+              HasSubstr("the graph has no output 'Square:-1' for the scaffold's ready_op"));
+}
+
+TEST(HooksTest, ProgressForgesNoLines) {
+  TestProgram program;
+  std::FILE* const out = std::tmpfile();
+  ASSERT_NE(out, nullptr);
+  const std::string name = "loss\n\x1b[2J";
+  auto session =
+      program.Start({.hooks = {ProgressHook({.last_step = 1, .tensors = {{name, program.loss}}, .out = out}),
+                               StopAtStepHook({.last_step = 1})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  std::rewind(out);
+  char said[1000] = {};
+  EXPECT_GT(std::fread(said, 1, sizeof(said) - 1, out), 0u);
+  std::fclose(out);
+  EXPECT_THAT(std::string(said), HasSubstr("loss\\n\\x1b[2J"));
 }
 
 // Hooks read eight bytes of it.

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "graph/node_of_graph.h"
 #include "graph/types/status_macros.h"
 #include "ops/variable.h"
 #include "session/monitored/global_step_output.h"
@@ -53,6 +54,10 @@ absl::Status FillIn(const Graph& graph, const std::string& collection, Output* o
     WEIR_ASSIGN_OR_RETURN(const std::string name, OnlyNameIn(graph, collection));
     if (name.empty()) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(*output, graph.FindOutput(name));
+  }
+  if (!IsNodeOf(graph, *output->node) || output->index < 0 || output->index >= output->node->num_outputs()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the graph has no output '", output->name(), "' for the scaffold's ", collection));
   }
   if (output->dtype() == DType::kString) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the scaffold's ", collection, " '", output->name(), "' is ",

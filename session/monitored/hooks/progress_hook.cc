@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 #include "session/monitored/global_step_output.h"
 
@@ -75,7 +76,8 @@ class Progress final : public Hook {
     std::string line = ProgressLine(step, options_.last_step, rate_, is_terminal_);
     for (size_t i = 0; i < values.size(); ++i) {
       if (values[i].dtype() != DType::kFloat32 || values[i].num_elements() != 1) continue;
-      absl::StrAppendFormat(&line, "  %s %.4f", options_.tensors[i].first, values[i].scalar<float>());
+      absl::StrAppendFormat(&line, "  %s %.4f", PrintableText(options_.tensors[i].first),
+                            values[i].scalar<float>());
     }
     // \033[K clears what a longer line left.
     std::fprintf(options_.out, is_terminal_ ? "\r%s\033[K" : "%s\n", line.c_str());

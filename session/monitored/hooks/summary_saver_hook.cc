@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/node_of_graph.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 #include "session/monitored/global_step_output.h"
@@ -24,6 +25,7 @@ class SummarySaver final : public Hook {
     if (static_cast<bool>(options_.summary) == (options_.scaffold != nullptr)) {
       return absl::InvalidArgumentError("SummarySaverHook needs either a summary output or a scaffold");
     }
+    WEIR_RETURN_IF_ERROR(CheckSummary(graph.graph()));
     WEIR_ASSIGN_OR_RETURN(options_.global_step,
                           GlobalStepOutput(graph.graph(), options_.global_step, "SummarySaverHook"));
     if (!options_.writer) return absl::InvalidArgumentError("SummarySaverHook needs an event writer");
@@ -45,7 +47,12 @@ class SummarySaver final : public Hook {
       if (!next_step_) Report(options_.writer->AddSessionLog(step, EventWriter::SessionStatus::kStart));
       timer_.Mark(step);
       if (values.results.size() > 1) {
-        Report(options_.writer->AddSummary(step, values.results[1].scalar<std::string>()));
+        const Tensor& serialized = values.results[1];
+        if (serialized.dtype() != DType::kString || serialized.num_elements() != 1) {
+          return absl::InvalidArgumentError(absl::StrCat("SummarySaverHook: the summary '", summary().name(),
+                                                         "' must be one string, is ", serialized.ToString()));
+        }
+        Report(options_.writer->AddSummary(step, serialized.scalar<std::string>()));
       }
     }
     next_step_ = step + 1;
@@ -58,6 +65,23 @@ class SummarySaver final : public Hook {
   }
 
  private:
+  // A scaffold checks its own.
+  absl::Status CheckSummary(const Graph& graph) const {
+    const Output& summary = options_.summary;
+    if (!summary) return absl::OkStatus();
+    if (!IsNodeOf(graph, *summary.node) || summary.index < 0 ||
+        summary.index >= summary.node->num_outputs()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("SummarySaverHook: the graph has no output '", summary.name(), "' for the summary"));
+    }
+    if (summary.dtype() == DType::kString && summary.shape().IsCompatibleWith(Shape())) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat("SummarySaverHook: the summary '", summary.name(),
+                                                   "' must be one string, is ",
+                                                   TypeString(summary.dtype(), summary.shape())));
+  }
+
   Output summary() const { return options_.summary ? options_.summary : options_.scaffold->summary; }
 
   void Report(const absl::Status& status) {
