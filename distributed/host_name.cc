@@ -5,13 +5,14 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "kernels/notice.h"
+#include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
@@ -77,10 +78,15 @@ bool IsLoopbackHost(absl::string_view host) {
 
 absl::StatusOr<HostAddresses> LookUpHost(const std::string& host, absl::Duration timeout) {
   auto lookup = std::make_shared<Lookup>();
-  std::thread([lookup, host] {
+  absl::StatusOr<std::thread> thread = StartSystemThread([lookup, host] {
     lookup->result = AskSystem(host);
     lookup->done.Notify();
-  }).detach();
+  });
+  if (!thread.ok()) {
+    // Looked up again, as after a name server that does not answer.
+    return absl::UnavailableError(absl::StrCat("host name '", host, "': ", thread.status().message()));
+  }
+  thread->detach();
   if (lookup->done.WaitForNotificationWithTimeout(timeout)) return lookup->result;
   return absl::UnavailableError(absl::StrCat("host name '", host, "': no answer from the name server within ",
                                              absl::FormatDuration(timeout)));
@@ -102,10 +108,8 @@ absl::StatusOr<HostAddresses> AwaitHost(absl::string_view who, const std::string
     }
     if (absl::Now() >= next_report) {
       next_report = absl::Now() + kReportInterval;
-      const std::string line =
-          absl::StrCat("weir: ", who, " waits until it resolves: ", found.status().message(), " (",
-                       absl::FormatDuration(absl::Ceil(left, absl::Seconds(1))), " left)\n");
-      std::fputs(line.c_str(), stderr);
+      PrintNotice(absl::StrCat(who, " waits until it resolves: ", found.status().message(), " (",
+                               absl::FormatDuration(absl::Ceil(left, absl::Seconds(1))), " left)"));
     }
     absl::SleepFor(std::min(pause, left));
     pause = std::min(pause * 2, kLongestPause);

@@ -1,14 +1,18 @@
 #include "distributed/host_name.h"
 
+#include <algorithm>
+
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/no_more_threads.h"
 
 namespace weir {
 namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A name that never exists (RFC 6761).
 constexpr char kUnknownName[] = "no-such-host.invalid";
@@ -40,6 +44,26 @@ TEST(LookUpHost, AnUnknownNameIsNamed) {
   EXPECT_TRUE(status.code() == absl::StatusCode::kNotFound || status.code() == absl::StatusCode::kUnavailable)
       << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("host name 'no-such-host.invalid': "));
+}
+
+TEST(LookUpHost, ASystemWithoutThreadsIsAnError) {
+  const NoMoreThreads no_more;
+  const absl::Status status = LookUpHost("localhost", absl::Seconds(30)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no further thread"));
+}
+
+TEST(AwaitHost, NamesForgeNoLines) {
+  int num_asked = 0;
+  const auto lookup = [&](const std::string& host) -> absl::StatusOr<HostAddresses> {
+    if (++num_asked < 2) return absl::NotFoundError("not\nweir: all is well\x1b[2J");
+    return HostAddresses{{host}, false};
+  };
+  ::testing::internal::CaptureStderr();
+  ASSERT_TRUE(AwaitHost("ps:0", "pod-0", absl::InfiniteFuture(), lookup).ok());
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_THAT(said, Not(HasSubstr("\x1b")));
 }
 
 TEST(AwaitHost, ANameThatComesLaterIsWaitedFor) {

@@ -163,8 +163,7 @@ class Server::Network {
 
   void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
     if (!is_stopping_ && membership_.superseded().ok()) {
-      std::fprintf(stderr, "weir: %s: %s\n", task_.task().ToString().c_str(),
-                   std::string(reason.message()).c_str());
+      PrintNotice(absl::StrCat(task_.task().ToString(), ": ", reason.message()));
     }
     peers_.OnLoss(peer, incarnation, reason);
     service_.OnLoss(peer, incarnation, reason);
@@ -295,11 +294,9 @@ static void WarnOfUnreachable(const TaskConfig& task, const HostPort& address) {
     const absl::StatusOr<HostAddresses> found = LookUpHost(peer->host, absl::Seconds(1));
     if (!found.ok()) return;
     if (found->is_loopback) continue;
-    std::fprintf(stderr,
-                 "weir: %s listens at %s, which only this machine can reach, but %s is at %s: set "
-                 "WEIR_LISTEN=0.0.0.0 to listen on all interfaces\n",
-                 task.task().ToString().c_str(), address.ToString().c_str(), other.ToString().c_str(),
-                 peer->ToString().c_str());
+    PrintNotice(absl::StrCat(task.task().ToString(), " listens at ", address.ToString(),
+                             ", which only this machine can reach, but ", other.ToString(), " is at ",
+                             peer->ToString(), ": set WEIR_LISTEN=0.0.0.0 to listen on all interfaces"));
     return;
   }
 }
@@ -310,19 +307,17 @@ static void WarnOfStrangers(const TaskConfig& task, const SecurityOptions& secur
   const std::string name = task.task().ToString();
   if (security.insecure) return;
   if (is_loopback && !security.authenticates()) {
-    std::fprintf(stderr,
-                 "weir: %s listens without a token: every user of this machine can run graphs in it, which "
-                 "read, write and delete files as you; set WEIR_JOB_TOKEN\n",
-                 name.c_str());
+    PrintNotice(absl::StrCat(name,
+                             " listens without a token: every user of this machine can run graphs in it, "
+                             "which read, write and delete files as you; set WEIR_JOB_TOKEN"));
   }
   if (security.token.empty() || security.uses_tls()) return;
   for (const TaskName& other : task.cluster().tasks()) {
     const absl::StatusOr<HostPort> peer = HostPort::Parse(task.cluster().address(other).value_or(""));
     if (!peer.ok() || peer->host == own.host || IsLoopbackHost(peer->host)) continue;
-    std::fprintf(stderr,
-                 "weir: %s sends the job's token to %s (%s) unencrypted: who can listen to that network can "
-                 "use the job; TLS with a CA prevents it\n",
-                 name.c_str(), other.ToString().c_str(), peer->ToString().c_str());
+    PrintNotice(absl::StrCat(name, " sends the job's token to ", other.ToString(), " (", peer->ToString(),
+                             ") unencrypted: who can listen to that network can use the job; TLS with a CA "
+                             "prevents it"));
     return;
   }
 }
@@ -405,8 +400,7 @@ int Server::Join() {
       Termination::Watch([this] { OnSigterm(); });
   if (!termination.ok()) {
     // As without it: the signal ends the process.
-    std::fprintf(stderr, "weir: %s: %s\n", task_.task().ToString().c_str(),
-                 std::string(termination.status().message()).c_str());
+    PrintNotice(absl::StrCat(task_.task().ToString(), ": ", termination.status().message()));
   }
   if (Termination::IsRequested()) OnSigterm();
   return ServeUntilTheEnd();
@@ -434,12 +428,11 @@ void Server::OnSigterm() {
   if (is_told_to_leave_.exchange(true)) return;
   const std::vector<TaskName> running = membership_->RunningTasks();
   if (!running.empty()) {
-    std::fprintf(stderr, "weir: %s was told to stop: it serves until %s %s ended, for %s at most\n",
-                 task_.task().ToString().c_str(),
-                 absl::StrJoin(running, ", ",
-                               [](std::string* out, const TaskName& task) { out->append(task.ToString()); })
-                     .c_str(),
-                 running.size() == 1 ? "has" : "have", absl::FormatDuration(termination_grace_).c_str());
+    const std::string tasks = absl::StrJoin(
+        running, ", ", [](std::string* out, const TaskName& task) { out->append(task.ToString()); });
+    PrintNotice(absl::StrCat(task_.task().ToString(), " was told to stop: it serves until ", tasks,
+                             running.size() == 1 ? " has" : " have", " ended, for ",
+                             absl::FormatDuration(termination_grace_), " at most"));
   }
   membership_->RequestLeave(membership_->environment().Now() + termination_grace_);
 }

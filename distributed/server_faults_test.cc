@@ -354,7 +354,9 @@ TEST_P(ServerTest, AStepThatIsCancelledEndsThoughItsWorkerIsSilent) {
   step->OnDone([&](const auto&) { done.Notify(); });
   step->Cancel(absl::CancelledError("enough"));
   EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
-  if (done.HasBeenNotified()) EXPECT_THAT(std::string(step->Await().status().message()), HasSubstr("enough"));
+  if (done.HasBeenNotified()) {
+    EXPECT_THAT(std::string(step->Await().status().message()), HasSubstr("enough"));
+  }
 }
 
 TEST_P(ServerTest, AMissingPsIsNamedAtTheDeadline) {

@@ -390,7 +390,9 @@ TEST_F(InterleavingsTest, TheDeadlineOfAStepThatWaitsIsATimer) {
     while (scheduler.RunOneOrRing()) {
     }
     const Step::Results results = step->Await();
-    if (!results.ok()) EXPECT_EQ(results.status().code(), absl::StatusCode::kDeadlineExceeded);
+    if (!results.ok()) {
+      EXPECT_EQ(results.status().code(), absl::StatusCode::kDeadlineExceeded);
+    }
     EXPECT_EQ(worker.num_running_steps(), 0);
   }
 }

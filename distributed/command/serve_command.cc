@@ -11,6 +11,7 @@
 #include "distributed/command/flag_parser.h"
 #include "distributed/server.h"
 #include "graph/types/status_macros.h"
+#include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
@@ -94,18 +95,14 @@ sigset_t StopSignals(const TaskConfig& task) {
 // Waits for a signal to stop on its own thread; every other thread leaves them blocked. 0: told to give up.
 class StopSignalWaiter {
  public:
-  explicit StopSignalWaiter(Server& server)
-      : thread_([this, &server] {
-          const sigset_t signals = StopSignals(server.task());
-          const timespec moment = {0, 100'000'000};
-          while (!given_up_) {
-            const int signal = sigtimedwait(&signals, nullptr, &moment);
-            if (signal <= 0) continue;
-            signal_ = signal;
-            return server.Shutdown(absl::CancelledError("told to stop by a signal"));
-          }
-        }) {}
+  explicit StopSignalWaiter(Server& server) : server_(server) {}
   ~StopSignalWaiter() { Finish(); }
+
+  // ResourceExhausted when the system gives no thread.
+  absl::Status Start() {
+    WEIR_ASSIGN_OR_RETURN(thread_, StartSystemThread([this] { Wait(); }));
+    return absl::OkStatus();
+  }
 
   // The signal that came, 0 for none.
   int Finish() {
@@ -115,6 +112,18 @@ class StopSignalWaiter {
   }
 
  private:
+  void Wait() {
+    const sigset_t signals = StopSignals(server_.task());
+    const timespec moment = {0, 100'000'000};
+    while (!given_up_) {
+      const int signal = sigtimedwait(&signals, nullptr, &moment);
+      if (signal <= 0) continue;
+      signal_ = signal;
+      return server_.Shutdown(absl::CancelledError("told to stop by a signal"));
+    }
+  }
+
+  Server& server_;
   std::atomic<bool> given_up_{false};
   std::atomic<int> signal_{0};
   std::thread thread_;
@@ -158,6 +167,7 @@ absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
   std::printf("%s\n", server->Describe().c_str());
   std::fflush(stdout);
   StopSignalWaiter stop(*server);
+  WEIR_RETURN_IF_ERROR(stop.Start());
   const int code = server->Join();
   const int signal = stop.Finish();
   return signal == 0 ? code : 128 + signal;

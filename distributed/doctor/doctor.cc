@@ -26,6 +26,7 @@
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "graph/types/status_macros.h"
 #include "graph/version.h"
+#include "kernels/system_thread.h"
 
 namespace weir {
 namespace {
@@ -240,15 +241,19 @@ Finding ExamineToken(const DoctorOptions& options) {
   return {Kind::kGood, "token", security.uses_tls() ? "TLS" : "given; without TLS the network can read it"};
 }
 
-// Calls `work` with every number below `count`, several side by side.
+// Calls `work` with every number below `count`, several side by side where the system gives threads.
 void ForEachSideBySide(size_t count, absl::FunctionRef<void(size_t)> work) {
   std::atomic<size_t> next{0};
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < std::min<size_t>(count, kMaxSideBySide); ++i) {
-    threads.emplace_back([&] {
-      for (size_t item = next++; item < count; item = next++) work(item);
-    });
+  const auto run = [&] {
+    for (size_t item = next++; item < count; item = next++) work(item);
+  };
+  for (size_t i = 1; i < std::min<size_t>(count, kMaxSideBySide); ++i) {
+    absl::StatusOr<std::thread> thread = StartSystemThread(run);
+    if (!thread.ok()) break;
+    threads.push_back(*std::move(thread));
   }
+  run();
   for (std::thread& thread : threads) thread.join();
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <optional>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "distributed/host_name.h"
 #include "distributed/peers/worker_protocol.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 #include "session/monitored/exit_code.h"
 
 namespace weir {
@@ -317,14 +317,13 @@ absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_
                   absl::FormatDuration(absl::Trunc(options.deadline - environment_.Now(), absl::Seconds(1))),
                   " left");
     const std::string address = cluster_.address(peer).value_or("?");
-    const std::string line = absl::StrCat(
-        "weir: ", membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address, ": ",
-        method, " (", left, NameProblem(environment_, address),
+    PrintNotice(absl::StrCat(
+        membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address, ": ", method, " (",
+        left, NameProblem(environment_, address),
         membership_.incarnation() == 0
             ? absl::StrCat("; has to join first, and waits for ", membership_.authority().ToString())
             : "",
-        ")\n");
-    std::fputs(line.c_str(), stderr);
+        ")"));
   }
   absl::StatusOr<PeerReply> result = *std::move(told);
   // gRPC waits for a name in silence.

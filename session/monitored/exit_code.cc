@@ -9,8 +9,9 @@
 namespace weir {
 namespace {
 
-constexpr char kSupersededPayload[] = "weir.superseded";
-// Status::ToString shows payloads, so this one is for people too: "[exit code='143']".
+// Status::ToString shows payloads, so they are for people too: "[superseded='worker:0 0.b']",
+// "[exit code='143']".
+constexpr char kSupersededPayload[] = "superseded";
 constexpr char kExitCodePayload[] = "exit code";
 
 absl::Status WithExitCode(absl::Status error, int exit_code) {
