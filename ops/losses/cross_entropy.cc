@@ -1,5 +1,8 @@
 #include "ops/losses/cross_entropy.h"
 
+#include <utility>
+#include <variant>
+
 #include "absl/strings/str_cat.h"
 #include "ops/argument_checks.h"
 #include "ops/losses/operands.h"
@@ -83,6 +86,12 @@ Output SparseSoftmaxCrossEntropy(GraphBuilder& g, Output labels, Output logits, 
                                  SourceLocation where) {
   LossOptions named = Named(options, "sparse_softmax_cross_entropy_loss");
   if (!g.ok()) return {};
+  const Output* const given_weights = std::get_if<Output>(&named.weights);
+  const Output weights_to_check = given_weights != nullptr ? *given_weights : Output();
+  for (const auto& [argument, x] : {std::pair("labels", labels), std::pair("logits", logits),
+                                    std::pair("the weights", weights_to_check)}) {
+    if (x && !CheckGiven(g, named.name, argument, x, where)) return {};
+  }
   const int rank = logits ? logits.shape().rank() - 1 : -1;
   if (rank < 0 || !labels || (labels.shape().rank() != rank && labels.shape().rank() != rank + 1)) {
     g.SetError(absl::InvalidArgumentError(
