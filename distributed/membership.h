@@ -127,8 +127,7 @@ class Membership {
   Incarnation incarnation_of(const TaskName& task) const;
 
   // True when the job has ended, false at the deadline, after StopWaiting, when this process was superseded,
-  // and when this task is to leave
-  // (RequestLeave) and nobody runs any more.
+  // and when this task is to leave (RequestLeave) and nobody runs any more.
   bool AwaitEndOfJob(absl::Time deadline);
   // Whether AwaitEndOfJob has something to wait for.
   bool is_serving() const;

@@ -184,6 +184,8 @@ class SimulatedListener final : public Listener {
 
 void SimulatedCall::Attempt() {
   if (is_over_) return;
+  // The system has closed the connections of a process that is gone: nobody waits for keepalives.
+  if (!network_.listener_of_process_.contains(connection_->server)) connection_->server = nullptr;
   if (connection_->server == nullptr) {
     const auto found = network_.listeners_.find(address_);
     if (network_.is_closed_ || found == network_.listeners_.end()) {
