@@ -230,10 +230,11 @@ class BroadcastVariables final : public Hook {
     return g.status();
   }
 
-  absl::Status AfterCreateSession(Session& session, Coordinator&) override {
+  absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override {
     // Each session but the first follows a loss: the others are to come here, too.
     if (std::exchange(has_begun_, true) || !group_.ranks()->status().ok()) {
-      WEIR_RETURN_IF_ERROR(group_.Form(environment_.Now() + timeout_));
+      WEIR_RETURN_IF_ERROR(
+          group_.Form(environment_.Now() + timeout_, [&coordinator] { return coordinator.should_stop(); }));
     }
     RankGroup& ranks = *group_.ranks();
     SetLostStepIsDone(false);
@@ -245,16 +246,18 @@ class BroadcastVariables final : public Hook {
                                ranks.NameOf(leader.rank), ", from step ", own_step, " to ", leader.step));
     }
     WEIR_RETURN_IF_ERROR(leader.rank == ranks.rank() ? SendAll(session) : ReceiveAll(session, leader.rank));
-    // The leader could not have done the step without this rank's gradients, so this rank was in it.
-    SetLostStepIsDone(has_shared_ && leader.step == own_step + 1);
-    has_shared_ = true;
+    // Nobody could have done it without this rank's gradients: this rank was in it, and its Run failed.
+    SetLostStepIsDone(last_good_step_ >= 0 && leader.step == last_good_step_ + 1);
+    last_good_step_ = leader.step;
     return absl::OkStatus();
   }
 
   bool HasDoneLostStep() const override { return lost_step_is_done_; }
+  bool OwnsVariables() const override { return true; }
 
-  absl::Status AfterRun(RunContext&, const RunValues&) override {
+  absl::Status AfterRun(RunContext& context, const RunValues&) override {
     SetLostStepIsDone(false);
+    WEIR_ASSIGN_OR_RETURN(last_good_step_, ReadGlobalStep(context.session(), global_step_));
     return absl::OkStatus();
   }
 
@@ -309,7 +312,9 @@ class BroadcastVariables final : public Hook {
       feeds.push_back({copies_[i].received, value});
       assigns.push_back(copies_[i].assign);
     }
-    return session.Run(feeds, {}, assigns).status();
+    // What the lost step has applied to the values of before counts as not applied.
+    return session.Restore(environment_.Random() | 1,
+                           [&] { return session.Run(feeds, {}, assigns).status(); });
   }
 
   absl::StatusOr<Tensor> Exchange(size_t i, int root, Tensor value) {
@@ -347,7 +352,7 @@ class BroadcastVariables final : public Hook {
   Output global_step_;
   std::vector<Copy> copies_;
   bool has_begun_ = false;
-  bool has_shared_ = false;  // has had the same variables as the others before
+  int64_t last_good_step_ = -1;  // when this rank last knew where it was; -1: never
   bool lost_step_is_done_ = false;
 };
 

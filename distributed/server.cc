@@ -167,7 +167,7 @@ class Server::Network {
     }
     peers_.OnLoss(peer, incarnation, reason);
     service_.OnLoss(peer, incarnation, reason);
-    if (replicas_ != nullptr) replicas_->OnLoss(peer, reason);
+    if (replicas_ != nullptr) replicas_->OnLoss(peer, incarnation, reason);
   }
 
   const TaskConfig& task_;
@@ -445,7 +445,7 @@ void Server::Shutdown(const absl::Status& outcome) {
   membership_->StopWaiting();
   if (network_ == nullptr) return;
   if (network_->replicas() != nullptr) {
-    network_->replicas()->Leave(outcome, membership_->environment().Now() + kFarewell);
+    network_->replicas()->Leave(outcome, kFarewell);
   }
   if (outcome.ok()) {
     network_->AnnounceDone();

@@ -166,23 +166,27 @@ TEST_F(WaitingFusionTest, VariablesAndRandomNumbersAreNotWaitedFor) {
 
 // An op that is added, and waits, is to be added here.
 TEST_F(WaitingFusionTest, OpsThatMayWaitForOthersAreKnown) {
-  const std::vector<std::string> waiting = {"AccumulatorTakeGradient",
-                                            "Act",
-                                            kRecvOp,
-                                            "QueueCloseV2",
-                                            "QueueDequeueManyV2",
-                                            "QueueDequeueUpToV2",
-                                            "QueueDequeueV2",
-                                            "QueueEnqueueManyV2",
-                                            "QueueEnqueueV2",
-                                            "ResourceAccumulatorTakeGradient",
-                                            "SparseAccumulatorTakeGradient",
-                                            "WeirReplicaAggregate",
-                                            "WeirReplicaContribute",
-
-                                            "WeirReplicaJoin",
-
-                                            "WeirReplicaStay"};
+  const std::vector<std::string> waiting = {
+      "AccumulatorTakeGradient",
+      "Act",
+      "CollectiveBcastRecv",
+      "CollectiveBcastSend",
+      "CollectiveGather",
+      "CollectiveReduce",
+      kRecvOp,
+      "QueueCloseV2",
+      "QueueDequeueManyV2",
+      "QueueDequeueUpToV2",
+      "QueueDequeueV2",
+      "QueueEnqueueManyV2",
+      "QueueEnqueueV2",
+      "ResourceAccumulatorTakeGradient",
+      "SparseAccumulatorTakeGradient",
+      "WeirReplicaAggregate",
+      "WeirReplicaContribute",
+      "WeirReplicaJoin",
+      "WeirReplicaStay",
+  };
   for (const weir::Op* const op : ops_.ops()) {
     EXPECT_EQ(MayWaitForOthers(*op), std::count(waiting.begin(), waiting.end(), op->name()) > 0)
         << op->name();

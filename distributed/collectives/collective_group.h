@@ -3,6 +3,7 @@
 // Thread safety: all methods.
 #pragma once
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "distributed/collectives/rank_group.h"
@@ -17,10 +18,14 @@ class CollectiveGroup {
   virtual const RefPtr<RankGroup>& ranks() const = 0;
 
   // Waits until every rank has asked for it. A group that is formed is formed anew; its collectives end.
-  // Every 10 s a line on stderr says who is awaited.
+  // Every 10 s a line on stderr says who is awaited. `gives_up` is asked about twice a second.
   // Possible errors: DeadlineExceeded, naming who was awaited; FailedPrecondition (a rank has left in good
-  // order, and will not come); Cancelled (this task is shutting down).
-  virtual absl::Status Form(absl::Time deadline) = 0;
+  // order, and will not come); Cancelled (this task is shutting down); Unavailable
+  // (`gives_up` was true).
+  virtual absl::Status Form(absl::Time deadline, absl::FunctionRef<bool()> gives_up) = 0;
+  absl::Status Form(absl::Time deadline) {
+    return Form(deadline, [] { return false; });
+  }
 };
 
 // Of a program that runs alone.
@@ -31,7 +36,8 @@ class LoneGroup final : public CollectiveGroup, private RankLinks {
   ~LoneGroup() override { group_->End(absl::CancelledError("this task is shutting down")); }
 
   const RefPtr<RankGroup>& ranks() const override { return group_; }
-  absl::Status Form(absl::Time) override {
+  using CollectiveGroup::Form;
+  absl::Status Form(absl::Time, absl::FunctionRef<bool()>) override {
     group_->Begin(environment_.Random() | 1);
     return absl::OkStatus();
   }

@@ -28,6 +28,9 @@ absl::StatusOr<CollectiveMessage> CollectiveMessage::DecodeFrom(WireReader* read
   message.part.phase = static_cast<CollectivePart::Phase>(reader->UnsignedUpTo(CollectivePart::kResult));
   message.part.segment = reader->Signed();
   const size_t num_dims = reader->Count();
+  if (message.name.size() > kMaxText || message.signature.size() > kMaxText || num_dims > kMaxDims) {
+    return absl::InvalidArgumentError("a part of a collective has too long a name, signature or shape");
+  }
   for (size_t i = 0; i < num_dims; ++i) message.part.dims.push_back(reader->Signed());
   WEIR_RETURN_IF_ERROR(reader->Finish("a part of a collective"));
   return message;

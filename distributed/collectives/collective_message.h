@@ -1,6 +1,7 @@
 // What ranks say to one another: the header of a part of a collective. Its bytes are the only payload.
 //
-// Pure functions and values. Decoding is safe against hostile bytes: InvalidArgument, nothing else.
+// Pure functions and values. Decoding is safe against hostile bytes, and what it gives is small:
+// InvalidArgument, nothing else.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,9 @@
 namespace weir {
 
 struct CollectiveMessage {
+  static constexpr size_t kMaxText = 4096;  // of the name, and of the signature
+  static constexpr size_t kMaxDims = 254;   // as TensorFlow's shapes
+
   uint64_t generation = 0;  // of the group: how often it was formed, at random
   Communicator::Key key;
   int64_t sequence = 0;   // how many collectives of this key came before, in this generation

@@ -1,6 +1,8 @@
 #include "distributed/collectives/peer_group.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -21,6 +23,8 @@ constexpr char kLeaveGroupMethod[] = "/weir.Collective/Leave";
 
 constexpr absl::Duration kReportEvery = absl::Seconds(10);
 constexpr absl::Duration kPause = absl::Milliseconds(100);
+// How often one who waits looks whether it shall give up.
+constexpr absl::Duration kGlance = absl::Milliseconds(500);
 // How long a broken connection to another rank is tried again, and how long somebody is told of an end.
 constexpr absl::Duration kRetryFor = absl::Seconds(3);
 constexpr absl::Duration kNoticeTime = absl::Seconds(30);
@@ -58,7 +62,9 @@ PeerGroup::~PeerGroup() {
   }
   Shutdown(absl::CancelledError("this task is shutting down"));
   absl::MutexLock lock(&mutex_);
-  const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_under_way_ == 0; };
+  const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return num_parts_ + num_ends_ + num_farewells_ == 0;
+  };
   peers_.environment().Await(mutex_, absl::Condition(&is_idle));
 }
 
@@ -97,7 +103,7 @@ void PeerGroup::Handle(std::shared_ptr<IncomingCall> call) {
   if (!admitted.ok()) return Reply(*call, admitted);
   const absl::string_view method = call->method();
   if (method == kPartMethod) return TakePart(rank, reader, call);
-  if (method == kFormMethod) return TakeJoin(rank, reader, call);
+  if (method == kFormMethod) return TakeJoin(rank, envelope.sender_incarnation, reader, call);
   if (method == kEndGenerationMethod) return TakeEnd(rank, reader, call);
   if (method == kLeaveGroupMethod) return TakeLeave(rank, reader, call);
   Reply(*call, absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
@@ -132,7 +138,7 @@ void PeerGroup::TakePart(int rank, WireReader& reader, const std::shared_ptr<Inc
 void PeerGroup::Send(int to, CollectiveMessage message, Payload bytes, Done done) {
   {
     absl::MutexLock lock(&mutex_);
-    ++num_under_way_;
+    ++num_parts_;
   }
   WireWriter writer;
   message.EncodeTo(&writer);
@@ -141,20 +147,21 @@ void PeerGroup::Send(int to, CollectiveMessage message, Payload bytes, Done done
                 RunScope scope;
                 std::exchange(done, nullptr)(reply.status());
                 absl::MutexLock lock(&mutex_);
-                --num_under_way_;
+                --num_parts_;
               });
 }
 
-void PeerGroup::Tell(int rank, const char* method, std::string body, absl::Duration retry_for) {
+void PeerGroup::Tell(int rank, const char* method, std::string body, absl::Duration retry_for,
+                     int64_t* num_under_way) {
   {
     absl::MutexLock lock(&mutex_);
-    ++num_under_way_;
+    ++*num_under_way;
   }
   peers_.Call(tasks_[rank], method, std::move(body), {},
               {.deadline = peers_.environment().Now() + kNoticeTime, .retry_for = retry_for},
-              [this](absl::StatusOr<PeerReply>) {
+              [this, num_under_way](absl::StatusOr<PeerReply>) {
                 absl::MutexLock lock(&mutex_);
-                --num_under_way_;
+                --*num_under_way;
               });
 }
 
@@ -168,7 +175,8 @@ void PeerGroup::OnEnd(uint64_t generation, const absl::Status& reason) {
   writer.StatusValue(reason);
   const std::string body = writer.Take();
   for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
-    if (rank != rank_ && (rank_ == 0 || rank == 0)) Tell(rank, kEndGenerationMethod, body, kNoticeTime);
+    if (rank != rank_ && (rank_ == 0 || rank == 0))
+      Tell(rank, kEndGenerationMethod, body, kNoticeTime, &num_ends_);
   }
 }
 
@@ -182,24 +190,30 @@ void PeerGroup::TakeEnd(int, WireReader& reader, const std::shared_ptr<IncomingC
   if (status.ok()) group_->EndGeneration(generation, reason);
 }
 
-void PeerGroup::OnLoss(const TaskName& task, const absl::Status& reason) {
+void PeerGroup::OnLoss(const TaskName& task, Incarnation life, const absl::Status& reason) {
   const int rank = RankOf(task);
   if (rank < 0) return;
+  std::map<int, Join> dropped;
+  bool has_left = false;
   {
     absl::MutexLock lock(&mutex_);
-    joined_.erase(rank);
-    if (left_.count(rank) > 0) return;
+    const auto joined = joined_.find(rank);
+    if (joined != joined_.end() && joined->second.life == life) dropped.insert(joined_.extract(joined));
+    has_left = left_.count(rank) > 0;
   }
+  // It may only have been silent, and asks again.
+  Refuse(dropped, absl::UnavailableError(reason.message()));
+  if (has_left) return;
   group_->End(absl::AbortedError(absl::StrCat(group_->NameOf(rank), " was lost: ", reason.message())));
 }
 
-absl::Status PeerGroup::Form(absl::Time deadline) {
+absl::Status PeerGroup::Form(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
   group_->End(absl::AbortedError(absl::StrCat(group_->NameOf(rank_), " forms the group anew")));
   if (tasks_.size() == 1) {
     group_->Begin(peers_.environment().Random() | 1);
     return absl::OkStatus();
   }
-  return rank_ == 0 ? FormAsFirst(deadline) : AskFirst(deadline);
+  return rank_ == 0 ? FormAsFirst(deadline, gives_up) : AskFirst(deadline, gives_up);
 }
 
 std::vector<std::string> PeerGroup::MissingLocked() const {
@@ -213,7 +227,7 @@ std::vector<std::string> PeerGroup::MissingLocked() const {
 absl::Status PeerGroup::LeftLocked() const {
   if (left_.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat(group_->NameOf(*left_.begin()),
+      absl::StrCat(group_->NameOf(left_.begin()->first),
                    " is done, so the group cannot be formed anew: every rank must run as many "
                    "steps as the others"));
 }
@@ -231,7 +245,7 @@ uint64_t PeerGroup::AnswerIfAllHaveJoined() {
     answered_.clear();
     for (const auto& [rank, join] : joined) answered_[rank] = join.attempt;
   }
-  group_->Begin(generation);  // first: the others may send at once
+  BeginGeneration(generation);  // first: the others may send at once
   {
     absl::MutexLock lock(&mutex_);
     is_answering_ = false;
@@ -245,14 +259,33 @@ uint64_t PeerGroup::AnswerIfAllHaveJoined() {
   return generation;
 }
 
-absl::Status PeerGroup::FormAsFirst(absl::Time deadline) {
+void PeerGroup::BeginGeneration(uint64_t generation) {
+  std::vector<int> gone;
   {
     absl::MutexLock lock(&mutex_);
-    joined_[0] = Join{peers_.environment().Random(), nullptr};
+    for (auto it = left_.begin(); it != left_.end();) {
+      if (it->second == generation) gone.push_back(it->first);
+      it = it->second == generation ? std::next(it) : left_.erase(it);
+    }
+  }
+  group_->Begin(generation);
+  for (const int rank : gone) group_->OnLeave(rank, generation);
+}
+
+void PeerGroup::Refuse(const std::map<int, Join>& joined, const absl::Status& why) const {
+  for (const auto& [rank, join] : joined) {
+    if (join.call != nullptr) Reply(*join.call, why);
+  }
+}
+
+absl::Status PeerGroup::FormAsFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
+  {
+    absl::MutexLock lock(&mutex_);
+    joined_[0] = Join{peers_.environment().Random(), 0, nullptr};
   }
   AnswerIfAllHaveJoined();
   absl::Status status;
-  std::vector<Join> refused;
+  std::map<int, Join> refused;
   {
     absl::MutexLock lock(&mutex_);
     // Joins that come are answered by those who bring them.
@@ -260,15 +293,22 @@ absl::Status PeerGroup::FormAsFirst(absl::Time deadline) {
       return !is_answering_ && (joined_.count(0) == 0 || !left_.empty() || is_leaving_);
     };
     const absl::Time begin = peers_.environment().Now();
+    absl::Time next_report = begin + kReportEvery;
     while (!peers_.environment().Await(mutex_, absl::Condition(&is_over),
-                                       std::min(deadline, peers_.environment().Now() + kReportEvery))) {
+                                       std::min(deadline, peers_.environment().Now() + kGlance))) {
       const std::string awaited = absl::StrJoin(MissingLocked(), ", ");
       const absl::Time now = peers_.environment().Now();
+      if (gives_up()) {
+        status = absl::UnavailableError(absl::StrCat("stopped while waiting for ", awaited));
+        break;
+      }
       if (now >= deadline) {
         status = absl::DeadlineExceededError(
             absl::StrCat(group_->NameOf(0), " has waited in vain for ", awaited, " to form the group"));
         break;
       }
+      if (now < next_report) continue;
+      next_report = now + kReportEvery;
       PrintNotice(absl::StrCat(group_->NameOf(0), " waits for ", awaited, " to form the group of ",
                                tasks_.size(), " ranks, for ",
                                absl::FormatDuration(absl::Trunc(now - begin, absl::Seconds(1)))));
@@ -277,16 +317,15 @@ absl::Status PeerGroup::FormAsFirst(absl::Time deadline) {
     if (status.ok()) {
       status = is_leaving_ ? absl::CancelledError("this task is shutting down") : LeftLocked();
     }
-    for (auto& [rank, join] : joined_) refused.push_back(join);
-    joined_.clear();
+    refused = std::exchange(joined_, {});
   }
-  for (const Join& join : refused) {
-    if (join.call != nullptr) Reply(*join.call, status);
-  }
+  // One that gives up does not speak for the others: they ask again.
+  Refuse(refused, absl::IsDeadlineExceeded(status) ? absl::UnavailableError(status.message()) : status);
   return status;
 }
 
-void PeerGroup::TakeJoin(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call) {
+void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
+                         const std::shared_ptr<IncomingCall>& call) {
   const uint64_t attempt = reader.Fixed64();
   absl::Status status = reader.Finish("a rank's question for the group");
   if (status.ok() && rank_ != 0) {
@@ -305,9 +344,13 @@ void PeerGroup::TakeJoin(int rank, WireReader& reader, const std::shared_ptr<Inc
       answer = answered_generation_;
     } else {
       left_.erase(rank);
-      superseded = std::exchange(joined_[rank], Join{attempt, call}).call;
+      status = is_leaving_ ? absl::FailedPreconditionError(absl::StrCat(
+                                 group_->NameOf(0), " is done, so the group cannot be formed anew"))
+                           : LeftLocked();
+      if (status.ok()) superseded = std::exchange(joined_[rank], Join{attempt, life, call}).call;
     }
   }
+  if (!status.ok()) return Reply(*call, status);
   if (answer != 0) {
     WireWriter writer;
     writer.Fixed64(answer);
@@ -321,38 +364,89 @@ void PeerGroup::TakeJoin(int rank, WireReader& reader, const std::shared_ptr<Inc
   AnswerIfAllHaveJoined();
 }
 
-absl::Status PeerGroup::AskFirst(absl::Time deadline) {
-  const uint64_t attempt = peers_.environment().Random();
+absl::Status PeerGroup::AskFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
+  Environment& environment = peers_.environment();
+  const uint64_t attempt = environment.Random();
+  absl::Time next_report = environment.Now() + kReportEvery;
   while (true) {
+    struct Answer {
+      absl::Mutex mutex;
+      std::optional<absl::StatusOr<PeerReply>> told;
+    };
+    const auto answer = std::make_shared<Answer>();
     WireWriter writer;
     writer.Fixed64(attempt);
-    const absl::StatusOr<PeerReply> reply =
-        peers_.CallAndWait(tasks_[0], kFormMethod, writer.Take(), {},
-                           {.deadline = deadline, .wait_for_ready = true, .any_life = true});
+    const std::shared_ptr<Peers::Handle> call =
+        peers_.Call(tasks_[0], kFormMethod, writer.Take(), {},
+                    {.deadline = deadline, .wait_for_ready = true, .any_life = true},
+                    [answer](absl::StatusOr<PeerReply> reply) {
+                      absl::MutexLock lock(&answer->mutex);
+                      answer->told = std::move(reply);
+                    });
+    const auto is_told_soon = [&] {
+      absl::MutexLock lock(&answer->mutex);
+      const auto is_told = [&answer] { return answer->told.has_value(); };
+      return environment.Await(answer->mutex, absl::Condition(&is_told), environment.Now() + kGlance);
+    };
+    absl::Status status;
+    while (!is_told_soon()) {
+      status = WhyNotToWait(gives_up);
+      if (!status.ok()) {
+        call->Cancel(status);
+        return status;
+      }
+      if (environment.Now() < next_report) continue;
+      next_report = environment.Now() + kReportEvery;
+      PrintNotice(absl::StrCat(
+          group_->NameOf(rank_), " waits for ", group_->NameOf(0), " to form the group of ", tasks_.size(),
+          " ranks (", absl::FormatDuration(absl::Trunc(deadline - environment.Now(), absl::Seconds(1))),
+          " left)"));
+    }
+    absl::StatusOr<PeerReply> reply = *std::move(answer->told);
     if (reply.ok()) {
       WireReader reader(reply->header());
       const uint64_t generation = reader.Fixed64();
       WEIR_RETURN_IF_ERROR(reader.Finish("rank 0's answer"));
-      group_->Begin(generation);
+      BeginGeneration(generation);
       return absl::OkStatus();
     }
     // Rank 0 may be restarting.
-    const bool is_worth_it = absl::IsUnavailable(reply.status()) || absl::IsAborted(reply.status());
+    const bool is_worth_it = absl::IsUnavailable(reply.status()) || absl::IsAborted(reply.status()) ||
+                             absl::IsCancelled(reply.status());
+    if (!is_worth_it || environment.Now() + kPause >= deadline) return reply.status();
+    WEIR_RETURN_IF_ERROR(WhyNotToWait(gives_up));
     absl::MutexLock lock(&mutex_);
-    if (!is_worth_it || is_leaving_ || peers_.environment().Now() + kPause >= deadline) return reply.status();
-    peers_.environment().Await(mutex_, absl::Condition(&is_leaving_), peers_.environment().Now() + kPause);
+    environment.Await(mutex_, absl::Condition(&is_leaving_), environment.Now() + kPause);
   }
 }
 
-void PeerGroup::Leave(const absl::Status& outcome, absl::Time deadline) {
+absl::Status PeerGroup::WhyNotToWait(absl::FunctionRef<bool()> gives_up) {
+  if (gives_up()) {
+    return absl::UnavailableError(absl::StrCat("stopped while waiting for ", group_->NameOf(0)));
+  }
+  absl::MutexLock lock(&mutex_);
+  return is_leaving_ ? absl::CancelledError("this task is shutting down") : LeftLocked();
+}
+
+void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {
   const uint64_t generation = group_->generation();
-  const auto wait = [&] {
+  Environment& environment = peers_.environment();
+  const auto wait_for = [&](const int64_t* num_under_way, absl::Duration time) {
+    absl::MutexLock lock(&mutex_);
+    const auto is_idle = [num_under_way] { return *num_under_way == 0; };
+    environment.Await(mutex_, absl::Condition(&is_idle), environment.Now() + time);
+  };
+  std::map<int, Join> refused;
+  {
     absl::MutexLock lock(&mutex_);
     is_leaving_ = true;
-    const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_under_way_ == 0; };
-    peers_.environment().Await(mutex_, absl::Condition(&is_idle), deadline);
-  };
-  if (outcome.ok()) wait();
+    refused = std::exchange(joined_, {});
+  }
+  Refuse(refused, outcome.ok() ? absl::FailedPreconditionError(absl::StrCat(
+                                     group_->NameOf(rank_), " is done, so the group cannot be formed anew"))
+                               : absl::UnavailableError(absl::StrCat(group_->NameOf(rank_), " has failed")));
+  // Those of a generation that is over are of no use to anybody.
+  if (outcome.ok() && generation != 0) wait_for(&num_parts_, kDelivery);
   WireWriter writer;
   writer.Fixed64(generation);
   if (!outcome.ok()) {
@@ -361,10 +455,11 @@ void PeerGroup::Leave(const absl::Status& outcome, absl::Time deadline) {
   }
   const std::string body = writer.Take();
   for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
-    if (rank != rank_)
-      Tell(rank, outcome.ok() ? kLeaveGroupMethod : kEndGenerationMethod, body, kFarewellRetry);
+    if (rank == rank_) continue;
+    Tell(rank, outcome.ok() ? kLeaveGroupMethod : kEndGenerationMethod, body, kFarewellRetry,
+         &num_farewells_);
   }
-  wait();
+  wait_for(&num_farewells_, farewell);
   group_->End(absl::CancelledError("this task has left the group"));
 }
 
@@ -375,8 +470,7 @@ void PeerGroup::TakeLeave(int rank, WireReader& reader, const std::shared_ptr<In
   if (!status.ok()) return;
   {
     absl::MutexLock lock(&mutex_);
-    left_.insert(rank);
-    joined_.erase(rank);
+    left_[rank] = generation;
   }
   RunScope scope;
   group_->OnLeave(rank, generation);

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -39,11 +38,13 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
 
   const RefPtr<RankGroup>& ranks() const override { return group_; }
 
-  absl::Status Form(absl::Time deadline) override;
+  absl::Status Form(absl::Time deadline, absl::FunctionRef<bool()> gives_up) override;
 
-  // This rank needs no collective any more, or (with an error) can go on no more. Waits until what it has
-  // sent has arrived, until the deadline at most.
-  void Leave(const absl::Status& outcome, absl::Time deadline);
+  // This rank needs no collective any more, or (with an error) can go on no more. In good order it waits
+  // until what it has sent has arrived, for kDelivery at most; then it tells the others, for `farewell` at
+  // most.
+  void Leave(const absl::Status& outcome, absl::Duration farewell);
+  static constexpr absl::Duration kDelivery = absl::Seconds(10);
 
   // This task takes no part any more, without telling anybody.
   void Shutdown(const absl::Status& reason);
@@ -52,7 +53,7 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   void Handle(std::shared_ptr<IncomingCall> call);
   Payload Place(absl::string_view method, absl::string_view header, size_t index, size_t num_bytes);
 
-  void OnLoss(const TaskName& task, const absl::Status& reason);
+  void OnLoss(const TaskName& task, Incarnation life, const absl::Status& reason);
 
  private:
   struct Alive {
@@ -62,26 +63,32 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   // A rank's question to rank 0, which waits for its answer.
   struct Join {
     uint64_t attempt = 0;
+    Incarnation life = 0;
     std::shared_ptr<IncomingCall> call;  // null: rank 0's own
   };
 
   void Send(int to, CollectiveMessage message, Payload bytes, Done done) override;
   void OnEnd(uint64_t generation, const absl::Status& reason) override;
 
-  absl::Status FormAsFirst(absl::Time deadline);
-  absl::Status AskFirst(absl::Time deadline);
+  absl::Status FormAsFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
+  absl::Status AskFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
+  // For one who waits for rank 0; OK when it shall go on waiting.
+  absl::Status WhyNotToWait(absl::FunctionRef<bool()> gives_up);
   // Answers all that wait if the last rank has come; the generation, or 0.
   uint64_t AnswerIfAllHaveJoined();
-  void TakeJoin(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
+  void TakeJoin(int rank, Incarnation life, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakePart(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakeEnd(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakeLeave(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   // -1 when it is no rank.
   int RankOf(const TaskName& task) const;
-  void Tell(int rank, const char* method, std::string body, absl::Duration retry_for);
+  void Tell(int rank, const char* method, std::string body, absl::Duration retry_for, int64_t* num_under_way);
   void Reply(IncomingCall& call, const absl::Status& status, std::string body = "") const;
   std::vector<std::string> MissingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why the group cannot be formed any more; OK while it can.
   absl::Status LeftLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginGeneration(uint64_t generation);
+  void Refuse(const std::map<int, Join>& joined, const absl::Status& why) const;
   void ReportWaits();
 
   const std::vector<TaskName> tasks_;
@@ -91,9 +98,12 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   const RefPtr<RankGroup> group_;
 
   absl::Mutex mutex_;
-  int64_t num_under_way_ ABSL_GUARDED_BY(mutex_) = 0;  // parts and notices
+  // Calls under way: with parts, with the news that a generation is over, with that of Leave.
+  int64_t num_parts_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_ends_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_farewells_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_leaving_ ABSL_GUARDED_BY(mutex_) = false;
-  std::set<int> left_ ABSL_GUARDED_BY(mutex_);  // in good order
+  std::map<int, uint64_t> left_ ABSL_GUARDED_BY(mutex_);  // in good order: rank, and the generation it left
   // Of rank 0: who has asked for the next generation; who asked how for the last one.
   std::map<int, Join> joined_ ABSL_GUARDED_BY(mutex_);
   std::map<int, uint64_t> answered_ ABSL_GUARDED_BY(mutex_);

@@ -52,32 +52,36 @@ class RankGroup::Exchange {
         cancellation_(call.cancellation),
         done_(std::move(done)) {}
 
-  // The first outcome counts; true for it.
-  bool Finish(absl::StatusOr<Tensor> outcome) {
+  // The first outcome counts. It is told when Register has returned at the latest: the step, and with it the
+  // cancellation, lives until then.
+  void Finish(absl::StatusOr<Tensor> outcome) {
     Done done;
     uint64_t callback = 0;
     {
       absl::MutexLock lock(&mutex_);
-      if (done_ == nullptr) return false;
+      if (done_ == nullptr || outcome_.has_value()) return;
+      if (!is_registered_) {
+        outcome_ = std::move(outcome);
+        return;
+      }
       done = std::exchange(done_, nullptr);
       callback = std::exchange(callback_, 0);
     }
     if (cancellation_ != nullptr) cancellation_->Remove(callback);
     done(std::move(outcome));
-    return true;
   }
 
-  void EndWhenCancelled(std::function<void(const absl::Status&)> end) {
-    if (cancellation_ == nullptr) return;
-    const uint64_t callback = cancellation_->OnCancel(std::move(end));
+  // Once. `end` is called when the step is cancelled.
+  void Register(std::function<void(const absl::Status&)> end) {
+    const uint64_t callback = cancellation_ == nullptr ? 0 : cancellation_->OnCancel(std::move(end));
+    std::optional<absl::StatusOr<Tensor>> outcome;
     {
       absl::MutexLock lock(&mutex_);
-      if (done_ != nullptr) {
-        callback_ = callback;
-        return;
-      }
+      callback_ = callback;
+      is_registered_ = true;
+      outcome = std::exchange(outcome_, std::nullopt);
     }
-    cancellation_->Remove(callback);  // it was over before
+    if (outcome) Finish(*std::move(outcome));
   }
 
   void AddUnacknowledged(int64_t count) {
@@ -109,8 +113,10 @@ class RankGroup::Exchange {
   mutable absl::Mutex mutex_;
   int64_t num_unacknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
   bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_registered_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t callback_ ABSL_GUARDED_BY(mutex_) = 0;
-  Done done_ ABSL_GUARDED_BY(mutex_);  // null when it is over
+  std::optional<absl::StatusOr<Tensor>> outcome_ ABSL_GUARDED_BY(mutex_);  // before it was registered
+  Done done_ ABSL_GUARDED_BY(mutex_);                                      // null when it is over
 };
 
 RankGroup::RankGroup(int rank, std::vector<std::string> names, RankLinks& links, Environment& environment)
@@ -224,15 +230,15 @@ void RankGroup::Run(const Call& call, std::string signature,
     return done(WithName(call, refused));
   }
   const uint64_t generation = exchange->id.first;
+  exchange->Register([this, generation, name = call.name](const absl::Status& reason) {
+    EndGeneration(generation, absl::AbortedError(absl::StrCat(NameOf(rank_), " has given up collective '",
+                                                              name, "': ", reason.message())));
+  });
   if (left) {
     return EndGeneration(
         generation, absl::AbortedError(
                         absl::StrCat(NameOf(*left), " has left before collective '", exchange->name, "'")));
   }
-  exchange->EndWhenCancelled([this, generation, name = call.name](const absl::Status& reason) {
-    EndGeneration(generation, absl::AbortedError(absl::StrCat(NameOf(rank_), " has given up collective '",
-                                                              name, "': ", reason.message())));
-  });
   SendAll(exchange, exchange->collective->Start());
   for (Early& part : early) Take(exchange, std::move(part));
   exchange->SetStarted();
@@ -242,8 +248,10 @@ void RankGroup::Run(const Call& call, std::string signature,
 void RankGroup::SendAll(const std::shared_ptr<Exchange>& exchange, std::vector<Collective::Outgoing> parts) {
   exchange->AddUnacknowledged(static_cast<int64_t>(parts.size()));
   for (Collective::Outgoing& part : parts) {
-    CollectiveMessage message = {exchange->id.first, exchange->id.second.first, exchange->id.second.second,
-                                 exchange->name,     exchange->signature,       std::move(part.part)};
+    CollectiveMessage message = {
+        exchange->id.first,         exchange->id.second.first,
+        exchange->id.second.second, exchange->name.substr(0, CollectiveMessage::kMaxText),
+        exchange->signature,        std::move(part.part)};
     const int to = part.to;
     links_.Send(to, std::move(message), std::move(part.bytes),
                 [this, exchange, to](const absl::Status& status) {
@@ -282,7 +290,8 @@ void RankGroup::FinishIfComplete(const std::shared_ptr<Exchange>& exchange) {
   if (!exchange->is_complete()) return;
   {
     absl::MutexLock lock(&mutex_);
-    exchanges_.erase(exchange->id);
+    // Acknowledgements come afterwards, too.
+    if (exchanges_.erase(exchange->id) == 0) return;
   }
   exchange->Finish(exchange->collective->result());
 }

@@ -360,6 +360,41 @@ TEST(RankGroupTest, ARankThatIsFarAheadIsHeldBack) {
   EXPECT_EQ(num_answers, static_cast<int>(RankGroup::kMaxEarlyParts) + 1);
 }
 
+class CountingAllocator final : public Allocator {
+ public:
+  RefPtr<Buffer> Allocate(size_t num_bytes) override {
+    ++count;
+    return HostAllocator().Allocate(num_bytes);
+  }
+  int64_t num_bytes_in_use() const override { return 0; }
+  int count = 0;
+};
+
+// Not again for each acknowledgement that comes later.
+TEST(RankGroupTest, AResultIsMadeOnce) {
+  TestGroup group(4);
+  group.Form();
+  CountingAllocator allocators[4];
+  RunOnAll(group, [&](RankGroup& ranks, int rank, Communicator::Done done) {
+    ranks.AllGather({"g", {1, 2}, nullptr, &allocators[rank]}, Numbers(rank, 100), std::move(done));
+  });
+  for (const CountingAllocator& one : allocators) EXPECT_EQ(one.count, 1);
+}
+
+TEST(RankGroupTest, HostileTextsAreRefused) {
+  const auto decode = [](size_t name, size_t dims) {
+    WireWriter writer;
+    CollectiveMessage{7, {0, 0}, 0, std::string(name, 'x'), "s", {{}, 0, std::vector<int64_t>(dims)}}
+        .EncodeTo(&writer);
+    const std::string bytes = writer.Take();
+    WireReader reader(bytes);
+    return CollectiveMessage::DecodeFrom(&reader).status();
+  };
+  EXPECT_TRUE(decode(4096, 254).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(decode(4097, 0)));
+  EXPECT_TRUE(absl::IsInvalidArgument(decode(0, 255)));
+}
+
 TEST(RankGroupTest, SaysWhoIsAwaitedForWhat) {
   TestGroup group(3);
   group.Form();

@@ -49,6 +49,7 @@ constexpr const char* kNeverWait[] = {kArgOp,
                                       "WeirReplicaGroup",
                                       "WeirReplicaIdentity",
                                       "WeirReplicaLeave",
+                                      "WeirReplicaNote",
                                       "WeirReplicaRelease",
                                       "WeirReplicaReset"};
 constexpr const char* kPrefixesOfVariableOps[] = {

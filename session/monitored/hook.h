@@ -81,6 +81,8 @@ class Hook {
   // same, by others. Then its targets are not run again: its fetches are computed without them, on what the
   // variables are now.
   virtual bool HasDoneLostStep() const { return false; }
+  // Whether all variables are in this process: then they are saved also when SIGTERM has ended a peer first.
+  virtual bool OwnsVariables() const { return false; }
   // What the coming step shall do beside what its caller asks for.
   virtual absl::StatusOr<RunArgs> BeforeRun(RunContext&) { return RunArgs(); }
   virtual absl::Status AfterRun(RunContext&, const RunValues&) { return absl::OkStatus(); }

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
@@ -56,6 +57,36 @@ class Attempts {
   absl::Time next_report_;
   std::map<absl::Duration, absl::Duration> spent_;
 };
+
+// FailedPrecondition when a fetch runs one of the targets.
+absl::Status CheckIndependent(const Graph& graph, const RunArgs& args) {
+  absl::flat_hash_set<const Node*> targets;
+  for (const TargetRef& target : args.targets) {
+    WEIR_ASSIGN_OR_RETURN(const Node* node, target.Resolve(graph));
+    targets.insert(node);
+  }
+  std::vector<const Node*> open;
+  absl::flat_hash_set<const Node*> seen;
+  const auto visit = [&](const Node* node) {
+    if (seen.insert(node).second) open.push_back(node);
+  };
+  for (const TensorRef& fetch : args.fetches) {
+    WEIR_ASSIGN_OR_RETURN(const Output output, fetch.Resolve(graph));
+    visit(output.node);
+  }
+  while (!open.empty()) {
+    const Node* const node = open.back();
+    open.pop_back();
+    if (targets.count(node) > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the step that was lost has been done by others, so '", node->name(),
+                       "' must not run again, but a fetch depends on it"));
+    }
+    for (int i = 0; i < node->num_inputs(); ++i) visit(node->input(i).node);
+    for (const Node* before : node->control_inputs()) visit(before);
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -237,17 +268,32 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
   if (!options_.recovers) return failure_ = reason;
   if (sigterm_stopped_it_) {
     // The whole job may be ending: there is nobody to wait for.
+    SaveOwnVariables();
     return failure_ =
                TerminatedError(absl::StrCat("stopped by SIGTERM, and a peer was lost: ", reason.message()));
   }
   PrintNotice(absl::StrCat("a peer was lost, creating the session anew: ", reason.message()));
   absl::Status status = CreateSession();
-  if (!status.ok()) failure_ = status;
-  return status;
+  if (status.ok()) return status;
+  if (sigterm_stopped_it_) SaveOwnVariables();
+  return failure_ = status;
+}
+
+void MonitoredSession::SaveOwnVariables() {
+  const bool owns = std::any_of(options_.hooks.begin(), options_.hooks.end(),
+                                [](const HookPtr& hook) { return hook->OwnsVariables(); });
+  // The step that failed has changed nothing.
+  if (!owns || current() == nullptr) return;
+  if (const absl::Status saved = EndHooks(); !saved.ok()) {
+    PrintNotice(absl::StrCat("ending after SIGTERM: ", saved.message()));
+  }
 }
 
 absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(RunArgs args, LogicalSteps::Call& call) {
-  if (std::exchange(lost_step_is_done_, false)) args.targets.clear();
+  if (std::exchange(lost_step_is_done_, false)) {
+    WEIR_RETURN_IF_ERROR(CheckIndependent(graph_.graph(), args));
+    args.targets.clear();
+  }
   args.options.logical_step = call.Next();
   WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, args, stop_));
   // When a peer was lost too, what the hook saw may be lost with it: it sees the next step, and decides

@@ -129,6 +129,8 @@ class MonitoredSession {
   absl::Status RunUntilKnown(absl::FunctionRef<absl::Status()> step);
   absl::StatusOr<std::vector<Tensor>> RunOnce(RunArgs args, LogicalSteps::Call& call);
   absl::Status EndHooks();
+  // After SIGTERM, although a peer was lost, if this process has all of them.
+  void SaveOwnVariables();
   // What a thread has failed with: if that costs only this session, and if it ends training.
   absl::Status LostUnderThread(CoordinatedSession& session) const;
   absl::Status FailureOfThreads(CoordinatedSession& session) const;

@@ -46,4 +46,9 @@ int SyncWorker(const std::string& cluster, int index);
 // One task of a benchmark's cluster; returns when its standard input closes.
 int Serve(const std::string& cluster, const std::string& job, int task);
 
+// collective_benchmarks.cc
+void AllReduce();
+// One rank of a benchmark's group.
+int Replica(const std::string& cluster, int rank, int num_ranks);
+
 }  // namespace weir::bench

@@ -29,11 +29,15 @@ int main(int argc, char** argv) {
       {"ps_dense", PsDense},
       {"ps_mlp", PsMlp},
       {"sync_null", SyncNull},
+      {"all_reduce", AllReduce},
   };
   const std::vector<std::string> names(argv + 1, argv + argc);
   if (names.size() == 4 && names[0] == "serve") return Serve(names[1], names[2], std::atoi(names[3].c_str()));
   if (names.size() == 3 && names[0] == "sync_worker")
     return SyncWorker(names[1], std::atoi(names[2].c_str()));
+  if (names.size() == 4 && names[0] == "replica") {
+    return Replica(names[1], std::atoi(names[2].c_str()), std::atoi(names[3].c_str()));
+  }
   if (names == std::vector<std::string>{"first_step"}) return FirstStep(), 0;
   if (names.empty() || names[0] == "--help" || names[0] == "list") {
     if (names.empty() || names[0] == "--help") std::printf("usage: weir_bench NAME... | all | list\n");

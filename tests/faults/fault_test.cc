@@ -278,7 +278,7 @@ class SyncFaultTest : public FaultTest {
   SyncFaultTest() { trainer_ = "sync_trainer"; }
 
   void LaunchSync(std::vector<std::string> launch_flags, std::vector<std::string> trainer_flags) {
-    launch_flags.insert(launch_flags.end(), {"--ps=2", "--workers=3", "--ps_grace=30"});
+    launch_flags.insert(launch_flags.end(), {absl::StrCat("--ps=", num_ps_), "--workers=3", "--ps_grace=30"});
     trainer_flags.insert(trainer_flags.begin(), {"--last_step=60", "--step_ms=20", "--lease_seconds=1.5"});
     Launch(launch_flags, trainer_flags);
   }
@@ -296,6 +296,8 @@ class SyncFaultTest : public FaultTest {
     EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
     return finish;
   }
+
+  int num_ps_ = 2;
 };
 
 TEST_F(SyncFaultTest, AKilledTaskThatComesAgainChangesNoBit) {
@@ -309,6 +311,46 @@ TEST_F(SyncFaultTest, AKilledTaskThatComesAgainChangesNoBit) {
     EXPECT_EQ(Finish(), expected) << victim << ": " << Log();
     EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
   }
+}
+
+// Horovod's way: every worker has the model. Gradients are added up in the same order as on a ps.
+TEST_F(SyncFaultTest, AKilledReplicaThatComesAgainChangesNoBit) {
+  const std::string expected = FinishWithoutFaults();
+  num_ps_ = 0;
+  EXPECT_EQ(FinishWithoutFaults(), expected);
+  for (const char* victim : {"worker:1", "worker:0"}) {
+    LaunchSync({"--restart=1"}, {});
+    ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
+    kill(Pid(victim), SIGKILL);
+    EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
+    EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
+    EXPECT_THAT(Log(), HasSubstr("takes over the variables of ")) << Log();
+    EXPECT_EQ(Finish(), expected) << victim << ": " << Log();
+    EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
+  }
+}
+
+// They are not in the same step then: one that has ended leaves the others alone in theirs.
+TEST_F(SyncFaultTest, ReplicasThatAreToldToStopSaveTheLastStep) {
+  num_ps_ = 0;
+  LaunchSync({}, {});
+  ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
+  kill(launcher_, SIGTERM);
+  EXPECT_EQ(AwaitEnd(), 143) << Log();
+  EXPECT_GE(NewestCheckpoint(), Step("worker:0")) << Log();
+}
+
+// It is declared lost, and the others wait for it to come back.
+TEST_F(SyncFaultTest, AReplicaThatIsStoppedForLongChangesNoBit) {
+  num_ps_ = 0;
+  const std::string expected = FinishWithoutFaults();
+  LaunchSync({}, {});
+  ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
+  kill(Pid("worker:2"), SIGSTOP);
+  EXPECT_TRUE(Await([&] { return Log().find("worker:2 was lost") != std::string::npos; })) << Log();
+  kill(Pid("worker:2"), SIGCONT);
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  EXPECT_EQ(Finish(), expected) << Log();
 }
 
 TEST_F(SyncFaultTest, TheOthersGoOnWithoutAKilledWorker) {

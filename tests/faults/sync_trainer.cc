@@ -1,5 +1,8 @@
-// What the fault tests of synchronous replicas train: a model on two ps whose batches follow from the global
-// step and the worker, so that every run without a difference in its gradients ends with the same bits.
+// What the fault tests of synchronous replicas train: a model on two ps, or without any, whose batches follow
+// from the global step and the worker, so that every run without a difference in its gradients ends with the
+// same bits.
+//
+// Without a ps every worker has the model, and they average gradients (horovod.h).
 //
 // Flags: --dir (checkpoints, and one file per process named after its task with its pid), --last_step,
 // --step_ms, --lease_seconds, --backup_workers, --on_loss. The chief prints "finished at step N, bits B",
@@ -17,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distributed/command/flag_parser.h"
+#include "distributed/horovod.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
@@ -67,6 +71,33 @@ uint64_t BitsOf(const std::vector<Tensor>& values) {
   return sum;
 }
 
+// Also gives the hook that goes with it, and says whether this process initialises and saves.
+struct InStep {
+  std::unique_ptr<Optimizer> optimizer;
+  HookPtr hook;
+  bool is_chief = false;
+  bool saves = false;
+};
+
+absl::StatusOr<InStep> MakeOptimizer(const TaskConfig& task, Server& server, const Flags& flags,
+                                     std::unique_ptr<Horovod>* hvd) {
+  const bool is_chief = task.is_chief();
+  if (task.num_ps() == 0) {
+    WEIR_ASSIGN_OR_RETURN(*hvd, Horovod::Init(server));
+    return InStep{(*hvd)->DistributedOptimizer(Adam(0.01)), (*hvd)->BroadcastGlobalVariablesHook(), true,
+                  is_chief};
+  }
+  const int num_workers = task.num_workers();
+  const OnLoss on_loss = flags.on_loss == "wait"   ? OnLoss::kWait
+                         : flags.on_loss == "fail" ? OnLoss::kFail
+                                                   : OnLoss::kShrink;
+  return InStep{
+      SyncReplicas(std::make_unique<Adam>(0.01), {.replicas_to_aggregate = num_workers - flags.backup_workers,
+                                                  .total_num_replicas = num_workers,
+                                                  .on_loss = on_loss}),
+      SyncReplicasHook(is_chief), is_chief, true};
+}
+
 absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   const Output x =
@@ -77,22 +108,16 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
     const ModelVariable variable = MakeVariable(g, name, DType::kFloat32, {kNumbers}, initializers::Ones());
     losses.push_back(Sum(g, Mul(g, Square(g, variable.value), x), Const(g, 0)));
   }
-  const int num_workers = task.num_workers();
-  const OnLoss on_loss = flags.on_loss == "wait"   ? OnLoss::kWait
-                         : flags.on_loss == "fail" ? OnLoss::kFail
-                                                   : OnLoss::kShrink;
-  auto optimizer =
-      SyncReplicas(std::make_unique<Adam>(0.01), {.replicas_to_aggregate = num_workers - flags.backup_workers,
-                                                  .total_num_replicas = num_workers,
-                                                  .on_loss = on_loss});
-  WEIR_ASSIGN_OR_RETURN(Node* const train, optimizer->Minimize(g, AddN(g, losses), step));
+  std::unique_ptr<Horovod> hvd;
+  WEIR_ASSIGN_OR_RETURN(const InStep in_step, MakeOptimizer(task, server, flags, &hvd));
+  WEIR_ASSIGN_OR_RETURN(Node* const train, in_step.optimizer->Minimize(g, AddN(g, losses), step));
   std::vector<TensorRef> variables;
   for (const ModelVariable& variable : AllVariables(g)) variables.push_back(variable.value);
   TrainingSessionOptions options;
   options.target = server.target();
-  options.is_chief = task.is_chief();
-  options.checkpoint_dir = absl::StrCat(flags.dir, "/model");
-  options.hooks = {SyncReplicasHook(task.is_chief()), StopAtStepHook({.last_step = flags.last_step})};
+  options.is_chief = in_step.is_chief;
+  if (in_step.saves) options.checkpoint_dir = absl::StrCat(flags.dir, "/model");
+  options.hooks = {in_step.hook, StopAtStepHook({.last_step = flags.last_step})};
   options.save_checkpoint_steps = 10;
   options.save_summaries_steps = 0;
   options.recovery_timeout = absl::Seconds(60);
