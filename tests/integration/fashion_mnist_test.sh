@@ -27,7 +27,13 @@ for backups in 0 1; do
     --learning_rate=0.002 2>&1) || fail "the synchronous job failed: $said"
   at_least "$(accuracy_of "$said")" 0.78 || fail "accuracy after one synchronous epoch, $backups backups: $said"
 done
-expect 1 "--mode is 'both', must be async or sync" "$program" --mode=both
+# Replicas without parameter servers, with an evaluator.
+said=$("$weir" launch --ps=0 --workers=3 --evaluator -- "$program" --mode=horovod --epochs=1 --batch_size=50 \
+  --learning_rate=0.002 --model_dir="$out/replicas" 2>&1) || fail "the job of replicas failed: $said"
+at_least "$(accuracy_of "$(grep -F "[worker:0]" <<<"$said")")" 0.78 || fail "accuracy after one epoch of replicas: $said"
+grep -qF '[evaluator:0] step 400: ' <<<"$said" || fail "the evaluator did not evaluate the replicas' last checkpoint: $said"
+expect 1 "each would train a model of its own" "$weir" launch --ps=0 --workers=2 -- "$program"
+expect 1 "--mode is 'both', must be async, sync or horovod" "$program" --mode=both
 expect 1 "--backup_workers needs --mode=sync" "$program" --backup_workers=1
 expect 1 "none is left to train" "$program" --mode=sync --backup_workers=1
 
