@@ -7,8 +7,6 @@
 // Flags: --dir (checkpoints, and one file per process named after its task with its pid), --last_step,
 // --step_ms, --lease_seconds, --termination_grace_seconds. The chief prints "finished at step N, counter C"
 // at the end; the counter equals the step if nothing was lost between the two and nothing was applied twice.
-#include <unistd.h>
-
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -24,9 +22,9 @@
 #include "graph/types/status_macros.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
-#include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/training_session.h"
+#include "tests/faults/trainer.h"
 
 namespace weir {
 namespace {
@@ -38,12 +36,6 @@ struct Flags {
   double lease_seconds = 3;
   double termination_grace_seconds = 25;
 };
-
-void WriteFileAtOnce(const std::string& path, const std::string& text) {
-  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
-  std::ofstream(temporary) << text;
-  std::rename(temporary.c_str(), path.c_str());
-}
 
 absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
@@ -108,23 +100,14 @@ int Main(int argc, char** argv) {
   parser.Add("lease_seconds", &flags.lease_seconds, "when a silent peer is lost");
   parser.Add("termination_grace_seconds", &flags.termination_grace_seconds,
              "how long a ps serves after SIGTERM");
-  const auto fail = [](const absl::Status& status) {
-    std::fprintf(stderr, "counting_trainer: %s\n", status.ToString().c_str());
-    return ExitCodeFor(status);
-  };
-  if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) return fail(status);
-  absl::StatusOr<TaskConfig> task = TaskConfigFromEnvironment();
-  if (!task.ok()) return fail(task.status());
-  absl::StatusOr<std::unique_ptr<Server>> server =
-      Server::Start(*task, {.num_threads = 1,
-                            .lease = absl::Seconds(flags.lease_seconds),
-                            .termination_grace = absl::Seconds(flags.termination_grace_seconds)});
-  if (!server.ok()) return fail(server.status());
-  WriteFileAtOnce(absl::StrCat(flags.dir, "/", task->task().ToString(), ".pid"), absl::StrCat(getpid()));
-  if (task->job() == "ps") return (*server)->Join();
-  const absl::Status trained = Train(*task, **server, flags);
-  (*server)->Shutdown(trained);
-  return trained.ok() ? 0 : fail(trained);
+  if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) {
+    return FailTrainer("counting_trainer", status);
+  }
+  return RunTrainer("counting_trainer", flags.dir,
+                    {.num_threads = 1,
+                     .lease = absl::Seconds(flags.lease_seconds),
+                     .termination_grace = absl::Seconds(flags.termination_grace_seconds)},
+                    [&](const TaskConfig& task, Server& server) { return Train(task, server, flags); });
 }
 
 }  // namespace

@@ -7,8 +7,6 @@
 // Flags: --dir (checkpoints, and one file per process named after its task with its pid), --last_step,
 // --step_ms, --lease_seconds, --backup_workers, --on_loss. The chief prints "finished at step N, bits B",
 // where B is a sum over the bits of all variables.
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -29,9 +27,9 @@
 #include "ops/training/adam.h"
 #include "ops/training/sync_replicas.h"
 #include "ops/variable.h"
-#include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/training_session.h"
+#include "tests/faults/trainer.h"
 
 namespace weir {
 namespace {
@@ -46,12 +44,6 @@ struct Flags {
   int backup_workers = 0;
   std::string on_loss = "shrink";
 };
-
-void WriteFileAtOnce(const std::string& path, const std::string& text) {
-  const std::string temporary = absl::StrCat(path, ".tmp", getpid());
-  std::ofstream(temporary) << text;
-  std::rename(temporary.c_str(), path.c_str());
-}
 
 // The batch of a worker in a step.
 Tensor Batch(int64_t step, int worker) {
@@ -153,21 +145,12 @@ int Main(int argc, char** argv) {
   parser.Add("lease_seconds", &flags.lease_seconds, "when a silent peer is lost");
   parser.Add("backup_workers", &flags.backup_workers, "how many gradients of a step may be missing");
   parser.Add("on_loss", &flags.on_loss, "shrink, wait or fail");
-  const auto fail = [](const absl::Status& status) {
-    std::fprintf(stderr, "sync_trainer: %s\n", status.ToString().c_str());
-    return ExitCodeFor(status);
-  };
-  if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) return fail(status);
-  absl::StatusOr<TaskConfig> task = TaskConfigFromEnvironment();
-  if (!task.ok()) return fail(task.status());
-  absl::StatusOr<std::unique_ptr<Server>> server =
-      Server::Start(*task, {.num_threads = 1, .lease = absl::Seconds(flags.lease_seconds)});
-  if (!server.ok()) return fail(server.status());
-  WriteFileAtOnce(absl::StrCat(flags.dir, "/", task->task().ToString(), ".pid"), absl::StrCat(getpid()));
-  if (task->job() == "ps") return (*server)->Join();
-  const absl::Status trained = Train(*task, **server, flags);
-  (*server)->Shutdown(trained);
-  return trained.ok() ? 0 : fail(trained);
+  if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) {
+    return FailTrainer("sync_trainer", status);
+  }
+  return RunTrainer("sync_trainer", flags.dir,
+                    {.num_threads = 1, .lease = absl::Seconds(flags.lease_seconds)},
+                    [&](const TaskConfig& task, Server& server) { return Train(task, server, flags); });
 }
 
 }  // namespace
