@@ -256,6 +256,7 @@ class BroadcastVariables final : public Hook {
   bool OwnsVariables() const override { return true; }
 
   absl::Status AfterRun(RunContext& context, const RunValues&) override {
+    if (group_.ranks()->size() == 1) return absl::OkStatus();  // nobody to compare its step with
     SetLostStepIsDone(false);
     WEIR_ASSIGN_OR_RETURN(last_good_step_, ReadGlobalStep(context.session(), global_step_));
     return absl::OkStatus();

@@ -167,6 +167,11 @@ void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why
   peer->lost_since = options_.environment->SteadyNow();
 }
 
+absl::Status Membership::Admit(const TaskName& sender, Incarnation life, Incarnation addressee) {
+  WEIR_RETURN_IF_ERROR(OnSignOfLife(sender, life));
+  return CheckAddressee(addressee);
+}
+
 absl::Status Membership::CheckAddressee(Incarnation incarnation) const {
   absl::MutexLock lock(&mutex_);
   if (incarnation == 0 || incarnation == incarnation_) return absl::OkStatus();

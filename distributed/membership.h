@@ -110,6 +110,9 @@ class Membership {
   // restarted, or that this process is an older one.
   absl::Status CheckAddressee(Incarnation incarnation) const;
 
+  // Both, for a message from another task: whether it may be looked at.
+  absl::Status Admit(const TaskName& sender, Incarnation life, Incarnation addressee);
+
   // The task leaves in good order. Same errors as OnSignOfLife.
   absl::Status OnDone(const TaskName& task, Incarnation incarnation);
 

@@ -98,18 +98,12 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
 }
 
 absl::Status WorkerService::Admit(const Envelope& envelope) {
-  WEIR_RETURN_IF_ERROR(membership_.OnSignOfLife(envelope.sender, envelope.sender_incarnation));
-  return membership_.CheckAddressee(envelope.addressee);
+  return membership_.Admit(envelope.sender, envelope.sender_incarnation, envelope.addressee);
 }
 
 Frame WorkerService::MakeReply(const absl::Status& status, std::string body,
                                std::vector<Payload> payloads) const {
-  WireWriter writer;
-  EncodeReplyStatus(membership_.incarnation(), status, &writer);
-  Frame frame;
-  frame.header = writer.Take() + body;
-  frame.payloads = std::move(payloads);
-  return frame;
+  return EncodeReply(membership_.incarnation(), status, std::move(body), std::move(payloads));
 }
 
 void WorkerService::Reply(const Request& request, const absl::Status& status, std::string body,

@@ -80,21 +80,20 @@ int PeerGroup::RankOf(const TaskName& task) const { return IndexOf(tasks_, task)
 
 bool PeerGroup::Handles(absl::string_view method) { return absl::StartsWith(method, kPrefix); }
 
+absl::Status PeerGroup::Admit(const Envelope& envelope) {
+  return peers_.membership().Admit(envelope.sender, envelope.sender_incarnation, envelope.addressee);
+}
+
 void PeerGroup::Reply(IncomingCall& call, const absl::Status& status, std::string body) const {
-  WireWriter writer;
-  EncodeReplyStatus(peers_.membership().incarnation(), status, &writer);
-  Frame frame;
-  frame.header = writer.Take() + body;
-  call.Reply(std::move(frame));
+  call.Reply(EncodeReply(peers_.membership().incarnation(), status, std::move(body)));
 }
 
 void PeerGroup::Handle(std::shared_ptr<IncomingCall> call) {
   WireReader reader(call->request().header);
   const Envelope envelope = Envelope::DecodeFrom(&reader);
   absl::Status admitted =
-      reader.ok() ? peers_.membership().OnSignOfLife(envelope.sender, envelope.sender_incarnation)
+      reader.ok() ? Admit(envelope)
                   : absl::InvalidArgumentError(absl::StrCat(call->method(), ": the request has no envelope"));
-  if (admitted.ok()) admitted = peers_.membership().CheckAddressee(envelope.addressee);
   const int rank = RankOf(envelope.sender);
   if (admitted.ok() && (rank < 0 || rank == rank_)) {
     admitted = absl::InvalidArgumentError(absl::StrCat(envelope.sender.ToString(), " is no other rank of ",
@@ -115,7 +114,7 @@ Payload PeerGroup::Place(absl::string_view method, absl::string_view header, siz
   const Envelope envelope = Envelope::DecodeFrom(&reader);
   // What has no place is looked at again by Handle, which says why.
   if (!reader.ok() || RankOf(envelope.sender) < 0) return Payload();
-  if (!peers_.membership().OnSignOfLife(envelope.sender, envelope.sender_incarnation).ok()) return Payload();
+  if (!Admit(envelope).ok()) return Payload();
   const absl::StatusOr<CollectiveMessage> message = CollectiveMessage::DecodeFrom(&reader);
   return message.ok() ? group_->Place(RankOf(envelope.sender), *message, num_bytes) : Payload();
 }
@@ -232,12 +231,12 @@ absl::Status PeerGroup::LeftLocked() const {
                    "steps as the others"));
 }
 
-uint64_t PeerGroup::AnswerIfAllHaveJoined() {
+void PeerGroup::AnswerIfAllHaveJoined() {
   std::map<int, Join> joined;
   uint64_t generation = 0;
   {
     absl::MutexLock lock(&mutex_);
-    if (joined_.size() < tasks_.size()) return 0;
+    if (joined_.size() < tasks_.size()) return;
     joined = std::exchange(joined_, {});
     is_answering_ = true;
     generation = peers_.environment().Random() | 1;
@@ -256,7 +255,6 @@ uint64_t PeerGroup::AnswerIfAllHaveJoined() {
   for (const auto& [rank, join] : joined) {
     if (join.call != nullptr) Reply(*join.call, absl::OkStatus(), body);
   }
-  return generation;
 }
 
 void PeerGroup::BeginGeneration(uint64_t generation) {

@@ -74,8 +74,8 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   absl::Status AskFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
   // For one who waits for rank 0; OK when it shall go on waiting.
   absl::Status WhyNotToWait(absl::FunctionRef<bool()> gives_up);
-  // Answers all that wait if the last rank has come; the generation, or 0.
-  uint64_t AnswerIfAllHaveJoined();
+  // Answers all that wait if the last rank has come.
+  void AnswerIfAllHaveJoined();
   void TakeJoin(int rank, Incarnation life, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakePart(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakeEnd(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
@@ -83,6 +83,7 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   // -1 when it is no rank.
   int RankOf(const TaskName& task) const;
   void Tell(int rank, const char* method, std::string body, absl::Duration retry_for, int64_t* num_under_way);
+  absl::Status Admit(const Envelope& envelope);
   void Reply(IncomingCall& call, const absl::Status& status, std::string body = "") const;
   std::vector<std::string> MissingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why the group cannot be formed any more; OK while it can.

@@ -40,6 +40,16 @@ void EncodeReplyStatus(Incarnation replier, const absl::Status& status, WireWrit
   }
 }
 
+Frame EncodeReply(Incarnation replier, const absl::Status& status, std::string body,
+                  std::vector<Payload> payloads) {
+  WireWriter writer;
+  EncodeReplyStatus(replier, status, &writer);
+  Frame frame;
+  frame.header = writer.Take() + body;
+  frame.payloads = std::move(payloads);
+  return frame;
+}
+
 absl::Status DecodeReplyStatus(WireReader* reader, Incarnation* replier) {
   *replier = reader->Fixed64();
   absl::Status status = reader->StatusValue();

@@ -53,6 +53,9 @@ struct Envelope {
 // A reply's beginning; payloads of the status travel too (session/ keeps the failing node there).
 void EncodeReplyStatus(Incarnation replier, const absl::Status& status, WireWriter* writer);
 absl::Status DecodeReplyStatus(WireReader* reader, Incarnation* replier);
+// A whole reply; `body` is the method's own.
+Frame EncodeReply(Incarnation replier, const absl::Status& status, std::string body = "",
+                  std::vector<Payload> payloads = {});
 
 void EncodeDevices(const std::vector<DeviceAttributes>& devices, WireWriter* writer);
 absl::StatusOr<std::vector<DeviceAttributes>> DecodeDevices(WireReader* reader);
