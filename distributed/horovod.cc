@@ -25,7 +25,7 @@ constexpr int64_t kHookGroupKey = -1;
 int64_t NextInstanceKey(const GraphBuilder& g) {
   int64_t count = 0;
   for (const std::unique_ptr<Node>& node : g.graph().nodes()) {
-    count += absl::StartsWith(node->op_name(), "Collective");
+    count += absl::StartsWith(node->op_name(), "Collective") || node->attrs().count("instance_key") > 0;
   }
   return count;
 }
@@ -38,12 +38,21 @@ Output Sizes(GraphBuilder& g, absl::Span<const int64_t> values, SourceLocation w
   return Const(g, Tensor::FromSpan<int64_t>(Shape({static_cast<int64_t>(values.size())}), values), {}, where);
 }
 
+AttrMap ReductionAttrs(const GraphBuilder& g, int size, Reduction reduction, bool averages) {
+  AttrMap attrs = GroupAttrs(g, size);
+  const char* const merge_ops[] = {"Add", "Mul", "Min", "Max", "Adasum"};
+  attrs["merge_op"] = std::string(merge_ops[static_cast<int>(reduction)]);
+  attrs["final_op"] = std::string(averages && reduction == Reduction::kSum ? "Div" : "Id");
+  return attrs;
+}
+
+// TensorFlow's op, where it does what is asked for.
 Output Reduce(GraphBuilder& g, int size, Output x, Reduction reduction, bool averages, SourceLocation where) {
   if (!g.ok() || !x) return {};
-  AttrMap attrs = GroupAttrs(g, size);
-  const char* const merge_ops[] = {"Add", "Mul", "Min", "Max"};
-  attrs["merge_op"] = std::string(merge_ops[static_cast<int>(reduction)]);
-  attrs["final_op"] = std::string(averages ? "Div" : "Id");
+  AttrMap attrs = ReductionAttrs(g, size, reduction, averages);
+  if (reduction == Reduction::kAdasum) {
+    return g.AddOp("WeirAllReduce", {x}, std::move(attrs), "AllReduce", where);
+  }
   attrs["subdiv_offsets"] = std::vector<int64_t>{0};
   return g.AddOp("CollectiveReduce", {x}, std::move(attrs), "AllReduce", where);
 }
@@ -394,7 +403,29 @@ int Horovod::size() const { return server_.replicas()->ranks()->size(); }
 
 Output Horovod::AllReduce(GraphBuilder& g, Output x, Reduction reduction, bool averages,
                           SourceLocation where) {
-  return Reduce(g, size(), x, reduction, averages && reduction == Reduction::kSum, where);
+  return Reduce(g, size(), x, reduction, averages, where);
+}
+
+Output Horovod::ReduceScatter(GraphBuilder& g, Output x, Reduction reduction, bool averages,
+                              SourceLocation where) {
+  if (!g.ok() || !x) return {};
+  return g.AddOp("WeirReduceScatter", {x}, ReductionAttrs(g, size(), reduction, averages), "ReduceScatter",
+                 where);
+}
+
+Horovod::Exchanged Horovod::AllToAll(GraphBuilder& g, Output x, Output splits, SourceLocation where) {
+  if (!g.ok() || !x) return {};
+  if (!splits) splits = Sizes(g, {}, where);
+  Node* const node = g.AddNode("WeirAllToAll", {x, splits}, GroupAttrs(g, size()), "AllToAll", where);
+  return node == nullptr ? Exchanged{} : Exchanged{{node, 0}, {node, 1}};
+}
+
+Node* Horovod::Barrier(GraphBuilder& g, SourceLocation where) {
+  return g.ok() ? g.AddNode("WeirBarrier", {}, GroupAttrs(g, size()), "Barrier", where) : nullptr;
+}
+
+Output Horovod::Join(GraphBuilder& g, SourceLocation where) {
+  return g.ok() ? g.AddOp("WeirJoin", {}, GroupAttrs(g, size()), "Join", where) : Output();
 }
 
 Output Horovod::AllGather(GraphBuilder& g, Output x, SourceLocation where) {

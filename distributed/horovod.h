@@ -77,7 +77,7 @@ class Horovod {
   // conditionals or loops. Errors stick in the builder.
   //
   // The elementwise reduction of all ranks' tensors of one shape; bfloat16, half, float, double, int32,
-  // int64.
+  // int64. Reduction::kAdasum is of floating-point types, and averages nothing.
   Output AllReduce(GraphBuilder& g, Output x, Reduction reduction = Reduction::kSum, bool averages = true,
                    SourceLocation where = SourceLocation::Current());
   // Joined along dimension 0, whose size may differ, in the order of ranks; half, float, double, int32,
@@ -85,6 +85,26 @@ class Horovod {
   Output AllGather(GraphBuilder& g, Output x, SourceLocation where = SourceLocation::Current());
   // The tensor of rank `root`; bool, half, float, double, int32, int64.
   Output Broadcast(GraphBuilder& g, Output x, int root, SourceLocation where = SourceLocation::Current());
+
+  // This rank's rows of the reduction of all ranks' tensors of one shape: dimension 0 is divided among the
+  // ranks, and the first ones have one row more where it cannot be divided evenly. The types of AllReduce.
+  Output ReduceScatter(GraphBuilder& g, Output x, Reduction reduction = Reduction::kSum, bool averages = true,
+                       SourceLocation where = SourceLocation::Current());
+  // Sends the first splits[0] rows of x to rank 0, the next splits[1] rows to rank 1..., and joins what comes
+  // in the order of ranks. `splits` is int64[size]; without it, as many rows go to each. Any type but string,
+  // resource and variant.
+  struct Exchanged {
+    Output rows;
+    Output splits;  // int64[size]: how many rows each rank has sent
+  };
+  Exchanged AllToAll(GraphBuilder& g, Output x, Output splits = {},
+                     SourceLocation where = SourceLocation::Current());
+  // Waits for all ranks.
+  Node* Barrier(GraphBuilder& g, SourceLocation where = SourceLocation::Current());
+  // Run by a rank that is out of data, in a step of its own: takes part in what the others compute, with
+  // zeros or no rows, until all have run it. Gives the rank that was the last to do so, whose variables are
+  // the newest: int32.
+  Output Join(GraphBuilder& g, SourceLocation where = SourceLocation::Current());
 
   // An optimizer that averages gradients over all ranks before it applies them. Rows of embeddings
   // (IndexedSlices) are gathered instead.

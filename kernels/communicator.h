@@ -20,6 +20,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -30,7 +31,12 @@
 
 namespace weir {
 
-enum class Reduction { kSum, kProduct, kMin, kMax };
+// kAdasum: of floating-point types. Two tensors a and b become
+//   (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b,
+// their sum when they are orthogonal and their mean when they are parallel; more of them do so pairwise, in
+// the order of ranks. A tensor is one vector. (Maleki et al., "Scaling Distributed Training with Adaptive
+// Summation", MLSys 2021, equation 3.)
+enum class Reduction { kSum, kProduct, kMin, kMax, kAdasum };
 
 class Communicator : public Resource {
  public:
@@ -47,6 +53,10 @@ class Communicator : public Resource {
     Key key;
     Cancellation* cancellation = nullptr;  // null: is not cancelled. One that is ends the group's life.
     Allocator* allocator = &HostAllocator();
+    // kHalf or kBfloat16: what floats and doubles are rounded to on their way in an AllReduce or
+    // ReduceScatter. They are added up in float, and the sum is rounded again: the bits are those of a Cast
+    // before and after it.
+    DType wire = DType::kInvalid;
   };
 
   virtual int rank() const = 0;
@@ -66,7 +76,55 @@ class Communicator : public Resource {
   // for a root that is no rank.
   virtual void Broadcast(const Call& call, int root, DType dtype, Tensor input, Done done) = 0;
 
+  // The rows of this rank in the elementwise reduction of all ranks' inputs, of rank >= 1: dimension 0 is
+  // divided among the ranks in their order, and the first ones have one row more where it cannot be divided
+  // evenly. Same errors as AllReduce.
+  virtual void ReduceScatter(const Call& call, Tensor /*input*/, Reduction, bool /*divides*/, Done done) {
+    done(Lacks(call, "reduce-scatter"));
+  }
+
+  // Rows that went from rank to rank.
+  struct Exchanged {
+    Tensor rows;                  // in the order of the ranks that sent them
+    std::vector<int64_t> splits;  // how many each rank has sent
+  };
+  using ExchangedDone = std::function<void(absl::StatusOr<Exchanged>)>;
+  // Sends rows of dimension 0 of the input: the first splits[0] to rank 0, the next splits[1] to rank 1... No
+  // splits: as many to each. Same errors as AllGather; InvalidArgument for splits that are not one for each
+  // rank, negative, or do not add up to the rows.
+  virtual void AllToAll(const Call& call, Tensor /*input*/, std::vector<int64_t> /*splits*/,
+                        ExchangedDone done) {
+    done(Lacks(call, "all-to-all"));
+  }
+
+  // Done when every rank has come to it. Same errors as AllGather.
+  virtual void Barrier(const Call& call, std::function<void(absl::Status)> done) {
+    done(Lacks(call, "barrier"));
+  }
+
+  // This rank has no more to compute. Until all ranks say so it takes part in the others' collectives with
+  // zeros, or no rows; means are still divided by size(). Gives the rank that was the last to join. Done of
+  // all ranks; the same on each. Collectives that need this rank fail with InvalidArgument: a
+  // product, a least or greatest value, its broadcast. Same errors; FailedPrecondition while a
+  // collective of this rank is under way.
+  virtual void Join(const Call& call, std::function<void(absl::StatusOr<int>)> done) {
+    done(Lacks(call, "join"));
+  }
+
+  // Between the two a step of this rank updates variables, and needs no collective any more: one that fails
+  // meanwhile, of whichever step, is told after the updates. A step that is cancelled between them, by
+  // something else, leaves torn variables. `call.cancellation` is the step's. Sections of several steps may
+  // overlap.
+  virtual void BeginUpdates(const Call& /*call*/) {}
+  virtual void EndUpdates(const Call& /*call*/) {}
+
   std::string ToString() const override { return absl::StrCat("rank ", rank(), " of ", size()); }
+
+ private:
+  static absl::Status Lacks(const Call& call, absl::string_view what) {
+    return absl::UnimplementedError(
+        absl::StrCat("collective '", call.name, "': this group of replicas has no ", what));
+  }
 };
 
 }  // namespace weir

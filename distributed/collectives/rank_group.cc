@@ -22,6 +22,8 @@ absl::string_view NameOfReduction(Reduction reduction) {
       return "min";
     case Reduction::kMax:
       return "max";
+    case Reduction::kAdasum:
+      return "Adasum";
   }
   return "?";
 }
@@ -134,6 +136,10 @@ std::string RankGroup::NameOf(int rank) const { return absl::StrCat("rank ", ran
 
 void RankGroup::AllReduce(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) {
   if (absl::Status status = CheckReducible(input.dtype()); !status.ok()) return done(WithName(call, status));
+  if (reduction == Reduction::kAdasum || call.wire != DType::kInvalid) {
+    return done(WithName(call, absl::UnimplementedError("this group knows neither Adasum nor other types on "
+                                                        "the way")));
+  }
   if (is_alone()) return done(std::move(input));
   const std::string signature =
       absl::StrCat("all-reduce(", NameOfReduction(reduction), divides ? ", divided" : "", ") of ",

@@ -139,6 +139,8 @@ void Reduce(Reduction reduction, absl::Span<const char* const> inputs, int64_t d
       return ReduceAs<T>(inputs, divisor, count, Min(), output);
     case Reduction::kMax:
       return ReduceAs<T>(inputs, divisor, count, Max(), output);
+    case Reduction::kAdasum:
+      return;
   }
 }
 

@@ -21,7 +21,8 @@ absl::Status CheckReducible(DType dtype);
 
 // output[i] = (inputs[0][i] op inputs[1][i] op ...) / divisor for i in [0, count). 16-bit numbers are reduced
 // in float and rounded once; integers are divided towards zero. `output` may be one of the inputs.
-// Preconditions: CheckReducible(dtype); at least one input; divisor > 0.
+// Preconditions: CheckReducible(dtype); at least one input; divisor > 0; the reduction is elementwise (not
+// kAdasum).
 void ReduceContributions(DType dtype, Reduction reduction, absl::Span<const char* const> inputs,
                          int64_t divisor, int64_t count, char* output);
 

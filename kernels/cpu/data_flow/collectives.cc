@@ -19,14 +19,47 @@ struct GroupAttrs {
   Communicator::Key key;
 };
 
+absl::Status CheckSize(int64_t size) {
+  if (size >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("group_size must be at least 1, is ", size));
+}
+
 absl::StatusOr<GroupAttrs> AttrsOf(const KernelConstruction& construction) {
   const GroupAttrs attrs = {
       construction.attr<int64_t>("group_size"),
       {construction.attr<int64_t>("group_key"), construction.attr<int64_t>("instance_key")}};
-  if (attrs.size < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("group_size must be at least 1, is ", attrs.size));
-  }
+  WEIR_RETURN_IF_ERROR(CheckSize(attrs.size));
   return attrs;
+}
+
+// The same of an op whose group is its inputs 1 to 3.
+absl::StatusOr<GroupAttrs> AttrsOf(const KernelContext& context) {
+  int64_t values[3];
+  for (int i = 0; i < 3; ++i) {
+    const Tensor& input = context.input(i + 1);
+    if (input.num_elements() != 1 || input.shape().rank() != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "group_size, group_key and instance_key must be scalars, one is ", input.shape().ToString()));
+    }
+    values[i] = input.scalar<int32_t>();
+  }
+  WEIR_RETURN_IF_ERROR(CheckSize(values[0]));
+  return GroupAttrs{values[0], {values[1], values[2]}};
+}
+
+absl::StatusOr<RefPtr<Communicator>> FindCommunicator(KernelContext& context, int64_t size) {
+  absl::StatusOr<RefPtr<Communicator>> found =
+      context.resources().Lookup<Communicator>(Communicator::kContainer, Communicator::kName);
+  if (!found.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a collective of ", size, " replicas, but ", context.device().name().ToString(),
+        " belongs to no group of replicas: only workers of a cluster without parameter servers do"));
+  }
+  if ((*found)->size() != size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("group_size is ", size, ", but the group has ", (*found)->size(), " ranks"));
+  }
+  return found;
 }
 
 class Collective : public AsyncKernel {
@@ -35,66 +68,121 @@ class Collective : public AsyncKernel {
       : name_(construction.node().name()), attrs_(attrs) {}
 
   void ComputeAsync(KernelContext& context, Done done) final {
-    absl::StatusOr<RefPtr<Communicator>> communicator = Find(context);
+    const absl::StatusOr<GroupAttrs> attrs = Group(context);
+    if (!attrs.ok()) return done(attrs.status());
+    absl::StatusOr<RefPtr<Communicator>> communicator = FindCommunicator(context, attrs->size);
     if (!communicator.ok()) return done(communicator.status());
-    const Communicator::Call call = {name_, attrs_.key, &context.cancellation(),
+    const Communicator::Call call = {name_, attrs->key, &context.cancellation(),
                                      &context.device().allocator()};
-    Start(**communicator, call, context, [&context, done = std::move(done)](absl::StatusOr<Tensor> result) {
+    Start(**communicator, call, context, std::move(done));
+  }
+
+ protected:
+  // What most do with what comes.
+  static Communicator::Done IntoOutput(KernelContext& context, Done done) {
+    return [&context, done = std::move(done)](absl::StatusOr<Tensor> result) {
       if (result.ok()) context.set_output(0, *std::move(result));
       done(result.status());
-    });
+    };
   }
 
  private:
   virtual void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
-                     Communicator::Done done) = 0;
-
-  absl::StatusOr<RefPtr<Communicator>> Find(KernelContext& context) const {
-    absl::StatusOr<RefPtr<Communicator>> found =
-        context.resources().Lookup<Communicator>(Communicator::kContainer, Communicator::kName);
-    if (!found.ok()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "a collective of ", attrs_.size, " replicas, but ", context.device().name().ToString(),
-          " belongs to no group of replicas: only workers of a cluster without parameter servers do"));
-    }
-    if ((*found)->size() != attrs_.size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("group_size is ", attrs_.size, ", but the group has ", (*found)->size(), " ranks"));
-    }
-    return found;
-  }
+                     Done done) = 0;
+  virtual absl::StatusOr<GroupAttrs> Group(const KernelContext&) const { return attrs_; }
 
   const std::string name_;
   const GroupAttrs attrs_;
 };
 
-class Reduce final : public Collective {
+// A kernel that is made from its node and the node's group.
+template <typename Kernel>
+absl::StatusOr<std::unique_ptr<weir::Kernel>> CreateWithGroup(const KernelConstruction& construction) {
+  WEIR_ASSIGN_OR_RETURN(const GroupAttrs attrs, AttrsOf(construction));
+  return std::make_unique<Kernel>(construction, attrs);
+}
+
+// The schemas allow no others.
+Reduction ReductionOf(const KernelConstruction& construction) {
+  const std::string& merge_op = construction.attr<std::string>("merge_op");
+  if (merge_op == "Min") return Reduction::kMin;
+  if (merge_op == "Max") return Reduction::kMax;
+  if (merge_op == "Adasum") return Reduction::kAdasum;
+  return merge_op == "Mul" ? Reduction::kProduct : Reduction::kSum;
+}
+
+bool Divides(const KernelConstruction& construction) {
+  return construction.attr<std::string>("final_op") == "Div";
+}
+
+class Reduce : public Collective {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    WEIR_ASSIGN_OR_RETURN(const GroupAttrs attrs, AttrsOf(construction));
-    return std::make_unique<Reduce>(construction, attrs);
+    return CreateWithGroup<Reduce>(construction);
   }
 
   Reduce(const KernelConstruction& construction, GroupAttrs attrs)
       : Collective(construction, attrs),
-        reduction_(ReductionOf(construction.attr<std::string>("merge_op"))),
-        divides_(construction.attr<std::string>("final_op") == "Div") {}
+        reduction_(ReductionOf(construction)),
+        divides_(Divides(construction)) {}
 
  private:
-  // The schema allows no other.
-  static Reduction ReductionOf(const std::string& merge_op) {
-    if (merge_op == "Min") return Reduction::kMin;
-    if (merge_op == "Max") return Reduction::kMax;
-    return merge_op == "Mul" ? Reduction::kProduct : Reduction::kSum;
-  }
-
   void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
-             Communicator::Done done) override {
-    communicator.AllReduce(call, context.input(0), reduction_, divides_, std::move(done));
+             Done done) override {
+    communicator.AllReduce(call, context.input(0), reduction_, divides_,
+                           IntoOutput(context, std::move(done)));
   }
 
   const Reduction reduction_;
   const bool divides_;
+};
+
+class ReduceV2 final : public Reduce {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    return std::make_unique<ReduceV2>(construction, GroupAttrs());
+  }
+  using Reduce::Reduce;
+
+ private:
+  absl::StatusOr<GroupAttrs> Group(const KernelContext& context) const override { return AttrsOf(context); }
+};
+
+// WeirAllReduce and WeirReduceScatter.
+template <bool scatters>
+class WiredReduce final : public Collective {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    return CreateWithGroup<WiredReduce>(construction);
+  }
+
+  WiredReduce(const KernelConstruction& construction, GroupAttrs attrs)
+      : Collective(construction, attrs),
+        reduction_(ReductionOf(construction)),
+        divides_(Divides(construction)),
+        wire_(WireOf(construction.attr<std::string>("wire"))) {}
+
+ private:
+  static DType WireOf(const std::string& wire) {
+    if (wire == "half") return DType::kHalf;
+    return wire == "bfloat16" ? DType::kBfloat16 : DType::kInvalid;
+  }
+
+  void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
+             Done done) override {
+    Communicator::Call wired = call;
+    wired.wire = wire_;
+    Communicator::Done into_output = IntoOutput(context, std::move(done));
+    if (scatters) {
+      communicator.ReduceScatter(wired, context.input(0), reduction_, divides_, std::move(into_output));
+    } else {
+      communicator.AllReduce(wired, context.input(0), reduction_, divides_, std::move(into_output));
+    }
+  }
+
+  const Reduction reduction_;
+  const bool divides_;
+  const DType wire_;
 };
 
 absl::Status CheckShape(const Tensor& tensor, const PartialShape& shape, absl::string_view what) {
@@ -114,8 +202,7 @@ Communicator::Done Checked(const PartialShape& shape, Communicator::Done done) {
 class Gather final : public Collective {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    WEIR_ASSIGN_OR_RETURN(const GroupAttrs attrs, AttrsOf(construction));
-    return std::make_unique<Gather>(construction, attrs);
+    return CreateWithGroup<Gather>(construction);
   }
 
   Gather(const KernelConstruction& construction, GroupAttrs attrs)
@@ -123,11 +210,26 @@ class Gather final : public Collective {
 
  private:
   void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
-             Communicator::Done done) override {
-    communicator.AllGather(call, context.input(0), Checked(shape_, std::move(done)));
+             Done done) override {
+    communicator.AllGather(call, context.input(0), Checked(shape_, IntoOutput(context, std::move(done))));
   }
 
   const PartialShape shape_;
+};
+
+class GatherV2 final : public Collective {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    return std::make_unique<GatherV2>(construction, GroupAttrs());
+  }
+  using Collective::Collective;
+
+ private:
+  void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
+             Done done) override {
+    communicator.AllGather(call, context.input(0), IntoOutput(context, std::move(done)));
+  }
+  absl::StatusOr<GroupAttrs> Group(const KernelContext& context) const override { return AttrsOf(context); }
 };
 
 // TensorFlow's graphs do not say which rank sends: the one whose node is a BcastSend. The ranks find out who
@@ -136,8 +238,7 @@ template <bool sends>
 class Broadcast final : public Collective {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    WEIR_ASSIGN_OR_RETURN(const GroupAttrs attrs, AttrsOf(construction));
-    return std::make_unique<Broadcast>(construction, attrs);
+    return CreateWithGroup<Broadcast>(construction);
   }
 
   Broadcast(const KernelConstruction& construction, GroupAttrs attrs)
@@ -147,7 +248,8 @@ class Broadcast final : public Collective {
 
  private:
   void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
-             Communicator::Done done) override {
+             Done finished) override {
+    Communicator::Done done = IntoOutput(context, std::move(finished));
     Tensor input;
     if (sends) {
       input = context.input(0);
@@ -175,18 +277,107 @@ class Broadcast final : public Collective {
   const PartialShape shape_;
 };
 
+class AllToAll final : public Collective {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    return CreateWithGroup<AllToAll>(construction);
+  }
+  using Collective::Collective;
+
+ private:
+  void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
+             Done done) override {
+    const absl::Span<const int64_t> splits = context.input(1).flat<int64_t>();
+    communicator.AllToAll(call, context.input(0), {splits.begin(), splits.end()},
+                          [&context, done = std::move(done)](absl::StatusOr<Communicator::Exchanged> came) {
+                            if (!came.ok()) return done(came.status());
+                            context.set_output(0, std::move(came->rows));
+                            const auto size = static_cast<int64_t>(came->splits.size());
+                            context.set_output(1, Tensor::FromSpan<int64_t>(Shape({size}), came->splits));
+                            done(absl::OkStatus());
+                          });
+  }
+};
+
+class Barrier final : public Collective {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    return CreateWithGroup<Barrier>(construction);
+  }
+  using Collective::Collective;
+
+ private:
+  void Start(Communicator& communicator, const Communicator::Call& call, KernelContext&, Done done) override {
+    communicator.Barrier(call, std::move(done));
+  }
+};
+
+class Join final : public Collective {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    return CreateWithGroup<Join>(construction);
+  }
+  using Collective::Collective;
+
+ private:
+  void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
+             Done done) override {
+    communicator.Join(call, [&context, done = std::move(done)](absl::StatusOr<int> last) {
+      if (last.ok()) context.set_output(0, Tensor::Scalar<int32_t>(*last));
+      done(last.status());
+    });
+  }
+};
+
+// WeirBeginUpdates and WeirEndUpdates.
+template <bool begins>
+class Updates final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    return CreateWithGroup<Updates>(construction);
+  }
+  Updates(const KernelConstruction& construction, GroupAttrs attrs)
+      : name_(construction.node().name()), attrs_(attrs) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    WEIR_ASSIGN_OR_RETURN(const RefPtr<Communicator> communicator, FindCommunicator(context, attrs_.size));
+    const Communicator::Call call = {name_, attrs_.key, &context.cancellation()};
+    if (begins) {
+      communicator->BeginUpdates(call);
+    } else {
+      communicator->EndUpdates(call);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string name_;
+  const GroupAttrs attrs_;
+};
+
 }  // namespace
 
 void RegisterCollectivesKernels(DeviceKernels& kernels) {
   using D = DType;
-  kernels.Add<Reduce>("CollectiveReduce",
-                      {{"T", {D::kBfloat16, D::kHalf, D::kFloat32, D::kFloat64, D::kInt32, D::kInt64}}});
-  kernels.Add<Gather>("CollectiveGather",
-                      {{"T", {D::kHalf, D::kFloat32, D::kFloat64, D::kInt32, D::kInt64}}});
+  const DeviceKernels::TypeAttrs reduced = {
+      {"T", {D::kBfloat16, D::kHalf, D::kFloat32, D::kFloat64, D::kInt32, D::kInt64}}};
+  kernels.Add<Reduce>("CollectiveReduce", reduced);
+  kernels.Add<ReduceV2>("CollectiveReduceV2", reduced);
+  kernels.Add<WiredReduce<false>>("WeirAllReduce", reduced);
+  kernels.Add<WiredReduce<true>>("WeirReduceScatter", reduced);
+  const DeviceKernels::TypeAttrs gathered = {
+      {"T", {D::kHalf, D::kFloat32, D::kFloat64, D::kInt32, D::kInt64}}};
+  kernels.Add<Gather>("CollectiveGather", gathered);
+  kernels.Add<GatherV2>("CollectiveGatherV2", gathered);
   const DeviceKernels::TypeAttrs sent = {
       {"T", {D::kBool, D::kHalf, D::kFloat32, D::kFloat64, D::kInt32, D::kInt64}}};
   kernels.Add<Broadcast<true>>("CollectiveBcastSend", sent);
   kernels.Add<Broadcast<false>>("CollectiveBcastRecv", sent);
+  kernels.Add<AllToAll>("WeirAllToAll");
+  kernels.Add<Barrier>("WeirBarrier");
+  kernels.Add<Join>("WeirJoin");
+  kernels.Add<Updates<true>>("WeirBeginUpdates");
+  kernels.Add<Updates<false>>("WeirEndUpdates");
 }
 
 }  // namespace weir

@@ -32,6 +32,31 @@ void AddCollectivesRecords(Suite& suite) {
   suite.Op("CollectiveBcastRecv")
       .TestedElsewhere("state: distributed/horovod_test.cc")
       .Hostile({}, kAlone, With(With(Group(2), shape), {{"T", DType::kFloat32}}), kNoGroup);
+  const auto scalar = [](int32_t value) { return Tensor::Scalar<int32_t>(value); };
+  for (const char* op : {"CollectiveReduceV2", "CollectiveGatherV2"}) {
+    const AttrMap attrs = absl::string_view(op) == "CollectiveReduceV2"
+                              ? AttrMap{{"merge_op", "Add"}, {"final_op", "Id"}}
+                              : AttrMap();
+    suite.Op(op)
+        .TestedElsewhere("state: distributed/horovod_test.cc")
+        .Hostile({Floats({2}), scalar(2), scalar(1), scalar(3), std::vector<Tensor>()}, kAlone, attrs,
+                 kNoGroup)
+        .Hostile({Floats({2}), scalar(0), scalar(1), scalar(3), std::vector<Tensor>()},
+                 "group_size must be at least 1, is 0", attrs);
+  }
+  for (const char* op : {"WeirAllReduce", "WeirReduceScatter"}) {
+    suite.Op(op)
+        .TestedElsewhere("state: distributed/horovod_test.cc")
+        .Hostile({Floats({2})}, kAlone, With(Group(2), {{"merge_op", "Add"}, {"final_op", "Id"}}), kNoGroup);
+  }
+  suite.Op("WeirAllToAll")
+      .TestedElsewhere("state: distributed/horovod_test.cc")
+      .Hostile({Floats({2}), Tensor::Vector<int64_t>({1, 1})}, kAlone, Group(2), kNoGroup);
+  for (const char* op : {"WeirBarrier", "WeirJoin", "WeirBeginUpdates", "WeirEndUpdates"}) {
+    suite.Op(op)
+        .TestedElsewhere("state: distributed/horovod_test.cc")
+        .Hostile({}, kAlone, Group(2), kNoGroup);
+  }
 }
 
 }  // namespace weir::conformance
