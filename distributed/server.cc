@@ -249,9 +249,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
 }
 
 // gRPC; between tasks of one machine sockets beside it, unless what is sent is to be encrypted.
-static absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const ServerOptions& options) {
+static absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const ServerOptions& options,
+                                                                const Membership& membership) {
   GrpcOptions grpc;
   grpc.security = options.security;
+  grpc.is_serving = [&membership] { return membership.is_serving() && membership.superseded().ok(); };
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, MakeGrpcTransport(grpc));
   if (options.security.uses_tls() || !options.uses_host_sockets) return transport;
   return MakeHostTransport(std::move(transport));
@@ -326,7 +328,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
   std::unique_ptr<Transport> owned;
   Transport* transport = options.transport;
   if (transport == nullptr) {
-    WEIR_ASSIGN_OR_RETURN(owned, MakeTransport(options));
+    WEIR_ASSIGN_OR_RETURN(owned, MakeTransport(options, *membership_));
     transport = owned.get();
   }
   WEIR_ASSIGN_OR_RETURN(const std::string cluster_address, task_.cluster().address(task_.task()));

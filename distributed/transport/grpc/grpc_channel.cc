@@ -11,6 +11,7 @@
 #include "distributed/transport/call_errors.h"
 #include "distributed/transport/grpc/byte_buffer.h"
 #include "distributed/transport/grpc/completion_poller.h"
+#include "distributed/transport/grpc/metadata_keys.h"
 
 namespace weir {
 // Holds itself until gRPC has finished with it.

@@ -48,8 +48,4 @@ class GrpcChannel final : public Channel {
   absl::flat_hash_set<PendingCall*> pending_ ABSL_GUARDED_BY(mutex_);
 };
 
-// The metadata key of the job's token, and the mark of a status that a handler (not gRPC) gave.
-inline constexpr char kTokenKey[] = "weir-token";
-inline constexpr char kRepliedKey[] = "weir-replied";
-
 }  // namespace weir

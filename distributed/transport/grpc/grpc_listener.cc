@@ -6,12 +6,7 @@
 #include "distributed/transport/grpc/grpc_listener.h"
 
 #include <grpcpp/server_builder.h>
-#include <netdb.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +15,8 @@
 #include "distributed/transport/call_errors.h"
 #include "distributed/transport/grpc/bulk_arguments.h"
 #include "distributed/transport/grpc/byte_buffer.h"
-#include "distributed/transport/grpc/grpc_channel.h"
+#include "distributed/transport/grpc/health_check.h"
+#include "distributed/transport/grpc/metadata_keys.h"
 #include "distributed/transport/handlers_call.h"
 #include "distributed/transport/pending_reply.h"
 #include "graph/types/status_macros.h"
@@ -32,50 +28,14 @@ constexpr int kMaxStreams = 10'000;         // of a connection; a step that wait
 constexpr int kMaxMetadataBytes = 8 << 10;  // of a call: the token and gRPC's own
 constexpr int kHandshakeMilliseconds = 20'000;
 
-// errno of binding one resolved address; 0 when it can be bound.
-int TryBind(const addrinfo& resolved, int port) {
-  sockaddr_storage address{};
-  memcpy(&address, resolved.ai_addr, resolved.ai_addrlen);
-  if (resolved.ai_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(&address)->sin6_port = htons(static_cast<uint16_t>(port));
-  } else {
-    reinterpret_cast<sockaddr_in*>(&address)->sin_port = htons(static_cast<uint16_t>(port));
-  }
-  const int fd = socket(resolved.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return errno;
-  const int on = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const int error = bind(fd, reinterpret_cast<sockaddr*>(&address), resolved.ai_addrlen) == 0 ? 0 : errno;
-  close(fd);
-  return error;
-}
-
-// What the system says to binding the address: gRPC itself only says that it failed. A host may resolve to
-// several addresses (localhost to ::1 and 127.0.0.1), of which one that works is enough; but one in use is in
-// use.
-absl::Status CheckBindable(const std::string& address) {
-  WEIR_ASSIGN_OR_RETURN(const HostPort host_port, HostPort::Parse(address));
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(host_port.host.c_str(), nullptr, &hints, &found); error != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen at ", address, ": host '", host_port.host, "': ", gai_strerror(error)));
-  }
-  bool one_works = false;
-  int failure = 0;
-  for (const addrinfo* resolved = found; resolved != nullptr; resolved = resolved->ai_next) {
-    const int error = TryBind(*resolved, host_port.port);
-    one_works = one_works || error == 0;
-    if (error != 0 && failure != EADDRINUSE) failure = error;
-  }
-  freeaddrinfo(found);
-  if (one_works && failure != EADDRINUSE) return absl::OkStatus();
-  const std::string message = absl::StrCat("cannot listen at ", address, ": ", strerror(failure));
-  if (failure == EADDRINUSE) return absl::AlreadyExistsError(message);
-  if (failure == EACCES) return absl::PermissionDeniedError(message);
-  return absl::InvalidArgumentError(message);
+ConnectionGate::Options GateOptions(const GrpcOptions& options) {
+  ConnectionGate::Options gate;
+  if (!options.security.uses_tls()) gate.token = options.security.token;
+  gate.max_streams = kMaxStreams;
+  gate.max_header_bytes = kMaxMetadataBytes;
+  gate.is_serving = options.is_serving;
+  gate.silence = options.keepalive_timeout;
+  return gate;
 }
 
 }  // namespace
@@ -137,6 +97,7 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
       return listener_->OnCallOver();
     }
     listener_->AcceptNext();
+    if (method() == kHealthCheckMethod) return ReplyHealth();
     if (!listener_->IsAuthorized(context_)) {
       return Reply(absl::UnauthenticatedError(absl::StrCat(
           method(),
@@ -158,6 +119,14 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     if (!request.ok()) return Reply(request.status());
     request_ = *std::move(request);
     listener_->handler_(std::make_shared<HandlersCall>(shared_from_this()));
+  }
+
+  // Without reading what is asked: who asks may be anybody.
+  void ReplyHealth() {
+    Frame reply;
+    reply.payloads.push_back(Payload::OfString(
+        HealthCheckResponse(listener_->is_serving_ == nullptr || listener_->is_serving_())));
+    Reply(std::move(reply));
   }
 
   void OnSent(bool) {}
@@ -204,11 +173,10 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
     const std::string& address, CallHandler handler, PayloadPlacement placement, const GrpcOptions& options,
     std::shared_ptr<grpc::ServerCredentials> credentials) {
   WEIR_ASSIGN_OR_RETURN(HostPort host_port, HostPort::Parse(address));
-  WEIR_RETURN_IF_ERROR(CheckBindable(address));
-  std::unique_ptr<GrpcListener> listener(new GrpcListener(std::move(handler), std::move(placement),
-                                                          options.security.token, options.max_message_bytes));
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<ConnectionGate> gate,
+                        ConnectionGate::Listen(address, GateOptions(options)));
+  std::unique_ptr<GrpcListener> listener(new GrpcListener(std::move(handler), std::move(placement), options));
   grpc::ServerBuilder builder;
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // What a caller may cost before its token was checked.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
@@ -222,19 +190,18 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
   for (const auto& [name, value] : kBulkArguments) builder.AddChannelArgument(name, value);
   builder.SetMaxReceiveMessageSize(
       -1);  // the token is checked before a message is read, its parts before allocation
-  int port = 0;
-  builder.AddListeningPort(host_port.ToString(), std::move(credentials), &port);
+  listener->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, std::move(credentials));
   builder.RegisterAsyncGenericService(&listener->service_);
   listener->queue_ = builder.AddCompletionQueue();
   listener->server_ = builder.BuildAndStart();
-  if (listener->server_ == nullptr || port == 0) {
+  if (listener->server_ == nullptr) {
     // BuildAndStart leaves a queue that must be shut down and drained before it goes.
     listener->poller_ = std::make_unique<CompletionPoller>(listener->queue_.get(),
                                                            ListeningThreads::Options(), absl::ZeroDuration());
-    return absl::AlreadyExistsError(
-        absl::StrCat("cannot listen at ", address, ": the port was taken meanwhile"));
+    return absl::InternalError(absl::StrCat("cannot listen at ", address, ": gRPC has made no server"));
   }
-  host_port.port = port;
+  host_port.port = gate->port();
   listener->address_ = host_port.ToString();
   listener->poller_ =
       std::make_unique<CompletionPoller>(listener->queue_.get(),
@@ -243,12 +210,23 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
                                          options.poll_before_sleep);
   // Several are waiting at once, so that a burst of calls need not wait for an acceptance each.
   for (int i = 0; i < 4; ++i) listener->AcceptNext();
+  listener->gate_ = std::move(gate);
+  WEIR_RETURN_IF_ERROR(listener->gate_->Start(
+      [acceptor = listener->acceptor_.get()](int fd, int listening_fd, std::string bytes) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+        connection.fd = fd;
+        connection.listener_fd = listening_fd;
+        const grpc::Slice slice(bytes);
+        if (!bytes.empty()) connection.read_buffer = grpc::ByteBuffer(&slice, 1);
+        acceptor->HandleNewConnection(&connection);
+      }));
   return listener;
 }
 
 GrpcListener::~GrpcListener() { Shutdown(); }
 
 void GrpcListener::Shutdown() {
+  if (gate_ != nullptr) gate_->Stop();
   if (server_ != nullptr) {
     {
       absl::MutexLock lock(&mutex_);

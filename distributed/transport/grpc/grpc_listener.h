@@ -4,13 +4,16 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/transport/grpc/completion_poller.h"
+#include "distributed/transport/grpc/connection_gate.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/transport.h"
 
@@ -29,11 +32,12 @@ class GrpcListener final : public Listener {
  private:
   class ServedCall;
 
-  GrpcListener(CallHandler handler, PayloadPlacement placement, std::string token, int64_t max_message_bytes)
+  GrpcListener(CallHandler handler, PayloadPlacement placement, const GrpcOptions& options)
       : handler_(std::move(handler)),
         placement_(std::move(placement)),
-        token_(std::move(token)),
-        max_message_bytes_(max_message_bytes) {}
+        token_(options.security.token),
+        is_serving_(options.is_serving),
+        max_message_bytes_(options.max_message_bytes) {}
 
   // Waits for the next call, unless the listener is closing.
   void AcceptNext();
@@ -43,9 +47,12 @@ class GrpcListener final : public Listener {
   const CallHandler handler_;
   const PayloadPlacement placement_;
   const std::string token_;
+  const std::function<bool()> is_serving_;
   const int64_t max_message_bytes_;
   std::string address_;
   grpc::AsyncGenericService service_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<ConnectionGate> gate_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<CompletionPoller> poller_;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "distributed/security.h"
@@ -19,6 +20,8 @@ namespace weir {
 
 struct GrpcOptions {
   SecurityOptions security;
+  // What health checks (grpc.health.v1) are told; nothing is "serving". Called by any thread.
+  std::function<bool()> is_serving;
   // A larger message is refused by its sender (ResourceExhausted). gRPC itself cannot receive 2 GiB.
   int64_t max_message_bytes = (int64_t{1} << 31) - (1 << 20);
   absl::Duration poll_before_sleep = absl::Microseconds(60);

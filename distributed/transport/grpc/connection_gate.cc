@@ -1,0 +1,208 @@
+#include "distributed/transport/grpc/connection_gate.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/transport/grpc/listening_sockets.h"
+#include "graph/types/status_macros.h"
+#include "kernels/system_thread.h"
+
+namespace weir {
+namespace {
+
+constexpr size_t kReadBytes = 16 << 10;
+constexpr int kAcceptsAtOnce = 16;
+constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
+// Of a connection that is over, so that its client reads the answers before it meets a reset.
+constexpr absl::Duration kFarewell = absl::Seconds(1);
+constexpr size_t kMaxFarewellBytes = 256 << 10;
+
+void Set(int fd, int level, int option, int value) {
+  setsockopt(fd, level, option, &value, sizeof(value));  // a connection works without them
+}
+
+// The client's network: an IPv4 address, or the 64 bits of an IPv6 address that a site has.
+std::string NetworkOf(const sockaddr_storage& address) {
+  if (address.ss_family == AF_INET) {
+    const auto* const ipv4 = reinterpret_cast<const sockaddr_in*>(&address);
+    return std::string(reinterpret_cast<const char*>(&ipv4->sin_addr), sizeof(ipv4->sin_addr));
+  }
+  const auto* const ipv6 = reinterpret_cast<const sockaddr_in6*>(&address);
+  const auto* const bytes = reinterpret_cast<const char*>(&ipv6->sin6_addr);
+  constexpr size_t kSite = 8, kMapped = 12, kBytes = 16;
+  if (IN6_IS_ADDR_V4MAPPED(&ipv6->sin6_addr)) return std::string(bytes + kMapped, kBytes - kMapped);
+  return std::string(bytes, kSite);
+}
+
+}  // namespace
+
+struct ConnectionGate::Stranger {
+  Stranger(int fd, int listening_fd, std::string network, absl::Time closes, Greeting greeting)
+      : fd(fd),
+        listening_fd(listening_fd),
+        network(std::move(network)),
+        closes(closes),
+        greeting(std::move(greeting)) {}
+  Stranger(const Stranger&) = delete;
+  ~Stranger() {
+    if (fd >= 0) close(fd);
+  }
+
+  int fd;
+  const int listening_fd;
+  const std::string network;
+  absl::Time closes;
+  Greeting greeting;
+  bool is_over = false;  // what still comes is not read
+  size_t num_unread_bytes = 0;
+};
+
+ConnectionGate::ConnectionGate(Options options) : options_(std::move(options)) {}
+
+absl::StatusOr<std::unique_ptr<ConnectionGate>> ConnectionGate::Listen(const std::string& address,
+                                                                       Options options) {
+  std::unique_ptr<ConnectionGate> gate(new ConnectionGate(std::move(options)));
+  WEIR_ASSIGN_OR_RETURN(ListeningSockets sockets, ListenAt(address));
+  gate->listening_fds_ = std::move(sockets.fds);
+  gate->port_ = sockets.port;
+  gate->wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (gate->wake_fd_ >= 0) return gate;
+  return absl::ResourceExhaustedError(absl::StrCat("cannot listen at ", address, ": ", strerror(errno)));
+}
+
+ConnectionGate::~ConnectionGate() {
+  Stop();
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
+
+absl::Status ConnectionGate::Start(Handler handler) {
+  handler_ = std::move(handler);
+  WEIR_ASSIGN_OR_RETURN(thread_, StartSystemThread([this] { Run(); }));
+  return absl::OkStatus();
+}
+
+void ConnectionGate::Stop() {
+  if (thread_.joinable()) {
+    const uint64_t one = 1;
+    (void)!write(wake_fd_, &one, sizeof(one));
+    thread_.join();
+  }
+  for (const int fd : std::exchange(listening_fds_, {})) close(fd);
+  strangers_.clear();
+  num_strangers_ = 0;
+}
+
+void ConnectionGate::Run() {
+  std::vector<pollfd> events;
+  while (true) {
+    events.assign(1, {wake_fd_, POLLIN, 0});
+    for (const int fd : listening_fds_) events.push_back({fd, POLLIN, 0});
+    for (const Stranger& stranger : strangers_) events.push_back({stranger.fd, POLLIN, 0});
+    poll(events.data(), events.size(), MillisecondsToNextClose());
+    if (events[0].revents != 0) return;
+    // Before others are accepted: the events are in the order of the strangers.
+    size_t i = 1 + listening_fds_.size();
+    strangers_.remove_if([&](Stranger& stranger) { return events[i++].revents != 0 && !Read(stranger); });
+    CloseLate();
+    for (size_t n = 0; n < listening_fds_.size(); ++n) {
+      if (events[1 + n].revents != 0) Accept(listening_fds_[n]);
+    }
+    num_strangers_ = strangers_.size();
+  }
+}
+
+void ConnectionGate::AwaitStop(absl::Duration timeout) {
+  pollfd stop = {wake_fd_, POLLIN, 0};
+  poll(&stop, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout)));
+}
+
+void ConnectionGate::Accept(int listening_fd) {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    sockaddr_storage address{};
+    socklen_t size = sizeof(address);
+    const int fd =
+        accept4(listening_fd, reinterpret_cast<sockaddr*>(&address), &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      // Otherwise the connection still waits, and asking again at once would keep a core busy.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) AwaitStop(kAcceptAgain);
+      return;
+    }
+    Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(absl::ToInt64Milliseconds(options_.silence)));
+    if (options_.token.empty()) {
+      handler_(fd, listening_fd, "");
+      continue;
+    }
+    MakeRoom();
+    strangers_.emplace_back(fd, listening_fd, NetworkOf(address), absl::Now() + options_.grace,
+                            Greeting(options_.token, options_.is_serving));
+    const std::string settings = Greeting::ServerSettings(options_.max_streams, options_.max_header_bytes);
+    if (send(fd, settings.data(), settings.size(), MSG_NOSIGNAL) < 0) strangers_.pop_back();
+  }
+}
+
+void ConnectionGate::MakeRoom() {
+  if (strangers_.size() < kMaxStrangers) return;
+  std::map<std::string, size_t> counts;
+  for (const Stranger& stranger : strangers_) ++counts[stranger.network];
+  const auto most = std::max_element(counts.begin(), counts.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  strangers_.erase(std::find_if(strangers_.begin(), strangers_.end(),
+                                [&](const Stranger& stranger) { return stranger.network == most->first; }));
+}
+
+bool ConnectionGate::Read(Stranger& stranger) {
+  char buffer[kReadBytes];
+  const ssize_t num_read = recv(stranger.fd, buffer, sizeof(buffer), 0);
+  if (num_read < 0) return errno == EAGAIN || errno == EINTR;
+  if (num_read == 0) return false;
+  if (stranger.is_over) {
+    stranger.num_unread_bytes += num_read;
+    return stranger.num_unread_bytes <= kMaxFarewellBytes;
+  }
+  std::string answers;
+  const Greeting::State state =
+      stranger.greeting.Add(absl::string_view(buffer, static_cast<size_t>(num_read)), &answers);
+  if (state == Greeting::State::kAdmitted) {
+    handler_(std::exchange(stranger.fd, -1), stranger.listening_fd, stranger.greeting.TakeBytes());
+    return false;
+  }
+  // They fit, unless the client reads nothing.
+  if (!answers.empty() && send(stranger.fd, answers.data(), answers.size(), MSG_NOSIGNAL) !=
+                              static_cast<ssize_t>(answers.size())) {
+    return false;
+  }
+  if (state == Greeting::State::kOver) {
+    stranger.is_over = true;
+    stranger.closes = std::min(stranger.closes, absl::Now() + kFarewell);
+    shutdown(stranger.fd, SHUT_WR);
+  }
+  return true;
+}
+
+void ConnectionGate::CloseLate() {
+  const absl::Time now = absl::Now();
+  strangers_.remove_if([&](const Stranger& stranger) { return stranger.closes <= now; });
+}
+
+int ConnectionGate::MillisecondsToNextClose() const {
+  absl::Time first = absl::InfiniteFuture();
+  for (const Stranger& stranger : strangers_) first = std::min(first, stranger.closes);
+  if (first == absl::InfiniteFuture()) return -1;
+  const absl::Duration left = std::clamp(first - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
+  return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
+}
+
+}  // namespace weir

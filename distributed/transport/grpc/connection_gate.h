@@ -1,0 +1,87 @@
+// Accepts the TCP connections of a gRPC server, and lets gRPC have those whose first call shows the job's
+// token (greeting.h). The others cost at most kMaxStrangers times the memory of a greeting.
+//
+// A stranger, who has shown nothing yet, is closed
+//  * when its calls were refused, or it speaks no HTTP/2;
+//  * after `grace`;
+//  * when kMaxStrangers are connected and another comes: the oldest of the network address that has most.
+// Without a token, and with TLS, whose bytes cannot be read here, gRPC gets every connection at once.
+//
+// Threads: one, which accepts and reads. Thread safety: num_strangers; the others by one thread.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "distributed/transport/grpc/greeting.h"
+
+namespace weir {
+
+class ConnectionGate {
+ public:
+  // A connection that is let in: its descriptor, to own, that of the socket which it came through, and what
+  // the client has sent already.
+  using Handler = std::function<void(int fd, int listening_fd, std::string bytes)>;
+
+  static constexpr size_t kMaxStrangers = 256;
+
+  struct Options {
+    std::string token;  // empty: all are let in
+    int max_streams = 100;
+    int max_header_bytes = 8 << 10;
+    std::function<bool()> is_serving;  // Greeting
+    absl::Duration grace = absl::Seconds(20);
+    // A connection whose peer acknowledges nothing for this long is closed.
+    absl::Duration silence = absl::Seconds(10);
+  };
+
+  // Listens; nothing is accepted before Start. Port 0: a free one. A host may have several addresses
+  // (localhost: ::1 and 127.0.0.1), of which one that works is enough; but one in use is in use.
+  // Possible errors: AlreadyExists (the port is in use), PermissionDenied, InvalidArgument (no such host, no
+  // address of this machine), ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<ConnectionGate>> Listen(const std::string& address, Options options);
+  ~ConnectionGate();
+
+  int port() const { return port_; }
+
+  // ResourceExhausted when the system gives no thread.
+  absl::Status Start(Handler handler);
+  // Accepts no more, and closes the strangers.
+  void Stop();
+
+  size_t num_strangers() const { return num_strangers_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Stranger;
+
+  explicit ConnectionGate(Options options);
+  void Run();
+  void Accept(int listening_fd);
+  void MakeRoom();
+  void CloseLate();
+  // False when the stranger is one no more: it was let in or closed.
+  bool Read(Stranger& stranger);
+  void AwaitStop(absl::Duration timeout);
+  int MillisecondsToNextClose() const;
+
+  const Options options_;
+  int port_ = 0;
+  std::vector<int> listening_fds_;
+  int wake_fd_ = -1;  // readable when the gate stops
+  Handler handler_;
+  std::thread thread_;
+  std::list<Stranger> strangers_;  // the oldest first; of the gate's thread
+  std::atomic<size_t> num_strangers_{0};
+};
+
+}  // namespace weir

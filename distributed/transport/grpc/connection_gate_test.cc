@@ -1,0 +1,236 @@
+// What callers without the token can do to a server.
+#include "distributed/transport/grpc/connection_gate.h"
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/grpc/raw_connection.h"
+#include "distributed/transport/test_calls.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kToken[] = "0123456789abcdef";
+
+int64_t ResidentBytes() {
+  int64_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+int PortIn(const std::string& address) {
+  int port = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+  return port;
+}
+
+// Opens streams and resets them until the server closes, or as many as told.
+void Flood(RawConnection& attacker, int num_calls) {
+  constexpr int kBatch = 500;
+  attacker.Write(Http2Greeting());
+  uint32_t stream = 1;
+  for (int done = 0; done < num_calls && attacker.is_open(); done += kBatch) {
+    std::string calls;
+    for (int n = 0; n < kBatch; ++n, stream += 2) {
+      absl::StrAppend(&calls, Http2Call(stream, "/weir.Worker/Heartbeat"), Http2Reset(stream));
+    }
+    attacker.Write(calls);
+  }
+}
+
+class StrangersTest : public ::testing::Test {
+ protected:
+  StrangersTest() {
+    options_.security.token = kToken;
+    options_.is_serving = [this] { return is_serving_.load(); };
+    transport_ = MakeGrpcTransport(options_).value();
+  }
+
+  void Listen(const std::string& address) {
+    listener_ = transport_
+                    ->Listen(address,
+                             [this](std::shared_ptr<IncomingCall> call) {
+                               ++num_served_;
+                               client_ = call->client();
+                               call->Reply(std::move(call->request()));
+                             })
+                    .value();
+    port_ = PortIn(listener_->address());
+  }
+
+  std::unique_ptr<Channel> Connect(const std::string& host) {
+    return transport_->Connect({"ps", 0}, absl::StrCat(host, ":", port_)).value();
+  }
+
+  static absl::Status Call(Channel& channel) {
+    return CallAndWait(channel, "/weir.T/E", {}, Within(absl::Seconds(60))).status();
+  }
+
+  GrpcOptions options_;
+  std::atomic<bool> is_serving_{true};
+  std::unique_ptr<Transport> transport_;
+  std::atomic<int> num_served_{0};
+  std::string client_;  // who called last
+  std::unique_ptr<Listener> listener_;
+  int port_ = 0;
+};
+
+// Each stream that is opened and reset would cost gRPC some kilobytes until its call is looked at.
+TEST_F(StrangersTest, ManyStreamsThatAreResetAtOnceCostLittle) {
+  Listen("127.0.0.1:0");
+  const auto channel = Connect("127.0.0.1");
+  ASSERT_TRUE(Call(*channel).ok());
+  const int64_t before = ResidentBytes();
+  constexpr int kConnections = 20, kCalls = 50'000;
+  int num_closed = 0;
+  for (int i = 0; i < kConnections; ++i) {
+    RawConnection attacker(port_);
+    Flood(attacker, kCalls);
+    num_closed += attacker.AwaitClose();
+  }
+  EXPECT_EQ(num_closed, kConnections);
+  EXPECT_LT(ResidentBytes() - before, 50 << 20);
+  const std::string client = client_;
+  EXPECT_TRUE(Call(*channel).ok());
+  EXPECT_EQ(client_, client);  // through the connection that it had
+  EXPECT_EQ(num_served_, 2);
+}
+
+TEST_F(StrangersTest, GoodClientsAreServedWhileOthersFlood) {
+  Listen("127.0.0.1:0");
+  const auto channel = Connect("127.0.0.1");
+  ASSERT_TRUE(Call(*channel).ok());
+  std::atomic<bool> is_over{false};
+  std::atomic<int> num_floods{0};
+  std::vector<std::thread> attackers;
+  for (int i = 0; i < 4; ++i) {
+    attackers.emplace_back([&] {
+      while (!is_over) {
+        RawConnection attacker(port_);
+        Flood(attacker, 5'000);
+        ++num_floods;
+      }
+    });
+  }
+  absl::Duration slowest;
+  for (int i = 0; i < 200 || num_floods < 50; ++i) {
+    const absl::Time start = absl::Now();
+    const std::unique_ptr<Channel> fresh = i % 10 == 0 ? Connect("127.0.0.1") : nullptr;
+    EXPECT_TRUE(Call(fresh != nullptr ? *fresh : *channel).ok());
+    slowest = std::max(slowest, absl::Now() - start);
+  }
+  is_over = true;
+  for (std::thread& attacker : attackers) attacker.join();
+  RecordProperty("slowest_call", absl::FormatDuration(slowest));
+  std::printf("the slowest call beside %d floods took %s\n", num_floods.load(),
+              absl::FormatDuration(slowest).c_str());
+}
+
+TEST_F(StrangersTest, ACallWithoutTheTokenIsToldSoAndTheFewThatFollow) {
+  Listen("127.0.0.1:0");
+  RawConnection stranger(port_);
+  stranger.Write(Http2Greeting());
+  for (uint32_t stream = 1; stranger.is_open() && stream < 1000; stream += 2) {
+    stranger.Write(Http2Call(stream, "/weir.T/100%\n", "fedcba9876543210"));
+  }
+  EXPECT_TRUE(stranger.AwaitClose());
+  EXPECT_THAT(stranger.heard(), HasSubstr("grpc-status"));
+  EXPECT_THAT(stranger.heard(),
+              HasSubstr("/weir.T/100%25%0A: the call does not carry this job's token ($WEIR_JOB_TOKEN"));
+  EXPECT_THAT(stranger.heard(), Not(HasSubstr(kToken)));
+  EXPECT_EQ(num_served_, 0);
+}
+
+TEST_F(StrangersTest, AFirstCallWithTheTokenIsServedWhicheverWayItCame) {
+  for (const auto& [address, over_ipv6] : std::vector<std::pair<std::string, bool>>{
+           {"127.0.0.1:0", false}, {"0.0.0.0:0", false}, {"[::]:0", false}, {"[::1]:0", true}}) {
+    if (over_ipv6 && !transport_->Listen(address, Echo).ok()) continue;  // there is no IPv6 here
+    Listen(address);
+    const int num_served = num_served_;
+    RawConnection client(port_, over_ipv6);
+    ASSERT_TRUE(client.is_open()) << address;
+    constexpr int kData = 0, kEndStream = 1;
+    const std::string bytes =
+        absl::StrCat(Http2Greeting(), Http2Call(1, "/other.T/E", kToken),
+                     Http2Frame(kData, kEndStream, 1, std::string("\0\0\0\0\5hello", 10)));
+    for (const char c : bytes) client.Write(std::string(1, c));  // however it is cut
+    const absl::Time deadline = absl::Now() + absl::Seconds(60);
+    while (client.heard().find("hello") == std::string::npos && absl::Now() < deadline) {
+      client.AwaitClose(absl::Milliseconds(20));
+    }
+    EXPECT_EQ(num_served_, num_served + 1) << address;
+    EXPECT_THAT(client.heard(), HasSubstr("hello")) << address;
+  }
+}
+
+TEST_F(StrangersTest, TooManyConnectionsCloseTheOldestButNoneThatIsKnown) {
+  Listen("127.0.0.1:0");
+  const auto channel = Connect("127.0.0.1");
+  ASSERT_TRUE(Call(*channel).ok());
+  const std::string client = client_;
+  std::vector<std::unique_ptr<RawConnection>> strangers;
+  for (size_t i = 0; i < ConnectionGate::kMaxStrangers + 40; ++i) {
+    strangers.push_back(std::make_unique<RawConnection>(port_));
+    ASSERT_TRUE(strangers.back()->is_open());
+  }
+  for (int i = 0; i < 40; ++i) EXPECT_TRUE(strangers[i]->AwaitClose()) << i;
+  EXPECT_FALSE(strangers.back()->AwaitClose(absl::ZeroDuration()));
+  EXPECT_TRUE(Call(*channel).ok());
+  EXPECT_EQ(client_, client);
+  EXPECT_TRUE(Call(*Connect("localhost")).ok());  // and another one gets in
+}
+
+TEST_F(StrangersTest, ProbesNeedNoToken) {
+  Listen("127.0.0.1:0");
+  for (const bool is_serving : {true, false}) {
+    is_serving_ = is_serving;
+    GrpcOptions stranger;
+    for (const char* token : {"", kToken}) {
+      stranger.security.token = token;
+      const auto probe = MakeGrpcTransport(stranger).value();
+      const auto channel = probe->Connect({"ps", 0}, absl::StrCat("127.0.0.1:", port_)).value();
+      const absl::StatusOr<Frame> reply =
+          CallAndWait(*channel, "/grpc.health.v1.Health/Check", {}, Within(absl::Seconds(60)));
+      ASSERT_TRUE(reply.ok()) << reply.status();
+      ASSERT_EQ(reply->payloads.size(), 1u);
+      EXPECT_EQ(reply->payloads[0].bytes(), is_serving ? "\x08\x01" : "\x08\x02");
+    }
+  }
+  EXPECT_EQ(num_served_, 0);
+}
+
+TEST(ConnectionGateTest, WhoDoesNotShowTheTokenInTimeIsClosed) {
+  auto gate =
+      ConnectionGate::Listen("127.0.0.1:0", {.token = kToken, .grace = absl::Milliseconds(50)}).value();
+  std::atomic<int> num_admitted{0};
+  ASSERT_TRUE(gate->Start([&](int, int, std::string) { ++num_admitted; }).ok());
+  RawConnection silent(gate->port()), slow(gate->port()), noisy(gate->port());
+  slow.Write(Http2Greeting().substr(0, 20));
+  noisy.Write("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(silent.AwaitClose());
+  EXPECT_TRUE(slow.AwaitClose());
+  EXPECT_TRUE(noisy.AwaitClose());
+  gate->Stop();
+  EXPECT_EQ(gate->num_strangers(), 0u);
+  EXPECT_EQ(num_admitted, 0);
+}
+
+TEST(ConnectionGateTest, APortInUseIsSaidToBe) {
+  auto gate = ConnectionGate::Listen("127.0.0.1:0", {}).value();
+  const absl::Status taken = ConnectionGate::Listen(absl::StrCat("127.0.0.1:", gate->port()), {}).status();
+  EXPECT_EQ(taken.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(taken.message()), HasSubstr("cannot listen at 127.0.0.1:"));
+}
+
+}  // namespace
+}  // namespace weir
