@@ -85,6 +85,9 @@ def jobs_of_kubernetes_find_one_another():
         config = environment(container)["TF_CONFIG"]["value"]
         found += config_complaints(where, config.replace("$(TASK_INDEX)", str(spec["completions"] - 1)),
                                    container["ports"][0]["containerPort"])
+        probe = container.get("readinessProbe")
+        if probe and probe["grpc"]["port"] != container["ports"][0]["containerPort"]:
+            found.append("%s: the probe asks at another port than the task's" % where)
         cluster = json.loads(config)["cluster"]
         if {address for addresses in cluster.values() for address in addresses} != pods:
             found.append("%s: the cluster %s is not the pods %s" % (where, cluster, sorted(pods)))

@@ -22,6 +22,7 @@ CONTAINER = {
     "image!": str,
     "args": [str],
     "ports": [{"name": NAME, "containerPort!": int}],
+    "readinessProbe": {"grpc!": {"port!": int}},
     "env": [VARIABLE],
     "volumeMounts": [{"name!": NAME, "mountPath!": re.compile(r"/.*")}],
     "resources": {"requests": {"cpu": QUANTITY, "memory": QUANTITY}},
