@@ -14,46 +14,63 @@ namespace {
 absl::Status WrongPart(int from, const CollectivePart& part, size_t num_bytes) {
   return absl::InvalidArgumentError(absl::StrCat("rank ", from, " sent ", num_bytes, " bytes as segment ",
                                                  part.segment, ", phase ", part.phase,
-                                                 ", of an all-reduce that has no such part"));
+                                                 ", of a reduction that has no such part"));
 }
 
-class AllReduce final : public Collective {
+// What one rank reduces: some elements of the input.
+struct Range {
+  int owner = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+class ElementwiseReduce final : public Collective {
  public:
-  AllReduce(RankOf self, Tensor input, Tensor output, Reduction reduction, bool divides)
+  // How results get to where they are needed.
+  enum class Results {
+    kOfWholes,  // every rank gets the contributions of all, and reduces by itself
+    kShared,    // their owner sends them to all
+    kKept,      // their owner needs them alone
+  };
+
+  // The output begins with element `output_begin` of the input.
+  ElementwiseReduce(RankOf self, Tensor input, Tensor output, int64_t output_begin, Reduction reduction,
+                    bool divides, Results results, std::vector<Range> ranges)
       : self_(self),
         input_(std::move(input)),
         output_(std::move(output)),
         output_bytes_(static_cast<char*>(output_.data())),
+        output_begin_(output_begin),
         reduction_(reduction),
         divisor_(divides ? self.size : 1),
-        is_whole_(static_cast<int64_t>(input_.num_bytes()) <= kWholeBytes || self.size == 1),
-        num_segments_(NumSegments()),
-        segments_(num_segments_),
+        results_(results),
+        ranges_(std::move(ranges)),
+        segments_(ranges_.size()),
         missing_(self.size),
         num_missing_(0) {
-    for (int64_t i = 0; i < num_segments_; ++i) {
+    for (size_t i = 0; i < ranges_.size(); ++i) {
       segments_[i].contributions.resize(IsMine(i) ? self_.size : 0);
       segments_[i].has_contribution.resize(IsMine(i) ? self_.size : 0);
       for (int rank = 0; rank < self_.size; ++rank) {
-        if (rank != self_.rank && (is_whole_ || IsMine(i) || Owner(i) == rank)) {
-          ++missing_[rank];
-          ++num_missing_;
-        }
+        const bool is_sender = IsMine(i) || (results_ == Results::kShared && ranges_[i].owner == rank);
+        if (rank == self_.rank || !is_sender) continue;
+        ++missing_[rank];
+        ++num_missing_;
       }
     }
   }
 
   std::vector<Outgoing> Start() override {
     std::vector<Outgoing> all;
-    for (int64_t i = 0; i < num_segments_; ++i) {
-      if (self_.size == 1) break;
-      if (is_whole_) {
-        AppendToOthers(i, CollectivePart::kContribution, input_, &all);
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      if (self_.size == 1) {
+        ReduceSegment(i, {});
+      } else if (results_ == Results::kOfWholes) {
+        AppendToOthers(i, CollectivePart::kContribution, InputOf(i), &all);
       } else if (!IsMine(i)) {
-        all.push_back({Owner(i), {CollectivePart::kContribution, i, {}}, SegmentOf(input_, i)});
+        all.push_back({ranges_[i].owner, PartOf(CollectivePart::kContribution, i), InputOf(i)});
       }
     }
-    if (self_.size == 1) ReduceSegment(0, {});
     return all;
   }
 
@@ -62,7 +79,7 @@ class AllReduce final : public Collective {
     if (!Fits(from, part, num_bytes) || part.phase != CollectivePart::kResult) return Payload();
     absl::MutexLock lock(&mutex_);
     if (std::exchange(segments_[part.segment].is_placed, true)) return Payload();
-    return ResultOf(part.segment);
+    return OutputOf(part.segment);
   }
 
   absl::StatusOr<std::vector<Outgoing>> Receive(int from, const CollectivePart& part,
@@ -88,12 +105,10 @@ class AllReduce final : public Collective {
     }
     std::vector<Outgoing> next;
     if (part.phase == CollectivePart::kResult) {
-      if (bytes.data() != output_bytes_ + FirstByte(i)) {
-        std::copy_n(bytes.data(), bytes.num_bytes(), output_bytes_ + FirstByte(i));
-      }
+      if (bytes.data() != OutputAt(i)) std::copy_n(bytes.data(), bytes.num_bytes(), OutputAt(i));
     } else {
       ReduceSegment(i, std::move(contributions));
-      if (!is_whole_) AppendToOthers(i, CollectivePart::kResult, output_, &next);
+      if (results_ == Results::kShared) AppendToOthers(i, CollectivePart::kResult, OutputOf(i), &next);
     }
     absl::MutexLock lock(&mutex_);
     CountLocked(from);
@@ -121,56 +136,47 @@ class AllReduce final : public Collective {
     bool has_result = false;
   };
 
-  // As many for each rank. A segment has at least one element.
-  int64_t NumSegments() const {
-    if (is_whole_) return 1;
-    const int64_t bytes_of_all = kSegmentBytes * self_.size;
-    const int64_t rounds = (static_cast<int64_t>(input_.num_bytes()) + bytes_of_all - 1) / bytes_of_all;
-    return std::min(rounds * self_.size, input_.num_elements());
+  bool IsMine(int64_t segment) const {
+    return results_ == Results::kOfWholes || ranges_[segment].owner == self_.rank;
   }
-
-  int Owner(int64_t segment) const { return static_cast<int>(segment % self_.size); }
-  bool IsMine(int64_t segment) const { return is_whole_ || Owner(segment) == self_.rank; }
-
-  // Segments differ by one element at most.
-  int64_t FirstElement(int64_t segment) const {
-    const int64_t each = input_.num_elements() / num_segments_, more = input_.num_elements() % num_segments_;
-    return each * segment + std::min(segment, more);
+  size_t ElementSize() const { return DTypeSize(input_.dtype()); }
+  size_t NumBytes(int64_t segment) const { return ranges_[segment].count * ElementSize(); }
+  char* OutputAt(int64_t segment) const {
+    return output_bytes_ + (ranges_[segment].first - output_begin_) * ElementSize();
   }
-  size_t FirstByte(int64_t segment) const { return FirstElement(segment) * DTypeSize(input_.dtype()); }
-  size_t NumBytes(int64_t segment) const { return FirstByte(segment + 1) - FirstByte(segment); }
-
-  Payload SegmentOf(const Tensor& tensor, int64_t segment) const {
-    return Payload::OfTensor(tensor, FirstByte(segment), NumBytes(segment));
+  Payload InputOf(int64_t segment) const {
+    return Payload::OfTensor(input_, ranges_[segment].first * ElementSize(), NumBytes(segment));
   }
-  Payload ResultOf(int64_t segment) const {
-    return Payload::OfBuffer(output_.buffer(), output_bytes_ + FirstByte(segment), NumBytes(segment));
+  Payload OutputOf(int64_t segment) const {
+    return Payload::OfBuffer(output_.buffer(), OutputAt(segment), NumBytes(segment));
+  }
+  static CollectivePart PartOf(CollectivePart::Phase phase, size_t segment) {
+    return {phase, static_cast<int64_t>(segment), {}};
   }
 
   bool Fits(int from, const CollectivePart& part, size_t num_bytes) const {
     if (from < 0 || from >= self_.size || from == self_.rank) return false;
-    if (part.segment < 0 || part.segment >= num_segments_ || num_bytes != NumBytes(part.segment))
-      return false;
+    if (part.segment < 0 || part.segment >= static_cast<int64_t>(ranges_.size())) return false;
+    if (num_bytes != NumBytes(part.segment)) return false;
     if (part.phase == CollectivePart::kContribution) return IsMine(part.segment);
-    return part.phase == CollectivePart::kResult && !is_whole_ && Owner(part.segment) == from;
+    return part.phase == CollectivePart::kResult && results_ == Results::kShared &&
+           ranges_[part.segment].owner == from;
   }
 
-  void AppendToOthers(int64_t segment, CollectivePart::Phase phase, const Tensor& tensor,
+  void AppendToOthers(size_t segment, CollectivePart::Phase phase, const Payload& bytes,
                       std::vector<Outgoing>* all) const {
     for (int to = 0; to < self_.size; ++to) {
-      if (to != self_.rank) all->push_back({to, {phase, segment, {}}, SegmentOf(tensor, segment)});
+      if (to != self_.rank) all->push_back({to, PartOf(phase, segment), bytes});
     }
   }
 
   void ReduceSegment(int64_t segment, std::vector<Payload> contributions) {
     std::vector<const char*> inputs(self_.size);
     for (int rank = 0; rank < self_.size; ++rank) {
-      inputs[rank] = rank == self_.rank ? static_cast<const char*>(input_.data()) + FirstByte(segment)
-                                        : contributions[rank].data();
+      inputs[rank] = rank == self_.rank ? InputOf(segment).data() : contributions[rank].data();
     }
-    const int64_t count = FirstElement(segment + 1) - FirstElement(segment);
-    ReduceContributions(input_.dtype(), reduction_, inputs, divisor_, count,
-                        output_bytes_ + FirstByte(segment));
+    ReduceContributions(input_.dtype(), reduction_, inputs, divisor_, ranges_[segment].count,
+                        OutputAt(segment));
   }
 
   void CountLocked(int from) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -182,14 +188,69 @@ class AllReduce final : public Collective {
   const Tensor input_;
   Tensor output_;
   char* const output_bytes_;
+  const int64_t output_begin_;
   const Reduction reduction_;
   const int64_t divisor_;
-  const bool is_whole_;
-  const int64_t num_segments_;
+  const Results results_;
+  const std::vector<Range> ranges_;
   mutable absl::Mutex mutex_;
   std::vector<Segment> segments_ ABSL_GUARDED_BY(mutex_);
   std::vector<int64_t> missing_ ABSL_GUARDED_BY(mutex_);  // parts, by rank
   int64_t num_missing_ ABSL_GUARDED_BY(mutex_);
+};
+
+// As many segments for each rank, in turn. They differ by one element at most, and have at least one.
+std::vector<Range> DealtInTurn(const Tensor& input, int size) {
+  const int64_t bytes_of_all = Collective::kSegmentBytes * size;
+  const int64_t rounds = (static_cast<int64_t>(input.num_bytes()) + bytes_of_all - 1) / bytes_of_all;
+  const int64_t count = std::min(rounds * size, input.num_elements());
+  const int64_t each = input.num_elements() / count, more = input.num_elements() % count;
+  std::vector<Range> ranges;
+  for (int64_t i = 0; i < count; ++i) {
+    ranges.push_back({static_cast<int>(i % size), each * i + std::min(i, more), each + (i < more)});
+  }
+  return ranges;
+}
+
+// Rows [first, first + count) of dimension 0 belong to a rank.
+struct Rows {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+Rows RowsOf(int64_t num_rows, int rank, int size) {
+  const int64_t each = num_rows / size, more = num_rows % size;
+  return {each * rank + std::min<int64_t>(rank, more), each + (rank < more)};
+}
+
+// What is converted on its way.
+class Wired final : public Collective {
+ public:
+  Wired(std::unique_ptr<Collective> collective, DType dtype, Allocator& allocator)
+      : collective_(std::move(collective)), dtype_(dtype), allocator_(allocator) {}
+
+  std::vector<Outgoing> Start() override { return collective_->Start(); }
+  Payload Place(int from, const CollectivePart& part, size_t num_bytes) override {
+    return collective_->Place(from, part, num_bytes);
+  }
+  absl::StatusOr<std::vector<Outgoing>> Receive(int from, const CollectivePart& part,
+                                                Payload bytes) override {
+    return collective_->Receive(from, part, std::move(bytes));
+  }
+  bool Awaits(int rank) const override { return collective_->Awaits(rank); }
+  bool is_complete() const override { return collective_->is_complete(); }
+
+  absl::StatusOr<Tensor> result() const override {
+    WEIR_ASSIGN_OR_RETURN(const Tensor sent, collective_->result());
+    WEIR_ASSIGN_OR_RETURN(Tensor result, Tensor::Allocate(dtype_, sent.shape(), allocator_));
+    FromWire(sent.dtype(), sent.data(), dtype_, result.num_elements(), result.data());
+    return result;
+  }
+
+ private:
+  const std::unique_ptr<Collective> collective_;
+  const DType dtype_;
+  Allocator& allocator_;
 };
 
 }  // namespace
@@ -197,7 +258,50 @@ class AllReduce final : public Collective {
 absl::StatusOr<std::unique_ptr<Collective>> MakeAllReduce(RankOf self, Tensor input, Reduction reduction,
                                                           bool divides, Allocator& allocator) {
   WEIR_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(input.dtype(), input.shape(), allocator));
-  return std::make_unique<AllReduce>(self, std::move(input), std::move(output), reduction, divides);
+  using Results = ElementwiseReduce::Results;
+  const bool is_whole = static_cast<int64_t>(input.num_bytes()) <= Collective::kWholeBytes || self.size == 1;
+  std::vector<Range> ranges =
+      is_whole ? std::vector<Range>{{self.rank, 0, input.num_elements()}} : DealtInTurn(input, self.size);
+  return std::make_unique<ElementwiseReduce>(self, std::move(input), std::move(output), 0, reduction, divides,
+                                             is_whole ? Results::kOfWholes : Results::kShared,
+                                             std::move(ranges));
+}
+
+absl::StatusOr<std::unique_ptr<Collective>> MakeReduceScatter(RankOf self, Tensor input, Reduction reduction,
+                                                              bool divides, Allocator& allocator) {
+  const int64_t num_rows = input.shape().dim(0);
+  const int64_t row = num_rows == 0 ? 0 : input.num_elements() / num_rows;
+  const int64_t per_segment =
+      std::max<int64_t>(1, Collective::kSegmentBytes / static_cast<int64_t>(DTypeSize(input.dtype())));
+  std::vector<Range> ranges;
+  for (int owner = 0; owner < self.size; ++owner) {
+    const Rows rows = RowsOf(num_rows, owner, self.size);
+    const int64_t end = (rows.first + rows.count) * row;
+    // A rank without rows gets an empty part: whoever has joined learns so what the others compute.
+    int64_t first = rows.first * row;
+    do {
+      const int64_t count = std::min(per_segment, end - first);
+      ranges.push_back({owner, first, count});
+      first += count;
+    } while (first < end);
+  }
+  const Rows mine = RowsOf(num_rows, self.rank, self.size);
+  std::vector<int64_t> dims(input.shape().dims().begin(), input.shape().dims().end());
+  dims[0] = mine.count;
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
+  WEIR_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(input.dtype(), shape, allocator));
+  return std::make_unique<ElementwiseReduce>(self, std::move(input), std::move(output), mine.first * row,
+                                             reduction, divides, ElementwiseReduce::Results::kKept,
+                                             std::move(ranges));
+}
+
+absl::StatusOr<std::unique_ptr<Collective>> MakeWired(
+    DType wire, const Tensor& input, Allocator& allocator,
+    absl::FunctionRef<absl::StatusOr<std::unique_ptr<Collective>>(Tensor input)> make) {
+  WEIR_ASSIGN_OR_RETURN(Tensor sent, Tensor::Allocate(wire, input.shape(), allocator));
+  ToWire(input.dtype(), input.data(), wire, input.num_elements(), sent.data());
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Collective> collective, make(std::move(sent)));
+  return std::make_unique<Wired>(std::move(collective), input.dtype(), allocator);
 }
 
 }  // namespace weir

@@ -5,7 +5,11 @@
 // itself, one exchange. Larger ones: the tensor is cut into segments of about kSegmentBytes, each owned by a
 // rank in turn; everybody sends the owner its part, the owner reduces and sends the result to all. Each rank
 // sends and receives 2 (n - 1) / n times the tensor, which is the least possible, and segments do not wait
-// for one another. Gathering and broadcasting send whole tensors to those that need them.
+// for one another. A reduce-scatter is the first half of it, where each rank owns its rows. Adasum: the
+// same, but an owner has one range of the tensor, and the ranks exchange their parts of the dot products once
+// for each level of the tree. Broadcasts, all-gathers and all-to-alls send rows in segments, too. A rank
+// sends another one more than the first of them only when it knows that the other has begun: the result has
+// a place there by then.
 //
 // Safe against hostile parts: one that does not fit is InvalidArgument and changes nothing. The repetition of
 // a part changes nothing.
@@ -28,7 +32,14 @@ namespace weir {
 
 // Which part of a collective a message brings.
 struct CollectivePart {
-  enum Phase : uint8_t { kContribution = 0, kResult = 1 };
+  enum Phase : uint8_t {
+    kContribution = 0,
+    kResult = 1,
+    kDots = 2,          // of Adasum
+    kAnnouncement = 3,  // nothing: its sender has begun, and sends when the receiver has (rank_group.h)
+  };
+  static constexpr Phase kLastPhase = kAnnouncement;
+
   Phase phase = kContribution;
   int64_t segment = 0;
   std::vector<int64_t> dims;  // of the tensor, where the receiver does not know them
@@ -64,6 +75,8 @@ class Collective {
   // Whether nothing is missing. Once true, `result` is there.
   virtual bool is_complete() const = 0;
   virtual absl::StatusOr<Tensor> result() const = 0;
+  // Of an all-to-all that is complete: how many rows each rank has sent.
+  virtual std::vector<int64_t> splits() const { return {}; }
 };
 
 // Who computes.
@@ -72,12 +85,31 @@ struct RankOf {
   int size = 1;
 };
 
-// ResourceExhausted when there is no room for the result. Preconditions: CheckReducible(input.dtype()).
+// ResourceExhausted when there is no room for the result. Preconditions: CheckReducible(input.dtype()), and
+// the reduction is elementwise.
 absl::StatusOr<std::unique_ptr<Collective>> MakeAllReduce(RankOf self, Tensor input, Reduction reduction,
                                                           bool divides, Allocator& allocator);
+// The same; the input has rank >= 1.
+absl::StatusOr<std::unique_ptr<Collective>> MakeReduceScatter(RankOf self, Tensor input, Reduction reduction,
+                                                              bool divides, Allocator& allocator);
+// Precondition: a floating-point dtype. ResourceExhausted as above.
+absl::StatusOr<std::unique_ptr<Collective>> MakeAdasum(RankOf self, Tensor input, Allocator& allocator);
+// A reduction whose tensors travel as `wire`: `make` makes it, of tensors of that type. Precondition: the
+// input is of float or double, the wire of half or bfloat16.
+absl::StatusOr<std::unique_ptr<Collective>> MakeWired(
+    DType wire, const Tensor& input, Allocator& allocator,
+    absl::FunctionRef<absl::StatusOr<std::unique_ptr<Collective>>(Tensor input)> make);
+
 // Precondition: the input has rank >= 1 and plain bytes.
 std::unique_ptr<Collective> MakeAllGather(RankOf self, Tensor input, Allocator& allocator);
+// Row splits: InvalidArgument as Communicator::AllToAll says. Same precondition.
+absl::StatusOr<std::unique_ptr<Collective>> MakeAllToAll(RankOf self, Tensor input,
+                                                         std::vector<int64_t> splits, Allocator& allocator);
 // `input` is the root's. Precondition: plain bytes.
-std::unique_ptr<Collective> MakeBroadcast(RankOf self, int root, DType dtype, Tensor input);
+std::unique_ptr<Collective> MakeBroadcast(RankOf self, int root, DType dtype, Tensor input,
+                                          Allocator& allocator);
+// Rank 0 hears from all, and tells all. `num_begun`: how many collectives this rank has begun; the result is
+// the rank that has begun the most, the highest of several, as an int32 scalar.
+std::unique_ptr<Collective> MakeJoin(RankOf self, int64_t num_begun);
 
 }  // namespace weir

@@ -6,11 +6,12 @@ namespace weir {
 
 void CollectiveMessage::EncodeTo(WireWriter* writer) const {
   writer->Fixed64(generation);
+  writer->Unsigned(round);
   writer->Signed(key.first);
   writer->Signed(key.second);
   writer->Signed(sequence);
   writer->String(name);
-  writer->String(signature);
+  signature.EncodeTo(writer);
   writer->Unsigned(part.phase);
   writer->Signed(part.segment);
   writer->Unsigned(part.dims.size());
@@ -20,15 +21,16 @@ void CollectiveMessage::EncodeTo(WireWriter* writer) const {
 absl::StatusOr<CollectiveMessage> CollectiveMessage::DecodeFrom(WireReader* reader) {
   CollectiveMessage message;
   message.generation = reader->Fixed64();
+  message.round = reader->Unsigned();
   message.key.first = reader->Signed();
   message.key.second = reader->Signed();
   message.sequence = reader->Signed();
   message.name = std::string(reader->String());
-  message.signature = std::string(reader->String());
-  message.part.phase = static_cast<CollectivePart::Phase>(reader->UnsignedUpTo(CollectivePart::kResult));
+  message.signature = CollectiveSignature::DecodeFrom(reader);
+  message.part.phase = static_cast<CollectivePart::Phase>(reader->UnsignedUpTo(CollectivePart::kLastPhase));
   message.part.segment = reader->Signed();
   const size_t num_dims = reader->Count();
-  if (message.name.size() > kMaxText || message.signature.size() > kMaxText || num_dims > kMaxDims) {
+  if (message.name.size() > kMaxText || message.signature.dims.size() > kMaxDims || num_dims > kMaxDims) {
     return absl::InvalidArgumentError("a part of a collective has too long a name, signature or shape");
   }
   for (size_t i = 0; i < num_dims; ++i) message.part.dims.push_back(reader->Signed());

@@ -9,20 +9,22 @@
 
 #include "absl/status/statusor.h"
 #include "distributed/collectives/collective.h"
+#include "distributed/collectives/collective_signature.h"
 #include "distributed/transport/wire.h"
 #include "kernels/communicator.h"
 
 namespace weir {
 
 struct CollectiveMessage {
-  static constexpr size_t kMaxText = 4096;  // of the name, and of the signature
-  static constexpr size_t kMaxDims = 254;   // as TensorFlow's shapes
+  static constexpr size_t kMaxText = 4096;  // of the name
+  static constexpr size_t kMaxDims = CollectiveSignature::kMaxDims;
 
   uint64_t generation = 0;  // of the group: how often it was formed, at random
+  uint64_t round = 0;       // how often all ranks have joined before, in this generation
   Communicator::Key key;
-  int64_t sequence = 0;   // how many collectives of this key came before, in this generation
-  std::string name;       // of the sender's node, for messages
-  std::string signature;  // "all-reduce(sum) of float[10]": what must be the same on all ranks
+  int64_t sequence = 0;  // how many collectives of this key came before, in this generation
+  std::string name;      // of the sender's node, for messages
+  CollectiveSignature signature;
   CollectivePart part;
 
   void EncodeTo(WireWriter* writer) const;

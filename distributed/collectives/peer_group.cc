@@ -475,6 +475,7 @@ void PeerGroup::TakeLeave(int rank, WireReader& reader, const std::shared_ptr<In
 }
 
 void PeerGroup::ReportWaits() {
+  group_->TellOverdue();
   for (const std::string& line : group_->DescribeWaits(kReportEvery)) {
     PrintNotice(line);
   }

@@ -12,114 +12,11 @@
 namespace weir {
 namespace {
 
-absl::string_view NameOfReduction(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kSum:
-      return "sum";
-    case Reduction::kProduct:
-      return "product";
-    case Reduction::kMin:
-      return "min";
-    case Reduction::kMax:
-      return "max";
-    case Reduction::kAdasum:
-      return "Adasum";
-  }
-  return "?";
-}
-
-absl::Status CheckPlain(const Communicator::Call& call, DType dtype) {
-  if (IsKnownDType(static_cast<int>(dtype)) && IsPlainBytes(dtype)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("collective '", call.name, "': tensors of ",
-                                                 DTypeName(dtype), " cannot be sent to other ranks"));
-}
-
 absl::Status WithName(const Communicator::Call& call, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("collective '", call.name, "': ", status.message()));
 }
 
 }  // namespace
-
-// A collective that this rank has begun.
-class RankGroup::Exchange {
- public:
-  Exchange(ExchangeId id, const Call& call, std::string signature, std::unique_ptr<Collective> collective,
-           bool waits_for_receivers, absl::Time begin, Done done)
-      : id(id),
-        name(call.name),
-        signature(std::move(signature)),
-        begin(begin),
-        waits_for_receivers(waits_for_receivers),
-        collective(std::move(collective)),
-        cancellation_(call.cancellation),
-        done_(std::move(done)) {}
-
-  // The first outcome counts. It is told when Register has returned at the latest: the step, and with it the
-  // cancellation, lives until then.
-  void Finish(absl::StatusOr<Tensor> outcome) {
-    Done done;
-    uint64_t callback = 0;
-    {
-      absl::MutexLock lock(&mutex_);
-      if (done_ == nullptr || outcome_.has_value()) return;
-      if (!is_registered_) {
-        outcome_ = std::move(outcome);
-        return;
-      }
-      done = std::exchange(done_, nullptr);
-      callback = std::exchange(callback_, 0);
-    }
-    if (cancellation_ != nullptr) cancellation_->Remove(callback);
-    done(std::move(outcome));
-  }
-
-  // Once. `end` is called when the step is cancelled.
-  void Register(std::function<void(const absl::Status&)> end) {
-    const uint64_t callback = cancellation_ == nullptr ? 0 : cancellation_->OnCancel(std::move(end));
-    std::optional<absl::StatusOr<Tensor>> outcome;
-    {
-      absl::MutexLock lock(&mutex_);
-      callback_ = callback;
-      is_registered_ = true;
-      outcome = std::exchange(outcome_, std::nullopt);
-    }
-    if (outcome) Finish(*std::move(outcome));
-  }
-
-  void AddUnacknowledged(int64_t count) {
-    absl::MutexLock lock(&mutex_);
-    num_unacknowledged_ += count;
-  }
-
-  bool is_complete() const {
-    if (!collective->is_complete()) return false;
-    absl::MutexLock lock(&mutex_);
-    return has_started_ && (!waits_for_receivers || num_unacknowledged_ == 0);
-  }
-
-  // Start and all that came early have been dealt with.
-  void SetStarted() {
-    absl::MutexLock lock(&mutex_);
-    has_started_ = true;
-  }
-
-  const ExchangeId id;
-  const std::string name;
-  const std::string signature;
-  const absl::Time begin;
-  const bool waits_for_receivers;
-  const std::unique_ptr<Collective> collective;
-
- private:
-  Cancellation* const cancellation_;
-  mutable absl::Mutex mutex_;
-  int64_t num_unacknowledged_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_registered_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t callback_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::optional<absl::StatusOr<Tensor>> outcome_ ABSL_GUARDED_BY(mutex_);  // before it was registered
-  Done done_ ABSL_GUARDED_BY(mutex_);                                      // null when it is over
-};
 
 RankGroup::RankGroup(int rank, std::vector<std::string> names, RankLinks& links, Environment& environment)
     : rank_(rank),
@@ -128,69 +25,12 @@ RankGroup::RankGroup(int rank, std::vector<std::string> names, RankLinks& links,
       environment_(environment),
       has_left_(names_.size()),
       num_early_(names_.size()),
-      num_early_bytes_(names_.size()) {}
+      num_early_bytes_(names_.size()),
+      budgets_(names_.size()) {}
 
 RankGroup::~RankGroup() = default;
 
 std::string RankGroup::NameOf(int rank) const { return absl::StrCat("rank ", rank, " (", names_[rank], ")"); }
-
-void RankGroup::AllReduce(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) {
-  if (absl::Status status = CheckReducible(input.dtype()); !status.ok()) return done(WithName(call, status));
-  if (reduction == Reduction::kAdasum || call.wire != DType::kInvalid) {
-    return done(WithName(call, absl::UnimplementedError("this group knows neither Adasum nor other types on "
-                                                        "the way")));
-  }
-  if (is_alone()) return done(std::move(input));
-  const std::string signature =
-      absl::StrCat("all-reduce(", NameOfReduction(reduction), divides ? ", divided" : "", ") of ",
-                   TypeString(input.dtype(), input.shape()));
-  Run(
-      call, signature,
-      [&] {
-        return MakeAllReduce({rank_, size()}, input, reduction, divides, *call.allocator);
-      },
-      false, std::move(done));
-}
-
-void RankGroup::AllGather(const Call& call, Tensor input, Done done) {
-  absl::Status status = CheckPlain(call, input.dtype());
-  if (status.ok() && input.shape().rank() == 0) {
-    status = absl::InvalidArgumentError(absl::StrCat(
-        "collective '", call.name, "': an all-gather joins tensors along dimension 0, but this is a scalar"));
-  }
-  if (!status.ok()) return done(status);
-  const std::string signature =
-      absl::StrCat("all-gather of ", DTypeName(input.dtype()), "[?",
-                   absl::StrJoin(input.shape().dims().subspan(1), "",
-                                 [](std::string* out, int64_t dim) { absl::StrAppend(out, ",", dim); }),
-                   "]");
-  Run(
-      call, signature,
-      [&]() -> absl::StatusOr<std::unique_ptr<Collective>> {
-        return MakeAllGather({rank_, size()}, input, *call.allocator);
-      },
-      false, std::move(done));
-}
-
-void RankGroup::Broadcast(const Call& call, int root, DType dtype, Tensor input, Done done) {
-  absl::Status status = CheckPlain(call, dtype);
-  if (status.ok() && (root < 0 || root >= size())) {
-    status = absl::InvalidArgumentError(absl::StrCat("collective '", call.name, "': a broadcast from rank ",
-                                                     root, " of a group of ", size()));
-  }
-  if (status.ok() && root == rank_ && input.dtype() != dtype) {
-    status =
-        absl::InvalidArgumentError(absl::StrCat("collective '", call.name, "': a broadcast of ",
-                                                DTypeName(dtype), " is given ", DTypeName(input.dtype())));
-  }
-  if (!status.ok()) return done(status);
-  Run(
-      call, absl::StrCat("broadcast of ", DTypeName(dtype), " from rank ", root),
-      [&]() -> absl::StatusOr<std::unique_ptr<Collective>> {
-        return MakeBroadcast({rank_, size()}, root, dtype, input);
-      },
-      /*waits_for_receivers=*/true, std::move(done));
-}
 
 absl::Status RankGroup::NotFormedLocked() const {
   if (!status_.ok()) return status_;
@@ -198,9 +38,34 @@ absl::Status RankGroup::NotFormedLocked() const {
       absl::StrCat(NameOf(rank_), ": the group of ", size(), " ranks has not been formed"));
 }
 
-void RankGroup::Run(const Call& call, std::string signature,
-                    absl::FunctionRef<absl::StatusOr<std::unique_ptr<Collective>>()> make,
-                    bool waits_for_receivers, Done done) {
+std::vector<RankGroup::Early> RankGroup::TakeEarlyLocked(const ExchangeId& id) {
+  std::vector<Early> early;
+  const auto it = early_.find(id);
+  if (it == early_.end()) return early;
+  early = std::move(it->second);
+  early_.erase(it);
+  for (const Early& part : early) {
+    --num_early_[part.from];
+    num_early_bytes_[part.from] -= part.bytes.num_bytes();
+  }
+  return early;
+}
+
+void RankGroup::Refuse(const Call& call, const absl::Status& status, const Exchange::Done& done) {
+  struct Nothing final : Collective {
+    std::vector<Outgoing> Start() override { return {}; }
+    absl::StatusOr<std::vector<Outgoing>> Receive(int, const CollectivePart&, Payload) override {
+      return std::vector<Outgoing>();
+    }
+    bool Awaits(int) const override { return false; }
+    bool is_complete() const override { return false; }
+    absl::StatusOr<Tensor> result() const override { return absl::InternalError("a refused collective"); }
+  };
+  done(WithName(call, status), Nothing());
+}
+
+void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, Exchange::Options options,
+                    Exchange::Done done, int64_t proxied_sequence) {
   absl::StatusOr<std::unique_ptr<Collective>> collective = make();
   std::shared_ptr<Exchange> exchange;
   std::vector<Early> early;
@@ -212,20 +77,21 @@ void RankGroup::Run(const Call& call, std::string signature,
       refused = absl::FailedPreconditionError("the others have done this step already, without this rank");
     } else if (generation_ == 0) {
       refused = NotFormedLocked();
+    } else if (has_joined_ && !options.is_proxy && signature.kind != CollectiveSignature::Kind::kJoin) {
+      refused =
+          absl::FailedPreconditionError(absl::StrCat(NameOf(rank_), " has joined, and others have not"));
     }
+    int64_t& next = next_sequence_[call.key];
+    if (options.is_proxy && next != proxied_sequence) return;
     if (refused.ok()) {
-      const ExchangeId id = {generation_, {call.key, next_sequence_[call.key]++}};
-      exchange = std::make_shared<Exchange>(id, call, std::move(signature), *std::move(collective),
-                                            waits_for_receivers, environment_.Now(), std::move(done));
+      const ExchangeId id = {generation_, {call.key, next++}};
+      num_begun_ += !options.is_proxy;
+      has_joined_ |= signature.kind == CollectiveSignature::Kind::kJoin;
+      options.round = round_;
+      exchange = std::make_shared<Exchange>(id, call, std::move(signature), *std::move(collective), options,
+                                            size(), environment_.Now(), std::move(done));
       exchanges_[id] = exchange;
-      if (auto it = early_.find(id); it != early_.end()) {
-        early = std::move(it->second);
-        early_.erase(it);
-        for (const Early& part : early) {
-          --num_early_[part.from];
-          num_early_bytes_[part.from] -= part.bytes.num_bytes();
-        }
-      }
+      early = TakeEarlyLocked(id);
       const auto it = std::find(has_left_.begin(), has_left_.end(), true);
       if (it != has_left_.end()) left = static_cast<int>(it - has_left_.begin());
     }
@@ -233,7 +99,7 @@ void RankGroup::Run(const Call& call, std::string signature,
   if (!refused.ok()) {
     // The others would wait for this rank.
     if (!collective.ok()) End(absl::AbortedError(WithName(call, refused).message()));
-    return done(WithName(call, refused));
+    return Refuse(call, refused, done);
   }
   const uint64_t generation = exchange->id.first;
   exchange->Register([this, generation, name = call.name](const absl::Status& reason) {
@@ -252,35 +118,57 @@ void RankGroup::Run(const Call& call, std::string signature,
 }
 
 void RankGroup::SendAll(const std::shared_ptr<Exchange>& exchange, std::vector<Collective::Outgoing> parts) {
-  exchange->AddUnacknowledged(static_cast<int64_t>(parts.size()));
+  std::vector<int> receivers;
   for (Collective::Outgoing& part : parts) {
-    CollectiveMessage message = {
-        exchange->id.first,         exchange->id.second.first,
-        exchange->id.second.second, exchange->name.substr(0, CollectiveMessage::kMaxText),
-        exchange->signature,        std::move(part.part)};
-    const int to = part.to;
-    links_.Send(to, std::move(message), std::move(part.bytes),
-                [this, exchange, to](const absl::Status& status) {
-                  exchange->AddUnacknowledged(-1);
-                  if (status.ok()) return FinishIfComplete(exchange);
-                  // InvalidArgument stays what it is: another try is no use.
-                  const bool is_in_vain = absl::IsInvalidArgument(status);
-                  EndGeneration(exchange->id.first,
-                                absl::Status(is_in_vain ? status.code() : absl::StatusCode::kAborted,
-                                             absl::StrCat("collective '", exchange->name, "' with ",
-                                                          NameOf(to), ": ", status.message())));
+    if (std::find(receivers.begin(), receivers.end(), part.to) == receivers.end()) {
+      receivers.push_back(part.to);
+    }
+    exchange->Push(std::move(part));
+  }
+  for (const int to : receivers) Pump(exchange, to);
+}
+
+void RankGroup::Pump(const std::shared_ptr<Exchange>& exchange, int to) {
+  while (std::optional<Lane::Sent> sent = exchange->NextTo(to, &budgets_[to])) {
+    CollectiveMessage message = {exchange->id.first,
+                                 exchange->options.round,
+                                 exchange->id.second.first,
+                                 exchange->id.second.second,
+                                 exchange->name.substr(0, CollectiveMessage::kMaxText),
+                                 exchange->signature,
+                                 std::move(sent->part.part)};
+    Payload bytes = std::move(sent->part.bytes);
+    links_.Send(to, std::move(message), std::move(bytes),
+                [this, exchange, to, sent = *std::move(sent)](const absl::Status& status) {
+                  OnAnswer(exchange, to, sent, status);
                 });
   }
 }
 
+void RankGroup::OnAnswer(const std::shared_ptr<Exchange>& exchange, int to, const Lane::Sent& sent,
+                         const absl::Status& status) {
+  if (sent.is_eager) budgets_[to].GiveBack(sent.num_bytes);
+  exchange->OnAnswer(to, sent);
+  if (status.ok()) {
+    Pump(exchange, to);
+    return FinishIfComplete(exchange);
+  }
+  exchange->CloseLanes();
+  // InvalidArgument stays what it is: another try is no use.
+  const bool is_in_vain = absl::IsInvalidArgument(status);
+  EndGeneration(exchange->id.first, absl::Status(is_in_vain ? status.code() : absl::StatusCode::kAborted,
+                                                 absl::StrCat("collective '", exchange->name, "' with ",
+                                                              NameOf(to), ": ", status.message())));
+}
+
 void RankGroup::Take(const std::shared_ptr<Exchange>& exchange, Early part) {
   absl::Status status;
-  if (part.message.signature != exchange->signature) {
-    status = absl::InvalidArgumentError(absl::StrCat("the ranks do not compute the same: ", NameOf(rank_),
-                                                     " has '", exchange->name, "', ", exchange->signature,
-                                                     "; ", NameOf(part.from), " has '", part.message.name,
-                                                     "', ", part.message.signature));
-  } else {
+  if (!(part.message.signature == exchange->signature)) {
+    status = absl::InvalidArgumentError(
+        absl::StrCat("the ranks do not compute the same: ", NameOf(rank_), " has '", exchange->name, "', ",
+                     exchange->signature.ToString(), "; ", NameOf(part.from), " has '", part.message.name,
+                     "', ", part.message.signature.ToString()));
+  } else if (part.message.part.phase != CollectivePart::kAnnouncement) {
     absl::StatusOr<std::vector<Collective::Outgoing>> next =
         exchange->collective->Receive(part.from, part.message.part, std::move(part.bytes));
     status = next.status();
@@ -298,8 +186,12 @@ void RankGroup::FinishIfComplete(const std::shared_ptr<Exchange>& exchange) {
     absl::MutexLock lock(&mutex_);
     // Acknowledgements come afterwards, too.
     if (exchanges_.erase(exchange->id) == 0) return;
+    if (exchange->signature.kind == CollectiveSignature::Kind::kJoin) {
+      has_joined_ = false;
+      ++round_;
+    }
   }
-  exchange->Finish(exchange->collective->result());
+  exchange->Finish(absl::OkStatus());
 }
 
 void RankGroup::Begin(uint64_t generation) {
@@ -310,6 +202,9 @@ void RankGroup::Begin(uint64_t generation) {
     generation_ = last_generation_ = generation;
     status_ = absl::OkStatus();
     next_sequence_.clear();
+    has_joined_ = false;
+    round_ = 0;
+    num_begun_ = 0;
     has_left_.assign(names_.size(), false);
     for (auto it = early_.begin(); it != early_.end();) {
       if (it->first.first == generation) {
@@ -335,7 +230,8 @@ void RankGroup::Begin(uint64_t generation) {
 void RankGroup::End(absl::Status reason) { EndGeneration(generation(), std::move(reason)); }
 
 void RankGroup::EndGeneration(uint64_t generation, absl::Status reason) {
-  std::vector<std::shared_ptr<Exchange>> exchanges;
+  Ended ended = {{}, reason};
+  std::vector<std::shared_ptr<Exchange>>& exchanges = ended.exchanges;
   std::vector<Early> early;
   {
     absl::MutexLock lock(&mutex_);
@@ -355,12 +251,83 @@ void RankGroup::EndGeneration(uint64_t generation, absl::Status reason) {
     early_.clear();
     num_early_.assign(names_.size(), 0);
     num_early_bytes_.assign(names_.size(), 0);
+    has_joined_ = false;
   }
   // In the order of their keys, so that a simulation repeats it.
   std::sort(exchanges.begin(), exchanges.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
+  for (const auto& exchange : exchanges) exchange->CloseLanes();
   links_.OnEnd(generation, reason);
   for (Early& part : early) part.reply(reason);
-  for (const auto& exchange : exchanges) exchange->Finish(reason);
+  std::vector<Ended> told;
+  {
+    absl::MutexLock lock(&mutex_);
+    deferred_.push_back(std::move(ended));
+    told = TakeDeferredLocked();
+  }
+  Tell(told);
+}
+
+std::vector<RankGroup::Ended> RankGroup::TakeDeferredLocked() {
+  if (updates_.AreUnderWay(environment_.Now())) return {};
+  return std::exchange(deferred_, {});
+}
+
+void RankGroup::Tell(const std::vector<Ended>& ended) {
+  for (const Ended& one : ended) {
+    for (const auto& exchange : one.exchanges) exchange->Finish(one.reason);
+  }
+}
+
+void RankGroup::BeginUpdates(const Call& call) {
+  EndUpdates(call);  // of a step that did not come to its end
+  uint64_t id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    id = updates_.Open({call.key, call.cancellation, environment_.Now()});
+  }
+  if (call.cancellation == nullptr) return;
+  const uint64_t callback = call.cancellation->OnCancel([this, id](const absl::Status&) {
+    std::vector<Ended> told;
+    {
+      absl::MutexLock lock(&mutex_);
+      updates_.Tear(id);
+      told = TakeDeferredLocked();
+    }
+    Tell(told);
+  });
+  absl::MutexLock lock(&mutex_);
+  updates_.SetCallback(id, callback);
+}
+
+void RankGroup::EndUpdates(const Call& call) {
+  std::vector<Ended> told;
+  uint64_t callback = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    callback = updates_.Close(updates_.Find(call.key, call.cancellation));
+    told = TakeDeferredLocked();
+  }
+  if (callback != 0) call.cancellation->Remove(callback);
+  Tell(told);
+}
+
+void RankGroup::TellOverdue() {
+  std::vector<Ended> told;
+  {
+    absl::MutexLock lock(&mutex_);
+    told = TakeDeferredLocked();
+  }
+  Tell(told);
+}
+
+bool RankGroup::has_torn_updates() const {
+  absl::MutexLock lock(&mutex_);
+  return updates_.is_torn();
+}
+
+void RankGroup::ForgetTornUpdates() {
+  absl::MutexLock lock(&mutex_);
+  updates_.ForgetTears();
 }
 
 void RankGroup::OnLeave(int rank, uint64_t generation) {
@@ -402,9 +369,11 @@ void RankGroup::Receive(int from, CollectiveMessage message, Payload bytes, Repl
     return reply(absl::InvalidArgumentError(absl::StrCat("a collective's part from rank ", from)));
   }
   const ExchangeId id = {message.generation, {message.key, message.sequence}};
+  const Key key = message.key;
   std::shared_ptr<Exchange> exchange;
   absl::Status status;
   bool is_over = false;
+  bool is_kept = false;
   {
     absl::MutexLock lock(&mutex_);
     if (auto it = exchanges_.find(id); it != exchanges_.end()) {
@@ -427,9 +396,11 @@ void RankGroup::Receive(int from, CollectiveMessage message, Payload bytes, Repl
       ++num_early_[from];
       num_early_bytes_[from] += bytes.num_bytes();
       early_[id].push_back({from, std::move(message), std::move(bytes), std::move(reply)});
-      return;
+      if (!has_joined_) return;
+      is_kept = true;
     }
   }
+  if (is_kept) return BeginProxies(key);
   if (exchange == nullptr) return reply(status);
   Take(exchange, {from, std::move(message), std::move(bytes), std::move(reply)});
   FinishIfComplete(exchange);
@@ -468,7 +439,7 @@ std::vector<std::string> RankGroup::DescribeWaits(absl::Duration at_least) const
       if (rank != rank_ && exchange->collective->Awaits(rank)) awaited.push_back(NameOf(rank));
     }
     lines.push_back(absl::StrCat(NameOf(rank_), " waits for ", absl::StrJoin(awaited, ", "), " in '",
-                                 exchange->name, "', ", exchange->signature, ", for ",
+                                 exchange->name, "', ", exchange->signature.ToString(), ", for ",
                                  absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1)))));
   }
   std::sort(lines.begin(), lines.end());

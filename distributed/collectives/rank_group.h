@@ -5,7 +5,15 @@
 // others when they are told. A part of another generation is refused.
 //
 // A rank may be ahead of this one: a part of a collective that this rank has not begun is kept, and its
-// sender gets its answer when it is begun. kMaxEarlyBytes and kMaxEarlyParts bound what is kept of each rank.
+// sender gets its answer when it is begun. Senders hold back what has no credit (lane.h); one that does not
+// is refused at kMaxEarlyBytes and kMaxEarlyParts.
+//
+// Joining. A rank that has joined begins what the others begin, when their parts come, with zeros: it learns
+// from the signature what to begin. Parts carry the round, how often all have joined: those of the next
+// round are this rank's own to begin.
+//
+// Updates. While a step of this rank updates variables (BeginUpdates), the end of a generation is told to
+// the others at once, but to this rank's steps only afterwards.
 //
 // Thread safety: all methods. `Links` and callers are called without any lock. Borrows links and environment.
 #pragma once
@@ -26,6 +34,9 @@
 #include "absl/time/time.h"
 #include "distributed/collectives/collective.h"
 #include "distributed/collectives/collective_message.h"
+#include "distributed/collectives/exchange.h"
+#include "distributed/collectives/lane.h"
+#include "distributed/collectives/update_sections.h"
 #include "kernels/communicator.h"
 #include "kernels/environment.h"
 
@@ -61,6 +72,17 @@ class RankGroup final : public Communicator {
   void AllReduce(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) override;
   void AllGather(const Call& call, Tensor input, Done done) override;
   void Broadcast(const Call& call, int root, DType dtype, Tensor input, Done done) override;
+  void ReduceScatter(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) override;
+  void AllToAll(const Call& call, Tensor input, std::vector<int64_t> splits, ExchangedDone done) override;
+  void Barrier(const Call& call, std::function<void(absl::Status)> done) override;
+  void Join(const Call& call, std::function<void(absl::StatusOr<int>)> done) override;
+  void BeginUpdates(const Call& call) override;
+  void EndUpdates(const Call& call) override;
+
+  // Whether a step of this rank was cancelled while it updated variables, which are of no step since then.
+  bool has_torn_updates() const;
+  // They have been overwritten.
+  void ForgetTornUpdates();
 
   // The group is formed. What came early for this generation is kept, its end too.
   void Begin(uint64_t generation);
@@ -85,28 +107,52 @@ class RankGroup final : public Communicator {
   void Receive(int from, CollectiveMessage message, Payload bytes, Reply reply);
   Payload Place(int from, const CollectiveMessage& message, size_t num_bytes);
 
+  // Tells steps of the end of their collectives where updates have taken longer than
+  // UpdateSections::kLongest. To be called now and then.
+  void TellOverdue();
+
   // A line for each collective that has waited for at least that long: who is awaited, for what.
   std::vector<std::string> DescribeWaits(absl::Duration at_least) const;
 
  private:
-  // generation, key, sequence.
-  using ExchangeId = std::pair<uint64_t, std::pair<Key, int64_t>>;
+  using ExchangeId = Exchange::Id;
+  using Make = absl::FunctionRef<absl::StatusOr<std::unique_ptr<Collective>>()>;
   struct Early {
     int from = 0;
     CollectiveMessage message;
     Payload bytes;
     Reply reply;
   };
-  class Exchange;
+  // What is ended, and why.
+  struct Ended {
+    std::vector<std::shared_ptr<Exchange>> exchanges;
+    absl::Status reason;
+  };
 
-  // Begins a collective of this rank. `signature` must be the same on all ranks.
-  void Run(const Call& call, std::string signature,
-           absl::FunctionRef<absl::StatusOr<std::unique_ptr<Collective>>()> make, bool waits_for_receivers,
-           Done done);
+  void Reduce(CollectiveSignature::Kind kind, const Call& call, Tensor input, Reduction reduction,
+              bool divides, Done done);
+  // Begins a collective of this rank, or (as a proxy) one of others, if it is the next one of its key.
+  void Run(const Call& call, CollectiveSignature signature, Make make, Exchange::Options options,
+           Exchange::Done done, int64_t proxied_sequence = -1);
+  // Of a collective that has ended before it began.
+  static void Refuse(const Call& call, const absl::Status& status, const Exchange::Done& done);
+  // Begins what others have begun of that key, if this rank has joined.
+  void BeginProxies(const Key& key);
+  absl::StatusOr<std::unique_ptr<Collective>> MakeProxy(const CollectiveSignature& signature) const;
+  absl::StatusOr<std::unique_ptr<Collective>> MakeReduction(const CollectiveSignature& signature,
+                                                            Tensor input, Allocator& allocator) const;
+  std::vector<Early> TakeEarlyLocked(const ExchangeId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendAll(const std::shared_ptr<Exchange>& exchange, std::vector<Collective::Outgoing> parts);
+  // Sends what has credit.
+  void Pump(const std::shared_ptr<Exchange>& exchange, int to);
+  void OnAnswer(const std::shared_ptr<Exchange>& exchange, int to, const Lane::Sent& sent,
+                const absl::Status& status);
   void Take(const std::shared_ptr<Exchange>& exchange, Early part);
   // Calls `done` if everything is there.
   void FinishIfComplete(const std::shared_ptr<Exchange>& exchange);
+  // What waits for updates, unless it has to go on waiting.
+  std::vector<Ended> TakeDeferredLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  static void Tell(const std::vector<Ended>& ended);
   absl::Status CheckEarlyLocked(int from, const CollectiveMessage& message, size_t num_bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool is_alone() const;
@@ -127,10 +173,16 @@ class RankGroup final : public Communicator {
   std::vector<bool> has_left_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Key, int64_t> next_sequence_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ExchangeId, std::shared_ptr<Exchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
+  bool has_joined_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_begun_ ABSL_GUARDED_BY(mutex_) = 0;  // by this rank itself, in this generation
+  UpdateSections updates_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Ended> deferred_ ABSL_GUARDED_BY(mutex_);  // until updates have ended
   // Parts of collectives that this rank has not begun.
   absl::flat_hash_map<ExchangeId, std::vector<Early>> early_ ABSL_GUARDED_BY(mutex_);
   std::vector<size_t> num_early_ ABSL_GUARDED_BY(mutex_);  // by rank
   std::vector<int64_t> num_early_bytes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<EagerBudget> budgets_;  // by receiver
 };
 
 }  // namespace weir

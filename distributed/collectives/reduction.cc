@@ -144,7 +144,69 @@ void Reduce(Reduction reduction, absl::Span<const char* const> inputs, int64_t d
   }
 }
 
+// Sums of eight lanes, so that the order of additions is the same on every machine.
+template <typename T>
+Dots DotsIn(const T* a, const T* b, int64_t count) {
+  constexpr int kLanes = 8;
+  double ab[kLanes] = {}, aa[kLanes] = {}, bb[kLanes] = {};
+  const auto add = [&](int lane, int64_t i) {
+    const double x = a[i], y = b[i];
+    ab[lane] += x * y;
+    aa[lane] += x * x;
+    bb[lane] += y * y;
+  };
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) add(lane, i + lane);
+  }
+  for (int lane = 0; i < count; ++i, ++lane) add(lane, i);
+  Dots dots;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    dots.ab += ab[lane];
+    dots.aa += aa[lane];
+    dots.bb += bb[lane];
+  }
+  return dots;
+}
+
+template <typename T>
+void CombineIn(const Dots& dots, const T* b, int64_t count, T* a) {
+  const T of_a = static_cast<T>(dots.aa > 0 ? 1 - dots.ab / (2 * dots.aa) : 1);
+  const T of_b = static_cast<T>(dots.bb > 0 ? 1 - dots.ab / (2 * dots.bb) : 1);
+  for (int64_t i = 0; i < count; ++i) a[i] = of_a * a[i] + of_b * b[i];
+}
+
 }  // namespace
+
+Dots DotsOf(const float* a, const float* b, int64_t count) { return DotsIn(a, b, count); }
+Dots DotsOf(const double* a, const double* b, int64_t count) { return DotsIn(a, b, count); }
+void CombineByAdasum(const Dots& dots, const float* b, int64_t count, float* a) {
+  CombineIn(dots, b, count, a);
+}
+void CombineByAdasum(const Dots& dots, const double* b, int64_t count, double* a) {
+  CombineIn(dots, b, count, a);
+}
+
+void ToWire(DType dtype, const void* source, DType wire, int64_t count, void* target) {
+  if (dtype == DType::kFloat32) return FromFloats(wire, static_cast<const float*>(source), target, count);
+  const double* const numbers = static_cast<const double*>(source);
+  float block[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t n = std::min(kBlock, count - begin);
+    std::copy_n(numbers + begin, n, block);
+    FromFloats(wire, block, static_cast<char*>(target) + begin * 2, n);
+  }
+}
+
+void FromWire(DType wire, const void* source, DType dtype, int64_t count, void* target) {
+  if (dtype == DType::kFloat32) return ToFloats(wire, source, static_cast<float*>(target), count);
+  float block[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t n = std::min(kBlock, count - begin);
+    ToFloats(wire, static_cast<const char*>(source) + begin * 2, block, n);
+    std::copy_n(block, n, static_cast<double*>(target) + begin);
+  }
+}
 
 absl::Status CheckReducible(DType dtype) {
   switch (dtype) {

@@ -26,4 +26,20 @@ absl::Status CheckReducible(DType dtype);
 void ReduceContributions(DType dtype, Reduction reduction, absl::Span<const char* const> inputs,
                          int64_t divisor, int64_t count, char* output);
 
+// Rounds floats or doubles to half or bfloat16, and back. Preconditions: these dtypes.
+void ToWire(DType dtype, const void* source, DType wire, int64_t count, void* target);
+void FromWire(DType wire, const void* source, DType dtype, int64_t count, void* target);
+
+// The dot products of two vectors, and of each with itself, in double.
+struct Dots {
+  double ab = 0, aa = 0, bb = 0;
+};
+Dots DotsOf(const float* a, const float* b, int64_t count);
+Dots DotsOf(const double* a, const double* b, int64_t count);
+
+// a = (1 - a.b / (2 |a|^2)) a + (1 - a.b / (2 |b|^2)) b (Reduction::kAdasum). A vector of zeros changes
+// nothing.
+void CombineByAdasum(const Dots& dots, const float* b, int64_t count, float* a);
+void CombineByAdasum(const Dots& dots, const double* b, int64_t count, double* a);
+
 }  // namespace weir

@@ -2,7 +2,10 @@
 // draws, some of them twice.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -22,6 +25,7 @@ class TestGroup {
   explicit TestGroup(int size, uint64_t seed = 1) : random_(seed) {
     std::vector<std::string> names;
     for (int rank = 0; rank < size; ++rank) names.push_back(absl::StrCat("worker:", rank));
+    num_unanswered_bytes_.resize(size);
     for (int rank = 0; rank < size; ++rank) {
       links_.push_back(std::make_unique<Links>(*this, rank));
       groups_.push_back(RefPtr<RankGroup>(new RankGroup(rank, names, *links_.back(), RealEnvironment())));
@@ -71,6 +75,10 @@ class TestGroup {
   }
 
   size_t num_under_way() const { return parts_.size(); }
+  // Of all parts that were sent.
+  int64_t largest_part() const { return largest_part_; }
+  // Of those that were sent to that rank and have not been answered.
+  int64_t num_unanswered_bytes(int rank) const { return num_unanswered_bytes_[rank]; }
   // Told so by the rank's group.
   const std::vector<std::pair<int, absl::Status>>& ends() const { return ends_; }
   // The next part to that rank fails instead of being delivered.
@@ -99,6 +107,13 @@ class TestGroup {
       message.EncodeTo(&writer);
       const std::string header = writer.Take();
       WireReader reader(header);
+      const auto num_bytes = static_cast<int64_t>(bytes.num_bytes());
+      group_.largest_part_ = std::max(group_.largest_part_, num_bytes);
+      group_.num_unanswered_bytes_[to] += num_bytes;
+      done = [this, to, num_bytes, done = std::move(done)](const absl::Status& status) mutable {
+        group_.num_unanswered_bytes_[to] -= num_bytes;
+        done(status);
+      };
       group_.parts_.push_back(
           {rank_, to, CollectiveMessage::DecodeFrom(&reader).value(), std::move(bytes), std::move(done)});
     }
@@ -115,11 +130,55 @@ class TestGroup {
     return copy;
   }
 
+  int64_t largest_part_ = 0;
+  std::vector<int64_t> num_unanswered_bytes_;
   std::mt19937_64 random_;
   std::deque<Part> parts_;
   std::vector<std::pair<int, absl::Status>> ends_;
   std::vector<std::unique_ptr<Links>> links_;
   std::vector<RefPtr<RankGroup>> groups_;
 };
+
+inline TestGroup::Outcome NewOutcome() { return std::make_shared<std::optional<absl::StatusOr<Tensor>>>(); }
+
+inline Tensor Numbers(int rank, int64_t count) {
+  Tensor tensor(DType::kFloat32, Shape({count}));
+  for (int64_t i = 0; i < count; ++i) {
+    tensor.flat<float>()[i] = std::sin(static_cast<float>(i * 31 + rank * 7)) * std::exp2f(rank * 3);
+  }
+  return tensor;
+}
+
+// What rank `rank` does in a test.
+using Begin = std::function<void(RankGroup& group, int rank, Communicator::Done done)>;
+
+inline std::vector<TestGroup::Outcome> RunOnAll(TestGroup& group, const Begin& begin) {
+  std::vector<TestGroup::Outcome> outcomes;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    outcomes.push_back(NewOutcome());
+    begin(group[rank], rank, TestGroup::Into(outcomes.back()));
+    // The first ones are ahead of the others.
+    for (int i = 0; i < rank; ++i) group.Deliver();
+  }
+  group.DeliverAll();
+  return outcomes;
+}
+
+inline Tensor Value(const TestGroup::Outcome& outcome) {
+  if (!outcome->has_value()) {
+    ADD_FAILURE() << "the collective is still under way";
+    return Tensor();
+  }
+  EXPECT_TRUE((*outcome)->ok()) << (*outcome)->status();
+  return (*outcome)->ok() ? ***outcome : Tensor();
+}
+
+inline std::vector<absl::Status> Errors(const std::vector<TestGroup::Outcome>& outcomes) {
+  std::vector<absl::Status> errors;
+  for (const TestGroup::Outcome& outcome : outcomes) {
+    errors.push_back(outcome->has_value() ? (*outcome)->status() : absl::UnknownError("still under way"));
+  }
+  return errors;
+}
 
 }  // namespace weir

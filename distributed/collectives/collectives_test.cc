@@ -1,0 +1,350 @@
+// Reduce-scatter, all-to-all, barrier, Adasum, 16-bit wires and joining, of ranks in one process whose parts
+// come in any order and more than once.
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "distributed/collectives/rank_group.h"
+#include "distributed/collectives/reduction.h"
+#include "distributed/collectives/test_group.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Outcome = TestGroup::Outcome;
+
+Tensor Rows(int rank, int64_t rows, int64_t columns) {
+  const Tensor numbers = Numbers(rank, rows * columns);
+  return Tensor::FromSpan<float>(Shape({rows, columns}), numbers.flat<float>());
+}
+
+Tensor SumOf(int size, int64_t count) {
+  TestGroup group(size);
+  group.Form();
+  return Value(RunOnAll(group, [&](RankGroup& ranks, int rank, Communicator::Done done) {
+    ranks.AllReduce({"sum", {1, 2}}, Numbers(rank, count), Reduction::kSum, false, std::move(done));
+  })[0]);
+}
+
+// The bits are those of an all-reduce; the first ranks have one row more.
+TEST(CollectivesTest, AReduceScatterGivesEachRankItsRowsOfTheSum) {
+  for (const auto& [size, rows, columns] :
+       {std::tuple(1, 3, 2), std::tuple(2, 7, 3), std::tuple(3, 2, 5), std::tuple(4, 0, 3),
+        std::tuple(3, 10, 0), std::tuple(3, 5, 300000)}) {
+    const Tensor sum = SumOf(size, rows * columns);
+    TestGroup group(size, 3);
+    group.Form();
+    const std::vector<Outcome> outcomes = RunOnAll(
+        group, [&, rows = rows, columns = columns](RankGroup& ranks, int rank, Communicator::Done done) {
+          ranks.ReduceScatter({"scatter", {1, 2}}, Rows(rank, rows, columns), Reduction::kSum, false,
+                              std::move(done));
+        });
+    int64_t first = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      const Tensor mine = Value(outcomes[rank]);
+      EXPECT_EQ(mine.shape(), Shape({rows / size + (rank < rows % size), columns}));
+      if (mine.num_bytes() > 0) {
+        EXPECT_EQ(std::memcmp(mine.data(), sum.flat<float>().data() + first, mine.num_bytes()), 0);
+      }
+      first += mine.num_elements();
+    }
+    EXPECT_EQ(first, rows * columns);
+    EXPECT_LE(group.largest_part(), Collective::kSegmentBytes);
+  }
+}
+
+TEST(CollectivesTest, AnAllToAllMovesAsManyRowsAsEachRankSays) {
+  constexpr int kSize = 3;
+  for (const int64_t columns : {1, 200000}) {
+    TestGroup group(kSize, 5);
+    group.Form();
+    std::vector<Communicator::Exchanged> exchanged(kSize);
+    for (int rank = 0; rank < kSize; ++rank) {
+      // Rank r sends (r + to) rows to rank `to`, all of them 10 r + to.
+      const int64_t num_rows = 3 * rank + 3;
+      Tensor rows(DType::kInt32, Shape({num_rows, columns}));
+      std::vector<int64_t> splits;
+      int64_t next = 0;
+      for (int to = 0; to < kSize; ++to) {
+        splits.push_back(rank + to);
+        for (int64_t i = 0; i < (rank + to) * columns; ++i) rows.flat<int32_t>()[next++] = 10 * rank + to;
+      }
+      group[rank].AllToAll({"x", {1, 1}}, rows, splits,
+                           [&exchanged, rank](absl::StatusOr<Communicator::Exchanged> came) {
+                             ASSERT_TRUE(came.ok()) << came.status();
+                             exchanged[rank] = *std::move(came);
+                           });
+    }
+    group.DeliverAll();
+    for (int rank = 0; rank < kSize; ++rank) {
+      EXPECT_THAT(exchanged[rank].splits, ElementsAre(rank, rank + 1, rank + 2));
+      ASSERT_EQ(exchanged[rank].rows.shape(), Shape({3 * rank + 3, columns}));
+      int64_t next = 0;
+      for (int from = 0; from < kSize; ++from) {
+        for (int64_t i = 0; i < (rank + from) * columns; ++i) {
+          ASSERT_EQ(exchanged[rank].rows.flat<int32_t>()[next++], 10 * from + rank);
+        }
+      }
+    }
+  }
+}
+
+TEST(CollectivesTest, WrongSplitsAreRefusedBeforeAnythingBegins) {
+  TestGroup group(2);
+  group.Form();
+  const auto error = [&](std::vector<int64_t> splits, int64_t rows) {
+    absl::Status status;
+    group[0].AllToAll({"x", {1, 1}}, Tensor(DType::kInt32, Shape({rows})), std::move(splits),
+                      [&](absl::StatusOr<Communicator::Exchanged> came) { status = came.status(); });
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error({}, 3), HasSubstr("3 rows cannot be divided evenly among 2 ranks"));
+  EXPECT_THAT(error({1}, 1), HasSubstr("of 2 ranks is given 1 splits"));
+  EXPECT_THAT(error({-1, 2}, 1), HasSubstr("a split of -1 rows"));
+  EXPECT_THAT(error({1, 1}, 3), HasSubstr("add up to 2, but the input has 3 rows"));
+  EXPECT_THAT(error({INT64_MAX, INT64_MAX}, 3), HasSubstr("a split of"));
+  EXPECT_TRUE(group[0].status().ok());
+}
+
+TEST(CollectivesTest, ABarrierEndsWhenAllHaveComeToIt) {
+  TestGroup group(3);
+  group.Form();
+  int num_done = 0;
+  const auto come = [&](int rank) {
+    group[rank].Barrier({"b", {1, 1}}, [&](const absl::Status& status) { num_done += status.ok(); });
+    group.DeliverAll();
+  };
+  come(0);
+  come(2);
+  EXPECT_EQ(num_done, 0);
+  come(1);
+  EXPECT_EQ(num_done, 3);
+}
+
+// The formula, in double, over the tree of ranks.
+std::vector<double> AdasumOf(std::vector<std::vector<double>> vectors) {
+  if (vectors.size() == 1) return vectors[0];
+  const auto half = static_cast<int64_t>(std::bit_floor(vectors.size() - 1));
+  const std::vector<double> a = AdasumOf({vectors.begin(), vectors.begin() + half});
+  const std::vector<double> b = AdasumOf({vectors.begin() + half, vectors.end()});
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
+  std::vector<double> sum;
+  for (size_t i = 0; i < a.size(); ++i) {
+    sum.push_back((1 - (aa > 0 ? ab / (2 * aa) : 0)) * a[i] + (1 - (bb > 0 ? ab / (2 * bb) : 0)) * b[i]);
+  }
+  return sum;
+}
+
+TEST(CollectivesTest, AdasumIsTheSumOfWhatIsOrthogonalAndTheMeanOfWhatIsParallel) {
+  const auto adasum = [](Tensor a, Tensor b) {
+    TestGroup group(2);
+    group.Form();
+    return Value(RunOnAll(group, [&](RankGroup& ranks, int rank, Communicator::Done done) {
+      ranks.AllReduce({"a", {1, 1}}, rank == 0 ? a : b, Reduction::kAdasum, false, std::move(done));
+    })[1]);
+  };
+  EXPECT_THAT(adasum(Tensor::Vector<float>({1, 0}), Tensor::Vector<float>({0, 2})).flat<float>(),
+              ElementsAre(1, 2));
+  EXPECT_THAT(adasum(Tensor::Vector<double>({3, 4}), Tensor::Vector<double>({3, 4})).flat<double>(),
+              ElementsAre(3, 4));
+  EXPECT_THAT(adasum(Tensor::Vector<float>({0, 0}), Tensor::Vector<float>({5, 6})).flat<float>(),
+              ElementsAre(5, 6));
+}
+
+TEST(CollectivesTest, AdasumFollowsTheFormulaAndIsTheSameOnAllRanks) {
+  for (const auto& [size, count] :
+       {std::pair(1, 5), std::pair(2, 1), std::pair(3, 17), std::pair(4, 2), std::pair(5, 700001)}) {
+    std::vector<std::vector<double>> vectors;
+    for (int rank = 0; rank < size; ++rank) {
+      const Tensor numbers = Numbers(rank, count);
+      vectors.emplace_back(numbers.flat<float>().begin(), numbers.flat<float>().end());
+    }
+    const std::vector<double> expected = AdasumOf(vectors);
+    std::optional<Tensor> first;
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      TestGroup group(size, seed);
+      group.Form();
+      for (const Outcome& outcome :
+           RunOnAll(group, [&, count = count](RankGroup&ranks, int rank, Communicator::Done done) {
+             ranks.AllReduce({"a", {1, 1}}, Numbers(rank, count), Reduction::kAdasum, false, std::move(done));
+           })) {
+        const Tensor value = Value(outcome);
+        ASSERT_EQ(value.num_elements(), count);
+        for (int i = 0; i < count; ++i) {
+          ASSERT_NEAR(value.flat<float>()[i], expected[i], 2e-6 * std::exp2(3 * size)) << i;
+        }
+        if (!first) first = value;
+        EXPECT_EQ(std::memcmp(value.data(), first->data(), value.num_bytes()), 0);
+      }
+    }
+  }
+}
+
+TEST(CollectivesTest, ReductionsThatAreNoneAreRefused) {
+  TestGroup group(2);
+  group.Form();
+  const auto error = [&](Communicator::Call call, Tensor input, Reduction reduction, bool divides,
+                         bool scatters) {
+    Outcome outcome = NewOutcome();
+    if (scatters) {
+      group[0].ReduceScatter(call, input, reduction, divides, TestGroup::Into(outcome));
+    } else {
+      group[0].AllReduce(call, input, reduction, divides, TestGroup::Into(outcome));
+    }
+    return std::string(Errors({outcome})[0].message());
+  };
+  const Tensor floats = Numbers(0, 4), integers = Tensor::Vector<int32_t>({1});
+  EXPECT_THAT(error({"x"}, integers, Reduction::kAdasum, false, false), HasSubstr("of floating-point types"));
+  EXPECT_THAT(error({"x"}, floats, Reduction::kAdasum, true, false), HasSubstr("is not divided"));
+  EXPECT_THAT(error({"x"}, floats, Reduction::kAdasum, false, true), HasSubstr("cannot be scattered"));
+  EXPECT_THAT(error({"x"}, Tensor::Scalar(1.0f), Reduction::kSum, false, true),
+              HasSubstr("this is a scalar"));
+  Communicator::Call wired = {"x"};
+  wired.wire = DType::kHalf;
+  EXPECT_THAT(error(wired, integers, Reduction::kSum, false, false), HasSubstr("not int32 as half"));
+  wired.wire = DType::kInt32;
+  EXPECT_THAT(error(wired, floats, Reduction::kSum, false, false), HasSubstr("not float as int32"));
+  EXPECT_TRUE(group[0].status().ok());
+}
+
+// The bits are those of a cast before the all-reduce and one after it.
+TEST(CollectivesTest, TensorsThatTravelInSixteenBitsAreAddedUpInFloat) {
+  for (const DType wire : {DType::kHalf, DType::kBfloat16}) {
+    for (const int64_t count : {3, 300000}) {
+      const auto cast = [&](int rank) {
+        const Tensor numbers = Numbers(rank, count);
+        Tensor rounded(wire, Shape({count}));
+        ToWire(DType::kFloat32, numbers.data(), wire, count, rounded.data());
+        return rounded;
+      };
+      TestGroup plain(3);
+      plain.Form();
+      const Tensor sum = Value(RunOnAll(plain, [&](RankGroup& ranks, int rank, Communicator::Done done) {
+        ranks.AllReduce({"x"}, cast(rank), Reduction::kSum, true, std::move(done));
+      })[0]);
+      Tensor expected(DType::kFloat32, Shape({count}));
+      FromWire(wire, sum.data(), DType::kFloat32, count, expected.data());
+      TestGroup group(3);
+      group.Form();
+      for (const Outcome& outcome : RunOnAll(group, [&](RankGroup&ranks, int rank, Communicator::Done done) {
+             Communicator::Call call = {"x"};
+             call.wire = wire;
+             ranks.AllReduce(call, Numbers(rank, count), Reduction::kSum, true, std::move(done));
+           })) {
+        EXPECT_EQ(Value(outcome).dtype(), DType::kFloat32);
+        EXPECT_EQ(std::memcmp(Value(outcome).data(), expected.data(), expected.num_bytes()), 0);
+      }
+      EXPECT_LE(group.largest_part(), plain.largest_part());
+    }
+  }
+}
+
+// A rank that has run out of data changes no sum, and sends no rows.
+TEST(CollectivesTest, ARankThatHasJoinedContributesZerosUntilAllHave) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    TestGroup group(3, seed);
+    group.Form();
+    int last[3] = {-1, -1, -1};
+    const auto join = [&](int rank) {
+      group[rank].Join({"join", {9, 9}}, [&last, rank](absl::StatusOr<int> one) {
+        ASSERT_TRUE(one.ok()) << one.status();
+        last[rank] = *one;
+      });
+    };
+    for (int turn = 0; turn < 2; ++turn) {
+      join(1);
+      for (int step = 0; step < 3; ++step) {
+        const auto two = [] { return std::vector<Outcome>{NewOutcome(), NewOutcome()}; };
+        const std::vector<Outcome> sums = two(), wide = two(), rows = two(), parts = two();
+        int num_through = 0;
+        for (int i = 0; i < 2; ++i) {
+          const int rank = 2 * i;
+          group[rank].AllReduce({"a", {1, 1}}, Tensor::Vector<float>({1, 2}), Reduction::kSum, true,
+                                TestGroup::Into(sums[i]));
+          group[rank].AllReduce({"b", {1, 2}}, Numbers(0, 50000), Reduction::kSum, false,
+                                TestGroup::Into(wide[i]));
+          group[rank].AllGather({"c", {1, 3}}, Tensor::Vector<int32_t>({rank}), TestGroup::Into(rows[i]));
+          group[rank].ReduceScatter({"d", {1, 4}}, Rows(0, 1, 3), Reduction::kSum, false,
+                                    TestGroup::Into(parts[i]));
+          group[rank].Barrier({"e", {1, 5}}, [&](const absl::Status& status) { num_through += status.ok(); });
+        }
+        group.DeliverAll();
+        EXPECT_THAT(Value(sums[0]).flat<float>(), ElementsAre(2.0f / 3, 4.0f / 3));
+        EXPECT_EQ(Value(wide[1]).flat<float>()[49999], 2 * Numbers(0, 50000).flat<float>()[49999]);
+        EXPECT_THAT(Value(rows[0]).flat<int32_t>(), ElementsAre(0, 2));
+        EXPECT_EQ(Value(parts[0]).num_elements(), 3);
+        EXPECT_EQ(Value(parts[1]).num_elements(), 0);
+        EXPECT_EQ(num_through, 2);
+      }
+      // Rank 0 does one more than rank 2, which has joined too by then.
+      join(2);
+      Outcome alone = NewOutcome();
+      group[0].AllReduce({"a", {1, 1}}, Tensor::Vector<float>({3, 6}), Reduction::kSum, false,
+                         TestGroup::Into(alone));
+      group.DeliverAll();
+      EXPECT_THAT(Value(alone).flat<float>(), ElementsAre(3, 6));
+      EXPECT_THAT(last, testing::Each(-1));
+      join(0);
+      group.DeliverAll();
+      EXPECT_THAT(last, testing::Each(0)) << "the one that has done the most";
+      std::fill(std::begin(last), std::end(last), -1);
+      // All are there again.
+      for (const Outcome& outcome : RunOnAll(group, [](RankGroup&ranks, int rank, Communicator::Done done) {
+             ranks.AllReduce({"a", {1, 1}}, Tensor::Scalar<int64_t>(rank), Reduction::kSum, false,
+                             std::move(done));
+           })) {
+        EXPECT_EQ(Value(outcome).scalar<int64_t>(), 3);
+      }
+    }
+    EXPECT_EQ(group.num_under_way(), 0u);
+  }
+}
+
+TEST(CollectivesTest, WhatNeedsARankThatHasJoinedIsAnErrorThatNamesIt) {
+  const auto error = [](const std::function<void(RankGroup&, Communicator::Done)>& begin) {
+    TestGroup group(2);
+    group.Form();
+    absl::Status joined;
+    group[1].Join({"join", {9, 9}}, [&](absl::StatusOr<int> last) { joined = last.status(); });
+    Outcome outcome = NewOutcome();
+    begin(group[0], TestGroup::Into(outcome));
+    group.DeliverAll();
+    EXPECT_TRUE(absl::IsInvalidArgument(joined)) << joined;
+    EXPECT_TRUE(absl::IsInvalidArgument(Errors({outcome})[0])) << Errors({outcome})[0];
+    return std::string(Errors({outcome})[0].message());
+  };
+  EXPECT_THAT(error([](RankGroup& ranks, Communicator::Done done) {
+                ranks.AllReduce({"most", {1, 1}}, Numbers(0, 3), Reduction::kMax, false, std::move(done));
+              }),
+              AllOf(HasSubstr("rank 1 (worker:1) has joined"), HasSubstr("'most', all-reduce(max)")));
+  EXPECT_THAT(error([](RankGroup& ranks, Communicator::Done done) {
+                ranks.Join({"other", {9, 8}}, [done](absl::StatusOr<int> last) { done(last.status()); });
+              }),
+              HasSubstr("join in different nodes"));
+}
+
+TEST(CollectivesTest, ARankJoinsWhenItHasNothingElseToDo) {
+  TestGroup group(2);
+  group.Form();
+  absl::Status joined;
+  Outcome outcome = NewOutcome();
+  group[0].AllReduce({"busy", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(outcome));
+  group[0].Join({"join", {9, 9}}, [&](absl::StatusOr<int> last) { joined = last.status(); });
+  EXPECT_TRUE(absl::IsFailedPrecondition(joined)) << joined;
+  EXPECT_THAT(std::string(joined.message()), HasSubstr("'busy' is under way"));
+  EXPECT_FALSE(outcome->has_value());
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,134 @@
+// Ranks that are ahead of others: what they send before the others are ready is bounded, and nothing is
+// refused. Updates of variables, which no collective tears.
+#include <cstring>
+
+#include "distributed/collectives/lane.h"
+#include "distributed/collectives/rank_group.h"
+#include "distributed/collectives/test_group.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+using Outcome = TestGroup::Outcome;
+constexpr int64_t kCount = 5 << 20;  // 20 MiB
+
+TEST(CreditTest, BroadcastsAndGathersTravelInSegments) {
+  for (const bool broadcasts : {true, false}) {
+    TestGroup group(2, 7);
+    group.Form();
+    for (const Outcome& outcome : RunOnAll(group, [&](RankGroup&ranks, int rank, Communicator::Done done) {
+           if (broadcasts) {
+             ranks.Broadcast({"w", {1, 1}}, 1, DType::kFloat32, rank == 1 ? Numbers(1, kCount) : Tensor(),
+                             std::move(done));
+           } else {
+             ranks.AllGather({"w", {1, 1}}, rank == 1 ? Numbers(1, kCount) : Numbers(0, 0), std::move(done));
+           }
+         })) {
+      ASSERT_EQ(Value(outcome).num_elements(), kCount);
+      EXPECT_EQ(std::memcmp(Value(outcome).data(), Numbers(1, kCount).data(), kCount * 4), 0);
+    }
+    EXPECT_EQ(group.largest_part(), Collective::kSegmentBytes);
+  }
+}
+
+TEST(CreditTest, ARankThatHasNotBegunIsSentLittle) {
+  TestGroup group(2);
+  group.Form();
+  std::vector<Outcome> outcomes = {NewOutcome(), NewOutcome()};
+  const auto begin = [&](int rank) {
+    group[rank].AllReduce({"sum", {1, 1}}, Numbers(rank, kCount), Reduction::kSum, false,
+                          TestGroup::Into(outcomes[rank]));
+  };
+  begin(0);
+  group.DeliverAll();
+  EXPECT_EQ(group.num_unanswered_bytes(1), Lane::kFirstBytes);
+  begin(1);
+  group.DeliverAll();
+  EXPECT_EQ(std::memcmp(Value(outcomes[0]).data(), Value(outcomes[1]).data(), kCount * 4), 0);
+  EXPECT_EQ(group.num_unanswered_bytes(1), 0);
+}
+
+// Many collectives ahead, of more bytes than are kept of a rank: those beyond the budget only announce
+// themselves.
+TEST(CreditTest, ARankThatIsFarAheadIsHeldBackAndNotRefused) {
+  constexpr int kAhead = 400;  // of 1 MiB
+  TestGroup group(2, 11);
+  group.Form();
+  const Tensor input = Numbers(0, 1 << 18);
+  std::vector<Outcome> sent, received;
+  for (int i = 0; i < kAhead; ++i) {
+    sent.push_back(NewOutcome());
+    group[0].Broadcast({"w", {1, i}}, 0, DType::kFloat32, input, TestGroup::Into(sent.back()));
+    group.DeliverAll();
+  }
+  EXPECT_EQ(group.num_unanswered_bytes(1), EagerBudget::kMaxBytes);
+  for (int i = kAhead; i-- > 0;) {
+    received.push_back(NewOutcome());
+    group[1].Broadcast({"w", {1, i}}, 0, DType::kFloat32, Tensor(), TestGroup::Into(received.back()));
+    group.DeliverAll();
+    ASSERT_EQ(Value(received.back()).num_elements(), input.num_elements()) << i;
+    received.back() = nullptr;
+  }
+  for (const Outcome& outcome : sent) EXPECT_TRUE(Value(outcome).num_elements() > 0);
+  EXPECT_EQ(group.num_unanswered_bytes(1), 0);
+}
+
+// Rank 0 is updating when the collective of its metric fails: it hears of it afterwards.
+TEST(UpdatesTest, AFailedCollectiveIsToldAfterTheUpdates) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation step;
+  const Communicator::Call call = {"updates", {1, 7}, &step};
+  Outcome metric = NewOutcome();
+  group[0].AllReduce({"metric", {1, 1}, &step}, Numbers(0, 3), Reduction::kSum, false,
+                     TestGroup::Into(metric));
+  group[0].BeginUpdates(call);
+  group.FailOnePartTo(1, absl::UnavailableError("the connection broke"));
+  EXPECT_FALSE(metric->has_value());
+  ASSERT_EQ(group.ends().size(), 1u) << "the others hear of it at once";
+  EXPECT_FALSE(group[0].status().ok());
+  group[0].EndUpdates(call);
+  ASSERT_TRUE(metric->has_value());
+  EXPECT_THAT(std::string((*metric)->status().message()), HasSubstr("the connection broke"));
+  step.Cancel(absl::AbortedError("the metric failed"));
+  EXPECT_FALSE(group[0].has_torn_updates());
+}
+
+TEST(UpdatesTest, AStepThatIsCancelledInTheMiddleOfItsUpdatesHasTornThem) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation step;
+  const Communicator::Call call = {"updates", {1, 7}, &step};
+  Outcome metric = NewOutcome();
+  group[0].AllReduce({"metric", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(metric));
+  group[0].BeginUpdates(call);
+  group[0].End(absl::AbortedError("rank 1 was lost"));
+  EXPECT_FALSE(metric->has_value());
+  step.Cancel(absl::DeadlineExceededError("too late"));
+  EXPECT_TRUE(metric->has_value()) << "nothing is left to wait for";
+  EXPECT_TRUE(group[0].has_torn_updates());
+  group[0].ForgetTornUpdates();
+  EXPECT_FALSE(group[0].has_torn_updates());
+}
+
+// Sections of two steps; what a step did not end is ended by the next one of the same node and step.
+TEST(UpdatesTest, SectionsOfSeveralStepsOverlap) {
+  TestGroup group(2);
+  group.Form();
+  Cancellation steps[2];
+  Outcome metric = NewOutcome();
+  group[0].AllReduce({"metric", {1, 1}}, Numbers(0, 3), Reduction::kSum, false, TestGroup::Into(metric));
+  for (int turn = 0; turn < 2; ++turn) group[0].BeginUpdates({"updates", {1, 7}, &steps[0]});
+  group[0].BeginUpdates({"updates", {1, 7}, &steps[1]});
+  group[0].End(absl::AbortedError("rank 1 was lost"));
+  group[0].EndUpdates({"updates", {1, 7}, &steps[0]});
+  EXPECT_FALSE(metric->has_value());
+  group[0].EndUpdates({"updates", {1, 7}, &steps[1]});
+  EXPECT_TRUE(metric->has_value());
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,69 @@
+#include "distributed/collectives/exchange.h"
+
+namespace weir {
+
+void Exchange::Finish(absl::Status outcome) {
+  Done done;
+  uint64_t callback = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (done_ == nullptr || outcome_.has_value()) return;
+    if (!is_registered_) {
+      outcome_ = std::move(outcome);
+      return;
+    }
+    done = std::exchange(done_, nullptr);
+    callback = std::exchange(callback_, 0);
+  }
+  if (cancellation_ != nullptr) cancellation_->Remove(callback);
+  done(outcome, *collective);
+}
+
+void Exchange::Register(std::function<void(const absl::Status&)> end) {
+  const uint64_t callback = cancellation_ == nullptr ? 0 : cancellation_->OnCancel(std::move(end));
+  std::optional<absl::Status> outcome;
+  {
+    absl::MutexLock lock(&mutex_);
+    callback_ = callback;
+    is_registered_ = true;
+    outcome = std::exchange(outcome_, std::nullopt);
+  }
+  if (outcome) Finish(*std::move(outcome));
+}
+
+void Exchange::Push(Collective::Outgoing part) {
+  absl::MutexLock lock(&mutex_);
+  if (is_closed_) return;
+  ++num_unanswered_;
+  lanes_[part.to].Push(std::move(part));
+}
+
+std::optional<Lane::Sent> Exchange::NextTo(int rank, EagerBudget* budget) {
+  absl::MutexLock lock(&mutex_);
+  return lanes_[rank].Next(budget);
+}
+
+void Exchange::OnAnswer(int rank, const Lane::Sent& sent) {
+  absl::MutexLock lock(&mutex_);
+  if (!sent.is_announcement) --num_unanswered_;
+  lanes_[rank].OnAnswer(sent.num_bytes);
+}
+
+void Exchange::CloseLanes() {
+  absl::MutexLock lock(&mutex_);
+  is_closed_ = true;
+  for (Lane& lane : lanes_) lane.Close();
+}
+
+bool Exchange::is_complete() const {
+  if (!collective->is_complete()) return false;
+  absl::MutexLock lock(&mutex_);
+  return has_started_ && (!options.waits_for_receivers || num_unanswered_ == 0);
+}
+
+void Exchange::SetStarted() {
+  absl::MutexLock lock(&mutex_);
+  has_started_ = true;
+}
+
+}  // namespace weir

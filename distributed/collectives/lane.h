@@ -1,0 +1,89 @@
+// What one collective sends to one rank: parts that wait until the receiver can take them.
+//
+// Credit. A receiver that has not begun the collective answers when it does, and keeps what has come until
+// then. So no more than kFirstBytes leave before its first answer, and kOpenBytes may be under way
+// afterwards. All collectives together send a rank that has begun none of them no more than
+// EagerBudget::kMaxBytes: beyond that one only announces itself, and its parts follow the answer. Nobody is
+// refused for being ahead, and what is kept of a rank is bounded.
+//
+// Thread safety: none of Lane, all methods of EagerBudget.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "distributed/collectives/collective.h"
+
+namespace weir {
+
+// How many bytes are under way to a rank that is not known to expect them.
+class EagerBudget {
+ public:
+  static constexpr int64_t kMaxBytes = int64_t{256} << 20;
+
+  bool Take(int64_t num_bytes) {
+    if (num_bytes_.fetch_add(num_bytes) + num_bytes <= kMaxBytes) return true;
+    num_bytes_ -= num_bytes;
+    return false;
+  }
+  void GiveBack(int64_t num_bytes) { num_bytes_ -= num_bytes; }
+
+ private:
+  std::atomic<int64_t> num_bytes_{0};
+};
+
+class Lane {
+ public:
+  static constexpr int64_t kFirstBytes = 4 << 20;
+  static constexpr int64_t kOpenBytes = 64 << 20;
+
+  // One that may leave now. Its answer is told to OnAnswer.
+  struct Sent {
+    Collective::Outgoing part;
+    int64_t num_bytes = 0;
+    bool is_eager = false;  // its bytes were taken from the budget
+    bool is_announcement = false;
+  };
+
+  void Push(Collective::Outgoing part) { waiting_.push_back(std::move(part)); }
+
+  std::optional<Sent> Next(EagerBudget* budget) {
+    if (waiting_.empty()) return std::nullopt;
+    Sent sent;
+    sent.num_bytes = static_cast<int64_t>(waiting_.front().bytes.num_bytes());
+    const int64_t window = is_open_ ? kOpenBytes : kFirstBytes;
+    if (num_bytes_ > 0 && num_bytes_ + sent.num_bytes > window) return std::nullopt;
+    sent.is_eager = !is_open_ && sent.num_bytes > 0;
+    if (sent.is_eager && !budget->Take(sent.num_bytes)) {
+      if (num_under_way_ > 0) return std::nullopt;  // its answer opens the lane
+      sent = {{waiting_.front().to, {CollectivePart::kAnnouncement, 0, {}}, Payload()}, 0, false, true};
+    } else {
+      sent.part = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    num_bytes_ += sent.num_bytes;
+    ++num_under_way_;
+    return sent;
+  }
+
+  // The receiver has begun.
+  void OnAnswer(int64_t num_bytes) {
+    is_open_ = true;
+    num_bytes_ -= num_bytes;
+    --num_under_way_;
+  }
+
+  // Nothing more is sent.
+  void Close() { waiting_.clear(); }
+
+ private:
+  std::deque<Collective::Outgoing> waiting_;
+  int64_t num_bytes_ = 0;  // under way
+  int64_t num_under_way_ = 0;
+  bool is_open_ = false;
+};
+
+}  // namespace weir
