@@ -4,13 +4,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
 #include "session/monitored/exit_code.h"
 
 namespace weir {
 namespace {
+
+// Of a lease: whoever gets no answer stops before the authority, which counts from when it has heard,
+// declares it lost.
+constexpr double kHolds = 0.8;
 
 // In the payload of a status, and nowhere else: which life was superseded.
 std::string LifeOf(const TaskName& task, Incarnation life) {
@@ -26,14 +29,6 @@ absl::Status Superseded(const TaskName& task, Incarnation life, Incarnation by, 
 
 }  // namespace
 
-uint64_t TermAt(absl::Time now) {
-  return static_cast<uint64_t>(std::max<int64_t>(absl::ToUnixMicros(now) >> 12, 1));
-}
-
-std::string LifeString(Incarnation life) {
-  return absl::StrFormat("%x.%x", TermOf(life), life & ((Incarnation{1} << kSerialBits) - 1));
-}
-
 TaskName AuthorityOf(const ClusterSpec& cluster) {
   for (const char* job : {"ps", "chief", "master", "worker"}) {
     if (cluster.HasJob(job)) return cluster.tasks(job).front();
@@ -45,10 +40,12 @@ Membership::Membership(MembershipOptions options)
     : options_(std::move(options)),
       authority_(AuthorityOf(options_.cluster)),
       chief_(ChiefOf(options_.cluster)),
+      is_authority_(authority_ == options_.self || !options_.cluster.address(options_.self).ok()),
       started_(options_.environment->SteadyNow()),
+      gathers_from_(started_),
       last_check_(started_) {
   for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
-  if (authority_ == options_.self || !peers_.contains(options_.self)) {
+  if (is_authority_) {
     incarnation_ = FirstLifeOfTerm(TermAt(options_.environment->Now()));
   }
 }
@@ -105,6 +102,16 @@ void Membership::AddLossListener(LossListener listener) {
   listeners_.push_back(std::move(listener));
 }
 
+void Membership::AddDoneListener(DoneListener listener) {
+  absl::MutexLock lock(&mutex_);
+  done_listeners_.push_back(std::move(listener));
+}
+
+void Membership::SetNewsListener(std::function<void()> listener) {
+  absl::MutexLock lock(&mutex_);
+  news_listener_ = std::move(listener);
+}
+
 absl::Status Membership::OnSignOfLife(const TaskName& task, Incarnation incarnation) {
   return Renew(task, incarnation, State::kAlive);
 }
@@ -117,7 +124,7 @@ absl::Status Membership::OnLeave(const TaskName& task, Incarnation incarnation) 
   WEIR_RETURN_IF_ERROR(Renew(task, incarnation, State::kAlive));
   absl::MutexLock lock(&mutex_);
   Peer& peer = peers_[task];
-  if (peer.incarnation == incarnation) peer.is_leaving = true;
+  if (peer.incarnation == incarnation && !std::exchange(peer.is_leaving, true)) NoteChangeLocked(&peer);
   return absl::OkStatus();
 }
 
@@ -127,22 +134,28 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
     Supersede(incarnation, task);
     return absl::UnavailableError(superseded().message());
   }
-  std::vector<Loss> losses;
+  std::vector<Loss> losses, done;
   {
     absl::MutexLock lock(&mutex_);
     Peer* peer = nullptr;
     WEIR_RETURN_IF_ERROR(CheckSenderLocked(task, incarnation, &peer));
-    if (peer->incarnation != incarnation) {
+    const bool is_new = peer->incarnation != incarnation;
+    if (is_new) {
       if (peer->incarnation != 0) EndLifeLocked(task, peer, "it restarted", &losses);
       peer->incarnation = incarnation;
       peer->is_leaving = false;
-      peer->state = state;
-    } else if (peer->state != State::kDone) {
-      peer->state = state;
+      peer->alive_in_view = 0;
     }
-    peer->lease_end = options_.environment->SteadyNow() + options_.lease;
+    if (is_new || (peer->state != State::kDone && peer->state != state)) {
+      peer->state = state;
+      NoteChangeLocked(peer);
+      if (state == State::kDone) done.push_back({task, incarnation, absl::OkStatus()});
+    }
+    peer->heard = options_.environment->SteadyNow();
+    peer->lease_end = peer->heard + options_.lease;
   }
   Report(losses);
+  ReportDone(done);
   return absl::OkStatus();
 }
 
@@ -164,12 +177,40 @@ void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why
         {task, peer->incarnation, absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", why))});
   }
   peer->state = State::kLost;
+  peer->why = std::move(why);
   peer->lost_since = options_.environment->SteadyNow();
+  NoteChangeLocked(peer);
+  if (is_authority_) last_loss_ = view_.number;
 }
 
-absl::Status Membership::Admit(const TaskName& sender, Incarnation life, Incarnation addressee) {
+void Membership::NoteChangeLocked(Peer* peer) {
+  if (is_authority_) peer->changed = ++view_.number;
+}
+
+void Membership::OnGone(const TaskName& task, Incarnation incarnation, absl::string_view why) {
+  std::vector<Loss> losses;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = peers_.find(task);
+    if (found == peers_.end() || found->second.incarnation != incarnation) return;
+    if (found->second.state == State::kAlive) {
+      EndLifeLocked(task, &found->second, std::string(why), &losses);
+    }
+  }
+  Report(losses);
+}
+
+absl::Status Membership::Admit(const TaskName& sender, Incarnation life, Incarnation addressee,
+                               const ViewNumber& last_loss) {
   WEIR_RETURN_IF_ERROR(OnSignOfLife(sender, life));
-  return CheckAddressee(addressee);
+  WEIR_RETURN_IF_ERROR(CheckAddressee(addressee));
+  bool is_behind = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    is_behind = !is_authority_ && last_loss > ViewNumber{view_.authority, last_loss_};
+  }
+  if (is_behind) TellNews();
+  return absl::OkStatus();
 }
 
 absl::Status Membership::CheckAddressee(Incarnation incarnation) const {
@@ -191,17 +232,168 @@ void Membership::CheckLeases() {
     const absl::Time now = options_.environment->SteadyNow();
     const bool was_stopped = now - last_check_ > options_.lease / 2;
     last_check_ = now;
+    if (was_stopped) gathers_from_ = now;
+    if (is_authority_ && !is_settled_ && now >= gathers_from_ + options_.lease) {
+      is_settled_ = true;
+      ++view_.number;
+    }
     for (auto& [task, peer] : peers_) {
-      if (peer.state != State::kAlive) continue;
+      if (peer.state != State::kAlive || task == options_.self) continue;
       if (was_stopped) {
         peer.lease_end = now + options_.lease;
-      } else if (peer.lease_end <= now) {
+      } else if (peer.lease_end <= now && JudgesLocked(task, peer)) {
         EndLifeLocked(task, &peer, absl::StrCat("no sign of life for ", absl::FormatDuration(options_.lease)),
                       &losses);
       }
     }
   }
   Report(losses);
+}
+
+bool Membership::JudgesLocked(const TaskName& task, const Peer& peer) const {
+  if (is_authority_ || task == authority_) return true;
+  // While the authority is silent, or gathers, nobody says who is alive.
+  return is_settled_ && HoldsLeaseLocked() && peer.alive_in_view != view_.authority;
+}
+
+ViewNumber Membership::view() const {
+  absl::MutexLock lock(&mutex_);
+  return is_authority_ ? ViewNumber{incarnation_, view_.number} : view_;
+}
+
+ViewNumber Membership::last_loss() const {
+  absl::MutexLock lock(&mutex_);
+  return {is_authority_ ? incarnation_ : view_.authority, last_loss_};
+}
+
+View Membership::ViewSince(const ViewNumber& known) const {
+  absl::MutexLock lock(&mutex_);
+  View view;
+  view.number = {incarnation_, view_.number};
+  // One that is known before it was issued is of another time.
+  if (known.authority == incarnation_ && known.number <= view_.number) view.since = known.number;
+  view.is_settled = is_settled_;
+  view.last_loss = last_loss_;
+  for (const auto& [task, peer] : peers_) {
+    if (peer.incarnation == 0 || peer.changed <= view.since) continue;
+    view.members.push_back({task, peer.incarnation, peer.state, peer.is_leaving,
+                            peer.state == State::kLost ? peer.why : std::string()});
+  }
+  return view;
+}
+
+bool Membership::HasNewsForLocked(const ViewNumber& known) const {
+  return known.authority != incarnation_ || known.number < last_loss_ || known.number > view_.number;
+}
+
+bool Membership::HasNewsFor(const ViewNumber& known) const {
+  absl::MutexLock lock(&mutex_);
+  return HasNewsForLocked(known);
+}
+
+void Membership::ApplyView(const View& view) {
+  std::vector<Loss> losses, done;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (is_authority_ || view.number <= view_) return;
+    if (view.number.authority < peers_[authority_].incarnation) return;
+    const uint64_t had = view_.authority == view.number.authority ? view_.number : 0;
+    if (view.since > had) return;
+    view_ = view.number;
+    last_loss_ = view.last_loss;
+    is_settled_ = view.is_settled;
+    for (const Member& member : view.members) {
+      ApplyMemberLocked(member, view.number.authority, &losses, &done);
+    }
+  }
+  Report(losses);
+  ReportDone(done);
+}
+
+void Membership::ApplyMemberLocked(const Member& member, Incarnation authority, std::vector<Loss>* losses,
+                                   std::vector<Loss>* done) {
+  const auto found = peers_.find(member.task);
+  if (found == peers_.end() || member.task == options_.self) return;
+  Peer& peer = found->second;
+  if (member.life < peer.incarnation) return;  // it has been heard in a later one
+  if (member.life > peer.incarnation) {
+    if (peer.incarnation != 0) EndLifeLocked(member.task, &peer, "it restarted", losses);
+    peer.incarnation = member.life;
+    peer.state = State::kUnknown;
+    peer.lease_end = options_.environment->SteadyNow() + options_.lease;
+  }
+  peer.is_leaving = member.is_leaving;
+  peer.alive_in_view = member.state == State::kAlive ? authority : 0;
+  if (peer.state == State::kDone || peer.state == member.state) return;
+  switch (member.state) {
+    case State::kUnknown:
+      return;
+    case State::kLost:
+      return EndLifeLocked(member.task, &peer, member.why, losses);
+    case State::kDone:
+      done->push_back({member.task, member.life, absl::OkStatus()});
+      [[fallthrough]];
+    case State::kAlive:
+      peer.state = member.state;
+  }
+}
+
+void Membership::IssueLastView() {
+  absl::MutexLock lock(&mutex_);
+  const auto own = peers_.find(options_.self);
+  if (!is_authority_ || own == peers_.end()) return;
+  last_loss_ = ++view_.number;
+  if (!IsTrainingJob(options_.self.job)) return;
+  own->second.incarnation = incarnation_;
+  own->second.state = State::kDone;
+  own->second.changed = view_.number;
+}
+
+std::vector<std::pair<TaskName, Incarnation>> Membership::DoneLives() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<std::pair<TaskName, Incarnation>> done;
+  for (const auto& [task, peer] : peers_) {
+    if (peer.state == State::kDone) done.emplace_back(task, peer.incarnation);
+  }
+  return done;
+}
+
+void Membership::OnHeartbeatAnswered(absl::Time sent) {
+  absl::MutexLock lock(&mutex_);
+  answered_ = std::max(answered_, sent);
+}
+
+bool Membership::HoldsLeaseLocked() const {
+  if (is_authority_) return true;
+  const auto authority = peers_.find(authority_);
+  if (authority != peers_.end() && authority->second.state == State::kDone) return true;
+  return options_.environment->SteadyNow() < answered_ + kHolds * options_.lease;
+}
+
+bool Membership::HoldsLease() const {
+  absl::MutexLock lock(&mutex_);
+  return HoldsLeaseLocked();
+}
+
+void Membership::TellNews() const {
+  std::function<void()> listener;
+  {
+    absl::MutexLock lock(&mutex_);
+    listener = news_listener_;
+  }
+  if (listener) listener();
+}
+
+void Membership::ReportDone(const std::vector<Loss>& done) const {
+  if (done.empty()) return;
+  std::vector<DoneListener> listeners;
+  {
+    absl::MutexLock lock(&mutex_);
+    listeners = done_listeners_;
+  }
+  for (const Loss& life : done) {
+    for (const DoneListener& listener : listeners) listener(life.task, life.incarnation);
+  }
 }
 
 void Membership::Report(const std::vector<Loss>& losses) {
@@ -214,6 +406,7 @@ void Membership::Report(const std::vector<Loss>& losses) {
   for (const Loss& loss : losses) {
     for (const LossListener& listener : listeners) listener(loss.task, loss.incarnation, loss.reason);
   }
+  if (is_authority_) TellNews();
 }
 
 bool Membership::HasTask(const TaskName& task) const {
@@ -225,6 +418,24 @@ Membership::State Membership::state(const TaskName& task) const {
   absl::MutexLock lock(&mutex_);
   auto it = peers_.find(task);
   return it == peers_.end() ? State::kUnknown : it->second.state;
+}
+
+std::vector<TaskName> Membership::LostTasks() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<TaskName> lost;
+  for (const auto& [task, peer] : peers_) {
+    if (peer.state == State::kLost) lost.push_back(task);
+  }
+  return lost;
+}
+
+std::vector<TaskName> Membership::AliveServers() const {
+  absl::MutexLock lock(&mutex_);
+  std::vector<TaskName> servers;
+  for (const auto& [task, peer] : peers_) {
+    if (task.job == "ps" && task != options_.self && peer.state == State::kAlive) servers.push_back(task);
+  }
+  return servers;
 }
 
 Incarnation Membership::incarnation_of(const TaskName& task) const {
@@ -241,6 +452,12 @@ bool Membership::HasEndedLocked() const {
     somebody_done = somebody_done || peer.state == State::kDone;
   }
   return somebody_done && ChiefGivenUpAtLocked() <= options_.environment->SteadyNow();
+}
+
+absl::Time Membership::last_heard(const TaskName& task) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = peers_.find(task);
+  return it == peers_.end() ? absl::InfinitePast() : it->second.heard;
 }
 
 absl::Time Membership::ChiefGivenUpAtLocked() const {

@@ -1,12 +1,19 @@
 // Who of the cluster is alive, from one task's point of view. Pure bookkeeping: no thread, no network;
-// heartbeats.h feeds it, authority.h grants lives.
+// heartbeats.h and membership_service.h feed it, authority.h grants lives.
 //
-// Every process that is a task has a life, a number that is greater for later ones. A sign of life (any
-// message or answer that carries task and life) renews the peer's lease. A peer is lost when its lease runs
-// out; when it is heard again in the same life it is alive again, for it was only silent. When it appears in
-// a greater life the old one is over for good: it is reported to the loss listeners, and its messages are
-// refused from then on (fenced), whether they come late or its process still runs. That process is
-// superseded: whoever refuses it tells it so, and it ends.
+// Every process that is a task has a life, a number that is greater for later ones (life.h). One task, the
+// authority, keeps a lease for each of the others, which their heartbeats renew, and says in views (view.h)
+// who is alive, done or lost. The others believe its views, and besides what they hear themselves: a message
+// of a task in a greater life than the known one ends the known one for good, and a task that the views do
+// not list as alive, but that is heard, is alive for a lease. Of the authority itself each task judges: it is
+// lost when nothing was heard of it for a lease. That says nothing about anybody else.
+//
+// A loss is reported to the loss listeners, once. A task that was only silent is alive again when it is heard
+// in the same life. Messages of a life that is over are refused (fenced), whether they come late or its
+// process still runs. That process is superseded: whoever refuses it tells it so, and it ends.
+//
+// A task that gets no answer from the authority stops before the authority declares it lost: it begins no
+// step when 0.8 leases have passed since it sent the last heartbeat that was answered (HoldsLease).
 //
 // End of the job: training tasks say that they are done when they leave in good order. A ps may leave when no
 // training task of the cluster is left that might still need it: every one is done, or the chief is done and
@@ -18,8 +25,8 @@
 //
 // Guarantee: after a life has been refused because of a greater one it is never heard again, and a life is
 // not reported as lost after it said that it was done. If this process was itself stopped for a while
-// (suspended, starved), it gives everybody a new lease instead of declaring them all lost. Not guaranteed:
-// that two tasks agree at any moment about a third.
+// (suspended, starved), it gives everybody a new lease instead of declaring them all lost. Views are applied
+// in their order. Not guaranteed: that two tasks agree at any moment about a third.
 //
 // Thread safety: all methods. Listeners are called without any lock, on the thread that found the loss.
 #pragma once
@@ -28,6 +35,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -35,22 +43,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/cluster_spec.h"
+#include "distributed/life.h"
+#include "distributed/view.h"
 #include "kernels/environment.h"
 
 namespace weir {
-
-// A life: term << 24 | serial (authority.h). 0 is none.
-using Incarnation = uint64_t;
-
-inline constexpr int kSerialBits = 24;
-inline uint64_t TermOf(Incarnation life) { return life >> kSerialBits; }
-inline Incarnation FirstLifeOfTerm(uint64_t term) { return term << kSerialBits; }
-// Terms count 4,096 us since 1970: two starts of a process never share one, and 40 bits last until 2112.
-uint64_t TermAt(absl::Time now);
-// Above what any clock gives, and so far from the end that an authority can always grant a greater one.
-inline constexpr Incarnation kLastLife = ~Incarnation{0} - (Incarnation{1} << 48);
-// "19d3a2b4c5.7": term and serial, in hexadecimal digits.
-std::string LifeString(Incarnation life);
 
 // The task that grants lives: the first ps, the chief where there is none (master, worker 0), otherwise the
 // first task.
@@ -66,7 +63,7 @@ struct MembershipOptions {
 
 class Membership {
  public:
-  enum class State { kUnknown, kAlive, kDone, kLost };
+  using State = MemberState;
   // Also told of a life that was lost before and heard again since.
   using LossListener =
       std::function<void(const TaskName& task, Incarnation incarnation, const absl::Status& reason)>;
@@ -76,6 +73,8 @@ class Membership {
   const TaskName& self() const { return options_.self; }
   Environment& environment() const { return *options_.environment; }
   const TaskName& authority() const { return authority_; }
+  bool is_authority() const { return is_authority_; }
+  absl::Duration lease() const { return options_.lease; }
   // Of this process; 0 until the authority has granted it. The authority itself, and a process that runs
   // alone, have one from the start.
   Incarnation incarnation() const;
@@ -100,6 +99,9 @@ class Membership {
 
   // Before the first sign of life arrives.
   void AddLossListener(LossListener listener);
+  // Told of each life that says, or of which a view says, that it is done.
+  using DoneListener = std::function<void(const TaskName& task, Incarnation incarnation)>;
+  void AddDoneListener(DoneListener listener);
 
   // A sign of life. Possible errors: FailedPrecondition, for which IsSuperseded (exit_code.h) holds (a
   // greater life of the task has been heard of: fenced); InvalidArgument (the cluster has no such task, or
@@ -110,8 +112,12 @@ class Membership {
   // restarted, or that this process is an older one.
   absl::Status CheckAddressee(Incarnation incarnation) const;
 
-  // Both, for a message from another task: whether it may be looked at.
-  absl::Status Admit(const TaskName& sender, Incarnation life, Incarnation addressee);
+  // Both, for a message from another task: whether it may be looked at. `last_loss`: of the sender.
+  absl::Status Admit(const TaskName& sender, Incarnation life, Incarnation addressee,
+                     const ViewNumber& last_loss = {});
+
+  // Evidence that this life of the task is over: its process was looked for and is not there.
+  void OnGone(const TaskName& task, Incarnation incarnation, absl::string_view why);
 
   // The task leaves in good order. Same errors as OnSignOfLife.
   absl::Status OnDone(const TaskName& task, Incarnation incarnation);
@@ -123,11 +129,42 @@ class Membership {
   // Finds the leases that have run out. To be called several times per lease.
   void CheckLeases();
 
+  // The view of this task; the authority's own is the newest.
+  ViewNumber view() const;
+  // The newest view known that must not wait, because somebody was lost: every message carries its number.
+  ViewNumber last_loss() const;
+  // Of the authority: what has changed since that view.
+  View ViewSince(const ViewNumber& known) const;
+  // Whether ViewSince has something that should not wait.
+  bool HasNewsFor(const ViewNumber& known) const;
+  // Of the others. A view that is older than the present one, or of an authority that is over, or that skips
+  // a change, is ignored.
+  void ApplyView(const View& view);
+  // Of the authority: called when somebody was lost. Of the others: when a message has shown that a view with
+  // a loss is to be had. One listener; null for none.
+  void SetNewsListener(std::function<void()> listener);
+  // Of the authority, which is about to leave in good order: a view that does not wait either. A training
+  // task says in it that it is done itself.
+  void IssueLastView();
+  // Training tasks and lives that are known to be done: an authority that was restarted asks for them.
+  std::vector<std::pair<TaskName, Incarnation>> DoneLives() const;
+
+  // The authority has answered a heartbeat that was sent at that time (SteadyNow).
+  void OnHeartbeatAnswered(absl::Time sent);
+  // Whether this task may begin steps: see above. Always true of the authority, and after it has left.
+  bool HoldsLease() const;
+
   // Whether the cluster has such a task.
   bool HasTask(const TaskName& task) const;
   State state(const TaskName& task) const;
+  // In order.
+  std::vector<TaskName> LostTasks() const;
+  // The other ps that are alive, in order.
+  std::vector<TaskName> AliveServers() const;
   // Of the life last heard of; 0 for none.
   Incarnation incarnation_of(const TaskName& task) const;
+  // When something came from the task itself; the infinite past for never.
+  absl::Time last_heard(const TaskName& task) const;
 
   // True when the job has ended, false at the deadline, after StopWaiting, when this process was superseded,
   // and when this task is to leave (RequestLeave) and nobody runs any more.
@@ -148,8 +185,12 @@ class Membership {
     State state = State::kUnknown;
     bool is_leaving = false;
     Incarnation incarnation = 0;
+    absl::Time heard = absl::InfinitePast();
     absl::Time lease_end;
     absl::Time lost_since;
+    std::string why;                // it is lost
+    uint64_t changed = 0;           // of the authority: in which view
+    Incarnation alive_in_view = 0;  // of the others: the authority whose view lists this life as alive
   };
   struct Loss {
     TaskName task;
@@ -162,15 +203,26 @@ class Membership {
   void EndLifeLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Renew(const TaskName& task, Incarnation incarnation, State state);
+  // Of the authority: what the peer is now belongs to the next view.
+  void NoteChangeLocked(Peer* peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ApplyMemberLocked(const Member& member, Incarnation authority, std::vector<Loss>* losses,
+                         std::vector<Loss>* done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether this task judges by its own lease that the peer is lost.
+  bool JudgesLocked(const TaskName& task, const Peer& peer) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool HoldsLeaseLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool HasNewsForLocked(const ViewNumber& known) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void TellNews() const;
   // When a lost chief, the only one that is awaited, is given up; the infinite past when there is none.
   absl::Time ChiefGivenUpAtLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool HasEndedLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   std::vector<TaskName> RunningTasksLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Report(const std::vector<Loss>& losses);
+  void ReportDone(const std::vector<Loss>& done) const;
 
   const MembershipOptions options_;
   const TaskName authority_;
   const TaskName chief_;
+  const bool is_authority_;
   const absl::Time started_;
   mutable absl::Mutex mutex_;
   Incarnation incarnation_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -178,6 +230,13 @@ class Membership {
   std::vector<SupersededListener> superseded_listeners_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskName, Peer> peers_ ABSL_GUARDED_BY(mutex_);
   std::vector<LossListener> listeners_ ABSL_GUARDED_BY(mutex_);
+  std::vector<DoneListener> done_listeners_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> news_listener_ ABSL_GUARDED_BY(mutex_);
+  ViewNumber view_ ABSL_GUARDED_BY(mutex_);  // of the authority: only the number counts
+  uint64_t last_loss_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_settled_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time gathers_from_ ABSL_GUARDED_BY(mutex_);
+  absl::Time answered_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // sent then
   absl::Time last_check_ ABSL_GUARDED_BY(mutex_);
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time leave_by_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // not infinite: to leave

@@ -250,5 +250,164 @@ TEST_F(MembershipTest, WaitersWakeAtTheEndAndWhenStopped) {
   EXPECT_EQ(scheduler.now(), begin + absl::Seconds(30));
 }
 
+// A ps that is not the authority, and what the authority tells it.
+struct ViewTest : MembershipTest {
+  static constexpr char kSpec[] = "ps|h:1;h:4,worker|h:2;h:3";
+  SimulatedEnvironment ps1_environment{scheduler, "ps:1"};
+  Membership authority{{kPs, ClusterSpec::FromFlag(kSpec).value(), absl::Seconds(10), &environment}};
+  Membership ps1{{{"ps", 1}, ClusterSpec::FromFlag(kSpec).value(), absl::Seconds(10), &ps1_environment}};
+  std::vector<std::string> ps1_losses, ps1_done;
+
+  ViewTest() {
+    ps1.SetIncarnation(authority.incarnation() + 1);
+    ps1.AddLossListener([this](const TaskName&, Incarnation, const absl::Status& reason) {
+      ps1_losses.push_back(std::string(reason.message()));
+    });
+    ps1.AddDoneListener([this](const TaskName& task, Incarnation) { ps1_done.push_back(task.ToString()); });
+  }
+  // A heartbeat of ps 1 that `from` answers, as it does every fifth of a lease.
+  void Beat(Membership& from) {
+    ASSERT_TRUE(from.OnSignOfLife({"ps", 1}, ps1.incarnation()).ok());
+    ASSERT_TRUE(ps1.OnSignOfLife(kPs, from.incarnation()).ok());
+    ps1.OnHeartbeatAnswered(scheduler.now());
+    ps1.ApplyView(from.ViewSince(ps1.view()));
+  }
+  void PassWith(Membership* from, int seconds) {
+    for (int i = 0; i < seconds; i += 2) {
+      if (from != nullptr) Beat(*from);
+      scheduler.RunFor(absl::Seconds(2));
+      if (from != nullptr) from->CheckLeases();
+      ps1.CheckLeases();
+    }
+  }
+};
+
+TEST_F(ViewTest, SaysWhoIsAliveLostAndDone) {
+  ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(authority.OnSignOfLife(kW1, 21).ok());
+  Beat(authority);
+  EXPECT_EQ(ps1.state(kW0), State::kAlive);
+  EXPECT_EQ(ps1.incarnation_of(kW1), 21u);
+  EXPECT_THAT(ps1.RunningTasks(), ElementsAre(kW0, kW1));
+  EXPECT_TRUE(authority.ViewSince(ps1.view()).members.empty()) << "nothing has changed since";
+  ASSERT_TRUE(authority.OnLeave(kW1, 21).ok());
+  ASSERT_TRUE(authority.OnDone(kW0, 11).ok());
+  EXPECT_EQ(authority.ViewSince(ps1.view()).members.size(), 2u);
+  EXPECT_FALSE(authority.HasNewsFor(ps1.view())) << "that may wait for the next heartbeat";
+  Beat(authority);
+  EXPECT_THAT(ps1.RunningTasks(), ElementsAre());
+  EXPECT_THAT(ps1_done, ElementsAre("worker:0"));
+  authority.OnGone(kW1, 20, "an earlier life");
+  EXPECT_FALSE(authority.HasNewsFor(ps1.view()));
+  authority.OnGone(kW1, 21, "it is gone");
+  EXPECT_TRUE(authority.HasNewsFor(ps1.view()));
+  EXPECT_FALSE(ps1.AwaitEndOfJob(scheduler.now()));
+  Beat(authority);
+  EXPECT_THAT(ps1_losses, ElementsAre("worker:1 was lost: it is gone"));
+  EXPECT_TRUE(ps1.AwaitEndOfJob(scheduler.now())) << "though nobody told it but the authority";
+  EXPECT_EQ(ps1.last_loss(), authority.last_loss());
+}
+
+TEST_F(ViewTest, IsAppliedInItsOrderAndWithoutGaps) {
+  ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  const View first = authority.ViewSince({});
+  authority.OnGone(kW0, 11, "it is gone");
+  const View second = authority.ViewSince(first.number);
+  ps1.ApplyView(second);
+  EXPECT_EQ(ps1.view(), ViewNumber()) << "what it has not seen is missing";
+  ps1.ApplyView(authority.ViewSince({}));
+  EXPECT_EQ(ps1.state(kW0), State::kLost);
+  EXPECT_TRUE(ps1_losses.empty()) << "it was never alive here";
+  ps1.ApplyView(first);
+  EXPECT_EQ(ps1.state(kW0), State::kLost);
+  Membership zombie({kPs, ClusterSpec::FromFlag(kSpec).value(), absl::Seconds(10), &environment});
+  zombie.SetIncarnation(authority.incarnation() - 1);
+  ASSERT_TRUE(zombie.OnSignOfLife(kW0, 12).ok());
+  ps1.ApplyView(zombie.ViewSince({}));
+  EXPECT_EQ(ps1.state(kW0), State::kLost);
+}
+
+TEST_F(ViewTest, AMessageMayKnowOfALossFirst) {
+  Beat(authority);
+  int asked = 0;
+  ps1.SetNewsListener([&] { ++asked; });
+  ASSERT_TRUE(ps1.Admit(kW0, 11, 0, authority.last_loss()).ok());
+  EXPECT_EQ(asked, 0);
+  ASSERT_TRUE(authority.OnSignOfLife(kW1, 21).ok());
+  authority.OnGone(kW1, 21, "it is gone");
+  ASSERT_TRUE(ps1.Admit(kW0, 11, 0, authority.last_loss()).ok());
+  EXPECT_EQ(asked, 1);
+  Beat(authority);
+  ASSERT_TRUE(ps1.Admit(kW0, 11, 0, authority.last_loss()).ok());
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(ViewTest, StepsStopBeforeTheAuthorityDeclaresTheTaskLost) {
+  EXPECT_TRUE(authority.HoldsLease());
+  Beat(authority);
+  const absl::Time sent = scheduler.now();
+  scheduler.RunFor(absl::Milliseconds(7999));
+  EXPECT_TRUE(ps1.HoldsLease());
+  scheduler.RunFor(absl::Milliseconds(1));
+  EXPECT_FALSE(ps1.HoldsLease());
+  ps1.OnHeartbeatAnswered(sent - absl::Seconds(1));  // late
+  EXPECT_FALSE(ps1.HoldsLease());
+  ps1.OnHeartbeatAnswered(scheduler.now());
+  EXPECT_TRUE(ps1.HoldsLease());
+}
+
+TEST_F(ViewTest, NobodyElseIsLostWithTheAuthority) {
+  ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(authority.OnSignOfLife(kW1, 21).ok());
+  Beat(authority);
+  PassWith(nullptr, 60);
+  EXPECT_THAT(ps1_losses, ElementsAre("ps:0 was lost: no sign of life for 10s"));
+  // Its successor knows nobody at first. Worker 1 has died meanwhile, and does not come.
+  Membership next({kPs, ClusterSpec::FromFlag(kSpec).value(), absl::Seconds(10), &environment});
+  ASSERT_GT(next.incarnation(), authority.incarnation());
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(next.OnSignOfLife(kW0, 11).ok());
+    PassWith(&next, 2);
+  }
+  EXPECT_FALSE(next.ViewSince({}).is_settled);
+  EXPECT_EQ(ps1_losses.size(), 1u) << "it gathers";
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(next.OnSignOfLife(kW0, 11).ok());
+    PassWith(&next, 2);
+  }
+  EXPECT_TRUE(next.ViewSince({}).is_settled);
+  EXPECT_THAT(ps1_losses, ElementsAre("ps:0 was lost: no sign of life for 10s",
+                                      "worker:1 was lost: no sign of life for 10s"));
+  EXPECT_EQ(ps1.state(kW0), State::kAlive);
+}
+
+TEST_F(ViewTest, WhoIsHeardIsAliveForALeaseWhateverTheViewSays) {
+  ASSERT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  PassWith(&authority, 14);
+  EXPECT_EQ(ps1.state(kW0), State::kLost);
+  ASSERT_TRUE(ps1.OnSignOfLife(kW0, 11).ok());  // late, or its link to the authority is cut
+  EXPECT_EQ(ps1.state(kW0), State::kAlive);
+  PassWith(&authority, 8);
+  EXPECT_EQ(ps1.state(kW0), State::kAlive);
+  PassWith(&authority, 4);
+  EXPECT_EQ(ps1.state(kW0), State::kLost);
+  EXPECT_EQ(ps1_losses.size(), 2u);
+}
+
+TEST_F(ViewTest, TheLastViewSaysThatATrainingAuthorityIsDone) {
+  const ClusterSpec cluster = ClusterSpec::FromFlag("worker|h:2;h:3").value();
+  Membership chief({kW0, cluster, absl::Seconds(10), &environment});
+  Membership other({kW1, cluster, absl::Seconds(10), &ps1_environment});
+  other.SetIncarnation(chief.incarnation() + 1);
+  ASSERT_TRUE(other.OnSignOfLife(kW0, chief.incarnation()).ok());
+  other.ApplyView(chief.ViewSince({}));
+  chief.IssueLastView();
+  EXPECT_TRUE(chief.HasNewsFor(other.view()));
+  other.ApplyView(chief.ViewSince(other.view()));
+  EXPECT_EQ(other.state(kW0), State::kDone);
+  scheduler.RunFor(absl::Minutes(1));
+  EXPECT_TRUE(other.HoldsLease()) << "nobody is left who could declare it lost";
+}
+
 }  // namespace
 }  // namespace weir

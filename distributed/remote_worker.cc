@@ -67,6 +67,7 @@ void RemoteWorker::RunPartition(const RunPartitionCall& call, Done done) {
   const StepKey key(call.plan, call.step_id);
   PeerCallOptions options;
   options.deadline = call.deadline + kDeadlineSlack;
+  options.needs_lease = true;
   {
     absl::MutexLock lock(&running_->mutex);
     running_->calls[key] = nullptr;

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "distributed/authority.h"
 #include "distributed/collectives/peer_group.h"
 #include "distributed/host_name.h"
+#include "distributed/membership_service.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_pusher.h"
@@ -34,6 +34,9 @@
 
 namespace weir {
 
+// Of what a task tells another that may have left before it.
+constexpr absl::Duration kFarewellRetry = absl::Milliseconds(200);
+
 // The parts that talk to other tasks. Members are in the order in which they need one another.
 class Server::Network {
  public:
@@ -48,15 +51,18 @@ class Server::Network {
                                                  service_.FailStep(plan, step, reason);
                                                })),
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
-        authority_(membership),
-        service_(*worker_, runtime.ops(), membership, peers_, std::move(files),
-                 membership.self() == membership.authority() ? &authority_ : nullptr) {
+        service_(*worker_, runtime.ops(), membership, peers_, std::move(files)),
+        members_(membership, peers_) {
     // Workers of a cluster with parameter servers meet there.
     if (IsTrainingJob(task.job()) && task.num_ps() == 0) {
       replicas_ = std::make_unique<PeerGroup>(task.worker_tasks(), peers_);
     }
     membership_.AddLossListener([this](const TaskName& peer, Incarnation incarnation,
                                        const absl::Status& reason) { OnLoss(peer, incarnation, reason); });
+    // What a task that is done had here, it needs no more. Its notices of that may have been lost.
+    membership_.AddDoneListener([this](const TaskName& peer, Incarnation incarnation) {
+      service_.OnLoss(peer, incarnation, absl::OkStatus());
+    });
     membership_.AddSupersededListener([this](const absl::Status& why) { OnSuperseded(why); });
   }
 
@@ -76,6 +82,7 @@ class Server::Network {
       if (replicas_ != nullptr && PeerGroup::Handles(call->method())) {
         return replicas_->Handle(std::move(call));
       }
+      if (MembershipService::Handles(call->method())) return members_.Handle(std::move(call));
       if (IsFramedMethod(call->method())) return service_.Handle(std::move(call));
       call->Reply(absl::UnimplementedError(
           absl::StrCat(task_.task().ToString(), " does not serve the method ", call->method())));
@@ -98,19 +105,18 @@ class Server::Network {
     call.Reply(std::move(reply));
   }
 
-  // Training tasks tell every ps from the start that they live: a ps must know for whom it waits.
   void StartHeartbeats(absl::Duration lease) {
-    std::set<TaskName> watched;
-    if (IsTrainingJob(task_.job())) {
-      for (const TaskName& ps : task_.cluster().tasks("ps")) watched.insert(ps);
-    }
-    heartbeats_ = std::make_unique<Heartbeats>(peers_, std::move(watched), lease / 5);
+    heartbeats_ = std::make_unique<Heartbeats>(peers_, lease / 5);
   }
 
   // Also when this task has not joined yet, which it does meanwhile: every ps waits to hear of it.
-  void AnnounceDone() { TellEveryPs(kJobDoneMethod); }
+  void AnnounceDone() {
+    if (!membership_.is_authority()) return Tell(kJobDoneMethod);
+    membership_.IssueLastView();
+    members_.GiveLastView(kFarewell);
+  }
   void AnnounceLeave() {
-    if (membership_.incarnation() != 0) TellEveryPs(kLeaveMethod);
+    if (membership_.incarnation() != 0) Tell(kLeaveMethod);
   }
 
   // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers
@@ -118,6 +124,7 @@ class Server::Network {
   void Stop() {
     if (is_stopping_.exchange(true)) return;
     heartbeats_.reset();
+    members_.Shutdown();
     if (listener_ != nullptr) listener_->Shutdown();
     peers_.Shutdown();
   }
@@ -135,19 +142,26 @@ class Server::Network {
   }
 
  private:
-  void TellEveryPs(const char* method) {
-    const std::vector<TaskName> servers = task_.cluster().tasks("ps");
-    if (!IsTrainingJob(task_.job())) return;
+  // The authority, which tells the others; of a training task also every ps, so that none waits for it in
+  // vain.
+  void Tell(const char* method) {
+    std::vector<TaskName> told;
+    if (IsTrainingJob(task_.job())) told = task_.cluster().tasks("ps");
+    const TaskName& authority = membership_.authority();
+    // It may have left before, in good order or not.
+    const bool is_there = membership_.state(authority) == Membership::State::kAlive;
+    if (told.empty() && is_there && !membership_.is_authority()) told = {authority};
     Environment& environment = membership_.environment();
     const absl::Time deadline = environment.Now() + kFarewell;
     absl::Mutex mutex;
-    size_t num_left = servers.size();
-    for (const TaskName& ps : servers) {
-      peers_.Call(ps, method, "", {}, {.deadline = deadline, .any_life = true},
-                  [&](const absl::StatusOr<PeerReply>&) {
-                    absl::MutexLock lock(&mutex);
-                    --num_left;
-                  });
+    size_t num_left = told.size();
+    for (const TaskName& task : told) {
+      PeerCallOptions options{.deadline = deadline, .any_life = true};
+      if (task.job != "ps" || task_.job() == "ps") options.retry_for = kFarewellRetry;
+      peers_.Call(task, method, "", {}, options, [&](const absl::StatusOr<PeerReply>&) {
+        absl::MutexLock lock(&mutex);
+        --num_left;
+      });
     }
     absl::MutexLock lock(&mutex);
     environment.Await(mutex, absl::Condition(
@@ -162,7 +176,9 @@ class Server::Network {
   }
 
   void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
-    if (!is_stopping_ && membership_.superseded().ok()) {
+    // Each of a thousand tasks hears of every loss. It concerns who has called the peer.
+    const bool concerns = membership_.is_authority() || peers_.contacted().contains(peer);
+    if (concerns && !is_stopping_ && membership_.superseded().ok()) {
       PrintNotice(absl::StrCat(task_.task().ToString(), ": ", reason.message()));
     }
     peers_.OnLoss(peer, incarnation, reason);
@@ -177,8 +193,8 @@ class Server::Network {
   Peers peers_;
   std::unique_ptr<TensorPusher> pusher_;
   std::unique_ptr<LocalWorker> worker_;
-  Authority authority_;
   WorkerService service_;
+  MembershipService members_;
   std::unique_ptr<PeerGroup> replicas_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Heartbeats> heartbeats_;
@@ -444,12 +460,14 @@ void Server::Shutdown(const absl::Status& outcome) {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(is_shut_down_, true)) return;
   }
+  // A ps that leaves before the end of the job may come again.
+  const bool has_ended = membership_->AwaitEndOfJob(absl::InfinitePast());
   membership_->StopWaiting();
   if (network_ == nullptr) return;
   if (network_->replicas() != nullptr) {
     network_->replicas()->Leave(outcome, kFarewell);
   }
-  if (outcome.ok()) {
+  if (outcome.ok() && (IsTrainingJob(task_.job()) || has_ended)) {
     network_->AnnounceDone();
   } else {
     network_->AnnounceLeave();

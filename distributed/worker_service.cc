@@ -53,13 +53,12 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 }  // namespace
 
 WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
-                             std::shared_ptr<FileSystem> files, Authority* authority)
+                             std::shared_ptr<FileSystem> files)
     : worker_(worker),
       ops_(ops),
       membership_(membership),
       peers_(peers),
       files_(std::move(files)),
-      authority_(authority),
       pieces_([&worker](const TensorPiece& piece, std::shared_ptr<void> held) {
         return worker.Hold(piece.plan, piece.step_id, piece.edge, std::move(held));
       }) {}
@@ -74,13 +73,10 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   if (!request.reader.ok()) {
     return Reply(request, absl::InvalidArgumentError(absl::StrCat(method, ": the request has no envelope")));
   }
-  // Before Admit: who asks for a life has none.
-  if (method == kJoinMethod) return Join(request);
   if (absl::Status admitted = Admit(request.envelope); !admitted.ok()) return Reply(request, admitted);
   if (method == kRunPartitionMethod) return RunPartition(request);
   if (method == kPushTensorsMethod) return PushTensors(request);
   if (method == kPushPieceMethod) return PushPiece(request);
-  if (method == kHeartbeatMethod) return Reply(request, absl::OkStatus());
   if (method == kCancelStepMethod) return CancelStep(request);
   if (method == kRegisterPartitionMethod) {
     return request.call->Compute([this, request]() mutable { RegisterPartition(request); });
@@ -92,13 +88,12 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   if (method == kBeginRestoreMethod) return BeginRestore(request);
   if (method == kEndRestoreMethod) return EndRestore(request);
   if (method == kResetContainersMethod) return ResetContainers(request);
-  if (method == kJobDoneMethod) return JobDone(request);
-  if (method == kLeaveMethod) return Leave(request);
   Reply(request, absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
 }
 
 absl::Status WorkerService::Admit(const Envelope& envelope) {
-  return membership_.Admit(envelope.sender, envelope.sender_incarnation, envelope.addressee);
+  return membership_.Admit(envelope.sender, envelope.sender_incarnation, envelope.addressee,
+                           envelope.last_loss);
 }
 
 Frame WorkerService::MakeReply(const absl::Status& status, std::string body,
@@ -109,23 +104,6 @@ Frame WorkerService::MakeReply(const absl::Status& status, std::string body,
 void WorkerService::Reply(const Request& request, const absl::Status& status, std::string body,
                           std::vector<Payload> payloads) {
   request.call->Reply(MakeReply(status, std::move(body), std::move(payloads)));
-}
-
-void WorkerService::Join(Request& request) {
-  const Envelope& envelope = request.envelope;
-  if (authority_ == nullptr) {
-    return Reply(request, absl::InvalidArgumentError(absl::StrCat(
-                              envelope.sender.ToString(), " asks ", membership_.self().ToString(),
-                              " to let it join the cluster, but here ", membership_.authority().ToString(),
-                              " does that: the tasks were given different cluster specs")));
-  }
-  const absl::StatusOr<JoinCall> call = DecodeJoin(&request.reader);
-  if (!call.ok()) return Reply(request, call.status());
-  const absl::StatusOr<Incarnation> life = authority_->Join(
-      {envelope.sender, envelope.sender_incarnation, call->highest_known, call->known_authority, call->age});
-  WireWriter reply;
-  if (life.ok()) EncodeJoinReply(*life, &reply);
-  Reply(request, life.status(), reply.Take());
 }
 
 void WorkerService::ListDevices(Request& request) {
@@ -490,20 +468,6 @@ bool WorkerService::IsFirstDelivery(const Envelope& envelope, uint64_t push_id) 
     push_order_.pop_front();
   }
   return true;
-}
-
-void WorkerService::JobDone(Request& request) {
-  // The reply goes first: this task may leave as soon as it knows that the last worker is done.
-  Reply(request, absl::OkStatus());
-  const Envelope& from = request.envelope;
-  const absl::Status done = membership_.OnDone(from.sender, from.sender_incarnation);
-  // Its notices that it needs no plan any more may have been lost, and it is not there to say so again.
-  if (done.ok()) OnLoss(from.sender, from.sender_incarnation, absl::OkStatus());
-}
-
-void WorkerService::Leave(Request& request) {
-  Reply(request, absl::OkStatus());
-  (void)membership_.OnLeave(request.envelope.sender, request.envelope.sender_incarnation);
 }
 
 void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& reason) {

@@ -1,5 +1,4 @@
-// Exposes this task's LocalWorker to the others: the server side of RemoteWorker, TensorPusher and
-// Heartbeats.
+// Exposes this task's LocalWorker to the others: the server side of RemoteWorker and TensorPusher.
 //
 // Membership sees every request first: a sender whose life is over is told that it was superseded, a request
 // meant for an earlier life of this task gets Aborted. Plans and sessions belong to the life of the task that
@@ -29,7 +28,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "distributed/authority.h"
 #include "distributed/membership.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_assembler.h"
@@ -41,10 +39,9 @@ namespace weir {
 
 class WorkerService {
  public:
-  // `files`: what graphs of other tasks may read and write; null: all files. `authority`: this task's, when
-  // it is the one that lets others join; null otherwise.
+  // `files`: what graphs of other tasks may read and write; null: all files.
   WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
-                std::shared_ptr<FileSystem> files = nullptr, Authority* authority = nullptr);
+                std::shared_ptr<FileSystem> files = nullptr);
   ~WorkerService();
 
   // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
@@ -86,7 +83,6 @@ class WorkerService {
   void Reply(const Request& request, const absl::Status& status, std::string body = "",
              std::vector<Payload> payloads = {});
 
-  void Join(Request& request);
   void ListDevices(Request& request);
   void RegisterPartition(Request& request);
   void RunPartition(Request& request);
@@ -99,8 +95,6 @@ class WorkerService {
   void ResetContainers(Request& request);
   void PushTensors(Request& request);
   void PushPiece(Request& request);
-  void JobDone(Request& request);
-  void Leave(Request& request);
 
   // PermissionDenied for another task than the owner of the plan, or another life of it. OK for an unknown
   // plan.
@@ -131,7 +125,6 @@ class WorkerService {
   Membership& membership_;
   Peers& peers_;
   const std::shared_ptr<FileSystem> files_;
-  Authority* const authority_;
   TensorAssembler pieces_;
   // Steps whose owner is being told that they have failed; shared with the calls, which may outlive the
   // service.

@@ -81,7 +81,8 @@ int PeerGroup::RankOf(const TaskName& task) const { return IndexOf(tasks_, task)
 bool PeerGroup::Handles(absl::string_view method) { return absl::StartsWith(method, kPrefix); }
 
 absl::Status PeerGroup::Admit(const Envelope& envelope) {
-  return peers_.membership().Admit(envelope.sender, envelope.sender_incarnation, envelope.addressee);
+  return peers_.membership().Admit(envelope.sender, envelope.sender_incarnation, envelope.addressee,
+                                   envelope.last_loss);
 }
 
 void PeerGroup::Reply(IncomingCall& call, const absl::Status& status, std::string body) const {

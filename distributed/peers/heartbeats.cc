@@ -1,17 +1,36 @@
 #include "distributed/peers/heartbeats.h"
 
 #include <utility>
+#include <vector>
 
-#include "distributed/peers/worker_protocol.h"
+#include "absl/strings/str_cat.h"
+#include "distributed/task_config.h"
+#include "kernels/notice.h"
 
 namespace weir {
+namespace {
 
-Heartbeats::Heartbeats(Peers& peers, std::set<TaskName> watched, absl::Duration interval)
-    : peers_(peers), watched_(std::move(watched)), interval_(interval) {
-  peers_.timers().At(absl::InfinitePast(), [this, state = state_] {
-    absl::MutexLock lock(&state->mutex);
-    if (!state->is_stopped) Beat();
-  });
+// What a reply says after its status.
+template <typename Answer>
+absl::StatusOr<Answer> Read(const absl::StatusOr<PeerReply>& reply,
+                            absl::StatusOr<Answer> (*decode)(WireReader* reader)) {
+  if (!reply.ok()) return reply.status();
+  WireReader reader(reply->header());
+  return decode(&reader);
+}
+
+}  // namespace
+
+Heartbeats::Heartbeats(Peers& peers, absl::Duration interval)
+    : peers_(peers), membership_(peers.membership()), interval_(interval) {
+  if (!membership_.is_authority()) {
+    membership_.SetNewsListener([this, state = state_] {
+      absl::MutexLock lock(&state->mutex);
+      if (state->is_stopped || std::exchange(is_asking_at_once_, true)) return;
+      Soon([this] { Ask(); });
+    });
+  }
+  Soon([this] { Beat(); });
 }
 
 Heartbeats::~Heartbeats() {
@@ -19,9 +38,22 @@ Heartbeats::~Heartbeats() {
   state_->is_stopped = true;
 }
 
+template <typename Then>
+void Heartbeats::Soon(Then then) {
+  peers_.timers().At(absl::InfinitePast(), [state = state_, then = std::move(then)]() mutable {
+    absl::MutexLock lock(&state->mutex);
+    if (!state->is_stopped) then();
+  });
+}
+
 void Heartbeats::Beat() {
-  SendAll();
-  peers_.membership().CheckLeases();
+  if (membership_.is_authority()) {
+    AskTheLost();
+  } else {
+    Ask();
+  }
+  membership_.CheckLeases();
+  NoteLease();
   peers_.CloseRetiredChannels();
   peers_.timers().At(peers_.environment().Now() + interval_, [this, state = state_] {
     absl::MutexLock lock(&state->mutex);
@@ -29,61 +61,98 @@ void Heartbeats::Beat() {
   });
 }
 
-void Heartbeats::SendAll() {
-  const Membership& membership = peers_.membership();
-  const TaskName& authority = membership.authority();
-  const bool has_joined = membership.incarnation() != 0;
-  if (membership.self() != authority) Join();
-  if (!has_joined) return;
-  std::set<TaskName> peers = peers_.contacted();
-  peers.insert(watched_.begin(), watched_.end());
-  peers.erase(authority);
-  for (const TaskName& peer : peers) {
-    if (membership.state(peer) != Membership::State::kDone) Send(peer);
-  }
-}
-
-void Heartbeats::Join() {
-  const Membership& membership = peers_.membership();
-  const TaskName& authority = membership.authority();
-  const bool has_joined = membership.incarnation() != 0;
-  if (has_joined && membership.state(authority) == Membership::State::kDone) return;
+void Heartbeats::Ask() {
+  is_asking_at_once_ = false;
+  const TaskName& authority = membership_.authority();
+  const bool has_joined = membership_.incarnation() != 0;
+  if (has_joined && membership_.state(authority) == Membership::State::kDone) return;
+  JoinCall call;
+  call.highest_known = membership_.highest_known();
+  call.known_authority = membership_.incarnation_of(authority);
+  call.age = membership_.age();
+  call.view = membership_.view();
+  if (call.view.authority != call.known_authority) call.done = membership_.DoneLives();
   WireWriter writer;
-  EncodeJoin({membership.highest_known(), membership.incarnation_of(authority), membership.age()}, &writer);
+  EncodeJoin(call, &writer);
   PeerCallOptions options;
   options.deadline = peers_.environment().Now() + 2 * interval_;
   options.wait_for_ready = !has_joined;  // it may still be starting
   options.any_life = true;
   options.before_own_life = true;
   options.retry_for = absl::ZeroDuration();
-  Peers& peers = peers_;
-  // On the timer thread, where nothing else is held: an error may be told before Call returns.
-  const auto take = [this, &peers, state = state_](Incarnation life) {
-    peers.timers().At(absl::InfinitePast(), [this, state, life] {
-      absl::MutexLock lock(&state->mutex);
-      if (!state->is_stopped) OnJoined(life);
-    });
-  };
-  peers_.Call(authority, kJoinMethod, writer.Take(), {}, options, [take](absl::StatusOr<PeerReply> reply) {
-    if (!reply.ok()) return;  // asked again with the next beat
-    WireReader reader(reply->header());
-    if (const absl::StatusOr<Incarnation> life = DecodeJoinReply(&reader); life.ok()) take(*life);
-  });
+  // An error may be told before Call returns.
+  peers_.Call(authority, kJoinMethod, writer.Take(), {}, options,
+              [this, state = state_, &peers = peers_,
+               sent = peers_.environment().SteadyNow()](absl::StatusOr<PeerReply> reply) {
+                absl::StatusOr<JoinReply> answer = Read(reply, DecodeJoinReply);
+                peers.timers().At(absl::InfinitePast(), [this, state, sent, answer = std::move(answer)] {
+                  absl::MutexLock lock(&state->mutex);
+                  if (!state->is_stopped) OnAnswer(sent, answer);
+                });
+              });
 }
 
-void Heartbeats::OnJoined(Incarnation life) {
-  if (peers_.membership().incarnation() != 0) return;  // asked twice
-  peers_.membership().SetIncarnation(life);
-  peers_.OnJoined();
-  SendAll();
+void Heartbeats::OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answer) {
+  if (!answer.ok()) return;  // asked again with the next beat
+  membership_.OnHeartbeatAnswered(sent);
+  // Asked twice: the first life is kept.
+  const bool joins = membership_.incarnation() == 0;
+  if (joins) membership_.SetIncarnation(answer->life);
+  membership_.ApplyView(answer->view);
+  NoteLease();
+  peers_.OnLease();
+  if (joins) Ask();  // so that the authority knows that the life was taken
+  if (!joins && !is_watching_) Watch(membership_.view());
 }
 
-void Heartbeats::Send(const TaskName& peer) {
+void Heartbeats::Watch(const ViewNumber& known) {
+  is_watching_ = true;
+  WireWriter writer;
+  EncodeViewNumber(known, &writer);
   PeerCallOptions options;
-  options.deadline = peers_.environment().Now() + 2 * interval_;
-  options.any_life = true;
+  options.deadline = peers_.environment().Now() + kWatchedFor * interval_;
   options.retry_for = absl::ZeroDuration();
-  peers_.Call(peer, kHeartbeatMethod, "", {}, options, [](absl::StatusOr<PeerReply>) {});
+  peers_.Call(membership_.authority(), kWatchMethod, writer.Take(), {}, options,
+              [this, state = state_, &peers = peers_, known](absl::StatusOr<PeerReply> reply) {
+                absl::StatusOr<View> news = Read(reply, DecodeView);
+                peers.timers().At(absl::InfinitePast(), [this, state, known, news = std::move(news)] {
+                  absl::MutexLock lock(&state->mutex);
+                  if (!state->is_stopped) OnNews(known, news);
+                });
+              });
+}
+
+void Heartbeats::OnNews(const ViewNumber& known, const absl::StatusOr<View>& news) {
+  is_watching_ = false;
+  if (!news.ok()) {
+    // The next heartbeat that is answered begins to watch again. A connection that broke is asked why.
+    if (absl::IsUnavailable(news.status())) Ask();
+    return;
+  }
+  // First: it tells the authority, which may be about to leave, that the news has come.
+  if (news->number > known) Watch(news->number);
+  membership_.ApplyView(*news);
+}
+
+void Heartbeats::AskTheLost() {
+  const std::vector<TaskName> lost = membership_.LostTasks();
+  for (size_t i = 0; i < lost.size() && i < kMostAsked; ++i) {
+    PeerCallOptions options;
+    options.deadline = peers_.environment().Now() + 2 * interval_;
+    options.any_life = true;
+    options.retry_for = absl::ZeroDuration();
+    peers_.Call(lost[next_lost_++ % lost.size()], kHeartbeatMethod, "", {}, options,
+                [](absl::StatusOr<PeerReply>) {});
+  }
+}
+
+void Heartbeats::NoteLease() {
+  const bool holds = membership_.incarnation() == 0 || membership_.HoldsLease();
+  if (holds == std::exchange(holds_lease_, holds) || !IsTrainingJob(membership_.self().job)) return;
+  const std::string self = membership_.self().ToString(), authority = membership_.authority().ToString();
+  PrintNotice(holds ? absl::StrCat(self, ": ", authority, " answers again: steps go on")
+                    : absl::StrCat(self, " begins no more steps until ", authority,
+                                   ", which says who is alive, answers again"));
 }
 
 }  // namespace weir

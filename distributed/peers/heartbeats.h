@@ -1,27 +1,34 @@
-// Lets this task join the cluster and keeps leases alive: asks the authority for a life (authority.h), says
-// regularly to every peer that matters that this task lives, and looks for leases that ran out.
+// Lets this task join the cluster and keeps it in: asks the authority for a life (authority.h), says to it
+// regularly that this task lives, and gets the views in which it says who else does.
 //
-// Peers that matter: the authority, those given at the start, and all that were called since. To the
-// authority the heartbeat is the request to join again, so that one that has restarted hears of the lives
-// that there are. A peer that knows a later life of this task says so in its answer
+// One heartbeat per interval, to the authority only. It is the request to join again, so that an authority
+// that was restarted hears of the lives that there are. The answer brings what has changed since the view of
+// this task. What cannot wait for it, because somebody was lost, comes in the answer to a Watch, a call that
+// the authority holds until then; and who sees from a message that the sender knows of a loss that it does
+// not know (Envelope::last_loss) sends its next heartbeat at once.
+//
+// On the authority itself: looks for leases that ran out, and asks some of those that were lost. If they are
+// there, they are alive again; if they know a later life of the authority, it is superseded
 // (Membership::OnReplyStatus).
 //
 // Runs on the timer thread of Peers. Borrows it; must be destroyed before it.
 #pragma once
 
 #include <memory>
-#include <set>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "distributed/peers/peers.h"
+#include "distributed/peers/worker_protocol.h"
 
 namespace weir {
 
 class Heartbeats {
  public:
   // Starts at once. An interval of a fifth of the lease survives several lost messages.
-  Heartbeats(Peers& peers, std::set<TaskName> watched, absl::Duration interval);
+  Heartbeats(Peers& peers, absl::Duration interval);
   // No heartbeat is sent after it returns.
   ~Heartbeats();
 
@@ -30,17 +37,33 @@ class Heartbeats {
     absl::Mutex mutex;
     bool is_stopped ABSL_GUARDED_BY(mutex) = false;
   };
+  // Of those that were lost, how many the authority asks at once.
+  static constexpr size_t kMostAsked = 8;
+  // How many intervals a Watch is held.
+  static constexpr int kWatchedFor = 25;
+
+  // Runs `then` on the timer thread, where nothing else is held, unless this object is gone.
+  template <typename Then>
+  void Soon(Then then);
 
   void Beat();
-  void SendAll();
-  void Join();
-  void OnJoined(Incarnation life);
-  void Send(const TaskName& peer);
+  void Ask();
+  void OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answer);
+  // Holds a Watch at the authority for what comes after that view.
+  void Watch(const ViewNumber& known);
+  void OnNews(const ViewNumber& known, const absl::StatusOr<View>& news);
+  void AskTheLost();
+  void NoteLease();
 
   Peers& peers_;
-  const std::set<TaskName> watched_;
+  Membership& membership_;
   const absl::Duration interval_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
+  // Guarded by state_->mutex.
+  bool is_watching_ = false;
+  bool is_asking_at_once_ = false;
+  bool holds_lease_ = true;
+  size_t next_lost_ = 0;
 };
 
 }  // namespace weir

@@ -18,42 +18,49 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A ps that watches two workers, which count and answer: with `answer_`, as the life 1.
+// A task whose peers count what comes and answer: with `answer_`, as the life 1. The authority holds each
+// Watch.
 class HeartbeatsTest : public ::testing::Test {
  protected:
-  explicit HeartbeatsTest(const TaskName& self = {"ps", 0})
+  explicit HeartbeatsTest(const TaskName& self = {"ps", 0}, absl::Duration lease = absl::Seconds(10))
       : cluster_(ClusterSpec::FromFlag("ps|127.0.0.1:5002,worker|127.0.0.1:5000;127.0.0.1:5001").value()),
         transport_(MakeInprocTransport(MakeInprocNetwork())),
-        membership_({.self = self, .cluster = cluster_}),
+        membership_({.self = self, .cluster = cluster_, .lease = lease}),
         peers_(cluster_, *transport_, membership_) {
     for (const std::string address : {"127.0.0.1:5000", "127.0.0.1:5001"}) Listen(address);
   }
 
   void Listen(const std::string& address) {
-    listeners_.push_back(
-        transport_
-            ->Listen(address, [this, address](std::shared_ptr<IncomingCall> call) { Answer(address, *call); })
-            .value());
+    listeners_.push_back(transport_
+                             ->Listen(address,
+                                      [this, address](std::shared_ptr<IncomingCall> call) {
+                                        Answer(address, std::move(call));
+                                      })
+                             .value());
   }
 
-  void Answer(const std::string& address, IncomingCall& call) {
+  void Answer(const std::string& address, std::shared_ptr<IncomingCall> call) {
     WireWriter writer;
     absl::MutexLock lock(&mutex_);
-    EncodeReplyStatus(1, answer_, &writer);
-    if (call.method() == kJoinMethod && answer_.ok()) {
-      WireReader reader(call.request().header);
-      const Envelope envelope = Envelope::DecodeFrom(&reader);
-      joined_with_.push_back(envelope.sender_incarnation);
-      known_.push_back(DecodeJoin(&reader).value().highest_known);
-      EncodeJoinReply(kGranted, &writer);
+    ++num_requests_[address];
+    WireReader reader(call->request().header);
+    const Envelope envelope = Envelope::DecodeFrom(&reader);
+    if (call->method() == kWatchMethod) {
+      watches_.push_back(std::move(call));
+      return;
     }
-    call.Reply(Frame{writer.Take(), {}});
-    ++num_heartbeats_[address];
+    EncodeReplyStatus(1, answer_, &writer);
+    if (call->method() == kJoinMethod && answer_.ok()) {
+      joined_with_.push_back(envelope.sender_incarnation);
+      known_.push_back(DecodeJoin(&reader).value());
+      EncodeJoinReply({kGranted, view_}, &writer);
+    }
+    call->Reply(Frame{writer.Take(), {}});
   }
 
-  bool AwaitHeartbeats(const std::string& address, int count) {
+  bool AwaitRequests(const std::string& address, int count) {
     absl::MutexLock lock(&mutex_);
-    const auto enough = [&] { return num_heartbeats_[address] >= count; };
+    const auto enough = [&] { return num_requests_[address] >= count; };
     return mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(60));
   }
 
@@ -61,46 +68,46 @@ class HeartbeatsTest : public ::testing::Test {
   const ClusterSpec cluster_;
   absl::Mutex mutex_;
   absl::Status answer_;
-  std::map<std::string, int> num_heartbeats_;
-  std::vector<Incarnation> joined_with_, known_;  // of each request to join
+  View view_ = {.number = {1, 1}};
+  std::map<std::string, int> num_requests_;
+  std::vector<Incarnation> joined_with_;  // of each request to join
+  std::vector<JoinCall> known_;
+  std::vector<std::shared_ptr<IncomingCall>> watches_;
   const std::unique_ptr<Transport> transport_;
   std::vector<std::unique_ptr<Listener>> listeners_;
   Membership membership_;
   Peers peers_;
 };
 
-TEST_F(HeartbeatsTest, GoOnToWhoeverMayStillNeedThem) {
-  const TaskName done{"worker", 0}, there{"worker", 1};
-  ASSERT_TRUE(membership_.OnDone(done, 11).ok());
-  {
-    const Heartbeats heartbeats(peers_, {done, there}, absl::Milliseconds(1));
-    EXPECT_TRUE(AwaitHeartbeats("127.0.0.1:5001", 5));
-  }
-  absl::MutexLock lock(&mutex_);
-  EXPECT_EQ(num_heartbeats_["127.0.0.1:5000"], 0);  // who is done has left, or soon will
-}
+// An authority that declares everybody lost at once.
+struct ForgottenAuthorityTest : HeartbeatsTest {
+  ForgottenAuthorityTest() : HeartbeatsTest({"ps", 0}, absl::Milliseconds(20)) {}
+};
 
-TEST_F(HeartbeatsTest, WhoIsToldOfALaterLifeIsSuperseded) {
+TEST_F(ForgottenAuthorityTest, AsksThoseItHasLostAndIsToldOfItsSuccessor) {
   // As the worker knows it.
   Membership workers({.self = {"worker", 1}, .cluster = cluster_});
   ASSERT_TRUE(workers.OnSignOfLife({"ps", 0}, membership_.incarnation() + 1).ok());
   answer_ = workers.OnSignOfLife({"ps", 0}, membership_.incarnation());
+  ASSERT_TRUE(membership_.OnSignOfLife({"worker", 1}, 1).ok());
   absl::Notification told;
   membership_.AddSupersededListener([&](const absl::Status&) { told.Notify(); });
-  const Heartbeats heartbeats(peers_, {{"worker", 1}}, absl::Milliseconds(1));
+  const Heartbeats heartbeats(peers_, absl::Milliseconds(1));
   EXPECT_TRUE(told.WaitForNotificationWithTimeout(absl::Seconds(60)));
 }
 
-TEST_F(HeartbeatsTest, TheAnswerOfALifeThatIsOverSaysNothingAboutThisTask) {
+TEST_F(ForgottenAuthorityTest, TheAnswerOfALifeThatIsOverSaysNothingAboutThisTask) {
   const TaskName restarted{"worker", 1};
   ASSERT_TRUE(membership_.OnSignOfLife(restarted, 1).ok());
   ASSERT_TRUE(membership_.OnSignOfLife(restarted, 2).ok());
   const Incarnation before = membership_.incarnation();
   {
-    const Heartbeats heartbeats(peers_, {restarted}, absl::Milliseconds(1));
-    EXPECT_TRUE(AwaitHeartbeats("127.0.0.1:5001", 5));
+    const Heartbeats heartbeats(peers_, absl::Milliseconds(1));
+    EXPECT_TRUE(AwaitRequests("127.0.0.1:5001", 5));
   }
   EXPECT_EQ(membership_.incarnation(), before);
+  absl::MutexLock lock(&mutex_);
+  EXPECT_EQ(num_requests_["127.0.0.1:5000"], 0);  // of whom it has never heard
 }
 
 // A worker whose ps grants lives.
@@ -120,23 +127,90 @@ TEST_F(JoiningTest, CallsWaitUntilTheAuthorityHasGrantedALife) {
     EXPECT_TRUE(reply.ok()) << reply.status();
     after.Notify();
   });
-  const Heartbeats heartbeats(peers_, {{"ps", 0}}, absl::Milliseconds(10));
+  const Heartbeats heartbeats(peers_, absl::Milliseconds(10));
   before.WaitForNotification();
   EXPECT_TRUE(absl::IsDeadlineExceeded(gave_up));
   EXPECT_THAT(std::string(gave_up.message()),
               HasSubstr("worker:0 has not joined the cluster, because ps:0 at 127.0.0.1:5002"));
   EXPECT_FALSE(after.HasBeenNotified());
-  EXPECT_EQ(num_heartbeats_["127.0.0.1:5001"], 0);
+  EXPECT_EQ(num_requests_["127.0.0.1:5001"], 0);
   Listen("127.0.0.1:5002");
   after.WaitForNotification();
   EXPECT_EQ(membership_.incarnation(), kGranted);
+  EXPECT_TRUE(AwaitRequests("127.0.0.1:5002", 8));
   absl::MutexLock lock(&mutex_);
   // Some heartbeats were on their way before the answer came.
   const auto says_so = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return joined_with_.back() == kGranted && known_.back() == kGranted;
+    return joined_with_.back() == kGranted && known_.back().highest_known == kGranted;
   };
   EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&says_so), absl::Seconds(30)));
   EXPECT_EQ(joined_with_[0], 0u);
+  EXPECT_EQ(num_requests_["127.0.0.1:5001"], 1) << "heartbeats go to the authority only";
+}
+
+TEST_F(JoiningTest, NewsThatCannotWaitComesInTheAnswerToAWatch) {
+  Listen("127.0.0.1:5002");
+  absl::Notification lost;
+  membership_.AddLossListener([&](const TaskName& task, Incarnation, const absl::Status& reason) {
+    EXPECT_EQ(task, (TaskName{"worker", 1}));
+    EXPECT_EQ(reason, absl::UnavailableError("worker:1 was lost: it is gone"));
+    lost.Notify();
+  });
+  view_.members = {{{"worker", 1}, 5, MemberState::kAlive}};
+  const Heartbeats heartbeats(peers_, absl::Hours(1));
+  const auto await_watches = [this](size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto enough = [&] { return watches_.size() >= count; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(60));
+  };
+  ASSERT_TRUE(await_watches(1));
+  EXPECT_EQ(membership_.state({"worker", 1}), Membership::State::kAlive);
+  WireWriter writer;
+  EncodeReplyStatus(1, absl::OkStatus(), &writer);
+  EncodeView({.number = {1, 2},
+              .since = 1,
+              .last_loss = 2,
+              .members = {{{"worker", 1}, 5, MemberState::kLost, false, "it is gone"}}},
+             &writer);
+  watches_[0]->Reply(Frame{writer.Take(), {}});
+  EXPECT_TRUE(lost.WaitForNotificationWithTimeout(absl::Seconds(60)));
+  EXPECT_TRUE(await_watches(2)) << "it goes on watching";
+  EXPECT_EQ(membership_.last_loss(), (ViewNumber{1, 2}));
+}
+
+// The authority is silent, and so it may count this task among the lost by now.
+struct SilencedTest : HeartbeatsTest {
+  SilencedTest() : HeartbeatsTest({"worker", 0}, absl::Milliseconds(50)) {}
+};
+
+TEST_F(SilencedTest, StepsWaitUntilTheAuthorityAnswersAgain) {
+  membership_.SetIncarnation(kGranted);
+  ASSERT_TRUE(membership_.OnSignOfLife({"worker", 1}, 1).ok());
+  ASSERT_FALSE(membership_.HoldsLease());
+  absl::Notification before, after;
+  absl::Status gave_up;
+  peers_.Call({"worker", 1}, kRunPartitionMethod, "", {},
+              {.deadline = absl::Now() + absl::Milliseconds(50), .needs_lease = true},
+              [&](absl::StatusOr<PeerReply> reply) {
+                gave_up = reply.status();
+                before.Notify();
+              });
+  peers_.Call({"worker", 1}, kRunPartitionMethod, "", {}, {.needs_lease = true},
+              [&](absl::StatusOr<PeerReply> reply) {
+                EXPECT_TRUE(reply.ok()) << reply.status();
+                after.Notify();
+              });
+  before.WaitForNotification();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(gave_up));
+  EXPECT_THAT(std::string(gave_up.message()),
+              HasSubstr("worker:0 begins no steps, because ps:0 at 127.0.0.1:5002"));
+  EXPECT_FALSE(after.HasBeenNotified());
+  EXPECT_EQ(num_requests_["127.0.0.1:5001"], 0);
+  // What begins no step does not wait.
+  EXPECT_TRUE(peers_.CallAndWait({"worker", 1}, kCancelStepMethod, "", {}, {}).ok());
+  Listen("127.0.0.1:5002");
+  const Heartbeats heartbeats(peers_, absl::Milliseconds(10));
+  after.WaitForNotification();
 }
 
 TEST_F(JoiningTest, CallsThatWaitMayBeCancelled) {

@@ -62,13 +62,16 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   void set_number(uint64_t number) { number_ = number; }
   uint64_t number() const { return number_; }
 
-  // The first attempt, when this task has a life.
+  const PeerCallOptions& options() const { return options_; }
+
+  // The first attempt, when nothing has to be waited for before.
   void Begin() {
-    if (!options_.before_own_life && peers_->ParkUntilJoined(shared_from_this())) return AwaitLife();
     Membership& membership = peers_->membership_;
     addressee_ = options_.any_life ? 0 : membership.incarnation_of(peer_);
+    if (peers_->Park(shared_from_this())) return AwaitDeadline();
     WireWriter envelope;
-    Envelope{membership.self(), membership.incarnation(), addressee_}.EncodeTo(&envelope);
+    Envelope{membership.self(), membership.incarnation(), addressee_, membership.last_loss()}.EncodeTo(
+        &envelope);
     request_.header = envelope.Take() + request_.header;
     Attempt();
   }
@@ -104,20 +107,24 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
 
  private:
   // Ends the call if it is still parked at its deadline.
-  void AwaitLife() {
-    if (options_.deadline == absl::InfiniteFuture()) return;
+  void AwaitDeadline() {
+    if (options_.deadline == absl::InfiniteFuture() || std::exchange(awaits_deadline_, true)) return;
     peers_->timers_->At(options_.deadline, [self = shared_from_this()] {
-      if (self->peers_->Unpark(self.get())) self->Finish(self->NoLife());
+      if (self->peers_->Unpark(self.get())) self->Finish(self->WhyItWaited());
     });
   }
 
-  absl::Status NoLife() const {
+  absl::Status WhyItWaited() const {
     const TaskName& authority = peers_->membership_.authority();
+    const std::string address = peers_->cluster_.address(authority).value_or("?");
     return absl::DeadlineExceededError(
         absl::StrCat(method_, " to ", peer_.ToString(), " at ", channel_->address(), ": ",
-                     peers_->membership_.self().ToString(), " has not joined the cluster, because ",
-                     authority.ToString(), " at ", peers_->cluster_.address(authority).value_or("?"),
-                     ", which lets tasks join, has not answered"));
+                     peers_->membership_.self().ToString(),
+                     peers_->membership_.incarnation() == 0
+                         ? absl::StrCat(" has not joined the cluster, because ", authority.ToString(), " at ",
+                                        address, ", which lets tasks join, has not answered")
+                         : absl::StrCat(" begins no steps, because ", authority.ToString(), " at ", address,
+                                        ", which says who is alive, does not answer")));
   }
 
   void OnReply(absl::StatusOr<Frame> reply) {
@@ -182,6 +189,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   const TaskName peer_;
   std::atomic<Incarnation> addressee_{0};
   uint64_t number_ = 0;
+  bool awaits_deadline_ = false;  // of Begin
   const std::string method_;
   Frame request_;
   const PeerCallOptions options_;
@@ -218,9 +226,16 @@ void Peers::Shutdown(absl::Status reason) {
   for (const auto& call : calls) call->Cancel(reason);
 }
 
-bool Peers::ParkUntilJoined(std::shared_ptr<PendingCall> call) {
+bool Peers::MustWait(const PendingCall& call) const {
+  if (call.options().before_own_life) return false;
+  if (membership_.incarnation() == 0) return true;
+  return call.options().needs_lease && !membership_.HoldsLease() &&
+         membership_.state(call.peer()) == Membership::State::kAlive;
+}
+
+bool Peers::Park(std::shared_ptr<PendingCall> call) {
   absl::MutexLock lock(&mutex_);
-  if (membership_.incarnation() != 0 || !closed_.ok()) return false;
+  if (!closed_.ok() || !MustWait(*call)) return false;
   parked_.push_back(std::move(call));
   return true;
 }
@@ -230,7 +245,7 @@ bool Peers::Unpark(PendingCall* call) {
   return std::erase_if(parked_, [call](const auto& parked) { return parked.get() == call; }) > 0;
 }
 
-void Peers::OnJoined() {
+void Peers::OnLease() {
   std::vector<std::shared_ptr<PendingCall>> calls;
   {
     absl::MutexLock lock(&mutex_);

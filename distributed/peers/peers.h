@@ -2,11 +2,11 @@
 // are lost.
 //
 // Channels are opened by the first call, and anew when the peer has a new life: its host name may stand for
-// another machine by then. A call waits until this task has a life (authority.h), which it carries, and is
-// meant for the life of the peer that membership knows; each reply counts as a sign of life. When this task
-// is superseded every call ends with that error, and so do later ones. A call whose connection broke is made
-// again with the same bytes for a while, so every request must be safe to repeat (worker_service.h keeps
-// answers for that).
+// another machine by then. A call waits until this task has a life (authority.h), which it carries (what
+// begins a step also waits while this task's lease is in doubt), and is meant for the life of the peer that
+// membership knows; each reply counts as a sign of life. When this task is superseded every call ends with
+// that error, and so do later ones. A call whose connection broke is made again with the same bytes for a
+// while, so every request must be safe to repeat (worker_service.h keeps answers for that).
 //
 // Thread safety: all methods. Borrows transport and membership. `done` runs once, on a thread of the
 // transport or of the timer; it must not block.
@@ -38,6 +38,9 @@ struct PeerCallOptions {
   bool any_life = false;
   // Also while this task has no life yet: what asks for one.
   bool before_own_life = false;
+  // Begins something that this task may only begin while it is sure to be alive for the others
+  // (Membership::HoldsLease); until then the call waits, unless the peer itself is lost.
+  bool needs_lease = false;
   // How long a broken connection is tried again.
   absl::Duration retry_for = absl::Seconds(1);
 };
@@ -59,8 +62,8 @@ class Peers {
   // Ends every call and refuses further ones, with `reason`, the first one that is given. Does not wait.
   void Shutdown(absl::Status reason = absl::CancelledError("this task is shutting down"));
 
-  // This task has a life now: the calls that waited for it are made.
-  void OnJoined();
+  // This task has a life, and its lease: the calls that waited for them are made.
+  void OnLease();
   // Closes channels to lives that are over when no call uses them any more. From no callback of a call.
   void CloseRetiredChannels();
 
@@ -102,8 +105,10 @@ class Peers {
   };
 
   absl::StatusOr<std::shared_ptr<Channel>> FindChannel(const TaskName& peer);
+  // Whether the call has to wait for a life, or for a lease.
+  bool MustWait(const PendingCall& call) const;
   // False when there is nothing to wait for.
-  bool ParkUntilJoined(std::shared_ptr<PendingCall> call);
+  bool Park(std::shared_ptr<PendingCall> call);
   bool Unpark(PendingCall* call);
   void Forget(PendingCall* call);
 

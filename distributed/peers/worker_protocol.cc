@@ -8,20 +8,42 @@
 #include "graph/types/status_macros.h"
 
 namespace weir {
+namespace {
+
+void EncodeTask(const TaskName& task, WireWriter* writer) {
+  writer->String(task.job);
+  writer->Unsigned(task.index);
+}
+
+TaskName DecodeTask(WireReader* reader) {
+  TaskName task;
+  task.job = std::string(reader->String());
+  task.index = static_cast<int>(reader->UnsignedUpTo(INT32_MAX));
+  return task;
+}
+
+ViewNumber DecodeViewNumber(WireReader* reader) {
+  ViewNumber number;
+  number.authority = reader->Fixed64();
+  number.number = reader->Unsigned();
+  return number;
+}
+
+}  // namespace
 
 void Envelope::EncodeTo(WireWriter* writer) const {
-  writer->String(sender.job);
-  writer->Unsigned(sender.index);
+  EncodeTask(sender, writer);
   writer->Fixed64(sender_incarnation);
   writer->Fixed64(addressee);
+  EncodeViewNumber(last_loss, writer);
 }
 
 Envelope Envelope::DecodeFrom(WireReader* reader) {
   Envelope envelope;
-  envelope.sender.job = std::string(reader->String());
-  envelope.sender.index = static_cast<int>(reader->UnsignedUpTo(INT32_MAX));
+  envelope.sender = DecodeTask(reader);
   envelope.sender_incarnation = reader->Fixed64();
   envelope.addressee = reader->Fixed64();
+  envelope.last_loss = DecodeViewNumber(reader);
   return envelope;
 }
 
@@ -68,6 +90,12 @@ void EncodeJoin(const JoinCall& call, WireWriter* writer) {
   writer->Fixed64(call.highest_known);
   writer->Fixed64(call.known_authority);
   writer->Signed(absl::ToInt64Microseconds(call.age));
+  EncodeViewNumber(call.view, writer);
+  writer->Unsigned(call.done.size());
+  for (const auto& [task, life] : call.done) {
+    EncodeTask(task, writer);
+    writer->Fixed64(life);
+  }
 }
 
 absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader) {
@@ -75,18 +103,76 @@ absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader) {
   call.highest_known = reader->Fixed64();
   call.known_authority = reader->Fixed64();
   call.age = absl::Microseconds(reader->Signed());
+  call.view = DecodeViewNumber(reader);
+  const size_t num_done = reader->Count();
+  for (size_t i = 0; i < num_done && reader->ok(); ++i) {
+    TaskName task = DecodeTask(reader);
+    call.done.emplace_back(std::move(task), reader->Fixed64());
+  }
   WEIR_RETURN_IF_ERROR(reader->Finish("a request to join"));
   if (call.age < absl::ZeroDuration()) return absl::InvalidArgumentError("a request to join from the future");
   return call;
 }
 
-void EncodeJoinReply(Incarnation life, WireWriter* writer) { writer->Fixed64(life); }
+void EncodeJoinReply(const JoinReply& reply, WireWriter* writer) {
+  writer->Fixed64(reply.life);
+  EncodeView(reply.view, writer);
+}
 
-absl::StatusOr<Incarnation> DecodeJoinReply(WireReader* reader) {
-  const Incarnation life = reader->Fixed64();
-  WEIR_RETURN_IF_ERROR(reader->Finish("the answer to a request to join"));
-  if (life == 0) return absl::InvalidArgumentError("the answer to a request to join grants no life");
-  return life;
+absl::StatusOr<JoinReply> DecodeJoinReply(WireReader* reader) {
+  JoinReply reply;
+  reply.life = reader->Fixed64();
+  WEIR_ASSIGN_OR_RETURN(reply.view, DecodeView(reader));
+  if (reply.life == 0) {
+    return absl::InvalidArgumentError("the answer to a request to join grants no life");
+  }
+  return reply;
+}
+
+void EncodeViewNumber(const ViewNumber& number, WireWriter* writer) {
+  writer->Fixed64(number.authority);
+  writer->Unsigned(number.number);
+}
+
+absl::StatusOr<ViewNumber> DecodeWatch(WireReader* reader) {
+  const ViewNumber number = DecodeViewNumber(reader);
+  WEIR_RETURN_IF_ERROR(reader->Finish("a request to watch"));
+  return number;
+}
+
+void EncodeView(const View& view, WireWriter* writer) {
+  EncodeViewNumber(view.number, writer);
+  writer->Unsigned(view.since);
+  writer->Unsigned(view.is_settled ? 1 : 0);
+  writer->Unsigned(view.last_loss);
+  writer->Unsigned(view.members.size());
+  for (const Member& member : view.members) {
+    EncodeTask(member.task, writer);
+    writer->Fixed64(member.life);
+    writer->Unsigned(static_cast<uint64_t>(member.state));
+    writer->Unsigned(member.is_leaving ? 1 : 0);
+    writer->String(member.why);
+  }
+}
+
+absl::StatusOr<View> DecodeView(WireReader* reader) {
+  View view;
+  view.number = DecodeViewNumber(reader);
+  view.since = reader->Unsigned();
+  view.is_settled = reader->UnsignedUpTo(1) != 0;
+  view.last_loss = reader->Unsigned();
+  const size_t num_members = reader->Count();
+  for (size_t i = 0; i < num_members && reader->ok(); ++i) {
+    Member member;
+    member.task = DecodeTask(reader);
+    member.life = reader->Fixed64();
+    member.state = static_cast<MemberState>(reader->UnsignedUpTo(static_cast<uint64_t>(MemberState::kLost)));
+    member.is_leaving = reader->UnsignedUpTo(1) != 0;
+    member.why = std::string(reader->String());
+    view.members.push_back(std::move(member));
+  }
+  WEIR_RETURN_IF_ERROR(reader->Finish("a view"));
+  return view;
 }
 
 void EncodeDevices(const std::vector<DeviceAttributes>& devices, WireWriter* writer) {

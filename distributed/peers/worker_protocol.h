@@ -1,24 +1,27 @@
-// The messages between tasks: what RemoteWorker, TensorPusher and Heartbeats say and WorkerService
-// understands.
+// The messages between tasks: what RemoteWorker, TensorPusher and Heartbeats say, and WorkerService and
+// MembershipService understand.
 //
-// Every request begins with an envelope (who sends it, in which life, and which life of the receiver it is
-// meant for), every reply with the replier's life and a status; what follows is the method's own.
-// Tensors and graphs are payloads. Byte form: transport/wire.h; graphs as TensorFlow's GraphDef.
+// Every request begins with an envelope (who sends it, in which life, which life of the receiver it is meant
+// for, and the newest loss that the sender knows of), every reply with the replier's life and a status; what
+// follows is the method's own. Tensors and graphs are payloads. Byte form: transport/wire.h; graphs as
+// TensorFlow's GraphDef.
 //
 // Pure functions and values. Decoding is safe against hostile bytes: InvalidArgument, nothing else.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "distributed/membership.h"
+#include "distributed/life.h"
 #include "distributed/task_name.h"
 #include "distributed/transport/bundle.h"
 #include "distributed/transport/frame.h"
 #include "distributed/transport/wire.h"
+#include "distributed/view.h"
 #include "graph/op_registry.h"
 #include "session/worker.h"
 
@@ -38,6 +41,7 @@ inline constexpr char kPushTensorsMethod[] = "/weir.Worker/PushTensors";
 inline constexpr char kPushPieceMethod[] = "/weir.Worker/PushPiece";
 inline constexpr char kJoinMethod[] = "/weir.Worker/Join";
 inline constexpr char kHeartbeatMethod[] = "/weir.Worker/Heartbeat";
+inline constexpr char kWatchMethod[] = "/weir.Worker/Watch";
 inline constexpr char kJobDoneMethod[] = "/weir.Worker/JobDone";
 inline constexpr char kLeaveMethod[] = "/weir.Worker/Leave";
 
@@ -45,6 +49,7 @@ struct Envelope {
   TaskName sender;
   Incarnation sender_incarnation = 0;
   Incarnation addressee = 0;  // 0: whichever life the receiver is in
+  ViewNumber last_loss = {};  // Membership::last_loss
 
   void EncodeTo(WireWriter* writer) const;
   static Envelope DecodeFrom(WireReader* reader);  // check the reader afterwards
@@ -64,17 +69,30 @@ absl::Status EncodePartition(const PartitionSpec& spec, WireWriter* writer, std:
 absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vector<Payload>& payloads,
                                               const OpRegistry& ops);
 
-// To the authority; its task is the envelope's sender, whose life may be 0.
+// To the authority; its task is the envelope's sender, whose life may be 0. With a life it is the heartbeat.
 struct JoinCall {
   Incarnation highest_known = 0;    // of any task
   Incarnation known_authority = 0;  // of the authority itself
   absl::Duration age;               // since the sender's process was started; in microseconds
+  ViewNumber view;                  // that the sender has
+  // To an authority that was restarted: who is done.
+  std::vector<std::pair<TaskName, Incarnation>> done;
 };
 void EncodeJoin(const JoinCall& call, WireWriter* writer);
 absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader);
-// The answer: the life of who asked, never 0.
-void EncodeJoinReply(Incarnation life, WireWriter* writer);
-absl::StatusOr<Incarnation> DecodeJoinReply(WireReader* reader);
+// The answer: the life of who asked, never 0, and what has changed since its view.
+struct JoinReply {
+  Incarnation life = 0;
+  View view;
+};
+void EncodeJoinReply(const JoinReply& reply, WireWriter* writer);
+absl::StatusOr<JoinReply> DecodeJoinReply(WireReader* reader);
+
+// Of Watch, which the authority answers when somebody is lost after that view; the reply is a View.
+void EncodeViewNumber(const ViewNumber& number, WireWriter* writer);
+absl::StatusOr<ViewNumber> DecodeWatch(WireReader* reader);
+void EncodeView(const View& view, WireWriter* writer);
+absl::StatusOr<View> DecodeView(WireReader* reader);
 
 struct RunRequest {
   PlanId plan = 0;

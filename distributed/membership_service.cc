@@ -1,0 +1,222 @@
+#include "distributed/membership_service.h"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+MembershipService::MembershipService(Membership& membership, Peers& peers)
+    : membership_(membership), peers_(peers), authority_(membership) {
+  if (!membership_.is_authority()) return;
+  membership_.SetNewsListener([this, alive = alive_] {
+    absl::MutexLock lock(&alive->mutex);
+    if (!alive->is_over) OnNews();
+  });
+}
+
+MembershipService::~MembershipService() {
+  Shutdown();
+  absl::MutexLock lock(&alive_->mutex);
+  alive_->is_over = true;
+}
+
+bool MembershipService::Handles(absl::string_view method) {
+  for (const char* known : {kJoinMethod, kHeartbeatMethod, kWatchMethod, kJobDoneMethod, kLeaveMethod}) {
+    if (method == known) return true;
+  }
+  return false;
+}
+
+Frame MembershipService::MakeReply(const absl::Status& status, std::string body) const {
+  return EncodeReply(membership_.incarnation(), status, std::move(body));
+}
+
+void MembershipService::Reply(const Request& request, const absl::Status& status, std::string body) const {
+  request.call->Reply(MakeReply(status, std::move(body)));
+}
+
+void MembershipService::Handle(std::shared_ptr<IncomingCall> call) {
+  Request request{std::move(call)};
+  request.reader = WireReader(request.call->request().header);
+  Envelope& envelope = request.envelope;
+  envelope = Envelope::DecodeFrom(&request.reader);
+  const absl::string_view method = request.call->method();
+  if (!request.reader.ok()) {
+    return Reply(request, absl::InvalidArgumentError(absl::StrCat(method, ": the request has no envelope")));
+  }
+  {
+    absl::MutexLock lock(&mutex_);
+    ++num_requests_;
+  }
+  // Before Admit: who asks for a life has none.
+  if (method == kJoinMethod) return Join(request);
+  const absl::Status admitted =
+      membership_.Admit(envelope.sender, envelope.sender_incarnation, envelope.addressee, envelope.last_loss);
+  if (!admitted.ok()) return Reply(request, admitted);
+  if (method == kWatchMethod) return Watch(request);
+  if (method == kHeartbeatMethod) return Reply(request, absl::OkStatus());
+  if (method != kJobDoneMethod && method != kLeaveMethod) {
+    return Reply(request,
+                 absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
+  }
+  // The reply goes first: this task may leave as soon as it knows that the last worker is done.
+  Reply(request, absl::OkStatus());
+  (void)(method == kJobDoneMethod ? membership_.OnDone(envelope.sender, envelope.sender_incarnation)
+                                  : membership_.OnLeave(envelope.sender, envelope.sender_incarnation));
+  absl::MutexLock lock(&mutex_);  // GiveLastView looks again
+}
+
+absl::Status MembershipService::CheckAuthority(const Envelope& envelope, absl::string_view what) const {
+  if (membership_.is_authority()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      envelope.sender.ToString(), " asks ", membership_.self().ToString(), what,
+      membership_.authority().ToString(), " does that: the tasks were given different cluster specs"));
+}
+
+void MembershipService::Join(Request& request) {
+  const Envelope& envelope = request.envelope;
+  if (const absl::Status is_mine = CheckAuthority(envelope, " to let it join the cluster, but here ");
+      !is_mine.ok()) {
+    return Reply(request, is_mine);
+  }
+  const absl::StatusOr<JoinCall> call = DecodeJoin(&request.reader);
+  if (!call.ok()) return Reply(request, call.status());
+  const absl::StatusOr<Incarnation> life = authority_.Join(
+      {envelope.sender, envelope.sender_incarnation, call->highest_known, call->known_authority, call->age});
+  if (!life.ok()) return Reply(request, life.status());
+  if (envelope.sender_incarnation != 0) {
+    // Those of a life that is over, and strangers, are refused.
+    for (const auto& [task, done] : call->done) (void)membership_.OnDone(task, done);
+    NoteKnown(envelope.sender, call->view);
+  }
+  WireWriter reply;
+  EncodeJoinReply({*life, membership_.ViewSince(call->view)}, &reply);
+  Reply(request, absl::OkStatus(), reply.Take());
+}
+
+void MembershipService::NoteKnown(const TaskName& task, const ViewNumber& known) {
+  absl::MutexLock lock(&mutex_);
+  known_[task] = known;
+}
+
+void MembershipService::Watch(Request& request) {
+  const absl::StatusOr<ViewNumber> known = DecodeWatch(&request.reader);
+  absl::Status status = known.status();
+  if (status.ok()) status = CheckAuthority(request.envelope, " to say who is alive, but here ");
+  if (!status.ok()) return Reply(request, status);
+  NoteKnown(request.envelope.sender, *known);
+  if (!membership_.HasNewsFor(*known)) return Hold(request, *known);
+  WireWriter reply;
+  EncodeView(membership_.ViewSince(*known), &reply);
+  Reply(request, absl::OkStatus(), reply.Take());
+}
+
+void MembershipService::Hold(const Request& request, const ViewNumber& known) {
+  const TaskName& task = request.envelope.sender;
+  Held held{request.call, 0, request.envelope.sender_incarnation, known};
+  std::shared_ptr<IncomingCall> refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    held.number = next_held_++;
+    if (is_shut_down_) {
+      refused = request.call;
+    } else {
+      refused = std::exchange(held_[task], held).call;
+    }
+  }
+  if (refused != nullptr) refused->Reply(MakeReply(absl::CancelledError("this call is not held any more")));
+  if (refused == request.call) return;
+  request.call->OnCancel([this, alive = alive_, task, number = held.number] {
+    absl::MutexLock lock(&alive->mutex);
+    if (!alive->is_over) OnGivenUp(task, number);
+  });
+  // Somebody may have been lost since.
+  if (membership_.HasNewsFor(known)) OnNews();
+}
+
+void MembershipService::OnGivenUp(const TaskName& task, uint64_t number) {
+  std::shared_ptr<IncomingCall> call;  // destroyed without the lock
+  absl::MutexLock lock(&mutex_);
+  const auto found = held_.find(task);
+  if (found == held_.end() || found->second.number != number) return;
+  call = std::move(found->second.call);
+  held_.erase(found);
+}
+
+void MembershipService::OnNews() {
+  absl::Time at;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (is_shut_down_ || std::exchange(will_publish_, true)) return;
+    at = next_publish_;
+  }
+  peers_.timers().At(at, [this, alive = alive_] {
+    absl::MutexLock lock(&alive->mutex);
+    if (!alive->is_over) Publish();
+  });
+}
+
+void MembershipService::Publish() {
+  std::vector<Held> answered;
+  {
+    absl::MutexLock lock(&mutex_);
+    will_publish_ = false;
+    next_publish_ = peers_.environment().Now() + kPause;
+    for (auto it = held_.begin(); it != held_.end();) {
+      if (membership_.HasNewsFor(it->second.known)) {
+        answered.push_back(std::move(it->second));
+        it = held_.erase(it);
+      } else {
+        ++it;
+      }
+    }
+  }
+  // Most of them know the same view.
+  std::map<ViewNumber, std::string> bodies;
+  for (const Held& held : answered) {
+    std::string& body = bodies[held.known];
+    if (body.empty()) {
+      WireWriter writer;
+      EncodeView(membership_.ViewSince(held.known), &writer);
+      body = writer.Take();
+    }
+    held.call->Reply(MakeReply(absl::OkStatus(), body));
+  }
+}
+
+void MembershipService::GiveLastView(absl::Duration patience) {
+  Publish();
+  const ViewNumber last = membership_.last_loss();
+  const auto all_know = [this, &last]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    for (const TaskName& ps : membership_.AliveServers()) {
+      const auto known = known_.find(ps);
+      if (known == known_.end() || known->second < last) return false;
+    }
+    return true;
+  };
+  absl::MutexLock lock(&mutex_);
+  peers_.environment().Await(mutex_, absl::Condition(&all_know), peers_.environment().Now() + patience);
+}
+
+void MembershipService::Shutdown() {
+  std::map<TaskName, Held> dropped;
+  {
+    absl::MutexLock lock(&mutex_);
+    is_shut_down_ = true;
+    dropped = std::exchange(held_, {});
+  }
+  for (const auto& [task, held] : dropped) {
+    held.call->Reply(MakeReply(absl::UnavailableError("this task is shutting down")));
+  }
+}
+
+int64_t MembershipService::num_requests() const {
+  absl::MutexLock lock(&mutex_);
+  return num_requests_;
+}
+
+}  // namespace weir

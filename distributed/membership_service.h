@@ -1,0 +1,97 @@
+// What this task answers to Heartbeats and to farewells of the others: who joins, who lives, who is done,
+// and, on the authority, what is new.
+//
+// Watch: the authority holds one call of each task, which costs no thread, and answers it when somebody is
+// lost. Losses that come together make one answer: news goes out at once, but then not again for kPause. A
+// Watch that is held tells in the other direction too: when its connection breaks, its task may be gone, and
+// the listener for that is told.
+//
+// Thread safety: all methods. Borrows everything. Shutdown goes first.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "distributed/authority.h"
+#include "distributed/membership.h"
+#include "distributed/peers/peers.h"
+#include "distributed/peers/worker_protocol.h"
+#include "distributed/transport/transport.h"
+
+namespace weir {
+
+class MembershipService {
+ public:
+  static constexpr absl::Duration kPause = absl::Milliseconds(50);
+
+  MembershipService(Membership& membership, Peers& peers);
+  ~MembershipService();
+
+  static bool Handles(absl::string_view method);
+  // One of those; Unimplemented for another.
+  void Handle(std::shared_ptr<IncomingCall> call);
+
+  // Of the authority, which is about to leave: gives the last view to all who watch, and waits until every ps
+  // that lives has it, or for `patience`.
+  void GiveLastView(absl::Duration patience);
+
+  // Answers the calls that are held, and holds none any more.
+  void Shutdown();
+
+  // Requests that came, of all methods.
+  int64_t num_requests() const;
+
+ private:
+  struct Request {
+    std::shared_ptr<IncomingCall> call;
+    Envelope envelope;
+    WireReader reader{""};
+  };
+  struct Held {
+    std::shared_ptr<IncomingCall> call;
+    uint64_t number = 0;  // of the call
+    Incarnation life = 0;
+    ViewNumber known;
+  };
+  // What callbacks of calls and timers may outlive this object for.
+  struct Alive {
+    absl::Mutex mutex;
+    bool is_over ABSL_GUARDED_BY(mutex) = false;
+  };
+
+  void Reply(const Request& request, const absl::Status& status, std::string body = "") const;
+  absl::Status CheckAuthority(const Envelope& envelope, absl::string_view what) const;
+  void Join(Request& request);
+  void Watch(Request& request);
+  void Hold(const Request& request, const ViewNumber& known);
+  void OnGivenUp(const TaskName& task, uint64_t number);
+  void NoteKnown(const TaskName& task, const ViewNumber& known);
+  // Somebody was lost: soon, Publish.
+  void OnNews();
+  // Answers those held calls that there is something new for.
+  void Publish();
+  Frame MakeReply(const absl::Status& status, std::string body = "") const;
+
+  Membership& membership_;
+  Peers& peers_;
+  Authority authority_;
+  const std::shared_ptr<Alive> alive_ = std::make_shared<Alive>();
+
+  mutable absl::Mutex mutex_;
+  bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t num_requests_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t next_held_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::map<TaskName, Held> held_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskName, ViewNumber> known_ ABSL_GUARDED_BY(mutex_);  // the newest that the task has asked with
+  bool will_publish_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time next_publish_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+};
+
+}  // namespace weir
