@@ -172,7 +172,13 @@ bool ReplicaGroup::IsServedAtTheEnd(Waiter& waiter) {
 bool ReplicaGroup::IsServed(Waiter& waiter) {
   if (!end_.ok() || is_closed_) return IsServedAtTheEnd(waiter);
   if (waiter.kind == Kind::kStay) return false;
-  if (mark_ == 0 || is_being_applied_) return false;
+  if (mark_ == 0) return false;
+  if (waiter.kind == Kind::kJoin) {
+    if (Find(waiter.identity) == nullptr) return false;
+    waiter.result = Answer{.mark = mark_, .gradients = {}};
+    return true;
+  }
+  if (is_being_applied_) return false;
   if (waiter.kind == Kind::kAggregate) {
     if (static_cast<int64_t>(contributed_.size()) < NumRequired()) return false;
     waiter.result = TakeAggregate(waiter.caller);
@@ -181,7 +187,6 @@ bool ReplicaGroup::IsServed(Waiter& waiter) {
     return true;
   }
   if (waiter.kind == Kind::kContribute && waiter.is_of_this_step) return false;
-  if (waiter.kind == Kind::kJoin && Find(waiter.identity) == nullptr) return false;
   waiter.result = Answer{.mark = mark_, .gradients = {}};
   return true;
 }

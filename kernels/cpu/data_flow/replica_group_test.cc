@@ -265,6 +265,28 @@ TEST_F(ReplicaGroupTest, NobodyJoinsBeforeTheChiefHasBegun) {
   EXPECT_EQ(join->step(), 7);
 }
 
+// The driver has the aggregate of one group and waits for that of another, which needs the replica that
+// joins.
+TEST_F(ReplicaGroupTest, AReplicaJoinsWhileAStepIsBeingApplied) {
+  Make(2, 2);
+  auto stays = Begin(2, 10);
+  stays[1]->cancellation.Cancel(absl::UnavailableError("killed"));
+  const CallRef aggregate = Aggregate(), a = Contribute(0, 1);
+  ASSERT_TRUE(aggregate->is_over());
+  const CallRef stay = Stay(1, 2), join = Join(1, 2);
+  ASSERT_TRUE(join->is_over());
+  EXPECT_EQ(join->step(), 10);
+  const CallRef late = Contribute(1, 100, 2);
+  EXPECT_FALSE(late->is_over()) << "what it would read now is half updated";
+  EXPECT_EQ(MeanOf(aggregate), 1);
+  ASSERT_TRUE(group_->Release(aggregate->mark()).ok());
+  EXPECT_EQ(late->step(), 11);
+  const CallRef second = Aggregate();
+  Contribute(0, 1), Contribute(1, 3, 2);
+  ASSERT_TRUE(second->is_over());
+  EXPECT_EQ(MeanOf(second), 2);
+}
+
 TEST_F(ReplicaGroupTest, RefusesWhatDoesNotFit) {
   Make(2, 2);
   Begin(2);
