@@ -354,6 +354,10 @@ void Peers::OnLoss(const TaskName& peer, Incarnation incarnation, const absl::St
     for (const auto& call : pending_) {
       if (call->peer() == peer && call->addressee() == incarnation) calls.push_back(call);
     }
+    // Its connections may be silent for ever, while another process is found under its name.
+    if (const auto open = channels_.find(peer); open != channels_.end() && open->second.channel != nullptr) {
+      retired_.push_back(std::exchange(open->second.channel, nullptr));
+    }
   }
   Sort(&calls);
   for (const auto& call : calls) call->Cancel(reason);

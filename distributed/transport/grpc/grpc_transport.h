@@ -28,8 +28,8 @@ struct GrpcOptions {
   int num_server_threads = 4;
   int max_server_threads = 32;  // when handlers compute for long; more of them wait for their turn
   // A silent connection is asked whether it lives, and lost when it does not answer.
-  absl::Duration keepalive_interval = absl::Seconds(10);
-  absl::Duration keepalive_timeout = absl::Seconds(10);
+  absl::Duration keepalive_interval = absl::Seconds(5);
+  absl::Duration keepalive_timeout = absl::Seconds(5);
   absl::Duration max_reconnect_delay = absl::Seconds(1);
 };
 
