@@ -424,6 +424,17 @@ int Server::Join() {
   return ServeUntilTheEnd();
 }
 
+// Of a ps that knows of no training task that runs; empty when one does.
+static std::string DescribeAbsentTasks(const TaskConfig& task, const Membership& membership) {
+  std::vector<std::string> names;
+  for (const TaskName& other : task.worker_tasks()) {
+    const Membership::State state = membership.state(other);
+    if (state == Membership::State::kAlive) return "";
+    if (state != Membership::State::kDone) names.push_back(other.ToString());
+  }
+  return absl::StrJoin(names, ", ");
+}
+
 int Server::ServeUntilTheEnd() {
   constexpr absl::Duration kPatience = absl::Seconds(10);
   bool is_over = false;
@@ -433,6 +444,10 @@ int Server::ServeUntilTheEnd() {
     if (!chief.empty()) {
       PrintNotice(absl::StrCat(task_.task().ToString(), " waits for ", chief,
                                ": only the chief saves what was learned"));
+    } else if (const std::string absent = is_over ? "" : DescribeAbsentTasks(task_, *membership_);
+               !absent.empty()) {
+      PrintNotice(absl::StrCat(task_.task().ToString(), " waits for ", absent,
+                               ", and has heard of nobody who trains for a while"));
     }
   }
   is_over = membership_->AwaitEndOfJob(membership_->environment().Now());

@@ -13,7 +13,11 @@ namespace weir {
 namespace {
 
 absl::Status WithName(const Communicator::Call& call, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat("collective '", call.name, "': ", status.message()));
+  absl::Status named(status.code(), absl::StrCat("collective '", call.name, "': ", status.message()));
+  // That a rank was superseded decides its exit code.
+  status.ForEachPayload(
+      [&named](absl::string_view key, const absl::Cord& value) { named.SetPayload(key, value); });
+  return named;
 }
 
 }  // namespace

@@ -227,6 +227,19 @@ TEST(RankGroupTest, ACancelledStepEndsTheGroup) {
   EXPECT_THAT(group.ends(), SizeIs(1));
 }
 
+// What an error says beside its text decides the exit code of a process.
+TEST(RankGroupTest, TheErrorOfARankKeepsItsPayloads) {
+  TestGroup group(2);
+  group.Form();
+  Outcome outcome = NewOutcome();
+  group[0].AllReduce({"k", {0, 0}}, Numbers(0, 5), Reduction::kSum, false, TestGroup::Into(outcome));
+  absl::Status why = absl::FailedPreconditionError("another process is worker:0 now");
+  why.SetPayload("superseded", absl::Cord("worker:0 7.0"));
+  group[0].End(why);
+  ASSERT_TRUE(outcome->has_value());
+  EXPECT_TRUE((*outcome)->status().GetPayload("superseded").has_value()) << (*outcome)->status();
+}
+
 TEST(RankGroupTest, ARankThatHasLeftIsNotWaitedFor) {
   TestGroup group(2);
   group.Form();

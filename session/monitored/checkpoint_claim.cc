@@ -57,13 +57,28 @@ absl::Status CheckpointClaim::LookForLater(std::vector<std::string>* earlier) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<WritableFile>> CheckpointClaim::Create(const std::string& path) {
+  {
+    absl::MutexLock lock(&mutex_);
+    own_.insert(path);
+  }
+  return files_.Create(path);
+}
+
 absl::Status CheckpointClaim::Rename(const std::string& from, const std::string& to) {
   WEIR_RETURN_IF_ERROR(LookForLater(nullptr));
-  return files_.Rename(from, to);
+  WEIR_RETURN_IF_ERROR(files_.Rename(from, to));
+  absl::MutexLock lock(&mutex_);
+  own_.erase(from);
+  return absl::OkStatus();
 }
 
 absl::Status CheckpointClaim::Remove(const std::string& path) {
-  WEIR_RETURN_IF_ERROR(LookForLater(nullptr));
+  const bool is_own = [&] {
+    absl::MutexLock lock(&mutex_);
+    return own_.erase(path) > 0;
+  }();
+  if (!is_own) WEIR_RETURN_IF_ERROR(LookForLater(nullptr));
   return files_.Remove(path);
 }
 

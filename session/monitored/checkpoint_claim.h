@@ -17,11 +17,14 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "kernels/formats/file_system.h"
 
 namespace weir {
@@ -38,16 +41,15 @@ class CheckpointClaim final : public FileSystem {
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
     return files_.OpenForReading(path);
   }
-  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
-    return files_.Create(path);
-  }
+  absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateNew(const std::string& path) override {
     return files_.CreateNew(path);
   }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenForAppending(const std::string& path) override {
     return files_.OpenForAppending(path);
   }
-  // Also the error of Take.
+  // Both: also the error of Take. What was created here and not renamed, a temporary file, may be removed
+  // always.
   absl::Status Rename(const std::string& from, const std::string& to) override;
   absl::Status Remove(const std::string& path) override;
   absl::Status CreateDirectories(const std::string& path) override { return files_.CreateDirectories(path); }
@@ -69,6 +71,9 @@ class CheckpointClaim final : public FileSystem {
   FileSystem& files_;
   const std::string directory_;
   const uint64_t life_;
+  absl::Mutex mutex_;
+  // Temporary files of a save that goes on: names that nobody else has.
+  std::set<std::string> own_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -37,6 +37,8 @@ TEST_F(CheckpointClaimTest, ALaterLifeTakesTheFolderFromAnEarlierOne) {
   const absl::Status renamed = WriteFileAtomically(*first, one, "changed");
   EXPECT_TRUE(IsSuperseded(renamed)) << renamed;
   EXPECT_THAT(std::string(renamed.message()), HasSubstr("a later chief writes checkpoints to " + directory));
+  EXPECT_THAT(Names(), ElementsAre(".claim-00000000000000ac", "one"))
+      << "no temporary file of its own is left";
   EXPECT_TRUE(IsSuperseded(first->Remove(one)));
   EXPECT_EQ(ReadWholeFile(files, one).value(), "text");
   EXPECT_TRUE(IsSuperseded(CheckpointClaim::Take(files, directory, 0xab).status()));

@@ -18,6 +18,7 @@ namespace {
 
 constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
+// A wait is never silent for longer.
 constexpr absl::Duration kReportAfter = absl::Seconds(10);
 
 // How much time attempts have cost by the patience their error deserves, so that waiting for the chief takes
@@ -31,13 +32,15 @@ class Attempts {
   // over.
   absl::Status PauseAfter(const absl::Status& error, absl::Duration patience, const Coordinator& stop) {
     const absl::Time now = environment_.Now();
+    const absl::Duration length = now - last_;
     absl::Duration& spent = spent_[patience];
     spent += now - last_;
     if (spent + pause_ > patience) {
       return absl::DeadlineExceededError(
           absl::StrCat("gave up after ", absl::FormatDuration(patience), ": ", error.message()));
     }
-    if (now >= next_report_) {
+    // The next attempt may take as long as this one.
+    if (now + pause_ + length >= next_report_) {
       PrintNotice(absl::StrCat("still waiting (",
                                absl::FormatDuration(absl::Trunc(patience - spent, absl::Seconds(1))),
                                " left): ", error.message()));

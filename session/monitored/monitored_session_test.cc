@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "graph/types/status_macros.h"
 #include "gtest/gtest.h"
+#include "kernels/environment.h"
 #include "kernels/formats/file_system.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
@@ -179,7 +182,10 @@ class LosesAPeer final : public Worker {
   const DeviceName& task() const override { return worker_.task(); }
   absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
     longest_wait = std::max(longest_wait, deadline - absl::Now());
-    if (num_silences-- > 0) return absl::DeadlineExceededError("did not answer");
+    if (num_silences-- > 0) {
+      if (on_silence) on_silence();
+      return absl::DeadlineExceededError("did not answer");
+    }
     if (!refusal.ok()) return refusal;
     ++num_sessions;
     return worker_.ListDevices(deadline);
@@ -211,6 +217,7 @@ class LosesAPeer final : public Worker {
   bool lose_variables = false;
   int num_sessions = 0;
   int num_silences = 0;  // how often it does not say which devices it has
+  std::function<void()> on_silence;
   absl::Status refusal;  // of every session
   absl::Duration longest_wait = absl::ZeroDuration();
 
@@ -289,6 +296,49 @@ TEST(MonitoredSessionTest, APeerThatDoesNotAnswerIsAskedAgain) {
   EXPECT_EQ(worker.num_sessions, 1);
   EXPECT_LT(worker.longest_wait, absl::Seconds(10));
   EXPECT_GT(worker.longest_wait, absl::ZeroDuration());
+}
+
+// The system's, but for a clock that only passes when a test says so, or something waits for a time.
+class PassingTime final : public Environment {
+ public:
+  PassingTime() : Environment(/*is_simulated=*/true) {}
+  void Pass(absl::Duration time) { now_ += time; }
+  absl::Time SteadyNow() const override { return now_; }
+  uint64_t Random() override { return RealEnvironment().Random(); }
+  bool Await(absl::Mutex& mutex, const absl::Condition& condition, absl::Time deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) override {
+    if (deadline == absl::InfiniteFuture()) return RealEnvironment().Await(mutex, condition, deadline);
+    now_ = std::max(now_, deadline);
+    return condition.Eval();
+  }
+  absl::StatusOr<std::unique_ptr<Threads>> MakeThreads(int num_threads, int max_blocked_threads) override {
+    return RealEnvironment().MakeThreads(num_threads, max_blocked_threads);
+  }
+  std::unique_ptr<Timers> MakeTimers() override { return RealEnvironment().MakeTimers(); }
+  absl::StatusOr<std::unique_ptr<StartedThread>> StartThread(absl::AnyInvocable<void()> run) override {
+    return RealEnvironment().StartThread(std::move(run));
+  }
+
+ private:
+  absl::Time SimulatedNow() const override { return now_; }
+  absl::Time now_ = absl::FromUnixSeconds(1'000'000'000);
+};
+
+TEST(MonitoredSessionTest, WhoWaitsForAPeerSaysSoEveryTenSeconds) {
+  TestProgram program;
+  PassingTime time;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  worker.num_silences = 100;
+  worker.on_silence = [&] { time.Pass(absl::Seconds(8)); };
+  program.target.workers = {&worker};
+  program.target.environment = &time;
+  testing::internal::CaptureStderr();
+  auto session = program.Start({.recovery_timeout = absl::Seconds(40)});
+  const std::vector<std::string> lines =
+      absl::StrSplit(testing::internal::GetCapturedStderr(), '\n', absl::SkipEmpty());
+  EXPECT_THAT(Message(session.status()), HasSubstr("gave up after 40s: did not answer"));
+  EXPECT_THAT(lines, SizeIs(testing::Ge(4u))) << "in 40 seconds";
+  for (const std::string& line : lines) EXPECT_THAT(line, HasSubstr("still waiting ("));
 }
 
 // That a lost peer ends the session does not mean that a late one does.
