@@ -5,8 +5,8 @@
 // stand for another machine by then. A call waits until this task has a life (authority.h), which it carries
 // (what begins a step also waits while this task's lease is in doubt), and is meant for the life of the peer
 // that membership knows; each reply counts as a sign of life. When this task is superseded every call ends
-// with that error, and so do later ones. A call whose connection broke is made again with the same bytes for a
-// while, so every request must be safe to repeat (worker_service.h keeps answers for that).
+// with that error, and so do later ones. A call whose connection broke is made again with the same bytes for
+// a while, so every request must be safe to repeat (worker_service.h keeps answers for that).
 //
 // Thread safety: all methods. Borrows transport and membership. `done` runs once, on a thread of the
 // transport or of the timer; it must not block.

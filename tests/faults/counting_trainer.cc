@@ -4,9 +4,9 @@
 // Each training task also counts its own steps on the ps, and appends what the count was after each of its
 // steps to TASK.counts: one more than before, unless a step was lost, or was applied twice.
 //
-// Flags: --dir (checkpoints, and one file per process named after its task with its pid), --last_step,
-// --step_ms, --lease_seconds, --termination_grace_seconds. The chief prints "finished at step N, counter C"
-// at the end; the counter equals the step if nothing was lost between the two and nothing was applied twice.
+// Its flags are those of trainer.h. The chief prints "finished at step N, counter C, sum S" at the end, where
+// S is the sum of what the tasks have counted; all three are equal if nothing was lost between them and
+// nothing was applied twice.
 #include <cstdio>
 #include <fstream>
 #include <map>
@@ -29,15 +29,28 @@
 namespace weir {
 namespace {
 
-struct Flags {
-  std::string dir;
-  int last_step = 100;
-  int step_ms = 10;
-  double lease_seconds = 3;
-  double termination_grace_seconds = 25;
-};
+// The last of it is not over while others are still in their last step: both are read until they agree, for a
+// while.
+absl::Status PrintCounts(MonitoredSession& session, const ModelVariable& step, const ModelVariable& counter,
+                         const std::map<TaskName, ModelVariable>& counts) {
+  std::vector<TensorRef> all = {step.value, counter.value};
+  for (const auto& [task, count] : counts) all.push_back(count.value);
+  int64_t last = 0, total = 0, sum = -1;
+  for (const absl::Time end = absl::Now() + absl::Seconds(2); sum != last || total != last;) {
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> values, session.session().Run({}, all));
+    last = values[0].scalar<int64_t>();
+    total = static_cast<int64_t>(values[1].scalar<float>());
+    sum = 0;
+    for (size_t i = 2; i < values.size(); ++i) sum += static_cast<int64_t>(values[i].scalar<float>());
+    if (absl::Now() > end) break;
+  }
+  std::printf("finished at step %lld, counter %lld, sum %lld\n", static_cast<long long>(last),
+              static_cast<long long>(total), static_cast<long long>(sum));
+  std::fflush(stdout);
+  return absl::OkStatus();
+}
 
-absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
+absl::Status Train(const TaskConfig& task, Server& server, const TrainerFlags& flags) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   const ModelVariable step = GlobalStep(g);
   const ModelVariable counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
@@ -47,6 +60,7 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
     counts[other] =
         MakeVariable(g, absl::StrCat("count_", other.job, "_", other.index), Tensor::Scalar(0.0f));
   }
+  if (task.is_evaluator()) return EvaluateCheckpoints(g, server, flags);
   const Output own = counts.at(task.task()).handle;
   // One partition on the ps, so a step changes all or nothing.
   Node* count = nullptr;
@@ -66,11 +80,11 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   TrainingSessionOptions options;
   options.target = server.target();
   options.is_chief = task.is_chief();
-  options.checkpoint_dir = absl::StrCat(flags.dir, "/model");
+  options.checkpoint_dir = flags.checkpoint_dir();
   options.hooks = {StopAtStepHook({.last_step = flags.last_step})};
   options.save_checkpoint_steps = 10;
   options.save_summaries_steps = 0;
-  options.recovery_timeout = absl::Seconds(60);
+  options.recovery_timeout = absl::Seconds(flags.recovery_seconds);
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
                         MonitoredTrainingSession(g, std::move(options)));
   while (!session->should_stop()) {
@@ -82,31 +96,18 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
     absl::SleepFor(absl::Milliseconds(flags.step_ms));
     WriteFileAtOnce(absl::StrCat(flags.dir, "/", task.task().ToString(), ".step"), absl::StrCat(now));
   }
-  if (task.is_chief()) {
-    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values,
-                          session->session().Run({}, {step.value, counter.value}));
-    std::printf("finished at step %lld, counter %.0f\n", static_cast<long long>(values[0].scalar<int64_t>()),
-                values[1].scalar<float>());
-  }
+  if (task.is_chief()) WEIR_RETURN_IF_ERROR(PrintCounts(*session, step, counter, counts));
   return session->Close();
 }
 
 int Main(int argc, char** argv) {
-  Flags flags;
+  TrainerFlags flags;
   FlagParser parser("counting_trainer", "[flags]", "Counts steps on a cluster, for fault tests.");
-  parser.Add("dir", &flags.dir, "where everything is written");
-  parser.Add("last_step", &flags.last_step, "when to stop");
-  parser.Add("step_ms", &flags.step_ms, "pause after a step");
-  parser.Add("lease_seconds", &flags.lease_seconds, "when a silent peer is lost");
-  parser.Add("termination_grace_seconds", &flags.termination_grace_seconds,
-             "how long a ps serves after SIGTERM");
+  flags.AddTo(parser);
   if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) {
     return FailTrainer("counting_trainer", status);
   }
-  return RunTrainer("counting_trainer", flags.dir,
-                    {.num_threads = 1,
-                     .lease = absl::Seconds(flags.lease_seconds),
-                     .termination_grace = absl::Seconds(flags.termination_grace_seconds)},
+  return RunTrainer("counting_trainer", flags,
                     [&](const TaskConfig& task, Server& server) { return Train(task, server, flags); });
 }
 

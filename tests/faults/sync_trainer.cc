@@ -4,9 +4,8 @@
 //
 // Without a ps every worker has the model, and they average gradients (horovod.h).
 //
-// Flags: --dir (checkpoints, and one file per process named after its task with its pid), --last_step,
-// --step_ms, --lease_seconds, --backup_workers, --on_loss. The chief prints "finished at step N, bits B",
-// where B is a sum over the bits of all variables.
+// Its flags are those of trainer.h, --backup_workers and --on_loss. The chief prints "finished at step N,
+// bits B", where B is a sum over the bits of all variables.
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -36,11 +35,7 @@ namespace {
 
 constexpr int64_t kNumbers = 1000;
 
-struct Flags {
-  std::string dir;
-  int last_step = 100;
-  int step_ms = 10;
-  double lease_seconds = 3;
+struct Flags : TrainerFlags {
   int backup_workers = 0;
   std::string on_loss = "shrink";
 };
@@ -100,6 +95,7 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
     const ModelVariable variable = MakeVariable(g, name, DType::kFloat32, {kNumbers}, initializers::Ones());
     losses.push_back(Sum(g, Mul(g, Square(g, variable.value), x), Const(g, 0)));
   }
+  if (task.is_evaluator()) return EvaluateCheckpoints(g, server, flags);
   std::unique_ptr<Horovod> hvd;
   WEIR_ASSIGN_OR_RETURN(const InStep in_step, MakeOptimizer(task, server, flags, &hvd));
   WEIR_ASSIGN_OR_RETURN(Node* const train, in_step.optimizer->Minimize(g, AddN(g, losses), step));
@@ -108,17 +104,22 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   TrainingSessionOptions options;
   options.target = server.target();
   options.is_chief = in_step.is_chief;
-  if (in_step.saves) options.checkpoint_dir = absl::StrCat(flags.dir, "/model");
+  if (in_step.saves) options.checkpoint_dir = flags.checkpoint_dir();
   options.hooks = {in_step.hook, StopAtStepHook({.last_step = flags.last_step})};
   options.save_checkpoint_steps = 10;
   options.save_summaries_steps = 0;
-  options.recovery_timeout = absl::Seconds(60);
+  options.recovery_timeout = absl::Seconds(flags.recovery_seconds);
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
                         MonitoredTrainingSession(g, std::move(options)));
   while (!session->should_stop()) {
     absl::SleepFor(absl::Milliseconds(flags.step_ms));
     WEIR_RETURN_IF_ERROR(session->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
       WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> now, context.session().Run({}, {step.value}));
+      // A job that is started again may have come to its end before. StopAtStepHook would do one more step.
+      if (now[0].scalar<int64_t>() >= flags.last_step) {
+        context.RequestStop();
+        return absl::OkStatus();
+      }
       const Tensor batch = Batch(now[0].scalar<int64_t>(), task.task_index());
       WEIR_RETURN_IF_ERROR(context.RunWithHooks({{x, batch}}, {}, {train}).status());
       WriteFileAtOnce(absl::StrCat(flags.dir, "/", task.task().ToString(), ".step"),
@@ -139,17 +140,13 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
 int Main(int argc, char** argv) {
   Flags flags;
   FlagParser parser("sync_trainer", "[flags]", "Trains synchronous replicas on a cluster, for fault tests.");
-  parser.Add("dir", &flags.dir, "where everything is written");
-  parser.Add("last_step", &flags.last_step, "when to stop");
-  parser.Add("step_ms", &flags.step_ms, "pause before a step");
-  parser.Add("lease_seconds", &flags.lease_seconds, "when a silent peer is lost");
+  flags.AddTo(parser);
   parser.Add("backup_workers", &flags.backup_workers, "how many gradients of a step may be missing");
   parser.Add("on_loss", &flags.on_loss, "shrink, wait or fail");
   if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) {
     return FailTrainer("sync_trainer", status);
   }
-  return RunTrainer("sync_trainer", flags.dir,
-                    {.num_threads = 1, .lease = absl::Seconds(flags.lease_seconds)},
+  return RunTrainer("sync_trainer", flags,
                     [&](const TaskConfig& task, Server& server) { return Train(task, server, flags); });
 }
 

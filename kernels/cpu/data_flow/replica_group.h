@@ -14,8 +14,8 @@
 // Several groups: a replica contributes to all of them at once. If they tell it different marks (it was told
 // while a release went from one to the next), its next contributions have none, and are dropped everywhere.
 // Otherwise one group could count a replica that another has dropped, and each wait for whom the other has. A
-// replica joins a group that waits for its driver to apply a step, too: the driver may wait for another group,
-// which needs that replica. What it reads then may be half updated, and never counts.
+// replica joins a group that waits for its driver to apply a step, too: the driver may wait for another
+// group, which needs that replica. What it reads then may be half updated, and never counts.
 //
 // How many are enough: `replicas_to_aggregate`, or all that may still come, if they are fewer. A replica that
 // has left does not come. One that was lost does not come either (kShrink), is waited for (kWait), or ends
