@@ -34,6 +34,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "distributed/gradient_averaging.h"
 #include "distributed/server.h"
 #include "graph/graph_builder.h"
 #include "kernels/communicator.h"
@@ -45,19 +46,6 @@ namespace weir {
 struct HorovodOptions {
   // How long the ranks wait for one another when the group is formed, at the start and after a loss.
   absl::Duration timeout = absl::Minutes(5);
-};
-
-// What travels. Gradients of float and double are sent as these and added up in float.
-enum class GradientCompression { kNone, kHalf, kBfloat16 };
-
-struct DistributedOptimizerOptions {
-  GradientCompression compression = GradientCompression::kNone;
-  // The average of the ranks' gradients, or their sum.
-  bool averages = true;
-  // Gradients are sent together, up to this many bytes at a time. The first ones to be ready, those of the
-  // last layers, go alone when they reach first_bucket_bytes, so that sending begins early. At least 1.
-  int64_t bucket_bytes = 25 << 20;
-  int64_t first_bucket_bytes = 1 << 20;
 };
 
 class Horovod {

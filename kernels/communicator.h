@@ -12,7 +12,8 @@
 // with Aborted that names it. From then on every collective fails so, until the ranks form the group anew.
 // Nobody waits for a rank that will not come.
 //
-// A device of a replica has its communicator in its ResourceManager, under kContainer and kName. Thread
+// A device of a replica has its communicator in its ResourceManager, under kContainer and kName. A device
+// that is a replica of its own, beside others of the same process, has that group's under NameOfGroup. Thread
 // safety: all methods. `done` is called once, from any thread, possibly before the call returns.
 #pragma once
 
@@ -43,6 +44,12 @@ class Communicator : public Resource {
   static constexpr char kTypeName[] = "Communicator";
   static constexpr char kContainer[] = "weir.collectives";
   static constexpr char kName[] = "communicator";
+
+  // Groups of devices have group keys from here on.
+  static constexpr int64_t kFirstDeviceGroup = int64_t{1} << 32;
+  static std::string NameOfGroup(int64_t group_key) {
+    return group_key < kFirstDeviceGroup ? kName : absl::StrCat(kName, " of devices ", group_key);
+  }
 
   using Key = std::pair<int64_t, int64_t>;  // TensorFlow's group_key and instance_key
   using Done = std::function<void(absl::StatusOr<Tensor>)>;

@@ -17,6 +17,7 @@
 #include "kernels/formats/tensor_slice.h"
 #include "kernels/notice.h"
 #include "kernels/system_thread.h"
+#include "ops/mirrored_variables.h"
 
 namespace weir {
 namespace {
@@ -30,6 +31,10 @@ Output StringConstant(GraphBuilder& graph, std::vector<std::string> values, cons
 Output IntConstant(GraphBuilder& graph, int value, absl::string_view name) {
   return graph.AddOp("Const", {}, {{"value", Tensor::Scalar<int32_t>(value)}, {"dtype", DType::kInt32}},
                      name);
+}
+
+Node* AddAssign(GraphBuilder& graph, Output handle, Output value) {
+  return graph.AddNode("AssignVariableOp", {handle, value}, {{"validate_shape", true}});
 }
 
 absl::string_view WithoutLastSlashes(absl::string_view path) {
@@ -192,8 +197,16 @@ void Saver::AddRestore(GraphBuilder& graph, const std::vector<size_t>& variables
   for (size_t i = 0; i < variables.size(); ++i) {
     const size_t variable = variables[i];
     restored_[variable] = restore->output(static_cast<int>(i));
-    assigns_[variable] = graph.AddNode("AssignVariableOp", {variables_[variable].handle, restored_[variable]},
-                                       {{"validate_shape", true}});
+    assigns_[variable] = AddAssign(graph, variables_[variable].handle, restored_[variable]);
+    const std::vector<Output> copies = OtherCopies(graph.graph(), variables_[variable].handle.name());
+    if (copies.empty()) continue;
+    std::vector<Node*> assigns = {assigns_[variable]};
+    for (const Output& copy : copies) {
+      const auto beside_copy = graph.ColocationScope(copy.node);
+      assigns.push_back(AddAssign(graph, copy, restored_[variable]));
+    }
+    const auto assigned = graph.ControlScope(assigns);
+    assigns_[variable] = graph.AddNode("NoOp", {}, {}, "restore_copies");
   }
 }
 

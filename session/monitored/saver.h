@@ -15,6 +15,9 @@
 // update meanwhile copies what it changes (kernels/variable.h). So one save takes at most as much memory
 // again as the variables do, and there is one at a time.
 //
+// A variable with a copy on each of several devices (ops/mirrored_variables.h) is saved once, and restored to
+// all of them.
+//
 // Thread safety: one thread at a time.
 #pragma once
 

@@ -47,9 +47,15 @@ absl::StatusOr<GroupAttrs> AttrsOf(const KernelContext& context) {
   return GroupAttrs{values[0], {values[1], values[2]}};
 }
 
-absl::StatusOr<RefPtr<Communicator>> FindCommunicator(KernelContext& context, int64_t size) {
-  absl::StatusOr<RefPtr<Communicator>> found =
-      context.resources().Lookup<Communicator>(Communicator::kContainer, Communicator::kName);
+absl::StatusOr<RefPtr<Communicator>> FindCommunicator(KernelContext& context, const GroupAttrs& attrs) {
+  const int64_t size = attrs.size, group_key = attrs.key.first;
+  absl::StatusOr<RefPtr<Communicator>> found = context.resources().Lookup<Communicator>(
+      Communicator::kContainer, Communicator::NameOfGroup(group_key));
+  if (!found.ok() && group_key >= Communicator::kFirstDeviceGroup) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a collective of ", size, " devices, but ", context.device().name().ToString(),
+                     " does not belong to their group: a MirroredStrategy of this process has to make it"));
+  }
   if (!found.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "a collective of ", size, " replicas, but ", context.device().name().ToString(),
@@ -70,7 +76,7 @@ class Collective : public AsyncKernel {
   void ComputeAsync(KernelContext& context, Done done) final {
     const absl::StatusOr<GroupAttrs> attrs = Group(context);
     if (!attrs.ok()) return done(attrs.status());
-    absl::StatusOr<RefPtr<Communicator>> communicator = FindCommunicator(context, attrs->size);
+    absl::StatusOr<RefPtr<Communicator>> communicator = FindCommunicator(context, *attrs);
     if (!communicator.ok()) return done(communicator.status());
     const Communicator::Call call = {name_, attrs->key, &context.cancellation(),
                                      &context.device().allocator()};
@@ -340,7 +346,7 @@ class Updates final : public Kernel {
       : name_(construction.node().name()), attrs_(attrs) {}
 
   absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const RefPtr<Communicator> communicator, FindCommunicator(context, attrs_.size));
+    WEIR_ASSIGN_OR_RETURN(const RefPtr<Communicator> communicator, FindCommunicator(context, attrs_));
     const Communicator::Call call = {name_, attrs_.key, &context.cancellation()};
     if (begins) {
       communicator->BeginUpdates(call);

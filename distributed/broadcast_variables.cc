@@ -1,0 +1,215 @@
+#include "distributed/broadcast_variables.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
+#include "kernels/notice.h"
+#include "ops/mirrored_variables.h"
+#include "ops/standard_ops.h"
+#include "ops/variable.h"
+#include "session/monitored/global_step_output.h"
+
+namespace weir {
+namespace {
+
+// Not that of nodes.
+constexpr int64_t kGroupKey = -1;
+
+// Gives all ranks the state of one.
+class BroadcastVariables final : public Hook {
+ public:
+  BroadcastVariables(CollectiveGroup& group, Environment& environment, absl::Duration timeout,
+                     int num_devices)
+      : group_(group), environment_(environment), timeout_(timeout), num_devices_(num_devices) {}
+
+  absl::string_view name() const override { return "BroadcastGlobalVariablesHook"; }
+
+  absl::Status Begin(GraphBuilder& g) override {
+    global_step_ = GlobalStep(g).value;
+    const auto scope = g.NameScope("broadcast");
+    for (const ModelVariable& variable : AllVariables(g)) {
+      const auto beside = g.ColocationScope(variable.handle.node);
+      Copy copy{variable, {}, {}};
+      copy.received = Placeholder(g, variable.dtype, variable.shape);
+      copy.assigns = {AssignVariableOp(g, variable.handle, copy.received)};
+      for (const Output& mirrored : OtherCopies(g.graph(), variable.handle.name())) {
+        const auto beside_copy = g.ColocationScope(mirrored.node);
+        copy.assigns.push_back(AssignVariableOp(g, mirrored, copy.received));
+      }
+      copies_.push_back(copy);
+    }
+    return g.status();
+  }
+
+  absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override {
+    // Each session but the first follows a loss: the others are to come here, too.
+    if (std::exchange(has_begun_, true) || !group_.ranks()->status().ok()) {
+      WEIR_RETURN_IF_ERROR(
+          group_.Form(environment_.Now() + timeout_, [&coordinator] { return coordinator.should_stop(); }));
+    }
+    RankGroup& ranks = *group_.ranks();
+    SetLostStepIsDone(false);
+    if (ranks.size() == 1) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(const int64_t own_step, ReadGlobalStep(session, global_step_));
+    WEIR_ASSIGN_OR_RETURN(const Leader leader, FindLeader(own_step));
+    if (leader.step != own_step) {
+      PrintNotice(absl::StrCat(ranks.NameOf(ranks.rank()), " takes over the variables of ",
+                               ranks.NameOf(leader.rank), ", from step ", own_step, " to ", leader.step));
+    }
+    WEIR_RETURN_IF_ERROR(leader.rank == ranks.rank() ? SendAll(session) : ReceiveAll(session, leader.rank));
+    // Nobody could have done it without this rank's gradients: this rank was in it, and its Run failed.
+    SetLostStepIsDone(last_good_step_ >= 0 && leader.step == last_good_step_ + 1);
+    last_good_step_ = leader.step;
+    return absl::OkStatus();
+  }
+
+  bool HasDoneLostStep() const override { return lost_step_is_done_; }
+  bool OwnsVariables() const override { return true; }
+
+  absl::Status AfterRun(RunContext& context, const RunValues&) override {
+    if (group_.ranks()->size() == 1) return absl::OkStatus();  // nobody to compare its step with
+    SetLostStepIsDone(false);
+    WEIR_ASSIGN_OR_RETURN(last_good_step_, ReadGlobalStep(context.session(), global_step_));
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Copy {
+    ModelVariable variable;
+    Output received;
+    std::vector<Node*> assigns;
+  };
+
+  // The rank that has done the most steps; the lowest of several.
+  struct Leader {
+    int rank = 0;
+    int64_t step = 0;
+  };
+  absl::StatusOr<Leader> FindLeader(int64_t own_step) {
+    WEIR_ASSIGN_OR_RETURN(const Tensor steps, Wait([&](Communicator& ranks, Communicator::Done done) {
+                            ranks.AllGather(CallFor(0, "global_step"),
+                                            Tensor::Vector<int64_t>({own_step, num_devices_}),
+                                            std::move(done));
+                          }));
+    const absl::Span<const int64_t> all = steps.flat<int64_t>();
+    if (static_cast<int>(all.size()) != 2 * group_.ranks()->size()) {
+      return absl::InvalidArgumentError(absl::StrCat("each of ", group_.ranks()->size(),
+                                                     " ranks must say its step and how many devices it has; ",
+                                                     all.size(), " numbers came"));
+    }
+    Leader leader = {0, all[0]};
+    for (int rank = 0; rank < group_.ranks()->size(); ++rank) {
+      const int64_t step = all[2 * rank], num_devices = all[2 * rank + 1];
+      if (num_devices != num_devices_) {
+        const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
+            "all workers must have as many devices: ", group_.ranks()->NameOf(rank), " has ", num_devices,
+            ", ", group_.ranks()->NameOf(group_.ranks()->rank()), " has ", num_devices_));
+        group_.ranks()->End(wrong);  // the others need not wait for this rank to come again
+        return wrong;
+      }
+      if (step > leader.step) leader = {rank, step};
+    }
+    return leader;
+  }
+
+  void SetLostStepIsDone(bool is_done) {
+    lost_step_is_done_ = is_done;
+    group_.ranks()->SetIsAlone(is_done);
+  }
+
+  absl::Status SendAll(Session& session) {
+    std::vector<TensorRef> reads;
+    for (const Copy& copy : copies_) reads.push_back(copy.variable.value);
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> values, session.Run({}, reads));
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      WEIR_RETURN_IF_ERROR(Exchange(i, group_.ranks()->rank(), values[i]).status());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReceiveAll(Session& session, int root) {
+    Feeds feeds;
+    std::vector<TargetRef> assigns;
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      WEIR_ASSIGN_OR_RETURN(const Tensor value, Exchange(i, root, Tensor()));
+      const ModelVariable& variable = copies_[i].variable;
+      if (value.shape() != variable.shape) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the ranks have different models: variable '", variable.name, "' is ", variable.shape.ToString(),
+            " here and ", value.shape().ToString(), " on ", group_.ranks()->NameOf(root)));
+      }
+      feeds.push_back({copies_[i].received, value});
+      assigns.insert(assigns.end(), copies_[i].assigns.begin(), copies_[i].assigns.end());
+    }
+    // What the lost step has applied to the values of before counts as not applied.
+    return session.Restore(environment_.Random() | 1,
+                           [&] { return session.Run(feeds, {}, assigns).status(); });
+  }
+
+  absl::StatusOr<Tensor> Exchange(size_t i, int root, Tensor value) {
+    const ModelVariable& variable = copies_[i].variable;
+    return Wait([&](Communicator& ranks, Communicator::Done done) {
+      ranks.Broadcast(CallFor(static_cast<int64_t>(i) + 1, variable.name), root, variable.dtype, value,
+                      std::move(done));
+    });
+  }
+
+  static Communicator::Call CallFor(int64_t instance, const std::string& name) {
+    return {.name = absl::StrCat("broadcast of ", name), .key = {kGroupKey, instance}};
+  }
+
+  // A collective outside of a step. It ends when the group does.
+  absl::StatusOr<Tensor> Wait(absl::FunctionRef<void(Communicator& ranks, Communicator::Done done)> begin) {
+    struct Outcome {
+      absl::Mutex mutex;
+      std::optional<absl::StatusOr<Tensor>> told;
+    };
+    const auto outcome = std::make_shared<Outcome>();
+    begin(*group_.ranks(), [outcome](absl::StatusOr<Tensor> result) {
+      absl::MutexLock lock(&outcome->mutex);
+      outcome->told = std::move(result);
+    });
+    absl::MutexLock lock(&outcome->mutex);
+    const auto is_told = [&outcome] { return outcome->told.has_value(); };
+    environment_.Await(outcome->mutex, absl::Condition(&is_told));
+    return *std::move(outcome->told);
+  }
+
+  CollectiveGroup& group_;
+  Environment& environment_;
+  const absl::Duration timeout_;
+  const int64_t num_devices_;
+  Output global_step_;
+  std::vector<Copy> copies_;
+  bool has_begun_ = false;
+  int64_t last_good_step_ = -1;  // when this rank last knew where it was; -1: never
+  bool lost_step_is_done_ = false;
+};
+
+}  // namespace
+
+absl::Status FormReplicas(Server& server, absl::Duration timeout) {
+  const TaskConfig& task = server.task();
+  if (server.replicas() == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        task.task().ToString(), " is no replica of a model: ",
+        task.is_evaluator() ? "it evaluates"
+                            : "its cluster has parameter servers, which hold the variables (start it without "
+                              "them, --ps=0)"));
+  }
+  return server.replicas()->Form(server.runtime().environment().Now() + timeout);
+}
+
+HookPtr BroadcastVariablesHook(CollectiveGroup& group, Environment& environment, absl::Duration timeout,
+                               int num_devices) {
+  return std::make_shared<BroadcastVariables>(group, environment, timeout, num_devices);
+}
+
+}  // namespace weir
