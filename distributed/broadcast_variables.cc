@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
+#include "distributed/collectives/rank_group.h"
+#include "distributed/collectives/schedule.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 #include "ops/mirrored_variables.h"
@@ -45,6 +46,7 @@ class BroadcastVariables final : public Hook {
       }
       copies_.push_back(copy);
     }
+    schedule_ = ScheduleOf(g.graph());
     return g.status();
   }
 
@@ -59,12 +61,14 @@ class BroadcastVariables final : public Hook {
     if (ranks.size() == 1) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(const int64_t own_step, ReadGlobalStep(session, global_step_));
     WEIR_ASSIGN_OR_RETURN(const Leader leader, FindLeader(own_step));
+    WEIR_RETURN_IF_ERROR(CompareSchedules(ranks, environment_, CallFor(-1, "the graphs"), schedule_));
     if (leader.step != own_step) {
       PrintNotice(absl::StrCat(ranks.NameOf(ranks.rank()), " takes over the variables of ",
                                ranks.NameOf(leader.rank), ", from step ", own_step, " to ", leader.step));
     }
     WEIR_RETURN_IF_ERROR(leader.rank == ranks.rank() ? SendAll(session) : ReceiveAll(session, leader.rank));
     // Nobody could have done it without this rank's gradients: this rank was in it, and its Run failed.
+    ranks.ForgetTornUpdates();
     SetLostStepIsDone(last_good_step_ >= 0 && leader.step == last_good_step_ + 1);
     last_good_step_ = leader.step;
     return absl::OkStatus();
@@ -87,36 +91,42 @@ class BroadcastVariables final : public Hook {
     std::vector<Node*> assigns;
   };
 
-  // The rank that has done the most steps; the lowest of several.
+  // The rank that has done the most steps; the lowest of several. Not one whose step was cancelled in the
+  // middle of its updates.
   struct Leader {
     int rank = 0;
     int64_t step = 0;
   };
   absl::StatusOr<Leader> FindLeader(int64_t own_step) {
+    RankGroup& group = *group_.ranks();
+    const Tensor own =
+        Tensor::Vector<int64_t>({own_step, num_devices_, static_cast<int64_t>(group.has_torn_updates())});
     WEIR_ASSIGN_OR_RETURN(const Tensor steps, Wait([&](Communicator& ranks, Communicator::Done done) {
-                            ranks.AllGather(CallFor(0, "global_step"),
-                                            Tensor::Vector<int64_t>({own_step, num_devices_}),
-                                            std::move(done));
+                            ranks.AllGather(CallFor(0, "global_step"), own, std::move(done));
                           }));
     const absl::Span<const int64_t> all = steps.flat<int64_t>();
-    if (static_cast<int>(all.size()) != 2 * group_.ranks()->size()) {
-      return absl::InvalidArgumentError(absl::StrCat("each of ", group_.ranks()->size(),
-                                                     " ranks must say its step and how many devices it has; ",
-                                                     all.size(), " numbers came"));
+    if (static_cast<int>(all.size()) != 3 * group.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "each of ", group.size(), " ranks must say its step, how many devices it has, and whether its ",
+          "variables are torn; ", all.size(), " numbers came"));
     }
-    Leader leader = {0, all[0]};
-    for (int rank = 0; rank < group_.ranks()->size(); ++rank) {
-      const int64_t step = all[2 * rank], num_devices = all[2 * rank + 1];
+    Leader leader = {-1, -1}, torn = leader;
+    for (int rank = 0; rank < group.size(); ++rank) {
+      const int64_t step = all[3 * rank], num_devices = all[3 * rank + 1];
       if (num_devices != num_devices_) {
-        const absl::Status wrong = absl::InvalidArgumentError(absl::StrCat(
-            "all workers must have as many devices: ", group_.ranks()->NameOf(rank), " has ", num_devices,
-            ", ", group_.ranks()->NameOf(group_.ranks()->rank()), " has ", num_devices_));
-        group_.ranks()->End(wrong);  // the others need not wait for this rank to come again
+        const absl::Status wrong = absl::InvalidArgumentError(
+            absl::StrCat("all workers must have as many devices: ", group.NameOf(rank), " has ", num_devices,
+                         ", ", group.NameOf(group.rank()), " has ", num_devices_));
+        group.End(wrong);  // the others need not wait for this rank to come again
         return wrong;
       }
-      if (step > leader.step) leader = {rank, step};
+      Leader& one = all[3 * rank + 2] != 0 ? torn : leader;
+      if (step > one.step) one = {rank, step};
     }
-    return leader;
+    if (torn.step <= leader.step) return leader;
+    return absl::DataLossError(absl::StrCat(
+        "a step of ", group.NameOf(torn.rank), " was cancelled in the middle of its updates after step ",
+        torn.step, ", and no other rank has come as far: start again from a checkpoint"));
   }
 
   void SetLostStepIsDone(bool is_done) {
@@ -167,19 +177,8 @@ class BroadcastVariables final : public Hook {
 
   // A collective outside of a step. It ends when the group does.
   absl::StatusOr<Tensor> Wait(absl::FunctionRef<void(Communicator& ranks, Communicator::Done done)> begin) {
-    struct Outcome {
-      absl::Mutex mutex;
-      std::optional<absl::StatusOr<Tensor>> told;
-    };
-    const auto outcome = std::make_shared<Outcome>();
-    begin(*group_.ranks(), [outcome](absl::StatusOr<Tensor> result) {
-      absl::MutexLock lock(&outcome->mutex);
-      outcome->told = std::move(result);
-    });
-    absl::MutexLock lock(&outcome->mutex);
-    const auto is_told = [&outcome] { return outcome->told.has_value(); };
-    environment_.Await(outcome->mutex, absl::Condition(&is_told));
-    return *std::move(outcome->told);
+    return AwaitCollective(environment_,
+                           [&](Communicator::Done done) { begin(*group_.ranks(), std::move(done)); });
   }
 
   CollectiveGroup& group_;
@@ -188,6 +187,7 @@ class BroadcastVariables final : public Hook {
   const int64_t num_devices_;
   Output global_step_;
   std::vector<Copy> copies_;
+  std::vector<std::string> schedule_;
   bool has_begun_ = false;
   int64_t last_good_step_ = -1;  // when this rank last knew where it was; -1: never
   bool lost_step_is_done_ = false;

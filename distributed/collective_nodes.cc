@@ -75,4 +75,13 @@ Output CollectiveNodes::Broadcast(GraphBuilder& g, Output x, bool sends, SourceL
   return g.AddOp("CollectiveBcastRecv", {}, std::move(attrs), "Broadcast", where);
 }
 
+Node* CollectiveNodes::BeginUpdates(GraphBuilder& g, SourceLocation where) {
+  return g.ok() ? g.AddNode("WeirBeginUpdates", {}, NextAttrs(), "BeginUpdates", where) : nullptr;
+}
+
+Node* CollectiveNodes::EndUpdates(GraphBuilder& g, const Node* begin, SourceLocation where) {
+  if (!g.ok() || begin == nullptr) return nullptr;
+  return g.AddNode("WeirEndUpdates", {}, begin->attrs(), "EndUpdates", where);
+}
+
 }  // namespace weir

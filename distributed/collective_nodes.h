@@ -33,6 +33,9 @@ class CollectiveNodes {
   Node* AllToAll(GraphBuilder& g, Output x, Output splits, SourceLocation where);
   Node* Barrier(GraphBuilder& g, SourceLocation where);
   Output Join(GraphBuilder& g, SourceLocation where);
+  // A step that runs the first comes to the second when its updates are done (Communicator::BeginUpdates).
+  Node* BeginUpdates(GraphBuilder& g, SourceLocation where);
+  static Node* EndUpdates(GraphBuilder& g, const Node* begin, SourceLocation where);
 
  private:
   AttrMap ReductionAttrs(Reduction reduction, bool averages);

@@ -38,12 +38,18 @@ class ReplicatedOptimizer final : public Optimizer {
     WEIR_RETURN_IF_ERROR(Check(g, where));
     if (size_ == 1) return optimizer_->ApplyGradients(g, gradients, global_step, where);
     std::vector<GradientAndVariable> averaged;
+    Node* begin = nullptr;
     {
       const auto scope = g.NameScope(name());
-      averaged = Average(g, gradients, where);
+      averaged = Average(g, gradients, &begin, where);
     }
     WEIR_RETURN_IF_ERROR(g.status());
-    return optimizer_->ApplyGradients(g, averaged, global_step, where);
+    WEIR_ASSIGN_OR_RETURN(Node* const applied, optimizer_->ApplyGradients(g, averaged, global_step, where));
+    const auto scope = g.NameScope(name());
+    const auto after = g.ControlScope({applied});
+    Node* const end = CollectiveNodes::EndUpdates(g, begin, where);
+    WEIR_RETURN_IF_ERROR(g.status());
+    return end;
   }
 
  private:
@@ -60,10 +66,15 @@ class ReplicatedOptimizer final : public Optimizer {
     return g.status();
   }
 
+  // No update before every collective is done: what fails then has changed nothing. What fails later, a
+  // metric's, is told when the updates, which begin after `*begin`, are done.
   std::vector<GradientAndVariable> Average(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients,
-                                           SourceLocation where) const {
+                                           Node** begin, SourceLocation where) const {
     AveragedGradients averaged = AverageGradients(g, NodesOf(g, size_), gradients, options_, where);
-    return GradientsAfter(g, averaged.collectives, std::move(averaged.gradients), where);
+    const auto after = g.ControlScope(averaged.collectives);
+    *begin = NodesOf(g, size_).BeginUpdates(g, where);
+    if (*begin == nullptr) return gradients;
+    return GradientsAfter(g, {*begin}, std::move(averaged.gradients), where);
   }
 
   const std::unique_ptr<Optimizer> optimizer_;

@@ -280,6 +280,98 @@ TEST_P(HorovodTest, LargeTensorsTravelInSegments) {
   });
 }
 
+TEST_P(HorovodTest, MoreCollectivesOfAGraph) {
+  MakeCluster(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    GraphBuilder g(StandardOps());
+    const Output x = Const(g, Tensor::From<float>({3, 1}, {1.0f + static_cast<float>(rank), 5, 7}));
+    const Output mine = hvd->ReduceScatter(g, x, Reduction::kSum, false);
+    const Output splits = Const(g, Tensor::Vector<int64_t>({rank, 3 - rank}));
+    const Horovod::Exchanged exchanged = hvd->AllToAll(g, x, splits);
+    const Output adasum = hvd->AllReduce(g, x, Reduction::kAdasum);
+    Node* const barrier = hvd->Barrier(g);
+    const auto group = [&](int value) { return Const(g, Tensor::Scalar<int32_t>(value)); };
+    const Output reduced =
+        g.AddOp("CollectiveReduceV2", {x, group(2), group(5), group(6), std::vector<Output>{}},
+                {{"merge_op", "Max"}, {"final_op", "Id"}});
+    const Output gathered =
+        g.AddOp("CollectiveGatherV2", {x, group(2), group(5), group(7), std::vector<Output>{}});
+    const Output last = hvd->Join(g);
+    const Output sum = hvd->AllReduce(g, x, Reduction::kSum, false);
+    ASSERT_TRUE(g.ok()) << g.status();
+    const auto session = server->CreateSession(g.graph()).value();
+    for (int i = 0; i < 3; ++i) {
+      const absl::StatusOr<std::vector<Tensor>> values =
+          session->Run({}, {mine, exchanged.rows, exchanged.splits, adasum, reduced, gathered}, {barrier});
+      ASSERT_TRUE(values.ok()) << values.status();
+      EXPECT_EQ(Values((*values)[0]), rank == 0 ? std::vector<float>({3, 10}) : std::vector<float>({14}));
+      // Rank 0 gives rank 1 all its rows; rank 1 gives rank 0 one, and itself two.
+      EXPECT_EQ(Values((*values)[1]),
+                rank == 0 ? std::vector<float>({2}) : std::vector<float>({1, 5, 7, 5, 7}));
+      EXPECT_THAT((*values)[2].flat<int64_t>(), ElementsAre(rank == 0 ? 0 : 3, rank == 0 ? 1 : 2));
+      EXPECT_EQ((*values)[3].shape(), Shape({3, 1}));
+      EXPECT_THAT(Values((*values)[4]), ElementsAre(2, 5, 7));
+      EXPECT_THAT(Values((*values)[5]), ElementsAre(1, 5, 7, 2, 5, 7));
+    }
+    // Rank 1 has run out of data.
+    if (rank == 0) {
+      for (int i = 0; i < 3; ++i) {
+        EXPECT_THAT(Values(session->Run({}, {sum}).value()[0]), ElementsAre(1, 5, 7));
+      }
+    }
+    EXPECT_EQ(session->Run({}, {last}).value()[0].scalar<int32_t>(), 0);
+    server->Shutdown();
+  });
+}
+
+// Neither a wait without end nor a sum of tensors that have nothing to do with one another.
+TEST_P(HorovodTest, RanksWithDifferentGraphsAreToldTheDifference) {
+  MakeCluster(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    GraphBuilder g(StandardOps());
+    const LinearModel model(g);
+    if (rank == 1) hvd->AllReduce(g, model.loss);
+    ASSERT_TRUE(
+        hvd->DistributedOptimizer(Momentum(0.1, 0.9)).get()->Minimize(g, model.loss, GlobalStep(g)).ok());
+    const absl::Status status = MonitoredTrainingSession(g, {.target = server->target(),
+                                                             .hooks = {hvd->BroadcastGlobalVariablesHook()}})
+                                    .status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the ranks' graphs differ: rank 0 (worker:0) has"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 (worker:1) has key (1, 0): 'AllReduce', "));
+    server->Shutdown(status);
+  });
+}
+
+// Its variables are of no step. Those of the other rank, which are, count.
+TEST_P(HorovodTest, ARankWithTornVariablesIsNotTheOneToCopyFrom) {
+  MakeCluster(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    GraphBuilder g(StandardOps());
+    const ModelVariable variable = MakeVariable(g, "v", Tensor::Scalar(static_cast<float>(rank)));
+    GlobalStep(g);
+    if (rank == 0) {
+      Cancellation step;
+      server->replicas()->ranks()->BeginUpdates({"updates", {0, 0}, &step});
+      step.Cancel(absl::DeadlineExceededError("too late"));
+    }
+    const auto session = MonitoredTrainingSession(
+        g, {.target = server->target(), .hooks = {hvd->BroadcastGlobalVariablesHook()}});
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->session().Run({}, {variable.value}).value()[0].scalar<float>(), 1);
+    EXPECT_FALSE(server->replicas()->ranks()->has_torn_updates());
+    const absl::Status closed = (*session)->Close();
+    EXPECT_TRUE(closed.ok()) << closed;
+    server->Shutdown();
+  });
+}
+
 TEST_P(HorovodTest, AProgramThatRunsAloneIsOneRank) {
   if (GetParam()) GTEST_SKIP() << "without a network";
   const auto server = Server::Start(TaskConfig()).value();

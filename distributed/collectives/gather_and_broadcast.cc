@@ -48,13 +48,15 @@ struct Arrival {
   Source source;
   std::vector<bool> is_placed;
   std::vector<bool> has_come;
-  int64_t num_missing = 0;
+  int64_t num_awaited = 0;             // have not come
+  int64_t num_missing = 0;             // are not in their place
   std::map<int64_t, Payload> waiting;  // segments that have no place yet
 
   explicit Arrival(Source whole)
       : source(std::move(whole)),
         is_placed(source.segments.count()),
         has_come(source.segments.count()),
+        num_awaited(source.segments.count()),
         num_missing(source.segments.count()) {}
 };
 
@@ -130,6 +132,7 @@ class RowExchange final : public Collective {
       }
       if (arrival->has_come[part.segment]) return std::vector<Outgoing>();
       arrival->has_come[part.segment] = true;
+      --arrival->num_awaited;
       if (output_) {
         place = PlaceOfLocked(from, part.segment);
       } else {
@@ -155,7 +158,7 @@ class RowExchange final : public Collective {
     absl::MutexLock lock(&mutex_);
     if (!output_ || is_copying_) return false;
     for (int rank = 0; rank < self_.size; ++rank) {
-      if (AwaitsLocked(rank)) return false;
+      if (rank != self_.rank && (!arrivals_[rank] || arrivals_[rank]->num_missing > 0)) return false;
     }
     return true;
   }
@@ -199,7 +202,7 @@ class RowExchange final : public Collective {
   }
 
   bool AwaitsLocked(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return rank != self_.rank && (!arrivals_[rank] || arrivals_[rank]->num_missing > 0);
+    return rank != self_.rank && (!arrivals_[rank] || arrivals_[rank]->num_awaited > 0);
   }
   // Preconditions of both: the rows of all ranks are known.
   int64_t NumRowsLocked(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

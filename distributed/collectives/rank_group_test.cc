@@ -260,6 +260,22 @@ TEST(RankGroupTest, ARankThatHasLeftIsNotWaitedFor) {
   EXPECT_EQ(Value(outcome).num_elements(), 5);
 }
 
+// All of its rows are there, and those of another rank are not.
+TEST(RankGroupTest, ARankThatHasSentItsRowsMayLeaveAGather) {
+  TestGroup group(3);
+  group.Form();
+  std::vector<Outcome> outcomes = {NewOutcome(), NewOutcome(), NewOutcome()};
+  const auto begin = [&](int rank) {
+    group[rank].AllGather({"rows", {1, 1}}, Numbers(rank, 2), TestGroup::Into(outcomes[rank]));
+    group.DeliverAll();
+  };
+  begin(0);
+  begin(1);
+  group[1].OnLeave(0, 7);
+  begin(2);
+  EXPECT_EQ(Value(outcomes[1]).num_elements(), 6);
+}
+
 TEST(RankGroupTest, WhatCannotBeReducedOrSentIsRefused) {
   TestGroup group(2);
   const auto error = [&](const Begin& begin) {

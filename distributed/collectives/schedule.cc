@@ -57,6 +57,7 @@ std::vector<std::string> ScheduleOf(const Graph& graph) {
     const int64_t* const group = key_of("group_key");
     const int64_t* const instance = key_of("instance_key");
     if (group == nullptr || instance == nullptr) continue;
+    if (*group >= Communicator::kFirstDeviceGroup) continue;  // not between ranks
     keyed.push_back({{*group, *instance}, LineOf(*node, *group, *instance)});
   }
   std::sort(keyed.begin(), keyed.end());
@@ -101,6 +102,12 @@ absl::Status CompareSchedules(RankGroup& ranks, Environment& environment, const 
   Tensor bytes(DType::kUint8, Shape({static_cast<int64_t>(text.size())}));
   std::copy(text.begin(), text.end(), bytes.flat<uint8_t>().begin());
   WEIR_ASSIGN_OR_RETURN(const Tensor texts, gather(bytes));
+  // Nobody leaves with the error before all can say what it is.
+  AwaitCollective(environment, [&](Communicator::Done done) {
+    ranks.Barrier(call, [done = std::move(done)](const absl::Status& status) {
+      done(status.ok() ? absl::StatusOr<Tensor>(Tensor()) : absl::StatusOr<Tensor>(status));
+    });
+  }).IgnoreError();
   const absl::Span<const uint8_t> joined = texts.flat<uint8_t>();
   std::vector<std::vector<std::string>> schedules;
   size_t begin = 0;

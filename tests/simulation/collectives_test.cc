@@ -1,0 +1,283 @@
+// Replicas without parameter servers in simulated clusters, as a user of Horovod would write them: whatever
+// order a seed chooses, and whoever is killed, paused or cut off on the way, all ranks come to the end,
+// their variables are the same bits after each step, and the last ones are those of a run in which nothing
+// happened.
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "distributed/cluster_spec.h"
+#include "distributed/horovod.h"
+#include "distributed/server.h"
+#include "distributed/task_config.h"
+#include "distributed/task_name.h"
+#include "gmock/gmock.h"
+#include "graph/types/status_macros.h"
+#include "gtest/gtest.h"
+#include "ops/standard_ops.h"
+#include "ops/training/momentum.h"
+#include "ops/variable.h"
+#include "session/monitored/hooks/hooks.h"
+#include "session/monitored/training_session.h"
+#include "tests/simulation/world.h"
+
+namespace weir {
+namespace {
+
+constexpr int64_t kLastStep = 12;
+constexpr uint64_t kSeeds = 60;
+constexpr char kTooLate[] = "too late";
+constexpr absl::Duration kLease = absl::Seconds(3);
+
+class ReplicaJob {
+ public:
+  ReplicaJob(uint64_t seed, int size) : world_(seed), outcomes_(size) {
+    for (int rank = 0; rank < size; ++rank) {
+      tasks_.push_back({"worker", rank});
+      cluster_.AddTask(tasks_[rank], absl::StrCat("127.0.0.1:", 5000 + rank)).IgnoreError();
+    }
+    for (int rank = 0; rank < size; ++rank) Start(rank);
+  }
+  ~ReplicaJob() { world_.End(); }
+
+  // Kills the rank at that time and starts it again two seconds later.
+  void KillAndRestart(int rank, absl::Duration at) {
+    world_.At(at, [this, rank] {
+      if (!outcomes_[rank].empty() || lives_.at(rank)->is_killed()) return;
+      world_.Kill(*lives_.at(rank));
+      Restart(rank, absl::Seconds(2));
+    });
+  }
+  void Pause(int rank, absl::Duration at, absl::Duration length) {
+    world_.At(at, [this, rank, length] {
+      World::Life* const life = lives_.at(rank);
+      world_.Pause(*life);
+      world_.At(world_.time() + length, [this, life] { world_.Resume(*life); });
+    });
+  }
+  // Nothing gets from one to the other.
+  void Cut(int from, int to, absl::Duration at, absl::Duration length) {
+    world_.At(at, [this, from, to, length] {
+      Scheduler::Process& one = lives_.at(from)->process();
+      Scheduler::Process& other = lives_.at(to)->process();
+      world_.network().Cut(one, other);
+      world_.At(world_.time() + length, [this, &one, &other] { world_.network().Heal(one, other); });
+    });
+  }
+
+  // The variables' bits at the end, of all ranks; or what went wrong.
+  std::string Run() {
+    const auto have_ended = [this] {
+      for (const std::string& outcome : outcomes_) {
+        if (outcome.empty()) return false;
+      }
+      return true;
+    };
+    world_.RunUntil(have_ended, absl::Minutes(10));
+    if (!divergence_.empty()) return divergence_;
+    std::string bits;
+    std::vector<std::string> wrong;
+    for (size_t rank = 0; rank < outcomes_.size(); ++rank) {
+      const std::string& outcome = outcomes_[rank];
+      if (outcome.empty()) wrong.push_back(absl::StrCat("rank ", rank, " did not end"));
+      if (bits.empty() && outcome != kTooLate) bits = outcome;
+      if (outcome != kTooLate && outcome != bits) {
+        wrong.push_back(absl::StrCat("rank ", rank, ": ", outcome, "; an earlier one: ", bits));
+      }
+    }
+    return wrong.empty() ? bits : absl::StrJoin(wrong, "\n");
+  }
+
+ private:
+  void Restart(int rank, absl::Duration after) {
+    world_.At(world_.time() + after, [this, rank] {
+      world_.network().TakeAddresses(lives_.at(rank)->process());
+      Start(rank);
+    });
+  }
+
+  void Start(int rank) {
+    ++num_lives_;
+    lives_[rank] = &world_.Start(absl::StrCat("worker:", rank, " life ", num_lives_),
+                                 [this, rank](World::Life& life) { Serve(rank, life); });
+  }
+
+  void Serve(int rank, World::Life& life) {
+    ServerOptions options = life.server_options();
+    options.lease = kLease;
+    auto server = Server::Start(TaskConfig::Create(cluster_, tasks_[rank]).value(), options);
+    absl::StatusOr<std::string> bits = absl::UnknownError("no server");
+    if (server.ok()) {
+      bits = Train(rank, life, **server);
+      (*server)->Shutdown(bits.status());
+    } else {
+      bits = server.status();
+    }
+    if (world_.is_over() || life.is_killed() || lives_.at(rank) != &life) return;
+    if (bits.ok()) {
+      outcomes_[rank] = *bits;
+    } else if (HasAnyEnded()) {
+      // It was lost in the last step, which the others have done. They are not there to form the group with.
+      outcomes_[rank] = kTooLate;
+    } else if (++num_restarts_ > 20) {
+      outcomes_[rank] = bits.status().ToString();
+    } else {
+      Restart(rank, absl::Seconds(1));  // as `weir launch --restarts` does
+    }
+  }
+
+  bool HasAnyEnded() const {
+    return std::any_of(outcomes_.begin(), outcomes_.end(),
+                       [](const std::string& one) { return !one.empty(); });
+  }
+
+  absl::StatusOr<std::string> Train(int rank, World::Life& life, Server& server) {
+    WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Horovod> hvd,
+                          Horovod::Init(server, {.timeout = absl::Minutes(1)}));
+    GraphBuilder g(StandardOps());
+    const Output x =
+        g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape(Shape())}});
+    const ModelVariable step = GlobalStep(g);
+    const ModelVariable a = MakeVariable(g, "a", Tensor::Scalar(1.0f));
+    const ModelVariable b = MakeVariable(g, "b", Tensor::Scalar(2.0f));
+    const Output loss = Mul(g, x, AddV2(g, Square(g, a.value), Mul(g, a.value, Square(g, b.value))));
+    const Output metric = hvd->AllReduce(g, loss);  // fails beside the updates, too
+    auto optimizer = hvd->DistributedOptimizer(Momentum(0.01, 0.5), {.first_bucket_bytes = 1});
+    WEIR_ASSIGN_OR_RETURN(Node* const train, optimizer->Minimize(g, loss, step));
+    TrainingSessionOptions options;
+    options.target = server.target();
+    options.hooks = {hvd->BroadcastGlobalVariablesHook(), StopAtStepHook({.last_step = kLastStep})};
+    options.stops_on_sigterm = false;
+    options.log_step_count_steps = 0;
+    WEIR_ASSIGN_OR_RETURN(const auto session, MonitoredTrainingSession(g, std::move(options)));
+    life.OnEndOfWorld([&session] { session->RequestStop(); });
+    absl::Status status;
+    std::string bits;
+    while (status.ok() && !session->should_stop()) {
+      life.Sleep(absl::Milliseconds(100));
+      int64_t number = 0;
+      status = session->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
+        WEIR_ASSIGN_OR_RETURN(const auto now, context.session().Run({}, {step.value}));
+        number = now[0].scalar<int64_t>();
+        const auto batch = static_cast<float>((number * 31 + rank * 17) % 23) / 7 - 1;
+        return context.RunWithHooks({{x, Tensor::Scalar(batch)}}, {metric}, {train}).status();
+      });
+      if (!status.ok()) break;
+      WEIR_ASSIGN_OR_RETURN(const auto values, session->session().Run({}, {step.value, a.value, b.value}));
+      bits = absl::StrCat("step ", values[0].scalar<int64_t>(), ", ",
+                          absl::Hex(std::bit_cast<uint32_t>(values[1].scalar<float>())), " ",
+                          absl::Hex(std::bit_cast<uint32_t>(values[2].scalar<float>())));
+      Note(rank, life, values[0].scalar<int64_t>(), bits);
+    }
+    if (status.ok()) status = session->Close();
+    life.OnEndOfWorld(nullptr);
+    WEIR_RETURN_IF_ERROR(status);
+    return bits;
+  }
+
+  // All ranks have the same after a step.
+  void Note(int rank, const World::Life& life, int64_t step, const std::string& bits) {
+    if (life.is_killed() || world_.is_over()) return;
+    const auto [it, is_new] = bits_.try_emplace(step, bits);
+    if (it->second == bits || !divergence_.empty()) return;
+    divergence_ = absl::StrCat("rank ", rank, " has ", bits, ", another had ", it->second);
+  }
+
+  World world_;
+  ClusterSpec cluster_;
+  std::vector<TaskName> tasks_;
+  std::map<int, World::Life*> lives_;  // the newest, by rank
+  int num_lives_ = 0;
+  int num_restarts_ = 0;
+  std::map<int64_t, std::string> bits_;  // by step
+  std::string divergence_;
+  std::vector<std::string> outcomes_;  // by rank
+};
+
+class CollectivesSimulationTest : public testing::TestWithParam<int> {
+ protected:
+  std::string Expected() const {
+    static std::map<int, std::string>* const known = new std::map<int, std::string>;
+    std::string& bits = (*known)[GetParam()];
+    if (bits.empty()) bits = ReplicaJob(1, GetParam()).Run();
+    return bits;
+  }
+};
+
+TEST_P(CollectivesSimulationTest, AllOrdersGiveTheSameBits) {
+  EXPECT_THAT(Expected(), testing::HasSubstr(absl::StrCat("step ", kLastStep, ", ")));
+  for (uint64_t seed = 2; seed <= 12; ++seed) {
+    EXPECT_EQ(ReplicaJob(seed, GetParam()).Run(), Expected()) << "seed " << seed;
+  }
+}
+
+TEST_P(CollectivesSimulationTest, AKilledRankComesBackAndNothingIsLost) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    ReplicaJob job(seed, GetParam());
+    // A group of two whose first rank is killed keeps what the second one has.
+    job.KillAndRestart(static_cast<int>(seed) % GetParam(), absl::Milliseconds(150 + 31 * seed));
+    EXPECT_EQ(job.Run(), Expected()) << "seed " << seed;
+  }
+}
+
+TEST_P(CollectivesSimulationTest, ALinkThatIsCutForAWhileHoldsTheJobUpAndNothingElse) {
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    ReplicaJob job(seed, GetParam());
+    std::mt19937_64 random(seed);
+    const int from = static_cast<int>(random() % GetParam());
+    const int to = (from + 1) % GetParam();
+    const absl::Duration at = absl::Milliseconds(200 + random() % 1500);
+    const absl::Duration length = absl::Milliseconds(100 + random() % 8000);
+    job.Cut(from, to, at, length);
+    if (random() % 2 == 0) job.Cut(to, from, at, length);
+    EXPECT_EQ(job.Run(), Expected()) << "seed " << seed;
+  }
+}
+
+TEST_P(CollectivesSimulationTest, ARankThatSleepsLongerThanALeaseComesBack) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    ReplicaJob job(seed, GetParam());
+    job.Pause(static_cast<int>(seed) % GetParam(), absl::Milliseconds(200 + 61 * seed),
+              absl::Milliseconds(500 * seed));
+    EXPECT_EQ(job.Run(), Expected()) << "seed " << seed;
+  }
+}
+
+// Any two of them, at any time.
+TEST_P(CollectivesSimulationTest, MisfortunesDoNotComeSingly) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    ReplicaJob job(seed, GetParam());
+    std::mt19937_64 random(seed);
+    std::string told;
+    for (int i = 0; i < 2; ++i) {
+      const int rank = static_cast<int>(random() % GetParam());
+      const int other = (rank + 1 + static_cast<int>(random() % (GetParam() - 1))) % GetParam();
+      const absl::Duration at = absl::Milliseconds(random() % 3000);
+      const absl::Duration length = absl::Milliseconds(100 + random() % 10000);
+      const uint64_t kind = random() % 4;
+      absl::StrAppend(&told, "; kind ", kind, " of rank ", rank, " at ", absl::FormatDuration(at), " for ",
+                      absl::FormatDuration(length));
+      if (kind == 0) {
+        job.KillAndRestart(rank, at);
+      } else if (kind == 1) {
+        job.Pause(rank, at, length);
+      } else {
+        job.Cut(rank, other, at, length);
+        if (kind == 2) job.Cut(other, rank, at, length);
+      }
+    }
+    EXPECT_EQ(job.Run(), Expected()) << "seed " << seed << told;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, CollectivesSimulationTest, testing::Values(2, 3),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace weir
