@@ -24,7 +24,12 @@
 // fetches, computed on the variables after the step, without running the targets; an AllReduce among them
 // gives what this rank puts in, other collectives fail.
 //
-// All ranks must build the same graph, run the same steps and stop after the same one.
+// A step that was cancelled in the middle of its updates, by a deadline for example, leaves variables that
+// nobody takes over. A collective of a metric that fails meanwhile does not: it is told after the updates.
+//
+// All ranks must build the same graph (the hook compares the collectives, and names the first difference),
+// run the same steps and stop after the same one, or run Join when they are out of data. A rank that is lost
+// in the very last step may find the others gone when it is started again; they have the result.
 //
 // Counterpart of horovod.tensorflow of Horovod. Thread safety: as the builder that is used.
 #pragma once
