@@ -41,7 +41,8 @@ constexpr absl::Duration kFarewellRetry = absl::Milliseconds(200);
 class Server::Network {
  public:
   Network(const TaskConfig& task, const ServerOptions& options, Runtime& runtime, Membership& membership,
-          Transport& transport, std::unique_ptr<Transport> owned_transport, std::shared_ptr<FileSystem> files)
+          Transport& transport, std::unique_ptr<Transport> owned_transport, std::shared_ptr<FileSystem> files,
+          const PeerLimits& limits)
       : task_(task),
         membership_(membership),
         owned_transport_(std::move(owned_transport)),
@@ -51,7 +52,7 @@ class Server::Network {
                                                  service_.FailStep(plan, step, reason);
                                                })),
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
-        service_(*worker_, runtime.ops(), membership, peers_, std::move(files)),
+        service_(*worker_, runtime.ops(), membership, peers_, std::move(files), limits),
         members_(membership, peers_) {
     // Workers of a cluster with parameter servers meet there.
     if (IsTrainingJob(task.job()) && task.num_ps() == 0) {
@@ -362,12 +363,13 @@ absl::Status Server::Connect(const ServerOptions& options) {
     WEIR_ASSIGN_OR_RETURN(const HostPort own, HostPort::Parse(cluster_address));
     WarnOfStrangers(task_, options.security, own, addresses.is_loopback);
   }
+  WEIR_ASSIGN_OR_RETURN(const PeerLimits limits, ParsePeerLimits(options.peer_limits));
   std::shared_ptr<FileSystem> files;
   if (!options.allowed_dirs.empty()) {
     WEIR_ASSIGN_OR_RETURN(files, AllowedFiles::In(options.allowed_dirs));
   }
   network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned),
-                                       std::move(files));
+                                       std::move(files), limits);
   absl::StatusOr<std::string> bound = network_->Listen(*transport, listen->ToString());
   if (!bound.ok()) {
     return absl::Status(bound.status().code(),

@@ -26,6 +26,7 @@
 #include "absl/time/time.h"
 #include "distributed/collectives/collective_group.h"
 #include "distributed/membership.h"
+#include "distributed/peer_limits.h"
 #include "distributed/security.h"
 #include "distributed/task_config.h"
 #include "distributed/transport/transport.h"
@@ -74,6 +75,9 @@ struct ServerOptions {
   // The folders that graphs of other tasks may read and write on this machine (SaveV2, RestoreV2...). None:
   // all that this process may. $WEIR_ALLOWED_DIRS, with ':' between them.
   std::vector<std::string> allowed_dirs = AllowedDirsFromEnvironment();
+  // How much of this task each other task may take, "steps=100,bytes=1000000" (peer_limits.h).
+  // $WEIR_PEER_LIMITS.
+  std::string peer_limits = PeerLimitsFromEnvironment();
   // Between tasks of one machine (transport/host). Never with TLS: those sockets are not encrypted.
   bool uses_host_sockets = true;
   // For tests: instead of gRPC. Borrowed.

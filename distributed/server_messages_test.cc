@@ -348,6 +348,129 @@ TEST_P(ServerTest, TinyPushesForStepsThatNeverStartAreBounded) {
   EXPECT_TRUE(session->Run({}, {}, {model.init}).ok());
 }
 
+// What the ps has for worker 0 is bounded in each way, and what it has for another task is not touched.
+TEST_P(ServerTest, APeerTakesNoMoreThanItsShare) {
+  options_.peer_limits = "sessions=3,plans=8,edges=1000,steps=5,bytes=100000";
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
+  Worker* remote = w0->target().workers[1];
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  const auto spec = [&](PlanId plan, SessionId session) {
+    PartitionSpec spec = SumOfTwoEdges(*w0);
+    spec.plan = plan;
+    spec.session = session;
+    return spec;
+  };
+  const auto refused = [](const absl::Status& status, absl::string_view limit) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("of worker:0: with ")) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("--peer_limits=", limit, "=N")));
+  };
+  PartitionSpec many_edges = spec(4, 1);
+  many_edges.num_edges = 1000;
+  refused(remote->RegisterPartition(std::move(many_edges), deadline), "edges");
+  for (SessionId id : {1, 2, 3}) ASSERT_TRUE(remote->RegisterPartition(spec(4 + id, id), deadline).ok());
+  refused(remote->RegisterPartition(spec(8, 4), deadline), "sessions");
+  for (PlanId id : {8, 9, 10, 11, 12}) ASSERT_TRUE(remote->RegisterPartition(spec(id, 1), deadline).ok());
+  refused(remote->RegisterPartition(spec(13, 1), deadline), "plans");
+  ASSERT_TRUE(remote->RegisterPartition(spec(12, 1), deadline).ok()) << "again";
+
+  absl::Mutex mutex;
+  std::vector<absl::Status> ended;
+  std::vector<std::vector<Tensor>> results(8, std::vector<Tensor>(1));
+  const auto run = [&](int64_t step_id) {
+    RunPartitionCall call;
+    call.plan = 5;
+    call.step_id = step_id;
+    call.deadline = deadline;
+    call.results = absl::MakeSpan(results[step_id]);
+    remote->RunPartition(call, [&](absl::Status status) {
+      absl::MutexLock lock(&mutex);
+      ended.push_back(status);
+    });
+  };
+  const auto await = [&](size_t count) {
+    absl::MutexLock lock(&mutex);
+    const auto is_reached = [&] { return ended.size() >= count; };
+    ASSERT_TRUE(mutex.AwaitWithTimeout(absl::Condition(&is_reached), absl::Seconds(60)));
+  };
+  for (int64_t step = 1; step <= 6; ++step) run(step);  // they wait for tensors
+  await(1);
+  refused(ended[0], "steps");
+  for (int64_t step = 1; step <= 6; ++step) remote->CancelStep(5, step, absl::CancelledError("enough"));
+  await(6);
+
+  // Others are served, and so is it, again.
+  CounterModel model(*w1);
+  auto session = w1->CreateSession(model.g.graph()).value();
+  EXPECT_TRUE(session->Run({}, {}, {model.init}).ok());
+  for (PlanId id = 5; id <= 12; ++id) remote->DeregisterPartition(id);
+  for (SessionId id : {1, 2, 3}) remote->EndSession(id);
+  absl::Status status;
+  for (int i = 0; i < 500; ++i) {  // those notices are not waited for
+    status = remote->RegisterPartition(spec(20, 9), deadline);
+    if (status.ok()) break;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_TRUE(status.ok()) << status;
+  PartitionSpec large = spec(21, 9);
+  NodeSpec constant = {.op = "Const",
+                       .name = "large",
+                       .attrs = {{"value", Tensor(DType::kFloat32, {50'000})}, {"dtype", DType::kFloat32}}};
+  Node* node = large.graphs[0]->AddNode(std::move(constant)).value();
+  large.graphs[0]->SetAssignedDevice(node,
+                                     DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value());
+  refused(remote->RegisterPartition(std::move(large), deadline), "bytes");
+}
+
+// A client that repeats a request for ever keeps no more than a few of them waiting.
+TEST_P(ServerTest, RepetitionsThatWaitAreBounded) {
+  auto ps = Start({"ps", 0}), w1 = Start({"worker", 1});
+  auto channel = ConnectToPs();
+  const auto frame_of = [&](std::string body, std::vector<Payload> payloads) {
+    WireWriter writer;
+    Envelope{{"worker", 0}, 7, 0}.EncodeTo(&writer);
+    Frame frame;
+    frame.header = writer.Take() + body;
+    frame.payloads = std::move(payloads);
+    return frame;
+  };
+  WireWriter partition, run, cancel;
+  std::vector<Payload> payloads, none;
+  ASSERT_TRUE(EncodePartition(SumOfTwoEdges(*w1), &partition, &payloads).ok());
+  ASSERT_TRUE(AnswerOf(*channel, kRegisterPartitionMethod, frame_of(partition.Take(), payloads)).ok());
+  RunPartitionCall call;
+  call.plan = 5;
+  call.step_id = 1;
+  std::vector<Tensor> results(1);
+  call.results = absl::MakeSpan(results);
+  ASSERT_TRUE(EncodeRunRequest(call, absl::Now(), &run, &none).ok());
+  const std::string body = run.Take();
+  absl::Mutex mutex;
+  int num_refused = 0, num_ended = 0;
+  constexpr int kCalls = 200;
+  for (int i = 0; i < kCalls; ++i) {
+    channel->Call(kRunPartitionMethod, frame_of(body, {}), {}, [&](absl::StatusOr<Frame> reply) {
+      Incarnation replier = 0;
+      const std::string header = reply.ok() ? reply->header : "";
+      WireReader reader(header);
+      const absl::Status status = reply.ok() ? DecodeReplyStatus(&reader, &replier) : reply.status();
+      absl::MutexLock lock(&mutex);
+      ++num_ended;
+      num_refused += absl::IsResourceExhausted(status);
+    });
+  }
+  const auto await = [&](int* count, int least) {
+    absl::MutexLock lock(&mutex);
+    const auto is_reached = [&] { return *count >= least; };
+    return mutex.AwaitWithTimeout(absl::Condition(&is_reached), absl::Seconds(60));
+  };
+  EXPECT_TRUE(await(&num_refused, kCalls - 64));
+  EncodeCancel(5, 1, absl::CancelledError("enough"), &cancel);
+  EXPECT_TRUE(AnswerOf(*channel, kCancelStepMethod, frame_of(cancel.Take(), {})).ok());
+  EXPECT_TRUE(await(&num_ended, kCalls));
+  EXPECT_EQ(num_refused, kCalls - 64);
+}
+
 TEST_P(ServerTest, AStepIsRunOnceHoweverLateItIsRepeated) {
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   Worker* remote = w0->target().workers[1];

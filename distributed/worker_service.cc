@@ -30,6 +30,7 @@ struct WorkerService::Step {
   bool is_over = false;
   std::vector<std::shared_ptr<IncomingCall>> waiting;
   Frame answer;
+  PeerUse::Share share;
 };
 
 namespace {
@@ -38,6 +39,11 @@ absl::Status UnknownPlan(PlanId plan, const TaskName& here) {
   return absl::AbortedError(
       absl::StrCat("plan ", plan, " is not registered on ", here.ToString(),
                    ": the task has restarted, or has dropped it because it lost its owner"));
+}
+
+absl::Status TooOften(absl::string_view what, int64_t id) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, " ", id, " was asked for too often while it is not done: repeat it later"));
 }
 
 // What must get through for others' sake: said again until their life ends, or this time is over.
@@ -53,12 +59,14 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 }  // namespace
 
 WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
-                             std::shared_ptr<FileSystem> files)
+                             std::shared_ptr<FileSystem> files,
+                             const PeerLimits& limits)
     : worker_(worker),
       ops_(ops),
       membership_(membership),
       peers_(peers),
       files_(std::move(files)),
+      use_(limits),
       pieces_([&worker](const TensorPiece& piece, std::shared_ptr<void> held) {
         return worker.Hold(piece.plan, piece.step_id, piece.edge, std::move(held));
       }) {}
@@ -119,6 +127,7 @@ void WorkerService::RegisterPartition(Request& request) {
   spec->files = files_;
   const PlanId id = spec->plan;
   const std::pair<Incarnation, PlanId> key = {request.envelope.sender_incarnation, id};
+  PeerUse::Share plan_share, session_share;
   {
     absl::MutexLock lock(&mutex_);
     // The connection broke before the first answer arrived, or the request came twice.
@@ -126,9 +135,14 @@ void WorkerService::RegisterPartition(Request& request) {
     if (known != plans_.end() && known->second.owner_incarnation == key.first) {
       return Reply(request, absl::OkStatus());
     }
-    std::vector<std::shared_ptr<IncomingCall>>& waiting = registering_[key];
-    waiting.push_back(request.call);
-    if (waiting.size() > 1) return;
+    if (const auto found = registering_.find(key); found != registering_.end()) {
+      if (found->second.size() >= kMaxWaiting) return Reply(request, TooOften("plan", id));
+      found->second.push_back(request.call);
+      return;
+    }
+    const absl::Status taken = TakePlan(request, *spec, &plan_share, &session_share);
+    if (!taken.ok()) return Reply(request, taken);
+    registering_[key].push_back(request.call);
   }
   const int num_args = spec->num_args, num_results = spec->num_results;
   const SessionId session = spec->session;
@@ -138,7 +152,9 @@ void WorkerService::RegisterPartition(Request& request) {
   {
     absl::MutexLock lock(&mutex_);
     const bool is_orphan = IsOrphan(request.envelope, id);
-    if (session != 0 && !is_orphan) sessions_.try_emplace({session, key.first}, request.envelope.sender);
+    if (session != 0 && !is_orphan) {
+      sessions_.try_emplace({session, key.first}, Owner{request.envelope.sender, std::move(session_share)});
+    }
     is_sessions_last = session != 0 && !sessions_.contains({session, key.first});
     drops_it = is_orphan && registered.ok();
     if (drops_it) {
@@ -151,6 +167,7 @@ void WorkerService::RegisterPartition(Request& request) {
       plan.owner_incarnation = key.first;
       plan.num_args = num_args;
       plan.num_results = num_results;
+      plan.share = std::move(plan_share);
     }
     waiting = std::move(registering_[key]);
     registering_.erase(key);
@@ -158,6 +175,22 @@ void WorkerService::RegisterPartition(Request& request) {
   if (drops_it) worker_.DeregisterPartition(id);
   if (is_sessions_last) worker_.EndSession(session, key.first);
   for (const auto& call : waiting) call->Reply(MakeReply(registered));
+}
+
+absl::Status WorkerService::TakePlan(const Request& request, const PartitionSpec& spec, PeerUse::Share* plan,
+                                     PeerUse::Share* session) {
+  const Envelope& owner = request.envelope;
+  const PeerUse::Amount amount = {.plans = 1,
+                                  .edges = int64_t{spec.num_edges} + spec.num_args + spec.num_results,
+                                  .bytes = static_cast<int64_t>(request.call->request().num_wire_bytes())};
+  WEIR_ASSIGN_OR_RETURN(
+      *plan, use_.Take(owner.sender, owner.sender_incarnation, amount, absl::StrCat("plan ", spec.plan)));
+  if (spec.session == 0 || sessions_.contains({spec.session, owner.sender_incarnation})) {
+    return absl::OkStatus();
+  }
+  WEIR_ASSIGN_OR_RETURN(*session, use_.Take(owner.sender, owner.sender_incarnation, {.sessions = 1},
+                                            absl::StrCat("session ", spec.session)));
+  return absl::OkStatus();
 }
 
 bool WorkerService::IsOrphan(const Envelope& owner, PlanId plan) {
@@ -196,10 +229,19 @@ absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const Run
                                            " comes too late: it may have been run, and step ",
                                            plan.newest_forgotten, " is over and forgotten"));
   }
-  std::shared_ptr<Step>& known = plan.steps[run.step_id];
-  if (known != nullptr && known->is_over) return known->answer;
-  if (known == nullptr) *step = known = std::make_shared<Step>();
-  known->waiting.push_back(request.call);
+  if (const auto known = plan.steps.find(run.step_id); known != plan.steps.end()) {
+    if (known->second->is_over) return known->second->answer;
+    if (known->second->waiting.size() >= kMaxWaiting) return TooOften("step", run.step_id);
+    known->second->waiting.push_back(request.call);
+    return Frame();
+  }
+  const auto num_bytes = static_cast<int64_t>(request.call->request().num_wire_bytes());
+  WEIR_ASSIGN_OR_RETURN(PeerUse::Share share,
+                        use_.Take(plan.owner, plan.owner_incarnation, {.steps = 1, .bytes = num_bytes},
+                                  absl::StrCat("step ", run.step_id)));
+  *step = plan.steps[run.step_id] = std::make_shared<Step>();
+  (*step)->share = std::move(share);
+  (*step)->waiting.push_back(request.call);
   return Frame();
 }
 
@@ -267,20 +309,32 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
     step->answer = std::move(kept);
     waiting.swap(step->waiting);
     if (auto plan = plans_.find(plan_id); plan != plans_.end()) {
-      plan->second.finished.push_back(step_id);
-      if (plan->second.finished.size() > kKeptAnswers) {
-        const int64_t oldest_id = plan->second.finished.front();
-        plan->second.newest_forgotten = std::max(plan->second.newest_forgotten, oldest_id);
-        auto oldest = plan->second.steps.find(oldest_id);
-        forgotten = std::move(oldest->second);
-        plan->second.steps.erase(oldest);
-        plan->second.finished.pop_front();
-      }
+      KeepAnswer(plan->second, step_id, step, &forgotten);
     }
   }
   step->request.args.clear();
   step->results.clear();
   for (const auto& call : waiting) call->Reply(answer);
+}
+
+void WorkerService::KeepAnswer(Plan& plan, int64_t step_id, const std::shared_ptr<Step>& step,
+                               std::shared_ptr<Step>* forgotten) {
+  step->share = PeerUse::Share();
+  absl::StatusOr<PeerUse::Share> kept =
+      use_.Take(plan.owner, plan.owner_incarnation,
+                {.bytes = static_cast<int64_t>(sizeof(Step) + step->answer.num_wire_bytes())}, "an answer");
+  int64_t oldest_id = step_id;
+  if (kept.ok()) {
+    step->share = *std::move(kept);
+    plan.finished.push_back(step_id);
+    if (plan.finished.size() <= kKeptAnswers) return;
+    oldest_id = plan.finished.front();
+    plan.finished.pop_front();
+  }
+  plan.newest_forgotten = std::max(plan.newest_forgotten, oldest_id);
+  const auto oldest = plan.steps.find(oldest_id);
+  *forgotten = std::move(oldest->second);
+  plan.steps.erase(oldest);
 }
 
 void WorkerService::ForgetAnswers(Plan& plan, int64_t over_below,
@@ -504,7 +558,7 @@ void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const 
     }
     for (const PlanId id : orphans) plans_.erase(id);
     for (const auto& [session, owner] : sessions_) {
-      if (owner == task && session.second == incarnation) orphaned_sessions.push_back(session.first);
+      if (owner.task == task && session.second == incarnation) orphaned_sessions.push_back(session.first);
     }
     for (const SessionId id : orphaned_sessions) sessions_.erase({id, incarnation});
   }

@@ -12,7 +12,8 @@
 // answered with Aborted and runs nothing (ids of steps increase). A repeated push or registration is answered
 // without being done again.
 //
-// Only its owner may run, cancel or deregister a plan: to others it is PermissionDenied.
+// Only its owner may run, cancel or deregister a plan: to others it is PermissionDenied. What an owner may
+// have here is limited (peer_limits.h).
 //
 // Threads: requests are handled on the transport's threads, which also run kernels: in IncomingCall::Compute,
 // so that heartbeats and cancellations get in however long those take. Thread safety: all methods. Borrows
@@ -29,6 +30,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/membership.h"
+#include "distributed/peer_limits.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_assembler.h"
 #include "distributed/peers/worker_protocol.h"
@@ -41,7 +43,7 @@ class WorkerService {
  public:
   // `files`: what graphs of other tasks may read and write; null: all files.
   WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
-                std::shared_ptr<FileSystem> files = nullptr);
+                std::shared_ptr<FileSystem> files = nullptr, const PeerLimits& limits = {});
   ~WorkerService();
 
   // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
@@ -69,15 +71,21 @@ class WorkerService {
     Incarnation owner_incarnation = 0;
     int num_args = 0;
     int num_results = 0;
+    PeerUse::Share share;
     absl::flat_hash_map<int64_t, std::shared_ptr<Step>> steps;
     std::deque<int64_t> finished;  // whose answers are kept, oldest first
     int64_t newest_forgotten = INT64_MIN;
     int64_t over_below = INT64_MIN;
   };
+  struct Owner {
+    TaskName task;
+    PeerUse::Share share;
+  };
   static constexpr size_t kKeptAnswers = 1024;
   static constexpr size_t kMaxKeptBytes = 4 << 10;
   static constexpr size_t kRememberedPushes = 4096;
   static constexpr size_t kRememberedPlans = 256;
+  static constexpr size_t kMaxWaiting = 64;  // repetitions of one request
 
   absl::Status Admit(const Envelope& envelope);
   void Reply(const Request& request, const absl::Status& status, std::string body = "",
@@ -102,6 +110,12 @@ class WorkerService {
   // Whether a plan that has been compiled is not wanted any more: its owner is lost, or has deregistered it
   // meanwhile.
   bool IsOrphan(const Envelope& owner, PlanId plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What a new plan takes of its owner's limits, and its session, if it is the first of it.
+  absl::Status TakePlan(const Request& request, const PartitionSpec& spec, PeerUse::Share* plan,
+                        PeerUse::Share* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keeps the answer of a step that is over, for as long as its owner may ask again.
+  void KeepAnswer(Plan& plan, int64_t step_id, const std::shared_ptr<Step>& step,
+                  std::shared_ptr<Step>* forgotten) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void ForgetAnswers(Plan& plan, int64_t over_below, std::vector<std::shared_ptr<Step>>* forgotten);
 
   // The kept answer of a step that is over; an empty frame when one is to come. `step` is set when this is
@@ -125,6 +139,7 @@ class WorkerService {
   Membership& membership_;
   Peers& peers_;
   const std::shared_ptr<FileSystem> files_;
+  PeerUse use_;
   TensorAssembler pieces_;
   // Steps whose owner is being told that they have failed; shared with the calls, which may outlive the
   // service.
@@ -137,7 +152,7 @@ class WorkerService {
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);
   // Sessions that have, or have had, plans here, each with the life of the task that runs it.
-  absl::flat_hash_map<std::pair<SessionId, Incarnation>, TaskName> sessions_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::pair<SessionId, Incarnation>, Owner> sessions_ ABSL_GUARDED_BY(mutex_);
   // Plans that are being compiled: who asked, and waits for the one answer.
   absl::flat_hash_map<std::pair<Incarnation, PlanId>, std::vector<std::shared_ptr<IncomingCall>>> registering_
       ABSL_GUARDED_BY(mutex_);

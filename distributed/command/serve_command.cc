@@ -44,6 +44,9 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("allow_dir", &values->allowed_dirs,
              "graphs of other tasks may read and write files in these folders only, '/models:/scratch' (or "
              "$WEIR_ALLOWED_DIRS); default: all that this process may");
+  flags->Add("peer_limits", &values->server.peer_limits,
+             "how much of this task each other task may take: sessions=N,plans=N,edges=N,steps=N,bytes=N (or "
+             "$WEIR_PEER_LIMITS)");
   flags->Add("token_file", &values->token_file,
              "file with the secret that every call must carry (or $WEIR_JOB_TOKEN)");
   flags->Add("tls_cert", &values->server.security.tls_cert_file,
