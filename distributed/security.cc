@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "distributed/cluster_spec.h"
 #include "distributed/host_name.h"
 #include "graph/types/status_macros.h"
@@ -41,12 +44,25 @@ SecurityOptions SecurityFromEnvironment() {
   options.tls_cert_file = Environment("WEIR_TLS_CERT");
   options.tls_key_file = Environment("WEIR_TLS_KEY");
   options.tls_ca_file = Environment("WEIR_TLS_CA");
+  const std::string task_names = Environment("WEIR_TLS_TASK_NAMES");
+  options.tls_task_names = !task_names.empty() && task_names != "0";
   return options;
 }
 
 absl::Status CheckSecurityOptions(const SecurityOptions& options) {
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     return absl::InvalidArgumentError("TLS: a certificate and its key must be given together");
+  }
+  if (options.tls_task_names && (options.tls_cert_file.empty() || options.tls_ca_file.empty())) {
+    return absl::InvalidArgumentError(
+        "TLS: names of tasks are checked in certificates (--tls_task_names, WEIR_TLS_TASK_NAMES), which "
+        "needs a "
+        "certificate, its key and a CA");
+  }
+  if (options.tls_task_names && !options.tls_server_name.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("TLS: servers' certificates shall name their tasks, or all '", options.tls_server_name,
+                     "': not both"));
   }
   if (!options.token.empty()) {
     WEIR_RETURN_IF_ERROR(CheckTokenLength("the token (of $WEIR_JOB_TOKEN)", options.token.size()));
@@ -58,6 +74,19 @@ absl::Status CheckSecurityOptions(const SecurityOptions& options) {
   WEIR_RETURN_IF_ERROR(CheckFile("TLS certificate", options.tls_cert_file));
   WEIR_RETURN_IF_ERROR(CheckFile("TLS key", options.tls_key_file));
   return CheckFile("TLS CA", options.tls_ca_file);
+}
+
+std::string CertificateNameOf(const TaskName& task) {
+  return absl::StrCat(task.job, "-", task.index, ".task.weir");
+}
+
+absl::Status CheckCertificateNames(const std::vector<std::string>& names, const TaskName& sender) {
+  const std::string wanted = CertificateNameOf(sender);
+  if (std::find(names.begin(), names.end(), wanted) != names.end()) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("a call for ", sender.ToString(), " came with a certificate of ",
+                   names.empty() ? "no task" : absl::CEscape(absl::StrJoin(names, ", ")), ", which is not ",
+                   wanted, " (WEIR_TLS_TASK_NAMES; 'weir keys --tasks' makes certificates of tasks)"));
 }
 
 absl::StatusOr<bool> IsLoopback(const std::string& address) {

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "distributed/task_name.h"
 
 namespace weir {
 
@@ -25,6 +27,10 @@ struct SecurityOptions {
   std::string tls_ca_file;
   // The name on the servers' certificates, where it is not the host of the address.
   std::string tls_server_name;
+  // Certificates are of tasks: a caller is refused when it speaks for another task than its certificate names
+  // (CertificateNameOf), and so is a server that is another task than the one called. Needs a certificate and
+  // a CA; instead of names of hosts. The same on all tasks.
+  bool tls_task_names = false;
   // The user knows who can reach this job: a server may listen where other machines reach it although nobody
   // has to prove who they are, and Server prints no warnings. A token that is given is checked all the same.
   bool insecure = false;
@@ -38,7 +44,15 @@ struct SecurityOptions {
 inline constexpr size_t kMinTokenLength = 16;
 inline constexpr size_t kMaxTokenLength = 4096;
 
-// From $WEIR_JOB_TOKEN (set by `weir launch`), $WEIR_TLS_CERT, $WEIR_TLS_KEY and $WEIR_TLS_CA.
+// The DNS name that the certificate of a task has: "worker-1.task.weir". It is nobody's on the Internet.
+std::string CertificateNameOf(const TaskName& task);
+
+// OK when one of `names`, the DNS names of a caller's certificate, is that of the task which it speaks for;
+// PermissionDenied, naming both.
+absl::Status CheckCertificateNames(const std::vector<std::string>& names, const TaskName& sender);
+
+// From $WEIR_JOB_TOKEN (set by `weir launch`), $WEIR_TLS_CERT, $WEIR_TLS_KEY, $WEIR_TLS_CA and
+// $WEIR_TLS_TASK_NAMES ("1").
 SecurityOptions SecurityFromEnvironment();
 
 // InvalidArgument naming the file that is missing, the option that lacks its partner, or what is wrong with

@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "distributed/collectives/peer_group.h"
 #include "distributed/host_name.h"
+#include "distributed/keys/certificate.h"
 #include "distributed/membership_service.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
@@ -265,11 +266,34 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   return server;
 }
 
+// Whether a caller with these names in its certificate may send such a message. A question for this task's
+// status has no sender.
+static absl::Status AdmitsSender(const std::vector<std::string>& names, absl::string_view method,
+                                 absl::string_view header) {
+  if (!IsFramedMethod(method) || method == kTaskStatusMethod) return absl::OkStatus();
+  WireReader reader(header);
+  const Envelope envelope = Envelope::DecodeFrom(&reader);
+  if (!reader.ok()) return absl::OkStatus();  // the handler says what is wrong
+  return CheckCertificateNames(names, envelope.sender);
+}
+
+// A certificate of another task would be refused by all others.
+static absl::Status CheckOwnCertificate(const TaskName& self, const SecurityOptions& security) {
+  if (!security.tls_task_names) return absl::OkStatus();
+  const std::string name = CertificateNameOf(self);
+  WEIR_ASSIGN_OR_RETURN(const bool is_named, CertificateNames(security.tls_cert_file, name));
+  if (is_named) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      self.ToString(), ": the certificate '", security.tls_cert_file, "' does not name this task: with ",
+      "--tls_task_names (WEIR_TLS_TASK_NAMES) it must be for ", name, "; 'weir keys --tasks' makes such"));
+}
+
 // gRPC; between tasks of one machine sockets beside it, unless what is sent is to be encrypted.
 static absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const ServerOptions& options,
                                                                 const Membership& membership) {
   GrpcOptions grpc;
   grpc.security = options.security;
+  grpc.admits = AdmitsSender;
   grpc.is_serving = [&membership] { return membership.is_serving() && membership.superseded().ok(); };
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, MakeGrpcTransport(grpc));
   if (options.security.uses_tls() || !options.uses_host_sockets) return transport;
@@ -346,6 +370,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
   Transport* transport = options.transport;
   if (transport == nullptr) {
     WEIR_ASSIGN_OR_RETURN(owned, MakeTransport(options, *membership_));
+    WEIR_RETURN_IF_ERROR(CheckOwnCertificate(task_.task(), options.security));
     transport = owned.get();
   }
   WEIR_ASSIGN_OR_RETURN(const std::string cluster_address, task_.cluster().address(task_.task()));

@@ -73,6 +73,21 @@ TEST(ServerOptionsTest, NumbersOutOfRangeAreRefused) {
   EXPECT_THAT(Refusal(options), HasSubstr("a device's memory limit is -1 bytes"));
 }
 
+TEST(ServerOptionsTest, LimitsOfPeersThatAreNoneAreRefused) {
+  for (const char* const text : {"steps", "steps=", "steps=0", "steps=-1", "steps=x", "cakes=1", "steps=1,",
+                                 "steps=99999999999999999999", "=1", ","}) {
+    ServerOptions options = Options();
+    options.peer_limits = text;
+    EXPECT_THAT(Refusal(options), HasSubstr(absl::StrCat("peer limits '", text, "': '"))) << text;
+  }
+  ServerOptions options = Options();
+  options.peer_limits = "sessions=1,plans=2,edges=3,steps=4,bytes=5";
+  EXPECT_TRUE(Server::Start(Worker(";127.0.0.1:1"), options).ok());
+  setenv("WEIR_PEER_LIMITS", "steps=7", 1);
+  EXPECT_EQ(ServerOptions().peer_limits, "steps=7");
+  unsetenv("WEIR_PEER_LIMITS");
+}
+
 TEST(ServerOptionsTest, ATokenThatCanBeGuessedIsRefused) {
   ServerOptions options = Options();
   options.security.token = "x";

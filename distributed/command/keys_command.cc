@@ -12,12 +12,16 @@ namespace weir {
 
 absl::StatusOr<int> RunKeys(const std::vector<std::string>& args) {
   KeyFilesOptions options;
-  std::string hosts = "127.0.0.1";
-  FlagParser flags("weir keys", "--dir=DIR [--hosts=HOST,HOST] [flags]",
+  std::string hosts, tasks;
+  FlagParser flags("weir keys", "--dir=DIR [--hosts=HOST,HOST] [--tasks=TASK=HOST,...] [flags]",
                    "Makes the keys of a job that uses TLS: a CA, a certificate for each host, and a token.");
   flags.Add("dir", &options.directory, "folder to write them to; what is there is never overwritten");
-  flags.Add("hosts", &hosts,
-            "where tasks run, as in the cluster's addresses, without ports: 'gpu1,10.0.0.5'");
+  flags.Add(
+      "hosts", &hosts,
+      "where tasks run, as in the cluster's addresses, without ports: 'gpu1,10.0.0.5'; without hosts and "
+      "tasks 127.0.0.1");
+  flags.Add("tasks", &tasks,
+            "tasks that get certificates of their own, and where they run: 'ps:0=gpu1,worker:0=gpu2'");
   flags.Add("days", &options.num_days, "how long the certificates are valid",
             {.least = 1, .most = kMaxKeyDays});
   WEIR_RETURN_IF_ERROR(flags.Parse(args));
@@ -28,15 +32,24 @@ absl::StatusOr<int> RunKeys(const std::vector<std::string>& args) {
   if (!flags.positional().empty()) {
     return absl::InvalidArgumentError(absl::StrCat("weir keys: '", flags.positional()[0], "' is no flag"));
   }
-  options.hosts = absl::StrSplit(hosts, ',');
+  if (hosts.empty() && tasks.empty()) hosts = "127.0.0.1";
+  if (!hosts.empty()) options.hosts = absl::StrSplit(hosts, ',');
+  if (!tasks.empty()) {
+    absl::StatusOr<std::map<TaskName, std::string>> parsed = ParseKeyTasks(tasks);
+    if (!parsed.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("weir keys: --tasks: ", parsed.status().message()));
+    }
+    options.tasks = *std::move(parsed);
+  }
   if (absl::Status made = MakeKeyFiles(options); !made.ok()) {
     return absl::Status(made.code(), absl::StrCat("weir keys: ", made.message()));
   }
   const std::string& dir = options.directory;
   std::printf(
-      "%s has a folder for each host. Copy it there, and start the host's tasks with\n"
+      "%s has a folder for each host, or task. Copy it there, and start the tasks with\n"
       "  export WEIR_TLS_CERT=FOLDER/cert.pem WEIR_TLS_KEY=FOLDER/key.pem WEIR_TLS_CA=FOLDER/ca.pem\n"
       "  export WEIR_JOB_TOKEN=$(cat FOLDER/token)\n"
+      "and, with folders of tasks, WEIR_TLS_TASK_NAMES=1.\n"
       "Keep %s/ca.key away from the hosts: it makes certificates that all of them accept.\n",
       dir.c_str(), dir.c_str());
   return 0;

@@ -54,6 +54,9 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("tls_key", &values->server.security.tls_key_file, "its key, PEM (or $WEIR_TLS_KEY)");
   flags->Add("tls_ca", &values->server.security.tls_ca_file,
              "CA that others' certificates are checked with, PEM (or $WEIR_TLS_CA)");
+  flags->Add("tls_task_names", &values->server.security.tls_task_names,
+             "each task speaks for itself only: its certificate must name it (weir keys --tasks; or "
+             "$WEIR_TLS_TASK_NAMES=1)");
   flags->Add("insecure", &values->server.security.insecure,
              "listen where other machines reach this task, though neither a token nor a CA keeps them out; a "
              "token is checked all the same");

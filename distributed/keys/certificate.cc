@@ -130,13 +130,27 @@ absl::StatusOr<Certificate> MakeAuthority(const std::string& name, absl::Time be
 }
 
 absl::StatusOr<Certificate> MakeHostCertificate(const std::string& host, const Certificate& authority,
-                                                absl::Time begin, absl::Time end) {
+                                                absl::Time begin, absl::Time end,
+                                                const std::string& other_name) {
+  const std::string other = other_name.empty() ? "" : absl::StrCat(",DNS:", other_name);
   return Make(host, &authority, begin, end,
               {{NID_basic_constraints, "critical,CA:FALSE"},
                {NID_key_usage, "critical,digitalSignature"},
                {NID_ext_key_usage, "serverAuth,clientAuth"},
-               {NID_subject_alt_name, absl::StrCat(IsAddress(host) ? "IP:" : "DNS:", host)},
+               {NID_subject_alt_name, absl::StrCat(IsAddress(host) ? "IP:" : "DNS:", host, other)},
                {NID_authority_key_identifier, "keyid"}});
+}
+
+absl::StatusOr<bool> CertificateNames(const std::string& path, const std::string& name) {
+  const std::unique_ptr<BIO, decltype(&BIO_free)> file(BIO_new_file(path.c_str(), "r"), BIO_free);
+  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+      file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr), X509_free);
+  ERR_clear_error();
+  if (certificate == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("TLS: '", path, "' has no certificate"));
+  }
+  return X509_check_host(certificate.get(), name.data(), name.size(), X509_CHECK_FLAG_NO_WILDCARDS,
+                         nullptr) == 1;
 }
 
 }  // namespace weir

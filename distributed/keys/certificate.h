@@ -25,8 +25,14 @@ struct Certificate {
 // Signs others, and itself.
 absl::StatusOr<Certificate> MakeAuthority(const std::string& name, absl::Time begin, absl::Time end);
 
-// For a server and caller at `host`, a name or an address, signed by `authority`.
+// For a server and caller at `host`, a name or an address, signed by `authority`; with another DNS name
+// unless that is empty.
 absl::StatusOr<Certificate> MakeHostCertificate(const std::string& host, const Certificate& authority,
-                                                absl::Time begin, absl::Time end);
+                                                absl::Time begin, absl::Time end,
+                                                const std::string& other_name = "");
+
+// Whether the certificate in a PEM file, the first there, has this DNS name. InvalidArgument when there is
+// none.
+absl::StatusOr<bool> CertificateNames(const std::string& path, const std::string& name);
 
 }  // namespace weir

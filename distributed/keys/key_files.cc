@@ -15,9 +15,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "distributed/keys/certificate.h"
+#include "distributed/security.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
 
@@ -43,11 +45,14 @@ absl::Status CheckHost(const std::string& host) {
                    " letters, digits, '-', '_' and '.', or an address; without a port"));
 }
 
+std::string FolderOf(const TaskName& task) { return absl::StrCat(task.job, "-", task.index); }
+
 absl::Status CheckOptions(const KeyFilesOptions& options) {
   if (options.directory.empty()) return absl::InvalidArgumentError("no folder for the keys is named");
-  if (options.hosts.empty() || options.hosts.size() > kMaxKeyHosts) {
+  const size_t count = options.hosts.size() + options.tasks.size();
+  if (count == 0 || count > kMaxKeyHosts) {
     return absl::InvalidArgumentError(
-        absl::StrCat("keys are for 1 to ", kMaxKeyHosts, " hosts, got ", options.hosts.size()));
+        absl::StrCat("keys are for 1 to ", kMaxKeyHosts, " hosts and tasks, got ", count));
   }
   if (options.num_days < 1 || options.num_days > kMaxKeyDays) {
     return absl::InvalidArgumentError(
@@ -58,6 +63,20 @@ absl::Status CheckOptions(const KeyFilesOptions& options) {
     WEIR_RETURN_IF_ERROR(CheckHost(host));
     if (host == "token" || host == "ca.pem" || host == "ca.key" || !seen.insert(host).second) {
       return absl::InvalidArgumentError(absl::StrCat("the host '", host, "' is named twice, or like a file"));
+    }
+  }
+  for (const auto& [task, host] : options.tasks) {
+    WEIR_RETURN_IF_ERROR(CheckHost(host));
+    const std::string folder = FolderOf(task);
+    // Certificates compare names without case, and a job is a part of one.
+    const bool is_name = std::all_of(task.job.begin(), task.job.end(), [](char c) {
+      return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
+    });
+    if (!is_name || task.job.empty() || folder.size() > kMaxNameBytes || !seen.insert(folder).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the task '", absl::CEscape(task.ToString()),
+                       "' cannot be named in a certificate: a job is lower-case "
+                       "letters, digits and '_', and no host has its name"));
     }
   }
   return absl::OkStatus();
@@ -158,13 +177,34 @@ absl::Status MakeKeyFiles(const KeyFilesOptions& options) {
   WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "ca.key"), authority_key, kPrivate));
   WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "ca.pem"), files.authority, kPublic));
   WEIR_RETURN_IF_ERROR(WriteNewFile(JoinPath(directory, "token"), files.token, kPrivate));
-  for (const std::string& host : options.hosts) {
-    WEIR_ASSIGN_OR_RETURN(const Certificate made, MakeHostCertificate(host, authority, begin, end));
+  const auto write = [&](const std::string& folder, const std::string& host,
+                         const std::string& other_name) -> absl::Status {
+    WEIR_ASSIGN_OR_RETURN(const Certificate made,
+                          MakeHostCertificate(host, authority, begin, end, other_name));
     WEIR_ASSIGN_OR_RETURN(files.certificate, made.CertificatePem());
     WEIR_ASSIGN_OR_RETURN(files.key, made.KeyPem());
-    WEIR_RETURN_IF_ERROR(WriteHostFiles(JoinPath(directory, host), files));
+    return WriteHostFiles(JoinPath(directory, folder), files);
+  };
+  for (const std::string& host : options.hosts) WEIR_RETURN_IF_ERROR(write(host, host, ""));
+  for (const auto& [task, host] : options.tasks) {
+    WEIR_RETURN_IF_ERROR(write(FolderOf(task), host, CertificateNameOf(task)));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::map<TaskName, std::string>> ParseKeyTasks(absl::string_view text) {
+  std::map<TaskName, std::string> tasks;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> entry =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
+    const absl::StatusOr<TaskName> task = TaskName::Parse(entry.first);
+    if (!task.ok() || entry.second.empty() || !tasks.emplace(*task, entry.second).second) {
+      return absl::InvalidArgumentError(absl::StrCat("'", absl::CEscape(part),
+                                                     "' is no task with its host, or named twice: write "
+                                                     "'ps:0=gpu1,worker:0=gpu2'"));
+    }
+  }
+  return tasks;
 }
 
 }  // namespace weir

@@ -7,15 +7,20 @@
 //   DIR/ca.pem, DIR/ca.key          the CA; the key is wanted only to make more certificates
 //   DIR/token                       the secret that every call carries
 //   DIR/HOST/cert.pem, key.pem, ca.pem, token   what a task on HOST needs
+//   DIR/JOB-INDEX/...               the same for one task, whose certificate names it (CertificateNameOf)
 //
 // Keys and tokens may be read by their owner only (0600). Keys are EC P-256, certificates X.509v3 with
 // SHA-256. Nothing that exists is overwritten.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "distributed/task_name.h"
 
 namespace weir {
 
@@ -23,10 +28,14 @@ struct KeyFilesOptions {
   std::string directory;           // made when missing
   std::vector<std::string> hosts;  // names or addresses, as in the cluster's addresses, without ports
   int num_days = 365;              // that certificates are valid
+  std::map<TaskName, std::string> tasks = {};  // those with certificates of their own, and their hosts
 };
 
 inline constexpr int kMaxKeyDays = 3650;
 inline constexpr size_t kMaxKeyHosts = 10'000;
+
+// "ps:0=gpu1,worker:0=gpu1". InvalidArgument quotes what is no task with a host.
+absl::StatusOr<std::map<TaskName, std::string>> ParseKeyTasks(absl::string_view text);
 
 // Possible errors: InvalidArgument (options; a host that is none), AlreadyExists (the folder has such files),
 // FailedPrecondition (a folder that is there is another user's, a symbolic link, or others may write to it),

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "distributed/keys/certificate.h"
 #include "distributed/launch/free_ports.h"
+#include "distributed/peers/worker_protocol.h"
 #include "distributed/server.h"
 #include "distributed/test_server.h"
 #include "distributed/transport/grpc/grpc_transport.h"
@@ -86,8 +87,21 @@ TEST(KeyFilesTest, MistakesAreNamed) {
   EXPECT_THAT(refusal({std::string(65, 'a')}), HasSubstr("is no host"));
   EXPECT_THAT(refusal({"a", "b", "a"}), HasSubstr("named twice"));
   EXPECT_THAT(refusal({"token"}), HasSubstr("like a file"));
-  EXPECT_THAT(refusal({}), HasSubstr("1 to 10000 hosts, got 0"));
+  EXPECT_THAT(refusal({}), HasSubstr("1 to 10000 hosts and tasks, got 0"));
   EXPECT_THAT(refusal({"a"}, 0), HasSubstr("valid for 1 to 3650 days, got 0"));
+  for (const TaskName& bad :
+       {TaskName{"Worker", 0}, TaskName{"a-b", 0}, TaskName{"", 0}, TaskName{"a.b", 0}}) {
+    const absl::Status status = MakeKeyFiles({.directory = folder, .hosts = {}, .tasks = {{bad, "gpu1"}}});
+    EXPECT_THAT(std::string(status.message()), HasSubstr("cannot be named in a certificate")) << bad.job;
+  }
+  EXPECT_THAT(
+      std::string(
+          MakeKeyFiles({.directory = folder, .hosts = {"ps-0"}, .tasks = {{{"ps", 0}, "gpu1"}}}).message()),
+      HasSubstr("cannot be named"));
+  for (const char* bad : {"", "ps:0", "ps:0=", "ps=a", "ps:0=a,ps:0=b", "ps:-1=a", "=a"}) {
+    EXPECT_THAT(std::string(ParseKeyTasks(bad).status().message()), HasSubstr("is no task with its host"))
+        << bad;
+  }
   EXPECT_FALSE(PosixFileSystem().Exists(folder));
 }
 
@@ -236,6 +250,102 @@ TEST_F(ForeignKeysTest, TheRightCertificateWithAnotherTokenIsRefused) {
   SecurityOptions caller = good_;
   caller.token = "another-token-of-another-job";
   EXPECT_EQ(Call(good_, caller).code(), absl::StatusCode::kUnauthenticated);
+}
+
+// Keys of tasks: each speaks for itself only.
+class TaskKeysTest : public testing::Test {
+ protected:
+  TaskKeysTest() : keys_(NewTestDirectory() + "/keys") {
+    const std::vector<int> ports = FindFreePorts(3).value();
+    std::map<TaskName, std::string> tasks;
+    const TaskName names[] = {{"ps", 0}, {"worker", 0}, {"worker", 1}};
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(cluster_.AddTask(names[i], absl::StrCat(kHost, ":", ports[i])).ok());
+      tasks[names[i]] = kHost;
+    }
+    EXPECT_TRUE(MakeKeyFiles({.directory = keys_, .hosts = {kHost}, .tasks = tasks}).ok());
+  }
+
+  SecurityOptions Security(const std::string& folder) const {
+    SecurityOptions security = SecurityIn(absl::StrCat(keys_, "/", folder));
+    security.tls_task_names = true;
+    return security;
+  }
+
+  absl::StatusOr<std::unique_ptr<Server>> Start(const TaskName& task, const SecurityOptions& security) const {
+    ServerOptions options;
+    options.num_threads = 1;
+    options.security = security;
+    return Server::Start(TaskConfig::Create(cluster_, task).value(), options);
+  }
+
+  // What ps:0 says to a heartbeat of `sender` from a caller with these keys.
+  absl::Status Heartbeat(const TaskName& sender, const SecurityOptions& caller,
+                         const TaskName& called = {"ps", 0}) const {
+    const auto transport = MakeGrpcTransport({.security = caller}).value();
+    const auto channel = transport->Connect(called, cluster_.address({"ps", 0}).value()).value();
+    WireWriter writer;
+    Envelope{sender, 7, 0}.EncodeTo(&writer);
+    Frame frame;
+    frame.header = writer.Take();
+    const absl::StatusOr<Frame> reply =
+        CallAndWait(*channel, kHeartbeatMethod, std::move(frame), Within(absl::Seconds(30)));
+    if (!reply.ok()) return reply.status();
+    Incarnation replier = 0;
+    WireReader reader(reply->header);
+    return DecodeReplyStatus(&reader, &replier);
+  }
+
+  const std::string keys_;
+  ClusterSpec cluster_;
+};
+
+TEST_F(TaskKeysTest, ACallerSpeaksForTheTaskOfItsCertificateOnly) {
+  const auto ps = Start({"ps", 0}, Security("ps-0")).value();
+  EXPECT_TRUE(Heartbeat({"worker", 1}, Security("worker-1")).ok());
+  for (const auto& [sender, folder] :
+       std::vector<std::pair<TaskName, std::string>>{{{"worker", 1}, "worker-0"},
+                                                     {{"ps", 0}, "worker-1"},
+                                                     {{"worker", 0}, kHost},
+                                                     {{"worker", 0}, "ps-0"}}) {
+    const absl::Status refused = Heartbeat(sender, Security(folder));
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr(absl::StrCat("a call for ", sender.ToString(), " came with a certificate of ",
+                                       folder == kHost ? "no task" : folder)));
+  }
+  EXPECT_TRUE(Heartbeat({"worker", 0}, Security("worker-0")).ok());
+}
+
+TEST_F(TaskKeysTest, AServerIsTheTaskThatIsCalled) {
+  const auto ps = Start({"ps", 0}, Security("ps-0")).value();
+  // worker:1's address leads to ps:0, which has no certificate of worker:1.
+  EXPECT_EQ(Heartbeat({"worker", 0}, Security("worker-0"), {"worker", 1}).code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST_F(TaskKeysTest, AServerWithAnotherTasksKeysSaysSo) {
+  for (const char* folder : {"worker-1", kHost}) {
+    const absl::Status refused = Start({"ps", 0}, Security(folder)).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("must be for ps-0.task.weir"));
+  }
+  SecurityOptions security = Security("ps-0");
+  security.tls_ca_file.clear();
+  EXPECT_THAT(std::string(Start({"ps", 0}, security).status().message()),
+              HasSubstr("needs a certificate, its key and a CA"));
+  security = Security("ps-0");
+  security.tls_server_name = "x";
+  EXPECT_THAT(std::string(Start({"ps", 0}, security).status().message()), HasSubstr("not both"));
+}
+
+TEST_F(TaskKeysTest, AClusterRunsWithThem) {
+  auto ps = Start({"ps", 0}, Security("ps-0")).value();
+  auto worker = Start({"worker", 0}, Security("worker-0")).value();
+  CounterModel model(*worker);
+  auto session = worker->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  EXPECT_THAT(Values(session->Run({}, {model.doubled}, {}).value()[0]), testing::ElementsAre(2, 4));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 // event is pending or the handler's side holds it.
 #include "distributed/transport/grpc/grpc_listener.h"
 
+#include <grpc/grpc_security_constants.h>
+#include <grpcpp/security/auth_context.h>
 #include <grpcpp/server_builder.h>
 
 #include <utility>
@@ -27,6 +29,15 @@ namespace {
 constexpr int kMaxStreams = 10'000;         // of a connection; a step that waits has one open
 constexpr int kMaxMetadataBytes = 8 << 10;  // of a call: the token and gRPC's own
 constexpr int kHandshakeMilliseconds = 20'000;
+
+std::vector<std::string> NamesOfCertificate(const grpc::AuthContext& caller) {
+  std::vector<std::string> names;
+  if (!caller.IsPeerAuthenticated()) return names;
+  for (const grpc::string_ref& name : caller.FindPropertyValues(GRPC_PEER_DNS_PROPERTY_NAME)) {
+    names.emplace_back(name.data(), name.size());
+  }
+  return names;
+}
 
 ConnectionGate::Options GateOptions(const GrpcOptions& options) {
   ConnectionGate::Options gate;
@@ -112,12 +123,19 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
       return Reply(absl::InvalidArgumentError(absl::StrCat(method(), ": the request did not arrive whole")));
     absl::StatusOr<Frame> request = FromByteBuffer(
         message_, IsFramedMethod(method()), [this](absl::string_view header, size_t index, size_t num_bytes) {
-          return listener_->placement_ ? listener_->placement_(method(), header, index, num_bytes)
-                                       : Payload();
+          // Not for a caller that is checked first.
+          return listener_->placement_ && listener_->admits_ == nullptr
+                     ? listener_->placement_(method(), header, index, num_bytes)
+                     : Payload();
         });
     message_.Clear();
     if (!request.ok()) return Reply(request.status());
     request_ = *std::move(request);
+    if (listener_->admits_ != nullptr) {
+      const absl::Status admitted =
+          listener_->admits_(NamesOfCertificate(*context_.auth_context()), method(), request_.header);
+      if (!admitted.ok()) return Reply(admitted);
+    }
     listener_->handler_(std::make_shared<HandlersCall>(shared_from_this()));
   }
 

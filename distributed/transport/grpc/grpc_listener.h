@@ -37,6 +37,7 @@ class GrpcListener final : public Listener {
         placement_(std::move(placement)),
         token_(options.security.token),
         is_serving_(options.is_serving),
+        admits_(options.security.tls_task_names ? options.admits : nullptr),
         max_message_bytes_(options.max_message_bytes) {}
 
   // Waits for the next call, unless the listener is closing.
@@ -48,6 +49,7 @@ class GrpcListener final : public Listener {
   const PayloadPlacement placement_;
   const std::string token_;
   const std::function<bool()> is_serving_;
+  const decltype(GrpcOptions::admits) admits_;
   const int64_t max_message_bytes_;
   std::string address_;
   grpc::AsyncGenericService service_;

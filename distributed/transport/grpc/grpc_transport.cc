@@ -73,7 +73,7 @@ class GrpcTransport final : public Transport {
     }
     return std::make_unique<GrpcChannel>(
         peer, host_port.ToString(),
-        grpc::CreateCustomChannel(host_port.ToString(), credentials_.client, Arguments()), &queue_,
+        grpc::CreateCustomChannel(host_port.ToString(), credentials_.client, Arguments(peer)), &queue_,
         options_.security.token, options_.max_message_bytes);
   }
 
@@ -90,7 +90,7 @@ class GrpcTransport final : public Transport {
   }
 
  private:
-  grpc::ChannelArguments Arguments() const {
+  grpc::ChannelArguments Arguments(const TaskName& peer) const {
     const int max_delay_ms = static_cast<int>(absl::ToInt64Milliseconds(options_.max_reconnect_delay));
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
@@ -110,7 +110,9 @@ class GrpcTransport final : public Transport {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     for (const auto& [name, value] : kBulkArguments) arguments.SetInt(name, value);
-    if (!options_.security.tls_server_name.empty()) {
+    if (options_.security.tls_task_names) {
+      arguments.SetSslTargetNameOverride(CertificateNameOf(peer));
+    } else if (!options_.security.tls_server_name.empty()) {
       arguments.SetSslTargetNameOverride(options_.security.tls_server_name);
     }
     return arguments;

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "distributed/security.h"
 #include "distributed/transport/transport.h"
@@ -22,6 +24,11 @@ struct GrpcOptions {
   SecurityOptions security;
   // What health checks (grpc.health.v1) are told; nothing is "serving". Called by any thread.
   std::function<bool()> is_serving;
+  // With SecurityOptions::tls_task_names: whether a caller whose certificate has these DNS names may send a
+  // message with this header. Null: any caller that TLS and the token let in. Called by any thread.
+  std::function<absl::Status(const std::vector<std::string>& names, absl::string_view method,
+                             absl::string_view header)>
+      admits;
   // A larger message is refused by its sender (ResourceExhausted). gRPC itself cannot receive 2 GiB.
   int64_t max_message_bytes = (int64_t{1} << 31) - (1 << 20);
   absl::Duration poll_before_sleep = absl::Microseconds(60);
