@@ -16,6 +16,7 @@
 #include "distributed/host_name.h"
 #include "distributed/keys/certificate.h"
 #include "distributed/membership_service.h"
+#include "distributed/metrics/metered_transport.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_pusher.h"
@@ -132,6 +133,8 @@ class Server::Network {
   }
 
   LocalWorker* local() { return worker_.get(); }
+
+  const PeerUse& peer_use() const { return service_.use(); }
 
   // Null where there are parameter servers.
   PeerGroup* replicas() { return replicas_.get(); }
@@ -253,6 +256,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
                                                                        .lease = options.lease,
                                                                        .environment = options.environment,
                                                                        .chief_grace = options.chief_grace});
+  if (!options.metrics_port.empty()) server->metrics_ = std::make_unique<Metrics>();
   // An evaluator talks to nobody.
   if (task.runs_alone() || task.is_evaluator()) {
     server->lone_worker_ = std::make_unique<LocalWorker>(*server->runtime_, server->runtime_->task());
@@ -263,6 +267,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
     WEIR_RETURN_IF_ERROR(server->Connect(options));
   }
   WEIR_RETURN_IF_ERROR(server->OfferReplicas());
+  WEIR_RETURN_IF_ERROR(server->OfferMetrics(options.metrics_port));
   return server;
 }
 
@@ -372,6 +377,10 @@ absl::Status Server::Connect(const ServerOptions& options) {
     WEIR_ASSIGN_OR_RETURN(owned, MakeTransport(options, *membership_));
     WEIR_RETURN_IF_ERROR(CheckOwnCertificate(task_.task(), options.security));
     transport = owned.get();
+  }
+  if (metrics_ != nullptr) {
+    metered_transport_ = MakeMeteredTransport(*transport, *metrics_, *options.environment);
+    transport = metered_transport_.get();
   }
   WEIR_ASSIGN_OR_RETURN(const std::string cluster_address, task_.cluster().address(task_.task()));
   const absl::StatusOr<HostPort> listen = ListenAddress(options.listen, cluster_address);
@@ -531,6 +540,18 @@ absl::Status Server::OfferReplicas() {
         [&]() -> absl::StatusOr<RefPtr<Communicator>> { return ranks; });
     WEIR_RETURN_IF_ERROR(offered.status());
   }
+  return absl::OkStatus();
+}
+
+absl::Status Server::OfferMetrics(const std::string& port) {
+  if (port.empty()) return absl::OkStatus();
+  const ServerMetrics::Sources sources = {.task = &task_,
+                                          .membership = membership_.get(),
+                                          .runtime = runtime_.get(),
+                                          .worker = &local_worker(),
+                                          .use = network_ != nullptr ? &network_->peer_use() : nullptr,
+                                          .metrics = metrics_.get()};
+  WEIR_ASSIGN_OR_RETURN(pages_, ServerMetrics::Start(port, sources));
   return absl::OkStatus();
 }
 

@@ -28,6 +28,7 @@
 #include "distributed/membership.h"
 #include "distributed/peer_limits.h"
 #include "distributed/security.h"
+#include "distributed/server_metrics.h"
 #include "distributed/task_config.h"
 #include "distributed/transport/transport.h"
 #include "kernels/environment.h"
@@ -78,6 +79,9 @@ struct ServerOptions {
   // How much of this task each other task may take, "steps=100,bytes=1000000" (peer_limits.h).
   // $WEIR_PEER_LIMITS.
   std::string peer_limits = PeerLimitsFromEnvironment();
+  // Where Prometheus and probes find /metrics and /healthz: "9100", for this machine, or "0.0.0.0:9100" for
+  // others too; "0" is a free port. Empty: nowhere. $WEIR_METRICS_PORT.
+  std::string metrics_port = MetricsPortFromEnvironment();
   // Between tasks of one machine (transport/host). Never with TLS: those sockets are not encrypted.
   bool uses_host_sockets = true;
   // For tests: instead of gRPC. Borrowed.
@@ -100,6 +104,8 @@ class Server {
   const TaskConfig& task() const { return task_; }
   // "grpc://127.0.0.1:4711"; "local" when the program runs alone.
   const std::string& address() const { return address_; }
+  // Of /metrics; 0 when there are none.
+  int metrics_port() const { return pages_ != nullptr ? pages_->port() : 0; }
   // "serving /job:ps/replica:0/task:0 at grpc://127.0.0.1:4711".
   std::string Describe() const;
 
@@ -141,6 +147,7 @@ class Server {
   Server(TaskConfig task, std::unique_ptr<Runtime> runtime, absl::Duration termination_grace);
   absl::Status Connect(const ServerOptions& options);
   absl::Status OfferReplicas();
+  absl::Status OfferMetrics(const std::string& port);
   void OnSigterm();
   int ServeUntilTheEnd();
   SessionTarget TargetOn(const std::vector<TaskName>& tasks);
@@ -151,9 +158,12 @@ class Server {
   std::string address_ = "local";
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Membership> membership_;
+  std::unique_ptr<Metrics> metrics_;              // null when nobody asks for them
+  std::unique_ptr<Transport> metered_transport_;  // likewise
   std::unique_ptr<Network> network_;
   std::unique_ptr<LocalWorker> lone_worker_;
   std::unique_ptr<CollectiveGroup> lone_replica_;
+  std::unique_ptr<ServerMetrics> pages_;
   absl::Mutex mutex_;
   bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
 };

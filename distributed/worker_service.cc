@@ -59,8 +59,7 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 }  // namespace
 
 WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
-                             std::shared_ptr<FileSystem> files,
-                             const PeerLimits& limits)
+                             std::shared_ptr<FileSystem> files, const PeerLimits& limits)
     : worker_(worker),
       ops_(ops),
       membership_(membership),

@@ -59,6 +59,8 @@ class WorkerService {
   // Drops the plans and sessions of a life that is over, or done.
   void OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason);
 
+  // What other tasks have here.
+  const PeerUse& use() const { return use_; }
   int num_plans() const;
   // Set aside for tensors that have not come whole.
   int64_t num_unfinished_bytes() const { return pieces_.num_bytes(); }

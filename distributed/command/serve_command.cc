@@ -44,6 +44,9 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("allow_dir", &values->allowed_dirs,
              "graphs of other tasks may read and write files in these folders only, '/models:/scratch' (or "
              "$WEIR_ALLOWED_DIRS); default: all that this process may");
+  flags->Add("metrics_port", &values->server.metrics_port,
+             "port of /metrics, for Prometheus, and of /healthz, for probes, on loopback; '0.0.0.0:9100' for "
+             "other machines too (or $WEIR_METRICS_PORT); default: none");
   flags->Add("peer_limits", &values->server.peer_limits,
              "how much of this task each other task may take: sessions=N,plans=N,edges=N,steps=N,bytes=N (or "
              "$WEIR_PEER_LIMITS)");

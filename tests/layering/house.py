@@ -79,6 +79,8 @@ MAY_GO_PAST_THE_ENVIRONMENT = {
     "session/monitored/saver": "checkpoints have the machine's times; its thread is not the environment's yet",
     "session/monitored/termination.cc": "signals are the operating system's",
     "distributed/transport/grpc": "a real network; a simulation has its own transport",
+    "distributed/metrics/http_listener.cc": "a real network, for what is no task",
+    "distributed/metrics/http_listener.h": "a real network, for what is no task",
     "distributed/transport/host": "a real network",
     "distributed/transport/inproc": "threads of its own, for tests",
     "distributed/transport/fault": "wraps a real network",

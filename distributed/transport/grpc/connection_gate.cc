@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "distributed/transport/grpc/listening_sockets.h"
+#include "distributed/transport/listening_sockets.h"
 #include "graph/types/status_macros.h"
 #include "kernels/system_thread.h"
 

@@ -1,4 +1,4 @@
-#include "distributed/transport/grpc/listening_sockets.h"
+#include "distributed/transport/listening_sockets.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
