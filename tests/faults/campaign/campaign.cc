@@ -9,12 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "distributed/command/flag_parser.h"
 #include "tests/faults/campaign/fault_run.h"
+#include "tests/faults/campaign/machines.h"
 
 namespace weir {
 namespace {
@@ -138,7 +140,7 @@ int Main(int argc, char** argv) {
   parser.Add("seed", &flags.seed, "the first seed", {.least = 0});
   parser.Add("runs", &flags.runs, "how many seeds of each family", {.least = 0});
   parser.Add("minutes", &flags.minutes, "or how long to go on", {.least = 0});
-  parser.Add("families", &flags.families, "of kill, stop and network");
+  parser.Add("families", &flags.families, "of kill, stop, network and machine (which needs root)");
   parser.Add("jobs", &flags.jobs, "how many runs at a time", {.least = 1, .most = 64});
   parser.Add("programs", &flags.programs, "the folder that has distributed/command/weir and the trainers");
   parser.Add("scratch", &flags.scratch, "where runs have their folders; default: a new one in /tmp");
@@ -153,6 +155,12 @@ int Main(int argc, char** argv) {
   if (parser.wants_help()) {
     std::printf("%s", parser.Help().c_str());
     return 0;
+  }
+  if (absl::StrContains(flags.families, NameOf(Family::kMachine))) {
+    if (const absl::Status allowed = Machines::AreAllowed(); !allowed.ok()) {
+      std::fprintf(stderr, "campaign: no network namespaces: %s\n", std::string(allowed.message()).c_str());
+      return 2;
+    }
   }
   std::string scratch = flags.scratch;
   if (scratch.empty()) {

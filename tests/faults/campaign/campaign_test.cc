@@ -7,6 +7,7 @@
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
 #include "tests/faults/campaign/fault_run.h"
+#include "tests/faults/campaign/machines.h"
 #include "tests/faults/campaign/plan.h"
 
 namespace weir {
@@ -54,6 +55,12 @@ TEST(CampaignTest, KilledProcesses) { RunSeeds(Family::kKill, 1, 40); }
 TEST(CampaignTest, StoppedProcesses) { RunSeeds(Family::kStop, 1, 12); }
 
 TEST(CampaignTest, TroubledLinks) { RunSeeds(Family::kNetwork, 1, 12); }
+
+TEST(CampaignTest, TroubledMachines) {
+  const absl::Status allowed = Machines::AreAllowed();
+  if (!allowed.ok()) GTEST_SKIP() << "no network namespaces here: " << allowed.message();
+  RunSeeds(Family::kMachine, 1, 16);
+}
 
 }  // namespace
 }  // namespace weir

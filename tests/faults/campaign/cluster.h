@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "tests/faults/campaign/fault_run.h"
 #include "tests/faults/campaign/job.h"
+#include "tests/faults/campaign/machines.h"
 #include "tests/faults/campaign/network.h"
 #include "tests/faults/campaign/plan.h"
 
@@ -47,6 +48,12 @@ class Cluster {
 
   Job& job() { return job_; }
   Network* network() { return network_.get(); }
+  // Of Family::kMachine; the tasks' machines are numbered as they are, and one is spare.
+  Machines* machines() { return machines_.get(); }
+  int machine_of(const std::string& task) const { return machine_of_.at(task); }
+  // The task's next process runs on the spare machine, which has its name from now on.
+  void MoveToSpareMachine(const std::string& task);
+  static std::string HostOf(const std::string& task);
   const std::vector<std::string>& tasks() const { return tasks_; }
   // The links between the task and the others: those to it, and those from it.
   std::vector<int> LinksTo(const std::string& task) const;
@@ -71,6 +78,8 @@ class Cluster {
   std::map<std::string, int> listens_at_;
   std::map<std::pair<std::string, std::string>, int> links_;  // from, to
   std::unique_ptr<Network> network_;
+  std::unique_ptr<Machines> machines_;
+  std::map<std::string, int> machine_of_;
   std::set<std::string> left_alone_;
   int num_restarts_ = 0;
   bool victim_is_awake_ = false;

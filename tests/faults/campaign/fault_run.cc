@@ -60,7 +60,8 @@ absl::Duration Bound(const Plan& plan) {
   // The chief waits so long for the lock of its folder, a session so long for a lost peer (Cluster's flags),
   // and a ps so long for the chief.
   bound += absl::Seconds(10) + absl::Seconds(10) + absl::Seconds(6);
-  if (plan.family == Family::kNetwork) bound += plan.outage + absl::Seconds(5);
+  if (plan.family == Family::kNetwork || plan.family == Family::kMachine)
+    bound += plan.outage + absl::Seconds(5);
   return bound;
 }
 
@@ -111,6 +112,7 @@ class FaultRun {
     if (plan_.family == Family::kKill) Kill();
     if (plan_.family == Family::kStop) StopAndContinue();
     if (plan_.family == Family::kNetwork) TroubleLinks();
+    if (plan_.family == Family::kMachine) TroubleMachine();
     history_.ended_in_time = Await([&] { return cluster_.AllHaveEnded(); });
     Outcome outcome;
     outcome.time = absl::Now() - begin_;
@@ -118,6 +120,7 @@ class FaultRun {
     outcome.violations =
         Judge(plan_, history_, cluster_,
               has_bits ? surroundings_.ExpectedFinish(plan_.num_workers, plan_.last_step) : std::string());
+    if (!setup_error_.empty()) outcome.violations.push_back(absl::StrCat("harness: ", setup_error_));
     outcome.was_hit = history_.was_hit;
     Measure(outcome);
     return outcome;
@@ -324,6 +327,8 @@ class FaultRun {
   }
 
   void TroubleLinks();
+  void TroubleMachine();
+  void KillVictim(TaskProcess& victim);
   void SetFault(const LinkFault& inbound, const LinkFault& outbound);
 
   void Measure(Outcome& outcome) const {
@@ -349,6 +354,7 @@ class FaultRun {
   const absl::Time deadline_;
   History history_;
   pid_t frozen_pid_ = -1;
+  std::string setup_error_;
 };
 
 void FaultRun::SetFault(const LinkFault& inbound, const LinkFault& outbound) {
@@ -436,6 +442,64 @@ void FaultRun::TroubleLinks() {
     }
   }
   SetFault({}, {});
+  history_.healed = absl::Now();
+}
+
+void FaultRun::KillVictim(TaskProcess& victim) {
+  cluster_.left_alone().insert(plan_.victim);
+  job_.Signal(victim, SIGKILL);
+  Await([&] { return !victim.is_running(); });
+}
+
+void FaultRun::TroubleMachine() {
+  AwaitStep();
+  absl::SleepFor(plan_.delay);
+  job_.Poll();
+  TaskProcess* victim = job_.newest(plan_.victim);
+  history_.was_hit = victim != nullptr && victim->is_running();
+  MarkFault();
+  if (!history_.was_hit) return;
+  Machines& machines = *cluster_.machines();
+  const int machine = cluster_.machine_of(plan_.victim);
+  absl::Status status;
+  switch (plan_.mishap) {
+    case Mishap::kCable:
+      status = machines.SetLink(machine, false);
+      Pause(plan_.outage);
+      status.Update(machines.SetLink(machine, true));
+      break;
+    case Mishap::kLooseCable:
+      for (int i = 0; i < 10; ++i) {
+        status.Update(machines.SetLink(machine, false));
+        Pause(plan_.outage / 20);
+        status.Update(machines.SetLink(machine, true));
+        Pause(plan_.outage / 20);
+      }
+      break;
+    case Mishap::kPower:
+      status = machines.SetLink(machine, false);
+      KillVictim(*victim);
+      Pause(plan_.pause);
+      cluster_.MoveToSpareMachine(plan_.victim);
+      cluster_.StartTask(plan_.victim);
+      break;
+    case Mishap::kName:
+      machines.SetName(Cluster::HostOf(plan_.victim), "", /*except=*/machine);
+      KillVictim(*victim);
+      cluster_.StartTask(plan_.victim);
+      Pause(plan_.outage);
+      machines.SetName(Cluster::HostOf(plan_.victim), Machines::AddressOf(machine));
+      break;
+    case Mishap::kRate:
+      status = machines.SetRate(machine, 1000);
+      Pause(plan_.outage);
+      status.Update(machines.SetRate(machine, 0));
+      break;
+    case Mishap::kProxy:
+      break;
+  }
+  if (!status.ok()) setup_error_ = std::string(status.message());
+  cluster_.left_alone().erase(plan_.victim);
   history_.healed = absl::Now();
 }
 

@@ -18,6 +18,9 @@ constexpr Trouble kTroubles[] = {Trouble::kPartition, Trouble::kDeafPartition, T
                                  Trouble::kReset,     Trouble::kFlap,          Trouble::kHostDeath,
                                  Trouble::kDelay,     Trouble::kSlow,          Trouble::kCut};
 
+constexpr Mishap kMishaps[] = {Mishap::kCable, Mishap::kLooseCable, Mishap::kPower,
+                               Mishap::kName,  Mishap::kRate,       Mishap::kProxy};
+
 const char* Named(Role role) {
   const char* const names[] = {"ps", "chief", "worker", "evaluator", "launcher"};
   return names[static_cast<int>(role)];
@@ -43,6 +46,11 @@ const char* Named(Trouble trouble) {
   const char* const names[] = {"partition",  "deaf",  "mute", "reset", "flap",
                                "host death", "delay", "slow", "cut"};
   return names[static_cast<int>(trouble)];
+}
+
+const char* Named(Mishap mishap) {
+  const char* const names[] = {"cable", "loose cable", "power", "name", "rate", "proxy"};
+  return names[static_cast<int>(mishap)];
 }
 
 bool Waits(Mode mode) { return mode == Mode::kSync || mode == Mode::kReplicas; }
@@ -102,21 +110,38 @@ std::vector<Plan> NetworkCells() {
   return cells;
 }
 
+std::vector<Plan> MachineCells() {
+  std::vector<Plan> cells;
+  for (const Mishap mishap : kMishaps) {
+    for (const Mode mode : kModes) {
+      for (const Role role : {Role::kPs, Role::kChief, Role::kWorker}) {
+        if (role == Role::kPs && mode == Mode::kReplicas) continue;
+        Plan cell;
+        cell.family = Family::kMachine, cell.role = role, cell.mode = mode, cell.mishap = mishap;
+        cells.push_back(cell);
+      }
+    }
+  }
+  return cells;
+}
+
 std::vector<Plan> CellsOf(Family family) {
   switch (family) {
     case Family::kKill:
       return KillCells();
     case Family::kStop:
       return StopCells();
-    default:
+    case Family::kNetwork:
       return NetworkCells();
+    default:
+      return MachineCells();
   }
 }
 
 }  // namespace
 
 std::string NameOf(Family family) {
-  const char* const names[] = {"kill", "stop", "network"};
+  const char* const names[] = {"kill", "stop", "network", "machine"};
   return names[static_cast<int>(family)];
 }
 
@@ -161,7 +186,8 @@ Plan DrawPlan(uint64_t seed, Family family) {
   plan.delay = absl::Microseconds(draw(0, plan.phase == Phase::kCheckpoint ? 3000 : 60'000));
   plan.pause = absl::Milliseconds(draw(0, 2) == 0 ? 0 : draw(0, 2500));
   plan.outage = absl::Milliseconds(draw(1, 3) == 1 ? draw(100, 500) : draw(1000, 5000));
-  const int comeback = draw(0, 5);
+  if (plan.family == Family::kMachine) plan.has_evaluator = false;
+  const int comeback = plan.family == Family::kKill ? draw(0, 5) : 3;
   const bool is_member = plan.role != Role::kEvaluator && plan.role != Role::kLauncher;
   if (comeback >= 4 && is_member) plan.comeback = Comeback::kOtherPort;
   if (comeback == 0 && plan.role == Role::kPs && plan.phase != Phase::kShutdown) {
@@ -182,8 +208,11 @@ std::string Plan::Cell() const {
     case Family::kStop:
       what = Named(stop);
       break;
-    default:
+    case Family::kNetwork:
       what = Named(trouble);
+      break;
+    default:
+      what = Named(mishap);
   }
   return absl::StrCat(NameOf(family), " ", Named(role), " ", Named(mode), ", ", what);
 }
@@ -197,7 +226,8 @@ std::string Plan::ToString() const {
     absl::StrAppend(&text, ", ", Named(comeback), " after ", absl::FormatDuration(pause));
     if (phase == Phase::kPushed) absl::StrAppend(&text, ", while ", frozen, " is stopped");
   }
-  if (family == Family::kNetwork) absl::StrAppend(&text, ", for ", absl::FormatDuration(outage));
+  if (family == Family::kNetwork || family == Family::kMachine)
+    absl::StrAppend(&text, ", for ", absl::FormatDuration(outage));
   return text;
 }
 
@@ -205,14 +235,14 @@ absl::StatusOr<std::vector<Family>> FamiliesOf(const std::string& words) {
   std::vector<Family> families;
   for (const absl::string_view word : absl::StrSplit(words, ',')) {
     bool is_known = false;
-    for (const Family family : {Family::kKill, Family::kStop, Family::kNetwork}) {
+    for (const Family family : {Family::kKill, Family::kStop, Family::kNetwork, Family::kMachine}) {
       if (word != NameOf(family)) continue;
       families.push_back(family);
       is_known = true;
     }
     if (!is_known) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--families takes kill, stop and network, got '", word, "'"));
+          absl::StrCat("--families takes kill, stop, network and machine, got '", word, "'"));
     }
   }
   return families;

@@ -13,7 +13,7 @@
 
 namespace weir {
 
-enum class Family { kKill, kStop, kNetwork };
+enum class Family { kKill, kStop, kNetwork, kMachine };
 enum class Role { kPs, kChief, kWorker, kEvaluator, kLauncher };
 enum class Mode { kAsync, kSync, kBackup, kReplicas };
 // When a process is killed.
@@ -35,6 +35,11 @@ enum class Trouble {
   kCut
 };
 
+// What befalls the victim's machine: its cable is pulled and put back, once or ten times; it loses its power,
+// and another one gets its name; the victim is killed and comes again, but its name is not known for a while;
+// its link is slow; or nothing, but that $http_proxy is set on all machines.
+enum class Mishap { kCable, kLooseCable, kPower, kName, kRate, kProxy };
+
 struct Plan {
   uint64_t seed = 0;
   Family family = Family::kKill;
@@ -44,6 +49,7 @@ struct Plan {
   Comeback comeback = Comeback::kSameAddress;
   Stop stop = Stop::kOneSecond;
   Trouble trouble = Trouble::kPartition;
+  Mishap mishap = Mishap::kCable;
 
   int num_ps = 1;
   int num_workers = 2;
@@ -66,7 +72,7 @@ struct Plan {
 
 Plan DrawPlan(uint64_t seed, Family family);
 int NumCells(Family family);
-// "kill,stop,network". InvalidArgument names the word that is none of these.
+// "kill,stop,network,machine". InvalidArgument names the word that is none of these.
 absl::StatusOr<std::vector<Family>> FamiliesOf(const std::string& words);
 std::string NameOf(Family family);
 

@@ -241,7 +241,8 @@ class Judgement {
 
   // "weir: worker:0: ps:0 was lost: ..."
   void JudgeNames() {
-    if (plan_.family == Family::kNetwork) return;  // each side says it of the other
+    if (plan_.family == Family::kNetwork || plan_.family == Family::kMachine)
+      return;  // each side says it of the other
     std::set<std::string> seen;
     for (const TaskProcess& process : job_.processes()) {
       // Who was asleep cannot know who else was.
