@@ -26,6 +26,11 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   if (request.held == 0 && started < place.started) {
     return membership_.SupersededBy(request.task, request.held, place.life);
   }
+  const absl::Time now = membership_.environment().SteadyNow();
+  if (request.held == 0 && started < place.promised_to && now < place.promised_until) {
+    return absl::UnavailableError(absl::StrCat("a later process has just asked to be ",
+                                               request.task.ToString(), ": this one is to ask again"));
+  }
   const Incarnation mine = membership_.incarnation();
   if (request.known_authority > mine && request.held != 0 && request.held == place.life) {
     membership_.Supersede(request.known_authority, request.task);
@@ -38,7 +43,10 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   }
   if (highest > last_) last_ = FirstLifeOfTerm(TermOf(highest) + 1);
   if (request.known_authority > mine) membership_.SetIncarnation(++last_);
-  return request.held != 0 ? request.held : ++last_;
+  if (request.held != 0) return request.held;
+  place.promised_to = started;
+  place.promised_until = now + membership_.lease() * 2 / 5;
+  return ++last_;
 }
 
 }  // namespace weir

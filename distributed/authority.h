@@ -4,12 +4,14 @@
 // whoever meets two of them knows which one is over, in whatever order they are met. One task of the cluster,
 // the authority, grants them all (AuthorityOf). A task asks when it starts and again with every heartbeat: to
 // one that holds a life the answer is that life, to one that holds none it is a new one, above all that the
-// authority has granted or heard of. Nothing is kept of what was granted: who asks and dies leaves no trace,
-// and a request that comes late grants a life that nobody takes. A task never takes a second life.
+// authority has granted or heard of. What was granted is remembered for two heartbeats only: who asks and
+// dies leaves no trace, and a request that comes late grants a life that nobody takes. A task never takes a
+// second life.
 //
 // Of two processes that both run, the one that was started later is the task. It is the one that joined
 // later, unless the other was stopped before it could join; so each says how long ago it was started, and an
-// older one than the task's present process is refused. (Differences of its own clock, so clocks need not
+// older one than the task's present process is refused, and has to ask again while a younger one that was
+// just granted a life has not been heard of in it. (Differences of its own clock, so clocks need not
 // agree.)
 //
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
@@ -47,7 +49,7 @@ class Authority {
 
   // The life of who asks: `held`, or a new one. Possible errors: that of Membership::OnSignOfLife (superseded
   // by a later life of the task, no such task); InvalidArgument for a life beyond what clocks can show;
-  // Unavailable when this authority was superseded itself.
+  // Unavailable when this authority was superseded itself, or a younger process of the task has just asked.
   absl::StatusOr<Incarnation> Join(const JoinRequest& request);
 
  private:
@@ -57,8 +59,11 @@ class Authority {
   struct Place {
     Incarnation life = 0;
     absl::Time started = absl::InfinitePast();  // of its process: the earliest that was heard of
+    // The start of the last process that was granted a life; it shows it with its next heartbeat.
+    absl::Time promised_to = absl::InfinitePast();
+    absl::Time promised_until = absl::InfinitePast();
   };
-  std::map<TaskName, Place> places_ ABSL_GUARDED_BY(mutex_);  // of those that have asked with a life
+  std::map<TaskName, Place> places_ ABSL_GUARDED_BY(mutex_);  // of those that have asked
 };
 
 }  // namespace weir

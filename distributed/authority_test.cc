@@ -91,6 +91,22 @@ TEST_F(AuthorityTest, AnOlderProcessThatJoinsLateIsSuperseded) {
   EXPECT_TRUE(first.authority.Join({.task = kChief, .held = *younger, .age = absl::Milliseconds(1500)}).ok());
 }
 
+// Both ask before either has been heard of in its life.
+TEST_F(AuthorityTest, AnOlderProcessThatAsksRightAfterAYoungerIsNotGrantedALaterLife) {
+  const Incarnation held = *first.authority.Join({.task = kChief, .age = absl::Milliseconds(100)});
+  const absl::Status refused =
+      first.authority.Join({.task = kChief, .age = absl::Milliseconds(400)}).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused << ": it asks again with its next heartbeat";
+  ASSERT_TRUE(first.authority.Join({.task = kChief, .held = held, .age = absl::Milliseconds(300)}).ok());
+  EXPECT_TRUE(IsSuperseded(first.authority.Join({.task = kChief, .age = absl::Seconds(3)}).status()));
+}
+
+TEST_F(AuthorityTest, AProcessThatAskedAndDiedLeavesNoTrace) {
+  ASSERT_TRUE(first.authority.Join({.task = kChief}).ok());
+  scheduler.RunFor(absl::Seconds(5));
+  EXPECT_TRUE(first.authority.Join({.task = kChief, .age = absl::Seconds(10)}).ok());
+}
+
 TEST_F(AuthorityTest, OneThatRestartsGrantsGreaterLivesEvenWithAClockThatIsBehind) {
   const Incarnation worker = *first.authority.Join({kWorker});
   // Another machine, whose clock is behind: the one before had been ahead.

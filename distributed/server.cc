@@ -74,6 +74,10 @@ class Server::Network {
     // A message that fails ends its step on the worker: none may be under way when the worker goes. Those
     // that its last steps still send fail at once.
     pusher_->WaitUntilIdle();
+    {
+      absl::MutexLock lock(&end_mutex_);
+      has_ended_ = true;
+    }
     worker_.reset();
     pusher_.reset();
     replicas_.reset();
@@ -147,6 +151,15 @@ class Server::Network {
   }
 
  private:
+  // They are to know that the chief is done also when they are cut off from the authority, or it dies: nobody
+  // restores then what is lost with a ps.
+  void AddOtherTrainers(std::vector<TaskName>* told) const {
+    if (!task_.cluster().HasJob("ps")) return;
+    for (const TaskName& task : task_.cluster().tasks()) {
+      if (IsTrainingJob(task.job) && task != task_.task()) told->push_back(task);
+    }
+  }
+
   // The authority, which tells the others; of a training task also every ps, so that none waits for it in
   // vain.
   void Tell(const char* method) {
@@ -156,6 +169,7 @@ class Server::Network {
     // It may have left before, in good order or not.
     const bool is_there = membership_.state(authority) == Membership::State::kAlive;
     if (told.empty() && is_there && !membership_.is_authority()) told = {authority};
+    if (absl::string_view(method) == kJobDoneMethod && task_.is_chief()) AddOtherTrainers(&told);
     Environment& environment = membership_.environment();
     const absl::Time deadline = environment.Now() + kFarewell;
     absl::Mutex mutex;
@@ -173,11 +187,18 @@ class Server::Network {
                                  +[](size_t* left) { return *left == 0; }, &num_left));
   }
 
+  // Of this process's sessions.
+  void FailRunningSteps(const DeviceName* task, const absl::Status& reason) {
+    absl::MutexLock lock(&end_mutex_);
+    if (!has_ended_) worker_->owners()->FailRunningSteps(task, reason);
+  }
+
   // Nothing that this process asks for is done any more. What others ask of it may go on until it ends.
   void OnSuperseded(const absl::Status& why) {
     PrintNotice(why.message());
     peers_.Shutdown(why);
     if (replicas_ != nullptr) replicas_->Shutdown(why);
+    FailRunningSteps(nullptr, why);
   }
 
   void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
@@ -188,6 +209,8 @@ class Server::Network {
     }
     peers_.OnLoss(peer, incarnation, reason);
     service_.OnLoss(peer, incarnation, reason);
+    const DeviceName device = {.job = peer.job, .replica = 0, .task = peer.index};
+    FailRunningSteps(&device, reason);
     if (replicas_ != nullptr) replicas_->OnLoss(peer, incarnation, reason);
   }
 
@@ -203,6 +226,8 @@ class Server::Network {
   std::unique_ptr<PeerGroup> replicas_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Heartbeats> heartbeats_;
+  absl::Mutex end_mutex_;
+  bool has_ended_ ABSL_GUARDED_BY(end_mutex_) = false;  // the worker goes, or has gone
   absl::Mutex mutex_;
   std::map<TaskName, std::unique_ptr<RemoteWorker>> remotes_ ABSL_GUARDED_BY(mutex_);
 };
@@ -425,6 +450,9 @@ SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
   target.environment = &runtime_->environment();
   if (network_ != nullptr) {
     target.life = [members = membership_.get()] { return members->incarnation(); };
+    target.chief_is_done = [members = membership_.get(), chief = ChiefOf(task_.cluster())] {
+      return members->state(chief) == Membership::State::kDone;
+    };
   }
   target.workers.push_back(network_ != nullptr ? network_->local() : lone_worker_.get());
   for (const TaskName& task : tasks) {

@@ -1,6 +1,8 @@
 #include "session/step_owners.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace weir {
 
@@ -24,6 +26,18 @@ bool StepOwners::FailStep(uint64_t plan, int64_t step_id, const DeviceName& by, 
   }
   if (owner != nullptr) owner->FailStep(step_id, by, reason);
   return true;
+}
+
+void StepOwners::FailRunningSteps(const DeviceName* task, const absl::Status& reason) {
+  std::vector<std::pair<uint64_t, std::shared_ptr<StepOwner>>> owners;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [plan, owner] : owners_) owners.emplace_back(plan, owner.lock());
+  }
+  std::sort(owners.begin(), owners.end());  // one order, whatever the table's
+  for (const auto& [plan, owner] : owners) {
+    if (owner != nullptr) owner->FailRunningSteps(task, reason);
+  }
 }
 
 }  // namespace weir

@@ -25,6 +25,9 @@ class StepOwner {
   // A tensor of the step was lost, says the task `by`. Ignored for a step that is over, and from a task that
   // has no part in the plan. `reason` is not OK.
   virtual void FailStep(int64_t step_id, const DeviceName& by, const absl::Status& reason) = 0;
+
+  // Ends the steps that run and have a part on that task; null: all. `reason` is not OK.
+  virtual void FailRunningSteps(const DeviceName* task, const absl::Status& reason) = 0;
 };
 
 class StepOwners {
@@ -35,6 +38,10 @@ class StepOwners {
 
   // False when no such plan is owned in this process.
   bool FailStep(uint64_t plan, int64_t step_id, const DeviceName& by, const absl::Status& reason);
+  // The running steps of all plans, of those that have a part on a task whose life is over; with null,
+  // because this process may do nothing any more. A step may wait for a tensor that will never come: the task
+  // that was to send it has done its own part, so no call fails, and what it sent last is refused now.
+  void FailRunningSteps(const DeviceName* task, const absl::Status& reason);
 
  private:
   absl::Mutex mutex_;

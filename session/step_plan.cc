@@ -483,10 +483,13 @@ absl::Status StepPlan::FeedStep(int64_t step_id, int feed, const Tensor& tensor)
   return partial_worker_->FeedStep(id_, step_id, feed, tensor);
 }
 
+bool StepPlan::HasPartOn(const DeviceName& task) const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [&](const Part& part) { return part.worker->task().IsSameTask(task); });
+}
+
 void StepPlan::FailStep(int64_t step_id, const DeviceName& by, const absl::Status& reason) {
-  const bool has_part = std::any_of(parts_.begin(), parts_.end(),
-                                    [&](const Part& part) { return part.worker->task().IsSameTask(by); });
-  if (!has_part || reason.ok()) return;
+  if (!HasPartOn(by) || reason.ok()) return;
   RunningStep* step = nullptr;
   {
     absl::MutexLock lock(&mutex_);
@@ -497,6 +500,23 @@ void StepPlan::FailStep(int64_t step_id, const DeviceName& by, const absl::Statu
   }
   step->Cancel(reason);
   step->LetGo();
+}
+
+void StepPlan::FailRunningSteps(const DeviceName* task, const absl::Status& reason) {
+  if (reason.ok()) return;
+  std::vector<RunningStep*> held;
+  {
+    // No step runs before all parts are there.
+    absl::MutexLock lock(&mutex_);
+    if (running_.empty() || (task != nullptr && !HasPartOn(*task))) return;
+    for (RunningStep* const step : running_) {
+      if (step != nullptr && step->TryHold()) held.push_back(step);
+    }
+  }
+  for (RunningStep* const step : held) {
+    step->Cancel(reason);
+    step->LetGo();
+  }
 }
 
 void StepPlan::Close(const absl::Status& reason) {

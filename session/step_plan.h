@@ -110,6 +110,7 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
   void Close(const absl::Status& reason);
 
   void FailStep(int64_t step_id, const DeviceName& by, const absl::Status& reason) override;
+  void FailRunningSteps(const DeviceName* task, const absl::Status& reason) override;
 
   // Empty without StepPlanOptions::want_report.
   const PlacementReport& placement_report() const { return report_; }
@@ -130,6 +131,7 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
   // Where the feeds and fetches of partial runs are.
   static absl::Status PlaceLate(Graph& placed, const StepPlanOptions::LateExchange& late);
   void NumberLate(PartitionedGraph& partitioned, const StepPlanOptions::LateExchange& late);
+  bool HasPartOn(const DeviceName& task) const;
   absl::Status CheckCounts(size_t num_feeds, size_t num_fetches) const;
   // Closed: its reason, else the step has its id, and is known to Close and FailStep until it leaves.
   absl::Status Enter(RunningStep& step);

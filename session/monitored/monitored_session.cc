@@ -99,6 +99,7 @@ MonitoredSession::MonitoredSession(GraphBuilder& graph, std::unique_ptr<SessionC
       creator_(std::move(creator)),
       options_(std::move(options)),
       stop_(creator_->environment()),
+      stop_end_(creator_->environment()),
       steps_(options_.recovers ? creator_->environment().Random() | 1 : 0) {}
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredSession::Create(
@@ -107,7 +108,7 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredSession::Create(
   std::unique_ptr<MonitoredSession> session(
       new MonitoredSession(graph, std::move(creator), std::move(options)));
   WEIR_RETURN_IF_ERROR(session->Begin());
-  WEIR_RETURN_IF_ERROR(session->CreateSession());
+  WEIR_RETURN_IF_ERROR(session->CreateSession(session->stop_));
   return session;
 }
 
@@ -140,6 +141,7 @@ Session& MonitoredSession::session() {
 
 void MonitoredSession::RequestStop() {
   stop_.RequestStop();
+  if (is_ending_) stop_end_.RequestStop();
   if (const std::shared_ptr<CoordinatedSession> session = current()) session->StopThreadsSoon();
 }
 
@@ -164,7 +166,7 @@ absl::Status MonitoredSession::Begin() {
   return graph_.status();
 }
 
-absl::Status MonitoredSession::CreateSession() {
+absl::Status MonitoredSession::CreateSession(const Coordinator& stop) {
   Attempts attempts(creator_->environment());
   while (true) {
     const absl::Status status = TryCreateSession();
@@ -172,11 +174,12 @@ absl::Status MonitoredSession::CreateSession() {
     // Peers that are late are waited for in any case; a session that does not recover gets here only once.
     const absl::Duration patience = creator_->Patience(status);
     if (patience <= absl::ZeroDuration()) return status;
-    if (stop_.should_stop()) {
+    if (stop.should_stop()) {
       const std::string message = absl::StrCat("stopped while waiting for the cluster: ", status.message());
-      return sigterm_stopped_it_ ? TerminatedError(message) : absl::CancelledError(message);
+      const bool is_sigterm = sigterm_stopped_it_ || (termination_ != nullptr && Termination::IsRequested());
+      return is_sigterm ? TerminatedError(message) : absl::CancelledError(message);
     }
-    WEIR_RETURN_IF_ERROR(attempts.PauseAfter(status, patience, stop_));
+    WEIR_RETURN_IF_ERROR(attempts.PauseAfter(status, patience, stop));
   }
 }
 
@@ -216,6 +219,7 @@ absl::Status MonitoredSession::FailureOfThreads(CoordinatedSession& session) con
 absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> step) {
   if (!failure_.ok()) return failure_;
   if (is_closed_) return absl::FailedPreconditionError("the monitored session is closed");
+  if (!over_.ok()) return over_;
   if (hook_requested_stop_) {
     return absl::FailedPreconditionError("a hook has requested a stop: check should_stop() before every Run");
   }
@@ -276,8 +280,12 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
                TerminatedError(absl::StrCat("stopped by SIGTERM, and a peer was lost: ", reason.message()));
   }
   PrintNotice(absl::StrCat("a peer was lost, creating the session anew: ", reason.message()));
-  absl::Status status = CreateSession();
+  absl::Status status = CreateSession(stop_);
   if (status.ok()) return status;
+  if (absl::IsOutOfRange(status)) {
+    RequestStop();
+    return over_ = status;
+  }
   if (sigterm_stopped_it_) SaveOwnVariables();
   return failure_ = status;
 }
@@ -315,9 +323,9 @@ absl::Status MonitoredSession::Close() {
   is_closed_ = true;
   stop_.RequestStop();
   // As in TensorFlow: after a thread has failed the hooks end and the model is saved, after a step it is not.
-  if (failure_.ok()) {
+  if (failure_.ok() && over_.ok()) {
     failure_ = FailureOfThreads(*current());
-    failure_.Update(EndHooks());
+    failure_.Update(EndHooksAndRecover());
   }
   if (const std::shared_ptr<CoordinatedSession> session = current()) {
     session->Close().IgnoreError();
@@ -328,6 +336,33 @@ absl::Status MonitoredSession::Close() {
   }
   termination_ = nullptr;
   return failure_;
+}
+
+absl::Status MonitoredSession::EndHooksAndRecover() {
+  is_ending_ = true;
+  const bool may_recover = options_.recovers && creator_->RestoresVariables() && !sigterm_stopped_it_;
+  absl::Status first;
+  for (const HookPtr& hook : options_.hooks) {
+    absl::Status status = hook->End(session());
+    for (absl::Duration pause = kFirstPause; may_recover && first.ok() && IsRecoverable(status);
+         pause = std::min(pause * 2, kLongestPause)) {
+      first = RecoverAtTheEnd(status);
+      if (!first.ok() || stop_end_.WaitForStop(pause)) break;
+      status = hook->End(session());
+    }
+    first.Update(status);
+  }
+  return first;
+}
+
+absl::Status MonitoredSession::RecoverAtTheEnd(const absl::Status& reason) {
+  PrintNotice(absl::StrCat("a peer was lost at the end, creating the session anew: ", reason.message()));
+  WEIR_RETURN_IF_ERROR(CreateSession(stop_end_));
+  if (!creator_->HasSetVariables()) return absl::OkStatus();
+  return absl::AbortedError(
+      absl::StrCat("variables were lost at the end, and are now as they were saved before: started again, "
+                   "the program does the steps that are missing (",
+                   reason.message(), ")"));
 }
 
 absl::Status MonitoredSession::EndHooks() {
@@ -341,6 +376,7 @@ absl::StatusOr<int64_t> MonitoredSession::GlobalStep() {
   if (!step) return absl::FailedPreconditionError("the graph has no global step");
   while (true) {
     if (!failure_.ok()) return failure_;
+    if (!over_.ok()) return over_;
     absl::StatusOr<std::vector<Tensor>> values = session().Run({}, {step});
     if (values.ok()) return (*values)[0].scalar<int64_t>();
     if (!IsRecoverable(values.status()) || is_closed_) return values.status();

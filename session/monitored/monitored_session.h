@@ -71,7 +71,8 @@ class MonitoredSession {
   void RequestStop();
 
   // One step with the hooks around it. OutOfRange (the input is exhausted, or a stop has ended what brings
-  // it) also requests a stop; after SIGTERM its exit code is 143. FailedPrecondition after a hook has
+  // it, or variables were lost and the chief is done) also requests a stop; after SIGTERM its exit code is
+  // 143. FailedPrecondition after a hook has
   // requested a stop. An error that cannot be recovered from is returned again by every later call.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
                                           const std::vector<TargetRef>& targets = {},
@@ -103,8 +104,10 @@ class MonitoredSession {
   absl::Status RunStepFn(absl::FunctionRef<absl::Status(StepContext& context)> step);
 
   // Calls the End of all hooks (the checkpoint saver's saves a last time), unless a step has failed, and
-  // closes. The first error, of a step, a thread or a hook; else TerminatedError when SIGTERM stopped the
-  // session; idempotent.
+  // closes. A chief waits here too for a peer that is lost, until it is back or a stop is requested, and
+  // calls the End that has failed again. The first error, of a step, a thread or a hook; Aborted when
+  // variables were lost meanwhile, and restored as they were before: started again, the program does the
+  // steps that are missing; else TerminatedError when SIGTERM stopped the session; idempotent.
   absl::Status Close();
 
   // Closed after a recovery that failed.
@@ -120,8 +123,8 @@ class MonitoredSession {
 
   absl::Status Begin();
   void OnSigterm();
-  // Creates the session, trying again while peers are away.
-  absl::Status CreateSession();
+  // Creates the session, trying again while peers are away and no stop is requested.
+  absl::Status CreateSession(const Coordinator& stop);
   absl::Status TryCreateSession();
   // Says why on stderr and creates the session again; failure_ is set when that fails.
   absl::Status Recover(const absl::Status& reason);
@@ -129,6 +132,9 @@ class MonitoredSession {
   absl::Status RunUntilKnown(absl::FunctionRef<absl::Status()> step);
   absl::StatusOr<std::vector<Tensor>> RunOnce(RunArgs args, LogicalSteps::Call& call);
   absl::Status EndHooks();
+  // The same, with a new session for an End that has lost a peer.
+  absl::Status EndHooksAndRecover();
+  absl::Status RecoverAtTheEnd(const absl::Status& reason);
   // After SIGTERM, although a peer was lost, if this process has all of them.
   void SaveOwnVariables();
   // What a thread has failed with: if that costs only this session, and if it ends training.
@@ -141,15 +147,18 @@ class MonitoredSession {
   GraphBuilder& graph_;
   const std::unique_ptr<SessionCreator> creator_;
   const MonitoredSessionOptions options_;
-  Coordinator stop_;  // of everything; has no threads
+  Coordinator stop_;      // of everything; has no threads
+  Coordinator stop_end_;  // of what Close waits for
   LogicalSteps steps_;
   mutable absl::Mutex mutex_;
   std::shared_ptr<CoordinatedSession> current_ ABSL_GUARDED_BY(mutex_);  // null while there is none
   std::atomic<bool> sigterm_stopped_it_{false};
   bool hook_requested_stop_ = false;
   bool is_closed_ = false;
+  std::atomic<bool> is_ending_{false};
   std::shared_ptr<CoordinatedSession> lost_;  // the one before, while there is none
   absl::Status failure_;
+  absl::Status over_;  // not OK: training is over, and there is no session any more
   absl::Status lost_under_hook_;
   bool lost_step_is_done_ = false;            // by others, so this session is not to do it again
   std::unique_ptr<Termination> termination_;  // last: it calls the session

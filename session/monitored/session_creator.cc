@@ -62,6 +62,7 @@ class Chief final : public SessionCreator {
   absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) override {
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                           CreateOn(graph, options_.target, options_.session, options_.recovery_timeout));
+    has_set_variables_ = false;
     WEIR_RETURN_IF_ERROR(RestoreOrInitialize(*session));
     WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, scaffold().InitializeLocally(*session));
     if (missing.empty()) {
@@ -77,6 +78,8 @@ class Chief final : public SessionCreator {
   absl::Duration Patience(const absl::Status& error) const override {
     return PatienceWithPeers(error, options_.recovery_timeout);
   }
+  bool RestoresVariables() const override { return true; }
+  bool HasSetVariables() const override { return has_set_variables_; }
   const Scaffold& scaffold() const override { return *options_.scaffold; }
   Environment& environment() const override { return *options_.target.environment; }
 
@@ -98,6 +101,7 @@ class Chief final : public SessionCreator {
     }));
     restore_ = 0;
     values_are_ours_ = true;
+    has_set_variables_ = true;
     return absl::OkStatus();
   }
 
@@ -129,6 +133,7 @@ class Chief final : public SessionCreator {
   ChiefSessionOptions options_;
   // The values that variables have are those that this process has set, and what was made of them since.
   bool values_are_ours_ = false;
+  bool has_set_variables_ = false;
   uint64_t restore_ = 0;  // names the restore that is not known to be done; 0: none
 };
 
@@ -151,6 +156,11 @@ class Follower final : public SessionCreator {
       WEIR_ASSIGN_OR_RETURN(missing, scaffold().UninitializedVariables(*session));
     }
     if (missing.empty()) return session;
+    if (options_.target.chief_is_done && options_.target.chief_is_done()) {
+      return absl::OutOfRangeError(
+          absl::StrCat("variables without a value: ", FirstNames(missing),
+                       " (they were lost with their task, and the chief is done: training is over)"));
+    }
     absl::Status waits =
         absl::UnavailableError(absl::StrCat("variables without a value: ", FirstNames(missing),
                                             " (the chief has to initialise or restore them)"));

@@ -28,6 +28,10 @@ class SessionCreator {
   virtual absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) = 0;
   // How long attempts may go on that end with this error; zero: it is final.
   virtual absl::Duration Patience(const absl::Status& error) const = 0;
+  // Whether variables that are lost get a value again here, so that what they had may have to be saved.
+  virtual bool RestoresVariables() const { return false; }
+  // Of the last Create that was OK: whether it has set variables to other values than they had.
+  virtual bool HasSetVariables() const { return false; }
   virtual const Scaffold& scaffold() const = 0;
   // Where its sessions run.
   virtual Environment& environment() const = 0;
@@ -63,7 +67,8 @@ struct WorkerSessionOptions {
   absl::Duration recovery_timeout = absl::Minutes(5);
 };
 
-// Errors of Create: Unavailable, naming the variables that have no value yet.
+// Errors of Create: Unavailable, naming the variables that have no value yet; OutOfRange, naming them, when
+// the chief is done, so that they never get one.
 std::unique_ptr<SessionCreator> WorkerSessionCreator(WorkerSessionOptions options);
 
 }  // namespace weir

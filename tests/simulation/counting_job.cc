@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/task_config.h"
@@ -15,14 +16,19 @@
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
+#include "session/monitored/saver.h"
 #include "session/monitored/training_session.h"
 
 namespace weir {
 namespace {
 
-const TaskName kPs{"ps", 0};
+const TaskName kPs{"ps", 0}, kChief{"chief", 0};
 // A life may be silent for a lease as often as something befalls it.
 constexpr int kMostSilences = 3;
+// A launcher: what it starts again, after how long and how often.
+constexpr int kFirstRetryable = 128;
+constexpr absl::Duration kRestartPause = absl::Seconds(1);
+constexpr int kMostRestarts = 10;
 
 std::string CounterName(const TaskName& task) { return absl::StrCat("counter_", task.job, "_", task.index); }
 
@@ -48,7 +54,7 @@ class CountingJob::SaveListener final : public CheckpointSaverListener {
 
 CountingJob::CountingJob(World& world, CountingJobOptions options)
     : world_(world), options_(std::move(options)) {
-  tasks_ = {kPs, {"chief", 0}};
+  tasks_ = {kPs, kChief};
   for (int i = 0; i < options_.num_workers; ++i) tasks_.push_back({"worker", i});
   for (size_t i = 0; i < tasks_.size(); ++i) {
     cluster_.AddTask(tasks_[i], absl::StrCat("127.0.0.1:", 5000 + i)).IgnoreError();
@@ -73,6 +79,7 @@ World::Life& CountingJob::Start(const TaskName& task) {
     trainer = &trainers_.emplace_back();
     trainer->task = task;
     trainer->number = static_cast<int>(lives.size());
+    trainer->began = world_.time();
   }
   World::Life& life = world_.Start(name, [this, trainer](World::Life& life) {
     return trainer == nullptr ? ServePs(life) : Train(*trainer, life);
@@ -80,6 +87,17 @@ World::Life& CountingJob::Start(const TaskName& task) {
   if (trainer != nullptr) trainer->life = &life;
   lives.push_back(&life);
   return life;
+}
+
+void CountingJob::StartLater(const TaskName& task, const World::Life& last, absl::Duration pause) {
+  ++num_coming_;
+  world_.At(world_.time() + pause, [this, &last, task] {
+    --num_coming_;
+    const bool is_wanted = std::none_of(trainers_.begin(), trainers_.end(), [&](const Trainer& trainer) {
+      return trainer.life == &last && last.has_ended() && ExitCodeFor(trainer.outcome) < kFirstRetryable;
+    });
+    if (is_wanted && lives_.at(task).back() == &last) Start(task);
+  });
 }
 
 void CountingJob::Cut(const TaskName& from, const TaskName& to) {
@@ -119,7 +137,17 @@ void CountingJob::Train(Trainer& trainer, World::Life& life) {
     outcome = TrainOn(trainer, life, task, **server);
     (*server)->Shutdown(outcome);
   }
-  if (!world_.is_over()) trainer.outcome = outcome;
+  if (world_.is_over()) return;
+  trainer.outcome = outcome;
+  trainer.ended = world_.time();
+  RestartIfItHelps(trainer, life);
+}
+
+void CountingJob::RestartIfItHelps(const Trainer& trainer, const World::Life& life) {
+  const bool wants_it = ExitCodeFor(trainer.outcome) >= kFirstRetryable;
+  if (!wants_it || life.is_killed() || num_restarts_ == kMostRestarts) return;
+  ++num_restarts_;
+  StartLater(trainer.task, life, kRestartPause);
 }
 
 absl::Status CountingJob::TrainOn(Trainer& trainer, World::Life& life, const TaskConfig& task,
@@ -151,15 +179,16 @@ absl::Status CountingJob::TrainOn(Trainer& trainer, World::Life& life, const Tas
   options.save_summaries_steps = 0;
   options.log_step_count_steps = 0;
   options.stops_on_sigterm = false;
-  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<MonitoredSession> session,
-                        MonitoredTrainingSession(g, std::move(options)));
+  absl::StatusOr<std::unique_ptr<MonitoredSession>> created = MonitoredTrainingSession(g, std::move(options));
+  if (absl::IsOutOfRange(created.status())) return absl::OkStatus();  // training is over
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<MonitoredSession> session, std::move(created));
   life.OnEndOfWorld([&session] { session->RequestStop(); });
   absl::Status status;
   while (status.ok() && !session->should_stop()) {
     status = Step(trainer, [&] { return session->Run({}, {}, {train}).status(); });
     life.Sleep(options_.pause);
   }
-  if (status.ok()) status = session->Close();
+  if (status.ok() || absl::IsOutOfRange(status)) status = session->Close();
   life.OnEndOfWorld(nullptr);
   return status;
 }
@@ -176,15 +205,16 @@ absl::Status CountingJob::Step(Trainer& trainer, absl::FunctionRef<absl::Status(
 }
 
 bool CountingJob::HaveTrainersEnded() const {
-  return std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& trainer) {
-    return trainer.life->is_killed() || trainer.life->has_ended();
-  });
+  return num_coming_ == 0 && std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& trainer) {
+           return trainer.life->is_killed() || trainer.life->has_ended();
+         });
 }
 
 void CountingJob::RunToTheEnd(absl::Duration limit) {
   world_.RunUntil([this] { return HaveTrainersEnded(); }, limit);
-  // What they told the ps last is on its way, and lives that were killed have leases.
-  const absl::Duration end = world_.time() + 3 * options_.lease;
+  // What they told the ps last is on its way, and lives that were killed have leases. The ps may still be
+  // paused, or cut off.
+  const absl::Duration end = std::max(world_.time(), heals_) + 3 * options_.lease;
   world_.RunUntil([] { return false; }, end);
 }
 
@@ -215,7 +245,7 @@ void CountingJob::CheckCounter(const TaskName& task, std::vector<std::string>* v
                                        " steps, ", num_maybe, " more may have been applied, and ", counter,
                                        " were"));
   }
-  const bool may_be_restored = lives_.at({"chief", 0}).size() > 1 || lives_.at(kPs).size() > 1;
+  const bool may_be_restored = lives_.at(kChief).size() > 1 || lives_.at(kPs).size() > 1;
   if (counter < num_acknowledged && !may_be_restored) {
     violations->push_back(absl::StrCat("lost: ", task.ToString(), " has ", num_acknowledged, " steps, and ",
                                        counter, " were applied"));
@@ -256,13 +286,40 @@ absl::Duration CountingJob::TimeSince(absl::Duration begin) const {
 }
 
 bool CountingJob::IsRightEnd(const Trainer& trainer) const {
-  return IsSuperseded(trainer.outcome) && trainer.life != lives_.at(trainer.task).back();
+  if (trainer.life == lives_.at(trainer.task).back()) return false;
+  // AlreadyExists: its successor has its port.
+  if (IsSuperseded(trainer.outcome) || absl::IsAlreadyExists(trainer.outcome)) return true;
+  return ExitCodeFor(trainer.outcome) >= kFirstRetryable && lives_.at(kPs).size() > 1;
+}
+
+const CountingJob::Trainer* CountingJob::DoneChief() const {
+  for (const Trainer& trainer : trainers_) {
+    if (trainer.task == kChief && trainer.life->has_ended() && trainer.outcome.ok()) return &trainer;
+  }
+  return nullptr;
+}
+
+bool CountingJob::IsStranded(const Trainer& trainer) const {
+  const Trainer* const chief = DoneChief();
+  if (chief == nullptr) return false;
+  const bool is_told = trainer.began < chief->ended && trainer.life == lives_.at(trainer.task).back();
+  return trainer.task != kChief && !is_told && lives_.at(kPs).size() > 1;
+}
+
+void CountingJob::CheckSaved(std::vector<std::string>* violations) const {
+  if (options_.checkpoint_dir.empty() || DoneChief() == nullptr) return;
+  const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(options_.checkpoint_dir);
+  const std::string newest = checkpoints.ok() && !checkpoints->empty() ? checkpoints->front() : "none";
+  int64_t step = -1;
+  if (!absl::SimpleAtoi(newest.substr(newest.rfind('-') + 1), &step) || step < options_.last_step) {
+    violations->push_back(absl::StrCat("unsaved: the chief has ended, the newest checkpoint is ", newest));
+  }
 }
 
 void CountingJob::CheckProgress(std::vector<std::string>* violations) const {
   const absl::Duration limit = 3 * options_.lease;
   for (const Trainer& trainer : trainers_) {
-    if (trainer.life->is_killed()) continue;
+    if (trainer.life->is_killed() || (!trainer.life->has_ended() && IsStranded(trainer))) continue;
     absl::Duration longest = trainer.longest_step;
     if (trainer.is_in_step) {
       longest = std::max(longest, TimeSince(trainer.step_began));
@@ -301,6 +358,7 @@ std::vector<std::string> CountingJob::Violations() const {
   CheckCheckpoints(&violations);
   CheckLives(&violations);
   CheckProgress(&violations);
+  CheckSaved(&violations);
   if (HaveTrainersEnded()) CheckPs(&violations);
   return violations;
 }

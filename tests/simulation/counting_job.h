@@ -12,9 +12,11 @@
 // * A step was lost: a counter is below the acknowledged ones, though nothing was restored.
 // * A chief wrote a checkpoint after its successor had begun.
 // * The ps saw more lives of a task than there were, or lost one again and again that was there.
+// * The chief has ended well, but the newest checkpoint is not that of the last step.
 // * A step took longer than three leases after the network was whole again, or a program did not end.
 // * Plans or steps are left on the ps when all trainers have ended.
-// * A trainer has failed, unless it was superseded by a later life of its task.
+// * A trainer has failed for good, unless it was superseded by a later life of its task. One that says that
+//   starting again may help, because a ps had to be started anew, is started again, as a launcher does it.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +55,9 @@ class CountingJob {
   void StartAll();
   // Starts a task, also again when its last life was killed or is thought dead.
   World::Life& Start(const TaskName& task);
+  // The same after a while, unless it was started again meanwhile, or `last` has ended in good order. Until
+  // then the job is not over.
+  void StartLater(const TaskName& task, const World::Life& last, absl::Duration pause);
   // Its newest life. Precondition: it was started.
   World::Life& life(const TaskName& task) { return *lives_.at(task).back(); }
   const std::vector<TaskName>& tasks() const { return tasks_; }
@@ -63,6 +68,8 @@ class CountingJob {
 
   // From now on nothing is wrong any more; steps have three leases.
   void NoteHealed() { healed_ = world_.time(); }
+  // When that will be.
+  void NoteHealedAt(absl::Duration time) { heals_ = time; }
 
   bool HaveTrainersEnded() const;
   // Until all trainers have ended, or the limit, and the ps has had the time to notice.
@@ -80,6 +87,7 @@ class CountingJob {
     int64_t num_acknowledged = 0;
     int64_t num_failed = 0;
     bool is_in_step = false;
+    absl::Duration began, ended;
     absl::Duration step_began;
     absl::Duration longest_step;  // as far as it is to be blamed
     std::vector<absl::Duration> saves;
@@ -96,8 +104,15 @@ class CountingJob {
   void CheckCheckpoints(std::vector<std::string>* violations) const;
   // Of it, what everything was well in.
   absl::Duration TimeSince(absl::Duration begin) const;
-  // Superseded, as it should be.
+  // What a launcher does with a task that has ended.
+  void RestartIfItHelps(const Trainer& trainer, const World::Life& life);
+  // Superseded, as it should be, or started again after a ps was.
   bool IsRightEnd(const Trainer& trainer) const;
+  // Waits for variables that were lost with a ps after the chief was done, and was not told: it began too
+  // late, or its successor has its address.
+  bool IsStranded(const Trainer& trainer) const;
+  const Trainer* DoneChief() const;
+  void CheckSaved(std::vector<std::string>* violations) const;
   void CheckProgress(std::vector<std::string>* violations) const;
   void CheckLives(std::vector<std::string>* violations) const;
   void CheckPs(std::vector<std::string>* violations) const;
@@ -111,6 +126,9 @@ class CountingJob {
   std::map<const World::Life*, Server*> ps_servers_;     // as long as they live
   std::map<TaskName, std::map<Incarnation, int>> lost_;  // how often the newest ps has lost each life
   absl::Duration healed_ = absl::InfiniteDuration();
+  absl::Duration heals_;
+  int num_coming_ = 0;    // tasks that are about to be started again
+  int num_restarts_ = 0;  // of trainers that asked for it
 };
 
 }  // namespace weir

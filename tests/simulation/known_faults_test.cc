@@ -4,6 +4,7 @@
 // Not one seed but a row of them: any change of what a session sends moves what a seed meets.
 #include <set>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,12 +23,12 @@ using Kinds = std::set<std::string>;
 const TaskName kPs{"ps", 0}, kChief{"chief", 0}, kWorker{"worker", 0};
 
 // What goes wrong with any of the seeds, up to its colon. The misfortune comes a little later with each.
-Kinds WhatGoesWrong(History history, const Misfortune& misfortune, int num_seeds = 40) {
+Kinds WhatGoesWrong(History history, const std::vector<Misfortune>& misfortunes, int num_seeds = 40) {
   Kinds kinds;
   for (int seed = 1; seed <= num_seeds; ++seed) {
     history.seed = static_cast<uint64_t>(seed);
-    history.misfortunes = {misfortune};
-    history.misfortunes[0].at += absl::Milliseconds(7) * seed;
+    history.misfortunes = misfortunes;
+    for (Misfortune& misfortune : history.misfortunes) misfortune.at += absl::Milliseconds(7) * seed;
     const Outcome outcome = RunHistory(history, ScratchDirectory(testing::TempDir()));
     for (const std::string& violation : outcome.violations) {
       const std::string kind = violation.substr(0, violation.find(':'));
@@ -45,7 +46,7 @@ TEST(KnownFaultsTest, AStepWhoseAnswerIsLostForLongIsAppliedOnce) {
                            .length = absl::Seconds(2),
                            .first = kWorker,
                            .second = kPs};
-  EXPECT_THAT(WhatGoesWrong({}, flap), IsEmpty());
+  EXPECT_THAT(WhatGoesWrong({}, {flap}), IsEmpty());
 }
 
 // Mended: the worker's part of the step has said OK, but its session hears that what it sent did not arrive.
@@ -58,7 +59,7 @@ TEST(KnownFaultsTest, APushThatFailsAfterItsPartIsDoneEndsItsStep) {
                            .second = kPs};
   History history;
   history.job.longest_delay_of_work = absl::Milliseconds(100);
-  EXPECT_THAT(WhatGoesWrong(history, flap), Not(Contains("no progress")));
+  EXPECT_THAT(WhatGoesWrong(history, {flap}), Not(Contains("no progress")));
 }
 
 // Mended: a chief that was only paused is told that it was superseded, and ends. It took a new life and so
@@ -71,7 +72,7 @@ TEST(KnownFaultsTest, AZombieChiefEndsAndItsSuccessorGoesOn) {
                               .length = absl::Seconds(4),
                               .first = kChief,
                               .second = kPs};
-  EXPECT_THAT(WhatGoesWrong(history, replace), IsEmpty());
+  EXPECT_THAT(WhatGoesWrong(history, {replace}), IsEmpty());
 }
 
 // Mended: its connections are broken by now, but it has read what it saves. It wrote over its successor's
@@ -85,7 +86,7 @@ TEST(KnownFaultsTest, AZombieChiefDoesNotSaveAfterItsSuccessor) {
                               .length = absl::Seconds(20),
                               .first = kChief,
                               .second = kPs};
-  EXPECT_THAT(WhatGoesWrong(history, replace), IsEmpty());
+  EXPECT_THAT(WhatGoesWrong(history, {replace}), IsEmpty());
 }
 
 // Mended: the first attempt had initialised the variables before it failed; the workers trained; the second
@@ -96,7 +97,7 @@ TEST(KnownFaultsTest, AChiefThatLosesThePsWhileItBeginsThrowsNothingAway) {
                            .length = absl::Milliseconds(2500),
                            .first = kChief,
                            .second = kPs};
-  EXPECT_THAT(WhatGoesWrong({}, flap), IsEmpty());
+  EXPECT_THAT(WhatGoesWrong({}, {flap}), IsEmpty());
 }
 
 // Mended: what the ps ends because it has lost a worker ends as Aborted, from which a worker that is there
@@ -110,7 +111,7 @@ TEST(KnownFaultsTest, AWorkerThatIsCutOffForALeaseGoesOn) {
   History history;
   history.job.lease = absl::Seconds(3);
   history.job.longest_delay_of_work = absl::Milliseconds(100);
-  EXPECT_THAT(WhatGoesWrong(history, cut), IsEmpty());
+  EXPECT_THAT(WhatGoesWrong(history, {cut}), IsEmpty());
 }
 
 // Mended: notices are said again until the peer's life ends, and whoever is done needs no plan.
@@ -118,8 +119,65 @@ TEST(KnownFaultsTest, NoPlanIsLeftWhenANoticeIsLost) {
   for (const absl::Duration length : {absl::Milliseconds(300), absl::Seconds(3)}) {
     const Misfortune flap = {
         .kind = Kind::kFlap, .at = absl::Milliseconds(300), .length = length, .first = kChief, .second = kPs};
-    EXPECT_THAT(WhatGoesWrong({}, flap), Not(Contains("leaked")));
+    EXPECT_THAT(WhatGoesWrong({}, {flap}), Not(Contains("leaked")));
   }
+}
+
+// Mended: the ps had done its part of a step and had said so; what it sent last came when its successor was
+// known, and was refused. No call was open that could fail, and the step waited for its deadline.
+TEST(KnownFaultsTest, AStepEndsWhenWhatThePsSentLastComesTooLate) {
+  const Misfortune kill = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(600),
+                           .length = absl::Milliseconds(10),
+                           .first = kPs,
+                           .second = kWorker};
+  History history;
+  history.network.slow = 0.2;
+  EXPECT_THAT(WhatGoesWrong(history, {kill}), Not(Contains("no progress")));
+}
+
+// Mended: it was waiting for a tensor that went to its successor. It was told, but its step was not.
+TEST(KnownFaultsTest, AStepOfAProcessThatIsSupersededEnds) {
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(600),
+                              .length = absl::Milliseconds(300),
+                              .first = kChief,
+                              .second = kPs};
+  Misfortune kill = {.kind = Kind::kKill,
+                     .at = absl::Milliseconds(450),
+                     .length = absl::Milliseconds(800),
+                     .first = kPs,
+                     .second = kChief};
+  EXPECT_THAT(WhatGoesWrong({}, {replace, kill}), IsSubsetOf({"applied twice"}));
+}
+
+// Mended: the last save lost the ps, which was there again a moment later, and the job had failed.
+TEST(KnownFaultsTest, AChiefThatLosesThePsAtTheEndSavesAllTheSame) {
+  const Misfortune cut = {.kind = Kind::kCut,
+                          .at = absl::Milliseconds(900),
+                          .length = absl::Milliseconds(3500),
+                          .first = kPs,
+                          .second = kChief};
+  History history;
+  history.job.num_workers = 2;
+  history.job.lease = absl::Seconds(3);
+  EXPECT_THAT(WhatGoesWrong(history, {cut}), IsEmpty());
+}
+
+// Mended: a worker that was left when the ps was lost with its variables waited two hours for a chief that
+// was done.
+TEST(KnownFaultsTest, NobodyWaitsForAChiefThatIsDone) {
+  const Misfortune cut = {.kind = Kind::kCut,
+                          .at = absl::Milliseconds(600),
+                          .length = absl::Seconds(4),
+                          .first = kPs,
+                          .second = kWorker};
+  const Misfortune kill = {.kind = Kind::kKill,
+                           .at = absl::Seconds(4),
+                           .length = absl::Milliseconds(800),
+                           .first = kPs,
+                           .second = kWorker};
+  EXPECT_THAT(WhatGoesWrong({}, {cut, kill}), IsSubsetOf({"applied twice"}));
 }
 
 }  // namespace

@@ -63,13 +63,10 @@ void Plan(World& world, CountingJob& job, const Misfortune& misfortune) {
       case Kind::kPause:
         return world.At(end, [&world, &first] { world.Resume(first); });
       case Kind::kKill:
-        return world.At(end, [&job, &first, task = misfortune.first] {
-          if (first.is_killed() && &job.life(task) == &first) job.Start(task);
-        });
+        if (first.is_killed()) job.StartLater(misfortune.first, first, misfortune.length);
+        return;
       case Kind::kReplace:
-        world.At(end, [&job, &first, task = misfortune.first] {
-          if (!first.has_ended() && &job.life(task) == &first) job.Start(task);
-        });
+        if (!first.has_ended()) job.StartLater(misfortune.first, first, misfortune.length);
         return world.At(EndOf(misfortune), [&world, &first] { world.Resume(first); });
     }
   });
@@ -128,6 +125,7 @@ void Befall(World& world, CountingJob& job, const std::vector<Misfortune>& misfo
     Plan(world, job, misfortune);
     end = std::max(end, EndOf(misfortune));
   }
+  job.NoteHealedAt(end);
   world.At(end, [&job] { job.NoteHealed(); });
 }
 
