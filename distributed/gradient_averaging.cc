@@ -121,10 +121,14 @@ class Averaging {
 }  // namespace
 
 absl::Status CheckGradientAveraging(absl::string_view asker, const DistributedOptimizerOptions& options) {
-  if (options.bucket_bytes >= 1 && options.first_bucket_bytes >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(asker, ": bucket_bytes and first_bucket_bytes must be at least 1, are ",
-                   options.bucket_bytes, " and ", options.first_bucket_bytes));
+  if (options.bucket_bytes < 1 || options.first_bucket_bytes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(asker, ": bucket_bytes and first_bucket_bytes must be at least 1, are ",
+                     options.bucket_bytes, " and ", options.first_bucket_bytes));
+  }
+  if (options.backward_passes_per_step >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(asker, ": backward_passes_per_step must be at least 1, is ",
+                                                 options.backward_passes_per_step));
 }
 
 AveragedGradients AverageGradients(GraphBuilder& g, CollectiveNodes nodes,

@@ -26,9 +26,15 @@ struct DistributedOptimizerOptions {
   // last layers, go alone when they reach first_bucket_bytes, so that sending begins early. At least 1.
   int64_t bucket_bytes = 25 << 20;
   int64_t first_bucket_bytes = 1 << 20;
+  // Of Horovod: how many runs of the train op make a step. The others only add their gradients up, on this
+  // rank; the global step counts steps. What has been added up is lost when a rank is. Not for gradients of
+  // rows. At least 1.
+  int backward_passes_per_step = 1;
+  // Whether these sums are divided by their number.
+  bool averages_backward_passes = false;
 };
 
-// InvalidArgument, which begins with `asker`, for sizes of buckets below 1.
+// InvalidArgument, which begins with `asker`, for sizes of buckets or numbers of passes below 1.
 absl::Status CheckGradientAveraging(absl::string_view asker, const DistributedOptimizerOptions& options);
 
 struct AveragedGradients {

@@ -8,6 +8,7 @@
 #include "distributed/cluster_spec.h"
 #include "distributed/collective_nodes.h"
 #include "graph/types/status_macros.h"
+#include "ops/training/local_steps.h"
 
 namespace weir {
 namespace {
@@ -36,20 +37,25 @@ class ReplicatedOptimizer final : public Optimizer {
   absl::StatusOr<Node*> ApplyGradients(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients,
                                        const ModelVariable& global_step, SourceLocation where) override {
     WEIR_RETURN_IF_ERROR(Check(g, where));
-    if (size_ == 1) return optimizer_->ApplyGradients(g, gradients, global_step, where);
-    std::vector<GradientAndVariable> averaged;
-    Node* begin = nullptr;
-    {
-      const auto scope = g.NameScope(name());
-      averaged = Average(g, gradients, &begin, where);
-    }
-    WEIR_RETURN_IF_ERROR(g.status());
-    WEIR_ASSIGN_OR_RETURN(Node* const applied, optimizer_->ApplyGradients(g, averaged, global_step, where));
+    if (options_.backward_passes_per_step == 1) return Apply(g, gradients, global_step, where);
     const auto scope = g.NameScope(name());
-    const auto after = g.ControlScope({applied});
-    Node* const end = CollectiveNodes::EndUpdates(g, begin, where);
-    WEIR_RETURN_IF_ERROR(g.status());
-    return end;
+    const int passes = options_.backward_passes_per_step;
+    const ModelVariable pass = MakeLocalStep(g, where);
+    WEIR_ASSIGN_OR_RETURN(const GradientSums sums,
+                          GradientSums::Make(g, name(), gradients, "aggregated", where));
+    absl::Status status;
+    const auto apply = [&]() -> std::vector<Node*> {
+      const double factor = options_.averages_backward_passes ? 1.0 / passes : 1;
+      const absl::StatusOr<Node*> update = Apply(g, sums.Read(g, factor, where), global_step, where);
+      status = update.status();
+      if (!update.ok()) return {};
+      std::vector<Node*> ends = sums.Clear(g, *update, where);
+      ends.push_back(*update);
+      return ends;
+    };
+    Node* const applied = When(g, IsDue(g, pass.value, passes, passes - 1, where), apply, where);
+    WEIR_RETURN_IF_ERROR(status);
+    return EndLocalStep(g, pass, {sums.added(), applied}, where);
   }
 
  private:
@@ -64,6 +70,24 @@ class ReplicatedOptimizer final : public Optimizer {
       g.SetError(wrong, where);
     }
     return g.status();
+  }
+
+  absl::StatusOr<Node*> Apply(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients,
+                              const ModelVariable& global_step, SourceLocation where) {
+    if (size_ == 1) return optimizer_->ApplyGradients(g, gradients, global_step, where);
+    std::vector<GradientAndVariable> averaged;
+    Node* begin = nullptr;
+    {
+      const auto scope = g.NameScope(name());
+      averaged = Average(g, gradients, &begin, where);
+    }
+    WEIR_RETURN_IF_ERROR(g.status());
+    WEIR_ASSIGN_OR_RETURN(Node* const applied, optimizer_->ApplyGradients(g, averaged, global_step, where));
+    const auto scope = g.NameScope(name());
+    const auto after = g.ControlScope({applied});
+    Node* const end = CollectiveNodes::EndUpdates(g, begin, where);
+    WEIR_RETURN_IF_ERROR(g.status());
+    return end;
   }
 
   // No update before every collective is done: what fails then has changed nothing. What fails later, a

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
@@ -370,6 +371,55 @@ TEST_P(HorovodTest, ARankWithTornVariablesIsNotTheOneToCopyFrom) {
     EXPECT_TRUE(closed.ok()) << closed;
     server->Shutdown();
   });
+}
+
+TEST_P(HorovodTest, GradientsOfSeveralPassesMakeAStep) {
+  for (const bool averages : {false, true}) {
+    cluster_ = ClusterSpec();
+    MakeCluster(2);
+    OnAllRanks(2, [&](int rank) {
+      const auto server = Start(rank);
+      const auto hvd = Horovod::Init(*server).value();
+      GraphBuilder g(StandardOps());
+      const Output x = Placeholder(g, DType::kFloat32, Shape());
+      const ModelVariable w = MakeVariable(g, "w", Tensor::Scalar(0.0f));
+      const auto optimizer = hvd->DistributedOptimizer(
+          GradientDescent(1), {.backward_passes_per_step = 3, .averages_backward_passes = averages});
+      Node* const train = optimizer->Minimize(g, Mul(g, w.value, x), GlobalStep(g)).value();
+      const auto session = MonitoredTrainingSession(g, {.target = server->target(),
+                                                        .hooks = {hvd->BroadcastGlobalVariablesHook()},
+                                                        .log_step_count_steps = 0})
+                               .value();
+      double expected = 0, sum = 0;
+      for (int pass = 0; pass < 7; ++pass) {
+        const auto fed = Tensor::Scalar(static_cast<float>(pass + 10 * rank));
+        const absl::Status status = session->Run({{x, fed}}, {}, {train}).status();
+        ASSERT_TRUE(status.ok()) << status;
+        sum += pass + 5;  // the mean of both ranks
+        if (pass % 3 == 2) expected -= std::exchange(sum, 0) / (averages ? 3 : 1);
+        EXPECT_EQ(session->GlobalStep().value(), (pass + 1) / 3);
+        EXPECT_NEAR(session->session().Run({}, {w.value}).value()[0].scalar<float>(), expected, 1e-5);
+      }
+      EXPECT_TRUE(session->Close().ok());
+      server->Shutdown();
+    });
+  }
+}
+
+TEST_P(HorovodTest, PassesThatCannotBeAreRefused) {
+  if (GetParam()) GTEST_SKIP() << "without a network";
+  const auto server = Server::Start(TaskConfig()).value();
+  const auto hvd = Horovod::Init(*server).value();
+  const auto refusal = [&](int passes) {
+    GraphBuilder g(StandardOps());
+    const LinearModel model(g);
+    return std::string(hvd->DistributedOptimizer(GradientDescent(1), {.backward_passes_per_step = passes})
+                           ->Minimize(g, model.loss, GlobalStep(g))
+                           .status()
+                           .message());
+  };
+  EXPECT_THAT(refusal(0), HasSubstr("backward_passes_per_step must be at least 1, is 0"));
+  EXPECT_THAT(refusal(2), HasSubstr("the gradient of the variable 'table' is of some of its rows"));
 }
 
 TEST_P(HorovodTest, AProgramThatRunsAloneIsOneRank) {

@@ -49,6 +49,14 @@ VariableDef CopyOf(const VariableDef& first, const std::string& handle) {
   return copy;
 }
 
+absl::Status CheckGradients(absl::string_view asker, const DistributedOptimizerOptions& options) {
+  WEIR_RETURN_IF_ERROR(CheckGradientAveraging(asker, options));
+  if (options.backward_passes_per_step == 1) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat(asker, ": each run of the train op makes a step; backward_passes_per_step must be 1, is ",
+                   options.backward_passes_per_step));
+}
+
 std::string Describe(const Graph& graph, const VariableDef& def) {
   const absl::StatusOr<Output> value = graph.FindOutput(def.snapshot_name);
   return absl::StrCat("'", def.variable_name, "', ",
@@ -224,7 +232,7 @@ absl::StatusOr<int64_t> MirroredStrategy::JoinDevices(Runtime& runtime,
 
 absl::StatusOr<std::unique_ptr<MirroredStrategy>> MirroredStrategy::Create(Runtime& runtime,
                                                                            const MirroredOptions& options) {
-  WEIR_RETURN_IF_ERROR(CheckGradientAveraging("MirroredStrategy", options.gradients));
+  WEIR_RETURN_IF_ERROR(CheckGradients("MirroredStrategy", options.gradients));
   WEIR_ASSIGN_OR_RETURN(std::vector<std::string> devices, ChooseDevices(runtime, options.devices));
   WEIR_ASSIGN_OR_RETURN(const int64_t key, JoinDevices(runtime, devices, nullptr));
   return std::unique_ptr<MirroredStrategy>(
@@ -434,7 +442,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Server& server, std::ve
 
 absl::StatusOr<std::unique_ptr<MultiWorkerMirroredStrategy>> MultiWorkerMirroredStrategy::Create(
     Server& server, const MultiWorkerMirroredOptions& options) {
-  WEIR_RETURN_IF_ERROR(CheckGradientAveraging("MultiWorkerMirroredStrategy", options.gradients));
+  WEIR_RETURN_IF_ERROR(CheckGradients("MultiWorkerMirroredStrategy", options.gradients));
   WEIR_RETURN_IF_ERROR(FormReplicas(server, options.timeout));
   WEIR_ASSIGN_OR_RETURN(std::vector<std::string> devices, ChooseDevices(server.runtime(), options.devices));
   WEIR_ASSIGN_OR_RETURN(const int64_t key,

@@ -105,7 +105,7 @@ class MirroredStrategy {
 
   // The elementwise reduction of all replicas' values of one shape, those of other processes included: by
   // default the mean, else with `averages` false what `reduction` says. `values` are the towers', one for
-  // each device of this process.
+  // each device of this process. With several processes all of them must fetch it in the same steps.
   Output Reduce(GraphBuilder& g, const std::vector<Output>& values, Reduction reduction = Reduction::kSum,
                 bool averages = true, SourceLocation where = SourceLocation::Current());
 

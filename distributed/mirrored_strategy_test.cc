@@ -380,6 +380,8 @@ TEST(MirroredStrategyTest, MistakesAreNamed) {
       std::string(
           MirroredStrategy::Create(server->runtime(), {.gradients = {.bucket_bytes = 0}}).status().message()),
       HasSubstr("bucket_bytes"));
+  EXPECT_TRUE(absl::IsUnimplemented(
+      MirroredStrategy::Create(server->runtime(), {.gradients = {.backward_passes_per_step = 2}}).status()));
   const auto strategy = MirroredStrategy::Create(server->runtime()).value();
   const auto error = [&](const std::function<void(GraphBuilder&)>& build) {
     GraphBuilder g(StandardOps());

@@ -22,6 +22,7 @@ struct LaunchFlags {
   std::string hosts;
   std::string host_file;
   std::string environment;
+  int num_replicas = 0;  // 0: --ps and --workers say
   double ps_grace = 0;
   double stop_grace = 0;
 };
@@ -33,6 +34,8 @@ void Declare(LaunchFlags* values, FlagParser* flags) {
   flags->Add("ps", &launch.num_ps, "parameter servers", {.least = 0, .most = 1000});
   flags->Add("workers", &launch.num_workers,
              "workers; worker 0 is the chief. With -H: all slots that are left", {.least = 1, .most = 1000});
+  flags->Add("np", &values->num_replicas, "as horovodrun has it: so many workers and no parameter servers",
+             {.least = 0, .most = 1000});
   flags->Add("evaluator", &launch.evaluator,
              "also an evaluator, which trains nothing and evaluates the checkpoints that are written");
   flags->Add("H", &values->hosts,
@@ -112,7 +115,16 @@ absl::StatusOr<int> RunLaunch(const std::vector<std::string>& args) {
   options.stop_grace = absl::Seconds(values.stop_grace);
   WEIR_RETURN_IF_ERROR(ReadHosts(values, &options));
   WEIR_RETURN_IF_ERROR(ReadEnvironment(values.environment, &options));
-  if (!options.hosts.empty() && !flags.WasGiven("workers")) {
+  if (values.num_replicas > 0) {
+    if (flags.WasGiven("ps") || flags.WasGiven("workers")) {
+      return absl::InvalidArgumentError(
+          "weir launch: -np says how many workers there are, and that there is no ps: leave --ps and "
+          "--workers "
+          "out");
+    }
+    options.num_ps = 0;
+    options.num_workers = values.num_replicas;
+  } else if (!options.hosts.empty() && !flags.WasGiven("workers")) {
     options.num_workers = -options.num_ps;
     for (const HostSlots& host : options.hosts) options.num_workers += host.num_slots;
   }

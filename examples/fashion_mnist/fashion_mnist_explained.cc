@@ -11,6 +11,10 @@
 // Without parameter servers, every worker with the whole model, averaging gradients in every step:
 //   weir launch --ps=0 --workers=2 -- fashion_mnist --mode=horovod
 //
+// On several devices of one process, and of each of several: every device has the whole model.
+//   fashion_mnist --mode=mirrored --devices=2
+//   weir launch --ps=0 --workers=2 -- fashion_mnist --mode=multi_worker --devices=2
+//
 // Every task runs this same program. The ps hold the variables; each worker computes gradients on its own
 // batches and applies them there, without waiting for the others (asynchronous between-graph replication).
 // The terse twin, fashion_mnist_terse.cc, is the same without words.
@@ -25,6 +29,7 @@
 #include "absl/strings/str_cat.h"
 #include "distributed/command/flag_parser.h"
 #include "distributed/horovod.h"
+#include "distributed/mirrored_strategy.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
@@ -51,6 +56,7 @@ struct Flags {
   double learning_rate = 0.001;
   std::string mode = "async";
   int backup_workers = 0;
+  int devices = 2;
   std::string data_dir = "/usr/share/datasets/fashion-mnist";
   std::string model_dir;
   int seed = 0;
@@ -65,8 +71,15 @@ absl::StatusOr<double> Evaluate(Session& session, const Model& model, const Labe
   });
 }
 
-// How many workers' batches one step takes.
+// Whether each process has copies of the model on several devices.
+bool IsMirrored(const Flags& flags) { return flags.mode == "mirrored" || flags.mode == "multi_worker"; }
+
+// Whether every worker has variables of its own.
+bool IsReplicated(const Flags& flags) { return flags.mode == "horovod" || IsMirrored(flags); }
+
+// How many batches one step takes.
 int BatchesPerStep(const TaskConfig& task, const Flags& flags) {
+  if (IsMirrored(flags)) return task.num_workers() * flags.devices;
   if (flags.mode == "horovod") return task.num_workers();
   return flags.mode == "sync" ? task.num_workers() - flags.backup_workers : 1;
 }
@@ -78,12 +91,18 @@ int64_t LastStep(const TaskConfig& task, const Flags& flags, const Dataset& data
 }
 
 absl::Status CheckMode(const TaskConfig& task, const Flags& flags) {
-  const bool is_known = flags.mode == "async" || flags.mode == "sync" || flags.mode == "horovod";
+  const bool is_known = flags.mode == "async" || flags.mode == "sync" || IsReplicated(flags);
   if (!is_known) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--mode is '", flags.mode, "', must be async, sync or horovod"));
+        absl::StrCat("--mode is '", flags.mode, "', must be async, sync, horovod, mirrored or multi_worker"));
   }
-  if (flags.mode != "horovod" && task.num_ps() == 0 && task.num_workers() > 1) {
+  if (flags.mode == "mirrored" && task.num_workers() + task.num_ps() > 1) {
+    return absl::InvalidArgumentError(
+        "--mode=mirrored trains in one process, but this one is part of a cluster (--mode=multi_worker "
+        "trains "
+        "in several)");
+  }
+  if (!IsReplicated(flags) && task.num_ps() == 0 && task.num_workers() > 1) {
     return absl::InvalidArgumentError(absl::StrCat("there are ", task.num_workers(),
                                                    " workers and no parameter servers: each would train a "
                                                    "model of its own (--mode=horovod trains one)"));
@@ -95,30 +114,63 @@ absl::Status CheckMode(const TaskConfig& task, const Flags& flags) {
                                                  task.num_workers(), " workers: none is left to train"));
 }
 
+// What trains copies of one model: Horovod a copy in each worker, a strategy one on each device. Both null:
+// there are none, the variables are on parameter servers or the program runs alone.
+struct Replicas {
+  std::unique_ptr<Horovod> hvd;
+  std::unique_ptr<MirroredStrategy> strategy;
+  HookPtr hook;  // gives all workers the same values
+};
+
+absl::StatusOr<Replicas> MakeReplicas(Server& server, const Flags& flags) {
+  Replicas replicas;
+  if (flags.mode == "mirrored") {
+    WEIR_ASSIGN_OR_RETURN(replicas.strategy, MirroredStrategy::Create(server.runtime()));
+  } else if (flags.mode == "multi_worker") {  // waits for the other workers, as Horovod does
+    WEIR_ASSIGN_OR_RETURN(auto strategy, MultiWorkerMirroredStrategy::Create(server));
+    replicas.hook = strategy->BroadcastGlobalVariablesHook();
+    replicas.strategy = std::move(strategy);
+  } else if (flags.mode == "horovod") {
+    WEIR_ASSIGN_OR_RETURN(replicas.hvd, Horovod::Init(server));
+    replicas.hook = replicas.hvd->BroadcastGlobalVariablesHook();
+  }
+  return replicas;
+}
+
 // Alone, or together with the other workers: then all of them compute gradients of the same values, and the
-// mean of them is applied, by parameter servers or (with `hvd`) by each worker.
-std::unique_ptr<Optimizer> MakeOptimizer(const TaskConfig& task, const Flags& flags, Horovod* hvd,
-                                         Output rate) {
+// mean of them is applied, by parameter servers, by each worker (with Horovod) or by each device. `towers`:
+// the model, or its copies on the devices of this process.
+absl::StatusOr<Node*> Minimize(GraphBuilder& g, const TaskConfig& task, const Flags& flags,
+                               const Replicas& replicas, const std::vector<Model>& towers, Output rate,
+                               const ModelVariable& step) {
+  if (replicas.strategy != nullptr) {
+    std::vector<Output> losses;
+    for (const Model& tower : towers) losses.push_back(tower.loss);
+    return replicas.strategy->MakeOptimizer([&] { return Adam(rate); })->Minimize(g, losses, step);
+  }
   std::unique_ptr<Optimizer> adam = std::make_unique<Adam>(rate);
-  if (hvd != nullptr) return hvd->DistributedOptimizer(std::move(adam));
-  if (flags.mode == "async") return adam;
-  return SyncReplicas(std::move(adam), {.replicas_to_aggregate = BatchesPerStep(task, flags),
-                                        .total_num_replicas = task.num_workers()});
+  if (replicas.hvd != nullptr) adam = replicas.hvd->DistributedOptimizer(std::move(adam));
+  if (flags.mode == "sync") {
+    adam = SyncReplicas(std::move(adam), {.replicas_to_aggregate = BatchesPerStep(task, flags),
+                                          .total_num_replicas = task.num_workers()});
+  }
+  return adam->Minimize(g, towers[0].loss, step);
 }
 
 absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   WEIR_ASSIGN_OR_RETURN(Dataset dataset, ReadDataset(flags.data_dir));
-  std::unique_ptr<Horovod> hvd;  // null: the variables are on parameter servers
-  if (flags.mode == "horovod") {
-    WEIR_ASSIGN_OR_RETURN(hvd, Horovod::Init(server));  // waits for the other workers
-  }
+  WEIR_ASSIGN_OR_RETURN(const Replicas replicas, MakeReplicas(server, flags));
 
   // The graph. The device setter puts variables on the ps tasks in turn and everything else on this worker;
   // alone, it does nothing. All workers build the same graph, so they name, and thereby share, the same
   // variables.
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   if (flags.seed != 0) g.set_random_seed(flags.seed);
-  const Model model = BuildModel(g, flags.model);
+  const auto build = [&](const Replica&) { return BuildModel(g, flags.model); };
+  const std::vector<Model> towers =
+      replicas.strategy ? replicas.strategy->Run(g, build) : std::vector<Model>{build({})};
+  if (!g.ok()) return g.status();
+  const Model& model = towers[0];
   const int64_t last_step = LastStep(task, flags, dataset);
   const ModelVariable step = GlobalStep(g);
   // Smaller and smaller steps: at the end the model settles instead of jumping about. The mean of several
@@ -126,19 +178,19 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   const double first_rate = flags.learning_rate * std::sqrt(BatchesPerStep(task, flags));
   const Output rate =
       PolynomialDecay(g, first_rate, step.value, last_step, {.end_learning_rate = first_rate / 20});
-  absl::StatusOr<Node*> train = MakeOptimizer(task, flags, hvd.get(), rate)->Minimize(g, model.loss, step);
+  absl::StatusOr<Node*> train = Minimize(g, task, flags, replicas, towers, rate, step);
   // Errors in building stick in the builder: one check, here, covers every line above.
   if (!g.ok()) return g.status();
 
   // A replica initializes variables of its own; only the chief writes checkpoints.
   TrainingSessionOptions options = {
       .target = server.target(),
-      .is_chief = hvd || task.is_chief(),
-      .checkpoint_dir = hvd && !task.is_chief() ? "" : flags.model_dir,
+      .is_chief = IsReplicated(flags) || task.is_chief(),
+      .checkpoint_dir = task.is_chief() || !IsReplicated(flags) ? flags.model_dir : "",
       .hooks = {StopAtStepHook({.last_step = last_step}), NanTensorHook({.tensor = model.loss})},
       .save_checkpoint_interval = absl::Seconds(30)};
   // Before the hooks that read variables.
-  if (hvd) options.hooks.insert(options.hooks.begin(), hvd->BroadcastGlobalVariablesHook());
+  if (replicas.hook) options.hooks.insert(options.hooks.begin(), replicas.hook);
   if (flags.mode == "sync") options.hooks.push_back(SyncReplicasHook(task.is_chief()));
   if (task.is_chief()) {
     options.hooks.push_back(ProgressHook({.last_step = last_step, .tensors = {{"loss", model.loss}}}));
@@ -146,16 +198,18 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
                         MonitoredTrainingSession(g, std::move(options)));
 
-  // Every worker draws its batches in an order of its own.
+  // Every worker draws its batches in an order of its own, one for each of its towers.
   ShuffledBatches batches(dataset.train, flags.batch_size, flags.seed * 1000003 + task.task_index());
   const Tensor yes = Tensor::Scalar(true);
   while (!session->should_stop()) {
-    const Batch batch = batches.Next();
-    WEIR_RETURN_IF_ERROR(
-        session
-            ->Run({{model.images, batch.images}, {model.labels, batch.labels}, {model.is_training, yes}}, {},
-                  {*train})
-            .status());
+    Feeds feeds;
+    for (const Model& tower : towers) {
+      const Batch batch = batches.Next();
+      feeds.push_back({tower.images, batch.images});
+      feeds.push_back({tower.labels, batch.labels});
+      feeds.push_back({tower.is_training, yes});
+    }
+    WEIR_RETURN_IF_ERROR(session->Run(feeds, {}, {*train}).status());
   }
   double accuracy = 0;
   if (task.is_chief()) {
@@ -222,10 +276,14 @@ int Main(int argc, char** argv) {
   parser.Add(
       "mode", &flags.mode,
       "async; sync: workers wait for each other, and a step takes a batch of each; horovod: the same without "
-      "parameter servers, every worker has the whole model");
+      "parameter servers, every worker has the whole model; mirrored: one process, and every device has it; "
+      "multi_worker: every device of every worker");
   parser.Add("backup_workers", &flags.backup_workers,
              "with --mode=sync: how many workers' batches a step does not wait for",
              {.least = 0, .most = 1000000});
+  parser.Add("devices", &flags.devices,
+             "with --mode=mirrored and multi_worker: CPU devices of each process, which share its cores",
+             {.least = 1, .most = Runtime::kMaxDevices});
   parser.Add("data_dir", &flags.data_dir, "folder with the four idx files, plain or .gz");
   parser.Add("model_dir", &flags.model_dir,
              "folder for checkpoints and event files; empty: none are written");
@@ -239,7 +297,8 @@ int Main(int argc, char** argv) {
 
   if (status = CheckMode(*task, flags); !status.ok()) return fail(status);
 
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(*task);
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      Server::Start(*task, {.num_cpus = IsMirrored(flags) ? flags.devices : 1});
   if (!server.ok()) return fail(server.status());
   if (task->job() == "ps") return (*server)->Join();  // until the workers are done: a ps never needs killing
   status = task->is_evaluator() ? Follow(*task, **server, flags) : Train(*task, **server, flags);

@@ -28,12 +28,21 @@ for backups in 0 1; do
   at_least "$(accuracy_of "$said")" 0.78 || fail "accuracy after one synchronous epoch, $backups backups: $said"
 done
 # Replicas without parameter servers, with an evaluator.
-said=$("$weir" launch --ps=0 --workers=3 --evaluator -- "$program" --mode=horovod --epochs=1 --batch_size=50 \
+said=$("$weir" launch -np 3 --evaluator -- "$program" --mode=horovod --epochs=1 --batch_size=50 \
   --learning_rate=0.002 --model_dir="$out/replicas" 2>&1) || fail "the job of replicas failed: $said"
 at_least "$(accuracy_of "$(grep -F "[worker:0]" <<<"$said")")" 0.78 || fail "accuracy after one epoch of replicas: $said"
 grep -qF '[evaluator:0] step 400: ' <<<"$said" || fail "the evaluator did not evaluate the replicas' last checkpoint: $said"
+# On two devices, and then on two of each of two workers.
+said=$("$program" --mode=mirrored --devices=2 --epochs=1 --model_dir="$out/mirrored" 2>&1) || fail "the devices failed: $said"
+at_least "$(accuracy_of "$said")" 0.78 || fail "accuracy after one epoch of two devices: $said"
+said=$("$weir" launch --ps=0 --workers=2 -- "$program" --mode=multi_worker --devices=2 --epochs=2 --batch_size=50 \
+  --model_dir="$out/mirrored" 2>&1) || fail "the devices of two workers failed: $said"
+grep -qF "restored $out/mirrored/model.ckpt-300" <<<"$said" || fail "the devices of two workers did not resume: $said"
+at_least "$(accuracy_of "$said")" 0.80 || fail "accuracy after two epochs of devices: $said"
+expect 1 "leave --ps and --workers out" "$weir" launch -np 2 --workers=2 -- "$program"
+expect 1 "--mode=mirrored trains in one process" "$weir" launch --ps=0 --workers=2 -- "$program" --mode=mirrored
 expect 1 "each would train a model of its own" "$weir" launch --ps=0 --workers=2 -- "$program"
-expect 1 "--mode is 'both', must be async, sync or horovod" "$program" --mode=both
+expect 1 "--mode is 'both', must be async, sync, horovod, mirrored or multi_worker" "$program" --mode=both
 expect 1 "--backup_workers needs --mode=sync" "$program" --backup_workers=1
 expect 1 "none is left to train" "$program" --mode=sync --backup_workers=1
 
