@@ -6,12 +6,9 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/replica_device_setter.h"
+#include "distributed/test_gate.h"
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
-#include "graph/shape_inference.h"
-#include "graph/types/status_macros.h"
-#include "kernels/device_kernels.h"
-#include "ops/register_ops.h"
 #include "ops/variable.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
@@ -232,52 +229,18 @@ TEST_P(ServerTest, AStepOfATaskThatWasDeclaredLostMayBeRecoveredFrom) {
   EXPECT_TRUE(IsRecoverable(status)) << status;
 }
 
-// What kernels wait for, whose address is their input.
-struct Gate {
-  absl::Mutex mutex;
-  bool is_open ABSL_GUARDED_BY(mutex) = false;
-
-  void Pass() {
-    absl::MutexLock lock(&mutex);
-    mutex.Await(absl::Condition(&is_open));
-  }
-  void Open() {
-    absl::MutexLock lock(&mutex);
-    is_open = true;
-  }
-};
-
-absl::Status PassGate(KernelContext& context) {
-  reinterpret_cast<Gate*>(context.input(0).scalar<int64_t>())->Pass();
-  WEIR_ASSIGN_OR_RETURN(Tensor * passed, context.AllocateOutput(0, Shape()));
-  passed->flat<float>()[0] = 1;
-  return absl::OkStatus();
-}
-
 TEST_P(ServerTest, StepsThatComputeForLongDoNotSilenceTheTask) {
   lease_ = absl::Milliseconds(1500);
   constexpr int kNumSteps = 40;  // more than a server has threads
   OpRegistry ops;
-  ASSERT_TRUE(RegisterStandardOps(ops).ok());
-  ASSERT_TRUE(ops.Register({.name = "PassGate",
-                            .summary = "Computes until the test opens the gate.",
-                            .inputs = {"gate: int64"},
-                            .outputs = {"passed: float"},
-                            .is_stateful = true,
-                            .infer_shapes = UnknownShape,
-                            .gradient = NotDifferentiable})
-                  .ok());
-  options_.ops = &ops;
-  options_.register_kernels = [](KernelRegistry& registry, absl::string_view device_type) {
-    DeviceKernels(registry, device_type).Add<&PassGate>("PassGate");
-  };
+  ASSERT_TRUE(AddPassGate(ops, &options_).ok());
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
   Gate gate;
   GraphBuilder g(ops);
   Output value;
   {
     auto device = g.DeviceScope("/job:ps/task:0");
-    value = g.AddOp("PassGate", {Constant(g, Tensor::Scalar(reinterpret_cast<int64_t>(&gate)))});
+    value = g.AddOp("PassGate", {Constant(g, gate.address())});
   }
   ASSERT_TRUE(g.ok()) << g.status();
   auto session = w0->CreateSession(g.graph()).value();

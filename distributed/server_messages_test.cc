@@ -9,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/peers/worker_protocol.h"
+#include "distributed/test_gate.h"
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
 #include "graph/runtime_ops.h"
@@ -270,6 +271,119 @@ TEST_P(ServerTest, AskedAgainWhileItCompilesAPlanIsRegisteredOnce) {
     });
   }
   for (std::thread& caller : callers) caller.join();
+}
+
+// Messages that worker:1 could send to the ps, one after the other.
+class Client {
+ public:
+  explicit Client(std::unique_ptr<Channel> channel) : channel_(std::move(channel)) {}
+
+  absl::Status Register(PartitionSpec spec) {
+    WireWriter body;
+    std::vector<Payload> payloads;
+    absl::Status status = EncodePartition(spec, &body, &payloads);
+    return status.ok() ? Call(kRegisterPartitionMethod, body.Take(), std::move(payloads)) : status;
+  }
+  absl::Status Deregister(PlanId plan) {
+    WireWriter body;
+    body.Fixed64(plan);
+    return Call(kDeregisterPartitionMethod, body.Take());
+  }
+  absl::Status Run(const RunPartitionCall& call) {
+    WireWriter body;
+    std::vector<Payload> payloads;
+    absl::Status status = EncodeRunRequest(call, absl::Now(), &body, &payloads);
+    return status.ok() ? Call(kRunPartitionMethod, body.Take(), std::move(payloads)) : status;
+  }
+
+ private:
+  absl::Status Call(absl::string_view method, std::string body, std::vector<Payload> payloads = {}) {
+    WireWriter envelope;
+    Envelope{{"worker", 1}, 7, 0}.EncodeTo(&envelope);
+    return AnswerOf(*channel_, method, {.header = envelope.Take() + body, .payloads = std::move(payloads)});
+  }
+
+  const std::unique_ptr<Channel> channel_;
+};
+
+// Plan 5 of the ps: a node that computes until the gate is open.
+PartitionSpec PlanWithGate(const OpRegistry& ops, Gate& gate) {
+  const DeviceName device = DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value();
+  auto graph = std::make_unique<Graph>(ops);
+  Node* address =
+      graph
+          ->AddNode(
+              {.op = "Const", .name = "gate", .attrs = {{"value", gate.address()}, {"dtype", DType::kInt64}}})
+          .value();
+  graph->SetAssignedDevice(address, device);
+  graph->SetAssignedDevice(
+      graph->AddNode({.op = "PassGate", .name = "pass", .inputs = {address->output(0)}}).value(), device);
+  PartitionSpec spec;
+  spec.plan = 5;
+  spec.graphs.push_back(std::move(graph));
+  return spec;
+}
+
+// The end of a step belongs to the plan that it was a step of, not to a later one of the same id.
+TEST_P(ServerTest, AStepThatOutlivesItsPlanIsNoneOfTheNextPlanOfThatId) {
+  OpRegistry ops;
+  ASSERT_TRUE(AddPassGate(ops, &options_).ok());
+  auto ps = Start({"ps", 0});
+  Client client(ConnectToPs());
+  Gate gate;
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  ASSERT_TRUE(client.Register(PlanWithGate(ops, gate)).ok());
+  std::thread first([&] {
+    const absl::Status status = client.Run({.plan = 5, .step_id = 1, .deadline = deadline});
+    EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  });
+  gate.AwaitCaller();
+  EXPECT_TRUE(client.Deregister(5).ok());
+  // So many that the ps does not remember plan 5 any more.
+  for (PlanId other = 1000; other < 1300; ++other) EXPECT_TRUE(client.Deregister(other).ok());
+  EXPECT_TRUE(client.Register(PlanWithGate(ops, gate)).ok());
+  gate.Open();
+  first.join();
+  EXPECT_TRUE(client.Run({.plan = 5, .step_id = 2, .over_below = 2, .deadline = deadline}).ok());
+  EXPECT_TRUE(client.Run({.plan = 5, .step_id = 3, .over_below = 3, .deadline = deadline}).ok());
+}
+
+// A registration that comes a second time, late, finds that its plan is not wanted any more.
+TEST_P(ServerTest, ADeregisteredPlanIsNotRegisteredByARepetition) {
+  auto ps = Start({"ps", 0});
+  Client client(ConnectToPs());
+  ASSERT_TRUE(client.Register(SumOfTwoEdges(*ps)).ok());
+  ASSERT_TRUE(client.Deregister(5).ok());
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status again = client.Register(SumOfTwoEdges(*ps));
+    EXPECT_TRUE(absl::IsAborted(again)) << again;
+    EXPECT_THAT(std::string(again.message()), HasSubstr("plan 5 was deregistered"));
+  }
+  EXPECT_EQ(ps->local_worker().num_plans(), 0);
+}
+
+// The first answer goes the way of the connection that broke: the second one must not hide it.
+TEST_P(ServerTest, TheRepetitionOfAPushThatFailedFailsToo) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  ASSERT_TRUE(remote->RegisterPartition(SumOfTwoEdges(*w0), absl::Now() + absl::Seconds(20)).ok());
+  auto channel = ConnectToPs();
+  const auto push = [&](int64_t step_id) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+    Frame frame;
+    const PushRequest request = {
+        static_cast<uint64_t>(step_id), 5, step_id, {{0, false, Tensor::Scalar(1.0f)}}};
+    EXPECT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
+    frame.header = writer.Take();
+    return AnswerOf(*channel, kPushTensorsMethod, std::move(frame));
+  };
+  absl::Status status;
+  int64_t step = 0;
+  while (status.ok() && step < 1000) status = push(++step);  // until too many steps have not started
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_EQ(push(step).code(), absl::StatusCode::kResourceExhausted) << push(step);
+  EXPECT_TRUE(push(step - 1).ok()) << "one that was delivered";
 }
 
 // A repeated message must not look like a second tensor for its edge, while the step waits for another one.

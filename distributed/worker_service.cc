@@ -46,6 +46,11 @@ absl::Status TooOften(absl::string_view what, int64_t id) {
       absl::StrCat(what, " ", id, " was asked for too often while it is not done: repeat it later"));
 }
 
+absl::Status Deregistered(PlanId plan, const TaskName& here) {
+  return absl::AbortedError(absl::StrCat("plan ", plan, " was deregistered on ", here.ToString(),
+                                         " before its registration came, or came again"));
+}
+
 // What must get through for others' sake: said again until their life ends, or this time is over.
 constexpr absl::Duration kNoticeTimeout = absl::Minutes(5);
 
@@ -134,6 +139,7 @@ void WorkerService::RegisterPartition(Request& request) {
     if (known != plans_.end() && known->second.owner_incarnation == key.first) {
       return Reply(request, absl::OkStatus());
     }
+    if (IsDeregistered(key)) return Reply(request, Deregistered(id, membership_.self()));
     if (const auto found = registering_.find(key); found != registering_.end()) {
       if (found->second.size() >= kMaxWaiting) return Reply(request, TooOften("plan", id));
       found->second.push_back(request.call);
@@ -198,11 +204,11 @@ bool WorkerService::IsOrphan(const Envelope& owner, PlanId plan) {
       membership_.state(owner.sender) != Membership::State::kAlive) {
     return true;
   }
-  const auto unwanted =
-      std::find(unwanted_.begin(), unwanted_.end(), std::make_pair(owner.sender_incarnation, plan));
-  if (unwanted == unwanted_.end()) return false;
-  unwanted_.erase(unwanted);
-  return true;
+  return IsDeregistered({owner.sender_incarnation, plan});
+}
+
+bool WorkerService::IsDeregistered(const std::pair<Incarnation, PlanId>& plan) const {
+  return std::find(deregistered_.begin(), deregistered_.end(), plan) != deregistered_.end();
 }
 
 absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const RunRequest& run,
@@ -319,6 +325,9 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
 void WorkerService::KeepAnswer(Plan& plan, int64_t step_id, const std::shared_ptr<Step>& step,
                                std::shared_ptr<Step>* forgotten) {
   step->share = PeerUse::Share();
+  // The plan that it was a step of may have been dropped, and another one be registered under the same id.
+  const auto known = plan.steps.find(step_id);
+  if (known == plan.steps.end() || known->second != step) return;
   absl::StatusOr<PeerUse::Share> kept =
       use_.Take(plan.owner, plan.owner_incarnation,
                 {.bytes = static_cast<int64_t>(sizeof(Step) + step->answer.num_wire_bytes())}, "an answer");
@@ -331,18 +340,14 @@ void WorkerService::KeepAnswer(Plan& plan, int64_t step_id, const std::shared_pt
     plan.finished.pop_front();
   }
   plan.newest_forgotten = std::max(plan.newest_forgotten, oldest_id);
-  const auto oldest = plan.steps.find(oldest_id);
-  *forgotten = std::move(oldest->second);
-  plan.steps.erase(oldest);
+  *forgotten = std::move(plan.steps.extract(oldest_id).mapped());
 }
 
 void WorkerService::ForgetAnswers(Plan& plan, int64_t over_below,
                                   std::vector<std::shared_ptr<Step>>* forgotten) {
   plan.over_below = over_below;
   while (!plan.finished.empty() && plan.finished.front() < over_below) {
-    auto step = plan.steps.find(plan.finished.front());
-    forgotten->push_back(std::move(step->second));
-    plan.steps.erase(step);
+    forgotten->push_back(std::move(plan.steps.extract(plan.finished.front()).mapped()));
     plan.finished.pop_front();
   }
 }
@@ -398,10 +403,9 @@ void WorkerService::DeregisterPartition(Request& request) {
   if (status.ok()) {
     {
       absl::MutexLock lock(&mutex_);
-      if (plans_.erase(plan) == 0) {
-        unwanted_.emplace_back(request.envelope.sender_incarnation, plan);
-        if (unwanted_.size() > kRememberedPlans) unwanted_.pop_front();
-      }
+      plans_.erase(plan);
+      deregistered_.emplace_back(request.envelope.sender_incarnation, plan);
+      if (deregistered_.size() > kRememberedPlans) deregistered_.pop_front();
     }
     worker_.DeregisterPartition(plan);
   }
@@ -449,11 +453,23 @@ void WorkerService::ResetContainers(Request& request) {
 void WorkerService::PushTensors(Request& request) {
   absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads());
   if (!push.ok()) return Reply(request, push.status());
-  if (!IsFirstDelivery(request.envelope, push->push_id)) return Reply(request, absl::OkStatus());
+  const DeliveredPushes::Push key(request.envelope.sender_incarnation, push->push_id);
+  switch (pushes_.Begin(key)) {
+    case DeliveredPushes::State::kNew:
+      break;
+    case DeliveredPushes::State::kUnderWay:
+      // Beside the frame, where it is tried again (Peers).
+      return request.call->Reply(
+          absl::UnavailableError("the same tensors are just being delivered, which may yet fail"));
+    case DeliveredPushes::State::kDelivered:
+      return Reply(request, absl::OkStatus());
+  }
   request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
-  request.call->Compute([this, request, push = *std::move(push)]() mutable {
+  request.call->Compute([this, key, request, push = *std::move(push)]() mutable {
     RunScope scope;  // the answer goes before what the tensors make runnable: the sender may have lent them
-    Reply(request, Deliver(std::move(push)));
+    const absl::Status status = Deliver(std::move(push));
+    pushes_.End(key, status.ok());
+    Reply(request, status);
   });
 }
 
@@ -509,18 +525,6 @@ void WorkerService::PushPiece(Request& request) {
       [this, plan = piece->plan, step_id = piece->step_id, push = std::move(push)]() mutable {
         if (absl::Status status = Deliver(std::move(push)); !status.ok()) FailStep(plan, step_id, status);
       });
-}
-
-bool WorkerService::IsFirstDelivery(const Envelope& envelope, uint64_t push_id) {
-  absl::MutexLock lock(&mutex_);
-  const std::pair<Incarnation, uint64_t> key(envelope.sender_incarnation, push_id);
-  if (!pushes_.insert(key).second) return false;
-  push_order_.push_back(key);
-  if (push_order_.size() > kRememberedPushes) {
-    pushes_.erase(push_order_.front());
-    push_order_.pop_front();
-  }
-  return true;
 }
 
 void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& reason) {

@@ -10,7 +10,8 @@
 // the answer is kept until a later RunPartition says that the step is over for its owner (of the last
 // kKeptAnswers steps at most). Large results are not kept, and older steps are forgotten: their repetition is
 // answered with Aborted and runs nothing (ids of steps increase). A repeated push or registration is answered
-// without being done again.
+// without being done again; a push that failed is delivered again, so that its sender hears of it. A plan
+// that its owner has deregistered is not registered again by a repetition: Aborted.
 //
 // Only its owner may run, cancel or deregister a plan: to others it is PermissionDenied. What an owner may
 // have here is limited (peer_limits.h).
@@ -29,6 +30,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "distributed/delivered_pushes.h"
 #include "distributed/membership.h"
 #include "distributed/peer_limits.h"
 #include "distributed/peers/peers.h"
@@ -85,7 +87,6 @@ class WorkerService {
   };
   static constexpr size_t kKeptAnswers = 1024;
   static constexpr size_t kMaxKeptBytes = 4 << 10;
-  static constexpr size_t kRememberedPushes = 4096;
   static constexpr size_t kRememberedPlans = 256;
   static constexpr size_t kMaxWaiting = 64;  // repetitions of one request
 
@@ -112,10 +113,12 @@ class WorkerService {
   // Whether a plan that has been compiled is not wanted any more: its owner is lost, or has deregistered it
   // meanwhile.
   bool IsOrphan(const Envelope& owner, PlanId plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDeregistered(const std::pair<Incarnation, PlanId>& plan) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // What a new plan takes of its owner's limits, and its session, if it is the first of it.
   absl::Status TakePlan(const Request& request, const PartitionSpec& spec, PeerUse::Share* plan,
                         PeerUse::Share* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Keeps the answer of a step that is over, for as long as its owner may ask again.
+  // Keeps the answer of a step that is over, if it is a step of this plan, for as long as its owner may ask
+  // again.
   void KeepAnswer(Plan& plan, int64_t step_id, const std::shared_ptr<Step>& step,
                   std::shared_ptr<Step>* forgotten) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void ForgetAnswers(Plan& plan, int64_t over_below, std::vector<std::shared_ptr<Step>>* forgotten);
@@ -133,8 +136,6 @@ class WorkerService {
   Frame MakeReply(const absl::Status& status, std::string body = "",
                   std::vector<Payload> payloads = {}) const;
   bool HasPlan(PlanId plan) const;
-  // False when this push was delivered before.
-  bool IsFirstDelivery(const Envelope& envelope, uint64_t push_id);
 
   LocalWorker& worker_;
   const OpRegistry& ops_;
@@ -143,6 +144,7 @@ class WorkerService {
   const std::shared_ptr<FileSystem> files_;
   PeerUse use_;
   TensorAssembler pieces_;
+  DeliveredPushes pushes_;
   // Steps whose owner is being told that they have failed; shared with the calls, which may outlive the
   // service.
   struct FailingSteps {
@@ -158,10 +160,8 @@ class WorkerService {
   // Plans that are being compiled: who asked, and waits for the one answer.
   absl::flat_hash_map<std::pair<Incarnation, PlanId>, std::vector<std::shared_ptr<IncomingCall>>> registering_
       ABSL_GUARDED_BY(mutex_);
-  // The last kRememberedPlans that were deregistered and not known: their registration may still come.
-  std::deque<std::pair<Incarnation, PlanId>> unwanted_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_set<std::pair<Incarnation, uint64_t>> pushes_ ABSL_GUARDED_BY(mutex_);
-  std::deque<std::pair<Incarnation, uint64_t>> push_order_ ABSL_GUARDED_BY(mutex_);
+  // The last kRememberedPlans that were deregistered: their registration may still come, or come again.
+  std::deque<std::pair<Incarnation, PlanId>> deregistered_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir
