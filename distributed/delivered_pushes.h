@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "distributed/membership.h"
+#include "distributed/life.h"
 
 namespace weir {
 

@@ -119,16 +119,10 @@ void RemoteWorker::EndSession(SessionId session) {
               [](absl::StatusOr<PeerReply>) {});
 }
 
-absl::StatusOr<RestoreState> RemoteWorker::BeginRestore(uint64_t id, absl::Time deadline) {
+absl::Status RemoteWorker::BeginRestore(uint64_t id, absl::Time deadline) {
   WireWriter writer;
   writer.Fixed64(id);
-  WEIR_ASSIGN_OR_RETURN(const PeerReply reply, peers_.CallAndWait(peer_, kBeginRestoreMethod, writer.Take(),
-                                                                  {}, {.deadline = deadline}));
-  WireReader reader(reply.header());
-  const auto state =
-      static_cast<RestoreState>(reader.UnsignedUpTo(static_cast<uint64_t>(RestoreState::kEnded)));
-  WEIR_RETURN_IF_ERROR(reader.Finish("a reply about a restore"));
-  return state;
+  return peers_.CallAndWait(peer_, kBeginRestoreMethod, writer.Take(), {}, {.deadline = deadline}).status();
 }
 
 absl::Status RemoteWorker::EndRestore(uint64_t id, absl::Time deadline) {

@@ -32,7 +32,7 @@ class RemoteWorker final : public Worker {
   void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override;
   void DeregisterPartition(PlanId plan) override;
   void EndSession(SessionId session) override;
-  absl::StatusOr<RestoreState> BeginRestore(uint64_t id, absl::Time deadline) override;
+  absl::Status BeginRestore(uint64_t id, absl::Time deadline) override;
   absl::Status EndRestore(uint64_t id, absl::Time deadline) override;
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
 

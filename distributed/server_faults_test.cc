@@ -229,6 +229,22 @@ TEST_P(ServerTest, AStepOfATaskThatWasDeclaredLostMayBeRecoveredFrom) {
   EXPECT_TRUE(IsRecoverable(status)) << status;
 }
 
+// Whoever restores the variables keeps the others from training on them, as long as it lives.
+TEST_P(ServerTest, ARestoreEndsWithTheLifeOfWhoBeganIt) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
+  CounterModel model(*w1);
+  auto trainer = w1->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(trainer->Run({}, {}, {model.init}).ok());
+  RunOptions step;
+  step.logical_step = {.writer = 5, .number = 1, .settled_below = 1};
+  Worker* const restoring = w0->target().workers[1];
+  ASSERT_TRUE(restoring->BeginRestore(7, absl::Now() + absl::Seconds(20)).ok());
+  EXPECT_TRUE(absl::IsAborted(trainer->Run({}, {}, {model.add}, step).status()));
+  EXPECT_TRUE(ps->membership().OnSignOfLife({"worker", 0}, w0->membership().incarnation() + 1).ok());
+  const absl::Status trained = trainer->Run({}, {}, {model.add}, step).status();
+  EXPECT_TRUE(trained.ok()) << trained;
+}
+
 TEST_P(ServerTest, StepsThatComputeForLongDoNotSilenceTheTask) {
   lease_ = absl::Milliseconds(1500);
   constexpr int kNumSteps = 40;  // more than a server has threads

@@ -200,11 +200,12 @@ absl::Status WorkerService::TakePlan(const Request& request, const PartitionSpec
 
 bool WorkerService::IsOrphan(const Envelope& owner, PlanId plan) {
   // OnLoss comes after membership has changed its mind, and takes the lock: it finds what is registered now.
-  if (membership_.incarnation_of(owner.sender) != owner.sender_incarnation ||
-      membership_.state(owner.sender) != Membership::State::kAlive) {
-    return true;
-  }
-  return IsDeregistered({owner.sender_incarnation, plan});
+  return IsLost(owner) || IsDeregistered({owner.sender_incarnation, plan});
+}
+
+bool WorkerService::IsLost(const Envelope& owner) const {
+  return membership_.incarnation_of(owner.sender) != owner.sender_incarnation ||
+         membership_.state(owner.sender) != Membership::State::kAlive;
 }
 
 bool WorkerService::IsDeregistered(const std::pair<Incarnation, PlanId>& plan) const {
@@ -428,10 +429,12 @@ void WorkerService::EndSession(Request& request) {
 void WorkerService::BeginRestore(Request& request) {
   const uint64_t id = request.reader.Fixed64();
   if (absl::Status status = request.reader.Finish("a restore"); !status.ok()) return Reply(request, status);
-  const absl::StatusOr<RestoreState> state = worker_.BeginRestore(id, request.call->deadline());
-  WireWriter writer;
-  if (state.ok()) writer.Unsigned(static_cast<uint64_t>(*state));
-  Reply(request, state.status(), writer.Take());
+  request.call->Compute([this, id, request] {  // waits for updates that are just applied
+    const Incarnation owner = request.envelope.sender_incarnation;
+    worker_.BeginRestore(id, owner);
+    if (IsLost(request.envelope)) worker_.GiveUpRestore(owner);  // OnLoss may have come before
+    Reply(request, absl::OkStatus());
+  });
 }
 
 void WorkerService::EndRestore(Request& request) {
@@ -575,6 +578,7 @@ void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const 
                                                               membership_.self().ToString(), ": ", why)));
   }
   for (const SessionId id : orphaned_sessions) worker_.EndSession(id, incarnation);
+  worker_.GiveUpRestore(incarnation);
 }
 
 bool WorkerService::HasPlan(PlanId plan) const {

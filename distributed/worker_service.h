@@ -58,7 +58,7 @@ class WorkerService {
   // is told until it answers.
   void FailStep(PlanId plan, int64_t step_id, const absl::Status& reason);
 
-  // Drops the plans and sessions of a life that is over, or done.
+  // Drops the plans and sessions of a life that is over, or done, and gives up what it was restoring.
   void OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason);
 
   // What other tasks have here.
@@ -113,6 +113,7 @@ class WorkerService {
   // Whether a plan that has been compiled is not wanted any more: its owner is lost, or has deregistered it
   // meanwhile.
   bool IsOrphan(const Envelope& owner, PlanId plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsLost(const Envelope& owner) const;
   bool IsDeregistered(const std::pair<Incarnation, PlanId>& plan) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // What a new plan takes of its owner's limits, and its session, if it is the first of it.
   absl::Status TakePlan(const Request& request, const PartitionSpec& spec, PeerUse::Share* plan,

@@ -167,7 +167,7 @@ void LocalPlan::Run(const RunPartitionCall& call, Done done) {
   StepState* step = nullptr;
   std::optional<UpdateLedger::Attempt> updates;
   if (has_updates_ && call.logical_step.writer != 0) {
-    absl::StatusOr<UpdateLedger::Attempt> attempt = ledger_->BeginStep(call.logical_step, environment_.Now());
+    absl::StatusOr<UpdateLedger::Attempt> attempt = ledger_->BeginStep(call.logical_step);
     if (!attempt.ok()) return done(attempt.status());
     updates = *std::move(attempt);
   }

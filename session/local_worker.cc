@@ -124,14 +124,7 @@ absl::Status LocalWorker::ResetContainers(absl::Span<const std::string> containe
   return absl::OkStatus();
 }
 
-absl::StatusOr<RestoreState> LocalWorker::BeginRestore(uint64_t id, absl::Time deadline) {
-  return ledger_.BeginRestore(id, deadline);
-}
-
-absl::Status LocalWorker::EndRestore(uint64_t id, absl::Time) {
-  ledger_.EndRestore(id);
-  return absl::OkStatus();
-}
+absl::Status LocalWorker::EndRestore(uint64_t id, absl::Time) { return ledger_.EndRestore(id); }
 
 absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, const Tensor& tensor,
                                   bool is_dead) {

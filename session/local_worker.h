@@ -54,7 +54,10 @@ class LocalWorker final : public Worker {
   void DeregisterPartition(PlanId plan) override;
   void EndSession(SessionId session) override { EndSession(session, kThisProcess); }
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
-  absl::StatusOr<RestoreState> BeginRestore(uint64_t id, absl::Time deadline) override;
+  absl::Status BeginRestore(uint64_t id, absl::Time) override {
+    BeginRestore(id, kThisProcess);
+    return absl::OkStatus();
+  }
   absl::Status EndRestore(uint64_t id, absl::Time deadline) override;
   StepOwners* owners() override { return &owners_; }
 
@@ -63,6 +66,9 @@ class LocalWorker final : public Worker {
   // those of another owner's session of that id. PermissionDenied for other files than the session has.
   absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline, uint64_t owner);
   void EndSession(SessionId session, uint64_t owner);
+  // Waits for the updates that are just applied. A restore whose owner is lost is given up.
+  void BeginRestore(uint64_t id, uint64_t owner) { ledger_.BeginRestore(id, owner); }
+  void GiveUpRestore(uint64_t owner) { ledger_.GiveUpRestore(owner); }
 
   // DeregisterPartition for another reason than its owner's wish: its running steps end with `reason`.
   void DropPartition(PlanId plan, const absl::Status& reason);

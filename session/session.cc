@@ -388,17 +388,31 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
   return plan;
 }
 
-absl::Status Session::Restore(uint64_t id, absl::FunctionRef<absl::Status()> set) {
-  const absl::Time deadline = options_.environment->Now() + options_.operation_timeout;
-  bool is_new = false, has_ended = false;
-  for (const auto& entry : workers_) {
-    WEIR_ASSIGN_OR_RETURN(const RestoreState state, entry.worker->BeginRestore(id, deadline));
-    is_new |= state == RestoreState::kNew;
-    has_ended |= state == RestoreState::kEnded;
+absl::Status Session::Restore(RestoreProgress& progress, absl::FunctionRef<absl::Status()> set) {
+  const auto deadline = [this] { return options_.environment->Now() + options_.operation_timeout; };
+  std::vector<uint64_t> lives;
+  for (const auto& entry : workers_) lives.push_back(entry.first_device);
+  const bool was_set = progress.set_on == lives;
+  if (!was_set) {
+    // Where an earlier attempt has ended it is undone: another worker has lost what it has set.
+    const auto now = static_cast<uint64_t>(absl::ToUnixNanos(options_.environment->SteadyNow()));
+    progress = {.id = std::max(progress.id + 1, now), .set_on = {}};
+    for (const auto& entry : workers_) {
+      WEIR_RETURN_IF_ERROR(entry.worker->BeginRestore(progress.id, deadline()));
+    }
+    WEIR_RETURN_IF_ERROR(set());
+    progress.set_on = std::move(lives);
   }
-  // It has ended nowhere before all was set everywhere.
-  if (is_new || !has_ended) WEIR_RETURN_IF_ERROR(set());
-  for (const auto& entry : workers_) WEIR_RETURN_IF_ERROR(entry.worker->EndRestore(id, deadline));
+  for (const auto& entry : workers_) {
+    const absl::Status ended = entry.worker->EndRestore(progress.id, deadline());
+    if (ended.ok()) continue;
+    // A worker that gave the restore up after all was set has opened by itself. Before, others may have
+    // trained on values of which only some were set.
+    if (was_set && absl::IsAborted(ended)) continue;
+    if (absl::IsAborted(ended)) progress.set_on.clear();
+    return ended;
+  }
+  progress.set_on.clear();
   return absl::OkStatus();
 }
 

@@ -196,11 +196,18 @@ class Session {
   // status. What it adds must be complete when it returns; a step sees all of it or nothing.
   absl::Status Extend(absl::FunctionRef<absl::Status()> add);
 
+  // A restore that may take several attempts, perhaps in several sessions.
+  struct RestoreProgress {
+    uint64_t id = 0;               // of the last attempt that has set variables; they increase
+    std::vector<uint64_t> set_on;  // the lives of the workers whose variables it has set; empty: it has not
+  };
+
   // Calls `set`, which sets variables of its workers to other values than those that training has made: what
-  // a step that is tried again has applied before counts as not applied (executor/update_ledger.h). `id`: the
-  // same, and not 0, for a restore that is tried again, perhaps in another session; `set` is not called when
-  // it was done, and nobody has restored since. Errors: those of `set` and of the workers.
-  absl::Status Restore(uint64_t id, absl::FunctionRef<absl::Status()> set);
+  // a step that is tried again has applied before counts as not applied, and nobody trains until all is set
+  // (executor/update_ledger.h). After an error it may be called again, with the same progress: what is set is
+  // not set again if all workers still live, for some may be training on it already. Errors: those of `set`
+  // and of the workers.
+  absl::Status Restore(RestoreProgress& progress, absl::FunctionRef<absl::Status()> set);
 
   // Cancels running steps and refuses further ones, also those that are just being compiled.
   void Close();

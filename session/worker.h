@@ -134,12 +134,12 @@ class Worker {
   virtual void EndSession(SessionId session) = 0;
 
   // Before the variables of the task are set to other values, and after (executor/update_ledger.h): what was
-  // applied to those before counts as not applied. Between both, until the deadline at most, steps that may
-  // be tried again are refused with Aborted. `id` names the restore, however often it is tried. Possible
-  // errors: Unavailable, DeadlineExceeded.
-  virtual absl::StatusOr<RestoreState> BeginRestore(uint64_t /*id*/, absl::Time /*deadline*/) {
-    return RestoreState::kNew;
-  }
+  // applied to those before counts as not applied. Between both steps that may be tried again are refused
+  // with Aborted, unless the worker loses the task that restores. `id` names the restore; ids of a process
+  // increase. Possible errors: Unavailable, DeadlineExceeded; of the second, Aborted: the worker knows
+  // nothing of it (it has started anew, or has lost the task that restores, or another restore has begun
+  // since).
+  virtual absl::Status BeginRestore(uint64_t /*id*/, absl::Time /*deadline*/) { return absl::OkStatus(); }
   virtual absl::Status EndRestore(uint64_t /*id*/, absl::Time /*deadline*/) { return absl::OkStatus(); }
 
   // Where steps are owned by sessions of the process that the worker is in; null for a worker elsewhere.

@@ -3,14 +3,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace weir {
 
+// The handle of a ConditionalAccumulator or SparseConditionalAccumulator is a reference to a string, and ops
+// that have it are not marked as stateful.
+static bool HasAccumulatorHandle(const Node& node) {
+  return node.num_inputs() > 0 && node.inputs()[0].dtype() == DType::kString &&
+         absl::StrContains(node.op().name(), "Accumulator");
+}
+
 uint64_t UpdateKey(const Node& node) {
   const auto is_resource = [](const Output& input) { return input.dtype() == DType::kResource; };
-  const bool has_resource = std::any_of(node.inputs().begin(), node.inputs().end(), is_resource);
-  if (!node.op().is_stateful() || node.num_outputs() > 0 || !has_resource) return 0;
+  const bool has_resource =
+      node.op().is_stateful() && std::any_of(node.inputs().begin(), node.inputs().end(), is_resource);
+  if (node.num_outputs() > 0 || !(has_resource || HasAccumulatorHandle(node))) return 0;
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : node.name()) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return hash == 0 ? 1 : hash;
@@ -48,13 +57,13 @@ absl::Status UpdateLedger::Attempt::Apply(uint64_t key, bool repeats, absl::Func
   return status;
 }
 
-absl::StatusOr<UpdateLedger::Attempt> UpdateLedger::BeginStep(const LogicalStep& step, absl::Time now) {
+absl::StatusOr<UpdateLedger::Attempt> UpdateLedger::BeginStep(const LogicalStep& step) {
   Attempt attempt;
   attempt.ledger_ = this;
   attempt.number_ = step.number;
   {
     absl::ReaderMutexLock lock(&restore_mutex_);
-    if (now < closed_until_) return absl::AbortedError("the variables are just being restored");
+    if (restore_.is_under_way) return absl::AbortedError("the variables are just being restored");
     attempt.era_ = era_;
     attempt.writer_ = WriterOf(step.writer);
   }
@@ -91,28 +100,31 @@ std::shared_ptr<UpdateLedger::Writer> UpdateLedger::WriterOf(uint64_t id) {
   return writer;
 }
 
-void UpdateLedger::Forget() {
+void UpdateLedger::BeginRestore(uint64_t id, uint64_t life) {
+  absl::MutexLock restore_lock(&restore_mutex_);
+  if (life == restore_.life && (id < restore_.id || (id == restore_.id && !restore_.is_under_way))) return;
+  restore_ = {.id = id, .life = life, .is_under_way = true};
   ++era_;
   absl::MutexLock lock(&mutex_);
   writers_.clear();
 }
 
-RestoreState UpdateLedger::BeginRestore(uint64_t id, absl::Time until) {
+absl::Status UpdateLedger::EndRestore(uint64_t id) {
   absl::MutexLock lock(&restore_mutex_);
-  if (id == ended_restore_) return RestoreState::kEnded;
-  const bool had_begun = std::exchange(begun_restore_, id) == id;
-  ended_restore_ = 0;
-  closed_until_ = until;
-  Forget();
-  return had_begun ? RestoreState::kBegun : RestoreState::kNew;
+  if (restore_.id != id || restore_.was_given_up) {
+    return absl::AbortedError(
+        "the restore that ends is not under way: another one has begun since, or it was given up because "
+        "contact with the task that restores was lost");
+  }
+  restore_.is_under_way = false;
+  return absl::OkStatus();
 }
 
-void UpdateLedger::EndRestore(uint64_t id) {
+void UpdateLedger::GiveUpRestore(uint64_t life) {
   absl::MutexLock lock(&restore_mutex_);
-  if (id != begun_restore_ || id == ended_restore_) return;
-  ended_restore_ = id;
-  closed_until_ = absl::InfinitePast();
-  Forget();
+  if (!restore_.is_under_way || restore_.life != life) return;
+  restore_.is_under_way = false;
+  restore_.was_given_up = true;
 }
 
 int UpdateLedger::num_writers() const {

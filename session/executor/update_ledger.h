@@ -1,16 +1,17 @@
 // Which updates a worker has applied for the steps that may be tried again, so that each is applied once.
 //
-// An update is a node that has a resource, returns nothing and waits for nothing: it exists for its effect on
-// a variable or an accumulator, so a step can leave it out when it has had that effect. The ledger marks it,
+// An update is a node that has a resource, or an accumulator's handle, returns nothing and waits for nothing:
+// it exists for its effect on a variable or an accumulator, so a step can leave it out when it has had that
+// effect. The ledger marks it,
 // under the step's writer and number (logical_step.h), when its kernel has returned OK. Another attempt of
 // that step skips what is marked and does the rest. An attempt that comes when its step is settled does
 // nothing any more.
 //
 // A restore, or an initialisation, sets the variables to other values: what was applied before counts as not
-// applied. Between BeginRestore and EndRestore numbered steps are refused, and steps that began before are
-// refused afterwards too: what they would apply was computed from values that are gone. They end with
-// Aborted, from which a MonitoredSession recovers. So a restore that is tried again after a lost answer
-// undoes nobody's step: either nobody could train in between, or the ledger knows that it was done.
+// applied. Between BeginRestore and EndRestore numbered steps are refused, however long that takes, and steps
+// that began before are refused afterwards too: what they would apply was computed from values that are gone.
+// They end with Aborted, from which a MonitoredSession recovers. When the life of who restores is over, the
+// restore is given up, and steps are run again: what they find is what a new chief will set anew.
 //
 // Bounds: a writer's marks are freed when it says that the step is settled; kMaxSteps of it at once. Of more
 // than kMaxWriters those whose last step is longest ago are forgotten.
@@ -29,7 +30,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
 #include "graph/node.h"
 #include "session/executor/logical_step.h"
 
@@ -82,25 +82,32 @@ class UpdateLedger {
 
   // Before the step touches anything. Aborted: it is settled, or a restore is under way. ResourceExhausted:
   // the writer has too many steps that are not settled.
-  absl::StatusOr<Attempt> BeginStep(const LogicalStep& step, absl::Time now);
+  absl::StatusOr<Attempt> BeginStep(const LogicalStep& step);
 
-  // The variables are about to be set to other values; steps are refused until EndRestore, or that time.
-  // Returns what was known of the restore; nothing changes when it has ended.
-  RestoreState BeginRestore(uint64_t id, absl::Time until);
-  void EndRestore(uint64_t id);
+  // The variables are about to be set to other values by this life of a task; steps are refused until
+  // EndRestore. Ids of a life increase: a message that comes late, for an earlier restore or one that is
+  // over, does nothing.
+  void BeginRestore(uint64_t id, uint64_t life);
+  // Once more is OK. Aborted: another one has begun since, or this one was given up, or never begun.
+  absl::Status EndRestore(uint64_t id);
+  // The life is over: a restore of it that has not ended is given up.
+  void GiveUpRestore(uint64_t life);
 
   int num_writers() const;
 
  private:
   std::shared_ptr<Writer> WriterOf(uint64_t id);
-  void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(restore_mutex_);
 
   // Shared while an update is applied: eras begin between updates.
   absl::Mutex restore_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   int64_t era_ ABSL_GUARDED_BY(restore_mutex_) = 0;
-  absl::Time closed_until_ ABSL_GUARDED_BY(restore_mutex_) = absl::InfinitePast();
-  uint64_t begun_restore_ ABSL_GUARDED_BY(restore_mutex_) = 0;
-  uint64_t ended_restore_ ABSL_GUARDED_BY(restore_mutex_) = 0;
+  struct Restore {
+    uint64_t id = 0;  // 0: there was none
+    uint64_t life = 0;
+    bool is_under_way = false;
+    bool was_given_up = false;
+  };
+  Restore restore_ ABSL_GUARDED_BY(restore_mutex_);  // the last one
 
   mutable absl::Mutex mutex_;
   uint64_t num_uses_ ABSL_GUARDED_BY(mutex_) = 0;

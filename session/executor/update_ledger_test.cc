@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "graph/graph.h"
 #include "gtest/gtest.h"
@@ -12,13 +13,12 @@
 namespace weir {
 namespace {
 
-constexpr uint64_t kWriter = 7, kUpdate = 11;
-const absl::Time kNow = absl::UnixEpoch() + absl::Hours(1);
+constexpr uint64_t kWriter = 7, kUpdate = 11, kChief = 21;
 
 class UpdateLedgerTest : public ::testing::Test {
  protected:
   UpdateLedger::Attempt Begin(int64_t number, int64_t settled_below = 0, uint64_t writer = kWriter) {
-    absl::StatusOr<UpdateLedger::Attempt> attempt = ledger_.BeginStep({writer, number, settled_below}, kNow);
+    absl::StatusOr<UpdateLedger::Attempt> attempt = ledger_.BeginStep({writer, number, settled_below});
     EXPECT_TRUE(attempt.ok()) << attempt.status();
     return *std::move(attempt);
   }
@@ -78,7 +78,7 @@ TEST_F(UpdateLedgerTest, WhatIsSettledIsDoneByNobody) {
   UpdateLedger::Attempt late = Begin(1);
   UpdateLedger::Attempt next = Begin(2, /*settled_below=*/2);
   EXPECT_TRUE(absl::IsAborted(Count(late)));
-  const auto later = ledger_.BeginStep({kWriter, 1, 0}, kNow);
+  const auto later = ledger_.BeginStep({kWriter, 1, 0});
   EXPECT_TRUE(absl::IsAborted(later.status())) << later.status();
   EXPECT_TRUE(Count(next).ok());
   EXPECT_EQ(num_applied_, 1);
@@ -97,35 +97,43 @@ TEST_F(UpdateLedgerTest, WhatWasRolledBackIsAppliedAgain) {
   UpdateLedger::Attempt before = Begin(1);
   EXPECT_TRUE(Count(before).ok());
   UpdateLedger::Attempt computes = Begin(2);
-  const absl::Time until = kNow + absl::Minutes(1);
-  EXPECT_EQ(ledger_.BeginRestore(5, until), RestoreState::kNew);
+  ledger_.BeginRestore(5, kChief);
   EXPECT_TRUE(absl::IsAborted(Count(computes))) << "from values that are gone";
-  EXPECT_TRUE(absl::IsAborted(ledger_.BeginStep({kWriter, 1, 0}, kNow).status()));
-  EXPECT_EQ(ledger_.BeginRestore(5, until), RestoreState::kBegun) << "tried again";
-  ledger_.EndRestore(5);
+  EXPECT_TRUE(absl::IsAborted(ledger_.BeginStep({kWriter, 1, 0}).status()));
+  ledger_.BeginRestore(5, kChief);  // tried again
+  EXPECT_TRUE(ledger_.EndRestore(5).ok());
   EXPECT_TRUE(absl::IsAborted(Count(computes)));
   UpdateLedger::Attempt after = Begin(1);
   EXPECT_TRUE(Count(after).ok());
   EXPECT_EQ(num_applied_, 2);
-  // Its end was not heard of.
-  EXPECT_EQ(ledger_.BeginRestore(5, until), RestoreState::kEnded);
-  ledger_.EndRestore(5);
+  EXPECT_TRUE(ledger_.EndRestore(5).ok()) << "its end was not heard of";
   EXPECT_TRUE(Count(after, kUpdate + 1).ok());
-  EXPECT_EQ(ledger_.BeginRestore(6, until), RestoreState::kNew);
-  ledger_.EndRestore(5);
-  EXPECT_TRUE(absl::IsAborted(ledger_.BeginStep({kWriter, 1, 0}, kNow).status()))
-      << "the other one has not ended";
+  ledger_.BeginRestore(6, kChief);
+  EXPECT_TRUE(absl::IsAborted(ledger_.EndRestore(5)));
+  EXPECT_TRUE(absl::IsAborted(ledger_.BeginStep({kWriter, 1, 0}).status())) << "the other one has not ended";
+  EXPECT_TRUE(ledger_.EndRestore(6).ok());
+  for (const uint64_t late : {5, 6}) ledger_.BeginRestore(late, kChief);
+  Begin(2);
 }
 
-TEST_F(UpdateLedgerTest, ARestoreThatNeverEndsDoesNotStopTrainingForGood) {
-  EXPECT_EQ(ledger_.BeginRestore(5, kNow - absl::Seconds(1)), RestoreState::kNew);
+TEST_F(UpdateLedgerTest, ARestoreIsGivenUpWithTheLifeOfItsChief) {
+  ledger_.BeginRestore(5, kChief);
+  ledger_.GiveUpRestore(kChief + 1);
+  EXPECT_TRUE(absl::IsAborted(ledger_.BeginStep({kWriter, 1, 0}).status()));
+  ledger_.GiveUpRestore(kChief);
   UpdateLedger::Attempt attempt = Begin(1);
   EXPECT_TRUE(Count(attempt).ok());
+  EXPECT_TRUE(absl::IsAborted(ledger_.EndRestore(5))) << "others have trained meanwhile";
+  // One that has ended is not given up.
+  ledger_.BeginRestore(6, kChief);
+  EXPECT_TRUE(ledger_.EndRestore(6).ok());
+  ledger_.GiveUpRestore(kChief);
+  EXPECT_TRUE(ledger_.EndRestore(6).ok());
 }
 
 TEST_F(UpdateLedgerTest, ItsMemoryIsBounded) {
   for (int64_t number = 1; number <= static_cast<int64_t>(UpdateLedger::kMaxSteps); ++number) Begin(number);
-  EXPECT_TRUE(absl::IsResourceExhausted(ledger_.BeginStep({kWriter, 1 << 20, 0}, kNow).status()));
+  EXPECT_TRUE(absl::IsResourceExhausted(ledger_.BeginStep({kWriter, 1 << 20, 0}).status()));
   Begin(1 << 20, /*settled_below=*/1 << 20);
   for (uint64_t i = 0; i <= UpdateLedger::kMaxWriters; ++i) Begin(1, 0, /*writer=*/100 + i);
   EXPECT_EQ(ledger_.num_writers(), static_cast<int>(UpdateLedger::kMaxWriters));
@@ -149,6 +157,24 @@ TEST(UpdateKeyTest, AnUpdateHasAResourceAndReturnsNothing) {
   EXPECT_EQ(UpdateKey(*one), 0u);
   EXPECT_EQ(UpdateKey(*read), 0u);
   EXPECT_NE(UpdateKey(*assign("AssignAddVariableOp", "add")), 0u);
+  for (const char* prefix : {"", "Resource"}) {
+    Node* const sum = add({.op = absl::StrCat(prefix, "ConditionalAccumulator"),
+                           .name = absl::StrCat(prefix, "sum"),
+                           .attrs = {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}}});
+    Node* const step = add({.op = "Const",
+                            .name = absl::StrCat(prefix, "step"),
+                            .attrs = {{"value", Tensor::Scalar(int64_t{0})}, {"dtype", DType::kInt64}}});
+    EXPECT_NE(UpdateKey(*add({.op = absl::StrCat(prefix, "AccumulatorApplyGradient"),
+                              .name = absl::StrCat(prefix, "apply"),
+                              .inputs = {sum->output(0), step->output(0), one->output(0)}})),
+              0u)
+        << prefix;
+    EXPECT_EQ(UpdateKey(*add({.op = absl::StrCat(prefix, "AccumulatorNumAccumulated"),
+                              .name = absl::StrCat(prefix, "count"),
+                              .inputs = {sum->output(0)}})),
+              0u)
+        << prefix;
+  }
   EXPECT_NE(UpdateKey(*assign("AssignVariableOp", "set")), UpdateKey(*assign("AssignVariableOp", "set_1")));
 }
 

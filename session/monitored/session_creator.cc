@@ -93,13 +93,10 @@ class Chief final : public SessionCreator {
       PrintNotice(absl::StrCat("variables were lost with their task: ", FirstNames(missing)));
     }
     values_are_ours_ = false;
-    // An attempt whose end was not heard of may have let the others train: it is not done again then.
-    if (restore_ == 0) restore_ = environment().Random() | 1;
     WEIR_RETURN_IF_ERROR(session.Restore(restore_, [&]() -> absl::Status {
       WEIR_ASSIGN_OR_RETURN(const bool is_restored, Restore(session));
       return is_restored ? absl::OkStatus() : scaffold().Initialize(session);
     }));
-    restore_ = 0;
     values_are_ours_ = true;
     has_set_variables_ = true;
     return absl::OkStatus();
@@ -134,7 +131,8 @@ class Chief final : public SessionCreator {
   // The values that variables have are those that this process has set, and what was made of them since.
   bool values_are_ours_ = false;
   bool has_set_variables_ = false;
-  uint64_t restore_ = 0;  // names the restore that is not known to be done; 0: none
+  // Of a restore whose end was not heard of: the others may be training already, so it is not done again.
+  Session::RestoreProgress restore_;
 };
 
 class Follower final : public SessionCreator {
