@@ -39,6 +39,8 @@ SYSTEM_LIBRARIES = {
     "dnnl": "",
     ":libgomp.so.1": "",
     "hwy": "libhwy",
+    "farmhash": "",
+    "re2": "re2",
     "snappy": "",
     "z": "zlib",
 }

@@ -7,6 +7,11 @@
 
 namespace weir {
 
+// The build defines these too (families.h).
+const std::vector<OpList>& LookupFiles();
+const std::vector<OpList>& SparseFiles();
+const std::vector<OpList>& StringsFiles();
+
 const std::vector<OpFamily>& OpFamilies() {
   static const auto* const families = new std::vector<OpFamily>{
       {"array", "Tensors: shapes, joining, slicing, indexing", ArrayFiles()},
@@ -16,6 +21,9 @@ const std::vector<OpFamily>& OpFamilies() {
       {"control_flow", "Conditionals and loops", ControlFlowFiles()},
       {"random", "Random numbers", RandomFiles()},
       {"state", "Variables", StateFiles()},
+      {"sparse", "Sparse tensors and sets", SparseFiles()},
+      {"lookup", "Tables", LookupFiles()},
+      {"strings", "Strings", StringsFiles()},
       {"training", "Update rules of optimizers", TrainingFiles()},
       {"io", "Checkpoints", IoFiles()},
       {"summary", "Summaries", SummaryFiles()},

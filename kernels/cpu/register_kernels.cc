@@ -2,16 +2,24 @@
 
 namespace weir {
 
+// The build defines these too (register_kernels.h).
+void RegisterLookupKernels(DeviceKernels& kernels);
+void RegisterSparseKernels(DeviceKernels& kernels);
+void RegisterStringsKernels(DeviceKernels& kernels);
+
 void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type) {
   DeviceKernels kernels(registry, device_type);
   RegisterArrayKernels(kernels);
   RegisterDataFlowKernels(kernels);
+  RegisterLookupKernels(kernels);
   RegisterMathKernels(kernels);
   RegisterNnKernels(kernels);
   RegisterRandomKernels(kernels);
+  RegisterSparseKernels(kernels);
   RegisterStateKernels(kernels);
   RegisterTrainingKernels(kernels);
   RegisterIoKernels(kernels);
+  RegisterStringsKernels(kernels);
   RegisterSummaryKernels(kernels);
   RegisterDebuggingKernels(kernels);
 }

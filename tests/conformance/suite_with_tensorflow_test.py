@@ -65,7 +65,8 @@ def is_denormal(value):
 
 
 def check(what, found, wanted, tolerance, ignored):
-    found, wanted = np.asarray(found), np.asarray(wanted)
+    # As an array of its own type a string would lose the zero bytes at its end.
+    found, wanted = np.asarray(found), np.array(wanted, object) if isinstance(wanted, bytes) else np.asarray(wanted)
     if wanted.dtype.kind in "SU":
         wanted = wanted.astype(object)
     if found.shape != wanted.shape or found.dtype != wanted.dtype:

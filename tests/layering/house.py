@@ -48,6 +48,14 @@ LIBRARY_USERS = {
         ["kernels"],
         "oneDNN is how the CPU computes; another device or a build without it must need no change above kernels/",
     ),
+    "re2": (
+        ["kernels/cpu/strings"],
+        "regular expressions are what some ops compute; nothing else of Weir needs them",
+    ),
+    "farmhash": (
+        ["kernels/cpu"],
+        "the numbers of buckets are TensorFlow's; Weir's own tables hash as Abseil does",
+    ),
 }
 
 

@@ -24,6 +24,8 @@ LIBRARY_OF_INCLUDE = [
     (re.compile(r"^google/protobuf/|\.pb\.h$"), "protobuf"),
     (re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$"), "grpc"),
     (re.compile(r"^(oneapi/)?dnnl"), "onednn"),
+    (re.compile(r"^re2/"), "re2"),
+    (re.compile(r"^farmhash"), "farmhash"),
 ]
 
 

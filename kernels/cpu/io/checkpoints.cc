@@ -8,22 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/session_files.h"
 #include "kernels/device_kernels.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/bundle_writer.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/kernel_registry.h"
-#include "kernels/session_state.h"
 
 namespace weir {
 namespace {
-
-// A session of another task may be kept inside some folders.
-std::shared_ptr<FileSystem> FilesOf(const KernelConstruction& construction) {
-  SessionState* const session = construction.session();
-  if (session != nullptr && session->files() != nullptr) return session->files();
-  return std::shared_ptr<FileSystem>(std::shared_ptr<void>(), &PosixFileSystem());
-}
 
 // What inputs 0 to 2 of both ops say: a checkpoint and, for each tensor, its name and the part of it.
 struct CheckpointRequest {

@@ -1,0 +1,70 @@
+// Tables from keys to values, which outlive steps: their handles, and what steps do with them.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/gradients.h"
+#include "graph/shape_inference.h"
+#include "graph/types/status_macros.h"
+#include "ops/families.h"
+#include "ops/shape_functions.h"
+
+namespace weir {
+namespace {
+
+OpDef Table(std::string name, std::string summary, ShapeFunction infer_shapes) {
+  return {.name = std::move(name),
+          .summary = std::move(summary),
+          .infer_shapes = infer_shapes,
+          .gradient = NotDifferentiable};
+}
+
+// What the outputs are, only the table knows.
+Status OfTable(ShapeInference& s) { return s.WithRank(0, 0).status(); }
+
+Status InitializeShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(OfTable(s));
+  WEIR_RETURN_IF_ERROR(s.WithRank(1, 1).status());
+  WEIR_RETURN_IF_ERROR(s.WithRank(2, 1).status());
+  return MergeInputs(s, 1, 3).status();
+}
+
+Status FileShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(OfTable(s));
+  return s.WithRank(1, 0).status();
+}
+
+Status SizeShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(OfTable(s));
+  return ScalarShape(s);
+}
+
+}  // namespace
+
+std::vector<OpDef> TablesOps() {
+  return {
+      Table("HashTableV2", "Gives the handle of a table that is filled once, and then only read.",
+            ScalarShape),
+      Table("MutableHashTableV2", "Gives the handle of a table that steps change.", ScalarShape),
+      Table("MutableHashTableOfTensorsV2",
+            "Gives the handle of a MutableHashTableV2 whose values are vectors.", ScalarShape),
+      Table("MutableDenseHashTableV2",
+            "Gives the handle of a table that steps change and that exports its buckets; empty_key and "
+            "deleted_key mark those that are not in use.",
+            ScalarShape),
+      Table("LookupTableFindV2", "Gives the value of each key, default_value for a key that is not there.",
+            OfTable),
+      Table("LookupTableInsertV2", "Sets the values of keys.", OfTable),
+      Table("LookupTableRemoveV2", "Removes keys; one that is not there is no error.", OfTable),
+      Table("LookupTableSizeV2", "Gives the number of keys.", SizeShape),
+      Table("LookupTableImportV2", "Replaces the whole content of a table.", OfTable),
+      Table("LookupTableExportV2", "Gives all keys and values.", OfTable),
+      Table("InitializeTableV2", "Fills a HashTableV2.", InitializeShape),
+      Table("InitializeTableFromTextFileV2",
+            "Fills a HashTableV2 from a file: keys and values are its lines (-2), the numbers of these (-1), "
+            "or columns.",
+            FileShape),
+  };
+}
+
+}  // namespace weir
