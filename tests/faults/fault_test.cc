@@ -331,6 +331,25 @@ TEST_F(SyncFaultTest, AKilledReplicaThatComesAgainChangesNoBit) {
 }
 
 // They are not in the same step then: one that has ended leaves the others alone in theirs.
+// The same with two devices in each process.
+TEST_F(SyncFaultTest, AKilledProcessOfSeveralDevicesThatComesAgainChangesNoBit) {
+  num_ps_ = 0;
+  LaunchSync({}, {"--devices=2"});
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  const std::string expected = Finish();
+  EXPECT_THAT(expected, HasSubstr("finished at step 60, bits ")) << Log();
+  for (const char* victim : {"worker:1", "worker:0"}) {
+    EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
+    LaunchSync({"--restart=1"}, {"--devices=2"});
+    ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
+    kill(Pid(victim), SIGKILL);
+    EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
+    EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
+    EXPECT_THAT(Log(), HasSubstr("takes over the variables of ")) << Log();
+    EXPECT_EQ(Finish(), expected) << victim << ": " << Log();
+  }
+}
+
 TEST_F(SyncFaultTest, ReplicasThatAreToldToStopSaveTheLastStep) {
   num_ps_ = 0;
   LaunchSync({}, {});

@@ -2,7 +2,8 @@
 // from the global step and the worker, so that every run without a difference in its gradients ends with the
 // same bits.
 //
-// Without a ps every worker has the model, and they average gradients (horovod.h).
+// Without a ps every worker has the model, and they average gradients (horovod.h); with --devices above 1
+// each of its devices has it (mirrored_strategy.h).
 //
 // Its flags are those of trainer.h, --backup_workers and --on_loss. The chief prints "finished at step N,
 // bits B", where B is a sum over the bits of all variables.
@@ -18,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "distributed/command/flag_parser.h"
 #include "distributed/horovod.h"
+#include "distributed/mirrored_strategy.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
@@ -58,47 +60,75 @@ uint64_t BitsOf(const std::vector<Tensor>& values) {
   return sum;
 }
 
-// Also gives the hook that goes with it, and says whether this process initialises and saves.
+// What trains in step with the others, the hook that goes with it, and whether this process initialises and
+// saves.
 struct InStep {
-  std::unique_ptr<Optimizer> optimizer;
+  Node* train = nullptr;
   HookPtr hook;
   bool is_chief = false;
   bool saves = false;
 };
 
-absl::StatusOr<InStep> MakeOptimizer(const TaskConfig& task, Server& server, const Flags& flags,
-                                     std::unique_ptr<Horovod>* hvd) {
-  const bool is_chief = task.is_chief();
-  if (task.num_ps() == 0) {
-    WEIR_ASSIGN_OR_RETURN(*hvd, Horovod::Init(server));
-    return InStep{(*hvd)->DistributedOptimizer(Adam(0.01)), (*hvd)->BroadcastGlobalVariablesHook(), true,
-                  is_chief};
-  }
-  const int num_workers = task.num_workers();
-  const OnLoss on_loss = flags.on_loss == "wait"   ? OnLoss::kWait
-                         : flags.on_loss == "fail" ? OnLoss::kFail
-                                                   : OnLoss::kShrink;
-  return InStep{
-      SyncReplicas(std::make_unique<Adam>(0.01), {.replicas_to_aggregate = num_workers - flags.backup_workers,
-                                                  .total_num_replicas = num_workers,
-                                                  .on_loss = on_loss}),
-      SyncReplicasHook(is_chief), is_chief, true};
-}
-
-absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
-  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
-  const Output x =
-      g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({kNumbers})}});
-  const ModelVariable step = GlobalStep(g);
+// The model: its loss for what is fed to x.
+Output LossOf(GraphBuilder& g, Output x) {
   std::vector<Output> losses;
   for (const char* name : {"a", "b", "c"}) {
     const ModelVariable variable = MakeVariable(g, name, DType::kFloat32, {kNumbers}, initializers::Ones());
     losses.push_back(Sum(g, Mul(g, Square(g, variable.value), x), Const(g, 0)));
   }
+  return AddN(g, losses);
+}
+
+// Adds the model for each of `xs`, several of them on as many devices.
+absl::StatusOr<InStep> AddTraining(GraphBuilder& g, const TaskConfig& task, Server& server,
+                                   const Flags& flags, const std::vector<Output>& xs,
+                                   const ModelVariable& step) {
+  InStep in_step = {.is_chief = task.is_chief(), .saves = true};
+  if (task.num_ps() == 0) {
+    in_step.is_chief = true;
+    in_step.saves = task.is_chief();
+  }
+  if (xs.size() > 1) {
+    WEIR_ASSIGN_OR_RETURN(const auto strategy, MultiWorkerMirroredStrategy::Create(server));
+    in_step.hook = strategy->BroadcastGlobalVariablesHook();
+    const std::vector<Output> losses =
+        strategy->Run(g, [&](const Replica& replica) { return LossOf(g, xs[replica.index]); });
+    WEIR_ASSIGN_OR_RETURN(in_step.train,
+                          strategy->MakeOptimizer([] { return Adam(0.01); })->Minimize(g, losses, step));
+    return in_step;
+  }
+  const Output loss = LossOf(g, xs[0]);
+  if (task.is_evaluator()) return in_step;
+  std::unique_ptr<Optimizer> optimizer;
+  if (task.num_ps() == 0) {
+    WEIR_ASSIGN_OR_RETURN(const auto hvd, Horovod::Init(server));
+    in_step.hook = hvd->BroadcastGlobalVariablesHook();
+    optimizer = hvd->DistributedOptimizer(Adam(0.01));
+  } else {
+    const int num_workers = task.num_workers();
+    const OnLoss on_loss = flags.on_loss == "wait"   ? OnLoss::kWait
+                           : flags.on_loss == "fail" ? OnLoss::kFail
+                                                     : OnLoss::kShrink;
+    in_step.hook = SyncReplicasHook(task.is_chief());
+    optimizer = SyncReplicas(std::make_unique<Adam>(0.01),
+                             {.replicas_to_aggregate = num_workers - flags.backup_workers,
+                              .total_num_replicas = num_workers,
+                              .on_loss = on_loss});
+  }
+  WEIR_ASSIGN_OR_RETURN(in_step.train, optimizer->Minimize(g, loss, step));
+  return in_step;
+}
+
+absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
+  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
+  std::vector<Output> xs;
+  for (int i = 0; i < flags.devices; ++i) {
+    xs.push_back(
+        g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({kNumbers})}}));
+  }
+  const ModelVariable step = GlobalStep(g);
+  WEIR_ASSIGN_OR_RETURN(const InStep in_step, AddTraining(g, task, server, flags, xs, step));
   if (task.is_evaluator()) return EvaluateCheckpoints(g, server, flags);
-  std::unique_ptr<Horovod> hvd;
-  WEIR_ASSIGN_OR_RETURN(const InStep in_step, MakeOptimizer(task, server, flags, &hvd));
-  WEIR_ASSIGN_OR_RETURN(Node* const train, in_step.optimizer->Minimize(g, AddN(g, losses), step));
   std::vector<TensorRef> variables;
   for (const ModelVariable& variable : AllVariables(g)) variables.push_back(variable.value);
   TrainingSessionOptions options;
@@ -120,8 +150,11 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
         context.RequestStop();
         return absl::OkStatus();
       }
-      const Tensor batch = Batch(now[0].scalar<int64_t>(), task.task_index());
-      WEIR_RETURN_IF_ERROR(context.RunWithHooks({{x, batch}}, {}, {train}).status());
+      Feeds feeds;
+      for (int i = 0; i < flags.devices; ++i) {
+        feeds.push_back({xs[i], Batch(now[0].scalar<int64_t>(), task.task_index() * flags.devices + i)});
+      }
+      WEIR_RETURN_IF_ERROR(context.RunWithHooks(feeds, {}, {in_step.train}).status());
       WriteFileAtOnce(absl::StrCat(flags.dir, "/", task.task().ToString(), ".step"),
                       absl::StrCat(now[0].scalar<int64_t>()));
       return absl::OkStatus();

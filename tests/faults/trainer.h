@@ -37,6 +37,7 @@ struct TrainerFlags {
   double chief_grace_seconds = 600;
   double recovery_seconds = 60;
   bool host_sockets = true;
+  int devices = 1;
 
   void AddTo(FlagParser& parser) {
     parser.Add("dir", &dir, "where everything is written");
@@ -47,9 +48,11 @@ struct TrainerFlags {
     parser.Add("chief_grace_seconds", &chief_grace_seconds, "how long a ps waits for a lost chief");
     parser.Add("recovery_seconds", &recovery_seconds, "how long a session waits for a lost peer");
     parser.Add("host_sockets", &host_sockets, "whether tasks of one machine talk over Unix sockets");
+    parser.Add("devices", &devices, "CPU devices of each process");
   }
   ServerOptions server_options() const {
-    return {.num_threads = 1,
+    return {.num_cpus = devices,
+            .num_threads = 1,
             .lease = absl::Seconds(lease_seconds),
             .chief_grace = absl::Seconds(chief_grace_seconds),
             .termination_grace = absl::Seconds(termination_grace_seconds),
