@@ -3,6 +3,7 @@
 #include "ops/training/sync_replicas.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <future>
@@ -222,6 +223,47 @@ TEST_F(SyncReplicasTest, TheEndOfTheChiefIsTheEndOfTheOthers) {
   const auto outcomes = TrainAll(3, {.options = {.replicas_to_aggregate = 3}, .steps_of = {{0, 5}}});
   EXPECT_EQ(outcomes[0].global_step, 5);
   EXPECT_GE(outcomes[1].num_steps, 5);
+}
+
+// The chief's last word reaches the first ps, and not the second.
+TEST_F(SyncReplicasTest, TheEndOnOnePsIsTheEnd) {
+  StartCluster(2);
+  const Plan plan = {.options = {.replicas_to_aggregate = 2}, .last_step = 1000000};
+  auto other = std::async(std::launch::async, [&] { return Train(1, plan, false); });
+  Model model(worker(0), plan.options);
+  ASSERT_TRUE(model.g.ok()) << model.g.status();
+  TrainingSessionOptions options;
+  options.target = worker(0).target();
+  options.is_chief = true;
+  options.hooks = {SyncReplicasHook(true)};
+  options.stops_on_sigterm = false;
+  const auto session = MonitoredTrainingSession(model.g, std::move(options)).value();
+  EXPECT_TRUE(session->Run({{model.x, Numbers(4, 0, 0)}}, {}, {model.train}).ok());
+  const absl::Status closed =
+      session->session()
+          .Run({{"sync_replicas/is_fed_by_SyncReplicasHook:0", Tensor::Scalar(int64_t{1})}}, {},
+               {"sync_replicas_1/close"})
+          .status();
+  EXPECT_TRUE(closed.ok()) << closed;
+  EXPECT_EQ(other.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  const Outcome outcome = other.get();
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_GE(outcome.num_steps, 1);
+  EXPECT_TRUE(session->Close().ok());
+}
+
+TEST_F(SyncReplicasTest, AChiefThatNeverBeginsIsNotWaitedForForEver) {
+  StartCluster(2);
+  Model chief(worker(0), {.replicas_to_aggregate = 2}), model(worker(1), {.replicas_to_aggregate = 2});
+  const auto initialized = MonitoredTrainingSession(chief.g, {.target = worker(0).target()});
+  ASSERT_TRUE(initialized.ok()) << initialized.status();
+  const auto session =
+      MonitoredTrainingSession(model.g, {.target = worker(1).target(),
+                                         .is_chief = false,
+                                         .hooks = {SyncReplicasHook(false, absl::Seconds(1))}});
+  EXPECT_TRUE(absl::IsFailedPrecondition(session.status())) << session.status();
+  EXPECT_THAT(std::string(session.status().message()),
+              HasSubstr("the chief of the replicas has not begun training within 1s"));
 }
 
 TEST_F(SyncReplicasTest, BackupWorkersAreNotWaitedFor) {

@@ -256,16 +256,17 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
       Note(g, OnEach(g, shards, "WeirReplicaJoin", "join", self, {}, where), identity, "joined", where);
   const std::map<SyncReplicasNode, Node*> nodes = {
       {SyncReplicasNode::kLife, life.node},
-      {SyncReplicasNode::kStay, on_all("WeirReplicaStay", "stay", self, {})},
       {SyncReplicasNode::kJoin, join},
       {SyncReplicasNode::kReset, on_all("WeirReplicaReset", "reset", restored, {})},
       {SyncReplicasNode::kUpdate, release},
       {SyncReplicasNode::kStop, leave("stop", "STOP")},
       {SyncReplicasNode::kEnd, leave("end", "END")},
       {SyncReplicasNode::kClose, leave("close", "CLOSE")}};
+  const std::vector<Node*> stays = OnEach(g, shards, "WeirReplicaStay", "stay", self, {}, where);
   if (!g.ok()) return g.status();
-  for (const auto& [what, node] : nodes)
-    g.graph().collections()[kSyncReplicasCollection].push_back(node->name());
+  std::vector<std::string>& names = g.graph().collections()[kSyncReplicasCollection];
+  for (const auto& [what, node] : nodes) names.push_back(node->name());
+  for (Node* const stay : stays) names.push_back(stay->name());
   g.graph().collections()["train_op"] = {train->name()};
   return train;
 }

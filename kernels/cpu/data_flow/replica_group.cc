@@ -101,8 +101,12 @@ ReplicaGroup::Replica* ReplicaGroup::Find(Identity identity) {
 
 void ReplicaGroup::BeginContribution(const WaiterRef& waiter, Over* over) {
   const Replica* const replica = Find(waiter->identity);
+  const auto is_it = [&waiter](const Waiter& other) { return &other == waiter.get(); };
+  if (replica != nullptr && replica->state == State::kLeft) {
+    return EndAll(is_it, Answer{.mark = mark_, .gradients = {}}, over);
+  }
   if (replica == nullptr || replica->state != State::kPresent) {
-    return EndAll([&waiter](const Waiter& other) { return &other == waiter.get(); },
+    return EndAll(is_it,
                   absl::AbortedError(absl::StrCat("this life of ", ReplicaName(waiter->identity.rank),
                                                   " is not in the group")),
                   over);
@@ -290,6 +294,10 @@ void ReplicaGroup::Leave(Identity identity, Leaving why) {
     };
     EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind == Kind::kStay; }, Answer(),
            &over);
+    if (why == Leaving::kEnd) {
+      EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind == Kind::kContribute; },
+             Answer{.mark = mark_, .gradients = {}}, &over);
+    }
     EndAll(is_its_own,
            absl::OutOfRangeError(absl::StrCat(ReplicaName(identity.rank), " ends, and waits no more")),
            &over);

@@ -33,9 +33,11 @@
 //
 // The end: when the chief closes its group, replicas stay no longer, and contributions are dropped at once.
 //
-// Errors of what waits: OutOfRange when the replica itself ends, and of what joins or aggregates when the
-// group is closed; Cancelled when its step ends; Aborted when another life of the same rank has come, or a
-// group was reset under its driver; FailedPrecondition after a loss with kFail.
+// A replica that has come to its end contributes nothing: what it still gives is dropped at once.
+//
+// Errors of what waits: OutOfRange when the replica itself stops, and of what joins or aggregates when it
+// ends or the group is closed; Cancelled when its step ends; Aborted when another life of the same rank has
+// come, or a group was reset under its driver; FailedPrecondition after a loss with kFail.
 //
 // Thread safety: all methods. What waits keeps the group alive.
 #pragma once

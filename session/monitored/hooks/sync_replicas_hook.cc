@@ -5,10 +5,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 #include "ops/training/sync_replicas.h"
 #include "session/step.h"
 
@@ -19,22 +21,25 @@ namespace {
 constexpr absl::Duration kAsLongAsItTakes = absl::Hours(24 * 365);
 // Between looks whether a stop was requested.
 constexpr absl::Duration kJoinAttempt = absl::Seconds(2);
+// Between two notices that say what a worker waits for.
+constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
 // Of the last word to a task that may be gone.
 constexpr absl::Duration kFarewell = absl::Seconds(10);
 
 class SyncReplica final : public Hook {
  public:
-  explicit SyncReplica(bool is_chief) : is_chief_(is_chief) {}
+  SyncReplica(bool is_chief, absl::Duration max_wait) : is_chief_(is_chief), max_wait_(max_wait) {}
 
   absl::string_view name() const override { return "SyncReplicasHook"; }
   absl::Status Begin(GraphBuilder& graph) override;
   absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override;
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.feeds = Life()}; }
   absl::Status AfterRun(RunContext& context, const RunValues&) override {
-    if (*is_over_) context.RequestStop();
+    if (training_->is_over) context.RequestStop();
     return absl::OkStatus();
   }
   absl::Status End(Session& session) override {
+    if (training_ != nullptr) training_->is_left = true;
     // What is left is the session's end: a group that is gone is left, too.
     Run(session, is_chief_ ? SyncReplicasNode::kClose : SyncReplicasNode::kEnd, kFarewell).IgnoreError();
     return absl::OkStatus();
@@ -49,43 +54,60 @@ class SyncReplica final : public Hook {
     return session.Run(Life(), {}, {NodeFor(what)}, options).status();
   }
   // For steps that are expected to wait: nobody is told that they do.
-  absl::Status RunPatiently(Session& session, SyncReplicasNode what) const;
+  absl::Status RunPatiently(Session& session, Node* what) const;
   absl::Status Join(Session& session, const Coordinator& coordinator) const;
   // On threads. They keep the hook as it was for their session: a later session has another life.
-  absl::Status Stay(Session& session, const Coordinator& coordinator) const;
+  absl::Status Stay(Session& session, Node* stay, const Coordinator& coordinator) const;
   absl::Status Drive(Session& session, const Coordinator& coordinator) const;
 
+  // Shared with the threads of a session.
+  struct Training {
+    std::atomic<bool> is_over{false};  // the chief has ended it
+    std::atomic<bool> is_left{false};  // by this replica
+  };
+
   const bool is_chief_;
+  const absl::Duration max_wait_;
   std::array<Node*, static_cast<size_t>(SyncReplicasNode::kCount)> nodes_ = {};
-  int64_t life_ = 0;  // of this session
-  // Whether the chief has ended training. Shared with the threads of this session.
-  std::shared_ptr<std::atomic<bool>> is_over_;
+  std::vector<Node*> stays_;  // one for each group
+  int64_t life_ = 0;          // of this session
+  std::shared_ptr<Training> training_;
 };
 
 absl::Status SyncReplica::Begin(GraphBuilder& graph) {
   const auto& collections = graph.graph().collections();
   const auto found = collections.find(kSyncReplicasCollection);
-  if (found == collections.end() || found->second.size() != nodes_.size()) {
+  if (found == collections.end() || found->second.size() <= nodes_.size()) {
     return absl::FailedPreconditionError(
         "SyncReplicasHook: the graph has no SyncReplicas optimizer whose gradients are applied");
   }
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    nodes_[i] = graph.graph().FindNode(found->second[i]);
-    if (nodes_[i] != nullptr) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("SyncReplicasHook: the graph has no node '", found->second[i], "'"));
+  stays_.clear();
+  for (size_t i = 0; i < found->second.size(); ++i) {
+    Node* const node = graph.graph().FindNode(found->second[i]);
+    if (node == nullptr) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("SyncReplicasHook: the graph has no node '", found->second[i], "'"));
+    }
+    if (i < nodes_.size()) {
+      nodes_[i] = node;
+    } else {
+      stays_.push_back(node);
+    }
   }
   return absl::OkStatus();
 }
 
 absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coordinator) {
-  is_over_ = std::make_shared<std::atomic<bool>>(false);
+  training_ = std::make_shared<Training>();
   life_ = static_cast<int64_t>(session.environment().Random() >> 1);
   if (is_chief_) {
     WEIR_RETURN_IF_ERROR(session.Run(Life(), {}, {NodeFor(SyncReplicasNode::kReset)}).status());
   }
-  coordinator.Start("a replica's stay",
-                    [self = *this, &session](Coordinator& threads) { return self.Stay(session, threads); });
+  for (Node* const stay : stays_) {
+    coordinator.Start("a replica's stay", [self = *this, stay, &session](Coordinator& threads) {
+      return self.Stay(session, stay, threads);
+    });
+  }
   coordinator.Start("a replica's end", [self = *this, &session](Coordinator& threads) {
     threads.WaitForStop(absl::InfiniteDuration());
     // Ends its own waiting too. After End this does nothing.
@@ -104,9 +126,24 @@ absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coor
 }
 
 absl::Status SyncReplica::Join(Session& session, const Coordinator& coordinator) const {
+  Environment& environment = session.environment();
+  const absl::Time begin = environment.SteadyNow();
+  absl::Time last_notice = begin;
   while (true) {
     const absl::Status status = Run(session, SyncReplicasNode::kJoin, kJoinAttempt);
     if (!absl::IsDeadlineExceeded(status)) return status;
+    const absl::Time now = environment.SteadyNow();
+    if (now - begin >= max_wait_) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "SyncReplicasHook: the chief of the replicas has not begun training within ",
+          absl::FormatDuration(max_wait_), ": it may have ended, or may have no SyncReplicasHook"));
+    }
+    if (now - last_notice >= kNoticeInterval) {
+      last_notice = now;
+      PrintNotice(absl::StrCat("still waiting for the chief of the replicas to begin training (",
+                               absl::FormatDuration(absl::Trunc(begin + max_wait_ - now, absl::Seconds(1))),
+                               " left)"));
+    }
     if (coordinator.should_stop()) {
       const absl::Status why = coordinator.status();
       return why.ok() ? absl::CancelledError("stopped while waiting for the chief of the replicas") : why;
@@ -114,10 +151,10 @@ absl::Status SyncReplica::Join(Session& session, const Coordinator& coordinator)
   }
 }
 
-absl::Status SyncReplica::RunPatiently(Session& session, SyncReplicasNode what) const {
+absl::Status SyncReplica::RunPatiently(Session& session, Node* what) const {
   const Feeds life = Life();
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<PreparedStep> step,
-                        session.Prepare({life[0].first}, {}, {NodeFor(what)}));
+                        session.Prepare({life[0].first}, {}, {what}));
   RunOptions options;
   options.timeout = kAsLongAsItTakes;
   const std::shared_ptr<Step> running = step->Start({life[0].second}, options);
@@ -125,15 +162,18 @@ absl::Status SyncReplica::RunPatiently(Session& session, SyncReplicasNode what) 
       .status();
 }
 
-absl::Status SyncReplica::Stay(Session& session, const Coordinator& coordinator) const {
-  const absl::Status status = RunPatiently(session, SyncReplicasNode::kStay);
-  if (status.ok()) *is_over_ = true;
-  return coordinator.should_stop() ? absl::OkStatus() : status;
+absl::Status SyncReplica::Stay(Session& session, Node* stay, const Coordinator& coordinator) const {
+  const absl::Status status = RunPatiently(session, stay);
+  if (coordinator.should_stop() || training_->is_left) return absl::OkStatus();
+  if (!status.ok() || training_->is_over.exchange(true)) return status;
+  // What waits in another group, which has not heard of the end, is dropped.
+  Run(session, SyncReplicasNode::kEnd, kFarewell).IgnoreError();
+  return absl::OkStatus();
 }
 
 absl::Status SyncReplica::Drive(Session& session, const Coordinator& coordinator) const {
   while (true) {
-    const absl::Status status = RunPatiently(session, SyncReplicasNode::kUpdate);
+    const absl::Status status = RunPatiently(session, NodeFor(SyncReplicasNode::kUpdate));
     if (absl::IsOutOfRange(status) || coordinator.should_stop()) return absl::OkStatus();
     WEIR_RETURN_IF_ERROR(status);
   }
@@ -141,6 +181,8 @@ absl::Status SyncReplica::Drive(Session& session, const Coordinator& coordinator
 
 }  // namespace
 
-HookPtr SyncReplicasHook(bool is_chief) { return std::make_shared<SyncReplica>(is_chief); }
+HookPtr SyncReplicasHook(bool is_chief, absl::Duration max_wait) {
+  return std::make_shared<SyncReplica>(is_chief, max_wait);
+}
 
 }  // namespace weir

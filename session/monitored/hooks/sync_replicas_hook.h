@@ -2,18 +2,22 @@
 // tf.train.SyncReplicasOptimizer.make_session_run_hook).
 //
 // Every worker joins its groups when its session is created, and leaves them when it ends: the others go on
-// without it. A thread keeps it there in between, so that its end, however it comes, is noticed.
+// without it. A thread for each group keeps it there in between, so that its end, however it comes, is
+// noticed.
 //
 // The chief resets the groups first, because it may have restored an earlier step, and a thread of it runs
-// the step that applies what was aggregated. When the chief ends, training ends for all: should_stop()
-// becomes true, and what the others contribute until they look is dropped.
+// the step that applies what was aggregated. A worker that comes earlier waits for that, and says so. When
+// the chief ends, training ends for all: should_stop() becomes true, and what the others contribute until
+// they look is dropped. Whoever hears it from one group leaves the others, which may never hear it.
 #pragma once
 
+#include "absl/time/time.h"
 #include "session/monitored/hook.h"
 
 namespace weir {
 
-// Every session of a graph with SyncReplicas needs one. FailedPrecondition when the graph has none.
-HookPtr SyncReplicasHook(bool is_chief);
+// Every session of a graph with SyncReplicas needs one. Errors: FailedPrecondition when the graph has none,
+// and when the chief has not begun after max_wait.
+HookPtr SyncReplicasHook(bool is_chief, absl::Duration max_wait = absl::Minutes(30));
 
 }  // namespace weir
