@@ -448,9 +448,11 @@ void WorkerService::ResetContainers(Request& request) {
   const size_t count = request.reader.Count();
   std::vector<std::string> containers;
   for (size_t i = 0; i < count && request.reader.ok(); ++i) containers.emplace_back(request.reader.String());
-  absl::Status status = request.reader.Finish("a list of containers");
-  if (status.ok()) status = worker_.ResetContainers(containers, request.call->deadline());
-  Reply(request, status);
+  if (absl::Status read = request.reader.Finish("a list of containers"); !read.ok())
+    return Reply(request, read);
+  request.call->Compute([this, request, containers = std::move(containers)] {  // frees what is in them
+    Reply(request, worker_.ResetContainers(containers, request.call->deadline()));
+  });
 }
 
 void WorkerService::PushTensors(Request& request) {

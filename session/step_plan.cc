@@ -184,8 +184,16 @@ class StepPlan::RunningStep {
     // The last part is this task's own when it has one (the session lists it last): it runs on this thread,
     // so the others must have been asked before.
     for (size_t i = 0; i < calls_.size(); ++i) {
+      if (!status().ok()) {
+        LetGoOf(&calls_[i]);  // who was asked before has failed
+        continue;
+      }
       plan_.parts_[i].worker->RunPartition(calls_[i].request,
                                            [this, i](absl::Status status) { OnDone(i, std::move(status)); });
+      // A cancellation that came before the call has not ended it.
+      if (const absl::Status reason = ReasonToEnd(calls_[i]); !reason.ok()) {
+        plan_.parts_[i].worker->CancelStep(plan_.id_, step_id_, reason);
+      }
     }
   }
 
@@ -276,6 +284,12 @@ class StepPlan::RunningStep {
       if (num_left_.fetch_sub(1, std::memory_order_release) == 1) on_end = std::move(on_end_);
     }
     if (on_end) on_end();
+  }
+
+  // Not OK for a part that has not answered although the step has failed.
+  absl::Status ReasonToEnd(const Call& call) {
+    absl::MutexLock lock(&mutex_);
+    return call.is_done ? absl::OkStatus() : status_;
   }
 
   bool SpinUntilDone() {
