@@ -1,5 +1,6 @@
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -126,6 +127,37 @@ TEST(AsynchronousSavingTest, TheHookSavesWhileTrainingGoesOnAndEndsWithTheLast) 
   ASSERT_TRUE(TrainUntilStop(program, **session).ok());
   EXPECT_THAT(listener->steps, ElementsAre(0, 2, 4, 6, 7));
   EXPECT_EQ(CheckpointsIn(directory).value().front(), directory + "/model.ckpt-7");
+}
+
+class LosesAPeerOnce final : public Hook {
+ public:
+  absl::string_view name() const override { return "LosesAPeerOnce"; }
+  absl::Status AfterRun(RunContext&, const RunValues&) override {
+    return std::exchange(lost_, true) ? absl::OkStatus() : absl::UnavailableError("lost under a hook");
+  }
+
+ private:
+  bool lost_ = false;
+};
+
+TEST(AsynchronousSavingTest, AFullDiskDoesNotEndARecovery) {
+  const std::string directory = EmptyDirectory("recovery");
+  HeldDisk disk;
+  TestProgram program;
+  auto scaffold = std::make_shared<Scaffold>();
+  scaffold->saver_options.file_system = &disk;
+  auto session =
+      program.Start({.checkpoint_dir = directory,
+                     .hooks = {std::make_shared<LosesAPeerOnce>(), StopAtStepHook({.last_step = 5})},
+                     .scaffold = scaffold});
+  ASSERT_TRUE(session.ok()) << session.status();
+  disk.Release(absl::ResourceExhaustedError("the disk is full"));
+  const absl::Status trained = (*session)->Run({}, {}, {program.train}).status();
+  EXPECT_TRUE(trained.ok()) << trained;
+  disk.Release();
+  const absl::Status status = TrainUntilStop(program, **session);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(CheckpointsIn(directory).value().front(), directory + "/model.ckpt-5");
 }
 
 TEST(AsynchronousSavingTest, TheHookReportsAFailureAndTriesAgain) {

@@ -52,8 +52,10 @@ class CheckpointSaver final : public Hook {
       Report(step_of_error_, written.status());
     }
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
+    const bool is_first = !std::exchange(has_begun_, true);
     // That a listener wants to stop counts after steps only.
-    return Save(session, step).status();
+    const absl::Status saved = Save(session, step).status();
+    return is_first ? saved : Tolerate(step, saved);
   }
 
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
@@ -104,8 +106,12 @@ class CheckpointSaver final : public Hook {
       if (*wants_stop) context.RequestStop();
       return absl::OkStatus();
     }
-    const absl::Status& status = wants_stop.status();
-    if (!is_saver_error_ || IsRecoverable(status) || IsSuperseded(status)) return status;
+    return Tolerate(step, wants_stop.status());
+  }
+
+  // A checkpoint that was not written costs no training, once it is under way.
+  absl::Status Tolerate(int64_t step, const absl::Status& status) {
+    if (status.ok() || !is_saver_error_ || IsRecoverable(status) || IsSuperseded(status)) return status;
     Report(step, status);
     timer_.Mark(step);
     return absl::OkStatus();
@@ -188,6 +194,7 @@ class CheckpointSaver final : public Hook {
   bool is_saver_error_ = false;          // the saver failed, not a listener
   int64_t step_of_error_ = 0;
   bool has_written_graph_ = false;
+  bool has_begun_ = false;
 };
 
 }  // namespace

@@ -37,8 +37,8 @@ struct CheckpointSaverOptions {
 };
 
 // A save that fails for lack of space or a temporary reason is reported on stderr and tried again when the
-// next one is due: training goes on, older checkpoints stay. The first one and the last one are returned as
-// errors.
+// next one is due: training goes on, older checkpoints stay. Errors of the first one, when training begins,
+// and of the last one are returned.
 HookPtr CheckpointSaverHook(CheckpointSaverOptions options);
 
 }  // namespace weir
