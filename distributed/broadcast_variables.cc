@@ -159,8 +159,8 @@ class BroadcastVariables final : public Hook {
       assigns.insert(assigns.end(), copies_[i].assigns.begin(), copies_[i].assigns.end());
     }
     // What the lost step has applied to the values of before counts as not applied.
-    return session.Restore(environment_.Random() | 1,
-                           [&] { return session.Run(feeds, {}, assigns).status(); });
+    Session::RestoreProgress progress;
+    return session.Restore(progress, [&] { return session.Run(feeds, {}, assigns).status(); });
   }
 
   absl::StatusOr<Tensor> Exchange(size_t i, int root, Tensor value) {
