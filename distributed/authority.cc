@@ -6,6 +6,13 @@
 #include "graph/types/status_macros.h"
 
 namespace weir {
+namespace {
+
+// Starts that are no further apart count as one, as those of two servers of one process do: messages take
+// time.
+constexpr absl::Duration kSameStart = absl::Seconds(2);
+
+}  // namespace
 
 Authority::Authority(Membership& membership) : membership_(membership), last_(membership.incarnation()) {}
 
@@ -23,7 +30,7 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   absl::MutexLock lock(&mutex_);
   const absl::Time started = membership_.environment().SteadyNow() - request.age;
   Place& place = places_[request.task];
-  if (request.held == 0 && started < place.started) {
+  if (request.held == 0 && started + kSameStart < place.started) {
     return membership_.SupersededBy(request.task, request.held, place.life);
   }
   const absl::Time now = membership_.environment().SteadyNow();

@@ -454,6 +454,12 @@ bool Membership::HasEndedLocked() const {
   return somebody_done && ChiefGivenUpAtLocked() <= options_.environment->SteadyNow();
 }
 
+bool Membership::is_leaving(const TaskName& task) const {
+  absl::MutexLock lock(&mutex_);
+  auto it = peers_.find(task);
+  return it != peers_.end() && it->second.is_leaving;
+}
+
 absl::Time Membership::last_heard(const TaskName& task) const {
   absl::MutexLock lock(&mutex_);
   auto it = peers_.find(task);

@@ -161,6 +161,8 @@ class Membership {
   std::vector<TaskName> LostTasks() const;
   // The other ps that are alive, in order.
   std::vector<TaskName> AliveServers() const;
+  // Whether it has said that it is about to end.
+  bool is_leaving(const TaskName& task) const;
   // Of the life last heard of; 0 for none.
   Incarnation incarnation_of(const TaskName& task) const;
   // When something came from the task itself; the infinite past for never.

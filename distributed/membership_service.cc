@@ -8,9 +8,50 @@
 #include "graph/types/status_macros.h"
 
 namespace weir {
+namespace {
 
-MembershipService::MembershipService(Membership& membership, Peers& peers)
-    : membership_(membership), peers_(peers), authority_(membership) {
+// What the answer to a report needs, when the authority has looked for the task.
+constexpr absl::Duration kAnswerTime = absl::Milliseconds(500);
+
+// Peers::LinkCheck.
+void CheckLink(Peers& peers, const TaskName& peer, Incarnation life, std::function<void(std::string)> then) {
+  const Membership& membership = peers.membership();
+  const TaskName& self = membership.self();
+  const TaskName& authority = membership.authority();
+  const std::string broken = absl::StrCat(self.ToString(), " -> ", peer.ToString(), " is broken)");
+  if (membership.is_authority()) {
+    const absl::Duration silence = membership.environment().SteadyNow() - membership.last_heard(peer);
+    const bool is_heard = membership.state(peer) == MemberState::kAlive && silence < membership.lease() / 2;
+    return then(is_heard ? absl::StrCat(" (", self.ToString(), " still hears from it: the link ", broken)
+                         : "");
+  }
+  if (peer == authority) return then("");
+  WireWriter writer;
+  EncodeReport(peer, life, &writer);
+  PeerCallOptions options;
+  options.deadline = peers.environment().Now() + Probes::kLongest + kAnswerTime;
+  options.retry_for = absl::ZeroDuration();
+  peers.Call(
+      authority, kReportMethod, writer.Take(), {}, options,
+      [then = std::move(then), reaches = absl::StrCat(" (", authority.ToString(), " reaches it: the link ",
+                                                      broken)](const absl::StatusOr<PeerReply>& reply) {
+        bool is_there = false;
+        if (reply.ok()) {
+          WireReader reader(reply->header());
+          is_there = DecodeReportReply(&reader).value_or(false);
+        }
+        then(is_there ? reaches : "");
+      });
+}
+
+}  // namespace
+
+MembershipService::MembershipService(Membership& membership, Peers& peers, Probes& probes)
+    : membership_(membership), peers_(peers), probes_(probes), authority_(membership) {
+  peers_.SetLinkCheck(
+      [&peers](const TaskName& peer, Incarnation life, std::function<void(std::string)> then) {
+        CheckLink(peers, peer, life, std::move(then));
+      });
   if (!membership_.is_authority()) return;
   membership_.SetNewsListener([this, alive = alive_] {
     absl::MutexLock lock(&alive->mutex);
@@ -20,12 +61,14 @@ MembershipService::MembershipService(Membership& membership, Peers& peers)
 
 MembershipService::~MembershipService() {
   Shutdown();
+  peers_.SetLinkCheck(nullptr);
   absl::MutexLock lock(&alive_->mutex);
   alive_->is_over = true;
 }
 
 bool MembershipService::Handles(absl::string_view method) {
-  for (const char* known : {kJoinMethod, kHeartbeatMethod, kWatchMethod, kJobDoneMethod, kLeaveMethod}) {
+  for (const char* known :
+       {kJoinMethod, kHeartbeatMethod, kWatchMethod, kReportMethod, kJobDoneMethod, kLeaveMethod}) {
     if (method == known) return true;
   }
   return false;
@@ -58,6 +101,7 @@ void MembershipService::Handle(std::shared_ptr<IncomingCall> call) {
       membership_.Admit(envelope.sender, envelope.sender_incarnation, envelope.addressee, envelope.last_loss);
   if (!admitted.ok()) return Reply(request, admitted);
   if (method == kWatchMethod) return Watch(request);
+  if (method == kReportMethod) return Report(request);
   if (method == kHeartbeatMethod) return Reply(request, absl::OkStatus());
   if (method != kJobDoneMethod && method != kLeaveMethod) {
     return Reply(request,
@@ -139,12 +183,28 @@ void MembershipService::Hold(const Request& request, const ViewNumber& known) {
 }
 
 void MembershipService::OnGivenUp(const TaskName& task, uint64_t number) {
-  std::shared_ptr<IncomingCall> call;  // destroyed without the lock
-  absl::MutexLock lock(&mutex_);
-  const auto found = held_.find(task);
-  if (found == held_.end() || found->second.number != number) return;
-  call = std::move(found->second.call);
-  held_.erase(found);
+  Held held;  // destroyed without the lock
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = held_.find(task);
+    if (is_shut_down_ || found == held_.end() || found->second.number != number) return;
+    held = std::move(found->second);
+    held_.erase(found);
+  }
+  probes_.Look(task, held.life, nullptr);
+}
+
+void MembershipService::Report(Request& request) {
+  const auto reported = DecodeReport(&request.reader);
+  absl::Status status = reported.status();
+  if (status.ok()) status = CheckAuthority(request.envelope, " to look for another task, but here ");
+  if (!status.ok()) return Reply(request, status);
+  probes_.Look(reported->first, reported->second,
+               [call = request.call, life = membership_.incarnation()](Probes::Finding finding) {
+                 WireWriter reply;
+                 EncodeReportReply(finding == Probes::Finding::kThere, &reply);
+                 call->Reply(EncodeReply(life, absl::OkStatus(), reply.Take()));
+               });
 }
 
 void MembershipService::OnNews() {

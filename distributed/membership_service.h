@@ -4,7 +4,9 @@
 // Watch: the authority holds one call of each task, which costs no thread, and answers it when somebody is
 // lost. Losses that come together make one answer: news goes out at once, but then not again for kPause. A
 // Watch that is held tells in the other direction too: when its connection breaks, its task may be gone, and
-// the listener for that is told.
+// the authority looks for it (probes.h). It also looks for whom another task cannot reach (Report). If it
+// finds the task, only the link between the two is broken: nobody is declared lost, and the error of the call
+// names the link.
 //
 // Thread safety: all methods. Borrows everything. Shutdown goes first.
 #pragma once
@@ -22,6 +24,7 @@
 #include "distributed/authority.h"
 #include "distributed/membership.h"
 #include "distributed/peers/peers.h"
+#include "distributed/peers/probes.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/transport/transport.h"
 
@@ -31,7 +34,7 @@ class MembershipService {
  public:
   static constexpr absl::Duration kPause = absl::Milliseconds(50);
 
-  MembershipService(Membership& membership, Peers& peers);
+  MembershipService(Membership& membership, Peers& peers, Probes& probes);
   ~MembershipService();
 
   static bool Handles(absl::string_view method);
@@ -72,6 +75,7 @@ class MembershipService {
   void Watch(Request& request);
   void Hold(const Request& request, const ViewNumber& known);
   void OnGivenUp(const TaskName& task, uint64_t number);
+  void Report(Request& request);
   void NoteKnown(const TaskName& task, const ViewNumber& known);
   // Somebody was lost: soon, Publish.
   void OnNews();
@@ -81,6 +85,7 @@ class MembershipService {
 
   Membership& membership_;
   Peers& peers_;
+  Probes& probes_;
   Authority authority_;
   const std::shared_ptr<Alive> alive_ = std::make_shared<Alive>();
 

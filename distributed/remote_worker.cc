@@ -68,6 +68,7 @@ void RemoteWorker::RunPartition(const RunPartitionCall& call, Done done) {
   PeerCallOptions options;
   options.deadline = call.deadline + kDeadlineSlack;
   options.needs_lease = true;
+  options.names_link = true;
   {
     absl::MutexLock lock(&running_->mutex);
     running_->calls[key] = nullptr;

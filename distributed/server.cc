@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -19,8 +20,10 @@
 #include "distributed/metrics/metered_transport.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
+#include "distributed/peers/probes.h"
 #include "distributed/peers/tensor_pusher.h"
 #include "distributed/peers/worker_protocol.h"
+#include "distributed/process_age.h"
 #include "distributed/remote_worker.h"
 #include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
@@ -55,7 +58,8 @@ class Server::Network {
                                                })),
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
         service_(*worker_, runtime.ops(), membership, peers_, std::move(files), limits),
-        members_(membership, peers_) {
+        probes_(peers_),
+        members_(membership, peers_, probes_) {
     // Workers of a cluster with parameter servers meet there.
     if (IsTrainingJob(task.job()) && task.num_ps() == 0) {
       replicas_ = std::make_unique<PeerGroup>(task.worker_tasks(), peers_);
@@ -113,16 +117,23 @@ class Server::Network {
   }
 
   void StartHeartbeats(absl::Duration lease) {
-    heartbeats_ = std::make_unique<Heartbeats>(peers_, lease / 5);
+    // Of two processes the one that was started later is the task, however long the other was stopped before
+    // it came here. What is simulated has a start of its own.
+    const absl::Duration age_before = membership_.environment().is_simulated()
+                                          ? absl::ZeroDuration()
+                                          : std::max(absl::ZeroDuration(), ProcessAge() - membership_.age());
+    heartbeats_ = std::make_unique<Heartbeats>(peers_, probes_, lease / 5, age_before);
   }
 
   // Also when this task has not joined yet, which it does meanwhile: every ps waits to hear of it.
   void AnnounceDone() {
+    is_leaving_ = true;
     if (!membership_.is_authority()) return Tell(kJobDoneMethod);
     membership_.IssueLastView();
     members_.GiveLastView(kFarewell);
   }
   void AnnounceLeave() {
+    is_leaving_ = true;
     if (membership_.incarnation() != 0) Tell(kLeaveMethod);
   }
 
@@ -202,9 +213,10 @@ class Server::Network {
   }
 
   void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason) {
-    // Each of a thousand tasks hears of every loss. It concerns who has called the peer.
+    // Each of a thousand tasks hears of every loss. It concerns who has called the peer, unless that is
+    // saying farewell itself: a ps that has heard that all are done goes at once.
     const bool concerns = membership_.is_authority() || peers_.contacted().contains(peer);
-    if (concerns && !is_stopping_ && membership_.superseded().ok()) {
+    if (concerns && !is_leaving_ && !is_stopping_ && membership_.superseded().ok()) {
       PrintNotice(absl::StrCat(task_.task().ToString(), ": ", reason.message()));
     }
     peers_.OnLoss(peer, incarnation, reason);
@@ -216,12 +228,14 @@ class Server::Network {
 
   const TaskConfig& task_;
   Membership& membership_;
+  std::atomic<bool> is_leaving_{false};
   std::atomic<bool> is_stopping_{false};
   const std::unique_ptr<Transport> owned_transport_;
   Peers peers_;
   std::unique_ptr<TensorPusher> pusher_;
   std::unique_ptr<LocalWorker> worker_;
   WorkerService service_;
+  Probes probes_;
   MembershipService members_;
   std::unique_ptr<PeerGroup> replicas_;
   std::unique_ptr<Listener> listener_;

@@ -21,8 +21,12 @@ absl::StatusOr<Answer> Read(const absl::StatusOr<PeerReply>& reply,
 
 }  // namespace
 
-Heartbeats::Heartbeats(Peers& peers, absl::Duration interval)
-    : peers_(peers), membership_(peers.membership()), interval_(interval) {
+Heartbeats::Heartbeats(Peers& peers, Probes& probes, absl::Duration interval, absl::Duration age_before)
+    : peers_(peers),
+      probes_(probes),
+      membership_(peers.membership()),
+      interval_(interval),
+      age_before_(age_before) {
   if (!membership_.is_authority()) {
     membership_.SetNewsListener([this, state = state_] {
       absl::MutexLock lock(&state->mutex);
@@ -69,7 +73,7 @@ void Heartbeats::Ask() {
   JoinCall call;
   call.highest_known = membership_.highest_known();
   call.known_authority = membership_.incarnation_of(authority);
-  call.age = membership_.age();
+  call.age = age_before_ + membership_.age();
   call.view = membership_.view();
   if (call.view.authority != call.known_authority) call.done = membership_.DoneLives();
   WireWriter writer;
@@ -93,7 +97,10 @@ void Heartbeats::Ask() {
 }
 
 void Heartbeats::OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answer) {
-  if (!answer.ok()) return;  // asked again with the next beat
+  if (!answer.ok()) {  // asked again with the next beat
+    if (absl::IsUnavailable(answer.status())) LookForAuthority();
+    return;
+  }
   membership_.OnHeartbeatAnswered(sent);
   // Asked twice: the first life is kept.
   const bool joins = membership_.incarnation() == 0;
@@ -126,12 +133,20 @@ void Heartbeats::OnNews(const ViewNumber& known, const absl::StatusOr<View>& new
   is_watching_ = false;
   if (!news.ok()) {
     // The next heartbeat that is answered begins to watch again. A connection that broke is asked why.
-    if (absl::IsUnavailable(news.status())) Ask();
+    if (absl::IsUnavailable(news.status())) {
+      LookForAuthority();
+      Ask();
+    }
     return;
   }
   // First: it tells the authority, which may be about to leave, that the news has come.
   if (news->number > known) Watch(news->number);
   membership_.ApplyView(*news);
+}
+
+void Heartbeats::LookForAuthority() {
+  const TaskName& authority = membership_.authority();
+  probes_.Look(authority, membership_.incarnation_of(authority), nullptr);
 }
 
 void Heartbeats::AskTheLost() {

@@ -11,7 +11,9 @@
 // there, they are alive again; if they know a later life of the authority, it is superseded
 // (Membership::OnReplyStatus).
 //
-// Runs on the timer thread of Peers. Borrows it; must be destroyed before it.
+// When a call to the authority breaks, looks whether it is still there (probes.h).
+//
+// Runs on the timer thread of Peers. Borrows both; must be destroyed before them.
 #pragma once
 
 #include <memory>
@@ -21,14 +23,17 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/peers/peers.h"
+#include "distributed/peers/probes.h"
 #include "distributed/peers/worker_protocol.h"
 
 namespace weir {
 
 class Heartbeats {
  public:
-  // Starts at once. An interval of a fifth of the lease survives several lost messages.
-  Heartbeats(Peers& peers, absl::Duration interval);
+  // Starts at once. An interval of a fifth of the lease survives several lost messages. `age_before`: how
+  // long before its membership this process was started.
+  Heartbeats(Peers& peers, Probes& probes, absl::Duration interval,
+             absl::Duration age_before = absl::ZeroDuration());
   // No heartbeat is sent after it returns.
   ~Heartbeats();
 
@@ -51,13 +56,16 @@ class Heartbeats {
   void OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answer);
   // Holds a Watch at the authority for what comes after that view.
   void Watch(const ViewNumber& known);
+  void LookForAuthority();
   void OnNews(const ViewNumber& known, const absl::StatusOr<View>& news);
   void AskTheLost();
   void NoteLease();
 
   Peers& peers_;
+  Probes& probes_;
   Membership& membership_;
   const absl::Duration interval_;
+  const absl::Duration age_before_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   // Guarded by state_->mutex.
   bool is_watching_ = false;

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "distributed/cluster_spec.h"
+#include "distributed/peers/probes.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "gmock/gmock.h"
@@ -77,6 +78,7 @@ class HeartbeatsTest : public ::testing::Test {
   std::vector<std::unique_ptr<Listener>> listeners_;
   Membership membership_;
   Peers peers_;
+  Probes probes_{peers_};
 };
 
 // An authority that declares everybody lost at once.
@@ -92,7 +94,7 @@ TEST_F(ForgottenAuthorityTest, AsksThoseItHasLostAndIsToldOfItsSuccessor) {
   ASSERT_TRUE(membership_.OnSignOfLife({"worker", 1}, 1).ok());
   absl::Notification told;
   membership_.AddSupersededListener([&](const absl::Status&) { told.Notify(); });
-  const Heartbeats heartbeats(peers_, absl::Milliseconds(1));
+  const Heartbeats heartbeats(peers_, probes_, absl::Milliseconds(1));
   EXPECT_TRUE(told.WaitForNotificationWithTimeout(absl::Seconds(60)));
 }
 
@@ -102,7 +104,7 @@ TEST_F(ForgottenAuthorityTest, TheAnswerOfALifeThatIsOverSaysNothingAboutThisTas
   ASSERT_TRUE(membership_.OnSignOfLife(restarted, 2).ok());
   const Incarnation before = membership_.incarnation();
   {
-    const Heartbeats heartbeats(peers_, absl::Milliseconds(1));
+    const Heartbeats heartbeats(peers_, probes_, absl::Milliseconds(1));
     EXPECT_TRUE(AwaitRequests("127.0.0.1:5001", 5));
   }
   EXPECT_EQ(membership_.incarnation(), before);
@@ -127,7 +129,7 @@ TEST_F(JoiningTest, CallsWaitUntilTheAuthorityHasGrantedALife) {
     EXPECT_TRUE(reply.ok()) << reply.status();
     after.Notify();
   });
-  const Heartbeats heartbeats(peers_, absl::Milliseconds(10));
+  const Heartbeats heartbeats(peers_, probes_, absl::Milliseconds(10));
   before.WaitForNotification();
   EXPECT_TRUE(absl::IsDeadlineExceeded(gave_up));
   EXPECT_THAT(std::string(gave_up.message()),
@@ -148,6 +150,25 @@ TEST_F(JoiningTest, CallsWaitUntilTheAuthorityHasGrantedALife) {
   EXPECT_EQ(num_requests_["127.0.0.1:5001"], 1) << "heartbeats go to the authority only";
 }
 
+TEST_F(JoiningTest, AnAuthorityThatRefusesConnectionsIsGone) {
+  Listen("127.0.0.1:5002");
+  absl::Notification lost;
+  membership_.AddLossListener([&](const TaskName&, Incarnation, const absl::Status& reason) {
+    EXPECT_EQ(reason, absl::UnavailableError("ps:0 was lost: its process is gone: 127.0.0.1:5002 refuses "
+                                             "connections"));
+    lost.Notify();
+  });
+  // The process has not come to its membership for a while.
+  const Heartbeats heartbeats(peers_, probes_, absl::Hours(1), absl::Hours(5));
+  EXPECT_TRUE(AwaitRequests("127.0.0.1:5002", 3));
+  {
+    absl::MutexLock lock(&mutex_);
+    EXPECT_GE(known_[0].age, absl::Hours(5));
+  }
+  listeners_.back()->Shutdown();  // which breaks the Watch
+  EXPECT_TRUE(lost.WaitForNotificationWithTimeout(absl::Seconds(60)));
+}
+
 TEST_F(JoiningTest, NewsThatCannotWaitComesInTheAnswerToAWatch) {
   Listen("127.0.0.1:5002");
   absl::Notification lost;
@@ -157,7 +178,7 @@ TEST_F(JoiningTest, NewsThatCannotWaitComesInTheAnswerToAWatch) {
     lost.Notify();
   });
   view_.members = {{{"worker", 1}, 5, MemberState::kAlive}};
-  const Heartbeats heartbeats(peers_, absl::Hours(1));
+  const Heartbeats heartbeats(peers_, probes_, absl::Hours(1));
   const auto await_watches = [this](size_t count) {
     absl::MutexLock lock(&mutex_);
     const auto enough = [&] { return watches_.size() >= count; };
@@ -209,7 +230,7 @@ TEST_F(SilencedTest, StepsWaitUntilTheAuthorityAnswersAgain) {
   // What begins no step does not wait.
   EXPECT_TRUE(peers_.CallAndWait({"worker", 1}, kCancelStepMethod, "", {}, {}).ok());
   Listen("127.0.0.1:5002");
-  const Heartbeats heartbeats(peers_, absl::Milliseconds(10));
+  const Heartbeats heartbeats(peers_, probes_, absl::Milliseconds(10));
   after.WaitForNotification();
 }
 

@@ -137,7 +137,34 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
       peers_->timers_->At(peers_->environment_.Now() + kRetryDelay, [self] { self->Retry(); });
       return;
     }
+    if (absl::IsUnavailable(reply.status()) && options_.names_link && !WasCancelled()) {
+      return CheckLink(reply.status());
+    }
     Finish(reply.ok() ? Open(*std::move(reply)) : absl::StatusOr<PeerReply>(reply.status()));
+  }
+
+  bool WasCancelled() {
+    absl::MutexLock lock(&mutex_);
+    return !cancelled_.ok();
+  }
+
+  // The peer cannot be reached: is it lost, or only the link?
+  void CheckLink(const absl::Status& status) {
+    LinkCheck check;
+    {
+      absl::MutexLock lock(&peers_->mutex_);
+      check = peers_->link_check_;
+    }
+    const Incarnation life = peers_->membership_.incarnation_of(peer_);
+    if (!check || life == 0) return Finish(status);
+    check(peer_, life, [self = shared_from_this(), status](const std::string& finding) {
+      absl::Status end;
+      {
+        absl::MutexLock lock(&self->mutex_);
+        end = self->cancelled_.ok() ? WithSuffix(status, finding) : self->cancelled_;
+      }
+      self->Finish(end);
+    });
   }
 
   // Only a connection that broke is tried again: statuses that a peer replies travel inside the frame.
@@ -243,6 +270,11 @@ bool Peers::Park(std::shared_ptr<PendingCall> call) {
 bool Peers::Unpark(PendingCall* call) {
   absl::MutexLock lock(&mutex_);
   return std::erase_if(parked_, [call](const auto& parked) { return parked.get() == call; }) > 0;
+}
+
+void Peers::SetLinkCheck(LinkCheck check) {
+  absl::MutexLock lock(&mutex_);
+  link_check_ = std::move(check);
 }
 
 void Peers::OnLease() {

@@ -12,6 +12,7 @@
 // transport or of the timer; it must not block.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -41,6 +42,8 @@ struct PeerCallOptions {
   // Begins something that this task may only begin while it is sure to be alive for the others
   // (Membership::HoldsLease); until then the call waits, unless the peer itself is lost.
   bool needs_lease = false;
+  // When the peer cannot be reached in the end, the error says whether others can (SetLinkCheck).
+  bool names_link = false;
   // How long a broken connection is tried again.
   absl::Duration retry_for = absl::Seconds(1);
 };
@@ -61,6 +64,12 @@ class Peers {
 
   // Ends every call and refuses further ones, with `reason`, the first one that is given. Does not wait.
   void Shutdown(absl::Status reason = absl::CancelledError("this task is shutting down"));
+
+  // Called when a call fails that names links; calls `then`, once, with what is to be added to its error.
+  // Null for none, and then those that are under way go on without.
+  using LinkCheck =
+      std::function<void(const TaskName& peer, Incarnation life, std::function<void(std::string)> then)>;
+  void SetLinkCheck(LinkCheck check);
 
   // This task has a life, and its lease: the calls that waited for them are made.
   void OnLease();
@@ -91,6 +100,8 @@ class Peers {
   // Tasks that were called at least once: those whose life matters to this task.
   std::set<TaskName> contacted() const;
 
+  // "?" of a task that the cluster does not have.
+  std::string AddressOf(const TaskName& peer) const { return cluster_.address(peer).value_or("?"); }
   Membership& membership() { return membership_; }
   Timers& timers() { return *timers_; }
   Environment& environment() { return environment_; }
@@ -122,6 +133,7 @@ class Peers {
 
   mutable absl::Mutex mutex_;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);  // not OK: why there are no more calls
+  LinkCheck link_check_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_call_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<TaskName, OpenChannel> channels_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Channel>> retired_ ABSL_GUARDED_BY(mutex_);

@@ -144,7 +144,7 @@ void TensorPusher::TransmitPiece(Piece piece) {
     OnAnswered(destination, num_bytes);
   };
   peers_.Call(piece.destination, kPushPieceMethod, writer.Take(), std::move(payloads),
-              {.deadline = peers_.environment().Now() + options_.timeout}, on_reply);
+              {.deadline = peers_.environment().Now() + options_.timeout, .names_link = true}, on_reply);
 }
 
 void TensorPusher::TransmitBundle(Bundle bundle) {
@@ -162,7 +162,7 @@ void TensorPusher::TransmitBundle(Bundle bundle) {
   const TaskName destination = bundle.destination;
   bundle.request.entries.clear();  // the payloads hold what is still needed
   peers_.Call(destination, kPushTensorsMethod, writer.Take(), std::move(payloads),
-              {.deadline = peers_.environment().Now() + options_.timeout},
+              {.deadline = peers_.environment().Now() + options_.timeout, .names_link = true},
               [on_reply](absl::StatusOr<PeerReply> reply) { on_reply(reply.status()); });
 }
 

@@ -129,6 +129,26 @@ absl::StatusOr<JoinReply> DecodeJoinReply(WireReader* reader) {
   return reply;
 }
 
+void EncodeReport(const TaskName& task, Incarnation life, WireWriter* writer) {
+  EncodeTask(task, writer);
+  writer->Fixed64(life);
+}
+
+absl::StatusOr<std::pair<TaskName, Incarnation>> DecodeReport(WireReader* reader) {
+  TaskName task = DecodeTask(reader);
+  const Incarnation life = reader->Fixed64();
+  WEIR_RETURN_IF_ERROR(reader->Finish("a report"));
+  return std::make_pair(std::move(task), life);
+}
+
+void EncodeReportReply(bool is_there, WireWriter* writer) { writer->Unsigned(is_there ? 1 : 0); }
+
+absl::StatusOr<bool> DecodeReportReply(WireReader* reader) {
+  const bool is_there = reader->UnsignedUpTo(1) != 0;
+  WEIR_RETURN_IF_ERROR(reader->Finish("the answer to a report"));
+  return is_there;
+}
+
 void EncodeViewNumber(const ViewNumber& number, WireWriter* writer) {
   writer->Fixed64(number.authority);
   writer->Unsigned(number.number);

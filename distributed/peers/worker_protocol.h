@@ -42,6 +42,7 @@ inline constexpr char kPushPieceMethod[] = "/weir.Worker/PushPiece";
 inline constexpr char kJoinMethod[] = "/weir.Worker/Join";
 inline constexpr char kHeartbeatMethod[] = "/weir.Worker/Heartbeat";
 inline constexpr char kWatchMethod[] = "/weir.Worker/Watch";
+inline constexpr char kReportMethod[] = "/weir.Worker/Report";
 inline constexpr char kJobDoneMethod[] = "/weir.Worker/JobDone";
 inline constexpr char kLeaveMethod[] = "/weir.Worker/Leave";
 
@@ -87,6 +88,13 @@ struct JoinReply {
 };
 void EncodeJoinReply(const JoinReply& reply, WireWriter* writer);
 absl::StatusOr<JoinReply> DecodeJoinReply(WireReader* reader);
+
+// Of Report, which asks the authority to look for a task that the sender cannot reach. The reply: whether the
+// authority has found it there.
+void EncodeReport(const TaskName& task, Incarnation life, WireWriter* writer);
+absl::StatusOr<std::pair<TaskName, Incarnation>> DecodeReport(WireReader* reader);
+void EncodeReportReply(bool is_there, WireWriter* writer);
+absl::StatusOr<bool> DecodeReportReply(WireReader* reader);
 
 // Of Watch, which the authority answers when somebody is lost after that view; the reply is a View.
 void EncodeViewNumber(const ViewNumber& number, WireWriter* writer);

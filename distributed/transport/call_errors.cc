@@ -1,5 +1,7 @@
 #include "distributed/transport/call_errors.h"
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace weir {
@@ -17,6 +19,11 @@ absl::Status DescribeCallError(const TaskName& peer, const std::string& address,
     default:
       return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
   }
+}
+
+bool IsConnectionRefused(const absl::Status& status) {
+  return absl::IsUnavailable(status) &&
+         absl::StrContains(absl::AsciiStrToLower(status.message()), "connection refused");
 }
 
 absl::Status CheckRequestSize(const TaskName& peer, absl::string_view method, size_t num_bytes,

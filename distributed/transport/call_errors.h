@@ -16,6 +16,10 @@ namespace weir {
 absl::Status DescribeCallError(const TaskName& peer, const std::string& address, absl::string_view method,
                                const absl::Status& status, absl::Duration waited);
 
+// Whether a call failed because nobody listens at the address: its process is gone, or was not there yet. Not
+// when a connection that there was broke. (By its text: transports are told no more by their libraries.)
+bool IsConnectionRefused(const absl::Status& status);
+
 // ResourceExhausted naming both sizes when a request or a reply is above the limit.
 absl::Status CheckRequestSize(const TaskName& peer, absl::string_view method, size_t num_bytes,
                               int64_t max_bytes);

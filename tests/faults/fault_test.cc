@@ -146,7 +146,7 @@ TEST_F(FaultTest, AKilledWorkerDoesNotStopTheOthers) {
   EXPECT_THAT(Log(), HasSubstr("worker:1 (pid "));
   EXPECT_THAT(Log(), HasSubstr("died: killed by signal 9"));
   EXPECT_THAT(Log(), HasSubstr("[worker:0] finished at step 30"));
-  EXPECT_THAT(Log(), HasSubstr("worker:1 was lost: no sign of life"));
+  EXPECT_THAT(Log(), HasSubstr("ps:0: worker:1 was lost: its process is gone: "));
   EXPECT_THAT(Log(), Not(HasSubstr("still runs")));
 }
 

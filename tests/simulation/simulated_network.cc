@@ -68,6 +68,8 @@ class SimulatedCall final : public OutgoingCall, public std::enable_shared_from_
   Process& client() { return client_; }
   const Process* server() const { return server_; }
   bool is_over() const { return is_over_; }
+  // The client is gone: the server is told.
+  void GiveUp();
 
  private:
   void Attempt();
@@ -82,6 +84,7 @@ class SimulatedCall final : public OutgoingCall, public std::enable_shared_from_
   const std::string method_;
   Frame request_;
   const CallOptions options_;
+  std::weak_ptr<class SimulatedRequest> request_at_server_;
   Channel::Done done_;
   bool is_over_ = false;
   Scheduler::EventId deadline_event_ = 0;
@@ -109,6 +112,7 @@ class SimulatedRequest final : public IncomingCall {
   void Reply(absl::StatusOr<Frame> reply) override;
   void OnCancel(std::function<void()> callback) override { pending_.OnGivenUp(std::move(callback)); }
 
+  void GiveUp() { pending_.GiveUp(); }
   // The listener is going.
   void Abandon() {
     Reply(absl::UnavailableError("the server was shut down"));
@@ -231,9 +235,18 @@ void SimulatedCall::Arrive(Frame request, bool is_repeated) {
     if (!is_repeated) BreakSoon("the connection broke");
     return;
   }
-  found->second->Accept(std::make_shared<SimulatedRequest>(network_, found->second, shared_from_this(),
-                                                           method_, std::move(request), options_.deadline,
-                                                           is_repeated));
+  auto arrived = std::make_shared<SimulatedRequest>(network_, found->second, shared_from_this(), method_,
+                                                    std::move(request), options_.deadline, is_repeated);
+  if (!is_repeated) request_at_server_ = arrived;
+  found->second->Accept(std::move(arrived));
+}
+
+void SimulatedCall::GiveUp() {
+  if (server_ == nullptr) return;
+  network_.scheduler_.AddEvent(*server_, network_.scheduler_.now() + network_.Delay(),
+                               [self = shared_from_this()] {
+                                 if (const auto request = self->request_at_server_.lock()) request->GiveUp();
+                               });
 }
 
 void SimulatedRequest::Compute(absl::AnyInvocable<void()> work) {
@@ -405,6 +418,7 @@ void SimulatedNetwork::Kill(const Process& process) {
   listener_of_process_.erase(&process);
   for (const auto& call : CallsBetween(process, nullptr)) {
     if (call->server() == &process) call->BreakSoon("connection reset");
+    if (&call->client() == &process) call->GiveUp();
   }
 }
 

@@ -13,12 +13,16 @@
 #include "distributed/membership_service.h"
 #include "distributed/peers/heartbeats.h"
 #include "distributed/peers/peers.h"
+#include "distributed/peers/probes.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/simulation/simulated_environment.h"
 #include "tests/simulation/simulated_network.h"
 
 namespace weir {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr absl::Duration kLease = absl::Seconds(10);
 
@@ -31,7 +35,8 @@ class Task {
         transport_(network.MakeTransport(environment_)),
         members_({.self = name, .cluster = cluster, .lease = kLease, .environment = &environment_}),
         peers_(cluster, *transport_, members_),
-        service_(members_, peers_) {
+        probes_(peers_),
+        service_(members_, peers_, probes_) {
     members_.AddLossListener([this](const TaskName& task, Incarnation life, const absl::Status& why) {
       peers_.OnLoss(task, life, why);
       losses_.push_back({task, environment_.Now(), std::string(why.message())});
@@ -40,7 +45,7 @@ class Task {
                     ->Listen(cluster.address(name).value(),
                              [this](std::shared_ptr<IncomingCall> call) { service_.Handle(std::move(call)); })
                     .value();
-    heartbeats_ = std::make_unique<Heartbeats>(peers_, kLease / 5);
+    heartbeats_ = std::make_unique<Heartbeats>(peers_, probes_, kLease / 5);
   }
   ~Task() {
     heartbeats_.reset();
@@ -56,6 +61,7 @@ class Task {
   };
   const std::vector<Loss>& losses() const { return losses_; }
   Membership& members() { return members_; }
+  Peers& peers() { return peers_; }
   int64_t num_requests() const { return service_.num_requests(); }
   Scheduler::Process& process() { return environment_.process(); }
 
@@ -64,6 +70,7 @@ class Task {
   std::unique_ptr<Transport> transport_;
   Membership members_;
   Peers peers_;
+  Probes probes_;
   MembershipService service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Heartbeats> heartbeats_;
@@ -100,6 +107,7 @@ class Cluster {
   void Stop(size_t index) { newest_[index]->process().is_paused = true; }
 
   Scheduler& scheduler() { return scheduler_; }
+  SimulatedNetwork& network() { return network_; }
   Task& task(size_t index) { return *newest_[index]; }
   size_t size() const { return names_.size(); }
   const TaskName& name(size_t index) const { return names_[index]; }
@@ -108,11 +116,11 @@ class Cluster {
     for (const auto& task : tasks_) sum += task->num_requests();
     return sum;
   }
-  // The longest that anybody but itself and `others` took to hear of the loss; infinite if one has not.
+  // The longest that anybody who runs took to hear of the loss; infinite if one has not.
   absl::Duration HeardEverywhere(size_t lost, absl::Time since) {
     absl::Duration longest;
     for (size_t i = 0; i < size(); ++i) {
-      if (i == lost) continue;
+      if (i == lost || task(i).process().is_paused) continue;
       absl::Duration heard = absl::InfiniteDuration();
       for (const Task::Loss& loss : task(i).losses()) {
         if (loss.task == names_[lost] && loss.when >= since) heard = std::min(heard, loss.when - since);
@@ -145,6 +153,15 @@ TEST(ViewsTest, AThousandWorkersAndAHundredPsSendOneHeartbeatEach) {
   std::printf("%.0f requests per second, %.2f per task and heartbeat interval\n", per_second,
               per_second / (static_cast<double>(cluster.size()) / 2));
   EXPECT_LE(per_second, 1.2 * static_cast<double>(cluster.size()) / 2);
+  const size_t killed = 900;
+  cluster.Kill(killed);
+  const absl::Time died = cluster.scheduler().now();
+  cluster.scheduler().RunFor(absl::Seconds(2));
+  const absl::Duration noticed = cluster.HeardEverywhere(killed, died);
+  std::printf("a process that was killed: everybody knows after %s\n", absl::FormatDuration(noticed).c_str());
+  EXPECT_LE(noticed, absl::Seconds(1));
+  EXPECT_EQ(cluster.task(1).losses()[0].why,
+            "worker:800 was lost: its process is gone: 10.0.0.1:5900 refuses connections");
   const size_t silent = 700;
   cluster.Stop(silent);
   const absl::Time stopped = cluster.scheduler().now();
@@ -153,6 +170,29 @@ TEST(ViewsTest, AThousandWorkersAndAHundredPsSendOneHeartbeatEach) {
   std::printf("a process that was stopped: everybody knows after %s\n", absl::FormatDuration(heard).c_str());
   // Its lease, and what the authority needs to look for leases that ran out.
   EXPECT_LE(heard, kLease * 6 / 5 + absl::Milliseconds(200));
+}
+
+// Each cannot reach the other, but the authority reaches both.
+TEST(ViewsTest, NobodyIsLostBecauseALinkIsBroken) {
+  Cluster cluster(1, 2, 3);
+  cluster.scheduler().RunFor(absl::Seconds(5));
+  cluster.network().Flap(cluster.task(2).process(), cluster.task(1).process());
+  absl::Status status;
+  cluster.task(2).peers().Call({"ps", 1}, kListDevicesMethod, "", {}, {.names_link = true},
+                               [&](const absl::StatusOr<PeerReply>& reply) { status = reply.status(); });
+  cluster.scheduler().RunFor(absl::Seconds(30));
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("(ps:0 reaches it: the link worker:0 -> ps:1 is broken)"));
+  for (size_t i = 0; i < cluster.size(); ++i) EXPECT_TRUE(cluster.task(i).losses().empty());
+  // The authority's own.
+  cluster.network().Flap(cluster.task(0).process(), cluster.task(1).process());
+  status = absl::OkStatus();
+  cluster.task(0).peers().Call({"ps", 1}, kListDevicesMethod, "", {}, {.names_link = true},
+                               [&](const absl::StatusOr<PeerReply>& reply) { status = reply.status(); });
+  cluster.scheduler().RunFor(absl::Seconds(5));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("(ps:0 still hears from it: the link ps:0 -> ps:1 is broken)"));
 }
 
 TEST(ViewsTest, NobodyIsLostBecauseTheAuthorityWasKilled) {
