@@ -39,6 +39,7 @@ SYSTEM_LIBRARIES = {
     "dnnl": "",
     ":libgomp.so.1": "",
     "hwy": "libhwy",
+    "crypto": "libcrypto",
     "farmhash": "",
     "re2": "re2",
     "snappy": "",
