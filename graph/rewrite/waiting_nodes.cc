@@ -54,9 +54,11 @@ constexpr const char* kNeverWait[] = {kArgOp,
                                       "WeirReplicaNote",
                                       "WeirReplicaRelease",
                                       "WeirReplicaReset"};
-constexpr const char* kPrefixesOfVariableOps[] = {
-    "AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp",   "ResourceApply",
-    "ResourceGather",      "ResourceScatter",     "ResourceSparseApply"};
+// Of ops on variables and lookup tables.
+constexpr const char* kPrefixesOfOpsThatNeverWait[] = {
+    "AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp",      "HashTable",
+    "InitializeTable",     "LookupTable",         "MutableDenseHashTable", "MutableHashTable",
+    "ResourceApply",       "ResourceGather",      "ResourceScatter",       "ResourceSparseApply"};
 
 }  // namespace
 
@@ -66,7 +68,8 @@ bool MayWaitForOthers(const Op& op) {
   const auto is_name = [&](absl::string_view known) { return name == known; };
   const auto has_prefix = [&](absl::string_view prefix) { return absl::StartsWith(name, prefix); };
   return std::none_of(std::begin(kNeverWait), std::end(kNeverWait), is_name) &&
-         std::none_of(std::begin(kPrefixesOfVariableOps), std::end(kPrefixesOfVariableOps), has_prefix);
+         std::none_of(std::begin(kPrefixesOfOpsThatNeverWait), std::end(kPrefixesOfOpsThatNeverWait),
+                      has_prefix);
 }
 
 WaitingNodes::WaitingNodes(const std::vector<Node*>& order) {

@@ -9,7 +9,7 @@ work=$TEST_TMPDIR/slurm
 failed=0
 
 # Two workers may overshoot the last step; what counts is that no step was lost between them.
-finished='finished at step \(2[0-9]\), counter \1$'
+finished='finished at step \(2[0-9]\), counter \1, sum \1$'
 
 # report NAME OUTCOME: a line as googletest writes it.
 report() {

@@ -127,6 +127,7 @@ class Watch {
     const absl::Time start = absl::Now();
     for (int i = 0; i <= count; ++i) {
       if (i == begin || i == count || (count >= 10 && i % (count / 10) == 0)) {
+        if (i == count) AwaitClosedConnections(first);
         const std::vector<Use> now = Look(absl::StrCat(what, " ", i));
         if (i == begin) first = now;
         if (i == count) {
@@ -155,11 +156,23 @@ class Watch {
     return uses;
   }
 
+  // Connections to tasks that have gone are closed with the next heartbeat, every two seconds: until then
+  // there are as many as tasks came meanwhile.
+  void AwaitClosedConnections(const std::vector<Use>& first) const {
+    const absl::Time patience = absl::Now() + absl::Seconds(20);
+    const auto is_closed = [&] {
+      for (size_t i = 0; i < processes_.size(); ++i) {
+        if (UseOf(processes_[i].second).num_descriptors > first[i].num_descriptors) return false;
+      }
+      return true;
+    };
+    while (!is_closed() && absl::Now() < patience) absl::SleepFor(absl::Milliseconds(100));
+  }
+
   bool IsSteady(const std::vector<Use>& first, const std::vector<Use>& last, const char* what,
                 int count) const {
-    // Threads of pools come and go. Connections to tasks that have gone are closed with the next heartbeat,
-    // every two seconds.
-    constexpr int64_t kMoreThreads = 8, kMoreDescriptors = 80;
+    // Threads of pools come and go.
+    constexpr int64_t kMoreThreads = 8;
     // Pages that the allocator happens to hold.
     constexpr int64_t kSlackBytes = 4 << 20;
     bool is_steady = true;
@@ -174,6 +187,8 @@ class Watch {
     if (!is_steady) std::printf("FAILED: it grows with %s\n", what);
     return is_steady;
   }
+
+  static constexpr int64_t kMoreDescriptors = 80;
 
   const Flags& flags_;
   const std::vector<std::pair<const char*, pid_t>> processes_;
