@@ -149,6 +149,7 @@ void WorkerService::RegisterPartition(Request& request) {
     if (!taken.ok()) return Reply(request, taken);
     registering_[key].push_back(request.call);
   }
+  GiveUpRestoreOfEarlierLife();  // whose owner may be the later one
   const int num_args = spec->num_args, num_results = spec->num_results;
   const SessionId session = spec->session;
   absl::Status registered = worker_.RegisterPartition(*std::move(spec), request.call->deadline(), key.first);
@@ -431,10 +432,27 @@ void WorkerService::BeginRestore(Request& request) {
   if (absl::Status status = request.reader.Finish("a restore"); !status.ok()) return Reply(request, status);
   request.call->Compute([this, id, request] {  // waits for updates that are just applied
     const Incarnation owner = request.envelope.sender_incarnation;
+    {
+      absl::MutexLock lock(&mutex_);
+      restorer_ = {request.envelope.sender, owner};
+    }
     worker_.BeginRestore(id, owner);
-    if (IsLost(request.envelope)) worker_.GiveUpRestore(owner);  // OnLoss may have come before
+    GiveUpRestoreOfEarlierLife();
     Reply(request, absl::OkStatus());
   });
+}
+
+// A task that restores and is only silent may still come back and end its restore, so a lease that has run
+// out opens nothing: what others trained meanwhile would be set back. A later life of the task does.
+void WorkerService::GiveUpRestoreOfEarlierLife() {
+  Restorer restorer;
+  {
+    absl::MutexLock lock(&mutex_);
+    restorer = restorer_;
+  }
+  if (restorer.life != 0 && membership_.incarnation_of(restorer.task) > restorer.life) {
+    worker_.GiveUpRestore(restorer.life);
+  }
 }
 
 void WorkerService::EndRestore(Request& request) {
@@ -580,7 +598,7 @@ void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const 
                                                               membership_.self().ToString(), ": ", why)));
   }
   for (const SessionId id : orphaned_sessions) worker_.EndSession(id, incarnation);
-  worker_.GiveUpRestore(incarnation);
+  GiveUpRestoreOfEarlierLife();
 }
 
 bool WorkerService::HasPlan(PlanId plan) const {

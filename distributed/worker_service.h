@@ -85,6 +85,10 @@ class WorkerService {
     TaskName task;
     PeerUse::Share share;
   };
+  struct Restorer {
+    TaskName task;
+    Incarnation life = 0;  // 0: nobody has restored
+  };
   static constexpr size_t kKeptAnswers = 1024;
   static constexpr size_t kMaxKeptBytes = 4 << 10;
   static constexpr size_t kRememberedPlans = 256;
@@ -114,6 +118,7 @@ class WorkerService {
   // meanwhile.
   bool IsOrphan(const Envelope& owner, PlanId plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsLost(const Envelope& owner) const;
+  void GiveUpRestoreOfEarlierLife();
   bool IsDeregistered(const std::pair<Incarnation, PlanId>& plan) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // What a new plan takes of its owner's limits, and its session, if it is the first of it.
   absl::Status TakePlan(const Request& request, const PartitionSpec& spec, PeerUse::Share* plan,
@@ -161,6 +166,7 @@ class WorkerService {
   // Plans that are being compiled: who asked, and waits for the one answer.
   absl::flat_hash_map<std::pair<Incarnation, PlanId>, std::vector<std::shared_ptr<IncomingCall>>> registering_
       ABSL_GUARDED_BY(mutex_);
+  Restorer restorer_ ABSL_GUARDED_BY(mutex_);  // the last one
   // The last kRememberedPlans that were deregistered: their registration may still come, or come again.
   std::deque<std::pair<Incarnation, PlanId>> deregistered_ ABSL_GUARDED_BY(mutex_);
 };

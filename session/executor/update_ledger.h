@@ -10,8 +10,9 @@
 // A restore, or an initialisation, sets the variables to other values: what was applied before counts as not
 // applied. Between BeginRestore and EndRestore numbered steps are refused, however long that takes, and steps
 // that began before are refused afterwards too: what they would apply was computed from values that are gone.
-// They end with Aborted, from which a MonitoredSession recovers. When the life of who restores is over, the
-// restore is given up, and steps are run again: what they find is what a new chief will set anew.
+// They end with Aborted, from which a MonitoredSession recovers. When a later life of who restores is there,
+// the restore is given up, and steps are run again: what they find is what a new chief will set anew. One
+// that is only silent may come back and end its restore.
 //
 // Bounds: a writer's marks are freed when it says that the step is settled; kMaxSteps of it at once. Of more
 // than kMaxWriters those whose last step is longest ago are forgotten.
