@@ -9,6 +9,7 @@
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
 #include "ops/shape_functions.h"
+#include "ops/strings/string_op.h"
 
 namespace weir {
 namespace {
@@ -35,13 +36,6 @@ Status DecodePaddedRawShape(ShapeInference& s) {
                                        ", the size of ", DTypeName(s.attr<DType>("out_type"))));
   }
   return SetWithInner(s, *length / width);
-}
-
-OpDef StringOp(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .infer_shapes = infer_shapes,
-          .gradient = NotDifferentiable};
 }
 
 }  // namespace

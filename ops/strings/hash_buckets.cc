@@ -7,19 +7,9 @@
 #include "graph/shape_inference.h"
 #include "ops/families.h"
 #include "ops/shape_functions.h"
+#include "ops/strings/string_op.h"
 
 namespace weir {
-namespace {
-
-OpDef StringOp(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .infer_shapes = infer_shapes,
-          .gradient = NotDifferentiable};
-}
-
-}  // namespace
-
 std::vector<OpDef> HashBucketsOps() {
   return {
       StringOp("StringToHashBucketFast",

@@ -8,6 +8,7 @@
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
 #include "ops/shape_functions.h"
+#include "ops/strings/string_op.h"
 
 namespace weir {
 namespace {
@@ -36,13 +37,6 @@ Status SplitShape(ShapeInference& s) {
   s.set_output(1, PartialShape({kUnknown}));
   s.set_output(2, PartialShape({2}));
   return OkStatus();
-}
-
-OpDef StringOp(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .infer_shapes = infer_shapes,
-          .gradient = NotDifferentiable};
 }
 
 }  // namespace

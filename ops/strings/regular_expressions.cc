@@ -7,6 +7,7 @@
 #include "graph/shape_inference.h"
 #include "ops/families.h"
 #include "ops/shape_functions.h"
+#include "ops/strings/string_op.h"
 
 namespace weir {
 namespace {
@@ -19,13 +20,6 @@ Status WithScalarsShape(ShapeInference& s) {
         StrCat(i == 1 ? "Pattern" : "Rewrite", " must be scalar, but received ", s.input(i).ToString()));
   }
   return UnchangedShape(s);
-}
-
-OpDef StringOp(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .infer_shapes = infer_shapes,
-          .gradient = NotDifferentiable};
 }
 
 }  // namespace
