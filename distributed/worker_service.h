@@ -58,7 +58,8 @@ class WorkerService {
   // is told until it answers.
   void FailStep(PlanId plan, int64_t step_id, const absl::Status& reason);
 
-  // Drops the plans and sessions of a life that is over, or done, and gives up what it was restoring.
+  // Drops the plans and sessions of a life that is over, or done. What it was restoring is given up when a
+  // later life of the task is known.
   void OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason);
 
   // What other tasks have here.
@@ -118,6 +119,7 @@ class WorkerService {
   // meanwhile.
   bool IsOrphan(const Envelope& owner, PlanId plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsLost(const Envelope& owner) const;
+  // Of the task that restored last, when a later life of it is known.
   void GiveUpRestoreOfEarlierLife();
   bool IsDeregistered(const std::pair<Incarnation, PlanId>& plan) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // What a new plan takes of its owner's limits, and its session, if it is the first of it.

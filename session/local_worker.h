@@ -66,7 +66,8 @@ class LocalWorker final : public Worker {
   // those of another owner's session of that id. PermissionDenied for other files than the session has.
   absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline, uint64_t owner);
   void EndSession(SessionId session, uint64_t owner);
-  // Waits for the updates that are just applied. A restore whose owner is lost is given up.
+  // Waits for the updates that are just applied. A restore is given up when a later life has its owner's
+  // place.
   void BeginRestore(uint64_t id, uint64_t owner) { ledger_.BeginRestore(id, owner); }
   void GiveUpRestore(uint64_t owner) { ledger_.GiveUpRestore(owner); }
 

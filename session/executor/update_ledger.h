@@ -91,7 +91,7 @@ class UpdateLedger {
   void BeginRestore(uint64_t id, uint64_t life);
   // Once more is OK. Aborted: another one has begun since, or this one was given up, or never begun.
   absl::Status EndRestore(uint64_t id);
-  // The life is over: a restore of it that has not ended is given up.
+  // A later life has its place: a restore of it that has not ended is given up.
   void GiveUpRestore(uint64_t life);
 
   int num_writers() const;
