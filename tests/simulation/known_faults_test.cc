@@ -180,5 +180,21 @@ TEST(KnownFaultsTest, NobodyWaitsForAChiefThatIsDone) {
   EXPECT_THAT(WhatGoesWrong({}, {cut, kill}), IsSubsetOf({"applied twice"}));
 }
 
+// Mended: its lease ran out while it set the variables, and the ps let the others train. It had only been
+// silent, came back and set them again, and over forty steps were gone (900775, 906460, 911484, 918136 of the
+// campaign). A restore is given up when a later life of its task is there.
+TEST(KnownFaultsTest, AChiefThatIsSilentWhileItSetsTheVariablesThrowsNothingAway) {
+  for (const Kind kind : {Kind::kFlap, Kind::kCutOneWay, Kind::kPause}) {
+    const Misfortune silence = {.kind = kind,
+                                .at = absl::ZeroDuration(),
+                                .length = absl::Seconds(20),
+                                .first = kChief,
+                                .second = kPs};
+    History history;
+    history.job.lease = absl::Seconds(3);
+    EXPECT_THAT(WhatGoesWrong(history, {silence}, 60), IsEmpty());
+  }
+}
+
 }  // namespace
 }  // namespace weir
