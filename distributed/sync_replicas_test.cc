@@ -75,6 +75,7 @@ struct Plan {
   int64_t last_step = 20;
   bool uses_adam = false;
   std::map<int, int> steps_of;  // of workers that end earlier: after so many of their own steps
+  bool is_killed = false;       // they do not end, but go without a word
   std::function<void(int worker, MonitoredSession& session)> before_step;
 };
 
@@ -134,6 +135,7 @@ class SyncReplicasTest : public testing::Test {
       WEIR_RETURN_IF_ERROR(status);
       ++outcome->num_steps;
     }
+    if (plan.is_killed) return absl::OkStatus();
     if (reads_values) {
       WEIR_ASSIGN_OR_RETURN(const auto values,
                             session->session().Run({}, {model.values.begin(), model.values.end()}));
@@ -223,6 +225,47 @@ TEST_F(SyncReplicasTest, TheEndOfTheChiefIsTheEndOfTheOthers) {
   const auto outcomes = TrainAll(3, {.options = {.replicas_to_aggregate = 3}, .steps_of = {{0, 5}}});
   EXPECT_EQ(outcomes[0].global_step, 5);
   EXPECT_GE(outcomes[1].num_steps, 5);
+}
+
+TEST_F(SyncReplicasTest, AWorkerThatHasEndedStaysUntilTheChiefHas) {
+  StartCluster(2);
+  std::atomic<bool> worker_is_gone{false};
+  const Plan plan = {.options = {.replicas_to_aggregate = 2},
+                     .steps_of = {{1, 5}},
+                     .before_step = [&](int worker, MonitoredSession&) {
+                       if (worker == 0) EXPECT_FALSE(worker_is_gone);
+                     }};
+  auto other = std::async(std::launch::async, [&] {
+    const Outcome outcome = Train(1, plan, false);
+    worker_is_gone = true;
+    return outcome;
+  });
+  const Outcome chief = Train(0, plan, true);
+  EXPECT_TRUE(chief.status.ok()) << chief.status;
+  EXPECT_EQ(chief.global_step, 20);
+  const Outcome ended = other.get();
+  EXPECT_TRUE(ended.status.ok()) << ended.status;
+  EXPECT_EQ(ended.num_steps, 5);
+}
+
+// Nothing was saved: the next chief begins at step 0.
+TEST_F(SyncReplicasTest, AWorkerThatHasEndedIsCalledBackByAChiefThatHasLostSteps) {
+  StartCluster(2);
+  const SyncReplicasOptions options = {.replicas_to_aggregate = 2, .on_loss = OnLoss::kWait};
+  auto other = std::async(std::launch::async, [&] {
+    return Train(1, {.options = options, .steps_of = {{1, 5}}}, false);
+  });
+  const Outcome killed = Train(0, {.options = options, .steps_of = {{0, 8}}, .is_killed = true}, false);
+  EXPECT_EQ(killed.num_steps, 8);
+  auto chief = std::async(std::launch::async, [&] { return Train(0, {.options = options}, true); });
+  const Outcome called_back = other.get();
+  EXPECT_EQ(called_back.status.code(), absl::StatusCode::kAborted) << called_back.status;
+  EXPECT_THAT(std::string(called_back.status.message()), HasSubstr("begins again at step 0"));
+  const Outcome again = Train(1, {.options = options}, false);
+  EXPECT_TRUE(again.status.ok()) << again.status;
+  const Outcome trained = chief.get();
+  EXPECT_TRUE(trained.status.ok()) << trained.status;
+  ExpectNear(trained.values, Expected(20, 2));
 }
 
 // The chief's last word reaches the first ps, and not the second.

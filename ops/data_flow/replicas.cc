@@ -122,9 +122,11 @@ std::vector<OpDef> ReplicasOps() {
                 .inputs = {"handle: resource", "identity: int64", "global_step: int64"},
                 .infer_shapes = ResetShape}),
       Stateful({.name = "WeirReplicaLeave",
-                .summary = "Takes a replica out of its group: it stops (a loss), ends, or closes the group.",
+                .summary =
+                    "Takes a replica out of its group: it stops (a loss), has come to its end and stays "
+                    "(FINISH) or goes (END), or closes the group.",
                 .inputs = {"handle: resource", "identity: int64"},
-                .attrs = {"why: {'STOP', 'END', 'CLOSE'}"},
+                .attrs = {"why: {'STOP', 'FINISH', 'END', 'CLOSE'}"},
                 .infer_shapes = ReplicaShape}),
   };
 }

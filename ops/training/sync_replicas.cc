@@ -260,6 +260,7 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
       {SyncReplicasNode::kReset, on_all("WeirReplicaReset", "reset", restored, {})},
       {SyncReplicasNode::kUpdate, release},
       {SyncReplicasNode::kStop, leave("stop", "STOP")},
+      {SyncReplicasNode::kFinish, leave("finish", "FINISH")},
       {SyncReplicasNode::kEnd, leave("end", "END")},
       {SyncReplicasNode::kClose, leave("close", "CLOSE")}};
   const std::vector<Node*> stays = OnEach(g, shards, "WeirReplicaStay", "stay", self, {}, where);

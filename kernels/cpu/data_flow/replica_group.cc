@@ -253,9 +253,28 @@ void ReplicaGroup::Reset(int64_t life, int64_t global_step) {
     for (GradientSum& sum : sums_) sum.Clear();
     EndAll([](const Waiter& waiter) { return waiter.kind == Kind::kAggregate; },
            absl::AbortedError("the group was reset"), &over);
+    RecallFinished(global_step, &over);
     EndContributions(&over);
   }
   Finish(over);
+}
+
+void ReplicaGroup::RecallFinished(int64_t step, Over* over) {
+  std::set<int64_t> ranks;
+  for (auto& [rank, replica] : replicas_) {
+    if (replica.state != State::kLeft || replica.end_step <= step) continue;
+    replica.state = State::kLost;
+    ranks.insert(rank);
+  }
+  EndAll(
+      [&ranks](const Waiter& waiter) {
+        return waiter.kind == Kind::kStay && ranks.contains(waiter.identity.rank);
+      },
+      absl::AbortedError(
+          absl::StrCat("the chief was lost before it had saved the last steps, and begins again "
+                       "at step ",
+                       step, ": started again, this program does the steps that are missing")),
+      over);
 }
 
 int64_t ReplicaGroup::MarkOf(int64_t chief_life, int64_t step) {
@@ -287,18 +306,21 @@ void ReplicaGroup::Leave(Identity identity, Leaving why) {
         NoteLoss(identity.rank, *replica);
       } else {
         replica->state = State::kLeft;
+        replica->end_step = StepOf(mark_);
       }
     }
     const auto is_its_own = [identity](const Waiter& waiter) {
       return waiter.identity.rank == identity.rank && waiter.identity.life == identity.life;
     };
-    EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind == Kind::kStay; }, Answer(),
-           &over);
-    if (why == Leaving::kEnd) {
+    if (why != Leaving::kFinish) {
+      EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind == Kind::kStay; }, Answer(),
+             &over);
+    }
+    if (why == Leaving::kEnd || why == Leaving::kFinish) {
       EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind == Kind::kContribute; },
              Answer{.mark = mark_, .gradients = {}}, &over);
     }
-    EndAll(is_its_own,
+    EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind != Kind::kStay; },
            absl::OutOfRangeError(absl::StrCat(ReplicaName(identity.rank), " ends, and waits no more")),
            &over);
     Serve(&over);

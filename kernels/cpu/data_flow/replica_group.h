@@ -33,7 +33,9 @@
 //
 // The end: when the chief closes its group, replicas stay no longer, and contributions are dropped at once.
 //
-// A replica that has come to its end contributes nothing: what it still gives is dropped at once.
+// A replica that has come to its end (kFinish) contributes nothing: what it still gives is dropped at once.
+// It stays until the group is closed, because the chief may be lost before it has saved the last steps: when
+// the next one begins at an earlier step, the stay ends with Aborted, and the replica counts as lost.
 //
 // Errors of what waits: OutOfRange when the replica itself stops, and of what joins or aggregates when it
 // ends or the group is closed; Cancelled when its step ends; Aborted when another life of the same rank has
@@ -69,8 +71,9 @@ class ReplicaGroup final : public Resource {
   static constexpr char kTypeName[] = "ReplicaGroup";
 
   enum class OnLoss { kShrink, kWait, kFail };
-  // Why a replica leaves: it stops without an end (a loss), has come to its end, or ends training for all.
-  enum class Leaving { kStop, kEnd, kClose };
+  // Why a replica leaves: it stops without an end (a loss), has come to its end but stays, has come to its
+  // end, or ends training for all.
+  enum class Leaving { kStop, kFinish, kEnd, kClose };
 
   struct Spec {
     std::string name;
@@ -145,6 +148,7 @@ class ReplicaGroup final : public Resource {
   struct Replica {
     int64_t life = 0;
     State state = State::kPresent;
+    int64_t end_step = 0;  // of one that has left: that of the group
   };
 
   void Submit(WaiterRef waiter);
@@ -165,6 +169,8 @@ class ReplicaGroup final : public Resource {
   // Tells every replica that has contributed of the present step.
   void EndContributions(Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteLoss(int64_t rank, Replica& replica) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Replicas that have come to their end after this step count as lost, and stay no longer.
+  void RecallFinished(int64_t step, Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnCancel(const WaiterRef& waiter, const absl::Status& reason);
   void ServeAndFinish();
   static void Finish(const Over& over);

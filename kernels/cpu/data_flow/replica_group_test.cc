@@ -244,6 +244,44 @@ TEST_F(ReplicaGroupTest, TheEndOfTheChiefIsTheEndForAll) {
   EXPECT_EQ(Join(1)->step(), 5);
 }
 
+TEST_F(ReplicaGroupTest, AReplicaThatHasFinishedStaysUntilTheChiefHasEnded) {
+  Make(2, 2);
+  const auto stays = Begin(2, 40);
+  const CallRef waiting = Contribute(1, 1);
+  group_->Leave({1, 1}, Leaving::kFinish);
+  EXPECT_EQ(waiting->step(), 40);
+  EXPECT_EQ(Contribute(1, 1)->step(), 40) << "it is dropped";
+  EXPECT_FALSE(stays[1]->is_over());
+  const CallRef aggregate = Aggregate();
+  Contribute(0, 1);
+  EXPECT_TRUE(aggregate->is_over()) << "nobody waits for it";
+  group_->Leave({0, 1}, Leaving::kClose);
+  EXPECT_TRUE(stays[1]->answer.value().ok());
+}
+
+TEST_F(ReplicaGroupTest, AChiefThatBeginsAtAnEarlierStepRecallsWhoHasFinished) {
+  Make(3, 3, OnLoss::kWait);
+  const auto stays = Begin(3, 40);
+  group_->Leave({1, 1}, Leaving::kFinish);
+  group_->Leave({2, 1}, Leaving::kFinish);
+  stays[2]->cancellation.Cancel(absl::UnavailableError("killed"));
+  Stay(0, 2);
+  group_->Reset(2, 40);
+  EXPECT_FALSE(stays[1]->is_over()) << "no step of it is lost";
+  group_->Reset(3, 30);
+  EXPECT_EQ(stays[1]->code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(stays[1]->answer->status().message()), HasSubstr("begins again at step 30"));
+  const CallRef aggregate = Aggregate();
+  Join(0, 2);
+  Contribute(0, 1, 2);
+  EXPECT_FALSE(aggregate->is_over()) << "worker 0 and worker 1 are waited for";
+  for (const int rank : {1, 2}) {
+    Stay(rank, 2), Join(rank, 2);
+    Contribute(rank, 1, 2);
+  }
+  EXPECT_EQ(MeanOf(aggregate), 1);
+}
+
 TEST_F(ReplicaGroupTest, AReplicaThatStopsWaitsNoMore) {
   Make(2, 2, OnLoss::kWait);
   const auto stays = Begin(2);

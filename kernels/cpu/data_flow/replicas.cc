@@ -302,9 +302,10 @@ class Leave final : public Kernel {
  public:
   explicit Leave(const KernelConstruction& construction) {
     const std::string& why = construction.attr<std::string>("why");
-    why_ = why == "STOP"  ? ReplicaGroup::Leaving::kStop
-           : why == "END" ? ReplicaGroup::Leaving::kEnd
-                          : ReplicaGroup::Leaving::kClose;
+    why_ = why == "STOP"     ? ReplicaGroup::Leaving::kStop
+           : why == "FINISH" ? ReplicaGroup::Leaving::kFinish
+           : why == "END"    ? ReplicaGroup::Leaving::kEnd
+                             : ReplicaGroup::Leaving::kClose;
   }
 
   absl::Status Compute(KernelContext& context) override {

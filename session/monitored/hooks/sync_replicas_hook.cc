@@ -1,5 +1,6 @@
 #include "session/monitored/hooks/sync_replicas_hook.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -12,6 +13,8 @@
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 #include "ops/training/sync_replicas.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/global_step_output.h"
 #include "session/step.h"
 
 namespace weir {
@@ -21,8 +24,9 @@ namespace {
 constexpr absl::Duration kAsLongAsItTakes = absl::Hours(24 * 365);
 // Between looks whether a stop was requested.
 constexpr absl::Duration kJoinAttempt = absl::Seconds(2);
-// Between two notices that say what a worker waits for.
+// Between two notices that say what a worker waits for. A worker that has ended may wait for hours.
 constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
+constexpr absl::Duration kLongestNoticeInterval = absl::Minutes(5);
 // Of the last word to a task that may be gone.
 constexpr absl::Duration kFarewell = absl::Seconds(10);
 
@@ -39,10 +43,16 @@ class SyncReplica final : public Hook {
     return absl::OkStatus();
   }
   absl::Status End(Session& session) override {
-    if (training_ != nullptr) training_->is_left = true;
-    // What is left is the session's end: a group that is gone is left, too.
-    Run(session, is_chief_ ? SyncReplicasNode::kClose : SyncReplicasNode::kEnd, kFarewell).IgnoreError();
-    return absl::OkStatus();
+    if (training_ == nullptr) return absl::OkStatus();
+    const absl::Status ended = is_chief_ ? absl::OkStatus() : AwaitEnd(session);
+    training_->is_left = true;
+    // What is left is the session's end: a group that is gone is left, too. A worker that must come again is
+    // lost, and not at its end.
+    const SyncReplicasNode leave = is_chief_    ? SyncReplicasNode::kClose
+                                   : ended.ok() ? SyncReplicasNode::kEnd
+                                                : SyncReplicasNode::kStop;
+    Run(session, leave, kFarewell).IgnoreError();
+    return ended;
   }
 
  private:
@@ -60,14 +70,22 @@ class SyncReplica final : public Hook {
   absl::Status Stay(Session& session, Node* stay, const Coordinator& coordinator) const;
   absl::Status Drive(Session& session, const Coordinator& coordinator) const;
 
+  // Of a worker that has done its last step: until the chief has ended, too.
+  absl::Status AwaitEnd(Session& session) const;
+
   // Shared with the threads of a session.
   struct Training {
-    std::atomic<bool> is_over{false};  // the chief has ended it
-    std::atomic<bool> is_left{false};  // by this replica
+    explicit Training(const Coordinator& threads) : threads(threads) {}
+
+    Coordinator threads;
+    std::atomic<bool> is_over{false};      // the chief has ended it
+    std::atomic<bool> is_finished{false};  // this replica waits for that: the threads stop then
+    std::atomic<bool> is_left{false};      // by this replica
   };
 
   const bool is_chief_;
   const absl::Duration max_wait_;
+  Output global_step_;
   std::array<Node*, static_cast<size_t>(SyncReplicasNode::kCount)> nodes_ = {};
   std::vector<Node*> stays_;  // one for each group
   int64_t life_ = 0;          // of this session
@@ -81,6 +99,7 @@ absl::Status SyncReplica::Begin(GraphBuilder& graph) {
     return absl::FailedPreconditionError(
         "SyncReplicasHook: the graph has no SyncReplicas optimizer whose gradients are applied");
   }
+  WEIR_ASSIGN_OR_RETURN(global_step_, GlobalStepOutput(graph.graph(), {}, "SyncReplicasHook"));
   stays_.clear();
   for (size_t i = 0; i < found->second.size(); ++i) {
     Node* const node = graph.graph().FindNode(found->second[i]);
@@ -98,7 +117,7 @@ absl::Status SyncReplica::Begin(GraphBuilder& graph) {
 }
 
 absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coordinator) {
-  training_ = std::make_shared<Training>();
+  training_ = std::make_shared<Training>(coordinator);
   life_ = static_cast<int64_t>(session.environment().Random() >> 1);
   if (is_chief_) {
     WEIR_RETURN_IF_ERROR(session.Run(Life(), {}, {NodeFor(SyncReplicasNode::kReset)}).status());
@@ -166,9 +185,46 @@ absl::Status SyncReplica::Stay(Session& session, Node* stay, const Coordinator& 
   const absl::Status status = RunPatiently(session, stay);
   if (coordinator.should_stop() || training_->is_left) return absl::OkStatus();
   if (!status.ok() || training_->is_over.exchange(true)) return status;
+  if (training_->is_finished) {
+    training_->threads.RequestStop();
+    return absl::OkStatus();
+  }
   // What waits in another group, which has not heard of the end, is dropped.
   Run(session, SyncReplicasNode::kEnd, kFarewell).IgnoreError();
   return absl::OkStatus();
+}
+
+absl::Status SyncReplica::AwaitEnd(Session& session) const {
+  training_->is_finished = true;
+  Environment& environment = session.environment();
+  bool is_told = false;
+  int64_t last_step = -1;
+  absl::Time last_progress = environment.SteadyNow();
+  for (absl::Duration interval = kNoticeInterval; !training_->is_over && !training_->threads.should_stop();
+       interval = std::min(interval * 2, kLongestNoticeInterval)) {
+    if (!is_told) {
+      const absl::Status told = Run(session, SyncReplicasNode::kFinish, kFarewell);
+      if (IsRecoverable(told)) return told;
+      is_told = told.ok();
+    }
+    if (training_->threads.WaitForStop(is_told ? interval : kNoticeInterval)) break;
+    // An error is the same as no progress: the stay tells of a ps that is lost.
+    const absl::StatusOr<int64_t> step = ReadGlobalStep(session, global_step_);
+    const absl::Time now = environment.SteadyNow();
+    if (step.ok() && *step != std::exchange(last_step, *step)) last_progress = now;
+    const absl::Duration left = max_wait_ - (now - last_progress);
+    if (left <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          "SyncReplicasHook: this worker has done its last step, and the chief has neither ended "
+          "training nor made a step for ",
+          absl::FormatDuration(max_wait_), ": it may be gone, with what it had not saved"));
+    }
+    PrintNotice(absl::StrCat("this worker has done its last step, and waits for the chief to end training",
+                             last_step >= 0 ? absl::StrCat(", which is at step ", last_step) : "", " (",
+                             absl::FormatDuration(absl::Trunc(left, absl::Seconds(1))),
+                             " left without a step)"));
+  }
+  return training_->is_over ? absl::OkStatus() : training_->threads.status();
 }
 
 absl::Status SyncReplica::Drive(Session& session, const Coordinator& coordinator) const {

@@ -9,6 +9,12 @@
 // the step that applies what was aggregated. A worker that comes earlier waits for that, and says so. When
 // the chief ends, training ends for all: should_stop() becomes true, and what the others contribute until
 // they look is dropped. Whoever hears it from one group leaves the others, which may never hear it.
+//
+// A worker that ends before the chief is not waited for, but waits itself until the chief has ended, and so
+// has saved: a chief that is lost before that begins again at an earlier step, and needs it. Its End fails
+// then with Aborted, and the program must be started again; so it must when a ps is lost meanwhile
+// (Unavailable). A stop that was requested otherwise, as by SIGTERM, ends the waiting. It is not bounded
+// while the chief trains.
 #pragma once
 
 #include "absl/time/time.h"
@@ -17,7 +23,8 @@
 namespace weir {
 
 // Every session of a graph with SyncReplicas needs one. Errors: FailedPrecondition when the graph has none,
-// and when the chief has not begun after max_wait.
+// and when the chief has not begun after max_wait; of End, DeadlineExceeded when it has made no step for so
+// long.
 HookPtr SyncReplicasHook(bool is_chief, absl::Duration max_wait = absl::Minutes(30));
 
 }  // namespace weir

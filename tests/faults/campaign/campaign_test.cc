@@ -18,7 +18,7 @@ constexpr int kRunsAtATime = 4;
 
 // README.md says what goes wrong there, and why.
 bool IsKnownFault(const Plan& plan) {
-  const bool in_step = plan.mode == Mode::kSync || plan.mode == Mode::kReplicas;
+  const bool in_step = plan.mode == Mode::kReplicas;
   return plan.family == Family::kKill && plan.phase == Phase::kShutdown && in_step &&
          (plan.role == Role::kChief || plan.role == Role::kPs || plan.role == Role::kWorker);
 }
