@@ -19,8 +19,9 @@ PeerCallOptions Notice(const Environment& environment) {
   return {.deadline = environment.Now() + kNoticeTimeout, .retry_for = kNoticeTimeout};
 }
 
-absl::Status TakeResults(const PeerReply& reply, absl::Span<Tensor> results) {
+absl::Status TakeResults(const PeerReply& reply, absl::Span<Tensor> results, std::string* applied_updates) {
   WireReader reader(reply.header());
+  if (applied_updates != nullptr) *applied_updates = std::string(reader.String());
   WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> tensors, DecodeTensors(&reader, reply.frame.payloads));
   if (tensors.size() != results.size())
     return absl::InternalError("the peer's reply has another number of results");
@@ -74,13 +75,13 @@ void RemoteWorker::RunPartition(const RunPartitionCall& call, Done done) {
     running_->calls[key] = nullptr;
   }
   auto handle = peers_.Call(peer_, kRunPartitionMethod, writer.Take(), std::move(payloads), options,
-                            [running = running_, key, results = call.results,
+                            [running = running_, key, results = call.results, applied = call.applied_updates,
                              done = std::move(done)](absl::StatusOr<PeerReply> reply) {
                               {
                                 absl::MutexLock lock(&running->mutex);
                                 running->calls.erase(key);
                               }
-                              done(reply.ok() ? TakeResults(*reply, results) : reply.status());
+                              done(reply.ok() ? TakeResults(*reply, results, applied) : reply.status());
                             });
   absl::MutexLock lock(&running_->mutex);
   if (auto it = running_->calls.find(key); it != running_->calls.end()) it->second = std::move(handle);
@@ -126,9 +127,10 @@ absl::Status RemoteWorker::BeginRestore(uint64_t id, absl::Time deadline) {
   return peers_.CallAndWait(peer_, kBeginRestoreMethod, writer.Take(), {}, {.deadline = deadline}).status();
 }
 
-absl::Status RemoteWorker::EndRestore(uint64_t id, absl::Time deadline) {
+absl::Status RemoteWorker::EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time deadline) {
   WireWriter writer;
   writer.Fixed64(id);
+  writer.String(applied_updates);
   return peers_.CallAndWait(peer_, kEndRestoreMethod, writer.Take(), {}, {.deadline = deadline}).status();
 }
 

@@ -33,7 +33,7 @@ class RemoteWorker final : public Worker {
   void DeregisterPartition(PlanId plan) override;
   void EndSession(SessionId session) override;
   absl::Status BeginRestore(uint64_t id, absl::Time deadline) override;
-  absl::Status EndRestore(uint64_t id, absl::Time deadline) override;
+  absl::Status EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time deadline) override;
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override;
 
  private:

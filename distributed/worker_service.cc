@@ -23,6 +23,7 @@ struct WorkerService::Request {
 struct WorkerService::Step {
   RunRequest request;
   std::vector<Tensor> results;
+  std::string applied_updates;
   RunPartitionCall call;
   // Guarded by the service's mutex.
   bool has_begun = false;
@@ -273,7 +274,8 @@ void WorkerService::RunPartition(Request& request) {
                 .logical_step = step->request.logical_step,
                 .deadline = step->request.deadline,
                 .args = step->request.args,
-                .results = absl::MakeSpan(step->results)};
+                .results = absl::MakeSpan(step->results),
+                .applied_updates = step->request.wants_applied_updates ? &step->applied_updates : nullptr};
   request.call->Compute([this, step] { RunStep(step); });
 }
 
@@ -299,6 +301,7 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
   WireWriter writer;
   std::vector<Payload> payloads;
   absl::Status outcome = status;
+  if (step->request.wants_applied_updates) writer.String(step->applied_updates);
   if (outcome.ok()) outcome = EncodeTensors(step->results, &writer, &payloads);
   if (!outcome.ok()) payloads.clear();
   Frame answer = MakeReply(outcome, outcome.ok() ? writer.Take() : "", std::move(payloads));
@@ -457,8 +460,9 @@ void WorkerService::GiveUpRestoreOfEarlierLife() {
 
 void WorkerService::EndRestore(Request& request) {
   const uint64_t id = request.reader.Fixed64();
+  const std::string applied_updates(request.reader.String());
   absl::Status status = request.reader.Finish("the end of a restore");
-  if (status.ok()) status = worker_.EndRestore(id, request.call->deadline());
+  if (status.ok()) status = worker_.EndRestore(id, applied_updates, request.call->deadline());
   Reply(request, status);
 }
 

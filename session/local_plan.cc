@@ -224,7 +224,14 @@ void LocalPlan::StartPrograms(StepState& step) {
     step.late_results.Start(step.rendezvous, num_edges_ - num_late_results_, num_late_results_, *step.call);
   }
   if (step.call->trace != nullptr) BeginTrace(step);
-  if (may_run_at_once() && step.call->trace != nullptr) {
+  if (may_run_at_once() && step.call->applied_updates != nullptr) {
+    absl::Status status;
+    *step.call->applied_updates = ledger_->Capture([&] {
+      status =
+          RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline, overlaps_[0]);
+    });
+    OnProgramDone(step, status);
+  } else if (may_run_at_once() && step.call->trace != nullptr) {
     OnProgramDone(step, RunStaticSchedule(*programs_[0], *step.frames[0], step.context, step.call->deadline,
                                           *step.traces[0]));
   } else if (may_run_at_once() && !overlaps_[0].overlaps()) {

@@ -124,7 +124,9 @@ absl::Status LocalWorker::ResetContainers(absl::Span<const std::string> containe
   return absl::OkStatus();
 }
 
-absl::Status LocalWorker::EndRestore(uint64_t id, absl::Time) { return ledger_.EndRestore(id); }
+absl::Status LocalWorker::EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time) {
+  return ledger_.EndRestore(id, applied_updates);
+}
 
 absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, const Tensor& tensor,
                                   bool is_dead) {

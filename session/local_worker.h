@@ -58,7 +58,7 @@ class LocalWorker final : public Worker {
     BeginRestore(id, kThisProcess);
     return absl::OkStatus();
   }
-  absl::Status EndRestore(uint64_t id, absl::Time deadline) override;
+  absl::Status EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time deadline) override;
   StepOwners* owners() override { return &owners_; }
 
   // As above, for another process: `owner` is the incarnation of its task. Every part of a plan names its

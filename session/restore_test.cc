@@ -45,10 +45,10 @@ class Task final : public Worker {
   absl::Status BeginRestore(uint64_t id, absl::Time deadline) override {
     return worker_->BeginRestore(id, deadline);
   }
-  absl::Status EndRestore(uint64_t id, absl::Time deadline) override {
+  absl::Status EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time deadline) override {
     if (loses_end) return absl::UnavailableError("contact was lost");
     if (deadline < absl::Now()) return absl::DeadlineExceededError("there was no time for it");
-    return worker_->EndRestore(id, deadline);
+    return worker_->EndRestore(id, applied_updates, deadline);
   }
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
     return worker_->ResetContainers(containers, deadline);

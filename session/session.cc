@@ -123,8 +123,10 @@ absl::Status PreparedStep::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor
                                const RunOptions& options, RunMetadata* metadata) {
   WEIR_RETURN_IF_ERROR(CheckFeeds(feeds));
   if (options.trace && metadata != nullptr) return RunTraced(feeds, fetches, options, metadata);
-  if (is_reordered_) return RunReordered(feeds, fetches, options);
-  return plan_->Run(feeds, fetches, Deadline(options), nullptr, options.logical_step);
+  std::string* const applied_updates =
+      options.notes_applied_updates && metadata != nullptr ? &metadata->applied_updates : nullptr;
+  if (is_reordered_) return RunReordered(feeds, fetches, options, nullptr, applied_updates);
+  return plan_->Run(feeds, fetches, Deadline(options), nullptr, options.logical_step, applied_updates);
 }
 
 absl::Status PreparedStep::RunTraced(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
@@ -138,15 +140,16 @@ absl::Status PreparedStep::RunTraced(absl::Span<const Tensor> feeds, absl::Span<
 }
 
 absl::Status PreparedStep::RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
-                                        const RunOptions& options, StepTrace* trace) {
+                                        const RunOptions& options, StepTrace* trace,
+                                        std::string* applied_updates) {
   if (feeds.size() != feed_order_.size() || fetches.size() != fetch_order_.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the step takes ", feed_order_.size(), " feeds and ",
                                                    fetch_order_.size(), " fetches, got ", feeds.size(),
                                                    " and ", fetches.size()));
   }
   std::vector<Tensor> results(num_plan_fetches_);
-  WEIR_RETURN_IF_ERROR(
-      plan_->Run(PlanFeeds(feeds), absl::MakeSpan(results), Deadline(options), trace, options.logical_step));
+  WEIR_RETURN_IF_ERROR(plan_->Run(PlanFeeds(feeds), absl::MakeSpan(results), Deadline(options), trace,
+                                  options.logical_step, applied_updates));
   for (size_t i = 0; i < fetches.size(); ++i) fetches[i] = results[fetch_order_[i]];
   return absl::OkStatus();
 }
@@ -388,6 +391,11 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
   return plan;
 }
 
+bool Session::has_remote_workers() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const auto& entry) { return entry.worker->owners() == nullptr; });
+}
+
 absl::Status Session::Restore(RestoreProgress& progress, absl::FunctionRef<absl::Status()> set) {
   const auto deadline = [this] { return options_.environment->Now() + options_.operation_timeout; };
   std::vector<uint64_t> lives;
@@ -396,7 +404,7 @@ absl::Status Session::Restore(RestoreProgress& progress, absl::FunctionRef<absl:
   if (!was_set) {
     // Where an earlier attempt has ended it is undone: another worker has lost what it has set.
     const auto now = static_cast<uint64_t>(absl::ToUnixNanos(options_.environment->SteadyNow()));
-    progress = {.id = std::max(progress.id + 1, now), .set_on = {}};
+    progress = {.id = std::max(progress.id + 1, now), .set_on = {}, .applied_updates = {}};
     for (const auto& entry : workers_) {
       WEIR_RETURN_IF_ERROR(entry.worker->BeginRestore(progress.id, deadline()));
     }
@@ -404,7 +412,7 @@ absl::Status Session::Restore(RestoreProgress& progress, absl::FunctionRef<absl:
     progress.set_on = std::move(lives);
   }
   for (const auto& entry : workers_) {
-    const absl::Status ended = entry.worker->EndRestore(progress.id, deadline());
+    const absl::Status ended = entry.worker->EndRestore(progress.id, progress.applied_updates, deadline());
     if (ended.ok()) continue;
     // A worker that gave the restore up after all was set has opened by itself. Before, others may have
     // trained on values of which only some were set.

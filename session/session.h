@@ -109,6 +109,9 @@ struct RunOptions {
   // Whether the step's RunMetadata shall say when each of its nodes ran (TensorFlow's FULL_TRACE). Such a
   // step takes longer, and its kernels do not overlap.
   bool trace = false;
+  // Whether the step reads variables to save them, and its RunMetadata shall say what has been applied to
+  // them by steps that may be tried again. Not beside `trace`.
+  bool notes_applied_updates = false;
   // Set by a MonitoredSession, whose steps may be tried again; of Run only.
   LogicalStep logical_step;
 };
@@ -116,6 +119,9 @@ struct RunOptions {
 // What became of a step beside its fetches.
 struct RunMetadata {
   StepStats step_stats;  // of the devices of this process; empty for a step that was not traced
+  // By workers of other processes (RunPartitionCall): for Restore. What this process's has applied is not in
+  // it.
+  std::string applied_updates;
 };
 
 struct PartialSignature;  // session/partial_step.h
@@ -144,7 +150,8 @@ class PreparedStep {
   absl::Status RunTraced(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
                          const RunOptions& options, RunMetadata* metadata);
   absl::Status RunReordered(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches,
-                            const RunOptions& options, StepTrace* trace = nullptr);
+                            const RunOptions& options, StepTrace* trace = nullptr,
+                            std::string* applied_updates = nullptr);
   std::vector<Tensor> PlanFeeds(absl::Span<const Tensor> feeds) const;
 
   std::shared_ptr<StepPlan> plan_;
@@ -200,6 +207,8 @@ class Session {
   struct RestoreProgress {
     uint64_t id = 0;               // of the last attempt that has set variables; they increase
     std::vector<uint64_t> set_on;  // the lives of the workers whose variables it has set; empty: it has not
+    // What the values that it has set contain of steps that may be tried again (RunMetadata). Of `set`.
+    std::string applied_updates;
   };
 
   // Calls `set`, which sets variables of its workers to other values than those that training has made: what
@@ -208,6 +217,9 @@ class Session {
   // not set again if all workers still live, for some may be training on it already. Errors: those of `set`
   // and of the workers.
   absl::Status Restore(RestoreProgress& progress, absl::FunctionRef<absl::Status()> set);
+  // Whether variables may be in other processes.
+  bool has_remote_workers() const;
+  const DeviceName& default_task() const { return options_.default_task; }
 
   // Cancels running steps and refuses further ones, also those that are just being compiled.
   void Close();

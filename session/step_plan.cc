@@ -156,8 +156,9 @@ StepPlan::~StepPlan() { Close(absl::CancelledError("the step was dropped")); }
 class StepPlan::RunningStep {
  public:
   RunningStep(StepPlan& plan, absl::Time deadline, StepTrace* trace = nullptr,
-              const LogicalStep& logical_step = {})
+              const LogicalStep& logical_step = {}, bool wants_applied_updates = false)
       : plan_(plan),
+        wants_applied_updates_(wants_applied_updates),
         deadline_(deadline),
         trace_(trace),
         logical_step_(logical_step),
@@ -178,6 +179,9 @@ class StepPlan::RunningStep {
                       .args = call.args,
                       .results = absl::MakeSpan(call.results),
                       .on_late_result = nullptr,
+                      .applied_updates = wants_applied_updates_ && part.worker->owners() == nullptr
+                                             ? &call.applied_updates
+                                             : nullptr,
                       .trace = trace_};
       if (part.worker == plan_.partial_worker_) call.request.on_late_result = std::move(on_result_);
     }
@@ -233,6 +237,12 @@ class StepPlan::RunningStep {
     }
   }
 
+  std::string AppliedUpdates() const {
+    std::string all;
+    for (const Call& call : calls_) all += call.applied_updates;
+    return all;
+  }
+
   absl::Status status() {
     absl::MutexLock lock(&mutex_);
     return status_;
@@ -267,6 +277,7 @@ class StepPlan::RunningStep {
     RunPartitionCall request;
     absl::InlinedVector<Tensor, 4> args;
     absl::InlinedVector<Tensor, 4> results;
+    std::string applied_updates;
     bool is_done = false;
   };
 
@@ -331,6 +342,7 @@ class StepPlan::RunningStep {
   }
 
   StepPlan& plan_;
+  const bool wants_applied_updates_;
   int64_t step_id_ = 0;
   int64_t over_below_ = 0;
   const absl::Time deadline_;
@@ -449,17 +461,18 @@ absl::Status StepPlan::Leave(const RunningStep& step, const absl::Status& status
 }
 
 absl::Status StepPlan::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
-                           StepTrace* trace, const LogicalStep& logical_step) {
+                           StepTrace* trace, const LogicalStep& logical_step, std::string* applied_updates) {
   WEIR_RETURN_IF_ERROR(CheckCounts(feeds.size(), fetches.size()));
   if (RunScope::IsInside()) {
     return absl::FailedPreconditionError(
         "a thread that is running a step must not wait for another: use Start");
   }
-  RunningStep step(*this, deadline, trace, logical_step);
+  RunningStep step(*this, deadline, trace, logical_step, applied_updates != nullptr);
   WEIR_RETURN_IF_ERROR(Enter(step));
   step.Start(feeds);
   const absl::Status status = Leave(step, step.Wait());
   if (status.ok()) step.TakeResults(fetches);
+  if (status.ok() && applied_updates != nullptr) *applied_updates = step.AppliedUpdates();
   return status;
 }
 

@@ -83,9 +83,11 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
   // Waits for every worker. The first error cancels the step everywhere and is returned. At `deadline` the
   // step is cancelled: DeadlineExceeded names the workers that had not finished. After 10 s of waiting a line
   // on stderr says who is awaited and how long is left.
-  // With a trace, what the devices of this process did is added to it.
+  // With a trace, what the devices of this process did is added to it. applied_updates becomes what other
+  // processes' workers say that they had applied (RunPartitionCall).
   absl::Status Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fetches, absl::Time deadline,
-                   StepTrace* trace = nullptr, const LogicalStep& logical_step = {});
+                   StepTrace* trace = nullptr, const LogicalStep& logical_step = {},
+                   std::string* applied_updates = nullptr);
 
   // Starts one step, which keeps the plan. May compute on this thread before it returns. Errors are the
   // step's.

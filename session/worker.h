@@ -84,6 +84,10 @@ struct RunPartitionCall {
   // Told of each late result once, one at a time, on a thread of the steps. Never after `done`; before a
   // `done` with OK, of every one. is_dead: it was not computed, because its branch was not taken.
   std::function<void(int result, const Tensor& tensor, bool is_dead)> on_late_result;
+  // Set for a step that reads variables to save them: it runs at a moment at which no update is under way,
+  // and this becomes what had been applied by then (executor/update_ledger.h). Stays empty where that cannot
+  // be known: when the worker has several devices in the step, or one waits.
+  std::string* applied_updates = nullptr;
   // Set for a step that is traced: what the worker's devices did is added before `done` is called. Workers
   // outside of this process add nothing.
   StepTrace* trace = nullptr;
@@ -136,11 +140,15 @@ class Worker {
   // Before the variables of the task are set to other values, and after (executor/update_ledger.h): what was
   // applied to those before counts as not applied. Between both steps that may be tried again are refused
   // with Aborted, unless the worker loses the task that restores. `id` names the restore; ids of a process
-  // increase. Possible errors: Unavailable, DeadlineExceeded; of the second, Aborted: the worker knows
-  // nothing of it (it has started anew, or has lost the task that restores, or another restore has begun
-  // since).
+  // increase. `applied_updates` (RunPartitionCall), of any workers: what the new values contain. Possible
+  // errors: Unavailable, DeadlineExceeded; of the second, Aborted: the worker knows nothing of it (it has
+  // started anew, or has lost the task that restores, or another restore has begun since), and
+  // InvalidArgument for applied_updates that no worker has given.
   virtual absl::Status BeginRestore(uint64_t /*id*/, absl::Time /*deadline*/) { return absl::OkStatus(); }
-  virtual absl::Status EndRestore(uint64_t /*id*/, absl::Time /*deadline*/) { return absl::OkStatus(); }
+  virtual absl::Status EndRestore(uint64_t /*id*/, absl::string_view /*applied_updates*/,
+                                  absl::Time /*deadline*/) {
+    return absl::OkStatus();
+  }
 
   // Where steps are owned by sessions of the process that the worker is in; null for a worker elsewhere.
   virtual StepOwners* owners() { return nullptr; }

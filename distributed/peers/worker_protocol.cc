@@ -292,6 +292,7 @@ absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now, Wire
   }
   writer->Deadline(call.deadline, now);
   writer->Unsigned(call.results.size());
+  writer->Unsigned(call.applied_updates != nullptr ? 1 : 0);
   return EncodeTensors(call.args, writer, payloads);
 }
 
@@ -309,6 +310,7 @@ absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vecto
   }
   request.deadline = reader->Deadline(now);
   request.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxResults));
+  request.wants_applied_updates = reader->UnsignedUpTo(1) == 1;
   WEIR_ASSIGN_OR_RETURN(request.args, DecodeTensors(reader, payloads));
   return request;
 }

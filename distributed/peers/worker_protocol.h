@@ -110,6 +110,8 @@ struct RunRequest {
   absl::Time deadline;
   std::vector<Tensor> args;
   int num_results = 0;
+  // The reply then begins with RunPartitionCall::applied_updates.
+  bool wants_applied_updates = false;
 };
 absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now, WireWriter* writer,
                               std::vector<Payload>* payloads);

@@ -65,7 +65,7 @@ absl::StatusOr<UpdateLedger::Attempt> UpdateLedger::BeginStep(const LogicalStep&
     absl::ReaderMutexLock lock(&restore_mutex_);
     if (restore_.is_under_way) return absl::AbortedError("the variables are just being restored");
     attempt.era_ = era_;
-    attempt.writer_ = WriterOf(step.writer);
+    attempt.writer_ = WriterOf(step);
   }
   Writer& writer = *attempt.writer_;
   absl::MutexLock lock(&writer.mutex);
@@ -86,18 +86,27 @@ absl::StatusOr<UpdateLedger::Attempt> UpdateLedger::BeginStep(const LogicalStep&
   return attempt;
 }
 
-std::shared_ptr<UpdateLedger::Writer> UpdateLedger::WriterOf(uint64_t id) {
+std::shared_ptr<UpdateLedger::Writer> UpdateLedger::WriterOf(const LogicalStep& step) {
   absl::MutexLock lock(&mutex_);
-  std::shared_ptr<Writer>& place = writers_[id];
+  std::shared_ptr<Writer>& place = writers_[step.writer];
   if (place == nullptr) place = std::make_shared<Writer>();
   place->last_use = ++num_uses_;
   std::shared_ptr<Writer> writer = place;
+  if (!restored_.empty()) Recall(step, *writer);
   if (writers_.size() > kMaxWriters) {
     writers_.erase(std::min_element(writers_.begin(), writers_.end(), [](const auto& a, const auto& b) {
       return a.second->last_use < b.second->last_use;
     }));
   }
   return writer;
+}
+
+// At once: another attempt of the step that begins beside this one finds all marks, or none and recalls them.
+void UpdateLedger::Recall(const LogicalStep& step, Writer& writer) {
+  restored_.Settle(step.writer, step.settled_below);
+  const AppliedUpdates::Updates updates = restored_.Take(step.writer, step.number);
+  absl::MutexLock lock(&writer.mutex);
+  for (const auto& [key, times] : updates) writer.steps[step.number][key].num_applied = times;
 }
 
 void UpdateLedger::BeginRestore(uint64_t id, uint64_t life) {
@@ -107,16 +116,21 @@ void UpdateLedger::BeginRestore(uint64_t id, uint64_t life) {
   ++era_;
   absl::MutexLock lock(&mutex_);
   writers_.clear();
+  restored_ = AppliedUpdates();
 }
 
-absl::Status UpdateLedger::EndRestore(uint64_t id) {
+absl::Status UpdateLedger::EndRestore(uint64_t id, absl::string_view applied) {
+  absl::StatusOr<AppliedUpdates> restored = AppliedUpdates::Decode(applied);
+  if (!restored.ok()) return restored.status();
   absl::MutexLock lock(&restore_mutex_);
   if (restore_.id != id || restore_.was_given_up) {
     return absl::AbortedError(
         "the restore that ends is not under way: another one has begun since, or it was given up because "
         "contact with the task that restores was lost");
   }
-  restore_.is_under_way = false;
+  if (!std::exchange(restore_.is_under_way, false)) return absl::OkStatus();
+  absl::MutexLock writers_lock(&mutex_);
+  restored_ = *std::move(restored);
   return absl::OkStatus();
 }
 
@@ -125,6 +139,28 @@ void UpdateLedger::GiveUpRestore(uint64_t life) {
   if (!restore_.is_under_way || restore_.life != life) return;
   restore_.is_under_way = false;
   restore_.was_given_up = true;
+}
+
+std::string UpdateLedger::Capture(absl::FunctionRef<void()> read) {
+  AppliedUpdates applied;
+  std::string restored;
+  {
+    absl::MutexLock no_updates(&restore_mutex_);
+    read();
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [id, writer] : writers_) {
+      absl::MutexLock writer_lock(&writer->mutex);
+      for (const auto& [number, marks] : writer->steps) {
+        AppliedUpdates::Updates updates;
+        for (const auto& [key, mark] : marks) {
+          if (mark.num_applied > 0) updates[key] = mark.num_applied;
+        }
+        applied.Add(id, number, updates);
+      }
+    }
+    restored = restored_.Encode(kMaxWriters);
+  }
+  return applied.Encode(SIZE_MAX) + restored;
 }
 
 int UpdateLedger::num_writers() const {

@@ -14,6 +14,10 @@
 // the restore is given up, and steps are run again: what they find is what a new chief will set anew. One
 // that is only silent may come back and end its restore.
 //
+// A checkpoint has the marks too, of the moment at which its values were read: Capture. After a restore they
+// are known again, so a step that the checkpoint contains, and whose answer was lost with this worker, is not
+// applied again to it.
+//
 // Bounds: a writer's marks are freed when it says that the step is settled; kMaxSteps of it at once. Of more
 // than kMaxWriters those whose last step is longest ago are forgotten.
 //
@@ -23,6 +27,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -32,6 +37,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/node.h"
+#include "session/executor/applied_updates.h"
 #include "session/executor/logical_step.h"
 
 namespace weir {
@@ -89,15 +95,26 @@ class UpdateLedger {
   // EndRestore. Ids of a life increase: a message that comes late, for an earlier restore or one that is
   // over, does nothing.
   void BeginRestore(uint64_t id, uint64_t life);
-  // Once more is OK. Aborted: another one has begun since, or this one was given up, or never begun.
-  absl::Status EndRestore(uint64_t id);
+  // `applied`: texts of Capture, of any workers, one after the other: what the new values contain. Once more
+  // is OK and does nothing. Aborted: another one has begun since, or this one was given up, or never begun.
+  // InvalidArgument: `applied` is no such text; the restore goes on.
+  absl::Status EndRestore(uint64_t id, absl::string_view applied = "");
   // A later life has its place: a restore of it that has not ended is given up.
   void GiveUpRestore(uint64_t life);
+
+  // Calls `read` while no update is under way, and none begins, and returns what has been applied by then, of
+  // at most kMaxWriters steps beside those that this process has begun. `read` is short, applies nothing and
+  // waits for nothing.
+  std::string Capture(absl::FunctionRef<void()> read);
 
   int num_writers() const;
 
  private:
-  std::shared_ptr<Writer> WriterOf(uint64_t id);
+  using Writers = absl::flat_hash_map<uint64_t, std::shared_ptr<Writer>>;
+
+  // Knows what the restored values contain of the step.
+  std::shared_ptr<Writer> WriterOf(const LogicalStep& step);
+  void Recall(const LogicalStep& step, Writer& writer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Shared while an update is applied: eras begin between updates.
   absl::Mutex restore_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
@@ -112,7 +129,9 @@ class UpdateLedger {
 
   mutable absl::Mutex mutex_;
   uint64_t num_uses_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::flat_hash_map<uint64_t, std::shared_ptr<Writer>> writers_ ABSL_GUARDED_BY(mutex_);
+  Writers writers_ ABSL_GUARDED_BY(mutex_);
+  // What the restored values contain of steps that have not begun here since.
+  AppliedUpdates restored_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -1,6 +1,7 @@
 #include "session/executor/update_ledger.h"
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -114,6 +115,46 @@ TEST_F(UpdateLedgerTest, WhatWasRolledBackIsAppliedAgain) {
   EXPECT_TRUE(ledger_.EndRestore(6).ok());
   for (const uint64_t late : {5, 6}) ledger_.BeginRestore(late, kChief);
   Begin(2);
+}
+
+TEST_F(UpdateLedgerTest, WhatACheckpointContainsIsNotAppliedToItAgain) {
+  UpdateLedger::Attempt saved = Begin(1), lost = Begin(2), other = Begin(1, 0, kWriter + 1);
+  EXPECT_TRUE(Count(saved).ok());
+  for (int turn = 0; turn < 2; ++turn) EXPECT_TRUE(Count(other, kUpdate, /*repeats=*/true).ok());
+  bool is_read = false;
+  const std::string text = ledger_.Capture([&] { is_read = true; });
+  EXPECT_TRUE(is_read);
+  EXPECT_TRUE(Count(lost).ok());
+  EXPECT_EQ(num_applied_, 4);
+
+  UpdateLedger restarted;
+  restarted.BeginRestore(5, kChief);
+  EXPECT_TRUE(restarted.EndRestore(5, text + text).ok()) << "of two workers, of which one has said the same";
+  EXPECT_EQ(restarted.Capture([] {}), text) << "the next checkpoint";
+  num_applied_ = 0;
+  UpdateLedger::Attempt again = *restarted.BeginStep({kWriter, 1, 1});
+  EXPECT_TRUE(Count(again).ok());
+  EXPECT_EQ(num_applied_, 0) << "it is in the checkpoint";
+  EXPECT_TRUE(Count(again, kUpdate + 1).ok());
+  again = *restarted.BeginStep({kWriter, 2, 1});
+  EXPECT_TRUE(Count(again).ok());
+  EXPECT_EQ(num_applied_, 2) << "that is not";
+  again = *restarted.BeginStep({kWriter + 1, 1, 0});
+  for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(Count(again, kUpdate, /*repeats=*/true).ok());
+  EXPECT_EQ(num_applied_, 3);
+  EXPECT_TRUE(restarted.EndRestore(5, text).ok()) << "its end was not heard of";
+  EXPECT_TRUE(absl::IsAborted(restarted.BeginStep({kWriter, 0, 0}).status()));
+  restarted.BeginRestore(6, kChief);
+  EXPECT_TRUE(restarted.EndRestore(6).ok()) << "an initialisation";
+  EXPECT_EQ(restarted.Capture([] {}), "");
+}
+
+TEST_F(UpdateLedgerTest, ATextThatNoWorkerWritesEndsNoRestore) {
+  ledger_.BeginRestore(5, kChief);
+  EXPECT_TRUE(absl::IsInvalidArgument(ledger_.EndRestore(5, "x")));
+  EXPECT_TRUE(absl::IsAborted(ledger_.BeginStep({kWriter, 1, 0}).status()));
+  EXPECT_TRUE(ledger_.EndRestore(5).ok());
+  Begin(1);
 }
 
 TEST_F(UpdateLedgerTest, ARestoreIsGivenUpWithTheLifeOfItsChief) {

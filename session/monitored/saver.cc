@@ -18,9 +18,13 @@
 #include "kernels/notice.h"
 #include "kernels/system_thread.h"
 #include "ops/mirrored_variables.h"
+#include "session/executor/applied_updates.h"
 
 namespace weir {
 namespace {
+
+// In checkpoints; no variable of a graph can have this name.
+constexpr char kAppliedUpdates[] = "_weir/applied_updates";
 
 Output StringConstant(GraphBuilder& graph, std::vector<std::string> values, const Shape& shape,
                       absl::string_view name) {
@@ -243,7 +247,29 @@ absl::Status Saver::RunSave(Session& session, const std::string& path) {
   return saved;
 }
 
+bool Saver::SavesSnapshot(const Session& session) const {
+  const DeviceName& device = save_.node->requested_device();
+  return !options_.sharded && session.has_remote_workers() &&
+         (!device.job ||
+          (device.job == session.default_task().job && device.task == session.default_task().task));
+}
+
+absl::StatusOr<Saver::Snapshot> Saver::Read(Session& session) const {
+  std::vector<TensorRef> fetches;
+  for (const SavedVariable& variable : variables_) fetches.push_back(variable.value);
+  Snapshot snapshot;
+  RunMetadata metadata;
+  WEIR_ASSIGN_OR_RETURN(snapshot.values,
+                        session.Run({}, fetches, {}, {.notes_applied_updates = true}, &metadata));
+  snapshot.applied_updates = std::move(metadata.applied_updates);
+  return snapshot;
+}
+
 absl::Status Saver::WriteBundle(Session& session, const std::string& path) {
+  if (SavesSnapshot(session)) {
+    WEIR_ASSIGN_OR_RETURN(const Snapshot snapshot, Read(session));
+    return WriteBundle(path, snapshot);
+  }
   if (claim_ == nullptr || writes_elsewhere_) return RunSave(session, path);
   const std::string unnamed = TemporaryPathFor(path);
   absl::Status saved = RunSave(session, unnamed);
@@ -263,13 +289,11 @@ absl::StatusOr<std::string> Saver::StartSave(Session& session, const std::string
         "a sharded saver writes where the variables are: it cannot save asynchronously");
   }
   WEIR_ASSIGN_OR_RETURN(std::string path, Begin(prefix, global_step));
-  std::vector<TensorRef> fetches;
-  for (const SavedVariable& variable : variables_) fetches.push_back(variable.value);
-  WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> values, session.Run({}, fetches));
+  WEIR_ASSIGN_OR_RETURN(Snapshot snapshot, Read(session));
   WEIR_ASSIGN_OR_RETURN(std::string meta_graph, MetaGraph(session.graph()));
-  auto write = [this, path, values = std::move(values), meta_graph = std::move(meta_graph)]() mutable {
-    written_ = WriteBundle(path, values);
-    values.clear();  // from here on updates need not copy
+  auto write = [this, path, snapshot = std::move(snapshot), meta_graph = std::move(meta_graph)]() mutable {
+    written_ = WriteBundle(path, snapshot);
+    snapshot.values.clear();  // from here on updates need not copy
     if (written_.ok()) written_ = Finish(path, meta_graph);
     is_saving_.store(false, std::memory_order_release);
   };
@@ -293,19 +317,22 @@ absl::Status Saver::AwaitSave() {
   return std::exchange(written_, absl::OkStatus());
 }
 
-absl::Status Saver::WriteBundle(const std::string& path, const std::vector<Tensor>& values) const {
+absl::Status Saver::WriteBundle(const std::string& path, const Snapshot& snapshot) const {
   BundleWriter::Options options;
   options.file_system = &files();
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleWriter> writer, BundleWriter::Create(path, options));
   for (size_t i = 0; i < variables_.size(); ++i) {
     const SavedVariable& variable = variables_[i];
     if (variable.slice.empty()) {
-      WEIR_RETURN_IF_ERROR(writer->Add(variable.name, values[i]));
+      WEIR_RETURN_IF_ERROR(writer->Add(variable.name, snapshot.values[i]));
       continue;
     }
     WEIR_ASSIGN_OR_RETURN(const ShapeAndSlice part, ParseShapeAndSlice(variable.slice));
     WEIR_ASSIGN_OR_RETURN(const TensorSlice slice, part.slice.WithinShape(part.full_shape));
-    WEIR_RETURN_IF_ERROR(writer->AddSlice(variable.name, part.full_shape, slice, values[i]));
+    WEIR_RETURN_IF_ERROR(writer->AddSlice(variable.name, part.full_shape, slice, snapshot.values[i]));
+  }
+  if (!snapshot.applied_updates.empty()) {
+    WEIR_RETURN_IF_ERROR(writer->Add(kAppliedUpdates, Tensor::Scalar(snapshot.applied_updates)));
   }
   return writer->Finish();
 }
@@ -375,9 +402,11 @@ absl::Status Saver::TakeOver(const std::string& directory, const std::vector<std
 
 absl::Status Saver::Restore(Session& session, const std::string& checkpoint) {
   JoinWriter();
+  applied_updates_.clear();
   const absl::StatusOr<std::unique_ptr<BundleReader>> reader =
       BundleReader::Open(checkpoint, *options_.file_system);
   if (reader.ok()) {
+    WEIR_RETURN_IF_ERROR(ReadAppliedUpdates(**reader));
     WEIR_ASSIGN_OR_RETURN(const std::vector<bool> is_there, FindIn(**reader, variables_));
     if (std::count(is_there.begin(), is_there.end(), false) > 0) {
       return RestoreFound(session, **reader, is_there);
@@ -385,6 +414,24 @@ absl::Status Saver::Restore(Session& session, const std::string& checkpoint) {
   }
   // What cannot be read here may be there for the device that restores; otherwise its error is the same.
   return session.Run({{save_path_, Tensor::Scalar(checkpoint)}}, {}, {restore_}).status();
+}
+
+absl::Status Saver::ReadAppliedUpdates(const BundleReader& reader) {
+  const BundleEntry* const entry = reader.Find(kAppliedUpdates);
+  if (entry == nullptr) return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(const Tensor text, reader.Read(kAppliedUpdates));
+  if (text.dtype() != DType::kString || text.num_elements() != 1) {
+    return absl::DataLossError(absl::StrCat("tensor '", kAppliedUpdates, "' of checkpoint ", reader.prefix(),
+                                            " is ", TypeString(text.dtype(), text.shape()),
+                                            " and not one string"));
+  }
+  const absl::Status known = AppliedUpdates::Decode(text.scalar<std::string>()).status();
+  if (!known.ok()) {
+    return absl::DataLossError(absl::StrCat("tensor '", kAppliedUpdates, "' of checkpoint ", reader.prefix(),
+                                            ": ", known.message()));
+  }
+  applied_updates_ = text.scalar<std::string>();
+  return absl::OkStatus();
 }
 
 absl::Status Saver::RestoreFound(Session& session, const BundleReader& reader,

@@ -18,6 +18,11 @@
 // A variable with a copy on each of several devices (ops/mirrored_variables.h) is saved once, and restored to
 // all of them.
 //
+// Exactly once: where variables are on other tasks, the checkpoint also has what steps that may be tried
+// again have applied to them (session/executor/update_ledger.h), as a tensor "_weir/applied_updates", which
+// other readers leave alone. Not that of a sharded saver, or one whose save nodes are on another task: the
+// step that was lost with a ps may be applied twice then.
+//
 // Thread safety: one thread at a time.
 #pragma once
 
@@ -109,6 +114,9 @@ class Saver {
   // file `checkpoint`; DataLoss when all that this file names are damaged or gone.
   absl::StatusOr<std::string> RestoreNewest(Session& session, const std::string& directory);
 
+  // Of the checkpoint that was restored last, for Session::Restore; empty when it has none, or cannot be read
+  // here.
+  const std::string& applied_updates() const { return applied_updates_; }
   bool allows_missing() const { return options_.allow_missing; }
   // Those that are not deleted yet, oldest first. Waits for the save that runs.
   std::vector<std::string> LastCheckpoints();
@@ -122,7 +130,15 @@ class Saver {
   // What Save and StartSave begin with: the path. The save before has ended.
   absl::StatusOr<std::string> Begin(const std::string& prefix, std::optional<int64_t> global_step);
   absl::StatusOr<std::string> MetaGraph(const Graph& graph) const;
-  absl::Status WriteBundle(const std::string& path, const std::vector<Tensor>& values) const;
+  // The variables' values.
+  struct Snapshot {
+    std::vector<Tensor> values;
+    std::string applied_updates;
+  };
+  absl::StatusOr<Snapshot> Read(Session& session) const;
+  // Whether to save what Read gives, and not to run the save nodes.
+  bool SavesSnapshot(const Session& session) const;
+  absl::Status WriteBundle(const std::string& path, const Snapshot& snapshot) const;
   // Writes what stands beside the bundle, and names it.
   absl::Status Finish(const std::string& path, const std::string& meta_graph);
   // Counts these as its own, with the times that the folder's file `checkpoint` gives.
@@ -134,6 +150,7 @@ class Saver {
   FileSystem& files() const { return claim_ != nullptr ? *claim_ : *options_.file_system; }
   // Without taking its error.
   void JoinWriter();
+  absl::Status ReadAppliedUpdates(const BundleReader& reader);
   absl::Status RestoreFound(Session& session, const BundleReader& reader, const std::vector<bool>& is_there);
   void BuildOnOneDevice(GraphBuilder& graph);
   void BuildSharded(GraphBuilder& graph,
@@ -151,6 +168,7 @@ class Saver {
   Node* restore_ = nullptr;
   int num_shards_ = 1;
   std::shared_ptr<CheckpointClaim> claim_;
+  std::string applied_updates_;
   bool writes_elsewhere_ = false;  // the save nodes are on a machine whose disk is not this one's
   KeptCheckpoints kept_;           // those of earlier processes included
 

@@ -95,7 +95,9 @@ class Chief final : public SessionCreator {
     values_are_ours_ = false;
     WEIR_RETURN_IF_ERROR(session.Restore(restore_, [&]() -> absl::Status {
       WEIR_ASSIGN_OR_RETURN(const bool is_restored, Restore(session));
-      return is_restored ? absl::OkStatus() : scaffold().Initialize(session);
+      if (!is_restored) return scaffold().Initialize(session);
+      restore_.applied_updates = scaffold().saver->applied_updates();
+      return absl::OkStatus();
     }));
     values_are_ours_ = true;
     has_set_variables_ = true;
