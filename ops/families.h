@@ -21,10 +21,13 @@ const std::vector<OpList>& ControlFlowFiles();
 const std::vector<OpList>& DataFlowFiles();
 const std::vector<OpList>& DebuggingFiles();
 const std::vector<OpList>& IoFiles();
+const std::vector<OpList>& LookupFiles();
 const std::vector<OpList>& MathFiles();
 const std::vector<OpList>& NnFiles();
 const std::vector<OpList>& RandomFiles();
+const std::vector<OpList>& SparseFiles();
 const std::vector<OpList>& StateFiles();
+const std::vector<OpList>& StringsFiles();
 const std::vector<OpList>& SummaryFiles();
 const std::vector<OpList>& TrainingFiles();
 

@@ -7,11 +7,6 @@
 
 namespace weir {
 
-// The build defines these too (families.h).
-const std::vector<OpList>& LookupFiles();
-const std::vector<OpList>& SparseFiles();
-const std::vector<OpList>& StringsFiles();
-
 const std::vector<OpFamily>& OpFamilies() {
   static const auto* const families = new std::vector<OpFamily>{
       {"array", "Tensors: shapes, joining, slicing, indexing", ArrayFiles()},

@@ -2,11 +2,6 @@
 
 namespace weir {
 
-// The build defines these too (register_kernels.h).
-void RegisterLookupKernels(DeviceKernels& kernels);
-void RegisterSparseKernels(DeviceKernels& kernels);
-void RegisterStringsKernels(DeviceKernels& kernels);
-
 void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type) {
   DeviceKernels kernels(registry, device_type);
   RegisterArrayKernels(kernels);

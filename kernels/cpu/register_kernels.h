@@ -14,12 +14,15 @@ void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type 
 // The families: one folder each. The build defines these functions from the files of the folder (family.bzl).
 void RegisterArrayKernels(DeviceKernels& kernels);
 void RegisterDataFlowKernels(DeviceKernels& kernels);
+void RegisterLookupKernels(DeviceKernels& kernels);
 void RegisterMathKernels(DeviceKernels& kernels);
 void RegisterNnKernels(DeviceKernels& kernels);
 void RegisterRandomKernels(DeviceKernels& kernels);
+void RegisterSparseKernels(DeviceKernels& kernels);
 void RegisterStateKernels(DeviceKernels& kernels);
-void RegisterIoKernels(DeviceKernels& kernels);
 void RegisterTrainingKernels(DeviceKernels& kernels);
+void RegisterIoKernels(DeviceKernels& kernels);
+void RegisterStringsKernels(DeviceKernels& kernels);
 void RegisterSummaryKernels(DeviceKernels& kernels);
 void RegisterDebuggingKernels(DeviceKernels& kernels);
 
