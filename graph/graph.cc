@@ -227,7 +227,7 @@ absl::StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
     return Annotate(absl::InvalidArgumentError("a node's name consists of letters, digits and _ . - / >"),
                     spec);
   }
-  if (by_name_.contains(spec.name)) {
+  if (by_name_.contains(spec.name) || FindLeftOut(spec.name) != nullptr) {
     return Annotate(absl::AlreadyExistsError("the graph already has a node of this name"), spec);
   }
   absl::StatusOr<const Op*> op = ops_->Lookup(spec.op);
@@ -277,24 +277,51 @@ Node* Graph::FindNode(absl::string_view name) const {
 
 absl::StatusOr<Node*> Graph::LookupNode(absl::string_view name) const {
   if (Node* node = FindNode(name)) return node;
+  if (const LeftOutNode* node = FindLeftOut(name)) return node->reason;
   std::vector<absl::string_view> known;
   for (const auto& node : nodes_) known.push_back(node->name());
   return absl::NotFoundError(absl::StrCat("the graph has no node '", name, "'", DidYouMean(name, known)));
 }
 
-absl::StatusOr<Output> Graph::FindOutput(absl::string_view name) const {
+// The node that "name" or "name:1" is an output of, which it may not have.
+absl::StatusOr<Output> Graph::ParseOutput(absl::string_view name) const {
   const size_t colon = name.rfind(':');
-  int index = 0;
+  Output output;
   absl::string_view node_name = name;
-  if (colon != absl::string_view::npos && absl::SimpleAtoi(name.substr(colon + 1), &index)) {
+  if (colon != absl::string_view::npos && absl::SimpleAtoi(name.substr(colon + 1), &output.index)) {
     node_name = name.substr(0, colon);
   }
-  WEIR_ASSIGN_OR_RETURN(Node * node, LookupNode(node_name));
+  WEIR_ASSIGN_OR_RETURN(output.node, LookupNode(node_name));
+  return output;
+}
+
+absl::StatusOr<Output> Graph::FindOutput(absl::string_view name) const {
+  WEIR_ASSIGN_OR_RETURN(const Output output, ParseOutput(name));
+  Node* const node = output.node;
+  const int index = output.index;
   if (index < 0 || index >= node->num_outputs()) {
     return absl::OutOfRangeError(
         absl::StrCat("'", name, "': ", node->Describe(), " has ", node->num_outputs(), " outputs"));
   }
   return node->output(index);
+}
+
+absl::StatusOr<Output> Graph::FindValue(absl::string_view name) const {
+  if (has_stand_ins()) {
+    WEIR_ASSIGN_OR_RETURN(const Output output, ParseOutput(name));
+    if (const std::optional<Output> read = StandIn(output)) return *read;
+  }
+  return FindOutput(name);
+}
+
+const LeftOutNode* Graph::FindLeftOut(absl::string_view name) const {
+  const auto found = left_out_.find(name);
+  return found == left_out_.end() ? nullptr : &found->second;
+}
+
+std::optional<Output> Graph::StandIn(Output of) const {
+  const auto found = stand_ins_.find(of);
+  return found == stand_ins_.end() ? std::nullopt : std::make_optional(found->second);
 }
 
 absl::StatusOr<std::vector<Node*>> Graph::TopologicalOrder() const {
@@ -361,6 +388,9 @@ void Graph::KeepOnly(const std::vector<bool>& keep) {
   for (std::unique_ptr<Node>& node : nodes_) {
     if (!keep[node->id()]) by_name_.erase(node->name());
   }
+  absl::erase_if(stand_ins_, [&keep](const auto& stand_in) {
+    return !keep[stand_in.first.node->id()] || !keep[stand_in.second.node->id()];
+  });
   for (std::unique_ptr<Node>& node : nodes_) {
     if (!keep[node->id()]) continue;
     auto& control = node->control_inputs_;
@@ -407,6 +437,10 @@ std::unique_ptr<Graph> Graph::Clone() const {
     for (const Node* before : node->control_inputs_)
       copy->control_inputs_.push_back(clone->node(before->id()));
   }
+  for (const auto& [of, read] : stand_ins_) {
+    clone->SetStandIn({clone->node(of.node->id()), of.index}, {clone->node(read.node->id()), read.index});
+  }
+  clone->left_out_ = left_out_;
   clone->variables_ = variables_;
   clone->collections_ = collections_;
   return clone;

@@ -8,6 +8,7 @@
 // Thread safety: reads are concurrent; changes need outside locking. Nodes live as long as the graph.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,6 +71,13 @@ struct VariableDef {
   std::optional<VariableSlice> slice;  // of a part only
 };
 
+// A node that could not be imported (graph/interchange).
+struct LeftOutNode {
+  std::string name;
+  absl::Status reason;     // "op 'Foo' of node 'x' is not registered"
+  std::string definition;  // its NodeDef, serialized
+};
+
 class Graph {
  public:
   explicit Graph(const OpRegistry& ops) : ops_(&ops) {}
@@ -89,7 +97,9 @@ class Graph {
   Node* FindNode(absl::string_view name) const;  // null when there is none
   // "name" or "name:1"; NotFound with the nearest names, OutOfRange for an index the node does not have.
   absl::StatusOr<Output> FindOutput(absl::string_view name) const;
-  // NotFound with the nearest names.
+  // The same for somebody who wants a value: where an output has a stand-in, that one.
+  absl::StatusOr<Output> FindValue(absl::string_view name) const;
+  // NotFound with the nearest names; for a node that was left out, the reason.
   absl::StatusOr<Node*> LookupNode(absl::string_view name) const;
 
   // Nodes in an order in which inputs come before their consumers. InvalidArgument names the nodes of a cycle
@@ -113,6 +123,18 @@ class Graph {
   // without inferring again. Precondition: the name is free, inputs have the right types.
   Node* AddCopy(const Node& node, std::vector<Output> inputs, std::vector<Node*> control_inputs);
 
+  // Stand-ins: `of` was a reference to a variable where this graph was imported from (graph/interchange), and
+  // its node may not have that output now. `read` is the variable's value, the output of a ReadVariableOp;
+  // its first control input, where it has one, is the node that passed the reference on.
+  void SetStandIn(Output of, Output read) { stand_ins_[of] = read; }
+  std::optional<Output> StandIn(Output of) const;
+  bool has_stand_ins() const { return !stand_ins_.empty(); }
+
+  // What imports had to leave out. Names are unique among these and the nodes: AddNode refuses theirs.
+  void AddLeftOut(LeftOutNode node) { left_out_.emplace(node.name, std::move(node)); }
+  const LeftOutNode* FindLeftOut(absl::string_view name) const;  // null when there is none
+  const std::map<std::string, LeftOutNode, std::less<>>& left_out() const { return left_out_; }
+
   std::vector<VariableDef>& variables() { return variables_; }
   const std::vector<VariableDef>& variables() const { return variables_; }
   // TensorFlow's node collections ("summaries", "global_step", "train_op"...): node or output names by
@@ -121,9 +143,13 @@ class Graph {
   const std::map<std::string, std::vector<std::string>>& collections() const { return collections_; }
 
  private:
+  absl::StatusOr<Output> ParseOutput(absl::string_view name) const;
+
   const OpRegistry* ops_;
   std::vector<std::unique_ptr<Node>> nodes_;
   absl::flat_hash_map<std::string, Node*> by_name_;
+  absl::flat_hash_map<Output, Output> stand_ins_;
+  std::map<std::string, LeftOutNode, std::less<>> left_out_;
   std::vector<VariableDef> variables_;
   std::map<std::string, std::vector<std::string>> collections_;
 };

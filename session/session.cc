@@ -95,6 +95,10 @@ absl::StatusOr<Output> TensorRef::Resolve(const Graph& graph) const {
   return output_;
 }
 
+absl::StatusOr<Output> TensorRef::ResolveFetch(const Graph& graph) const {
+  return name_.empty() ? Resolve(graph) : graph.FindValue(name_);
+}
+
 absl::StatusOr<std::string> TensorRef::Name() const {
   if (name_.empty() && !output_) return NullRef("feed or fetch");
   if (name_.empty()) return output_.name();
@@ -453,7 +457,7 @@ absl::StatusOr<StepSignature> Session::Resolve(const std::vector<TensorRef>& fee
     signature.feeds.push_back(output);
   }
   for (const TensorRef& fetch : fetches) {
-    WEIR_ASSIGN_OR_RETURN(Output output, fetch.Resolve(graph_));
+    WEIR_ASSIGN_OR_RETURN(Output output, fetch.ResolveFetch(graph_));
     signature.fetches.push_back(output);
   }
   for (const TargetRef& target : targets) {

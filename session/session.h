@@ -58,6 +58,8 @@ class TensorRef {
   TensorRef(std::string name) : name_(std::move(name)) {}
   // NotFound with the nearest names; InvalidArgument for a null Output.
   absl::StatusOr<Output> Resolve(const Graph& graph) const;
+  // For a fetch: the name of what was a reference to a variable is its value (Graph::FindValue).
+  absl::StatusOr<Output> ResolveFetch(const Graph& graph) const;
   // "dense/mm:0", also for "dense/mm". InvalidArgument for a null Output.
   absl::StatusOr<std::string> Name() const;
 

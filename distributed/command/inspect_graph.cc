@@ -121,7 +121,8 @@ void PrintVerdict(const GraphDef& graph_def, std::ostream& out) {
     out << "importable: every node fits its op's schema\n";
   } else {
     out << "importable in part: " << Counted(graph.num_nodes(), "node") << ", without " << skipped.size()
-        << " that have ops Weir lacks or depend on such\n";
+        << " that cannot be imported or depend on such, first: " << PrintableText(skipped[0].reason.message())
+        << "\n";
   }
 }
 

@@ -7,13 +7,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "graph/interchange/attr_value_proto.h"
+#include "graph/interchange/input_name.h"
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/graph.pb.h"
+#include "graph/interchange/references.h"
 #include "graph/nearest_names.h"
 #include "graph/types/status_macros.h"
 
@@ -57,22 +57,28 @@ class GraphImport {
     WEIR_RETURN_IF_ERROR(IndexNames());
     WEIR_RETURN_IF_ERROR(ResolveInputs());
     WEIR_RETURN_IF_ERROR(FindUnknownOps());
-    WEIR_ASSIGN_OR_RETURN(const std::vector<int> order, Order());
-    const int num_before = graph_.num_nodes();
-    const absl::Status status = AddNodes(order);
+    num_before_ = graph_.num_nodes();
+    absl::Status status;
+    do {
+      LeaveOutConsumers();
+      RemoveAdded();
+      const absl::StatusOr<std::vector<int>> order = Order();
+      status = order.ok() ? AddNodes(*order) : order.status();
+    } while (status.ok() && !LeftOutIsClosed());
     if (!status.ok()) {
-      std::vector<bool> keep(graph_.num_nodes(), false);
-      std::fill_n(keep.begin(), num_before, true);
-      graph_.KeepOnly(keep);
+      RemoveAdded();
+      return status;
     }
-    return status;
+    NoteLeftOut();
+    return absl::OkStatus();
   }
 
  private:
   absl::Status IndexNames() {
     for (int i = 0; i < def_.node_size(); ++i) {
       const NodeDef& node = def_.node(i);
-      if (!positions_.emplace(node.name(), i).second || graph_.FindNode(node.name()) != nullptr) {
+      if (!positions_.emplace(node.name(), i).second || graph_.FindNode(node.name()) != nullptr ||
+          graph_.FindLeftOut(node.name()) != nullptr) {
         return Annotate(absl::AlreadyExistsError("the graph already has a node of this name"), node);
       }
     }
@@ -83,51 +89,60 @@ class GraphImport {
     for (int i = 0; i < def_.node_size(); ++i) {
       for (const std::string& input : def_.node(i).input()) {
         absl::StatusOr<Edge> edge = Resolve(input, def_.node(i));
-        if (!edge.ok()) return Annotate(edge.status(), def_.node(i));
-        edges_[i].push_back(*edge);
+        if (edge.ok()) {
+          edges_[i].push_back(*edge);
+        } else {
+          WEIR_RETURN_IF_ERROR(LeaveOut(i, Annotate(edge.status(), def_.node(i))));
+        }
       }
     }
     return absl::OkStatus();
   }
 
   absl::StatusOr<Edge> Resolve(absl::string_view input, const NodeDef& consumer) const {
+    WEIR_ASSIGN_OR_RETURN(const InputName name, ParseInputName(input));
     Edge edge;
-    absl::string_view name = input;
-    edge.is_control = absl::ConsumePrefix(&name, "^");
-    const size_t colon = name.rfind(':');
-    if (!edge.is_control && colon != absl::string_view::npos) {
-      if (!absl::SimpleAtoi(name.substr(colon + 1), &edge.output) || edge.output < 0) {
-        return absl::InvalidArgumentError(absl::StrCat("its input '", input, "' names no output"));
-      }
-      name = name.substr(0, colon);
-    }
-    if (const auto place = positions_.find(name); place != positions_.end()) {
+    edge.output = name.output;
+    edge.is_control = name.is_control;
+    if (const auto place = positions_.find(name.node); place != positions_.end()) {
       edge.producer = place->second;
       const std::string& op = def_.node(edge.producer).op();
       edge.closes_loop =
           !edge.is_control && absl::EndsWith(op, "NextIteration") && absl::EndsWith(consumer.op(), "Merge");
       return edge;
     }
-    edge.existing = graph_.FindNode(name);
+    edge.existing = graph_.FindNode(name.node);
     if (edge.existing != nullptr) return edge;
+    if (const LeftOutNode* node = graph_.FindLeftOut(name.node)) return node->reason;
     std::vector<absl::string_view> known;
     for (const NodeDef& node : def_.node()) known.push_back(node.name());
     return absl::NotFoundError(
-        absl::StrCat("its input '", input, "' is no node of the graph", DidYouMean(name, known)));
+        absl::StrCat("its input '", input, "' is no node of the graph", DidYouMean(name.node, known)));
   }
 
-  // Fails for the first unknown op, or finds all nodes to leave out.
   absl::Status FindUnknownOps() {
-    std::vector<int> left_out;
     for (int i = 0; i < def_.node_size(); ++i) {
       const absl::StatusOr<const Op*> op = graph_.ops().Lookup(def_.node(i).op());
-      if (op.ok()) continue;
-      skip_reasons_[i] = Annotate(op.status(), def_.node(i));
-      if (options_.skipped == nullptr) return skip_reasons_[i];
-      left_out.push_back(i);
+      if (!op.ok()) WEIR_RETURN_IF_ERROR(LeaveOut(i, Annotate(op.status(), def_.node(i))));
     }
-    const std::vector<std::vector<int>> consumers =
-        left_out.empty() ? std::vector<std::vector<int>>() : Consumers();
+    return absl::OkStatus();
+  }
+
+  // The reason is the import's error, where nothing may be left out.
+  absl::Status LeaveOut(int i, absl::Status reason) {
+    if (options_.skipped == nullptr) return reason;
+    skip_reasons_[i].Update(reason);
+    return absl::OkStatus();
+  }
+
+  // What depends on a node that is left out, is left out for the same reason.
+  void LeaveOutConsumers() {
+    std::vector<int> left_out;
+    for (int i = 0; i < def_.node_size(); ++i) {
+      if (!skip_reasons_[i].ok()) left_out.push_back(i);
+    }
+    if (left_out.empty()) return;
+    const std::vector<std::vector<int>> consumers = Consumers();
     for (size_t next = 0; next < left_out.size(); ++next) {
       for (int consumer : consumers[left_out[next]]) {
         if (!skip_reasons_[consumer].ok()) continue;
@@ -135,9 +150,35 @@ class GraphImport {
         left_out.push_back(consumer);
       }
     }
-    std::sort(left_out.begin(), left_out.end());
-    for (int i : left_out) options_.skipped->push_back({def_.node(i).name(), skip_reasons_[i]});
-    return absl::OkStatus();
+  }
+
+  // Whether no node was added that depends on one that could not be: consumers are added later and are left
+  // out, but the start of a loop is added before its end.
+  bool LeftOutIsClosed() const {
+    for (int i = 0; i < def_.node_size(); ++i) {
+      for (const Edge& edge : edges_[i]) {
+        if (added_[i] != nullptr && edge.producer >= 0 && added_[edge.producer] == nullptr) return false;
+      }
+      if (added_[i] != nullptr && !skip_reasons_[i].ok()) return false;
+    }
+    return true;
+  }
+
+  void RemoveAdded() {
+    added_.assign(def_.node_size(), nullptr);
+    if (graph_.num_nodes() == num_before_) return;
+    std::vector<bool> keep(graph_.num_nodes(), false);
+    std::fill_n(keep.begin(), num_before_, true);
+    graph_.KeepOnly(keep);
+  }
+
+  void NoteLeftOut() {
+    for (int i = 0; i < def_.node_size(); ++i) {
+      if (skip_reasons_[i].ok()) continue;
+      const NodeDef& node = def_.node(i);
+      options_.skipped->push_back({node.name(), skip_reasons_[i]});
+      graph_.AddLeftOut({node.name(), skip_reasons_[i], node.SerializeAsString()});
+    }
   }
 
   std::vector<std::vector<int>> Consumers() const {
@@ -212,16 +253,28 @@ class GraphImport {
   }
 
   absl::Status AddNodes(const std::vector<int>& order) {
-    added_.resize(def_.node_size(), nullptr);
     for (int i : order) {
-      const NodeDef& node = def_.node(i);
-      absl::StatusOr<NodeSpec> spec = Spec(i);
-      if (!spec.ok()) return Annotate(spec.status(), node);
-      // Its errors name the node already.
-      WEIR_ASSIGN_OR_RETURN(added_[i], graph_.AddNode(*std::move(spec)));
+      absl::StatusOr<Node*> node = AddNode(i);
+      if (node.ok()) {
+        added_[i] = *node;
+      } else {
+        WEIR_RETURN_IF_ERROR(LeaveOut(i, node.status()));
+      }
     }
-    for (int i : order) WEIR_RETURN_IF_ERROR(CloseLoops(i));
+    for (int i : order) {
+      if (absl::Status status = CloseLoops(i); !status.ok()) WEIR_RETURN_IF_ERROR(LeaveOut(i, status));
+    }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<Node*> AddNode(int i) {
+    for (const Edge& edge : edges_[i]) {
+      if (edge.producer >= 0 && !skip_reasons_[edge.producer].ok()) return skip_reasons_[edge.producer];
+    }
+    absl::StatusOr<NodeSpec> spec = Spec(i);
+    if (!spec.ok()) return Annotate(spec.status(), def_.node(i));
+    // Its errors name the node already.
+    return graph_.AddNode(*std::move(spec));
   }
 
   absl::StatusOr<NodeSpec> Spec(int i) const {
@@ -264,6 +317,7 @@ class GraphImport {
       if (!edge.closes_loop) continue;
       Node* end = added_[edge.producer];
       Node* merge = added_[i];
+      if (end == nullptr || merge == nullptr) continue;  // left out
       if (edge.output >= end->num_outputs() ||
           end->output_type(edge.output) != merge->input_type(static_cast<int>(index))) {
         return absl::InvalidArgumentError(
@@ -344,12 +398,9 @@ class GraphImport {
   absl::flat_hash_map<absl::string_view, int> positions_;  // of the GraphDef's nodes, by name
   std::vector<std::vector<Edge>> edges_;                   // of each node of the GraphDef
   std::vector<absl::Status> skip_reasons_;                 // not OK: the node is left out
+  int num_before_ = 0;                                     // nodes of the graph
   std::vector<Node*> added_;
 };
-
-std::string InputName(const Output& input) {
-  return input.index == 0 ? input.node->name() : absl::StrCat(input.node->name(), ":", input.index);
-}
 
 absl::StatusOr<std::unique_ptr<Graph>> ImportNew(const GraphDef& def, const OpRegistry& ops,
                                                  const ImportOptions& options) {
@@ -361,7 +412,19 @@ absl::StatusOr<std::unique_ptr<Graph>> ImportNew(const GraphDef& def, const OpRe
 }  // namespace
 
 absl::Status ImportGraphDef(const GraphDef& graph_def, const ImportOptions& options, Graph* graph) {
-  return GraphImport(graph_def, options, graph).Run();
+  ReferenceLowering references(graph_def, *graph);
+  if (!references.is_needed()) return GraphImport(graph_def, options, graph).Run();
+  const GraphDef lowered = references.Lowered();
+  WEIR_RETURN_IF_ERROR(GraphImport(lowered, options, graph).Run());
+  references.AddStandIns(graph);
+  if (options.skipped != nullptr) {
+    // Reads that the lowering added are nobody's nodes.
+    auto& skipped = *options.skipped;
+    skipped.erase(std::remove_if(skipped.begin(), skipped.end(),
+                                 [&](const SkippedNode& node) { return !references.IsGiven(node.name); }),
+                  skipped.end());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ExportNodeDef(const Node& node, const ExportOptions& options, NodeDef* def) {
@@ -369,7 +432,7 @@ absl::Status ExportNodeDef(const Node& node, const ExportOptions& options, NodeD
   def->set_op(node.op_name());
   const bool is_assigned = options.use_assigned_devices && !node.assigned_device().is_empty();
   def->set_device((is_assigned ? node.assigned_device() : node.requested_device()).ToString());
-  for (const Output& input : node.inputs()) def->add_input(InputName(input));
+  for (const Output& input : node.inputs()) def->add_input(InputNameOf(input.node->name(), input.index));
   for (const Node* before : node.control_inputs()) def->add_input(absl::StrCat("^", before->name()));
   for (const auto& [name, value] : node.attrs()) {
     if (absl::Status status = AttrValueToProto(value, &(*def->mutable_attr())[name]); !status.ok()) {
@@ -385,6 +448,10 @@ absl::Status ExportGraphDef(const Graph& graph, const ExportOptions& options, Gr
   graph_def->mutable_versions()->set_producer(kProducer);
   for (const auto& node : graph.nodes())
     WEIR_RETURN_IF_ERROR(ExportNodeDef(*node, options, graph_def->add_node()));
+  for (const auto& [name, node] : graph.left_out()) {
+    WEIR_RETURN_IF_ERROR(
+        ParseMessageBytes(node.definition, absl::StrCat("the node '", name, "'"), graph_def->add_node()));
+  }
   return absl::OkStatus();
 }
 

@@ -5,7 +5,8 @@
 // that names the node, and the graph stays as it was. Nodes may come in any order. A data edge from
 // NextIteration to Merge may close a loop; any other cycle is an error that names the nodes on it. What
 // GraphDefs say beyond the nodes (function library, debug info) is not imported: a node that calls a function
-// of the library is a node with an unknown op.
+// of the library is a node with an unknown op. Reference variables become resource variables (references.h):
+// under "v:0" the graph then has the handle, and Graph::FindValue gives the value.
 //
 // Functions without state; safe from any thread on different graphs.
 #pragma once
@@ -33,8 +34,10 @@ struct SkippedNode {
 };
 
 struct ImportOptions {
-  // When set, nodes with unknown ops, and all that depend on them, are left out and listed here (in their
-  // order in the GraphDef) instead of failing the import: a client's graph may hold more than its steps need.
+  // When set, nodes that cannot be imported (unknown ops, attrs that cannot be read, inputs that do not fit),
+  // and all that depend on them, are left out and listed here (in their order in the GraphDef) instead of
+  // failing the import: a client's graph may hold more than its steps need. The graph remembers them: who
+  // asks for one, or imports more nodes that depend on it, hears the reason, and the export has them again.
   std::vector<SkippedNode>* skipped = nullptr;
 };
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "graph/graph_builder.h"
 #include "graph/interchange/attr_value_proto.h"
 #include "graph/interchange/meta_graph.h"
@@ -203,6 +204,111 @@ TEST(GraphDefTest, UnknownOpsMayBeLeftOut) {
   ASSERT_THAT(skipped, SizeIs(3));
   EXPECT_EQ(skipped[2].name, "z");
   EXPECT_THAT(std::string(skipped[2].reason.message()), StartsWith("Foo 'x': no op is named 'Foo'"));
+}
+
+// Whatever is wrong with a node; loops too, whose start is added before their end turns out to be missing.
+TEST(GraphDefTest, NodesThatCannotBeReadMayBeLeftOut) {
+  std::vector<SkippedNode> skipped;
+  const auto graph =
+      FromText(Node("a", "Placeholder", {}, kFloatType) +
+                   Node("odd", "Identity", {"a"}, "attr { key: 'T' value { type: DT_INT64 } }") +
+                   Node("device", "Identity", {"a"}, std::string("device: '/nonsense:x:y' ")) +
+                   Node("nowhere", "Identity", {"missing"}) + Node("input", "Identity", {"a:x"}) +
+                   Node("type", "Placeholder", {}, "attr { key: 'dtype' value { type: 77 } }") +
+                   Node("user", "Identity", {"type"}) +
+                   Node("enter", "Enter", {"a"}, "attr { key: 'frame_name' value { s: 'f' } }") +
+                   Node("merge", "Merge", {"enter", "next"}) + Node("body", "Identity", {"merge"}) +
+                   Node("bad", "Split", {"body"}, "") + Node("next", "NextIteration", {"bad"}) +
+                   Node("fine", "Identity", {"a"}),
+               {.skipped = &skipped});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<std::string> names;
+  for (const SkippedNode& node : skipped) names.push_back(node.name);
+  EXPECT_THAT(names, ElementsAre("odd", "device", "nowhere", "input", "type", "user", "merge", "body", "bad",
+                                 "next"));
+  EXPECT_EQ((*graph)->num_nodes(), 3);
+  EXPECT_NE((*graph)->FindNode("fine"), nullptr);
+  // The graph remembers the reasons, for look-ups and for what is imported later...
+  EXPECT_EQ((*graph)->LookupNode("user").status(), skipped[5].reason);
+  EXPECT_EQ((*graph)->FindOutput("user:0").status(), skipped[5].reason);
+  tensorflow::GraphDef more;
+  *more.add_node() = [] {
+    tensorflow::NodeDef node;
+    node.set_name("later");
+    node.set_op("Identity");
+    node.add_input("user");
+    return node;
+  }();
+  EXPECT_EQ(ImportGraphDef(more, {}, graph->get()).message(),
+            absl::StrCat("Identity 'later': ", skipped[5].reason.message()));
+  more.mutable_node(0)->set_name("user");
+  more.mutable_node(0)->set_input(0, "a");
+  EXPECT_EQ(ImportGraphDef(more, {}, graph->get()).code(), absl::StatusCode::kAlreadyExists);
+  // ... and the export has the nodes again.
+  tensorflow::GraphDef exported;
+  ASSERT_TRUE(ExportGraphDef(**graph, {}, &exported).ok());
+  EXPECT_EQ(exported.node_size(), 13);
+}
+
+// Resource variables, and no ops with references.
+void RegisterVariableOps(OpRegistry* ops) {
+  Register(ops, "VarHandleOp", {}, {"resource: resource"},
+           {"dtype: type", "shape: shape = ?", "shared_name: string = \"\"", "container: string = \"\""});
+  Register(ops, "ReadVariableOp", {"resource: resource"}, {"value: dtype"}, {"dtype: type"});
+  Register(ops, "AssignAddVariableOp", {"resource: resource", "value: dtype"}, {}, {"dtype: type"});
+  Register(ops, "Mul", {"x: T", "y: T"}, {"z: T"}, {"T: type"});
+  Register(ops, "Const", {}, {"output: dtype"}, {"dtype: type"});
+  Register(ops, "NoOp", {}, {}, {});
+}
+
+// Of a node that is left out, TensorFlow's name is told, and not those of the reads that it would have had.
+TEST(GraphDefTest, SkippedNodesAreThoseOfTheGraphDef) {
+  OpRegistry ops;
+  RegisterVariableOps(&ops);
+  std::vector<SkippedNode> skipped;
+  const auto graph =
+      GraphFromGraphDefText(Node("v", "VariableV2", {}, "") + Node("w", "VariableV2", {}, kFloatType) +
+                                Node("product", "Mul", {"v", "v"}) + Node("unknown", "Foo", {"w"}, ""),
+                            ops, {.skipped = &skipped});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  std::vector<std::string> names;
+  for (const SkippedNode& node : skipped) names.push_back(node.name);
+  EXPECT_THAT(names, ElementsAre("v", "product", "unknown"));
+}
+
+TEST(GraphDefTest, LaterImportsKnowTheReferencesOfEarlierOnes) {
+  OpRegistry ops;
+  RegisterVariableOps(&ops);
+  auto graph =
+      GraphFromGraphDefText(Node("v", "VariableV2", {}, kFloatType) + Node("c", "Const", {}, kFloatType) +
+                                Node("add", "AssignAdd", {"v", "c"}),
+                            ops);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  tensorflow::GraphDef more;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      Node("again", "AssignAdd", {"add", "c"}) + Node("product", "Mul", {"again", "v", "^c"}), &more));
+  ASSERT_TRUE(ImportGraphDef(more, {}, graph->get()).ok());
+  const weir::Node* const again = (*graph)->FindNode("again");
+  EXPECT_EQ(again->op_name(), "AssignAddVariableOp");
+  EXPECT_EQ(again->input(0).node->name(), "v");
+  EXPECT_THAT(again->control_inputs(), ElementsAre((*graph)->FindNode("add")));
+  const weir::Node* const product = (*graph)->FindNode("product");
+  const weir::Node* const passed = product->input(0).node;
+  EXPECT_EQ(passed->op_name(), "ReadVariableOp");
+  EXPECT_EQ(passed->input(0).node->name(), "v");
+  const weir::Node* const order = (*graph)->FindNode("product/ref_order");
+  EXPECT_THAT(order->control_inputs(), ElementsAre((*graph)->FindNode("c"), again));
+  EXPECT_THAT(passed->control_inputs(), ElementsAre(again, order));
+  EXPECT_EQ(product->input(1).node->op_name(), "ReadVariableOp");
+  EXPECT_EQ((*graph)->FindValue("again:0")->node->name(), "again/ref_value");
+  EXPECT_EQ((*graph)->FindOutput("v:0")->dtype(), DType::kResource);
+  EXPECT_EQ((*graph)->FindValue("v:0")->dtype(), DType::kFloat32);
+  // A copy has them, too; a part of the graph those that are left.
+  EXPECT_EQ((*graph)->Clone()->FindValue("v:0")->dtype(), DType::kFloat32);
+  std::vector<bool> keep;
+  for (const auto& node : (*graph)->nodes()) keep.push_back(node->name() == "v" || node->name() == "c");
+  (*graph)->KeepOnly(keep);
+  EXPECT_FALSE((*graph)->has_stand_ins());
 }
 
 TEST(GraphDefTest, ExtendsAGraphOrLeavesItAsItWas) {

@@ -27,7 +27,7 @@ std::vector<Output> CollectedLosses(GraphBuilder& g, absl::string_view collectio
   const auto found = collections.find(std::string(collection));
   if (found == collections.end()) return losses;
   for (const std::string& name : found->second) {
-    const absl::StatusOr<Output> loss = g.graph().FindOutput(name);
+    const absl::StatusOr<Output> loss = g.graph().FindValue(name);
     if (loss.ok()) losses.push_back(*loss);
   }
   return losses;

@@ -74,7 +74,7 @@ absl::Status CheckIndependent(const Graph& graph, const RunArgs& args) {
     if (seen.insert(node).second) open.push_back(node);
   };
   for (const TensorRef& fetch : args.fetches) {
-    WEIR_ASSIGN_OR_RETURN(const Output output, fetch.Resolve(graph));
+    WEIR_ASSIGN_OR_RETURN(const Output output, fetch.ResolveFetch(graph));
     visit(output.node);
   }
   while (!open.empty()) {

@@ -25,7 +25,7 @@ absl::StatusOr<Output> MergeSummaries(GraphBuilder& graph) {
   if (found == graph.graph().collections().end() || found->second.empty()) return Output();
   std::vector<Output> summaries;
   for (const std::string& name : found->second) {
-    WEIR_ASSIGN_OR_RETURN(Output summary, graph.graph().FindOutput(name));
+    WEIR_ASSIGN_OR_RETURN(Output summary, graph.graph().FindValue(name));
     summaries.push_back(summary);
   }
   return graph.AddOp("MergeSummary", {InputArg(summaries)}, {}, "merge_all_summaries");
@@ -53,7 +53,7 @@ absl::Status FillIn(const Graph& graph, const std::string& collection, Output* o
   if (!*output) {
     WEIR_ASSIGN_OR_RETURN(const std::string name, OnlyNameIn(graph, collection));
     if (name.empty()) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(*output, graph.FindOutput(name));
+    WEIR_ASSIGN_OR_RETURN(*output, graph.FindValue(name));
   }
   if (!IsNodeOf(graph, *output->node) || output->index < 0 || output->index >= output->node->num_outputs()) {
     return absl::InvalidArgumentError(

@@ -41,7 +41,7 @@ OpRecord& OpRecord::HostileHandles(std::vector<CaseInput> inputs, int handle, At
     return changed;
   };
   Hostile(with(MissingHandle()), "weights", attrs, absl::StatusCode::kNotFound);
-  Hostile(with(UninitializedHandle(dtype)), "variable 'weights' is not initialized", attrs,
+  Hostile(with(UninitializedHandle(dtype)), "Attempting to use uninitialized value weights", attrs,
           absl::StatusCode::kFailedPrecondition);
   return Hostile(with(NoHandles()), "must be one resource handle", attrs);
 }

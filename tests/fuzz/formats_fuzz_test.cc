@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/stubs/logging.h"
+#include "google/protobuf/text_format.h"
 #include "graph/interchange/graph_def.h"
 #include "graph/interchange/proto/event.pb.h"
 #include "graph/interchange/proto/graph.pb.h"
@@ -311,7 +312,9 @@ int ImportAndBack(const tensorflow::GraphDef& def) {
   const auto bytes = GraphDefBytes(graph);
   EXPECT_TRUE(bytes.ok()) << bytes.status();
   if (!bytes.ok()) return 0;
-  const auto again = GraphFromGraphDefBytes(*bytes, StandardOps());
+  // What was left out is in the export, too, and is left out again.
+  std::vector<SkippedNode> skipped_again;
+  const auto again = GraphFromGraphDefBytes(*bytes, StandardOps(), {.skipped = &skipped_again});
   EXPECT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(!again.ok() || (*again)->num_nodes() == graph.num_nodes());
   return graph.num_nodes();
@@ -334,6 +337,36 @@ TEST_F(FormatsFuzzTest, GraphDef) {
     tensorflow::GraphDef def = parts[mutator.Below(parts.size())];
     // One node is replaced by a mutation of its own bytes, of which half would not even parse in a larger
     // message.
+    auto* victim = def.mutable_node(static_cast<int>(mutator.Below(def.node_size())));
+    if (!victim->ParseFromString(mutator.NextOf(victim->SerializeAsString()))) continue;
+    num_nodes += ImportAndBack(def);
+  }
+  EXPECT_GT(num_nodes, 1000);
+}
+
+// A variable of TensorFlow 1, what changes it, what passes it on, and what reads it.
+constexpr char kReferences[] = R"(
+    node { name: "v" op: "VariableV2" attr { key: "dtype" value { type: DT_FLOAT } }
+           attr { key: "shape" value { shape {} } } }
+    node { name: "c" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+    node { name: "add" op: "AssignAdd" input: "v" input: "c" attr { key: "T" value { type: DT_FLOAT } } }
+    node { name: "again" op: "Assign" input: "add" input: "v" attr { key: "T" value { type: DT_FLOAT } } }
+    node { name: "has" op: "IsVariableInitialized" input: "v" }
+    node { name: "if" op: "RefSwitch" input: "again" input: "has" attr { key: "T" value { type: DT_FLOAT } } }
+    node { name: "read" op: "Identity" input: "if:1" attr { key: "T" value { type: DT_FLOAT } } }
+    node { name: "pair" op: "Mul" input: "v" input: "add" input: "^c" input: "^has" }
+    node { name: "last" op: "Merge" input: "read" input: "if" attr { key: "N" value { i: 2 } } })";
+
+TEST_F(FormatsFuzzTest, References) {
+  tensorflow::GraphDef whole;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(kReferences, &whole));
+  std::vector<std::string> nodes;
+  for (const auto& node : whole.node()) nodes.push_back(node.SerializeAsString());
+  Mutator mutator(nodes, 12);
+  int num_nodes = 0;
+  for (int round = 0; round < 20000; ++round) {
+    SCOPED_TRACE(round);
+    tensorflow::GraphDef def = whole;
     auto* victim = def.mutable_node(static_cast<int>(mutator.Below(def.node_size())));
     if (!victim->ParseFromString(mutator.NextOf(victim->SerializeAsString()))) continue;
     num_nodes += ImportAndBack(def);

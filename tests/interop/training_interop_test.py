@@ -17,8 +17,14 @@ import cases
 v1 = tf.compat.v1
 
 
-def build(finalized=False):
-    """A regression with a decaying learning rate, Adam, and a summary; no input, so every run gives the same numbers."""
+def build(finalized=False, references=False):
+    """A regression with a decaying learning rate, Adam, and a summary; no input, so every run gives the same numbers.
+
+    With `references` its variables are TensorFlow 1's default ones."""
+    if references:
+        v1.disable_resource_variables()
+    else:
+        v1.enable_resource_variables()
     x = tf.constant(np.linspace(-1, 1, 12).reshape(6, 2).astype(np.float32))
     y = tf.constant(np.linspace(0, 1, 6).reshape(6, 1).astype(np.float32))
     with v1.variable_scope("dense"):
@@ -34,9 +40,9 @@ def build(finalized=False):
     return train
 
 
-def train_in_tensorflow(directory, last_step):
+def train_in_tensorflow(directory, last_step, references=False):
     with tf.Graph().as_default():
-        train = build()
+        train = build(references=references)
         hooks = [v1.train.StopAtStepHook(last_step=last_step)]
         with v1.train.MonitoredTrainingSession(
             checkpoint_dir=directory, hooks=hooks, save_checkpoint_steps=5, save_summaries_steps=2
@@ -46,9 +52,9 @@ def train_in_tensorflow(directory, last_step):
     v1.summary.FileWriterCache.clear()
 
 
-def write_meta_graph(path, finalized):
+def write_meta_graph(path, finalized, references=False):
     with tf.Graph().as_default():
-        build(finalized)
+        build(finalized, references)
         v1.train.export_meta_graph(path)
 
 
@@ -92,6 +98,18 @@ def test_a_model_of_tensorflow_trains_alike(tool, directory):
         train_in_tensorflow(theirs, 12)
         assert variables(ours)["global_step"] == 12
         expect_equal(variables(ours), variables(theirs))
+
+
+def test_reference_variables_train_alike(tool, directory):
+    for finalized in (False, True):
+        meta_graph = "%s/model_%d.meta" % (directory, finalized)
+        write_meta_graph(meta_graph, finalized, references=True)
+        ours, theirs = "%s/ours_%d" % (directory, finalized), "%s/theirs_%d" % (directory, finalized)
+        skipped = train_in_weir(tool, meta_graph, ours, 12)
+        train_in_tensorflow(theirs, 12, references=True)
+        assert variables(ours)["global_step"] == 12
+        expect_equal(variables(ours), variables(theirs))
+        assert not skipped, skipped
 
 
 def test_each_goes_on_where_the_other_stopped(tool, directory):

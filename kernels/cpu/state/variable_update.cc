@@ -14,8 +14,8 @@ absl::StatusOr<NamedVariable> LookupVariable(KernelContext& context, int input) 
 }
 
 absl::Status UninitializedVariable(absl::string_view name) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "variable '", name, "' is not initialized: run its initializer or restore a checkpoint first"));
+  return absl::FailedPreconditionError(absl::StrCat("Attempting to use uninitialized value ", name,
+                                                    ": run its initializer or restore a checkpoint first"));
 }
 
 absl::Status CheckUpdate(const Variable& variable, absl::string_view name, absl::string_view what,

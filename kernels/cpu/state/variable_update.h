@@ -27,7 +27,8 @@ struct NamedVariable {
 // Errors: LookupResource's.
 absl::StatusOr<NamedVariable> LookupVariable(KernelContext& context, int input);
 
-// FailedPrecondition "variable 'dense/kernel' is not initialized: ...".
+// FailedPrecondition "Attempting to use uninitialized value dense/kernel: ...", the beginning of TensorFlow's
+// text.
 absl::Status UninitializedVariable(absl::string_view name);
 
 // InvalidArgument unless the variable is initialised and has this dtype and shape; `what` names the other

@@ -77,7 +77,8 @@ TEST_F(StateKernelsTest, ReadingBeforeInitializingSaysWhatToDo) {
   const absl::Status status = Op("ReadVariableOp", {kHandle}, {{"dtype", kFloat}}).Run({handle}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(),
-            "variable 'dense/kernel' is not initialized: run its initializer or restore a checkpoint first");
+            "Attempting to use uninitialized value dense/kernel: run its initializer or restore a checkpoint "
+            "first");
   EXPECT_EQ(ApplyGradientDescent(handle, 1, Tensor::Vector<float>({1})).code(),
             absl::StatusCode::kFailedPrecondition);
 }

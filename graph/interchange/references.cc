@@ -1,0 +1,400 @@
+#include "graph/interchange/references.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "graph/interchange/input_name.h"
+#include "graph/interchange/proto/graph.pb.h"
+
+namespace weir {
+namespace {
+
+using ::tensorflow::DataType;
+using ::tensorflow::GraphDef;
+using ::tensorflow::NodeDef;
+
+enum class Role {
+  kNone,      // knows nothing of references: reads the values of those it is given
+  kVariable,  // makes one
+  kUpdate,    // changes the variable and passes its first input's reference on
+  kQuery,     // takes one and gives an ordinary tensor
+  kPass,      // only passes its first input's reference on
+  kFlow,      // gives references that depend on which of its inputs or outputs is alive
+};
+
+struct Counterpart {
+  Role role = Role::kNone;
+  std::string op;
+};
+
+Counterpart KnownCounterpart(absl::string_view op) {
+  static const auto* const kByOp = new std::map<absl::string_view, Counterpart>{
+      {"Variable", {Role::kVariable, "VarHandleOp"}},
+      {"VariableV2", {Role::kVariable, "VarHandleOp"}},
+      {"Assign", {Role::kUpdate, "AssignVariableOp"}},
+      {"AssignAdd", {Role::kUpdate, "AssignAddVariableOp"}},
+      {"AssignSub", {Role::kUpdate, "AssignSubVariableOp"}},
+      {"ScatterAdd", {Role::kUpdate, "ResourceScatterAdd"}},
+      {"ScatterSub", {Role::kUpdate, "ResourceScatterSub"}},
+      {"ScatterMul", {Role::kUpdate, "ResourceScatterMul"}},
+      {"ScatterDiv", {Role::kUpdate, "ResourceScatterDiv"}},
+      {"ScatterMin", {Role::kUpdate, "ResourceScatterMin"}},
+      {"ScatterMax", {Role::kUpdate, "ResourceScatterMax"}},
+      {"ScatterUpdate", {Role::kUpdate, "ResourceScatterUpdate"}},
+      {"ScatterNdAdd", {Role::kUpdate, "ResourceScatterNdAdd"}},
+      {"ScatterNdSub", {Role::kUpdate, "ResourceScatterNdSub"}},
+      {"ScatterNdMin", {Role::kUpdate, "ResourceScatterNdMin"}},
+      {"ScatterNdMax", {Role::kUpdate, "ResourceScatterNdMax"}},
+      {"ScatterNdUpdate", {Role::kUpdate, "ResourceScatterNdUpdate"}},
+      {"StridedSliceAssign", {Role::kUpdate, "ResourceStridedSliceAssign"}},
+      {"IsVariableInitialized", {Role::kQuery, "VarIsInitializedOp"}},
+      {"CountUpTo", {Role::kQuery, "ResourceCountUpTo"}},
+      {"RefIdentity", {Role::kPass, "NoOp"}},
+      {"RefSwitch", {Role::kFlow, "Switch"}},
+      {"RefMerge", {Role::kFlow, "Merge"}},
+      {"RefEnter", {Role::kFlow, "Enter"}},
+      {"RefExit", {Role::kFlow, "Exit"}},
+      {"RefNextIteration", {Role::kFlow, "NextIteration"}},
+  };
+  if (const auto found = kByOp->find(op); found != kByOp->end()) return found->second;
+  if (absl::StartsWith(op, "Apply") || absl::StartsWith(op, "SparseApply")) {
+    return {Role::kUpdate, absl::StrCat("Resource", op)};
+  }
+  return {};
+}
+
+// A registry that has an op with references uses it as it is.
+Role RoleOf(const OpRegistry& ops, const NodeDef& node) {
+  const Role role = KnownCounterpart(node.op()).role;
+  return role != Role::kNone && ops.Find(node.op()) != nullptr ? Role::kNone : role;
+}
+
+// Whether output `output` of a node of that role is a reference.
+bool IsReference(Role role, absl::string_view op, int output) {
+  switch (role) {
+    case Role::kVariable:
+    case Role::kUpdate:
+    case Role::kPass:
+      return output == 0;
+    case Role::kFlow:
+      return output == 0 || (output == 1 && op == "RefSwitch");
+    case Role::kNone:
+    case Role::kQuery:
+      return false;
+  }
+  return false;
+}
+
+// References have types of their own: 100 more than those of their values.
+int TypeAttr(const NodeDef& node, const char* name) {
+  const auto attr = node.attr().find(name);
+  return attr == node.attr().end() ? 0 : attr->second.type() % 100;
+}
+
+// Nodes that are named twice, or are empty, count once, or not at all.
+void AddControls(const std::vector<std::string>& before, NodeDef* node) {
+  absl::flat_hash_set<absl::string_view> seen = {""};
+  for (const std::string& name : before) {
+    if (seen.insert(name).second) node->add_input(absl::StrCat("^", name));
+  }
+}
+
+bool IsControl(absl::string_view input) { return absl::StartsWith(input, "^"); }
+
+std::vector<std::string> ControlInputs(const NodeDef& node) {
+  std::vector<std::string> names;
+  for (const std::string& input : node.input()) {
+    if (IsControl(input)) names.push_back(input.substr(1));
+  }
+  return names;
+}
+
+// Whether `node`, which becomes `op`, takes a handle for that input.
+bool TakesHandle(Role role, const NodeDef& node, const Op& op, int input) {
+  switch (role) {
+    case Role::kFlow:
+      return input == 0 || node.op() == "RefMerge";
+    case Role::kPass:
+      return input == 0;
+    default:
+      return input < static_cast<int>(op.inputs().size()) && op.inputs()[input].dtype == DType::kResource;
+  }
+}
+
+// Name, device, and the attrs that are notes or belong to the new op as well.
+void Begin(const NodeDef& node, const Op& op, NodeDef* lowered) {
+  lowered->set_name(node.name());
+  lowered->set_op(op.name());
+  lowered->set_device(node.device());
+  for (const auto& [name, value] : node.attr()) {
+    if (absl::StartsWith(name, "_") || op.FindAttr(name) != nullptr) (*lowered->mutable_attr())[name] = value;
+  }
+  if (op.FindAttr("dtype") != nullptr && node.attr().contains("T")) {
+    (*lowered->mutable_attr())["dtype"] = node.attr().at("T");
+  }
+}
+
+}  // namespace
+
+ReferenceLowering::ReferenceLowering(const GraphDef& def, const Graph& graph) : def_(def), graph_(graph) {
+  for (const NodeDef& node : def.node()) {
+    nodes_.emplace(node.name(), &node);
+    is_needed_ = is_needed_ || RoleOf(graph_.ops(), node) != Role::kNone;
+  }
+  if (is_needed_ || !graph.has_stand_ins()) return;
+  for (const NodeDef& node : def.node()) {
+    for (const std::string& input : node.input()) is_needed_ = is_needed_ || Resolve(input).has_value();
+  }
+}
+
+const NodeDef* ReferenceLowering::Find(absl::string_view name) const {
+  const auto found = nodes_.find(name);
+  return found == nodes_.end() ? nullptr : found->second;
+}
+
+// An output that is a reference by itself: a variable's, one of control flow, one of the graph.
+std::optional<ReferenceLowering::Reference> ReferenceLowering::ResolveSource(absl::string_view name,
+                                                                             int output) const {
+  if (const NodeDef* node = Find(name)) {
+    const Role role = RoleOf(graph_.ops(), *node);
+    if (role != Role::kVariable && role != Role::kFlow) return std::nullopt;
+    if (!IsReference(role, node->op(), output)) return std::nullopt;
+    return Reference{.handle = InputNameOf(name, output),
+                     .dtype = TypeAttr(*node, role == Role::kVariable ? "dtype" : "T"),
+                     .device = node->device()};
+  }
+  Node* const node = graph_.FindNode(name);
+  const std::optional<Output> read = graph_.StandIn({node, output});
+  if (!read) return std::nullopt;
+  const Output handle = read->node->input(0);
+  const auto& before = read->node->control_inputs();
+  return Reference{.handle = InputNameOf(handle.node->name(), handle.index),
+                   .after = before.empty() ? "" : before[0]->name(),
+                   .dtype = static_cast<int>(read->dtype()),
+                   .device = read->node->requested_device().ToString()};
+}
+
+std::optional<ReferenceLowering::Reference> ReferenceLowering::Resolve(absl::string_view input) {
+  const absl::StatusOr<InputName> parsed = ParseInputName(input);
+  if (!parsed.ok() || parsed->is_control) return std::nullopt;
+  // Back through the nodes that pass a reference on. What was found is kept for all of them, so that a long
+  // chain is walked once.
+  std::vector<const NodeDef*> passed;
+  InputName place = *parsed;
+  std::optional<Reference> found;
+  while (true) {
+    const NodeDef* const node = Find(place.node);
+    const Role role = node == nullptr ? Role::kNone : RoleOf(graph_.ops(), *node);
+    if (role != Role::kUpdate && role != Role::kPass) {
+      found = ResolveSource(place.node, place.output);
+      break;
+    }
+    if (place.output != 0 || node->input_size() == 0) break;
+    if (const auto known = resolved_.find(node->name()); known != resolved_.end()) {
+      found = known->second;
+      break;
+    }
+    resolved_[node->name()] = std::nullopt;  // a cycle leads back to it
+    passed.push_back(node);
+    const absl::StatusOr<InputName> next = ParseInputName(node->input(0));
+    if (!next.ok() || next->is_control) break;
+    place = *next;
+  }
+  for (auto node = passed.rbegin(); node != passed.rend(); ++node) {
+    if (found) found->after = (*node)->name();
+    resolved_[(*node)->name()] = found;
+  }
+  return found;
+}
+
+GraphDef ReferenceLowering::Lowered() {
+  GraphDef lowered;
+  *lowered.mutable_versions() = def_.versions();
+  *lowered.mutable_library() = def_.library();
+  lowered_ = &lowered;
+  for (const NodeDef& node : def_.node()) {
+    NodeDef replaced;
+    if (Lower(node, &replaced)) {
+      *lowered.add_node() = std::move(replaced);
+      AddStandInsOf(node);
+    } else {
+      *lowered.add_node() = node;
+    }
+  }
+  lowered_ = nullptr;
+  return lowered;
+}
+
+// False for a node that stays as it is.
+bool ReferenceLowering::Lower(const NodeDef& node, NodeDef* lowered) {
+  const Role role = RoleOf(graph_.ops(), node);
+  const Op* const op = role == Role::kNone ? nullptr : graph_.ops().Find(KnownCounterpart(node.op()).op);
+  switch (role) {
+    case Role::kVariable: {
+      if (op == nullptr) return false;
+      Begin(node, *op, lowered);
+      // A variable of that name in that container, also when another graph has it.
+      auto& shared_name = (*lowered->mutable_attr())["shared_name"];
+      if (shared_name.s().empty()) shared_name.set_s(node.name());
+      // In the first version of TensorFlow no dimensions meant that the shape is not known.
+      const auto shape = lowered->mutable_attr()->find("shape");
+      if (node.op() == "Variable" && shape != lowered->mutable_attr()->end() &&
+          shape->second.shape().dim().empty()) {
+        shape->second.mutable_shape()->set_unknown_rank(true);
+      }
+      for (const std::string& input : node.input()) lowered->add_input(input);
+      return true;
+    }
+    case Role::kUpdate:
+    case Role::kQuery:
+    case Role::kFlow:
+    case Role::kPass:
+      return op != nullptr && LowerInputs(node, *op, lowered);
+    case Role::kNone:
+      break;
+  }
+  if (node.op() == "Identity" && LowerIdentity(node, lowered)) return true;
+  return ReadInputs(node, lowered);
+}
+
+// Hands handles to the inputs of `op` that take them, and values to the others.
+bool ReferenceLowering::LowerInputs(const NodeDef& node, const Op& op, NodeDef* lowered) {
+  const Role role = RoleOf(graph_.ops(), node);
+  const auto takes_handle = [&](int input) { return TakesHandle(role, node, op, input); };
+  for (int i = 0; i < node.input_size(); ++i) {
+    if (!IsControl(node.input(i)) && takes_handle(i) && !Resolve(node.input(i))) return false;
+  }
+  Begin(node, op, lowered);
+  if (role == Role::kFlow) (*lowered->mutable_attr())["T"].set_type(tensorflow::DT_RESOURCE);
+  // Its default is another than that of AssignVariableOp.
+  if (node.op() == "Assign" && !node.attr().contains("validate_shape")) {
+    (*lowered->mutable_attr())["validate_shape"].set_b(true);
+  }
+  const auto reads = AddReads(node, takes_handle);
+  std::vector<std::string> before = ControlInputs(node);
+  for (int i = 0; i < node.input_size(); ++i) {
+    if (IsControl(node.input(i))) continue;
+    if (takes_handle(i)) {
+      const std::optional<Reference> reference = Resolve(node.input(i));
+      if (role != Role::kPass) lowered->add_input(reference->handle);
+      before.push_back(reference->after);
+    } else {
+      const auto read = reads.find(i);
+      lowered->add_input(read == reads.end() ? node.input(i) : read->second);
+    }
+  }
+  AddControls(before, lowered);
+  return true;
+}
+
+bool ReferenceLowering::LowerIdentity(const NodeDef& node, NodeDef* lowered) {
+  const Op* const op = graph_.ops().Find("ReadVariableOp");
+  if (op == nullptr || node.input_size() == 0) return false;
+  const std::optional<Reference> reference = Resolve(node.input(0));
+  if (!reference || (!node.device().empty() && node.device() != reference->device)) return false;
+  Begin(node, *op, lowered);
+  (*lowered->mutable_attr())["dtype"].set_type(static_cast<DataType>(reference->dtype));
+  lowered->add_input(reference->handle);
+  std::vector<std::string> before = ControlInputs(node);
+  before.push_back(reference->after);
+  AddControls(before, lowered);
+  return true;
+}
+
+// False when there is nothing to read.
+bool ReferenceLowering::ReadInputs(const NodeDef& node, NodeDef* lowered) {
+  const auto reads = AddReads(node, [](int) { return false; });
+  if (reads.empty()) return false;
+  *lowered = node;
+  for (const auto& [input, read] : reads) lowered->set_input(input, read);
+  return true;
+}
+
+absl::flat_hash_map<int, std::string> ReferenceLowering::AddReads(const NodeDef& reader,
+                                                                  absl::FunctionRef<bool(int)> takes_handle) {
+  absl::flat_hash_map<int, std::string> reads;
+  std::vector<std::pair<int, Reference>> references;
+  bool is_local = true;
+  for (int i = 0; i < reader.input_size(); ++i) {
+    if (IsControl(reader.input(i)) || takes_handle(i)) continue;
+    if (std::optional<Reference> reference = Resolve(reader.input(i))) {
+      is_local = is_local && reference->device == reader.device();
+      references.emplace_back(i, *std::move(reference));
+    }
+  }
+  if (references.empty()) return reads;
+  std::vector<std::string> after = ControlInputs(reader);
+  if (is_local) {
+    for (std::string& producer : ProducersThatMayWrite(reader)) after.push_back(std::move(producer));
+  }
+  // Without it there would be as many edges as references times nodes.
+  if (references.size() > 1 && after.size() > 1) {
+    NodeDef* const order = lowered_->add_node();
+    order->set_name(absl::StrCat(reader.name(), "/ref_order"));
+    order->set_op("NoOp");
+    order->set_device(reader.device());
+    AddControls(after, order);
+    after = {order->name()};
+  }
+  for (const auto& [input, reference] : references) {
+    std::string read = absl::StrCat(reader.name(), "/ref_read_", input);
+    AddRead(read, reference, after);
+    reads.emplace(input, std::move(read));
+  }
+  return reads;
+}
+
+// The data inputs of `reader` that may run after a write to a variable.
+std::vector<std::string> ReferenceLowering::ProducersThatMayWrite(const NodeDef& reader) const {
+  std::vector<std::string> producers;
+  if (reader.op() == "Merge") return producers;  // runs when the first of its inputs is there
+  for (const std::string& input : reader.input()) {
+    const absl::StatusOr<InputName> name = ParseInputName(input);
+    if (name.ok() && !name->is_control && HasInputs(name->node)) producers.emplace_back(name->node);
+  }
+  return producers;
+}
+
+bool ReferenceLowering::HasInputs(absl::string_view name) const {
+  if (const NodeDef* node = Find(name)) return node->input_size() > 0;
+  const Node* const node = graph_.FindNode(name);
+  return node != nullptr && (node->num_inputs() > 0 || !node->control_inputs().empty());
+}
+
+void ReferenceLowering::AddRead(const std::string& name, const Reference& reference,
+                                const std::vector<std::string>& after) {
+  NodeDef* const read = lowered_->add_node();
+  read->set_name(name);
+  read->set_op("ReadVariableOp");
+  read->set_device(reference.device);
+  (*read->mutable_attr())["dtype"].set_type(static_cast<DataType>(reference.dtype));
+  read->add_input(reference.handle);
+  std::vector<std::string> before = {reference.after};
+  before.insert(before.end(), after.begin(), after.end());
+  AddControls(before, read);
+}
+
+void ReferenceLowering::AddStandInsOf(const NodeDef& node) {
+  const Role role = RoleOf(graph_.ops(), node);
+  for (int output = 0; IsReference(role, node.op(), output); ++output) {
+    const std::optional<Reference> reference = Resolve(InputNameOf(node.name(), output));
+    if (!reference) continue;
+    std::string read = absl::StrCat(node.name(), "/ref_value", output == 0 ? "" : absl::StrCat("_", output));
+    AddRead(read, *reference, {});
+    stand_ins_.push_back({node.name(), output, std::move(read)});
+  }
+}
+
+void ReferenceLowering::AddStandIns(Graph* graph) const {
+  for (const StandIn& stand_in : stand_ins_) {
+    Node* const node = graph->FindNode(stand_in.node);
+    Node* const read = graph->FindNode(stand_in.read);
+    // A node that was left out of the import has none.
+    if (node != nullptr && read != nullptr) graph->SetStandIn({node, stand_in.output}, read->output(0));
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,99 @@
+// TensorFlow 1's reference variables as resource variables.
+//
+// A node of Variable or VariableV2 has a reference as its output: nodes that take references (Assign,
+// ScatterAdd, ApplyAdam...) change the variable, and pass the reference on; all others read its value when
+// they run. Weir has handles instead (VarHandleOp), which are ordinary tensors. So a GraphDef is rewritten
+// before its nodes are added to a graph:
+//
+// * Variable becomes VarHandleOp, Assign becomes AssignVariableOp, ApplyAdam becomes ResourceApplyAdam...,
+//   under the same names, devices and colocations. RefSwitch, RefMerge, RefEnter and their like become
+//   Switch, Merge, Enter of the handle, and RefIdentity a NoOp.
+// * A node that needs the value gets a ReadVariableOp of its own, "NODE/ref_read_INPUT". TensorFlow reads
+// when
+//   the consumer runs, so the read runs after the node that passed the reference on, after the consumer's
+//   control inputs and, when the consumer is on the variable's device, after its other inputs (elsewhere a
+//   value is sent as soon as it can be read). A consumer that has several of both puts a NoOp between them,
+//   "NODE/ref_order". Identity of a reference becomes the read itself, unless it is on another device.
+// * Who asks for the reference by name ("v:0", "Assign:0") gets the value: a read "NODE/ref_value" is the
+//   output's stand-in (Graph::SetStandIn).
+//
+// Semantics: TensorFlow's core/framework/op_kernel (inputs that are references are read when the kernel runs)
+// and ops/state_ops.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "graph/graph.h"
+
+namespace tensorflow {
+class GraphDef;
+class NodeDef;
+}  // namespace tensorflow
+
+namespace weir {
+
+class ReferenceLowering {
+ public:
+  // Borrows both. `graph` has what was imported before; its stand-ins are references, too.
+  ReferenceLowering(const tensorflow::GraphDef& def, const Graph& graph);
+
+  // Whether the GraphDef has a node of that name.
+  bool IsGiven(absl::string_view name) const { return Find(name) != nullptr; }
+  // Whether the GraphDef has anything to rewrite.
+  bool is_needed() const { return is_needed_; }
+
+  // The GraphDef without references. A node that cannot be rewritten (its op has no counterpart that is
+  // registered, or takes a reference and is given a value) stays as it is.
+  tensorflow::GraphDef Lowered();
+
+  // After the nodes of Lowered() were added: tells the graph which outputs have stand-ins.
+  void AddStandIns(Graph* graph) const;
+
+ private:
+  // The variable that a reference refers to, and what runs before it is read.
+  struct Reference {
+    std::string handle;  // as a NodeDef names an input
+    std::string after;   // a node, or empty
+    int dtype = 0;       // a tensorflow::DataType
+    std::string device;  // as asked for
+  };
+  // An output that was a reference, and the node that reads it.
+  struct StandIn {
+    std::string node;
+    int output = 0;
+    std::string read;
+  };
+
+  const tensorflow::NodeDef* Find(absl::string_view name) const;
+  // What the input of a node refers to; nullopt when it is an ordinary tensor.
+  std::optional<Reference> Resolve(absl::string_view input);
+  std::optional<Reference> ResolveSource(absl::string_view node, int output) const;
+  bool Lower(const tensorflow::NodeDef& node, tensorflow::NodeDef* lowered);
+  bool LowerInputs(const tensorflow::NodeDef& node, const Op& op, tensorflow::NodeDef* lowered);
+  bool LowerIdentity(const tensorflow::NodeDef& node, tensorflow::NodeDef* lowered);
+  bool ReadInputs(const tensorflow::NodeDef& node, tensorflow::NodeDef* lowered);
+  // Adds reads of the inputs of `reader` that are references and of which it needs the values. The names of
+  // the reads by input; inputs that are not read have none.
+  absl::flat_hash_map<int, std::string> AddReads(const tensorflow::NodeDef& reader,
+                                                 absl::FunctionRef<bool(int)> takes_handle);
+  std::vector<std::string> ProducersThatMayWrite(const tensorflow::NodeDef& reader) const;
+  bool HasInputs(absl::string_view node) const;
+  void AddRead(const std::string& name, const Reference& reference, const std::vector<std::string>& after);
+  void AddStandInsOf(const tensorflow::NodeDef& node);
+
+  const tensorflow::GraphDef& def_;
+  const Graph& graph_;
+  bool is_needed_ = false;
+  absl::flat_hash_map<absl::string_view, const tensorflow::NodeDef*> nodes_;
+  absl::flat_hash_map<std::string, std::optional<Reference>> resolved_;  // of nodes that pass one on
+  tensorflow::GraphDef* lowered_ = nullptr;
+  std::vector<StandIn> stand_ins_;
+};
+
+}  // namespace weir

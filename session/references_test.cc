@@ -1,0 +1,164 @@
+// Programs with TensorFlow 1's reference variables: what they read and when, after import as resource
+// variables.
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "graph/interchange/graph_def.h"
+#include "graph/types/status_macros.h"
+#include "session/test_session.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kFloat[] = "attr { key: 'T' value { type: DT_FLOAT } }";
+
+std::string Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
+                 const std::string& rest = kFloat) {
+  std::string text = "node { name: '" + name + "' op: '" + op + "' ";
+  for (const std::string& input : inputs) text += "input: '" + input + "' ";
+  return text + rest + " }\n";
+}
+
+std::string Constant(const std::string& name, float value) {
+  return Node(
+      name, "Const", {},
+      "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value' value { tensor { dtype: DT_FLOAT "
+      "tensor_shape {} float_val: " +
+          std::to_string(value) + " } } }");
+}
+
+std::string Variable(const std::string& name, const std::string& op = "VariableV2") {
+  return Node(name, op, {},
+              "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'shape' value { shape {} } }");
+}
+
+class ReferencesTest : public testing::Test {
+ protected:
+  void Import(const std::string& text) {
+    auto graph = GraphFromGraphDefText(text, runtime_->ops());
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    graph_ = *std::move(graph);
+    session_ = Session::Create(*graph_, {&worker_}, runtime_->kernels()).value();
+  }
+
+  absl::StatusOr<float> Fetch(const std::string& name) {
+    WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> values, session_->Run({}, {name}));
+    return values[0].scalar<float>();
+  }
+  void Run(const std::string& target) {
+    const auto done = session_->Run({}, {}, {target});
+    ASSERT_TRUE(done.ok()) << done.status();
+  }
+
+  std::unique_ptr<Runtime> runtime_ = Runtime::Create({.num_cpus = 2}).value();
+  LocalWorker worker_{*runtime_, runtime_->task()};
+  std::unique_ptr<Graph> graph_;
+  std::unique_ptr<Session> session_;
+};
+
+TEST_F(ReferencesTest, AReferenceIsFetchedAsItsValue) {
+  Import(Variable("v") + Constant("two", 2) + Node("assign", "Assign", {"v", "two"}) +
+         Node("add", "AssignAdd", {"v", "two"}) + Node("read", "Identity", {"v"}));
+  const auto uninitialized = Fetch("v:0");
+  EXPECT_EQ(uninitialized.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(uninitialized.status().message()),
+              HasSubstr("Attempting to use uninitialized value v"));
+  EXPECT_EQ(Fetch("assign:0").value(), 2);
+  EXPECT_EQ(Fetch("v:0").value(), 2);
+  EXPECT_EQ(Fetch("add:0").value(), 4);
+  EXPECT_EQ(Fetch("read:0").value(), 4);
+}
+
+TEST_F(ReferencesTest, AVariableOfTheFirstVersionHasTheShapeOfItsValue) {
+  Import(Variable("v", "Variable") + Constant("two", 2) + Node("assign", "Assign", {"v", "two"}));
+  EXPECT_EQ(Fetch("assign:0").value(), 2);
+}
+
+// c reads the variable after what it is told to run after, and after what passed the reference on.
+TEST_F(ReferencesTest, AConsumerReadsWhenItRuns) {
+  Import(Variable("v") + Constant("two", 2) + Constant("three", 3) + Node("init", "Assign", {"v", "two"}) +
+         Node("add", "AssignAdd", {"v", "three"}) + Node("after", "Mul", {"v", "v", "^add"}) +
+         Node("passed", "Mul", {"add", "two"}) + Node("twice", "AssignAdd", {"add", "two"}) +
+         Node("identity", "RefIdentity", {"v", "^add"}) + Node("through", "Mul", {"identity", "two"}) +
+         Node("doubled", "AssignAdd", {"v", "v"}) + Node("negative", "Neg", {"add"}) +
+         Node("beside", "Mul", {"v", "negative"}));
+  Run("init");
+  EXPECT_EQ(Fetch("after:0").value(), 25);
+  Run("init");
+  EXPECT_EQ(Fetch("passed:0").value(), 10);
+  Run("init");
+  EXPECT_EQ(Fetch("twice:0").value(), 7);
+  Run("init");
+  EXPECT_EQ(Fetch("through:0").value(), 10);
+  Run("init");
+  EXPECT_EQ(Fetch("doubled:0").value(), 4);
+  Run("init");
+  EXPECT_EQ(Fetch("beside:0").value(), -25);
+}
+
+// The default of Assign is another than that of the op that takes its place.
+TEST_F(ReferencesTest, AssignChecksTheShapeUnlessToldOtherwise) {
+  const std::string variable = Node("v", "VariableV2", {},
+                                    "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'shape' "
+                                    "value { shape { unknown_rank: true } } }");
+  const std::string pair =
+      Node("pair", "Pack", {"two", "two"}, std::string(kFloat) + " attr { key: 'N' value { i: 2 } }");
+  Import(variable + Constant("two", 2) + pair + Node("init", "Assign", {"v", "two"}) +
+         Node("other", "Assign", {"v", "pair"}) +
+         Node("any", "Assign", {"v", "pair"},
+              std::string(kFloat) + " attr { key: 'validate_shape' value { b: false } }"));
+  Run("init");
+  const auto refused = session_->Run({}, {}, {"other"});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << refused.status();
+  Run("any");
+}
+
+TEST_F(ReferencesTest, ConditionalsPassReferencesOn) {
+  Import(Variable("v") + Constant("two", 2) + Node("init", "Assign", {"v", "two"}) +
+         Node("is_ready", "IsVariableInitialized", {"v"}, "attr { key: 'dtype' value { type: DT_FLOAT } }") +
+         Node("switch", "RefSwitch", {"v", "is_ready"}) + Node("yes", "Identity", {"switch:1"}) +
+         Node("zero", "Const", {"^switch/no"},
+              "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value' value { tensor { dtype: "
+              "DT_FLOAT "
+              "tensor_shape {} float_val: 0 } } }") +
+         Node("switch/no", "Switch", {"two", "is_ready"}) + Node("no", "Mul", {"switch/no", "zero"}) +
+         Node("merge", "Merge", {"no", "yes"}, std::string(kFloat) + " attr { key: 'N' value { i: 2 } }"));
+  EXPECT_EQ(Fetch("merge:0").value(), 0);
+  Run("init");
+  EXPECT_EQ(Fetch("merge:0").value(), 2);
+}
+
+TEST_F(ReferencesTest, OptimizersUpdateThem) {
+  Import(Variable("v") + Constant("two", 2) + Constant("half", 0.5) + Node("init", "Assign", {"v", "two"}) +
+         Node("train", "ApplyGradientDescent", {"v", "half", "two"}) + Node("seen", "Mul", {"train", "two"}));
+  Run("init");
+  EXPECT_EQ(Fetch("train:0").value(), 1);
+  EXPECT_EQ(Fetch("seen:0").value(), 0);
+}
+
+TEST_F(ReferencesTest, AReferenceIsNotFed) {
+  Import(Variable("v") + Node("read", "Identity", {"v"}));
+  const auto fed = session_->Run({{"v:0", Tensor::Scalar(1.0f)}}, {"read:0"});
+  EXPECT_EQ(fed.status().code(), absl::StatusCode::kInvalidArgument) << fed.status();
+}
+
+TEST_F(ReferencesTest, WhatTakesAReferenceIsNotGivenAValue) {
+  const auto graph = GraphFromGraphDefText(
+      Constant("c", 1) + Constant("two", 2) + Node("assign", "Assign", {"c", "two"}), runtime_->ops());
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kNotFound) << graph.status();
+  EXPECT_THAT(std::string(graph.status().message()), HasSubstr("Assign 'assign'"));
+}
+
+// Chains that lead back to themselves end.
+TEST_F(ReferencesTest, ReferencesThatNobodyMakesAreNone) {
+  const auto graph = GraphFromGraphDefText(
+      Constant("two", 2) + Node("a", "AssignAdd", {"b", "two"}) + Node("b", "AssignAdd", {"a", "two"}),
+      runtime_->ops());
+  EXPECT_FALSE(graph.ok());
+}
+
+}  // namespace
+}  // namespace weir
