@@ -1,5 +1,5 @@
 // Training sessions: MonitoredTrainingSession, its hooks, Scaffold and Saver, Coordinator for threads that
-// stop together, evaluation of checkpoints, and the exit codes of a training program.
+// stop together, evaluation of checkpoints, the exit codes of a training program, and SavedModels.
 #pragma once
 
 #include "session/monitored/checkpoint_initializers.h"
@@ -12,6 +12,7 @@
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/monitored_session.h"
 #include "session/monitored/queue_runner.h"
+#include "session/monitored/saved_model.h"
 #include "session/monitored/saver.h"
 #include "session/monitored/scaffold.h"
 #include "session/monitored/session_creator.h"

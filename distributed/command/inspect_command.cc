@@ -23,10 +23,8 @@ struct Kind {
 };
 
 constexpr Kind kKinds[] = {
-    {"checkpoint", InspectCheckpoint},
-    {"graph", InspectGraph},
-    {"events", InspectEvents},
-    {"record", InspectRecords},
+    {"checkpoint", InspectCheckpoint}, {"graph", InspectGraph},    {"model", InspectModel},
+    {"events", InspectEvents},         {"record", InspectRecords},
 };
 
 absl::StatusOr<const Kind*> FindKind(const std::string& name) {
@@ -59,10 +57,11 @@ int ExitCode(const absl::Status& status) {
 absl::StatusOr<int> RunInspect(const std::vector<std::string>& args, std::ostream& out, std::ostream& err) {
   InspectOptions options;
   FlagParser flags(
-      "weir inspect", "checkpoint|graph|events|record PATH [flags]",
+      "weir inspect", "checkpoint|graph|model|events|record PATH [flags]",
       "Says what is in a file, and whether it is intact.\n\n"
       "  checkpoint  PREFIX, PREFIX.index, or a folder with a `checkpoint` file or one checkpoint\n"
       "  graph       a GraphDef (.pb, .pbtxt) or MetaGraphDef (.meta)\n"
+      "  model       the folder of a SavedModel\n"
       "  events      an event file, or a folder with such files\n"
       "  record      a TFRecord file, plain or compressed\n\n"
       "Exit codes: 0 intact, 1 no such file or wrong arguments, 3 bad content.");

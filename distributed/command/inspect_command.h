@@ -1,4 +1,4 @@
-// `weir inspect checkpoint|graph|events|record PATH`: says what is in a file, and whether it is intact.
+// `weir inspect checkpoint|graph|model|events|record PATH`: says what is in a file, and whether it is intact.
 #pragma once
 
 #include <ostream>

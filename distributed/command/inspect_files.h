@@ -10,6 +10,10 @@
 
 #include "absl/status/status.h"
 
+namespace tensorflow {
+class GraphDef;
+}  // namespace tensorflow
+
 namespace weir {
 
 struct InspectOptions {
@@ -32,6 +36,12 @@ absl::Status InspectCheckpoint(const std::string& path, const InspectOptions& op
 
 // PATH: a GraphDef (.pb; text as .pbtxt) or MetaGraphDef (.meta).
 absl::Status InspectGraph(const std::string& path, const InspectOptions& options, std::ostream& out);
+
+// PATH: the folder of a SavedModel. Its variables are shown as a checkpoint's tensors are.
+absl::Status InspectModel(const std::string& path, const InspectOptions& options, std::ostream& out);
+
+// Whether Weir could run a graph, and if not, why.
+void PrintImportVerdict(const tensorflow::GraphDef& graph, std::ostream& out);
 
 // PATH: an event file, or a folder with such files.
 absl::Status InspectEvents(const std::string& path, const InspectOptions& options, std::ostream& out);

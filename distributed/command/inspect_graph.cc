@@ -102,8 +102,9 @@ absl::Status WriteDrawings(const Drawing& whole, const InspectOptions& options, 
   return absl::OkStatus();
 }
 
-// Whether Weir could run it, and if not, why.
-void PrintVerdict(const GraphDef& graph_def, std::ostream& out) {
+}  // namespace
+
+void PrintImportVerdict(const GraphDef& graph_def, std::ostream& out) {
   std::map<std::string, int> unknown;
   for (const auto& node : graph_def.node()) {
     if (StandardOps().Find(node.op()) == nullptr) ++unknown[node.op()];
@@ -126,8 +127,6 @@ void PrintVerdict(const GraphDef& graph_def, std::ostream& out) {
   }
 }
 
-}  // namespace
-
 absl::Status InspectGraph(const std::string& path, const InspectOptions& options, std::ostream& out) {
   MetaGraphDef meta;
   WEIR_RETURN_IF_ERROR(ReadGraph(path, &meta));
@@ -149,7 +148,7 @@ absl::Status InspectGraph(const std::string& path, const InspectOptions& options
   PrintCollections(meta, out);
   if (meta.has_saver_def())
     out << "saver: restores with '" << PrintableText(meta.saver_def().restore_op_name()) << "'\n";
-  PrintVerdict(graph, out);
+  PrintImportVerdict(graph, out);
   return WriteDrawings(Draw(path, graph, filter), options, out);
 }
 

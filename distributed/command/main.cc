@@ -9,6 +9,7 @@
 #include "distributed/command/inspect_command.h"
 #include "distributed/command/keys_command.h"
 #include "distributed/command/launch_command.h"
+#include "distributed/command/predict_command.h"
 #include "distributed/command/printable_stream.h"
 #include "distributed/command/serve_command.h"
 #include "graph/nearest_names.h"
@@ -22,9 +23,10 @@ constexpr char kHelp[] =
     "usage: weir COMMAND [flags]\n\n"
     "commands:\n"
     "  doctor     say what is wrong with a cluster\n"
-    "  inspect    say what is in a checkpoint, graph, event or record file, and whether it is intact\n"
+    "  inspect    say what is in a checkpoint, graph, model, event or record file, and whether it is intact\n"
     "  keys       make certificates and a token for a job that uses TLS\n"
     "  launch     run a program as every task of a cluster, here or on other machines\n"
+    "  predict    call a signature of a SavedModel\n"
     "  serve      serve one task of a cluster\n"
     "  version    print the version\n\n"
     "`weir COMMAND --help` describes a command.\n";
@@ -44,6 +46,7 @@ constexpr Command kCommands[] = {
     {"inspect", [](const std::vector<std::string>& args) { return weir::RunInspect(args); }},
     {"keys", weir::RunKeys},
     {"launch", weir::RunLaunch},
+    {"predict", [](const std::vector<std::string>& args) { return weir::RunPredict(args); }},
     {"serve", weir::RunServe},
     {"version", PrintVersion},
 };

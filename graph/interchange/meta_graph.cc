@@ -167,12 +167,29 @@ void SaverToProto(const SaverDef& saver, tensorflow::SaverDef* proto) {
   proto->set_version(tensorflow::SaverDef::V2);
 }
 
+absl::StatusOr<std::map<std::string, Signature>> SignaturesIn(const MetaGraphDef& def) {
+  std::map<std::string, Signature> signatures;
+  for (const auto& [name, proto] : def.signature_def()) {
+    WEIR_ASSIGN_OR_RETURN(Signature signature,
+                          SignatureFromProto(proto, absl::StrCat("the signature '", name, "'")));
+    signatures.emplace(name, std::move(signature));
+  }
+  return signatures;
+}
+
 }  // namespace
 
 absl::StatusOr<MetaGraph> ImportMetaGraph(absl::string_view bytes, const ImportOptions& options,
                                           Graph* graph) {
   MetaGraphDef def;
   WEIR_RETURN_IF_ERROR(ParseMessageBytes(bytes, "the MetaGraphDef", &def));
+  return ImportMetaGraph(def, options, graph);
+}
+
+absl::StatusOr<MetaGraph> ImportMetaGraph(const MetaGraphDef& def, const ImportOptions& options,
+                                          Graph* graph) {
+  MetaGraph result;
+  WEIR_ASSIGN_OR_RETURN(result.signatures, SignaturesIn(def));
   WEIR_ASSIGN_OR_RETURN(std::vector<VariableDef> variables, VariablesIn(def, *graph));
   WEIR_ASSIGN_OR_RETURN(const auto global_steps, VariableRecords(def, kGlobalStep));
   WEIR_RETURN_IF_ERROR(ImportGraphDef(def.graph_def(), options, graph));
@@ -181,9 +198,11 @@ absl::StatusOr<MetaGraph> ImportMetaGraph(absl::string_view bytes, const ImportO
   for (const auto& record : global_steps) {
     graph->collections()[kGlobalStep].emplace_back(absl::StripSuffix(record.variable_name(), ":0"));
   }
-  MetaGraph result;
   if (def.has_saver_def()) result.saver = SaverFromProto(def.saver_def());
   result.tags.assign(def.meta_info_def().tags().begin(), def.meta_info_def().tags().end());
+  for (const auto& asset : def.asset_file_def()) {
+    result.assets.push_back({asset.tensor_info().name(), asset.filename()});
+  }
   return result;
 }
 
@@ -197,12 +216,30 @@ absl::StatusOr<MetaGraph> MetaGraphFromBytes(absl::string_view bytes, const OpRe
 
 absl::StatusOr<std::string> MetaGraphBytes(const Graph& graph, const SaverDef* saver,
                                            const ExportOptions& options) {
+  MetaGraph description;
+  if (saver != nullptr) description.saver = *saver;
   MetaGraphDef def;
-  WEIR_RETURN_IF_ERROR(ExportGraphDef(graph, options, def.mutable_graph_def()));
-  ExportVariables(graph, &def);
-  ExportCollections(graph, &def);
-  if (saver != nullptr) SaverToProto(*saver, def.mutable_saver_def());
+  WEIR_RETURN_IF_ERROR(ExportMetaGraph(graph, description, options, &def));
   return MessageBytes(def, "the graph");
+}
+
+absl::Status ExportMetaGraph(const Graph& graph, const MetaGraph& description, const ExportOptions& options,
+                             MetaGraphDef* def) {
+  WEIR_RETURN_IF_ERROR(ExportGraphDef(graph, options, def->mutable_graph_def()));
+  ExportVariables(graph, def);
+  ExportCollections(graph, def);
+  if (description.saver) SaverToProto(*description.saver, def->mutable_saver_def());
+  for (const std::string& tag : description.tags) def->mutable_meta_info_def()->add_tags(tag);
+  for (const auto& [name, signature] : description.signatures) {
+    WEIR_RETURN_IF_ERROR(SignatureToProto(signature, &(*def->mutable_signature_def())[name]));
+  }
+  for (const AssetFile& asset : description.assets) {
+    tensorflow::AssetFileDef* const proto = def->add_asset_file_def();
+    proto->mutable_tensor_info()->set_name(asset.tensor_name);
+    proto->mutable_tensor_info()->set_dtype(tensorflow::DT_STRING);
+    proto->set_filename(asset.filename);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace weir

@@ -1,11 +1,13 @@
 // A graph with what Python's Saver and TensorBoard expect beside it: TensorFlow's MetaGraphDef, the .meta
-// file of a checkpoint.
+// file of a checkpoint and a part of a SavedModel.
 //
-// Imported and exported: the graph, the saver's node names, the tags, the model's variables (collections
-// "variables" and "trainable_variables"), the global step (by its variable's name) and every collection of
-// node names. Collections of other kinds (contexts of control flow, numbers, queue runners) are not kept.
+// Imported and exported: the graph, the saver's node names, the tags, signatures and assets, the model's
+// variables (collections "variables" and "trainable_variables"), the global step (by its variable's name) and
+// every collection of node names. Collections of other kinds (contexts of control flow, numbers, queue
+// runners) are not kept.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,11 @@
 #include "absl/strings/string_view.h"
 #include "graph/graph.h"
 #include "graph/interchange/graph_def.h"
+#include "graph/interchange/signature.h"
+
+namespace tensorflow {
+class MetaGraphDef;
+}  // namespace tensorflow
 
 namespace weir {
 
@@ -28,17 +35,27 @@ struct SaverDef {
   float keep_checkpoint_every_n_hours = 10000;
 };
 
+// A file that belongs to the model, such as a vocabulary. Its path is fed to the tensor.
+struct AssetFile {
+  std::string tensor_name;
+  std::string filename;  // without the folder
+};
+
 struct MetaGraph {
   std::unique_ptr<Graph> graph;
   std::optional<SaverDef> saver;
   std::vector<std::string> tags;
+  std::map<std::string, Signature> signatures;
+  std::vector<AssetFile> assets;
 };
 
 // Adds the graph, its variables and its collections to *graph (tf.train.import_meta_graph), which a
 // GraphBuilder may own and go on building. MetaGraph::graph stays null. Errors are those of ImportGraphDef;
-// also InvalidArgument for a variable's record that does not parse, AlreadyExists for a variable that is
-// there already. On an error nothing is added.
+// also InvalidArgument for a variable's record or a signature that cannot be read, AlreadyExists for a
+// variable that is there already. On an error nothing is added.
 absl::StatusOr<MetaGraph> ImportMetaGraph(absl::string_view bytes, const ImportOptions& options,
+                                          Graph* graph);
+absl::StatusOr<MetaGraph> ImportMetaGraph(const tensorflow::MetaGraphDef& def, const ImportOptions& options,
                                           Graph* graph);
 
 // The same as a graph of its own.
@@ -48,5 +65,10 @@ absl::StatusOr<MetaGraph> MetaGraphFromBytes(absl::string_view bytes, const OpRe
 // A message that tf.train.import_meta_graph reads. `saver` may be null.
 absl::StatusOr<std::string> MetaGraphBytes(const Graph& graph, const SaverDef* saver,
                                            const ExportOptions& options = {});
+
+// The graph, with what stands beside it in `description`, whose own graph is not looked at. Errors are those
+// of ExportGraphDef, and InvalidArgument for a default value of a signature that no message can hold.
+absl::Status ExportMetaGraph(const Graph& graph, const MetaGraph& description, const ExportOptions& options,
+                             tensorflow::MetaGraphDef* def);
 
 }  // namespace weir

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "graph/interchange/meta_graph.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/bundle_writer.h"
@@ -337,15 +336,23 @@ absl::Status Saver::WriteBundle(const std::string& path, const Snapshot& snapsho
   return writer->Finish();
 }
 
+absl::Status Saver::Export(Session& session, const std::string& prefix) {
+  WEIR_RETURN_IF_ERROR(AwaitSave());
+  return WriteBundle(session, prefix);
+}
+
+SaverDef Saver::Definition() const {
+  return {.filename_tensor_name = save_path_.name(),
+          .save_tensor_name = save_.name(),
+          .restore_op_name = restore_->name(),
+          .max_to_keep = options_.max_to_keep,
+          .sharded = options_.sharded,
+          .keep_checkpoint_every_n_hours = static_cast<float>(options_.keep_checkpoint_every_n_hours)};
+}
+
 absl::StatusOr<std::string> Saver::MetaGraph(const Graph& graph) const {
   if (!options_.write_meta_graph) return std::string();
-  const SaverDef def = {
-      .filename_tensor_name = save_path_.name(),
-      .save_tensor_name = save_.name(),
-      .restore_op_name = restore_->name(),
-      .max_to_keep = options_.max_to_keep,
-      .sharded = options_.sharded,
-      .keep_checkpoint_every_n_hours = static_cast<float>(options_.keep_checkpoint_every_n_hours)};
+  const SaverDef def = Definition();
   return MetaGraphBytes(graph, &def);
 }
 

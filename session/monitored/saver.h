@@ -41,6 +41,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "graph/graph_builder.h"
+#include "graph/interchange/meta_graph.h"
 #include "kernels/formats/file_system.h"
 #include "session/monitored/checkpoint_claim.h"
 #include "session/monitored/kept_checkpoints.h"
@@ -103,6 +104,12 @@ class Saver {
   absl::Status AwaitSave();
   // True while the thread writes: AwaitSave would wait.
   bool is_saving() const { return is_saving_.load(std::memory_order_acquire); }
+
+  // Writes the values at PREFIX, and nothing else: nothing is named, kept or deleted. Errors are those of
+  // Save.
+  absl::Status Export(Session& session, const std::string& prefix);
+  // The saver's nodes and policy, as a MetaGraphDef has them.
+  SaverDef Definition() const;
 
   // Sets every variable from the checkpoint. NotFound (no such checkpoint, or it lacks variables, which are
   // named), DataLoss (damaged), InvalidArgument (a dtype or shape differs, naming both). Nothing has been set

@@ -13,6 +13,7 @@
 #include "graph/interchange/graph_def.h"
 #include "graph/interchange/proto/event.pb.h"
 #include "graph/interchange/proto/graph.pb.h"
+#include "graph/interchange/saved_model.h"
 #include "graph/interchange/tensor_proto.h"
 #include "gtest/gtest.h"
 #include "kernels/formats/bundle_reader.h"
@@ -372,6 +373,49 @@ TEST_F(FormatsFuzzTest, References) {
     num_nodes += ImportAndBack(def);
   }
   EXPECT_GT(num_nodes, 1000);
+}
+
+// A small model with all that a SavedModel may have beside its graph.
+std::string SmallSavedModel() {
+  tensorflow::GraphDef def;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } } "
+      "node { name: 'y' op: 'Neg' input: 'x' attr { key: 'T' value { type: DT_FLOAT } } }",
+      &def));
+  Graph graph(StandardOps());
+  EXPECT_TRUE(ImportGraphDef(def, {}, &graph).ok());
+  graph.collections()["saved_model_main_op"] = {"y"};
+  graph.variables().push_back({.variable_name = "x", .handle_name = "x:0"});
+  MetaGraph description;
+  description.tags = {"serve"};
+  description.saver = SaverDef{.filename_tensor_name = "x:0", .restore_op_name = "y"};
+  description.signatures["s"] =
+      SignatureOf({{"x", graph.FindOutput("x:0").value()}}, {{"y", graph.FindOutput("y:0").value()}});
+  description.signatures["s"].defaults["x"] = Tensor::Vector<float>({1, 2});
+  description.assets = {{"x:0", "file"}};
+  return SavedModelBytes(graph, description).value();
+}
+
+TEST_F(FormatsFuzzTest, SavedModel) {
+  Mutator mutator({SmallSavedModel()}, 13);
+  int num_good = 0;
+  for (int round = 0; round < 60000; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<SkippedNode> skipped;
+    const auto model = MetaGraphFromSavedModel(mutator.Next(), MessageForm::kBytes, {"serve"}, StandardOps(),
+                                               {.skipped = &skipped});
+    if (!model.ok()) continue;
+    ++num_good;
+    for (const auto& [name, signature] : model->signatures)
+      CheckSignature(signature, name, *model->graph).IgnoreError();
+    const auto bytes = SavedModelBytes(*model->graph, *model);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    const auto again =
+        MetaGraphFromSavedModel(*bytes, MessageForm::kBytes, {"serve"}, StandardOps(), {.skipped = &skipped});
+    ASSERT_TRUE(again.ok()) << again.status();
+    ASSERT_EQ(again->signatures.size(), model->signatures.size());
+  }
+  EXPECT_GT(num_good, 1000);
 }
 
 TEST_F(FormatsFuzzTest, GraphDefText) {
