@@ -14,6 +14,14 @@ constexpr absl::Duration kSameStart = absl::Seconds(2);
 
 }  // namespace
 
+// Whether a task that asked this authority before knows a later one.
+bool Authority::IsSucceeded(const JoinRequest& request) {
+  if (request.held == 0 || request.known_authority <= membership_.incarnation()) return false;
+  absl::MutexLock lock(&mutex_);
+  const auto place = places_.find(request.task);
+  return place != places_.end() && place->second.life == request.held;
+}
+
 Authority::Authority(Membership& membership) : membership_(membership), last_(membership.incarnation()) {}
 
 absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
@@ -27,6 +35,11 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
                                                    membership_.self().ToString()));
   }
   if (request.held != 0) WEIR_RETURN_IF_ERROR(membership_.OnSignOfLife(request.task, request.held));
+  // Membership tells its listeners, who may hold locks of their own: not with a lock held.
+  if (IsSucceeded(request)) {
+    membership_.Supersede(request.known_authority, request.task);
+    return absl::UnavailableError(membership_.superseded().message());
+  }
   absl::MutexLock lock(&mutex_);
   const absl::Time started = membership_.environment().SteadyNow() - request.age;
   Place& place = places_[request.task];
@@ -39,10 +52,6 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
                                                request.task.ToString(), ": this one is to ask again"));
   }
   const Incarnation mine = membership_.incarnation();
-  if (request.known_authority > mine && request.held != 0 && request.held == place.life) {
-    membership_.Supersede(request.known_authority, request.task);
-    return absl::UnavailableError(membership_.superseded().message());
-  }
   if (request.held > place.life) {
     place = {request.held, started};
   } else if (request.held != 0) {

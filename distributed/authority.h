@@ -53,6 +53,8 @@ class Authority {
   absl::StatusOr<Incarnation> Join(const JoinRequest& request);
 
  private:
+  bool IsSucceeded(const JoinRequest& request);
+
   Membership& membership_;
   absl::Mutex mutex_;
   Incarnation last_ ABSL_GUARDED_BY(mutex_);  // at or above all that were granted or reported

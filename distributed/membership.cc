@@ -27,6 +27,12 @@ absl::Status Superseded(const TaskName& task, Incarnation life, Incarnation by, 
       LifeOf(task, life));
 }
 
+absl::Status Lost(const TaskName& task, absl::string_view why) {
+  return absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", why));
+}
+
+constexpr absl::string_view kRestarted = "it restarted";
+
 }  // namespace
 
 TaskName AuthorityOf(const ClusterSpec& cluster) {
@@ -141,7 +147,7 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
     WEIR_RETURN_IF_ERROR(CheckSenderLocked(task, incarnation, &peer));
     const bool is_new = peer->incarnation != incarnation;
     if (is_new) {
-      if (peer->incarnation != 0) EndLifeLocked(task, peer, "it restarted", &losses);
+      if (peer->incarnation != 0) EndLifeLocked(task, peer, std::string(kRestarted), &losses);
       peer->incarnation = incarnation;
       peer->is_leaving = false;
       peer->alive_in_view = 0;
@@ -172,9 +178,9 @@ absl::Status Membership::CheckSenderLocked(const TaskName& task, Incarnation inc
 }
 
 void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses) {
-  if (peer->state == State::kAlive) {
-    losses->push_back(
-        {task, peer->incarnation, absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", why))});
+  // One that was lost before is followed by a later one: what still waits for it waits in vain.
+  if (peer->state == State::kAlive || peer->state == State::kLost) {
+    losses->push_back({task, peer->incarnation, Lost(task, why)});
   }
   peer->state = State::kLost;
   peer->why = std::move(why);
@@ -317,7 +323,7 @@ void Membership::ApplyMemberLocked(const Member& member, Incarnation authority, 
   Peer& peer = found->second;
   if (member.life < peer.incarnation) return;  // it has been heard in a later one
   if (member.life > peer.incarnation) {
-    if (peer.incarnation != 0) EndLifeLocked(member.task, &peer, "it restarted", losses);
+    if (peer.incarnation != 0) EndLifeLocked(member.task, &peer, std::string(kRestarted), losses);
     peer.incarnation = member.life;
     peer.state = State::kUnknown;
     peer.lease_end = options_.environment->SteadyNow() + options_.lease;
@@ -442,6 +448,14 @@ Incarnation Membership::incarnation_of(const TaskName& task) const {
   absl::MutexLock lock(&mutex_);
   auto it = peers_.find(task);
   return it == peers_.end() ? 0 : it->second.incarnation;
+}
+
+absl::Status Membership::LossOf(const TaskName& task, Incarnation life) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = peers_.find(task);
+  if (it == peers_.end() || life == 0 || life > it->second.incarnation) return absl::OkStatus();
+  if (life < it->second.incarnation) return Lost(task, kRestarted);
+  return it->second.state == State::kLost ? Lost(task, it->second.why) : absl::OkStatus();
 }
 
 bool Membership::HasEndedLocked() const {

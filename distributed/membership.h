@@ -9,7 +9,8 @@
 // lost when nothing was heard of it for a lease. That says nothing about anybody else.
 //
 // A loss is reported to the loss listeners, once. A task that was only silent is alive again when it is heard
-// in the same life. Messages of a life that is over are refused (fenced), whether they come late or its
+// in the same life; when a later life of it is heard instead, the earlier one is reported again, for then it
+// is over for good. Messages of a life that is over are refused (fenced), whether they come late or its
 // process still runs. That process is superseded: whoever refuses it tells it so, and it ends.
 //
 // A task that gets no answer from the authority stops before the authority declares it lost: it begins no
@@ -165,6 +166,8 @@ class Membership {
   bool is_leaving(const TaskName& task) const;
   // Of the life last heard of; 0 for none.
   Incarnation incarnation_of(const TaskName& task) const;
+  // Why that life of the task is lost, or over; OK when neither is known.
+  absl::Status LossOf(const TaskName& task, Incarnation life) const;
   // When something came from the task itself; the infinite past for never.
   absl::Time last_heard(const TaskName& task) const;
 

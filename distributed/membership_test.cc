@@ -109,7 +109,8 @@ TEST_F(MembershipTest, ASilentPeerIsLostOnceAndAliveWhenItIsHeardAgain) {
   // Its next life is welcome.
   EXPECT_TRUE(members.OnSignOfLife(kW0, 12).ok());
   EXPECT_EQ(members.state(kW0), State::kAlive);
-  EXPECT_EQ(losses.size(), 2u) << "the one before had been lost";
+  ASSERT_EQ(losses.size(), 3u);
+  EXPECT_EQ(losses[2], "worker:0 was lost: it restarted");
 }
 
 TEST_F(MembershipTest, ALaterLifeEndsTheEarlierForGood) {
@@ -125,6 +126,19 @@ TEST_F(MembershipTest, ALaterLifeEndsTheEarlierForGood) {
   EXPECT_EQ(members.state(kW1), State::kAlive);
   EXPECT_EQ(members.incarnation_of(kW1), 22u);
   EXPECT_EQ(losses.size(), 1u);
+}
+
+// What was asked of it after it was lost would be waited for in vain.
+TEST_F(MembershipTest, ALaterLifeOfATaskThatWasSilentIsReported) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 7).ok());
+  Pass(12);
+  EXPECT_THAT(losses, ElementsAre("worker:0 was lost: no sign of life for 10s"));
+  EXPECT_EQ(members.LossOf(kW0, 7).message(), losses[0]);
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 8).ok());
+  EXPECT_THAT(losses,
+              ElementsAre("worker:0 was lost: no sign of life for 10s", "worker:0 was lost: it restarted"));
+  EXPECT_EQ(members.LossOf(kW0, 7).message(), losses[1]);
+  EXPECT_TRUE(members.LossOf(kW0, 8).ok());
 }
 
 TEST_F(MembershipTest, ATaskThatWasDoneAndComesAgainWasNotLost) {
@@ -370,13 +384,15 @@ TEST_F(ViewTest, NobodyElseIsLostWithTheAuthority) {
     PassWith(&next, 2);
   }
   EXPECT_FALSE(next.ViewSince({}).is_settled);
-  EXPECT_EQ(ps1_losses.size(), 1u) << "it gathers";
+  EXPECT_THAT(ps1_losses,
+              ElementsAre("ps:0 was lost: no sign of life for 10s", "ps:0 was lost: it restarted"))
+      << "it gathers";
   for (int i = 0; i < 4; ++i) {
     ASSERT_TRUE(next.OnSignOfLife(kW0, 11).ok());
     PassWith(&next, 2);
   }
   EXPECT_TRUE(next.ViewSince({}).is_settled);
-  EXPECT_THAT(ps1_losses, ElementsAre("ps:0 was lost: no sign of life for 10s",
+  EXPECT_THAT(ps1_losses, ElementsAre("ps:0 was lost: no sign of life for 10s", "ps:0 was lost: it restarted",
                                       "worker:1 was lost: no sign of life for 10s"));
   EXPECT_EQ(ps1.state(kW0), State::kAlive);
 }

@@ -16,7 +16,8 @@ constexpr absl::Duration kNoticeTimeout = absl::Minutes(5);
 constexpr absl::Duration kDeadlineSlack = absl::Seconds(5);
 
 PeerCallOptions Notice(const Environment& environment) {
-  return {.deadline = environment.Now() + kNoticeTimeout, .retry_for = kNoticeTimeout};
+  return {
+      .deadline = environment.Now() + kNoticeTimeout, .outlives_silence = true, .retry_for = kNoticeTimeout};
 }
 
 absl::Status TakeResults(const PeerReply& reply, absl::Span<Tensor> results, std::string* applied_updates) {

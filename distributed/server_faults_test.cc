@@ -1,5 +1,6 @@
 // Clusters in which something goes wrong: messages are lost or repeated, tasks are silent, leave or restart.
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "distributed/replica_device_setter.h"
 #include "distributed/test_gate.h"
 #include "distributed/test_server.h"
+#include "distributed/timing/timer_queue.h"
 #include "gmock/gmock.h"
 #include "ops/variable.h"
 #include "session/local_worker.h"
@@ -201,6 +203,163 @@ TEST_P(ServerTest, ALostPeerEndsTheStepThatWaitsForIt) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 1s"));
   EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+}
+
+// Nobody reports its loss a second time.
+TEST_P(ServerTest, AStepThatBeginsWhenAPeerIsLostEnds) {
+  if (GetParam()) return;  // needs faults
+  lease_ = absl::Seconds(1);
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  ASSERT_TRUE(session->Run({}, {model.doubled}).ok());
+  faults_.Add({.action = Fault::Action::kDropRequest});  // in both directions: neither hears the other
+  const absl::Time give_up = absl::Now() + absl::Seconds(30);
+  while (w0->membership().state({"ps", 0}) != Membership::State::kLost && absl::Now() < give_up) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  const absl::Status status = session->Run({}, {model.doubled}, {}, {.timeout = absl::Seconds(30)}).status();
+  EXPECT_TRUE(IsRecoverable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ps:0 was lost: no sign of life for 1s"));
+}
+
+// Keeps some calls from being delivered. As over gRPC, a call that is given up ends a moment later, on
+// another thread.
+class Holds final : public Transport {
+ public:
+  Holds(Transport& wrapped, std::set<std::string> methods)
+      : wrapped_(wrapped), methods_(std::move(methods)) {}
+
+  std::atomic<bool> is_holding{false};
+
+  absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
+                                                   const std::string& address) override {
+    absl::StatusOr<std::unique_ptr<Channel>> channel = wrapped_.Connect(peer, address);
+    if (!channel.ok()) return channel;
+    return std::make_unique<HoldingChannel>(*this, *std::move(channel));
+  }
+  using Transport::Listen;
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
+                                                   PayloadPlacement placement) override {
+    return wrapped_.Listen(address, std::move(handler), std::move(placement));
+  }
+
+ private:
+  class Held final : public OutgoingCall {
+   public:
+    Held(Holds& transport, Channel::Done done) : transport_(transport), done_(std::move(done)) {}
+    void Cancel() override {
+      transport_.timers_.Schedule(absl::Now() + absl::Milliseconds(20),
+                                  [done = std::make_shared<Channel::Done>(std::move(done_))] {
+                                    (*done)(absl::CancelledError("given up"));
+                                  });
+    }
+
+   private:
+    Holds& transport_;
+    Channel::Done done_;
+  };
+  class HoldingChannel final : public Channel {
+   public:
+    HoldingChannel(Holds& transport, std::unique_ptr<Channel> channel)
+        : transport_(transport), channel_(std::move(channel)) {}
+    std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame request, const CallOptions& options,
+                                       Done done) override {
+      if (transport_.is_holding && transport_.methods_.count(std::string(method)) > 0) {
+        return std::make_shared<Held>(transport_, std::move(done));
+      }
+      return channel_->Call(method, std::move(request), options, std::move(done));
+    }
+    const TaskName& peer() const override { return channel_->peer(); }
+    const std::string& address() const override { return channel_->address(); }
+
+   private:
+    Holds& transport_;
+    const std::unique_ptr<Channel> channel_;
+  };
+
+  Transport& wrapped_;
+  const std::set<std::string> methods_;
+  TimerQueue timers_;
+};
+
+// Another task has answered its part of the step, and gives the owner up while the tensor is under way. The
+// owner lives, and would wait for it until its deadline.
+TEST_P(ServerTest, AnOwnerThatWasOnlySilentHearsThatItsTensorWasGivenUp) {
+  if (GetParam()) return;  // needs faults
+  lease_ = absl::Seconds(1);
+  Holds silent(faults_, {"/weir.Worker/Join", "/weir.Worker/Watch"}),
+      late(faults_, {"/weir.Worker/PushTensors"});
+  const auto start = [&](int worker, Transport& transport) {
+    ServerOptions options;
+    options.lease = lease_;
+    options.num_threads = 1;
+    options.transport = &transport;
+    return Server::Start(TaskConfig::Create(cluster_, {"worker", worker}).value(), options).value();
+  };
+  auto ps = Start({"ps", 0}), w0 = start(0, silent), w1 = start(1, late);
+  GraphBuilder g(w0->runtime().ops());
+  Output input, sent, sum;
+  {
+    auto device = g.DeviceScope("/job:worker/task:1");
+    input = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({-1})}});
+    sent = g.AddOp("AddV2", {input, input});
+  }
+  {
+    auto device = g.DeviceScope("/job:worker/task:0");
+    sum = g.AddOp("AddV2", {sent, sent});
+  }
+  SessionTarget target = w0->target_on_all_tasks();  // the third worker is not there
+  std::erase_if(target.workers, [](Worker* worker) { return worker->task().task == 2; });
+  auto session = Session::Create(g.graph(), target.workers, w0->runtime().kernels(),
+                                 {.default_task = w0->runtime().task()})
+                     .value();
+  const auto run = [&] {
+    const Tensor one = Tensor::Vector<float>({1});
+    return session->Run({{input, one}}, {sum}, {}, {.timeout = absl::Seconds(20)}).status();
+  };
+  ASSERT_TRUE(run().ok());
+  late.is_holding = true;
+  absl::Status status;
+  std::thread step([&] { status = run(); });
+  silent.is_holding = true;  // the authority hears nothing of the owner, and says so
+  const absl::Time give_up = absl::Now() + absl::Seconds(15);
+  while (w1->membership().state({"worker", 0}) != Membership::State::kLost && absl::Now() < give_up) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(w1->membership().state({"worker", 0}), Membership::State::kLost);
+  silent.is_holding = false;
+  step.join();
+  late.is_holding = false;
+  EXPECT_TRUE(IsRecoverable(status)) << status;
+}
+
+// It tells its clients why it ends their steps, which is no reason for them to end.
+TEST_P(ServerTest, ASupersededPsIsALostPsToItsClients) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  ASSERT_TRUE(session->Run({}, {model.doubled}, {model.add}).ok());
+  // The ps still waits for what the worker computes.
+  faults_.Add(
+      {.action = Fault::Action::kDelay, .method = "PushTensors", .job = "ps", .delay = absl::Seconds(2)});
+  faults_.Add({.action = Fault::Action::kDropRequest, .method = "PushTensors", .job = "worker"});
+  absl::Status status;
+  std::thread step([&] {
+    status = session->Run({}, {model.doubled}, {model.add}, {.timeout = absl::Seconds(20)}).status();
+  });
+  const absl::Time give_up = absl::Now() + absl::Seconds(15);
+  while (ps->local_worker().num_running_steps() == 0 && absl::Now() < give_up) {
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  ps->membership().Supersede(ps->membership().incarnation() + 5, {"worker", 1});
+  step.join();
+  EXPECT_TRUE(IsRecoverable(status)) << status;
+  EXPECT_NE(ExitCodeFor(status), kExitSuperseded) << status;
+  EXPECT_TRUE(w0->membership().superseded().ok());
 }
 
 // The task that runs the session slept for longer than its lease, in the middle of a step, and wakes up.

@@ -184,6 +184,47 @@ TEST_P(ServerTest, HostileRequestsAreRefused) {
   EXPECT_TRUE(session->Run({}, {}, {model.init, model.add}).ok());
 }
 
+int64_t PeakResidentBytes() {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return std::stoll(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+// Each zero says that a tensor is not there.
+TEST_P(ServerTest, AHeaderOfZerosIsCheap) {
+  if (GetParam()) return;  // the transport makes no difference
+  auto ps = Start({"ps", 0});
+  auto channel = ConnectToPs();
+  constexpr int64_t kZeros = 16 << 20;
+  for (const char* method : {"/weir.Worker/PushTensors", "/weir.Worker/RunPartition"}) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+    if (absl::string_view(method) == kPushTensorsMethod) {
+      writer.Unsigned(1);
+      writer.Fixed64(5);
+      writer.Signed(1);
+    } else {
+      writer.Fixed64(5);  // the plan
+      writer.Signed(1);   // the step
+      writer.Signed(0);   // over below
+      writer.Fixed64(0);  // no logical step
+      writer.Deadline(absl::InfiniteFuture(), absl::Now());
+      writer.Unsigned(0);  // results
+    }
+    writer.Unsigned(kZeros / 2);
+    Frame frame;
+    frame.header = writer.Take() + std::string(kZeros, 0);
+    const int64_t before = PeakResidentBytes();
+    const absl::Status status = AnswerOf(*channel, method, std::move(frame));
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("a message with 0 payloads cannot have 8388608 tensors"));
+    EXPECT_LT(PeakResidentBytes() - before, 100 << 20) << method;
+  }
+}
+
 TEST_P(ServerTest, AStepWithTheWrongNumberOfArgumentsIsRefused) {
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   Worker* remote = w0->target().workers[1];

@@ -1,10 +1,12 @@
 #include "distributed/worker_service.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "distributed/plan_errors.h"
 #include "graph/types/status_macros.h"
 #include "kernels/threads.h"
 
@@ -36,25 +38,6 @@ struct WorkerService::Step {
 
 namespace {
 
-absl::Status UnknownPlan(PlanId plan, const TaskName& here) {
-  return absl::AbortedError(
-      absl::StrCat("plan ", plan, " is not registered on ", here.ToString(),
-                   ": the task has restarted, or has dropped it because it lost its owner"));
-}
-
-absl::Status TooOften(absl::string_view what, int64_t id) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat(what, " ", id, " was asked for too often while it is not done: repeat it later"));
-}
-
-absl::Status Deregistered(PlanId plan, const TaskName& here) {
-  return absl::AbortedError(absl::StrCat("plan ", plan, " was deregistered on ", here.ToString(),
-                                         " before its registration came, or came again"));
-}
-
-// What must get through for others' sake: said again until their life ends, or this time is over.
-constexpr absl::Duration kNoticeTimeout = absl::Minutes(5);
-
 // Copies, so that a kept answer does not pin the buffers of variables.
 std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
   std::vector<Payload> copies;
@@ -74,7 +57,8 @@ WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Members
       use_(limits),
       pieces_([&worker](const TensorPiece& piece, std::shared_ptr<void> held) {
         return worker.Hold(piece.plan, piece.step_id, piece.edge, std::move(held));
-      }) {}
+      }),
+      failures_(peers) {}
 
 WorkerService::~WorkerService() = default;
 
@@ -140,9 +124,9 @@ void WorkerService::RegisterPartition(Request& request) {
     if (known != plans_.end() && known->second.owner_incarnation == key.first) {
       return Reply(request, absl::OkStatus());
     }
-    if (IsDeregistered(key)) return Reply(request, Deregistered(id, membership_.self()));
+    if (IsDeregistered(key)) return Reply(request, DeregisteredPlan(id, membership_.self()));
     if (const auto found = registering_.find(key); found != registering_.end()) {
-      if (found->second.size() >= kMaxWaiting) return Reply(request, TooOften("plan", id));
+      if (found->second.size() >= kMaxWaiting) return Reply(request, AskedTooOften("plan", id));
       found->second.push_back(request.call);
       return;
     }
@@ -239,7 +223,7 @@ absl::StatusOr<Frame> WorkerService::BeginStep(const Request& request, const Run
   }
   if (const auto known = plan.steps.find(run.step_id); known != plan.steps.end()) {
     if (known->second->is_over) return known->second->answer;
-    if (known->second->waiting.size() >= kMaxWaiting) return TooOften("step", run.step_id);
+    if (known->second->waiting.size() >= kMaxWaiting) return AskedTooOften("step", run.step_id);
     known->second->waiting.push_back(request.call);
     return Frame();
   }
@@ -557,25 +541,14 @@ void WorkerService::PushPiece(Request& request) {
 void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& reason) {
   worker_.CancelStep(plan, step_id, reason);
   if (worker_.owners()->FailStep(plan, step_id, worker_.task(), reason)) return;
-  TaskName owner;
+  std::optional<TaskName> owner;
   {
     absl::MutexLock lock(&mutex_);
-    auto it = plans_.find(plan);
-    if (it == plans_.end()) return;
-    owner = it->second.owner;
+    // One that OnLoss drops meanwhile is remembered by then.
+    const auto it = plans_.find(plan);
+    owner = it != plans_.end() ? it->second.owner : failures_.OwnerOf(plan);
   }
-  {
-    absl::MutexLock lock(&failing_->mutex);
-    if (!failing_->steps.emplace(plan, step_id).second) return;
-  }
-  WireWriter writer;
-  EncodeCancel(plan, step_id, reason, &writer);
-  peers_.Call(owner, kFailStepMethod, writer.Take(), {},
-              {.deadline = peers_.environment().Now() + kNoticeTimeout, .retry_for = kNoticeTimeout},
-              [failing = failing_, plan, step_id](absl::StatusOr<PeerReply>) {
-                absl::MutexLock lock(&failing->mutex);
-                failing->steps.erase({plan, step_id});
-              });
+  if (owner) failures_.Tell(*owner, plan, step_id, reason);
 }
 
 void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason) {
@@ -586,7 +559,10 @@ void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const 
     for (const auto& [id, plan] : plans_) {
       if (plan.owner == task && plan.owner_incarnation == incarnation) orphans.push_back(id);
     }
-    for (const PlanId id : orphans) plans_.erase(id);
+    for (const PlanId id : orphans) {
+      if (!reason.ok()) failures_.RememberOwner(id, task);
+      plans_.erase(id);
+    }
     for (const auto& [session, owner] : sessions_) {
       if (owner.task == task && session.second == incarnation) orphaned_sessions.push_back(session.first);
     }

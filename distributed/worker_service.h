@@ -28,7 +28,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/delivered_pushes.h"
 #include "distributed/membership.h"
@@ -36,6 +35,7 @@
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_assembler.h"
 #include "distributed/peers/worker_protocol.h"
+#include "distributed/step_failures.h"
 #include "distributed/transport/transport.h"
 #include "session/local_worker.h"
 
@@ -153,13 +153,7 @@ class WorkerService {
   PeerUse use_;
   TensorAssembler pieces_;
   DeliveredPushes pushes_;
-  // Steps whose owner is being told that they have failed; shared with the calls, which may outlive the
-  // service.
-  struct FailingSteps {
-    absl::Mutex mutex;
-    absl::flat_hash_set<std::pair<PlanId, int64_t>> steps ABSL_GUARDED_BY(mutex);
-  };
-  const std::shared_ptr<FailingSteps> failing_ = std::make_shared<FailingSteps>();
+  StepFailures failures_;
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);

@@ -57,6 +57,7 @@ void Heartbeats::Beat() {
     Ask();
   }
   membership_.CheckLeases();
+  peers_.EndCallsToTheLost();
   NoteLease();
   peers_.CloseRetiredChannels();
   peers_.timers().At(peers_.environment().Now() + interval_, [this, state = state_] {

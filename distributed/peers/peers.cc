@@ -17,6 +17,8 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(10);
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(60);
+constexpr absl::Duration kSoon = absl::Seconds(5);
+constexpr absl::Duration kLateRetryDelay = absl::Milliseconds(500);
 
 class OverHandle final : public Peers::Handle {
  public:
@@ -42,6 +44,9 @@ absl::Status WithSuffix(const absl::Status& status, absl::string_view suffix) {
 }  // namespace
 
 // One call with its attempts. Kept by Peers until `done` has been called.
+//
+// The addressee is chosen under Peers' mutex, after the call was inserted: a loss that is reported before
+// that has changed what membership says, and one that is reported afterwards finds the call.
 class Peers::PendingCall final : public Handle, public std::enable_shared_from_this<PendingCall> {
  public:
   // `request` without its envelope.
@@ -50,6 +55,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
       : peers_(peers),
         channel_(std::move(channel)),
         peer_(channel_->peer()),
+        begun_(peers->environment_.SteadyNow()),
         method_(method),
         request_(std::move(request)),
         options_(options),
@@ -57,7 +63,10 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
         done_(std::move(done)) {}
 
   const TaskName& peer() const { return peer_; }
+  // Of the first attempt; 0 until then.
   Incarnation addressee() const { return addressee_; }
+  void set_addressee(Incarnation addressee) { addressee_ = addressee; }
+  absl::Time begun() const { return begun_; }
   // In the order of calls. Before Attempt.
   void set_number(uint64_t number) { number_ = number; }
   uint64_t number() const { return number_; }
@@ -67,10 +76,10 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   // The first attempt, when nothing has to be waited for before.
   void Begin() {
     Membership& membership = peers_->membership_;
-    addressee_ = options_.any_life ? 0 : membership.incarnation_of(peer_);
+    peers_->Address(this);
     if (peers_->Park(shared_from_this())) return AwaitDeadline();
     WireWriter envelope;
-    Envelope{membership.self(), membership.incarnation(), addressee_, membership.last_loss()}.EncodeTo(
+    Envelope{membership.self(), membership.incarnation(), addressee(), membership.last_loss()}.EncodeTo(
         &envelope);
     request_.header = envelope.Take() + request_.header;
     Attempt();
@@ -134,13 +143,20 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     }
     if (absl::IsUnavailable(reply.status()) && ShouldRetry()) {
       const std::shared_ptr<PendingCall> self = shared_from_this();
-      peers_->timers_->At(peers_->environment_.Now() + kRetryDelay, [self] { self->Retry(); });
+      peers_->timers_->At(peers_->environment_.Now() + RetryDelay(), [self] { self->Retry(); });
       return;
     }
     if (absl::IsUnavailable(reply.status()) && options_.names_link && !WasCancelled()) {
       return CheckLink(reply.status());
     }
     Finish(reply.ok() ? Open(*std::move(reply)) : absl::StatusOr<PeerReply>(reply.status()));
+  }
+
+  // Who is away for long need not be asked so often.
+  absl::Duration RetryDelay() {
+    absl::MutexLock lock(&mutex_);
+    const absl::Duration broken_for = peers_->environment_.Now() - (retry_until_ - options_.retry_for);
+    return broken_for < kSoon ? kRetryDelay : kLateRetryDelay;
   }
 
   bool WasCancelled() {
@@ -197,6 +213,10 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
       if (IsSuperseded(life)) return absl::UnavailableError(life.message());
       WEIR_RETURN_IF_ERROR(life);
     }
+    // It is the peer that was superseded, not this task, which may go on with the peer's successor.
+    if (IsSuperseded(status) && peers_->membership_.superseded().ok()) {
+      return absl::UnavailableError(status.message());
+    }
     WEIR_RETURN_IF_ERROR(status);
     PeerReply reply;
     reply.header_begin = frame.header.size() - reader.num_bytes_left();
@@ -215,6 +235,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   std::shared_ptr<Channel> channel_;  // until Finish
   const TaskName peer_;
   std::atomic<Incarnation> addressee_{0};
+  const absl::Time begun_;
   uint64_t number_ = 0;
   bool awaits_deadline_ = false;  // of Begin
   const std::string method_;
@@ -234,7 +255,9 @@ Peers::Peers(ClusterSpec cluster, Transport& transport, Membership& membership)
       membership_(membership),
       timers_(environment_.MakeTimers()) {}
 
-Peers::~Peers() {
+Peers::~Peers() { ShutdownAndWait(); }
+
+void Peers::ShutdownAndWait() {
   Shutdown();
   absl::MutexLock lock(&mutex_);
   const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return pending_.empty(); };
@@ -384,7 +407,9 @@ void Peers::OnLoss(const TaskName& peer, Incarnation incarnation, const absl::St
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& call : pending_) {
-      if (call->peer() == peer && call->addressee() == incarnation) calls.push_back(call);
+      if (call->peer() == peer && call->addressee() == incarnation && EndsWithLoss(*call)) {
+        calls.push_back(call);
+      }
     }
     // Its connections may be silent for ever, while another process is found under its name.
     if (const auto open = channels_.find(peer); open != channels_.end() && open->second.channel != nullptr) {
@@ -393,6 +418,31 @@ void Peers::OnLoss(const TaskName& peer, Incarnation incarnation, const absl::St
   }
   Sort(&calls);
   for (const auto& call : calls) call->Cancel(reason);
+}
+
+bool Peers::EndsWithLoss(const PendingCall& call) const {
+  return !call.options().outlives_silence || membership_.incarnation_of(call.peer()) > call.addressee();
+}
+
+void Peers::EndCallsToTheLost() {
+  const absl::Time made_before = environment_.SteadyNow() - membership_.lease();
+  std::vector<std::shared_ptr<PendingCall>> calls;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& call : pending_) {
+      if (call->addressee() != 0 && call->begun() < made_before) calls.push_back(call);
+    }
+  }
+  Sort(&calls);
+  for (const auto& call : calls) {
+    const absl::Status loss = membership_.LossOf(call->peer(), call->addressee());
+    if (!loss.ok() && EndsWithLoss(*call)) call->Cancel(loss);
+  }
+}
+
+void Peers::Address(PendingCall* call) {
+  absl::MutexLock lock(&mutex_);
+  if (!call->options().any_life) call->set_addressee(membership_.incarnation_of(call->peer()));
 }
 
 void Peers::Sort(std::vector<std::shared_ptr<PendingCall>>* calls) {

@@ -5,8 +5,9 @@
 // stand for another machine by then. A call waits until this task has a life (authority.h), which it carries
 // (what begins a step also waits while this task's lease is in doubt), and is meant for the life of the peer
 // that membership knows; each reply counts as a sign of life. When this task is superseded every call ends
-// with that error, and so do later ones. A call whose connection broke is made again with the same bytes for
-// a while, so every request must be safe to repeat (worker_service.h keeps answers for that).
+// with that error, and so do later ones. A call to a peer that is lost already may find it again, for it may
+// only be silent; it has a lease for that. A call whose connection broke is made again with the same bytes
+// for a while, so every request must be safe to repeat (worker_service.h keeps answers for that).
 //
 // Thread safety: all methods. Borrows transport and membership. `done` runs once, on a thread of the
 // transport or of the timer; it must not block.
@@ -44,6 +45,8 @@ struct PeerCallOptions {
   bool needs_lease = false;
   // When the peer cannot be reached in the end, the error says whether others can (SetLinkCheck).
   bool names_link = false;
+  // Is still to be said to a peer that is lost and may only be silent: until a later life of it is known.
+  bool outlives_silence = false;
   // How long a broken connection is tried again.
   absl::Duration retry_for = absl::Seconds(1);
 };
@@ -64,6 +67,9 @@ class Peers {
 
   // Ends every call and refuses further ones, with `reason`, the first one that is given. Does not wait.
   void Shutdown(absl::Status reason = absl::CancelledError("this task is shutting down"));
+
+  // Shutdown, and waits until no call is left. From no callback of a call.
+  void ShutdownAndWait();
 
   // Called when a call fails that names links; calls `then`, once, with what is to be added to its error.
   // Null for none, and then those that are under way go on without.
@@ -94,8 +100,11 @@ class Peers {
   absl::StatusOr<PeerReply> CallAndWait(const TaskName& peer, absl::string_view method, std::string body,
                                         std::vector<Payload> payloads, const PeerCallOptions& options);
 
-  // Ends the calls that were meant for a life that is over.
+  // Ends the calls that were meant for a life that is lost.
   void OnLoss(const TaskName& peer, Incarnation incarnation, const absl::Status& reason);
+  // Ends those that were made when it was lost already, and have waited for a lease. To be called several
+  // times per lease.
+  void EndCallsToTheLost();
 
   // Tasks that were called at least once: those whose life matters to this task.
   std::set<TaskName> contacted() const;
@@ -116,6 +125,10 @@ class Peers {
   };
 
   absl::StatusOr<std::shared_ptr<Channel>> FindChannel(const TaskName& peer);
+  // Decides for which life the call is meant.
+  void Address(PendingCall* call);
+  // Whether the call ends with the loss of its addressee, which may only be silent.
+  bool EndsWithLoss(const PendingCall& call) const;
   // Whether the call has to wait for a life, or for a lease.
   bool MustWait(const PendingCall& call) const;
   // False when there is nothing to wait for.

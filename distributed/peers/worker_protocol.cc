@@ -267,7 +267,7 @@ absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer,
 }
 
 absl::StatusOr<std::vector<Tensor>> DecodeTensors(WireReader* reader, const std::vector<Payload>& payloads) {
-  const size_t count = reader->Count();
+  WEIR_ASSIGN_OR_RETURN(const size_t count, DecodeTensorCount(reader, payloads.size()));
   std::vector<Tensor> tensors;
   tensors.reserve(count);
   size_t next_payload = 0;

@@ -149,9 +149,17 @@ absl::Status EncodeBundle(const std::vector<BundleEntry>& entries, WireWriter* h
   return absl::OkStatus();
 }
 
+absl::StatusOr<size_t> DecodeTensorCount(WireReader* header, size_t num_payloads) {
+  const size_t count = header->Count();
+  if (!header->ok()) return absl::InvalidArgumentError("a message ends within its tensors");
+  if (count <= num_payloads + kMaxAbsentTensors) return count;
+  return absl::InvalidArgumentError(
+      absl::StrCat("a message with ", num_payloads, " payloads cannot have ", count, " tensors"));
+}
+
 absl::StatusOr<std::vector<BundleEntry>> DecodeBundle(WireReader* header,
                                                       const std::vector<Payload>& payloads) {
-  const size_t count = header->Count();
+  WEIR_ASSIGN_OR_RETURN(const size_t count, DecodeTensorCount(header, payloads.size()));
   std::vector<BundleEntry> entries;
   entries.reserve(count);
   size_t next_payload = 0;

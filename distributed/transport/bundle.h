@@ -28,6 +28,11 @@ absl::Status EncodeTensor(const Tensor& tensor, WireWriter* header, std::vector<
 absl::StatusOr<Tensor> DecodeTensor(WireReader* header, const std::vector<Payload>& payloads,
                                     size_t* next_payload);
 
+// How many tensors follow. InvalidArgument when the message has not so many. Every byte of a header may say
+// that there is no tensor, which takes some 80 bytes of memory: so of those there are only so many.
+inline constexpr size_t kMaxAbsentTensors = 1 << 18;
+absl::StatusOr<size_t> DecodeTensorCount(WireReader* header, size_t num_payloads);
+
 // Dtype and shape alone, as EncodeTensor writes them. InvalidArgument for a dtype that cannot travel, a shape
 // that is none.
 void EncodeTensorType(DType dtype, const Shape& shape, WireWriter* header);

@@ -83,7 +83,7 @@ absl::StatusOr<FramePrologue> FramePrologue::Decode(const char* fixed, size_t nu
   FramePrologue prologue;
   std::memcpy(&prologue.num_header_bytes_, fixed, 4);
   std::memcpy(&prologue.num_payloads_, fixed + 4, 4);
-  if (prologue.num_payloads_ > kMaxPayloads ||
+  if (prologue.num_payloads_ > kMaxPayloads || prologue.num_header_bytes_ > kMaxHeaderBytes ||
       kFixedBytes + prologue.num_size_bytes() + prologue.num_header_bytes_ > num_message_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a message of ", num_message_bytes, " bytes cannot have a header of ",

@@ -64,6 +64,7 @@ class FramePrologue {
  public:
   // Bounds what a hostile message makes us allocate before its payloads are seen.
   static constexpr uint32_t kMaxPayloads = 1 << 20;
+  static constexpr uint32_t kMaxHeaderBytes = 64 << 20;
   static constexpr size_t kFixedBytes = 8;
 
   static std::string Encode(const Frame& frame);

@@ -206,8 +206,8 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   for (const auto& [name, value] : kBulkArguments) builder.AddChannelArgument(name, value);
-  builder.SetMaxReceiveMessageSize(
-      -1);  // the token is checked before a message is read, its parts before allocation
+  // Of a message that says that it is larger nothing is read.
+  builder.SetMaxReceiveMessageSize(LargestMessage(options));
   listener->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, std::move(credentials));
   builder.RegisterAsyncGenericService(&listener->service_);

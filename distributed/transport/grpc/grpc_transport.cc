@@ -93,7 +93,7 @@ class GrpcTransport final : public Transport {
   grpc::ChannelArguments Arguments(const TaskName& peer) const {
     const int max_delay_ms = static_cast<int>(absl::ToInt64Milliseconds(options_.max_reconnect_delay));
     grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetMaxReceiveMessageSize(LargestMessage(options_));
     arguments.SetMaxSendMessageSize(-1);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, max_delay_ms);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, max_delay_ms);
