@@ -52,7 +52,7 @@ Membership::Membership(MembershipOptions options)
       last_check_(started_) {
   for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
   if (is_authority_) {
-    incarnation_ = FirstLifeOfTerm(TermAt(options_.environment->Now()));
+    incarnation_ = FirstLifeOfTerm(TermAt(options_.environment->TimeOfDay()));
   }
 }
 

@@ -113,7 +113,7 @@ class Server::Network {
   void ReplyStatus(IncomingCall& call) {
     Frame reply;
     reply.header = EncodeTaskStatus(
-        {task_.task(), membership_.incarnation(), WEIR_VERSION, membership_.environment().Now()});
+        {task_.task(), membership_.incarnation(), WEIR_VERSION, membership_.environment().TimeOfDay()});
     call.Reply(std::move(reply));
   }
 

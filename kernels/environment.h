@@ -10,8 +10,9 @@
 // of all that wait whenever it chooses who goes on, so nobody has to be woken. Whoever waits must hold no
 // other mutex, and may not wait at all on a thread of Threads, Timers or a transport.
 //
-// Two clocks: Now is for deadlines and may be set by whoever sets the machine's time; transports compare the
-// deadlines of calls with it, so it must be theirs. SteadyNow never goes back, and is for leases.
+// Clocks: Now is for deadlines, timers and waits, and does not jump when somebody sets the machine's clock
+// (process_clock.h); transports compare the deadlines of calls with it, so it must be theirs. SteadyNow is
+// for durations alone. TimeOfDay is for others: it is what the machine's clock says, and may jump.
 //
 // Thread safety: all methods. What an environment makes must not outlive it.
 #pragma once
@@ -25,6 +26,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "kernels/process_clock.h"
 #include "kernels/threads.h"
 #include "kernels/timers.h"
 
@@ -49,8 +51,9 @@ class Environment {
 
   // Comparable only with other values of the same environment. Each step asks: no virtual call on the way to
   // the real clock.
-  absl::Time Now() const { return is_simulated_ ? SimulatedNow() : absl::Now(); }
+  absl::Time Now() const { return is_simulated_ ? SimulatedNow() : ProcessNow(); }
   virtual absl::Time SteadyNow() const = 0;
+  absl::Time TimeOfDay() const { return is_simulated_ ? SimulatedNow() : absl::Now(); }
 
   // What nobody can guess; simulated, a function of the seed.
   virtual uint64_t Random() = 0;

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <memory>
 #include <random>
 #include <thread>
 #include <utility>
@@ -23,6 +24,28 @@ class RealThread final : public StartedThread {
   std::thread thread_;
 };
 
+// The end of the time that somebody waits for a condition. Rings on a timer's thread; shared with the timer.
+struct Expiry {
+  explicit Expiry(absl::Mutex& mutex) : mutex(mutex) {}
+
+  void Ring() {
+    absl::MutexLock lock(&ringing);
+    if (is_unwanted) return;
+    absl::MutexLock waiter_lock(&mutex);  // its conditions are looked at again
+    is_over = true;
+  }
+  // The waiter's mutex may go when this has returned. Called without it.
+  void ForgetRing() {
+    absl::MutexLock lock(&ringing);
+    is_unwanted = true;
+  }
+
+  absl::Mutex& mutex;    // of who waits
+  bool is_over = false;  // guarded by it
+  absl::Mutex ringing;   // taken before it
+  bool is_unwanted ABSL_GUARDED_BY(ringing) = false;
+};
+
 class OperatingSystem final : public Environment {
  public:
   OperatingSystem() : Environment(/*is_simulated=*/false) {}
@@ -36,11 +59,27 @@ class OperatingSystem final : public Environment {
     return uint64_t{random()} << 32 | random();
   }
 
+  // A mutex's own time limits are of the machine's clock, which may be set: a timer ends the wait.
   bool Await(absl::Mutex& mutex, const absl::Condition& condition, absl::Time deadline) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    if (deadline != absl::InfiniteFuture()) return mutex.AwaitWithDeadline(condition, deadline);
-    mutex.Await(condition);
-    return true;
+    if (deadline == absl::InfiniteFuture()) {
+      mutex.Await(condition);
+      return true;
+    }
+    if (condition.Eval()) return true;
+    const absl::Duration left = deadline - Now();
+    if (left <= absl::ZeroDuration()) return false;
+    if (!deadlines_.Start().ok()) return mutex.AwaitWithTimeout(condition, left);  // no thread for timers
+    const auto expiry = std::make_shared<Expiry>(mutex);
+    const Timers::TimerId timer = deadlines_.At(deadline, [expiry] { expiry->Ring(); });
+    const auto is_over = [&expiry, &condition] { return expiry->is_over || condition.Eval(); };
+    mutex.Await(absl::Condition(&is_over));
+    if (!deadlines_.Forget(timer) && !expiry->is_over) {  // it is just about to ring
+      mutex.Unlock();
+      expiry->ForgetRing();
+      mutex.Lock();
+    }
+    return condition.Eval();
   }
 
   absl::StatusOr<std::unique_ptr<Threads>> MakeThreads(int num_threads, int max_blocked_threads) override {
@@ -52,6 +91,9 @@ class OperatingSystem final : public Environment {
     if (!thread.ok()) return thread.status();
     return std::make_unique<RealThread>(*std::move(thread));
   }
+
+ private:
+  RealTimers deadlines_;  // of Await
 };
 
 }  // namespace

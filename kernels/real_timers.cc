@@ -1,6 +1,5 @@
 #include "kernels/real_timers.h"
 
-#include "absl/time/clock.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
@@ -53,9 +52,9 @@ bool RealTimers::Forget(TimerId id) {
 void RealTimers::Run() {
   mutex_.Lock();
   while (!is_over_) {
-    if (timers_.empty() || absl::Now() < timers_.begin()->first.first) {
+    if (timers_.empty() || ProcessNow() < timers_.begin()->first.first) {
       sleeps_until_ = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.first;
-      changed_.WaitWithDeadline(&mutex_, sleeps_until_);
+      changed_.WaitUntil(&mutex_, sleeps_until_);
       sleeps_until_ = absl::InfinitePast();
       continue;
     }

@@ -1,5 +1,6 @@
-// Timers on a thread of the operating system. It is started when it is first needed, if not by Start before.
-// Where the system gives none, it is asked again for every further timer, and none rings until then.
+// Timers on a thread of the operating system, by ProcessNow. It is started when it is first needed, if not by
+// Start before. Where the system gives none, it is asked again for every further timer, and none rings until
+// then.
 #pragma once
 
 #include <map>
@@ -10,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/process_clock.h"
 #include "kernels/timers.h"
 
 namespace weir {
@@ -32,7 +34,7 @@ class RealTimers final : public Timers {
   void Run();
 
   absl::Mutex mutex_;
-  absl::CondVar changed_;
+  ProcessCondVar changed_;
   std::map<std::pair<absl::Time, TimerId>, absl::AnyInvocable<void()>> timers_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<TimerId, absl::Time> times_ ABSL_GUARDED_BY(mutex_);
   TimerId next_ ABSL_GUARDED_BY(mutex_) = 1;

@@ -19,13 +19,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "distributed/doctor/tcp_probe.h"
 #include "distributed/task_config.h"
 #include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "graph/types/status_macros.h"
 #include "graph/version.h"
+#include "kernels/process_clock.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
@@ -134,9 +134,9 @@ class TaskExamination {
   }
 
   void ExamineServer() {
-    const absl::Time asked = absl::Now();
+    const absl::Time asked = ProcessNow();
     const absl::StatusOr<TaskStatus> status = AskServer();
-    const absl::Duration took = absl::Now() - asked;
+    const absl::Duration took = ProcessNow() - asked;
     if (!status.ok()) return Add(Kind::kBad, NoAnswer(status.status()));
     if (status->task != task_) {
       return Add(Kind::kBad,
@@ -166,7 +166,7 @@ class TaskExamination {
                           transport_->Connect(task_, address_.ToString()));
     absl::StatusOr<Frame> reply = absl::UnknownError("no reply");
     absl::Notification done;
-    channel->Call(kTaskStatusMethod, Frame(), {.deadline = absl::Now() + options_.timeout},
+    channel->Call(kTaskStatusMethod, Frame(), {.deadline = ProcessNow() + options_.timeout},
                   [&](absl::StatusOr<Frame> frame) {
                     reply = std::move(frame);
                     done.Notify();

@@ -20,7 +20,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "distributed/host_name.h"
 #include "distributed/launch/child_process.h"
 #include "distributed/launch/free_ports.h"
@@ -28,6 +27,7 @@
 #include "distributed/launch/task_placement.h"
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 
 extern char** environ;
 
@@ -275,7 +275,7 @@ class Launcher::Job {
 
   void StartDueTasks() {
     for (Task& task : tasks_) {
-      if (!task.restart_at || absl::Now() < *task.restart_at) continue;
+      if (!task.restart_at || ProcessNow() < *task.restart_at) continue;
       task.restart_at.reset();
       if (absl::Status started = StartTask(task); !started.ok()) {
         Say(std::string(started.message()));
@@ -298,7 +298,7 @@ class Launcher::Job {
     for (const Task& task : tasks_) next = std::min(next, task.restart_at.value_or(absl::InfiniteFuture()));
     int timeout_ms = -1;
     if (next != absl::InfiniteFuture()) {
-      const absl::Duration left = std::clamp(next - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
+      const absl::Duration left = std::clamp(next - ProcessNow(), absl::ZeroDuration(), absl::Hours(1));
       timeout_ms = static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
     }
     poll(events.data(), events.size(), timeout_ms);
@@ -364,7 +364,7 @@ class Launcher::Job {
     const absl::Duration pause = task.is_remote() && code == kSshFailed
                                      ? options_.stop_grace + absl::Seconds(1)
                                      : absl::ZeroDuration();
-    task.restart_at = absl::Now() + pause;
+    task.restart_at = ProcessNow() + pause;
     Say(absl::StrCat(death, "; starting it again",
                      pause > absl::ZeroDuration() ? absl::StrCat(" in ", absl::FormatDuration(pause)) : "",
                      " (", task.restarts_left, " restarts left)"));
@@ -372,7 +372,7 @@ class Launcher::Job {
 
   // From the last worker's end on the ps tasks have a while to leave.
   void OnWorkerGone() {
-    if (num_live_workers() == 0 && !deadline_) deadline_ = absl::Now() + options_.ps_grace;
+    if (num_live_workers() == 0 && !deadline_) deadline_ = ProcessNow() + options_.ps_grace;
     for (const Task& task : tasks_) {
       if (task.name != kEvaluator || !task.is_alive() || num_live_workers() > 1) continue;
       Say(absl::StrCat("all workers have ended; waiting for ", Describe(task)));
@@ -388,7 +388,7 @@ class Launcher::Job {
 
   void Stop() {
     is_stopping_ = true;
-    deadline_ = absl::Now() + options_.stop_grace;
+    deadline_ = ProcessNow() + options_.stop_grace;
     for (Task& task : tasks_) task.restart_at.reset();
     for (Task& task : tasks_) {
       if (!task.is_ps()) AskToStop(task);
@@ -402,11 +402,11 @@ class Launcher::Job {
     for (Task& task : tasks_) {
       if (task.is_ps()) AskToStop(task);
     }
-    second_stop_of_ps_ = absl::Now() + kPsPatience;
+    second_stop_of_ps_ = ProcessNow() + kPsPatience;
   }
 
   void StopStubbornPs() {
-    if (!second_stop_of_ps_ || absl::Now() < *second_stop_of_ps_) return;
+    if (!second_stop_of_ps_ || ProcessNow() < *second_stop_of_ps_) return;
     StopPs();
     second_stop_of_ps_.reset();
   }
@@ -426,7 +426,7 @@ class Launcher::Job {
       if (!task.is_running) continue;
       if (task.is_remote() && !is_killing_) {
         task.process->Tell("KILL\n");
-        deadline_ = absl::Now() + kKillPatience;
+        deadline_ = ProcessNow() + kKillPatience;
       } else {
         task.process->Signal(SIGKILL);
       }
@@ -435,7 +435,7 @@ class Launcher::Job {
   }
 
   void StopStragglers() {
-    if (!deadline_ || absl::Now() < *deadline_) return;
+    if (!deadline_ || ProcessNow() < *deadline_) return;
     for (const Task& task : tasks_) {
       if (!task.is_running || is_killing_) continue;
       Say(absl::StrCat(

@@ -13,9 +13,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "distributed/transport/listening_sockets.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
@@ -106,12 +106,12 @@ void HttpListener::Run() {
           {connection.fd, static_cast<short>(connection.response.empty() ? POLLIN : POLLOUT), 0});
       first = std::min(first, connection.closes);
     }
-    const absl::Duration left = std::clamp(first - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
+    const absl::Duration left = std::clamp(first - ProcessNow(), absl::ZeroDuration(), absl::Hours(1));
     poll(events.data(), events.size(),
          first == absl::InfiniteFuture() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
     if (events[0].revents != 0) return;
     size_t i = 1 + listening_fds_.size();
-    const absl::Time now = absl::Now();
+    const absl::Time now = ProcessNow();
     connections_.remove_if([&](Connection& connection) {
       const bool has_event = events[i++].revents != 0;
       return connection.closes <= now || (has_event && !Serve(connection));
@@ -133,7 +133,7 @@ void HttpListener::Accept(int listening_fd) {
       return;
     }
     if (connections_.size() >= kMaxConnections) connections_.pop_front();
-    connections_.emplace_back(fd, absl::Now() + timeout_);
+    connections_.emplace_back(fd, ProcessNow() + timeout_);
   }
 }
 

@@ -1,7 +1,5 @@
 #include "distributed/timing/timer_queue.h"
 
-#include "absl/time/clock.h"
-
 namespace weir {
 
 TimerQueue::TimerQueue(const ListeningThreads::Options& threads)
@@ -36,8 +34,8 @@ void TimerQueue::RunClosures(ListeningThreads& threads) {
   while (!stopping_ && !threads.MayLeave()) {
     if (closures_.empty()) {
       changed_.Wait(&mutex_);
-    } else if (const absl::Time due = closures_.begin()->first.first; due > absl::Now()) {
-      changed_.WaitWithDeadline(&mutex_, due);
+    } else if (const absl::Time due = closures_.begin()->first.first; due > ProcessNow()) {
+      changed_.WaitUntil(&mutex_, due);
     } else {
       Closure closure = std::move(closures_.begin()->second);
       closures_.erase(closures_.begin());

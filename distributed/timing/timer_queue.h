@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/timing/listening_threads.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 
@@ -41,7 +42,7 @@ class TimerQueue {
   void RunClosures(ListeningThreads& threads);
 
   absl::Mutex mutex_;
-  absl::CondVar changed_;
+  ProcessCondVar changed_;
   std::map<Key, Closure> closures_ ABSL_GUARDED_BY(mutex_);
   Id next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 namespace {
@@ -16,7 +16,7 @@ absl::Status CheckStillWanted(const Program& program, int32_t next, int64_t coun
                               absl::Time deadline) {
   if (step.cancellation->is_cancelled()) return step.cancellation->reason();
   if (count % kInstructionsPerClockCheck != 0 || deadline == absl::InfiniteFuture()) return absl::OkStatus();
-  if (absl::Now() < deadline) return absl::OkStatus();
+  if (ProcessNow() < deadline) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat("the step's deadline passed before '", program.node_name(next), "' could run"));
 }

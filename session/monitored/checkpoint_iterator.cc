@@ -8,6 +8,7 @@
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/checkpoint_state.h"
 #include "kernels/notice.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 
@@ -36,19 +37,19 @@ absl::StatusOr<std::optional<std::string>> CheckpointIterator::Next() {
   if (options_.file_system == nullptr) {
     return absl::InvalidArgumentError("a checkpoint iterator needs a file system, got null");
   }
-  if (!Sleep(last_time_ + options_.min_interval - absl::Now())) return std::optional<std::string>();
-  absl::Time deadline = absl::Now() + options_.timeout;
+  if (!Sleep(last_time_ + options_.min_interval - ProcessNow())) return std::optional<std::string>();
+  absl::Time deadline = ProcessNow() + options_.timeout;
   while (true) {
     WEIR_ASSIGN_OR_RETURN(std::optional<std::string> newest, Newest());
     if (newest.has_value() && *newest != last_) {
       last_ = *newest;
-      last_time_ = absl::Now();
+      last_time_ = ProcessNow();
       return newest;
     }
-    if (absl::Now() + options_.poll_interval > deadline) {
+    if (ProcessNow() + options_.poll_interval > deadline) {
       if (options_.timeout_fn) {
         if (options_.timeout_fn()) return std::optional<std::string>();
-        deadline = absl::Now() + options_.timeout;
+        deadline = ProcessNow() + options_.timeout;
       } else if (last_.empty()) {
         return absl::DeadlineExceededError(absl::StrCat("no checkpoint in ", directory_, " after ",
                                                         absl::FormatDuration(options_.timeout), ": ",

@@ -64,6 +64,7 @@ PAST_THE_ENVIRONMENT = re.compile(
     r"absl::Now\b|absl::SleepFor|GetCurrentTimeNanos|std::chrono::(?:steady|system)_clock|sleep_for|"
     r"std::random_device|absl::BitGen|\bgetrandom\(|"
     r"std::j?thread\b(?!::id)|std::async|absl::CondVar|absl::Notification|absl::BlockingCounter|"
+    r"ProcessNow|ProcessCondVar|"
     r"mutex\w*(?:\.|->)Await|\bAwaitWith(?:Timeout|Deadline)\(|LockWhen")
 
 # Files and folders of shipped rooms that may, and why a simulation can do without them.
@@ -73,6 +74,7 @@ MAY_GO_PAST_THE_ENVIRONMENT = {
     "kernels/system_thread": "starts the threads of the real one, and of those below",
     "kernels/real_threads": "the real threads",
     "kernels/real_timers": "the real timers",
+    "kernels/process_clock": "the real clock",
     "kernels/simulation": "the scheduler gives its turn to threads of the operating system",
     "kernels/thread_pool": "splits one kernel: nothing else can run before it is done",
     "kernels/cancellation.cc": "waits for a callback that is just running, which waits for nothing",

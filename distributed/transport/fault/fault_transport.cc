@@ -4,8 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 namespace {
@@ -131,8 +131,9 @@ class FaultTransport::FaultChannel final : public Channel {
 
   void SendLater(const std::shared_ptr<HeldCall>& call, std::string method, Frame request,
                  const CallOptions& options, absl::Duration delay) {
-    transport_->timers_.Schedule(absl::Now() + delay, [this, state = state_, call, method = std::move(method),
-                                                       request = std::move(request), options]() mutable {
+    transport_->timers_.Schedule(ProcessNow() + delay, [this, state = state_, call,
+                                                        method = std::move(method),
+                                                        request = std::move(request), options]() mutable {
       absl::MutexLock lock(&state->mutex);
       if (!state->is_open || call->is_over()) return;
       call->set_real(wrapped_->Call(method, std::move(request), options,

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distributed/transport/listening_sockets.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
@@ -146,7 +146,7 @@ void ConnectionGate::Accept(int listening_fd) {
       continue;
     }
     MakeRoom();
-    strangers_.emplace_back(fd, listening_fd, NetworkOf(address), absl::Now() + options_.grace,
+    strangers_.emplace_back(fd, listening_fd, NetworkOf(address), ProcessNow() + options_.grace,
                             Greeting(options_.token, options_.is_serving));
     const std::string settings = Greeting::ServerSettings(options_.max_streams, options_.max_header_bytes);
     if (send(fd, settings.data(), settings.size(), MSG_NOSIGNAL) < 0) strangers_.pop_back();
@@ -186,14 +186,14 @@ bool ConnectionGate::Read(Stranger& stranger) {
   }
   if (state == Greeting::State::kOver) {
     stranger.is_over = true;
-    stranger.closes = std::min(stranger.closes, absl::Now() + kFarewell);
+    stranger.closes = std::min(stranger.closes, ProcessNow() + kFarewell);
     shutdown(stranger.fd, SHUT_WR);
   }
   return true;
 }
 
 void ConnectionGate::CloseLate() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = ProcessNow();
   strangers_.remove_if([&](const Stranger& stranger) { return stranger.closes <= now; });
 }
 
@@ -201,7 +201,7 @@ int ConnectionGate::MillisecondsToNextClose() const {
   absl::Time first = absl::InfiniteFuture();
   for (const Stranger& stranger : strangers_) first = std::min(first, stranger.closes);
   if (first == absl::InfiniteFuture()) return -1;
-  const absl::Duration left = std::clamp(first - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
+  const absl::Duration left = std::clamp(first - ProcessNow(), absl::ZeroDuration(), absl::Hours(1));
   return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
 }
 

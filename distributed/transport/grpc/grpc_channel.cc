@@ -12,6 +12,7 @@
 #include "distributed/transport/grpc/byte_buffer.h"
 #include "distributed/transport/grpc/completion_poller.h"
 #include "distributed/transport/grpc/metadata_keys.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 // Holds itself until gRPC has finished with it.
@@ -22,9 +23,9 @@ class GrpcChannel::PendingCall final : public OutgoingCall, public CompletionEve
 
   void Start(const Frame& request, const CallOptions& options, std::shared_ptr<PendingCall> self) {
     self_ = std::move(self);
-    started_ = absl::Now();
+    started_ = ProcessNow();
     if (options.deadline != absl::InfiniteFuture())
-      context_.set_deadline(absl::ToChronoTime(options.deadline));
+      context_.set_deadline(absl::ToChronoTime(absl::Now() + (options.deadline - ProcessNow())));
     context_.set_wait_for_ready(options.wait_for_ready);
     if (!channel_->token_.empty()) context_.AddMetadata(kTokenKey, channel_->token_);
     const grpc::ByteBuffer bytes = ToByteBuffer(request, IsFramedMethod(method_));
@@ -48,7 +49,7 @@ class GrpcChannel::PendingCall final : public OutgoingCall, public CompletionEve
     const auto& trailers = context_.GetServerTrailingMetadata();
     if (trailers.find(kRepliedKey) != trailers.end()) return status;
     // What a handler replied is passed on as it is; errors that gRPC itself raised name the peer.
-    return DescribeCallError(channel_->peer_, channel_->address_, method_, status, absl::Now() - started_);
+    return DescribeCallError(channel_->peer_, channel_->address_, method_, status, ProcessNow() - started_);
   }
 
   GrpcChannel* const channel_;

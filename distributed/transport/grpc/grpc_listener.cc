@@ -22,6 +22,7 @@
 #include "distributed/transport/handlers_call.h"
 #include "distributed/transport/pending_reply.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 namespace {
@@ -64,11 +65,7 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
 
   const std::string& method() const override { return context_.method(); }
   Frame& request() override { return request_; }
-  absl::Time deadline() const override {
-    const auto deadline = context_.deadline();
-    return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
-                                                                    : absl::FromChrono(deadline);
-  }
+  absl::Time deadline() const override { return deadline_; }
   std::string client() const override { return context_.peer(); }
 
   void Compute(absl::AnyInvocable<void()> work) override { poller_->Compute(std::move(work)); }
@@ -108,6 +105,9 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
       return listener_->OnCallOver();
     }
     listener_->AcceptNext();
+    if (const auto deadline = context_.deadline(); deadline != std::chrono::system_clock::time_point::max()) {
+      deadline_ = ProcessNow() + (absl::FromChrono(deadline) - absl::Now());
+    }
     if (method() == kHealthCheckMethod) return ReplyHealth();
     if (!listener_->IsAuthorized(context_)) {
       return Reply(absl::UnauthenticatedError(absl::StrCat(
@@ -175,6 +175,7 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
   grpc::ByteBuffer message_;
+  absl::Time deadline_ = absl::InfiniteFuture();
   Frame request_;
   Event accepted_{&ServedCall::OnAccepted};
   Event read_{&ServedCall::OnRead};

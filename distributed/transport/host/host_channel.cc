@@ -11,12 +11,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distributed/transport/call_errors.h"
 #include "distributed/transport/host/socket_connection.h"
 #include "distributed/transport/host/unix_socket.h"
 #include "distributed/transport/wire.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 namespace {
@@ -170,7 +170,7 @@ std::shared_ptr<OutgoingCall> HostChannel::Connection::Call(absl::string_view me
   message.kind = SocketMessage::Kind::kRequest;
   WireWriter text;
   text.String(method);
-  text.Deadline(options.deadline, absl::Now());
+  text.Deadline(options.deadline, ProcessNow());
   message.text = text.Take();
   message.has_frame = true;
   message.frame = std::move(*request);
@@ -181,7 +181,7 @@ std::shared_ptr<OutgoingCall> HostChannel::Connection::Call(absl::string_view me
       return nullptr;
     }
     message.call = next_call_++;
-    pending_[message.call] = {std::string(method), absl::Now(), options.deadline, std::move(*done)};
+    pending_[message.call] = {std::string(method), ProcessNow(), options.deadline, std::move(*done)};
     if (options.deadline != absl::InfiniteFuture()) deadlines_.emplace(options.deadline, message.call);
     LendLocked(&message);
   }
@@ -209,7 +209,7 @@ void HostChannel::Connection::End(Pending pending, absl::StatusOr<Frame> result)
 
 void HostChannel::Connection::Fail(Pending pending, const absl::Status& reason) {
   const absl::Status status =
-      DescribeCallError(peer_, address_, pending.method, reason, absl::Now() - pending.started);
+      DescribeCallError(peer_, address_, pending.method, reason, ProcessNow() - pending.started);
   End(std::move(pending), status);
 }
 
@@ -296,7 +296,7 @@ void HostChannel::Connection::EndOverdue() {
   {
     absl::MutexLock lock(&mutex_);
     wakes_at_ = absl::InfiniteFuture();
-    const absl::Time now = absl::Now();
+    const absl::Time now = ProcessNow();
     for (const auto& [deadline, call] : deadlines_) {
       if (deadline > now) break;
       overdue.push_back(call);
@@ -349,7 +349,7 @@ std::shared_ptr<OutgoingCall> HostChannel::Call(absl::string_view method, Frame 
 }
 
 void HostChannel::AskForSocket() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = ProcessNow();
   {
     absl::MutexLock lock(&mutex_);
     if (is_asking_ || now < ask_again_ || (connection_ != nullptr && connection_->is_open())) return;
@@ -375,7 +375,7 @@ void HostChannel::OnAnswer(const absl::StatusOr<Frame>& answer) {
   }
   absl::MutexLock lock(&mutex_);
   is_asking_ = false;
-  if (!may_work_later) ask_again_ = absl::Now() + kRefusedFactor * options_.retry_delay;
+  if (!may_work_later) ask_again_ = ProcessNow() + kRefusedFactor * options_.retry_delay;
   if (connection == nullptr) return;
   std::erase_if(closing_, [](const auto& earlier) { return earlier->is_over(); });
   if (connection_ != nullptr) closing_.push_back(std::move(connection_));

@@ -10,7 +10,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distributed/security.h"
 #include "distributed/transport/call_errors.h"
 #include "distributed/transport/handlers_call.h"
@@ -21,6 +20,7 @@
 #include "distributed/transport/pending_reply.h"
 #include "distributed/transport/wire.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 namespace {
@@ -181,7 +181,7 @@ void HostListener::Connection::OnMessage(SocketMessage message) {
 void HostListener::Connection::OnRequest(SocketMessage message) {
   WireReader reader(message.text);
   const absl::string_view method = reader.String();
-  const absl::Time deadline = reader.Deadline(absl::Now());
+  const absl::Time deadline = reader.Deadline(ProcessNow());
   if (absl::Status whole = reader.Finish("a request"); !whole.ok()) return Close(whole);
   if (!IsFramedMethod(method)) {
     return Close(absl::InvalidArgumentError(absl::StrCat("the method ", method, " came through a socket")));
@@ -223,7 +223,7 @@ class HostListener::Acceptor final : public SocketPoller::Socket,
     if (fd >= 0) listener_->OnConnected(fd);
     if (!may_last) return Arm();
     // The connection still waits. Arming at once would report it again and again, and keep a core busy.
-    listener_->timers_.Schedule(absl::Now() + kAcceptAgain, [weak = weak_from_this()] {
+    listener_->timers_.Schedule(ProcessNow() + kAcceptAgain, [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Arm();
     });
   }
@@ -302,7 +302,7 @@ void HostListener::OnConnected(int fd) {
     std::erase_if(connections_, [](const auto& earlier) { return earlier.expired(); });
     connections_.push_back(connection);
   }
-  timers_.Schedule(absl::Now() + options_.hello_timeout, [weak = std::weak_ptr<Connection>(connection)] {
+  timers_.Schedule(ProcessNow() + options_.hello_timeout, [weak = std::weak_ptr<Connection>(connection)] {
     const auto late = weak.lock();
     if (late != nullptr && late->is_stranger()) late->Close(absl::DeadlineExceededError("no hello came"));
   });

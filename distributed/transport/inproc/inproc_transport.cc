@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distributed/cluster_spec.h"
 #include "distributed/timing/timer_queue.h"
 #include "distributed/transport/handlers_call.h"
 #include "distributed/transport/pending_reply.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 
@@ -284,8 +284,8 @@ class InprocChannel final : public Channel {
     if (!options.wait_for_ready) {
       return call->Abandon(absl::UnavailableError(absl::StrCat(target.what, ": connection refused")));
     }
-    if (absl::Now() >= options.deadline || call->is_finished()) return;
-    target.network->threads().Schedule(absl::Now() + absl::Milliseconds(5),
+    if (ProcessNow() >= options.deadline || call->is_finished()) return;
+    target.network->threads().Schedule(ProcessNow() + absl::Milliseconds(5),
                                        [target, call, options] { Deliver(target, call, options); });
   }
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
+#include "kernels/process_clock.h"
 #include "session/monitored/global_step_output.h"
 
 namespace weir {
@@ -35,12 +35,12 @@ class GlobalStepWaiter final : public Hook {
 
   absl::StatusOr<RunArgs> BeforeRun(RunContext& context) override {
     if (has_started_) return RunArgs();
-    const absl::Time deadline = absl::Now() + options_.max_wait;
+    const absl::Time deadline = ProcessNow() + options_.max_wait;
     std::optional<int64_t> reported;
     while (true) {
       WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadGlobalStep(context.session(), options_.global_step));
       if (step >= options_.wait_until_step) break;
-      if (absl::Now() >= deadline) {
+      if (ProcessNow() >= deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat("GlobalStepWaiterHook waited ", absl::FormatDuration(options_.max_wait),
                          " for the global step ", options_.wait_until_step, "; it is ", step));
@@ -49,7 +49,7 @@ class GlobalStepWaiter final : public Hook {
         PrintNotice(absl::StrCat("waiting for global step ", options_.wait_until_step, ", it is ", step));
         reported = step;
       }
-      const absl::Duration pause = std::min(options_.poll_interval, deadline - absl::Now());
+      const absl::Duration pause = std::min(options_.poll_interval, deadline - ProcessNow());
       if (context.WaitForSessionStop(pause) || coordinator_->should_stop()) return RunArgs();
     }
     has_started_ = true;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 #include "session/monitored/hooks/step_timer.h"
 
 namespace weir {
@@ -83,7 +84,7 @@ class LoggingTensor final : public Hook {
   }
 
   void Print(absl::Span<const Tensor> values) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = ProcessNow();
     options_.sink(options_.formatter ? options_.formatter(values) : DefaultLine(values, now));
     timer_.Mark(num_steps_, now);
   }

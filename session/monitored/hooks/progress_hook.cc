@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
+#include "kernels/process_clock.h"
 #include "session/monitored/global_step_output.h"
 
 namespace weir {
@@ -43,7 +43,7 @@ class Progress final : public Hook {
   }
 
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override {
-    is_due_ = absl::Now() >= next_;
+    is_due_ = ProcessNow() >= next_;
     RunArgs args;
     if (!is_due_) return args;
     args.fetches.push_back(options_.global_step);
@@ -54,7 +54,7 @@ class Progress final : public Hook {
   absl::Status AfterRun(RunContext&, const RunValues& values) override {
     if (!is_due_) return absl::OkStatus();
     Show(values.results[0].scalar<int64_t>(), values.results.subspan(1));
-    next_ = absl::Now() + options_.interval;
+    next_ = ProcessNow() + options_.interval;
     return absl::OkStatus();
   }
 
@@ -68,7 +68,7 @@ class Progress final : public Hook {
 
  private:
   void Show(int64_t step, absl::Span<const Tensor> values) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = ProcessNow();
     const double seconds = absl::ToDoubleSeconds(now - last_time_);
     if (last_step_ >= 0 && seconds > 0 && step > last_step_) rate_ = (step - last_step_) / seconds;
     last_step_ = step;
@@ -89,7 +89,7 @@ class Progress final : public Hook {
   absl::Time next_ = absl::InfinitePast();
   bool is_due_ = false;
   int64_t last_step_ = -1;
-  absl::Time last_time_ = absl::Now();
+  absl::Time last_time_ = ProcessNow();
   double rate_ = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
+#include "kernels/process_clock.h"
 #include "session/monitored/global_step_output.h"
 #include "session/monitored/hooks/step_timer.h"
 
@@ -38,7 +39,7 @@ class StepCounter final : public Hook {
     WarnIfStuck(stale);
     if (!timer_.IsDue(stale + 1)) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadGlobalStep(context.session(), options_.global_step));
-    const absl::Time now = absl::Now();
+    const absl::Time now = ProcessNow();
     if (!timer_.IsDue(step, now)) return absl::OkStatus();
     if (timer_.last_step())
       Write(step, (step - *timer_.last_step()) / absl::ToDoubleSeconds(now - timer_.last_time()));

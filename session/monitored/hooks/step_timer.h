@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 
@@ -16,7 +16,7 @@ class StepTimer {
   // Due when `every_steps` steps have passed (> 0), else when `interval` has; never when both are zero.
   StepTimer(int64_t every_steps, absl::Duration interval) : every_steps_(every_steps), interval_(interval) {}
 
-  bool IsDue(int64_t step, absl::Time now = absl::Now()) const {
+  bool IsDue(int64_t step, absl::Time now = ProcessNow()) const {
     if (every_steps_ <= 0 && interval_ <= absl::ZeroDuration()) return false;
     if (!last_step_) return true;
     if (step == *last_step_) return false;
@@ -24,7 +24,7 @@ class StepTimer {
   }
   // Due again at once.
   void Reset() { last_step_.reset(); }
-  void Mark(int64_t step, absl::Time now = absl::Now()) {
+  void Mark(int64_t step, absl::Time now = ProcessNow()) {
     last_step_ = step;
     last_time_ = now;
   }
