@@ -97,7 +97,7 @@ std::string Model() {
   const auto session = Session::Create(g.graph(), {&worker}, runtime->kernels()).value();
   EXPECT_TRUE(session->Run({}, {}, {init}).ok());
   const absl::Status written =
-      WriteSavedModel(directory, *session, *saver,
+      WriteSavedModel(directory, *session, saver.get(),
                       {.signatures = {{"serving_default", SignatureOf({{"x", x}}, {{"y", y}})}}});
   EXPECT_TRUE(written.ok()) << written;
   return directory;

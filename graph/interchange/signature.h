@@ -37,9 +37,10 @@ struct Signature {
 Signature SignatureOf(const std::map<std::string, Output>& inputs,
                       const std::map<std::string, Output>& outputs);
 
-// The same signature where a reference variable is named by its value: names, dtypes and shapes are checked
-// against the graph. `what` begins the errors: NotFound for a name that the graph does not have (or that was
-// left out of its import: the reason), InvalidArgument for another dtype or a shape that cannot be.
+// Checks names, dtypes and shapes against the graph, where the name of a reference to a variable stands for
+// its value (Graph::FindValue). `what` begins the errors: NotFound for a name that the graph does not have
+// (or that was left out of its import: the reason), InvalidArgument for another dtype or a shape that cannot
+// be.
 absl::Status CheckSignature(const Signature& signature, absl::string_view what, const Graph& graph);
 
 // `what` begins the errors: InvalidArgument for a dtype, a shape or a default value that cannot be read.

@@ -17,6 +17,7 @@ namespace {
 
 constexpr char kBinaryFile[] = "saved_model.pb";
 constexpr char kTextFile[] = "saved_model.pbtxt";
+constexpr char kAssets[] = "assets";
 // Where TensorFlow says which op runs first: a signature with one output, in models of its second version; a
 // collection, in older ones.
 constexpr char kInitializerSignature[] = "__saved_model_init_op";
@@ -132,7 +133,7 @@ absl::StatusOr<Feeds> SavedModel::AssetPaths() const {
       return absl::InvalidArgumentError(
           absl::StrCat(directory_, ": the asset '", asset.filename, "' is no file in its folder assets"));
     }
-    const std::string path = JoinPath(JoinPath(directory_, "assets"), asset.filename);
+    const std::string path = JoinPath(JoinPath(directory_, kAssets), asset.filename);
     WEIR_RETURN_IF_ERROR(options_.file_system->FileSize(path).status());
     feeds.push_back({asset.tensor_name, Tensor::Scalar(path)});
   }
@@ -185,35 +186,76 @@ absl::StatusOr<Feeds> SavedModel::FeedsOf(const Signature& signature,
   return feeds;
 }
 
-absl::Status WriteSavedModel(const std::string& directory, Session& session, Saver& saver,
-                             const SavedModelContent& content) {
-  const std::string path = JoinPath(directory, kBinaryFile);
-  for (const std::string& file : {path, JoinPath(directory, kTextFile)}) {
-    if (content.file_system->Exists(file))
-      return absl::AlreadyExistsError(absl::StrCat(file, " exists already"));
+namespace {
+
+absl::Status CheckContent(const std::string& directory, const Graph& graph,
+                          const SavedModelContent& content) {
+  for (const char* file : {kBinaryFile, kTextFile}) {
+    const std::string path = JoinPath(directory, file);
+    if (content.file_system->Exists(path))
+      return absl::AlreadyExistsError(absl::StrCat(path, " exists already"));
   }
   if (content.tags.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(directory, ": a SavedModel needs a tag, such as 'serve'"));
   }
+  for (const auto& [name, signature] : content.signatures) {
+    WEIR_RETURN_IF_ERROR(CheckSignature(signature, absl::StrCat("the signature '", name, "'"), graph));
+  }
+  std::map<std::string, std::string> sources;
+  for (const auto& [tensor, path] : content.assets) {
+    WEIR_RETURN_IF_ERROR(graph.FindValue(tensor).status());
+    WEIR_RETURN_IF_ERROR(content.file_system->FileSize(path).status());
+    const auto [place, is_new] = sources.emplace(FileNameOf(path), path);
+    if (is_new || place->second == path) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the assets ", place->second, " and ", path, " would have one name in the model"));
+  }
+  return absl::OkStatus();
+}
+
+MetaGraph DescriptionOf(const Saver* saver, const SavedModelContent& content) {
   MetaGraph description;
-  description.saver = saver.Definition();
+  if (saver != nullptr) description.saver = saver->Definition();
   description.tags = content.tags;
   description.signatures = content.signatures;
-  for (const auto& [name, signature] : content.signatures) {
-    WEIR_RETURN_IF_ERROR(
-        CheckSignature(signature, absl::StrCat("the signature '", name, "'"), session.graph()));
-  }
+  for (const auto& [tensor, path] : content.assets) description.assets.push_back({tensor, FileNameOf(path)});
   if (content.initializer != nullptr) {
     Signature& initializer = description.signatures[kInitializerSignature];
     initializer.method_name = "";
     initializer.outputs[kInitializerSignature].name = content.initializer->name();
   }
-  WEIR_ASSIGN_OR_RETURN(const std::string bytes,
-                        SavedModelBytes(session.graph(), description, content.clear_devices));
-  const std::string prefix = VariablesPrefix(directory);
-  WEIR_RETURN_IF_ERROR(CreateDurableDirectories(*content.file_system, DirectoryOf(prefix)));
-  WEIR_RETURN_IF_ERROR(saver.Export(session, prefix));
-  return WriteFileAtomically(*content.file_system, path, bytes);
+  return description;
+}
+
+absl::Status CopyAssets(const std::string& directory, const SavedModelContent& content) {
+  if (content.assets.empty()) return absl::OkStatus();
+  FileSystem& files = *content.file_system;
+  const std::string folder = JoinPath(directory, kAssets);
+  WEIR_RETURN_IF_ERROR(CreateDurableDirectories(files, folder));
+  for (const auto& [tensor, path] : content.assets) {
+    WEIR_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(files, path));
+    WEIR_RETURN_IF_ERROR(WriteFileAtomically(files, JoinPath(folder, FileNameOf(path)), bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteSavedModel(const std::string& directory, Session& session, Saver* saver,
+                             const SavedModelContent& content) {
+  WEIR_RETURN_IF_ERROR(CheckContent(directory, session.graph(), content));
+  WEIR_ASSIGN_OR_RETURN(
+      const std::string bytes,
+      SavedModelBytes(session.graph(), DescriptionOf(saver, content), content.clear_devices));
+  FileSystem& files = *content.file_system;
+  WEIR_RETURN_IF_ERROR(CreateDurableDirectories(files, directory));
+  WEIR_RETURN_IF_ERROR(CopyAssets(directory, content));
+  if (saver != nullptr) {
+    const std::string prefix = VariablesPrefix(directory);
+    WEIR_RETURN_IF_ERROR(CreateDurableDirectories(files, DirectoryOf(prefix)));
+    WEIR_RETURN_IF_ERROR(saver->Export(session, prefix));
+  }
+  return WriteFileAtomically(files, JoinPath(directory, kBinaryFile), bytes);
 }
 
 }  // namespace weir

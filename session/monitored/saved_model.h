@@ -79,16 +79,20 @@ struct SavedModelContent {
   std::map<std::string, Signature> signatures;
   // Runs after the variables are set, whenever the model is loaded; may be null.
   Node* initializer = nullptr;
+  // Files that the initializer reads, such as vocabularies, by the string tensor that holds the path. They
+  // are copied to the model, and their new path is fed to the tensor where the model is loaded.
+  std::map<std::string, std::string> assets;
   // Whether the nodes shall ask for no devices: those of a cluster are not where the model is loaded.
   bool clear_devices = false;
   FileSystem* file_system = &PosixFileSystem();
 };
 
 // Writes a SavedModel that TensorFlow loads, too: the session's graph, the values of the saver's variables,
-// and `content`. The file saved_model.pb comes last, when all others are there. Errors: AlreadyExists when
-// the folder has one; InvalidArgument for no tags, or a signature that does not fit the graph; NotFound for
-// one that names what the graph does not have; those of Saver::Save.
-absl::Status WriteSavedModel(const std::string& directory, Session& session, Saver& saver,
+// and `content`. `saver` may be null for a graph without variables. The file saved_model.pb comes last, when
+// all others are there. Errors: AlreadyExists when the folder has one; InvalidArgument for no tags, a
+// signature that does not fit the graph, or two assets of one name; NotFound for a name that the graph does
+// not have, or an asset that does not exist; those of Saver::Save.
+absl::Status WriteSavedModel(const std::string& directory, Session& session, Saver* saver,
                              const SavedModelContent& content);
 
 }  // namespace weir

@@ -41,7 +41,7 @@ class SavedModelTest : public testing::Test {
 
   std::string Written() {
     const std::string directory = EmptyDirectory("model");
-    const absl::Status status = WriteSavedModel(directory, *session_, *saver_, content_);
+    const absl::Status status = WriteSavedModel(directory, *session_, saver_.get(), content_);
     EXPECT_TRUE(status.ok()) << status;
     return directory;
   }
@@ -80,6 +80,47 @@ TEST_F(SavedModelTest, DefaultsStandForInputsThatAreNotGiven) {
   EXPECT_EQ(model->Run(*session, "serving_default", {})->at("y").ToString(), "float[1] {15}");
 }
 
+TEST_F(SavedModelTest, GraphsWithoutVariablesAndAssets) {
+  GraphBuilder g(StandardOps());
+  const std::string outside = EmptyDirectory("outside");
+  const std::string file = outside + "/names.txt";
+  ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), file, "left\nright\n").ok());
+  const Output path = Const(g, file, {.name = "path"});
+  const Output table = HashTableV2(g, DType::kInt64, DType::kString);
+  Node* const fill = InitializeTableFromTextFileV2(g, table, path, /*key_index=*/-1, /*value_index=*/-2);
+  const Output key = Placeholder(g, DType::kInt64, Shape(), {.name = "key"});
+  const Output name = LookupTableFindV2(g, table, key, Const(g, "nowhere"));
+  ASSERT_TRUE(g.ok()) << g.status();
+  const auto writer = SessionOver(g.graph());
+  SavedModelContent content = {.signatures = {{"name", SignatureOf({{"key", key}}, {{"name", name}})}},
+                               .initializer = fill,
+                               .assets = {{"path:0", file}}};
+  const std::string directory = EmptyDirectory("assets");
+  const absl::Status written = WriteSavedModel(directory, *writer, nullptr, content);
+  ASSERT_TRUE(written.ok()) << written;
+  ASSERT_TRUE(PosixFileSystem().Remove(file).ok());
+  const auto model = SavedModel::Read(directory, StandardOps()).value();
+  const auto session = SessionOver(model->graph());
+  const absl::Status restored = model->Restore(*session);
+  ASSERT_TRUE(restored.ok()) << restored;
+  EXPECT_EQ(
+      model->Run(*session, "name", {{"key", Tensor::Scalar<int64_t>(1)}})->at("name").scalar<std::string>(),
+      "right");
+
+  const std::string other = EmptyDirectory("other");
+  EXPECT_EQ(WriteSavedModel(other, *writer, nullptr, content).code(),
+            absl::StatusCode::kNotFound);  // the file is gone
+  ASSERT_TRUE(PosixFileSystem().CreateDirectories(outside + "/more").ok());
+  for (const char* folder : {"/", "/more/"}) {
+    ASSERT_TRUE(WriteFileAtomically(PosixFileSystem(), outside + folder + "names.txt", "left\n").ok());
+  }
+  content.assets = {{"path:0", file}, {"key:0", outside + "/more/names.txt"}};
+  EXPECT_THAT(Message(WriteSavedModel(other, *writer, nullptr, content)),
+              HasSubstr("would have one name in the model"));
+  content.assets = {{"gone:0", file}};
+  EXPECT_EQ(WriteSavedModel(other, *writer, nullptr, content).code(), absl::StatusCode::kNotFound);
+}
+
 TEST_F(SavedModelTest, ClearedDevices) {
   GraphBuilder g(StandardOps());
   ModelVariable w;
@@ -92,27 +133,28 @@ TEST_F(SavedModelTest, ClearedDevices) {
   const auto session = SessionOver(g.graph());
   ASSERT_TRUE(session->Run({}, {}, {init}).ok());
   const std::string directory = EmptyDirectory("cleared");
-  ASSERT_TRUE(WriteSavedModel(directory, *session, *saver, {.clear_devices = true}).ok());
+  ASSERT_TRUE(WriteSavedModel(directory, *session, saver.get(), {.clear_devices = true}).ok());
   const auto model = SavedModel::Read(directory, StandardOps()).value();
   EXPECT_EQ(model->graph().FindNode("w")->requested_device().ToString(), "");
 }
 
 TEST_F(SavedModelTest, MistakesInWritingAreNamed) {
   const std::string directory = Written();
-  EXPECT_EQ(WriteSavedModel(directory, *session_, *saver_, content_).code(),
+  EXPECT_EQ(WriteSavedModel(directory, *session_, saver_.get(), content_).code(),
             absl::StatusCode::kAlreadyExists);
   const std::string other = EmptyDirectory("other");
   SavedModelContent wrong = content_;
   wrong.tags.clear();
-  EXPECT_EQ(WriteSavedModel(other, *session_, *saver_, wrong).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(WriteSavedModel(other, *session_, saver_.get(), wrong).code(),
+            absl::StatusCode::kInvalidArgument);
   wrong = content_;
   wrong.signatures["serving_default"].outputs["y"].name = "z:0";
-  const absl::Status unknown = WriteSavedModel(other, *session_, *saver_, wrong);
+  const absl::Status unknown = WriteSavedModel(other, *session_, saver_.get(), wrong);
   EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(Message(unknown), HasSubstr("the signature 'serving_default': 'y': the graph has no node 'z'"));
   wrong = content_;
   wrong.signatures["serving_default"].inputs["x"].dtype = DType::kInt32;
-  EXPECT_THAT(Message(WriteSavedModel(other, *session_, *saver_, wrong)),
+  EXPECT_THAT(Message(WriteSavedModel(other, *session_, saver_.get(), wrong)),
               HasSubstr("the signature says int32, the graph's 'x:0' is float"));
   EXPECT_THAT(PosixFileSystem().ListDirectory(other).value(), ElementsAre());
 }

@@ -1,7 +1,7 @@
 // Writes and calls SavedModels for saved_model_interop_test.py.
 //
 //   saved_model_tool write DIRECTORY    a float[3] "x" times a kernel, plus a bias; "classify" gives the name
-//                                       of the larger output, from a table that is filled when it is loaded
+//                                       of the larger output, from a table that is filled from an asset
 //   saved_model_tool predict ARGS...    is `weir predict ARGS...`
 //   saved_model_tool inspect ARGS...    is `weir inspect ARGS...`
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include "distributed/command/predict_command.h"
 #include "graph/graph_builder.h"
 #include "graph/types/status_macros.h"
+#include "kernels/formats/file_system.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
 #include "session/local_worker.h"
@@ -30,8 +31,10 @@ absl::Status Write(const std::string& directory) {
   const ModelVariable bias = MakeVariable(g, "dense/bias", Tensor::Vector<float>({0.5f, -0.5f}));
   const Output y = AddV2(g, MatMul(g, x, kernel.value), bias.value, {.name = "y"});
   const Output table = HashTableV2(g, DType::kInt64, DType::kString, {.name = "names"});
-  Node* const fill = InitializeTableV2(g, table, Const(g, Tensor::Vector<int64_t>({0, 1})),
-                                       Const(g, Tensor::Vector<std::string>({"left", "right"})));
+  const std::string names = directory + ".names";
+  WEIR_RETURN_IF_ERROR(WriteFileAtomically(PosixFileSystem(), names, "left\nright\n"));
+  const Output file = Const(g, names, {.name = "names_file"});
+  Node* const fill = InitializeTableFromTextFileV2(g, table, file, /*key_index=*/-1, /*value_index=*/-2);
   const Output larger = ArgMax(g, y, Const(g, 1));
   const Output name = LookupTableFindV2(g, table, larger, Const(g, "nowhere"), {.name = "class"});
   Node* const init = InitializeVariables(g);
@@ -41,10 +44,14 @@ absl::Status Write(const std::string& directory) {
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                         Session::Create(g.graph(), {&worker}, runtime->kernels()));
   WEIR_RETURN_IF_ERROR(session->Run({}, {}, {init}).status());
-  return WriteSavedModel(directory, *session, *saver,
-                         {.signatures = {{"serving_default", SignatureOf({{"x", x}}, {{"y", y}})},
-                                         {"classify", SignatureOf({{"x", x}}, {{"name", name}})}},
-                          .initializer = fill});
+  WEIR_RETURN_IF_ERROR(
+      WriteSavedModel(directory, *session, saver.get(),
+                      {.signatures = {{"serving_default", SignatureOf({{"x", x}}, {{"y", y}})},
+                                      {"classify", SignatureOf({{"x", x}}, {{"name", name}})}},
+                       .initializer = fill,
+                       .assets = {{file.name(), names}}}));
+  // The copy in the model is the one that is read from now on.
+  return PosixFileSystem().Remove(names);
 }
 
 absl::StatusOr<int> Run(const std::string& command, const std::vector<std::string>& args) {
