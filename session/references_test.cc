@@ -99,6 +99,25 @@ TEST_F(ReferencesTest, AConsumerReadsWhenItRuns) {
   EXPECT_EQ(Fetch("beside:0").value(), -25);
 }
 
+// What an Identity gives is not copied: who runs after an update sees it, also through several of them.
+TEST_F(ReferencesTest, AnIdentityGivesTheVariablesBuffer) {
+  Import(Variable("v") + Constant("two", 2) + Constant("three", 3) + Node("init", "Assign", {"v", "two"}) +
+         Node("read", "Identity", {"v"}) + Node("add", "AssignAdd", {"v", "three"}) +
+         Node("before", "Mul", {"read", "two"}) + Node("after", "Mul", {"read", "two", "^add"}) +
+         Node("copy", "Identity", {"read"}) + Node("through", "Sub", {"copy", "read", "^add"}) +
+         Node("negative", "Neg", {"add"}) + Node("behind", "Mul", {"copy", "negative"}) +
+         Node("average", "AssignSub", {"add", "copy"}));
+  Run("init");
+  EXPECT_EQ(Fetch("before:0").value(), 4);
+  EXPECT_EQ(Fetch("after:0").value(), 10);
+  Run("init");
+  EXPECT_EQ(Fetch("through:0").value(), 0);
+  Run("init");
+  EXPECT_EQ(Fetch("behind:0").value(), -25);
+  Run("init");
+  EXPECT_EQ(Fetch("average:0").value(), 0);
+}
+
 // The default of Assign is another than that of the op that takes its place.
 TEST_F(ReferencesTest, AssignChecksTheShapeUnlessToldOtherwise) {
   const std::string variable = Node("v", "VariableV2", {},

@@ -276,6 +276,24 @@ TEST(GraphDefTest, SkippedNodesAreThoseOfTheGraphDef) {
   EXPECT_THAT(names, ElementsAre("v", "product", "unknown"));
 }
 
+// Only who runs after an update, and beside the variable, reads once more.
+TEST(GraphDefTest, ReadsAreSharedWhereNothingIsWrittenBetween) {
+  OpRegistry ops;
+  RegisterVariableOps(&ops);
+  Register(&ops, "Identity", {"input: T"}, {"output: T"}, {"T: type"});
+  const auto graph = GraphFromGraphDefText(
+      Node("v", "VariableV2", {}, kFloatType) + Node("c", "Const", {}, kFloatType) +
+          Node("read", "Identity", {"v"}) + Node("add", "AssignAdd", {"v", "c"}) +
+          Node("plain", "Mul", {"read", "c"}) + Node("after", "Mul", {"read", "c", "^add"}) +
+          Node("far", "Mul", {"read", "c", "^add"}, "device: '/job:worker/task:0' "),
+      ops);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto source = [&](const char* name) { return (*graph)->FindNode(name)->input(0).node->name(); };
+  EXPECT_EQ(source("plain"), "read");
+  EXPECT_EQ(source("after"), "after/ref_read_0");
+  EXPECT_EQ(source("far"), "read");
+}
+
 TEST(GraphDefTest, LaterImportsKnowTheReferencesOfEarlierOnes) {
   OpRegistry ops;
   RegisterVariableOps(&ops);

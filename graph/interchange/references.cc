@@ -102,6 +102,17 @@ void AddControls(const std::vector<std::string>& before, NodeDef* node) {
   }
 }
 
+// Runs when the first of its inputs is there.
+bool IsMerge(const NodeDef& node) { return node.op() == "Merge"; }
+
+bool IsIdentity(const NodeDef& node) { return node.op() == "Identity"; }
+
+// Whether the read that takes the place of an Identity is where that was: without a device it is placed
+// beside the variable.
+bool StaysBeside(const std::string& variable_device, const NodeDef& identity) {
+  return identity.device().empty() || identity.device() == variable_device;
+}
+
 bool IsControl(absl::string_view input) { return absl::StartsWith(input, "^"); }
 
 std::vector<std::string> ControlInputs(const NodeDef& node) {
@@ -177,37 +188,72 @@ std::optional<ReferenceLowering::Reference> ReferenceLowering::ResolveSource(abs
                    .device = read->node->requested_device().ToString()};
 }
 
-std::optional<ReferenceLowering::Reference> ReferenceLowering::Resolve(absl::string_view input) {
+std::optional<ReferenceLowering::Reference> ReferenceLowering::Resolve(absl::string_view input, Way way) {
   const absl::StatusOr<InputName> parsed = ParseInputName(input);
   if (!parsed.ok() || parsed->is_control) return std::nullopt;
-  // Back through the nodes that pass a reference on. What was found is kept for all of them, so that a long
-  // chain is walked once.
+  // Back through the nodes that pass it on. What was found is kept for all of them, so that a long chain is
+  // walked once.
   std::vector<const NodeDef*> passed;
   InputName place = *parsed;
   std::optional<Reference> found;
   while (true) {
     const NodeDef* const node = Find(place.node);
     const Role role = node == nullptr ? Role::kNone : RoleOf(graph_.ops(), *node);
-    if (role != Role::kUpdate && role != Role::kPass) {
+    const bool passes_buffer = way == Way::kBuffers && node != nullptr && IsIdentity(*node);
+    if (role != Role::kUpdate && role != Role::kPass && !passes_buffer) {
       found = ResolveSource(place.node, place.output);
       break;
     }
     if (place.output != 0 || node->input_size() == 0) break;
-    if (const auto known = resolved_.find(node->name()); known != resolved_.end()) {
+    if (const auto known = resolved_.find({node->name(), way}); known != resolved_.end()) {
       found = known->second;
       break;
     }
-    resolved_[node->name()] = std::nullopt;  // a cycle leads back to it
+    resolved_[{node->name(), way}] = std::nullopt;  // a cycle leads back to it
     passed.push_back(node);
     const absl::StatusOr<InputName> next = ParseInputName(node->input(0));
     if (!next.ok() || next->is_control) break;
     place = *next;
   }
   for (auto node = passed.rbegin(); node != passed.rend(); ++node) {
+    // On another device it is a copy.
+    if (found && IsIdentity(**node) && !StaysBeside(found->device, **node)) found.reset();
     if (found) found->after = (*node)->name();
-    resolved_[(*node)->name()] = found;
+    resolved_[{(*node)->name(), way}] = found;
   }
   return found;
+}
+
+void ReferenceLowering::FindNodesAfterUpdates() {
+  absl::flat_hash_map<absl::string_view, std::vector<const NodeDef*>> consumers;
+  std::vector<const NodeDef*> open;
+  const auto add = [&](const NodeDef& node) {
+    if (after_updates_.insert(node.name()).second) open.push_back(&node);
+  };
+  for (const NodeDef& node : def_.node()) {
+    if (RoleOf(graph_.ops(), node) == Role::kUpdate) add(node);
+    for (const std::string& input : node.input()) {
+      const absl::StatusOr<InputName> name = ParseInputName(input);
+      if (!name.ok()) continue;
+      consumers[name->node].push_back(&node);
+      // Of what was imported before, nothing is known.
+      if (Find(name->node) == nullptr && RunsAfterUpdate(name->node)) add(node);
+    }
+  }
+  while (!open.empty()) {
+    const NodeDef* const node = open.back();
+    open.pop_back();
+    if (const auto found = consumers.find(node->name()); found != consumers.end()) {
+      for (const NodeDef* consumer : found->second) add(*consumer);
+    }
+  }
+}
+
+// A node of the graph counts as one when it may be.
+bool ReferenceLowering::RunsAfterUpdate(absl::string_view name) const {
+  if (Find(name) != nullptr) return after_updates_.contains(name);
+  const Node* const node = graph_.FindNode(name);
+  return node != nullptr && (node->num_inputs() > 0 || !node->control_inputs().empty());
 }
 
 GraphDef ReferenceLowering::Lowered() {
@@ -215,6 +261,7 @@ GraphDef ReferenceLowering::Lowered() {
   *lowered.mutable_versions() = def_.versions();
   *lowered.mutable_library() = def_.library();
   lowered_ = &lowered;
+  FindNodesAfterUpdates();
   for (const NodeDef& node : def_.node()) {
     NodeDef replaced;
     if (Lower(node, &replaced)) {
@@ -256,7 +303,7 @@ bool ReferenceLowering::Lower(const NodeDef& node, NodeDef* lowered) {
     case Role::kNone:
       break;
   }
-  if (node.op() == "Identity" && LowerIdentity(node, lowered)) return true;
+  if (IsIdentity(node) && LowerIdentity(node, lowered)) return true;
   return ReadInputs(node, lowered);
 }
 
@@ -294,7 +341,7 @@ bool ReferenceLowering::LowerIdentity(const NodeDef& node, NodeDef* lowered) {
   const Op* const op = graph_.ops().Find("ReadVariableOp");
   if (op == nullptr || node.input_size() == 0) return false;
   const std::optional<Reference> reference = Resolve(node.input(0));
-  if (!reference || (!node.device().empty() && node.device() != reference->device)) return false;
+  if (!reference || !StaysBeside(reference->device, node)) return false;
   Begin(node, *op, lowered);
   (*lowered->mutable_attr())["dtype"].set_type(static_cast<DataType>(reference->dtype));
   lowered->add_input(reference->handle);
@@ -320,7 +367,7 @@ absl::flat_hash_map<int, std::string> ReferenceLowering::AddReads(const NodeDef&
   bool is_local = true;
   for (int i = 0; i < reader.input_size(); ++i) {
     if (IsControl(reader.input(i)) || takes_handle(i)) continue;
-    if (std::optional<Reference> reference = Resolve(reader.input(i))) {
+    if (std::optional<Reference> reference = ReadAtUse(reader, reader.input(i))) {
       is_local = is_local && reference->device == reader.device();
       references.emplace_back(i, *std::move(reference));
     }
@@ -328,7 +375,7 @@ absl::flat_hash_map<int, std::string> ReferenceLowering::AddReads(const NodeDef&
   if (references.empty()) return reads;
   std::vector<std::string> after = ControlInputs(reader);
   if (is_local) {
-    for (std::string& producer : ProducersThatMayWrite(reader)) after.push_back(std::move(producer));
+    for (std::string& producer : ProducersAfterUpdates(reader)) after.push_back(std::move(producer));
   }
   // Without it there would be as many edges as references times nodes.
   if (references.size() > 1 && after.size() > 1) {
@@ -347,21 +394,23 @@ absl::flat_hash_map<int, std::string> ReferenceLowering::AddReads(const NodeDef&
   return reads;
 }
 
-// The data inputs of `reader` that may run after a write to a variable.
-std::vector<std::string> ReferenceLowering::ProducersThatMayWrite(const NodeDef& reader) const {
-  std::vector<std::string> producers;
-  if (reader.op() == "Merge") return producers;  // runs when the first of its inputs is there
-  for (const std::string& input : reader.input()) {
-    const absl::StatusOr<InputName> name = ParseInputName(input);
-    if (name.ok() && !name->is_control && HasInputs(name->node)) producers.emplace_back(name->node);
-  }
-  return producers;
+std::optional<ReferenceLowering::Reference> ReferenceLowering::ReadAtUse(const NodeDef& reader,
+                                                                         const std::string& input) {
+  if (std::optional<Reference> reference = Resolve(input)) return reference;
+  if (IsMerge(reader) || !RunsAfterUpdate(reader.name())) return std::nullopt;
+  std::optional<Reference> buffer = Resolve(input, Way::kBuffers);
+  if (!buffer || buffer->device != reader.device()) return std::nullopt;
+  return buffer;
 }
 
-bool ReferenceLowering::HasInputs(absl::string_view name) const {
-  if (const NodeDef* node = Find(name)) return node->input_size() > 0;
-  const Node* const node = graph_.FindNode(name);
-  return node != nullptr && (node->num_inputs() > 0 || !node->control_inputs().empty());
+std::vector<std::string> ReferenceLowering::ProducersAfterUpdates(const NodeDef& reader) const {
+  std::vector<std::string> producers;
+  if (IsMerge(reader)) return producers;
+  for (const std::string& input : reader.input()) {
+    const absl::StatusOr<InputName> name = ParseInputName(input);
+    if (name.ok() && !name->is_control && RunsAfterUpdate(name->node)) producers.emplace_back(name->node);
+  }
+  return producers;
 }
 
 void ReferenceLowering::AddRead(const std::string& name, const Reference& reference,

@@ -11,9 +11,12 @@
 // * A node that needs the value gets a ReadVariableOp of its own, "NODE/ref_read_INPUT". TensorFlow reads
 // when
 //   the consumer runs, so the read runs after the node that passed the reference on, after the consumer's
-//   control inputs and, when the consumer is on the variable's device, after its other inputs (elsewhere a
-//   value is sent as soon as it can be read). A consumer that has several of both puts a NoOp between them,
-//   "NODE/ref_order". Identity of a reference becomes the read itself, unless it is on another device.
+//   control inputs and, when the consumer is on the variable's device, after those of its other inputs that
+//   run after an update (elsewhere a value is sent as soon as it can be read). A consumer that has several of
+//   both puts a NoOp between them, "NODE/ref_order".
+// * Identity of a reference ("v/read") becomes the read itself, unless it is on another device. In TensorFlow
+//   its output is the variable's buffer, not a copy: who runs after an update sees what that has written. So
+//   a consumer on the same device that runs after any update has a read of its own here, too.
 // * Who asks for the reference by name ("v:0", "Assign:0") gets the value: a read "NODE/ref_value" is the
 //   output's stand-in (Graph::SetStandIn).
 //
@@ -23,9 +26,11 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -71,8 +76,12 @@ class ReferenceLowering {
   };
 
   const tensorflow::NodeDef* Find(absl::string_view name) const;
+  // Which nodes lead back to the variable: only those that pass references on, or Identities as well, whose
+  // outputs share the variable's buffer.
+  enum class Way { kReferences, kBuffers };
+
   // What the input of a node refers to; nullopt when it is an ordinary tensor.
-  std::optional<Reference> Resolve(absl::string_view input);
+  std::optional<Reference> Resolve(absl::string_view input, Way way = Way::kReferences);
   std::optional<Reference> ResolveSource(absl::string_view node, int output) const;
   bool Lower(const tensorflow::NodeDef& node, tensorflow::NodeDef* lowered);
   bool LowerInputs(const tensorflow::NodeDef& node, const Op& op, tensorflow::NodeDef* lowered);
@@ -82,8 +91,12 @@ class ReferenceLowering {
   // the reads by input; inputs that are not read have none.
   absl::flat_hash_map<int, std::string> AddReads(const tensorflow::NodeDef& reader,
                                                  absl::FunctionRef<bool(int)> takes_handle);
-  std::vector<std::string> ProducersThatMayWrite(const tensorflow::NodeDef& reader) const;
-  bool HasInputs(absl::string_view node) const;
+  // What `reader` reads when it is run; nullopt when the input is to be taken as it is.
+  std::optional<Reference> ReadAtUse(const tensorflow::NodeDef& reader, const std::string& input);
+  // The data inputs of `reader` that run after an update.
+  std::vector<std::string> ProducersAfterUpdates(const tensorflow::NodeDef& reader) const;
+  void FindNodesAfterUpdates();
+  bool RunsAfterUpdate(absl::string_view node) const;
   void AddRead(const std::string& name, const Reference& reference, const std::vector<std::string>& after);
   void AddStandInsOf(const tensorflow::NodeDef& node);
 
@@ -91,7 +104,9 @@ class ReferenceLowering {
   const Graph& graph_;
   bool is_needed_ = false;
   absl::flat_hash_map<absl::string_view, const tensorflow::NodeDef*> nodes_;
-  absl::flat_hash_map<std::string, std::optional<Reference>> resolved_;  // of nodes that pass one on
+  // Of nodes that pass a reference or a buffer on.
+  absl::flat_hash_map<std::pair<std::string, Way>, std::optional<Reference>> resolved_;
+  absl::flat_hash_set<absl::string_view> after_updates_;  // updates, and all that runs after one
   tensorflow::GraphDef* lowered_ = nullptr;
   std::vector<StandIn> stand_ins_;
 };
