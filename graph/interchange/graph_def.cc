@@ -49,11 +49,7 @@ class GraphImport {
         skip_reasons_(def.node_size()) {}
 
   absl::Status Run() {
-    if (def_.versions().min_consumer() > kProducer) {
-      return absl::InvalidArgumentError(absl::StrCat("the GraphDef asks for a consumer of version ",
-                                                     def_.versions().min_consumer(), ", this one is ",
-                                                     kProducer));
-    }
+    WEIR_RETURN_IF_ERROR(CheckVersions());
     WEIR_RETURN_IF_ERROR(IndexNames());
     WEIR_RETURN_IF_ERROR(ResolveInputs());
     WEIR_RETURN_IF_ERROR(FindUnknownOps());
@@ -74,6 +70,20 @@ class GraphImport {
   }
 
  private:
+  absl::Status CheckVersions() const {
+    if (def_.versions().min_consumer() > kProducer) {
+      return absl::InvalidArgumentError(absl::StrCat("the GraphDef asks for a consumer of version ",
+                                                     def_.versions().min_consumer(), ", this one is ",
+                                                     kProducer));
+    }
+    const auto& bad_consumers = def_.versions().bad_consumers();
+    if (std::find(bad_consumers.begin(), bad_consumers.end(), kProducer) != bad_consumers.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the GraphDef refuses consumers of version ", kProducer, ", which this one is"));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status IndexNames() {
     for (int i = 0; i < def_.node_size(); ++i) {
       const NodeDef& node = def_.node(i);

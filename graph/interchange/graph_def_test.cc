@@ -180,6 +180,8 @@ TEST(GraphDefTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(ErrorOf(Node("bad name", "NoOp", {}, "")), HasSubstr("bad name"));
   EXPECT_THAT(ErrorOf("node { nam: 'x' }"), HasSubstr("line 1, column"));
   EXPECT_THAT(ErrorOf("versions { min_consumer: 100000 }"), HasSubstr("consumer of version 100000"));
+  EXPECT_THAT(ErrorOf("versions { bad_consumers: [1, 2474] }"),
+              HasSubstr("refuses consumers of version 2474"));
   EXPECT_FALSE(GraphFromGraphDefBytes("garbage", SomeOps()).ok());
 }
 

@@ -8,12 +8,11 @@
 // * Variable becomes VarHandleOp, Assign becomes AssignVariableOp, ApplyAdam becomes ResourceApplyAdam...,
 //   under the same names, devices and colocations. RefSwitch, RefMerge, RefEnter and their like become
 //   Switch, Merge, Enter of the handle, and RefIdentity a NoOp.
-// * A node that needs the value gets a ReadVariableOp of its own, "NODE/ref_read_INPUT". TensorFlow reads
-// when
-//   the consumer runs, so the read runs after the node that passed the reference on, after the consumer's
-//   control inputs and, when the consumer is on the variable's device, after those of its other inputs that
-//   run after an update (elsewhere a value is sent as soon as it can be read). A consumer that has several of
-//   both puts a NoOp between them, "NODE/ref_order".
+// * A node that needs the value gets a ReadVariableOp of its own, "NODE/ref_read_INPUT". In TensorFlow a
+//   value is read when its consumer runs. So the read runs after the node that passed the reference on, after
+//   the consumer's control inputs and, when the consumer is on the variable's device, after those of its
+//   other inputs that run after an update (elsewhere a value is sent as soon as it can be read). A consumer
+//   that has several of both puts a NoOp between them, "NODE/ref_order".
 // * Identity of a reference ("v/read") becomes the read itself, unless it is on another device. In TensorFlow
 //   its output is the variable's buffer, not a copy: who runs after an update sees what that has written. So
 //   a consumer on the same device that runs after any update has a read of its own here, too.
