@@ -19,7 +19,7 @@ bool Authority::IsSucceeded(const JoinRequest& request) {
   if (request.held == 0 || request.known_authority <= membership_.incarnation()) return false;
   absl::MutexLock lock(&mutex_);
   const auto place = places_.find(request.task);
-  return place != places_.end() && place->second.life == request.held;
+  return place != places_.end() && place->second.holder.life == request.held;
 }
 
 Authority::Authority(Membership& membership) : membership_(membership), last_(membership.incarnation()) {}
@@ -41,28 +41,50 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     return absl::UnavailableError(membership_.superseded().message());
   }
   absl::MutexLock lock(&mutex_);
-  const absl::Time started = membership_.environment().SteadyNow() - request.age;
-  Place& place = places_[request.task];
-  if (request.held == 0 && started + kSameStart < place.started) {
-    return membership_.SupersededBy(request.task, request.held, place.life);
-  }
   const absl::Time now = membership_.environment().SteadyNow();
-  if (request.held == 0 && started < place.promised_to && now < place.promised_until) {
-    return absl::UnavailableError(absl::StrCat("a later process has just asked to be ",
-                                               request.task.ToString(), ": this one is to ask again"));
+  const absl::Time started = now - request.age;
+  Place& place = places_[request.task];
+  // It may have shown its life with another message than a heartbeat.
+  const bool is_taken = membership_.incarnation_of(request.task) == place.promised.life;
+  if (is_taken && place.promised.life > place.holder.life) {
+    place = {Holder(place.promised), {}, absl::InfinitePast()};
   }
+  if (request.held == 0) WEIR_RETURN_IF_ERROR(CheckYoungest(request, started, place));
   const Incarnation mine = membership_.incarnation();
-  if (request.held > place.life) {
-    place = {request.held, started};
+  if (request.held > place.holder.life) {
+    place = {{request.held, started, request.process, now}, {}, absl::InfinitePast()};
   } else if (request.held != 0) {
-    place.started = std::min(place.started, started);
+    place.holder.started = std::min(place.holder.started, started);
   }
   if (highest > last_) last_ = FirstLifeOfTerm(TermOf(highest) + 1);
   if (request.known_authority > mine) membership_.SetIncarnation(++last_);
   if (request.held != 0) return request.held;
-  place.promised_to = started;
+  place.promised = {++last_, started, request.process, now};
   place.promised_until = now + membership_.lease() * 2 / 5;
-  return ++last_;
+  return last_;
+}
+
+absl::Status Authority::CheckYoungest(const JoinRequest& request, absl::Time started,
+                                      const Place& place) const {
+  if (started + kSameStart < place.holder.started) {
+    return membership_.SupersededBy(request.task, request.held, place.holder.life);
+  }
+  if (started < place.promised.started && membership_.environment().SteadyNow() < place.promised_until) {
+    return absl::UnavailableError(absl::StrCat("a later process has just asked to be ",
+                                               request.task.ToString(), ": this one is to ask again"));
+  }
+  const bool is_other =
+      request.process != 0 && place.holder.process != 0 && request.process != place.holder.process;
+  if (!is_other || started >= place.holder.started) return absl::OkStatus();
+  // After several heartbeats of the other one its start is known well.
+  const bool is_certain = membership_.environment().SteadyNow() - place.holder.since > membership_.lease();
+  const Membership::State state = membership_.state(request.task);
+  if (is_certain || state == Membership::State::kDone) {
+    return membership_.SupersededBy(request.task, request.held, place.holder.life);
+  }
+  if (state == Membership::State::kLost) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("another process, which seems to be the later one, is ",
+                                             request.task.ToString(), ": this one is to ask again"));
 }
 
 }  // namespace weir

@@ -12,7 +12,9 @@
 // later, unless the other was stopped before it could join; so each says how long ago it was started, and an
 // older one than the task's present process is refused, and has to ask again while a younger one that was
 // just granted a life has not been heard of in it. (Differences of its own clock, so clocks need not
-// agree.)
+// agree.) Where both were started at about the same time, a message that was late may make the younger seem
+// the older: it has to ask again until the other one was there for a lease, after which its start is known
+// well. Servers of one process are no such two.
 //
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
 // it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
@@ -40,6 +42,7 @@ struct JoinRequest {
   Incarnation highest_known = 0;    // of any task
   Incarnation known_authority = 0;  // of the authority's own task
   absl::Duration age;               // since the process that asks was started
+  uint64_t process = 0;             // which it is; 0: not known
 };
 
 class Authority {
@@ -49,7 +52,8 @@ class Authority {
 
   // The life of who asks: `held`, or a new one. Possible errors: that of Membership::OnSignOfLife (superseded
   // by a later life of the task, no such task); InvalidArgument for a life beyond what clocks can show;
-  // Unavailable when this authority was superseded itself, or a younger process of the task has just asked.
+  // Unavailable when this authority was superseded itself, a younger process of the task has just asked, or
+  // another one that is probably younger is there.
   absl::StatusOr<Incarnation> Join(const JoinRequest& request);
 
  private:
@@ -58,13 +62,22 @@ class Authority {
   Membership& membership_;
   absl::Mutex mutex_;
   Incarnation last_ ABSL_GUARDED_BY(mutex_);  // at or above all that were granted or reported
-  struct Place {
+  // A process that has a life.
+  struct Holder {
     Incarnation life = 0;
-    absl::Time started = absl::InfinitePast();  // of its process: the earliest that was heard of
-    // The start of the last process that was granted a life; it shows it with its next heartbeat.
-    absl::Time promised_to = absl::InfinitePast();
+    absl::Time started = absl::InfinitePast();  // the earliest that was heard of
+    uint64_t process = 0;                       // which it is; 0: not known
+    absl::Time since = absl::InfinitePast();
+  };
+  struct Place {
+    Holder holder;
+    // The last process that was granted a life; it shows it with its next message.
+    Holder promised;
     absl::Time promised_until = absl::InfinitePast();
   };
+  // Whether a process that has no life yet, and was started then, may have the place.
+  absl::Status CheckYoungest(const JoinRequest& request, absl::Time started, const Place& place) const;
+
   std::map<TaskName, Place> places_ ABSL_GUARDED_BY(mutex_);  // of those that have asked
 };
 

@@ -102,6 +102,55 @@ TEST_F(AuthorityTest, AnOlderProcessThatAsksRightAfterAYoungerIsNotGrantedALater
   EXPECT_TRUE(IsSuperseded(first.authority.Join({.task = kChief, .age = absl::Seconds(3)}).status()));
 }
 
+// Its first request was lost, and another process took its place a moment after both were started. It had
+// been granted a greater life, and its successor, which had the task's address, was superseded.
+TEST_F(AuthorityTest, OfTwoProcessesOfAboutTheSameAgeTheOneThatIsThereStays) {
+  const JoinRequest older = {.task = kChief, .age = absl::Milliseconds(900), .process = 1};
+  JoinRequest younger = {.task = kChief, .age = absl::Milliseconds(400), .process = 2};
+  younger.held = *first.authority.Join(younger);
+  ASSERT_TRUE(first.authority.Join(younger).ok());
+  const absl::Status refused = first.authority.Join(older).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused << ": which is the older one is not certain";
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("another process"));
+  // A second server of the same process, whose request was faster.
+  EXPECT_TRUE(first.authority.Join({.task = kChief, .age = absl::Milliseconds(401), .process = 2}).ok());
+  scheduler.RunFor(absl::Seconds(11));
+  JoinRequest later = older;
+  later.age += absl::Seconds(11);
+  const absl::Status certain = first.authority.Join(later).status();
+  EXPECT_TRUE(IsSuperseded(certain)) << certain << ": several heartbeats have said the same";
+}
+
+TEST_F(AuthorityTest, AnOlderProcessOfAboutTheSameAgeMayBeTheTaskWhenTheOtherIsGone) {
+  JoinRequest younger = {.task = kChief, .age = absl::Milliseconds(400), .process = 2};
+  younger.held = *first.authority.Join(younger);
+  ASSERT_TRUE(first.authority.Join(younger).ok());
+  const JoinRequest older = {.task = kChief, .age = absl::Milliseconds(900), .process = 1};
+  ASSERT_TRUE(absl::IsUnavailable(first.authority.Join(older).status()));
+  first.members.OnGone(kChief, younger.held, "its address refuses connections");
+  EXPECT_TRUE(first.authority.Join(older).ok());
+}
+
+// It was so short that it never came to ask in the life that it was granted.
+TEST_F(AuthorityTest, AnOlderProcessIsSupersededByOneThatHasShownItsLifeOtherwise) {
+  const Incarnation life = *first.authority.Join({.task = kChief, .age = absl::ZeroDuration(), .process = 2});
+  ASSERT_TRUE(first.members.OnDone(kChief, life).ok());
+  scheduler.RunFor(absl::Seconds(20));
+  const absl::Status refused =
+      first.authority.Join({.task = kChief, .age = absl::Seconds(40), .process = 1}).status();
+  EXPECT_TRUE(IsSuperseded(refused)) << refused;
+}
+
+TEST_F(AuthorityTest, AnOlderProcessThatJoinsWhenItsTaskIsDoneIsSuperseded) {
+  JoinRequest younger = {.task = kChief, .age = absl::Milliseconds(400), .process = 2};
+  younger.held = *first.authority.Join(younger);
+  ASSERT_TRUE(first.authority.Join(younger).ok());
+  ASSERT_TRUE(first.members.OnDone(kChief, younger.held).ok());
+  const absl::Status refused =
+      first.authority.Join({.task = kChief, .age = absl::Milliseconds(900), .process = 1}).status();
+  EXPECT_TRUE(IsSuperseded(refused)) << refused;
+}
+
 TEST_F(AuthorityTest, AProcessThatAskedAndDiedLeavesNoTrace) {
   ASSERT_TRUE(first.authority.Join({.task = kChief}).ok());
   scheduler.RunFor(absl::Seconds(5));

@@ -129,8 +129,9 @@ void MembershipService::Join(Request& request) {
   }
   const absl::StatusOr<JoinCall> call = DecodeJoin(&request.reader);
   if (!call.ok()) return Reply(request, call.status());
-  const absl::StatusOr<Incarnation> life = authority_.Join(
-      {envelope.sender, envelope.sender_incarnation, call->highest_known, call->known_authority, call->age});
+  const absl::StatusOr<Incarnation> life =
+      authority_.Join({envelope.sender, envelope.sender_incarnation, call->highest_known,
+                       call->known_authority, call->age, call->process});
   if (!life.ok()) return Reply(request, life.status());
   if (envelope.sender_incarnation != 0) {
     // Those of a life that is over, and strangers, are refused.

@@ -117,13 +117,13 @@ class Server::Network {
     call.Reply(std::move(reply));
   }
 
-  void StartHeartbeats(absl::Duration lease) {
+  void StartHeartbeats(absl::Duration lease, const ProcessOrigin& simulated_process) {
     // Of two processes the one that was started later is the task, however long the other was stopped before
     // it came here. What is simulated has a start of its own.
-    const absl::Duration age_before = membership_.environment().is_simulated()
-                                          ? absl::ZeroDuration()
-                                          : std::max(absl::ZeroDuration(), ProcessAge() - membership_.age());
-    heartbeats_ = std::make_unique<Heartbeats>(peers_, probes_, lease / 5, age_before);
+    const ProcessOrigin process =
+        membership_.environment().is_simulated() ? simulated_process : OriginOfThisProcess();
+    const absl::Duration age_before = std::max(absl::ZeroDuration(), process.age - membership_.age());
+    heartbeats_ = std::make_unique<Heartbeats>(peers_, probes_, lease / 5, age_before, process.id);
   }
 
   // Also when this task has not joined yet, which it does meanwhile: every ps waits to hear of it.
@@ -398,7 +398,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
                         absl::StrCat(task_.task().ToString(), " ", bound.status().message()));
   }
   address_ = absl::StrCat("grpc://", *bound);
-  network_->StartHeartbeats(options.lease);
+  network_->StartHeartbeats(options.lease, options.simulated_process);
   return absl::OkStatus();
 }
 

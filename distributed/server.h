@@ -27,6 +27,7 @@
 #include "distributed/collectives/collective_group.h"
 #include "distributed/membership.h"
 #include "distributed/peer_limits.h"
+#include "distributed/process_age.h"
 #include "distributed/security.h"
 #include "distributed/server_metrics.h"
 #include "distributed/task_config.h"
@@ -88,6 +89,8 @@ struct ServerOptions {
   Transport* transport = nullptr;
   // Its clock, threads and waits. A simulated one needs a transport of the simulation. Borrowed.
   Environment* environment = &RealEnvironment();
+  // Which process this is, and how old it is by now. Of simulated ones; otherwise the system knows.
+  ProcessOrigin simulated_process;
 };
 
 class LocalWorker;

@@ -21,12 +21,14 @@ absl::StatusOr<Answer> Read(const absl::StatusOr<PeerReply>& reply,
 
 }  // namespace
 
-Heartbeats::Heartbeats(Peers& peers, Probes& probes, absl::Duration interval, absl::Duration age_before)
+Heartbeats::Heartbeats(Peers& peers, Probes& probes, absl::Duration interval, absl::Duration age_before,
+                       uint64_t process)
     : peers_(peers),
       probes_(probes),
       membership_(peers.membership()),
       interval_(interval),
-      age_before_(age_before) {
+      age_before_(age_before),
+      process_(process) {
   if (!membership_.is_authority()) {
     membership_.SetNewsListener([this, state = state_] {
       absl::MutexLock lock(&state->mutex);
@@ -75,6 +77,7 @@ void Heartbeats::Ask() {
   call.highest_known = membership_.highest_known();
   call.known_authority = membership_.incarnation_of(authority);
   call.age = age_before_ + membership_.age();
+  call.process = process_;
   call.view = membership_.view();
   if (call.view.authority != call.known_authority) call.done = membership_.DoneLives();
   WireWriter writer;
@@ -102,9 +105,14 @@ void Heartbeats::OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answ
     if (absl::IsUnavailable(answer.status())) LookForAuthority();
     return;
   }
-  membership_.OnHeartbeatAnswered(sent);
   // Asked twice: the first life is kept.
   const bool joins = membership_.incarnation() == 0;
+  if (joins && peers_.environment().SteadyNow() - sent > kPromptAnswer &&
+      num_late_answers_ < kMostLateAnswers) {
+    ++num_late_answers_;
+    return Ask();
+  }
+  membership_.OnHeartbeatAnswered(sent);
   if (joins) membership_.SetIncarnation(answer->life);
   membership_.ApplyView(answer->view);
   NoteLease();

@@ -31,9 +31,9 @@ namespace weir {
 class Heartbeats {
  public:
   // Starts at once. An interval of a fifth of the lease survives several lost messages. `age_before`: how
-  // long before its membership this process was started.
+  // long before its membership this process was started. `process`: which it is (process_age.h).
   Heartbeats(Peers& peers, Probes& probes, absl::Duration interval,
-             absl::Duration age_before = absl::ZeroDuration());
+             absl::Duration age_before = absl::ZeroDuration(), uint64_t process = 0);
   // No heartbeat is sent after it returns.
   ~Heartbeats();
 
@@ -42,6 +42,11 @@ class Heartbeats {
     absl::Mutex mutex;
     bool is_stopped ABSL_GUARDED_BY(mutex) = false;
   };
+  // A first request says how old this process is, and then may wait for a connection while a younger process
+  // joins. An answer that took longer than this is not believed: the request is made again, with the age of
+  // that moment. A few times only, for a network may be as slow as that.
+  static constexpr absl::Duration kPromptAnswer = absl::Milliseconds(50);
+  static constexpr int kMostLateAnswers = 3;
   // Of those that were lost, how many the authority asks at once.
   static constexpr size_t kMostAsked = 8;
   // How many intervals a Watch is held.
@@ -66,12 +71,14 @@ class Heartbeats {
   Membership& membership_;
   const absl::Duration interval_;
   const absl::Duration age_before_;
+  const uint64_t process_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   // Guarded by state_->mutex.
   bool is_watching_ = false;
   bool is_asking_at_once_ = false;
   bool holds_lease_ = true;
   size_t next_lost_ = 0;
+  int num_late_answers_ = 0;
 };
 
 }  // namespace weir

@@ -90,6 +90,7 @@ void EncodeJoin(const JoinCall& call, WireWriter* writer) {
   writer->Fixed64(call.highest_known);
   writer->Fixed64(call.known_authority);
   writer->Signed(absl::ToInt64Microseconds(call.age));
+  writer->Fixed64(call.process);
   EncodeViewNumber(call.view, writer);
   writer->Unsigned(call.done.size());
   for (const auto& [task, life] : call.done) {
@@ -103,6 +104,7 @@ absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader) {
   call.highest_known = reader->Fixed64();
   call.known_authority = reader->Fixed64();
   call.age = absl::Microseconds(reader->Signed());
+  call.process = reader->Fixed64();
   call.view = DecodeViewNumber(reader);
   const size_t num_done = reader->Count();
   for (size_t i = 0; i < num_done && reader->ok(); ++i) {

@@ -75,6 +75,7 @@ struct JoinCall {
   Incarnation highest_known = 0;    // of any task
   Incarnation known_authority = 0;  // of the authority itself
   absl::Duration age;               // since the sender's process was started; in microseconds
+  uint64_t process = 0;             // which the sender's process is (process_age.h); 0: not known
   ViewNumber view;                  // that the sender has
   // To an authority that was restarted: who is done.
   std::vector<std::pair<TaskName, Incarnation>> done;

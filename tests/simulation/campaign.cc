@@ -17,6 +17,7 @@ struct Flags {
   int runs = 0;
   std::string kinds = "fgcopkr";
   bool trace = false;
+  bool until_bad = false;
 };
 
 using Kind = Misfortune::Kind;
@@ -64,6 +65,7 @@ int Main(int argc, char** argv) {
   parser.Add(
       "kinds", &flags.kinds,
       "misfortunes: f(lap), g: flap one way, c(ut), o(ne way), p(ause), k(ill), r(eplace while paused)");
+  parser.Add("until_bad", &flags.until_bad, "end with the first seed that goes wrong");
   parser.Add("trace", &flags.trace, "print all that happens");
   absl::Status status = parser.Parse({argv + 1, argv + argc});
   const absl::StatusOr<std::vector<Kind>> kinds = KindsOf(flags.kinds);
@@ -77,6 +79,7 @@ int Main(int argc, char** argv) {
   while (num_runs < flags.runs || absl::Now() < end) {
     num_bad += Try(flags.seed + num_runs, flags, *kinds) ? 0 : 1;
     ++num_runs;
+    if (flags.until_bad && num_bad > 0) break;
   }
   std::printf("%lld seeds, %lld of them bad\n", static_cast<long long>(num_runs),
               static_cast<long long>(num_bad));

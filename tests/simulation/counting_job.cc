@@ -135,11 +135,11 @@ void CountingJob::Train(Trainer& trainer, World::Life& life) {
   absl::Status outcome = server.status();
   if (outcome.ok()) {
     outcome = TrainOn(trainer, life, task, **server);
+    if (!world_.is_over()) trainer.trained = world_.time();
     (*server)->Shutdown(outcome);
   }
   if (world_.is_over()) return;
   trainer.outcome = outcome;
-  trainer.ended = world_.time();
   RestartIfItHelps(trainer, life);
 }
 
@@ -302,7 +302,7 @@ const CountingJob::Trainer* CountingJob::DoneChief() const {
 bool CountingJob::IsStranded(const Trainer& trainer) const {
   const Trainer* const chief = DoneChief();
   if (chief == nullptr) return false;
-  const bool is_told = trainer.began < chief->ended && trainer.life == lives_.at(trainer.task).back();
+  const bool is_told = trainer.began < chief->trained && trainer.life == lives_.at(trainer.task).back();
   return trainer.task != kChief && !is_told && lives_.at(kPs).size() > 1;
 }
 

@@ -87,7 +87,8 @@ class CountingJob {
     int64_t num_acknowledged = 0;
     int64_t num_failed = 0;
     bool is_in_step = false;
-    absl::Duration began, ended;
+    absl::Duration began;
+    absl::Duration trained;  // when it began to say that it is done
     absl::Duration step_began;
     absl::Duration longest_step;  // as far as it is to be blamed
     std::vector<absl::Duration> saves;

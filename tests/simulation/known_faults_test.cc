@@ -22,12 +22,13 @@ using Kinds = std::set<std::string>;
 const TaskName kPs{"ps", 0}, kChief{"chief", 0}, kWorker{"worker", 0};
 
 // What goes wrong with any of the seeds, up to its colon. The misfortune comes a little later with each.
-Kinds WhatGoesWrong(History history, const std::vector<Misfortune>& misfortunes, int num_seeds = 40) {
+Kinds WhatGoesWrong(History history, const std::vector<Misfortune>& misfortunes, int num_seeds = 40,
+                    absl::Duration later = absl::Milliseconds(7)) {
   Kinds kinds;
   for (int seed = 1; seed <= num_seeds; ++seed) {
     history.seed = static_cast<uint64_t>(seed);
     history.misfortunes = misfortunes;
-    for (Misfortune& misfortune : history.misfortunes) misfortune.at += absl::Milliseconds(7) * seed;
+    for (Misfortune& misfortune : history.misfortunes) misfortune.at += later * seed;
     const Outcome outcome = RunHistory(history, ScratchDirectory(testing::TempDir()));
     for (const std::string& violation : outcome.violations) {
       const std::string kind = violation.substr(0, violation.find(':'));
@@ -210,6 +211,36 @@ TEST(KnownFaultsTest, AChiefThatIsSilentWhileItSetsTheVariablesThrowsNothingAway
     History history;
     history.job.lease = absl::Seconds(3);
     EXPECT_THAT(WhatGoesWrong(history, {silence}, 60), IsEmpty());
+  }
+}
+
+// Mended: its first request was lost, and another process had its place before it asked again. Both were
+// started at about the same time, so it was granted a greater life than its successor, which had its address.
+TEST(KnownFaultsTest, AProcessThatHasNotJoinedEndsWhenAnotherHasItsPlace) {
+  for (const TaskName& task : {kChief, kWorker}) {
+    const Misfortune flap = {.kind = Kind::kFlapOneWay,
+                             .at = absl::ZeroDuration(),
+                             .length = absl::Milliseconds(500),
+                             .first = task,
+                             .second = kPs};
+    const Misfortune replace = {.kind = Kind::kReplace,
+                                .at = absl::Milliseconds(100),
+                                .length = absl::Milliseconds(300),
+                                .first = task,
+                                .second = kPs};
+    EXPECT_THAT(WhatGoesWrong({}, {flap, replace}, 40, absl::ZeroDuration()), IsEmpty()) << task.ToString();
+  }
+}
+
+// The same for one that was stopped before its first line: a simulated process had no start of its own, and
+// counted as started when it ran for the first time.
+TEST(KnownFaultsTest, AProcessThatIsStoppedBeforeItsFirstLineEndsWhenAnotherHasItsPlace) {
+  for (const TaskName& task : {kChief, kWorker}) {
+    for (const absl::Duration length : {absl::Milliseconds(300), absl::Seconds(6)}) {
+      const Misfortune replace = {
+          .kind = Kind::kReplace, .at = absl::ZeroDuration(), .length = length, .first = task, .second = kPs};
+      EXPECT_THAT(WhatGoesWrong({}, {replace}, 40, absl::ZeroDuration()), IsEmpty()) << task.ToString();
+    }
   }
 }
 

@@ -8,9 +8,11 @@
 
 namespace weir {
 
-World::Life::Life(World& world, std::string name)
+World::Life::Life(World& world, std::string name, uint64_t number)
     : world_(world),
+      number_(number),
       environment_(world.scheduler_, std::move(name)),
+      started_(environment_.SteadyNow()),
       transport_(world.network_.MakeTransport(environment_)) {}
 
 ServerOptions World::Life::server_options() {
@@ -18,6 +20,7 @@ ServerOptions World::Life::server_options() {
   options.num_threads = 1;
   options.transport = transport_.get();
   options.environment = &environment_;
+  options.simulated_process = {environment_.SteadyNow() - started_, number_};
   return options;
 }
 
@@ -48,7 +51,7 @@ World::~World() {
 }
 
 World::Life& World::Start(std::string name, std::function<void(Life&)> program) {
-  Life& life = lives_.emplace_back(*this, std::move(name));
+  Life& life = lives_.emplace_back(*this, std::move(name), lives_.size() + 1);
   scheduler_.Note(absl::StrCat("start ", life.name()));
   const auto thread = life.environment_.StartThread([&life, program = std::move(program)] {
     program(life);

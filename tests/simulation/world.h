@@ -32,13 +32,15 @@ class World {
  public:
   class Life {
    public:
-    Life(World& world, std::string name);
+    // `number`: of the world's lives, from 1.
+    Life(World& world, std::string name, uint64_t number);
 
     const std::string& name() const { return environment_.process().name; }
     World& world() { return world_; }
     SimulatedEnvironment& environment() { return environment_; }
     Scheduler::Process& process() { return environment_.process(); }
-    // For Server::Start: one thread that computes, this life's environment and transport.
+    // For Server::Start: one thread that computes, this life's environment and transport, and its age by now,
+    // for it may have been paused before its first line.
     ServerOptions server_options();
 
     bool is_killed() const { return is_killed_; }
@@ -55,7 +57,9 @@ class World {
    private:
     friend class World;
     World& world_;
+    const uint64_t number_;
     SimulatedEnvironment environment_;
+    const absl::Time started_;
     std::unique_ptr<Transport> transport_;
     bool is_killed_ = false;
     bool has_ended_ = false;
