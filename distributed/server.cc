@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "distributed/collectives/peer_group.h"
+#include "distributed/farewell.h"
 #include "distributed/host_name.h"
 #include "distributed/keys/certificate.h"
 #include "distributed/listen_address.h"
@@ -36,9 +37,6 @@
 #include "session/monitored/termination.h"
 
 namespace weir {
-
-// Of what a task tells another that may have left before it.
-constexpr absl::Duration kFarewellRetry = absl::Milliseconds(200);
 
 // The parts that talk to other tasks. Members are in the order in which they need one another.
 class Server::Network {
@@ -129,13 +127,13 @@ class Server::Network {
   // Also when this task has not joined yet, which it does meanwhile: every ps waits to hear of it.
   void AnnounceDone() {
     is_leaving_ = true;
-    if (!membership_.is_authority()) return Tell(kJobDoneMethod);
+    if (!membership_.is_authority()) return Farewell(task_, peers_).SayDone(kFarewell);
     membership_.IssueLastView();
     members_.GiveLastView(kFarewell);
   }
   void AnnounceLeave() {
     is_leaving_ = true;
-    if (membership_.incarnation() != 0) Tell(kLeaveMethod);
+    if (membership_.incarnation() != 0) Farewell(task_, peers_).SayLeave(kFarewell);
   }
 
   // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers
@@ -163,42 +161,6 @@ class Server::Network {
   }
 
  private:
-  // They are to know that the chief is done also when they are cut off from the authority, or it dies: nobody
-  // restores then what is lost with a ps.
-  void AddOtherTrainers(std::vector<TaskName>* told) const {
-    if (!task_.cluster().HasJob("ps")) return;
-    for (const TaskName& task : task_.cluster().tasks()) {
-      if (IsTrainingJob(task.job) && task != task_.task()) told->push_back(task);
-    }
-  }
-
-  // The authority, which tells the others; of a training task also every ps, so that none waits for it in
-  // vain.
-  void Tell(const char* method) {
-    std::vector<TaskName> told;
-    if (IsTrainingJob(task_.job())) told = task_.cluster().tasks("ps");
-    const TaskName& authority = membership_.authority();
-    // It may have left before, in good order or not.
-    const bool is_there = membership_.state(authority) == Membership::State::kAlive;
-    if (told.empty() && is_there && !membership_.is_authority()) told = {authority};
-    if (absl::string_view(method) == kJobDoneMethod && task_.is_chief()) AddOtherTrainers(&told);
-    Environment& environment = membership_.environment();
-    const absl::Time deadline = environment.Now() + kFarewell;
-    absl::Mutex mutex;
-    size_t num_left = told.size();
-    for (const TaskName& task : told) {
-      PeerCallOptions options{.deadline = deadline, .any_life = true};
-      if (task.job != "ps" || task_.job() == "ps") options.retry_for = kFarewellRetry;
-      peers_.Call(task, method, "", {}, options, [&](const absl::StatusOr<PeerReply>&) {
-        absl::MutexLock lock(&mutex);
-        --num_left;
-      });
-    }
-    absl::MutexLock lock(&mutex);
-    environment.Await(mutex, absl::Condition(
-                                 +[](size_t* left) { return *left == 0; }, &num_left));
-  }
-
   // Of this process's sessions.
   void FailRunningSteps(const DeviceName* task, const absl::Status& reason) {
     absl::MutexLock lock(&end_mutex_);

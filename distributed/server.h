@@ -128,9 +128,9 @@ class Server {
   // was told to leave before the job was over, or 5 when another process has taken its place.
   int Join();
 
-  // Leaves the cluster. A training task first tells every ps, for up to `kFarewell`: with OK that it is done;
-  // with an error that it leaves, and may come again. Then it counts as lost until it is back. Calls and
-  // steps under way end with Cancelled. Idempotent.
+  // Leaves the cluster. A training task first tells every ps, for up to `kFarewell`: with OK that it is done
+  // (for a lease more while the authority is silent: farewell.h); with an error that it leaves, and may come
+  // again. Then it counts as lost until it is back. Calls and steps under way end with Cancelled. Idempotent.
   void Shutdown(const absl::Status& outcome = absl::OkStatus());
 
   static constexpr absl::Duration kFarewell = absl::Seconds(3);

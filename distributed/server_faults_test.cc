@@ -167,6 +167,22 @@ TEST_P(ServerTest, ThePsLeavesWhenAllWorkersAreDone) {
   join.join();
 }
 
+// If its last word were lost, the ps would wait for it as for one that may be started again.
+TEST_P(ServerTest, APsThatIsSilentForAWhileHearsThatATaskIsDone) {
+  if (GetParam()) return;  // needs faults
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  CounterModel model(*w0);
+  ASSERT_TRUE(w0->CreateSession(model.g.graph()).ok());
+  faults_.Add({.action = Fault::Action::kDropRequest, .method = "JobDone", .job = "ps"});
+  std::thread heals([&] {
+    absl::SleepFor(Server::kFarewell + absl::Seconds(2));
+    faults_.Clear();
+  });
+  w0->Shutdown();
+  heals.join();
+  EXPECT_EQ(ps->membership().state({"worker", 0}), Membership::State::kDone);
+}
+
 TEST_P(ServerTest, ARestartedPsIsNoticedAndANewSessionWorks) {
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   CounterModel model(*w0);

@@ -559,12 +559,24 @@ void Session::EndOnWorkers() {
     absl::MutexLock lock(&mutex_);
     containers.assign(private_containers_.begin(), private_containers_.end());
   }
+  for (const auto& entry : workers_) entry.worker->EndSession(id_);
+  if (containers.empty()) return;
+  // All at once: the time of those that are silent passes once. A worker that cannot be reached has lost what
+  // it had for this session anyway.
+  const absl::Time deadline = options_.environment->Now() + kPatience;
+  std::vector<std::unique_ptr<StartedThread>> threads;
   for (const auto& entry : workers_) {
-    entry.worker->EndSession(id_);
-    // A worker that cannot be reached has lost what it had for this session anyway.
-    if (!containers.empty())
-      (void)entry.worker->ResetContainers(containers, options_.environment->Now() + kPatience);
+    const auto reset = [worker = entry.worker, &containers, deadline] {
+      worker->ResetContainers(containers, deadline).IgnoreError();
+    };
+    absl::StatusOr<std::unique_ptr<StartedThread>> thread = options_.environment->StartThread(reset);
+    if (thread.ok()) {
+      threads.push_back(*std::move(thread));
+    } else {
+      reset();
+    }
   }
+  for (const auto& thread : threads) thread->Join();
 }
 
 }  // namespace weir

@@ -226,5 +226,71 @@ TEST_F(SessionPlansTest, SessionsOfAWorkerShareVariablesUnlessTheyAreIsolated) {
   EXPECT_THAT(Scalars(other->Run({}, {read})), ElementsAre(5)) << "a shared one outlives the session";
 }
 
+// Workers whose containers are reset: each waits until the other is asked as well.
+struct Asked {
+  absl::Mutex mutex;
+  int num ABSL_GUARDED_BY(mutex) = 0;
+};
+class ResetsWithOthers final : public Worker {
+ public:
+  ResetsWithOthers(LocalWorker& worker, Asked& asked) : worker_(worker), asked_(asked) {}
+  const DeviceName& task() const override { return worker_.task(); }
+  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
+    return worker_.ListDevices(deadline);
+  }
+  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override {
+    return worker_.RegisterPartition(std::move(spec), deadline);
+  }
+  void RunPartition(const RunPartitionCall& call, Done done) override {
+    worker_.RunPartition(call, std::move(done));
+  }
+  void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override {
+    worker_.CancelStep(plan, step_id, reason);
+  }
+  void DeregisterPartition(PlanId plan) override { worker_.DeregisterPartition(plan); }
+  void EndSession(SessionId session) override { worker_.EndSession(session); }
+  absl::Status ResetContainers(absl::Span<const std::string>, absl::Time deadline) override {
+    absl::MutexLock lock(&asked_.mutex);
+    ++asked_.num;
+    const auto are_asked = [this]() ABSL_SHARED_LOCKS_REQUIRED(asked_.mutex) { return asked_.num == 2; };
+    were_asked_ = RealEnvironment().Await(asked_.mutex, absl::Condition(&are_asked), deadline);
+    return absl::OkStatus();
+  }
+  bool were_asked() const { return were_asked_; }
+
+ private:
+  LocalWorker& worker_;
+  Asked& asked_;
+  bool were_asked_ = false;
+};
+
+TEST(IsolatedSessionTest, WorkersThatAreSilentAtTheEndAreWaitedForTogether) {
+  auto one = Runtime::Create({.job = "ps", .task = 0}).value();
+  auto other = Runtime::Create({.job = "ps", .task = 1}).value();
+  LocalWorker first(*one, one->task()), second(*other, other->task());
+  Asked asked;
+  ResetsWithOthers first_resets(first, asked), second_resets(second, asked);
+  GraphBuilder g(one->ops());
+  std::vector<TargetRef> init;
+  for (int i = 0; i < 2; ++i) {
+    auto device = g.DeviceScope(absl::StrCat("/job:ps/task:", i));
+    const Output handle = g.AddOp(
+        "VarHandleOp", {},
+        {{"dtype", DType::kFloat32}, {"shape", PartialShape({})}, {"shared_name", absl::StrCat("v", i)}});
+    const Output value = g.AddOp("Const", {}, {{"value", Tensor::Scalar(1.0f)}, {"dtype", DType::kFloat32}});
+    init.push_back(g.AddNode("AssignVariableOp", {handle, value}));
+  }
+  ASSERT_TRUE(g.ok()) << g.status();
+  {
+    auto session = Session::Create(g.graph(), {&first_resets, &second_resets}, one->kernels(),
+                                   {.default_task = one->task(), .isolate_session_state = true});
+    ASSERT_TRUE(session.ok()) << session.status();
+    const auto ran = (*session)->Run({}, {}, init);
+    ASSERT_TRUE(ran.ok()) << ran.status();
+  }
+  EXPECT_TRUE(first_resets.were_asked());
+  EXPECT_TRUE(second_resets.were_asked());
+}
+
 }  // namespace
 }  // namespace weir

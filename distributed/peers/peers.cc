@@ -206,7 +206,12 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     WireReader reader(frame.header);
     Incarnation replier = 0;
     const absl::Status status = DecodeReplyStatus(&reader, &replier);
-    peers_->membership_.OnReplyStatus(status);
+    // Who is a task now is for the authority to say. Another task may know of a life that is over, which an
+    // authority that was just restarted, on a clock that is behind, did not know when it granted this one.
+    const Membership& membership = peers_->membership_;
+    if (membership.is_authority() || peer_ == membership.authority()) {
+      peers_->membership_.OnReplyStatus(status);
+    }
     if (replier != 0) {
       const absl::Status life = peers_->membership_.OnSignOfLife(peer(), replier);
       // A life that is over may still be answering. This task may go on with the next one.

@@ -8,6 +8,7 @@
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "gtest/gtest.h"
+#include "session/monitored/exit_code.h"
 
 namespace weir {
 namespace {
@@ -70,6 +71,29 @@ TEST_F(PeersTest, ALostPeerIsConnectedToAnew) {
   Call();
   Call();
   EXPECT_EQ(transport_.num_opened, 2);
+}
+
+// Another may know of a life that is over, which an authority that was just restarted has not heard of.
+TEST(SupersededTest, OnlyTheAuthoritySaysThatATaskHasASuccessor) {
+  const ClusterSpec cluster =
+      ClusterSpec::FromFlag("ps|127.0.0.1:5002;127.0.0.1:5003,worker|127.0.0.1:5000").value();
+  const std::unique_ptr<Transport> transport = MakeInprocTransport(MakeInprocNetwork());
+  Membership membership({.self = {"worker", 0}, .cluster = cluster});
+  membership.SetIncarnation(11);
+  Peers peers(cluster, *transport, membership);
+  const auto refuse = [&membership](const std::shared_ptr<IncomingCall>& call) {
+    WireWriter writer;
+    EncodeReplyStatus(5, membership.SupersededBy({"worker", 0}, 11, 12), &writer);
+    call->Reply(Frame{writer.Take(), {}});
+  };
+  const auto authority = transport->Listen("127.0.0.1:5002", refuse).value();
+  const auto other = transport->Listen("127.0.0.1:5003", refuse).value();
+  const absl::Status refused = peers.CallAndWait({"ps", 1}, kListDevicesMethod, "", {}, {}).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_TRUE(membership.superseded().ok()) << membership.superseded();
+  const absl::Status ended = peers.CallAndWait({"ps", 0}, kListDevicesMethod, "", {}, {}).status();
+  EXPECT_TRUE(IsSuperseded(ended)) << ended;
+  EXPECT_TRUE(IsSuperseded(membership.superseded()));
 }
 
 }  // namespace

@@ -1,0 +1,98 @@
+#include "distributed/farewell.h"
+
+#include <algorithm>
+
+#include "absl/synchronization/mutex.h"
+#include "distributed/peers/worker_protocol.h"
+
+namespace weir {
+namespace {
+
+// To a task that may have left before.
+constexpr absl::Duration kRetryFor = absl::Milliseconds(200);
+// One round of calls; later ones last longer, for those that are slow.
+constexpr absl::Duration kFirstRound = absl::Seconds(1);
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+
+}  // namespace
+
+void Farewell::SayDone(absl::Duration patience) const {
+  const absl::Time end = peers_.environment().Now() + patience;
+  Say(kJobDoneMethod, Listeners(/*is_done=*/true), end, end + peers_.membership().lease());
+}
+
+void Farewell::SayLeave(absl::Duration patience) const {
+  const absl::Time end = peers_.environment().Now() + patience;
+  Say(kLeaveMethod, Listeners(/*is_done=*/false), end, end);
+}
+
+std::vector<TaskName> Farewell::Listeners(bool is_done) const {
+  std::vector<TaskName> told;
+  if (IsTrainingJob(task_.job())) told = task_.cluster().tasks("ps");
+  const Membership& membership = peers_.membership();
+  const TaskName& authority = membership.authority();
+  // It may have left before, in good order or not.
+  const bool is_there = membership.state(authority) == Membership::State::kAlive;
+  if (told.empty() && is_there && !membership.is_authority()) told = {authority};
+  if (!is_done || !task_.is_chief() || !task_.cluster().HasJob("ps")) return told;
+  // They are to know that the chief is done also when they are cut off from the authority, or it dies: nobody
+  // restores then what is lost with a ps.
+  for (const TaskName& task : task_.cluster().tasks()) {
+    if (IsTrainingJob(task.job) && task != task_.task()) told.push_back(task);
+  }
+  return told;
+}
+
+std::vector<TaskName> Farewell::Tell(const std::vector<TaskName>& tasks, const char* method,
+                                     absl::Time deadline) const {
+  absl::Mutex mutex;
+  size_t num_left = tasks.size();
+  std::vector<absl::Status> answers(tasks.size());
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    PeerCallOptions options{.deadline = deadline, .any_life = true};
+    if (tasks[i].job != "ps" || task_.job() == "ps") options.retry_for = kRetryFor;
+    peers_.Call(tasks[i], method, "", {}, options,
+                [&mutex, &num_left, &answer = answers[i]](const absl::StatusOr<PeerReply>& reply) {
+                  absl::MutexLock lock(&mutex);
+                  answer = reply.status();
+                  --num_left;
+                });
+  }
+  absl::MutexLock lock(&mutex);
+  peers_.environment().Await(mutex, absl::Condition(
+                                        +[](size_t* left) { return *left == 0; }, &num_left));
+  std::vector<TaskName> untold;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const bool is_authority = tasks[i] == peers_.membership().authority();
+    // Nobody is there where the connection was refused, but at the authority's it is asked why (probes.h).
+    if (absl::IsDeadlineExceeded(answers[i]) || (is_authority && absl::IsUnavailable(answers[i]))) {
+      untold.push_back(tasks[i]);
+    }
+  }
+  return untold;
+}
+
+bool Farewell::MayHear(const std::vector<TaskName>& untold) const {
+  const Membership& membership = peers_.membership();
+  return std::find(untold.begin(), untold.end(), membership.authority()) != untold.end() &&
+         membership.state(membership.authority()) == Membership::State::kAlive;
+}
+
+void Farewell::Say(const char* method, std::vector<TaskName> untold, absl::Time end,
+                   absl::Time end_of_authority) const {
+  Environment& environment = peers_.environment();
+  absl::Duration round = kFirstRound;
+  while (!untold.empty()) {
+    const absl::Time now = environment.Now();
+    const absl::Time last = MayHear(untold) ? end_of_authority : end;
+    if (now >= last) return;
+    untold = Tell(untold, method, std::min(last, now + round));
+    round *= 2;
+    absl::Mutex mutex;
+    bool never = false;
+    absl::MutexLock lock(&mutex);
+    if (!untold.empty()) environment.Await(mutex, absl::Condition(&never), environment.Now() + kPause);
+  }
+}
+
+}  // namespace weir
