@@ -233,6 +233,35 @@ TEST_F(AccessControlTest, AThousandHalfOpenConnectionsKeepNobodyOut) {
   ExpectThatItServes("half-open connections");
 }
 
+// A handshake cannot be read here: it is bounded in number, and by the time until the first call is let in.
+TEST_F(AccessControlTest, HandshakesThatNeverEndKeepNobodyOut) {
+  const std::string keys = NewTestDirectory() + "/keys";
+  ASSERT_TRUE(MakeKeyFiles({.directory = keys, .hosts = {"127.0.0.1"}}).ok());
+  options_.security.token = kToken;
+  options_.security.tls_cert_file = keys + "/127.0.0.1/cert.pem";
+  options_.security.tls_key_file = keys + "/127.0.0.1/key.pem";
+  options_.security.tls_ca_file = keys + "/ca.pem";
+  Start();
+  const auto transport = MakeGrpcTransport({.security = options_.security}).value();
+  const auto connect = [&] {
+    return transport->Connect({"ps", 0}, absl::StrCat("127.0.0.1:", port_)).value();
+  };
+  const auto is_served = [](Channel& channel) {
+    return CallAndWait(channel, kTaskStatusMethod, {}, Within(absl::Seconds(60))).ok();
+  };
+  const auto known = connect();
+  EXPECT_TRUE(is_served(*known));
+  std::vector<std::unique_ptr<RawConnection>> half_open;
+  for (int i = 0; i < 300; ++i) {
+    half_open.push_back(std::make_unique<RawConnection>(port_));
+    if (i % 2 == 0) half_open.back()->Write(std::string("\x16\x03\x01\x02\x00\x01", 6));
+  }
+  num_attempts_ += 300;
+  for (int i = 0; i < 40; ++i) EXPECT_TRUE(half_open[i]->AwaitClose()) << i;
+  EXPECT_TRUE(is_served(*known));
+  EXPECT_TRUE(is_served(*connect()));
+}
+
 // With the token: services that are not there, and who speaks for a task that does not exist or is gone.
 TEST_F(AccessControlTest, TheTokenOpensNoOtherServices) {
   Start();

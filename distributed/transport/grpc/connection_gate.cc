@@ -1,5 +1,6 @@
 #include "distributed/transport/grpc/connection_gate.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "distributed/transport/listening_sockets.h"
 #include "graph/types/status_macros.h"
 #include "kernels/process_clock.h"
@@ -46,6 +48,32 @@ std::string NetworkOf(const sockaddr_storage& address) {
   return std::string(bytes, kSite);
 }
 
+// A client as gRPC names it, "ipv6:%5B::1%5D:80", and its address, in one form: "[::1]:80".
+std::string NameOf(absl::string_view client) {
+  client.remove_prefix(std::min(client.find(':') + 1, client.size()));
+  std::string name = absl::StrReplaceAll(client, {{"%5B", "["}, {"%5D", "]"}});
+  const size_t scope = name.find('%'), end = name.find(']');
+  if (scope < end && end != std::string::npos) name.erase(scope, end - scope);
+  return name;
+}
+
+std::string NameOf(const sockaddr_storage& address) {
+  char host[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    const auto* const ipv4 = reinterpret_cast<const sockaddr_in*>(&address);
+    inet_ntop(AF_INET, &ipv4->sin_addr, host, sizeof(host));
+    return absl::StrCat(host, ":", ntohs(ipv4->sin_port));
+  }
+  const auto* const ipv6 = reinterpret_cast<const sockaddr_in6*>(&address);
+  constexpr size_t kMapped = 12;
+  if (IN6_IS_ADDR_V4MAPPED(&ipv6->sin6_addr)) {
+    inet_ntop(AF_INET, ipv6->sin6_addr.s6_addr + kMapped, host, sizeof(host));
+    return absl::StrCat(host, ":", ntohs(ipv6->sin6_port));
+  }
+  inet_ntop(AF_INET6, &ipv6->sin6_addr, host, sizeof(host));
+  return absl::StrCat("[", host, "]:", ntohs(ipv6->sin6_port));
+}
+
 }  // namespace
 
 struct ConnectionGate::Stranger {
@@ -57,6 +85,7 @@ struct ConnectionGate::Stranger {
         greeting(std::move(greeting)) {}
   Stranger(const Stranger&) = delete;
   ~Stranger() {
+    if (is_with_grpc) shutdown(fd, SHUT_RDWR);  // gRPC sees that, and closes its own descriptor
     if (fd >= 0) close(fd);
   }
 
@@ -65,7 +94,9 @@ struct ConnectionGate::Stranger {
   const std::string network;
   absl::Time closes;
   Greeting greeting;
-  bool is_over = false;  // what still comes is not read
+  bool is_over = false;       // what still comes is not read
+  bool is_with_grpc = false;  // `fd` is a second descriptor
+  std::string client;         // of one that is
   size_t num_unread_bytes = 0;
 };
 
@@ -95,8 +126,8 @@ absl::Status ConnectionGate::Start(Handler handler) {
 
 void ConnectionGate::Stop() {
   if (thread_.joinable()) {
-    const uint64_t one = 1;
-    (void)!write(wake_fd_, &one, sizeof(one));
+    is_stopping_ = true;
+    Wake();
     thread_.join();
   }
   for (const int fd : std::exchange(listening_fds_, {})) close(fd);
@@ -104,17 +135,28 @@ void ConnectionGate::Stop() {
   num_strangers_ = 0;
 }
 
+void ConnectionGate::Wake() {
+  const uint64_t one = 1;
+  (void)!write(wake_fd_, &one, sizeof(one));
+}
+
 void ConnectionGate::Run() {
   std::vector<pollfd> events;
   while (true) {
     events.assign(1, {wake_fd_, POLLIN, 0});
     for (const int fd : listening_fds_) events.push_back({fd, POLLIN, 0});
-    for (const Stranger& stranger : strangers_) events.push_back({stranger.fd, POLLIN, 0});
+    for (const Stranger& stranger : strangers_) {
+      // Of one that is with gRPC only its end is awaited.
+      events.push_back({stranger.fd, static_cast<short>(stranger.is_with_grpc ? POLLRDHUP : POLLIN), 0});
+    }
     poll(events.data(), events.size(), MillisecondsToNextClose());
-    if (events[0].revents != 0) return;
+    if (is_stopping_) return;
+    uint64_t num_wakes = 0;
+    if (events[0].revents != 0) (void)!read(wake_fd_, &num_wakes, sizeof(num_wakes));
     // Before others are accepted: the events are in the order of the strangers.
     size_t i = 1 + listening_fds_.size();
     strangers_.remove_if([&](Stranger& stranger) { return events[i++].revents != 0 && !Read(stranger); });
+    JudgeClients();
     CloseLate();
     for (size_t n = 0; n < listening_fds_.size(); ++n) {
       if (events[1 + n].revents != 0) Accept(listening_fds_[n]);
@@ -141,6 +183,10 @@ void ConnectionGate::Accept(int listening_fd) {
     }
     Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(absl::ToInt64Milliseconds(options_.silence)));
+    if (options_.is_encrypted) {
+      HandOver(fd, listening_fd, address);
+      continue;
+    }
     if (options_.token.empty()) {
       handler_(fd, listening_fd, "");
       continue;
@@ -153,7 +199,56 @@ void ConnectionGate::Accept(int listening_fd) {
   }
 }
 
+void ConnectionGate::HandOver(int fd, int listening_fd, const sockaddr_storage& client) {
+  const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) {
+    close(fd);
+    return;
+  }
+  MakeRoom();
+  Stranger& stranger = strangers_.emplace_back(own, listening_fd, NetworkOf(client),
+                                               ProcessNow() + options_.grace, Greeting("", nullptr));
+  stranger.is_with_grpc = true;
+  stranger.client = NameOf(client);
+  num_strangers_ = strangers_.size();  // first: it may be admitted at once
+  handler_(fd, listening_fd, "");
+}
+
+void ConnectionGate::OnAdmitted(const std::string& client) {
+  if (num_strangers() == 0) return;
+  absl::MutexLock lock(&mutex_);
+  admitted_.insert(NameOf(client));
+}
+
+void ConnectionGate::OnRefused(const std::string& client) {
+  if (num_strangers() == 0) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    refused_.insert(NameOf(client));
+  }
+  Wake();
+}
+
+void ConnectionGate::JudgeClients() {
+  std::set<std::string> admitted, refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    admitted.swap(admitted_);
+    refused.swap(refused_);
+  }
+  if (admitted.empty() && refused.empty()) return;
+  const absl::Time soon = ProcessNow() + kFarewell;
+  strangers_.remove_if([&](Stranger& stranger) {
+    if (!stranger.is_with_grpc) return false;
+    if (refused.count(stranger.client) > 0) stranger.closes = std::min(stranger.closes, soon);
+    if (admitted.count(stranger.client) == 0) return false;
+    stranger.is_with_grpc = false;
+    return true;
+  });
+}
+
 void ConnectionGate::MakeRoom() {
+  if (strangers_.size() >= kMaxStrangers) JudgeClients();
   if (strangers_.size() < kMaxStrangers) return;
   std::map<std::string, size_t> counts;
   for (const Stranger& stranger : strangers_) ++counts[stranger.network];
@@ -164,6 +259,7 @@ void ConnectionGate::MakeRoom() {
 }
 
 bool ConnectionGate::Read(Stranger& stranger) {
+  if (stranger.is_with_grpc) return stranger.is_with_grpc = false;  // it is over: gRPC closes it
   char buffer[kReadBytes];
   const ssize_t num_read = recv(stranger.fd, buffer, sizeof(buffer), 0);
   if (num_read < 0) return errno == EAGAIN || errno == EINTR;

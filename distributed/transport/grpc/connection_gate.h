@@ -5,9 +5,11 @@
 //  * when its calls were refused, or it speaks no HTTP/2;
 //  * after `grace`;
 //  * when kMaxStrangers are connected and another comes: the oldest of the network address that has most.
-// Without a token, and with TLS, whose bytes cannot be read here, gRPC gets every connection at once.
+// What comes with TLS cannot be read here: gRPC gets such a connection at once, and says when a call of it
+// was let in (OnAdmitted). Until then it is a stranger all the same, whether it is still in its handshake or
+// makes calls that are refused. Without a token and TLS gRPC gets every connection, and nobody is a stranger.
 //
-// Threads: one, which accepts and reads. Thread safety: num_strangers; the others by one thread.
+// Threads: one, which accepts and reads. Thread safety: num_strangers, OnAdmitted; the others by one thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,12 +18,15 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/transport/grpc/greeting.h"
 
@@ -36,7 +41,8 @@ class ConnectionGate {
   static constexpr size_t kMaxStrangers = 256;
 
   struct Options {
-    std::string token;  // empty: all are let in
+    std::string token;          // empty: all are let in
+    bool is_encrypted = false;  // with TLS; the token is gRPC's affair then
     int max_streams = 100;
     int max_header_bytes = 8 << 10;
     std::function<bool()> is_serving;  // Greeting
@@ -59,6 +65,11 @@ class ConnectionGate {
   // Accepts no more, and closes the strangers.
   void Stop();
 
+  // With TLS: a call of that client ("ipv4:127.0.0.1:43210") was let in.
+  void OnAdmitted(const std::string& client);
+  // With TLS: one was refused. A stranger has a second to read that.
+  void OnRefused(const std::string& client);
+
   size_t num_strangers() const { return num_strangers_.load(std::memory_order_relaxed); }
 
  private:
@@ -67,7 +78,11 @@ class ConnectionGate {
   explicit ConnectionGate(Options options);
   void Run();
   void Accept(int listening_fd);
+  void HandOver(int fd, int listening_fd, const sockaddr_storage& client);
   void MakeRoom();
+  // Does what OnAdmitted and OnRefused have said.
+  void JudgeClients();
+  void Wake();
   void CloseLate();
   // False when the stranger is one no more: it was let in or closed.
   bool Read(Stranger& stranger);
@@ -77,11 +92,15 @@ class ConnectionGate {
   const Options options_;
   int port_ = 0;
   std::vector<int> listening_fds_;
-  int wake_fd_ = -1;  // readable when the gate stops
+  int wake_fd_ = -1;  // readable when the gate stops, and when somebody was refused
+  std::atomic<bool> is_stopping_{false};
   Handler handler_;
   std::thread thread_;
   std::list<Stranger> strangers_;  // the oldest first; of the gate's thread
   std::atomic<size_t> num_strangers_{0};
+  absl::Mutex mutex_;
+  // By NameOf; not looked at yet.
+  std::set<std::string> admitted_ ABSL_GUARDED_BY(mutex_), refused_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -225,6 +225,54 @@ TEST(ConnectionGateTest, WhoDoesNotShowTheTokenInTimeIsClosed) {
   EXPECT_EQ(num_admitted, 0);
 }
 
+// What it says cannot be read, so gRPC has it, and says whether a call was let in.
+TEST(ConnectionGateTest, WhoIsNotAdmittedInTimeIsClosedWithTlsToo) {
+  auto gate =
+      ConnectionGate::Listen("127.0.0.1:0", {.is_encrypted = true, .grace = absl::Milliseconds(300)}).value();
+  absl::Mutex mutex;
+  std::vector<int> fds;
+  const auto take = [&](int fd, int, const std::string&) {
+    absl::MutexLock lock(&mutex);
+    fds.push_back(fd);
+  };
+  ASSERT_TRUE(gate->Start(take).ok());
+  const auto await_connections = [&](size_t num) {
+    absl::MutexLock lock(&mutex);
+    const auto are_there = [&] { return fds.size() == num; };
+    mutex.Await(absl::Condition(&are_there));
+  };
+  RawConnection good(gate->port());
+  await_connections(1);
+  sockaddr_in client{};
+  socklen_t size = sizeof(client);
+  ASSERT_EQ(getpeername(fds[0], reinterpret_cast<sockaddr*>(&client), &size), 0);
+  gate->OnAdmitted(absl::StrCat("ipv4:127.0.0.1:", ntohs(client.sin_port)));
+  RawConnection silent(gate->port()), slow(gate->port());
+  await_connections(3);
+  slow.Write("\x16\x03\x01");
+  EXPECT_TRUE(silent.AwaitClose());
+  EXPECT_TRUE(slow.AwaitClose());
+  EXPECT_FALSE(good.AwaitClose(absl::Milliseconds(500)));
+  gate->Stop();
+  for (const int fd : fds) close(fd);
+}
+
+TEST(ConnectionGateTest, WhoseCallIsRefusedIsClosedSoonWithTlsToo) {
+  auto gate = ConnectionGate::Listen("127.0.0.1:0", {.is_encrypted = true, .grace = absl::Hours(1)}).value();
+  std::atomic<int> taken{-1};
+  ASSERT_TRUE(gate->Start([&](int fd, int, const std::string&) { taken = fd; }).ok());
+  RawConnection stranger(gate->port());
+  while (taken < 0) absl::SleepFor(absl::Milliseconds(1));
+  sockaddr_in client{};
+  socklen_t size = sizeof(client);
+  ASSERT_EQ(getpeername(taken, reinterpret_cast<sockaddr*>(&client), &size), 0);
+  EXPECT_FALSE(stranger.AwaitClose(absl::ZeroDuration()));
+  gate->OnRefused(absl::StrCat("ipv4:127.0.0.1:", ntohs(client.sin_port)));
+  EXPECT_TRUE(stranger.AwaitClose());
+  gate->Stop();
+  close(taken);
+}
+
 TEST(ConnectionGateTest, APortInUseIsSaidToBe) {
   auto gate = ConnectionGate::Listen("127.0.0.1:0", {}).value();
   const absl::Status taken = ConnectionGate::Listen(absl::StrCat("127.0.0.1:", gate->port()), {}).status();

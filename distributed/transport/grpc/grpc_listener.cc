@@ -42,7 +42,8 @@ std::vector<std::string> NamesOfCertificate(const grpc::AuthContext& caller) {
 
 ConnectionGate::Options GateOptions(const GrpcOptions& options) {
   ConnectionGate::Options gate;
-  if (!options.security.uses_tls()) gate.token = options.security.token;
+  gate.token = options.security.token;
+  gate.is_encrypted = options.security.uses_tls();
   gate.max_streams = kMaxStreams;
   gate.max_header_bytes = kMaxMetadataBytes;
   gate.is_serving = options.is_serving;
@@ -110,10 +111,12 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     }
     if (method() == kHealthCheckMethod) return ReplyHealth();
     if (!listener_->IsAuthorized(context_)) {
+      if (listener_->is_encrypted_) listener_->gate_->OnRefused(context_.peer());
       return Reply(absl::UnauthenticatedError(absl::StrCat(
           method(),
           ": the call does not carry this job's token ($WEIR_JOB_TOKEN differs, or the caller has none)")));
     }
+    if (listener_->is_encrypted_) listener_->gate_->OnAdmitted(context_.peer());
     absl::MutexLock lock(&mutex_);
     if (!is_over_) stream_.Read(&message_, Expect(&read_));
   }

@@ -36,6 +36,7 @@ class GrpcListener final : public Listener {
       : handler_(std::move(handler)),
         placement_(std::move(placement)),
         token_(options.security.token),
+        is_encrypted_(options.security.uses_tls()),
         is_serving_(options.is_serving),
         admits_(options.security.tls_task_names ? options.admits : nullptr),
         max_message_bytes_(options.max_message_bytes) {}
@@ -48,6 +49,7 @@ class GrpcListener final : public Listener {
   const CallHandler handler_;
   const PayloadPlacement placement_;
   const std::string token_;
+  const bool is_encrypted_;
   const std::function<bool()> is_serving_;
   const decltype(GrpcOptions::admits) admits_;
   const int64_t max_message_bytes_;
