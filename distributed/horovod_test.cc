@@ -422,6 +422,28 @@ TEST_P(HorovodTest, PassesThatCannotBeAreRefused) {
   EXPECT_THAT(refusal(2), HasSubstr("the gradient of the variable 'table' is of some of its rows"));
 }
 
+// They would call it lost when they hear of it no more.
+TEST_P(HorovodTest, TheFirstRankLeavesWhenTheOthersKnowThatItIsDone) {
+  if (GetParam()) return;  // needs faults
+  constexpr int kRanks = 3;
+  MakeCluster(kRanks);
+  faults_.Add({.action = Fault::Action::kDelay, .method = "Watch", .delay = absl::Milliseconds(300)});
+  std::vector<std::unique_ptr<Server>> servers;
+  for (int rank = 0; rank < kRanks; ++rank) servers.push_back(Start(rank));
+  const TaskName first{"worker", 0};
+  const absl::Time give_up = absl::Now() + absl::Seconds(60);
+  for (int rank = 1; rank < kRanks; ++rank) {
+    while (servers[0]->membership().state({"worker", rank}) != Membership::State::kAlive &&
+           absl::Now() < give_up) {
+      absl::SleepFor(absl::Milliseconds(5));
+    }
+  }
+  servers[0]->Shutdown();
+  for (int rank = 1; rank < kRanks; ++rank) {
+    EXPECT_EQ(servers[rank]->membership().state(first), Membership::State::kDone) << rank;
+  }
+}
+
 TEST_P(HorovodTest, AProgramThatRunsAloneIsOneRank) {
   if (GetParam()) GTEST_SKIP() << "without a network";
   const auto server = Server::Start(TaskConfig()).value();

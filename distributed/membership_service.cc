@@ -253,8 +253,12 @@ void MembershipService::GiveLastView(absl::Duration patience) {
   Publish();
   const ViewNumber last = membership_.last_loss();
   const auto all_know = [this, &last]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    for (const TaskName& ps : membership_.AliveServers()) {
-      const auto known = known_.find(ps);
+    std::vector<TaskName> tasks = membership_.AliveServers();
+    // Replicas have no ps: without it they would find the authority lost.
+    if (tasks.empty()) tasks = membership_.RunningTasks();
+    for (const TaskName& task : tasks) {
+      if (task == membership_.self()) continue;
+      const auto known = known_.find(task);
       if (known == known_.end() || known->second < last) return false;
     }
     return true;

@@ -42,7 +42,7 @@ class MembershipService {
   void Handle(std::shared_ptr<IncomingCall> call);
 
   // Of the authority, which is about to leave: gives the last view to all who watch, and waits until every ps
-  // that lives has it, or for `patience`.
+  // that lives (where there is none, every training task) has it, or for `patience`.
   void GiveLastView(absl::Duration patience);
 
   // Answers the calls that are held, and holds none any more.

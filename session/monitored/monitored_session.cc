@@ -198,7 +198,11 @@ absl::Status MonitoredSession::TryCreateSession() {
     session->StopThreadsSoon();  // after SetCurrent: a stop comes before it or finds it
   WEIR_RETURN_IF_ERROR(
       StartQueueRunners(scaffold().queue_runners, session->session(), session->coordinator()));
-  for (const HookPtr& hook : options_.hooks) {
+  // Those that set the variables come first: before that they may be torn, and others save and read them.
+  std::vector<HookPtr> hooks = options_.hooks;
+  std::stable_partition(hooks.begin(), hooks.end(),
+                        [](const HookPtr& hook) { return hook->OwnsVariables(); });
+  for (const HookPtr& hook : hooks) {
     WEIR_RETURN_IF_ERROR(hook->AfterCreateSession(session->session(), session->coordinator()));
   }
   lost_step_is_done_ = std::any_of(options_.hooks.begin(), options_.hooks.end(),

@@ -431,6 +431,36 @@ TEST(MonitoredSessionTest, AStepThatFailsInEveryNewSessionIsNotTriedAgainAfterAS
   EXPECT_EQ(num_tries, 3);
 }
 
+// A checkpoint that is saved before would have variables that were torn when the session was lost.
+TEST(MonitoredSessionTest, WhoeverSetsTheVariablesOfANewSessionComesFirst) {
+  class SetsVariables final : public Hook {
+   public:
+    explicit SetsVariables(std::vector<std::string>& order) : order_(order) {}
+    bool OwnsVariables() const override { return true; }
+    absl::Status AfterCreateSession(Session&, Coordinator&) override {
+      order_.push_back("sets");
+      return absl::OkStatus();
+    }
+
+   private:
+    std::vector<std::string>& order_;
+  };
+  TestProgram program;
+  std::vector<std::string> order;
+  const auto named = [&order](const char* name) {
+    auto hook = std::make_shared<TestHook>();
+    hook->after_create_session = [&order, name](Session&, Coordinator&) {
+      order.push_back(name);
+      return absl::OkStatus();
+    };
+    return hook;
+  };
+  ASSERT_TRUE(
+      program.Start({.hooks = {named("saves"), std::make_shared<SetsVariables>(order), named("reads")}})
+          .ok());
+  EXPECT_THAT(order, ElementsAre("sets", "saves", "reads"));
+}
+
 TEST(MonitoredSessionTest, NullIsNoSessionCreator) {
   GraphBuilder g(StandardOps());
   EXPECT_THAT(Message(MonitoredSession::Create(g, nullptr).status()), HasSubstr("needs a session creator"));
