@@ -487,7 +487,7 @@ void WorkerService::PushTensors(Request& request) {
 absl::Status WorkerService::Deliver(PushRequest push) {
   RunScope scope;  // what waits for the first tensor must not run before the last is delivered
   absl::Status status;
-  for (BundleEntry& entry : push.entries) {
+  for (EdgeTensor& entry : push.entries) {
     if (!status.ok()) break;
     const Tensor tensor = std::exchange(entry.tensor, Tensor());
     status = worker_.Receive(push.plan, push.step_id, entry.edge, tensor, entry.is_dead);

@@ -137,7 +137,7 @@ struct PushRequest {
   uint64_t push_id = 0;  // of the sender's life: a repeated one is not delivered again
   PlanId plan = 0;
   int64_t step_id = 0;
-  std::vector<BundleEntry> entries;
+  std::vector<EdgeTensor> entries;
 };
 absl::Status EncodePush(const PushRequest& push, WireWriter* writer, std::vector<Payload>* payloads);
 absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads);

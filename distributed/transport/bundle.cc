@@ -139,10 +139,10 @@ absl::StatusOr<Tensor> DecodeTensor(WireReader* header, const std::vector<Payloa
   return IsPlainBytes(dtype) ? DecodePlain(dtype, shape, payload) : DecodeObjects(dtype, shape, payload);
 }
 
-absl::Status EncodeBundle(const std::vector<BundleEntry>& entries, WireWriter* header,
+absl::Status EncodeBundle(const std::vector<EdgeTensor>& entries, WireWriter* header,
                           std::vector<Payload>* payloads) {
   header->Unsigned(entries.size());
-  for (const BundleEntry& entry : entries) {
+  for (const EdgeTensor& entry : entries) {
     header->Unsigned(static_cast<uint64_t>(entry.edge) << 1 | static_cast<uint64_t>(entry.is_dead));
     WEIR_RETURN_IF_ERROR(EncodeTensor(entry.tensor, header, payloads));
   }
@@ -157,15 +157,15 @@ absl::StatusOr<size_t> DecodeTensorCount(WireReader* header, size_t num_payloads
       absl::StrCat("a message with ", num_payloads, " payloads cannot have ", count, " tensors"));
 }
 
-absl::StatusOr<std::vector<BundleEntry>> DecodeBundle(WireReader* header,
-                                                      const std::vector<Payload>& payloads) {
+absl::StatusOr<std::vector<EdgeTensor>> DecodeBundle(WireReader* header,
+                                                     const std::vector<Payload>& payloads) {
   WEIR_ASSIGN_OR_RETURN(const size_t count, DecodeTensorCount(header, payloads.size()));
-  std::vector<BundleEntry> entries;
+  std::vector<EdgeTensor> entries;
   entries.reserve(count);
   size_t next_payload = 0;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t edge_and_dead = header->UnsignedUpTo(uint64_t{INT32_MAX} << 1 | 1);
-    BundleEntry entry;
+    EdgeTensor entry;
     entry.edge = static_cast<int>(edge_and_dead >> 1);
     entry.is_dead = (edge_and_dead & 1) != 0;
     WEIR_ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(header, payloads, &next_payload));

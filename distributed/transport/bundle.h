@@ -46,15 +46,15 @@ absl::StatusOr<TensorType> DecodeTensorType(WireReader* header);
 // of another dtype.
 void NormalizeBools(Tensor* tensor);
 
-struct BundleEntry {
+struct EdgeTensor {
   int edge = 0;
   bool is_dead = false;
   Tensor tensor;
 };
 
-absl::Status EncodeBundle(const std::vector<BundleEntry>& entries, WireWriter* header,
+absl::Status EncodeBundle(const std::vector<EdgeTensor>& entries, WireWriter* header,
                           std::vector<Payload>* payloads);
-absl::StatusOr<std::vector<BundleEntry>> DecodeBundle(WireReader* header,
-                                                      const std::vector<Payload>& payloads);
+absl::StatusOr<std::vector<EdgeTensor>> DecodeBundle(WireReader* header,
+                                                     const std::vector<Payload>& payloads);
 
 }  // namespace weir

@@ -47,7 +47,7 @@ TEST(Bundle, TensorsOfAllKindsRoundTrip) {
 TEST(Bundle, EntriesKeepEdgeAndDeadness) {
   WireWriter writer;
   std::vector<Payload> payloads;
-  const std::vector<BundleEntry> entries = {
+  const std::vector<EdgeTensor> entries = {
       {7, false, Tensor::Scalar<int32_t>(5)}, {INT32_MAX, true, Tensor()}, {0, false, Tensor::Scalar("s")}};
   ASSERT_TRUE(EncodeBundle(entries, &writer, &payloads).ok());
   const std::string header = writer.Take();
