@@ -11,7 +11,7 @@
 // A loss is reported to the loss listeners, once. A task that was only silent is alive again when it is heard
 // in the same life; when a later life of it is heard instead, the earlier one is reported again, for then it
 // is over for good. Messages of a life that is over are refused (fenced), whether they come late or its
-// process still runs. That process is superseded: whoever refuses it tells it so, and it ends.
+// process still runs. When it is the authority that refuses it, that process is superseded, and ends.
 //
 // A task that gets no answer from the authority stops before the authority declares it lost: it begins no
 // step when 0.8 leases have passed since it sent the last heartbeat that was answered (HoldsLease).

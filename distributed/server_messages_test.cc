@@ -503,6 +503,29 @@ TEST_P(ServerTest, TinyPushesForStepsThatNeverStartAreBounded) {
   EXPECT_TRUE(session->Run({}, {}, {model.init}).ok());
 }
 
+TEST_P(ServerTest, LargePushesForStepsThatNeverStartAreBounded) {
+  options_.peer_limits = "bytes=10000000";
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  ASSERT_TRUE(
+      w0->target().workers[1]->RegisterPartition(SumOfTwoEdges(*w0), absl::Now() + absl::Seconds(20)).ok());
+  auto channel = ConnectToPs();
+  const Tensor large(DType::kFloat32, Shape({250'000}));
+  absl::Status status;
+  int64_t step_id = 0;
+  while (status.ok() && step_id < 100) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+    Frame frame;
+    const PushRequest request = {static_cast<uint64_t>(++step_id), 5, step_id, {{0, false, large}}};
+    EXPECT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
+    frame.header = writer.Take();
+    status = AnswerOf(*channel, kPushTensorsMethod, std::move(frame));
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--peer_limits=bytes=N"));
+  EXPECT_EQ(step_id, 10);
+}
+
 // What the ps has for worker 0 is bounded in each way, and what it has for another task is not touched.
 TEST_P(ServerTest, APeerTakesNoMoreThanItsShare) {
   options_.peer_limits = "sessions=3,plans=8,edges=1000,steps=5,bytes=100000";

@@ -419,27 +419,15 @@ void WorkerService::BeginRestore(Request& request) {
   if (absl::Status status = request.reader.Finish("a restore"); !status.ok()) return Reply(request, status);
   request.call->Compute([this, id, request] {  // waits for updates that are just applied
     const Incarnation owner = request.envelope.sender_incarnation;
-    {
-      absl::MutexLock lock(&mutex_);
-      restorer_ = {request.envelope.sender, owner};
-    }
+    restorer_.Set(request.envelope.sender, owner);
     worker_.BeginRestore(id, owner);
     GiveUpRestoreOfEarlierLife();
     Reply(request, absl::OkStatus());
   });
 }
 
-// A task that restores and is only silent may still come back and end its restore, so a lease that has run
-// out opens nothing: what others trained meanwhile would be set back. A later life of the task does.
 void WorkerService::GiveUpRestoreOfEarlierLife() {
-  Restorer restorer;
-  {
-    absl::MutexLock lock(&mutex_);
-    restorer = restorer_;
-  }
-  if (restorer.life != 0 && membership_.incarnation_of(restorer.task) > restorer.life) {
-    worker_.GiveUpRestore(restorer.life);
-  }
+  if (const Incarnation life = restorer_.LifeThatIsOver(membership_); life != 0) worker_.GiveUpRestore(life);
 }
 
 void WorkerService::EndRestore(Request& request) {
@@ -475,18 +463,31 @@ void WorkerService::PushTensors(Request& request) {
     case DeliveredPushes::State::kDelivered:
       return Reply(request, absl::OkStatus());
   }
+  absl::StatusOr<PeerUse::Share> share =
+      use_.Take(request.envelope.sender, request.envelope.sender_incarnation,
+                {.bytes = static_cast<int64_t>(request.call->request().num_wire_bytes())},
+                absl::StrCat("a push for step ", push->step_id));
+  if (!share.ok()) {
+    pushes_.End(key, false);
+    return Reply(request, share.status());
+  }
+  auto held = std::make_shared<PeerUse::Share>(*std::move(share));
   request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
-  request.call->Compute([this, key, request, push = *std::move(push)]() mutable {
+  request.call->Compute([this, key, request, push = *std::move(push), held = std::move(held)]() mutable {
     RunScope scope;  // the answer goes before what the tensors make runnable: the sender may have lent them
-    const absl::Status status = Deliver(std::move(push));
+    const absl::Status status = Deliver(std::move(push), std::move(held));
     pushes_.End(key, status.ok());
     Reply(request, status);
   });
 }
 
-absl::Status WorkerService::Deliver(PushRequest push) {
+absl::Status WorkerService::Deliver(PushRequest push, std::shared_ptr<void> held) {
   RunScope scope;  // what waits for the first tensor must not run before the last is delivered
   absl::Status status;
+  // Until the step is over: it may never begin.
+  if (held != nullptr && !push.entries.empty()) {
+    status = worker_.Hold(push.plan, push.step_id, push.entries[0].edge, std::move(held)).status();
+  }
   for (EdgeTensor& entry : push.entries) {
     if (!status.ok()) break;
     const Tensor tensor = std::exchange(entry.tensor, Tensor());

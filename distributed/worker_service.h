@@ -35,6 +35,7 @@
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_assembler.h"
 #include "distributed/peers/worker_protocol.h"
+#include "distributed/restorer.h"
 #include "distributed/step_failures.h"
 #include "distributed/transport/transport.h"
 #include "session/local_worker.h"
@@ -86,10 +87,6 @@ class WorkerService {
     TaskName task;
     PeerUse::Share share;
   };
-  struct Restorer {
-    TaskName task;
-    Incarnation life = 0;  // 0: nobody has restored
-  };
   static constexpr size_t kKeptAnswers = 1024;
   static constexpr size_t kMaxKeptBytes = 4 << 10;
   static constexpr size_t kRememberedPlans = 256;
@@ -138,7 +135,8 @@ class WorkerService {
   void RunStep(const std::shared_ptr<Step>& step);
   // For a step that waits for its turn: the worker does not know it yet.
   void CancelBeforeItBegins(const CancelRequest& cancel);
-  absl::Status Deliver(PushRequest push);
+  // The step keeps `held`, if it is not null, until it is over.
+  absl::Status Deliver(PushRequest push, std::shared_ptr<void> held = nullptr);
   void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,
                   const absl::Status& status);
   Frame MakeReply(const absl::Status& status, std::string body = "",
@@ -154,6 +152,7 @@ class WorkerService {
   TensorAssembler pieces_;
   DeliveredPushes pushes_;
   StepFailures failures_;
+  Restorer restorer_;
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, Plan> plans_ ABSL_GUARDED_BY(mutex_);
@@ -162,7 +161,6 @@ class WorkerService {
   // Plans that are being compiled: who asked, and waits for the one answer.
   absl::flat_hash_map<std::pair<Incarnation, PlanId>, std::vector<std::shared_ptr<IncomingCall>>> registering_
       ABSL_GUARDED_BY(mutex_);
-  Restorer restorer_ ABSL_GUARDED_BY(mutex_);  // the last one
   // The last kRememberedPlans that were deregistered: their registration may still come, or come again.
   std::deque<std::pair<Incarnation, PlanId>> deregistered_ ABSL_GUARDED_BY(mutex_);
 };
