@@ -201,21 +201,19 @@ TEST_P(ServerTest, AHeaderOfZerosIsCheap) {
   for (const char* method : {"/weir.Worker/PushTensors", "/weir.Worker/RunPartition"}) {
     WireWriter writer;
     Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
+    std::vector<Payload> payloads;
     if (absl::string_view(method) == kPushTensorsMethod) {
-      writer.Unsigned(1);
-      writer.Fixed64(5);
-      writer.Signed(1);
+      ASSERT_TRUE(EncodePush({1, 5, 1, {}}, &writer, &payloads).ok());
     } else {
-      writer.Fixed64(5);  // the plan
-      writer.Signed(1);   // the step
-      writer.Signed(0);   // over below
-      writer.Fixed64(0);  // no logical step
-      writer.Deadline(absl::InfiniteFuture(), absl::Now());
-      writer.Unsigned(0);  // results
+      ASSERT_TRUE(EncodeRunRequest({.plan = 5, .step_id = 1}, absl::Now(), &writer, &payloads).ok());
     }
-    writer.Unsigned(kZeros / 2);
     Frame frame;
-    frame.header = writer.Take() + std::string(kZeros, 0);
+    frame.header = writer.Take();
+    ASSERT_EQ(frame.header.back(), 0);  // so many tensors
+    frame.header.pop_back();
+    WireWriter count;
+    count.Unsigned(kZeros / 2);
+    frame.header += count.Take() + std::string(kZeros, 0);
     const int64_t before = PeakResidentBytes();
     const absl::Status status = AnswerOf(*channel, method, std::move(frame));
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
