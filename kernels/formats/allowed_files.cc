@@ -1,5 +1,11 @@
 #include "kernels/formats/allowed_files.h"
 
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -7,26 +13,72 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {
 
-// What there is of the path with all links resolved, and the rest as it will be created. Empty when the path
-// cannot be resolved (a circle of links, a folder that may not be read, a link to nothing).
-std::string ResolvedPath(const std::string& path) {
+// A path of more is refused: the system takes none that is longer, and no folders are nested so deep.
+constexpr size_t kMaxPath = PATH_MAX - 1;
+constexpr size_t kMaxParts = 256;
+constexpr size_t kMaxShown = 200;
+
+// Where a path leads.
+struct Destination {
+  std::string resolved;  // empty: it cannot be said, because of `obstacle`
+  // The first part of the path that cannot be looked at (an absolute path), what is before it, resolved, and
+  // why.
+  std::string obstacle, folder;
+  bool is_link = false;
+  int error = 0;
+};
+
+std::string WithoutLastPart(const std::string& path) {
+  return path.substr(0, std::min(path.size(), path.rfind('/')));
+}
+
+// Goes through the path once. What is not there counts as it will be created; a link to nothing, a circle of
+// links and a folder that may not be read are obstacles.
+Destination DestinationOf(const std::string& path) {
+  Destination to;
   std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  if (error || path.empty()) return "";
-  const std::filesystem::path resolved = std::filesystem::weakly_canonical(absolute, error);
-  if (error) return "";
-  // A link to nothing does not count as being there, but creating a file would follow it.
-  for (std::filesystem::path part = resolved; part.has_relative_path(); part = part.parent_path()) {
-    if (std::filesystem::is_symlink(std::filesystem::symlink_status(part, error))) return "";
+  const std::string absolute = std::filesystem::absolute(path, error).string();
+  if (error || path.empty()) return to;
+  std::string seen, reached;  // of the path; where that leads, empty at the root
+  size_t num_missing = 0;     // the last parts of `reached` that are not there
+  for (const absl::string_view part : absl::StrSplit(absolute, '/', absl::SkipEmpty())) {
+    absl::StrAppend(&seen, "/", part);
+    if (part == ".") continue;
+    if (part == "..") {
+      reached = WithoutLastPart(reached);
+      if (num_missing > 0) --num_missing;
+      continue;
+    }
+    const std::string folder = reached;
+    absl::StrAppend(&reached, "/", part);
+    struct stat found {};
+    if (num_missing > 0) {
+      ++num_missing;
+    } else if (lstat(reached.c_str(), &found) != 0) {
+      if (errno != ENOENT && errno != ENOTDIR) return {"", seen, folder, false, errno};
+      num_missing = 1;
+    } else if (S_ISLNK(found.st_mode)) {
+      const std::unique_ptr<char, decltype(&free)> target(realpath(reached.c_str(), nullptr), &free);
+      if (target == nullptr) return {"", seen, folder, true, errno};
+      reached = absl::string_view(target.get()) == "/" ? "" : target.get();
+    }
   }
-  std::string text = resolved.string();
-  while (text.size() > 1 && text.back() == '/') text.pop_back();
-  return text;
+  to.resolved = reached.empty() ? "/" : reached;
+  return to;
+}
+
+absl::Status CheckSize(const std::string& path) {
+  const size_t num_parts = std::count(path.begin(), path.end(), '/');
+  if (path.size() <= kMaxPath && num_parts <= kMaxParts) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the path '", path.substr(0, kMaxShown), "...' has ", path.size(), " characters and ", num_parts,
+      " parts; ", kMaxPath, " characters and ", kMaxParts, " parts are possible here"));
 }
 
 }  // namespace
@@ -40,7 +92,7 @@ absl::StatusOr<std::unique_ptr<AllowedFiles>> AllowedFiles::In(const std::vector
       return absl::InvalidArgumentError(absl::StrCat("the allowed folder '", folder, "' is no folder",
                                                      error ? absl::StrCat(": ", error.message()) : ""));
     }
-    resolved.push_back(ResolvedPath(folder));
+    resolved.push_back(DestinationOf(folder).resolved);
     if (resolved.back().empty()) {
       return absl::InvalidArgumentError(absl::StrCat("the allowed folder '", folder, "' cannot be resolved"));
     }
@@ -68,26 +120,19 @@ absl::Status AllowedFiles::Refusal(const std::string& path) const {
 }
 
 std::string AllowedFiles::ObstacleInside(const std::string& path) const {
-  std::error_code error;
-  if (path.empty() || !ResolvedPath(path).empty()) return "";
-  std::filesystem::path part = std::filesystem::absolute(path, error);
-  // The first part that cannot be resolved.
-  while (!error && part.has_relative_path() && ResolvedPath(part.parent_path().string()).empty()) {
-    part = part.parent_path();
-  }
-  if (error || !part.has_relative_path()) return "";
+  const Destination to = DestinationOf(path);
   // Of other folders nothing is told.
-  if (!IsAllowed(ResolvedPath(part.parent_path().string()))) return "";
-  const std::filesystem::file_status found = std::filesystem::symlink_status(part, error);
-  if (std::filesystem::is_symlink(found)) {
-    return absl::StrCat("leads over the symbolic link '", part.string(), "', which leads nowhere");
+  if (to.obstacle.empty() || !IsAllowed(to.folder.empty() ? "/" : to.folder)) return "";
+  if (to.is_link) {
+    return absl::StrCat("leads over the symbolic link '", to.obstacle, "', which leads nowhere");
   }
-  return absl::StrCat("cannot be looked at beyond '", part.parent_path().string(), "'",
-                      error ? absl::StrCat(" (", error.message(), ")") : "");
+  return absl::StrCat("cannot be looked at beyond '", WithoutLastPart(to.obstacle), "' (",
+                      std::generic_category().message(to.error), ")");
 }
 
 absl::StatusOr<std::string> AllowedFiles::Resolve(const std::string& path) const {
-  std::string resolved = ResolvedPath(path);
+  WEIR_RETURN_IF_ERROR(CheckSize(path));
+  std::string resolved = DestinationOf(path).resolved;
   if (resolved.empty() || !IsAllowed(resolved)) return Refusal(path);
   return resolved;
 }
@@ -95,7 +140,8 @@ absl::StatusOr<std::string> AllowedFiles::Resolve(const std::string& path) const
 absl::StatusOr<std::string> AllowedFiles::ResolveEntry(const std::string& path) const {
   const std::string name = FileNameOf(path);
   if (name.empty() || name == "." || name == "..") return Resolve(path);
-  const std::string folder = ResolvedPath(DirectoryOf(path));
+  WEIR_RETURN_IF_ERROR(CheckSize(path));
+  const std::string folder = DestinationOf(DirectoryOf(path)).resolved;
   if (folder.empty() || !IsAllowed(folder)) return Refusal(path);
   return JoinPath(folder, name);
 }

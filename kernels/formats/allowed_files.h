@@ -7,7 +7,8 @@
 //
 // Thread safety: all methods. Errors: those of the file system below, and PermissionDenied, naming the path
 // and the folders, for a path that leads elsewhere, whether there is such a file or not, and for one that
-// leads over a link to nothing, or into a folder that may not be read.
+// leads over a link to nothing, or into a folder that may not be read; InvalidArgument for one of more than
+// 256 parts, or longer than the system takes.
 #pragma once
 
 #include <memory>

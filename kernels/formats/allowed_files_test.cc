@@ -101,6 +101,27 @@ TEST_F(AllowedFilesTest, ALinkInsideThatLeadsNowhereIsNamed) {
   }
 }
 
+TEST_F(AllowedFilesTest, APathIsBoundedAndFollowedOnce) {
+  std::string deep = inside_;
+  for (int i = 0; i < 200; ++i) deep += "/a";
+  EXPECT_TRUE(files_->CreateDirectories(deep).ok());
+  EXPECT_TRUE(WriteFileAtomically(*files_, deep + "/file", "content").ok());
+  EXPECT_EQ(ReadWholeFile(*files_, deep + "/../a/none/../file").value_or("none"), "content");
+  // What is not there cannot hide a link.
+  EXPECT_TRUE(absl::IsPermissionDenied(files_->FileSize(inside_ + "/none/../out/secret").status()));
+  std::string many = inside_, wide = inside_;
+  for (int i = 0; i < 300; ++i) many += "/a";
+  for (int i = 0; i < 100; ++i) absl::StrAppend(&wide, "/", std::string(100, 'b'));
+  for (const std::string& path : {many, wide, many + "/.."}) {
+    for (const absl::Status& refused : {files_->Create(path).status(), files_->CreateDirectories(path),
+                                        files_->Rename(path, inside_ + "/x"), files_->Remove(path)}) {
+      EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+      EXPECT_THAT(std::string(refused.message()), HasSubstr("256 parts are possible here"));
+      EXPECT_LT(refused.message().size(), 600u);
+    }
+  }
+}
+
 TEST_F(AllowedFilesTest, FoldersMustBeThere) {
   EXPECT_EQ(AllowedFiles::In({inside_, root_ + "/none"}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(AllowedFiles::In({inside_ + "/file"}).status().code(), absl::StatusCode::kInvalidArgument);
