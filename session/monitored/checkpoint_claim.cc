@@ -1,5 +1,6 @@
 #include "session/monitored/checkpoint_claim.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -13,12 +14,15 @@ namespace weir {
 namespace {
 
 constexpr char kPrefix[] = ".claim-";
+constexpr char kEnded[] = ".ended";
 
 std::string NameOf(uint64_t life) { return absl::StrFormat("%s%016x", kPrefix, life); }
+std::string EndedNameOf(uint64_t life) { return NameOf(life) + kEnded; }
 
 // 0 for a file that is no claim.
-uint64_t LifeOf(absl::string_view name) {
+uint64_t LifeOf(absl::string_view name, bool* has_ended) {
   uint64_t life = 0;
+  *has_ended = absl::ConsumeSuffix(&name, kEnded);
   return absl::ConsumePrefix(&name, kPrefix) && name.size() == 16 && absl::SimpleHexAtoi(name, &life) ? life
                                                                                                       : 0;
 }
@@ -29,32 +33,67 @@ absl::StatusOr<std::shared_ptr<CheckpointClaim>> CheckpointClaim::Take(FileSyste
                                                                        const std::string& directory,
                                                                        uint64_t life) {
   std::shared_ptr<CheckpointClaim> claim(new CheckpointClaim(files, directory, life));
-  std::vector<std::string> earlier;
-  WEIR_RETURN_IF_ERROR(claim->LookForLater(&earlier));
-  absl::StatusOr<std::unique_ptr<WritableFile>> file = files.CreateNew(JoinPath(directory, NameOf(life)));
-  // Another session of this process.
-  if (!file.ok() && !absl::IsAlreadyExists(file.status())) return file.status();
-  if (file.ok()) WEIR_RETURN_IF_ERROR((*file)->Close());
+  WEIR_ASSIGN_OR_RETURN(Found found, claim->Look());
+  if (found.later != 0) return claim->Superseded(NameOf(found.later));
+  WEIR_RETURN_IF_ERROR(claim->LeaveFile());
   // A later one may have looked before the file was there.
-  WEIR_RETURN_IF_ERROR(claim->LookForLater(&earlier));
-  for (const std::string& name : earlier) files.Remove(JoinPath(directory, name)).IgnoreError();
+  WEIR_ASSIGN_OR_RETURN(found, claim->Look());
+  if (found.later != 0) return claim->Superseded(NameOf(found.later));
+  for (const std::string& name : found.earlier) {
+    const absl::Status removed = files.Remove(JoinPath(directory, name));
+    if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  }
   return claim;
 }
 
-absl::Status CheckpointClaim::LookForLater(std::vector<std::string>* earlier) {
+absl::Status CheckpointClaim::LeaveFile() {
+  absl::StatusOr<std::unique_ptr<WritableFile>> file = files_.CreateNew(JoinPath(directory_, NameOf(life_)));
+  if (file.ok()) return (*file)->Close();
+  // Another session of this process.
+  return absl::IsAlreadyExists(file.status()) ? absl::OkStatus() : file.status();
+}
+
+absl::StatusOr<CheckpointClaim::Found> CheckpointClaim::Look() {
   WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files_.ListDirectory(directory_));
+  Found found;
   for (const std::string& name : names) {
-    const uint64_t life = LifeOf(name);
+    bool has_ended = false;
+    const uint64_t life = LifeOf(name, &has_ended);
     if (life > life_) {
-      return SupersededError(
-          absl::StrCat("a later chief writes checkpoints to ", directory_, ": ", JoinPath(directory_, name),
-                       " is of a later life than ", NameOf(life_),
-                       " (if no such process runs, because a clock was wrong, remove the file)"),
-          NameOf(life_));
+      uint64_t& greatest = has_ended ? found.ended : found.later;
+      greatest = std::max(greatest, life);
+    } else if (life == life_) {
+      found.is_own |= !has_ended;
+    } else if (life != 0) {
+      found.earlier.push_back(name);
     }
-    if (life != 0 && life < life_ && earlier != nullptr) earlier->push_back(name);
   }
-  return absl::OkStatus();
+  return found;
+}
+
+absl::Status CheckpointClaim::CheckStillHeld() {
+  WEIR_ASSIGN_OR_RETURN(const Found found, Look());
+  if (found.later != 0) return Superseded(NameOf(found.later));
+  if (found.is_own) return absl::OkStatus();
+  if (found.ended != 0) return Superseded(EndedNameOf(found.ended));
+  return LeaveFile();
+}
+
+absl::Status CheckpointClaim::Superseded(const std::string& by) const {
+  return SupersededError(
+      absl::StrCat("a later chief writes checkpoints to ", directory_, ": ", JoinPath(directory_, by),
+                   " is of a later life than ", NameOf(life_),
+                   " (if no such process runs, because a clock was wrong, remove the file)"),
+      NameOf(life_));
+}
+
+absl::Status CheckpointClaim::End() {
+  WEIR_ASSIGN_OR_RETURN(const Found found, Look());
+  if (!found.is_own) return absl::OkStatus();
+  const std::string own = JoinPath(directory_, NameOf(life_));
+  // The latest is enough: it stops all that are earlier.
+  if (found.ended != 0) return files_.Remove(own);
+  return files_.Rename(own, JoinPath(directory_, EndedNameOf(life_)));
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> CheckpointClaim::Create(const std::string& path) {
@@ -66,7 +105,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> CheckpointClaim::Create(const std:
 }
 
 absl::Status CheckpointClaim::Rename(const std::string& from, const std::string& to) {
-  WEIR_RETURN_IF_ERROR(LookForLater(nullptr));
+  WEIR_RETURN_IF_ERROR(CheckStillHeld());
   WEIR_RETURN_IF_ERROR(files_.Rename(from, to));
   absl::MutexLock lock(&mutex_);
   own_.erase(from);
@@ -78,7 +117,7 @@ absl::Status CheckpointClaim::Remove(const std::string& path) {
     absl::MutexLock lock(&mutex_);
     return own_.erase(path) > 0;
   }();
-  if (!is_own) WEIR_RETURN_IF_ERROR(LookForLater(nullptr));
+  if (!is_own) WEIR_RETURN_IF_ERROR(CheckStillHeld());
   return files_.Remove(path);
 }
 

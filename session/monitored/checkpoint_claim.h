@@ -5,11 +5,19 @@
 // refuse what it asks for, but not what it has read already. So each chief leaves its life in the folder, as
 // the name of an empty file ".claim-<16 hexadecimal digits>", before it saves, and whatever becomes visible
 // there is renamed or removed only after a look for a later life's file. TensorFlow and other readers do not
-// mind the file. It stays when its chief has ended: an earlier one may still be asleep. directory_lock.h
-// guards against another job on one machine; this works on every file system, for the chiefs of one job,
-// whose lives grow (distributed/authority.h).
+// mind the file. directory_lock.h guards against another job on one machine; this works on every file system,
+// for the chiefs of one job, whose lives grow (distributed/authority.h).
 //
-// Not guaranteed: that a process which stops between the look and the system call that follows is noticed.
+// A chief that dies leaves its claim: an earlier one may still be asleep. When it ends in good order, the
+// file becomes ".claim-<life>.ended". That still stops the earlier chiefs of its job, for a chief that takes
+// the folder removes the files of earlier ones, and who finds its own file gone and a later life's file of
+// either kind is over. It does not stop a chief of another job that has waited for the folder and takes it
+// now, though its life may be an earlier one: it has a file of its own. (To name the job in the file would
+// not do: a job that is started again with another token or other addresses would no longer stop what sleeps
+// from before.) Where somebody empties the folder while a job writes to it, the file is made again.
+//
+// Not guaranteed: that a process which stops between the look and the system call that follows is noticed,
+// nor one that had not taken the folder yet when a later chief of its job ended in good order.
 //
 // Thread safety: all methods.
 #pragma once
@@ -38,6 +46,10 @@ class CheckpointClaim final : public FileSystem {
   static absl::StatusOr<std::shared_ptr<CheckpointClaim>> Take(FileSystem& files,
                                                                const std::string& directory, uint64_t life);
 
+  // In good order: nothing is written to the folder through this claim any more. Errors of the disk; the
+  // claim then stays.
+  absl::Status End();
+
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
     return files_.OpenForReading(path);
   }
@@ -65,8 +77,16 @@ class CheckpointClaim final : public FileSystem {
  private:
   CheckpointClaim(FileSystem& files, std::string directory, uint64_t life)
       : files_(files), directory_(std::move(directory)), life_(life) {}
-  // Also gives the names of earlier lives' claims.
-  absl::Status LookForLater(std::vector<std::string>* earlier);
+  struct Found {
+    bool is_own = false;            // its own file
+    uint64_t later = 0, ended = 0;  // the greatest lives of others that claim the folder, and that have ended
+    std::vector<std::string> earlier;  // files of earlier lives, of both kinds
+  };
+  absl::StatusOr<Found> Look();
+  absl::Status LeaveFile();
+  // Whether this life may still change what is visible in the folder.
+  absl::Status CheckStillHeld();
+  absl::Status Superseded(const std::string& by) const;
 
   FileSystem& files_;
   const std::string directory_;

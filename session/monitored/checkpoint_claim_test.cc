@@ -45,6 +45,36 @@ TEST_F(CheckpointClaimTest, ALaterLifeTakesTheFolderFromAnEarlierOne) {
   Write(*second, "one");
 }
 
+TEST_F(CheckpointClaimTest, OneThatHasEndedStopsTheEarlierOnesOfItsJobAndNoOtherJob) {
+  const auto zombie = CheckpointClaim::Take(files, directory, 0xa1).value();
+  Write(*zombie, "one");
+  const auto last = CheckpointClaim::Take(files, directory, 0xac).value();
+  EXPECT_TRUE(IsSuperseded(CheckpointClaim::Take(files, directory, 0xa0).status())) << "it still writes";
+  ASSERT_TRUE(last->End().ok());
+  EXPECT_THAT(Names(), ElementsAre(".claim-00000000000000ac.ended", "one"));
+  EXPECT_TRUE(IsSuperseded(WriteFileAtomically(*zombie, JoinPath(directory, "one"), "changed")));
+  // Of another job, which was started before and has waited.
+  const auto other = CheckpointClaim::Take(files, directory, 0xa0).value();
+  Write(*other, "two");
+  EXPECT_TRUE(IsSuperseded(WriteFileAtomically(*zombie, JoinPath(directory, "one"), "changed")));
+  ASSERT_TRUE(other->End().ok());
+  EXPECT_THAT(Names(), ElementsAre(".claim-00000000000000ac.ended", "one", "two"));
+  EXPECT_TRUE(IsSuperseded(zombie->Remove(JoinPath(directory, "one"))));
+  EXPECT_EQ(ReadWholeFile(files, JoinPath(directory, "one")).value(), "text");
+  const auto next = CheckpointClaim::Take(files, directory, 0xad).value();
+  EXPECT_THAT(Names(), ElementsAre(".claim-00000000000000ad", "one", "two"));
+  EXPECT_TRUE(IsSuperseded(zombie->Remove(JoinPath(directory, "one"))));
+  EXPECT_TRUE(last->End().ok()) << "what is not its own stays";
+  EXPECT_THAT(Names(), ElementsAre(".claim-00000000000000ad", "one", "two"));
+}
+
+TEST_F(CheckpointClaimTest, AFolderThatWasEmptiedIsClaimedAgain) {
+  const auto claim = CheckpointClaim::Take(files, directory, 7).value();
+  ASSERT_TRUE(files.Remove(JoinPath(directory, ".claim-0000000000000007")).ok());
+  Write(*claim, "one");
+  EXPECT_THAT(Names(), ElementsAre(".claim-0000000000000007", "one"));
+}
+
 TEST_F(CheckpointClaimTest, ALifeMayHaveMany) {
   const auto first = CheckpointClaim::Take(files, directory, 7).value();
   const auto again = CheckpointClaim::Take(files, directory, 7).value();

@@ -640,6 +640,7 @@ TEST(MonitoredSessionTest, CheckpointsThatAreNamedAndGoneAreAnErrorUnlessAllowed
 TEST(MonitoredSessionTest, AFolderBelongsToOneJob) {
   const std::string directory = EmptyDirectory("owned");
   TestProgram program;
+  program.target.life = [] { return uint64_t{9}; };
   auto session = program.Start({.checkpoint_dir = directory});
   ASSERT_TRUE(session.ok()) << session.status();
   TestProgram other;
@@ -651,8 +652,9 @@ TEST(MonitoredSessionTest, AFolderBelongsToOneJob) {
   TestProgram evaluator;
   EXPECT_TRUE(
       SingularMonitoredSession(evaluator.g, {.target = evaluator.target, .checkpoint_dir = directory}).ok());
-  // The next one waits until the first has ended.
+  // The next one, which was started before, waits until the first has ended.
   TestProgram next;
+  next.target.life = [] { return uint64_t{8}; };
   bool has_started = false;
   std::thread waits([&] {
     has_started = next.Start({.checkpoint_dir = directory, .checkpoint_dir_max_wait = absl::Minutes(1)}).ok();

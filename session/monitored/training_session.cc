@@ -48,6 +48,10 @@ class DirectoryClaimer final : public Hook {
     if (scaffold_->saver != nullptr) scaffold_->saver->SetClaim(claim_);
     return absl::OkStatus();
   }
+  // It stays where that fails, as after a crash.
+  void LetGo() {
+    if (claim_ != nullptr) claim_->End().IgnoreError();
+  }
 
  private:
   const std::string directory_;
@@ -59,23 +63,27 @@ class DirectoryClaimer final : public Hook {
 // Holds the right to write to a folder until the session has ended.
 class DirectoryOwner final : public Hook {
  public:
-  explicit DirectoryOwner(std::unique_ptr<DirectoryLock> lock) : lock_(std::move(lock)) {}
+  DirectoryOwner(std::unique_ptr<DirectoryLock> lock, std::shared_ptr<DirectoryClaimer> claimer)
+      : lock_(std::move(lock)), claimer_(std::move(claimer)) {}
   absl::string_view name() const override { return "DirectoryOwner"; }
   absl::Status End(Session&) override {
+    claimer_->LetGo();
     lock_ = nullptr;
     return absl::OkStatus();
   }
 
  private:
   std::unique_ptr<DirectoryLock> lock_;
+  const std::shared_ptr<DirectoryClaimer> claimer_;
 };
 
 // Takes the right to write to checkpoint_dir. The hook that holds it comes after all that may save.
-absl::StatusOr<HookPtr> OwnCheckpointDirectory(const TrainingSessionOptions& options) {
+absl::StatusOr<HookPtr> OwnCheckpointDirectory(const TrainingSessionOptions& options,
+                                               std::shared_ptr<DirectoryClaimer> claimer) {
   WEIR_RETURN_IF_ERROR(CreateDurableDirectories(PosixFileSystem(), options.checkpoint_dir));
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<DirectoryLock> lock,
                         DirectoryLock::Acquire(options.checkpoint_dir, options.checkpoint_dir_max_wait));
-  return std::make_shared<DirectoryOwner>(std::move(lock));
+  return std::make_shared<DirectoryOwner>(std::move(lock), std::move(claimer));
 }
 
 // Appends what the chief does beside the user's hooks.
@@ -128,8 +136,9 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
   if (options.is_chief) {
     // First: a job that is refused leaves no event file.
     if (SavesCheckpoints(options)) {
-      WEIR_ASSIGN_OR_RETURN(owner, OwnCheckpointDirectory(options));
-      hooks.push_back(std::make_shared<DirectoryClaimer>(options));
+      auto claimer = std::make_shared<DirectoryClaimer>(options);
+      WEIR_ASSIGN_OR_RETURN(owner, OwnCheckpointDirectory(options, claimer));
+      hooks.push_back(std::move(claimer));
     }
     hooks.insert(hooks.end(), options.chief_only_hooks.begin(), options.chief_only_hooks.end());
     WEIR_RETURN_IF_ERROR(AddChiefHooks(options, &hooks));
