@@ -18,6 +18,7 @@
 #include "absl/synchronization/notification.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/server.h"
+#include "distributed/transport/fault/fault_transport.h"
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "gmock/gmock.h"
 #include "graph/types/status_macros.h"
@@ -88,7 +89,9 @@ class SyncReplicasTest : public testing::Test {
   }
   void StartCluster(int num_workers) {
     EndCluster();
-    network_ = MakeInprocTransport(MakeInprocNetwork());
+    const auto network = MakeInprocNetwork();
+    network_ = MakeInprocTransport(network);
+    first_ps_ = std::make_unique<FaultTransport>(MakeInprocTransport(network));
     cluster_ = ClusterSpec();
     for (int i = 0; i < 2 + num_workers; ++i) {
       tasks_.resize(i + 1);
@@ -100,7 +103,7 @@ class SyncReplicasTest : public testing::Test {
   std::unique_ptr<Server> StartServer(const TaskName& task) {
     ServerOptions options;
     options.num_threads = 1;
-    options.transport = network_.get();
+    options.transport = task == tasks_[0] ? first_ps_.get() : network_.get();
     return Server::Start(TaskConfig::Create(cluster_, task).value(), options).value();
   }
   Server& worker(int index) { return *servers_[2 + index]; }
@@ -185,6 +188,7 @@ class SyncReplicasTest : public testing::Test {
   }
 
   std::unique_ptr<Transport> network_;
+  std::unique_ptr<FaultTransport> first_ps_;  // that of ps 0
   ClusterSpec cluster_;
   std::vector<TaskName> tasks_;
   std::vector<std::unique_ptr<Server>> servers_;
@@ -266,6 +270,28 @@ TEST_F(SyncReplicasTest, AWorkerThatHasEndedIsCalledBackByAChiefThatHasLostSteps
   const Outcome trained = chief.get();
   EXPECT_TRUE(trained.status.ok()) << trained.status;
   ExpectNear(trained.values, Expected(20, 2));
+}
+
+// The first ps has the means and all that it needs of the second, and updates its variables. What it tells
+// the second never arrives, so that one does not, and the step is lost.
+TEST_F(SyncReplicasTest, AnUpdateThatIsLostHalfwayIsAppliedOnceEverywhere) {
+  StartCluster(2);
+  int num_steps = 0;
+  const Plan plan = {
+      .options = {.replicas_to_aggregate = 2, .on_loss = OnLoss::kWait},
+      .before_step = [&](int worker, MonitoredSession&) {
+        if (worker != 0 || ++num_steps % 5 != 0) return;
+        first_ps_->Clear();
+        first_ps_->Add({.action = Fault::Action::kClose, .method = "PushTensors", .job = "ps", .count = 8});
+      }};
+  auto other = std::async(std::launch::async, [&] { return Train(1, plan, false); });
+  const Outcome chief = Train(0, plan, true);
+  EXPECT_TRUE(chief.status.ok()) << chief.status;
+  const Outcome worker = other.get();
+  EXPECT_TRUE(worker.status.ok()) << worker.status;
+  EXPECT_GT(first_ps_->num_hits(), 0);
+  EXPECT_EQ(chief.global_step, 20);
+  ExpectNear(chief.values, Expected(20, 2));
 }
 
 // The chief's last word reaches the first ps, and not the second.

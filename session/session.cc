@@ -213,8 +213,9 @@ class RefusedStep final : public Step {
 
 std::shared_ptr<Step> PreparedStep::Start(absl::Span<const Tensor> feeds, const RunOptions& options) {
   if (absl::Status fits = CheckFeeds(feeds); !fits.ok()) return std::make_shared<RefusedStep>(fits);
-  if (!is_reordered_) return plan_->Start(feeds, Deadline(options));
-  return std::make_shared<ReorderedStep>(plan_->Start(PlanFeeds(feeds), Deadline(options)), fetch_order_);
+  if (!is_reordered_) return plan_->Start(feeds, Deadline(options), options.logical_step);
+  return std::make_shared<ReorderedStep>(
+      plan_->Start(PlanFeeds(feeds), Deadline(options), options.logical_step), fetch_order_);
 }
 
 Session::Session(const Graph& graph, const KernelRegistry& kernels, const SessionOptions& options)
@@ -401,6 +402,7 @@ bool Session::has_remote_workers() const {
 }
 
 absl::Status Session::Restore(RestoreProgress& progress, absl::FunctionRef<absl::Status()> set) {
+  has_restored_ = true;
   const auto deadline = [this] { return options_.environment->Now() + options_.operation_timeout; };
   std::vector<uint64_t> lives;
   for (const auto& entry : workers_) lives.push_back(entry.first_device);

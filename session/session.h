@@ -22,6 +22,7 @@
 // for them to compile. Nothing else waits, and no lock is held while anything does.
 #pragma once
 
+#include <atomic>
 #include <list>
 #include <memory>
 #include <set>
@@ -114,7 +115,7 @@ struct RunOptions {
   // Whether the step reads variables to save them, and its RunMetadata shall say what has been applied to
   // them by steps that may be tried again. Not beside `trace`.
   bool notes_applied_updates = false;
-  // Set by a MonitoredSession, whose steps may be tried again; of Run only.
+  // Set by a MonitoredSession, whose steps may be tried again.
   LogicalStep logical_step;
 };
 
@@ -219,6 +220,8 @@ class Session {
   // not set again if all workers still live, for some may be training on it already. Errors: those of `set`
   // and of the workers.
   absl::Status Restore(RestoreProgress& progress, absl::FunctionRef<absl::Status()> set);
+  // Whether it was called: variables that this session has found are not what training had made of them.
+  bool has_restored() const { return has_restored_; }
   // Whether variables may be in other processes.
   bool has_remote_workers() const;
   const DeviceName& default_task() const { return options_.default_task; }
@@ -266,6 +269,7 @@ class Session {
   std::unique_ptr<Device> folding_device_;
   std::vector<StepPlan::WorkerDevices> workers_;
   std::vector<DeviceName> devices_;
+  std::atomic<bool> has_restored_{false};
 
   mutable absl::Mutex graph_mutex_;  // shared: reading the graph; exclusive: adding to it
 

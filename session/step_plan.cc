@@ -360,8 +360,8 @@ class StepPlan::RunningStep {
 // Keeps itself until it has ended, and its plan.
 class StepPlan::StartedStep final : public Step, public std::enable_shared_from_this<StartedStep> {
  public:
-  StartedStep(std::shared_ptr<StepPlan> plan, absl::Time deadline)
-      : plan_(std::move(plan)), running_(*plan_, deadline) {}
+  StartedStep(std::shared_ptr<StepPlan> plan, absl::Time deadline, const LogicalStep& logical_step = {})
+      : plan_(std::move(plan)), running_(*plan_, deadline, nullptr, logical_step) {}
 
   absl::Status Enter() { return plan_->Enter(running_); }
   int64_t step_id() const { return running_.step_id(); }
@@ -476,8 +476,9 @@ absl::Status StepPlan::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fe
   return status;
 }
 
-std::shared_ptr<Step> StepPlan::Start(absl::Span<const Tensor> feeds, absl::Time deadline) {
-  auto step = std::make_shared<StartedStep>(shared_from_this(), deadline);
+std::shared_ptr<Step> StepPlan::Start(absl::Span<const Tensor> feeds, absl::Time deadline,
+                                      const LogicalStep& logical_step) {
+  auto step = std::make_shared<StartedStep>(shared_from_this(), deadline, logical_step);
   absl::Status status = CheckCounts(feeds.size(), num_fetches_);
   if (status.ok()) status = step->Enter();
   if (status.ok()) {

@@ -91,7 +91,8 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
 
   // Starts one step, which keeps the plan. May compute on this thread before it returns. Errors are the
   // step's.
-  std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, absl::Time deadline);
+  std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, absl::Time deadline,
+                              const LogicalStep& logical_step = {});
 
   // Of a plan for partial runs: starts one step, to which FeedStep gives what StartPartial names by
   // `step_id`. `on_result` is told of each fetch once, one at a time, and of all before a step ends without

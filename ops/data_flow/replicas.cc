@@ -33,6 +33,7 @@ Status ReplicaShape(ShapeInference& s) {
 
 Status AggregateShape(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(ReplicaShape(s));
+  WEIR_RETURN_IF_ERROR(s.WithRank(2, 0).status());
   const auto& shapes = s.attr<std::vector<PartialShape>>("shapes");
   if (static_cast<int>(shapes.size()) + 1 != s.num_outputs()) {
     return InvalidArgumentError(
@@ -108,8 +109,10 @@ std::vector<OpDef> ReplicasOps() {
            .attrs = {"T: list(type) >= 1"},
            .infer_shapes = ReplicaShape}),
       Stateful({.name = "WeirReplicaAggregate",
-                .summary = "Waits for the means of the gradients of enough replicas.",
-                .inputs = {"handle: resource", "identity: int64"},
+                .summary =
+                    "Waits for the means of the gradients of enough replicas. The last update's number "
+                    "again gives the same means.",
+                .inputs = {"handle: resource", "identity: int64", "update: int64"},
                 .outputs = {"mark: int64", "gradients: T"},
                 .attrs = {"T: list(type) >= 1", "shapes: list(shape) >= 1"},
                 .infer_shapes = AggregateShape}),

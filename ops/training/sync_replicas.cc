@@ -53,8 +53,14 @@ class SyncReplicasOptimizer final : public Optimizer {
 
   absl::Status Check(GraphBuilder& g, SourceLocation where) const;
   absl::Status CheckOptions() const;
+  // What the hook feeds.
+  struct Fed {
+    Output life;
+    Output update;  // its number
+  };
+  static Fed MakeFed(GraphBuilder& g, SourceLocation where);
   void MakeGroup(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients, Output identity,
-                 Shard& shard, SourceLocation where) const;
+                 Output update, Shard& shard, SourceLocation where) const;
 
   const std::unique_ptr<Optimizer> optimizer_;
   SyncReplicasOptions options_;
@@ -123,8 +129,17 @@ struct TensorList {
   }
 };
 
+SyncReplicasOptimizer::Fed SyncReplicasOptimizer::MakeFed(GraphBuilder& g, SourceLocation where) {
+  const auto number = [&](const char* name) {
+    return g.AddOp("Placeholder", {}, {{"dtype", DType::kInt64}, {"shape", PartialShape(Shape())}}, name,
+                   where);
+  };
+  return {number("is_fed_by_SyncReplicasHook"), number("update_is_fed_by_SyncReplicasHook")};
+}
+
 void SyncReplicasOptimizer::MakeGroup(GraphBuilder& g, const std::vector<GradientAndVariable>& gradients,
-                                      Output identity, Shard& shard, SourceLocation where) const {
+                                      Output identity, Output update, Shard& shard,
+                                      SourceLocation where) const {
   TensorList list;
   std::vector<DType> types;
   std::vector<PartialShape> shapes;
@@ -148,7 +163,7 @@ void SyncReplicasOptimizer::MakeGroup(GraphBuilder& g, const std::vector<Gradien
                         "group", where);
   shard.contribute =
       g.AddNode("WeirReplicaContribute", {shard.group, identity, list.tensors}, {}, "contribute", where);
-  shard.aggregate = g.AddNode("WeirReplicaAggregate", {shard.group, identity},
+  shard.aggregate = g.AddNode("WeirReplicaAggregate", {shard.group, identity, update},
                               {{"T", list.types}, {"shapes", list.shapes}}, "aggregate", where);
 }
 
@@ -208,14 +223,13 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
   }
   if (shards.empty()) return optimizer_->ApplyGradients(g, gradients, global_step, where);  // its error
 
-  Output life, identity;
+  Fed fed;
+  Output identity;
   {
     const auto scope = g.NameScope(kName);
-    // Fed by the hook.
-    life = g.AddOp("Placeholder", {}, {{"dtype", DType::kInt64}, {"shape", PartialShape(Shape())}},
-                   "is_fed_by_SyncReplicasHook", where);
-    identity = g.AddOp("WeirReplicaIdentity", {life}, {}, "identity", where);
-    for (Shard& shard : shards) MakeGroup(g, gradients, identity, shard, where);
+    fed = MakeFed(g, where);
+    identity = g.AddOp("WeirReplicaIdentity", {fed.life}, {}, "identity", where);
+    for (Shard& shard : shards) MakeGroup(g, gradients, identity, fed.update, shard, where);
   }
   if (!g.ok()) return g.status();
 
@@ -255,7 +269,8 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
   Node* const join =
       Note(g, OnEach(g, shards, "WeirReplicaJoin", "join", self, {}, where), identity, "joined", where);
   const std::map<SyncReplicasNode, Node*> nodes = {
-      {SyncReplicasNode::kLife, life.node},
+      {SyncReplicasNode::kLife, fed.life.node},
+      {SyncReplicasNode::kUpdateNumber, fed.update.node},
       {SyncReplicasNode::kJoin, join},
       {SyncReplicasNode::kReset, on_all("WeirReplicaReset", "reset", restored, {})},
       {SyncReplicasNode::kUpdate, release},

@@ -51,6 +51,17 @@ std::unique_ptr<Optimizer> SyncReplicas(std::unique_ptr<Optimizer> optimizer,
 // What ApplyGradients leaves in the graph's collection of this name, for SyncReplicasHook: the names of these
 // nodes, and of one for each group that keeps a replica there.
 inline constexpr char kSyncReplicasCollection[] = "sync_replicas";
-enum class SyncReplicasNode { kLife, kJoin, kReset, kUpdate, kStop, kFinish, kEnd, kClose, kCount };
+enum class SyncReplicasNode {
+  kLife,
+  kUpdateNumber,
+  kJoin,
+  kReset,
+  kUpdate,
+  kStop,
+  kFinish,
+  kEnd,
+  kClose,
+  kCount
+};
 
 }  // namespace weir

@@ -86,6 +86,8 @@ class Hook {
   // What the coming step shall do beside what its caller asks for.
   virtual absl::StatusOr<RunArgs> BeforeRun(RunContext&) { return RunArgs(); }
   virtual absl::Status AfterRun(RunContext&, const RunValues&) { return absl::OkStatus(); }
+  // Before End, when SIGTERM has stopped training before its end: the program may be started again.
+  virtual void OnTerminated() {}
   virtual absl::Status End(Session&) { return absl::OkStatus(); }
 };
 

@@ -344,6 +344,9 @@ absl::Status MonitoredSession::Close() {
 
 absl::Status MonitoredSession::EndHooksAndRecover() {
   is_ending_ = true;
+  if (sigterm_stopped_it_ && !hook_requested_stop_) {
+    for (const HookPtr& hook : options_.hooks) hook->OnTerminated();
+  }
   const bool may_recover = options_.recovers && creator_->RestoresVariables() && !sigterm_stopped_it_;
   absl::Status first;
   for (const HookPtr& hook : options_.hooks) {

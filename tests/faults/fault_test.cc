@@ -302,10 +302,13 @@ class SyncFaultTest : public FaultTest {
 
 TEST_F(SyncFaultTest, AKilledTaskThatComesAgainChangesNoBit) {
   const std::string expected = FinishWithoutFaults();
-  for (const char* victim : {"worker:1", "worker:0", "ps:0", "ps:1"}) {
+  const std::vector<std::pair<const char*, int>> cases = {{"worker:1", SIGKILL}, {"worker:0", SIGKILL},
+                                                          {"ps:0", SIGKILL},     {"ps:1", SIGKILL},
+                                                          {"worker:1", SIGTERM}, {"worker:0", SIGTERM}};
+  for (const auto& [victim, signal] : cases) {
     LaunchSync({"--restart=1"}, {"--on_loss=wait"});
     ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
-    kill(Pid(victim), SIGKILL);
+    kill(Pid(victim), signal);
     EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
     EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
     EXPECT_EQ(Finish(), expected) << victim << ": " << Log();

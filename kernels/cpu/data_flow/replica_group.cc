@@ -57,8 +57,13 @@ void ReplicaGroup::Contribute(const Caller& caller, Identity identity,
   Submit(std::move(waiter));
 }
 
-void ReplicaGroup::Aggregate(const Caller& caller, Identity identity, Done done) {
-  Submit(std::make_shared<Waiter>(Kind::kAggregate, caller, identity, std::move(done)));
+void ReplicaGroup::Aggregate(const Caller& caller, Identity identity, int64_t update, Done done) {
+  if (update < 1) {
+    return done(absl::InvalidArgumentError(absl::StrCat("the number of an update is ", update, ", below 1")));
+  }
+  auto waiter = std::make_shared<Waiter>(Kind::kAggregate, caller, identity, std::move(done));
+  waiter->update = update;
+  Submit(std::move(waiter));
 }
 
 void ReplicaGroup::Submit(WaiterRef waiter) {
@@ -151,13 +156,15 @@ int64_t ReplicaGroup::NumRequired() const {
   return std::max<int64_t>(1, std::min(spec_.replicas_to_aggregate, num_replicas - num_gone));
 }
 
-absl::StatusOr<ReplicaGroup::Answer> ReplicaGroup::TakeAggregate(const Caller& caller) {
+absl::StatusOr<ReplicaGroup::Answer> ReplicaGroup::TakeAggregate(const Waiter& waiter) {
+  taken_ = {};  // first: its memory may serve for the next
   Answer answer = {.mark = mark_, .gradients = {}};
   for (GradientSum& sum : sums_) {
-    WEIR_ASSIGN_OR_RETURN(StagedGradient mean,
-                          sum.Take(GradientSum::Reduction::kMean, {caller.allocator, caller.adding}));
+    WEIR_ASSIGN_OR_RETURN(StagedGradient mean, sum.Take(GradientSum::Reduction::kMean,
+                                                        {waiter.caller.allocator, waiter.caller.adding}));
     answer.gradients.push_back(std::move(mean));
   }
+  taken_ = {.update = waiter.update, .answer = answer};
   return answer;
 }
 
@@ -182,10 +189,14 @@ bool ReplicaGroup::IsServed(Waiter& waiter) {
     waiter.result = Answer{.mark = mark_, .gradients = {}};
     return true;
   }
+  if (waiter.kind == Kind::kAggregate && waiter.update == taken_.update) {
+    waiter.result = taken_.answer;
+    return true;
+  }
   if (is_being_applied_) return false;
   if (waiter.kind == Kind::kAggregate) {
     if (static_cast<int64_t>(contributed_.size()) < NumRequired()) return false;
-    waiter.result = TakeAggregate(waiter.caller);
+    waiter.result = TakeAggregate(waiter);
     if (!waiter.result.ok()) end_ = waiter.result.status();  // of some variables the gradients are gone
     is_being_applied_ = true;
     return true;
@@ -229,6 +240,9 @@ absl::Status ReplicaGroup::Release(int64_t mark) {
   Over over;
   {
     absl::MutexLock lock(&mutex_);
+    const bool was_released =
+        taken_.update != 0 && taken_.answer.mark == mark && mark_ == MarkOf(chief_life_, StepOf(mark) + 1);
+    if (was_released) return absl::OkStatus();
     if (mark != mark_ || !is_being_applied_) {
       return absl::AbortedError(absl::StrCat("step ", StepOf(mark), " of ", spec_.name,
                                              " is not the one that is being applied: the group is at step ",
@@ -251,6 +265,7 @@ void ReplicaGroup::Reset(int64_t life, int64_t global_step) {
     end_ = absl::OkStatus();
     is_closed_ = false;
     for (GradientSum& sum : sums_) sum.Clear();
+    taken_ = {};
     EndAll([](const Waiter& waiter) { return waiter.kind == Kind::kAggregate; },
            absl::AbortedError("the group was reset"), &over);
     RecallFinished(global_step, &over);

@@ -26,10 +26,16 @@
 // left before, is a loss. A rank that comes again has another life, and what the life before it still does
 // counts no more.
 //
-// Nothing is saved: the chief resets a group when it begins, also after a restart. Whoever waits in it then
-// is told of the step that the chief has restored, and starts over; its contribution is dropped.
+// Nothing is saved: the chief resets a group when it has set the variables, also after a restart. Whoever
+// waits in it then is told of the step that the chief has restored, and starts over; its contribution is
+// dropped.
 //
-// Memory: kByRank one gradient of each variable for each rank, kArrival one.
+// Applied once: a driver that lost contact while it applied the means may have reached one group's variables
+// and not another's. It numbers its updates, and asks again with the same number: each group gives the same
+// means again, and the update ledger (session/executor/update_ledger.h) leaves out what was applied.
+//
+// Memory: kByRank one gradient of each variable for each rank, kArrival one; beside them the means of the
+// last update.
 //
 // The end: when the chief closes its group, replicas stay no longer, and contributions are dropped at once.
 //
@@ -110,8 +116,9 @@ class ReplicaGroup final : public Resource {
   void Contribute(const Caller& caller, Identity identity, const std::vector<StagedGradient>& gradients,
                   Done done);
   // Waits for the means of enough gradients. The caller must apply them and release the step of this mark.
-  void Aggregate(const Caller& caller, Identity identity, Done done);
-  // Aborted when the group was reset since the aggregate of that mark.
+  // `update`: its number, from 1; the last one again gives the same.
+  void Aggregate(const Caller& caller, Identity identity, int64_t update, Done done);
+  // Aborted when the group was reset since the aggregate of that mark. Once more is OK.
   absl::Status Release(int64_t mark);
   void Leave(Identity identity, Leaving why);
   // `life`: the chief's. The same in all groups.
@@ -137,6 +144,7 @@ class ReplicaGroup final : public Resource {
     const Identity identity;
     const Done done;
     std::vector<StagedGradient> gradients;  // until they are counted or dropped
+    int64_t update = 0;                     // of an aggregate
     bool is_of_this_step = false;           // of a contribution: waits for the release
     bool is_over = false;
     uint64_t on_cancel = 0;
@@ -145,6 +153,10 @@ class ReplicaGroup final : public Resource {
   using WaiterRef = std::shared_ptr<Waiter>;
   using Over = std::vector<WaiterRef>;
   enum class State { kPresent, kLeft, kLost };
+  struct Taken {
+    int64_t update = 0;  // 0: none
+    Answer answer;
+  };
   struct Replica {
     int64_t life = 0;
     State state = State::kPresent;
@@ -158,7 +170,7 @@ class ReplicaGroup final : public Resource {
   // The replica of that rank, if it is in that life; else null.
   Replica* Find(Identity identity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t NumRequired() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Answer> TakeAggregate(const Caller& caller) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Answer> TakeAggregate(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends what need not wait any more.
   void Serve(Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsServedAtTheEnd(Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -184,6 +196,7 @@ class ReplicaGroup final : public Resource {
   int64_t mark_ ABSL_GUARDED_BY(mutex_) = 0;               // 0: not reset yet
   std::set<int64_t> contributed_ ABSL_GUARDED_BY(mutex_);  // ranks, to this step
   bool is_being_applied_ ABSL_GUARDED_BY(mutex_) = false;  // the aggregate of this step was taken
+  Taken taken_ ABSL_GUARDED_BY(mutex_);                    // by the last update
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_) = absl::OkStatus();  // why nobody waits any more
 };

@@ -73,8 +73,10 @@ class ReplicaGroupTest : public testing::Test {
       group_->Contribute(caller, {rank, life, told_[rank]}, {{Tensor::Vector<float>({gradient}), {}}}, done);
     });
   }
-  CallRef Aggregate() {
-    return Start([&](const auto& caller, auto done) { group_->Aggregate(caller, {0, 1}, done); });
+  // The next update, or that one again.
+  CallRef Aggregate() { return Aggregate(++num_updates_); }
+  CallRef Aggregate(int64_t update) {
+    return Start([&](const auto& caller, auto done) { group_->Aggregate(caller, {0, 1}, update, done); });
   }
   static float MeanOf(const CallRef& call) {
     return call->answer.value().value().gradients.at(0).values.flat<float>()[0];
@@ -93,6 +95,7 @@ class ReplicaGroupTest : public testing::Test {
   ThreadPool pool_{1};
   RefPtr<ReplicaGroup> group_;
   std::map<int64_t, int64_t> told_;  // marks, by rank
+  int64_t num_updates_ = 0;
 };
 
 TEST_F(ReplicaGroupTest, AStepEndsForAllWhenAllHaveContributed) {
@@ -228,6 +231,29 @@ TEST_F(ReplicaGroupTest, AnUpdateFromBeforeAResetReleasesNothing) {
   group_->Reset(2, 0);
   EXPECT_EQ(group_->Release(mark).code(), absl::StatusCode::kAborted);
   EXPECT_EQ(group_->Release(Join(0)->mark()).code(), absl::StatusCode::kAborted) << "nothing was aggregated";
+}
+
+// The driver has lost contact, and does not know how far it came.
+TEST_F(ReplicaGroupTest, AnUpdateThatIsTriedAgainGetsTheSameMeans) {
+  Make(2, 2);
+  Begin(2);
+  const CallRef lost = Aggregate(1), a = Contribute(0, 1), b = Contribute(1, 3);
+  EXPECT_EQ(MeanOf(lost), 2);
+  const CallRef again = Aggregate(1);
+  EXPECT_EQ(MeanOf(again), 2);
+  EXPECT_EQ(again->mark(), lost->mark());
+  ASSERT_TRUE(group_->Release(again->mark()).ok());
+  EXPECT_EQ(a->step(), 1);
+  // The release was done, but its answer was lost.
+  EXPECT_EQ(MeanOf(Aggregate(1)), 2);
+  EXPECT_TRUE(group_->Release(lost->mark()).ok());
+  EXPECT_EQ(Join(0)->step(), 1);
+  const CallRef next = Aggregate(2);
+  EXPECT_FALSE(next->is_over());
+  Contribute(0, 5), Contribute(1, 7);
+  EXPECT_EQ(MeanOf(next), 6);
+  group_->Reset(2, 1);
+  EXPECT_FALSE(Aggregate(2)->is_over()) << "those means are of other variables";
 }
 
 TEST_F(ReplicaGroupTest, TheEndOfTheChiefIsTheEndForAll) {
@@ -395,23 +421,36 @@ class TwoGroups {
       });
     }
   }
+  // What a driver does, until it loses contact (num_lost_ counts): another one tries its update again.
   void Aggregate() {
     num_aggregates_ = 0;
     for (int g = 0; g < 2; ++g) {
-      groups_[g]->Aggregate(caller(), {0, 1}, [this, g](Answer answer) {
+      groups_[g]->Aggregate(caller(), {0, 1}, update_, [this, g, driver = num_lost_](Answer answer) {
+        if (driver != num_lost_) return;
         marks_[g] = answer->mark;
         if (++num_aggregates_ == 2) Release();
       });
     }
+    pending_.push_back([this, driver = num_lost_] {
+      if (driver != num_lost_ || random_() % 4 != 0) return;
+      ++num_lost_;
+      Aggregate();
+    });
   }
   void Release() {
     num_releases_ = 0;
+    EXPECT_EQ(marks_[0], marks_[1]) << "means of two steps in one update";
     for (int g = 0; g < 2; ++g) {
-      pending_.push_back([this, g] {
-        EXPECT_TRUE(groups_[g]->Release(marks_[g]).ok());
+      pending_.push_back([this, g, driver = num_lost_, mark = marks_[g]] {
+        if (driver != num_lost_) return;
+        EXPECT_TRUE(groups_[g]->Release(mark).ok());
         if (++num_releases_ < 2) return;
         ++num_steps_;
-        pending_.push_back([this] { Aggregate(); });
+        pending_.push_back([this, driver] {
+          if (driver != num_lost_) return;
+          ++update_;
+          Aggregate();
+        });
       });
     }
   }
@@ -424,7 +463,8 @@ class TwoGroups {
   int64_t told_[kReplicas][2] = {};
   int num_waiting_[kReplicas] = {};
   int64_t marks_[2] = {};
-  int num_aggregates_ = 0, num_releases_ = 0, num_steps_ = 0;
+  int num_aggregates_ = 0, num_releases_ = 0, num_steps_ = 0, num_lost_ = 0;
+  int64_t update_ = 1;
 };
 
 TEST(TwoGroupsTest, NeitherWaitsForWhomTheOtherHas) {

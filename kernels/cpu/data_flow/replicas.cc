@@ -265,10 +265,12 @@ class Aggregate final : public GroupOperation {
       : types_(construction.attr<std::vector<DType>>("T")) {}
 
  private:
-  void Start(ReplicaGroup& group, KernelContext&, const ReplicaGroup::Caller& caller,
+  void Start(ReplicaGroup& group, KernelContext& context, const ReplicaGroup::Caller& caller,
              ReplicaGroup::Identity identity, ReplicaGroup::Done done) override {
     if (absl::Status status = CheckTypes(types_, group.spec()); !status.ok()) return done(std::move(status));
-    group.Aggregate(caller, identity, std::move(done));
+    const absl::StatusOr<int64_t> update = ReadInteger(context.input(2), "update");
+    if (!update.ok()) return done(update.status());
+    group.Aggregate(caller, identity, *update, std::move(done));
   }
   absl::Status SetOutputs(KernelContext& context, ReplicaGroup::Answer answer) override {
     WEIR_ASSIGN_OR_RETURN(Tensor * mark, context.AllocateOutput(0, {}));

@@ -3,18 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 #include "ops/training/sync_replicas.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/global_step_output.h"
+#include "session/monitored/logical_steps.h"
 #include "session/step.h"
 
 namespace weir {
@@ -42,16 +46,16 @@ class SyncReplica final : public Hook {
     if (training_->is_over) context.RequestStop();
     return absl::OkStatus();
   }
+  void OnTerminated() override { is_terminated_ = true; }
   absl::Status End(Session& session) override {
     if (training_ == nullptr) return absl::OkStatus();
-    const absl::Status ended = is_chief_ ? absl::OkStatus() : AwaitEnd(session);
+    const absl::Status ended = is_chief_ || is_terminated_ ? absl::OkStatus() : AwaitEnd(session);
     training_->is_left = true;
-    // What is left is the session's end: a group that is gone is left, too. A worker that must come again is
+    // What is left is the session's end: a group that is gone is left, too. A replica that may come again is
     // lost, and not at its end.
-    const SyncReplicasNode leave = is_chief_    ? SyncReplicasNode::kClose
-                                   : ended.ok() ? SyncReplicasNode::kEnd
-                                                : SyncReplicasNode::kStop;
-    Run(session, leave, kFarewell).IgnoreError();
+    const bool is_lost = !training_->is_over && (is_terminated_ || !ended.ok());
+    const SyncReplicasNode end = is_chief_ ? SyncReplicasNode::kClose : SyncReplicasNode::kEnd;
+    Run(session, is_lost ? SyncReplicasNode::kStop : end, kFarewell).IgnoreError();
     return ended;
   }
 
@@ -64,7 +68,8 @@ class SyncReplica final : public Hook {
     return session.Run(Life(), {}, {NodeFor(what)}, options).status();
   }
   // For steps that are expected to wait: nobody is told that they do.
-  absl::Status RunPatiently(Session& session, Node* what) const;
+  absl::Status RunPatiently(Session& session, Node* what, const LogicalStep& update = {}) const;
+  absl::Status ResetIfRestored(Session& session);
   absl::Status Join(Session& session, const Coordinator& coordinator) const;
   // On threads. They keep the hook as it was for their session: a later session has another life.
   absl::Status Stay(Session& session, Node* stay, const Coordinator& coordinator) const;
@@ -83,8 +88,37 @@ class SyncReplica final : public Hook {
     std::atomic<bool> is_left{false};      // by this replica
   };
 
+  // The chief's updates. One that is lost with its session keeps its number in the next.
+  class Updates {
+   public:
+    explicit Updates(uint64_t writer) : steps_(writer) {}
+    LogicalStep Begin() {
+      absl::MutexLock lock(&mutex_);
+      if (unfinished_ == nullptr) unfinished_ = std::make_unique<LogicalSteps::Call>(steps_);
+      unfinished_->BeginAttempt();
+      return last_ = unfinished_->Next();
+    }
+    void Finish(const LogicalStep& step) {
+      absl::MutexLock lock(&mutex_);
+      if (step.number == last_.number) unfinished_ = nullptr;
+    }
+    // Its variables have other values now.
+    void Forget() {
+      absl::MutexLock lock(&mutex_);
+      unfinished_ = nullptr;
+    }
+
+   private:
+    LogicalSteps steps_;
+    absl::Mutex mutex_;
+    std::unique_ptr<LogicalSteps::Call> unfinished_ ABSL_GUARDED_BY(mutex_);
+    LogicalStep last_ ABSL_GUARDED_BY(mutex_);
+  };
+
   const bool is_chief_;
   const absl::Duration max_wait_;
+  bool is_terminated_ = false;
+  std::shared_ptr<Updates> updates_;
   Output global_step_;
   std::array<Node*, static_cast<size_t>(SyncReplicasNode::kCount)> nodes_ = {};
   std::vector<Node*> stays_;  // one for each group
@@ -119,9 +153,7 @@ absl::Status SyncReplica::Begin(GraphBuilder& graph) {
 absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coordinator) {
   training_ = std::make_shared<Training>(coordinator);
   life_ = static_cast<int64_t>(session.environment().Random() >> 1);
-  if (is_chief_) {
-    WEIR_RETURN_IF_ERROR(session.Run(Life(), {}, {NodeFor(SyncReplicasNode::kReset)}).status());
-  }
+  if (is_chief_) WEIR_RETURN_IF_ERROR(ResetIfRestored(session));
   for (Node* const stay : stays_) {
     coordinator.Start("a replica's stay", [self = *this, stay, &session](Coordinator& threads) {
       return self.Stay(session, stay, threads);
@@ -142,6 +174,13 @@ absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coor
   coordinator.Start("the driver of replicas",
                     [self = *this, &session](Coordinator& threads) { return self.Drive(session, threads); });
   return absl::OkStatus();
+}
+
+absl::Status SyncReplica::ResetIfRestored(Session& session) {
+  if (!session.has_restored() && updates_ != nullptr) return absl::OkStatus();
+  if (updates_ == nullptr) updates_ = std::make_shared<Updates>(session.environment().Random() | 1);
+  updates_->Forget();
+  return session.Run(Life(), {}, {NodeFor(SyncReplicasNode::kReset)}).status();
 }
 
 absl::Status SyncReplica::Join(Session& session, const Coordinator& coordinator) const {
@@ -170,13 +209,16 @@ absl::Status SyncReplica::Join(Session& session, const Coordinator& coordinator)
   }
 }
 
-absl::Status SyncReplica::RunPatiently(Session& session, Node* what) const {
-  const Feeds life = Life();
+absl::Status SyncReplica::RunPatiently(Session& session, Node* what, const LogicalStep& update) const {
+  const TensorRef life = NodeFor(SyncReplicasNode::kLife)->output(0);
+  const TensorRef number = NodeFor(SyncReplicasNode::kUpdateNumber)->output(0);
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<PreparedStep> step,
-                        session.Prepare({life[0].first}, {}, {what}));
+                        session.Prepare({life, number}, {}, {what}));
   RunOptions options;
   options.timeout = kAsLongAsItTakes;
-  const std::shared_ptr<Step> running = step->Start({life[0].second}, options);
+  options.logical_step = update;
+  const std::shared_ptr<Step> running =
+      step->Start({Tensor::Scalar(life_), Tensor::Scalar(update.number)}, options);
   return AwaitResults(session.environment(), [&](Step::Done done) { running->OnDone(std::move(done)); })
       .status();
 }
@@ -229,7 +271,9 @@ absl::Status SyncReplica::AwaitEnd(Session& session) const {
 
 absl::Status SyncReplica::Drive(Session& session, const Coordinator& coordinator) const {
   while (true) {
-    const absl::Status status = RunPatiently(session, NodeFor(SyncReplicasNode::kUpdate));
+    const LogicalStep update = updates_->Begin();
+    const absl::Status status = RunPatiently(session, NodeFor(SyncReplicasNode::kUpdate), update);
+    if (status.ok()) updates_->Finish(update);
     if (absl::IsOutOfRange(status) || coordinator.should_stop()) return absl::OkStatus();
     WEIR_RETURN_IF_ERROR(status);
   }

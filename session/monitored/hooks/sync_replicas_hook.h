@@ -5,16 +5,20 @@
 // without it. A thread for each group keeps it there in between, so that its end, however it comes, is
 // noticed.
 //
-// The chief resets the groups first, because it may have restored an earlier step, and a thread of it runs
-// the step that applies what was aggregated. A worker that comes earlier waits for that, and says so. When
-// the chief ends, training ends for all: should_stop() becomes true, and what the others contribute until
-// they look is dropped. Whoever hears it from one group leaves the others, which may never hear it.
+// The chief resets the groups when it has set the variables, because it may have restored an earlier step,
+// and a thread of it runs the step that applies what was aggregated. When that step is lost with its session
+// but the variables are there, the next session tries it again, and what it has applied is not applied twice.
+// A worker that comes earlier waits for that, and says so. When the chief ends, training ends for all:
+// should_stop() becomes true, and what the others contribute until they look is dropped. Whoever hears it
+// from one group leaves the others, which may never hear it.
 //
 // A worker that ends before the chief is not waited for, but waits itself until the chief has ended, and so
 // has saved: a chief that is lost before that begins again at an earlier step, and needs it. Its End fails
 // then with Aborted, and the program must be started again; so it must when a ps is lost meanwhile
-// (Unavailable). A stop that was requested otherwise, as by SIGTERM, ends the waiting. It is not bounded
-// while the chief trains.
+// (Unavailable). A stop that is requested meanwhile ends the waiting.
+// It is not bounded while the chief trains.
+//
+// A replica that SIGTERM stops before its end counts as lost, the chief too.
 #pragma once
 
 #include "absl/time/time.h"

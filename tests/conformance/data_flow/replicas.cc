@@ -57,9 +57,9 @@ void AddReplicasRecords(Suite& suite) {
                     {{"why", std::string("END")}});
   AddHostileHandles(suite.Op("WeirReplicaContribute").TestedElsewhere(kElsewhere),
                     {identity, std::vector<Tensor>{Floats({2})}});
-  AddHostileHandles(suite.Op("WeirReplicaAggregate").TestedElsewhere(kElsewhere), {identity},
-                    {{"T", Types{D::kFloat32}}, {"shapes", Shapes{Shape({2})}}});
   const Tensor one = Tensor::Scalar(int64_t{1});
+  AddHostileHandles(suite.Op("WeirReplicaAggregate").TestedElsewhere(kElsewhere), {identity, one},
+                    {{"T", Types{D::kFloat32}}, {"shapes", Shapes{Shape({2})}}});
   AddHostileHandles(suite.Op("WeirReplicaRelease").TestedElsewhere(kElsewhere), {one});
   AddHostileHandles(suite.Op("WeirReplicaReset").TestedElsewhere(kElsewhere), {identity, one});
 }
