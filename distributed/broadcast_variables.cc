@@ -16,12 +16,15 @@
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
 #include "session/monitored/global_step_output.h"
+#include "session/monitored/termination.h"
 
 namespace weir {
 namespace {
 
 // Not that of nodes.
 constexpr int64_t kGroupKey = -1;
+// A save of rank 0 is waited for so long.
+constexpr absl::Duration kLongestEnd = absl::Minutes(30);
 
 // Gives all ranks the state of one.
 class BroadcastVariables final : public Hook {
@@ -76,6 +79,15 @@ class BroadcastVariables final : public Hook {
 
   bool HasDoneLostStep() const override { return lost_step_is_done_; }
   bool OwnsVariables() const override { return true; }
+
+  void OnTerminated() override { is_terminated_ = true; }
+  absl::Status AfterEnd(Session&) override {
+    // It may come again: the others wait for it.
+    if (is_terminated_) return absl::OkStatus();
+    const absl::Status status =
+        group_.Finish(environment_.Now() + kLongestEnd, [] { return Termination::IsRequested(); });
+    return absl::IsCancelled(status) ? absl::OkStatus() : status;
+  }
 
   absl::Status AfterRun(RunContext& context, const RunValues&) override {
     if (group_.ranks()->size() == 1) return absl::OkStatus();  // nobody to compare its step with
@@ -189,6 +201,7 @@ class BroadcastVariables final : public Hook {
   std::vector<Copy> copies_;
   std::vector<std::string> schedule_;
   bool has_begun_ = false;
+  bool is_terminated_ = false;
   int64_t last_good_step_ = -1;  // when this rank last knew where it was; -1: never
   bool lost_step_is_done_ = false;
 };

@@ -28,8 +28,10 @@
 // nobody takes over. A collective of a metric that fails meanwhile does not: it is told after the updates.
 //
 // All ranks must build the same graph (the hook compares the collectives, and names the first difference),
-// run the same steps and stop after the same one, or run Join when they are out of data. A rank that is lost
-// in the very last step may find the others gone when it is started again; they have the result.
+// run the same steps and stop after the same one, or run Join when they are out of data. When one stops
+// earlier, the others fail with InvalidArgument. At the end the ranks stay until rank 0 has saved, because
+// it may be lost before that: their Close waits for it. Another rank that is lost in the very last step may
+// find the others gone when it is started again; they have the result.
 //
 // Counterpart of horovod.tensorflow of Horovod. Thread safety: as the builder that is used.
 #pragma once

@@ -237,7 +237,7 @@ TEST_F(SyncReplicasTest, AWorkerThatHasEndedStaysUntilTheChiefHas) {
   const Plan plan = {.options = {.replicas_to_aggregate = 2},
                      .steps_of = {{1, 5}},
                      .before_step = [&](int worker, MonitoredSession&) {
-                       if (worker == 0) EXPECT_FALSE(worker_is_gone);
+                       EXPECT_FALSE(worker == 0 && worker_is_gone);
                      }};
   auto other = std::async(std::launch::async, [&] {
     const Outcome outcome = Train(1, plan, false);

@@ -26,6 +26,13 @@ class CollectiveGroup {
   absl::Status Form(absl::Time deadline) {
     return Form(deadline, [] { return false; });
   }
+
+  // This rank has done its last step. Rank 0 saves before it says so; the others wait until it has, because
+  // it may be lost before and need what they have. A collective that still needs a rank which is done ends
+  // the group on all ranks, with InvalidArgument.
+  // Possible errors: that one; Aborted when a rank was lost meanwhile (form the group anew, and call this
+  // again); DeadlineExceeded, naming rank 0; Cancelled (`gives_up`, or this task is shutting down).
+  virtual absl::Status Finish(absl::Time deadline, absl::FunctionRef<bool()> gives_up) = 0;
 };
 
 // Of a program that runs alone.
@@ -41,6 +48,7 @@ class LoneGroup final : public CollectiveGroup, private RankLinks {
     group_->Begin(environment_.Random() | 1);
     return absl::OkStatus();
   }
+  absl::Status Finish(absl::Time, absl::FunctionRef<bool()>) override { return absl::OkStatus(); }
 
  private:
   void Send(int, CollectiveMessage, Payload, Done done) override {

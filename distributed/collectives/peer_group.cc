@@ -19,6 +19,7 @@ constexpr char kPrefix[] = "/weir.Collective/";
 constexpr char kFormMethod[] = "/weir.Collective/Form";
 constexpr char kPartMethod[] = "/weir.Collective/Part";
 constexpr char kEndGenerationMethod[] = "/weir.Collective/End";
+constexpr char kFinishMethod[] = "/weir.Collective/Finish";
 constexpr char kLeaveGroupMethod[] = "/weir.Collective/Leave";
 
 constexpr absl::Duration kReportEvery = absl::Seconds(10);
@@ -105,6 +106,7 @@ void PeerGroup::Handle(std::shared_ptr<IncomingCall> call) {
   if (method == kPartMethod) return TakePart(rank, reader, call);
   if (method == kFormMethod) return TakeJoin(rank, envelope.sender_incarnation, reader, call);
   if (method == kEndGenerationMethod) return TakeEnd(rank, reader, call);
+  if (method == kFinishMethod) return TakeFinish(rank, reader, call);
   if (method == kLeaveGroupMethod) return TakeLeave(rank, reader, call);
   Reply(*call, absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
 }
@@ -232,6 +234,12 @@ absl::Status PeerGroup::LeftLocked() const {
                    "steps as the others"));
 }
 
+absl::Status PeerGroup::OwnLeaveLocked() const {
+  if (!is_done_) return absl::UnavailableError(absl::StrCat(group_->NameOf(rank_), " has failed"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(group_->NameOf(rank_), " is done, so the group cannot be formed anew"));
+}
+
 void PeerGroup::AnswerIfAllHaveJoined() {
   std::map<int, Join> joined;
   uint64_t generation = 0;
@@ -259,16 +267,21 @@ void PeerGroup::AnswerIfAllHaveJoined() {
 }
 
 void PeerGroup::BeginGeneration(uint64_t generation) {
-  std::vector<int> gone;
+  const auto keep_those_of = [generation](std::map<int, uint64_t>& ranks) {
+    for (auto it = ranks.begin(); it != ranks.end();) {
+      it = it->second == generation ? std::next(it) : ranks.erase(it);
+    }
+    return ranks;
+  };
+  std::map<int, uint64_t> finished, gone;
   {
     absl::MutexLock lock(&mutex_);
-    for (auto it = left_.begin(); it != left_.end();) {
-      if (it->second == generation) gone.push_back(it->first);
-      it = it->second == generation ? std::next(it) : left_.erase(it);
-    }
+    finished = keep_those_of(finished_);
+    gone = keep_those_of(left_);
   }
   group_->Begin(generation);
-  for (const int rank : gone) group_->OnLeave(rank, generation);
+  for (const auto& [rank, of] : finished) group_->OnFinish(rank, generation);
+  for (const auto& [rank, of] : gone) group_->OnLeave(rank, generation);
 }
 
 void PeerGroup::Refuse(const std::map<int, Join>& joined, const absl::Status& why) const {
@@ -343,9 +356,7 @@ void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
       answer = answered_generation_;
     } else {
       left_.erase(rank);
-      status = is_leaving_ ? absl::FailedPreconditionError(absl::StrCat(
-                                 group_->NameOf(0), " is done, so the group cannot be formed anew"))
-                           : LeftLocked();
+      status = is_leaving_ ? OwnLeaveLocked() : LeftLocked();
       if (status.ok()) superseded = std::exchange(joined_[rank], Join{attempt, life, call}).call;
     }
   }
@@ -427,25 +438,85 @@ absl::Status PeerGroup::WhyNotToWait(absl::FunctionRef<bool()> gives_up) {
   return is_leaving_ ? absl::CancelledError("this task is shutting down") : LeftLocked();
 }
 
+void PeerGroup::AwaitNone(const int64_t& num_under_way, absl::Duration time) {
+  absl::MutexLock lock(&mutex_);
+  const auto is_idle = [&num_under_way] { return num_under_way == 0; };
+  peers_.environment().Await(mutex_, absl::Condition(&is_idle), peers_.environment().Now() + time);
+}
+
+absl::Status PeerGroup::Finish(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
+  const uint64_t generation = group_->generation();
+  if (generation == 0) return group_->status();
+  AwaitNone(num_parts_, kDelivery);
+  WireWriter writer;
+  writer.Fixed64(generation);
+  const std::string body = writer.Take();
+  for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
+    if (rank != rank_) Tell(rank, kFinishMethod, body, kRetryFor, &num_farewells_);
+  }
+  if (rank_ != 0) return AwaitFinishOfFirst(generation, deadline, gives_up);
+  AwaitNone(num_farewells_, kDelivery);
+  return absl::OkStatus();
+}
+
+absl::Status PeerGroup::AwaitFinishOfFirst(uint64_t generation, absl::Time deadline,
+                                           absl::FunctionRef<bool()> gives_up) {
+  Environment& environment = peers_.environment();
+  const absl::Time begin = environment.Now();
+  absl::Time next_report = begin + kReportEvery;
+  absl::MutexLock lock(&mutex_);
+  // Nobody leaves before rank 0 is done.
+  const auto is_over = [this, generation]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    const auto first = finished_.find(0);
+    return (first != finished_.end() && first->second == generation) || !left_.empty() || is_leaving_;
+  };
+  while (!environment.Await(mutex_, absl::Condition(&is_over),
+                            std::min(deadline, environment.Now() + kGlance))) {
+    if (group_->generation() != generation) return group_->status();
+    if (gives_up()) return absl::CancelledError("stopped while waiting for rank 0 to end training");
+    const absl::Time now = environment.Now();
+    if (now >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(group_->NameOf(0), " has not ended training within ",
+                       absl::FormatDuration(absl::Trunc(now - begin, absl::Seconds(1))), " after ",
+                       group_->NameOf(rank_), " had: it may be gone, with what it had not saved"));
+    }
+    if (now < next_report) continue;
+    next_report = now + kReportEvery;
+    PrintNotice(absl::StrCat(group_->NameOf(rank_), " has done its last step, and waits for ",
+                             group_->NameOf(0), " to save and end training (",
+                             absl::FormatDuration(absl::Trunc(deadline - now, absl::Seconds(1))), " left)"));
+  }
+  return is_leaving_ ? absl::CancelledError("this task is shutting down") : absl::OkStatus();
+}
+
+void PeerGroup::TakeFinish(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call) {
+  const uint64_t generation = reader.Fixed64();
+  const absl::Status status = reader.Finish("a rank's end");
+  Reply(*call, status);
+  if (!status.ok()) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    finished_[rank] = generation;
+  }
+  RunScope scope;
+  group_->OnFinish(rank, generation);
+}
+
 void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {
   const uint64_t generation = group_->generation();
-  Environment& environment = peers_.environment();
-  const auto wait_for = [&](const int64_t* num_under_way, absl::Duration time) {
-    absl::MutexLock lock(&mutex_);
-    const auto is_idle = [num_under_way] { return *num_under_way == 0; };
-    environment.Await(mutex_, absl::Condition(&is_idle), environment.Now() + time);
-  };
   std::map<int, Join> refused;
+  absl::Status why;
   {
     absl::MutexLock lock(&mutex_);
     is_leaving_ = true;
+    is_done_ = outcome.ok();
     refused = std::exchange(joined_, {});
+    why = OwnLeaveLocked();
   }
-  Refuse(refused, outcome.ok() ? absl::FailedPreconditionError(absl::StrCat(
-                                     group_->NameOf(rank_), " is done, so the group cannot be formed anew"))
-                               : absl::UnavailableError(absl::StrCat(group_->NameOf(rank_), " has failed")));
+  Refuse(refused, why);
   // Those of a generation that is over are of no use to anybody.
-  if (outcome.ok() && generation != 0) wait_for(&num_parts_, kDelivery);
+  if (outcome.ok() && generation != 0) AwaitNone(num_parts_, kDelivery);
   WireWriter writer;
   writer.Fixed64(generation);
   if (!outcome.ok()) {
@@ -458,7 +529,7 @@ void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {
     Tell(rank, outcome.ok() ? kLeaveGroupMethod : kEndGenerationMethod, body, kFarewellRetry,
          &num_farewells_);
   }
-  wait_for(&num_farewells_, farewell);
+  AwaitNone(num_farewells_, farewell);
   group_->End(absl::CancelledError("this task has left the group"));
 }
 

@@ -6,7 +6,8 @@
 // generation for the others too, so that they come as well. Whoever ends a generation tells rank 0, and rank
 // 0 tells everybody: 2 n messages.
 //
-// A rank that has left in good order is not waited for any more: forming the group without it fails.
+// A rank that has left in good order is not waited for any more: forming the group without it fails. One that
+// is only done (Finish) is still there, and comes when the group is formed anew.
 //
 // Threads: parts are taken on the transport's threads (IncomingCall::Compute). Thread safety: all methods.
 // Borrows `peers`, which must be destroyed after it and be shut down before.
@@ -39,6 +40,8 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   const RefPtr<RankGroup>& ranks() const override { return group_; }
 
   absl::Status Form(absl::Time deadline, absl::FunctionRef<bool()> gives_up) override;
+
+  absl::Status Finish(absl::Time deadline, absl::FunctionRef<bool()> gives_up) override;
 
   // This rank needs no collective any more, or (with an error) can go on no more. In good order it waits
   // until what it has sent has arrived, for kDelivery at most; then it tells the others, for `farewell` at
@@ -79,7 +82,11 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   void TakeJoin(int rank, Incarnation life, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakePart(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakeEnd(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
+  void TakeFinish(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakeLeave(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
+  void AwaitNone(const int64_t& num_under_way, absl::Duration time);
+  absl::Status AwaitFinishOfFirst(uint64_t generation, absl::Time deadline,
+                                  absl::FunctionRef<bool()> gives_up);
   // -1 when it is no rank.
   int RankOf(const TaskName& task) const;
   void Tell(int rank, const char* method, std::string body, absl::Duration retry_for, int64_t* num_under_way);
@@ -88,6 +95,8 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   std::vector<std::string> MissingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Why the group cannot be formed any more; OK while it can.
   absl::Status LeftLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What those are told who ask this rank for a group while it leaves. One that has failed may come again.
+  absl::Status OwnLeaveLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginGeneration(uint64_t generation);
   void Refuse(const std::map<int, Join>& joined, const absl::Status& why) const;
   void ReportWaits();
@@ -104,7 +113,9 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   int64_t num_ends_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_farewells_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_leaving_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;          // it leaves in good order
   std::map<int, uint64_t> left_ ABSL_GUARDED_BY(mutex_);  // in good order: rank, and the generation it left
+  std::map<int, uint64_t> finished_ ABSL_GUARDED_BY(mutex_);  // done, and there: rank, and the generation
   // Of rank 0: who has asked for the next generation; who asked how for the last one.
   std::map<int, Join> joined_ ABSL_GUARDED_BY(mutex_);
   std::map<int, uint64_t> answered_ ABSL_GUARDED_BY(mutex_);

@@ -27,7 +27,7 @@ RankGroup::RankGroup(int rank, std::vector<std::string> names, RankLinks& links,
       names_(std::move(names)),
       links_(links),
       environment_(environment),
-      has_left_(names_.size()),
+      presence_(names_.size(), Presence::kHere),
       num_early_(names_.size()),
       num_early_bytes_(names_.size()),
       budgets_(names_.size()) {}
@@ -74,7 +74,7 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
   std::shared_ptr<Exchange> exchange;
   std::vector<Early> early;
   absl::Status refused = collective.status();
-  std::optional<int> left;
+  absl::Status gone;
   {
     absl::MutexLock lock(&mutex_);
     if (is_alone_) {
@@ -96,8 +96,9 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
                                             size(), environment_.Now(), std::move(done));
       exchanges_[id] = exchange;
       early = TakeEarlyLocked(id);
-      const auto it = std::find(has_left_.begin(), has_left_.end(), true);
-      if (it != has_left_.end()) left = static_cast<int>(it - has_left_.begin());
+      for (int rank = 0; rank < size() && gone.ok(); ++rank) {
+        if (presence_[rank] != Presence::kHere) gone = WhyGone(rank, presence_[rank], call.name);
+      }
     }
   }
   if (!refused.ok()) {
@@ -110,11 +111,7 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
     EndGeneration(generation, absl::AbortedError(absl::StrCat(NameOf(rank_), " has given up collective '",
                                                               name, "': ", reason.message())));
   });
-  if (left) {
-    return EndGeneration(
-        generation, absl::AbortedError(
-                        absl::StrCat(NameOf(*left), " has left before collective '", exchange->name, "'")));
-  }
+  if (!gone.ok()) return EndGeneration(generation, gone);
   SendAll(exchange, exchange->collective->Start());
   for (Early& part : early) Take(exchange, std::move(part));
   exchange->SetStarted();
@@ -209,7 +206,7 @@ void RankGroup::Begin(uint64_t generation) {
     has_joined_ = false;
     round_ = 0;
     num_begun_ = 0;
-    has_left_.assign(names_.size(), false);
+    presence_.assign(names_.size(), Presence::kHere);
     for (auto it = early_.begin(); it != early_.end();) {
       if (it->first.first == generation) {
         ++it;
@@ -334,19 +331,35 @@ void RankGroup::ForgetTornUpdates() {
   updates_.ForgetTears();
 }
 
-void RankGroup::OnLeave(int rank, uint64_t generation) {
-  bool is_awaited = false;
+absl::Status RankGroup::WhyGone(int rank, Presence presence, absl::string_view needed_by) const {
+  if (presence == Presence::kLeft) {
+    return absl::AbortedError(
+        absl::StrCat(NameOf(rank), " has left while collective '", needed_by, "' still needs it"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(NameOf(rank), " is done, while collective '", needed_by,
+                   "' still needs it: every rank must run as many steps as the others, or Join"));
+}
+
+void RankGroup::NoteGone(int rank, uint64_t generation, Presence presence) {
+  absl::Status why;
   {
     absl::MutexLock lock(&mutex_);
     if (generation != generation_ || generation == 0) return;
-    has_left_[rank] = true;
-    for (const auto& [id, exchange] : exchanges_) is_awaited |= exchange->collective->Awaits(rank);
+    // One that is done leaves, too.
+    if (presence_[rank] == Presence::kHere) presence_[rank] = presence;
+    for (const auto& [id, exchange] : exchanges_) {
+      if (why.ok() && exchange->collective->Awaits(rank)) {
+        why = WhyGone(rank, presence_[rank], exchange->name);
+      }
+    }
   }
-  if (is_awaited) {
-    EndGeneration(generation, absl::AbortedError(
-                                  absl::StrCat(NameOf(rank), " has left while a collective still needs it")));
-  }
+  if (!why.ok()) EndGeneration(generation, why);
 }
+
+void RankGroup::OnLeave(int rank, uint64_t generation) { NoteGone(rank, generation, Presence::kLeft); }
+
+void RankGroup::OnFinish(int rank, uint64_t generation) { NoteGone(rank, generation, Presence::kDone); }
 
 uint64_t RankGroup::generation() const {
   absl::MutexLock lock(&mutex_);

@@ -93,6 +93,9 @@ class RankGroup final : public Communicator {
   // That rank will send no more: ends the generation where something of it is missing; what is complete
   // without it goes on. New collectives fail.
   void OnLeave(int rank, uint64_t generation);
+  // That rank has done its last step: the same, with InvalidArgument, for it is no use to form the group
+  // anew.
+  void OnFinish(int rank, uint64_t generation);
   // 0 when there is none.
   uint64_t generation() const;
   // Why there is none; OK while there is one.
@@ -150,6 +153,9 @@ class RankGroup final : public Communicator {
   void Take(const std::shared_ptr<Exchange>& exchange, Early part);
   // Calls `done` if everything is there.
   void FinishIfComplete(const std::shared_ptr<Exchange>& exchange);
+  enum class Presence { kHere, kDone, kLeft };
+  void NoteGone(int rank, uint64_t generation, Presence presence);
+  absl::Status WhyGone(int rank, Presence presence, absl::string_view needed_by) const;
   // What waits for updates, unless it has to go on waiting.
   std::vector<Ended> TakeDeferredLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static void Tell(const std::vector<Ended>& ended);
@@ -170,7 +176,7 @@ class RankGroup final : public Communicator {
   bool is_alone_ ABSL_GUARDED_BY(mutex_) = false;
   // Ends of generations that have not begun here, the last kRememberedEnds.
   std::deque<std::pair<uint64_t, absl::Status>> early_ends_ ABSL_GUARDED_BY(mutex_);
-  std::vector<bool> has_left_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Presence> presence_ ABSL_GUARDED_BY(mutex_);  // by rank
   absl::flat_hash_map<Key, int64_t> next_sequence_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ExchangeId, std::shared_ptr<Exchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
   bool has_joined_ ABSL_GUARDED_BY(mutex_) = false;

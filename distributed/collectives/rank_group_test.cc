@@ -261,6 +261,23 @@ TEST(RankGroupTest, ARankThatHasLeftIsNotWaitedFor) {
 }
 
 // All of its rows are there, and those of another rank are not.
+TEST(RankGroupTest, ARankThatIsDoneEndsWhatStillNeedsItForGood) {
+  for (const bool is_first : {false, true}) {
+    TestGroup group(2);
+    group.Form();
+    const Outcome outcome = NewOutcome();
+    if (is_first) group[0].OnFinish(1, 7);
+    group[0].AllReduce({"one more", {0, 0}}, Numbers(0, 5), Reduction::kSum, false, TestGroup::Into(outcome));
+    group[0].OnFinish(1, 6);  // of another generation
+    if (!is_first) group[0].OnFinish(1, 7);
+    group[0].OnLeave(1, 7);
+    const absl::Status status = outcome->value().status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("rank 1 (worker:1) is done, while collective 'one more' still needs it"));
+  }
+}
+
 TEST(RankGroupTest, ARankThatHasSentItsRowsMayLeaveAGather) {
   TestGroup group(3);
   group.Form();

@@ -2,9 +2,10 @@
 //
 // Order of calls: Begin once, while the graph may still grow (variables made there are initialised and saved
 // with the others); AfterCreateSession after every creation or recovery of the session; then BeforeRun and
-// AfterRun around each step; End once, after the last good step (not after a step that failed). Each of them
-// is called for one hook after the other, in their order. All calls come from the thread that runs the
-// session. An error from any of them ends the session with that error; every End is called all the same.
+// AfterRun around each step; End once, after the last good step (not after a step that failed), and AfterEnd
+// when all hooks have ended. Each of them is called for one hook after the other, in their order. All calls
+// come from the thread that runs the session. An error from any of them ends the session with that error;
+// every End is called all the same.
 #pragma once
 
 #include <memory>
@@ -81,6 +82,9 @@ class Hook {
   // same, by others. Then its targets are not run again: its fetches are computed without them, on what the
   // variables are now.
   virtual bool HasDoneLostStep() const { return false; }
+  // Asked after AfterCreateSession: whether there is no step to be done, as in a program that is started
+  // again after its last one. Then should_stop() is true.
+  virtual bool IsAtEnd() const { return false; }
   // Whether all variables are in this process: then they are saved also when SIGTERM has ended a peer first.
   virtual bool OwnsVariables() const { return false; }
   // What the coming step shall do beside what its caller asks for.
@@ -89,6 +93,9 @@ class Hook {
   // Before End, when SIGTERM has stopped training before its end: the program may be started again.
   virtual void OnTerminated() {}
   virtual absl::Status End(Session&) { return absl::OkStatus(); }
+  // After the End of all hooks, if none of them failed: for tasks that end together. Rank 0 and the chief
+  // have saved by then.
+  virtual absl::Status AfterEnd(Session&) { return absl::OkStatus(); }
 };
 
 using HookPtr = std::shared_ptr<Hook>;

@@ -240,6 +240,19 @@ TEST(HooksTest, AFeedComesFromOneOnly) {
               AllOf(HasSubstr("hook 0 (FeedFnHook)"), HasSubstr("hook 2 (FeedFnHook)")));
 }
 
+TEST(HooksTest, AProgramThatIsStartedAgainAfterItsLastStepDoesNone) {
+  const std::string directory = EmptyDirectory("at_its_end");
+  for (const bool is_again : {false, true}) {
+    TestProgram program;
+    auto session = program.Start({.checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 3})}});
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->should_stop(), is_again);
+    while (!(*session)->should_stop()) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    EXPECT_EQ((*session)->GlobalStep().value(), 3);
+    EXPECT_TRUE((*session)->Close().ok());
+  }
+}
+
 TEST(HooksTest, VariablesThatHooksMakeAreInitialisedAndSaved) {
   const std::string directory = EmptyDirectory("made_by_hook");
   for (const float expected : {7.0f, 8.0f}) {

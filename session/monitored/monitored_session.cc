@@ -205,6 +205,10 @@ absl::Status MonitoredSession::TryCreateSession() {
   for (const HookPtr& hook : hooks) {
     WEIR_RETURN_IF_ERROR(hook->AfterCreateSession(session->session(), session->coordinator()));
   }
+  if (std::any_of(options_.hooks.begin(), options_.hooks.end(),
+                  [](const HookPtr& hook) { return hook->IsAtEnd(); })) {
+    stop_.RequestStop();
+  }
   lost_step_is_done_ = std::any_of(options_.hooks.begin(), options_.hooks.end(),
                                    [](const HookPtr& hook) { return hook->HasDoneLostStep(); });
   return absl::OkStatus();
@@ -347,19 +351,26 @@ absl::Status MonitoredSession::EndHooksAndRecover() {
   if (sigterm_stopped_it_ && !hook_requested_stop_) {
     for (const HookPtr& hook : options_.hooks) hook->OnTerminated();
   }
-  const bool may_recover = options_.recovers && creator_->RestoresVariables() && !sigterm_stopped_it_;
   absl::Status first;
   for (const HookPtr& hook : options_.hooks) {
-    absl::Status status = hook->End(session());
-    for (absl::Duration pause = kFirstPause; may_recover && first.ok() && IsRecoverable(status);
-         pause = std::min(pause * 2, kLongestPause)) {
-      first = RecoverAtTheEnd(status);
-      if (!first.ok() || stop_end_.WaitForStop(pause)) break;
-      status = hook->End(session());
-    }
-    first.Update(status);
+    first.Update(RecoverWhile(first.ok(), [&] { return hook->End(session()); }));
+  }
+  for (const HookPtr& hook : options_.hooks) {
+    if (first.ok()) first = RecoverWhile(true, [&] { return hook->AfterEnd(session()); });
   }
   return first;
+}
+
+absl::Status MonitoredSession::RecoverWhile(bool may_recover, absl::FunctionRef<absl::Status()> end) {
+  may_recover &= options_.recovers && creator_->RestoresVariables() && !sigterm_stopped_it_;
+  absl::Status status = end();
+  for (absl::Duration pause = kFirstPause; may_recover && IsRecoverable(status);
+       pause = std::min(pause * 2, kLongestPause)) {
+    WEIR_RETURN_IF_ERROR(RecoverAtTheEnd(status));
+    if (stop_end_.WaitForStop(pause)) break;
+    status = end();
+  }
+  return status;
 }
 
 absl::Status MonitoredSession::RecoverAtTheEnd(const absl::Status& reason) {

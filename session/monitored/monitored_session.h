@@ -132,8 +132,9 @@ class MonitoredSession {
   absl::Status RunUntilKnown(absl::FunctionRef<absl::Status()> step);
   absl::StatusOr<std::vector<Tensor>> RunOnce(RunArgs args, LogicalSteps::Call& call);
   absl::Status EndHooks();
-  // The same, with a new session for an End that has lost a peer.
+  // The same and AfterEnd, with a new session for one that has lost a peer.
   absl::Status EndHooksAndRecover();
+  absl::Status RecoverWhile(bool may_recover, absl::FunctionRef<absl::Status()> end);
   absl::Status RecoverAtTheEnd(const absl::Status& reason);
   // After SIGTERM, although a peer was lost, if this process has all of them.
   void SaveOwnVariables();

@@ -321,10 +321,12 @@ TEST_F(SyncFaultTest, AKilledReplicaThatComesAgainChangesNoBit) {
   const std::string expected = FinishWithoutFaults();
   num_ps_ = 0;
   EXPECT_EQ(FinishWithoutFaults(), expected);
-  for (const char* victim : {"worker:1", "worker:0"}) {
+  const std::vector<std::pair<const char*, int>> cases = {
+      {"worker:1", SIGKILL}, {"worker:0", SIGKILL}, {"worker:1", SIGTERM}, {"worker:0", SIGTERM}};
+  for (const auto& [victim, signal] : cases) {
     LaunchSync({"--restart=1"}, {});
     ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
-    kill(Pid(victim), SIGKILL);
+    kill(Pid(victim), signal);
     EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
     EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
     EXPECT_THAT(Log(), HasSubstr("takes over the variables of ")) << Log();

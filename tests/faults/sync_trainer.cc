@@ -145,11 +145,6 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
     absl::SleepFor(absl::Milliseconds(flags.step_ms));
     WEIR_RETURN_IF_ERROR(session->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
       WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> now, context.session().Run({}, {step.value}));
-      // A job that is started again may have come to its end before. StopAtStepHook would do one more step.
-      if (now[0].scalar<int64_t>() >= flags.last_step) {
-        context.RequestStop();
-        return absl::OkStatus();
-      }
       Feeds feeds;
       for (int i = 0; i < flags.devices; ++i) {
         feeds.push_back({xs[i], Batch(now[0].scalar<int64_t>(), task.task_index() * flags.devices + i)});

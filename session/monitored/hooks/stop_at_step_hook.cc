@@ -29,12 +29,16 @@ class StopAtStep final : public Hook {
   }
 
   absl::Status AfterCreateSession(Session& session, Coordinator&) override {
-    if (last_step_ > 0) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(int64_t now, ReadGlobalStep(session, global_step_));
-    last_step_ =
-        now + std::min(options_.num_steps, std::numeric_limits<int64_t>::max() - std::max(now, int64_t{0}));
+    if (last_step_ == 0) {
+      last_step_ =
+          now + std::min(options_.num_steps, std::numeric_limits<int64_t>::max() - std::max(now, int64_t{0}));
+    }
+    is_at_end_ = now >= last_step_;
     return absl::OkStatus();
   }
+
+  bool IsAtEnd() const override { return is_at_end_; }
 
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.fetches = {global_step_}}; }
 
@@ -50,6 +54,7 @@ class StopAtStep final : public Hook {
   const StopAtStepOptions options_;
   Output global_step_;
   int64_t last_step_;
+  bool is_at_end_ = false;  // when the session was created
 };
 
 }  // namespace

@@ -47,8 +47,7 @@ class SyncReplica final : public Hook {
     return absl::OkStatus();
   }
   void OnTerminated() override { is_terminated_ = true; }
-  absl::Status End(Session& session) override {
-    if (training_ == nullptr) return absl::OkStatus();
+  absl::Status AfterEnd(Session& session) override {
     const absl::Status ended = is_chief_ || is_terminated_ ? absl::OkStatus() : AwaitEnd(session);
     training_->is_left = true;
     // What is left is the session's end: a group that is gone is left, too. A replica that may come again is

@@ -13,10 +13,10 @@
 // from one group leaves the others, which may never hear it.
 //
 // A worker that ends before the chief is not waited for, but waits itself until the chief has ended, and so
-// has saved: a chief that is lost before that begins again at an earlier step, and needs it. Its End fails
+// has saved: a chief that is lost before that begins again at an earlier step, and needs it. Its Close fails
 // then with Aborted, and the program must be started again; so it must when a ps is lost meanwhile
-// (Unavailable). A stop that is requested meanwhile ends the waiting.
-// It is not bounded while the chief trains.
+// (Unavailable). A stop that is requested meanwhile ends the waiting. It is not bounded while the chief
+// trains.
 //
 // A replica that SIGTERM stops before its end counts as lost, the chief too.
 #pragma once
@@ -27,7 +27,7 @@
 namespace weir {
 
 // Every session of a graph with SyncReplicas needs one. Errors: FailedPrecondition when the graph has none,
-// and when the chief has not begun after max_wait; of End, DeadlineExceeded when it has made no step for so
+// and when the chief has not begun after max_wait; of Close, DeadlineExceeded when it has made no step for so
 // long.
 HookPtr SyncReplicasHook(bool is_chief, absl::Duration max_wait = absl::Minutes(30));
 
