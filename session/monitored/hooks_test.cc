@@ -13,6 +13,7 @@
 #include "graph/types/status_macros.h"
 #include "gtest/gtest.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/full_disk.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
 #include "session/monitored/hooks/chrome_trace.h"
@@ -238,6 +239,21 @@ TEST(HooksTest, AFeedComesFromOneOnly) {
   ASSERT_TRUE(fed_twice.ok()) << fed_twice.status();
   EXPECT_THAT(Message((*fed_twice)->Run({}, {}, {second.train}).status()),
               AllOf(HasSubstr("hook 0 (FeedFnHook)"), HasSubstr("hook 2 (FeedFnHook)")));
+}
+
+TEST(HooksTest, TheLastSaveIsTriedAgain) {
+  const std::string directory = EmptyDirectory("last_save");
+  FullDisk disk(1 << 20);
+  TestProgram program;
+  auto scaffold = std::make_shared<Scaffold>();
+  scaffold->saver_options.file_system = &disk;
+  auto session = program.Start({.checkpoint_dir = directory, .scaffold = scaffold});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  disk.FailNextRename();
+  const absl::Status closed = (*session)->Close();
+  EXPECT_TRUE(closed.ok()) << closed;
+  EXPECT_EQ(CheckpointsIn(directory).value().front(), directory + "/model.ckpt-1");
 }
 
 TEST(HooksTest, AProgramThatIsStartedAgainAfterItsLastStepDoesNone) {

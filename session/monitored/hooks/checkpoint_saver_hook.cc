@@ -16,6 +16,10 @@
 namespace weir {
 namespace {
 
+// Between attempts of the last save.
+constexpr absl::Duration kFirstPauseAtEnd = absl::Milliseconds(100);
+constexpr absl::Duration kLongestPauseAtEnd = absl::Seconds(10);
+
 class CheckpointSaver final : public Hook {
  public:
   explicit CheckpointSaver(CheckpointSaverOptions options)
@@ -44,7 +48,8 @@ class CheckpointSaver final : public Hook {
     return absl::OkStatus();
   }
 
-  absl::Status AfterCreateSession(Session& session, Coordinator&) override {
+  absl::Status AfterCreateSession(Session& session, Coordinator& threads) override {
+    threads_ = threads;
     WEIR_RETURN_IF_ERROR(WriteGraph(session));
     // Begun in a session that was lost since.
     if (const absl::StatusOr<bool> written = FinishPending(session); !written.ok()) {
@@ -84,7 +89,7 @@ class CheckpointSaver final : public Hook {
       Report(step_of_error_, written.status());  // the last one follows
     }
     WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
-    if (saved_step_ != step) WEIR_RETURN_IF_ERROR(Save(session, step).status());
+    if (saved_step_ != step) WEIR_RETURN_IF_ERROR(SaveLast(session, step));
     for (const auto& listener : options_.listeners) WEIR_RETURN_IF_ERROR(listener->End(session, step));
     // What a full disk has swallowed of the events is no failure of training.
     if (options_.writer != nullptr) options_.writer->Flush().IgnoreError();
@@ -109,9 +114,29 @@ class CheckpointSaver final : public Hook {
     return Tolerate(step, wants_stop.status());
   }
 
+  // Nothing comes after it, and all since the checkpoint before would be lost: a full disk may have room
+  // soon.
+  absl::Status SaveLast(Session& session, int64_t step) {
+    Environment& environment = session.environment();
+    const absl::Time deadline = environment.SteadyNow() + options_.end_patience;
+    for (absl::Duration pause = kFirstPauseAtEnd;; pause = std::min(pause * 2, kLongestPauseAtEnd)) {
+      const absl::Status saved = Save(session, step).status();
+      const absl::Duration left = deadline - environment.SteadyNow();
+      if (!IsOfTheDisk(saved) || left < pause) return saved;
+      PrintNotice(absl::StrCat("the last checkpoint, at step ", step, ", was not saved: ", saved.message(),
+                               "; it is tried again for ",
+                               absl::FormatDuration(absl::Trunc(left, absl::Seconds(1)))));
+      if (threads_->WaitForStop(pause)) return saved;
+    }
+  }
+
+  bool IsOfTheDisk(const absl::Status& status) const {
+    return !status.ok() && is_saver_error_ && !IsRecoverable(status) && !IsSuperseded(status);
+  }
+
   // A checkpoint that was not written costs no training, once it is under way.
   absl::Status Tolerate(int64_t step, const absl::Status& status) {
-    if (status.ok() || !is_saver_error_ || IsRecoverable(status) || IsSuperseded(status)) return status;
+    if (!IsOfTheDisk(status)) return status;
     Report(step, status);
     timer_.Mark(step);
     return absl::OkStatus();
@@ -188,6 +213,7 @@ class CheckpointSaver final : public Hook {
   }
 
   CheckpointSaverOptions options_;
+  std::optional<Coordinator> threads_;  // of the last session
   StepTimer timer_;
   int64_t saved_step_ = -1;
   std::optional<int64_t> pending_step_;  // of the checkpoint that is being written meanwhile

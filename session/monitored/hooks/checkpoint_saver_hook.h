@@ -34,11 +34,13 @@ struct CheckpointSaverOptions {
   // one. Listeners' AfterSave is called around a later step, when the checkpoint is there. A save that is due
   // while another one is written waits for it.
   bool asynchronous = false;
+  // How long the last save is tried again, which has no later one. A stop that is requested meanwhile ends it.
+  absl::Duration end_patience = absl::Minutes(10);
 };
 
 // A save that fails for lack of space or a temporary reason is reported on stderr and tried again when the
 // next one is due: training goes on, older checkpoints stay. Errors of the first one, when training begins,
-// and of the last one are returned.
+// and after end_patience of the last one are returned.
 HookPtr CheckpointSaverHook(CheckpointSaverOptions options);
 
 }  // namespace weir
