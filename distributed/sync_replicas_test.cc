@@ -234,11 +234,10 @@ TEST_F(SyncReplicasTest, TheEndOfTheChiefIsTheEndOfTheOthers) {
 TEST_F(SyncReplicasTest, AWorkerThatHasEndedStaysUntilTheChiefHas) {
   StartCluster(2);
   std::atomic<bool> worker_is_gone{false};
-  const Plan plan = {.options = {.replicas_to_aggregate = 2},
-                     .steps_of = {{1, 5}},
-                     .before_step = [&](int worker, MonitoredSession&) {
-                       EXPECT_FALSE(worker == 0 && worker_is_gone);
-                     }};
+  const Plan plan = {
+      .options = {.replicas_to_aggregate = 2},
+      .steps_of = {{1, 5}},
+      .before_step = [&](int worker, MonitoredSession&) { EXPECT_FALSE(worker == 0 && worker_is_gone); }};
   auto other = std::async(std::launch::async, [&] {
     const Outcome outcome = Train(1, plan, false);
     worker_is_gone = true;

@@ -34,7 +34,8 @@ struct CheckpointSaverOptions {
   // one. Listeners' AfterSave is called around a later step, when the checkpoint is there. A save that is due
   // while another one is written waits for it.
   bool asynchronous = false;
-  // How long the last save is tried again, which has no later one. A stop that is requested meanwhile ends it.
+  // How long the last save is tried again, which has no later one. A stop that is requested meanwhile ends
+  // it.
   absl::Duration end_patience = absl::Minutes(10);
 };
 
