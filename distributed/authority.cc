@@ -24,9 +24,14 @@ bool Authority::IsSucceeded(const JoinRequest& request) {
 
 Authority::Authority(Membership& membership) : membership_(membership), last_(membership.incarnation()) {}
 
+Incarnation Authority::LastPossible() {
+  absl::MutexLock lock(&mutex_);
+  return std::max(kLastLife, last_);
+}
+
 absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   const Incarnation highest = std::max({request.highest_known, request.held, request.known_authority});
-  if (highest > kLastLife) {
+  if (const Incarnation limit = LastPossible(); highest > limit) {
     return absl::InvalidArgumentError(absl::StrCat(request.task.ToString(), " reports the life ",
                                                    LifeString(highest), ", which no clock can have given"));
   }
@@ -34,7 +39,10 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat(request.task.ToString(), " is no task of the cluster of ",
                                                    membership_.self().ToString()));
   }
-  if (request.held != 0) WEIR_RETURN_IF_ERROR(membership_.OnSignOfLife(request.task, request.held));
+  if (request.held != 0) {
+    membership_.OnGranted(request.held);
+    WEIR_RETURN_IF_ERROR(membership_.OnSignOfLife(request.task, request.held));
+  }
   // Membership tells its listeners, who may hold locks of their own: not with a lock held.
   if (IsSucceeded(request)) {
     membership_.Supersede(request.known_authority, request.task);
@@ -61,6 +69,7 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   if (request.held != 0) return request.held;
   place.promised = {++last_, started, request.process, now};
   place.promised_until = now + membership_.lease() * 2 / 5;
+  membership_.OnGranted(last_);
   return last_;
 }
 

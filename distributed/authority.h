@@ -58,6 +58,8 @@ class Authority {
 
  private:
   bool IsSucceeded(const JoinRequest& request);
+  // A life above it cannot have been granted.
+  Incarnation LastPossible();
 
   Membership& membership_;
   absl::Mutex mutex_;

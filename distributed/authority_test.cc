@@ -188,6 +188,19 @@ TEST_F(AuthorityTest, OneThatSleptWhileAnotherTookItsPlaceEnds) {
   EXPECT_FALSE(first.members.AwaitEndOfJob(absl::InfiniteFuture())) << "returns at once";
 }
 
+TEST_F(AuthorityTest, AReportOfTheLastLifeShutsNobodyOut) {
+  const Incarnation liar = *first.authority.Join({kWorker}), chief = *first.authority.Join({kChief});
+  ASSERT_TRUE(first.authority.Join({kChief, chief}).ok());
+  ASSERT_TRUE(first.authority.Join({kWorker, liar, kLastLife}).ok());
+  EXPECT_TRUE(first.authority.Join({kChief, chief}).ok()) << "who has a life keeps it";
+  for (int i = 0; i < 3; ++i) {
+    const absl::StatusOr<Incarnation> next = first.authority.Join({kChief});
+    ASSERT_TRUE(next.ok()) << next.status();
+    const absl::StatusOr<Incarnation> kept = first.authority.Join({kChief, *next, *next});
+    EXPECT_TRUE(kept.ok()) << kept.status();
+  }
+}
+
 TEST_F(AuthorityTest, RefusesStrangersAndLivesFromBeyondTime) {
   EXPECT_TRUE(absl::IsInvalidArgument(first.authority.Join({kChief, ~Incarnation{0}}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(first.authority.Join({kChief, 0, ~Incarnation{0}}).status()));

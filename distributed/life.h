@@ -20,6 +20,8 @@ inline Incarnation FirstLifeOfTerm(uint64_t term) { return term << kSerialBits; 
 uint64_t TermAt(absl::Time now);
 // Above what any clock gives, and so far from the end that an authority can always grant a greater one.
 inline constexpr Incarnation kLastLife = ~Incarnation{0} - (Incarnation{1} << 48);
+// Above what an authority grants to which the last life was reported.
+inline constexpr Incarnation kLastGranted = ~Incarnation{0} - (Incarnation{1} << 47);
 // "19d3a2b4c5.7": term and serial, in hexadecimal digits.
 std::string LifeString(Incarnation life);
 

@@ -53,6 +53,7 @@ Membership::Membership(MembershipOptions options)
   for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
   if (is_authority_) {
     incarnation_ = FirstLifeOfTerm(TermAt(options_.environment->TimeOfDay()));
+    granted_ = incarnation_;
   }
 }
 
@@ -64,6 +65,7 @@ Incarnation Membership::incarnation() const {
 void Membership::SetIncarnation(Incarnation life) {
   absl::MutexLock lock(&mutex_);
   incarnation_ = life;
+  granted_ = std::max(granted_, life);
 }
 
 Incarnation Membership::highest_known() const {
@@ -126,6 +128,23 @@ absl::Status Membership::OnDone(const TaskName& task, Incarnation incarnation) {
   return Renew(task, incarnation, State::kDone);
 }
 
+void Membership::OnReportedDone(const TaskName& task, Incarnation life) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = peers_.find(task);
+  if (!is_authority_ || found == peers_.end() || task == options_.self || !IsTrainingJob(task.job)) return;
+  Peer& peer = found->second;
+  if (peer.incarnation != 0 && peer.incarnation != life) return;
+  peer.reported_done = life;
+  if (peer.state != State::kUnknown && peer.state != State::kLost) return;
+  peer.state = State::kDone;
+  NoteChangeLocked(&peer);
+}
+
+void Membership::OnGranted(Incarnation life) {
+  absl::MutexLock lock(&mutex_);
+  granted_ = std::max(granted_, life);
+}
+
 absl::Status Membership::OnLeave(const TaskName& task, Incarnation incarnation) {
   WEIR_RETURN_IF_ERROR(Renew(task, incarnation, State::kAlive));
   absl::MutexLock lock(&mutex_);
@@ -173,6 +192,11 @@ absl::Status Membership::CheckSenderLocked(const TaskName& task, Incarnation inc
                      "), which is no task of the cluster of ", options_.self.ToString()));
   }
   *peer = &it->second;
+  if (incarnation > (is_authority_ ? std::max(kLastLife, granted_) : kLastGranted)) {
+    return absl::InvalidArgumentError(absl::StrCat("a message came from ", task.ToString(), " (life ",
+                                                   LifeString(incarnation),
+                                                   "), a life that no authority grants"));
+  }
   if (incarnation >= it->second.incarnation) return absl::OkStatus();
   return Superseded(task, incarnation, it->second.incarnation, options_.self);
 }
@@ -189,6 +213,11 @@ void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why
   if (is_authority_) last_loss_ = view_.number;
 }
 
+void Membership::LoseLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses) {
+  EndLifeLocked(task, peer, std::move(why), losses);
+  if (peer->reported_done == peer->incarnation) peer->state = State::kDone;
+}
+
 void Membership::NoteChangeLocked(Peer* peer) {
   if (is_authority_) peer->changed = ++view_.number;
 }
@@ -200,7 +229,7 @@ void Membership::OnGone(const TaskName& task, Incarnation incarnation, absl::str
     const auto found = peers_.find(task);
     if (found == peers_.end() || found->second.incarnation != incarnation) return;
     if (found->second.state == State::kAlive) {
-      EndLifeLocked(task, &found->second, std::string(why), &losses);
+      LoseLocked(task, &found->second, std::string(why), &losses);
     }
   }
   Report(losses);
@@ -248,8 +277,8 @@ void Membership::CheckLeases() {
       if (was_stopped) {
         peer.lease_end = now + options_.lease;
       } else if (peer.lease_end <= now && JudgesLocked(task, peer)) {
-        EndLifeLocked(task, &peer, absl::StrCat("no sign of life for ", absl::FormatDuration(options_.lease)),
-                      &losses);
+        LoseLocked(task, &peer, absl::StrCat("no sign of life for ", absl::FormatDuration(options_.lease)),
+                   &losses);
       }
     }
   }
@@ -281,7 +310,8 @@ View Membership::ViewSince(const ViewNumber& known) const {
   view.is_settled = is_settled_;
   view.last_loss = last_loss_;
   for (const auto& [task, peer] : peers_) {
-    if (peer.incarnation == 0 || peer.changed <= view.since) continue;
+    // One that only others have heard has no life here, and may still be done.
+    if (peer.changed == 0 || peer.changed <= view.since) continue;
     view.members.push_back({task, peer.incarnation, peer.state, peer.is_leaving,
                             peer.state == State::kLost ? peer.why : std::string()});
   }
@@ -337,7 +367,7 @@ void Membership::ApplyMemberLocked(const Member& member, Incarnation authority, 
     case State::kLost:
       return EndLifeLocked(member.task, &peer, member.why, losses);
     case State::kDone:
-      done->push_back({member.task, member.life, absl::OkStatus()});
+      if (member.life != 0) done->push_back({member.task, member.life, absl::OkStatus()});
       [[fallthrough]];
     case State::kAlive:
       peer.state = member.state;
@@ -463,6 +493,8 @@ bool Membership::HasEndedLocked() const {
   for (const auto& [task, peer] : peers_) {
     if (!IsTrainingJob(task.job)) continue;
     if (peer.state == State::kAlive || peer.state == State::kUnknown) return false;
+    // Others say so: it may still come while the authority gathers.
+    if (peer.state == State::kDone && peer.incarnation == 0 && !is_settled_) return false;
     somebody_done = somebody_done || peer.state == State::kDone;
   }
   return somebody_done && ChiefGivenUpAtLocked() <= options_.environment->SteadyNow();

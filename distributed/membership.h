@@ -80,6 +80,8 @@ class Membership {
   // alone, have one from the start.
   Incarnation incarnation() const;
   void SetIncarnation(Incarnation life);
+  // Of the authority: a life that it grants, or that its holder reports.
+  void OnGranted(Incarnation life);
   // Since this process was started, or began to take part.
   absl::Duration age() const { return options_.environment->SteadyNow() - started_; }
   // The greatest of all lives heard of.
@@ -106,7 +108,7 @@ class Membership {
 
   // A sign of life. Possible errors: FailedPrecondition, for which IsSuperseded (exit_code.h) holds (a
   // greater life of the task has been heard of: fenced); InvalidArgument (the cluster has no such task, or
-  // the incarnation is 0).
+  // the incarnation is 0, or one that no authority grants).
   absl::Status OnSignOfLife(const TaskName& task, Incarnation incarnation);
 
   // Whether a message meant for `incarnation` is for this life; 0 is for any. Aborted, saying that this task
@@ -122,6 +124,11 @@ class Membership {
 
   // The task leaves in good order. Same errors as OnSignOfLife.
   absl::Status OnDone(const TaskName& task, Incarnation incarnation);
+
+  // Of an authority that was started again: another task says that this one was done in that life. It is
+  // believed of a training task that was not heard here, and of one that was lost in that life, or is lost
+  // later. It ends nobody: a task that is heard itself, in whatever life, is alive.
+  void OnReportedDone(const TaskName& task, Incarnation life);
 
   // The task is about to end and may come again. It counts as alive until its lease runs out, but is not
   // waited for after RequestLeave. Same errors as OnSignOfLife.
@@ -196,6 +203,7 @@ class Membership {
     std::string why;                // it is lost
     uint64_t changed = 0;           // of the authority: in which view
     Incarnation alive_in_view = 0;  // of the others: the authority whose view lists this life as alive
+    Incarnation reported_done = 0;  // of the authority: the life that others say was done
   };
   struct Loss {
     TaskName task;
@@ -206,6 +214,9 @@ class Membership {
   absl::Status CheckSenderLocked(const TaskName& task, Incarnation incarnation, Peer** peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLifeLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Its process is silent, or gone.
+  void LoseLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Renew(const TaskName& task, Incarnation incarnation, State state);
   // Of the authority: what the peer is now belongs to the next view.
@@ -231,6 +242,7 @@ class Membership {
   const absl::Time started_;
   mutable absl::Mutex mutex_;
   Incarnation incarnation_ ABSL_GUARDED_BY(mutex_) = 0;
+  Incarnation granted_ ABSL_GUARDED_BY(mutex_) = 0;  // of the authority: the greatest
   absl::Status superseded_ ABSL_GUARDED_BY(mutex_);
   std::vector<SupersededListener> superseded_listeners_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskName, Peer> peers_ ABSL_GUARDED_BY(mutex_);

@@ -134,8 +134,8 @@ void MembershipService::Join(Request& request) {
                        call->known_authority, call->age, call->process});
   if (!life.ok()) return Reply(request, life.status());
   if (envelope.sender_incarnation != 0) {
-    // Those of a life that is over, and strangers, are refused.
-    for (const auto& [task, done] : call->done) (void)membership_.OnDone(task, done);
+    // Only the task itself can say it of a life that is heard here.
+    for (const auto& [task, done] : call->done) membership_.OnReportedDone(task, done);
     NoteKnown(envelope.sender, call->view);
   }
   WireWriter reply;

@@ -410,6 +410,56 @@ TEST_F(ViewTest, WhoIsHeardIsAliveForALeaseWhateverTheViewSays) {
   EXPECT_EQ(ps1_losses.size(), 2u);
 }
 
+TEST_F(MembershipTest, ALifeThatNobodyGrantsIsRefused) {
+  EXPECT_TRUE(absl::IsInvalidArgument(members.OnSignOfLife(kW0, kLastLife + 1)));
+  EXPECT_EQ(members.state(kW0), State::kUnknown);
+  members.OnGranted(kLastLife + 1);  // to which the last life was reported
+  EXPECT_TRUE(members.OnSignOfLife(kW0, kLastLife + 1).ok());
+  // One that is not the authority does not know what was granted.
+  Membership worker(
+      {kW0, ClusterSpec::FromFlag("ps|h:1,worker|h:2;h:3").value(), absl::Seconds(10), &environment});
+  EXPECT_TRUE(worker.OnSignOfLife(kW1, kLastLife + 1).ok());
+  for (Membership* any : {&members, &worker}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(any->OnSignOfLife(kW1, ~Incarnation{0})));
+  }
+}
+
+TEST_F(MembershipTest, NobodySaysOfALiveTaskThatItIsDone) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  for (const Incarnation life : {Incarnation{10}, Incarnation{11}, Incarnation{12}, ~Incarnation{0}}) {
+    members.OnReportedDone(kW0, life);
+    members.OnReportedDone(kPs, life);
+    members.OnReportedDone({"worker", 9}, life);
+  }
+  EXPECT_EQ(members.state(kW0), State::kAlive);
+  EXPECT_EQ(members.incarnation_of(kW0), 11u);
+  EXPECT_TRUE(members.superseded().ok());
+  EXPECT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  // It was so when the authority was started, and the task had just been heard before it left.
+  Pass(12);
+  EXPECT_EQ(members.state(kW0), State::kDone);
+  EXPECT_THAT(losses, ElementsAre("worker:0 was lost: no sign of life for 10s"));
+  EXPECT_TRUE(members.OnSignOfLife(kW0, 12).ok());
+  EXPECT_EQ(members.state(kW0), State::kAlive);
+}
+
+TEST_F(ViewTest, AnAuthorityThatWasRestartedIsToldWhoWasDone) {
+  Beat(authority);
+  authority.OnReportedDone(kW0, ~Incarnation{0});
+  authority.OnReportedDone(kW1, 21);
+  EXPECT_FALSE(authority.AwaitEndOfJob(scheduler.now())) << "they may come while it gathers";
+  Beat(authority);
+  EXPECT_EQ(ps1.state(kW0), State::kDone);
+  EXPECT_TRUE(ps1.OnSignOfLife(kW0, 11).ok()) << "a life that was only told ends none";
+  EXPECT_TRUE(authority.OnSignOfLife(kW0, 11).ok());
+  EXPECT_EQ(authority.state(kW0), State::kAlive);
+  PassWith(&authority, 8);
+  ASSERT_TRUE(authority.OnDone(kW0, 11).ok());
+  PassWith(&authority, 6);
+  EXPECT_TRUE(authority.AwaitEndOfJob(scheduler.now()));
+  EXPECT_TRUE(ps1.AwaitEndOfJob(scheduler.now()));
+}
+
 TEST_F(ViewTest, TheLastViewSaysThatATrainingAuthorityIsDone) {
   const ClusterSpec cluster = ClusterSpec::FromFlag("worker|h:2;h:3").value();
   Membership chief({kW0, cluster, absl::Seconds(10), &environment});
