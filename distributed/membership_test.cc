@@ -274,6 +274,7 @@ struct ViewTest : MembershipTest {
 
   ViewTest() {
     ps1.SetIncarnation(authority.incarnation() + 1);
+    authority.OnGranted(ps1.incarnation());
     ps1.AddLossListener([this](const TaskName&, Incarnation, const absl::Status& reason) {
       ps1_losses.push_back(std::string(reason.message()));
     });

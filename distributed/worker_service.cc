@@ -111,7 +111,11 @@ void WorkerService::ListDevices(Request& request) {
 }
 
 void WorkerService::RegisterPartition(Request& request) {
-  absl::StatusOr<PartitionSpec> spec = DecodePartition(&request.reader, request.payloads(), ops_);
+  TensorShares tensors;
+  absl::StatusOr<PartitionSpec> spec =
+      DecodePartition(&request.reader, request.payloads(), ops_, [&](PlanId plan, int64_t num_bytes) {
+        return TakeTensors(request.envelope, plan, num_bytes, &tensors);
+      });
   if (!spec.ok()) return Reply(request, spec.status());
   spec->files = files_;
   const PlanId id = spec->plan;
@@ -130,7 +134,7 @@ void WorkerService::RegisterPartition(Request& request) {
       found->second.push_back(request.call);
       return;
     }
-    const absl::Status taken = TakePlan(request, *spec, &plan_share, &session_share);
+    const absl::Status taken = TakePlan(request, *spec, tensors.num_bytes, &plan_share, &session_share);
     if (!taken.ok()) return Reply(request, taken);
     registering_[key].push_back(request.call);
   }
@@ -159,6 +163,7 @@ void WorkerService::RegisterPartition(Request& request) {
       plan.num_args = num_args;
       plan.num_results = num_results;
       plan.share = std::move(plan_share);
+      plan.tensors = std::move(tensors);
     }
     waiting = std::move(registering_[key]);
     registering_.erase(key);
@@ -168,12 +173,22 @@ void WorkerService::RegisterPartition(Request& request) {
   for (const auto& call : waiting) call->Reply(MakeReply(registered));
 }
 
-absl::Status WorkerService::TakePlan(const Request& request, const PartitionSpec& spec, PeerUse::Share* plan,
-                                     PeerUse::Share* session) {
+absl::Status WorkerService::TakeTensors(const Envelope& owner, PlanId plan, int64_t num_bytes,
+                                        TensorShares* taken) {
+  WEIR_ASSIGN_OR_RETURN(PeerUse::Share share, use_.Take(owner.sender, owner.sender_incarnation,
+                                                        {.bytes = num_bytes}, absl::StrCat("plan ", plan)));
+  taken->of_graphs.push_back(std::move(share));
+  taken->num_bytes += num_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status WorkerService::TakePlan(const Request& request, const PartitionSpec& spec, int64_t tensor_bytes,
+                                     PeerUse::Share* plan, PeerUse::Share* session) {
   const Envelope& owner = request.envelope;
+  const auto wire_bytes = static_cast<int64_t>(request.call->request().num_wire_bytes());
   const PeerUse::Amount amount = {.plans = 1,
                                   .edges = int64_t{spec.num_edges} + spec.num_args + spec.num_results,
-                                  .bytes = static_cast<int64_t>(request.call->request().num_wire_bytes())};
+                                  .bytes = std::max<int64_t>(0, wire_bytes - tensor_bytes)};
   WEIR_ASSIGN_OR_RETURN(
       *plan, use_.Take(owner.sender, owner.sender_incarnation, amount, absl::StrCat("plan ", spec.plan)));
   if (spec.session == 0 || sessions_.contains({spec.session, owner.sender_incarnation})) {
@@ -475,25 +490,33 @@ void WorkerService::PushTensors(Request& request) {
   request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
   request.call->Compute([this, key, request, push = *std::move(push), held = std::move(held)]() mutable {
     RunScope scope;  // the answer goes before what the tensors make runnable: the sender may have lent them
-    const absl::Status status = Deliver(std::move(push), std::move(held));
+    const absl::Status status = Deliver(request.envelope.sender, std::move(push), std::move(held));
     pushes_.End(key, status.ok());
     Reply(request, status);
   });
 }
 
-absl::Status WorkerService::Deliver(PushRequest push, std::shared_ptr<void> held) {
+absl::Status WorkerService::Deliver(const TaskName& sender, PushRequest push, std::shared_ptr<void> held) {
   RunScope scope;  // what waits for the first tensor must not run before the last is delivered
+  const std::string from = sender.ToDevicePrefix();
   absl::Status status;
   // Until the step is over: it may never begin.
   if (held != nullptr && !push.entries.empty()) {
-    status = worker_.Hold(push.plan, push.step_id, push.entries[0].edge, std::move(held)).status();
+    status = worker_.CheckSender(push.plan, push.entries[0].edge, from);
+    if (status.ok())
+      status = worker_.Hold(push.plan, push.step_id, push.entries[0].edge, std::move(held)).status();
   }
   for (EdgeTensor& entry : push.entries) {
     if (!status.ok()) break;
     const Tensor tensor = std::exchange(entry.tensor, Tensor());
-    status = worker_.Receive(push.plan, push.step_id, entry.edge, tensor, entry.is_dead);
+    status = worker_.Receive(push.plan, push.step_id, entry.edge, tensor, entry.is_dead, from);
   }
   return absl::IsNotFound(status) ? UnknownPlan(push.plan, membership_.self()) : status;
+}
+
+absl::Status WorkerService::CheckSender(const Envelope& envelope, const TensorPiece& piece) const {
+  const absl::Status status = worker_.CheckSender(piece.plan, piece.edge, envelope.sender.ToDevicePrefix());
+  return absl::IsNotFound(status) ? UnknownPlan(piece.plan, membership_.self()) : status;
 }
 
 Payload WorkerService::Place(absl::string_view method, absl::string_view header, size_t index,
@@ -504,7 +527,8 @@ Payload WorkerService::Place(absl::string_view method, absl::string_view header,
   // What has no place is looked at again by Handle, which says why.
   if (!reader.ok() || !Admit(envelope).ok()) return Payload();
   const absl::StatusOr<TensorPiece> piece = DecodePiece(&reader);
-  return piece.ok() ? pieces_.Place(envelope.sender_incarnation, *piece, num_bytes) : Payload();
+  if (!piece.ok() || !CheckSender(envelope, *piece).ok()) return Payload();
+  return pieces_.Place(envelope.sender_incarnation, *piece, num_bytes);
 }
 
 void WorkerService::PushPiece(Request& request) {
@@ -514,7 +538,9 @@ void WorkerService::PushPiece(Request& request) {
     piece = absl::InvalidArgumentError(
         absl::StrCat("a piece of a tensor came with ", payloads.size(), " payloads"));
   }
-  if (!piece.ok()) return Reply(request, piece.status());
+  absl::Status status = piece.status();
+  if (status.ok()) status = CheckSender(request.envelope, *piece);
+  if (!status.ok()) return Reply(request, status);
   absl::StatusOr<TensorAssembler::Added> added =
       pieces_.Add(request.envelope.sender_incarnation, *piece, std::move(payloads[0]));
   if (!added.ok()) {
@@ -533,10 +559,12 @@ void WorkerService::PushPiece(Request& request) {
   if (!added->whole.is_valid()) return;
   PushRequest push{0, piece->plan, piece->step_id, {}};
   push.entries.push_back({piece->edge, false, std::move(added->whole)});
-  request.call->Compute(
-      [this, plan = piece->plan, step_id = piece->step_id, push = std::move(push)]() mutable {
-        if (absl::Status status = Deliver(std::move(push)); !status.ok()) FailStep(plan, step_id, status);
-      });
+  request.call->Compute([this, sender = request.envelope.sender, plan = piece->plan, step_id = piece->step_id,
+                         push = std::move(push)]() mutable {
+    if (absl::Status status = Deliver(sender, std::move(push)); !status.ok()) {
+      FailStep(plan, step_id, status);
+    }
+  });
 }
 
 void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& reason) {

@@ -72,12 +72,18 @@ class WorkerService {
  private:
   struct Request;
   struct Step;
+  // What the tensors of a plan's graphs take of its owner's limit.
+  struct TensorShares {
+    std::vector<PeerUse::Share> of_graphs;
+    int64_t num_bytes = 0;
+  };
   struct Plan {
     TaskName owner;
     Incarnation owner_incarnation = 0;
     int num_args = 0;
     int num_results = 0;
     PeerUse::Share share;
+    TensorShares tensors;
     absl::flat_hash_map<int64_t, std::shared_ptr<Step>> steps;
     std::deque<int64_t> finished;  // whose answers are kept, oldest first
     int64_t newest_forgotten = INT64_MIN;
@@ -119,9 +125,11 @@ class WorkerService {
   // Of the task that restored last, when a later life of it is known.
   void GiveUpRestoreOfEarlierLife();
   bool IsDeregistered(const std::pair<Incarnation, PlanId>& plan) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  // What a new plan takes of its owner's limits, and its session, if it is the first of it.
-  absl::Status TakePlan(const Request& request, const PartitionSpec& spec, PeerUse::Share* plan,
-                        PeerUse::Share* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Before the tensors of one of its graphs are made: a message of a few bytes may ask for much memory.
+  absl::Status TakeTensors(const Envelope& owner, PlanId plan, int64_t num_bytes, TensorShares* taken);
+  // What else a new plan takes of its owner's limits, and its session, if it is the first of it.
+  absl::Status TakePlan(const Request& request, const PartitionSpec& spec, int64_t tensor_bytes,
+                        PeerUse::Share* plan, PeerUse::Share* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Keeps the answer of a step that is over, if it is a step of this plan, for as long as its owner may ask
   // again.
   void KeepAnswer(Plan& plan, int64_t step_id, const std::shared_ptr<Step>& step,
@@ -136,7 +144,9 @@ class WorkerService {
   // For a step that waits for its turn: the worker does not know it yet.
   void CancelBeforeItBegins(const CancelRequest& cancel);
   // The step keeps `held`, if it is not null, until it is over.
-  absl::Status Deliver(PushRequest push, std::shared_ptr<void> held = nullptr);
+  absl::Status Deliver(const TaskName& sender, PushRequest push, std::shared_ptr<void> held = nullptr);
+  // PermissionDenied for a piece that another task sends than the one whose tensor it is.
+  absl::Status CheckSender(const Envelope& envelope, const TensorPiece& piece) const;
   void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,
                   const absl::Status& status);
   Frame MakeReply(const absl::Status& status, std::string body = "",

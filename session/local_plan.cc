@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/runtime_ops.h"
@@ -291,12 +292,12 @@ absl::Status LocalPlan::AddEdges(const Graph& graph) {
       return absl::InvalidArgumentError(
           absl::StrCat(node->Describe(), " receives edge ", edge, " of a plan with ", num_edges_, " edges"));
     }
-    std::string& name = edge_names_[static_cast<int>(edge)];
+    Source& source = sources_[static_cast<int>(edge)];
     if (is_late_arg) {
-      name = absl::StrCat("'", node->attr<std::string>(kFeedNameAttr), "' to be fed");
+      source = {absl::StrCat("'", node->attr<std::string>(kFeedNameAttr), "' to be fed"), ""};
     } else {
-      name = absl::StrCat("'", node->attr<std::string>("tensor_name"), "' from ",
-                          node->attr<std::string>("send_device"));
+      source = {absl::StrCat("'", node->attr<std::string>("tensor_name"), "'"),
+                node->attr<std::string>("send_device")};
     }
   }
   return absl::OkStatus();
@@ -304,7 +305,7 @@ absl::Status LocalPlan::AddEdges(const Graph& graph) {
 
 absl::Status LocalPlan::FinishEdges() {
   std::vector<int> received;
-  for (const auto& [edge, name] : edge_names_) received.push_back(edge);
+  for (const auto& [edge, source] : sources_) received.push_back(edge);
   for (int i = 0; i < num_late_results_; ++i) received.push_back(num_edges_ - num_late_results_ + i);
   received_ = ReceivedEdges(std::move(received));
   if (received_.size() <= kMaxReceivedEdges) return absl::OkStatus();
@@ -339,8 +340,8 @@ std::string LocalPlan::AwaitedEdges(const Rendezvous& rendezvous) const {
   while (!edges.empty() && edges.back() >= num_edges_ - num_late_results_) edges.pop_back();
   for (const int edge : edges) {
     if (names.size() == kMaxNames) break;
-    const auto name = edge_names_.find(edge);
-    if (name != edge_names_.end()) names.push_back(name->second);
+    const auto source = sources_.find(edge);
+    if (source != sources_.end()) names.push_back(source->second.ToString());
   }
   if (edges.size() > names.size()) names.push_back(absl::StrCat(edges.size() - names.size(), " more"));
   return absl::StrJoin(names, ", ");
@@ -521,6 +522,15 @@ absl::Status LocalPlan::CheckSent(int edge) const {
   if (received_.SlotOf(edge) != ReceivedEdges::kNone) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("a tensor came for edge ", edge, ", which this task does not receive"));
+}
+
+absl::Status LocalPlan::CheckSender(int edge, absl::string_view sender) const {
+  const auto source = sources_.find(edge);
+  if (source == sources_.end() || absl::StartsWith(source->second.send_device, absl::StrCat(sender, "/"))) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat("a tensor for edge ", edge, " of plan ", id_, " came from ",
+                                                  sender, ", but is ", source->second.ToString()));
 }
 
 absl::Status LocalPlan::Feed(int64_t step_id, int arg, const Tensor& tensor) {

@@ -79,6 +79,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   void Run(const RunPartitionCall& call, Done done);
   void Cancel(int64_t step_id, const absl::Status& reason);
   absl::Status Receive(int64_t step_id, int edge, const Tensor& tensor, bool is_dead);
+  // PermissionDenied when the edge comes from another task than `sender`.
+  absl::Status CheckSender(int edge, absl::string_view sender) const;
   absl::StatusOr<bool> Hold(int64_t step_id, int edge, std::shared_ptr<void> held);
   absl::Status Feed(int64_t step_id, int arg, const Tensor& tensor);
   // Cancels all steps; the plan accepts no more.
@@ -183,7 +185,12 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   std::deque<ProgramCost> costs_;  // by program
   std::deque<Overlap> overlaps_;   // by program
   bool has_updates_ = false;
-  absl::flat_hash_map<int, std::string> edge_names_;  // of edges that are received here, but late results
+  struct Source {
+    std::string tensor;       // its name, quoted
+    std::string send_device;  // empty: it is fed
+    std::string ToString() const { return send_device.empty() ? tensor : tensor + " from " + send_device; }
+  };
+  absl::flat_hash_map<int, Source> sources_;  // of edges that are received here, but late results
   ReceivedEdges received_{{}};
   int64_t step_bytes_ = 0;  // that a step takes before it has tensors
 

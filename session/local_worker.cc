@@ -129,12 +129,20 @@ absl::Status LocalWorker::EndRestore(uint64_t id, absl::string_view applied_upda
 }
 
 absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, const Tensor& tensor,
-                                  bool is_dead) {
+                                  bool is_dead, absl::string_view sender) {
   const std::shared_ptr<LocalPlan> plan = FindPlan(plan_id);
   if (!plan)
     return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
+  if (!sender.empty()) WEIR_RETURN_IF_ERROR(plan->CheckSender(edge, sender));
   RunScope scope;
   return plan->Receive(step_id, edge, tensor, is_dead);
+}
+
+absl::Status LocalWorker::CheckSender(PlanId plan_id, int edge, absl::string_view sender) const {
+  const std::shared_ptr<LocalPlan> plan = FindPlan(plan_id);
+  if (!plan)
+    return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
+  return plan->CheckSender(edge, sender);
 }
 
 absl::StatusOr<bool> LocalWorker::Hold(PlanId plan_id, int64_t step_id, int edge,

@@ -76,8 +76,13 @@ class LocalWorker final : public Worker {
 
   // A tensor that another worker has pushed. Accepted also before the step's RunPartition. NotFound for an
   // unknown plan; OK and dropped for a step that is over. InvalidArgument (an edge that is not received
-  // here); ResourceExhausted (too many steps have not started: early_steps.h).
-  absl::Status Receive(PlanId plan, int64_t step_id, int edge, const Tensor& tensor, bool is_dead);
+  // here); ResourceExhausted (too many steps have not started: early_steps.h). `sender`: the task that has
+  // sent it, "/job:worker/replica:0/task:1"; PermissionDenied when that edge comes from another one. Empty:
+  // this process.
+  absl::Status Receive(PlanId plan, int64_t step_id, int edge, const Tensor& tensor, bool is_dead,
+                       absl::string_view sender = "");
+  // That alone. NotFound for an unknown plan.
+  absl::Status CheckSender(PlanId plan, int edge, absl::string_view sender) const;
 
   // For a tensor that comes in pieces: holds what there is of it until its step is over, however it ends.
   // Accepted also before the step's RunPartition. False, and not held, when the step is over. NotFound for an

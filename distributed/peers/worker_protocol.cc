@@ -235,7 +235,7 @@ absl::Status EncodePartition(const PartitionSpec& spec, WireWriter* writer, std:
 }
 
 absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vector<Payload>& payloads,
-                                              const OpRegistry& ops) {
+                                              const OpRegistry& ops, const AdmitTensors& admit_tensors) {
   // More than any plan has; bounds what a hostile message makes a rendezvous allocate.
   constexpr uint64_t kMaxCount = 1 << 20;
   PartitionSpec spec;
@@ -246,8 +246,11 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
   spec.num_args = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
   spec.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxCount));
   WEIR_RETURN_IF_ERROR(reader->Finish("a partition"));
+  ImportOptions options;
+  options.admit_tensors = [&](int64_t num_bytes) { return admit_tensors(spec.plan, num_bytes); };
   for (const Payload& payload : payloads) {
-    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, GraphFromGraphDefBytes(payload.bytes(), ops));
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph,
+                          GraphFromGraphDefBytes(payload.bytes(), ops, options));
     for (const auto& node : graph->nodes()) {
       if (!node->requested_device().is_whole()) {
         return absl::InvalidArgumentError(absl::StrCat(node->Describe(),

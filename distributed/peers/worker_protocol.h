@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,8 +68,10 @@ void EncodeDevices(const std::vector<DeviceAttributes>& devices, WireWriter* wri
 absl::StatusOr<std::vector<DeviceAttributes>> DecodeDevices(WireReader* reader);
 
 absl::Status EncodePartition(const PartitionSpec& spec, WireWriter* writer, std::vector<Payload>* payloads);
+// `admit_tensors` is asked for each graph before its tensors are made (ImportOptions).
+using AdmitTensors = std::function<absl::Status(PlanId plan, int64_t num_bytes)>;
 absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vector<Payload>& payloads,
-                                              const OpRegistry& ops);
+                                              const OpRegistry& ops, const AdmitTensors& admit_tensors);
 
 // To the authority; its task is the envelope's sender, whose life may be 0. With a life it is the heartbeat.
 struct JoinCall {

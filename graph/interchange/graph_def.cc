@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <queue>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/graph.pb.h"
 #include "graph/interchange/references.h"
+#include "graph/interchange/tensor_proto.h"
 #include "graph/nearest_names.h"
 #include "graph/types/status_macros.h"
 
@@ -421,7 +423,21 @@ absl::StatusOr<std::unique_ptr<Graph>> ImportNew(const GraphDef& def, const OpRe
 
 }  // namespace
 
+static int64_t NumTensorBytes(const GraphDef& graph_def) {
+  int64_t sum = 0;
+  for (const NodeDef& node : graph_def.node()) {
+    for (const auto& [name, value] : node.attr()) {
+      if (!value.has_tensor()) continue;
+      const int64_t more = NumTensorBytes(value.tensor());
+      sum =
+          more > std::numeric_limits<int64_t>::max() - sum ? std::numeric_limits<int64_t>::max() : sum + more;
+    }
+  }
+  return sum;
+}
+
 absl::Status ImportGraphDef(const GraphDef& graph_def, const ImportOptions& options, Graph* graph) {
+  if (options.admit_tensors) WEIR_RETURN_IF_ERROR(options.admit_tensors(NumTensorBytes(graph_def)));
   ReferenceLowering references(graph_def, *graph);
   if (!references.is_needed()) return GraphImport(graph_def, options, graph).Run();
   const GraphDef lowered = references.Lowered();

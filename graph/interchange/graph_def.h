@@ -11,6 +11,8 @@
 // Functions without state; safe from any thread on different graphs.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +41,10 @@ struct ImportOptions {
   // failing the import: a client's graph may hold more than its steps need. The graph remembers them: who
   // asks for one, or imports more nodes that depend on it, hears the reason, and the export has them again.
   std::vector<SkippedNode>* skipped = nullptr;
+
+  // When set, asked before any node is made, with what the tensors among the nodes' attrs will take together
+  // (a few bytes of a message may stand for many): an error ends the import.
+  std::function<absl::Status(int64_t num_bytes)> admit_tensors;
 };
 
 // Adds the nodes of `graph_def` to *graph; their inputs may be nodes that are there already. On an error

@@ -376,6 +376,22 @@ absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, Allocator& allo
   return result;
 }
 
+int64_t NumTensorBytes(const TensorProto& proto) {
+  const absl::StatusOr<DType> dtype = DTypeOfProto(proto);
+  const absl::StatusOr<Shape> shape = ShapeFromProto(proto.tensor_shape());
+  if (!dtype.ok() || !shape.ok()) return 0;
+  // The last value may stand for many.
+  const int num_strings = proto.string_val_size();
+  const size_t outside =
+      *dtype == DType::kString && num_strings > 0 ? proto.string_val(num_strings - 1).size() : 0;
+  int64_t num_bytes = 0;
+  if (MultiplyWithoutOverflow(shape->num_elements(), static_cast<int64_t>(DTypeSize(*dtype) + outside),
+                              &num_bytes)) {
+    return num_bytes;
+  }
+  return std::numeric_limits<int64_t>::max();
+}
+
 absl::Status TensorToProto(const Tensor& tensor, TensorProto* proto) {
   WEIR_RETURN_IF_ERROR(CheckWritable(tensor));
   WriteHeader(tensor, proto);

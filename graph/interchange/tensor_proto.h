@@ -40,6 +40,10 @@ inline constexpr size_t kMaxSplatBytes = size_t{1} << 31;
 absl::StatusOr<Tensor> TensorFromProto(const tensorflow::TensorProto& proto,
                                        Allocator& allocator = HostAllocator());
 
+// What TensorFromProto takes for that message, about; 0 for one that it refuses for its dtype or its shape.
+// The greatest int64_t when it is more.
+int64_t NumTensorBytes(const tensorflow::TensorProto& proto);
+
 // `tensor` as TensorFlow's clients send and expect it in feeds and fetches: all elements in tensor_content,
 // resource handles in their list. InvalidArgument for "no tensor" and above 2 GiB, which no message can hold.
 absl::Status TensorToProto(const Tensor& tensor, tensorflow::TensorProto* proto);

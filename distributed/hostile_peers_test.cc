@@ -1,0 +1,181 @@
+// What one task of a job could do to the others with messages of its own, in its own name.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "distributed/peers/worker_protocol.h"
+#include "distributed/test_server.h"
+#include "gmock/gmock.h"
+#include "graph/runtime_ops.h"
+#include "session/local_worker.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+INSTANTIATE_TEST_SUITE_P(All, ServerTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Grpc" : "Inproc"; });
+
+constexpr char kPsDevice[] = "/job:ps/replica:0/task:0/device:CPU:0";
+
+// A task that holds a life which the authority has granted long ago.
+class Attacker {
+ public:
+  Attacker(std::unique_ptr<Channel> channel, TaskName task) : channel_(std::move(channel)), task_(task) {}
+
+  // Waits for the answer: the status that is in it, or why there is none.
+  absl::Status Call(absl::string_view method, std::string body, std::vector<Payload> payloads = {}) {
+    WireWriter envelope;
+    Envelope{task_, 7}.EncodeTo(&envelope);
+    return CallAs(method, {.header = envelope.Take() + body, .payloads = std::move(payloads)});
+  }
+  absl::Status CallAs(absl::string_view method, Frame request) {
+    absl::Notification done;
+    absl::Status status;
+    channel_->Call(method, std::move(request), {}, [&](absl::StatusOr<Frame> reply) {
+      Incarnation replier = 0;
+      const std::string header = reply.ok() ? reply->header : "";
+      WireReader reader(header);
+      status = reply.ok() ? DecodeReplyStatus(&reader, &replier) : reply.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    return status;
+  }
+  absl::Status Register(const PartitionSpec& spec) {
+    WireWriter body;
+    std::vector<Payload> payloads;
+    absl::Status status = EncodePartition(spec, &body, &payloads);
+    return status.ok() ? Call(kRegisterPartitionMethod, body.Take(), std::move(payloads)) : status;
+  }
+  absl::Status Push(uint64_t push_id, int edge) {
+    WireWriter body;
+    std::vector<Payload> payloads;
+    const PushRequest request = {push_id, 5, 1, {{edge, false, Tensor::Scalar(1.0f)}}};
+    absl::Status status = EncodePush(request, &body, &payloads);
+    return status.ok() ? Call(kPushTensorsMethod, body.Take(), std::move(payloads)) : status;
+  }
+  absl::Status PushPiece(int edge) {
+    WireWriter body;
+    EncodePiece({.transfer = 3,
+                 .plan = 5,
+                 .step_id = 1,
+                 .edge = edge,
+                 .type = {DType::kFloat32, Shape({1 << 20})},
+                 .piece_bytes = 1 << 20,
+                 .index = 0},
+                &body);
+    return Call(kPushPieceMethod, body.Take(), {Payload::OfString(std::string(1 << 20, 'x'))});
+  }
+
+ private:
+  const std::unique_ptr<Channel> channel_;
+  const TaskName task_;
+};
+
+// Plan 5 of the ps: result 0 is what worker 1 sends for edge 0.
+PartitionSpec ReceivingPlan(const OpRegistry& ops) {
+  const DeviceName device = DeviceName::Parse(kPsDevice).value();
+  PartitionSpec spec;
+  spec.plan = 5;
+  spec.num_edges = 1;
+  spec.num_results = 1;
+  auto graph = std::make_unique<Graph>(ops);
+  Node* received = graph
+                       ->AddNode({.op = kRecvOp,
+                                  .name = "recv",
+                                  .attrs = {{"tensor_type", DType::kFloat32},
+                                            {"tensor_name", "x:0"},
+                                            {"send_device", "/job:worker/replica:0/task:1/device:CPU:0"},
+                                            {"send_device_incarnation", 0},
+                                            {"recv_device", device.ToString()},
+                                            {kEdgeAttr, 0}}})
+                       .value();
+  graph->SetAssignedDevice(received, device);
+  graph->SetAssignedDevice(
+      graph
+          ->AddNode(
+              {.op = kRetvalOp, .name = "result", .inputs = {received->output(0)}, .attrs = {{"index", 0}}})
+          .value(),
+      device);
+  spec.graphs.push_back(std::move(graph));
+  return spec;
+}
+
+// The names of certificates are those of senders: what a task says of others must not end them.
+TEST_P(ServerTest, ATaskSaysOnlyOfItselfThatItIsDone) {
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Worker* remote = w0->target().workers[1];
+  ASSERT_TRUE(
+      remote->RegisterPartition(ReceivingPlan(ps->runtime().ops()), absl::Now() + absl::Seconds(20)).ok());
+  const Incarnation own = w0->target().life();
+  ASSERT_NE(own, 0u);
+  Attacker attacker(ConnectToPs(), {"worker", 1});
+  for (const Incarnation life : {own, own + 1, kLastLife, ~Incarnation{0}}) {
+    WireWriter body;
+    JoinCall call;
+    call.done = {{{"worker", 0}, life}, {{"ps", 0}, life}};
+    EncodeJoin(call, &body);
+    EXPECT_TRUE(attacker.Call(kJoinMethod, body.Take()).ok());
+  }
+  WireWriter heartbeat;
+  Envelope{{"worker", 0}, own}.EncodeTo(&heartbeat);
+  const absl::Status heard = attacker.CallAs(kHeartbeatMethod, {.header = heartbeat.Take()});
+  EXPECT_TRUE(heard.ok()) << heard << ": it is alive, in its life";
+  EXPECT_EQ(ps->local_worker().num_plans(), 1) << "it still needs that";
+}
+
+TEST_P(ServerTest, ATaskSendsOnlyItsOwnTensors) {
+  auto ps = Start({"ps", 0});
+  Attacker owner(ConnectToPs(), {"worker", 1}), attacker(ConnectToPs(), {"worker", 2});
+  ASSERT_TRUE(owner.Register(ReceivingPlan(ps->runtime().ops())).ok());
+  for (const absl::Status& refused : {attacker.Push(1, 0), attacker.PushPiece(0)}) {
+    EXPECT_TRUE(absl::IsPermissionDenied(refused)) << refused;
+    EXPECT_THAT(
+        std::string(refused.message()),
+        HasSubstr("a tensor for edge 0 of plan 5 came from /job:worker/replica:0/task:2, but is 'x:0' "
+                  "from /job:worker/replica:0/task:1/device:CPU:0"));
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(attacker.Push(2, 1))) << "no such edge";
+  EXPECT_TRUE(owner.Push(1, 0).ok());
+}
+
+// One value stands for all elements of a constant.
+TEST_P(ServerTest, ConstantsCountAsWhatTheyTake) {
+  options_.peer_limits = "bytes=1000000";
+  auto ps = Start({"ps", 0});
+  Attacker attacker(ConnectToPs(), {"worker", 1});
+  const auto plan = [&](PlanId id, int64_t num_elements, int num_constants) {
+    PartitionSpec spec;
+    spec.plan = id;
+    auto graph = std::make_unique<Graph>(ps->runtime().ops());
+    for (int i = 0; i < num_constants; ++i) {
+      Tensor zeros = Tensor::Allocate(DType::kFloat32, Shape({num_elements}), HostAllocator()).value();
+      std::fill(zeros.flat<float>().begin(), zeros.flat<float>().end(), 0.f);
+      Node* node = graph
+                       ->AddNode({.op = "Const",
+                                  .name = absl::StrCat("c", i),
+                                  .attrs = {{"value", std::move(zeros)}, {"dtype", DType::kFloat32}}})
+                       .value();
+      graph->SetAssignedDevice(node, DeviceName::Parse(kPsDevice).value());
+    }
+    spec.graphs.push_back(std::move(graph));
+    return attacker.Register(spec);
+  };
+  EXPECT_TRUE(plan(1, 100'000, 2).ok());
+  for (const absl::Status& refused : {plan(2, 100'000, 2), plan(3, 300'000, 1), plan(4, 1'000, 200)}) {
+    EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("bytes of constants and arguments"));
+  }
+  EXPECT_EQ(ps->local_worker().num_plans(), 1);
+  EXPECT_TRUE(plan(5, 10'000, 1).ok()) << "what was refused is not counted";
+  WireWriter body;
+  body.Fixed64(1);
+  EXPECT_TRUE(attacker.Call(kDeregisterPartitionMethod, body.Take()).ok());
+  EXPECT_TRUE(plan(6, 100'000, 2).ok());
+}
+
+}  // namespace
+}  // namespace weir
