@@ -37,7 +37,8 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   }
   if (!membership_.HasTask(request.task)) {
     return absl::InvalidArgumentError(absl::StrCat(request.task.ToString(), " is no task of the cluster of ",
-                                                   membership_.self().ToString()));
+                                                   membership_.self().ToString(),
+                                                   ": the tasks were given different cluster specs"));
   }
   if (request.held != 0) {
     membership_.OnGranted(request.held);

@@ -84,15 +84,18 @@ absl::Status Membership::SupersededBy(const TaskName& task, Incarnation life, In
 }
 
 void Membership::OnReplyStatus(const absl::Status& status) {
-  if (!IsSuperseded(status)) return;
+  if (IsSuperseded(status) && SupersededLife(status) == LifeOf(options_.self, incarnation())) GiveUp(status);
+}
+
+void Membership::GiveUp(const absl::Status& why) {
   std::vector<SupersededListener> listeners;
   {
     absl::MutexLock lock(&mutex_);
-    if (!superseded_.ok() || SupersededLife(status) != LifeOf(options_.self, incarnation_)) return;
-    superseded_ = status;
+    if (!superseded_.ok()) return;
+    superseded_ = why;
     listeners = superseded_listeners_;
   }
-  for (const SupersededListener& listener : listeners) listener(status);
+  for (const SupersededListener& listener : listeners) listener(why);
 }
 
 absl::Status Membership::superseded() const {

@@ -90,7 +90,11 @@ class Membership {
   // Another process has this task's place: `who` knows of its life. Told to the listeners once; calls and
   // steps then end with superseded(), for good.
   void Supersede(Incarnation by, const TaskName& who);
-  // OK, or the error that ends this process; IsSuperseded (exit_code.h) knows it.
+  // This process cannot be a task of the cluster: the authority refuses it for good. It ends as one that was
+  // superseded does, with that error.
+  void GiveUp(const absl::Status& why);
+  // OK, or the error that ends this process; IsSuperseded (exit_code.h) knows whether a later one has its
+  // place.
   absl::Status superseded() const;
   // What the process is told that has that life of the task (0: none yet), when a later one has the place.
   absl::Status SupersededBy(const TaskName& task, Incarnation life, Incarnation later) const;

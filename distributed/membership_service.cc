@@ -6,12 +6,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 
 namespace weir {
 namespace {
 
 // What the answer to a report needs, when the authority has looked for the task.
 constexpr absl::Duration kAnswerTime = absl::Milliseconds(500);
+constexpr size_t kMaxShownAddress = 300;
 
 // Peers::LinkCheck.
 void CheckLink(Peers& peers, const TaskName& peer, Incarnation life, std::function<void(std::string)> then) {
@@ -46,8 +48,9 @@ void CheckLink(Peers& peers, const TaskName& peer, Incarnation life, std::functi
 
 }  // namespace
 
-MembershipService::MembershipService(Membership& membership, Peers& peers, Probes& probes)
-    : membership_(membership), peers_(peers), probes_(probes), authority_(membership) {
+MembershipService::MembershipService(Membership& membership, Peers& peers, Probes& probes,
+                                     RefusedCalls* refused)
+    : membership_(membership), peers_(peers), probes_(probes), refused_(refused), authority_(membership) {
   peers_.SetLinkCheck(
       [&peers](const TaskName& peer, Incarnation life, std::function<void(std::string)> then) {
         CheckLink(peers, peer, life, std::move(then));
@@ -121,26 +124,48 @@ absl::Status MembershipService::CheckAuthority(const Envelope& envelope, absl::s
       membership_.authority().ToString(), " does that: the tasks were given different cluster specs"));
 }
 
+void MembershipService::Refuse(const Request& request, const absl::Status& why) {
+  if (refused_ != nullptr)
+    refused_->Count(Refusal::kCluster, request.envelope.sender.ToString(), why.message());
+  Reply(request, why);
+}
+
 void MembershipService::Join(Request& request) {
   const Envelope& envelope = request.envelope;
   if (const absl::Status is_mine = CheckAuthority(envelope, " to let it join the cluster, but here ");
       !is_mine.ok()) {
-    return Reply(request, is_mine);
+    return Refuse(request, is_mine);
   }
   const absl::StatusOr<JoinCall> call = DecodeJoin(&request.reader);
   if (!call.ok()) return Reply(request, call.status());
   const absl::StatusOr<Incarnation> life =
       authority_.Join({envelope.sender, envelope.sender_incarnation, call->highest_known,
                        call->known_authority, call->age, call->process});
+  if (absl::IsInvalidArgument(life.status())) return Refuse(request, life.status());
   if (!life.ok()) return Reply(request, life.status());
   if (envelope.sender_incarnation != 0) {
     // Only the task itself can say it of a life that is heard here.
     for (const auto& [task, done] : call->done) membership_.OnReportedDone(task, done);
     NoteKnown(envelope.sender, call->view);
   }
+  if (envelope.sender_incarnation == 0) NoteAddress(envelope.sender, call->address);
   WireWriter reply;
   EncodeJoinReply({*life, membership_.ViewSince(call->view)}, &reply);
   Reply(request, absl::OkStatus(), reply.Take());
+}
+
+// Not refused: another name may stand for the same place, and a port be a forwarded one.
+void MembershipService::NoteAddress(const TaskName& task, const std::string& address) {
+  const std::string expected = peers_.AddressOf(task);
+  if (address == expected) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(addresses_[task], address) == address) return;
+  }
+  PrintNotice(
+      absl::StrCat(membership_.self().ToString(), ": ", task.ToString(), " joins, whose cluster spec has ",
+                   task.ToString(), " at ", address.substr(0, kMaxShownAddress), ", while that of ",
+                   membership_.self().ToString(), " has it at ", expected, ", where the others look for it"));
 }
 
 void MembershipService::NoteKnown(const TaskName& task, const ViewNumber& known) {

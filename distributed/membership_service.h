@@ -23,6 +23,7 @@
 #include "absl/time/time.h"
 #include "distributed/authority.h"
 #include "distributed/membership.h"
+#include "distributed/metrics/refused_calls.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/probes.h"
 #include "distributed/peers/worker_protocol.h"
@@ -34,7 +35,8 @@ class MembershipService {
  public:
   static constexpr absl::Duration kPause = absl::Milliseconds(50);
 
-  MembershipService(Membership& membership, Peers& peers, Probes& probes);
+  // Borrows `refused` too; null where nobody counts whom it does not let join.
+  MembershipService(Membership& membership, Peers& peers, Probes& probes, RefusedCalls* refused = nullptr);
   ~MembershipService();
 
   static bool Handles(absl::string_view method);
@@ -70,6 +72,10 @@ class MembershipService {
   };
 
   void Reply(const Request& request, const absl::Status& status, std::string body = "") const;
+  // Says when the task's own cluster spec has it at another address than that of this task.
+  void NoteAddress(const TaskName& task, const std::string& address);
+  // Answers a task whose cluster spec is another one.
+  void Refuse(const Request& request, const absl::Status& why);
   absl::Status CheckAuthority(const Envelope& envelope, absl::string_view what) const;
   void Join(Request& request);
   void Watch(Request& request);
@@ -86,6 +92,7 @@ class MembershipService {
   Membership& membership_;
   Peers& peers_;
   Probes& probes_;
+  RefusedCalls* const refused_;
   Authority authority_;
   const std::shared_ptr<Alive> alive_ = std::make_shared<Alive>();
 
@@ -94,6 +101,8 @@ class MembershipService {
   int64_t num_requests_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t next_held_ ABSL_GUARDED_BY(mutex_) = 1;
   std::map<TaskName, Held> held_ ABSL_GUARDED_BY(mutex_);
+  std::map<TaskName, std::string> addresses_
+      ABSL_GUARDED_BY(mutex_);                                    // that were told, and are not those here
   std::map<TaskName, ViewNumber> known_ ABSL_GUARDED_BY(mutex_);  // the newest that the task has asked with
   bool will_publish_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time next_publish_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();

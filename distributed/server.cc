@@ -43,7 +43,7 @@ class Server::Network {
  public:
   Network(const TaskConfig& task, const ServerOptions& options, Runtime& runtime, Membership& membership,
           Transport& transport, std::unique_ptr<Transport> owned_transport, std::shared_ptr<FileSystem> files,
-          const PeerLimits& limits)
+          const PeerLimits& limits, RefusedCalls* refused)
       : task_(task),
         membership_(membership),
         owned_transport_(std::move(owned_transport)),
@@ -55,7 +55,7 @@ class Server::Network {
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
         service_(*worker_, runtime.ops(), membership, peers_, std::move(files), limits),
         probes_(peers_),
-        members_(membership, peers_, probes_) {
+        members_(membership, peers_, probes_, refused) {
     // Workers of a cluster with parameter servers meet there.
     if (IsTrainingJob(task.job()) && task.num_ps() == 0) {
       replicas_ = std::make_unique<PeerGroup>(task.worker_tasks(), peers_);
@@ -110,8 +110,8 @@ class Server::Network {
 
   void ReplyStatus(IncomingCall& call) {
     Frame reply;
-    reply.header = EncodeTaskStatus(
-        {task_.task(), membership_.incarnation(), WEIR_VERSION, membership_.environment().TimeOfDay()});
+    reply.header = EncodeTaskStatus({task_.task(), membership_.incarnation(), WEIR_VERSION,
+                                     membership_.environment().TimeOfDay(), task_.cluster().ToFlag()});
     call.Reply(std::move(reply));
   }
 
@@ -284,8 +284,15 @@ static absl::Status AdmitsSender(const std::vector<std::string>& names, absl::st
   return CheckCertificateNames(names, envelope.sender);
 }
 
-// A certificate of another task would be refused by all others.
-static absl::Status CheckOwnCertificate(const TaskName& self, const SecurityOptions& security) {
+// A certificate that has expired, or is of another task, would be refused by all others.
+static absl::Status CheckOwnCertificate(const TaskName& self, const SecurityOptions& security,
+                                        const Environment& environment) {
+  if (!security.tls_cert_file.empty()) {
+    const absl::Status valid = CheckNotExpired(security.tls_cert_file, environment.TimeOfDay());
+    if (!valid.ok()) {
+      return absl::Status(valid.code(), absl::StrCat(self.ToString(), ": ", valid.message()));
+    }
+  }
   if (!security.tls_task_names) return absl::OkStatus();
   const std::string name = CertificateNameOf(self);
   WEIR_ASSIGN_OR_RETURN(const bool is_named, CertificateNames(security.tls_cert_file, name));
@@ -297,10 +304,14 @@ static absl::Status CheckOwnCertificate(const TaskName& self, const SecurityOpti
 
 // gRPC; between tasks of one machine sockets beside it, unless what is sent is to be encrypted.
 static absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const ServerOptions& options,
-                                                                const Membership& membership) {
+                                                                const Membership& membership,
+                                                                RefusedCalls& refused) {
   GrpcOptions grpc;
   grpc.security = options.security;
   grpc.admits = AdmitsSender;
+  grpc.on_refused = [&refused](Refusal kind, absl::string_view caller, absl::string_view why) {
+    refused.Count(kind, caller, why);
+  };
   grpc.is_serving = [&membership] { return membership.is_serving() && membership.superseded().ok(); };
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, MakeGrpcTransport(grpc));
   if (options.security.uses_tls() || !options.uses_host_sockets) return transport;
@@ -321,11 +332,12 @@ std::vector<std::string> AllowedDirsFromEnvironment() {
 }
 
 absl::Status Server::Connect(const ServerOptions& options) {
+  refused_ = std::make_unique<RefusedCalls>(task_.task().ToString(), *options.environment);
   std::unique_ptr<Transport> owned;
   Transport* transport = options.transport;
   if (transport == nullptr) {
-    WEIR_ASSIGN_OR_RETURN(owned, MakeTransport(options, *membership_));
-    WEIR_RETURN_IF_ERROR(CheckOwnCertificate(task_.task(), options.security));
+    WEIR_ASSIGN_OR_RETURN(owned, MakeTransport(options, *membership_, *refused_));
+    WEIR_RETURN_IF_ERROR(CheckOwnCertificate(task_.task(), options.security, *options.environment));
     transport = owned.get();
   }
   if (metrics_ != nullptr) {
@@ -353,7 +365,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
     WEIR_ASSIGN_OR_RETURN(files, AllowedFiles::In(options.allowed_dirs));
   }
   network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned),
-                                       std::move(files), limits);
+                                       std::move(files), limits, refused_.get());
   absl::StatusOr<std::string> bound = network_->Listen(*transport, listen->ToString());
   if (!bound.ok()) {
     return absl::Status(bound.status().code(),
@@ -429,6 +441,7 @@ int Server::ServeUntilTheEnd() {
   bool is_over = false;
   while (!is_over && membership_->is_serving()) {
     is_over = membership_->AwaitEndOfJob(membership_->environment().Now() + kPatience);
+    if (!membership_->is_serving()) break;
     const std::string chief = is_over ? "" : membership_->DescribeAwaitedChief();
     if (!chief.empty()) {
       PrintNotice(absl::StrCat(task_.task().ToString(), " waits for ", chief,
@@ -503,6 +516,7 @@ absl::Status Server::OfferMetrics(const std::string& port) {
                                           .runtime = runtime_.get(),
                                           .worker = &local_worker(),
                                           .use = network_ != nullptr ? &network_->peer_use() : nullptr,
+                                          .refused = refused_.get(),
                                           .metrics = metrics_.get()};
   WEIR_ASSIGN_OR_RETURN(pages_, ServerMetrics::Start(port, sources));
   return absl::OkStatus();

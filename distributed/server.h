@@ -161,6 +161,7 @@ class Server {
   std::string address_ = "local";
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Membership> membership_;
+  std::unique_ptr<RefusedCalls> refused_;         // null for one that talks to nobody
   std::unique_ptr<Metrics> metrics_;              // null when nobody asks for them
   std::unique_ptr<Transport> metered_transport_;  // likewise
   std::unique_ptr<Network> network_;

@@ -104,6 +104,7 @@ std::string ServerMetrics::MetricsPage() const {
     text.Sample({{"kind", "steps"}}, static_cast<double>(use.steps));
     text.Sample({{"kind", "bytes"}}, static_cast<double>(use.bytes));
   }
+  if (sources_.refused != nullptr) sources_.refused->AppendTo(&text);
   if (sources_.metrics != nullptr) sources_.metrics->AppendTo(&text);
   AppendProcessMetrics(&text);
   return text.Take();

@@ -12,6 +12,7 @@
 #include "distributed/membership.h"
 #include "distributed/metrics/http_listener.h"
 #include "distributed/metrics/metrics.h"
+#include "distributed/metrics/refused_calls.h"
 #include "distributed/peer_limits.h"
 #include "distributed/task_config.h"
 #include "session/local_worker.h"
@@ -24,13 +25,14 @@ std::string MetricsPortFromEnvironment();
 
 class ServerMetrics {
  public:
-  // What the pages tell about; borrowed. `use` is null for a task that others do not use.
+  // What the pages tell about; borrowed. `use` and `refused` are null for a task that others do not use.
   struct Sources {
     const TaskConfig* task = nullptr;
     const Membership* membership = nullptr;
     Runtime* runtime = nullptr;
     const LocalWorker* worker = nullptr;
     const PeerUse* use = nullptr;
+    const RefusedCalls* refused = nullptr;
     const Metrics* metrics = nullptr;
   };
 

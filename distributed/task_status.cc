@@ -14,6 +14,7 @@ std::string EncodeTaskStatus(const TaskStatus& status) {
   writer.Fixed64(status.incarnation);
   writer.String(status.version);
   writer.Signed(absl::ToUnixMicros(status.clock));
+  writer.String(status.cluster);
   return writer.Take();
 }
 
@@ -25,6 +26,7 @@ absl::StatusOr<TaskStatus> DecodeTaskStatus(absl::string_view bytes) {
   status.incarnation = reader.Fixed64();
   status.version = std::string(reader.String());
   status.clock = absl::FromUnixMicros(reader.Signed());
+  status.cluster = std::string(reader.String());
   WEIR_RETURN_IF_ERROR(reader.Finish("the status of a task"));
   return status;
 }

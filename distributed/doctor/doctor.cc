@@ -19,7 +19,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "distributed/doctor/tcp_probe.h"
+#include "distributed/keys/certificate.h"
 #include "distributed/task_config.h"
 #include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
@@ -34,13 +36,15 @@ namespace {
 using Kind = Finding::Kind;
 
 constexpr absl::Duration kClocksApart = absl::Seconds(1);
+constexpr absl::Duration kSoon = absl::Hours(7 * 24);
+constexpr size_t kMaxShown = 500;
 constexpr double kFewBytes = 1e9;
 constexpr double kTooFewBytes = 1e8;
 
 // What another process sent, made fit for a line of a terminal.
 std::string Printable(absl::string_view text) {
   std::string printable;
-  for (const char c : text.substr(0, 200)) {
+  for (const char c : text.substr(0, kMaxShown)) {
     if (absl::ascii_isprint(c)) {
       printable += c;
     } else {
@@ -48,6 +52,31 @@ std::string Printable(absl::string_view text) {
     }
   }
   return printable;
+}
+
+// What another task was told of the cluster and this program was not, or otherwise; an empty text for
+// nothing. A ps knows all tasks; a worker need not know other workers. Another name may stand for the same
+// host.
+std::pair<Kind, std::string> DifferenceOf(const ClusterSpec& own, const ClusterSpec& its,
+                                          const TaskName& task) {
+  const auto must_know = [&task](const TaskName& other) { return task.job == "ps" || other.job == "ps"; };
+  for (const TaskName& other : own.tasks()) {
+    const absl::StatusOr<std::string> address = its.address(other);
+    const std::string expected = own.address(other).value_or("");
+    if (!address.ok() && must_know(other)) {
+      return {Kind::kBad, absl::StrCat("there is no ", other.ToString(), " in it")};
+    }
+    if (!address.ok() || *address == expected) continue;
+    const auto port = [](absl::string_view text) { return text.substr(text.rfind(':') + 1); };
+    return {port(*address) == port(expected) ? Kind::kDoubtful : Kind::kBad,
+            absl::StrCat(other.ToString(), " is at ", *address, " in it, not at ", expected)};
+  }
+  for (const TaskName& other : its.tasks()) {
+    if (must_know(other) && !own.address(other).ok()) {
+      return {Kind::kBad, absl::StrCat("it has ", other.ToString(), " too")};
+    }
+  }
+  return {Kind::kGood, ""};
 }
 
 // One task of the cluster, asked by one thread.
@@ -145,6 +174,7 @@ class TaskExamination {
     }
     Add(Kind::kGood, absl::StrCat("answers at ", address_.ToString(), " in ",
                                   absl::StrFormat("%.1f ms", absl::ToDoubleMilliseconds(took))));
+    ExamineSpec(status->cluster);
     if (status->version != WEIR_VERSION) {
       Add(Kind::kBad,
           absl::StrCat("has version ", Printable(status->version), ", this program has ", WEIR_VERSION));
@@ -158,6 +188,18 @@ class TaskExamination {
                        apart > absl::ZeroDuration() ? " ahead of" : " behind",
                        " this machine's: times in logs and event files will not fit, and "
                        "certificates may count as expired"));
+    }
+  }
+
+  void ExamineSpec(const std::string& text) {
+    const absl::StatusOr<ClusterSpec> its = ClusterSpec::FromFlag(text);
+    if (!its.ok()) {
+      return Add(Kind::kBad,
+                 absl::StrCat("has a cluster spec that nobody can read: '", Printable(text), "'"));
+    }
+    const auto [kind, difference] = DifferenceOf(options_.cluster, *its, task_);
+    if (!difference.empty()) {
+      Add(kind, absl::StrCat("was started with another cluster spec: ", Printable(difference)));
     }
   }
 
@@ -188,9 +230,16 @@ class TaskExamination {
         return absl::StrCat("is a server of another program or of an older version: ", said);
       case absl::StatusCode::kInvalidArgument:
         return absl::StrCat("answered what nobody can read: ", said);
+      case absl::StatusCode::kDeadlineExceeded:
+        return absl::StrCat(
+            "somebody listens, but gives no answer (it was stopped, is too busy, or is another "
+            "program): ",
+            said);
       default:
         return absl::StrCat(
-            "somebody listens, but gives no answer (another program, or TLS on one side only): ", said);
+            "somebody listens, but gives no answer (another program, a certificate that is "
+            "refused, or TLS on one side only): ",
+            said);
     }
   }
 
@@ -237,6 +286,17 @@ Finding ExamineToken(const DoctorOptions& options) {
     return {Kind::kBad, "token",
             "none: servers refuse to listen where other machines reach them; give all tasks the same "
             "$WEIR_JOB_TOKEN or --token_file, or TLS with a CA"};
+  }
+  if (!security.tls_cert_file.empty()) {
+    const absl::StatusOr<absl::Time> end = CertificateEnd(security.tls_cert_file);
+    absl::Status valid = end.status();
+    if (valid.ok()) valid = CheckNotExpired(security.tls_cert_file, absl::Now());
+    if (!valid.ok()) return {Kind::kBad, "token", Printable(valid.message())};
+    if (*end < absl::Now() + kSoon) {
+      return {Kind::kDoubtful, "token",
+              absl::StrCat("TLS, but the certificate '", Printable(security.tls_cert_file), "' expires on ",
+                           absl::FormatTime("%Y-%m-%d %H:%M UTC", *end, absl::UTCTimeZone()))};
+    }
   }
   return {Kind::kGood, "token", security.uses_tls() ? "TLS" : "given; without TLS the network can read it"};
 }
@@ -297,6 +357,10 @@ Finding ExamineDisk(const std::string& directory) {
   if (access(path.c_str(), W_OK | X_OK) != 0) {
     return {Kind::kBad, "model_dir",
             absl::StrCat("'", Printable(path), "' cannot be written: ", strerror(errno))};
+  }
+  if (disk.f_blocks == 0) {
+    return {Kind::kBad, "model_dir",
+            absl::StrCat("'", Printable(path), "' is on no disk that keeps files (of the system, as /proc)")};
   }
   const double free_bytes = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   const Kind kind = free_bytes < kTooFewBytes ? Kind::kBad

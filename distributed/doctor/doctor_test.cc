@@ -103,6 +103,28 @@ TEST(Doctor, AnotherTokenAndAnotherTask) {
               HasSubstr(absl::StrCat("at ", address, " is worker:0, a task of another job")));
 }
 
+TEST(Doctor, AnotherClusterSpec) {
+  const std::string ps_at = FreeAddress(), worker_at = FreeAddress(), other = FreeAddress();
+  const DoctorOptions right = Options(absl::StrCat("ps|", ps_at, ",worker|", worker_at));
+  const auto ps = StartServer(right.cluster, {"ps", 0});
+  const auto worker = StartServer(right.cluster, {"worker", 0});
+  EXPECT_EQ(Count(Examine(right), Kind::kBad), 0);
+  const auto found = [](const std::string& spec, const char* subject) {
+    return Found(Examine(Options(spec)), subject, Kind::kBad);
+  };
+  EXPECT_EQ(found(absl::StrCat("ps|", ps_at, ",worker|", worker_at, ";", other), "ps:0"),
+            "was started with another cluster spec: there is no worker:1 in it\n");
+  EXPECT_EQ(found(absl::StrCat("ps|", ps_at, ",worker|", other), "ps:0"),
+            absl::StrCat("was started with another cluster spec: worker:0 is at ", worker_at,
+                         " in it, not at ", other, "\n"));
+  EXPECT_EQ(found(absl::StrCat("ps|", ps_at), "ps:0"),
+            "was started with another cluster spec: it has worker:0 too\n");
+  // A worker need not know the other workers, but all parameter servers.
+  EXPECT_EQ(found(absl::StrCat("ps|", ps_at, ",worker|", worker_at, ";", other), "worker:0"), "");
+  EXPECT_EQ(found(absl::StrCat("ps|", ps_at, ";", other, ",worker|", worker_at), "worker:0"),
+            "was started with another cluster spec: there is no ps:1 in it\n");
+}
+
 TEST(Doctor, SomebodyElseListensThere) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -136,12 +158,13 @@ std::vector<Finding> ExamineAnswer(const std::string& answer) {
 }
 
 TEST(Doctor, VersionsAndClocks) {
-  std::vector<Finding> findings =
-      ExamineAnswer(EncodeTaskStatus({{"worker", 0}, 1, "99.0\x1b[2J", absl::Now() - absl::Hours(1)}));
+  std::vector<Finding> findings = ExamineAnswer(
+      EncodeTaskStatus({{"worker", 0}, 1, "99.0\x1b[2J", absl::Now() - absl::Hours(1), "worker|1=a:1"}));
   EXPECT_EQ(Found(findings, "worker:0", Kind::kBad),
             absl::StrCat("has version 99.0\\x1b[2J, this program has ", WEIR_VERSION, "\n"));
   EXPECT_THAT(Found(findings, "worker:0", Kind::kDoubtful), HasSubstr("behind this machine's"));
-  findings = ExamineAnswer(EncodeTaskStatus({{"worker", 0}, 1, WEIR_VERSION, absl::InfiniteFuture()}));
+  findings = ExamineAnswer(
+      EncodeTaskStatus({{"worker", 0}, 1, WEIR_VERSION, absl::InfiniteFuture(), "worker|1=a:1"}));
   EXPECT_THAT(Found(findings, "worker:0", Kind::kDoubtful), HasSubstr("ahead of this machine's"));
   EXPECT_THAT(Found(ExamineAnswer("damaged"), "worker:0", Kind::kBad),
               HasSubstr("answered what nobody can read"));
@@ -207,7 +230,7 @@ TEST(ExamineDisk, DirectoriesThatAreThereAndThatAreNot) {
 }
 
 TEST(TaskStatus, DamagedBytesAreRefused) {
-  const std::string whole = EncodeTaskStatus({{"worker", 3}, 7, "1.0", absl::FromUnixMicros(5)});
+  const std::string whole = EncodeTaskStatus({{"worker", 3}, 7, "1.0", absl::FromUnixMicros(5), "ps|host:1"});
   const TaskStatus status = DecodeTaskStatus(whole).value();
   EXPECT_EQ(status.task, (TaskName{"worker", 3}));
   EXPECT_EQ(status.incarnation, 7u);

@@ -141,16 +141,44 @@ absl::StatusOr<Certificate> MakeHostCertificate(const std::string& host, const C
                {NID_authority_key_identifier, "keyid"}});
 }
 
-absl::StatusOr<bool> CertificateNames(const std::string& path, const std::string& name) {
+namespace {
+
+using CertificateRef = std::unique_ptr<X509, decltype(&X509_free)>;
+
+absl::StatusOr<CertificateRef> ReadCertificate(const std::string& path) {
   const std::unique_ptr<BIO, decltype(&BIO_free)> file(BIO_new_file(path.c_str(), "r"), BIO_free);
-  const std::unique_ptr<X509, decltype(&X509_free)> certificate(
+  CertificateRef certificate(
       file == nullptr ? nullptr : PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr), X509_free);
   ERR_clear_error();
-  if (certificate == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("TLS: '", path, "' has no certificate"));
-  }
+  if (certificate != nullptr) return certificate;
+  return absl::InvalidArgumentError(absl::StrCat("TLS: '", path, "' has no certificate"));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> CertificateNames(const std::string& path, const std::string& name) {
+  WEIR_ASSIGN_OR_RETURN(const CertificateRef certificate, ReadCertificate(path));
   return X509_check_host(certificate.get(), name.data(), name.size(), X509_CHECK_FLAG_NO_WILDCARDS,
                          nullptr) == 1;
+}
+
+absl::StatusOr<absl::Time> CertificateEnd(const std::string& path) {
+  WEIR_ASSIGN_OR_RETURN(const CertificateRef certificate, ReadCertificate(path));
+  std::tm end{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) == 1) {
+    return absl::FromTM(end, absl::UTCTimeZone());
+  }
+  ERR_clear_error();
+  return absl::InvalidArgumentError(absl::StrCat("TLS: the certificate '", path, "' has a damaged date"));
+}
+
+absl::Status CheckNotExpired(const std::string& path, absl::Time now) {
+  WEIR_ASSIGN_OR_RETURN(const absl::Time end, CertificateEnd(path));
+  if (now < end) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("TLS: the certificate '", path, "' has expired on ",
+                   absl::FormatTime("%Y-%m-%d %H:%M UTC", end, absl::UTCTimeZone()),
+                   ": nobody would accept it; make another one ('weir keys')"));
 }
 
 }  // namespace weir

@@ -35,4 +35,10 @@ absl::StatusOr<Certificate> MakeHostCertificate(const std::string& host, const C
 // none.
 absl::StatusOr<bool> CertificateNames(const std::string& path, const std::string& name);
 
+// Until when the certificate in a PEM file, the first there, is valid. InvalidArgument when there is none.
+absl::StatusOr<absl::Time> CertificateEnd(const std::string& path);
+
+// InvalidArgument when it has expired.
+absl::Status CheckNotExpired(const std::string& path, absl::Time now);
+
 }  // namespace weir

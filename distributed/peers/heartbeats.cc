@@ -1,14 +1,19 @@
 #include "distributed/peers/heartbeats.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "distributed/task_config.h"
+#include "distributed/transport/call_errors.h"
 #include "kernels/notice.h"
 
 namespace weir {
 namespace {
+
+// Between two lines that say why this task cannot join.
+constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
 
 // What a reply says after its status.
 template <typename Answer>
@@ -17,6 +22,12 @@ absl::StatusOr<Answer> Read(const absl::StatusOr<PeerReply>& reply,
   if (!reply.ok()) return reply.status();
   WireReader reader(reply->header());
   return decode(&reader);
+}
+
+// Whether the authority refuses this process for what it was started with.
+bool IsMistake(const absl::Status& answer) {
+  return absl::IsUnauthenticated(answer) || absl::IsPermissionDenied(answer) ||
+         absl::IsInvalidArgument(answer) || absl::IsUnimplemented(answer);
 }
 
 }  // namespace
@@ -79,12 +90,15 @@ void Heartbeats::Ask() {
   call.age = age_before_ + membership_.age();
   call.process = process_;
   call.view = membership_.view();
+  call.address = peers_.AddressOf(membership_.self());
   if (call.view.authority != call.known_authority) call.done = membership_.DoneLives();
   WireWriter writer;
   EncodeJoin(call, &writer);
   PeerCallOptions options;
   options.deadline = peers_.environment().Now() + 2 * interval_;
-  options.wait_for_ready = !has_joined;  // it may still be starting
+  // It may still be starting. A call that waits for it does not say why it waits in vain: every other one
+  // does.
+  options.wait_for_ready = !has_joined && !std::exchange(tells_why_, !tells_why_);
   options.any_life = true;
   options.before_own_life = true;
   options.retry_for = absl::ZeroDuration();
@@ -103,8 +117,11 @@ void Heartbeats::Ask() {
 void Heartbeats::OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answer) {
   if (!answer.ok()) {  // asked again with the next beat
     if (absl::IsUnavailable(answer.status())) LookForAuthority();
-    return;
+    return OnRefused(answer.status());
   }
+  peers_.NoteAuthoritySaid(absl::OkStatus());
+  refused_since_ = absl::InfiniteFuture();
+  said_.clear();
   // Asked twice: the first life is kept.
   const bool joins = membership_.incarnation() == 0;
   if (joins && peers_.environment().SteadyNow() - sent > kPromptAnswer &&
@@ -119,6 +136,27 @@ void Heartbeats::OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answ
   peers_.OnLease();
   if (joins) Ask();  // so that the authority knows that the life was taken
   if (!joins && !is_watching_) Watch(membership_.view());
+}
+
+void Heartbeats::OnRefused(const absl::Status& why) {
+  peers_.NoteAuthoritySaid(why);
+  // That nobody listens is usual while the job starts, and others say who waits for whom.
+  if (absl::IsDeadlineExceeded(why) || absl::IsCancelled(why) || IsConnectionRefused(why)) return;
+  if (!IsMistake(why)) refused_since_ = absl::InfiniteFuture();
+  if (membership_.incarnation() != 0) return;
+  const absl::Time now = peers_.environment().SteadyNow();
+  if (said_ != why.message() && now >= next_notice_) {
+    said_ = std::string(why.message());
+    next_notice_ = now + kNoticeInterval;
+    PrintNotice(peers_.WhyItWaits());
+  }
+  if (!IsMistake(why)) return;
+  refused_since_ = std::min(refused_since_, now);
+  if (now - refused_since_ < kRefusedFor * membership_.lease()) return;
+  membership_.GiveUp(absl::Status(
+      why.code(),
+      absl::StrCat(peers_.WhyItWaits(), " (for ",
+                   absl::FormatDuration(absl::Trunc(now - refused_since_, absl::Milliseconds(100))), ")")));
 }
 
 void Heartbeats::Watch(const ViewNumber& known) {

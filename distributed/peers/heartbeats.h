@@ -11,12 +11,20 @@
 // there, they are alive again; if they know a later life of the authority, it is superseded
 // (Membership::OnReplyStatus).
 //
+// An authority that answers, and refuses this task, is not waited for as one that is silent: what it says is
+// printed at once. When it has said for kRefusedFor leases, and nothing else, that this process has another
+// token, certificate or cluster spec, the process ends (Membership::GiveUp): it read them when it was
+// started, and waiting changes nothing. Until then they may just be being replaced everywhere. Only before
+// this task has joined; later its work is worth waiting for. A connection that fails, as with a certificate
+// that has expired, is the network's business: it is said too, and waited for.
+//
 // When a call to the authority breaks, looks whether it is still there (probes.h).
 //
 // Runs on the timer thread of Peers. Borrows both; must be destroyed before them.
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -51,6 +59,8 @@ class Heartbeats {
   static constexpr size_t kMostAsked = 8;
   // How many intervals a Watch is held.
   static constexpr int kWatchedFor = 25;
+  // How many leases a refusal lasts until it is final.
+  static constexpr int kRefusedFor = 3;
 
   // Runs `then` on the timer thread, where nothing else is held, unless this object is gone.
   template <typename Then>
@@ -59,6 +69,8 @@ class Heartbeats {
   void Beat();
   void Ask();
   void OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answer);
+  // The authority has not answered, or has refused this task.
+  void OnRefused(const absl::Status& why);
   // Holds a Watch at the authority for what comes after that view.
   void Watch(const ViewNumber& known);
   void LookForAuthority();
@@ -77,6 +89,10 @@ class Heartbeats {
   bool is_watching_ = false;
   bool is_asking_at_once_ = false;
   bool holds_lease_ = true;
+  bool tells_why_ = false;  // the next heartbeat fails at once when nobody can be reached
+  std::string said_;        // of what was answered, what was printed last
+  absl::Time next_notice_ = absl::InfinitePast();
+  absl::Time refused_since_ = absl::InfiniteFuture();
   size_t next_lost_ = 0;
   int num_late_answers_ = 0;
 };

@@ -199,6 +199,68 @@ TEST_F(JoiningTest, NewsThatCannotWaitComesInTheAnswerToAWatch) {
   EXPECT_EQ(membership_.last_loss(), (ViewNumber{1, 2}));
 }
 
+TEST_F(JoiningTest, CallsThatWaitSayWhatTheAuthorityHasAnswered) {
+  answer_ = absl::InvalidArgumentError("here ps:7 does that");
+  Listen("127.0.0.1:5002");
+  const Heartbeats heartbeats(peers_, probes_, absl::Milliseconds(10));
+  EXPECT_TRUE(AwaitRequests("127.0.0.1:5002", 5));
+  const absl::Status waited =
+      peers_.CallAndWait({"worker", 1}, kListDevicesMethod, "", {}, {.deadline = peers_.environment().Now()})
+          .status();
+  EXPECT_THAT(
+      std::string(waited.message()),
+      HasSubstr("worker:0 has not joined the cluster, because ps:0 at 127.0.0.1:5002, which lets tasks "
+                "join, has refused it: here ps:7 does that"));
+  EXPECT_TRUE(membership_.superseded().ok()) << "not before three leases are over";
+}
+
+TEST_F(JoiningTest, CallsThatWaitSayWhyTheAuthorityCannotBeReached) {
+  const Heartbeats heartbeats(peers_, probes_, absl::Milliseconds(10));
+  std::string why;
+  const absl::Time end = peers_.environment().Now() + absl::Seconds(60);
+  while (why.find("cannot be reached") == std::string::npos && peers_.environment().Now() < end) {
+    const absl::Time deadline = peers_.environment().Now() + absl::Milliseconds(20);
+    why = std::string(peers_.CallAndWait({"worker", 1}, kListDevicesMethod, "", {}, {.deadline = deadline})
+                          .status()
+                          .message());
+  }
+  EXPECT_THAT(why, HasSubstr("which lets tasks join, cannot be reached: ps:0 at 127.0.0.1:5002"));
+}
+
+struct RefusedTest : HeartbeatsTest {
+  RefusedTest() : HeartbeatsTest({"worker", 0}, absl::Milliseconds(50)) {}
+
+  // What the task ends with; OK when it goes on until the authority was asked so often.
+  absl::Status EndsWith(int num_requests) {
+    absl::Notification told;
+    absl::Status end;
+    membership_.AddSupersededListener([&](const absl::Status& why) {
+      end = why;
+      told.Notify();
+    });
+    Listen("127.0.0.1:5002");
+    const Heartbeats heartbeats(peers_, probes_, absl::Milliseconds(10));
+    if (num_requests == 0) {
+      EXPECT_TRUE(told.WaitForNotificationWithTimeout(absl::Seconds(60)));
+    } else {
+      EXPECT_TRUE(AwaitRequests("127.0.0.1:5002", num_requests));
+    }
+    return membership_.superseded();
+  }
+};
+
+TEST_F(RefusedTest, ATaskThatIsRefusedForWhatItWasStartedWithEnds) {
+  answer_ = absl::UnauthenticatedError("another token");
+  const absl::Status end = EndsWith(0);
+  EXPECT_TRUE(absl::IsUnauthenticated(end)) << end;
+  EXPECT_THAT(std::string(end.message()), HasSubstr("has refused it: another token"));
+}
+
+TEST_F(RefusedTest, ATaskThatIsToAskAgainDoes) {
+  answer_ = absl::UnavailableError("a later process has just asked");
+  EXPECT_TRUE(EndsWith(40).ok());
+}
+
 // The authority is silent, and so it may count this task among the lost by now.
 struct SilencedTest : HeartbeatsTest {
   SilencedTest() : HeartbeatsTest({"worker", 0}, absl::Milliseconds(50)) {}

@@ -25,6 +25,13 @@ class OverHandle final : public Peers::Handle {
   void Cancel(absl::Status) override {}
 };
 
+// What the authority has answered to a heartbeat, or why it has not.
+std::string DescribeFailedCall(const absl::Status& status) {
+  if (status.ok() || absl::IsDeadlineExceeded(status)) return "has not answered";
+  return absl::StrCat(absl::IsUnavailable(status) ? "cannot be reached: " : "has refused it: ",
+                      status.message());
+}
+
 // What is wrong with the peer's host name, for those who wait for it; empty when it resolves.
 std::string NameProblem(const Environment& environment, const std::string& address) {
   if (environment.is_simulated()) return "";  // without a name server
@@ -124,16 +131,8 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
   }
 
   absl::Status WhyItWaited() const {
-    const TaskName& authority = peers_->membership_.authority();
-    const std::string address = peers_->cluster_.address(authority).value_or("?");
-    return absl::DeadlineExceededError(
-        absl::StrCat(method_, " to ", peer_.ToString(), " at ", channel_->address(), ": ",
-                     peers_->membership_.self().ToString(),
-                     peers_->membership_.incarnation() == 0
-                         ? absl::StrCat(" has not joined the cluster, because ", authority.ToString(), " at ",
-                                        address, ", which lets tasks join, has not answered")
-                         : absl::StrCat(" begins no steps, because ", authority.ToString(), " at ", address,
-                                        ", which says who is alive, does not answer")));
+    return absl::DeadlineExceededError(absl::StrCat(method_, " to ", peer_.ToString(), " at ",
+                                                    channel_->address(), ": ", peers_->WhyItWaits()));
   }
 
   void OnReply(absl::StatusOr<Frame> reply) {
@@ -314,6 +313,28 @@ void Peers::OnLease() {
   for (const auto& call : calls) call->Begin();
 }
 
+void Peers::NoteAuthoritySaid(const absl::Status& said) {
+  absl::MutexLock lock(&mutex_);
+  // That nobody has answered in time says less than why the connection failed.
+  if (absl::IsDeadlineExceeded(said) && !authority_said_.ok()) return;
+  authority_said_ = said;
+}
+
+std::string Peers::WhyItWaits() const {
+  const TaskName& authority = membership_.authority();
+  absl::Status said;
+  {
+    absl::MutexLock lock(&mutex_);
+    said = authority_said_;
+  }
+  const bool has_joined = membership_.incarnation() != 0;
+  return absl::StrCat(membership_.self().ToString(),
+                      has_joined ? " begins no steps, because " : " has not joined the cluster, because ",
+                      authority.ToString(), " at ", AddressOf(authority),
+                      has_joined ? ", which says who is alive, " : ", which lets tasks join, ",
+                      DescribeFailedCall(said));
+}
+
 void Peers::CloseRetiredChannels() {
   std::vector<std::shared_ptr<Channel>> closed;
   absl::MutexLock lock(&mutex_);
@@ -395,10 +416,7 @@ absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_
     PrintNotice(absl::StrCat(
         membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address, ": ", method, " (",
         left, NameProblem(environment_, address),
-        membership_.incarnation() == 0
-            ? absl::StrCat("; has to join first, and waits for ", membership_.authority().ToString())
-            : "",
-        ")"));
+        membership_.incarnation() == 0 ? absl::StrCat("; it has to join first: ", WhyItWaits()) : "", ")"));
   }
   absl::StatusOr<PeerReply> result = *std::move(told);
   // gRPC waits for a name in silence.

@@ -79,6 +79,11 @@ class Peers {
 
   // This task has a life, and its lease: the calls that waited for them are made.
   void OnLease();
+  // What came of this task's last heartbeat (heartbeats.h): calls that wait for a life or for a lease say it
+  // when they end. OK when the authority has answered.
+  void NoteAuthoritySaid(const absl::Status& said);
+  // Why this task has no life, or no lease, with the authority's name and address.
+  std::string WhyItWaits() const;
   // Closes channels to lives that are over when no call uses them any more. From no callback of a call.
   void CloseRetiredChannels();
 
@@ -147,6 +152,7 @@ class Peers {
   mutable absl::Mutex mutex_;
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);  // not OK: why there are no more calls
   LinkCheck link_check_ ABSL_GUARDED_BY(mutex_);
+  absl::Status authority_said_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_call_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<TaskName, OpenChannel> channels_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Channel>> retired_ ABSL_GUARDED_BY(mutex_);

@@ -97,6 +97,7 @@ void EncodeJoin(const JoinCall& call, WireWriter* writer) {
     EncodeTask(task, writer);
     writer->Fixed64(life);
   }
+  writer->String(call.address);
 }
 
 absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader) {
@@ -111,6 +112,7 @@ absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader) {
     TaskName task = DecodeTask(reader);
     call.done.emplace_back(std::move(task), reader->Fixed64());
   }
+  call.address = std::string(reader->String());
   WEIR_RETURN_IF_ERROR(reader->Finish("a request to join"));
   if (call.age < absl::ZeroDuration()) return absl::InvalidArgumentError("a request to join from the future");
   return call;

@@ -82,6 +82,8 @@ struct JoinCall {
   ViewNumber view;                  // that the sender has
   // To an authority that was restarted: who is done.
   std::vector<std::pair<TaskName, Incarnation>> done;
+  // Where the sender's cluster spec has the sender itself.
+  std::string address;
 };
 void EncodeJoin(const JoinCall& call, WireWriter* writer);
 absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader);

@@ -16,9 +16,38 @@ absl::Status DescribeCallError(const TaskName& peer, const std::string& address,
                        absl::FormatDuration(absl::Trunc(waited, absl::Milliseconds(1)))));
     case absl::StatusCode::kCancelled:
       return absl::CancelledError(absl::StrCat(where, " was cancelled"));
-    default:
-      return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
+    default: {
+      const std::string meaning = absl::IsUnavailable(status) ? ExplainConnectionError(status.message()) : "";
+      return absl::Status(status.code(),
+                          absl::StrCat(where, ": ", meaning.empty() ? "" : meaning + ": ", status.message()));
+    }
   }
+}
+
+std::string ExplainConnectionError(absl::string_view text) {
+  // As gRPC 1.51 and OpenSSL 3 say it; what they say otherwise is shown without an explanation.
+  constexpr struct {
+    const char* words;
+    const char* meaning;
+  } kMeanings[] = {
+      {"certificate verify failed", "its certificate has expired, or another CA than --tls_ca has signed it"},
+      {"is not in peer certificate", "its certificate is for another host or task"},
+      {"wrong version number",
+       "no TLS is spoken there: one side has TLS and the other has not, or it is no task"},
+      {"Failed parsing HTTP/2", "another program answers there, which is no task of Weir"},
+      {"http1.x server", "another program answers there, which is no task of Weir"},
+      {"alert", "it refuses the certificate of this task, which may have expired, or be of another CA"},
+  };
+  for (const auto& [words, meaning] : kMeanings) {
+    if (absl::StrContains(text, words)) return meaning;
+  }
+  const bool was_closed = absl::StrContains(text, "Socket closed") ||
+                          absl::StrContains(text, "onnection reset by peer") ||
+                          absl::StrContains(text, "before receiving SETTINGS");
+  return was_closed && absl::StrContains(text, "failed to connect")
+             ? "somebody listens there, but ends the connection: one side has TLS and the other has not, a "
+               "certificate was refused, or it is no task of Weir"
+             : "";
 }
 
 bool IsConnectionRefused(const absl::Status& status) {

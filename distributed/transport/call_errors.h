@@ -12,9 +12,14 @@
 
 namespace weir {
 
-// `status` as the caller shall see it: naming peer, address and method, and how long it waited.
+// `status` as the caller shall see it: naming peer, address and method, how long it waited, and what an error
+// of the connection means.
 absl::Status DescribeCallError(const TaskName& peer, const std::string& address, absl::string_view method,
                                const absl::Status& status, absl::Duration waited);
+
+// What a connection that was not made, with that text of its library, shows about who is there: another
+// program, TLS on one side only, a certificate that cannot be trusted. Empty when it shows nothing.
+std::string ExplainConnectionError(absl::string_view text);
 
 // Whether a call failed because nobody listens at the address: its process is gone, or was not there yet. Not
 // when a connection that there was broke. (By its text: transports are told no more by their libraries.)

@@ -16,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "distributed/transport/grpc/metadata_keys.h"
 #include "distributed/transport/listening_sockets.h"
 #include "graph/types/status_macros.h"
 #include "kernels/process_clock.h"
@@ -77,10 +78,12 @@ std::string NameOf(const sockaddr_storage& address) {
 }  // namespace
 
 struct ConnectionGate::Stranger {
-  Stranger(int fd, int listening_fd, std::string network, absl::Time closes, Greeting greeting)
+  Stranger(int fd, int listening_fd, std::string network, std::string name, absl::Time closes,
+           Greeting greeting)
       : fd(fd),
         listening_fd(listening_fd),
         network(std::move(network)),
+        name(std::move(name)),
         closes(closes),
         greeting(std::move(greeting)) {}
   Stranger(const Stranger&) = delete;
@@ -92,6 +95,7 @@ struct ConnectionGate::Stranger {
   int fd;
   const int listening_fd;
   const std::string network;
+  const std::string name;
   absl::Time closes;
   Greeting greeting;
   bool is_over = false;       // what still comes is not read
@@ -192,8 +196,8 @@ void ConnectionGate::Accept(int listening_fd) {
       continue;
     }
     MakeRoom();
-    strangers_.emplace_back(fd, listening_fd, NetworkOf(address), ProcessNow() + options_.grace,
-                            Greeting(options_.token, options_.is_serving));
+    strangers_.emplace_back(fd, listening_fd, NetworkOf(address), NameOf(address),
+                            ProcessNow() + options_.grace, Greeting(options_.token, options_.is_serving));
     const std::string settings = Greeting::ServerSettings(options_.max_streams, options_.max_header_bytes);
     if (send(fd, settings.data(), settings.size(), MSG_NOSIGNAL) < 0) strangers_.pop_back();
   }
@@ -206,7 +210,7 @@ void ConnectionGate::HandOver(int fd, int listening_fd, const sockaddr_storage& 
     return;
   }
   MakeRoom();
-  Stranger& stranger = strangers_.emplace_back(own, listening_fd, NetworkOf(client),
+  Stranger& stranger = strangers_.emplace_back(own, listening_fd, NetworkOf(client), NameOf(client),
                                                ProcessNow() + options_.grace, Greeting("", nullptr));
   stranger.is_with_grpc = true;
   stranger.client = NameOf(client);
@@ -269,12 +273,14 @@ bool ConnectionGate::Read(Stranger& stranger) {
     return stranger.num_unread_bytes <= kMaxFarewellBytes;
   }
   std::string answers;
+  const int num_told = stranger.greeting.num_refused();
   const Greeting::State state =
       stranger.greeting.Add(absl::string_view(buffer, static_cast<size_t>(num_read)), &answers);
   if (state == Greeting::State::kAdmitted) {
     handler_(std::exchange(stranger.fd, -1), stranger.listening_fd, stranger.greeting.TakeBytes());
     return false;
   }
+  TellOfRefusals(stranger, num_told, state == Greeting::State::kOver);
   // They fit, unless the client reads nothing.
   if (!answers.empty() && send(stranger.fd, answers.data(), answers.size(), MSG_NOSIGNAL) !=
                               static_cast<ssize_t>(answers.size())) {
@@ -286,6 +292,17 @@ bool ConnectionGate::Read(Stranger& stranger) {
     shutdown(stranger.fd, SHUT_WR);
   }
   return true;
+}
+
+void ConnectionGate::TellOfRefusals(const Stranger& stranger, int num_told, bool is_over) const {
+  if (!options_.on_refused) return;
+  for (int i = num_told; i < stranger.greeting.num_refused(); ++i) {
+    options_.on_refused(Refusal::kToken, stranger.name, kNoToken);
+  }
+  if (!is_over || !stranger.greeting.is_other_protocol()) return;
+  options_.on_refused(Refusal::kProtocol, stranger.name,
+                      stranger.greeting.is_tls() ? "it begins TLS, which this task was started without"
+                                                 : "what it sends is no call: it is no task of Weir");
 }
 
 void ConnectionGate::CloseLate() {

@@ -29,6 +29,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/transport/grpc/greeting.h"
+#include "distributed/transport/refusal.h"
 
 namespace weir {
 
@@ -46,6 +47,7 @@ class ConnectionGate {
     int max_streams = 100;
     int max_header_bytes = 8 << 10;
     std::function<bool()> is_serving;  // Greeting
+    OnRefusal on_refused;              // null: nobody is told; called by the gate's thread
     absl::Duration grace = absl::Seconds(20);
     // A connection whose peer acknowledges nothing for this long is closed.
     absl::Duration silence = absl::Seconds(10);
@@ -83,6 +85,7 @@ class ConnectionGate {
   // Does what OnAdmitted and OnRefused have said.
   void JudgeClients();
   void Wake();
+  void TellOfRefusals(const Stranger& stranger, int num_told, bool is_over) const;
   void CloseLate();
   // False when the stranger is one no more: it was let in or closed.
   bool Read(Stranger& stranger);

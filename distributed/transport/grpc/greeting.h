@@ -42,6 +42,12 @@ class Greeting {
   // Reads what the client has sent, and appends to `answers` what it shall get.
   State Add(absl::string_view bytes, std::string* answers);
 
+  // Calls that were refused.
+  int num_refused() const { return num_refused_; }
+  // Of one that is over: whether what came was no HTTP/2 at all, and whether it was the beginning of TLS.
+  bool is_other_protocol() const { return !has_preface_; }
+  bool is_tls() const { return bytes_.substr(0, 2) == "\x16\x03"; }
+
   std::string TakeBytes() { return std::move(bytes_); }
 
  private:

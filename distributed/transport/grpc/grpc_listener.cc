@@ -48,6 +48,7 @@ ConnectionGate::Options GateOptions(const GrpcOptions& options) {
   gate.max_header_bytes = kMaxMetadataBytes;
   gate.is_serving = options.is_serving;
   gate.silence = options.keepalive_timeout;
+  gate.on_refused = options.on_refused;
   return gate;
 }
 
@@ -112,9 +113,8 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     if (method() == kHealthCheckMethod) return ReplyHealth();
     if (!listener_->IsAuthorized(context_)) {
       if (listener_->is_encrypted_) listener_->gate_->OnRefused(context_.peer());
-      return Reply(absl::UnauthenticatedError(absl::StrCat(
-          method(),
-          ": the call does not carry this job's token ($WEIR_JOB_TOKEN differs, or the caller has none)")));
+      if (listener_->on_refused_) listener_->on_refused_(Refusal::kToken, client(), kNoToken);
+      return Reply(absl::UnauthenticatedError(absl::StrCat(method(), ": ", kNoToken)));
     }
     if (listener_->is_encrypted_) listener_->gate_->OnAdmitted(context_.peer());
     absl::MutexLock lock(&mutex_);
@@ -137,7 +137,12 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     if (listener_->admits_ != nullptr) {
       const absl::Status admitted =
           listener_->admits_(NamesOfCertificate(*context_.auth_context()), method(), request_.header);
-      if (!admitted.ok()) return Reply(admitted);
+      if (!admitted.ok()) {
+        if (listener_->on_refused_) {
+          listener_->on_refused_(Refusal::kCertificate, client(), admitted.message());
+        }
+        return Reply(admitted);
+      }
     }
     listener_->handler_(std::make_shared<HandlersCall>(shared_from_this()));
   }

@@ -39,6 +39,7 @@ class GrpcListener final : public Listener {
         is_encrypted_(options.security.uses_tls()),
         is_serving_(options.is_serving),
         admits_(options.security.tls_task_names ? options.admits : nullptr),
+        on_refused_(options.on_refused),
         max_message_bytes_(options.max_message_bytes) {}
 
   // Waits for the next call, unless the listener is closing.
@@ -52,6 +53,7 @@ class GrpcListener final : public Listener {
   const bool is_encrypted_;
   const std::function<bool()> is_serving_;
   const decltype(GrpcOptions::admits) admits_;
+  const OnRefusal on_refused_;
   const int64_t max_message_bytes_;
   std::string address_;
   grpc::AsyncGenericService service_;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "distributed/security.h"
+#include "distributed/transport/refusal.h"
 #include "distributed/transport/transport.h"
 
 namespace weir {
@@ -30,6 +31,8 @@ struct GrpcOptions {
   std::function<absl::Status(const std::vector<std::string>& names, absl::string_view method,
                              absl::string_view header)>
       admits;
+  // Told of what is refused before a handler sees it. Null: nobody.
+  OnRefusal on_refused;
   // A larger message is refused by its sender (ResourceExhausted). gRPC itself cannot receive 2 GiB.
   int64_t max_message_bytes = (int64_t{1} << 31) - (1 << 20);
   absl::Duration poll_before_sleep = absl::Microseconds(60);

@@ -1,0 +1,132 @@
+// Tasks that the others do not let in, because they were started with something else: both sides say why, and
+// the task ends as after a mistake.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "distributed/launch/free_ports.h"
+#include "distributed/metrics/http_listener.h"
+#include "distributed/server.h"
+#include "distributed/test_server.h"
+#include "distributed/transport/grpc/raw_connection.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/training_session.h"
+
+namespace weir {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kLease = absl::Milliseconds(300);
+
+class RefusedJoinTest : public ::testing::Test {
+ protected:
+  RefusedJoinTest() : ports_(FindFreePorts(4).value()) {}
+
+  std::string At(int i) const { return absl::StrCat("127.0.0.1:", ports_[i]); }
+  ClusterSpec Spec(const std::string& text) const { return ClusterSpec::FromFlag(text).value(); }
+
+  std::unique_ptr<Server> Start(const std::string& spec, const TaskName& task,
+                                const std::string& token = "") {
+    ServerOptions options;
+    options.num_threads = 1;
+    options.lease = kLease;
+    options.security.token = token;
+    options.metrics_port = task.job == "ps" ? "0" : "";
+    return Server::Start(TaskConfig::Create(Spec(spec), task).value(), options).value();
+  }
+
+  // How a program on that server ends before it has begun.
+  static absl::Status Train(Server& worker, absl::Duration patience) {
+    CounterModel model(worker);
+    return MonitoredTrainingSession(
+               model.g, {.target = worker.target(), .is_chief = false, .recovery_timeout = patience})
+        .status();
+  }
+
+  static std::string Metrics(const Server& server) {
+    RawConnection client(server.metrics_port());
+    client.Write("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_TRUE(client.AwaitClose());
+    return client.heard();
+  }
+
+  const std::vector<int> ports_;
+};
+
+TEST_F(RefusedJoinTest, AnotherToken) {
+  const std::string spec = absl::StrCat("ps|", At(0), ",worker|", At(1));
+  const auto ps = Start(spec, {"ps", 0}, "the-token-of-this-job");
+  for (const char* token : {"the-token-of-another-job", ""}) {
+    ::testing::internal::CaptureStderr();
+    const auto worker = Start(spec, {"worker", 0}, token);
+    const absl::Status end = Train(*worker, absl::Minutes(5));
+    const std::string printed = ::testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(absl::IsUnauthenticated(end)) << end;
+    EXPECT_EQ(ExitCodeFor(end), kExitUserError);
+    const std::string why = absl::StrCat("worker:0 has not joined the cluster, because ps:0 at ", At(0),
+                                         ", which lets tasks join, has refused it");
+    EXPECT_THAT(std::string(end.message()),
+                AllOf(HasSubstr(why), HasSubstr("does not carry this job's token")));
+    EXPECT_THAT(printed, HasSubstr(why));
+    if (token[0] != '\0') {
+      EXPECT_THAT(printed, HasSubstr("ps:0 refuses 127.0.0.1:")) << "once a minute";
+    }
+  }
+  EXPECT_THAT(Metrics(*ps), HasSubstr("weir_refused_calls_total{kind=\"token\"} "));
+  EXPECT_THAT(Metrics(*ps), ::testing::Not(HasSubstr("weir_refused_calls_total{kind=\"token\"} 0\n")));
+}
+
+TEST_F(RefusedJoinTest, AnotherClusterSpec) {
+  const auto ps = Start(absl::StrCat("ps|", At(0), ",worker|", At(1)), {"ps", 0});
+  const auto more = Start(absl::StrCat("ps|", At(0), ",worker|", At(1), ";", At(2)), {"worker", 1});
+  ::testing::internal::CaptureStderr();
+  const absl::Status end = Train(*more, absl::Minutes(5));
+  const std::string printed = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(ExitCodeFor(end), kExitUserError) << end;
+  EXPECT_THAT(
+      std::string(end.message()),
+      HasSubstr("worker:1 is no task of the cluster of ps:0: the tasks were given different cluster specs"));
+  EXPECT_THAT(Metrics(*ps), HasSubstr("weir_refused_calls_total{kind=\"cluster\"} "));
+  // A ps, which runs no session, ends too.
+  const auto second = Start(absl::StrCat("ps|", At(0), ";", At(3), ",worker|", At(1)), {"ps", 1});
+  EXPECT_EQ(second->Join(), kExitUserError);
+}
+
+// It is let in: another name may stand for the same place.
+TEST_F(RefusedJoinTest, AnotherAddressOfItself) {
+  const auto ps = Start(absl::StrCat("ps|", At(0), ",worker|", At(1)), {"ps", 0});
+  ::testing::internal::CaptureStderr();
+  const auto worker = Start(absl::StrCat("ps|", At(0), ",worker|", At(2)), {"worker", 0});
+  CounterModel model(*worker);
+  ASSERT_TRUE(worker->CreateSession(model.g.graph()).ok());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr(absl::StrCat("ps:0: worker:0 joins, whose cluster spec has worker:0 at ", At(2),
+                                     ", while that of ps:0 has it at ", At(1))));
+}
+
+TEST_F(RefusedJoinTest, AnotherTaskAtTheAddressOfTheAuthority) {
+  const auto other = Start(absl::StrCat("ps|", At(0), ";", At(1), ",worker|", At(2)), {"ps", 1});
+  const auto worker = Start(absl::StrCat("ps|", At(1), ",worker|", At(2)), {"worker", 0});
+  const absl::Status end = Train(*worker, absl::Minutes(5));
+  EXPECT_EQ(ExitCodeFor(end), kExitUserError) << end;
+  EXPECT_THAT(std::string(end.message()), HasSubstr("the tasks were given different cluster specs"));
+}
+
+TEST_F(RefusedJoinTest, AnotherProgramAtTheAddressOfTheAuthority) {
+  const auto program = HttpListener::Start(At(0), [](absl::string_view) -> std::optional<HttpPage> {
+                         return HttpPage{};
+                       }).value();
+  const auto worker = Start(absl::StrCat("ps|", At(0), ",worker|", At(1)), {"worker", 0});
+  const absl::Status end = Train(*worker, absl::Seconds(4));
+  EXPECT_EQ(ExitCodeFor(end), kExitRetryable) << end;
+  EXPECT_THAT(std::string(end.message()),
+              AllOf(HasSubstr(At(0)), HasSubstr("another program answers there")));
+}
+
+}  // namespace
+}  // namespace weir
