@@ -210,11 +210,11 @@ class StepPlan::RunningStep {
         // Arguments and results belong to the step until every worker has let go, so this wait has no end of
         // its own: a worker that is lost is given up by its RunPartition.
         while (!WaitUntil(plan_.environment_.Now() + kPatience)) {
-          Report("was cancelled, but is still waited for");
+          Report("was cancelled, and has not ended yet on");
         }
         break;
       }
-      Report("is waited for");
+      Report("has not ended yet on");
     }
     return status();
   }
@@ -335,9 +335,11 @@ class StepPlan::RunningStep {
     const std::string left =
         deadline_ == absl::InfiniteFuture()
             ? "no time limit"
-            : absl::StrCat(absl::FormatDuration(deadline_ - plan_.environment_.Now()), " left");
+            : absl::StrCat(
+                  absl::FormatDuration(absl::Trunc(deadline_ - plan_.environment_.Now(), absl::Seconds(1))),
+                  " left");
     const std::string line =
-        absl::StrCat("weir: step ", step_id_, ": ", Awaited(), " ", state, " (", left, ")\n");
+        absl::StrCat("weir: step ", step_id_, " ", state, " ", Awaited(), " (", left, ")\n");
     std::fputs(line.c_str(), stderr);
   }
 

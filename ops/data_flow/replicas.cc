@@ -49,6 +49,13 @@ Status NumberShape(ShapeInference& s) {
   return s.WithRank(1, 0).status();
 }
 
+Status AwaitedShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
+  s.set_output(0, Shape());
+  s.set_output(1, Shape());
+  return OkStatus();
+}
+
 Status ResetShape(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(ReplicaShape(s));
   return s.WithRank(2, 0).status();
@@ -131,6 +138,11 @@ std::vector<OpDef> ReplicasOps() {
                 .inputs = {"handle: resource", "identity: int64"},
                 .attrs = {"why: {'STOP', 'FINISH', 'END', 'CLOSE'}"},
                 .infer_shapes = ReplicaShape}),
+      Stateful({.name = "WeirReplicaAwaited",
+                .summary = "Says whom the present step of a group waits for; empty while nobody waits.",
+                .inputs = {"handle: resource"},
+                .outputs = {"mark: int64", "awaited: string"},
+                .infer_shapes = AwaitedShape}),
   };
 }
 

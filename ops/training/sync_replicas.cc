@@ -279,10 +279,13 @@ absl::StatusOr<Node*> SyncReplicasOptimizer::ApplyGradients(GraphBuilder& g,
       {SyncReplicasNode::kEnd, leave("end", "END")},
       {SyncReplicasNode::kClose, leave("close", "CLOSE")}};
   const std::vector<Node*> stays = OnEach(g, shards, "WeirReplicaStay", "stay", self, {}, where);
+  const auto group = [](const Shard& shard) { return std::vector<InputArg>{shard.group}; };
+  const std::vector<Node*> awaited = OnEach(g, shards, "WeirReplicaAwaited", "awaited", group, {}, where);
   if (!g.ok()) return g.status();
   std::vector<std::string>& names = g.graph().collections()[kSyncReplicasCollection];
   for (const auto& [what, node] : nodes) names.push_back(node->name());
   for (Node* const stay : stays) names.push_back(stay->name());
+  for (Node* const node : awaited) names.push_back(node->name());
   g.graph().collections()["train_op"] = {train->name()};
   return train;
 }

@@ -49,7 +49,8 @@ std::unique_ptr<Optimizer> SyncReplicas(std::unique_ptr<Optimizer> optimizer,
                                         const SyncReplicasOptions& options);
 
 // What ApplyGradients leaves in the graph's collection of this name, for SyncReplicasHook: the names of these
-// nodes, and of one for each group that keeps a replica there.
+// nodes; of one for each group that keeps a replica there; and of one for each, in the same order, that says
+// whom its step waits for.
 inline constexpr char kSyncReplicasCollection[] = "sync_replicas";
 enum class SyncReplicasNode {
   kLife,

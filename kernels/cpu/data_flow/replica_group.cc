@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr int kStepBits = 40;
 constexpr uint64_t kStepMask = (uint64_t{1} << kStepBits) - 1;
+constexpr size_t kMaxShown = 8;  // replicas that are named at once
 
 std::string TextOf(const ReplicaGroup::Spec& spec) {
   return absl::StrCat(
@@ -309,6 +311,8 @@ void ReplicaGroup::NoteLoss(int64_t rank, Replica& replica) {
   if (spec_.on_loss != OnLoss::kFail || !end_.ok()) return;
   end_ = absl::FailedPreconditionError(absl::StrCat(ReplicaName(rank), " was lost at step ", StepOf(mark_),
                                                     ", and training may not go on without it"));
+  // As session/monitored/exit_code.h reads it: started again, the job may go on.
+  end_.SetPayload("exit code", absl::Cord("160"));
 }
 
 void ReplicaGroup::Leave(Identity identity, Leaving why) {
@@ -379,6 +383,42 @@ void ReplicaGroup::Finish(const Over& over) {
     waiter->caller.cancellation.Remove(waiter->on_cancel);
     waiter->done(std::move(waiter->result));
   }
+}
+
+std::vector<std::string> ReplicaGroup::MissingReplicas() const {
+  std::vector<std::string> missing;
+  // The chief is the first of the workers, or one of its own before them.
+  const int64_t first = replicas_.contains(0) ? 0 : 1;
+  for (int64_t rank = first; rank < first + spec_.num_replicas && missing.size() <= kMaxShown; ++rank) {
+    if (contributed_.contains(rank)) continue;
+    const auto found = replicas_.find(rank);
+    if (found != replicas_.end() && found->second.state == State::kLeft) continue;
+    const bool is_lost = found != replicas_.end() && found->second.state == State::kLost;
+    if (is_lost && spec_.on_loss == OnLoss::kShrink) continue;
+    missing.push_back(absl::StrCat(ReplicaName(rank), found == replicas_.end() ? ", which has never come"
+                                                      : is_lost                ? ", which was lost"
+                                                                : ", which has not given them yet"));
+  }
+  return missing;
+}
+
+ReplicaGroup::Awaited ReplicaGroup::FindAwaited() const {
+  absl::MutexLock lock(&mutex_);
+  const bool somebody_waits = !contributed_.empty() || is_being_applied_;
+  if (mark_ == 0 || is_closed_ || !end_.ok() || !somebody_waits) return {.mark = mark_, .text = ""};
+  const int64_t num_left = NumRequired() - static_cast<int64_t>(contributed_.size());
+  if (is_being_applied_ || num_left <= 0) {
+    return {.mark = mark_,
+            .text = absl::StrCat("step ", StepOf(mark_),
+                                 " waits for the chief, which is to apply its gradients")};
+  }
+  std::vector<std::string> missing = MissingReplicas();
+  const bool is_any = static_cast<int64_t>(missing.size()) > num_left;
+  if (missing.size() > kMaxShown) missing.back() = "others";
+  return {.mark = mark_,
+          .text = absl::StrCat("step ", StepOf(mark_), " waits for the gradients of ",
+                               is_any ? absl::StrCat(num_left, " of these: ") : "",
+                               absl::StrJoin(missing, "; "))};
 }
 
 absl::Status ReplicaGroup::CheckIsA(const Spec& spec) const {

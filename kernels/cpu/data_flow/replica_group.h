@@ -123,6 +123,14 @@ class ReplicaGroup final : public Resource {
   void Leave(Identity identity, Leaving why);
   // `life`: the chief's. The same in all groups.
   void Reset(int64_t life, int64_t global_step);
+  // Whom the present step waits for, for people: "step 143 waits for the gradients of worker 1, which has
+  // never come", or for the chief, who is to apply them. Empty while nobody waits, and of a group that is at
+  // its end. The mark is that of the step.
+  struct Awaited {
+    int64_t mark = 0;
+    std::string text;
+  };
+  Awaited FindAwaited() const;
 
   // A mark is made of the step and of the life of the chief that has begun; never 0.
   static int64_t MarkOf(int64_t chief_life, int64_t step);
@@ -169,7 +177,9 @@ class ReplicaGroup final : public Resource {
   void Add(const WaiterRef& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The replica of that rank, if it is in that life; else null.
   Replica* Find(Identity identity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  int64_t NumRequired() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t NumRequired() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Those whose gradients are not there and may come yet, and why they are not.
+  std::vector<std::string> MissingReplicas() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Answer> TakeAggregate(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends what need not wait any more.
   void Serve(Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

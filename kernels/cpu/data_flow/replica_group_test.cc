@@ -98,6 +98,43 @@ class ReplicaGroupTest : public testing::Test {
   int64_t num_updates_ = 0;
 };
 
+TEST_F(ReplicaGroupTest, ItSaysWhomTheStepWaitsFor) {
+  Make(4, 4, OnLoss::kWait);
+  EXPECT_EQ(group_->FindAwaited().text, "") << "nobody has begun";
+  group_->Reset(1, 10);
+  std::vector<CallRef> stays;
+  for (const int64_t rank : {1, 2, 3}) {
+    stays.push_back(Stay(rank));
+    Join(rank);
+  }
+  EXPECT_EQ(group_->FindAwaited().text, "") << "nobody waits";
+  const CallRef aggregate = Aggregate();
+  Contribute(1, 1);
+  stays[1]->cancellation.Cancel(absl::CancelledError("killed"));
+  EXPECT_EQ(group_->FindAwaited().text,
+            "step 10 waits for the gradients of worker 1, which was lost; worker 2, which has not given them "
+            "yet; worker 3, which has never come");
+  EXPECT_EQ(ReplicaGroup::StepOf(group_->FindAwaited().mark), 10);
+}
+
+TEST_F(ReplicaGroupTest, ItSaysWhenTheChiefIsAwaited) {
+  Make(2, 1);
+  std::vector<CallRef> stays = Begin(2, 5);
+  Contribute(1, 1);
+  EXPECT_EQ(group_->FindAwaited().text, "step 5 waits for the chief, which is to apply its gradients");
+  group_->Leave({0, 1}, Leaving::kClose);
+  EXPECT_EQ(group_->FindAwaited().text, "");
+}
+
+TEST_F(ReplicaGroupTest, OfBackupWorkersAnyIsAwaited) {
+  Make(3, 2);
+  std::vector<CallRef> stays = Begin(3, 5);
+  Contribute(0, 1);
+  EXPECT_EQ(group_->FindAwaited().text,
+            "step 5 waits for the gradients of 1 of these: worker 0, which has not given them yet; worker 1, "
+            "which has not given them yet");
+}
+
 TEST_F(ReplicaGroupTest, AStepEndsForAllWhenAllHaveContributed) {
   Make(3, 3);
   Begin(3, 10);

@@ -300,6 +300,14 @@ absl::Status Reset(KernelContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status FindAwaited(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const GroupRef group, LookupResource<ReplicaGroup>(context, 0));
+  const ReplicaGroup::Awaited awaited = group->FindAwaited();
+  context.set_output(0, Tensor::Scalar(awaited.mark));
+  context.set_output(1, Tensor::Scalar(awaited.text));
+  return absl::OkStatus();
+}
+
 class Leave final : public Kernel {
  public:
   explicit Leave(const KernelConstruction& construction) {
@@ -334,6 +342,7 @@ void RegisterReplicasKernels(DeviceKernels& kernels) {
   kernels.Add<&Release>("WeirReplicaRelease");
   kernels.Add<&Reset>("WeirReplicaReset");
   kernels.Add<Leave>("WeirReplicaLeave");
+  kernels.Add<&FindAwaited>("WeirReplicaAwaited");
 }
 
 }  // namespace weir

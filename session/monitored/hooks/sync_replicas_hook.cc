@@ -31,6 +31,8 @@ constexpr absl::Duration kJoinAttempt = absl::Seconds(2);
 // Between two notices that say what a worker waits for. A worker that has ended may wait for hours.
 constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
 constexpr absl::Duration kLongestNoticeInterval = absl::Minutes(5);
+// Between looks whether a step goes on.
+constexpr absl::Duration kGlance = absl::Seconds(5);
 // Of the last word to a task that may be gone.
 constexpr absl::Duration kFarewell = absl::Seconds(10);
 
@@ -73,6 +75,9 @@ class SyncReplica final : public Hook {
   // On threads. They keep the hook as it was for their session: a later session has another life.
   absl::Status Stay(Session& session, Node* stay, const Coordinator& coordinator) const;
   absl::Status Drive(Session& session, const Coordinator& coordinator) const;
+
+  // Until a stop: while a step takes long, whose gradients it waits for. The step itself cannot tell.
+  void SayWhoIsAwaited(Session& session, const Coordinator& threads) const;
 
   // Of a worker that has done its last step: until the chief has ended, too.
   absl::Status AwaitEnd(Session& session) const;
@@ -120,8 +125,8 @@ class SyncReplica final : public Hook {
   std::shared_ptr<Updates> updates_;
   Output global_step_;
   std::array<Node*, static_cast<size_t>(SyncReplicasNode::kCount)> nodes_ = {};
-  std::vector<Node*> stays_;  // one for each group
-  int64_t life_ = 0;          // of this session
+  std::vector<Node*> stays_, awaited_;  // one for each group
+  int64_t life_ = 0;                    // of this session
   std::shared_ptr<Training> training_;
 };
 
@@ -134,16 +139,18 @@ absl::Status SyncReplica::Begin(GraphBuilder& graph) {
   }
   WEIR_ASSIGN_OR_RETURN(global_step_, GlobalStepOutput(graph.graph(), {}, "SyncReplicasHook"));
   stays_.clear();
+  awaited_.clear();
   for (size_t i = 0; i < found->second.size(); ++i) {
     Node* const node = graph.graph().FindNode(found->second[i]);
     if (node == nullptr) {
       return absl::FailedPreconditionError(
           absl::StrCat("SyncReplicasHook: the graph has no node '", found->second[i], "'"));
     }
+    const size_t num_groups = (found->second.size() - nodes_.size()) / 2;
     if (i < nodes_.size()) {
       nodes_[i] = node;
     } else {
-      stays_.push_back(node);
+      (i < nodes_.size() + num_groups ? stays_ : awaited_).push_back(node);
     }
   }
   return absl::OkStatus();
@@ -159,7 +166,7 @@ absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coor
     });
   }
   coordinator.Start("a replica's end", [self = *this, &session](Coordinator& threads) {
-    threads.WaitForStop(absl::InfiniteDuration());
+    self.SayWhoIsAwaited(session, threads);
     // Ends its own waiting too. After End this does nothing.
     self.Run(session, SyncReplicasNode::kStop, kFarewell).IgnoreError();
     return absl::OkStatus();
@@ -233,6 +240,30 @@ absl::Status SyncReplica::Stay(Session& session, Node* stay, const Coordinator& 
   // What waits in another group, which has not heard of the end, is dropped.
   Run(session, SyncReplicasNode::kEnd, kFarewell).IgnoreError();
   return absl::OkStatus();
+}
+
+void SyncReplica::SayWhoIsAwaited(Session& session, const Coordinator& threads) const {
+  Environment& environment = session.environment();
+  std::vector<int64_t> marks(awaited_.size(), 0);
+  absl::Time since = environment.SteadyNow(), last_notice = since;
+  while (!threads.WaitForStop(kGlance)) {
+    const absl::Time now = environment.SteadyNow();
+    std::string text;
+    bool has_moved = false;
+    for (size_t i = 0; i < awaited_.size(); ++i) {
+      const auto found =
+          session.Run({}, {awaited_[i]->output(0), awaited_[i]->output(1)}, {}, {.timeout = kFarewell});
+      if (!found.ok()) continue;  // a ps that is lost: others say so
+      const int64_t mark = (*found)[0].scalar<int64_t>();
+      has_moved = mark != std::exchange(marks[i], mark) || has_moved;
+      if (text.empty()) text = (*found)[1].scalar<std::string>();
+    }
+    if (has_moved || text.empty()) since = now;
+    if (now - since < kNoticeInterval || now - last_notice < kNoticeInterval) continue;
+    last_notice = now;
+    PrintNotice(
+        absl::StrCat(text, " (for ", absl::FormatDuration(absl::Trunc(now - since, absl::Seconds(1))), ")"));
+  }
 }
 
 absl::Status SyncReplica::AwaitEnd(Session& session) const {

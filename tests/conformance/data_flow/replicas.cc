@@ -57,6 +57,7 @@ void AddReplicasRecords(Suite& suite) {
                     {{"why", std::string("END")}});
   AddHostileHandles(suite.Op("WeirReplicaContribute").TestedElsewhere(kElsewhere),
                     {identity, std::vector<Tensor>{Floats({2})}});
+  AddHostileHandles(suite.Op("WeirReplicaAwaited").TestedElsewhere(kElsewhere), {});
   const Tensor one = Tensor::Scalar(int64_t{1});
   AddHostileHandles(suite.Op("WeirReplicaAggregate").TestedElsewhere(kElsewhere), {identity, one},
                     {{"T", Types{D::kFloat32}}, {"shapes", Shapes{Shape({2})}}});
