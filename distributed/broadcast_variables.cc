@@ -56,8 +56,7 @@ class BroadcastVariables final : public Hook {
   absl::Status AfterCreateSession(Session& session, Coordinator& coordinator) override {
     // Each session but the first follows a loss: the others are to come here, too.
     if (std::exchange(has_begun_, true) || !group_.ranks()->status().ok()) {
-      WEIR_RETURN_IF_ERROR(
-          group_.Form(environment_.Now() + timeout_, [&coordinator] { return coordinator.should_stop(); }));
+      WEIR_RETURN_IF_ERROR(FormAnew(coordinator));
     }
     RankGroup& ranks = *group_.ranks();
     SetLostStepIsDone(false);
@@ -102,6 +101,15 @@ class BroadcastVariables final : public Hook {
     Output received;
     std::vector<Node*> assigns;
   };
+
+  // Waits for the timeout in all, however often somebody is lost meanwhile. Its end is final: a session that
+  // is made anew would wait again.
+  absl::Status FormAnew(const Coordinator& coordinator) {
+    form_by_ = std::min(form_by_, environment_.Now() + timeout_);
+    const absl::Status formed = group_.Form(form_by_, [&coordinator] { return coordinator.should_stop(); });
+    if (formed.ok()) form_by_ = absl::InfiniteFuture();
+    return absl::IsDeadlineExceeded(formed) ? absl::CancelledError(formed.message()) : formed;
+  }
 
   // The rank that has done the most steps; the lowest of several. Not one whose step was cancelled in the
   // middle of its updates.
@@ -203,6 +211,7 @@ class BroadcastVariables final : public Hook {
   bool has_begun_ = false;
   bool is_terminated_ = false;
   int64_t last_good_step_ = -1;  // when this rank last knew where it was; -1: never
+  absl::Time form_by_ = absl::InfiniteFuture();
   bool lost_step_is_done_ = false;
 };
 

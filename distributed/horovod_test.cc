@@ -12,6 +12,7 @@
 #include "ops/training/gradient_descent.h"
 #include "ops/training/momentum.h"
 #include "ops/variable.h"
+#include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/training_session.h"
 
@@ -83,9 +84,9 @@ struct Trained {
 
 // `leaves_at`: the rank ends as if it had crashed, before the step of that number.
 Trained TrainRank(Server& server, int64_t last_step, const DistributedOptimizerOptions& options = {},
-                  int64_t leaves_at = -1) {
+                  int64_t leaves_at = -1, const HorovodOptions& horovod = {}) {
   Trained trained;
-  absl::StatusOr<std::unique_ptr<Horovod>> hvd = Horovod::Init(server);
+  absl::StatusOr<std::unique_ptr<Horovod>> hvd = Horovod::Init(server, horovod);
   if (!hvd.ok()) return {.status = hvd.status()};
   GraphBuilder g(StandardOps());
   const LinearModel model(g);
@@ -481,6 +482,36 @@ TEST_P(HorovodTest, AProgramThatRunsAloneIsOneRank) {
   const Trained one = TrainRank(*server, 5), other = TrainAlone(1, 5);
   ASSERT_TRUE(one.status.ok()) << one.status;
   EXPECT_EQ(one.weights, other.weights);
+}
+
+// The one that is missing is named by all, after the time that the program allows.
+TEST_P(HorovodTest, ALostRankIsWaitedForAsLongAsTheProgramSays) {
+  constexpr int kRanks = 3;
+  MakeCluster(kRanks);
+  std::vector<absl::Status> ends(kRanks);
+  OnAllRanks(kRanks, [&](int rank) {
+    const auto server = Start(rank);
+    const Trained trained =
+        TrainRank(*server, 1000, {}, /*leaves_at=*/rank == 1 ? 3 : -1, {.timeout = absl::Seconds(12)});
+    ends[rank] = trained.status;
+    server->Shutdown(trained.status);
+  });
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(ExitCodeFor(ends[rank]), kExitRetryable) << ends[rank];
+    EXPECT_THAT(std::string(ends[rank].message()), HasSubstr("rank 1 (worker:1)")) << rank;
+  }
+}
+
+TEST_P(HorovodTest, RanksWithDifferentClusterSpecsSaySo) {
+  MakeCluster(2);
+  const auto first = Start(0);
+  ASSERT_TRUE(cluster_.AddTask({"worker", 2}, "127.0.0.1:1").ok());
+  const auto second = Start(1);
+  const absl::Status status = Horovod::Init(*second).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("rank 1 (worker:1) counts 3 ranks, rank 0 (worker:0) counts 2: the tasks were given "
+                        "different cluster specs"));
 }
 
 TEST_P(HorovodTest, RefusesWhatIsNoReplica) {

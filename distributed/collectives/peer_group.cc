@@ -24,6 +24,8 @@ constexpr char kLeaveGroupMethod[] = "/weir.Collective/Leave";
 
 constexpr absl::Duration kReportEvery = absl::Seconds(10);
 constexpr absl::Duration kPause = absl::Milliseconds(100);
+// How often rank 0 tells those who wait for it whom it waits for.
+constexpr absl::Duration kTellEvery = absl::Seconds(5);
 // How often one who waits looks whether it shall give up.
 constexpr absl::Duration kGlance = absl::Milliseconds(500);
 // How long a broken connection to another rank is tried again, and how long somebody is told of an end.
@@ -221,7 +223,12 @@ absl::Status PeerGroup::Form(absl::Time deadline, absl::FunctionRef<bool()> give
 std::vector<std::string> PeerGroup::MissingLocked() const {
   std::vector<std::string> missing;
   for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
-    if (joined_.count(rank) == 0) missing.push_back(group_->NameOf(rank));
+    if (joined_.count(rank) > 0) continue;
+    const Membership::State state = peers_.membership().state(tasks_[rank]);
+    missing.push_back(
+        absl::StrCat(group_->NameOf(rank), state == Membership::State::kLost      ? ", which was lost"
+                                           : state == Membership::State::kUnknown ? ", which has never come"
+                                                                                  : ""));
   }
   return missing;
 }
@@ -305,7 +312,7 @@ absl::Status PeerGroup::FormAsFirst(absl::Time deadline, absl::FunctionRef<bool(
       return !is_answering_ && (joined_.count(0) == 0 || !left_.empty() || is_leaving_);
     };
     const absl::Time begin = peers_.environment().Now();
-    absl::Time next_report = begin + kReportEvery;
+    absl::Time next_report = begin + kReportEvery, next_word = begin + kTellEvery;
     while (!peers_.environment().Await(mutex_, absl::Condition(&is_over),
                                        std::min(deadline, peers_.environment().Now() + kGlance))) {
       const std::string awaited = absl::StrJoin(MissingLocked(), ", ");
@@ -318,6 +325,10 @@ absl::Status PeerGroup::FormAsFirst(absl::Time deadline, absl::FunctionRef<bool(
         status = absl::DeadlineExceededError(
             absl::StrCat(group_->NameOf(0), " has waited in vain for ", awaited, " to form the group"));
         break;
+      }
+      if (now >= next_word) {
+        next_word = now + kTellEvery;
+        TellWhomItWaitsFor(awaited);
       }
       if (now < next_report) continue;
       next_report = now + kReportEvery;
@@ -336,10 +347,28 @@ absl::Status PeerGroup::FormAsFirst(absl::Time deadline, absl::FunctionRef<bool(
   return status;
 }
 
+// They ask again.
+void PeerGroup::TellWhomItWaitsFor(const std::string& awaited) {
+  std::map<int, Join> told = std::exchange(joined_, {});
+  joined_.insert(told.extract(0));
+  const absl::Status why =
+      absl::UnavailableError(absl::StrCat(group_->NameOf(0), " waits for ", awaited, " to form the group"));
+  peers_.timers().At(absl::InfinitePast(), [this, alive = alive_, told = std::move(told), why] {
+    absl::MutexLock lock(&alive->mutex);
+    if (!alive->is_over) Refuse(told, why);
+  });
+}
+
 void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
                          const std::shared_ptr<IncomingCall>& call) {
-  const uint64_t attempt = reader.Fixed64();
+  const uint64_t attempt = reader.Fixed64(), size = reader.Unsigned();
   absl::Status status = reader.Finish("a rank's question for the group");
+  if (status.ok() && size != tasks_.size()) {
+    status = absl::InvalidArgumentError(absl::StrCat(group_->NameOf(rank), " counts ", size, " ranks, ",
+                                                     group_->NameOf(rank_), " counts ", tasks_.size(),
+                                                     ": the tasks were given different cluster specs"));
+    PrintNotice(status.message());
+  }
   if (status.ok() && rank_ != 0) {
     status = absl::InvalidArgumentError(
         absl::StrCat(tasks_[rank_].ToString(), " is rank ", rank_, ": groups are formed by rank 0"));
@@ -378,6 +407,7 @@ absl::Status PeerGroup::AskFirst(absl::Time deadline, absl::FunctionRef<bool()> 
   Environment& environment = peers_.environment();
   const uint64_t attempt = environment.Random();
   absl::Time next_report = environment.Now() + kReportEvery;
+  std::string why;  // as rank 0 says
   while (true) {
     struct Answer {
       absl::Mutex mutex;
@@ -386,6 +416,7 @@ absl::Status PeerGroup::AskFirst(absl::Time deadline, absl::FunctionRef<bool()> 
     const auto answer = std::make_shared<Answer>();
     WireWriter writer;
     writer.Fixed64(attempt);
+    writer.Unsigned(tasks_.size());
     const std::shared_ptr<Peers::Handle> call =
         peers_.Call(tasks_[0], kFormMethod, writer.Take(), {},
                     {.deadline = deadline, .wait_for_ready = true, .any_life = true},
@@ -410,7 +441,7 @@ absl::Status PeerGroup::AskFirst(absl::Time deadline, absl::FunctionRef<bool()> 
       PrintNotice(absl::StrCat(
           group_->NameOf(rank_), " waits for ", group_->NameOf(0), " to form the group of ", tasks_.size(),
           " ranks (", absl::FormatDuration(absl::Trunc(deadline - environment.Now(), absl::Seconds(1))),
-          " left)"));
+          " left)", why.empty() ? "" : ": ", why));
     }
     absl::StatusOr<PeerReply> reply = *std::move(answer->told);
     if (reply.ok()) {
@@ -423,7 +454,13 @@ absl::Status PeerGroup::AskFirst(absl::Time deadline, absl::FunctionRef<bool()> 
     // Rank 0 may be restarting.
     const bool is_worth_it = absl::IsUnavailable(reply.status()) || absl::IsAborted(reply.status()) ||
                              absl::IsCancelled(reply.status());
-    if (!is_worth_it || environment.Now() + kPause >= deadline) return reply.status();
+    if (is_worth_it) why = std::string(reply.status().message());
+    if (absl::IsDeadlineExceeded(reply.status()) || (is_worth_it && environment.Now() + kPause >= deadline)) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(group_->NameOf(rank_),
+                       " has waited in vain for the group: ", why.empty() ? reply.status().message() : why));
+    }
+    if (!is_worth_it) return reply.status();
     WEIR_RETURN_IF_ERROR(WhyNotToWait(gives_up));
     absl::MutexLock lock(&mutex_);
     environment.Await(mutex_, absl::Condition(&is_leaving_), environment.Now() + kPause);

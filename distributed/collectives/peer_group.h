@@ -77,6 +77,8 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   absl::Status AskFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
   // For one who waits for rank 0; OK when it shall go on waiting.
   absl::Status WhyNotToWait(absl::FunctionRef<bool()> gives_up);
+  // Rank 0 answers those who wait for it: they shall know, too.
+  void TellWhomItWaitsFor(const std::string& awaited) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Answers all that wait if the last rank has come.
   void AnswerIfAllHaveJoined();
   void TakeJoin(int rank, Incarnation life, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
