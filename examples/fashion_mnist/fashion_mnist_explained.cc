@@ -107,6 +107,9 @@ absl::Status CheckMode(const TaskConfig& task, const Flags& flags) {
                                                    " workers and no parameter servers: each would train a "
                                                    "model of its own (--mode=horovod trains one)"));
   }
+  if (!IsMirrored(flags) && flags.devices != Flags().devices) {
+    return absl::InvalidArgumentError("--devices needs --mode=mirrored or --mode=multi_worker");
+  }
   if (flags.backup_workers == 0) return absl::OkStatus();
   if (flags.mode != "sync") return absl::InvalidArgumentError("--backup_workers needs --mode=sync");
   if (flags.backup_workers < task.num_workers()) return absl::OkStatus();

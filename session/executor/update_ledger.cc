@@ -63,7 +63,8 @@ absl::StatusOr<UpdateLedger::Attempt> UpdateLedger::BeginStep(const LogicalStep&
   attempt.number_ = step.number;
   {
     absl::ReaderMutexLock lock(&restore_mutex_);
-    if (restore_.is_under_way) return absl::AbortedError("the variables are just being restored");
+    if (restore_.is_under_way)
+      return absl::AbortedError("the chief is just initialising or restoring the variables");
     attempt.era_ = era_;
     attempt.writer_ = WriterOf(step);
   }

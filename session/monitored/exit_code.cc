@@ -26,7 +26,7 @@ int ExitCodeFor(const absl::Status& status) {
   if (IsSuperseded(status)) return kExitSuperseded;
   if (const absl::optional<absl::Cord> payload = status.GetPayload(kExitCodePayload)) {
     // From a peer it may be any text.
-    for (const int exit_code : {kExitDiverged, kExitTerminated}) {
+    for (const int exit_code : {kExitDiverged, kExitTerminated, kExitRetryable}) {
       if (*payload == absl::StrCat(exit_code)) return exit_code;
     }
   }

@@ -25,6 +25,7 @@ namespace weir {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -43,6 +44,35 @@ TEST(HooksTest, LoggingPrintsNamesAndValues) {
   ASSERT_THAT(lines, SizeIs(3));
   EXPECT_EQ(lines[0], "loss = 9");
   EXPECT_THAT(lines[1], AllOf(HasSubstr("loss = 3.68"), HasSubstr(" s)")));
+}
+
+TEST(HooksTest, ANumberIsLoggedWithoutItsType) {
+  TestProgram program;
+  std::vector<std::string> lines;
+  auto session = program.Start(
+      {.hooks = {LoggingTensorHook({.tensors = {{"step", GlobalStep(program.g).value}},
+                                    .every_steps = 100,
+                                    .sink = [&](const std::string& line) { lines.push_back(line); }}),
+                 StopAtStepHook({.last_step = 1})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  ASSERT_THAT(lines, SizeIs(1));
+  EXPECT_THAT(lines[0], AnyOf(std::string("step = 0"), std::string("step = 1")));
+}
+
+// Backup workers, and steps that are run again, see a step twice.
+TEST(HooksTest, AGlobalStepIsStuckWhenItStaysForLong) {
+  TestProgram program;
+  auto session = program.Start({.hooks = {StepCounterHook({.every_steps = 1000, .log = false})}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto run = [&](int count) {
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < count; ++i) EXPECT_TRUE((*session)->Run({}, {program.loss}).ok());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(run(10), "");
+  EXPECT_THAT(run(20), HasSubstr("the global step stays at 0: pass GlobalStep(g) to Minimize"));
+  EXPECT_EQ(run(30), "") << "said once";
 }
 
 TEST(HooksTest, MistakesAreNamedBeforeTheFirstStep) {

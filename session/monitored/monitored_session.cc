@@ -287,7 +287,7 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
     return failure_ =
                TerminatedError(absl::StrCat("stopped by SIGTERM, and a peer was lost: ", reason.message()));
   }
-  PrintNotice(absl::StrCat("a peer was lost, creating the session anew: ", reason.message()));
+  PrintNotice(absl::StrCat("creating the session anew: ", reason.message()));
   absl::Status status = CreateSession(stop_);
   if (status.ok()) return status;
   if (absl::IsOutOfRange(status)) {
@@ -374,7 +374,7 @@ absl::Status MonitoredSession::RecoverWhile(bool may_recover, absl::FunctionRef<
 }
 
 absl::Status MonitoredSession::RecoverAtTheEnd(const absl::Status& reason) {
-  PrintNotice(absl::StrCat("a peer was lost at the end, creating the session anew: ", reason.message()));
+  PrintNotice(absl::StrCat("creating the session anew, at the end: ", reason.message()));
   WEIR_RETURN_IF_ERROR(CreateSession(stop_end_));
   if (!creator_->HasSetVariables()) return absl::OkStatus();
   return absl::AbortedError(

@@ -69,13 +69,30 @@ class LoggingTensor final : public Hook {
     return fetches;
   }
 
+  // One number is shown without its type and shape.
+  static std::string TextOf(const Tensor& value) {
+    if (value.num_elements() != 1) return value.ToString();
+    switch (value.dtype()) {
+      case DType::kFloat32:
+        return absl::StrCat(value.scalar<float>());
+      case DType::kFloat64:
+        return absl::StrCat(value.scalar<double>());
+      case DType::kInt32:
+        return absl::StrCat(value.scalar<int32_t>());
+      case DType::kInt64:
+        return absl::StrCat(value.scalar<int64_t>());
+      case DType::kBool:
+        return value.scalar<bool>() ? "true" : "false";
+      default:
+        return value.ToString();
+    }
+  }
+
   std::string DefaultLine(absl::Span<const Tensor> values, absl::Time now) const {
     std::string line;
     for (size_t i = 0; i < values.size(); ++i) {
       const Tensor& value = values[i];
-      const bool is_float = value.dtype() == DType::kFloat32 && value.num_elements() == 1;
-      absl::StrAppend(&line, i == 0 ? "" : ", ", options_.tensors[i].first, " = ",
-                      is_float ? absl::StrCat(value.scalar<float>()) : value.ToString());
+      absl::StrAppend(&line, i == 0 ? "" : ", ", options_.tensors[i].first, " = ", TextOf(value));
     }
     if (timer_.last_step()) {
       absl::StrAppend(&line, absl::StrFormat(" (%.3f s)", absl::ToDoubleSeconds(now - timer_.last_time())));

@@ -14,6 +14,10 @@
 namespace weir {
 namespace {
 
+// A backup worker whose gradients were dropped, and a step that is run again after a loss, see the same step
+// twice or a few times. Who passes no global step sees it always.
+constexpr int64_t kStuckRuns = 20;
+
 class StepCounter final : public Hook {
  public:
   explicit StepCounter(StepCounterOptions options)
@@ -54,7 +58,8 @@ class StepCounter final : public Hook {
 
  private:
   void WarnIfStuck(int64_t stale) {
-    if (stale == last_stale_ && !std::exchange(has_warned_, true)) {
+    num_stuck_ = stale == last_stale_ ? num_stuck_ + 1 : 0;
+    if (num_stuck_ == kStuckRuns) {
       PrintNotice(absl::StrCat("the global step stays at ", stale, ": pass GlobalStep(g) to Minimize"));
     }
     last_stale_ = stale;
@@ -71,7 +76,7 @@ class StepCounter final : public Hook {
   StepTimer timer_;
   std::string tag_;
   int64_t last_stale_ = -1;
-  bool has_warned_ = false;
+  int64_t num_stuck_ = 0;  // runs in a row that have seen it
 };
 
 }  // namespace
