@@ -139,12 +139,15 @@ void Heartbeats::OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answ
 }
 
 void Heartbeats::OnRefused(const absl::Status& why) {
+  const absl::Time now = peers_.environment().SteadyNow();
+  // Who refuses a call closes the connection afterwards: that says nothing new.
+  if (absl::IsUnavailable(why) && now - last_refused_ < membership_.lease()) return;
+  if (IsMistake(why)) last_refused_ = now;
   peers_.NoteAuthoritySaid(why);
   // That nobody listens is usual while the job starts, and others say who waits for whom.
   if (absl::IsDeadlineExceeded(why) || absl::IsCancelled(why) || IsConnectionRefused(why)) return;
   if (!IsMistake(why)) refused_since_ = absl::InfiniteFuture();
   if (membership_.incarnation() != 0) return;
-  const absl::Time now = peers_.environment().SteadyNow();
   if (said_ != why.message() && now >= next_notice_) {
     said_ = std::string(why.message());
     next_notice_ = now + kNoticeInterval;

@@ -93,6 +93,7 @@ class Heartbeats {
   std::string said_;        // of what was answered, what was printed last
   absl::Time next_notice_ = absl::InfinitePast();
   absl::Time refused_since_ = absl::InfiniteFuture();
+  absl::Time last_refused_ = absl::InfinitePast();
   size_t next_lost_ = 0;
   int num_late_answers_ = 0;
 };
