@@ -79,7 +79,10 @@ absl::Status Authority::CheckYoungest(const JoinRequest& request, absl::Time sta
   if (started + kSameStart < place.holder.started) {
     return membership_.SupersededBy(request.task, request.held, place.holder.life);
   }
-  if (started < place.promised.started && membership_.environment().SteadyNow() < place.promised_until) {
+  // Its own earlier question may have taken longer than this one.
+  const bool is_same = request.process != 0 && request.process == place.promised.process;
+  if (!is_same && started < place.promised.started &&
+      membership_.environment().SteadyNow() < place.promised_until) {
     return absl::UnavailableError(absl::StrCat("a later process has just asked to be ",
                                                request.task.ToString(), ": this one is to ask again"));
   }

@@ -102,6 +102,15 @@ TEST_F(AuthorityTest, AnOlderProcessThatAsksRightAfterAYoungerIsNotGrantedALater
   EXPECT_TRUE(IsSuperseded(first.authority.Join({.task = kChief, .age = absl::Seconds(3)}).status()));
 }
 
+// Its first question took longer than the second, so it seems to have begun earlier by the second.
+TEST_F(AuthorityTest, AProcessThatAsksTwiceAsksNobodyElse) {
+  JoinRequest request = {.task = kChief, .age = absl::Milliseconds(400), .process = 2};
+  ASSERT_TRUE(first.authority.Join(request).ok());
+  request.age = absl::Milliseconds(450);
+  const absl::Status again = first.authority.Join(request).status();
+  EXPECT_TRUE(again.ok()) << again;
+}
+
 // Its first request was lost, and another process took its place a moment after both were started. It had
 // been granted a greater life, and its successor, which had the task's address, was superseded.
 TEST_F(AuthorityTest, OfTwoProcessesOfAboutTheSameAgeTheOneThatIsThereStays) {
