@@ -369,8 +369,10 @@ absl::StatusOr<std::vector<std::vector<GradientAndVariable>>> MirroredOptimizer:
   return gradients;
 }
 
+// No device updates before all of this process have averaged. `*begin`, where there are other processes: the
+// node that all updates come after.
 std::vector<std::vector<GradientAndVariable>> MirroredOptimizer::Average(
-    GraphBuilder& g, const std::vector<std::vector<GradientAndVariable>>& gradients,
+    GraphBuilder& g, const std::vector<std::vector<GradientAndVariable>>& gradients, Node** begin,
     SourceLocation where) const {
   const int64_t instance = CollectiveNodes::NextInstance(g);
   std::vector<AveragedGradients> averaged;
@@ -385,6 +387,10 @@ std::vector<std::vector<GradientAndVariable>> MirroredOptimizer::Average(
       },
       where);
   std::vector<std::vector<GradientAndVariable>> result;
+  if (strategy_.num_processes_ > 1) {
+    *begin = BeginUpdates(g, done, where);
+    done = {*begin};
+  }
   if (!g.ok()) return result;
   strategy_.RunAll(
       g,
@@ -396,12 +402,32 @@ std::vector<std::vector<GradientAndVariable>> MirroredOptimizer::Average(
   return result;
 }
 
+// One section for all devices: between those of two of them a failure would be told, and one of them would
+// never update.
+Node* MirroredOptimizer::BeginUpdates(GraphBuilder& g, const std::vector<Node*>& after,
+                                      SourceLocation where) const {
+  if (!g.ok()) return nullptr;
+  const auto device = g.DeviceScope(strategy_.devices_[0]);
+  const auto scope = g.NameScope("MirroredStrategy");
+  const auto control = g.ControlScope(after);
+  return strategy_.NodesFrom(CollectiveNodes::NextInstance(g)).BeginUpdates(g, where);
+}
+
+Node* MirroredOptimizer::EndUpdates(GraphBuilder& g, const Node* begin, Node* after,
+                                    SourceLocation where) const {
+  const auto device = g.DeviceScope(strategy_.devices_[0]);
+  const auto scope = g.NameScope("MirroredStrategy");
+  const auto control = g.ControlScope({after});
+  return CollectiveNodes::EndUpdates(g, begin, where);
+}
+
 absl::StatusOr<Node*> MirroredOptimizer::ApplyGradients(
     GraphBuilder& g, const std::vector<std::vector<GradientAndVariable>>& gradients,
     const ModelVariable& global_step, SourceLocation where) {
   WEIR_RETURN_IF_ERROR(Check(g, "lists of gradients", gradients.size(), where));
+  Node* begin = nullptr;
   const std::vector<std::vector<GradientAndVariable>> averaged =
-      strategy_.num_replicas_in_sync() == 1 ? gradients : Average(g, gradients, where);
+      strategy_.num_replicas_in_sync() == 1 ? gradients : Average(g, gradients, &begin, where);
   WEIR_RETURN_IF_ERROR(g.status());
   std::vector<Node*> trains;
   absl::Status status;
@@ -416,7 +442,9 @@ absl::StatusOr<Node*> MirroredOptimizer::ApplyGradients(
       where);
   WEIR_RETURN_IF_ERROR(g.status());
   WEIR_RETURN_IF_ERROR(status);
-  Node* const train = Join(g, trains, global_step, where);
+  Node* train = Join(g, trains, global_step, where);
+  WEIR_RETURN_IF_ERROR(g.status());
+  if (begin != nullptr) train = EndUpdates(g, begin, train, where);
   WEIR_RETURN_IF_ERROR(g.status());
   g.graph().collections()["train_op"] = {train->name()};
   return train;

@@ -184,8 +184,10 @@ class MirroredOptimizer {
 
   absl::Status Check(GraphBuilder& g, absl::string_view what, size_t count, SourceLocation where) const;
   std::vector<std::vector<GradientAndVariable>> Average(
-      GraphBuilder& g, const std::vector<std::vector<GradientAndVariable>>& gradients,
+      GraphBuilder& g, const std::vector<std::vector<GradientAndVariable>>& gradients, Node** begin,
       SourceLocation where) const;
+  Node* BeginUpdates(GraphBuilder& g, const std::vector<Node*>& after, SourceLocation where) const;
+  Node* EndUpdates(GraphBuilder& g, const Node* begin, Node* after, SourceLocation where) const;
   Node* Join(GraphBuilder& g, const std::vector<Node*>& trains, const ModelVariable& global_step,
              SourceLocation where) const;
 

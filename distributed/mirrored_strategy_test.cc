@@ -15,6 +15,7 @@
 #include "ops/standard_ops.h"
 #include "ops/summaries.h"
 #include "ops/training/adam.h"
+#include "ops/training/gradient_descent.h"
 #include "ops/training/momentum.h"
 #include "ops/variable.h"
 #include "session/monitored/hooks/hooks.h"
@@ -543,6 +544,69 @@ TEST_P(MultiWorkerTest, WorkersWithOtherNumbersOfDevicesAreNamed) {
     EXPECT_TRUE(absl::IsInvalidArgument(one.status)) << one.status;
     EXPECT_THAT(std::string(one.status.message()), HasSubstr("all workers must have as many devices"));
   }
+}
+
+Output RateQueue(GraphBuilder& g) {
+  return g.AddOp("FIFOQueueV2", {},
+                 {{"component_types", std::vector<DType>{DType::kFloat32}}, {"shared_name", "rates"}});
+}
+
+// Takes its learning rate out of a queue.
+class WaitingDescent final : public Optimizer {
+ public:
+  WaitingDescent() : Optimizer("WaitingDescent") {}
+
+ private:
+  Node* Update(GraphBuilder& g, const ModelVariable& variable, Output gradient) override {
+    const auto after = g.ControlScope({gradient.node});
+    const Output rate =
+        g.AddOp("QueueDequeueV2", {RateQueue(g)}, {{"component_types", std::vector<DType>{DType::kFloat32}}});
+    return ResourceApplyGradientDescent(g, variable.handle, Reshape(g, rate, ConstIntegers(g, {})), gradient);
+  }
+};
+
+// The first device has updated when the second one fails.
+TEST_P(MultiWorkerTest, AStepThatEndsAmidItsUpdatesHasTornTheVariables) {
+  MakeCluster(2);
+  std::latch all_know(2);
+  OnAllWorkers(2, [&](int worker) {
+    const auto server = Start(worker, 2);
+    const auto strategy = MultiWorkerMirroredStrategy::Create(*server).value();
+    GraphBuilder g(StandardOps());
+    const std::vector<ModelVariable> v =
+        strategy->Run(g, [&](const Replica&) { return MakeVariable(g, "v", Tensor::Scalar(3.0f)); });
+    const std::vector<Output> losses = strategy->Run(
+        g, [&](const Replica& replica) { return Mul(g, v[replica.index].value, Const(g, 1.0f)); });
+    int num_made = 0;
+    const auto optimizer = strategy->MakeOptimizer([&]() -> std::unique_ptr<Optimizer> {
+      if (worker == 0 && ++num_made == 2) return std::make_unique<WaitingDescent>();
+      return std::make_unique<GradientDescent>(1.0);
+    });
+    Node* const train = optimizer->Minimize(g, losses, GlobalStep(g)).value();
+    const auto close_rates = [&] {
+      const auto device = g.DeviceScope(strategy->devices()[1]);
+      return g.AddNode("QueueCloseV2", {RateQueue(g)});
+    };
+    Node* const closed = close_rates();
+    const auto monitored = MonitoredTrainingSession(g, {.target = server->target(),
+                                                        .hooks = {strategy->BroadcastGlobalVariablesHook()}})
+                               .value();
+    Session& session = monitored->session();
+    const auto value_of = [&](int device) {
+      return session.Run({}, {v[device].value}).value()[0].scalar<float>();
+    };
+    absl::Status status;
+    std::thread step([&] { status = session.Run({}, {}, {train}).status(); });
+    while (value_of(0) == 3) absl::SleepFor(absl::Milliseconds(1));
+    if (worker == 0) session.Run({}, {}, {closed}).IgnoreError();
+    step.join();
+    EXPECT_EQ(status.ok(), worker == 1) << status;
+    EXPECT_EQ(value_of(0), 2);
+    EXPECT_EQ(value_of(1), worker == 0 ? 3 : 2);
+    EXPECT_EQ(server->replicas()->ranks()->has_torn_updates(), worker == 0);
+    all_know.arrive_and_wait();
+    server->Shutdown(status);
+  });
 }
 
 TEST_P(MultiWorkerTest, AProgramThatRunsAloneIsOneWorker) {
