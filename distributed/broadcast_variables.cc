@@ -30,8 +30,12 @@ constexpr absl::Duration kLongestEnd = absl::Minutes(30);
 class BroadcastVariables final : public Hook {
  public:
   BroadcastVariables(CollectiveGroup& group, Environment& environment, absl::Duration timeout,
-                     int num_devices)
-      : group_(group), environment_(environment), timeout_(timeout), num_devices_(num_devices) {}
+                     const RankDevices& devices)
+      : group_(group),
+        environment_(environment),
+        timeout_(timeout),
+        num_devices_(devices.num_devices),
+        group_key_(devices.group_key) {}
 
   absl::string_view name() const override { return "BroadcastGlobalVariablesHook"; }
 
@@ -49,7 +53,7 @@ class BroadcastVariables final : public Hook {
       }
       copies_.push_back(copy);
     }
-    schedule_ = ScheduleOf(g.graph());
+    schedule_ = ScheduleOf(g.graph(), group_key_);
     return g.status();
   }
 
@@ -205,6 +209,7 @@ class BroadcastVariables final : public Hook {
   Environment& environment_;
   const absl::Duration timeout_;
   const int64_t num_devices_;
+  const int64_t group_key_;  // of all ranks' devices
   Output global_step_;
   std::vector<Copy> copies_;
   std::vector<std::string> schedule_;
@@ -230,8 +235,8 @@ absl::Status FormReplicas(Server& server, absl::Duration timeout) {
 }
 
 HookPtr BroadcastVariablesHook(CollectiveGroup& group, Environment& environment, absl::Duration timeout,
-                               int num_devices) {
-  return std::make_shared<BroadcastVariables>(group, environment, timeout, num_devices);
+                               const RankDevices& devices) {
+  return std::make_shared<BroadcastVariables>(group, environment, timeout, devices);
 }
 
 }  // namespace weir

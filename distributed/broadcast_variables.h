@@ -18,10 +18,16 @@ namespace weir {
 // model: its cluster has parameter servers, or it evaluates. Other errors: those of CollectiveGroup::Form.
 absl::Status FormReplicas(Server& server, absl::Duration timeout);
 
-// `timeout`: how long the ranks wait for one another when the group is formed anew. `num_devices`: of this
-// process that have copies of the variables; a session is refused with InvalidArgument where another rank has
-// more or fewer. Borrows both.
+// Where a rank is several devices.
+struct RankDevices {
+  int num_devices = 1;    // that have copies of the variables
+  int64_t group_key = 0;  // of the collectives between them and those of other ranks; 0: there are none
+};
+
+// `timeout`: how long the ranks wait for one another when the group is formed anew. A session is refused with
+// InvalidArgument where another rank has more or fewer devices, or other collectives. Borrows group and
+// environment.
 HookPtr BroadcastVariablesHook(CollectiveGroup& group, Environment& environment, absl::Duration timeout,
-                               int num_devices = 1);
+                               const RankDevices& devices = {});
 
 }  // namespace weir

@@ -484,7 +484,7 @@ int MultiWorkerMirroredStrategy::num_workers() const { return server_.replicas()
 
 HookPtr MultiWorkerMirroredStrategy::BroadcastGlobalVariablesHook() {
   return BroadcastVariablesHook(*server_.replicas(), server_.runtime().environment(), timeout_,
-                                num_devices());
+                                {.num_devices = num_devices(), .group_key = group_key()});
 }
 
 }  // namespace weir

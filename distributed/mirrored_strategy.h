@@ -136,6 +136,7 @@ class MirroredStrategy {
                                              const RefPtr<RankGroup>& processes);
   static absl::StatusOr<std::vector<std::string>> ChooseDevices(const Runtime& runtime,
                                                                 const std::vector<std::string>& asked);
+  int64_t group_key() const { return group_key_; }
 
  private:
   friend class MirroredOptimizer;

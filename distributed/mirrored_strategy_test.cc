@@ -609,6 +609,27 @@ TEST_P(MultiWorkerTest, AStepThatEndsAmidItsUpdatesHasTornTheVariables) {
   });
 }
 
+TEST_P(MultiWorkerTest, WorkersWithDifferentGraphsAreToldTheDifference) {
+  MakeCluster(2);
+  OnAllWorkers(2, [&](int worker) {
+    const auto server = Start(worker, 2);
+    const auto strategy = MultiWorkerMirroredStrategy::Create(*server).value();
+    GraphBuilder g(StandardOps());
+    const std::vector<Output> losses = strategy->Run(
+        g, [&](const Replica&) { return Square(g, MakeVariable(g, "v", Tensor::Scalar(3.0f)).value); });
+    if (worker == 1) strategy->Reduce(g, losses);
+    ASSERT_TRUE(strategy->MakeOptimizer([] { return Adam(0.1); })->Minimize(g, losses, GlobalStep(g)).ok());
+    const absl::Status status =
+        MonitoredTrainingSession(
+            g, {.target = server->target(), .hooks = {strategy->BroadcastGlobalVariablesHook()}})
+            .status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the ranks' graphs differ: rank 0 (worker:0) has"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 (worker:1) has key"));
+    server->Shutdown(status);
+  });
+}
+
 TEST_P(MultiWorkerTest, AProgramThatRunsAloneIsOneWorker) {
   if (GetParam()) GTEST_SKIP() << "without a network";
   const auto server = LoneServer(2);

@@ -47,7 +47,7 @@ std::string NthOf(const std::vector<std::string>& lines, size_t i) {
 
 }  // namespace
 
-std::vector<std::string> ScheduleOf(const Graph& graph) {
+std::vector<std::string> ScheduleOf(const Graph& graph, int64_t device_group) {
   std::vector<std::pair<Communicator::Key, std::string>> keyed;
   for (const std::unique_ptr<Node>& node : graph.nodes()) {
     const auto key_of = [&](absl::string_view attr) -> const int64_t* {
@@ -57,7 +57,7 @@ std::vector<std::string> ScheduleOf(const Graph& graph) {
     const int64_t* const group = key_of("group_key");
     const int64_t* const instance = key_of("instance_key");
     if (group == nullptr || instance == nullptr) continue;
-    if (*group >= Communicator::kFirstDeviceGroup) continue;  // not between ranks
+    if (*group >= Communicator::kFirstDeviceGroup && *group != device_group) continue;  // not between ranks
     keyed.push_back({{*group, *instance}, LineOf(*node, *group, *instance)});
   }
   std::sort(keyed.begin(), keyed.end());

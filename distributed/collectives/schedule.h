@@ -5,6 +5,7 @@
 // Thread safety: pure functions but CompareSchedules, which waits for the other ranks.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,9 @@ namespace weir {
 
 // One line for each node of a collective whose key is known, in the order of keys: key, name, what it
 // computes, dtype and shape as far as it is known. The sender and the receivers of a broadcast have the same
-// line.
-std::vector<std::string> ScheduleOf(const Graph& graph);
+// line. Groups of devices of one process are its own affair; `device_group` is the key of one whose devices
+// are those of all ranks, or 0.
+std::vector<std::string> ScheduleOf(const Graph& graph, int64_t device_group = 0);
 
 // Every rank calls it with its own schedule and the same key. InvalidArgument that names the first difference
 // and the two ranks; the errors of Communicator::AllGather.
