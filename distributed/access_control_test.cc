@@ -381,6 +381,55 @@ TEST_F(AccessControlTest, NoCallWithoutTheRightCertificate) {
   server_ = Server::Start(TaskConfig::Create(cluster_, {"ps", 0}).value(), options_).value();
 }
 
+// Guests (guests.h) need a certificate of the name under which they join, or the token.
+TEST_F(AccessControlTest, NobodyJoinsARunningJobWithoutTheRight) {
+  const std::string keys = NewTestDirectory() + "/keys";
+  const TaskName guest = {"worker", 5};
+  const std::map<TaskName, std::string> tasks = {
+      {{"ps", 0}, "127.0.0.1"}, {{"worker", 0}, "127.0.0.1"}, {guest, "127.0.0.1"}};
+  ASSERT_TRUE(MakeKeyFiles({.directory = keys, .hosts = {}, .tasks = tasks}).ok());
+  const auto security = [&](const std::string& task) {
+    SecurityOptions security;
+    security.token = kToken;
+    security.tls_cert_file = absl::StrCat(keys, "/", task, "/cert.pem");
+    security.tls_key_file = absl::StrCat(keys, "/", task, "/key.pem");
+    security.tls_ca_file = keys + "/ca.pem";
+    security.tls_task_names = true;
+    return security;
+  };
+  options_.security = security("ps-0");
+  options_.max_workers = 3;
+  Start();
+  const auto told = [&](const SecurityOptions& caller, const std::string& address) {
+    const auto transport = MakeGrpcTransport({.security = caller}).value();
+    const auto channel = transport->Connect({"ps", 0}, absl::StrCat("127.0.0.1:", port_)).value();
+    WireWriter writer;
+    Envelope{guest}.EncodeTo(&writer);
+    EncodeJoin({.age = absl::Seconds(1), .address = address}, &writer);
+    Frame frame;
+    frame.header = writer.Take();
+    const absl::StatusOr<Frame> reply =
+        CallAndWait(*channel, kJoinMethod, std::move(frame), Within(absl::Seconds(30)));
+    if (!reply.ok()) return reply.status().ToString();
+    WireReader reader(reply->header);
+    Incarnation replier = 0;
+    const absl::Status answer = DecodeReplyStatus(&reader, &replier);
+    return answer.ok() ? "it was let in" : answer.ToString();
+  };
+  Refused("another task's certificate", told(security("worker-0"), "127.0.0.1:7777"),
+          "not worker-5.task.weir");
+  SecurityOptions no_token = security("worker-5");
+  no_token.token = "";
+  Refused("no token", told(no_token, "127.0.0.1:7777"), kNoToken);
+  Refused("the address of the ps", told(security("worker-5"), absl::StrCat("127.0.0.1:", port_)),
+          "already belongs to ps:0");
+  Refused("no address", told(security("worker-5"), ""), "has no port");
+  Refused("a command", told(security("worker-5"), "$(reboot):1"), "cannot be in a host name");
+  EXPECT_EQ(server_->membership().tasks().size(), 2u);
+  EXPECT_EQ(told(security("worker-5"), "127.0.0.1:7777"), "it was let in");
+  EXPECT_EQ(server_->membership().AddressOfGuest(guest), "127.0.0.1:7777");
+}
+
 // Names of hosts go into ssh's command line.
 TEST_F(AccessControlTest, HostsThatAreCommandsAreRefused) {
   for (const std::string& host : {std::string("-oProxyCommand=reboot"),

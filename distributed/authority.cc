@@ -35,14 +35,11 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     return absl::InvalidArgumentError(absl::StrCat(request.task.ToString(), " reports the life ",
                                                    LifeString(highest), ", which no clock can have given"));
   }
-  if (!membership_.HasTask(request.task)) {
-    return absl::InvalidArgumentError(absl::StrCat(request.task.ToString(), " is no task of the cluster of ",
-                                                   membership_.self().ToString(),
-                                                   ": the tasks were given different cluster specs"));
-  }
+  WEIR_RETURN_IF_ERROR(membership_.AdmitTask(request.task, request.held, request.address));
   if (request.held != 0) {
     membership_.OnGranted(request.held);
     WEIR_RETURN_IF_ERROR(membership_.OnSignOfLife(request.task, request.held));
+    membership_.OnAddress(request.task, request.held, request.address);
   }
   // Membership tells its listeners, who may hold locks of their own: not with a lock held.
   if (IsSucceeded(request)) {
@@ -70,7 +67,7 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   if (request.held != 0) return request.held;
   place.promised = {++last_, started, request.process, now};
   place.promised_until = now + membership_.lease() * 2 / 5;
-  membership_.OnGranted(last_);
+  membership_.OnGranted(request.task, last_, request.address);
   return last_;
 }
 

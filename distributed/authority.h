@@ -26,6 +26,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -43,6 +44,7 @@ struct JoinRequest {
   Incarnation known_authority = 0;  // of the authority's own task
   absl::Duration age;               // since the process that asks was started
   uint64_t process = 0;             // which it is; 0: not known
+  std::string address;              // where it says that it is; of a guest, that is where it is looked for
 };
 
 class Authority {
@@ -51,7 +53,8 @@ class Authority {
   explicit Authority(Membership& membership);
 
   // The life of who asks: `held`, or a new one. Possible errors: that of Membership::OnSignOfLife (superseded
-  // by a later life of the task, no such task); InvalidArgument for a life beyond what clocks can show;
+  // by a later life of the task), of Membership::AdmitTask (no such task, and no place for a guest);
+  // InvalidArgument for a life beyond what clocks can show;
   // Unavailable when this authority was superseded itself, a younger process of the task has just asked, or
   // another one that is probably younger is there.
   absl::StatusOr<Incarnation> Join(const JoinRequest& request);

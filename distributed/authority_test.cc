@@ -218,5 +218,30 @@ TEST_F(AuthorityTest, RefusesStrangersAndLivesFromBeyondTime) {
   EXPECT_TRUE(absl::IsInvalidArgument(first.authority.Join({{"worker", 9}}).status()));
 }
 
+TEST_F(AuthorityTest, AGuestIsWhereItsNewestLifeIs) {
+  SimulatedEnvironment environment(scheduler, "host");
+  Membership members({.self = kPs,
+                      .cluster = ClusterSpec::FromFlag("ps|h:1,worker|h:3").value(),
+                      .lease = absl::Seconds(10),
+                      .environment = &environment,
+                      .max_workers = 2});
+  Authority authority(members);
+  const TaskName guest{"worker", 5};
+  const auto ask = [&](Incarnation held, const char* address) {
+    return authority.Join({.task = guest, .held = held, .address = address});
+  };
+  const Incarnation life = ask(0, "h:7").value();
+  ASSERT_EQ(ask(life, "h:7").value(), life);
+  EXPECT_EQ(members.AddressOfGuest(guest), "h:7");
+  ASSERT_EQ(ask(life, "h:8").value(), life);
+  EXPECT_EQ(members.AddressOfGuest(guest), "h:8") << "it says where it is with every heartbeat";
+  const Incarnation later = ask(0, "h:9").value();
+  EXPECT_EQ(members.AddressOfGuest(guest), "h:8") << "nobody has taken the later life yet";
+  ASSERT_EQ(ask(later, "h:9").value(), later);
+  EXPECT_EQ(members.AddressOfGuest(guest), "h:9");
+  EXPECT_TRUE(IsSuperseded(ask(life, "h:8").status()));
+  EXPECT_EQ(members.AddressOfGuest(guest), "h:9") << "what an earlier life says does not count";
+}
+
 }  // namespace
 }  // namespace weir

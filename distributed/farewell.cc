@@ -1,6 +1,7 @@
 #include "distributed/farewell.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/synchronization/mutex.h"
 #include "distributed/peers/worker_protocol.h"
@@ -37,8 +38,12 @@ std::vector<TaskName> Farewell::Listeners(bool is_done) const {
   if (!is_done || !task_.is_chief() || !task_.cluster().HasJob("ps")) return told;
   // They are to know that the chief is done also when they are cut off from the authority, or it dies: nobody
   // restores then what is lost with a ps.
-  for (const TaskName& task : task_.cluster().tasks()) {
-    if (IsTrainingJob(task.job) && task != task_.task()) told.push_back(task);
+  const std::vector<TaskName> seeds = task_.cluster().tasks();
+  std::set<TaskName> others(seeds.begin(), seeds.end());
+  for (const TaskName& guest : peers_.membership().RunningTasks()) others.insert(guest);
+  others.erase(task_.task());
+  for (const TaskName& task : others) {
+    if (IsTrainingJob(task.job)) told.push_back(task);
   }
   return told;
 }

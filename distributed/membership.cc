@@ -48,6 +48,7 @@ Membership::Membership(MembershipOptions options)
       chief_(ChiefOf(options_.cluster)),
       is_authority_(authority_ == options_.self || !options_.cluster.address(options_.self).ok()),
       started_(options_.environment->SteadyNow()),
+      guests_(options_.cluster),
       gathers_from_(started_),
       last_check_(started_) {
   for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
@@ -148,6 +149,81 @@ void Membership::OnGranted(Incarnation life) {
   granted_ = std::max(granted_, life);
 }
 
+absl::Status Membership::AdmitTask(const TaskName& task, Incarnation held, const std::string& address) {
+  bool is_new = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (guests_.IsSeed(task)) return absl::OkStatus();
+    is_new = !guests_.IsGuest(task);
+    WEIR_RETURN_IF_ERROR(AdmitGuestLocked(task, held, address));
+  }
+  if (is_new) TellNews();
+  return absl::OkStatus();
+}
+
+absl::Status Membership::AdmitGuestLocked(const TaskName& task, Incarnation held,
+                                          const std::string& address) {
+  if (options_.max_workers == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(task.ToString(), " is no task of the cluster of ",
+                                                   options_.self.ToString(),
+                                                   ": the tasks were given different cluster specs, and "
+                                                   "without WEIR_MAX_WORKERS none may join a running "
+                                                   "job"));
+  }
+  if (address.empty() || guests_.AddressOf(task) != address) {
+    WEIR_RETURN_IF_ERROR(guests_.Check(task, address));
+  }
+  const TaskName* const other = guests_.FindAt(address);
+  if (other != nullptr && *other != task && peers_[*other].state == State::kAlive) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(task.ToString(), " joins from ", address, ", where ", other->ToString(), " is"));
+  }
+  Peer& peer = peers_[task];
+  if (held != 0 && peer.incarnation != 0) return absl::OkStatus();
+  if (absl::Status place = CheckPlaceLocked(task, /*counts_absent=*/held == 0); !place.ok()) {
+    if (!guests_.IsGuest(task)) peers_.erase(task);
+    return place;
+  }
+  // For the time that it needs to take its life.
+  peer.place_until = options_.environment->SteadyNow() + options_.lease;
+  if (guests_.IsGuest(task)) return absl::OkStatus();
+  // The others are told before it can call them.
+  guests_.Set(task, address);
+  NoteChangeLocked(&peer);
+  last_loss_ = view_.number;
+  return absl::OkStatus();
+}
+
+absl::Status Membership::CheckPlaceLocked(const TaskName& task, bool counts_absent) const {
+  int num_taken = 0;
+  for (const auto& [other, peer] : peers_) {
+    if (other == task || !IsTrainingJob(other.job)) continue;
+    const bool may_come = (guests_.IsSeed(other) && peer.state == State::kUnknown) ||
+                          peer.place_until > options_.environment->SteadyNow();
+    const bool is_there = peer.state == State::kAlive && !peer.is_leaving;
+    num_taken += is_there || (counts_absent && may_come) ? 1 : 0;
+  }
+  if (num_taken < options_.max_workers) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the job has ", num_taken, " tasks that train, and may have ", options_.max_workers,
+                   " (WEIR_MAX_WORKERS): ", task.ToString(), " waits for one of them to end"));
+}
+
+void Membership::OnGranted(const TaskName& task, Incarnation life, const std::string& address) {
+  absl::MutexLock lock(&mutex_);
+  granted_ = std::max(granted_, life);
+  if (guests_.IsGuest(task)) guests_.Promise(task, life, address);
+}
+
+void Membership::OnAddress(const TaskName& task, Incarnation life, const std::string& address) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = peers_.find(task);
+  if (found == peers_.end() || !guests_.IsGuest(task) || found->second.incarnation != life) return;
+  if (guests_.AddressOf(task) == address) return;
+  guests_.Set(task, address);
+  NoteChangeLocked(&found->second);
+}
+
 absl::Status Membership::OnLeave(const TaskName& task, Incarnation incarnation) {
   WEIR_RETURN_IF_ERROR(Renew(task, incarnation, State::kAlive));
   absl::MutexLock lock(&mutex_);
@@ -163,6 +239,7 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
     return absl::UnavailableError(superseded().message());
   }
   std::vector<Loss> losses, done;
+  bool is_new_guest = false;
   {
     absl::MutexLock lock(&mutex_);
     Peer* peer = nullptr;
@@ -173,17 +250,23 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
       peer->incarnation = incarnation;
       peer->is_leaving = false;
       peer->alive_in_view = 0;
+      is_new_guest = is_authority_ && guests_.IsGuest(task);
+      if (is_new_guest) guests_.OnLife(task, incarnation);
+      peer->place_until = absl::InfinitePast();
     }
     if (is_new || (peer->state != State::kDone && peer->state != state)) {
       peer->state = state;
       NoteChangeLocked(peer);
       if (state == State::kDone) done.push_back({task, incarnation, absl::OkStatus()});
     }
+    // Others do not let it in before they have heard of it.
+    if (is_new_guest) last_loss_ = view_.number;
     peer->heard = options_.environment->SteadyNow();
     peer->lease_end = peer->heard + options_.lease;
   }
   Report(losses);
   ReportDone(done);
+  if (is_new_guest) TellNews();
   return absl::OkStatus();
 }
 
@@ -251,6 +334,20 @@ absl::Status Membership::Admit(const TaskName& sender, Incarnation life, Incarna
   return absl::OkStatus();
 }
 
+bool Membership::MayBeGuest(const absl::Status& refusal, const TaskName& sender,
+                            const ViewNumber& last_loss) const {
+  if (!absl::IsInvalidArgument(refusal) || !IsTrainingJob(sender.job)) return false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (peers_.contains(sender)) return guests_.IsGuest(sender);  // since then
+    // An authority that was started again hears of the guests that there are with their heartbeats.
+    if (is_authority_) return options_.max_workers > 0 && !is_settled_;
+    if (last_loss <= ViewNumber{view_.authority, last_loss_}) return false;
+  }
+  TellNews();
+  return true;
+}
+
 absl::Status Membership::CheckAddressee(Incarnation incarnation) const {
   absl::MutexLock lock(&mutex_);
   if (incarnation == 0 || incarnation == incarnation_) return absl::OkStatus();
@@ -316,7 +413,7 @@ View Membership::ViewSince(const ViewNumber& known) const {
     // One that only others have heard has no life here, and may still be done.
     if (peer.changed == 0 || peer.changed <= view.since) continue;
     view.members.push_back({task, peer.incarnation, peer.state, peer.is_leaving,
-                            peer.state == State::kLost ? peer.why : std::string()});
+                            peer.state == State::kLost ? peer.why : std::string(), guests_.AddressOf(task)});
   }
   return view;
 }
@@ -351,10 +448,15 @@ void Membership::ApplyView(const View& view) {
 
 void Membership::ApplyMemberLocked(const Member& member, Incarnation authority, std::vector<Loss>* losses,
                                    std::vector<Loss>* done) {
-  const auto found = peers_.find(member.task);
-  if (found == peers_.end() || member.task == options_.self) return;
-  Peer& peer = found->second;
+  if (member.task == options_.self) return;
+  const bool is_guest = !member.address.empty() && HostPort::Parse(member.address).ok();
+  if (!peers_.contains(member.task) && (!is_guest || !guests_.Check(member.task, member.address).ok())) {
+    return;
+  }
+  Peer& peer = peers_[member.task];
   if (member.life < peer.incarnation) return;  // it has been heard in a later one
+  // Also one that a guest's own cluster spec names.
+  if (is_guest) guests_.Set(member.task, member.address);
   if (member.life > peer.incarnation) {
     if (peer.incarnation != 0) EndLifeLocked(member.task, &peer, std::string(kRestarted), losses);
     peer.incarnation = member.life;
@@ -448,9 +550,16 @@ void Membership::Report(const std::vector<Loss>& losses) {
   if (is_authority_) TellNews();
 }
 
-bool Membership::HasTask(const TaskName& task) const {
+std::vector<TaskName> Membership::tasks() const {
   absl::MutexLock lock(&mutex_);
-  return peers_.contains(task);
+  std::vector<TaskName> tasks;
+  for (const auto& [task, peer] : peers_) tasks.push_back(task);
+  return tasks;
+}
+
+std::string Membership::AddressOfGuest(const TaskName& task) const {
+  absl::MutexLock lock(&mutex_);
+  return guests_.AddressOf(task);
 }
 
 Membership::State Membership::state(const TaskName& task) const {
@@ -491,10 +600,15 @@ absl::Status Membership::LossOf(const TaskName& task, Incarnation life) const {
   return it->second.state == State::kLost ? Lost(task, it->second.why) : absl::OkStatus();
 }
 
+bool Membership::IsAbsentGuestLocked(const TaskName& task, const Peer& peer) const {
+  return guests_.IsGuest(task) && (peer.state == State::kUnknown || peer.is_leaving);
+}
+
 bool Membership::HasEndedLocked() const {
   bool somebody_done = false;
   for (const auto& [task, peer] : peers_) {
     if (!IsTrainingJob(task.job)) continue;
+    if (IsAbsentGuestLocked(task, peer)) continue;
     if (peer.state == State::kAlive || peer.state == State::kUnknown) return false;
     // Others say so: it may still come while the authority gathers.
     if (peer.state == State::kDone && peer.incarnation == 0 && !is_settled_) return false;
@@ -534,6 +648,7 @@ std::string Membership::DescribeAwaitedChief() const {
   bool somebody_done = false;
   for (const auto& [task, peer] : peers_) {
     if (!IsTrainingJob(task.job) || task == chief_) continue;
+    if (IsAbsentGuestLocked(task, peer)) continue;
     if (peer.state == State::kAlive || peer.state == State::kUnknown) return "";
     somebody_done = somebody_done || peer.state == State::kDone;
   }

@@ -16,6 +16,11 @@
 // A task that gets no answer from the authority stops before the authority declares it lost: it begins no
 // step when 0.8 leases have passed since it sent the last heartbeat that was answered (HoldsLease).
 //
+// Guests (guests.h) are tasks that the cluster spec does not name. The authority lets them in, and views tell
+// the others of them, with their addresses. They are members as the others are, but nobody waits for one that
+// is not there: the end of the job waits for those only that live. A message of a guest may be faster than
+// the view that tells of it: then it is to come again (MayBeGuest).
+//
 // End of the job: training tasks say that they are done when they leave in good order. A ps may leave when no
 // training task of the cluster is left that might still need it: every one is done, or the chief is done and
 // the others are done or lost. A chief that is lost is waited for, though all others are done: it may only
@@ -44,6 +49,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/cluster_spec.h"
+#include "distributed/guests.h"
 #include "distributed/life.h"
 #include "distributed/view.h"
 #include "kernels/environment.h"
@@ -60,6 +66,9 @@ struct MembershipOptions {
   absl::Duration lease = absl::Seconds(10);
   Environment* environment = &RealEnvironment();  // borrowed
   absl::Duration chief_grace = absl::Minutes(10);
+  // Of the authority: guests are let in while fewer training tasks than this have a place, which those of the
+  // cluster spec have until they are done or lost. 0: none are let in.
+  int max_workers = 0;
 };
 
 class Membership {
@@ -82,6 +91,14 @@ class Membership {
   void SetIncarnation(Incarnation life);
   // Of the authority: a life that it grants, or that its holder reports.
   void OnGranted(Incarnation life);
+  // Of the authority, before it grants a life: whether the task may have one. A guest is let in here, if
+  // there is a place for it; one that holds a life has its place. InvalidArgument: no such task, and it
+  // cannot be a guest, or another one is at its address. ResourceExhausted: there is no place free.
+  absl::Status AdmitTask(const TaskName& task, Incarnation held, const std::string& address);
+  // The same as OnGranted; a guest that takes that life is at the address.
+  void OnGranted(const TaskName& task, Incarnation life, const std::string& address);
+  // A guest that lives says where it is.
+  void OnAddress(const TaskName& task, Incarnation life, const std::string& address);
   // Since this process was started, or began to take part.
   absl::Duration age() const { return options_.environment->SteadyNow() - started_; }
   // The greatest of all lives heard of.
@@ -122,6 +139,10 @@ class Membership {
   // Both, for a message from another task: whether it may be looked at. `last_loss`: of the sender.
   absl::Status Admit(const TaskName& sender, Incarnation life, Incarnation addressee,
                      const ViewNumber& last_loss = {});
+
+  // Whether a sender that Admit refuses, because it does not know it, may be a guest of which a view is on
+  // its way; then that view is asked for. Its message should come again.
+  bool MayBeGuest(const absl::Status& refusal, const TaskName& sender, const ViewNumber& last_loss) const;
 
   // Evidence that this life of the task is over: its process was looked for and is not there.
   void OnGone(const TaskName& task, Incarnation incarnation, absl::string_view why);
@@ -166,8 +187,10 @@ class Membership {
   // Whether this task may begin steps: see above. Always true of the authority, and after it has left.
   bool HoldsLease() const;
 
-  // Whether the cluster has such a task.
-  bool HasTask(const TaskName& task) const;
+  // Tasks of the cluster spec, and guests that are known, in order.
+  std::vector<TaskName> tasks() const;
+  // Where a guest is; empty of other tasks.
+  std::string AddressOfGuest(const TaskName& task) const;
   State state(const TaskName& task) const;
   // In order.
   std::vector<TaskName> LostTasks() const;
@@ -204,6 +227,8 @@ class Membership {
     absl::Time heard = absl::InfinitePast();
     absl::Time lease_end;
     absl::Time lost_since;
+    absl::Time place_until =
+        absl::InfinitePast();       // of the authority: kept for a guest that was granted a life
     std::string why;                // it is lost
     uint64_t changed = 0;           // of the authority: in which view
     Incarnation alive_in_view = 0;  // of the others: the authority whose view lists this life as alive
@@ -223,6 +248,11 @@ class Membership {
   void LoseLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Renew(const TaskName& task, Incarnation incarnation, State state);
+  absl::Status AdmitGuestLocked(const TaskName& task, Incarnation held, const std::string& address)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether one more training task may have a place. `counts_absent`: tasks that may still come have theirs.
+  absl::Status CheckPlaceLocked(const TaskName& task, bool counts_absent) const
+      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Of the authority: what the peer is now belongs to the next view.
   void NoteChangeLocked(Peer* peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyMemberLocked(const Member& member, Incarnation authority, std::vector<Loss>* losses,
@@ -234,6 +264,8 @@ class Membership {
   void TellNews() const;
   // When a lost chief, the only one that is awaited, is given up; the infinite past when there is none.
   absl::Time ChiefGivenUpAtLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // That has not come, or has said that it goes: nobody waits for it.
+  bool IsAbsentGuestLocked(const TaskName& task, const Peer& peer) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool HasEndedLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   std::vector<TaskName> RunningTasksLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Report(const std::vector<Loss>& losses);
@@ -250,6 +282,7 @@ class Membership {
   absl::Status superseded_ ABSL_GUARDED_BY(mutex_);
   std::vector<SupersededListener> superseded_listeners_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskName, Peer> peers_ ABSL_GUARDED_BY(mutex_);
+  Guests guests_ ABSL_GUARDED_BY(mutex_);
   std::vector<LossListener> listeners_ ABSL_GUARDED_BY(mutex_);
   std::vector<DoneListener> done_listeners_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> news_listener_ ABSL_GUARDED_BY(mutex_);

@@ -102,6 +102,10 @@ void MembershipService::Handle(std::shared_ptr<IncomingCall> call) {
   if (method == kJoinMethod) return Join(request);
   const absl::Status admitted =
       membership_.Admit(envelope.sender, envelope.sender_incarnation, envelope.addressee, envelope.last_loss);
+  if (!admitted.ok() && membership_.MayBeGuest(admitted, envelope.sender, envelope.last_loss)) {
+    // Beside the frame, where it is tried again (Peers).
+    return request.call->Reply(absl::UnavailableError(admitted.message()));
+  }
   if (!admitted.ok()) return Reply(request, admitted);
   if (method == kWatchMethod) return Watch(request);
   if (method == kReportMethod) return Report(request);
@@ -140,7 +144,7 @@ void MembershipService::Join(Request& request) {
   if (!call.ok()) return Reply(request, call.status());
   const absl::StatusOr<Incarnation> life =
       authority_.Join({envelope.sender, envelope.sender_incarnation, call->highest_known,
-                       call->known_authority, call->age, call->process});
+                       call->known_authority, call->age, call->process, call->address});
   if (absl::IsInvalidArgument(life.status())) return Refuse(request, life.status());
   if (!life.ok()) return Reply(request, life.status());
   if (envelope.sender_incarnation != 0) {

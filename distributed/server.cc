@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -106,6 +107,16 @@ class Server::Network {
     };
     WEIR_ASSIGN_OR_RETURN(listener_, transport.Listen(address, handle, place));
     return listener_->address();
+  }
+
+  // Of a task that has any free port: the others are told which it is.
+  absl::Status NoteOwnAddress(const std::string& cluster_address, const std::string& bound) {
+    WEIR_ASSIGN_OR_RETURN(HostPort own, HostPort::Parse(cluster_address));
+    if (own.port != 0) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(const HostPort listening, HostPort::Parse(bound));
+    own.port = listening.port;
+    peers_.SetOwnAddress(own.ToString());
+    return absl::OkStatus();
   }
 
   void ReplyStatus(IncomingCall& call) {
@@ -241,6 +252,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   WEIR_RETURN_IF_ERROR(
       CheckDuration("chief grace", options.chief_grace, absl::ZeroDuration(), ServerOptions::kMaxChiefGrace));
   WEIR_RETURN_IF_ERROR(CheckAllowedDirs(options.allowed_dirs));
+  if (options.max_workers < 0 || options.max_workers > ServerOptions::kMostWorkers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a server's max_workers, or WEIR_MAX_WORKERS, must be from 0 to ", ServerOptions::kMostWorkers));
+  }
   RuntimeOptions runtime_options;
   runtime_options.job = task.job();
   runtime_options.task = task.task_index();
@@ -257,7 +272,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
                                                                        .cluster = task.cluster(),
                                                                        .lease = options.lease,
                                                                        .environment = options.environment,
-                                                                       .chief_grace = options.chief_grace});
+                                                                       .chief_grace = options.chief_grace,
+                                                                       .max_workers = options.max_workers});
   if (!options.metrics_port.empty()) server->metrics_ = std::make_unique<Metrics>();
   // An evaluator talks to nobody.
   if (task.runs_alone() || task.is_evaluator()) {
@@ -323,6 +339,13 @@ std::string ListenFromEnvironment() {
   return value == nullptr ? "" : value;
 }
 
+int MaxWorkersFromEnvironment() {
+  const char* value = std::getenv("WEIR_MAX_WORKERS");
+  int max_workers = 0;
+  if (value == nullptr || *value == '\0') return 0;
+  return absl::SimpleAtoi(value, &max_workers) ? max_workers : -1;
+}
+
 std::vector<std::string> AllowedDirsFromEnvironment() {
   const char* value = std::getenv("WEIR_ALLOWED_DIRS");
   if (value == nullptr) return {};
@@ -372,6 +395,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
                         absl::StrCat(task_.task().ToString(), " ", bound.status().message()));
   }
   address_ = absl::StrCat("grpc://", *bound);
+  WEIR_RETURN_IF_ERROR(network_->NoteOwnAddress(cluster_address, *bound));
   network_->StartHeartbeats(options.lease, options.simulated_process);
   return absl::OkStatus();
 }
@@ -428,6 +452,8 @@ int Server::Join() {
 // Of a ps that knows of no training task that runs; empty when one does.
 static std::string DescribeAbsentTasks(const TaskConfig& task, const Membership& membership) {
   std::vector<std::string> names;
+  // Guests may come and go.
+  if (!membership.RunningTasks().empty()) return "";
   for (const TaskName& other : task.worker_tasks()) {
     const Membership::State state = membership.state(other);
     if (state == Membership::State::kAlive) return "";

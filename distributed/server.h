@@ -45,6 +45,9 @@ std::string ListenFromEnvironment();
 // $WEIR_ALLOWED_DIRS, "/models:/scratch".
 std::vector<std::string> AllowedDirsFromEnvironment();
 
+// $WEIR_MAX_WORKERS; 0 when it is not set, -1 when it is no number.
+int MaxWorkersFromEnvironment();
+
 struct ServerOptions {
   int num_cpus = 1;
   int num_fake_gpus = 0;
@@ -74,6 +77,11 @@ struct ServerOptions {
   // 0 to kMaxTerminationGrace.
   absl::Duration termination_grace = absl::Seconds(25);
   static constexpr absl::Duration kMaxTerminationGrace = absl::Hours(24);
+  // How many tasks may train at a time. Those of the cluster spec have a place each until they are done or
+  // lost; while there are others, workers that the cluster spec does not name may join the running job
+  // (guests.h). 0: none may. Of the first ps, which lets tasks in. At most kMostWorkers. $WEIR_MAX_WORKERS.
+  int max_workers = MaxWorkersFromEnvironment();
+  static constexpr int kMostWorkers = 10'000;
   // The folders that graphs of other tasks may read and write on this machine (SaveV2, RestoreV2...). None:
   // all that this process may. $WEIR_ALLOWED_DIRS, with ':' between them.
   std::vector<std::string> allowed_dirs = AllowedDirsFromEnvironment();

@@ -80,7 +80,7 @@ std::string ServerMetrics::MetricsPage() const {
   text.Gauge("weir_uptime_seconds", "Since this server started.",
              absl::ToDoubleSeconds(membership.environment().SteadyNow() - started_));
   std::map<absl::string_view, int> peers = {{"alive", 0}, {"done", 0}, {"lost", 0}, {"unknown", 0}};
-  for (const TaskName& peer : sources_.task->cluster().tasks()) {
+  for (const TaskName& peer : membership.tasks()) {
     if (peer != sources_.task->task()) ++peers[NameOf(membership.state(peer))];
   }
   text.Begin("weir_peers", "gauge", "Other tasks of the cluster by what is known of them.");

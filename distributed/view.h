@@ -34,15 +34,16 @@ struct Member {
   Incarnation life = 0;
   MemberState state = MemberState::kUnknown;
   bool is_leaving = false;
-  std::string why;  // of one that is lost
+  std::string why;      // of one that is lost
+  std::string address;  // of a guest (guests.h) that is there; the cluster spec has those of the others
 };
 
 struct View {
   ViewNumber number;
   uint64_t since = 0;  // of the same authority: what has changed after that view
   bool is_settled = false;
-  // The newest view in which somebody was lost, or the last one of all. Whoever has an older one asks for it
-  // at once; other changes may wait for the next heartbeat.
+  // The newest view in which somebody was lost or a guest came, or the last one of all. Whoever has an older
+  // one asks for it at once; other changes may wait for the next heartbeat.
   uint64_t last_loss = 0;
   std::vector<Member> members;
 };

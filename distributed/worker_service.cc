@@ -70,7 +70,13 @@ void WorkerService::Handle(std::shared_ptr<IncomingCall> call) {
   if (!request.reader.ok()) {
     return Reply(request, absl::InvalidArgumentError(absl::StrCat(method, ": the request has no envelope")));
   }
-  if (absl::Status admitted = Admit(request.envelope); !admitted.ok()) return Reply(request, admitted);
+  if (absl::Status admitted = Admit(request.envelope); !admitted.ok()) {
+    if (membership_.MayBeGuest(admitted, request.envelope.sender, request.envelope.last_loss)) {
+      // Beside the frame, where it is tried again (Peers).
+      return request.call->Reply(absl::UnavailableError(admitted.message()));
+    }
+    return Reply(request, admitted);
+  }
   if (method == kRunPartitionMethod) return RunPartition(request);
   if (method == kPushTensorsMethod) return PushTensors(request);
   if (method == kPushPieceMethod) return PushPiece(request);

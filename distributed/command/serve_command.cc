@@ -41,6 +41,10 @@ void Declare(ServeFlags* values, FlagParser* flags) {
              "GPU devices on host memory, to try out placement", {.least = 0, .most = Runtime::kMaxDevices});
   flags->Add("num_threads", &values->server.num_threads, "threads to compute with; 0: all cores",
              {.least = 0, .most = Runtime::kMaxThreads});
+  flags->Add("max_workers", &values->server.max_workers,
+             "of the first ps: workers that the cluster spec does not name may join the running job while "
+             "fewer than so many tasks train (or $WEIR_MAX_WORKERS); 0: none",
+             {.least = 0, .most = ServerOptions::kMostWorkers});
   flags->Add("allow_dir", &values->allowed_dirs,
              "graphs of other tasks may read and write files in these folders only, '/models:/scratch' (or "
              "$WEIR_ALLOWED_DIRS); default: all that this process may");

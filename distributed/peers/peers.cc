@@ -346,17 +346,39 @@ void Peers::CloseRetiredChannels() {
   std::erase(retired_, nullptr);
 }
 
+absl::StatusOr<std::string> Peers::FindAddress(const TaskName& peer, const std::string& of_guest) const {
+  if (of_guest.empty()) return cluster_.address(peer);
+  if (of_guest != Guests::kNowhere) return of_guest;
+  return absl::NotFoundError(absl::StrCat(peer.ToString(), " has left, and another task is where it was"));
+}
+
+std::string Peers::AddressOf(const TaskName& peer) const {
+  if (peer == membership_.self()) {
+    absl::MutexLock lock(&mutex_);
+    if (!own_address_.empty()) return own_address_;
+  }
+  return FindAddress(peer, membership_.AddressOfGuest(peer)).value_or("?");
+}
+
+void Peers::SetOwnAddress(const std::string& address) {
+  absl::MutexLock lock(&mutex_);
+  own_address_ = address;
+}
+
 absl::StatusOr<std::shared_ptr<Channel>> Peers::FindChannel(const TaskName& peer) {
   const Incarnation life = membership_.incarnation_of(peer);
+  const std::string of_guest = membership_.AddressOfGuest(peer);
   absl::MutexLock lock(&mutex_);
   if (!closed_.ok()) return closed_;
   auto& [channel, channel_life] = channels_[peer];
-  if (channel != nullptr && channel_life != 0 && life > channel_life) {
+  // Another task may be found where a guest was.
+  const bool has_moved = channel != nullptr && !of_guest.empty() && of_guest != channel->address();
+  if (channel != nullptr && ((channel_life != 0 && life > channel_life) || has_moved)) {
     retired_.push_back(std::exchange(channel, nullptr));
   }
   channel_life = std::max(channel_life, life);
   if (channel == nullptr) {
-    absl::StatusOr<std::string> address = cluster_.address(peer);
+    absl::StatusOr<std::string> address = FindAddress(peer, of_guest);
     absl::StatusOr<std::unique_ptr<Channel>> connected =
         address.ok() ? transport_.Connect(peer, *address)
                      : absl::StatusOr<std::unique_ptr<Channel>>(address.status());
@@ -412,7 +434,7 @@ absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_
             : absl::StrCat(
                   absl::FormatDuration(absl::Trunc(options.deadline - environment_.Now(), absl::Seconds(1))),
                   " left");
-    const std::string address = cluster_.address(peer).value_or("?");
+    const std::string address = AddressOf(peer);
     PrintNotice(absl::StrCat(
         membership_.self().ToString(), " waits for ", peer.ToString(), " at ", address, ": ", method, " (",
         left, NameProblem(environment_, address),
@@ -421,7 +443,7 @@ absl::StatusOr<PeerReply> Peers::CallAndWait(const TaskName& peer, absl::string_
   absl::StatusOr<PeerReply> result = *std::move(told);
   // gRPC waits for a name in silence.
   return absl::IsDeadlineExceeded(result.status())
-             ? WithSuffix(result.status(), NameProblem(environment_, cluster_.address(peer).value_or("?")))
+             ? WithSuffix(result.status(), NameProblem(environment_, AddressOf(peer)))
              : std::move(result);
 }
 

@@ -2,12 +2,13 @@
 // are lost.
 //
 // Channels are opened by the first call, and anew when the peer was lost or has a new life: its host name may
-// stand for another machine by then. A call waits until this task has a life (authority.h), which it carries
-// (what begins a step also waits while this task's lease is in doubt), and is meant for the life of the peer
-// that membership knows; each reply counts as a sign of life. When this task is superseded every call ends
-// with that error, and so do later ones. A call to a peer that is lost already may find it again, for it may
-// only be silent; it has a lease for that. A call whose connection broke is made again with the same bytes
-// for a while, so every request must be safe to repeat (worker_service.h keeps answers for that).
+// stand for another machine by then. Where guests are (guests.h) membership knows. A call waits until this
+// task has a life (authority.h), which it carries (what begins a step also waits while this task's lease is
+// in doubt), and is meant for the life of the peer that membership knows; each reply counts as a sign of
+// life. When this task is superseded every call ends with that error, and so do later ones. A call to a peer
+// that is lost already may find it again, for it may only be silent; it has a lease for that. A call whose
+// connection broke is made again with the same bytes for a while, so every request must be safe to repeat
+// (worker_service.h keeps answers for that).
 //
 // Thread safety: all methods. Borrows transport and membership. `done` runs once, on a thread of the
 // transport or of the timer; it must not block.
@@ -115,7 +116,9 @@ class Peers {
   std::set<TaskName> contacted() const;
 
   // "?" of a task that the cluster does not have.
-  std::string AddressOf(const TaskName& peer) const { return cluster_.address(peer).value_or("?"); }
+  std::string AddressOf(const TaskName& peer) const;
+  // Where the others find this task, when its cluster spec leaves the port open. Before the first call.
+  void SetOwnAddress(const std::string& address);
   Membership& membership() { return membership_; }
   Timers& timers() { return *timers_; }
   Environment& environment() { return environment_; }
@@ -129,6 +132,8 @@ class Peers {
     Incarnation life = 0;
   };
 
+  // `of_guest`: Membership::AddressOfGuest.
+  absl::StatusOr<std::string> FindAddress(const TaskName& peer, const std::string& of_guest) const;
   absl::StatusOr<std::shared_ptr<Channel>> FindChannel(const TaskName& peer);
   // Decides for which life the call is meant.
   void Address(PendingCall* call);
@@ -150,7 +155,8 @@ class Peers {
   Membership& membership_;
 
   mutable absl::Mutex mutex_;
-  absl::Status closed_ ABSL_GUARDED_BY(mutex_);  // not OK: why there are no more calls
+  std::string own_address_ ABSL_GUARDED_BY(mutex_);  // empty: that of the cluster spec
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);      // not OK: why there are no more calls
   LinkCheck link_check_ ABSL_GUARDED_BY(mutex_);
   absl::Status authority_said_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_call_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -176,6 +176,7 @@ void EncodeView(const View& view, WireWriter* writer) {
     writer->Unsigned(static_cast<uint64_t>(member.state));
     writer->Unsigned(member.is_leaving ? 1 : 0);
     writer->String(member.why);
+    writer->String(member.address);
   }
 }
 
@@ -193,6 +194,7 @@ absl::StatusOr<View> DecodeView(WireReader* reader) {
     member.state = static_cast<MemberState>(reader->UnsignedUpTo(static_cast<uint64_t>(MemberState::kLost)));
     member.is_leaving = reader->UnsignedUpTo(1) != 0;
     member.why = std::string(reader->String());
+    member.address = std::string(reader->String());
     view.members.push_back(std::move(member));
   }
   WEIR_RETURN_IF_ERROR(reader->Finish("a view"));

@@ -4,12 +4,16 @@
 // Each training task also counts its own steps on the ps, and appends what the count was after each of its
 // steps to TASK.counts: one more than before, unless a step was lost, or was applied twice.
 //
-// Its flags are those of trainer.h. The chief prints "finished at step N, counter C, sum S" at the end, where
+// It also stops when there is a file DIR/stop. Its flags are those of trainer.h, and --counted_workers for
+// jobs that workers join. The chief prints "finished at step N, counter C, sum S" at the end, where
 // S is the sum of what the tasks have counted; all three are equal if nothing was lost between them and
 // nothing was applied twice.
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +32,10 @@
 
 namespace weir {
 namespace {
+
+struct CountingFlags : TrainerFlags {
+  int num_counted = 0;
+};
 
 // The last of it is not over while others are still in their last step: both are read until they agree, for a
 // while.
@@ -50,16 +58,27 @@ absl::Status PrintCounts(MonitoredSession& session, const ModelVariable& step, c
   return absl::OkStatus();
 }
 
-absl::Status Train(const TaskConfig& task, Server& server, const TrainerFlags& flags) {
-  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
-  const ModelVariable step = GlobalStep(g);
-  const ModelVariable counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
-  std::map<TaskName, ModelVariable> counts;
+// The tasks that train, and the first workers also where they are to join later: a model has the same
+// variables in every task.
+std::map<TaskName, ModelVariable> MakeCounts(GraphBuilder& g, const TaskConfig& task, int num_counted) {
+  std::set<TaskName> counted;
   for (const TaskName& other : task.cluster().tasks()) {
-    if (other.job == "ps") continue;
+    if (other.job != "ps") counted.insert(other);
+  }
+  for (int i = 0; i < num_counted; ++i) counted.insert({"worker", i});
+  std::map<TaskName, ModelVariable> counts;
+  for (const TaskName& other : counted) {
     counts[other] =
         MakeVariable(g, absl::StrCat("count_", other.job, "_", other.index), Tensor::Scalar(0.0f));
   }
+  return counts;
+}
+
+absl::Status Train(const TaskConfig& task, Server& server, const CountingFlags& flags) {
+  GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
+  const ModelVariable step = GlobalStep(g);
+  const ModelVariable counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
+  const std::map<TaskName, ModelVariable> counts = MakeCounts(g, task, flags.num_counted);
   if (task.is_evaluator()) return EvaluateCheckpoints(g, server, flags);
   const Output own = counts.at(task.task()).handle;
   // One partition on the ps, so a step changes all or nothing.
@@ -87,7 +106,8 @@ absl::Status Train(const TaskConfig& task, Server& server, const TrainerFlags& f
   options.recovery_timeout = absl::Seconds(flags.recovery_seconds);
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
                         MonitoredTrainingSession(g, std::move(options)));
-  while (!session->should_stop()) {
+  const std::string stop_file = absl::StrCat(flags.dir, "/stop");
+  while (!session->should_stop() && access(stop_file.c_str(), F_OK) != 0) {
     WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> results,
                           session->Run({}, {step.value, own_count}, {count}));
     const int64_t now = results[0].scalar<int64_t>();
@@ -101,9 +121,10 @@ absl::Status Train(const TaskConfig& task, Server& server, const TrainerFlags& f
 }
 
 int Main(int argc, char** argv) {
-  TrainerFlags flags;
+  CountingFlags flags;
   FlagParser parser("counting_trainer", "[flags]", "Counts steps on a cluster, for fault tests.");
   flags.AddTo(parser);
+  parser.Add("counted_workers", &flags.num_counted, "workers that have a count, with those of the cluster");
   if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) {
     return FailTrainer("counting_trainer", status);
   }

@@ -1,0 +1,235 @@
+// Workers that join a running job and leave it: real processes, gRPC, a ps job whose cluster spec names one
+// worker.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/launch/free_ports.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int kNumPs = 2;
+constexpr int kMostWorkers = 6;
+constexpr int kTold = 143;
+
+std::string ReadFile(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+template <typename Condition>
+bool Await(Condition condition, absl::Duration timeout = absl::Seconds(60)) {
+  for (const absl::Time end = absl::Now() + timeout; absl::Now() < end;) {
+    if (condition()) return true;
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  return condition();
+}
+
+class ElasticTest : public ::testing::Test {
+ protected:
+  ElasticTest()
+      : dir_(absl::StrCat(::testing::TempDir(), "/elastic_",
+                          ::testing::UnitTest::GetInstance()->current_test_info()->name())),
+        ports_(FindFreePorts(kNumPs + kMostWorkers).value()) {
+    const std::string command = absl::StrCat("rm -rf '", dir_, "' && mkdir -p '", dir_, "'");
+    EXPECT_EQ(std::system(command.c_str()), 0);
+  }
+  ~ElasticTest() override {
+    for (const auto& [task, pid] : running_) kill(pid, SIGKILL);
+    for (const auto& [task, pid] : running_) waitpid(pid, nullptr, 0);
+  }
+
+  // The cluster spec of all has the ps and worker 0; that of another worker has that worker, too.
+  void Start(const std::string& job, int index) {
+    const std::string guest = job == "ps" || index == 0
+                                  ? ""
+                                  : absl::StrCat(R"(, ")", index, R"(": ")", AddressOfWorker(index), "\"");
+    const std::string config =
+        absl::StrCat(R"({"cluster": {"ps": ["127.0.0.1:)", ports_[0], R"(", "127.0.0.1:)", ports_[1],
+                     R"("], "worker": {"0": ")", AddressOfWorker(0), "\"", guest, R"(}}, "task": {"type": ")",
+                     job, R"(", "index": )", index, "}}");
+    const pid_t pid = fork();
+    if (pid == 0) {
+      setenv("TF_CONFIG", config.c_str(), 1);
+      setenv("WEIR_JOB_TOKEN", "0123456789abcdef0123456789abcdef", 1);
+      setenv("WEIR_MAX_WORKERS", absl::StrCat(max_workers_).c_str(), 1);
+      const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+      dup2(out, STDOUT_FILENO);
+      dup2(out, STDERR_FILENO);
+      const std::string folder = absl::StrCat("--dir=", dir_);
+      const std::string counted = absl::StrCat("--counted_workers=", kMostWorkers);
+      execl("tests/faults/counting_trainer", "counting_trainer", folder.c_str(), counted.c_str(),
+            "--last_step=1000000", "--step_ms=5", "--lease_seconds=3", nullptr);
+      _exit(126);
+    }
+    running_[absl::StrCat(job, ":", index)] = pid;
+  }
+  void StartJob() {
+    for (int i = 0; i < kNumPs; ++i) Start("ps", i);
+    Start("worker", 0);
+  }
+  std::string AddressOfWorker(int index) const {
+    return absl::StrCat("127.0.0.1:", index == 5 ? 0 : ports_[kNumPs + index]);  // 5: any port that is free
+  }
+
+  // Its exit code, 128 + signal; -1 when it has not ended in time.
+  int AwaitExit(const std::string& task) {
+    int status = 0;
+    const pid_t pid = running_.at(task);
+    if (!Await([&] { return waitpid(pid, &status, WNOHANG) == pid; })) return -1;
+    running_.erase(task);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  int Step(const std::string& task) {
+    int step = -1;
+    return absl::SimpleAtoi(ReadFile(absl::StrCat(dir_, "/", task, ".step")), &step) ? step : -1;
+  }
+  // All of them train from now on.
+  bool AllTrain(const std::vector<std::string>& tasks) {
+    std::map<std::string, int> before;
+    for (const std::string& task : tasks) before[task] = Step(task);
+    return Await([&] {
+      for (const auto& [task, step] : before) {
+        if (Step(task) <= step) return false;
+      }
+      return true;
+    });
+  }
+  // Steps whose end the task has heard of. None of them may be missing, or counted twice.
+  int64_t NumCounted(const std::string& task) {
+    std::ifstream counts(absl::StrCat(dir_, "/", task, ".counts"));
+    int64_t before = 0;
+    for (int64_t count = 0; counts >> count; before = count) EXPECT_EQ(count, before + 1) << task;
+    return before;
+  }
+  void EndJob() {
+    std::ofstream(dir_ + "/stop") << "now\n";
+    while (!running_.empty()) {
+      const std::string task = running_.begin()->first;
+      ASSERT_EQ(AwaitExit(task), 0) << task << "\n" << Log();
+    }
+  }
+  // What the ps hold in the end is what the tasks have counted; `num_unheard` steps may have had no answer.
+  void ExpectAllCounted(const std::vector<std::string>& tasks, int num_unheard) {
+    long long last = -1, counter = -2, sum = -3;
+    const std::string log = Log();
+    const size_t at = log.find("finished at step ");
+    ASSERT_NE(at, log.npos) << log;
+    ASSERT_EQ(
+        std::sscanf(log.c_str() + at, "finished at step %lld, counter %lld, sum %lld", &last, &counter, &sum),
+        3);
+    EXPECT_EQ(counter, last);
+    EXPECT_EQ(sum, last);
+    int64_t num_counted = 0;
+    for (const std::string& task : tasks) num_counted += NumCounted(task);
+    EXPECT_LE(num_counted, sum);
+    EXPECT_GE(num_counted, sum - num_unheard);
+  }
+  std::string Log() { return ReadFile(dir_ + "/log"); }
+
+  const std::string dir_;
+  const std::vector<int> ports_;
+  int max_workers_ = 4;
+  std::map<std::string, pid_t> running_;
+};
+
+TEST_F(ElasticTest, AJobOfOneGrowsToFourShrinksToTwoAndGrowsToThree) {
+  StartJob();
+  ASSERT_TRUE(AllTrain({"worker:0"})) << Log();
+  for (int i = 1; i <= 3; ++i) Start("worker", i);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:2", "worker:3"})) << Log();
+  const std::map<std::string, pid_t> before = running_;
+  kill(running_.at("worker:2"), SIGTERM);
+  kill(running_.at("worker:3"), SIGKILL);
+  EXPECT_EQ(AwaitExit("worker:2"), kTold) << Log();
+  EXPECT_EQ(AwaitExit("worker:3"), 128 + SIGKILL);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
+  Start("worker", 4);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:4"})) << Log();
+  for (const char* survivor : {"ps:0", "ps:1", "worker:0", "worker:1"}) {
+    EXPECT_EQ(running_.at(survivor), before.at(survivor));
+  }
+  EndJob();
+  ExpectAllCounted({"worker:0", "worker:1", "worker:2", "worker:3", "worker:4"}, 2);
+  EXPECT_THAT(Log(), Not(HasSubstr("restored")));
+}
+
+TEST_F(ElasticTest, AWorkerComesBackUnderItsNameAtAnotherAddress) {
+  StartJob();
+  Start("worker", 5);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:5"})) << Log();
+  for (int i = 0; i < 2; ++i) {
+    kill(running_.at("worker:5"), SIGKILL);
+    ASSERT_EQ(AwaitExit("worker:5"), 128 + SIGKILL);
+    Start("worker", 5);
+    ASSERT_TRUE(AllTrain({"worker:0", "worker:5"})) << Log();
+  }
+  EndJob();
+  // Its lives count on: what the one before was not told may be one more.
+  EXPECT_THAT(Log(), HasSubstr("finished at step "));
+}
+
+TEST_F(ElasticTest, OneTooManyWaitsForAPlace) {
+  max_workers_ = 2;
+  StartJob();
+  Start("worker", 1);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
+  Start("worker", 2);
+  ASSERT_TRUE(Await([&] {
+    return Log().find("the job has 2 tasks that train, and may have 2 (WEIR_MAX_WORKERS): worker:2 waits") !=
+           std::string::npos;
+  })) << Log();
+  EXPECT_EQ(Step("worker:2"), -1);
+  kill(running_.at("worker:1"), SIGTERM);
+  ASSERT_EQ(AwaitExit("worker:1"), kTold);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:2"})) << Log();
+  EndJob();
+  ExpectAllCounted({"worker:0", "worker:1", "worker:2"}, 1);
+}
+
+TEST_F(ElasticTest, NobodyJoinsAJobThatDoesNotLetThem) {
+  max_workers_ = 0;
+  StartJob();
+  Start("worker", 1);
+  EXPECT_EQ(AwaitExit("worker:1"), 1) << Log();
+  EXPECT_THAT(Log(), HasSubstr("worker:1 is no task of the cluster of ps:0, and none may join"));
+  ASSERT_TRUE(AllTrain({"worker:0"})) << Log();
+  EndJob();
+}
+
+// The ps that lets tasks in is started again: it hears of the guest from the guest.
+TEST_F(ElasticTest, AGuestStaysWhenThePsThatLetItInIsStartedAgain) {
+  StartJob();
+  Start("worker", 1);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
+  ASSERT_TRUE(Await([&] { return Step("worker:0") > 20; }));  // something was saved
+  kill(running_.at("ps:0"), SIGKILL);
+  ASSERT_EQ(AwaitExit("ps:0"), 128 + SIGKILL);
+  Start("ps", 0);
+  ASSERT_TRUE(Await([&] { return Log().find("restored") != std::string::npos; })) << Log();
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
+  EndJob();
+}
+
+}  // namespace
+}  // namespace weir
