@@ -83,7 +83,7 @@ std::vector<OpDef> ReplicasOps() {
            .attrs = {"dtypes: list(type) >= 1", "shapes: list(shape) >= 1", "are_sparse: list(bool) >= 1",
                      "num_replicas: int >= 1", "replicas_to_aggregate: int >= 1",
                      "order: {'RANK', 'ARRIVAL'} = 'RANK'", "on_loss: {'SHRINK', 'WAIT', 'FAIL'} = 'SHRINK'",
-                     "container: string = ''", "shared_name: string = ''"},
+                     "min_replicas: int >= 0 = 0", "container: string = ''", "shared_name: string = ''"},
            .infer_shapes = ScalarShape}),
       Stateful({.name = "WeirReplicaIdentity",
                 .summary =

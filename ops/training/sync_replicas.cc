@@ -77,6 +77,14 @@ absl::Status SyncReplicasOptimizer::CheckOptions() const {
                                                    ", less than the replicas_to_aggregate ",
                                                    options_.replicas_to_aggregate));
   }
+  if (options_.min_replicas < 0 || options_.min_replicas > options_.replicas_to_aggregate) {
+    return absl::InvalidArgumentError(absl::StrCat("min_replicas is ", options_.min_replicas,
+                                                   ", must be from 0 to the replicas_to_aggregate ",
+                                                   options_.replicas_to_aggregate));
+  }
+  if (options_.min_replicas > 0 && options_.on_loss != OnLoss::kShrink) {
+    return absl::InvalidArgumentError("min_replicas lets workers come and go: on_loss must be kShrink");
+  }
   return absl::OkStatus();
 }
 
@@ -159,6 +167,7 @@ void SyncReplicasOptimizer::MakeGroup(GraphBuilder& g, const std::vector<Gradien
                          {"replicas_to_aggregate", int64_t{options_.replicas_to_aggregate}},
                          {"order", std::string(options_.order == ReduceOrder::kByRank ? "RANK" : "ARRIVAL")},
                          {"on_loss", std::string(TextOf(options_.on_loss))},
+                         {"min_replicas", int64_t{options_.min_replicas}},
                          {"shared_name", absl::StrCat(kName, "/", shard.first->name())}},
                         "group", where);
   shard.contribute =

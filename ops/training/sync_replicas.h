@@ -40,6 +40,10 @@ struct SyncReplicasOptions {
   int total_num_replicas = 0;
   ReduceOrder order = ReduceOrder::kByRank;
   OnLoss on_loss = OnLoss::kShrink;
+  // Above 0 workers may come and go (docs/guide/elastic.md): a step takes the gradients of all that are
+  // there, of replicas_to_aggregate at most, and waits while they are fewer than this. Nobody else who has
+  // never come is waited for. Only with kShrink.
+  int min_replicas = 0;
 };
 
 // Its ApplyGradients needs a global step. Errors, beside those of `optimizer`: InvalidArgument for options

@@ -5,8 +5,11 @@
 // Without a ps every worker has the model, and they average gradients (horovod.h); with --devices above 1
 // each of its devices has it (mirrored_strategy.h).
 //
-// Its flags are those of trainer.h, --backup_workers and --on_loss. The chief prints "finished at step N,
+// The chief also stops when there is a file DIR/stop. Its flags are those of trainer.h, --backup_workers,
+// --on_loss and --elastic_workers. The chief prints "finished at step N,
 // bits B", where B is a sum over the bits of all variables.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -40,6 +43,7 @@ constexpr int64_t kNumbers = 1000;
 struct Flags : TrainerFlags {
   int backup_workers = 0;
   std::string on_loss = "shrink";
+  int elastic_workers = 0;
 };
 
 // The batch of a worker in a step.
@@ -105,7 +109,7 @@ absl::StatusOr<InStep> AddTraining(GraphBuilder& g, const TaskConfig& task, Serv
     in_step.hook = hvd->BroadcastGlobalVariablesHook();
     optimizer = hvd->DistributedOptimizer(Adam(0.01));
   } else {
-    const int num_workers = task.num_workers();
+    const int num_workers = flags.elastic_workers > 0 ? flags.elastic_workers : task.num_workers();
     const OnLoss on_loss = flags.on_loss == "wait"   ? OnLoss::kWait
                            : flags.on_loss == "fail" ? OnLoss::kFail
                                                      : OnLoss::kShrink;
@@ -113,7 +117,8 @@ absl::StatusOr<InStep> AddTraining(GraphBuilder& g, const TaskConfig& task, Serv
     optimizer = SyncReplicas(std::make_unique<Adam>(0.01),
                              {.replicas_to_aggregate = num_workers - flags.backup_workers,
                               .total_num_replicas = num_workers,
-                              .on_loss = on_loss});
+                              .on_loss = on_loss,
+                              .min_replicas = flags.elastic_workers > 0 ? 1 : 0});
   }
   WEIR_ASSIGN_OR_RETURN(in_step.train, optimizer->Minimize(g, loss, step));
   return in_step;
@@ -141,7 +146,8 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
   options.recovery_timeout = absl::Seconds(flags.recovery_seconds);
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<MonitoredSession> session,
                         MonitoredTrainingSession(g, std::move(options)));
-  while (!session->should_stop()) {
+  const std::string stop_file = absl::StrCat(flags.dir, "/stop");
+  while (!session->should_stop() && !(task.is_chief() && access(stop_file.c_str(), F_OK) == 0)) {
     absl::SleepFor(absl::Milliseconds(flags.step_ms));
     WEIR_RETURN_IF_ERROR(session->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
       WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> now, context.session().Run({}, {step.value}));
@@ -171,6 +177,7 @@ int Main(int argc, char** argv) {
   flags.AddTo(parser);
   parser.Add("backup_workers", &flags.backup_workers, "how many gradients of a step may be missing");
   parser.Add("on_loss", &flags.on_loss, "shrink, wait or fail");
+  parser.Add("elastic_workers", &flags.elastic_workers, "workers come and go, at most so many");
   if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) {
     return FailTrainer("sync_trainer", status);
   }

@@ -22,7 +22,7 @@ std::string TextOf(const ReplicaGroup::Spec& spec) {
       spec.on_loss == ReplicaGroup::OnLoss::kShrink ? "shrinks"
       : spec.on_loss == ReplicaGroup::OnLoss::kWait ? "waits"
                                                     : "fails",
-      ") with gradients ",
+      spec.min_replicas > 0 ? absl::StrCat(", at least ", spec.min_replicas) : "", ") with gradients ",
       absl::StrJoin(spec.gradients, ", ", [](std::string* out, const GradientSum::Spec& gradient) {
         absl::StrAppend(out, TypeString(gradient.dtype, gradient.shape), gradient.is_sparse ? " in rows" : "",
                         gradient.order == GradientSum::Order::kByRank ? " by rank" : " by arrival");
@@ -148,6 +148,7 @@ void ReplicaGroup::Add(const WaiterRef& waiter) {
 // ---- When it is over ----
 
 int64_t ReplicaGroup::NumRequired() const {
+  if (spec_.min_replicas > 0) return NumRequiredOfElastic();
   int64_t num_gone = 0;
   for (const auto& [rank, replica] : replicas_) {
     const bool is_gone =
@@ -156,6 +157,19 @@ int64_t ReplicaGroup::NumRequired() const {
   }
   const int64_t num_replicas = std::max(spec_.num_replicas, static_cast<int64_t>(replicas_.size()));
   return std::max<int64_t>(1, std::min(spec_.replicas_to_aggregate, num_replicas - num_gone));
+}
+
+int64_t ReplicaGroup::NumRequiredOfElastic() const {
+  int64_t num_there = 0, num_ended = 0;
+  for (const auto& [rank, replica] : replicas_) {
+    if (replica.state == State::kPresent || contributed_.contains(rank)) {
+      ++num_there;
+    } else if (replica.state == State::kLeft) {
+      ++num_ended;  // nobody waits for more when some have come to their end
+    }
+  }
+  return std::max(
+      {int64_t{1}, spec_.min_replicas - num_ended, std::min(spec_.replicas_to_aggregate, num_there)});
 }
 
 absl::StatusOr<ReplicaGroup::Answer> ReplicaGroup::TakeAggregate(const Waiter& waiter) {
@@ -385,7 +399,24 @@ void ReplicaGroup::Finish(const Over& over) {
   }
 }
 
+std::vector<std::string> ReplicaGroup::MissingReplicasOfElastic() const {
+  std::vector<std::string> missing;
+  int64_t num_there = 0;
+  for (const auto& [rank, replica] : replicas_) {
+    const bool has_contributed = contributed_.contains(rank);
+    if (replica.state != State::kPresent && !has_contributed) continue;
+    ++num_there;
+    if (has_contributed || missing.size() > kMaxShown) continue;
+    missing.push_back(absl::StrCat(ReplicaName(rank), ", which has not given them yet"));
+  }
+  if (const int64_t num_more = NumRequired() - num_there; num_more > 0 && missing.size() <= kMaxShown) {
+    missing.push_back(absl::StrCat(num_more, " more, for there must be ", spec_.min_replicas, " workers"));
+  }
+  return missing;
+}
+
 std::vector<std::string> ReplicaGroup::MissingReplicas() const {
+  if (spec_.min_replicas > 0) return MissingReplicasOfElastic();
   std::vector<std::string> missing;
   // The chief is the first of the workers, or one of its own before them.
   const int64_t first = replicas_.contains(0) ? 0 : 1;

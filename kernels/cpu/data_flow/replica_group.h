@@ -22,6 +22,10 @@
 // the step of everybody (kFail). What a lost replica has contributed counts. One that never came is waited
 // for.
 //
+// Elastic groups (min_replicas): replicas come and go. All that are there are waited for, up to
+// `replicas_to_aggregate`, and nobody who has never come, but for the first min_replicas. One that comes
+// takes part from the present step on.
+//
 // Who is there: a replica stays in a call that ends with its life (Stay). Its end, when the replica has not
 // left before, is a loss. A rank that comes again has another life, and what the life before it still does
 // counts no more.
@@ -87,6 +91,7 @@ class ReplicaGroup final : public Resource {
     int64_t num_replicas = 1;
     int64_t replicas_to_aggregate = 1;
     OnLoss on_loss = OnLoss::kShrink;
+    int64_t min_replicas = 0;  // 0: the group is not elastic
   };
   struct Identity {
     int64_t rank = 0;
@@ -178,8 +183,10 @@ class ReplicaGroup final : public Resource {
   // The replica of that rank, if it is in that life; else null.
   Replica* Find(Identity identity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t NumRequired() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  int64_t NumRequiredOfElastic() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Those whose gradients are not there and may come yet, and why they are not.
   std::vector<std::string> MissingReplicas() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  std::vector<std::string> MissingReplicasOfElastic() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Answer> TakeAggregate(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Ends what need not wait any more.
   void Serve(Over* over) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

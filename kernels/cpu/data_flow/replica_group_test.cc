@@ -36,13 +36,17 @@ using CallRef = std::shared_ptr<Call>;
 class ReplicaGroupTest : public testing::Test {
  protected:
   void Make(int64_t num_replicas, int64_t replicas_to_aggregate, OnLoss on_loss = OnLoss::kShrink,
-            GradientSum::Order order = GradientSum::Order::kByRank) {
+            GradientSum::Order order = GradientSum::Order::kByRank, int64_t min_replicas = 0) {
     group_ = RefPtr<ReplicaGroup>(new ReplicaGroup(
         {.name = "group",
          .gradients = {{.dtype = DType::kFloat32, .shape = PartialShape({1}), .order = order}},
          .num_replicas = num_replicas,
          .replicas_to_aggregate = replicas_to_aggregate,
-         .on_loss = on_loss}));
+         .on_loss = on_loss,
+         .min_replicas = min_replicas}));
+  }
+  void MakeElastic(int64_t min_replicas, int64_t max_replicas) {
+    Make(max_replicas, max_replicas, OnLoss::kShrink, GradientSum::Order::kByRank, min_replicas);
   }
   template <typename F>
   CallRef Start(F start) {
@@ -218,6 +222,78 @@ TEST_F(ReplicaGroupTest, AReplicaThatComesAgainIsWaitedFor) {
   EXPECT_EQ(Contribute(1, 50, 1)->code(), absl::StatusCode::kAborted) << "the life before";
   Contribute(1, 3, 2);
   EXPECT_EQ(MeanOf(aggregate), 2);
+}
+
+TEST_F(ReplicaGroupTest, AnElasticGroupIsOfThoseWhoAreThere) {
+  MakeElastic(1, 8);
+  Begin(1);
+  CallRef chief = Contribute(0, 10);
+  CallRef update = Aggregate();
+  ASSERT_TRUE(update->is_over()) << "nobody else has come";
+  // A worker comes while the step is applied, and takes part in the next.
+  const CallRef stay = Stay(4);
+  CallRef join = Join(4);
+  ASSERT_TRUE(group_->Release(update->mark()).ok());
+  ASSERT_EQ(chief->step(), 1);
+  ASSERT_TRUE(Contribute(4, 0)->is_over()) << "of the step before";
+  chief = Contribute(0, 10);
+  update = Aggregate();
+  EXPECT_FALSE(update->is_over()) << "the worker is there";
+  EXPECT_EQ(group_->FindAwaited().text,
+            "step 1 waits for the gradients of worker 3, which has not given them yet");
+  CallRef worker = Contribute(4, 20);
+  ASSERT_TRUE(update->is_over());
+  EXPECT_EQ(MeanOf(update), 15);
+  ASSERT_TRUE(group_->Release(update->mark()).ok());
+  // It is lost: the others go on at once.
+  chief = Contribute(0, 10);
+  update = Aggregate();
+  EXPECT_FALSE(update->is_over());
+  stay->cancellation.Cancel(absl::UnavailableError("gone"));
+  ASSERT_TRUE(update->is_over());
+  EXPECT_EQ(MeanOf(update), 10);
+  ASSERT_TRUE(group_->Release(update->mark()).ok());
+  // It comes again, in another life.
+  const CallRef next_stay = Stay(4, 2);
+  join = Join(4, 2);
+  ASSERT_TRUE(join->is_over());
+  chief = Contribute(0, 10);
+  update = Aggregate();
+  EXPECT_FALSE(update->is_over());
+  worker = Contribute(4, 30, 2);
+  ASSERT_TRUE(update->is_over());
+  EXPECT_EQ(MeanOf(update), 20);
+}
+
+TEST_F(ReplicaGroupTest, AnElasticGroupWaitsForTheFewestThatItNeedsButNotAtTheEnd) {
+  MakeElastic(2, 3);
+  Begin(1);
+  CallRef chief = Contribute(0, 10);
+  CallRef update = Aggregate();
+  EXPECT_FALSE(update->is_over());
+  EXPECT_EQ(group_->FindAwaited().text,
+            "step 0 waits for the gradients of 1 more, for there must be 2 workers");
+  const CallRef stay = Stay(1);
+  Join(1);
+  Contribute(1, 20);
+  ASSERT_TRUE(update->is_over());
+  EXPECT_EQ(MeanOf(update), 15);
+  ASSERT_TRUE(group_->Release(update->mark()).ok());
+  group_->Leave({1, 1}, Leaving::kFinish);
+  Contribute(0, 30);
+  update = Aggregate();
+  ASSERT_TRUE(update->is_over()) << "the worker has come to its end";
+  EXPECT_EQ(MeanOf(update), 30);
+}
+
+TEST_F(ReplicaGroupTest, OfAnElasticGroupTheFirstCountWhenThereAreMoreThanItTakes) {
+  MakeElastic(1, 2);
+  Begin(3);
+  Contribute(2, 10);
+  Contribute(1, 20);
+  CallRef update = Aggregate();
+  ASSERT_TRUE(update->is_over());
+  EXPECT_EQ(MeanOf(update), 15);
 }
 
 TEST_F(ReplicaGroupTest, ARankCountsOnceInAStep) {

@@ -34,6 +34,7 @@ absl::StatusOr<ReplicaGroup::Spec> SpecOf(const KernelConstruction& construction
   spec.name = shared_name.empty() ? construction.node().name() : shared_name;
   spec.num_replicas = construction.attr<int64_t>("num_replicas");
   spec.replicas_to_aggregate = construction.attr<int64_t>("replicas_to_aggregate");
+  spec.min_replicas = construction.attr<int64_t>("min_replicas");
   spec.on_loss = on_loss == "SHRINK" ? ReplicaGroup::OnLoss::kShrink
                  : on_loss == "WAIT" ? ReplicaGroup::OnLoss::kWait
                                      : ReplicaGroup::OnLoss::kFail;
