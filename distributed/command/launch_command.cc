@@ -25,7 +25,36 @@ struct LaunchFlags {
   int num_replicas = 0;  // 0: --ps and --workers say
   double ps_grace = 0;
   double stop_grace = 0;
+  double cooldown = 0;
+  double patience = 0;
 };
+
+const char* const kElasticFlags[] = {"min_workers", "max_workers", "host_discovery_script",
+                                     "reset_limit", "cooldown",    "elastic_timeout"};
+
+void DeclareElastic(LaunchFlags* values, FlagParser* flags) {
+  WorkerPoolOptions& pool = values->launch.pool;
+  values->cooldown = absl::ToDoubleSeconds(pool.cooldown);
+  values->patience = absl::ToDoubleSeconds(pool.patience);
+  flags->Add("min_workers", &pool.min_workers,
+             "workers may come and go while the job runs, which is stopped when there are fewer than these",
+             {.least = 1, .most = 1000});
+  flags->Add("max_workers", &pool.max_workers, "the same: at most so many (default: --workers)",
+             {.least = 1, .most = 1000});
+  flags->Add(
+      "host_discovery_script", &values->launch.host_discovery_script,
+      "asked every second where workers may run: it writes 'HOST:SLOTS' a line. Workers are started and "
+      "told to leave to match");
+  flags->Add("reset_limit", &pool.reset_limit,
+             "workers that die are followed by others so many times before the job is stopped", {.least = 0});
+  flags->Add(
+      "cooldown", &values->cooldown,
+      "seconds before the next worker is started where one has died; they double each time, up to 64 times",
+      {.least = 0, .most = 24 * 60 * 60});
+  flags->Add("elastic_timeout", &values->patience,
+             "seconds that there may be fewer workers than --min_workers",
+             {.least = 0, .most = 7 * 24 * 60 * 60});
+}
 
 void Declare(LaunchFlags* values, FlagParser* flags) {
   LaunchOptions& launch = values->launch;
@@ -60,6 +89,14 @@ void Declare(LaunchFlags* values, FlagParser* flags) {
              kGraceSeconds);
   flags->Add("stop_grace", &values->stop_grace, "seconds between asking a task to stop and killing it",
              kGraceSeconds);
+  DeclareElastic(values, flags);
+}
+
+void ReadElastic(const LaunchFlags& values, const FlagParser& flags, LaunchOptions* launch) {
+  for (const char* flag : kElasticFlags) launch->is_elastic = launch->is_elastic || flags.WasGiven(flag);
+  launch->pool.cooldown = absl::Seconds(values.cooldown);
+  launch->pool.patience = absl::Seconds(values.patience);
+  if (!flags.WasGiven("max_workers")) launch->pool.max_workers = launch->num_workers;
 }
 
 absl::Status ReadHosts(const LaunchFlags& values, LaunchOptions* launch) {
@@ -128,6 +165,7 @@ absl::StatusOr<int> RunLaunch(const std::vector<std::string>& args) {
     options.num_workers = -options.num_ps;
     for (const HostSlots& host : options.hosts) options.num_workers += host.num_slots;
   }
+  ReadElastic(values, flags, &options);
   return Launcher(options).Run();
 }
 

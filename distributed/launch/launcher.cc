@@ -1,10 +1,8 @@
 #include "distributed/launch/launcher.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,8 +10,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <list>
 #include <optional>
 #include <random>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -22,9 +22,13 @@
 #include "absl/strings/str_split.h"
 #include "distributed/host_name.h"
 #include "distributed/launch/child_process.h"
-#include "distributed/launch/free_ports.h"
+#include "distributed/launch/found_hosts.h"
+#include "distributed/launch/host_discovery.h"
+#include "distributed/launch/launched_task.h"
+#include "distributed/launch/signal_queue.h"
 #include "distributed/launch/task_output.h"
 #include "distributed/launch/task_placement.h"
+#include "distributed/launch/worker_pool.h"
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
 #include "kernels/process_clock.h"
@@ -33,50 +37,6 @@ extern char** environ;
 
 namespace weir {
 namespace {
-
-// Takes signals as readable events while it lives.
-class SignalQueue {
- public:
-  SignalQueue() {
-    sigemptyset(&taken_);
-    for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&taken_, signal);
-    sigprocmask(SIG_BLOCK, &taken_, &before_);
-    queue_ = FileDescriptor(signalfd(-1, &taken_, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
-  ~SignalQueue() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
-
-  int fd() const { return queue_.get(); }
-  // The next signal that asks the job to stop; 0 when there is none left.
-  int NextStopSignal() {
-    signalfd_siginfo event;
-    while (read(queue_.get(), &event, sizeof(event)) == sizeof(event)) {
-      if (event.ssi_signo != SIGCHLD) return static_cast<int>(event.ssi_signo);
-    }
-    return 0;
-  }
-
- private:
-  sigset_t taken_;
-  sigset_t before_;
-  FileDescriptor queue_;
-};
-
-struct Task {
-  TaskName name;
-  std::string host;  // empty: this machine
-  bool is_raw = false;
-  int restarts_left = 0;
-  std::optional<ChildProcess> process;
-  FileDescriptor log;
-  std::optional<TaskOutput> output;
-  std::optional<TaskOutput> error;
-  bool is_running = false;
-  std::optional<absl::Time> restart_at;
-
-  bool is_alive() const { return is_running || restart_at.has_value(); }
-  bool is_remote() const { return !host.empty(); }
-  bool is_ps() const { return name.job == "ps"; }
-};
 
 absl::Status MakeDirectories(const std::string& path) {
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
@@ -107,21 +67,6 @@ std::string Directory(const LaunchOptions& options) {
   return std::filesystem::current_path(error).string();
 }
 
-// Copies what is there to read; false when the other side has closed.
-bool CopyAvailable(const FileDescriptor& from, TaskOutput* to) {
-  char buffer[16 << 10];
-  while (true) {
-    const ssize_t num_read = read(from.get(), buffer, sizeof(buffer));
-    if (num_read > 0) {
-      to->Append(absl::string_view(buffer, num_read));
-    } else if (num_read == 0 || (errno != EINTR && errno != EAGAIN)) {
-      return false;  // a pseudo-terminal says EIO
-    } else if (errno == EAGAIN) {
-      return true;
-    }
-  }
-}
-
 }  // namespace
 
 class Launcher::Job {
@@ -130,18 +75,23 @@ class Launcher::Job {
       : options_(options),
         terminal_(options.output_fd, options.error_fd),
         token_(RandomToken()),
-        directory_(Directory(options)) {}
+        directory_(Directory(options)),
+        pool_(options.pool),
+        discovery_(options.host_discovery_script) {}
 
   absl::StatusOr<int> Run() {
+    WEIR_RETURN_IF_ERROR(AwaitHosts());
+    if (interrupted_by_ != 0) return 128 + interrupted_by_;
     WEIR_RETURN_IF_ERROR(MakeTasks());
     if (options_.dry_run) return PrintCommands();
-    for (Task& task : tasks_) WEIR_RETURN_IF_ERROR(StartTask(task));
+    for (LaunchedTask& task : tasks_) WEIR_RETURN_IF_ERROR(StartTask(task));
     while (num_alive() > 0) {
       WaitForEvents();
       StartDueTasks();
       if (const int signal = signals_.NextStopSignal(); signal != 0) OnStopSignal(signal);
       CopyOutputs();
       ReapTasks();
+      ScaleWorkers();
       StopStubbornPs();
       StopStragglers();
     }
@@ -149,69 +99,112 @@ class Launcher::Job {
   }
 
  private:
-  // The tasks and where they are, on this machine at ports that nobody uses.
-  absl::StatusOr<std::vector<PlacedTask>> Place() const {
-    if (!options_.hosts.empty()) {
-      return PlaceTasks(options_.hosts, options_.num_ps, options_.num_workers, options_.port_base);
+  // Until the script has found enough of them to begin, or a signal stops the job.
+  absl::Status AwaitHosts() {
+    const absl::Time begin = ProcessNow();
+    absl::Time next_notice = begin + kNoticeInterval;
+    while (discovery_.is_on() && interrupted_by_ == 0) {
+      if (auto found = discovery_.Poll(ProcessNow())) {
+        NoteHosts(*found);
+        next_notice = ProcessNow();
+      }
+      int num_slots = 0;
+      for (const HostSlots& host : hosts_) num_slots += host.num_slots;
+      if (num_slots >= options_.pool.min_workers) return absl::OkStatus();
+      const std::string too_few =
+          absl::StrCat("--host_discovery_script has found ", num_slots,
+                       " slots, and --min_workers=", options_.pool.min_workers, " are needed");
+      const absl::Duration left = begin + options_.pool.patience - ProcessNow();
+      if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError(too_few);
+      if (ProcessNow() >= next_notice) {
+        Say(absl::StrCat(too_few, " (", absl::FormatDuration(absl::Trunc(left, absl::Seconds(1))), " left)"));
+        next_notice = ProcessNow() + kNoticeInterval;
+      }
+      WaitForEvents();
+      interrupted_by_ = signals_.NextStopSignal();
     }
-    const int count = options_.num_ps + options_.num_workers;
-    WEIR_ASSIGN_OR_RETURN(const std::vector<int> ports, FindFreePorts(count));
-    WEIR_ASSIGN_OR_RETURN(std::vector<PlacedTask> placed,
-                          PlaceTasks({{"127.0.0.1", count}}, options_.num_ps, options_.num_workers, 1));
-    for (int i = 0; i < count; ++i) placed[i].port = ports[i];
+    return absl::OkStatus();
+  }
+
+  // A list that cannot be used changes nothing.
+  void NoteHosts(const absl::StatusOr<std::vector<HostSlots>>& found) {
+    const absl::Status usable = found.ok() ? CheckReachable(*found, options_.hosts) : found.status();
+    if (!usable.ok()) return Say(std::string(usable.message()));
+    hosts_ = *found;
+    pool_.SetHosts(hosts_);
+  }
+
+  // The tasks and where they are, on this machine at ports that nobody uses.
+  absl::StatusOr<std::vector<PlacedTask>> Place() {
+    const bool is_found = discovery_.is_on();
+    const int num_workers = is_found ? 0 : options_.num_workers;
+    std::vector<PlacedTask> placed;
+    if (!options_.hosts.empty()) {
+      WEIR_ASSIGN_OR_RETURN(placed,
+                            PlaceTasks(options_.hosts, options_.num_ps, num_workers, options_.port_base));
+    } else {
+      WEIR_ASSIGN_OR_RETURN(placed, PlaceHere(options_.num_ps, num_workers));
+    }
+    std::vector<std::string> hosts_of_workers;
+    if (is_found) {
+      WEIR_ASSIGN_OR_RETURN(hosts_of_workers,
+                            PlaceOnFoundHosts(hosts_, options_.pool.max_workers, port_base(), &placed));
+    } else {
+      // As many workers as a host has now are its slots.
+      for (const PlacedTask& task : placed) {
+        if (task.task.job == "ps") continue;
+        hosts_of_workers.push_back(task.host);
+        if (hosts_.empty() || hosts_.back().host != task.host) hosts_.push_back({task.host, 0});
+        ++hosts_.back().num_slots;
+      }
+    }
+    pool_.SetHosts(hosts_);
+    pool_.Begin(hosts_of_workers, ProcessNow());
     return placed;
   }
+
+  // 0: of this machine any ports that nobody uses.
+  int port_base() const { return options_.hosts.empty() ? 0 : options_.port_base; }
 
   absl::Status MakeTasks() {
     WEIR_ASSIGN_OR_RETURN(const std::vector<PlacedTask> placed, Place());
     if (!options_.log_dir.empty()) WEIR_RETURN_IF_ERROR(MakeDirectories(options_.log_dir));
     std::string chief_host;
     for (const PlacedTask& place : placed) {
-      WEIR_RETURN_IF_ERROR(cluster_.AddTask(place.task, HostPort{place.host, place.port}.ToString()));
+      const std::string address = HostPort{place.host, place.port}.ToString();
+      WEIR_RETURN_IF_ERROR(cluster_.AddTask(place.task, address));
       if (place.task == kChief) chief_host = place.host;
-      WEIR_RETURN_IF_ERROR(AddTask(place.task, place.host));
+      WEIR_RETURN_IF_ERROR(AddTask(place.task, place.host, address));
     }
-    if (options_.evaluator) WEIR_RETURN_IF_ERROR(AddTask(kEvaluator, chief_host));
-    for (Task& task : tasks_) ConnectOutputs(task);
+    if (options_.evaluator) WEIR_RETURN_IF_ERROR(AddTask(kEvaluator, chief_host, ""));
     return absl::OkStatus();
   }
 
-  absl::Status AddTask(const TaskName& name, const std::string& host) {
-    Task task;
+  absl::Status AddTask(const TaskName& name, const std::string& host, const std::string& address) {
+    LaunchedTask task;
     task.name = name;
+    task.address = address;
     if (!options_.hosts.empty()) task.host = host;
     task.restarts_left = options_.restarts;
     task.is_raw =
         task.name == kChief && !task.is_remote() && !options_.prefix_all && isatty(options_.output_fd);
-    if (!options_.log_dir.empty() && !options_.dry_run) WEIR_RETURN_IF_ERROR(OpenLog(task));
+    if (!options_.log_dir.empty() && !options_.dry_run) WEIR_RETURN_IF_ERROR(task.OpenLog(options_.log_dir));
     tasks_.push_back(std::move(task));
+    tasks_.back().ConnectOutputs(&terminal_);
     return absl::OkStatus();
-  }
-
-  absl::Status OpenLog(Task& task) {
-    const std::string path = absl::StrCat(options_.log_dir, "/", task.name.job, "-", task.name.index, ".log");
-    task.log = FileDescriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (task.log.is_open()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("--log_dir: cannot write '", path, "': ", strerror(errno)));
-  }
-
-  void ConnectOutputs(Task& task) {
-    TaskOutput::Options options;
-    options.prefix = absl::StrCat("[", task.name.ToString(), "] ");
-    options.is_raw = task.is_raw;
-    options.log_fd = task.log.get();
-    task.output.emplace(options, &terminal_);
-    options.is_error = true;
-    task.error.emplace(options, &terminal_);
   }
 
   using Variables = std::vector<std::pair<std::string, std::string>>;
 
   // What the task gets beside the environment that it has anyway: this process's, or its host's. Without the
   // token, which is no part of a command line.
-  absl::StatusOr<Variables> VariablesOf(const Task& task) const {
-    WEIR_ASSIGN_OR_RETURN(const TaskConfig config, TaskConfig::Create(cluster_, task.name));
+  absl::StatusOr<Variables> VariablesOf(const LaunchedTask& task) const {
+    ClusterSpec cluster = cluster_;
+    // One that joins later knows of itself beside those that the job began with.
+    if (!task.address.empty() && !cluster.address(task.name).ok()) {
+      WEIR_RETURN_IF_ERROR(cluster.AddTask(task.name, task.address));
+    }
+    WEIR_ASSIGN_OR_RETURN(const TaskConfig config, TaskConfig::Create(std::move(cluster), task.name));
     Variables variables = {{"TF_CONFIG", config.ToTfConfig()}};
     if (task.is_remote()) {
       const bool is_loopback = IsLoopbackHost(task.host);
@@ -225,11 +218,14 @@ class Launcher::Job {
         }
       }
     }
+    if (options_.is_elastic) {
+      variables.push_back({"WEIR_MAX_WORKERS", absl::StrCat(options_.pool.max_workers)});
+    }
     variables.insert(variables.end(), options_.environment.begin(), options_.environment.end());
     return variables;
   }
 
-  absl::StatusOr<std::vector<std::string>> RemoteCommandOf(const Task& task) const {
+  absl::StatusOr<std::vector<std::string>> RemoteCommandOf(const LaunchedTask& task) const {
     RemoteTask remote;
     remote.host = task.host;
     remote.directory = directory_;
@@ -239,7 +235,7 @@ class Launcher::Job {
     return SshCommand(options_.ssh, remote);
   }
 
-  absl::Status StartTask(Task& task) {
+  absl::Status StartTask(LaunchedTask& task) {
     ChildOptions child;
     if (task.is_remote()) {
       WEIR_ASSIGN_OR_RETURN(child.command, RemoteCommandOf(task));
@@ -258,7 +254,7 @@ class Launcher::Job {
 
   // As a shell would take them. A terminal in the place of the launcher keeps the tasks running.
   absl::StatusOr<int> PrintCommands() {
-    for (const Task& task : tasks_) {
+    for (const LaunchedTask& task : tasks_) {
       std::string line = absl::StrCat("# ", task.name.ToString(), "\n");
       if (task.is_remote()) {
         WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> command, RemoteCommandOf(task));
@@ -274,7 +270,7 @@ class Launcher::Job {
   }
 
   void StartDueTasks() {
-    for (Task& task : tasks_) {
+    for (LaunchedTask& task : tasks_) {
       if (!task.restart_at || ProcessNow() < *task.restart_at) continue;
       task.restart_at.reset();
       if (absl::Status started = StartTask(task); !started.ok()) {
@@ -287,15 +283,23 @@ class Launcher::Job {
 
   void WaitForEvents() {
     std::vector<pollfd> events = {{signals_.fd(), POLLIN, 0}};
-    for (Task& task : tasks_) {
+    for (LaunchedTask& task : tasks_) {
       if (!task.is_running) continue;
       for (const FileDescriptor* fd : {&task.process->output(), &task.process->error()}) {
         if (fd->is_open()) events.push_back({fd->get(), POLLIN, 0});
       }
     }
+    if (discovery_.output_fd() >= 0) events.push_back({discovery_.output_fd(), POLLIN, 0});
     absl::Time next = std::min(deadline_.value_or(absl::InfiniteFuture()),
                                second_stop_of_ps_.value_or(absl::InfiniteFuture()));
-    for (const Task& task : tasks_) next = std::min(next, task.restart_at.value_or(absl::InfiniteFuture()));
+    if (options_.is_elastic && !is_stopping_) {
+      next = std::min({next, discovery_.next_time(), pool_.next_time()});
+    }
+    for (const LaunchedTask& task : tasks_) {
+      next = std::min(
+          {next, task.restart_at.value_or(absl::InfiniteFuture()),
+           task.is_running ? task.kill_at.value_or(absl::InfiniteFuture()) : absl::InfiniteFuture()});
+    }
     int timeout_ms = -1;
     if (next != absl::InfiniteFuture()) {
       const absl::Duration left = std::clamp(next - ProcessNow(), absl::ZeroDuration(), absl::Hours(1));
@@ -305,23 +309,16 @@ class Launcher::Job {
   }
 
   void CopyOutputs() {
-    for (Task& task : tasks_) {
-      if (task.is_running) CopyOutputs(task);
+    for (LaunchedTask& task : tasks_) {
+      if (task.is_running) task.CopyOutputs();
     }
   }
 
-  static void CopyOutputs(Task& task) {
-    FileDescriptor& out = task.process->output();
-    FileDescriptor& err = task.process->error();
-    if (out.is_open() && !CopyAvailable(out, &*task.output)) out = FileDescriptor();
-    if (err.is_open() && !CopyAvailable(err, &*task.error)) err = FileDescriptor();
-  }
-
   void ReapTasks() {
-    for (Task& task : tasks_) {
+    for (LaunchedTask& task : tasks_) {
       int wait_status = 0;
       if (!task.is_running || !task.process->HasEnded(&wait_status)) continue;
-      CopyOutputs(task);
+      task.CopyOutputs();
       task.output->Finish();
       task.error->Finish();
       task.is_running = false;
@@ -329,12 +326,13 @@ class Launcher::Job {
     }
   }
 
-  void OnTaskEnd(Task& task, int wait_status) {
+  void OnTaskEnd(LaunchedTask& task, int wait_status) {
     if (is_stopping_) {  // we asked for it
       if (!task.is_ps() && num_live_workers() == 0) StopPs();
       return;
     }
     const int code = ExitCodeOf(wait_status);
+    if (IsPooled(task) && (code != 0 || task.kill_at)) return OnWorkerLost(task, code, wait_status);
     if (code == 0) return OnTaskDone(task);
     const std::string death =
         absl::StrCat(Describe(task), " died: ", DescribeExit(wait_status),
@@ -354,11 +352,97 @@ class Launcher::Job {
     }
   }
 
-  void OnTaskDone(Task& task) {
+  void OnTaskDone(LaunchedTask& task) {
+    if (!task.is_ps() && task.name != kEvaluator) pool_.Close();
     if (!task.is_ps()) OnWorkerGone();
   }
 
-  void Restart(Task& task, int code, const std::string& death) {
+  bool IsPooled(const LaunchedTask& task) const {
+    return options_.is_elastic && task.name.job == kChief.job && task.name != kChief;
+  }
+
+  void OnWorkerLost(LaunchedTask& task, int code, int wait_status) {
+    const bool was_told = task.kill_at.has_value();
+    task.kill_at.reset();
+    if (was_told) {
+      pool_.OnEnded(task.name.index, WorkerPool::End::kTold, ProcessNow());
+      Say(absl::StrCat(Describe(task), " has left"));
+    } else if (code >= 128) {
+      pool_.OnEnded(task.name.index, WorkerPool::End::kAgain, ProcessNow());
+      last_failure_ = code;
+      Say(absl::StrCat(Describe(task), " died: ", DescribeExit(wait_status), " (", pool_.num_resets(), " of ",
+                       options_.pool.reset_limit, " resets)"));
+    } else {
+      pool_.OnEnded(task.name.index, WorkerPool::End::kBroken, ProcessNow());
+      if (exit_code_ == 0) exit_code_ = code;
+      Say(absl::StrCat(Describe(task), " died: ", DescribeExit(wait_status)));
+    }
+    OnWorkerGone();
+  }
+
+  // Of an elastic job: starts and stops workers as hosts come and go.
+  void ScaleWorkers() {
+    if (!options_.is_elastic || is_stopping_) return;
+    const absl::Time now = ProcessNow();
+    if (auto found = discovery_.Poll(now)) NoteHosts(*found);
+    const WorkerPool::Plan plan = pool_.Next(now);
+    for (const int index : plan.stops) TellToLeave({"worker", index});
+    for (const WorkerPool::Start& start : plan.starts) {
+      if (absl::Status started = StartWorker(start); !started.ok()) {
+        Say(std::string(started.message()));
+        pool_.OnEnded(start.index, WorkerPool::End::kAgain, now);
+      }
+    }
+    for (LaunchedTask& task : tasks_) {
+      if (!task.is_running || !task.kill_at || now < *task.kill_at) continue;
+      Say(absl::StrCat(Describe(task), " still runs ", absl::FormatDuration(options_.stop_grace),
+                       " after it was told to leave: killing it"));
+      task.kill_at = absl::InfiniteFuture();
+      task.Kill();
+    }
+    const std::string why = pool_.WhyGivenUp(now);
+    if (why.empty()) return;
+    Say(absl::StrCat(why, num_alive() > 0 ? "; stopping the job" : ""));
+    if (exit_code_ == 0) exit_code_ = last_failure_ != 0 ? last_failure_ : 1;
+    Stop();
+  }
+
+  LaunchedTask* FindTask(const TaskName& name) {
+    const auto found =
+        std::find_if(tasks_.begin(), tasks_.end(), [&](const LaunchedTask& t) { return t.name == name; });
+    return found == tasks_.end() ? nullptr : &*found;
+  }
+
+  void TellToLeave(const TaskName& name) {
+    LaunchedTask* const task = FindTask(name);
+    if (task == nullptr || !task->is_running) return;
+    task->kill_at = ProcessNow() + options_.stop_grace;
+    Say(absl::StrCat(Describe(*task), " is told to leave: there is no slot for it any more"));
+    task->AskToStop();
+  }
+
+  absl::Status StartWorker(const WorkerPool::Start& start) {
+    const TaskName name{"worker", start.index};
+    std::string address = cluster_.address(name).value_or("");
+    if (address.empty()) {
+      std::set<std::string> used;
+      for (const TaskName& seed : cluster_.tasks()) used.insert(cluster_.address(seed).value());
+      for (const LaunchedTask& task : tasks_) {
+        if (task.is_alive()) used.insert(task.address);
+      }
+      WEIR_ASSIGN_OR_RETURN(const HostPort found, NewAddress(start.host, port_base(), used));
+      address = found.ToString();
+    }
+    if (FindTask(name) == nullptr) WEIR_RETURN_IF_ERROR(AddTask(name, start.host, address));
+    LaunchedTask& task = *FindTask(name);
+    task.address = address;
+    if (!options_.hosts.empty()) task.host = start.host;
+    WEIR_RETURN_IF_ERROR(StartTask(task));
+    Say(absl::StrCat(Describe(task), " is started, to join the job"));
+    return absl::OkStatus();
+  }
+
+  void Restart(LaunchedTask& task, int code, const std::string& death) {
     --task.restarts_left;
     // The host may not have noticed yet that the connection is gone.
     const absl::Duration pause = task.is_remote() && code == kSshFailed
@@ -373,7 +457,7 @@ class Launcher::Job {
   // From the last worker's end on the ps tasks have a while to leave.
   void OnWorkerGone() {
     if (num_live_workers() == 0 && !deadline_) deadline_ = ProcessNow() + options_.ps_grace;
-    for (const Task& task : tasks_) {
+    for (const LaunchedTask& task : tasks_) {
       if (task.name != kEvaluator || !task.is_alive() || num_live_workers() > 1) continue;
       Say(absl::StrCat("all workers have ended; waiting for ", Describe(task)));
     }
@@ -389,9 +473,9 @@ class Launcher::Job {
   void Stop() {
     is_stopping_ = true;
     deadline_ = ProcessNow() + options_.stop_grace;
-    for (Task& task : tasks_) task.restart_at.reset();
-    for (Task& task : tasks_) {
-      if (!task.is_ps()) AskToStop(task);
+    for (LaunchedTask& task : tasks_) task.restart_at.reset();
+    for (LaunchedTask& task : tasks_) {
+      if (!task.is_ps()) task.AskToStop();
     }
     if (num_live_workers() == 0) StopPs();
   }
@@ -399,8 +483,8 @@ class Launcher::Job {
   // What the chief saves when it is stopped is on the ps, so they come last. A ps still waits for a worker
   // that was killed (Server::Join): the second SIGTERM, which ends it, says that none is left.
   void StopPs() {
-    for (Task& task : tasks_) {
-      if (task.is_ps()) AskToStop(task);
+    for (LaunchedTask& task : tasks_) {
+      if (task.is_ps()) task.AskToStop();
     }
     second_stop_of_ps_ = ProcessNow() + kPsPatience;
   }
@@ -411,18 +495,9 @@ class Launcher::Job {
     second_stop_of_ps_.reset();
   }
 
-  static void AskToStop(Task& task) {
-    if (!task.is_running) return;
-    if (task.is_remote()) {
-      task.process->Tell("TERM\n");
-    } else {
-      task.process->Signal(SIGTERM);
-    }
-  }
-
   // What runs on another host is killed there; its ssh has a moment to say so before it is killed, too.
   void Kill() {
-    for (Task& task : tasks_) {
+    for (LaunchedTask& task : tasks_) {
       if (!task.is_running) continue;
       if (task.is_remote() && !is_killing_) {
         task.process->Tell("KILL\n");
@@ -436,7 +511,7 @@ class Launcher::Job {
 
   void StopStragglers() {
     if (!deadline_ || ProcessNow() < *deadline_) return;
-    for (const Task& task : tasks_) {
+    for (const LaunchedTask& task : tasks_) {
       if (!task.is_running || is_killing_) continue;
       Say(absl::StrCat(
           Describe(task), " still runs ",
@@ -454,26 +529,27 @@ class Launcher::Job {
 
   void Say(const std::string& text) { terminal_.WriteLine("[weir] ", text, /*is_error=*/true); }
 
-  static std::string Describe(const Task& task) {
+  static std::string Describe(const LaunchedTask& task) {
     if (task.is_remote()) return absl::StrCat(task.name.ToString(), " (on ", task.host, ")");
     return absl::StrCat(task.name.ToString(), " (pid ", task.process->pid(), ")");
   }
 
   int num_alive() const {
     int count = 0;
-    for (const Task& task : tasks_) count += task.is_alive();
+    for (const LaunchedTask& task : tasks_) count += task.is_alive();
     return count;
   }
 
   // And the evaluator, which is waited for like one.
   int num_live_workers() const {
     int count = 0;
-    for (const Task& task : tasks_) count += task.is_alive() && !task.is_ps();
+    for (const LaunchedTask& task : tasks_) count += task.is_alive() && !task.is_ps();
     return count;
   }
 
   static constexpr absl::Duration kKillPatience = absl::Seconds(2);
   static constexpr absl::Duration kPsPatience = absl::Seconds(1);
+  static constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
   const TaskName kChief{"worker", 0};
   const TaskName kEvaluator{"evaluator", 0};
 
@@ -483,7 +559,12 @@ class Launcher::Job {
   const std::string token_;
   const std::string directory_;
   ClusterSpec cluster_;
-  std::vector<Task> tasks_;
+  std::list<LaunchedTask> tasks_;
+  // Of an elastic job.
+  std::vector<HostSlots> hosts_;
+  WorkerPool pool_;
+  HostDiscovery discovery_;
+  int last_failure_ = 0;
   std::optional<absl::Time> deadline_;  // of what is being waited for: ps to leave, or everybody to stop
   std::optional<absl::Time> second_stop_of_ps_;
   bool is_stopping_ = false;
@@ -492,7 +573,28 @@ class Launcher::Job {
   int exit_code_ = 0;
 };
 
-Launcher::Launcher(LaunchOptions options) : options_(std::move(options)) {}
+static absl::Status CheckElastic(const LaunchOptions& options) {
+  const WorkerPoolOptions& pool = options.pool;
+  if (pool.min_workers < 1 || pool.max_workers < pool.min_workers || pool.max_workers > 1000) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--min_workers=", pool.min_workers, " --max_workers=", pool.max_workers,
+                     ": the first must be at least 1, and the second between it and 1000"));
+  }
+  if (options.num_ps < 1) {
+    return absl::InvalidArgumentError(
+        "workers can only come and go where parameter servers hold the variables: --ps must be at least 1");
+  }
+  if (!options.host_discovery_script.empty()) return absl::OkStatus();
+  if (options.num_workers >= pool.min_workers && options.num_workers <= pool.max_workers)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--workers=", options.num_workers,
+                                                 " is not between --min_workers=", pool.min_workers,
+                                                 " and --max_workers=", pool.max_workers));
+}
+
+Launcher::Launcher(LaunchOptions options) : options_(std::move(options)) {
+  options_.pool.hosts_may_change = !options_.host_discovery_script.empty();
+}
 Launcher::~Launcher() = default;
 
 absl::StatusOr<int> Launcher::Run() {
@@ -506,6 +608,7 @@ absl::StatusOr<int> Launcher::Run() {
                                                    " --workers=", options_.num_workers,
                                                    ": between 1 and 1000 processes on one machine"));
   }
+  if (options_.is_elastic) WEIR_RETURN_IF_ERROR(CheckElastic(options_));
   if (options_.restarts < 0) return absl::InvalidArgumentError("--restarts must not be negative");
   if (absl::StripAsciiWhitespace(options_.ssh).empty())
     return absl::InvalidArgumentError("--ssh names no program");

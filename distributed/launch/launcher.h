@@ -22,6 +22,13 @@
 // still runs after `stop_grace`, or at a second signal, is killed. The first failure is named on standard
 // error: "worker:1 (pid 123) died: killed by signal 9 (Killed)".
 //
+// An elastic job has between pool.min_workers and pool.max_workers workers. It begins with as many as a
+// script finds slots for (host_discovery.h), or with num_workers; worker_pool.h says when which are started
+// and told to stop later. The tasks that it begins with are the cluster spec of all (guests.h has the
+// others). A worker that fails is followed by another one, and is no failure of the job; neither is one that
+// was told to leave. When fewer than pool.min_workers are left for too long, or too many have failed, the job
+// is stopped. The chief and the ps have `restarts`, as in other jobs.
+//
 // Not thread-safe; run it on a process's only thread (it forks, and takes over signals while Run lasts).
 #pragma once
 
@@ -35,6 +42,7 @@
 #include "distributed/environment/host_list.h"
 #include "distributed/environment/scheduler.h"
 #include "distributed/launch/remote_command.h"
+#include "distributed/launch/worker_pool.h"
 
 namespace weir {
 
@@ -63,6 +71,10 @@ struct LaunchOptions {
   absl::Duration stop_grace =
       absl::Seconds(30);  // more than a ps may take (ServerOptions::termination_grace)
   absl::Duration ps_grace = absl::Seconds(10);
+  bool is_elastic = false;
+  WorkerPoolOptions pool;  // hosts_may_change: where there is a script
+  std::string
+      host_discovery_script;  // empty: none. With `hosts`, those run the ps, and what it names the workers
   int output_fd = 1;
   int error_fd = 2;
 };

@@ -58,27 +58,31 @@ absl::Status PrintCounts(MonitoredSession& session, const ModelVariable& step, c
   return absl::OkStatus();
 }
 
-// The tasks that train, and the first workers also where they are to join later: a model has the same
-// variables in every task.
-std::map<TaskName, ModelVariable> MakeCounts(GraphBuilder& g, const TaskConfig& task, int num_counted) {
+struct Variables {
+  ModelVariable step, counter;
+  std::map<TaskName, ModelVariable> counts;
+};
+
+// Of several ps the first has them all. There is a count of each task that trains, and of the first workers
+// also where they are to join later: a model has the same variables in every task.
+Variables MakeVariables(GraphBuilder& g, const TaskConfig& task, int num_counted) {
+  const auto on_first_ps = g.DeviceScope(task.num_ps() > 0 ? "/job:ps/task:0" : "");
+  Variables variables = {GlobalStep(g), MakeVariable(g, "counter", Tensor::Scalar(0.0f)), {}};
   std::set<TaskName> counted;
   for (const TaskName& other : task.cluster().tasks()) {
     if (other.job != "ps") counted.insert(other);
   }
   for (int i = 0; i < num_counted; ++i) counted.insert({"worker", i});
-  std::map<TaskName, ModelVariable> counts;
   for (const TaskName& other : counted) {
-    counts[other] =
+    variables.counts[other] =
         MakeVariable(g, absl::StrCat("count_", other.job, "_", other.index), Tensor::Scalar(0.0f));
   }
-  return counts;
+  return variables;
 }
 
 absl::Status Train(const TaskConfig& task, Server& server, const CountingFlags& flags) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
-  const ModelVariable step = GlobalStep(g);
-  const ModelVariable counter = MakeVariable(g, "counter", Tensor::Scalar(0.0f));
-  const std::map<TaskName, ModelVariable> counts = MakeCounts(g, task, flags.num_counted);
+  const auto [step, counter, counts] = MakeVariables(g, task, flags.num_counted);
   if (task.is_evaluator()) return EvaluateCheckpoints(g, server, flags);
   const Output own = counts.at(task.task()).handle;
   // One partition on the ps, so a step changes all or nothing.

@@ -77,9 +77,9 @@ class ElasticTest : public ::testing::Test {
       dup2(out, STDOUT_FILENO);
       dup2(out, STDERR_FILENO);
       const std::string folder = absl::StrCat("--dir=", dir_);
-      const std::string counted = absl::StrCat("--counted_workers=", kMostWorkers);
-      execl("tests/faults/counting_trainer", "counting_trainer", folder.c_str(), counted.c_str(),
-            "--last_step=1000000", "--step_ms=5", "--lease_seconds=3", nullptr);
+      execl(absl::StrCat("tests/faults/", trainer_).c_str(), trainer_.c_str(), folder.c_str(),
+            absl::StrCat(workers_flag_, kMostWorkers).c_str(), "--last_step=1000000", "--step_ms=5",
+            "--lease_seconds=3", nullptr);
       _exit(126);
     }
     running_[absl::StrCat(job, ":", index)] = pid;
@@ -90,6 +90,32 @@ class ElasticTest : public ::testing::Test {
   }
   std::string AddressOfWorker(int index) const {
     return absl::StrCat("127.0.0.1:", index == 5 ? 0 : ports_[kNumPs + index]);  // 5: any port that is free
+  }
+
+  // The same with `weir launch`, on as many slots as SetSlots has said last.
+  void Launch() {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+      dup2(out, STDOUT_FILENO);
+      dup2(out, STDERR_FILENO);
+      execl("distributed/command/weir", "weir", "launch", "--ps=2", "--min_workers=1", "--max_workers=4",
+            absl::StrCat("--host_discovery_script=cat '", dir_, "/hosts'").c_str(), "--cooldown=0.1",
+            "--ps_grace=30", "--", "tests/faults/counting_trainer", absl::StrCat("--dir=", dir_).c_str(),
+            absl::StrCat(workers_flag_, kMostWorkers).c_str(), "--last_step=1000000", "--step_ms=5",
+            "--lease_seconds=3", nullptr);
+      _exit(126);
+    }
+    running_["launcher"] = pid;
+  }
+  void SetSlots(int count) {
+    std::ofstream(dir_ + "/hosts.new") << "localhost:" << count << "\n";
+    EXPECT_EQ(rename((dir_ + "/hosts.new").c_str(), (dir_ + "/hosts").c_str()), 0);
+  }
+  // Of a launched task; 0: it has not been started.
+  int Pid(const std::string& task) {
+    int pid = 0;
+    return absl::SimpleAtoi(ReadFile(absl::StrCat(dir_, "/", task, ".pid")), &pid) ? pid : 0;
   }
 
   // Its exit code, 128 + signal; -1 when it has not ended in time.
@@ -129,17 +155,23 @@ class ElasticTest : public ::testing::Test {
       ASSERT_EQ(AwaitExit(task), 0) << task << "\n" << Log();
     }
   }
-  // What the ps hold in the end is what the tasks have counted; `num_unheard` steps may have had no answer.
-  void ExpectAllCounted(const std::vector<std::string>& tasks, int num_unheard) {
+  // Every update that the ps have had counts once in each of the sums that they hold.
+  int64_t SumOfUpdates() {
     long long last = -1, counter = -2, sum = -3;
     const std::string log = Log();
     const size_t at = log.find("finished at step ");
-    ASSERT_NE(at, log.npos) << log;
-    ASSERT_EQ(
+    EXPECT_NE(at, log.npos) << log;
+    if (at == log.npos) return -1;
+    EXPECT_EQ(
         std::sscanf(log.c_str() + at, "finished at step %lld, counter %lld, sum %lld", &last, &counter, &sum),
         3);
     EXPECT_EQ(counter, last);
     EXPECT_EQ(sum, last);
+    return sum;
+  }
+  // They are what the tasks have heard of; `num_unheard` steps may have had no answer.
+  void ExpectAllCounted(const std::vector<std::string>& tasks, int num_unheard) {
+    const int64_t sum = SumOfUpdates();
     int64_t num_counted = 0;
     for (const std::string& task : tasks) num_counted += NumCounted(task);
     EXPECT_LE(num_counted, sum);
@@ -149,6 +181,8 @@ class ElasticTest : public ::testing::Test {
 
   const std::string dir_;
   const std::vector<int> ports_;
+  std::string trainer_ = "counting_trainer";
+  std::string workers_flag_ = "--counted_workers=";
   int max_workers_ = 4;
   std::map<std::string, pid_t> running_;
 };
@@ -185,8 +219,7 @@ TEST_F(ElasticTest, AWorkerComesBackUnderItsNameAtAnotherAddress) {
     ASSERT_TRUE(AllTrain({"worker:0", "worker:5"})) << Log();
   }
   EndJob();
-  // Its lives count on: what the one before was not told may be one more.
-  EXPECT_THAT(Log(), HasSubstr("finished at step "));
+  EXPECT_GT(SumOfUpdates(), 0);
 }
 
 TEST_F(ElasticTest, OneTooManyWaitsForAPlace) {
@@ -212,9 +245,60 @@ TEST_F(ElasticTest, NobodyJoinsAJobThatDoesNotLetThem) {
   StartJob();
   Start("worker", 1);
   EXPECT_EQ(AwaitExit("worker:1"), 1) << Log();
-  EXPECT_THAT(Log(), HasSubstr("worker:1 is no task of the cluster of ps:0, and none may join"));
+  EXPECT_THAT(Log(), HasSubstr("worker:1 is no task of the cluster of ps:0: the tasks were given different "
+                               "cluster specs, and without WEIR_MAX_WORKERS none"));
   ASSERT_TRUE(AllTrain({"worker:0"})) << Log();
   EndJob();
+}
+
+TEST_F(ElasticTest, TheLauncherScalesARunningJob) {
+  SetSlots(1);
+  Launch();
+  ASSERT_TRUE(AllTrain({"worker:0"})) << Log();
+  SetSlots(4);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:2", "worker:3"})) << Log();
+  std::map<std::string, int> before;
+  for (const char* task : {"ps:0", "ps:1", "worker:0", "worker:1", "worker:2", "worker:3"}) {
+    before[task] = Pid(task);
+  }
+  SetSlots(2);
+  for (const char* task : {"worker:2", "worker:3"}) {
+    ASSERT_TRUE(Await([&] { return kill(before.at(task), 0) != 0; })) << Log();
+  }
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
+  SetSlots(3);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:2"})) << Log();
+  for (const char* survivor : {"ps:0", "ps:1", "worker:0", "worker:1"}) {
+    EXPECT_EQ(Pid(survivor), before.at(survivor));
+  }
+  // One that dies is followed by another one.
+  kill(Pid("worker:1"), SIGKILL);
+  ASSERT_TRUE(Await([&] { return Pid("worker:1") != before.at("worker:1"); })) << Log();
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:2"})) << Log();
+  EndJob();
+  EXPECT_GT(SumOfUpdates(), 0);
+  EXPECT_THAT(Log(), Not(HasSubstr("still runs")));
+  EXPECT_THAT(Log(), Not(HasSubstr("restored")));
+}
+
+// A step takes the gradients of all that are there.
+TEST_F(ElasticTest, SynchronousReplicasBecomeMoreAndFewer) {
+  trainer_ = "sync_trainer";
+  workers_flag_ = "--elastic_workers=";
+  StartJob();
+  ASSERT_TRUE(AllTrain({"worker:0"})) << Log();
+  for (int i = 1; i <= 3; ++i) Start("worker", i);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:2", "worker:3"})) << Log();
+  kill(running_.at("worker:2"), SIGTERM);
+  kill(running_.at("worker:3"), SIGKILL);
+  EXPECT_EQ(AwaitExit("worker:2"), kTold) << Log();
+  EXPECT_EQ(AwaitExit("worker:3"), 128 + SIGKILL);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
+  Start("worker", 4);
+  ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:4"})) << Log();
+  EndJob();
+  EXPECT_THAT(Log(), HasSubstr("finished at step "));
+  EXPECT_THAT(Log(), Not(HasSubstr("restored")));
 }
 
 // The ps that lets tasks in is started again: it hears of the guest from the guest.

@@ -1,0 +1,48 @@
+// A task of a job as its launcher sees it: its process, and where what it prints goes.
+//
+// A plain struct that the launcher reads and changes; not thread-safe. The task's process ends with it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "distributed/launch/child_process.h"
+#include "distributed/launch/task_output.h"
+#include "distributed/task_name.h"
+
+namespace weir {
+
+struct LaunchedTask {
+  TaskName name;
+  std::string host;     // empty: this machine
+  std::string address;  // where others find it; empty of an evaluator
+  bool is_raw = false;
+  int restarts_left = 0;
+  std::optional<ChildProcess> process;
+  FileDescriptor log;
+  std::optional<TaskOutput> output;
+  std::optional<TaskOutput> error;
+  bool is_running = false;
+  std::optional<absl::Time> restart_at;
+  // Of a worker of an elastic job that was told to leave.
+  std::optional<absl::Time> kill_at;
+
+  bool is_alive() const { return is_running || restart_at.has_value(); }
+  bool is_remote() const { return !host.empty(); }
+  bool is_ps() const { return name.job == "ps"; }
+
+  // "DIR/worker-0.log". InvalidArgument when it cannot be written.
+  absl::Status OpenLog(const std::string& dir);
+  // After OpenLog. Borrows the terminal.
+  void ConnectOutputs(Terminal* terminal);
+  // What is there to read. The task runs.
+  void CopyOutputs();
+  // Of a task that runs; nothing of another one.
+  void AskToStop();
+  // What runs on another host is killed there.
+  void Kill();
+};
+
+}  // namespace weir

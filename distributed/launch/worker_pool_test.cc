@@ -1,0 +1,132 @@
+#include "distributed/launch/worker_pool.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using End = WorkerPool::End;
+
+const absl::Time kBegin = absl::FromUnixSeconds(1000);
+
+absl::Time At(double seconds) { return kBegin + absl::Seconds(seconds); }
+
+std::vector<std::string> StartsOf(const WorkerPool::Plan& plan) {
+  std::vector<std::string> texts;
+  for (const WorkerPool::Start& start : plan.starts) {
+    texts.push_back(std::to_string(start.index) + "@" + start.host);
+  }
+  return texts;
+}
+
+TEST(WorkerPool, FollowsTheSlotsThatHostsHave) {
+  WorkerPool pool({.min_workers = 1, .max_workers = 4, .hosts_may_change = true});
+  pool.SetHosts({{"a", 1}});
+  pool.Begin({"a"}, kBegin);
+  EXPECT_THAT(StartsOf(pool.Next(At(1))), IsEmpty());
+  pool.SetHosts({{"a", 2}, {"b", 9}});
+  EXPECT_THAT(StartsOf(pool.Next(At(2))), ElementsAre("1@a", "2@b", "3@b")) << "no more than four";
+  pool.SetHosts({{"a", 1}, {"b", 1}});
+  EXPECT_THAT(pool.Next(At(3)).stops, ElementsAre(1, 3)) << "the last of each host";
+  EXPECT_THAT(pool.Next(At(4)).stops, IsEmpty()) << "they were told";
+  EXPECT_EQ(pool.num_running(), 2);
+  // Who is about to leave has its slot until then.
+  pool.SetHosts({{"a", 2}, {"b", 1}});
+  EXPECT_THAT(StartsOf(pool.Next(At(5))), IsEmpty());
+  pool.OnEnded(1, End::kTold, At(6));
+  EXPECT_THAT(StartsOf(pool.Next(At(6))), ElementsAre("1@a"));
+  // The chief stays where it is.
+  pool.OnEnded(3, End::kTold, At(7));
+  pool.SetHosts({});
+  EXPECT_THAT(pool.Next(At(7)).stops, ElementsAre(1, 2));
+  EXPECT_EQ(pool.num_running(), 1);
+}
+
+TEST(WorkerPool, WhoTheClusterSpecNamesComesBackOnItsHostOnly) {
+  WorkerPool pool({.min_workers = 1, .max_workers = 3});
+  pool.SetHosts({{"a", 1}, {"b", 1}, {"c", 1}});
+  pool.Begin({"a", "b", "c"}, kBegin);
+  pool.OnEnded(1, End::kTold, At(1));
+  pool.OnEnded(2, End::kTold, At(1));
+  pool.SetHosts({{"a", 1}, {"c", 2}});
+  EXPECT_THAT(StartsOf(pool.Next(At(1))), ElementsAre("2@c", "3@c"));
+}
+
+TEST(WorkerPool, AHostCoolsDownAfterEachFailureForLonger) {
+  WorkerPool pool({.min_workers = 1, .max_workers = 2, .reset_limit = 3, .cooldown = absl::Seconds(2)});
+  pool.SetHosts({{"a", 2}});
+  pool.Begin({"a", "a"}, kBegin);
+  pool.OnEnded(1, End::kAgain, At(10));
+  EXPECT_THAT(StartsOf(pool.Next(At(10))), IsEmpty());
+  EXPECT_EQ(pool.next_time(), At(12));
+  EXPECT_THAT(StartsOf(pool.Next(At(12))), ElementsAre("1@a"));
+  pool.OnEnded(1, End::kAgain, At(13));
+  EXPECT_THAT(StartsOf(pool.Next(At(16.9))), IsEmpty());
+  EXPECT_THAT(StartsOf(pool.Next(At(17))), ElementsAre("1@a"));
+  // One that has worked for longer than any cooldown is not another failure in a row.
+  pool.OnEnded(1, End::kAgain, At(400));
+  EXPECT_EQ(pool.WhyGivenUp(At(400)), "");
+  EXPECT_THAT(StartsOf(pool.Next(At(402))), ElementsAre("1@a"));
+  pool.OnEnded(1, End::kAgain, At(403));
+  EXPECT_EQ(pool.WhyGivenUp(At(403)), "workers have failed 4 times (--reset_limit=3)");
+}
+
+TEST(WorkerPool, TheLongestCooldownIsBounded) {
+  WorkerPool pool({.min_workers = 1, .max_workers = 2, .cooldown = absl::Seconds(1)});
+  pool.SetHosts({{"a", 2}});
+  pool.Begin({"a", "a"}, kBegin);
+  absl::Time now = kBegin;
+  for (int i = 0; i < 60; ++i) {
+    pool.OnEnded(1, End::kAgain, now);
+    EXPECT_LE(pool.cools_until("a") - now, absl::Seconds(64));
+    now = pool.cools_until("a");
+    ASSERT_THAT(StartsOf(pool.Next(now)), ElementsAre("1@a"));
+  }
+  EXPECT_EQ(pool.cools_until("a"), now);
+}
+
+TEST(WorkerPool, ThePlaceOfOneThatFailedForGoodStaysEmpty) {
+  WorkerPool pool({.min_workers = 2, .max_workers = 3, .patience = absl::Seconds(30)});
+  pool.SetHosts({{"a", 3}});
+  pool.Begin({"a", "a", "a"}, kBegin);
+  pool.OnEnded(2, End::kBroken, At(1));
+  EXPECT_THAT(StartsOf(pool.Next(At(1))), IsEmpty());
+  EXPECT_EQ(pool.WhyGivenUp(At(1)), "");
+  pool.OnEnded(1, End::kBroken, At(2));
+  pool.Next(At(2));
+  EXPECT_THAT(pool.WhyGivenUp(At(2)), HasSubstr("1 workers run, and --min_workers=2 are needed; the others"));
+}
+
+TEST(WorkerPool, TooFewAreWaitedForWhereHostsMayCome) {
+  WorkerPool pool(
+      {.min_workers = 2, .max_workers = 3, .patience = absl::Seconds(30), .hosts_may_change = true});
+  pool.SetHosts({{"a", 1}, {"b", 1}});
+  pool.Begin({"a", "b"}, kBegin);
+  pool.SetHosts({{"a", 1}});
+  EXPECT_THAT(pool.Next(At(1)).stops, ElementsAre(1));
+  pool.OnEnded(1, End::kTold, At(2));
+  pool.Next(At(2));
+  EXPECT_EQ(pool.WhyGivenUp(At(30)), "");
+  EXPECT_EQ(pool.next_time(), At(31));
+  EXPECT_THAT(pool.WhyGivenUp(At(31)), HasSubstr("are needed, for 30s"));
+  pool.SetHosts({{"a", 1}, {"c", 1}});
+  EXPECT_THAT(StartsOf(pool.Next(At(32))), ElementsAre("2@c"));
+  EXPECT_EQ(pool.WhyGivenUp(At(32)), "");
+}
+
+TEST(WorkerPool, NobodyIsStartedWhenTheTrainingIsOver) {
+  WorkerPool pool({.min_workers = 2, .max_workers = 3});
+  pool.SetHosts({{"a", 3}});
+  pool.Begin({"a", "a", "a"}, kBegin);
+  pool.OnEnded(2, End::kDone, At(1));
+  pool.OnEnded(1, End::kAgain, At(1));
+  EXPECT_THAT(StartsOf(pool.Next(At(100))), IsEmpty());
+  EXPECT_EQ(pool.WhyGivenUp(At(1000)), "");
+}
+
+}  // namespace
+}  // namespace weir
