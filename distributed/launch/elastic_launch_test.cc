@@ -1,6 +1,7 @@
 // Elastic jobs of small shell programs: workers come and go as a script finds hosts.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -231,6 +232,33 @@ TEST_F(ElasticLaunchTest, ItIsStoppedWhileItWaitsForSlots) {
   ASSERT_TRUE(Await([&] { return access((dir_ + "/asked").c_str(), F_OK) == 0; }));
   kill(launcher_, SIGINT);
   EXPECT_EQ(AwaitEnd(), 128 + SIGINT);
+}
+
+TEST_F(ElasticLaunchTest, WorkersJoinOnOtherHosts) {
+  // In the place of ssh: it gets a host and a command.
+  const std::string ssh = dir_ + "/ssh";
+  std::ofstream(ssh) << "#!/bin/sh\nexec sh -c \"$2\"\n";
+  ASSERT_EQ(chmod(ssh.c_str(), 0700), 0);
+  options_.ssh = ssh;
+  options_.hosts = {{"a", 1}};
+  options_.stop_grace = absl::Seconds(20);
+  SetHosts("a:1");
+  Launch();
+  ASSERT_TRUE(AwaitWorkers({0})) << Error();
+  SetHosts("localhost:3");
+  ASSERT_TRUE(AwaitError("localhost could not be reached from the hosts of -H")) << Error();
+  SetHosts("a:1\nb:2");
+  ASSERT_TRUE(AwaitWorkers({0, 1, 2})) << Error();
+  const std::string config = ReadFile(dir_ + "/config2");
+  EXPECT_THAT(config, HasSubstr(absl::StrCat("\"ps\":[\"a:", kDefaultPortBase)));
+  EXPECT_THAT(config, HasSubstr(absl::StrCat("\"0\":\"a:", kDefaultPortBase + 1)));
+  EXPECT_THAT(config, HasSubstr(absl::StrCat("\"2\":\"b:", kDefaultPortBase + 1)));
+  EXPECT_EQ(ReadFile(dir_ + "/max2"), "4\n");
+  SetHosts("a:1\nb:1");
+  ASSERT_TRUE(AwaitWorkers({0, 1})) << Error();
+  EXPECT_THAT(Error(), HasSubstr("worker:2 (on b) is told to leave"));
+  EndJob();
+  EXPECT_EQ(AwaitEnd(), 0) << Error();
 }
 
 TEST_F(ElasticLaunchTest, MistakesAreNamed) {

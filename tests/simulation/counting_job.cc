@@ -59,10 +59,27 @@ CountingJob::CountingJob(World& world, CountingJobOptions options)
   for (size_t i = 0; i < tasks_.size(); ++i) {
     cluster_.AddTask(tasks_[i], absl::StrCat("127.0.0.1:", 5000 + i)).IgnoreError();
   }
+  for (int i = 0; i < options_.num_guests; ++i) tasks_.push_back({"worker", options_.num_workers + i});
 }
 
 void CountingJob::StartAll() {
-  for (const TaskName& task : tasks_) Start(task);
+  for (const TaskName& task : tasks_) {
+    if (cluster_.address(task).ok()) Start(task);
+  }
+}
+
+void CountingJob::TellToLeave(const TaskName& task) {
+  for (Trainer& trainer : trainers_) {
+    if (trainer.life == &life(task)) trainer.is_told_to_leave = true;
+  }
+}
+
+TaskConfig CountingJob::ConfigOf(const TaskName& task) const {
+  ClusterSpec cluster = cluster_;
+  if (!cluster.address(task).ok()) {
+    cluster.AddTask(task, absl::StrCat("127.0.0.1:", 6000 + task.index)).IgnoreError();
+  }
+  return TaskConfig::Create(cluster, task).value();
 }
 
 World::Life& CountingJob::Start(const TaskName& task) {
@@ -111,8 +128,9 @@ void CountingJob::Heal(const TaskName& from, const TaskName& to) {
 }
 
 void CountingJob::ServePs(World::Life& life) {
-  const TaskConfig task = TaskConfig::Create(cluster_, kPs).value();
+  const TaskConfig task = ConfigOf(kPs);
   ServerOptions options = life.server_options();
+  if (options_.num_guests > 0) options.max_workers = static_cast<int>(tasks_.size());
   options.lease = options_.lease;
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(task, options);
   if (!server.ok()) return;
@@ -128,7 +146,7 @@ void CountingJob::ServePs(World::Life& life) {
 
 void CountingJob::Train(Trainer& trainer, World::Life& life) {
   life.environment().set_longest_delay_of_work(options_.longest_delay_of_work);
-  const TaskConfig task = TaskConfig::Create(cluster_, trainer.task).value();
+  const TaskConfig task = ConfigOf(trainer.task);
   ServerOptions options = life.server_options();
   options.lease = options_.lease;
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(task, options);
@@ -145,7 +163,7 @@ void CountingJob::Train(Trainer& trainer, World::Life& life) {
 
 void CountingJob::RestartIfItHelps(const Trainer& trainer, const World::Life& life) {
   const bool wants_it = ExitCodeFor(trainer.outcome) >= kFirstRetryable;
-  if (!wants_it || life.is_killed() || num_restarts_ == kMostRestarts) return;
+  if (!wants_it || trainer.is_told_to_leave || life.is_killed() || num_restarts_ == kMostRestarts) return;
   ++num_restarts_;
   StartLater(trainer.task, life, kRestartPause);
 }
@@ -184,10 +202,11 @@ absl::Status CountingJob::TrainOn(Trainer& trainer, World::Life& life, const Tas
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<MonitoredSession> session, std::move(created));
   life.OnEndOfWorld([&session] { session->RequestStop(); });
   absl::Status status;
-  while (status.ok() && !session->should_stop()) {
+  while (status.ok() && !session->should_stop() && !trainer.is_told_to_leave) {
     status = Step(trainer, [&] { return session->Run({}, {}, {train}).status(); });
     life.Sleep(options_.pause);
   }
+  if (trainer.is_told_to_leave) status.Update(absl::CancelledError("told to leave"));
   if (status.ok() || absl::IsOutOfRange(status)) status = session->Close();
   life.OnEndOfWorld(nullptr);
   return status;
@@ -221,6 +240,12 @@ void CountingJob::RunToTheEnd(absl::Duration limit) {
 int64_t CountingJob::num_acknowledged() const {
   int64_t sum = 0;
   for (const Trainer& trainer : trainers_) sum += trainer.num_acknowledged;
+  return sum;
+}
+
+int64_t CountingJob::num_acknowledged(const TaskName& task) const {
+  int64_t sum = 0;
+  for (const Trainer& trainer : trainers_) sum += trainer.task == task ? trainer.num_acknowledged : 0;
   return sum;
 }
 
@@ -286,6 +311,7 @@ absl::Duration CountingJob::TimeSince(absl::Duration begin) const {
 }
 
 bool CountingJob::IsRightEnd(const Trainer& trainer) const {
+  if (trainer.is_told_to_leave) return true;
   if (trainer.life == lives_.at(trainer.task).back()) return false;
   // AlreadyExists: its successor has its port.
   if (IsSuperseded(trainer.outcome) || absl::IsAlreadyExists(trainer.outcome)) return true;

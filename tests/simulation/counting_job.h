@@ -29,12 +29,16 @@
 #include "absl/time/time.h"
 #include "distributed/cluster_spec.h"
 #include "distributed/server.h"
+#include "distributed/task_config.h"
 #include "tests/simulation/world.h"
 
 namespace weir {
 
 struct CountingJobOptions {
   int num_workers = 1;  // besides the chief
+  // Workers with the indices after those, which the cluster spec does not name: they join when they are
+  // started.
+  int num_guests = 0;
   int64_t last_step = 40;
   // What a trainer does between two steps.
   absl::Duration pause = absl::Milliseconds(50);
@@ -51,13 +55,15 @@ class CountingJob {
   // Ends the world: the programs are this job's.
   ~CountingJob() { world_.End(); }
 
-  // Starts every task once.
+  // Starts every task of the cluster spec once.
   void StartAll();
   // Starts a task, also again when its last life was killed or is thought dead.
   World::Life& Start(const TaskName& task);
   // The same after a while, unless it was started again meanwhile, or `last` has ended in good order. Until
   // then the job is not over.
   void StartLater(const TaskName& task, const World::Life& last, absl::Duration pause);
+  // Its newest life stops after the step that it is in, and says that it leaves.
+  void TellToLeave(const TaskName& task);
   // Its newest life. Precondition: it was started.
   World::Life& life(const TaskName& task) { return *lives_.at(task).back(); }
   const std::vector<TaskName>& tasks() const { return tasks_; }
@@ -75,8 +81,9 @@ class CountingJob {
   // Until all trainers have ended, or the limit, and the ps has had the time to notice.
   void RunToTheEnd(absl::Duration limit);
   std::vector<std::string> Violations() const;
-  // Of all trainers.
+  // Of all trainers; of one task's lives.
   int64_t num_acknowledged() const;
+  int64_t num_acknowledged(const TaskName& task) const;
 
  private:
   // What one life of a trainer has noted.
@@ -86,6 +93,7 @@ class CountingJob {
     int number = 0;  // of the task's lives
     int64_t num_acknowledged = 0;
     int64_t num_failed = 0;
+    bool is_told_to_leave = false;
     bool is_in_step = false;
     absl::Duration began;
     absl::Duration trained;  // when it began to say that it is done
@@ -96,6 +104,7 @@ class CountingJob {
   };
   class SaveListener;
 
+  TaskConfig ConfigOf(const TaskName& task) const;
   void ServePs(World::Life& life);
   void Train(Trainer& trainer, World::Life& life);
   absl::Status TrainOn(Trainer& trainer, World::Life& life, const TaskConfig& task, Server& server);
