@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/peers/worker_protocol.h"
+#include "distributed/test_answer.h"
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
 #include "graph/runtime_ops.h"
@@ -32,17 +32,7 @@ class Attacker {
     return CallAs(method, {.header = envelope.Take() + body, .payloads = std::move(payloads)});
   }
   absl::Status CallAs(absl::string_view method, Frame request) {
-    absl::Notification done;
-    absl::Status status;
-    channel_->Call(method, std::move(request), {}, [&](absl::StatusOr<Frame> reply) {
-      Incarnation replier = 0;
-      const std::string header = reply.ok() ? reply->header : "";
-      WireReader reader(header);
-      status = reply.ok() ? DecodeReplyStatus(&reader, &replier) : reply.status();
-      done.Notify();
-    });
-    done.WaitForNotification();
-    return status;
+    return AnswerOf(*channel_, method, std::move(request));
   }
   absl::Status Register(const PartitionSpec& spec) {
     WireWriter body;

@@ -9,6 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/peers/worker_protocol.h"
+#include "distributed/test_answer.h"
 #include "distributed/test_gate.h"
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
@@ -22,21 +23,6 @@ using ::testing::HasSubstr;
 
 INSTANTIATE_TEST_SUITE_P(All, ServerTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Grpc" : "Inproc"; });
-
-// Waits for the answer: the status that is in it, or why there is none.
-absl::Status AnswerOf(Channel& channel, absl::string_view method, Frame request) {
-  absl::Notification done;
-  absl::Status status;
-  channel.Call(method, std::move(request), {}, [&](absl::StatusOr<Frame> reply) {
-    Incarnation replier = 0;
-    const std::string header = reply.ok() ? reply->header : "";
-    WireReader reader(header);
-    status = reply.ok() ? DecodeReplyStatus(&reader, &replier) : reply.status();
-    done.Notify();
-  });
-  done.WaitForNotification();
-  return status;
-}
 
 // Plan 5 of the ps: result 0 is the sum of what comes for edges 0 and 1.
 PartitionSpec SumOfTwoEdges(Server& server) {

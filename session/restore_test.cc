@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
+#include "session/forwarding_worker.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
 #include "session/session.h"
@@ -17,41 +18,21 @@ namespace weir {
 namespace {
 
 // A task that may start anew, and may lose the end of a restore on its way.
-class Task final : public Worker {
+class Task final : public ForwardingWorker {
  public:
-  explicit Task(int index) : index_(index) { StartAnew(); }
+  explicit Task(int index) : ForwardingWorker(nullptr), index_(index) { StartAnew(); }
   void StartAnew() {
-    worker_ = nullptr;
+    local_worker_ = nullptr;
     runtime_ = Runtime::Create({.job = "ps", .task = index_, .num_threads = 1}).value();
-    worker_ = std::make_unique<LocalWorker>(*runtime_, runtime_->task());
+    local_worker_ = std::make_unique<LocalWorker>(*runtime_, runtime_->task());
+    worker_ = local_worker_.get();
   }
   Runtime& runtime() { return *runtime_; }
 
-  const DeviceName& task() const override { return worker_->task(); }
-  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
-    return worker_->ListDevices(deadline);
-  }
-  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override {
-    return worker_->RegisterPartition(std::move(spec), deadline);
-  }
-  void RunPartition(const RunPartitionCall& call, Done done) override {
-    worker_->RunPartition(call, std::move(done));
-  }
-  void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override {
-    worker_->CancelStep(plan, step_id, reason);
-  }
-  void DeregisterPartition(PlanId plan) override { worker_->DeregisterPartition(plan); }
-  void EndSession(SessionId session) override { worker_->EndSession(session); }
-  absl::Status BeginRestore(uint64_t id, absl::Time deadline) override {
-    return worker_->BeginRestore(id, deadline);
-  }
   absl::Status EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time deadline) override {
     if (loses_end) return absl::UnavailableError("contact was lost");
     if (deadline < absl::Now()) return absl::DeadlineExceededError("there was no time for it");
     return worker_->EndRestore(id, applied_updates, deadline);
-  }
-  absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
-    return worker_->ResetContainers(containers, deadline);
   }
 
   bool loses_end = false;
@@ -59,7 +40,7 @@ class Task final : public Worker {
  private:
   const int index_;
   std::unique_ptr<Runtime> runtime_;
-  std::unique_ptr<LocalWorker> worker_;
+  std::unique_ptr<LocalWorker> local_worker_;
 };
 
 // A variable on each task.

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/formats/test_files.h"
+#include "session/forwarding_worker.h"
 #include "session/placement_files.h"
 #include "session/session.h"
 #include "session/test_scalars.h"
@@ -111,34 +112,16 @@ TEST_F(SessionPlansTest, ClosingRefusesStepsThatAreHeld) {
 }
 
 // A worker that says when it is asked to compile, and then waits.
-class SlowCompiler final : public Worker {
+class SlowCompiler final : public ForwardingWorker {
  public:
-  explicit SlowCompiler(LocalWorker& worker) : worker_(worker) {}
-  const DeviceName& task() const override { return worker_.task(); }
-  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
-    return worker_.ListDevices(deadline);
-  }
+  explicit SlowCompiler(LocalWorker& worker) : ForwardingWorker(&worker) {}
   absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override {
     is_asked.Notify();
     may_compile.WaitForNotificationWithTimeout(kPatience);
-    return worker_.RegisterPartition(std::move(spec), deadline);
-  }
-  void RunPartition(const RunPartitionCall& call, Done done) override {
-    worker_.RunPartition(call, std::move(done));
-  }
-  void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override {
-    worker_.CancelStep(plan, step_id, reason);
-  }
-  void DeregisterPartition(PlanId plan) override { worker_.DeregisterPartition(plan); }
-  void EndSession(SessionId session) override { worker_.EndSession(session); }
-  absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
-    return worker_.ResetContainers(containers, deadline);
+    return worker_->RegisterPartition(std::move(spec), deadline);
   }
 
   absl::Notification is_asked, may_compile;
-
- private:
-  LocalWorker& worker_;
 };
 
 TEST_F(SessionPlansTest, ASessionThatIsClosedWhileItCompilesLeavesNothing) {
@@ -231,24 +214,9 @@ struct Asked {
   absl::Mutex mutex;
   int num ABSL_GUARDED_BY(mutex) = 0;
 };
-class ResetsWithOthers final : public Worker {
+class ResetsWithOthers final : public ForwardingWorker {
  public:
-  ResetsWithOthers(LocalWorker& worker, Asked& asked) : worker_(worker), asked_(asked) {}
-  const DeviceName& task() const override { return worker_.task(); }
-  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
-    return worker_.ListDevices(deadline);
-  }
-  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override {
-    return worker_.RegisterPartition(std::move(spec), deadline);
-  }
-  void RunPartition(const RunPartitionCall& call, Done done) override {
-    worker_.RunPartition(call, std::move(done));
-  }
-  void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override {
-    worker_.CancelStep(plan, step_id, reason);
-  }
-  void DeregisterPartition(PlanId plan) override { worker_.DeregisterPartition(plan); }
-  void EndSession(SessionId session) override { worker_.EndSession(session); }
+  ResetsWithOthers(LocalWorker& worker, Asked& asked) : ForwardingWorker(&worker), asked_(asked) {}
   absl::Status ResetContainers(absl::Span<const std::string>, absl::Time deadline) override {
     absl::MutexLock lock(&asked_.mutex);
     ++asked_.num;
@@ -259,7 +227,6 @@ class ResetsWithOthers final : public Worker {
   bool were_asked() const { return were_asked_; }
 
  private:
-  LocalWorker& worker_;
   Asked& asked_;
   bool were_asked_ = false;
 };

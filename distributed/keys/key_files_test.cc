@@ -14,6 +14,7 @@
 #include "distributed/launch/free_ports.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/server.h"
+#include "distributed/test_answer.h"
 #include "distributed/test_server.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/test_calls.h"
@@ -288,12 +289,7 @@ class TaskKeysTest : public testing::Test {
     Envelope{sender, 7, 0}.EncodeTo(&writer);
     Frame frame;
     frame.header = writer.Take();
-    const absl::StatusOr<Frame> reply =
-        CallAndWait(*channel, kHeartbeatMethod, std::move(frame), Within(absl::Seconds(30)));
-    if (!reply.ok()) return reply.status();
-    Incarnation replier = 0;
-    WireReader reader(reply->header);
-    return DecodeReplyStatus(&reader, &replier);
+    return AnswerOf(*channel, kHeartbeatMethod, std::move(frame), Within(absl::Seconds(30)));
   }
 
   const std::string keys_;

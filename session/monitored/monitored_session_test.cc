@@ -17,6 +17,7 @@
 #include "kernels/formats/file_system.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
+#include "session/forwarding_worker.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
@@ -176,10 +177,9 @@ TEST(MonitoredSessionTest, AWorkerWaitsForItsChief) {
 }
 
 // Fails one step as a lost peer does, and counts sessions.
-class LosesAPeer final : public Worker {
+class LosesAPeer final : public ForwardingWorker {
  public:
-  LosesAPeer(LocalWorker& worker, Device& device) : worker_(worker), device_(device) {}
-  const DeviceName& task() const override { return worker_.task(); }
+  LosesAPeer(LocalWorker& worker, Device& device) : ForwardingWorker(&worker), device_(device) {}
   absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
     longest_wait = std::max(longest_wait, deadline - absl::Now());
     if (num_silences-- > 0) {
@@ -188,28 +188,17 @@ class LosesAPeer final : public Worker {
     }
     if (!refusal.ok()) return refusal;
     ++num_sessions;
-    return worker_.ListDevices(deadline);
-  }
-  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override {
-    return worker_.RegisterPartition(std::move(spec), deadline);
+    return worker_->ListDevices(deadline);
   }
   void RunPartition(const RunPartitionCall& call, Done done) override {
     if (std::exchange(lose_answer, false)) {
-      return worker_.RunPartition(call, [done = std::move(done)](absl::Status) {
+      return worker_->RunPartition(call, [done = std::move(done)](absl::Status) {
         done(absl::UnavailableError("the answer was lost"));
       });
     }
-    if (!std::exchange(lose_next, false)) return worker_.RunPartition(call, std::move(done));
+    if (!std::exchange(lose_next, false)) return worker_->RunPartition(call, std::move(done));
     if (lose_variables) device_.resources().ResetContainers({});
     done(absl::UnavailableError("the connection was lost"));
-  }
-  void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override {
-    worker_.CancelStep(plan, step_id, reason);
-  }
-  void DeregisterPartition(PlanId plan) override { worker_.DeregisterPartition(plan); }
-  void EndSession(SessionId session) override { worker_.EndSession(session); }
-  absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
-    return worker_.ResetContainers(containers, deadline);
   }
 
   bool lose_next = false;
@@ -222,7 +211,6 @@ class LosesAPeer final : public Worker {
   absl::Duration longest_wait = absl::ZeroDuration();
 
  private:
-  LocalWorker& worker_;
   Device& device_;
 };
 

@@ -9,6 +9,7 @@
 #include "kernels/formats/bundle_reader.h"
 #include "kernels/formats/bundle_writer.h"
 #include "kernels/formats/file_system.h"
+#include "session/forwarding_worker.h"
 #include "session/monitored/saver.h"
 #include "session/monitored/test_program.h"
 
@@ -16,40 +17,6 @@ namespace weir {
 namespace {
 
 constexpr char kTensor[] = "_weir/applied_updates";
-
-// A worker that its session takes for one of another process.
-class Elsewhere final : public Worker {
- public:
-  explicit Elsewhere(LocalWorker& worker) : worker_(worker) {}
-
-  const DeviceName& task() const override { return worker_.task(); }
-  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
-    return worker_.ListDevices(deadline);
-  }
-  absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override {
-    return worker_.RegisterPartition(std::move(spec), deadline);
-  }
-  void RunPartition(const RunPartitionCall& call, Done done) override {
-    worker_.RunPartition(call, std::move(done));
-  }
-  void CancelStep(PlanId plan, int64_t step_id, const absl::Status& reason) override {
-    worker_.CancelStep(plan, step_id, reason);
-  }
-  void DeregisterPartition(PlanId plan) override { worker_.DeregisterPartition(plan); }
-  void EndSession(SessionId session) override { worker_.EndSession(session); }
-  absl::Status BeginRestore(uint64_t id, absl::Time deadline) override {
-    return worker_.BeginRestore(id, deadline);
-  }
-  absl::Status EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time deadline) override {
-    return worker_.EndRestore(id, applied_updates, deadline);
-  }
-  absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
-    return worker_.ResetContainers(containers, deadline);
-  }
-
- private:
-  LocalWorker& worker_;
-};
 
 // Made again, it is a ps that was started anew, with its chief.
 struct Cluster {
@@ -79,7 +46,7 @@ struct Cluster {
 
   TestProgram program;
   const Output step = GlobalStep(program.g).value;
-  Elsewhere elsewhere{program.worker};
+  ForwardingWorker elsewhere{&program.worker};
   std::unique_ptr<MonitoredSession> session;
 };
 

@@ -1,4 +1,6 @@
 """Runs the cases of a script: its functions whose names begin with test_, each with one line in googletest's form."""
+import os
+import sys
 import time
 import traceback
 
@@ -25,3 +27,15 @@ def run(namespace, call=lambda case, name: case()):
         milliseconds = 1000 * (time.monotonic() - begin)
         print(f"[{outcome}] tests/interop:{name[len('test_'):]}{reason} ({milliseconds:.0f} ms)", flush=True)
     return 1 if failed else 0
+
+
+def run_in_folders(namespace):
+    """Calls case(TOOL, FOLDER) as run() does, each with a new folder. The script's arguments are TOOL and where the folders go."""
+    tool, directory = sys.argv[1:]
+
+    def call(case, name):
+        folder = os.path.join(directory, name)
+        os.mkdir(folder)
+        case(tool, folder)
+
+    return run(namespace, call)

@@ -109,17 +109,6 @@ def test_parts_of_a_variable(tool, directory):
     compare(tool, directory, build)
 
 
-def main():
-    tool, directory = sys.argv[1:]
-    v1.disable_eager_execution()
-
-    def call(case, name):
-        folder = directory + "/" + name
-        os.mkdir(folder)
-        case(tool, folder)
-
-    return cases.run(globals(), call)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    v1.disable_eager_execution()
+    sys.exit(cases.run_in_folders(globals()))

@@ -131,16 +131,5 @@ def test_mistakes_are_named(tool, directory):
     assert missing.returncode == 1 and "variables.index: no such file" in missing.stderr, missing
 
 
-def main():
-    tool, directory = sys.argv[1:]
-
-    def call(case, name):
-        folder = directory + "/" + name
-        os.mkdir(folder)
-        case(tool, folder)
-
-    return cases.run(globals(), call)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.run_in_folders(globals()))

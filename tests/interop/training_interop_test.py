@@ -157,17 +157,6 @@ def test_event_files_tell_the_same(tool, directory):
         assert os.path.exists(ours + "/" + name) and os.path.exists(theirs + "/" + name), name
 
 
-def main():
-    tool, directory = sys.argv[1:]
-    v1.disable_eager_execution()
-
-    def call(case, name):
-        folder = directory + "/" + name
-        os.mkdir(folder)
-        case(tool, folder)
-
-    return cases.run(globals(), call)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    v1.disable_eager_execution()
+    sys.exit(cases.run_in_folders(globals()))
