@@ -13,6 +13,7 @@
 namespace weir {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 INSTANTIATE_TEST_SUITE_P(All, ServerTest, ::testing::Bool(),
@@ -43,15 +44,15 @@ class Attacker {
   absl::Status Push(uint64_t push_id, int edge) {
     WireWriter body;
     std::vector<Payload> payloads;
-    const PushRequest request = {push_id, 5, 1, {{edge, false, Tensor::Scalar(1.0f)}}};
+    const PushRequest request = {{push_id}, 5, 1, {{edge, false, Tensor::Scalar(1.0f)}}};
     absl::Status status = EncodePush(request, &body, &payloads);
     return status.ok() ? Call(kPushTensorsMethod, body.Take(), std::move(payloads)) : status;
   }
-  absl::Status PushPiece(int edge) {
+  absl::Status PushPiece(int edge, int64_t step_id = 1) {
     WireWriter body;
-    EncodePiece({.transfer = 3,
+    EncodePiece({.transfer = {static_cast<uint64_t>(step_id)},
                  .plan = 5,
-                 .step_id = 1,
+                 .step_id = step_id,
                  .edge = edge,
                  .type = {DType::kFloat32, Shape({1 << 20})},
                  .piece_bytes = 1 << 20,
@@ -130,6 +131,24 @@ TEST_P(ServerTest, ATaskSendsOnlyItsOwnTensors) {
   }
   EXPECT_TRUE(absl::IsInvalidArgument(attacker.Push(2, 1))) << "no such edge";
   EXPECT_TRUE(owner.Push(1, 0).ok());
+}
+
+// Large tensors come in pieces, and the first one makes room for all.
+TEST_P(ServerTest, TensorsInPiecesCountUntilTheirStepsAreOver) {
+  options_.peer_limits = "bytes=10000000";
+  auto ps = Start({"ps", 0});
+  Attacker owner(ConnectToPs(), {"worker", 1});
+  ASSERT_TRUE(owner.Register(ReceivingPlan(ps->runtime().ops())).ok());
+  EXPECT_TRUE(owner.PushPiece(0, 1).ok());
+  EXPECT_TRUE(owner.PushPiece(0, 2).ok());
+  const absl::Status refused = owner.PushPiece(0, 3);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("a tensor for step 3 of worker:1"), HasSubstr("--peer_limits=bytes=N")));
+  WireWriter cancel;
+  EncodeCancel(5, 1, absl::CancelledError("enough"), &cancel);
+  EXPECT_TRUE(owner.Call(kCancelStepMethod, cancel.Take()).ok());
+  EXPECT_TRUE(owner.PushPiece(0, 4).ok()) << "the first step is over";
 }
 
 // One value stands for all elements of a constant.

@@ -32,8 +32,8 @@ struct PeerLimits {
   int64_t edges = 20'000'000;
   // Steps that run, or wait for tensors.
   int64_t steps = 20'000;
-  // What its plans' constants, its steps' arguments, and what it has sent in small messages for steps that
-  // are not over take. 0: half of this machine's memory.
+  // What its plans' constants, its steps' arguments and the tensors that it has sent for steps that are not
+  // over take. 0: half of this machine's memory.
   int64_t bytes = 0;
 };
 

@@ -71,7 +71,7 @@ TEST_P(ServerTest, HostilePiecesAreRefused) {
   const int64_t before = HostAllocator().num_bytes_in_use();
   constexpr int64_t kPieceBytes = 1 << 20;
   TensorPiece good;
-  good.transfer = 1;
+  good.transfer.number = 1;
   good.plan = 5;
   good.step_id = 1;
   good.type = {DType::kFloat32, Shape{1 << 20}};
@@ -97,11 +97,11 @@ TEST_P(ServerTest, HostilePiecesAreRefused) {
   refused(invalid, "came in transfer 1 after", [](TensorPiece* piece) { piece->type.shape = Shape{1 << 21}; },
           {kPieceBytes});
   refused(invalid, "edge 2 of a plan with 2 edges",
-          [](TensorPiece* piece) { piece->edge = 2, piece->transfer = 2; }, {kPieceBytes});
+          [](TensorPiece* piece) { piece->edge = 2, piece->transfer.number = 2; }, {kPieceBytes});
   refused(absl::StatusCode::kAborted, "plan 6 is not registered",
-          [](TensorPiece* piece) { piece->plan = 6, piece->transfer = 3; }, {kPieceBytes});
+          [](TensorPiece* piece) { piece->plan = 6, piece->transfer.number = 3; }, {kPieceBytes});
   refused(absl::StatusCode::kResourceExhausted, "are above the limit of",
-          [](TensorPiece* piece) { piece->type.shape = Shape{int64_t{1} << 50}, piece->transfer = 4; },
+          [](TensorPiece* piece) { piece->type.shape = Shape{int64_t{1} << 50}, piece->transfer.number = 4; },
           {kPieceBytes});
   EXPECT_TRUE(absl::IsAborted(push(good, {kPieceBytes}, /*addressee=*/99)));  // meant for another life
   EXPECT_GE(HostAllocator().num_bytes_in_use(), before + (4 << 20));
@@ -115,7 +115,7 @@ TEST_P(ServerTest, HostilePiecesAreRefused) {
   EXPECT_TRUE(push(good, {kPieceBytes}).ok());
   // Dropped with its plan.
   good.step_id = 2;
-  good.transfer = 5;
+  good.transfer.number = 5;
   EXPECT_TRUE(push(good, {kPieceBytes}).ok());
   EXPECT_GE(HostAllocator().num_bytes_in_use(), before + (4 << 20));
   remote->DeregisterPartition(5);
@@ -189,7 +189,7 @@ TEST_P(ServerTest, AHeaderOfZerosIsCheap) {
     Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
     std::vector<Payload> payloads;
     if (absl::string_view(method) == kPushTensorsMethod) {
-      ASSERT_TRUE(EncodePush({1, 5, 1, {}}, &writer, &payloads).ok());
+      ASSERT_TRUE(EncodePush({{1}, 5, 1, {}}, &writer, &payloads).ok());
     } else {
       ASSERT_TRUE(EncodeRunRequest({.plan = 5, .step_id = 1}, absl::Now(), &writer, &payloads).ok());
     }
@@ -398,7 +398,7 @@ TEST_P(ServerTest, TheRepetitionOfAPushThatFailedFailsToo) {
     Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
     Frame frame;
     const PushRequest request = {
-        static_cast<uint64_t>(step_id), 5, step_id, {{0, false, Tensor::Scalar(1.0f)}}};
+        {static_cast<uint64_t>(step_id)}, 5, step_id, {{0, false, Tensor::Scalar(1.0f)}}};
     EXPECT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
     frame.header = writer.Take();
     return AnswerOf(*channel, kPushTensorsMethod, std::move(frame));
@@ -422,7 +422,7 @@ TEST_P(ServerTest, ARepeatedPushIsDeliveredOnce) {
     WireWriter writer;
     Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
     Frame frame;
-    const PushRequest request = {push_id, 5, 1, {{edge, false, Tensor::Scalar(value)}}};
+    const PushRequest request = {{push_id}, 5, 1, {{edge, false, Tensor::Scalar(value)}}};
     EXPECT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
     frame.header = writer.Take();
     return AnswerOf(*channel, kPushTensorsMethod, std::move(frame));
@@ -469,7 +469,7 @@ TEST_P(ServerTest, TinyPushesForStepsThatNeverStartAreBounded) {
     Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
     Frame frame;
     const PushRequest request = {
-        static_cast<uint64_t>(step_id), 5, step_id, {{0, false, Tensor::Scalar(1.0f)}}};
+        {static_cast<uint64_t>(step_id)}, 5, step_id, {{0, false, Tensor::Scalar(1.0f)}}};
     EXPECT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
     frame.header = writer.Take();
     return AnswerOf(*channel, kPushTensorsMethod, std::move(frame));
@@ -500,7 +500,7 @@ TEST_P(ServerTest, LargePushesForStepsThatNeverStartAreBounded) {
     WireWriter writer;
     Envelope{{"worker", 1}, 7, 0}.EncodeTo(&writer);
     Frame frame;
-    const PushRequest request = {static_cast<uint64_t>(++step_id), 5, step_id, {{0, false, large}}};
+    const PushRequest request = {{static_cast<uint64_t>(++step_id)}, 5, step_id, {{0, false, large}}};
     EXPECT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
     frame.header = writer.Take();
     status = AnswerOf(*channel, kPushTensorsMethod, std::move(frame));

@@ -212,7 +212,16 @@ TEST_P(ServerTest, PartitionsAreDroppedWithTheSession) {
     auto session = w0->CreateSession(model.g.graph()).value();
     ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
     ASSERT_TRUE(session->Run({}, {model.doubled}).ok());
+    EXPECT_EQ(ps->local_worker().num_plans(), 2);
+    EXPECT_EQ(w0->local_worker().num_plans(), 1) << "variables are initialised without the worker";
   }
+  // The ps is told, and that may take a moment.
+  for (const absl::Time end = absl::Now() + absl::Seconds(60);
+       ps->local_worker().num_plans() > 0 && absl::Now() < end;) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(ps->local_worker().num_plans(), 0);
+  EXPECT_EQ(w0->local_worker().num_plans(), 0);
   EXPECT_TRUE(w0->CreateSession(model.g.graph()).value()->Run({}, {model.doubled}).ok());
 }
 

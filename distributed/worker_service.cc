@@ -55,8 +55,8 @@ WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Members
       peers_(peers),
       files_(std::move(files)),
       use_(limits),
-      pieces_([&worker](const TensorPiece& piece, std::shared_ptr<void> held) {
-        return worker.Hold(piece.plan, piece.step_id, piece.edge, std::move(held));
+      pieces_([this](const Envelope& sender, const TensorPiece& piece, std::shared_ptr<void> held) {
+        return KeepForStep(sender, piece, std::move(held));
       }),
       failures_(peers) {}
 
@@ -473,31 +473,35 @@ void WorkerService::ResetContainers(Request& request) {
 void WorkerService::PushTensors(Request& request) {
   absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads());
   if (!push.ok()) return Reply(request, push.status());
-  const DeliveredPushes::Push key(request.envelope.sender_incarnation, push->push_id);
-  switch (pushes_.Begin(key)) {
-    case DeliveredPushes::State::kNew:
+  const Incarnation sender = request.envelope.sender_incarnation;
+  const uint64_t number = push->message.number;
+  const absl::StatusOr<DeliveredMessages::State> state = pushes_.Begin(sender, push->message);
+  if (!state.ok()) return Reply(request, state.status());
+  switch (*state) {
+    case DeliveredMessages::State::kNew:
       break;
-    case DeliveredPushes::State::kUnderWay:
+    case DeliveredMessages::State::kUnderWay:
       // Beside the frame, where it is tried again (Peers).
       return request.call->Reply(
           absl::UnavailableError("the same tensors are just being delivered, which may yet fail"));
-    case DeliveredPushes::State::kDelivered:
+    case DeliveredMessages::State::kDelivered:
       return Reply(request, absl::OkStatus());
   }
   absl::StatusOr<PeerUse::Share> share =
-      use_.Take(request.envelope.sender, request.envelope.sender_incarnation,
+      use_.Take(request.envelope.sender, sender,
                 {.bytes = static_cast<int64_t>(request.call->request().num_wire_bytes())},
                 absl::StrCat("a push for step ", push->step_id));
   if (!share.ok()) {
-    pushes_.End(key, false);
+    pushes_.End(sender, number, false);
     return Reply(request, share.status());
   }
   auto held = std::make_shared<PeerUse::Share>(*std::move(share));
   request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
-  request.call->Compute([this, key, request, push = *std::move(push), held = std::move(held)]() mutable {
+  request.call->Compute([this, sender, number, request, push = *std::move(push),
+                         held = std::move(held)]() mutable {
     RunScope scope;  // the answer goes before what the tensors make runnable: the sender may have lent them
     const absl::Status status = Deliver(request.envelope.sender, std::move(push), std::move(held));
-    pushes_.End(key, status.ok());
+    pushes_.End(sender, number, status.ok());
     Reply(request, status);
   });
 }
@@ -534,7 +538,17 @@ Payload WorkerService::Place(absl::string_view method, absl::string_view header,
   if (!reader.ok() || !Admit(envelope).ok()) return Payload();
   const absl::StatusOr<TensorPiece> piece = DecodePiece(&reader);
   if (!piece.ok() || !CheckSender(envelope, *piece).ok()) return Payload();
-  return pieces_.Place(envelope.sender_incarnation, *piece, num_bytes);
+  return pieces_.Place(envelope, *piece, num_bytes);
+}
+
+absl::StatusOr<bool> WorkerService::KeepForStep(const Envelope& sender, const TensorPiece& piece,
+                                                std::shared_ptr<void> held) {
+  WEIR_ASSIGN_OR_RETURN(PeerUse::Share share,
+                        use_.Take(sender.sender, sender.sender_incarnation, {.bytes = piece.tensor_bytes()},
+                                  absl::StrCat("a tensor for step ", piece.step_id)));
+  const auto both =
+      std::make_shared<std::pair<std::shared_ptr<void>, PeerUse::Share>>(std::move(held), std::move(share));
+  return worker_.Hold(piece.plan, piece.step_id, piece.edge, both);
 }
 
 void WorkerService::PushPiece(Request& request) {
@@ -548,7 +562,7 @@ void WorkerService::PushPiece(Request& request) {
   if (status.ok()) status = CheckSender(request.envelope, *piece);
   if (!status.ok()) return Reply(request, status);
   absl::StatusOr<TensorAssembler::Added> added =
-      pieces_.Add(request.envelope.sender_incarnation, *piece, std::move(payloads[0]));
+      pieces_.Add(request.envelope, *piece, std::move(payloads[0]));
   if (!added.ok()) {
     return Reply(request, absl::IsNotFound(added.status()) ? UnknownPlan(piece->plan, membership_.self())
                                                            : added.status());
@@ -563,7 +577,7 @@ void WorkerService::PushPiece(Request& request) {
   EncodePieceReply(added->is_wanted, &reply);
   Reply(request, absl::OkStatus(), reply.Take());
   if (!added->whole.is_valid()) return;
-  PushRequest push{0, piece->plan, piece->step_id, {}};
+  PushRequest push{{}, piece->plan, piece->step_id, {}};
   push.entries.push_back({piece->edge, false, std::move(added->whole)});
   request.call->Compute([this, sender = request.envelope.sender, plan = piece->plan, step_id = piece->step_id,
                          push = std::move(push)]() mutable {
@@ -587,6 +601,8 @@ void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& r
 }
 
 void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason) {
+  pushes_.Forget(incarnation);
+  pieces_.Forget(incarnation);
   std::vector<PlanId> orphans;
   std::vector<SessionId> orphaned_sessions;
   {

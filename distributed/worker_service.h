@@ -29,9 +29,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "distributed/delivered_pushes.h"
 #include "distributed/membership.h"
 #include "distributed/peer_limits.h"
+#include "distributed/peers/delivered_messages.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_assembler.h"
 #include "distributed/peers/worker_protocol.h"
@@ -143,6 +143,10 @@ class WorkerService {
   void RunStep(const std::shared_ptr<Step>& step);
   // For a step that waits for its turn: the worker does not know it yet.
   void CancelBeforeItBegins(const CancelRequest& cancel);
+  // The step keeps `held`, the room for a large tensor, until it is over; what the tensor takes counts
+  // against its sender as long. False when the step is over already.
+  absl::StatusOr<bool> KeepForStep(const Envelope& sender, const TensorPiece& piece,
+                                   std::shared_ptr<void> held);
   // The step keeps `held`, if it is not null, until it is over.
   absl::Status Deliver(const TaskName& sender, PushRequest push, std::shared_ptr<void> held = nullptr);
   // PermissionDenied for a piece that another task sends than the one whose tensor it is.
@@ -160,7 +164,7 @@ class WorkerService {
   const std::shared_ptr<FileSystem> files_;
   PeerUse use_;
   TensorAssembler pieces_;
-  DeliveredPushes pushes_;
+  DeliveredMessages pushes_;
   StepFailures failures_;
   Restorer restorer_;
 

@@ -115,12 +115,13 @@ TensorAssembler::TensorAssembler(Keep keep, int64_t max_bytes)
     : keep_(std::move(keep)), max_bytes_(max_bytes > 0 ? max_bytes : MachineMemory()) {}
 
 absl::StatusOr<std::shared_ptr<TensorAssembler::Assembly>> TensorAssembler::FindOrCreateLocked(
-    const Key& key, const TensorPiece& piece) {
+    const Envelope& sender, const TensorPiece& piece) {
+  const Key key(sender.sender_incarnation, piece.transfer.number);
   if (auto it = assemblies_.find(key); it != assemblies_.end()) {
     if (std::shared_ptr<Assembly> found = it->second.lock()) {
       if (AreOfOneTensor(found->first(), piece)) return found;
-      return absl::InvalidArgumentError(absl::StrCat(Describe(piece), " came in transfer ", piece.transfer,
-                                                     " after ", Describe(found->first())));
+      return absl::InvalidArgumentError(absl::StrCat(
+          Describe(piece), " came in transfer ", piece.transfer.number, " after ", Describe(found->first())));
     }
   }
   absl::erase_if(assemblies_, [](const auto& entry) { return entry.second.expired(); });
@@ -130,34 +131,35 @@ absl::StatusOr<std::shared_ptr<TensorAssembler::Assembly>> TensorAssembler::Find
                      " of other tensors that are not whole are above the limit of ", max_bytes_));
   }
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Assembly> created, Assembly::Create(piece, num_bytes_));
-  WEIR_ASSIGN_OR_RETURN(const bool is_wanted, keep_(piece, created));
+  WEIR_ASSIGN_OR_RETURN(const bool is_wanted, keep_(sender, piece, created));
   if (!is_wanted) return std::shared_ptr<Assembly>();
   assemblies_[key] = created;
   return created;
 }
 
-Payload TensorAssembler::Place(Incarnation sender, const TensorPiece& piece, size_t num_bytes) {
+Payload TensorAssembler::Place(const Envelope& sender, const TensorPiece& piece, size_t num_bytes) {
   if (!CheckSize(piece, num_bytes).ok()) return Payload();
-  const Key key(sender, piece.transfer);
   absl::MutexLock lock(&mutex_);
-  if (whole_.contains(key)) return Payload();
-  const auto assembly = FindOrCreateLocked(key, piece);
+  const auto state = transfers_.Begin(sender.sender_incarnation, piece.transfer);
+  if (!state.ok() || *state == DeliveredMessages::State::kDelivered) return Payload();
+  const auto assembly = FindOrCreateLocked(sender, piece);
   if (!assembly.ok() || *assembly == nullptr || !(*assembly)->Take(piece.index)) return Payload();
   auto place = MakeRef<PlaceBuffer>(*assembly, piece, num_bytes);
   char* const data = static_cast<char*>(place->data());
   return Payload::OfBuffer(std::move(place), data, num_bytes);
 }
 
-absl::StatusOr<TensorAssembler::Added> TensorAssembler::Add(Incarnation sender, const TensorPiece& piece,
+absl::StatusOr<TensorAssembler::Added> TensorAssembler::Add(const Envelope& sender, const TensorPiece& piece,
                                                             Payload bytes) {
   WEIR_RETURN_IF_ERROR(CheckSize(piece, bytes.num_bytes()));
-  const Key key(sender, piece.transfer);
   std::shared_ptr<Assembly> assembly;
   char* place = nullptr;
   {
     absl::MutexLock lock(&mutex_);
-    if (whole_.contains(key)) return Added();
-    WEIR_ASSIGN_OR_RETURN(assembly, FindOrCreateLocked(key, piece));
+    WEIR_ASSIGN_OR_RETURN(const DeliveredMessages::State state,
+                          transfers_.Begin(sender.sender_incarnation, piece.transfer));
+    if (state == DeliveredMessages::State::kDelivered) return Added();
+    WEIR_ASSIGN_OR_RETURN(assembly, FindOrCreateLocked(sender, piece));
     if (assembly == nullptr) return Added{.is_wanted = false};
     place = assembly->PlaceOf(piece);
     if (bytes.data() != place && !assembly->Take(piece.index))
@@ -170,19 +172,13 @@ absl::StatusOr<TensorAssembler::Added> TensorAssembler::Add(Incarnation sender, 
   {
     absl::MutexLock lock(&mutex_);
     added.whole = assembly->CountFilled();
-    if (added.whole.is_valid()) RememberWholeLocked(key);
+    if (added.whole.is_valid()) {
+      assemblies_.erase({sender.sender_incarnation, piece.transfer.number});
+      transfers_.End(sender.sender_incarnation, piece.transfer.number, true);
+    }
   }
   NormalizeBools(&added.whole);
   return added;
-}
-
-void TensorAssembler::RememberWholeLocked(const Key& key) {
-  assemblies_.erase(key);
-  whole_.insert(key);
-  whole_order_.push_back(key);
-  if (whole_order_.size() <= kRememberedTransfers) return;
-  whole_.erase(whole_order_.front());
-  whole_order_.pop_front();
 }
 
 }  // namespace weir

@@ -17,17 +17,16 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/membership.h"
+#include "distributed/peers/delivered_messages.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/transport/frame.h"
 #include "graph/types/tensor.h"
@@ -37,7 +36,8 @@ namespace weir {
 class TensorAssembler {
  public:
   // Holds `held` until the piece's step is over; false when it is over already. Its errors are Add's.
-  using Keep = std::function<absl::StatusOr<bool>(const TensorPiece& piece, std::shared_ptr<void> held)>;
+  using Keep = std::function<absl::StatusOr<bool>(const Envelope& sender, const TensorPiece& piece,
+                                                  std::shared_ptr<void> held)>;
 
   // max_bytes 0: as much as this machine has memory.
   explicit TensorAssembler(Keep keep, int64_t max_bytes = 0);
@@ -45,7 +45,7 @@ class TensorAssembler {
   // Where the bytes of a piece shall go; empty when there is no such place, or another caller has it. The
   // caller fills it and hands it to Add, or drops it. It keeps the tensor's memory, also beyond the step's
   // end.
-  Payload Place(Incarnation sender, const TensorPiece& piece, size_t num_bytes);
+  Payload Place(const Envelope& sender, const TensorPiece& piece, size_t num_bytes);
 
   struct Added {
     bool is_wanted = true;       // false: the step is over
@@ -54,31 +54,32 @@ class TensorAssembler {
   };
   // Possible errors: InvalidArgument (a piece of the wrong size, or of another tensor than the first piece of
   // its transfer), ResourceExhausted (no room, naming the sizes; no memory).
-  absl::StatusOr<Added> Add(Incarnation sender, const TensorPiece& piece, Payload bytes);
+  absl::StatusOr<Added> Add(const Envelope& sender, const TensorPiece& piece, Payload bytes);
+
+  // A life that is over sends nothing more.
+  void Forget(Incarnation sender) { transfers_.Forget(sender); }
 
   // Of tensors that are not whole.
   int64_t num_bytes() const { return num_bytes_->load(std::memory_order_relaxed); }
 
  private:
   using Key = std::pair<Incarnation, uint64_t>;  // sender and transfer
-  static constexpr size_t kRememberedTransfers = 4096;
 
   class Assembly;
   class PlaceBuffer;
 
   // Null when the step is over.
-  absl::StatusOr<std::shared_ptr<Assembly>> FindOrCreateLocked(const Key& key, const TensorPiece& piece)
+  absl::StatusOr<std::shared_ptr<Assembly>> FindOrCreateLocked(const Envelope& sender,
+                                                               const TensorPiece& piece)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RememberWholeLocked(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Keep keep_;
   const int64_t max_bytes_;
   const std::shared_ptr<std::atomic<int64_t>> num_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
   absl::Mutex mutex_;
   absl::flat_hash_map<Key, std::weak_ptr<Assembly>> assemblies_ ABSL_GUARDED_BY(mutex_);
-  // Transfers that are whole, so that a late repetition of a piece does not begin another.
-  absl::flat_hash_set<Key> whole_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Key> whole_order_ ABSL_GUARDED_BY(mutex_);
+  // So that a late repetition of a piece of a tensor that is whole does not begin another.
+  DeliveredMessages transfers_;
 };
 
 }  // namespace weir

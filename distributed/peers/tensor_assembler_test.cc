@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kPieceBytes = kMinPieceBytes;
-constexpr Incarnation kSender = 7;
+const Envelope kSender{{"worker", 0}, 7};
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -33,7 +33,7 @@ Tensor Numbered(int64_t num_elements) {
 
 TensorPiece PieceOf(const Tensor& tensor, int64_t index, uint64_t transfer = 1) {
   TensorPiece piece;
-  piece.transfer = transfer;
+  piece.transfer.number = transfer;
   piece.plan = 5;
   piece.step_id = 3;
   piece.edge = 2;
@@ -53,7 +53,7 @@ Payload BytesOf(const Tensor& tensor, int64_t index) {
 // Holds what an assembler keeps until the step ends.
 struct Step {
   TensorAssembler::Keep Keep() {
-    return [this](const TensorPiece&, std::shared_ptr<void> memory) -> absl::StatusOr<bool> {
+    return [this](const Envelope&, const TensorPiece&, std::shared_ptr<void> memory) -> absl::StatusOr<bool> {
       if (is_over) return false;
       held.push_back(std::move(memory));
       return true;
@@ -143,7 +143,7 @@ TEST_F(TensorAssemblerTest, RepeatedPiecesChangeNothing) {
   EXPECT_EQ(assembler_.Place(kSender, PieceOf(tensor_, 1), kPieceBytes).num_bytes(), 0u);
   EXPECT_EQ(assembler_.num_bytes(), 0);
   // The same number of another life is another tensor.
-  EXPECT_TRUE(assembler_.Add(kSender + 1, PieceOf(tensor_, 1), BytesOf(tensor_, 1)).ok());
+  EXPECT_TRUE(assembler_.Add({{"worker", 0}, 8}, PieceOf(tensor_, 1), BytesOf(tensor_, 1)).ok());
   EXPECT_EQ(assembler_.num_bytes(), 200'000);
 }
 
@@ -214,7 +214,7 @@ TEST_F(TensorAssemblerTest, RoomIsBounded) {
   EXPECT_TRUE(Add(1, 5).ok());  // those that have room go on
   const Tensor huge = Numbered(1);
   TensorPiece piece = PieceOf(huge, 0);
-  piece.transfer = 9;
+  piece.transfer.number = 9;
   piece.type.shape = Shape{int64_t{1} << 40};
   EXPECT_EQ(Add(piece, Payload::OfString(std::string(kPieceBytes, 'x'))).status().code(),
             absl::StatusCode::kResourceExhausted);
@@ -225,10 +225,11 @@ TEST_F(TensorAssemblerTest, ManyThreadsAndTransfersAtOnce) {
   constexpr int kTransfers = 5, kThreads = 4;
   std::atomic<int> num_whole{0};
   absl::Mutex mutex;
-  TensorAssembler assembler([&](const TensorPiece& piece, std::shared_ptr<void> held) {
-    absl::MutexLock lock(&mutex);
-    return step_.Keep()(piece, std::move(held));
-  });
+  TensorAssembler assembler(
+      [&](const Envelope& sender, const TensorPiece& piece, std::shared_ptr<void> held) {
+        absl::MutexLock lock(&mutex);
+        return step_.Keep()(sender, piece, std::move(held));
+      });
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -281,6 +282,7 @@ TEST(TensorPiece, HostileHeadersAreRefused) {
   for (const Case& c : cases) {
     WireWriter writer;
     writer.Unsigned(1);
+    writer.Unsigned(0);
     writer.Fixed64(5);
     writer.Signed(3);
     writer.Unsigned(2);

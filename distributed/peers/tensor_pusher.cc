@@ -47,27 +47,31 @@ absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const De
     auto bundle =
         std::find_if(bundles.begin(), bundles.end(), [&](const Bundle& b) { return b.destination == task; });
     if (bundle == bundles.end())
-      bundle = bundles.insert(bundles.end(), Bundle{task, {0, plan, step_id, {}}, 0});
+      bundle = bundles.insert(bundles.end(), Bundle{task, {{}, plan, step_id, {}}, 0});
     bundle->request.entries.push_back({edge, is_dead, tensor});
     bundle->num_bytes += num_bytes;
     if (bundle->num_bytes < options_.bundle_bytes) return absl::OkStatus();
     full = std::move(*bundle);
     bundles.erase(bundle);
   }
-  Enqueue({std::move(full)});
+  std::vector<Message> messages;
+  messages.push_back({std::move(full)});
+  Enqueue(std::move(messages));
   return absl::OkStatus();
 }
 
 void TensorPusher::SendInPieces(const TensorPiece& first, const TaskName& destination, const Tensor& tensor) {
-  Piece piece{destination, first, tensor, 0};
-  piece.header.transfer = next_push_id_.fetch_add(1, std::memory_order_relaxed);
+  Piece piece{destination, first, tensor, 0, std::make_shared<Transfer>()};
   piece.header.type = {tensor.dtype(), tensor.shape()};
   piece.header.piece_bytes = options_.piece_bytes;
+  piece.transfer->num_pieces_left = piece.header.num_pieces();
+  std::vector<Message> messages;
   int64_t bytes_left = piece.header.tensor_bytes();
   for (; bytes_left > 0; bytes_left -= piece.num_bytes, ++piece.header.index) {
     piece.num_bytes = std::min(bytes_left, options_.piece_bytes);
-    Enqueue({piece});
+    messages.push_back({piece});
   }
+  Enqueue(std::move(messages));
 }
 
 void TensorPusher::Flush(PlanId plan, int64_t step_id) {
@@ -79,7 +83,11 @@ void TensorPusher::Flush(PlanId plan, int64_t step_id) {
     bundles = std::move(it->second);
     collected_.erase(it);
   }
-  for (Bundle& bundle : bundles) Enqueue({std::move(bundle)});
+  for (Bundle& bundle : bundles) {
+    std::vector<Message> messages;
+    messages.push_back({std::move(bundle)});
+    Enqueue(std::move(messages));
+  }
 }
 
 void TensorPusher::Discard(PlanId plan, int64_t step_id) {
@@ -94,7 +102,28 @@ void TensorPusher::Discard(PlanId plan, int64_t step_id) {
 bool TensorPusher::MayGoLocked(const Lane& lane, const Message& message) const {
   const bool is_piece = std::holds_alternative<Piece>(message.content);
   const int64_t limit = is_piece ? options_.max_bytes_before_piece : options_.max_bytes_under_way;
-  return lane.bytes_under_way == 0 || lane.bytes_under_way + message.num_bytes() <= limit;
+  if (lane.bytes_under_way > 0 && lane.bytes_under_way + message.num_bytes() > limit) return false;
+  // Never false when nothing is under way: then no number is unanswered but that of the piece's tensor.
+  const Piece* piece = std::get_if<Piece>(&message.content);
+  const uint64_t known = piece != nullptr ? piece->transfer->number : 0;
+  const uint64_t number = known != 0 ? known : lane.next_number;
+  return number < lane.answered_below() + DeliveredMessages::kWindow;
+}
+
+std::vector<TensorPusher::Message> TensorPusher::TakeReadyLocked(Lane& lane) {
+  std::vector<Message> ready;
+  while (!lane.waiting.empty() && MayGoLocked(lane, lane.waiting.front())) {
+    Message message = std::move(lane.waiting.front());
+    lane.waiting.pop_front();
+    lane.bytes_under_way += message.num_bytes();
+    Piece* piece = std::get_if<Piece>(&message.content);
+    uint64_t number = piece != nullptr ? piece->transfer->number : 0;
+    if (number == 0) lane.unanswered.insert(number = lane.next_number++);
+    if (piece != nullptr) piece->transfer->number = number;
+    message.number() = {number, lane.answered_below()};
+    ready.push_back(std::move(message));
+  }
+  return ready;
 }
 
 const TaskName& TensorPusher::Message::destination() const {
@@ -105,18 +134,22 @@ int64_t TensorPusher::Message::num_bytes() const {
   return std::visit([](const auto& c) { return c.num_bytes; }, content);
 }
 
-void TensorPusher::Enqueue(Message message) {
+MessageNumber& TensorPusher::Message::number() {
+  if (Bundle* bundle = std::get_if<Bundle>(&content)) return bundle->request.message;
+  return std::get<Piece>(content).header.transfer;
+}
+
+void TensorPusher::Enqueue(std::vector<Message> messages) {
+  std::vector<Message> ready;
   {
     absl::MutexLock lock(&mutex_);
-    Lane& lane = lanes_[message.destination()];
-    ++num_under_way_;
-    if (!lane.waiting.empty() || !MayGoLocked(lane, message)) {
-      lane.waiting.push_back(std::move(message));
-      return;
-    }
-    lane.bytes_under_way += message.num_bytes();
+    Lane& lane = lanes_[messages.front().destination()];
+    num_under_way_ += static_cast<int>(messages.size());
+    lane.waiting.insert(lane.waiting.end(), std::make_move_iterator(messages.begin()),
+                        std::make_move_iterator(messages.end()));
+    ready = TakeReadyLocked(lane);
   }
-  Transmit(std::move(message));
+  for (Message& message : ready) Transmit(std::move(message));
 }
 
 void TensorPusher::Transmit(Message message) {
@@ -131,8 +164,8 @@ void TensorPusher::TransmitPiece(Piece piece) {
   std::vector<Payload> payloads;
   payloads.push_back(Payload::OfTensor(piece.tensor, header.index * header.piece_bytes, piece.num_bytes));
   const auto on_reply = [this, destination = piece.destination, num_bytes = piece.num_bytes,
-                         plan = header.plan, step_id = header.step_id,
-                         transfer = header.transfer](absl::StatusOr<PeerReply> reply) {
+                         plan = header.plan, step_id = header.step_id, message = header.transfer,
+                         transfer = piece.transfer](absl::StatusOr<PeerReply> reply) {
     bool is_wanted = false;
     if (reply.ok()) {
       WireReader reader(reply->header());
@@ -141,19 +174,18 @@ void TensorPusher::TransmitPiece(Piece piece) {
       on_failure_(plan, step_id, reply.status());
     }
     if (!is_wanted) DropWaitingPieces(destination, transfer);
-    OnAnswered(destination, num_bytes);
+    OnAnswered(destination, message, num_bytes, transfer);
   };
   peers_.Call(piece.destination, kPushPieceMethod, writer.Take(), std::move(payloads),
               {.deadline = peers_.environment().Now() + options_.timeout, .names_link = true}, on_reply);
 }
 
 void TensorPusher::TransmitBundle(Bundle bundle) {
-  bundle.request.push_id = next_push_id_.fetch_add(1, std::memory_order_relaxed);
   const auto on_reply = [this, destination = bundle.destination, num_bytes = bundle.num_bytes,
-                         plan = bundle.request.plan,
+                         message = bundle.request.message, plan = bundle.request.plan,
                          step_id = bundle.request.step_id](const absl::Status& status) {
     if (!status.ok()) on_failure_(plan, step_id, status);
-    OnAnswered(destination, num_bytes);
+    OnAnswered(destination, message, num_bytes, nullptr);
   };
   WireWriter writer;
   std::vector<Payload> payloads;
@@ -166,30 +198,29 @@ void TensorPusher::TransmitBundle(Bundle bundle) {
               [on_reply](absl::StatusOr<PeerReply> reply) { on_reply(reply.status()); });
 }
 
-void TensorPusher::DropWaitingPieces(const TaskName& destination, uint64_t transfer) {
+void TensorPusher::DropWaitingPieces(const TaskName& destination, const std::shared_ptr<Transfer>& transfer) {
   std::deque<Message> dropped;  // freed outside the lock
   absl::MutexLock lock(&mutex_);
   std::deque<Message>& waiting = lanes_[destination].waiting;
   const auto rest = std::stable_partition(waiting.begin(), waiting.end(), [&](const Message& message) {
     const Piece* piece = std::get_if<Piece>(&message.content);
-    return piece == nullptr || piece->header.transfer != transfer;
+    return piece == nullptr || piece->transfer != transfer;
   });
   dropped.insert(dropped.end(), std::make_move_iterator(rest), std::make_move_iterator(waiting.end()));
   waiting.erase(rest, waiting.end());
   num_under_way_ -= static_cast<int>(dropped.size());
+  transfer->num_pieces_left -= static_cast<int64_t>(dropped.size());
 }
 
-void TensorPusher::OnAnswered(const TaskName& destination, int64_t num_bytes) {
+void TensorPusher::OnAnswered(const TaskName& destination, const MessageNumber& message, int64_t num_bytes,
+                              const std::shared_ptr<Transfer>& transfer) {
   std::vector<Message> next;
   {
     absl::MutexLock lock(&mutex_);
     Lane& lane = lanes_[destination];
     lane.bytes_under_way -= num_bytes;
-    while (!lane.waiting.empty() && MayGoLocked(lane, lane.waiting.front())) {
-      lane.bytes_under_way += lane.waiting.front().num_bytes();
-      next.push_back(std::move(lane.waiting.front()));
-      lane.waiting.pop_front();
-    }
+    if (transfer == nullptr || --transfer->num_pieces_left == 0) lane.unanswered.erase(message.number);
+    next = TakeReadyLocked(lane);
   }
   for (Message& message : next) Transmit(std::move(message));
   absl::MutexLock lock(&mutex_);

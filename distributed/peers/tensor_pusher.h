@@ -4,17 +4,17 @@
 // once, cut into pieces of that size (tensor_assembler.h puts them together): sending, receiving and copying
 // overlap, the network's buffers stay small, and no other message waits behind all of it. Bytes under way to
 // one peer are bounded: messages beyond that wait here, in order, until earlier ones have been acknowledged.
-// A repeated message is recognised by its id and not delivered twice.
+// A repeated message is recognised by its number and not delivered twice (delivered_messages.h).
 //
 // A push that fails ends its step through `on_failure`, on a thread of the transport. Thread safety: all
 // methods. Borrows Peers, and must be destroyed before it.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,6 +22,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
+#include "distributed/peers/delivered_messages.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/worker_protocol.h"
 #include "session/tensor_sender.h"
@@ -62,37 +63,52 @@ class TensorPusher final : public TensorSender {
     PushRequest request;
     int64_t num_bytes = 0;
   };
+  // A tensor in pieces.
+  struct Transfer {
+    uint64_t number = 0;  // 0 until its first piece goes
+    int64_t num_pieces_left = 0;
+  };
   struct Piece {
     TaskName destination;
     TensorPiece header;
     Tensor tensor;  // the whole
     int64_t num_bytes = 0;
+    std::shared_ptr<Transfer> transfer;  // guarded by mutex_
   };
   // What waits for room; its tensors share their buffers with the step.
   struct Message {
     std::variant<Bundle, Piece> content;
     const TaskName& destination() const;
     int64_t num_bytes() const;
+    MessageNumber& number();
   };
   struct Lane {  // to one peer
     int64_t bytes_under_way = 0;
-    std::deque<Message> waiting;
+    std::deque<Message> waiting;  // the pieces of one tensor one after the other
+    uint64_t next_number = 1;
+    std::set<uint64_t> unanswered;
+
+    uint64_t answered_below() const { return unanswered.empty() ? next_number : *unanswered.begin(); }
   };
 
   void SendInPieces(const TensorPiece& first, const TaskName& destination, const Tensor& tensor);
-  void Enqueue(Message message);
+  // Messages to one peer, which follow one another.
+  void Enqueue(std::vector<Message> messages);
   void Transmit(Message message);
   void TransmitBundle(Bundle bundle);
   void TransmitPiece(Piece piece);
-  void OnAnswered(const TaskName& destination, int64_t num_bytes);
+  // `transfer`: of a piece, otherwise null.
+  void OnAnswered(const TaskName& destination, const MessageNumber& message, int64_t num_bytes,
+                  const std::shared_ptr<Transfer>& transfer);
   // The rest of a tensor that its receiver does not want any more.
-  void DropWaitingPieces(const TaskName& destination, uint64_t transfer);
+  void DropWaitingPieces(const TaskName& destination, const std::shared_ptr<Transfer>& transfer);
   bool MayGoLocked(const Lane& lane, const Message& message) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those of the lane that wait and may go, with their numbers.
+  std::vector<Message> TakeReadyLocked(Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Peers& peers_;
   const TensorPusherOptions options_;
   const OnFailure on_failure_;
-  std::atomic<uint64_t> next_push_id_{1};
 
   absl::Mutex mutex_;
   absl::flat_hash_map<StepKey, std::vector<Bundle>> collected_ ABSL_GUARDED_BY(mutex_);

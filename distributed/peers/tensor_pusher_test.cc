@@ -142,5 +142,45 @@ TEST_F(TensorPusherTest, ALargeTensorLeavesInPiecesAndStopsWhenItIsNotWanted) {
   EXPECT_TRUE(AwaitArrivals(6));
 }
 
+TEST_F(TensorPusherTest, MessagesSayWhatHasBeenAnsweredAndKeepToAWindow) {
+  TensorPusher pusher(peers_, {}, [](PlanId, int64_t, const absl::Status&) {});
+  const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+  const auto send = [&](int64_t step) {
+    ASSERT_TRUE(pusher.Send(7, step, 0, worker, Tensor::Scalar(1.0f), false).ok());
+    pusher.Flush(7, step);
+  };
+  // Of a call that has arrived: its number, and what it says of those before it.
+  const auto number_of = [&](size_t index) {
+    absl::MutexLock lock(&mutex_);
+    WireReader reader(arrived_[index]->request().header);
+    Envelope::DecodeFrom(&reader);
+    const MessageNumber message = DecodePush(&reader, arrived_[index]->request().payloads)->message;
+    return std::pair(message.number, message.answered_below);
+  };
+  for (int64_t step = 0; step < 3; ++step) send(step);
+  ASSERT_TRUE(AwaitArrivals(3));
+  EXPECT_EQ(number_of(0), std::pair(uint64_t{1}, uint64_t{1}));
+  EXPECT_EQ(number_of(2), std::pair(uint64_t{3}, uint64_t{1}));
+  Answer(1, absl::OkStatus());
+  send(3);
+  ASSERT_TRUE(AwaitArrivals(4));
+  EXPECT_EQ(number_of(3), std::pair(uint64_t{4}, uint64_t{1})) << "the first one may yet be repeated";
+  Answer(0, absl::OkStatus());
+  send(4);
+  ASSERT_TRUE(AwaitArrivals(5));
+  EXPECT_EQ(number_of(4), std::pair(uint64_t{5}, uint64_t{3}));
+  // The third one stays without an answer: the window ends with what a receiver remembers.
+  constexpr size_t kMost = 2 + DeliveredMessages::kWindow;
+  for (size_t step = 5; step < kMost + 10; ++step) send(static_cast<int64_t>(step));
+  ASSERT_TRUE(AwaitArrivals(kMost));
+  for (size_t index = 3; index < kMost; ++index) Answer(index, absl::OkStatus());
+  absl::SleepFor(absl::Milliseconds(20));
+  ASSERT_TRUE(AwaitArrivals(kMost));
+  Answer(2, absl::OkStatus());
+  ASSERT_TRUE(AwaitArrivals(kMost + 10));
+  EXPECT_EQ(number_of(kMost), std::pair(uint64_t{kMost + 1}, uint64_t{kMost + 1}));
+  for (size_t index = kMost; index < kMost + 10; ++index) Answer(index, absl::OkStatus());
+}
+
 }  // namespace
 }  // namespace weir

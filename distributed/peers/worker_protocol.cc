@@ -340,8 +340,23 @@ absl::StatusOr<CancelRequest> DecodeCancel(WireReader* reader) {
   return request;
 }
 
+static void EncodeMessageNumber(const MessageNumber& message, WireWriter* writer) {
+  writer->Unsigned(message.number);
+  writer->Unsigned(message.number - message.answered_below);
+}
+
+static absl::StatusOr<MessageNumber> DecodeMessageNumber(WireReader* reader) {
+  const uint64_t number = reader->Unsigned();
+  const uint64_t num_before = reader->Unsigned();
+  if (reader->ok() && num_before > number) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("message ", number, " says that ", num_before, " messages before it are not answered"));
+  }
+  return MessageNumber{number, number - num_before};
+}
+
 absl::Status EncodePush(const PushRequest& push, WireWriter* writer, std::vector<Payload>* payloads) {
-  writer->Unsigned(push.push_id);
+  EncodeMessageNumber(push.message, writer);
   writer->Fixed64(push.plan);
   writer->Signed(push.step_id);
   return EncodeBundle(push.entries, writer, payloads);
@@ -349,7 +364,7 @@ absl::Status EncodePush(const PushRequest& push, WireWriter* writer, std::vector
 
 absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads) {
   PushRequest push;
-  push.push_id = reader->Unsigned();
+  WEIR_ASSIGN_OR_RETURN(push.message, DecodeMessageNumber(reader));
   push.plan = reader->Fixed64();
   push.step_id = reader->Signed();
   WEIR_ASSIGN_OR_RETURN(push.entries, DecodeBundle(reader, payloads));
@@ -357,7 +372,7 @@ absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Pay
 }
 
 void EncodePiece(const TensorPiece& piece, WireWriter* writer) {
-  writer->Unsigned(piece.transfer);
+  EncodeMessageNumber(piece.transfer, writer);
   writer->Fixed64(piece.plan);
   writer->Signed(piece.step_id);
   writer->Unsigned(static_cast<uint64_t>(piece.edge));
@@ -369,7 +384,7 @@ void EncodePiece(const TensorPiece& piece, WireWriter* writer) {
 absl::StatusOr<TensorPiece> DecodePiece(WireReader* reader) {
   constexpr int64_t kMaxPieceBytes = int64_t{1} << 30;
   TensorPiece piece;
-  piece.transfer = reader->Unsigned();
+  WEIR_ASSIGN_OR_RETURN(piece.transfer, DecodeMessageNumber(reader));
   piece.plan = reader->Fixed64();
   piece.step_id = reader->Signed();
   piece.edge = static_cast<int>(reader->UnsignedUpTo(INT32_MAX));

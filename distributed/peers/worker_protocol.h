@@ -138,19 +138,27 @@ struct CancelRequest {
 void EncodeCancel(PlanId plan, int64_t step_id, const absl::Status& reason, WireWriter* writer);
 absl::StatusOr<CancelRequest> DecodeCancel(WireReader* reader);
 
+// Of the messages with tensors that one life sends to one receiver: a repeated one is not delivered again
+// (delivered_messages.h).
+struct MessageNumber {
+  uint64_t number = 0;
+  uint64_t answered_below = 0;  // all earlier ones below have been answered, or given up; at most `number`
+};
+
 struct PushRequest {
-  uint64_t push_id = 0;  // of the sender's life: a repeated one is not delivered again
+  MessageNumber message;
   PlanId plan = 0;
   int64_t step_id = 0;
   std::vector<EdgeTensor> entries;
 };
 absl::Status EncodePush(const PushRequest& push, WireWriter* writer, std::vector<Payload>* payloads);
+// Also InvalidArgument: a message that says that it has been answered.
 absl::StatusOr<PushRequest> DecodePush(WireReader* reader, const std::vector<Payload>& payloads);
 
 // A piece of a tensor that is cut because it is large. Its bytes are the message's only payload: piece_bytes
 // from index * piece_bytes on, fewer for the last piece.
 struct TensorPiece {
-  uint64_t transfer = 0;  // of the sender's life: the pieces of one tensor
+  MessageNumber transfer;  // the pieces of one tensor have one number
   PlanId plan = 0;
   int64_t step_id = 0;
   int edge = 0;
@@ -166,8 +174,8 @@ struct TensorPiece {
 // Less is not worth a message, and would make a large tensor's bookkeeping large.
 inline constexpr int64_t kMinPieceBytes = 64 << 10;
 void EncodePiece(const TensorPiece& piece, WireWriter* writer);
-// Also InvalidArgument: a tensor of elements that are not plain bytes or of more bytes than can be counted,
-// pieces below kMinPieceBytes or above 1 GiB, an index outside the tensor.
+// Also InvalidArgument: a number as above; a tensor of elements that are not plain bytes or of more bytes
+// than can be counted, pieces below kMinPieceBytes or above 1 GiB, an index outside the tensor.
 absl::StatusOr<TensorPiece> DecodePiece(WireReader* reader);
 // The reply to a piece: whether the rest of its tensor is still wanted.
 void EncodePieceReply(bool is_wanted, WireWriter* writer);

@@ -44,7 +44,7 @@ absl::Status PrintCounts(MonitoredSession& session, const ModelVariable& step, c
   std::vector<TensorRef> all = {step.value, counter.value};
   for (const auto& [task, count] : counts) all.push_back(count.value);
   int64_t last = 0, total = 0, sum = -1;
-  for (const absl::Time end = absl::Now() + absl::Seconds(2); sum != last || total != last;) {
+  for (const absl::Time end = absl::Now() + absl::Seconds(20); sum != last || total != last;) {
     WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> values, session.session().Run({}, all));
     last = values[0].scalar<int64_t>();
     total = static_cast<int64_t>(values[1].scalar<float>());
