@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <queue>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/cord.h"
@@ -10,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
+#include "session/executor/execution_order.h"
 #include "session/executor/state_order.h"
 
 namespace weir {
@@ -36,9 +36,6 @@ std::optional<Instruction::Kind> FlowKind(const std::string& op) {
   return std::nullopt;
 }
 
-// Of an _Arg or _Retval: comes, or goes, while the step runs (graph/runtime_ops.h).
-bool IsLate(const Node& node) { return node.FindAttr(kEdgeAttr) != nullptr; }
-
 // The last reader, or the number of readers, of a slot that is not emptied after its readers.
 constexpr int kKept = 1 << 30;
 
@@ -64,15 +61,18 @@ class ProgramCompiler {
         has_flow_(HasControlFlow(graph)),
         slots_(graph.num_nodes()),
         comes_after_(graph.num_nodes()),
-        num_users_(graph.num_nodes(), 0) {}
+        num_users_(graph.num_nodes(), 0),
+        made_(graph.num_nodes()) {}
 
   absl::StatusOr<std::unique_ptr<const Program>> Compile() {
-    WEIR_ASSIGN_OR_RETURN(std::vector<Node*> order, ExecutionOrder());
+    WEIR_ASSIGN_OR_RETURN(std::vector<const Node*> order, BuildOrder(graph_));
     if (has_flow_) WEIR_RETURN_IF_ERROR(PrepareFlow());
     for (const Node* node : order) {
       for (const Output& input : node->inputs()) ++num_users_[input.node->id()];
       for (const Node* before : node->control_inputs()) ++num_users_[before->id()];
     }
+    WEIR_RETURN_IF_ERROR(MakeKernels(order));
+    order = StartEarly(graph_, std::move(order), [this](const Node& node) { return StartsEarly(node); });
     for (const Node* node : order) WEIR_RETURN_IF_ERROR(Emit(*node));
     program_->num_slots_ = next_slot_;
     program_->slot_writer_.resize(next_slot_, -1);
@@ -84,43 +84,36 @@ class ProgramCompiler {
   }
 
  private:
-  // Receives first: they wait for others. Sends as soon as they can: others wait for them. The rest as it was
-  // built, which is forward, backward, update: an update comes after the readers of its variable whenever it
-  // may.
-  static int Urgency(const Node& node) {
-    if (node.op_name() == kRecvOp || (node.op_name() == kArgOp && IsLate(node))) return 0;
-    return node.op_name() == kSendOp || (node.op_name() == kRetvalOp && IsLate(node)) ? 1 : 2;
+  // What no slot or order replaces.
+  bool NeedsKernel(const Node& node) const {
+    if (node.op_name() == kArgOp) return IsAwaited(node);
+    return node.op_name() == kRetvalOp ? IsLate(node) : !NeedsNoKernel(node);
   }
 
-  absl::StatusOr<std::vector<Node*>> ExecutionOrder() const {
-    WEIR_RETURN_IF_ERROR(graph_.TopologicalOrder().status());  // names the nodes of a cycle
-    std::vector<int> pending(graph_.num_nodes(), 0);
-    std::vector<std::vector<int>> users(graph_.num_nodes());
-    for (const auto& node : graph_.nodes()) {
-      const auto follows = [&](const Node* before) {
-        if (before->op_name() == "NextIteration") return;  // in the iteration before
-        users[before->id()].push_back(node->id());
-        ++pending[node->id()];
-      };
-      for (const Output& input : node->inputs()) follows(input.node);
-      for (const Node* before : node->control_inputs()) follows(before);
-    }
-    using Entry = std::pair<int, int>;  // urgency, id
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> ready;
-    const auto push = [&](int id) { ready.emplace(Urgency(*graph_.node(id)), id); };
-    for (int id = 0; id < graph_.num_nodes(); ++id) {
-      if (pending[id] == 0) push(id);
-    }
-    std::vector<Node*> order;
-    while (!ready.empty()) {
-      const int id = ready.top().second;
-      ready.pop();
-      order.push_back(graph_.node(id));
-      for (int user : users[id]) {
-        if (--pending[user] == 0) push(user);
+  // A late argument that nothing reads is not waited for.
+  bool IsAwaited(const Node& argument) const { return IsLate(argument) && num_users_[argument.id()] > 0; }
+
+  absl::Status MakeKernels(absl::Span<const Node* const> order) {
+    for (const Node* node : order) {
+      if (!NeedsKernel(*node)) continue;
+      absl::StatusOr<std::unique_ptr<Kernel>> kernel = kernels_.Create(*node, device_, session_);
+      if (!kernel.ok()) {
+        const bool is_named = absl::StrContains(kernel.status().message(), node->name());
+        return is_named ? kernel.status()
+                        : absl::Status(kernel.status().code(),
+                                       absl::StrCat(node->Describe(), ": ", kernel.status().message()));
       }
+      made_[node->id()] = *std::move(kernel);
     }
-    return order;
+    return absl::OkStatus();
+  }
+
+  // It waits, or others wait for it.
+  bool StartsEarly(const Node& node) const {
+    Kernel* const kernel = made_[node.id()].get();
+    if (kernel == nullptr) return false;
+    const bool is_awaited = node.op_name() == kSendOp || node.op_name() == kRetvalOp;
+    return is_awaited || kernel->AsAsync() != nullptr || kernel->may_block();
   }
 
   absl::Status PrepareFlow() {
@@ -148,18 +141,18 @@ class ProgramCompiler {
     } else if (IsAlias(op)) {
       slots_[node.id()] = SlotOf(node.input(0));
     } else if (op != "NoOp") {
-      return EmitKernel(node);
+      EmitKernel(node);
+      return absl::OkStatus();
     }
     comes_after_[node.id()] = Predecessors(node);
     JoinIfWide(node);
     return absl::OkStatus();
   }
 
-  // A late argument that nothing reads is not waited for.
   absl::Status EmitLate(const Node& node) {
     if (node.op_name() == kRetvalOp) WEIR_RETURN_IF_ERROR(CheckIsOutsideOfLoops(node));
-    if (node.op_name() == kArgOp && num_users_[node.id()] == 0) return absl::OkStatus();
-    return EmitKernel(node);
+    if (NeedsKernel(node)) EmitKernel(node);
+    return absl::OkStatus();
   }
 
   absl::Status CheckIsOutsideOfLoops(const Node& result) const {
@@ -217,27 +210,20 @@ class ProgramCompiler {
     Append(instruction, node);
   }
 
-  absl::Status EmitKernel(const Node& node) {
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = kernels_.Create(node, device_, session_);
-    if (!kernel.ok()) {
-      const bool is_named = absl::StrContains(kernel.status().message(), node.name());
-      return is_named ? kernel.status()
-                      : absl::Status(kernel.status().code(),
-                                     absl::StrCat(node.Describe(), ": ", kernel.status().message()));
-    }
+  void EmitKernel(const Node& node) {
+    std::unique_ptr<Kernel> kernel = std::move(made_[node.id()]);
     Instruction instruction;
-    instruction.kernel = kernel->get();
-    instruction.async = (*kernel)->AsAsync();
-    instruction.runs_when_dead = (*kernel)->runs_when_dead();
-    instruction.may_block = (*kernel)->may_block();
+    instruction.kernel = kernel.get();
+    instruction.async = kernel->AsAsync();
+    instruction.runs_when_dead = kernel->runs_when_dead();
+    instruction.may_block = kernel->may_block();
     if (instruction.may_wait()) program_->is_static_ = false;
     if (!instruction.may_wait()) instruction.update = UpdateKey(node);
     program_->has_updates_ |= instruction.update != 0;
     AddInputs(&instruction, node);
     AddOutputs(&instruction, node);
-    program_->kernels_.push_back(*std::move(kernel));
+    program_->kernels_.push_back(std::move(kernel));
     Append(instruction, node);
-    return absl::OkStatus();
   }
 
   void AddInputs(Instruction* instruction, const Node& node) {
@@ -463,6 +449,7 @@ class ProgramCompiler {
   std::vector<int32_t> slots_;                     // first slot by node id
   std::vector<std::vector<int32_t>> comes_after_;  // instructions that a user of the node must follow
   std::vector<int> num_users_;
+  std::vector<std::unique_ptr<Kernel>> made_;       // by node id, until it is emitted
   std::vector<std::vector<int32_t>> predecessors_;  // by instruction
   std::vector<std::vector<int32_t>> state_order_;   // likewise; empty where nothing may overlap
   int32_t next_slot_ = 0;
