@@ -2,6 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "distributed/collectives/reduction.h"
+#include "graph/types/status_macros.h"
 #include "graph/types/tensor.h"
 
 namespace weir {
@@ -78,6 +80,48 @@ CollectiveSignature CollectiveSignature::DecodeFrom(WireReader* reader) {
   signature.root = static_cast<int>(reader->Signed());
   const size_t num_dims = reader->Count();
   for (size_t i = 0; i < num_dims; ++i) signature.dims.push_back(reader->Signed());
+  return signature;
+}
+
+absl::Status CheckPlain(DType dtype) {
+  if (IsKnownDType(static_cast<int>(dtype)) && IsPlainBytes(dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensors of ", DTypeName(dtype), " cannot be sent to other ranks"));
+}
+
+absl::Status CheckReduction(const CollectiveSignature& signature) {
+  WEIR_RETURN_IF_ERROR(CheckReducible(signature.dtype));
+  if (signature.reduction == Reduction::kAdasum && (!IsFloating(signature.dtype) || signature.divides)) {
+    return absl::InvalidArgumentError(
+        signature.divides
+            ? "an Adasum is not divided"
+            : absl::StrCat("an Adasum is of floating-point types, not of ", DTypeName(signature.dtype)));
+  }
+  if (signature.reduction == Reduction::kAdasum &&
+      signature.kind == CollectiveSignature::Kind::kReduceScatter) {
+    return absl::InvalidArgumentError("an Adasum is of whole tensors: it cannot be scattered");
+  }
+  const DType wire = signature.wire;
+  if (wire == DType::kInvalid) return absl::OkStatus();
+  if ((wire != DType::kHalf && wire != DType::kBfloat16) ||
+      (signature.dtype != DType::kFloat32 && signature.dtype != DType::kFloat64)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("only float and double can travel as half or bfloat16, not ", DTypeName(signature.dtype),
+                     " as ", DTypeName(wire)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRows(absl::string_view what, const Tensor& input) {
+  WEIR_RETURN_IF_ERROR(CheckPlain(input.dtype()));
+  if (input.shape().rank() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " of rows along dimension 0 is asked for, but this is a scalar"));
+}
+
+CollectiveSignature SignatureOfRows(CollectiveSignature::Kind kind, const Tensor& input) {
+  CollectiveSignature signature = {.kind = kind, .dtype = input.dtype()};
+  signature.dims.assign(input.shape().dims().begin() + 1, input.shape().dims().end());
   return signature;
 }
 

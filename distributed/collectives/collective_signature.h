@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "distributed/transport/wire.h"
 #include "graph/types/dtype.h"
 #include "graph/types/shape.h"
+#include "graph/types/tensor.h"
 #include "kernels/communicator.h"
 
 namespace weir {
@@ -44,5 +47,14 @@ struct CollectiveSignature {
 
   friend bool operator==(const CollectiveSignature&, const CollectiveSignature&) = default;
 };
+
+// What Communicator says of each: InvalidArgument for tensors that cannot be sent, reductions that are none,
+// scalars where there should be rows (`what` is "an all-gather").
+absl::Status CheckPlain(DType dtype);
+absl::Status CheckReduction(const CollectiveSignature& signature);
+absl::Status CheckRows(absl::string_view what, const Tensor& input);
+
+// Of an all-gather or all-to-all. Precondition: CheckRows.
+CollectiveSignature SignatureOfRows(CollectiveSignature::Kind kind, const Tensor& input);
 
 }  // namespace weir

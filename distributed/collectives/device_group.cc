@@ -1,21 +1,24 @@
 #include "distributed/collectives/device_group.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <tuple>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "distributed/collectives/collective.h"
+#include "distributed/collectives/collective_signature.h"
+#include "distributed/collectives/device_rows.h"
+#include "distributed/collectives/meetings.h"
 #include "distributed/collectives/reduction.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {
+
+using Kind = CollectiveSignature::Kind;
+using Rows = Meetings::Rows;
 
 absl::Status WithName(const Communicator::Call& call, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("collective '", call.name, "': ", status.message()));
@@ -23,20 +26,23 @@ absl::Status WithName(const Communicator::Call& call, const absl::Status& status
 
 bool IsFloatingPoint(DType dtype) { return dtype != DType::kInt32 && dtype != DType::kInt64; }
 
-// A device that has come to a collective.
-struct Arrival {
-  Communicator::Call call;
-  Tensor input;  // none where it only receives
-  Communicator::Done done;
-  uint64_t callback = 0;  // of the cancellation
-};
+// One result for all devices.
+Communicator::Done ForAll(Meetings::Tell tell) {
+  return [tell = std::move(tell)](absl::StatusOr<Tensor> result) {
+    if (!result.ok()) return tell(result.status());
+    tell(std::vector<Rows>{{.tensor = *std::move(result)}});
+  };
+}
 
-// What the devices of the process do with all inputs, by rank; `tell` is called once, maybe later.
-using Finish = std::function<void(const Communicator::Call& call, const std::vector<Tensor>& inputs,
-                                  Communicator::Done tell)>;
+// Of a device: its tensor.
+Meetings::Done Into(Communicator::Done done) {
+  return [done = std::move(done)](absl::StatusOr<Rows> result) {
+    done(result.ok() ? absl::StatusOr<Tensor>(std::move(result->tensor)) : result.status());
+  };
+}
 
-absl::StatusOr<Tensor> ReduceAll(const Communicator::Call& call, const std::vector<Tensor>& inputs,
-                                 Reduction reduction, int64_t divisor) {
+absl::StatusOr<Tensor> Reduced(const Communicator::Call& call, const std::vector<Tensor>& inputs,
+                               Reduction reduction, int64_t divisor) {
   WEIR_ASSIGN_OR_RETURN(Tensor output,
                         Tensor::Allocate(inputs[0].dtype(), inputs[0].shape(), *call.allocator));
   std::vector<const char*> contributions;
@@ -46,232 +52,218 @@ absl::StatusOr<Tensor> ReduceAll(const Communicator::Call& call, const std::vect
   return output;
 }
 
-absl::StatusOr<Tensor> GatherAll(const Communicator::Call& call, const std::vector<Tensor>& inputs) {
-  Dims dims(inputs[0].shape().dims().begin(), inputs[0].shape().dims().end());
-  dims[0] = 0;
-  for (const Tensor& input : inputs) {
-    const absl::Span<const int64_t> own = input.shape().dims();
-    if (!std::equal(dims.begin() + 1, dims.end(), own.begin() + 1, own.end())) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "an all-gather joins tensors along dimension 0: their other dimensions must be the same, but one "
-          "device has ",
-          inputs[0].shape().ToString(), " and another ", input.shape().ToString()));
-    }
-    if (__builtin_add_overflow(dims[0], own[0], &dims[0])) {
-      return absl::InvalidArgumentError("an all-gather has more rows than can be counted");
-    }
+// Each device has the part of a rank of as many; what they send is there at once.
+absl::StatusOr<Tensor> AdasumOf(const Communicator::Call& call, const std::vector<Tensor>& inputs) {
+  struct Part {
+    int from = 0;
+    Collective::Outgoing outgoing;
+  };
+  std::deque<Part> under_way;
+  const auto send = [&under_way](int from, std::vector<Collective::Outgoing> parts) {
+    for (Collective::Outgoing& part : parts) under_way.push_back({from, std::move(part)});
+  };
+  const int size = static_cast<int>(inputs.size());
+  std::vector<std::unique_ptr<Collective>> ranks(size);
+  for (int rank = 0; rank < size; ++rank) {
+    WEIR_ASSIGN_OR_RETURN(ranks[rank], MakeAdasum({rank, size}, inputs[rank], *call.allocator));
   }
-  WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
-  WEIR_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(inputs[0].dtype(), shape, *call.allocator));
-  char* next = static_cast<char*>(output.data());
-  for (const Tensor& input : inputs) {
-    if (input.num_bytes() > 0) {
-      next = std::copy_n(static_cast<const char*>(input.data()), input.num_bytes(), next);
-    }
+  for (int rank = 0; rank < size; ++rank) send(rank, ranks[rank]->Start());
+  while (!under_way.empty()) {
+    Part part = std::move(under_way.front());
+    under_way.pop_front();
+    const int to = part.outgoing.to;
+    WEIR_ASSIGN_OR_RETURN(std::vector<Collective::Outgoing> next,
+                          ranks[to]->Receive(part.from, part.outgoing.part, std::move(part.outgoing.bytes)));
+    send(to, std::move(next));
   }
-  return output;
+  return ranks[0]->result();
 }
 
-// What the devices of a group share.
-class Meetings {
- public:
-  Meetings(std::vector<std::string> devices, RefPtr<Communicator> processes)
-      : devices_(std::move(devices)), processes_(std::move(processes)) {}
+absl::StatusOr<Tensor> ReduceHere(const Communicator::Call& call, const std::vector<Rows>& all,
+                                  Reduction reduction, int64_t divisor) {
+  std::vector<Tensor> inputs;
+  for (const Rows& one : all) inputs.push_back(one.tensor);
+  if (reduction == Reduction::kAdasum) return AdasumOf(call, inputs);
+  return Reduced(call, inputs, reduction, divisor);
+}
 
-  const std::vector<std::string>& devices() const { return devices_; }
-  int num_devices() const { return static_cast<int>(devices_.size()); }
-  Communicator* processes() const { return processes_.get(); }
-
-  // The device has come. The last one runs `finish`, which is the same for all of them when their signatures
-  // are.
-  void Join(int device, Arrival arrival, std::string signature, const Finish& finish) {
-    const Id id = {arrival.call.cancellation, arrival.call.key};
-    const Communicator::Call call = arrival.call;
-    if (call.cancellation != nullptr) {
-      arrival.callback = call.cancellation->OnCancel([this, id](const absl::Status& reason) {
-        End(id, absl::CancelledError(absl::StrCat("the step is over: ", reason.message())));
-      });
-    }
-    absl::Status wrong;
-    std::map<int, Arrival> all;
-    {
-      absl::MutexLock lock(&mutex_);
-      Meeting& meeting = meetings_[id];
-      if (meeting.arrivals.empty()) {
-        meeting.signature = std::move(signature);
-        meeting.name = call.name;
-      } else if (meeting.signature != signature) {
-        const int other = meeting.arrivals.begin()->first;
-        wrong = absl::InvalidArgumentError(absl::StrCat(
-            "the devices do not compute the same: ", devices_[other], " has '", meeting.name, "', ",
-            meeting.signature, "; ", devices_[device], " has '", call.name, "', ", signature));
-      }
-      if (wrong.ok() && meeting.arrivals.contains(device)) {
-        wrong = absl::InvalidArgumentError(absl::StrCat(devices_[device], " has begun the collective '",
-                                                        meeting.name, "' twice in one step, also as '",
-                                                        call.name, "'"));
-      }
-      if (!wrong.ok()) {
-        // Not under its number, which may be another's.
-        all = std::move(meeting.arrivals);
-        all.emplace(num_devices(), std::move(arrival));
-        meetings_.erase(id);
-      } else {
-        meeting.arrivals.emplace(device, std::move(arrival));
-        if (meeting.arrivals.size() == devices_.size()) {
-          all = std::move(meeting.arrivals);
-          meetings_.erase(id);
-        }
-      }
-    }
-    if (!wrong.ok()) return Tell(all, wrong);
-    if (!all.empty()) return FinishAll(call, std::move(all), finish);
-    // The notice may have come before the device was listed.
-    if (call.cancellation != nullptr && call.cancellation->is_cancelled()) {
-      End(id, absl::CancelledError("the step is over"));
-    }
-  }
-
- private:
-  // The step, and the collective within it.
-  using Id = std::tuple<const Cancellation*, Communicator::Key>;
-  struct Meeting {
-    std::string signature;
-    std::string name;  // of the first node that came
-    std::map<int, Arrival> arrivals;
+// `tensor` in the type in which it travels, and what comes back in its own.
+absl::StatusOr<Tensor> Rounded(const Communicator::Call& call, const Tensor& tensor) {
+  if (call.wire == DType::kInvalid) return tensor;
+  WEIR_ASSIGN_OR_RETURN(Tensor rounded, Tensor::Allocate(call.wire, tensor.shape(), *call.allocator));
+  ToWire(tensor.dtype(), tensor.data(), call.wire, tensor.num_elements(), rounded.data());
+  return rounded;
+}
+Communicator::Done Widened(const Communicator::Call& call, DType dtype, Communicator::Done done) {
+  if (call.wire == DType::kInvalid) return done;
+  return [call, dtype, done = std::move(done)](const absl::StatusOr<Tensor>& result) {
+    if (!result.ok()) return done(result.status());
+    absl::StatusOr<Tensor> wide = Tensor::Allocate(dtype, result->shape(), *call.allocator);
+    if (wide.ok()) FromWire(call.wire, result->data(), dtype, result->num_elements(), wide->data());
+    done(std::move(wide));
   };
+}
 
-  void End(const Id& id, const absl::Status& reason) {
-    std::map<int, Arrival> all;
-    {
-      absl::MutexLock lock(&mutex_);
-      const auto found = meetings_.find(id);
-      if (found == meetings_.end()) return;
-      all = std::move(found->second.arrivals);
-      meetings_.erase(found);
-    }
-    Tell(all, reason);
+// How a mean is divided: floating-point ones by the number of devices first and of processes later, integers
+// once, at the end, for each division rounds.
+struct Division {
+  Division(const DevicesOfProcess& devices, DType dtype, bool divides) {
+    if (!divides) return;
+    in_halves = devices.processes == nullptr || IsFloatingPoint(dtype);
+    early = in_halves ? devices.num_devices : 1;
+    late = in_halves ? 1 : devices.num_ranks();
   }
-
-  static void FinishAll(const Communicator::Call& call, std::map<int, Arrival> all, const Finish& finish) {
-    // From now on `finish` is who watches the cancellation.
-    std::vector<Tensor> inputs;
-    for (auto& [device, arrival] : all) {
-      if (arrival.call.cancellation != nullptr) arrival.call.cancellation->Remove(arrival.callback);
-      arrival.callback = 0;
-      inputs.push_back(std::move(arrival.input));
-    }
-    finish(call, inputs,
-           [all = std::make_shared<std::map<int, Arrival>>(std::move(all))](absl::StatusOr<Tensor> result) {
-             Tell(*all, result);
-           });
-  }
-
-  static void Tell(const std::map<int, Arrival>& all, const absl::StatusOr<Tensor>& result) {
-    for (const auto& [device, arrival] : all) {
-      if (arrival.call.cancellation != nullptr) arrival.call.cancellation->Remove(arrival.callback);
-    }
-    // The step may be over after each of these.
-    for (const auto& [device, arrival] : all) {
-      arrival.done(result.ok() ? result : absl::StatusOr<Tensor>(WithName(arrival.call, result.status())));
-    }
-  }
-
-  const std::vector<std::string> devices_;
-  const RefPtr<Communicator> processes_;
-  absl::Mutex mutex_;
-  absl::flat_hash_map<Id, Meeting> meetings_ ABSL_GUARDED_BY(mutex_);
+  int64_t early = 1, late = 1;
+  bool in_halves = false;
 };
+
+// Not in place: it may still be on its way to others.
+absl::StatusOr<Tensor> Divided(const Communicator::Call& call, absl::StatusOr<Tensor> sum, int64_t divisor) {
+  if (!sum.ok() || divisor == 1) return sum;
+  return Reduced(call, {*sum}, Reduction::kSum, divisor);
+}
 
 // One device's side.
 class DeviceRank final : public Communicator {
  public:
-  DeviceRank(int device, std::shared_ptr<Meetings> meetings)
-      : device_(device), meetings_(std::move(meetings)) {}
+  DeviceRank(int device, std::shared_ptr<Meetings> meetings, RefPtr<Communicator> processes)
+      : device_(device),
+        meetings_(std::move(meetings)),
+        processes_(std::move(processes)),
+        devices_{processes_.get(), meetings_->num_devices()} {}
 
-  int rank() const override {
-    Communicator* const processes = meetings_->processes();
-    return (processes == nullptr ? 0 : processes->rank() * meetings_->num_devices()) + device_;
-  }
-  int size() const override {
-    Communicator* const processes = meetings_->processes();
-    return (processes == nullptr ? 1 : processes->size()) * meetings_->num_devices();
-  }
+  int rank() const override { return devices_.first_rank() + device_; }
+  int size() const override { return devices_.num_ranks(); }
 
   void AllReduce(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) override {
-    absl::Status wrong = CheckReducible(input.dtype());
-    if (reduction == Reduction::kAdasum) wrong = absl::UnimplementedError("a group of devices has no Adasum");
-    if (!wrong.ok()) return done(WithName(call, wrong));
-    const std::string signature =
-        absl::StrCat("all-reduce(", static_cast<int>(reduction), divides ? ", divided" : "", ") of ",
-                     TypeString(input.dtype(), input.shape()));
-    // Integers are divided once, at the end: each division rounds.
-    const bool divides_early =
-        divides && (meetings_->processes() == nullptr || IsFloatingPoint(input.dtype()));
-    const int64_t early = divides_early ? meetings_->num_devices() : 1;
-    const int64_t late = divides && !divides_early ? size() : 1;
-    Join(call, std::move(input), signature, std::move(done),
-         [processes = meetings_->processes(), reduction, divides_early, early, late](
-             const Call& last, const std::vector<Tensor>& inputs, const Done& tell) {
-           absl::StatusOr<Tensor> here = ReduceAll(last, inputs, reduction, early);
-           if (!here.ok() || processes == nullptr) return tell(std::move(here));
-           processes->AllReduce(last, *std::move(here), reduction, divides_early,
-                                [last, late, tell](absl::StatusOr<Tensor> all) {
-                                  // Not in place: it may still be on its way to others.
-                                  if (all.ok() && late > 1) {
-                                    all = ReduceAll(last, {*all}, Reduction::kSum, late);
-                                  }
-                                  tell(std::move(all));
-                                });
-         });
+    const Division division(devices_, call.wire == DType::kInvalid ? input.dtype() : call.wire, divides);
+    const auto finish = [devices = devices_, reduction, division](
+                            const Call& last, const std::vector<Rows>& all, const Meetings::Tell& tell) {
+      absl::StatusOr<Tensor> here = ReduceHere(last, all, reduction, division.early);
+      if (!here.ok() || devices.processes == nullptr) return ForAll(tell)(std::move(here));
+      devices.processes->AllReduce(last, *std::move(here), reduction, division.in_halves,
+                                   [last, division, tell](absl::StatusOr<Tensor> sum) {
+                                     ForAll(tell)(Divided(last, std::move(sum), division.late));
+                                   });
+    };
+    Reduce(Kind::kAllReduce, call, std::move(input), reduction, divides, std::move(done), finish);
+  }
+
+  void ReduceScatter(const Call& call, Tensor input, Reduction reduction, bool divides, Done done) override {
+    const Division division(devices_, call.wire == DType::kInvalid ? input.dtype() : call.wire, divides);
+    const auto finish = [devices = devices_, reduction, division](
+                            const Call& last, const std::vector<Rows>& all, const Meetings::Tell& tell) {
+      const absl::StatusOr<Tensor> here = ReduceHere(last, all, reduction, division.early);
+      if (!here.ok()) return tell(here.status());
+      const int64_t num_rows = here->shape().dim(0);
+      const auto divide = [devices, last, division, num_rows, tell](absl::StatusOr<Tensor> own) {
+        own = Divided(last, std::move(own), division.late);
+        if (!own.ok()) return tell(own.status());
+        tell(DivideRows(devices, num_rows, *own, *last.allocator));
+      };
+      if (devices.processes == nullptr) return divide(here);
+      absl::StatusOr<Tensor> padded = PadRows(devices, *here, *last.allocator);
+      if (!padded.ok()) return tell(padded.status());
+      devices.processes->ReduceScatter(last, *std::move(padded), reduction, division.in_halves, divide);
+    };
+    Reduce(Kind::kReduceScatter, call, std::move(input), reduction, divides, std::move(done), finish);
   }
 
   void AllGather(const Call& call, Tensor input, Done done) override {
-    if (!IsPlainBytes(input.dtype()) || input.shape().rank() == 0) {
-      return done(absl::InvalidArgumentError(absl::StrCat(
-          "collective '", call.name, "': an all-gather joins tensors of numbers along dimension ",
-          "0, but this is ", TypeString(input.dtype(), input.shape()))));
-    }
-    const std::string signature =
-        absl::StrCat("all-gather of ", DTypeName(input.dtype()), " of rank ", input.shape().rank());
-    Join(call, std::move(input), signature, std::move(done),
-         [processes = meetings_->processes()](const Call& last, const std::vector<Tensor>& inputs,
-                                              const Done& tell) {
-           absl::StatusOr<Tensor> here = GatherAll(last, inputs);
-           if (!here.ok() || processes == nullptr) return tell(std::move(here));
-           processes->AllGather(last, *std::move(here), tell);
-         });
+    absl::Status wrong = CheckRows("an all-gather", input);
+    if (!wrong.ok()) return done(WithName(call, wrong));
+    const CollectiveSignature signature = SignatureOfRows(Kind::kAllGather, input);
+    meetings_->Come(device_, call, signature, {.tensor = std::move(input)}, Into(std::move(done)),
+                    [processes = devices_.processes](const Call& last, const std::vector<Rows>& all,
+                                                     const Meetings::Tell& tell) {
+                      absl::StatusOr<Tensor> here = JoinRows(all, *last.allocator);
+                      if (!here.ok() || processes == nullptr) return ForAll(tell)(std::move(here));
+                      processes->AllGather(last, *std::move(here), ForAll(tell));
+                    });
   }
 
   void Broadcast(const Call& call, int root, DType dtype, Tensor input, Done done) override {
     absl::Status wrong;
     if (root < 0 || root >= size()) {
-      wrong = absl::InvalidArgumentError(absl::StrCat("collective '", call.name, "': a broadcast from rank ",
-                                                      root, " of a group of ", size()));
-    } else if (root == rank() && input.dtype() != dtype) {
       wrong =
-          absl::InvalidArgumentError(absl::StrCat("collective '", call.name, "': a broadcast of ",
-                                                  DTypeName(dtype), " is given ", DTypeName(input.dtype())));
+          absl::InvalidArgumentError(absl::StrCat("a broadcast from rank ", root, " of a group of ", size()));
+    } else if (root == rank() && input.dtype() != dtype) {
+      wrong = absl::InvalidArgumentError(
+          absl::StrCat("a broadcast of ", DTypeName(dtype), " is given ", DTypeName(input.dtype())));
     }
-    if (!wrong.ok()) return done(wrong);
-    const int num_devices = meetings_->num_devices();
-    const int first = rank() - device_;
-    Join(call, std::move(input), absl::StrCat("broadcast of ", DTypeName(dtype), " from rank ", root),
-         std::move(done),
-         [processes = meetings_->processes(), num_devices, first, root, dtype](
-             const Call& last, const std::vector<Tensor>& inputs, const Done& tell) {
-           const bool is_here = root >= first && root < first + num_devices;
-           const Tensor value = is_here ? inputs[root - first] : Tensor();
-           if (processes == nullptr) return tell(value);
-           processes->Broadcast(last, root / num_devices, dtype, value, tell);
-         });
+    if (!wrong.ok()) return done(WithName(call, wrong));
+    const CollectiveSignature signature = {.kind = Kind::kBroadcast, .dtype = dtype, .root = root};
+    meetings_->Come(device_, call, signature, {.tensor = std::move(input)}, Into(std::move(done)),
+                    [devices = devices_, root, dtype](const Call& last, const std::vector<Rows>& all,
+                                                      const Meetings::Tell& tell) {
+                      const int at = root - devices.first_rank();
+                      const bool is_here = at >= 0 && at < devices.num_devices;
+                      if (is_here && !all[at].is_there) {
+                        return tell(absl::InvalidArgumentError(
+                            absl::StrCat("rank ", root, " has joined: it has nothing to send")));
+                      }
+                      const Tensor value = is_here ? all[at].tensor : Tensor();
+                      if (devices.processes == nullptr) return ForAll(tell)(value);
+                      devices.processes->Broadcast(last, root / devices.num_devices, dtype, value,
+                                                   ForAll(tell));
+                    });
+  }
+
+  void AllToAll(const Call& call, Tensor input, std::vector<int64_t> splits, ExchangedDone done) override {
+    absl::Status wrong = CheckRows("an all-to-all", input);
+    if (wrong.ok()) wrong = MakeAllToAll({rank(), size()}, input, splits, *call.allocator).status();
+    if (!wrong.ok()) return done(WithName(call, wrong));
+    if (splits.empty()) splits.assign(size(), input.shape().dim(0) / size());
+    const CollectiveSignature signature = SignatureOfRows(Kind::kAllToAll, input);
+    meetings_->Come(
+        device_, call, signature, {std::move(input), std::move(splits)},
+        [done = std::move(done)](absl::StatusOr<Rows> came) {
+          if (!came.ok()) return done(came.status());
+          done(Exchanged{std::move(came->tensor), std::move(came->splits)});
+        },
+        [devices = devices_](const Call& last, std::vector<Rows> all, const Meetings::Tell& tell) {
+          ExchangeRows(devices, last, std::move(all), tell);
+        });
+  }
+
+  void Barrier(const Call& call, std::function<void(absl::Status)> done) override {
+    meetings_->Come(
+        device_, call, {.kind = Kind::kBarrier}, {},
+        [done = std::move(done)](const absl::StatusOr<Rows>& through) { done(through.status()); },
+        [processes = devices_.processes](const Call& last, const std::vector<Rows>&,
+                                         const Meetings::Tell& tell) {
+          if (processes == nullptr) return tell(std::vector<Rows>(1));
+          processes->Barrier(last, [tell](const absl::Status& status) {
+            tell(status.ok() ? absl::StatusOr<std::vector<Rows>>(std::vector<Rows>(1)) : status);
+          });
+        });
+  }
+
+  void Join(const Call& call, std::function<void(absl::StatusOr<int>)> done) override {
+    const auto finish = [devices = devices_](const Call& last, int last_device, const Meetings::Tell& tell) {
+      if (devices.processes == nullptr) return ForAll(tell)(Tensor::Scalar<int32_t>(last_device));
+      devices.processes->Join(last, [devices, last, last_device, tell](absl::StatusOr<int> process) {
+        if (!process.ok()) return tell(process.status());
+        // Only that process knows which of its devices it was.
+        devices.processes->Broadcast(last, *process, DType::kInt32,
+                                     Tensor::Scalar<int32_t>(devices.first_rank() + last_device),
+                                     ForAll(tell));
+      });
+    };
+    meetings_->Join(
+        device_, call,
+        [done = std::move(done)](const absl::StatusOr<Rows>& last) {
+          if (!last.ok()) return done(last.status());
+          done(last->tensor.scalar<int32_t>());
+        },
+        finish);
   }
 
   void BeginUpdates(const Call& call) override {
-    if (meetings_->processes() != nullptr) meetings_->processes()->BeginUpdates(call);
+    if (processes_.get() != nullptr) processes_->BeginUpdates(call);
   }
   void EndUpdates(const Call& call) override {
-    if (meetings_->processes() != nullptr) meetings_->processes()->EndUpdates(call);
+    if (processes_.get() != nullptr) processes_->EndUpdates(call);
   }
 
   std::string ToString() const override {
@@ -279,22 +271,38 @@ class DeviceRank final : public Communicator {
   }
 
  private:
-  void Join(const Call& call, Tensor input, std::string signature, Done done, const Finish& finish) {
-    meetings_->Join(device_, {call, std::move(input), std::move(done), 0}, std::move(signature), finish);
+  void Reduce(Kind kind, const Call& call, const Tensor& input, Reduction reduction, bool divides, Done done,
+              Meetings::Finish finish) {
+    const CollectiveSignature signature = {.kind = kind,
+                                           .dtype = input.dtype(),
+                                           .dims = {input.shape().dims().begin(), input.shape().dims().end()},
+                                           .reduction = reduction,
+                                           .divides = divides,
+                                           .wire = call.wire};
+    absl::Status wrong = CheckReduction(signature);
+    if (wrong.ok() && kind == Kind::kReduceScatter) wrong = CheckRows("a reduce-scatter", input);
+    const absl::StatusOr<Tensor> rounded = wrong.ok() ? Rounded(call, input) : wrong;
+    if (!rounded.ok()) return done(WithName(call, rounded.status()));
+    Call plain = call;
+    plain.wire = DType::kInvalid;
+    meetings_->Come(device_, plain, signature, {.tensor = *rounded},
+                    Into(Widened(call, input.dtype(), std::move(done))), std::move(finish));
   }
 
   const int device_;
   const std::shared_ptr<Meetings> meetings_;
+  const RefPtr<Communicator> processes_;
+  const DevicesOfProcess devices_;
 };
 
 }  // namespace
 
 std::vector<RefPtr<Communicator>> MakeDeviceGroup(std::vector<std::string> devices,
                                                   RefPtr<Communicator> processes) {
-  const auto meetings = std::make_shared<Meetings>(std::move(devices), std::move(processes));
+  const auto meetings = std::make_shared<Meetings>(std::move(devices));
   std::vector<RefPtr<Communicator>> ranks;
   for (int device = 0; device < meetings->num_devices(); ++device) {
-    ranks.push_back(RefPtr<Communicator>(new DeviceRank(device, meetings)));
+    ranks.push_back(RefPtr<Communicator>(new DeviceRank(device, meetings, processes)));
   }
   return ranks;
 }

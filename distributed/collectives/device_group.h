@@ -3,7 +3,8 @@
 //
 // The calls of one step belong together: they have the same cancellation. So a step that fails leaves nothing
 // behind, steps of several sessions may run at a time, and the group has no life that could end: what one
-// device cannot do, its step reports, and the step's cancellation ends the wait of the others.
+// device cannot do, its step reports, and the step's cancellation ends the wait of the others. Only Join
+// belongs to no step: devices may join in steps of their own.
 //
 // With processes behind it, each with as many devices, ranks are numbered process by process. A process
 // computes the result of its devices first, the last of them to come does, and that of all processes
@@ -14,7 +15,7 @@
 // is the tree over all ranks where the number of devices is a power of two; then, for float and double, n
 // ranks have the same bits however they are spread, as n processes of one device or one of n devices
 // (averages: unless they are so small as to be denormal). Otherwise sums are only the same from run to run.
-// Numbers of 16 bits are rounded in between.
+// Numbers of 16 bits are rounded in between. Adasum follows the same tree.
 //
 // On host memory, the result is one buffer for all devices. Thread safety: all methods.
 #pragma once
