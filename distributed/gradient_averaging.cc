@@ -34,6 +34,13 @@ class Averaging {
     for (GradientAndVariable& one : gradients) {
       const auto* const rows = std::get_if<IndexedSlices>(&one.gradient);
       if (rows == nullptr || IsNull(one.gradient)) continue;
+      if (options_.reduction == GradientReduction::kAdasum) {
+        g.SetError(absl::InvalidArgumentError(
+                       absl::StrCat("Adasum is not for gradients of rows, as variable '", one.variable.name,
+                                    "' has: its rows are chosen by each rank")),
+                   where);
+        break;
+      }
       one.gradient = GatherRows(g, *rows, &collectives, where);
     }
     return {std::move(gradients), std::move(collectives)};
@@ -52,13 +59,21 @@ class Averaging {
       if (bucket == open.end()) bucket = open.insert(open.end(), Bucket{variable.dtype, {}, 0});
       bucket->members.push_back(i);
       bucket->num_bytes += variable.shape.num_elements() * static_cast<int64_t>(DTypeSize(variable.dtype));
-      if (bucket->num_bytes < (full.empty() ? options_.first_bucket_bytes : options_.bucket_bytes)) continue;
+      const bool goes_alone = options_.reduction == GradientReduction::kAdasum;
+      if (!goes_alone &&
+          bucket->num_bytes < (full.empty() ? options_.first_bucket_bytes : options_.bucket_bytes))
+        continue;
       full.push_back(*std::move(bucket));
       open.erase(bucket);
     }
     full.insert(full.end(), open.begin(), open.end());
     return full;
   }
+
+  Reduction ElementReduction() const {
+    return options_.reduction == GradientReduction::kAdasum ? Reduction::kAdasum : Reduction::kSum;
+  }
+  bool Averages() const { return options_.reduction == GradientReduction::kAverage; }
 
   DType TypeOnTheWay(DType dtype) const {
     if (dtype != DType::kFloat32 && dtype != DType::kFloat64) return dtype;
@@ -75,7 +90,7 @@ class Averaging {
     const auto average = [&](Output x) {
       const DType on_the_way = TypeOnTheWay(bucket.dtype);
       if (x && on_the_way != x.dtype()) x = Cast(g, x, on_the_way, {}, where);
-      Output all = nodes_.AllReduce(g, x, Reduction::kSum, options_.averages, where);
+      Output all = nodes_.AllReduce(g, x, ElementReduction(), Averages(), where);
       collectives->push_back(all.node);
       if (all && on_the_way != bucket.dtype) all = Cast(g, all, bucket.dtype, {}, where);
       return all;
@@ -104,7 +119,7 @@ class Averaging {
   IndexedSlices GatherRows(GraphBuilder& g, const IndexedSlices& rows, std::vector<Node*>* collectives,
                            SourceLocation where) {
     Output values = rows.values;
-    if (values && options_.averages) {
+    if (values && Averages()) {
       values = Div(g, values, ConstOf(g, values.dtype(), nodes_.size()), {}, where);
     }
     values = nodes_.AllGather(g, values, where);

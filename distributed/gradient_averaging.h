@@ -18,12 +18,17 @@ namespace weir {
 // What travels. Gradients of float and double are sent as these and added up in float.
 enum class GradientCompression { kNone, kHalf, kBfloat16 };
 
+// What becomes of the ranks' gradients: Horovod's op. kAdasum (Reduction::kAdasum) takes each gradient as one
+// vector, and is not for gradients of rows. It combines gradients; that Horovod combines the optimizer's
+// updates makes no difference for plain gradient descent.
+enum class GradientReduction { kAverage, kSum, kAdasum };
+
 struct DistributedOptimizerOptions {
   GradientCompression compression = GradientCompression::kNone;
-  // The average of the ranks' gradients, or their sum.
-  bool averages = true;
-  // Gradients are sent together, up to this many bytes at a time. The first ones to be ready, those of the
-  // last layers, go alone when they reach first_bucket_bytes, so that sending begins early. At least 1.
+  GradientReduction reduction = GradientReduction::kAverage;
+  // Gradients are sent together, up to this many bytes at a time; with kAdasum each alone. The first ones to
+  // be ready, those of the last layers, go alone when they reach first_bucket_bytes, so that sending begins
+  // early. At least 1.
   int64_t bucket_bytes = 25 << 20;
   int64_t first_bucket_bytes = 1 << 20;
   // Of Horovod: how many runs of the train op make a step. The others only add their gradients up, on this

@@ -146,6 +146,7 @@ TEST_P(HorovodTest, ReplicasTrainAsOneProcessWithAllBatches) {
   for (const DistributedOptimizerOptions& options :
        {DistributedOptimizerOptions(),
         DistributedOptimizerOptions{.bucket_bytes = 1, .first_bucket_bytes = 1},
+        DistributedOptimizerOptions{.compression = GradientCompression::kHalf},
         DistributedOptimizerOptions{.compression = GradientCompression::kBfloat16}}) {
     cluster_ = ClusterSpec();
     MakeCluster(3);
@@ -402,6 +403,63 @@ TEST_P(HorovodTest, ARankWithTornVariablesIsNotTheOneToCopyFrom) {
     const absl::Status closed = (*session)->Close();
     EXPECT_TRUE(closed.ok()) << closed;
     server->Shutdown();
+  });
+}
+
+// Of two ranks with gradients of known vectors, in two variables: each is a vector of its own.
+TEST_P(HorovodTest, GradientsAreReducedAsTheOptionsSay) {
+  const auto trained_with = [this](GradientReduction reduction, GradientCompression compression) {
+    cluster_ = ClusterSpec();
+    MakeCluster(2);
+    std::vector<std::vector<float>> values(2);
+    OnAllRanks(2, [&](int rank) {
+      const auto server = Start(rank);
+      const auto hvd = Horovod::Init(*server).value();
+      GraphBuilder g(StandardOps());
+      const ModelVariable a = MakeVariable(g, "a", Tensor::Vector<float>({0, 0}));
+      const ModelVariable b = MakeVariable(g, "b", Tensor::Vector<float>({0, 0}));
+      // The gradients of a are orthogonal, those of b parallel.
+      const Output to_a = Const(g, rank == 0 ? Tensor::Vector<float>({1, 0}) : Tensor::Vector<float>({0, 2}));
+      const Output to_b = Const(g, Tensor::Vector<float>({3, 4}));
+      const Output loss = Add(g, ReduceSum(g, Mul(g, a.value, to_a)), ReduceSum(g, Mul(g, b.value, to_b)));
+      const auto optimizer = hvd->DistributedOptimizer(GradientDescent(-1.0),
+                                                       {.compression = compression, .reduction = reduction});
+      Node* const train = optimizer->Minimize(g, loss, GlobalStep(g)).value();
+      const auto session = MonitoredTrainingSession(
+          g, {.target = server->target(),
+              .hooks = {hvd->BroadcastGlobalVariablesHook(), StopAtStepHook({.last_step = 1})}});
+      ASSERT_TRUE(session.ok()) << session.status();
+      ASSERT_TRUE((*session)->Run({}, {}, {train}).ok());
+      for (const Tensor& value : (*session)->session().Run({}, {a.value, b.value}).value()) {
+        for (const float one : Values(value)) values[rank].push_back(one);
+      }
+      EXPECT_TRUE((*session)->Close().ok());
+      server->Shutdown();
+    });
+    EXPECT_EQ(values[0], values[1]);
+    return values[0];
+  };
+  for (const GradientCompression compression : {GradientCompression::kNone, GradientCompression::kHalf}) {
+    EXPECT_THAT(trained_with(GradientReduction::kAverage, compression), ElementsAre(0.5f, 1, 3, 4));
+    EXPECT_THAT(trained_with(GradientReduction::kSum, compression), ElementsAre(1, 2, 6, 8));
+    EXPECT_THAT(trained_with(GradientReduction::kAdasum, compression), ElementsAre(1, 2, 3, 4));
+  }
+}
+
+TEST_P(HorovodTest, AdasumIsNotForGradientsOfRows) {
+  MakeCluster(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    const auto hvd = Horovod::Init(*server).value();
+    GraphBuilder g(StandardOps());
+    const LinearModel model(g);
+    const absl::Status status =
+        hvd->DistributedOptimizer(Momentum(0.1, 0.9), {.reduction = GradientReduction::kAdasum})
+            ->Minimize(g, model.loss, GlobalStep(g))
+            .status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("gradients of rows, as variable 'table' has"));
+    server->Shutdown(status);
   });
 }
 

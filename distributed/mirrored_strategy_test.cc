@@ -451,6 +451,46 @@ TEST(MirroredStrategyTest, OptimizersWithVariablesOfTheirOwn) {
   EXPECT_EQ(Values(values[0]), Values(values[1]));
 }
 
+// The gradients of a are orthogonal, those of b parallel.
+TEST(MirroredStrategyTest, GradientsAreReducedAsTheOptionsSay) {
+  const std::pair<GradientReduction, std::vector<float>> cases[] = {
+      {GradientReduction::kAverage, {0.5f, 1, 3, 4}},
+      {GradientReduction::kSum, {1, 2, 6, 8}},
+      {GradientReduction::kAdasum, {1, 2, 3, 4}}};
+  for (const auto& [reduction, expected] : cases) {
+    for (const int num_gpus : {0, 2}) {
+      const auto server = LoneServer(2, num_gpus);
+      const auto strategy =
+          MirroredStrategy::Create(server->runtime(), {.gradients = {.reduction = reduction}}).value();
+      GraphBuilder g(StandardOps());
+      using Pair = std::pair<ModelVariable, ModelVariable>;
+      const std::vector<Pair> made = strategy->Run(g, [&](const Replica&) {
+        return Pair(MakeVariable(g, "a", Tensor::Vector<float>({0, 0})),
+                    MakeVariable(g, "b", Tensor::Vector<float>({0, 0})));
+      });
+      const std::vector<Output> losses = strategy->Run(g, [&](const Replica& replica) {
+        const auto& [a, b] = made[replica.index];
+        const Output to_a =
+            Const(g, replica.index == 0 ? Tensor::Vector<float>({1, 0}) : Tensor::Vector<float>({0, 2}));
+        const Output to_b = Const(g, Tensor::Vector<float>({3, 4}));
+        return Add(g, ReduceSum(g, Mul(g, a.value, to_a)), ReduceSum(g, Mul(g, b.value, to_b)));
+      });
+      const auto optimizer = strategy->MakeOptimizer([] { return Momentum(-1.0, 0.0); });
+      Node* const train = optimizer->Minimize(g, losses, GlobalStep(g)).value();
+      const auto session = MonitoredTrainingSession(g, {.target = server->target()}).value();
+      const absl::Status status = session->Run({}, {}, {train}).status();
+      ASSERT_TRUE(status.ok()) << status;
+      for (const auto& [a, b] : made) {
+        std::vector<float> values;
+        for (const Tensor& value : session->session().Run({}, {a.value, b.value}).value()) {
+          for (const float one : Values(value)) values.push_back(one);
+        }
+        EXPECT_EQ(values, expected);
+      }
+    }
+  }
+}
+
 class MultiWorkerTest : public testing::TestWithParam<bool> {
  protected:
   void MakeCluster(int size) {
