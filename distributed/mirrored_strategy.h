@@ -197,7 +197,7 @@ class MirroredOptimizer {
 };
 
 struct MultiWorkerMirroredOptions {
-  // Of this process; every process must have as many.
+  // Of this process; every process must have the same.
   std::vector<std::string> devices;
   DistributedOptimizerOptions gradients;
   // How long the processes wait for one another when the group is formed, at the start and after a loss.
@@ -208,7 +208,8 @@ struct MultiWorkerMirroredOptions {
 // --ps=0`). Every worker is the chief of its own session, whose hooks begin with
 // BroadcastGlobalVariablesHook(); worker 0 writes checkpoints. Each worker feeds its own batches. When a
 // worker is lost, the others wait until it has come again, and nothing is lost but the step under way: what
-// distributed/horovod.h says about faults holds here.
+// distributed/horovod.h says about faults holds here, for updates of all devices of a process together. The
+// hook compares the workers' collectives, which name devices: all use devices of the same names.
 class MultiWorkerMirroredStrategy final : public MirroredStrategy {
  public:
   // Waits until all workers are there. Borrows the server. Errors: those of MirroredStrategy::Create and of
