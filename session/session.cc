@@ -14,6 +14,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/evaluate.h"
+#include "session/call_together.h"
 #include "session/executor/program.h"
 #include "session/partial_run.h"
 #include "session/step_trace.h"
@@ -240,19 +241,29 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
   const bool has_own_timeout = options.creation_timeout > absl::ZeroDuration();
   const absl::Time deadline =
       options.environment->Now() + (has_own_timeout ? options.creation_timeout : options.operation_timeout);
-  for (Worker* worker : workers) {
-    WEIR_ASSIGN_OR_RETURN(std::vector<DeviceAttributes> devices, worker->ListDevices(deadline));
+  std::vector<std::vector<DeviceAttributes>> devices_of(workers.size());
+  WEIR_RETURN_IF_ERROR(CallTogether(*options.environment, workers.size(), [&](size_t i) {
+    absl::StatusOr<std::vector<DeviceAttributes>> devices = workers[i]->ListDevices(deadline);
+    if (devices.ok()) devices_of[i] = *std::move(devices);
+    return devices.status();
+  }));
+  for (size_t i = 0; i < workers.size(); ++i) {
+    Worker* const worker = workers[i];
+    const std::vector<DeviceAttributes>& devices = devices_of[i];
     StepPlan::WorkerDevices entry = {worker, {}, 0};
     for (const DeviceAttributes& device : devices) entry.devices.push_back(device.name);
     if (!devices.empty()) entry.first_device = devices[0].incarnation;
     session->devices_.insert(session->devices_.end(), entry.devices.begin(), entry.devices.end());
     session->workers_.push_back(std::move(entry));
   }
-  // The session's own task runs last of a step's workers: on the calling thread, after the others have been
-  // asked.
-  std::stable_partition(session->workers_.begin(), session->workers_.end(), [&](const auto& entry) {
-    return !entry.worker->task().IsSameTask(session->options_.default_task);
-  });
+  // The worker of this process runs last of a step's workers: on the calling thread, after the others have been
+  // asked. Of several the session's own task does.
+  const auto rank_of = [&](const StepPlan::WorkerDevices& entry) {
+    const bool is_here = entry.worker->owners() != nullptr;
+    return 2 * is_here + entry.worker->task().IsSameTask(session->options_.default_task);
+  };
+  std::stable_sort(session->workers_.begin(), session->workers_.end(),
+                   [&](const auto& a, const auto& b) { return rank_of(a) < rank_of(b); });
   return session;
 }
 

@@ -13,6 +13,7 @@
 #include "kernels/threads.h"
 #include "placer/partitioner.h"
 #include "placer/report.h"
+#include "session/call_together.h"
 
 namespace weir {
 namespace {
@@ -83,6 +84,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
     plan->dependencies_ = std::move(dependencies);
     plan->NumberLate(partitioned, *options.late_exchange);
   }
+  std::vector<PartitionSpec> specs;
   for (const WorkerDevices& worker : workers) {
     PartitionSpec spec;
     for (Partition& partition : partitioned.partitions) {
@@ -109,10 +111,13 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
     spec.num_results = part.fetches.size();
     // First: the plan's destructor also drops what a worker registers whose answer is lost.
     plan->parts_.push_back(std::move(part));
-    if (absl::Status status = worker.worker->RegisterPartition(std::move(spec), deadline); !status.ok()) {
-      return Prefix(*worker.worker, status);
-    }
+    specs.push_back(std::move(spec));
   }
+  WEIR_RETURN_IF_ERROR(CallTogether(*options.environment, specs.size(), [&](size_t i) {
+    Worker& worker = *plan->parts_[i].worker;
+    const absl::Status status = worker.RegisterPartition(std::move(specs[i]), deadline);
+    return status.ok() ? status : Prefix(worker, status);
+  }));
   return plan;
 }
 
