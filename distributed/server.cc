@@ -54,7 +54,7 @@ class Server::Network {
                                                  service_.FailStep(plan, step, reason);
                                                })),
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
-        service_(*worker_, runtime.ops(), membership, peers_, std::move(files), limits),
+        service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(files), limits),
         probes_(peers_),
         members_(membership, peers_, probes_, refused) {
     // Workers of a cluster with parameter servers meet there.
@@ -167,7 +167,7 @@ class Server::Network {
   Worker* remote(const TaskName& task) {
     absl::MutexLock lock(&mutex_);
     std::unique_ptr<RemoteWorker>& worker = remotes_[task];
-    if (worker == nullptr) worker = std::make_unique<RemoteWorker>(peers_, task);
+    if (worker == nullptr) worker = std::make_unique<RemoteWorker>(peers_, task, *pusher_, *worker_);
     return worker.get();
   }
 

@@ -191,7 +191,7 @@ TEST_P(ServerTest, AHeaderOfZerosIsCheap) {
     if (absl::string_view(method) == kPushTensorsMethod) {
       ASSERT_TRUE(EncodePush({{1}, 5, 1, {}}, &writer, &payloads).ok());
     } else {
-      ASSERT_TRUE(EncodeRunRequest({.plan = 5, .step_id = 1}, absl::Now(), &writer, &payloads).ok());
+      ASSERT_TRUE(EncodeRunRequest({.plan = 5, .step_id = 1}, absl::Now(), {}, &writer, &payloads).ok());
     }
     Frame frame;
     frame.header = writer.Take();
@@ -317,7 +317,7 @@ class Client {
   absl::Status Run(const RunPartitionCall& call) {
     WireWriter body;
     std::vector<Payload> payloads;
-    absl::Status status = EncodeRunRequest(call, absl::Now(), &body, &payloads);
+    absl::Status status = EncodeRunRequest(call, absl::Now(), {}, &body, &payloads);
     return status.ok() ? Call(kRunPartitionMethod, body.Take(), std::move(payloads)) : status;
   }
 
@@ -605,7 +605,7 @@ TEST_P(ServerTest, RepetitionsThatWaitAreBounded) {
   call.step_id = 1;
   std::vector<Tensor> results(1);
   call.results = absl::MakeSpan(results);
-  ASSERT_TRUE(EncodeRunRequest(call, absl::Now(), &run, &none).ok());
+  ASSERT_TRUE(EncodeRunRequest(call, absl::Now(), {}, &run, &none).ok());
   const std::string body = run.Take();
   absl::Mutex mutex;
   int num_refused = 0, num_ended = 0;
@@ -667,6 +667,41 @@ TEST_P(ServerTest, AStepIsRunOnceHoweverLateItIsRepeated) {
   EXPECT_TRUE(absl::IsAborted(run(202))) << run(202);
 }
 
+// Tensors that come with the message that begins a step are those of who sends it, for edges that are
+// received here.
+TEST_P(ServerTest, TensorsThatComeWithAStepAreChecked) {
+  auto ps = Start({"ps", 0}), w1 = Start({"worker", 1});
+  auto channel = ConnectToPs();
+  const auto frame_of = [](std::string body, std::vector<Payload> payloads) {
+    WireWriter writer;
+    Envelope{{"worker", 0}, 7, 0}.EncodeTo(&writer);
+    return Frame{writer.Take() + body, std::move(payloads)};
+  };
+  WireWriter partition;
+  std::vector<Payload> graphs;
+  ASSERT_TRUE(EncodePartition(SumOfTwoEdges(*w1), &partition, &graphs).ok());
+  ASSERT_TRUE(AnswerOf(*channel, kRegisterPartitionMethod, frame_of(partition.Take(), graphs)).ok());
+  int64_t step_id = 0;
+  const auto run = [&](int edge) {
+    WireWriter writer;
+    RunPartitionCall call;
+    call.plan = 5;
+    call.step_id = ++step_id;
+    std::vector<Tensor> results(1);
+    call.results = absl::MakeSpan(results);
+    std::vector<Payload> payloads;
+    EXPECT_TRUE(
+        EncodeRunRequest(call, absl::Now(), {{edge, false, Tensor::Scalar(1.0f)}}, &writer, &payloads).ok());
+    return AnswerOf(*channel, kRunPartitionMethod, frame_of(writer.Take(), std::move(payloads)));
+  };
+  const absl::Status of_another = run(0);
+  EXPECT_EQ(of_another.code(), absl::StatusCode::kPermissionDenied) << of_another;
+  EXPECT_THAT(std::string(of_another.message()), HasSubstr("task:1"));
+  const absl::Status of_none = run(7);
+  EXPECT_TRUE(absl::IsInvalidArgument(of_none)) << of_none;
+  EXPECT_EQ(ps->local_worker().num_early_bytes(), 0);
+}
+
 TEST_P(ServerTest, APlanIsItsOwnersOnly) {
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   Worker* remote = w0->target().workers[1];
@@ -691,7 +726,7 @@ TEST_P(ServerTest, APlanIsItsOwnersOnly) {
   RunPartitionCall call;
   call.plan = 5;
   std::vector<Payload> payloads;
-  ASSERT_TRUE(EncodeRunRequest(call, absl::Now(), &run, &payloads).ok());
+  ASSERT_TRUE(EncodeRunRequest(call, absl::Now(), {}, &run, &payloads).ok());
   say(kRunPartitionMethod, run.Take());
   EXPECT_EQ(ps->local_worker().num_plans(), 1);
 }

@@ -23,6 +23,7 @@ struct WorkerService::Request {
 
 // A step asked for by a peer: running, or over with its answer kept.
 struct WorkerService::Step {
+  TaskName owner;
   RunRequest request;
   std::vector<Tensor> results;
   std::string applied_updates;
@@ -48,11 +49,13 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 }  // namespace
 
 WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
-                             std::shared_ptr<FileSystem> files, const PeerLimits& limits)
+                             TensorPusher& pusher, std::shared_ptr<FileSystem> files,
+                             const PeerLimits& limits)
     : worker_(worker),
       ops_(ops),
       membership_(membership),
       peers_(peers),
+      pusher_(pusher),
       files_(std::move(files)),
       use_(limits),
       pieces_([this](const Envelope& sender, const TensorPiece& piece, std::shared_ptr<void> held) {
@@ -271,6 +274,7 @@ void WorkerService::RunPartition(Request& request) {
   if (!answer->header.empty()) return request.call->Reply(*std::move(answer));
   if (step == nullptr) return;  // it runs already and will answer this request too
   request.call->request().payloads.clear();
+  step->owner = request.envelope.sender;
   step->request = *std::move(run);
   step->results.resize(step->request.num_results);
   step->call = {.plan = plan_id,
@@ -293,12 +297,28 @@ void WorkerService::RunStep(const std::shared_ptr<Step>& step) {
     step->has_begun = true;
     cancelled = step->cancelled;
   }
+  if (cancelled.ok()) cancelled = DeliverFirst(*step);
   if (!cancelled.ok()) return OnStepDone(plan_id, step_id, step, cancelled);
+  pusher_.AnswerWith(plan_id, step_id, step->owner);
   worker_.RunPartition(step->call, [this, plan_id, step_id, step](absl::Status status) {
     // The plan may have gone since BeginStep. A kernel's own NotFound leaves it registered.
     if (absl::IsNotFound(status) && !HasPlan(plan_id)) status = UnknownPlan(plan_id, membership_.self());
     OnStepDone(plan_id, step_id, step, status);
   });
+}
+
+// Before the step begins, so that it finds them.
+absl::Status WorkerService::DeliverFirst(Step& step) {
+  const std::string from = step.owner.ToDevicePrefix();
+  for (const EdgeTensor& entry : std::exchange(step.request.first, {})) {
+    absl::Status status =
+        worker_.Receive(step.call.plan, step.call.step_id, entry.edge, entry.tensor, entry.is_dead, from);
+    if (status.ok()) continue;
+    if (absl::IsNotFound(status)) status = UnknownPlan(step.call.plan, membership_.self());
+    worker_.CancelStep(step.call.plan, step.call.step_id, status);
+    return status;
+  }
+  return absl::OkStatus();
 }
 
 void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::shared_ptr<Step>& step,
@@ -307,7 +327,8 @@ void WorkerService::OnStepDone(PlanId plan_id, int64_t step_id, const std::share
   std::vector<Payload> payloads;
   absl::Status outcome = status;
   if (step->request.wants_applied_updates) writer.String(step->applied_updates);
-  if (outcome.ok()) outcome = EncodeTensors(step->results, &writer, &payloads);
+  const std::vector<EdgeTensor> last = pusher_.TakeAnswer(plan_id, step_id);
+  if (outcome.ok()) outcome = EncodeRunReply(last, step->results, &writer, &payloads);
   if (!outcome.ok()) payloads.clear();
   Frame answer = MakeReply(outcome, outcome.ok() ? writer.Take() : "", std::move(payloads));
   Frame kept = answer.num_wire_bytes() <= kMaxKeptBytes

@@ -34,6 +34,7 @@
 #include "distributed/peers/delivered_messages.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_assembler.h"
+#include "distributed/peers/tensor_pusher.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/restorer.h"
 #include "distributed/step_failures.h"
@@ -44,9 +45,11 @@ namespace weir {
 
 class WorkerService {
  public:
-  // `files`: what graphs of other tasks may read and write; null: all files.
+  // `pusher`: what the worker sends through. `files`: what graphs of other tasks may read and write; null:
+  // all files.
   WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
-                std::shared_ptr<FileSystem> files = nullptr, const PeerLimits& limits = {});
+                TensorPusher& pusher, std::shared_ptr<FileSystem> files = nullptr,
+                const PeerLimits& limits = {});
   ~WorkerService();
 
   // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
@@ -141,6 +144,8 @@ class WorkerService {
   // arguments or results are not as many as the plan has.
   absl::StatusOr<Frame> BeginStep(const Request& request, const RunRequest& run, std::shared_ptr<Step>* step);
   void RunStep(const std::shared_ptr<Step>& step);
+  // The tensors that came with the request.
+  absl::Status DeliverFirst(Step& step);
   // For a step that waits for its turn: the worker does not know it yet.
   void CancelBeforeItBegins(const CancelRequest& cancel);
   // The step keeps `held`, the room for a large tensor, until it is over; what the tensor takes counts
@@ -161,6 +166,7 @@ class WorkerService {
   const OpRegistry& ops_;
   Membership& membership_;
   Peers& peers_;
+  TensorPusher& pusher_;
   const std::shared_ptr<FileSystem> files_;
   PeerUse use_;
   TensorAssembler pieces_;

@@ -411,7 +411,7 @@ void LocalPlan::Finish(StepState& step) {
   if (!step.traces.empty()) EndTrace(step);
   for (Activation* const activation : step.running) activation->Reset();
   step.running.clear();
-  if (num_edges_ > 0) step.rendezvous.Flush();
+  if (num_edges_ > 0) step.rendezvous.FlushLast();
   Done done = std::move(step.done);
   std::unique_ptr<StepState> owned;
   {
@@ -422,6 +422,10 @@ void LocalPlan::Finish(StepState& step) {
   Clear(*owned);
   done(status);
   Recycle(std::move(owned));
+}
+
+bool LocalPlan::is_light() const {
+  return std::none_of(costs_.begin(), costs_.end(), [](const ProgramCost& cost) { return cost.is_heavy(); });
 }
 
 bool LocalPlan::IsOver(int64_t step_id) const { return step_id < over_below_ || over_.contains(step_id); }

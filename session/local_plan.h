@@ -87,6 +87,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   void Close(const absl::Status& reason);
   void WaitUntilIdle();
   std::string DescribeWaits() const;
+  // Whether its programs have been known to be short.
+  bool is_light() const;
   int num_running() const {
     absl::MutexLock lock(&mutex_);
     return num_running_;

@@ -1,6 +1,7 @@
 #include "session/local_worker.h"
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -134,7 +135,10 @@ absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, con
   if (!plan)
     return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
   if (!sender.empty()) WEIR_RETURN_IF_ERROR(plan->CheckSender(edge, sender));
-  RunScope scope;
+  // A caller without a scope of its own may be needed for other things: only what is known to be short runs
+  // on its thread, the rest on the step's.
+  std::optional<RunScope> scope;
+  if (plan->is_light()) scope.emplace();
   return plan->Receive(step_id, edge, tensor, is_dead);
 }
 

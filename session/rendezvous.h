@@ -25,13 +25,21 @@ namespace weir {
 
 class TensorSender;  // session/tensor_sender.h
 
+// What a TensorSender may be, too: one that lets what a part has for who runs the step, when it is over, go
+// with the answer to it.
+class LastSender {
+ public:
+  virtual ~LastSender() = default;
+  // TensorSender::Flush, when the step's part on this worker is over: nothing more will be collected.
+  virtual void FlushLast(uint64_t plan, int64_t step_id) = 0;
+};
+
 class Rendezvous {
  public:
   using Received = std::function<void(const absl::Status& status, const Tensor& tensor, bool is_dead)>;
 
   // Borrows both. `sender` may be null: then SendTo is an error.
-  explicit Rendezvous(const ReceivedEdges& edges, TensorSender* sender = nullptr, uint64_t plan = 0)
-      : edges_(edges), sender_(sender), plan_(plan), slots_(edges.size()) {}
+  explicit Rendezvous(const ReceivedEdges& edges, TensorSender* sender = nullptr, uint64_t plan = 0);
 
   // InvalidArgument for an edge that is not received here or sent twice (possible only for a message from
   // outside); the abort's reason after Abort. is_dead: the tensor was not computed (its branch was not
@@ -44,6 +52,8 @@ class Rendezvous {
   absl::Status SendTo(const DeviceName& task, int edge, const Tensor& tensor, bool is_dead);
   // What was collected by SendTo leaves now.
   void Flush();
+  // The same at the end of the step's part on this worker.
+  void FlushLast();
 
   // Wakes every waiting Recv with `reason` (not OK); later ones get it at once, later Sends are refused.
   void Abort(absl::Status reason);
@@ -72,6 +82,7 @@ class Rendezvous {
 
   const ReceivedEdges& edges_;
   TensorSender* const sender_;
+  LastSender* const last_sender_;  // the same, if it is one
   const uint64_t plan_;
   int64_t step_id_ = 0;
   mutable absl::Mutex mutex_;

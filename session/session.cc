@@ -256,8 +256,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
     session->devices_.insert(session->devices_.end(), entry.devices.begin(), entry.devices.end());
     session->workers_.push_back(std::move(entry));
   }
-  // The worker of this process runs last of a step's workers: on the calling thread, after the others have been
-  // asked. Of several the session's own task does.
+  // The worker of this process runs last of a step's workers: on the calling thread, after the others have
+  // been asked. Of several the session's own task does.
   const auto rank_of = [&](const StepPlan::WorkerDevices& entry) {
     const bool is_here = entry.worker->owners() != nullptr;
     return 2 * is_here + entry.worker->task().IsSameTask(session->options_.default_task);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +13,18 @@ namespace weir {
 TensorPusher::TensorPusher(Peers& peers, const TensorPusherOptions& options, OnFailure on_failure)
     : peers_(peers), options_(options), on_failure_(std::move(on_failure)) {}
 
-TensorPusher::~TensorPusher() { WaitUntilIdle(); }
+TensorPusher::~TensorPusher() {
+  decltype(beginnings_) left;
+  {
+    absl::MutexLock lock(&mutex_);
+    left.swap(beginnings_);
+  }
+  for (auto& [step, beginnings] : left) {
+    for (Beginning& beginning : beginnings)
+      beginning.begin(absl::CancelledError("this task is shutting down"));
+  }
+  WaitUntilIdle();
+}
 
 void TensorPusher::WaitUntilIdle() {
   absl::MutexLock lock(&mutex_);
@@ -76,18 +88,109 @@ void TensorPusher::SendInPieces(const TensorPiece& first, const TaskName& destin
 
 void TensorPusher::Flush(PlanId plan, int64_t step_id) {
   std::vector<Bundle> bundles;
+  std::vector<Beginning> beginnings;
   {
     absl::MutexLock lock(&mutex_);
-    auto it = collected_.find({plan, step_id});
-    if (it == collected_.end()) return;
-    bundles = std::move(it->second);
-    collected_.erase(it);
+    bundles = TakeCollectedLocked({plan, step_id});
+    beginnings = TakeBeginningsLocked({plan, step_id});
+  }
+  Leave(std::move(beginnings), std::move(bundles));
+}
+
+void TensorPusher::FlushLast(PlanId plan, int64_t step_id) {
+  std::vector<Bundle> bundles;
+  std::vector<Beginning> beginnings;
+  {
+    absl::MutexLock lock(&mutex_);
+    bundles = TakeCollectedLocked({plan, step_id});
+    beginnings = TakeBeginningsLocked({plan, step_id});
+    if (const auto answer = answers_.find({plan, step_id}); answer != answers_.end()) {
+      const auto found = std::find_if(bundles.begin(), bundles.end(), [&](const Bundle& bundle) {
+        return bundle.destination == answer->second.owner && FitsAnAnswer(bundle);
+      });
+      if (found != bundles.end()) {
+        answer->second.entries = std::move(found->request.entries);
+        bundles.erase(found);
+      }
+    }
+  }
+  Leave(std::move(beginnings), std::move(bundles));
+}
+
+bool TensorPusher::FitsAnAnswer(const Bundle& bundle) {
+  constexpr size_t kMaxEntries = 16;  // each has a header, too
+  const std::vector<EdgeTensor>& entries = bundle.request.entries;
+  return entries.size() <= kMaxEntries && bundle.num_bytes <= kMaxAnswerBytes &&
+         std::all_of(entries.begin(), entries.end(),
+                     [](const EdgeTensor& entry) { return IsPlainBytes(entry.tensor.dtype()); });
+}
+
+std::vector<TensorPusher::Bundle> TensorPusher::TakeCollectedLocked(const StepKey& step) {
+  const auto it = collected_.find(step);
+  if (it == collected_.end()) return {};
+  std::vector<Bundle> bundles = std::move(it->second);
+  collected_.erase(it);
+  return bundles;
+}
+
+std::vector<TensorPusher::Beginning> TensorPusher::TakeBeginningsLocked(const StepKey& step) {
+  const auto it = beginnings_.find(step);
+  if (it == beginnings_.end()) return {};
+  std::vector<Beginning> beginnings = std::move(it->second);
+  beginnings_.erase(it);
+  return beginnings;
+}
+
+void TensorPusher::Leave(std::vector<Beginning> beginnings, std::vector<Bundle> bundles) {
+  for (Beginning& beginning : beginnings) {
+    const auto bundle = std::find_if(bundles.begin(), bundles.end(), [&](const Bundle& candidate) {
+      return candidate.destination == beginning.to;
+    });
+    std::vector<EdgeTensor> first;
+    if (bundle != bundles.end()) {
+      first = std::move(bundle->request.entries);
+      bundles.erase(bundle);
+    }
+    beginning.begin(std::move(first));
   }
   for (Bundle& bundle : bundles) {
     std::vector<Message> messages;
     messages.push_back({std::move(bundle)});
     Enqueue(std::move(messages));
   }
+}
+
+void TensorPusher::BeginAtFlush(PlanId plan, int64_t step_id, const TaskName& to, BeginPart begin) {
+  absl::MutexLock lock(&mutex_);
+  beginnings_[{plan, step_id}].push_back({to, std::move(begin)});
+}
+
+void TensorPusher::GiveUp(PlanId plan, int64_t step_id, const TaskName& to, const absl::Status& reason) {
+  std::optional<Beginning> given_up;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto it = beginnings_.find({plan, step_id});
+    if (it == beginnings_.end()) return;
+    std::vector<Beginning>& beginnings = it->second;
+    const auto found = std::find_if(beginnings.begin(), beginnings.end(),
+                                    [&to](const Beginning& beginning) { return beginning.to == to; });
+    if (found == beginnings.end()) return;
+    given_up = std::move(*found);
+    beginnings.erase(found);
+    if (beginnings.empty()) beginnings_.erase(it);
+  }
+  given_up->begin(reason);
+}
+
+void TensorPusher::AnswerWith(PlanId plan, int64_t step_id, const TaskName& owner) {
+  absl::MutexLock lock(&mutex_);
+  answers_[{plan, step_id}] = {owner, {}};
+}
+
+std::vector<EdgeTensor> TensorPusher::TakeAnswer(PlanId plan, int64_t step_id) {
+  absl::MutexLock lock(&mutex_);
+  auto answer = answers_.extract({plan, step_id});
+  return answer.empty() ? std::vector<EdgeTensor>() : std::move(answer.mapped().entries);
 }
 
 void TensorPusher::Discard(PlanId plan, int64_t step_id) {

@@ -6,6 +6,10 @@
 // one peer are bounded: messages beyond that wait here, in order, until earlier ones have been acknowledged.
 // A repeated message is recognised by its number and not delivered twice (delivered_messages.h).
 //
+// Two messages are saved where a step allows it. A part on another task that can do nothing before it has
+// tensors of this task's part begins with them (BeginAtFlush). What a part here gives to the task that runs
+// the step when it is over goes with the answer, if it is small (AnswerWith).
+//
 // A push that fails ends its step through `on_failure`, on a thread of the transport. Thread safety: all
 // methods. Borrows Peers, and must be destroyed before it.
 #pragma once
@@ -25,6 +29,7 @@
 #include "distributed/peers/delivered_messages.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/worker_protocol.h"
+#include "session/rendezvous.h"
 #include "session/tensor_sender.h"
 
 namespace weir {
@@ -39,7 +44,7 @@ struct TensorPusherOptions {
   absl::Duration timeout = absl::Minutes(2);  // of one message
 };
 
-class TensorPusher final : public TensorSender {
+class TensorPusher final : public TensorSender, public LastSender {
  public:
   using OnFailure = std::function<void(PlanId plan, int64_t step_id, const absl::Status& reason)>;
 
@@ -51,7 +56,21 @@ class TensorPusher final : public TensorSender {
   absl::Status Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination,
                     const Tensor& tensor, bool is_dead) override;
   void Flush(PlanId plan, int64_t step_id) override;
+  void FlushLast(PlanId plan, int64_t step_id) override;
   void Discard(PlanId plan, int64_t step_id) override;
+
+  // Calls `begin` when this task's part of the step flushes, with what has been collected for `to`; with the
+  // reason if it is given up before. Once, without any lock.
+  using BeginPart = absl::AnyInvocable<void(absl::StatusOr<std::vector<EdgeTensor>> first)>;
+  void BeginAtFlush(PlanId plan, int64_t step_id, const TaskName& to, BeginPart begin);
+  // Nothing if it has begun.
+  void GiveUp(PlanId plan, int64_t step_id, const TaskName& to, const absl::Status& reason);
+
+  // Of a step that `owner` runs: what FlushLast has for it waits for TakeAnswer, which must come, if it is
+  // not larger than kMaxAnswerBytes. An answer is kept (worker_service.h), so it must stay small.
+  static constexpr int64_t kMaxAnswerBytes = 1 << 10;
+  void AnswerWith(PlanId plan, int64_t step_id, const TaskName& owner);
+  std::vector<EdgeTensor> TakeAnswer(PlanId plan, int64_t step_id);
 
   // Returns when every message has been answered, or has failed, and on_failure has been called for it.
   void WaitUntilIdle();
@@ -91,6 +110,20 @@ class TensorPusher final : public TensorSender {
     uint64_t answered_below() const { return unanswered.empty() ? next_number : *unanswered.begin(); }
   };
 
+  struct Beginning {
+    TaskName to;
+    BeginPart begin;
+  };
+  struct Answer {
+    TaskName owner;
+    std::vector<EdgeTensor> entries;
+  };
+
+  static bool FitsAnAnswer(const Bundle& bundle);
+  // What leaves now: the parts that begin, each with its bundle, and the other bundles.
+  void Leave(std::vector<Beginning> beginnings, std::vector<Bundle> bundles);
+  std::vector<Bundle> TakeCollectedLocked(const StepKey& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<Beginning> TakeBeginningsLocked(const StepKey& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendInPieces(const TensorPiece& first, const TaskName& destination, const Tensor& tensor);
   // Messages to one peer, which follow one another.
   void Enqueue(std::vector<Message> messages);
@@ -112,6 +145,8 @@ class TensorPusher final : public TensorSender {
 
   absl::Mutex mutex_;
   absl::flat_hash_map<StepKey, std::vector<Bundle>> collected_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<StepKey, std::vector<Beginning>> beginnings_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<StepKey, Answer> answers_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskName, Lane> lanes_ ABSL_GUARDED_BY(mutex_);
   int num_under_way_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -182,5 +182,75 @@ TEST_F(TensorPusherTest, MessagesSayWhatHasBeenAnsweredAndKeepToAWindow) {
   for (size_t index = kMost; index < kMost + 10; ++index) Answer(index, absl::OkStatus());
 }
 
+// What two parts of one step say to one another takes no message of its own where one of them begins, or
+// ends, with it.
+TEST_F(TensorPusherTest, TensorsGoWithTheMessageThatBeginsAPart) {
+  const Tensor small = Tensor::Scalar(1.0f);
+  TensorPusher pusher(peers_, {},
+                      [](PlanId, int64_t, const absl::Status& reason) { ADD_FAILURE() << reason; });
+  const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+  std::vector<absl::StatusOr<std::vector<EdgeTensor>>> begun;
+  const auto begin = [&begun](absl::StatusOr<std::vector<EdgeTensor>> first) { begun.push_back(first); };
+  pusher.BeginAtFlush(7, 1, {"worker", 0}, begin);
+  for (int edge = 0; edge < 2; ++edge) ASSERT_TRUE(pusher.Send(7, 1, edge, worker, small, false).ok());
+  pusher.Flush(7, 2);  // another step
+  EXPECT_TRUE(begun.empty());
+  pusher.Flush(7, 1);
+  ASSERT_EQ(begun.size(), 1u);
+  ASSERT_TRUE(begun[0].ok());
+  EXPECT_EQ(begun[0]->size(), 2u);
+  pusher.Flush(7, 1);
+  EXPECT_EQ(begun.size(), 1u);
+
+  // A part begins also when there is nothing for it.
+  pusher.BeginAtFlush(7, 2, {"worker", 0}, begin);
+  pusher.FlushLast(7, 2);
+  ASSERT_EQ(begun.size(), 2u);
+  EXPECT_TRUE(begun[1].ok() && begun[1]->empty());
+
+  // One that is given up never does.
+  pusher.BeginAtFlush(7, 3, {"worker", 0}, begin);
+  pusher.GiveUp(7, 3, {"worker", 1}, absl::CancelledError("another"));
+  EXPECT_EQ(begun.size(), 2u);
+  pusher.GiveUp(7, 3, {"worker", 0}, absl::CancelledError("enough"));
+  pusher.Flush(7, 3);
+  ASSERT_EQ(begun.size(), 3u);
+  EXPECT_EQ(begun[2].status(), absl::CancelledError("enough"));
+  EXPECT_TRUE(AwaitArrivals(0));
+}
+
+TEST_F(TensorPusherTest, SmallTensorsForWhoRunsTheStepGoWithItsAnswer) {
+  const Tensor small = Tensor::Scalar(1.0f), large(DType::kUint8, {TensorPusher::kMaxAnswerBytes + 1}),
+               text = Tensor::Scalar(std::string("any length"));
+  {
+    TensorPusher pusher(peers_, {},
+                        [](PlanId, int64_t, const absl::Status& reason) { ADD_FAILURE() << reason; });
+    const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+    const auto finish = [&](int64_t step, const Tensor& tensor) {
+      pusher.AnswerWith(7, step, {"worker", 0});
+      EXPECT_TRUE(pusher.Send(7, step, 4, worker, tensor, false).ok());
+      pusher.FlushLast(7, step);
+      pusher.Discard(7, step);  // as the step does when it is over
+      return pusher.TakeAnswer(7, step);
+    };
+    const std::vector<EdgeTensor> answer = finish(1, small);
+    ASSERT_EQ(answer.size(), 1u);
+    EXPECT_EQ(answer[0].edge, 4);
+    EXPECT_TRUE(pusher.TakeAnswer(7, 1).empty()) << "it is taken once";
+    EXPECT_TRUE(AwaitArrivals(0));
+    // What is large, or may be, is pushed.
+    EXPECT_TRUE(finish(2, large).empty());
+    EXPECT_TRUE(finish(3, text).empty());
+    EXPECT_TRUE(AwaitArrivals(2));
+    // Before the end nothing waits.
+    pusher.AnswerWith(7, 4, {"worker", 0});
+    EXPECT_TRUE(pusher.Send(7, 4, 4, worker, small, false).ok());
+    pusher.Flush(7, 4);
+    EXPECT_TRUE(AwaitArrivals(3));
+    EXPECT_TRUE(pusher.TakeAnswer(7, 4).empty());
+    for (size_t i = 0; i < 3; ++i) Answer(i, absl::OkStatus());
+  }
+}
+
 }  // namespace
 }  // namespace weir

@@ -29,6 +29,21 @@ ViewNumber DecodeViewNumber(WireReader* reader) {
   return number;
 }
 
+// The tensors that end a message, in the payloads from there on.
+absl::StatusOr<std::vector<Tensor>> DecodeLastTensors(WireReader* reader,
+                                                      const std::vector<Payload>& payloads,
+                                                      size_t next_payload) {
+  WEIR_ASSIGN_OR_RETURN(const size_t count, DecodeTensorCount(reader, payloads.size()));
+  std::vector<Tensor> tensors;
+  tensors.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    WEIR_ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(reader, payloads, &next_payload));
+    tensors.push_back(std::move(tensor));
+  }
+  WEIR_RETURN_IF_ERROR(reader->Finish("a list of tensors"));
+  return tensors;
+}
+
 }  // namespace
 
 void Envelope::EncodeTo(WireWriter* writer) const {
@@ -276,19 +291,11 @@ absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer,
 }
 
 absl::StatusOr<std::vector<Tensor>> DecodeTensors(WireReader* reader, const std::vector<Payload>& payloads) {
-  WEIR_ASSIGN_OR_RETURN(const size_t count, DecodeTensorCount(reader, payloads.size()));
-  std::vector<Tensor> tensors;
-  tensors.reserve(count);
-  size_t next_payload = 0;
-  for (size_t i = 0; i < count; ++i) {
-    WEIR_ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(reader, payloads, &next_payload));
-    tensors.push_back(std::move(tensor));
-  }
-  WEIR_RETURN_IF_ERROR(reader->Finish("a list of tensors"));
-  return tensors;
+  return DecodeLastTensors(reader, payloads, 0);
 }
 
-absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now, WireWriter* writer,
+absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now,
+                              const std::vector<EdgeTensor>& first, WireWriter* writer,
                               std::vector<Payload>* payloads) {
   writer->Fixed64(call.plan);
   writer->Signed(call.step_id);
@@ -302,6 +309,7 @@ absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now, Wire
   writer->Deadline(call.deadline, now);
   writer->Unsigned(call.results.size());
   writer->Unsigned(call.applied_updates != nullptr ? 1 : 0);
+  WEIR_RETURN_IF_ERROR(EncodeBundle(first, writer, payloads));
   return EncodeTensors(call.args, writer, payloads);
 }
 
@@ -320,8 +328,24 @@ absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vecto
   request.deadline = reader->Deadline(now);
   request.num_results = static_cast<int>(reader->UnsignedUpTo(kMaxResults));
   request.wants_applied_updates = reader->UnsignedUpTo(1) == 1;
-  WEIR_ASSIGN_OR_RETURN(request.args, DecodeTensors(reader, payloads));
+  size_t num_taken = 0;
+  WEIR_ASSIGN_OR_RETURN(request.first, DecodeEntries(reader, payloads, &num_taken));
+  WEIR_ASSIGN_OR_RETURN(request.args, DecodeLastTensors(reader, payloads, num_taken));
   return request;
+}
+
+absl::Status EncodeRunReply(const std::vector<EdgeTensor>& last, absl::Span<const Tensor> results,
+                            WireWriter* writer, std::vector<Payload>* payloads) {
+  WEIR_RETURN_IF_ERROR(EncodeBundle(last, writer, payloads));
+  return EncodeTensors(results, writer, payloads);
+}
+
+absl::StatusOr<RunReply> DecodeRunReply(WireReader* reader, const std::vector<Payload>& payloads) {
+  size_t num_taken = 0;
+  RunReply reply;
+  WEIR_ASSIGN_OR_RETURN(reply.last, DecodeEntries(reader, payloads, &num_taken));
+  WEIR_ASSIGN_OR_RETURN(reply.results, DecodeLastTensors(reader, payloads, num_taken));
+  return reply;
 }
 
 void EncodeCancel(PlanId plan, int64_t step_id, const absl::Status& reason, WireWriter* writer) {

@@ -118,11 +118,24 @@ struct RunRequest {
   int num_results = 0;
   // The reply then begins with RunPartitionCall::applied_updates.
   bool wants_applied_updates = false;
+  // Tensors of the sender's own part, as a push brings them.
+  std::vector<EdgeTensor> first;
 };
-absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now, WireWriter* writer,
+absl::Status EncodeRunRequest(const RunPartitionCall& call, absl::Time now,
+                              const std::vector<EdgeTensor>& first, WireWriter* writer,
                               std::vector<Payload>* payloads);
 absl::StatusOr<RunRequest> DecodeRunRequest(WireReader* reader, const std::vector<Payload>& payloads,
                                             absl::Time now);
+
+// The answer to a step, behind the applied updates: its results, and tensors for the part of who has asked,
+// as a push brings them.
+struct RunReply {
+  std::vector<EdgeTensor> last;
+  std::vector<Tensor> results;
+};
+absl::Status EncodeRunReply(const std::vector<EdgeTensor>& last, absl::Span<const Tensor> results,
+                            WireWriter* writer, std::vector<Payload>* payloads);
+absl::StatusOr<RunReply> DecodeRunReply(WireReader* reader, const std::vector<Payload>& payloads);
 
 absl::Status EncodeTensors(absl::Span<const Tensor> tensors, WireWriter* writer,
                            std::vector<Payload>* payloads);

@@ -157,24 +157,31 @@ absl::StatusOr<size_t> DecodeTensorCount(WireReader* header, size_t num_payloads
       absl::StrCat("a message with ", num_payloads, " payloads cannot have ", count, " tensors"));
 }
 
-absl::StatusOr<std::vector<EdgeTensor>> DecodeBundle(WireReader* header,
-                                                     const std::vector<Payload>& payloads) {
+absl::StatusOr<std::vector<EdgeTensor>> DecodeEntries(WireReader* header,
+                                                      const std::vector<Payload>& payloads,
+                                                      size_t* next_payload) {
   WEIR_ASSIGN_OR_RETURN(const size_t count, DecodeTensorCount(header, payloads.size()));
   std::vector<EdgeTensor> entries;
   entries.reserve(count);
-  size_t next_payload = 0;
   for (size_t i = 0; i < count; ++i) {
     const uint64_t edge_and_dead = header->UnsignedUpTo(uint64_t{INT32_MAX} << 1 | 1);
     EdgeTensor entry;
     entry.edge = static_cast<int>(edge_and_dead >> 1);
     entry.is_dead = (edge_and_dead & 1) != 0;
-    WEIR_ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(header, payloads, &next_payload));
+    WEIR_ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(header, payloads, next_payload));
     entries.push_back(std::move(entry));
   }
+  return entries;
+}
+
+absl::StatusOr<std::vector<EdgeTensor>> DecodeBundle(WireReader* header,
+                                                     const std::vector<Payload>& payloads) {
+  size_t next_payload = 0;
+  WEIR_ASSIGN_OR_RETURN(std::vector<EdgeTensor> entries, DecodeEntries(header, payloads, &next_payload));
   WEIR_RETURN_IF_ERROR(header->Finish("a bundle of tensors"));
   if (next_payload == payloads.size()) return entries;
   return absl::InvalidArgumentError(
-      absl::StrCat("a bundle of ", count, " tensors came with ", payloads.size(), " payloads"));
+      absl::StrCat("a bundle of ", entries.size(), " tensors came with ", payloads.size(), " payloads"));
 }
 
 }  // namespace weir

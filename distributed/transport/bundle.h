@@ -54,6 +54,11 @@ struct EdgeTensor {
 
 absl::Status EncodeBundle(const std::vector<EdgeTensor>& entries, WireWriter* header,
                           std::vector<Payload>* payloads);
+// The inverse within a longer message: takes the next of the payloads, and reads no further.
+absl::StatusOr<std::vector<EdgeTensor>> DecodeEntries(WireReader* header,
+                                                      const std::vector<Payload>& payloads,
+                                                      size_t* next_payload);
+// Of a message that is a bundle and nothing else.
 absl::StatusOr<std::vector<EdgeTensor>> DecodeBundle(WireReader* header,
                                                      const std::vector<Payload>& payloads);
 
