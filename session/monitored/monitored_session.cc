@@ -207,6 +207,8 @@ absl::Status MonitoredSession::TryCreateSession() {
   }
   if (std::any_of(options_.hooks.begin(), options_.hooks.end(),
                   [](const HookPtr& hook) { return hook->IsAtEnd(); })) {
+    // Nobody has asked for it: the step that was lost, and maybe the session again, is still waited for.
+    if (!stop_.should_stop()) is_ending_ = true;
     stop_.RequestStop();
   }
   lost_step_is_done_ = std::any_of(options_.hooks.begin(), options_.hooks.end(),
@@ -249,7 +251,8 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
       return sigterm_stopped_it_ ? CausedBySigterm(status) : status;
     }
     if (!IsRecoverable(status)) return failure_ = status;
-    const bool is_stopped = pause > absl::ZeroDuration() && stop_.WaitForStop(pause);
+    const bool is_stopped =
+        pause > absl::ZeroDuration() && (is_ending_ ? stop_end_ : stop_).WaitForStop(pause);
     if (is_stopped && !sigterm_stopped_it_) return failure_ = status;
     WEIR_RETURN_IF_ERROR(Recover(status));
   }
@@ -288,7 +291,7 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
                TerminatedError(absl::StrCat("stopped by SIGTERM, and a peer was lost: ", reason.message()));
   }
   PrintNotice(absl::StrCat("creating the session anew: ", reason.message()));
-  absl::Status status = CreateSession(stop_);
+  absl::Status status = CreateSession(is_ending_ ? stop_end_ : stop_);
   if (status.ok()) return status;
   if (absl::IsOutOfRange(status)) {
     RequestStop();

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "kernels/environment.h"
 #include "kernels/formats/file_system.h"
+#include "kernels/formats/full_disk.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
 #include "session/forwarding_worker.h"
@@ -230,8 +231,7 @@ TEST(MonitoredSessionTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheck
   const absl::Status recovered = (*session)->Run({}, {}, {program.train}).status();
   ASSERT_TRUE(recovered.ok()) << recovered;
   EXPECT_EQ(worker.num_sessions, 3);
-  EXPECT_EQ((*session)->GlobalStep().value(), 5)
-      << "restored at 4, where the second session began, and one more";
+  EXPECT_EQ((*session)->GlobalStep().value(), 4) << "restored at 3, and one more";
 }
 
 TEST(MonitoredSessionTest, AStepWhoseAnswerIsLostIsAppliedOnce) {
@@ -383,6 +383,57 @@ TEST(MonitoredSessionTest, AStopIsForgottenWhenTheStepThatItEndedWithIsLost) {
   ASSERT_TRUE(trained.ok()) << trained;
   EXPECT_EQ(num_steps, 6);
   EXPECT_THAT(CheckpointsIn(directory).value()[0], HasSubstr("model.ckpt-3"));
+}
+
+// The last step was done, its answer was lost, and when it is asked for again the peer is lost once more:
+// that training is at its end stops nobody from asking.
+TEST(MonitoredSessionTest, ALastStepThatIsLostTwiceIsAskedForAgain) {
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto loses_again = std::make_shared<TestHook>();
+  loses_again->after_create_session = [&](Session&, Coordinator&) {
+    worker.lose_next = worker.num_sessions == 2;
+    return absl::OkStatus();
+  };
+  auto session = program.Start({.hooks = {StopAtStepHook({.last_step = 2}), loses_again}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  worker.lose_answer = true;
+  const absl::Status last = (*session)->Run({}, {}, {program.train}).status();
+  EXPECT_TRUE(last.ok()) << last;
+  EXPECT_EQ(worker.num_sessions, 3);
+  EXPECT_TRUE((*session)->should_stop());
+  EXPECT_EQ((*session)->GlobalStep().value(), 2);
+  EXPECT_TRUE((*session)->Close().ok());
+}
+
+// The session that is made anew may find the variables in the middle of an update, which is tried again
+// later.
+TEST(MonitoredSessionTest, OnlyASessionThatHasSetTheVariablesSavesThemAtOnce) {
+  struct Saves final : CheckpointSaverListener {
+    absl::Status BeforeSave(Session&, int64_t) override {
+      ++count;
+      return absl::OkStatus();
+    }
+    int count = 0;
+  };
+  const auto saves = std::make_shared<Saves>();
+  TestProgram program;
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session =
+      program.Start({.checkpoint_dir = EmptyDirectory("recovered"), .checkpoint_listeners = {saves}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_EQ(saves->count, 1);
+  worker.lose_next = true;
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  EXPECT_EQ(worker.num_sessions, 2);
+  EXPECT_EQ(saves->count, 1);
+  worker.lose_next = worker.lose_variables = true;
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  EXPECT_EQ(worker.num_sessions, 3);
+  EXPECT_EQ(saves->count, 2);
 }
 
 TEST(MonitoredSessionTest, AfterARecoveryThatFailedTheSessionIsClosed) {
@@ -650,6 +701,19 @@ TEST(MonitoredSessionTest, AFolderBelongsToOneJob) {
   EXPECT_TRUE((*session)->Close().ok());
   waits.join();
   EXPECT_TRUE(has_started);
+}
+
+// A chief that has a life writes through its claim of the folder, which went past the saver's own files.
+TEST(MonitoredSessionTest, AChiefWithALifeWritesToTheFilesOfItsSaver) {
+  FullDisk disk(0);
+  TestProgram program;
+  program.target.life = [] { return uint64_t{9}; };
+  auto scaffold = std::make_shared<Scaffold>();
+  scaffold->saver_options.file_system = &disk;
+  const absl::Status full =
+      program.Start({.checkpoint_dir = EmptyDirectory("full"), .scaffold = scaffold}).status();
+  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+  EXPECT_THAT(Message(full), HasSubstr("No space left on device"));
 }
 
 }  // namespace

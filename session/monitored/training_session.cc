@@ -44,7 +44,10 @@ class DirectoryClaimer final : public Hook {
   absl::string_view name() const override { return "DirectoryClaimer"; }
   absl::Status AfterCreateSession(Session&, Coordinator&) override {
     if (life_ == nullptr || claim_ != nullptr) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(claim_, CheckpointClaim::Take(PosixFileSystem(), directory_, life_()));
+    // What the saver makes visible goes through the claim, and has to reach the saver's own files.
+    FileSystem* const files = scaffold_->saver_options.file_system;
+    WEIR_ASSIGN_OR_RETURN(
+        claim_, CheckpointClaim::Take(files != nullptr ? *files : PosixFileSystem(), directory_, life_()));
     if (scaffold_->saver != nullptr) scaffold_->saver->SetClaim(claim_);
     return absl::OkStatus();
   }

@@ -56,8 +56,11 @@ class CheckpointSaver final : public Hook {
       if (!is_saver_error_) return written.status();
       Report(step_of_error_, written.status());
     }
-    WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
     const bool is_first = !std::exchange(has_begun_, true);
+    // Variables that were not set anew are as the session before has left them, maybe in the middle of an
+    // update that is still to be tried again: what is saved now would be restored as if it were a step.
+    if (!is_first && !session.has_restored()) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(int64_t step, ReadGlobalStep(session, options_.global_step));
     // That a listener wants to stop counts after steps only.
     const absl::Status saved = Save(session, step).status();
     return is_first ? saved : Tolerate(step, saved);

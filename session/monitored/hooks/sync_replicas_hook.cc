@@ -122,6 +122,7 @@ class SyncReplica final : public Hook {
   const bool is_chief_;
   const absl::Duration max_wait_;
   bool is_terminated_ = false;
+  bool needs_reset_ = true;  // of the chief: the groups do not know the values that it has set
   std::shared_ptr<Updates> updates_;
   Output global_step_;
   std::array<Node*, static_cast<size_t>(SyncReplicasNode::kCount)> nodes_ = {};
@@ -183,10 +184,18 @@ absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coor
 }
 
 absl::Status SyncReplica::ResetIfRestored(Session& session) {
-  if (!session.has_restored() && updates_ != nullptr) return absl::OkStatus();
   if (updates_ == nullptr) updates_ = std::make_shared<Updates>(session.environment().Random() | 1);
+  needs_reset_ = needs_reset_ || session.has_restored();
+  // A session that had set them may have been lost before it came here.
+  for (size_t i = 0; i < awaited_.size() && !needs_reset_; ++i) {
+    WEIR_ASSIGN_OR_RETURN(const auto group, session.Run({}, {awaited_[i]->output(0)}));
+    needs_reset_ = group[0].scalar<int64_t>() == 0;
+  }
+  if (!needs_reset_) return absl::OkStatus();
   updates_->Forget();
-  return session.Run(Life(), {}, {NodeFor(SyncReplicasNode::kReset)}).status();
+  WEIR_RETURN_IF_ERROR(session.Run(Life(), {}, {NodeFor(SyncReplicasNode::kReset)}).status());
+  needs_reset_ = false;
+  return absl::OkStatus();
 }
 
 absl::Status SyncReplica::Join(Session& session, const Coordinator& coordinator) const {
