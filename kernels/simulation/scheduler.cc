@@ -3,17 +3,24 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/simulation/fiber.h"
 
 namespace weir {
 namespace {
 
 constexpr int64_t kMostKernelsAtOnce = 4;
 
-// FNV-1a.
+// FNV-1a, of bytes and of numbers.
+constexpr uint64_t kFnvPrime = 0x100000001b3;
 uint64_t HashOf(uint64_t hash, absl::string_view text) {
-  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+  for (const char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * kFnvPrime;
+  return hash;
+}
+uint64_t HashOf(uint64_t hash, std::initializer_list<uint64_t> numbers) {
+  for (const uint64_t number : numbers) hash = ((hash ^ number) * kFnvPrime) ^ (hash >> 29);
   return hash;
 }
 
@@ -24,10 +31,11 @@ uint64_t HashOf(uint64_t hash, absl::string_view text) {
 
 }  // namespace
 
-// A thread of the operating system that runs only when it is its turn.
+// A stack that runs only when it is its turn.
 class Scheduler::Thread {
  public:
-  Thread(Process& process, int number) : process(process), number(number) {}
+  Thread(Process& process, int number, absl::AnyInvocable<void()> run)
+      : process(process), number(number), fiber(std::move(run)) {}
 
   Process& process;
   const int number;
@@ -35,19 +43,13 @@ class Scheduler::Thread {
   absl::Mutex* mutex = nullptr;
   const absl::Condition* condition = nullptr;
   absl::Time deadline = absl::InfiniteFuture();
-  bool has_ended = false;
-  std::condition_variable turn;
-  std::thread thread;
-
-  // The one that this code runs on; null on the thread that calls RunOne.
-  static thread_local Thread* current;
+  Fiber fiber;
 };
-
-thread_local Scheduler::Thread* Scheduler::Thread::current = nullptr;
 
 Scheduler::Scheduler(uint64_t seed) : random_(seed) {
   const bool is_known = absl::ParseTime(absl::RFC3339_full, "2100-01-01T00:00:00Z", &now_, nullptr);
   if (!is_known) Abort("the year 2100 is no time");
+  begin_ = now_;
 }
 
 Scheduler::~Scheduler() {
@@ -55,9 +57,11 @@ Scheduler::~Scheduler() {
   if (!threads_.empty()) Abort(absl::StrCat("threads have not ended:\n", DescribeThreads()));
 }
 
-Scheduler::Process& Scheduler::AddProcess(std::string name) {
+Scheduler::Process& Scheduler::AddProcess(std::string name, SimulatedClock clock) {
   const int number = static_cast<int>(processes_.size());
-  return processes_.emplace_back(Process{std::move(name), number, false});
+  clock.begin = begin_;
+  return processes_.emplace_back(
+      Process{.name = std::move(name), .number = number, .is_paused = false, .clock = clock});
 }
 
 void Scheduler::AddWork(Process& process, Runnable* work) { works_.emplace_back(&process, work); }
@@ -78,37 +82,23 @@ bool Scheduler::RemoveEvent(EventId id) {
 }
 
 std::shared_ptr<Scheduler::Thread> Scheduler::StartThread(Process& process, absl::AnyInvocable<void()> run) {
-  auto thread = std::make_shared<Thread>(process, next_thread_++);
-  threads_.push_back(thread);
-  thread->thread = std::thread([this, thread = thread.get(), run = std::move(run)]() mutable {
-    Thread::current = thread;
-    {
-      std::unique_lock<std::mutex> lock(turn_mutex_);
-      thread->turn.wait(lock, [&] { return turn_ == thread; });
-    }
-    run();
-    run = nullptr;
-    std::lock_guard<std::mutex> lock(turn_mutex_);
-    thread->has_ended = true;
-    turn_ = nullptr;
-    scheduler_turn_.notify_one();
-  });
-  return thread;
+  threads_.push_back(std::make_shared<Thread>(process, next_thread_++, std::move(run)));
+  return threads_.back();
 }
 
-bool Scheduler::HasEnded(const Thread& thread) const { return thread.has_ended; }
+bool Scheduler::HasEnded(const Thread& thread) const { return thread.fiber.has_ended(); }
 
 bool Scheduler::Await(absl::Mutex& mutex, const absl::Condition& condition,
                       absl::Time deadline) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (condition.Eval()) return true;
   if (deadline <= now_) return false;
-  Thread* const thread = Thread::current;
+  Thread* const thread = current_;
   if (thread == nullptr) return AwaitOutside(mutex, condition, deadline);
   thread->mutex = &mutex;
   thread->condition = &condition;
   thread->deadline = deadline;
   mutex.Unlock();
-  WaitForTurn(*thread);
+  thread->fiber.Suspend();
   mutex.Lock();
   thread->mutex = nullptr;
   thread->condition = nullptr;
@@ -131,22 +121,15 @@ bool Scheduler::AwaitOutside(absl::Mutex& mutex, const absl::Condition& conditio
   }
 }
 
-void Scheduler::WaitForTurn(Thread& thread) {
-  std::unique_lock<std::mutex> lock(turn_mutex_);
-  turn_ = nullptr;
-  scheduler_turn_.notify_one();
-  thread.turn.wait(lock, [&] { return turn_ == &thread; });
-}
-
 void Scheduler::RunThread(Thread& thread) {
-  std::unique_lock<std::mutex> lock(turn_mutex_);
-  turn_ = &thread;
-  thread.turn.notify_one();
-  scheduler_turn_.wait(lock, [&] { return turn_ == nullptr; });
+  current_ = &thread;
+  thread.fiber.Resume();
+  current_ = nullptr;
+  has_ended_threads_ |= thread.fiber.has_ended();
 }
 
 bool Scheduler::MayGo(Thread& thread) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-  if (thread.has_ended || thread.process.is_paused) return false;
+  if (thread.fiber.has_ended() || thread.process.is_paused) return false;
   if (thread.mutex == nullptr || thread.deadline <= now_) return true;
   // Whoever holds it while it waits for something else keeps this one waiting.
   if (!thread.mutex->TryLock()) return false;
@@ -155,22 +138,21 @@ bool Scheduler::MayGo(Thread& thread) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   return holds;
 }
 
-std::vector<Scheduler::Choice> Scheduler::Choices() {
-  std::vector<Choice> choices;
+void Scheduler::FindChoices() {
+  choices_.clear();
   for (size_t i = 0; i < works_.size(); ++i) {
     if (works_[i].first->is_paused) continue;
-    choices.push_back({.kind = Choice::Kind::kWork, .work = i, .process = works_[i].first});
+    choices_.push_back({.kind = Choice::Kind::kWork, .work = i, .process = works_[i].first});
   }
   for (const auto& [key, event] : events_) {
     if (key.first > now_) break;
     if (event.process->is_paused) continue;
-    choices.push_back({.kind = Choice::Kind::kEvent, .event = key, .process = event.process});
+    choices_.push_back({.kind = Choice::Kind::kEvent, .event = key, .process = event.process});
   }
   for (const auto& thread : threads_) {
     if (!MayGo(*thread)) continue;
-    choices.push_back({.kind = Choice::Kind::kThread, .thread = thread.get(), .process = &thread->process});
+    choices_.push_back({.kind = Choice::Kind::kThread, .thread = thread.get(), .process = &thread->process});
   }
-  return choices;
 }
 
 void Scheduler::Run(const Choice& choice) {
@@ -189,18 +171,27 @@ void Scheduler::Run(const Choice& choice) {
 }
 
 bool Scheduler::RunOne() {
-  if (Thread::current != nullptr || is_in_event_) Abort("RunOne was called by what it runs");
-  DropEndedThreads();
-  const std::vector<Choice> choices = Choices();
-  if (choices.empty()) return false;
-  const Choice& choice = choices[Below(choices.size())];
-  const char kKinds[] = {'w', 'e', 't'};
-  const int thread = choice.thread == nullptr ? 0 : choice.thread->number;
-  Note(absl::StrCat(absl::ToUnixNanos(now_) % 1'000'000'000'000, " 1 of ", choices.size(), ": ",
-                    std::string(1, kKinds[static_cast<int>(choice.kind)]), " ", choice.process->name, " ",
-                    choice.work, " ", choice.event.second, " ", thread));
+  if (current_ != nullptr || is_in_event_) Abort("RunOne was called by what it runs");
+  if (std::exchange(has_ended_threads_, false)) DropEndedThreads();
+  FindChoices();
+  if (choices_.empty()) return false;
+  const Choice choice = choices_[Below(choices_.size())];
+  NoteChoice(choice);
   Run(choice);
   return true;
+}
+
+void Scheduler::NoteChoice(const Choice& choice) {
+  const auto now = static_cast<uint64_t>(absl::ToUnixNanos(now_));
+  const auto thread = static_cast<uint64_t>(choice.thread == nullptr ? 0 : choice.thread->number);
+  trace_hash_ = HashOf(
+      trace_hash_, {now, choices_.size(), static_cast<uint64_t>(choice.kind),
+                    static_cast<uint64_t>(choice.process->number), choice.work, choice.event.second, thread});
+  if (!keeps_trace_) return;
+  constexpr absl::string_view kKinds[] = {"work", "event", "thread"};
+  absl::StrAppend(&trace_, now % 1'000'000'000'000, " 1 of ", choices_.size(), ": ",
+                  kKinds[static_cast<int>(choice.kind)], " ", choice.process->name, " ", choice.work, " ",
+                  choice.event.second, " ", thread, "\n");
 }
 
 absl::Time Scheduler::NextTime() {
@@ -211,7 +202,7 @@ absl::Time Scheduler::NextTime() {
     break;
   }
   for (const auto& thread : threads_) {
-    if (thread->has_ended || thread->process.is_paused || thread->mutex == nullptr) continue;
+    if (thread->fiber.has_ended() || thread->process.is_paused || thread->mutex == nullptr) continue;
     next = std::min(next, thread->deadline);
   }
   return next;
@@ -253,20 +244,13 @@ bool Scheduler::RunOneOrRing() {
 }
 
 void Scheduler::DropEndedThreads() {
-  for (auto it = threads_.begin(); it != threads_.end();) {
-    if ((*it)->has_ended) {
-      (*it)->thread.join();
-      it = threads_.erase(it);
-    } else {
-      ++it;
-    }
-  }
+  std::erase_if(threads_, [](const auto& thread) { return thread->fiber.has_ended(); });
 }
 
 std::string Scheduler::DescribeThreads() const {
   std::string lines;
   for (const auto& thread : threads_) {
-    if (thread->has_ended) continue;
+    if (thread->fiber.has_ended()) continue;
     absl::StrAppend(&lines, "thread ", thread->number, " of ", thread->process.name,
                     thread->process.is_paused ? " (paused)" : "",
                     thread->mutex == nullptr ? " can go on" : " waits",
@@ -278,9 +262,13 @@ std::string Scheduler::DescribeThreads() const {
   return lines;
 }
 
-void Scheduler::Note(absl::string_view what) {
-  trace_hash_ = HashOf(trace_hash_ * 31 + 7, what);
-  if (keeps_trace_) absl::StrAppend(&trace_, what, "\n");
+void Scheduler::Note(std::initializer_list<absl::string_view> what) {
+  trace_hash_ = HashOf(trace_hash_, {7});
+  for (const absl::string_view text : what) {
+    trace_hash_ = HashOf(trace_hash_, text);
+    if (keeps_trace_) absl::StrAppend(&trace_, text);
+  }
+  if (keeps_trace_) trace_ += '\n';
 }
 
 }  // namespace weir

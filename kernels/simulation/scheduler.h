@@ -2,50 +2,51 @@
 //
 // Everything that may run is of a Process, which can be paused. There are three kinds: pieces of steps
 // (Runnable), events (a closure at a time: timers, messages) and threads, which wait for a condition. Pieces
-// and events run on the thread that calls RunOne, and must not wait. Threads are the operating system's, so
-// that what they run may wait anywhere, and has its thread-local variables; but only the one that was chosen
-// runs, until it waits or ends. Hence nothing here is ever contended, and one seed is one order of
-// everything.
+// and events run on the stack of who calls RunOne, and must not wait. Threads have a stack of their own
+// (fiber.h), but are all one thread of the operating system: the one that was chosen runs until it waits or
+// ends. Hence nothing here is ever contended, and one seed is one order of everything.
 //
 // Time is virtual, begins in 2100, and moves only when nothing can run at the present one. (In 2100, so that
 // a deadline is never over for whoever compares it with the machine's clock: kernels, which take no virtual
-// time.)
+// time.) All times here are the world's: those of a process's clock go through its SimulatedClock.
 //
 // Trace: a hash of everything chosen, to compare two runs of a seed; as text when wanted. What differs tells
 // that something depends on the machine: an address, a clock, an order in a hash table.
 //
-// Thread safety: methods may be called by whatever the scheduler runs, and between two calls of RunOne.
+// Thread safety: one thread of the operating system. Methods may be called by whatever the scheduler runs,
+// and between two calls of RunOne.
 // Lifetime: all threads must have ended before it goes.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
+#include <initializer_list>
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kernels/simulation/clock.h"
 #include "kernels/threads.h"
 
 namespace weir {
 
 class Scheduler {
  public:
-  // What is paused together. Made by AddProcess; lives as long as the scheduler.
+  // What is paused together, and has one clock. Made by AddProcess; lives as long as the scheduler.
   struct Process {
     std::string name;
     int number = 0;
     bool is_paused = false;
+    SimulatedClock clock;
   };
   using EventId = uint64_t;  // never 0; in the order in which events were added
   class Thread;
@@ -53,7 +54,8 @@ class Scheduler {
   explicit Scheduler(uint64_t seed);
   ~Scheduler();
 
-  Process& AddProcess(std::string name);
+  // The clock's `begin` is this scheduler's.
+  Process& AddProcess(std::string name, SimulatedClock clock = {});
 
   absl::Time now() const { return now_; }
   uint64_t Random() { return random_(); }
@@ -87,8 +89,8 @@ class Scheduler {
   // A line for each thread that has not ended: its process, and how long it still waits.
   std::string DescribeThreads() const;
 
-  // Adds to the trace.
-  void Note(absl::string_view what);
+  // Adds a line to the trace: these texts, one after the other.
+  void Note(std::initializer_list<absl::string_view> what);
   uint64_t trace_hash() const { return trace_hash_; }
   void KeepTrace() { keeps_trace_ = true; }
   const std::string& trace() const { return trace_; }
@@ -108,31 +110,29 @@ class Scheduler {
     const Process* process = nullptr;
   };
 
-  std::vector<Choice> Choices();
+  void FindChoices();
   bool MayGo(Thread& thread);
+  void NoteChoice(const Choice& choice);
   void Run(const Choice& choice);
   void RunThread(Thread& thread);
-  // On the thread: gives the turn back and returns with the next one.
-  void WaitForTurn(Thread& thread);
   void DropEndedThreads();
   // The next time at which something can run; infinite when there is none.
   absl::Time NextTime();
   bool AwaitOutside(absl::Mutex& mutex, const absl::Condition& condition, absl::Time deadline);
 
   std::mt19937_64 random_;
-  absl::Time now_;
+  absl::Time now_, begin_;
   std::list<Process> processes_;
   std::vector<std::pair<Process*, Runnable*>> works_;
   std::map<EventKey, Event> events_;
-  std::map<EventId, absl::Time> event_times_;
+  absl::flat_hash_map<EventId, absl::Time> event_times_;
   EventId next_event_ = 1;
   std::vector<std::shared_ptr<Thread>> threads_;  // in the order in which they were started
   int next_thread_ = 1;
+  bool has_ended_threads_ = false;
+  Thread* current_ = nullptr;  // whose turn it is; null: who calls RunOne
   bool is_in_event_ = false;
-
-  std::mutex turn_mutex_;
-  Thread* turn_ = nullptr;  // whose turn it is; null: the thread that calls RunOne
-  std::condition_variable scheduler_turn_;
+  std::vector<Choice> choices_;  // of RunOne, which keeps its memory
 
   uint64_t trace_hash_ = 0;
   bool keeps_trace_ = false;

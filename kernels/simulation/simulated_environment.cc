@@ -46,7 +46,8 @@ SimulatedTimers::~SimulatedTimers() {
 Timers::TimerId SimulatedTimers::At(absl::Time when, absl::AnyInvocable<void()> work) {
   // Which number it has is known only afterwards; nothing runs in between.
   const auto id = std::make_shared<Scheduler::EventId>(0);
-  *id = environment_.scheduler().AddEvent(environment_.process(), when,
+  Scheduler::Process& process = environment_.process();
+  *id = environment_.scheduler().AddEvent(process, process.clock.WorldTimeOf(when),
                                           [this, id, work = std::move(work)]() mutable {
                                             pending_.erase(*id);
                                             work();

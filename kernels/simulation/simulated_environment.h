@@ -1,5 +1,5 @@
-// The environment of one simulated process: its clock is the scheduler's, and what it starts runs when the
-// scheduler chooses it.
+// The environment of one simulated process: its clock follows the scheduler's, in its own way (clock.h), and
+// what it starts runs when the scheduler chooses it.
 //
 // Threads of steps, timers and threads that were started are paused and resumed with their process.
 // Thread safety: as the scheduler's.
@@ -17,10 +17,11 @@ namespace weir {
 
 class SimulatedEnvironment final : public Environment {
  public:
-  SimulatedEnvironment(Scheduler& scheduler, std::string name)
+  // The clock's `begin` is the scheduler's.
+  SimulatedEnvironment(Scheduler& scheduler, std::string name, const SimulatedClock& clock = {})
       : Environment(/*is_simulated=*/true),
         scheduler_(scheduler),
-        process_(scheduler.AddProcess(std::move(name))) {}
+        process_(scheduler.AddProcess(std::move(name), clock)) {}
 
   Scheduler& scheduler() { return scheduler_; }
   // Each piece of a step begins up to this much later than it could: a slow machine. Zero: kernels take no
@@ -29,18 +30,18 @@ class SimulatedEnvironment final : public Environment {
   absl::Duration longest_delay_of_work() const { return longest_delay_of_work_; }
   Scheduler::Process& process() const { return process_; }
 
-  absl::Time SteadyNow() const override { return scheduler_.now(); }
+  absl::Time SteadyNow() const override { return process_.clock.Counted(scheduler_.now()); }
   uint64_t Random() override { return scheduler_.Random(); }
   bool Await(absl::Mutex& mutex, const absl::Condition& condition, absl::Time deadline) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    return scheduler_.Await(mutex, condition, deadline);
+    return scheduler_.Await(mutex, condition, process_.clock.WorldTimeOf(deadline));
   }
   absl::StatusOr<std::unique_ptr<Threads>> MakeThreads(int num_threads, int max_blocked_threads) override;
   std::unique_ptr<Timers> MakeTimers() override;
   absl::StatusOr<std::unique_ptr<StartedThread>> StartThread(absl::AnyInvocable<void()> run) override;
 
  private:
-  absl::Time SimulatedNow() const override { return scheduler_.now(); }
+  absl::Time SimulatedNow() const override { return process_.clock.Shown(scheduler_.now()); }
 
   Scheduler& scheduler_;
   Scheduler::Process& process_;

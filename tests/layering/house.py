@@ -75,7 +75,6 @@ MAY_GO_PAST_THE_ENVIRONMENT = {
     "kernels/real_threads": "the real threads",
     "kernels/real_timers": "the real timers",
     "kernels/process_clock": "the real clock",
-    "kernels/simulation": "the scheduler gives its turn to threads of the operating system",
     "kernels/thread_pool": "splits one kernel: nothing else can run before it is done",
     "kernels/cancellation.cc": "waits for a callback that is just running, which waits for nothing",
     "kernels/evaluate.cc": "runs one kernel at once, before there is a step",

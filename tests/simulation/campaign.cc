@@ -1,5 +1,7 @@
 // Looks for seeds with which a counting job goes wrong (README.md).
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ struct Flags {
   int seed = 1;
   int minutes = 0;
   int runs = 0;
-  std::string kinds = "fgcopkr";
+  std::string kinds = "fgcopkrdeb";
   bool trace = false;
   bool until_bad = false;
 };
@@ -23,17 +25,15 @@ struct Flags {
 using Kind = Misfortune::Kind;
 
 absl::StatusOr<std::vector<Kind>> KindsOf(const std::string& letters) {
-  const std::vector<std::pair<char, Kind>> known = {
-      {'f', Kind::kFlap},  {'g', Kind::kFlapOneWay}, {'c', Kind::kCut},    {'o', Kind::kCutOneWay},
-      {'p', Kind::kPause}, {'k', Kind::kKill},       {'r', Kind::kReplace}};
   std::vector<Kind> kinds;
   for (const char letter : letters) {
-    for (const auto& [name, kind] : known) {
-      if (name == letter) kinds.push_back(kind);
-    }
+    const auto* const known = std::find_if(std::begin(Misfortune::kEvery), std::end(Misfortune::kEvery),
+                                           [&](Kind kind) { return LetterOf(kind) == letter; });
+    if (known != std::end(Misfortune::kEvery)) kinds.push_back(*known);
   }
   if (!kinds.empty() && kinds.size() == letters.size()) return kinds;
-  return absl::InvalidArgumentError(absl::StrCat("--kinds takes letters of fgcopkr, got '", letters, "'"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--kinds takes letters of ", Flags().kinds, ", got '", letters, "'"));
 }
 
 // Whether the seed is good.
@@ -64,7 +64,8 @@ int Main(int argc, char** argv) {
   parser.Add("runs", &flags.runs, "or how many seeds");
   parser.Add(
       "kinds", &flags.kinds,
-      "misfortunes: f(lap), g: flap one way, c(ut), o(ne way), p(ause), k(ill), r(eplace while paused)");
+      "misfortunes: f(lap), g: flap one way, c(ut), o(ne way), p(ause), k(ill), r(eplace while paused), "
+      "d(isk full), e(rrors of the disk), b(lackout)");
   parser.Add("until_bad", &flags.until_bad, "end with the first seed that goes wrong");
   parser.Add("trace", &flags.trace, "print all that happens");
   absl::Status status = parser.Parse({argv + 1, argv + argc});

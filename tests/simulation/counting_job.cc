@@ -5,11 +5,13 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/replica_device_setter.h"
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
+#include "kernels/formats/bundle_reader.h"
 #include "kernels/variable.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
@@ -18,11 +20,12 @@
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/saver.h"
 #include "session/monitored/training_session.h"
+#include "tests/simulation/sync_model.h"
 
 namespace weir {
 namespace {
 
-const TaskName kPs{"ps", 0}, kChief{"chief", 0};
+const TaskName kAuthority{"ps", 0}, kChief{"chief", 0};
 // A life may be silent for a lease as often as something befalls it.
 constexpr int kMostSilences = 3;
 // A launcher: what it starts again, after how long and how often.
@@ -30,7 +33,25 @@ constexpr int kFirstRetryable = 128;
 constexpr absl::Duration kRestartPause = absl::Seconds(1);
 constexpr int kMostRestarts = 10;
 
+bool IsPs(const TaskName& task) { return task.job == "ps"; }
+
 std::string CounterName(const TaskName& task) { return absl::StrCat("counter_", task.job, "_", task.index); }
+
+// It could not write: what is wrong with the disk passes.
+bool IsOfDisk(const absl::Status& outcome) {
+  return absl::StrContains(outcome.message(), SimulatedDisk::kInjected);
+}
+
+bool IsStartedAgain(const absl::Status& outcome) {
+  return ExitCodeFor(outcome) >= kFirstRetryable || IsOfDisk(outcome);
+}
+
+Tensor Pair(float first, float second) { return Tensor::FromSpan<float>(Shape({2}), {first, second}); }
+
+Output Constant(GraphBuilder& g, Tensor value) {
+  const DType dtype = value.dtype();
+  return g.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
+}
 
 std::string Seconds(absl::Duration duration) {
   return absl::FormatDuration(absl::Trunc(duration, absl::Milliseconds(1)));
@@ -42,8 +63,8 @@ std::string Seconds(absl::Duration duration) {
 class CountingJob::SaveListener final : public CheckpointSaverListener {
  public:
   SaveListener(Trainer& trainer, World::Life& life) : trainer_(trainer), life_(life) {}
-  absl::StatusOr<bool> AfterSave(Session&, int64_t) override {
-    if (!life_.world().is_over()) trainer_.saves.push_back(life_.world().time());
+  absl::StatusOr<bool> AfterSave(Session&, int64_t step) override {
+    if (!life_.world().is_over()) trainer_.saves.push_back({life_.world().time(), step});
     return false;
   }
 
@@ -53,8 +74,9 @@ class CountingJob::SaveListener final : public CheckpointSaverListener {
 };
 
 CountingJob::CountingJob(World& world, CountingJobOptions options)
-    : world_(world), options_(std::move(options)) {
-  tasks_ = {kPs, kChief};
+    : world_(world), options_(std::move(options)), disk_(world.scheduler()) {
+  for (int i = 0; i < options_.num_ps; ++i) tasks_.push_back({"ps", i});
+  tasks_.push_back(kChief);
   for (int i = 0; i < options_.num_workers; ++i) tasks_.push_back({"worker", i});
   for (size_t i = 0; i < tasks_.size(); ++i) {
     cluster_.AddTask(tasks_[i], absl::StrCat("127.0.0.1:", 5000 + i)).IgnoreError();
@@ -92,14 +114,14 @@ World::Life& CountingJob::Start(const TaskName& task) {
     std::remove(absl::StrCat(options_.checkpoint_dir, "/.lock").c_str());
   }
   Trainer* trainer = nullptr;
-  if (task != kPs) {
+  if (!IsPs(task)) {
     trainer = &trainers_.emplace_back();
     trainer->task = task;
     trainer->number = static_cast<int>(lives.size());
     trainer->began = world_.time();
   }
-  World::Life& life = world_.Start(name, [this, trainer](World::Life& life) {
-    return trainer == nullptr ? ServePs(life) : Train(*trainer, life);
+  World::Life& life = world_.Start(name, [this, task, trainer](World::Life& life) {
+    return trainer == nullptr ? ServePs(task, life) : Train(*trainer, life);
   });
   if (trainer != nullptr) trainer->life = &life;
   lives.push_back(&life);
@@ -111,7 +133,7 @@ void CountingJob::StartLater(const TaskName& task, const World::Life& last, absl
   world_.At(world_.time() + pause, [this, &last, task] {
     --num_coming_;
     const bool is_wanted = std::none_of(trainers_.begin(), trainers_.end(), [&](const Trainer& trainer) {
-      return trainer.life == &last && last.has_ended() && ExitCodeFor(trainer.outcome) < kFirstRetryable;
+      return trainer.life == &last && last.has_ended() && !IsStartedAgain(trainer.outcome);
     });
     if (is_wanted && lives_.at(task).back() == &last) Start(task);
   });
@@ -127,19 +149,22 @@ void CountingJob::Heal(const TaskName& from, const TaskName& to) {
   world_.network().Heal(life(from).process(), life(to).process());
 }
 
-void CountingJob::ServePs(World::Life& life) {
-  const TaskConfig task = ConfigOf(kPs);
+void CountingJob::ServePs(const TaskName& ps, World::Life& life) {
+  life.environment().set_longest_delay_of_work(options_.longest_delay_of_work);
+  const TaskConfig task = ConfigOf(ps);
   ServerOptions options = life.server_options();
   if (options_.num_guests > 0) options.max_workers = static_cast<int>(tasks_.size());
   options.lease = options_.lease;
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(task, options);
   if (!server.ok()) return;
   ps_servers_[&life] = server->get();
-  lost_.clear();
-  (*server)->membership().AddLossListener(
-      [this](const TaskName& task, Incarnation lost, const absl::Status&) {
-        if (!world_.is_over()) ++lost_[task][lost];
-      });
+  if (ps == kAuthority) {
+    lost_.clear();
+    (*server)->membership().AddLossListener(
+        [this](const TaskName& task, Incarnation lost, const absl::Status&) {
+          if (!world_.is_over()) ++lost_[task][lost];
+        });
+  }
   life.AwaitEndOfWorld();  // so that the test can look at it
   ps_servers_.erase(&life);
 }
@@ -162,37 +187,57 @@ void CountingJob::Train(Trainer& trainer, World::Life& life) {
 }
 
 void CountingJob::RestartIfItHelps(const Trainer& trainer, const World::Life& life) {
-  const bool wants_it = ExitCodeFor(trainer.outcome) >= kFirstRetryable;
-  if (!wants_it || trainer.is_told_to_leave || life.is_killed() || num_restarts_ == kMostRestarts) return;
-  ++num_restarts_;
+  if (!IsStartedAgain(trainer.outcome) || trainer.is_told_to_leave || life.is_killed() ||
+      num_restarts_ == kMostRestarts)
+    return;
+  if (!IsOfDisk(trainer.outcome)) ++num_restarts_;
   StartLater(trainer.task, life, kRestartPause);
+}
+
+absl::StatusOr<CountingJob::StepOfSession> CountingJob::BuildCounters(GraphBuilder& g, const TaskName& self) {
+  const ModelVariable step = GlobalStep(g);
+  Node* train = nullptr;
+  for (const TaskName& other : tasks_) {
+    if (IsPs(other)) continue;
+    const ModelVariable counter = MakeVariable(g, CounterName(other), Pair(0, 0));
+    if (other != self) continue;
+    // {1, n} of {n, s}.
+    const Tensor axis = Tensor::FromSpan<int32_t>(Shape({1}), {0});
+    const Output swapped = g.AddOp("ReverseV2", {counter.value, Constant(g, axis)}, {});
+    const Output more = AddV2(g, Mul(g, swapped, Constant(g, Pair(0, 1))), Constant(g, Pair(1, 0)));
+    Node* count = nullptr;
+    {
+      const auto beside = g.ColocationScope(counter.handle.node);
+      count = g.AddNode("AssignAddVariableOp", {counter.handle, more});
+    }
+    const auto beside = g.ColocationScope(step.handle.node);
+    const Output one_step = Constant(g, Tensor::Scalar(int64_t{1}));
+    const auto after = g.ControlScope({count});
+    train = g.AddNode("AssignAddVariableOp", {step.handle, one_step});
+  }
+  WEIR_RETURN_IF_ERROR(g.status());
+  return StepOfSession([train](MonitoredSession& session) { return session.Run({}, {}, {train}).status(); });
+}
+
+absl::StatusOr<CountingJob::StepOfSession> CountingJob::BuildModel(GraphBuilder& g, const TaskConfig& task) {
+  if (!options_.sync_replicas) return BuildCounters(g, task.task());
+  WEIR_ASSIGN_OR_RETURN(const SyncModel model, SyncModel::Build(g, task, *options_.sync_replicas));
+  return StepOfSession([model](MonitoredSession& session) { return model.RunStep(session); });
 }
 
 absl::Status CountingJob::TrainOn(Trainer& trainer, World::Life& life, const TaskConfig& task,
                                   Server& server) {
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
-  const ModelVariable step = GlobalStep(g);
-  Node* train = nullptr;
-  for (const TaskName& other : tasks_) {
-    if (other == kPs) continue;
-    const ModelVariable counter = MakeVariable(g, CounterName(other), Tensor::Scalar(0.0f));
-    if (other != trainer.task) continue;
-    // One, but nobody knows before it is computed.
-    const Output one = Sign(g, AddV2(g, Abs(g, counter.value), Const(g, 1.0f)));
-    const auto beside = g.ColocationScope(counter.handle.node);
-    Node* const count = g.AddNode("AssignAddVariableOp", {counter.handle, one});
-    const Output one_step =
-        g.AddOp("Const", {}, {{"value", Tensor::Scalar(int64_t{1})}, {"dtype", DType::kInt64}});
-    const auto after = g.ControlScope({count});
-    train = g.AddNode("AssignAddVariableOp", {step.handle, one_step});
-  }
-  WEIR_RETURN_IF_ERROR(g.status());
+  WEIR_ASSIGN_OR_RETURN(const StepOfSession step, BuildModel(g, task));
   TrainingSessionOptions options;
   options.target = server.target();
   options.is_chief = task.is_chief();
   options.checkpoint_dir = options_.checkpoint_dir;
+  options.scaffold = std::make_shared<Scaffold>();
+  options.scaffold->saver_options.file_system = &disk_;
   options.checkpoint_listeners = {std::make_shared<SaveListener>(trainer, life)};
   options.hooks = {StopAtStepHook({.last_step = options_.last_step})};
+  if (options_.sync_replicas) options.hooks.insert(options.hooks.begin(), SyncReplicasHook(task.is_chief()));
   options.save_checkpoint_steps = options_.save_steps;
   options.save_summaries_steps = 0;
   options.log_step_count_steps = 0;
@@ -203,7 +248,7 @@ absl::Status CountingJob::TrainOn(Trainer& trainer, World::Life& life, const Tas
   life.OnEndOfWorld([&session] { session->RequestStop(); });
   absl::Status status;
   while (status.ok() && !session->should_stop() && !trainer.is_told_to_leave) {
-    status = Step(trainer, [&] { return session->Run({}, {}, {train}).status(); });
+    status = Step(trainer, [&] { return step(*session); });
     life.Sleep(options_.pause);
   }
   if (trainer.is_told_to_leave) status.Update(absl::CancelledError("told to leave"));
@@ -243,37 +288,101 @@ int64_t CountingJob::num_acknowledged() const {
   return sum;
 }
 
-int64_t CountingJob::num_acknowledged(const TaskName& task) const {
-  int64_t sum = 0;
-  for (const Trainer& trainer : trainers_) sum += trainer.task == task ? trainer.num_acknowledged : 0;
-  return sum;
+Tensor CountingJob::ValueOf(const std::string& variable) const {
+  for (const TaskName& task : tasks_) {
+    if (!IsPs(task)) break;
+    Server* const server = ps_servers_.at(lives_.at(task).back());
+    auto found = server->runtime().devices()[0]->resources().Lookup<Variable>("", variable);
+    if (!found.ok()) continue;
+    absl::MutexLock lock(&(*found)->mutex);
+    return (*found)->tensor;
+  }
+  return Tensor();
 }
 
-int64_t CountingJob::CounterOf(const TaskName& task) const {
-  Server* const server = ps_servers_.at(lives_.at(kPs).back());
-  auto variable = server->runtime().devices()[0]->resources().Lookup<Variable>("", CounterName(task));
-  if (!variable.ok()) return 0;
-  absl::MutexLock lock(&(*variable)->mutex);
-  return (*variable)->tensor.is_valid() ? static_cast<int64_t>((*variable)->tensor.scalar<float>()) : 0;
+bool CountingJob::WasPsRestarted() const {
+  return std::any_of(tasks_.begin(), tasks_.end(),
+                     [this](const TaskName& task) { return IsPs(task) && lives_.at(task).size() > 1; });
 }
 
-void CountingJob::CheckCounter(const TaskName& task, std::vector<std::string>* violations) const {
-  int64_t num_acknowledged = 0, num_maybe = 0;
+bool CountingJob::MayBeRestored() const { return WasPsRestarted() || lives_.at(kChief).size() > 1; }
+
+CountingJob::Steps CountingJob::StepsOf(const TaskName& task) const {
+  Steps steps;
   for (const Trainer& trainer : trainers_) {
     if (trainer.task != task) continue;
-    num_acknowledged += trainer.num_acknowledged;
-    num_maybe += trainer.num_failed + (trainer.is_in_step ? 1 : 0);
+    steps.num_acknowledged += trainer.num_acknowledged;
+    steps.num_maybe += trainer.num_failed + (trainer.is_in_step ? 1 : 0);
   }
-  const int64_t counter = CounterOf(task);
-  if (counter > num_acknowledged + num_maybe) {
-    violations->push_back(absl::StrCat("applied twice: ", task.ToString(), " has ", num_acknowledged,
-                                       " steps, ", num_maybe, " more may have been applied, and ", counter,
-                                       " were"));
+  return steps;
+}
+
+void CountingJob::CheckCount(absl::string_view what, int64_t count, const Steps& steps, bool may_be_restored,
+                             std::vector<std::string>* violations) {
+  if (count > steps.num_acknowledged + steps.num_maybe) {
+    violations->push_back(absl::StrCat("applied twice: ", what, " has ", steps.num_acknowledged, " steps, ",
+                                       steps.num_maybe, " more may have been applied, and ", count, " were"));
   }
-  const bool may_be_restored = lives_.at(kChief).size() > 1 || lives_.at(kPs).size() > 1;
-  if (counter < num_acknowledged && !may_be_restored) {
-    violations->push_back(absl::StrCat("lost: ", task.ToString(), " has ", num_acknowledged, " steps, and ",
-                                       counter, " were applied"));
+  if (count < steps.num_acknowledged && !may_be_restored) {
+    violations->push_back(absl::StrCat("lost: ", what, " has ", steps.num_acknowledged, " steps, and ", count,
+                                       " were applied"));
+  }
+}
+
+int64_t CountingJob::num_acknowledged(const TaskName& task) const { return StepsOf(task).num_acknowledged; }
+
+void CountingJob::CheckCounter(const TaskName& task, std::vector<std::string>* violations) const {
+  const Tensor value = ValueOf(CounterName(task));
+  const auto n = static_cast<int64_t>(value.is_valid() ? value.flat<float>()[0] : 0);
+  const auto sum = static_cast<int64_t>(value.is_valid() ? value.flat<float>()[1] : 0);
+  CheckCount(task.ToString(), n, StepsOf(task), MayBeRestored(), violations);
+  if (sum != n * (n - 1) / 2) {
+    violations->push_back(absl::StrCat("stale: ", n, " steps of ", task.ToString(),
+                                       " had read values whose sum is ", sum, ", and not ", n * (n - 1) / 2,
+                                       ": one was applied to another value than it had read"));
+  }
+}
+
+void CountingJob::CheckGlobalStep(std::vector<std::string>* violations) const {
+  Steps all;
+  for (const TaskName& task : tasks_) {
+    if (IsPs(task)) continue;
+    const Steps steps = StepsOf(task);
+    all.num_acknowledged += steps.num_acknowledged;
+    all.num_maybe += steps.num_maybe;
+  }
+  const Tensor value = ValueOf("global_step");
+  CheckCount("the job", value.is_valid() ? value.scalar<int64_t>() : 0, all, MayBeRestored(), violations);
+}
+
+std::string CountingJob::SavedWeights() const {
+  const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(options_.checkpoint_dir);
+  if (!checkpoints.ok() || checkpoints->empty()) return "no checkpoint";
+  const auto reader = BundleReader::Open(checkpoints->front());
+  if (!reader.ok()) return reader.status().ToString();
+  const auto step = (*reader)->Read("global_step"), a = (*reader)->Read("a"), b = (*reader)->Read("b");
+  if (!step.ok() || !a.ok() || !b.ok()) return absl::StrCat(checkpoints->front(), " cannot be read");
+  return DescribeWeights(step->scalar<int64_t>(), a->scalar<float>(), b->scalar<float>());
+}
+
+void CountingJob::CheckWeights(std::vector<std::string>* violations) const {
+  if (DoneChief() == nullptr || options_.expected_weights.empty()) return;
+  if (const std::string weights = SavedWeights(); weights != options_.expected_weights) {
+    violations->push_back(
+        absl::StrCat("other weights: ", weights, ", and without faults ", options_.expected_weights));
+  }
+}
+
+void CountingJob::CheckDurable(std::vector<std::string>* violations) const {
+  std::vector<Trainer::Save> saves;
+  for (const Trainer& trainer : trainers_)
+    saves.insert(saves.end(), trainer.saves.begin(), trainer.saves.end());
+  std::stable_sort(saves.begin(), saves.end(), [](const auto& a, const auto& b) { return a.at < b.at; });
+  for (size_t i = 1; i < saves.size(); ++i) {
+    if (saves[i].step >= saves[i - 1].step) continue;
+    violations->push_back(absl::StrCat("not durable: step ", saves[i - 1].step, " was saved at ",
+                                       Seconds(saves[i - 1].at), ", and step ", saves[i].step, " at ",
+                                       Seconds(saves[i].at)));
   }
 }
 
@@ -281,11 +390,11 @@ void CountingJob::CheckCheckpoints(std::vector<std::string>* violations) const {
   for (const Trainer& older : trainers_) {
     for (const Trainer& newer : trainers_) {
       if (older.task != newer.task || older.number >= newer.number || newer.saves.empty()) continue;
-      const absl::Duration begin = newer.saves.front();
-      const auto late =
-          std::find_if(older.saves.begin(), older.saves.end(), [&](absl::Duration t) { return t > begin; });
+      const absl::Duration begin = newer.saves.front().at;
+      const auto late = std::find_if(older.saves.begin(), older.saves.end(),
+                                     [&](const Trainer::Save& save) { return save.at > begin; });
       if (late == older.saves.end()) continue;
-      violations->push_back(absl::StrCat("two chiefs: ", older.life->name(), " saved at ", Seconds(*late),
+      violations->push_back(absl::StrCat("two chiefs: ", older.life->name(), " saved at ", Seconds(late->at),
                                          ", after ", newer.life->name(), " had at ", Seconds(begin)));
     }
   }
@@ -315,7 +424,9 @@ bool CountingJob::IsRightEnd(const Trainer& trainer) const {
   if (trainer.life == lives_.at(trainer.task).back()) return false;
   // AlreadyExists: its successor has its port.
   if (IsSuperseded(trainer.outcome) || absl::IsAlreadyExists(trainer.outcome)) return true;
-  return ExitCodeFor(trainer.outcome) >= kFirstRetryable && lives_.at(kPs).size() > 1;
+  // A replica that has done its last step, and then loses its chief or a ps, asks to be started again.
+  const bool may_ask = WasPsRestarted() || options_.sync_replicas;
+  return (ExitCodeFor(trainer.outcome) >= kFirstRetryable && may_ask) || IsOfDisk(trainer.outcome);
 }
 
 const CountingJob::Trainer* CountingJob::DoneChief() const {
@@ -329,7 +440,7 @@ bool CountingJob::IsStranded(const Trainer& trainer) const {
   const Trainer* const chief = DoneChief();
   if (chief == nullptr) return false;
   const bool is_told = trainer.began < chief->trained && trainer.life == lives_.at(trainer.task).back();
-  return trainer.task != kChief && !is_told && lives_.at(kPs).size() > 1;
+  return trainer.task != kChief && !is_told && WasPsRestarted();
 }
 
 void CountingJob::CheckSaved(std::vector<std::string>* violations) const {
@@ -343,7 +454,7 @@ void CountingJob::CheckSaved(std::vector<std::string>* violations) const {
 }
 
 void CountingJob::CheckProgress(std::vector<std::string>* violations) const {
-  const absl::Duration limit = 3 * options_.lease;
+  const absl::Duration limit = 3 * options_.lease + options_.patience;
   for (const Trainer& trainer : trainers_) {
     if (trainer.life->is_killed() || (!trainer.life->has_ended() && IsStranded(trainer))) continue;
     absl::Duration longest = trainer.longest_step;
@@ -362,30 +473,40 @@ void CountingJob::CheckProgress(std::vector<std::string>* violations) const {
   }
 }
 
-void CountingJob::CheckPs(std::vector<std::string>* violations) const {
-  const LocalWorker& worker = ps_servers_.at(lives_.at(kPs).back())->local_worker();
-  if (worker.num_plans() > 0) {
-    violations->push_back(absl::StrCat("leaked: ", worker.num_plans(), " plans on the ps"));
-  }
-  if (worker.num_running_steps() > 0) {
-    violations->push_back(absl::StrCat("leaked: ", worker.num_running_steps(), " steps on the ps"));
-  }
-  if (worker.num_sessions() > 0) {
-    violations->push_back(absl::StrCat("leaked: ", worker.num_sessions(), " sessions on the ps"));
-  }
+void CountingJob::CheckPs(const TaskName& ps, std::vector<std::string>* violations) const {
+  const LocalWorker& worker = ps_servers_.at(lives_.at(ps).back())->local_worker();
+  const auto check = [&](int64_t count, absl::string_view what) {
+    if (count > 0) violations->push_back(absl::StrCat("leaked: ", count, " ", what, " on ", ps.ToString()));
+  };
+  check(worker.num_plans(), "plans");
+  check(worker.num_running_steps(), "steps");
+  check(worker.num_sessions(), "sessions");
 }
 
 std::vector<std::string> CountingJob::Violations() const {
   std::vector<std::string> violations;
-  if (!ps_servers_.contains(lives_.at(kPs).back())) return {"failed: the ps does not serve"};
   for (const TaskName& task : tasks_) {
-    if (task != kPs) CheckCounter(task, &violations);
+    if (IsPs(task) && !ps_servers_.contains(lives_.at(task).back())) {
+      return {absl::StrCat("failed: ", task.ToString(), " does not serve")};
+    }
+  }
+  if (options_.sync_replicas) {
+    CheckWeights(&violations);
+  } else {
+    for (const TaskName& task : tasks_) {
+      if (!IsPs(task)) CheckCounter(task, &violations);
+    }
+    CheckGlobalStep(&violations);
   }
   CheckCheckpoints(&violations);
+  CheckDurable(&violations);
   CheckLives(&violations);
   CheckProgress(&violations);
   CheckSaved(&violations);
-  if (HaveTrainersEnded()) CheckPs(&violations);
+  if (!HaveTrainersEnded()) return violations;
+  for (const TaskName& task : tasks_) {
+    if (IsPs(task)) CheckPs(task, &violations);
+  }
   return violations;
 }
 

@@ -1,27 +1,37 @@
-// A training job that can be checked: every step adds one to a counter of its worker on the ps, and to the
+// A training job that can be checked: every step counts itself in a counter of its worker on a ps, and in the
 // global step; each trainer knows how many of its steps were acknowledged.
 //
-// One ps, a chief and workers, as a user would write them: Server::Start, MonitoredTrainingSession, a loop,
-// Close, Shutdown. What a step adds is computed by the trainer from what it has read, as a gradient is, so a
-// step needs a read, a push and an update. The chief saves checkpoints.
+// One ps or several, a chief and workers, as a user would write them: Server::Start,
+// MonitoredTrainingSession, a loop, Close, Shutdown. A counter is a vector {n, s}; a step that has read n
+// adds {1, n} to it. What it adds is computed by the trainer, as a gradient is, so a step needs a read, a
+// push and an update; and as only one trainer counts there, s is n (n - 1) / 2 however often all was
+// restored, unless a step was applied to another value than it has read.
+//
+// The chief saves checkpoints, to a disk that may be full, fail, or lose its power (simulated_disk.h).
 //
 // Violations says what must not be, once all has ended:
 //
 // * A step was applied twice: a counter is above the steps of its worker that were acknowledged, failed, or
-//   ran when their life was killed.
+//   ran when their life was killed; likewise the global step.
+// * A step was applied to values that it has not read: those from before a restore, or of another life.
 // * A step was lost: a counter is below the acknowledged ones, though nothing was restored.
+// * A save that was acknowledged was gone later: the chief went on from an earlier step.
 // * A chief wrote a checkpoint after its successor had begun.
-// * The ps saw more lives of a task than there were, or lost one again and again that was there.
+// * The authority saw more lives of a task than there were, or lost one again and again that was there.
 // * The chief has ended well, but the newest checkpoint is not that of the last step.
+// * Synchronous replicas that wait for lost ones have other weights in the end than without faults.
 // * A step took longer than three leases after the network was whole again, or a program did not end.
-// * Plans or steps are left on the ps when all trainers have ended.
+// * Plans or steps are left on a ps when all trainers have ended.
 // * A trainer has failed for good, unless it was superseded by a later life of its task. One that says that
-//   starting again may help, because a ps had to be started anew, is started again, as a launcher does it.
+//   starting again may help, because a ps had to be started anew, is started again, as a launcher does it;
+//   so is one that could not write to its disk.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,11 +40,16 @@
 #include "distributed/cluster_spec.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
+#include "graph/graph_builder.h"
+#include "ops/training/sync_replicas.h"
+#include "session/monitored/monitored_session.h"
+#include "tests/simulation/simulated_disk.h"
 #include "tests/simulation/world.h"
 
 namespace weir {
 
 struct CountingJobOptions {
+  int num_ps = 1;
   int num_workers = 1;  // besides the chief
   // Workers with the indices after those, which the cluster spec does not name: they join when they are
   // started.
@@ -44,9 +59,15 @@ struct CountingJobOptions {
   absl::Duration pause = absl::Milliseconds(50);
   int64_t save_steps = 10;
   absl::Duration lease = absl::Seconds(10);
+  // How much longer than three leases a step may take: messages that take seconds are many.
+  absl::Duration patience = absl::ZeroDuration();
   // How long a piece of a step of a trainer may have to wait for its processor.
   absl::Duration longest_delay_of_work = absl::ZeroDuration();
   std::string checkpoint_dir;  // of the test; empty: none
+  // Synchronous replicas of a SyncModel train instead, and nobody counts.
+  std::optional<OnLoss> sync_replicas;
+  // What they have in the end (SavedWeights), where nothing that befalls them may change it; empty: anything.
+  std::string expected_weights;
 };
 
 class CountingJob {
@@ -72,6 +93,8 @@ class CountingJob {
   void Flap(const TaskName& from, const TaskName& to);
   void Heal(const TaskName& from, const TaskName& to);
 
+  SimulatedDisk& disk() { return disk_; }
+
   // From now on nothing is wrong any more; steps have three leases.
   void NoteHealed() { healed_ = world_.time(); }
   // When that will be.
@@ -83,6 +106,8 @@ class CountingJob {
   std::vector<std::string> Violations() const;
   // Of all trainers; of one task's lives.
   int64_t num_acknowledged() const;
+  // Of synchronous replicas: what the newest checkpoint has.
+  std::string SavedWeights() const;
   int64_t num_acknowledged(const TaskName& task) const;
 
  private:
@@ -99,18 +124,39 @@ class CountingJob {
     absl::Duration trained;  // when it began to say that it is done
     absl::Duration step_began;
     absl::Duration longest_step;  // as far as it is to be blamed
-    std::vector<absl::Duration> saves;
+    struct Save {
+      absl::Duration at;
+      int64_t step = 0;
+    };
+    std::vector<Save> saves;
     absl::Status outcome = absl::UnknownError("still running");
   };
   class SaveListener;
 
   TaskConfig ConfigOf(const TaskName& task) const;
-  void ServePs(World::Life& life);
+  void ServePs(const TaskName& ps, World::Life& life);
   void Train(Trainer& trainer, World::Life& life);
+  using StepOfSession = std::function<absl::Status(MonitoredSession& session)>;
+  absl::StatusOr<StepOfSession> BuildCounters(GraphBuilder& g, const TaskName& self);
+  absl::StatusOr<StepOfSession> BuildModel(GraphBuilder& g, const TaskConfig& task);
   absl::Status TrainOn(Trainer& trainer, World::Life& life, const TaskConfig& task, Server& server);
   absl::Status Step(Trainer& trainer, absl::FunctionRef<absl::Status()> step);
-  int64_t CounterOf(const TaskName& task) const;
+  // Of one life of a trainer, or of all that were this task.
+  struct Steps {
+    int64_t num_acknowledged = 0;
+    int64_t num_maybe = 0;  // may have been applied as well
+  };
+  Steps StepsOf(const TaskName& task) const;
+  bool MayBeRestored() const;
+  // Whether any ps was started again.
+  bool WasPsRestarted() const;
+  // A variable's value on the ps that has it; an invalid tensor when none has.
+  Tensor ValueOf(const std::string& variable) const;
   void CheckCounter(const TaskName& task, std::vector<std::string>* violations) const;
+  void CheckWeights(std::vector<std::string>* violations) const;
+  void CheckGlobalStep(std::vector<std::string>* violations) const;
+  static void CheckCount(absl::string_view what, int64_t count, const Steps& steps, bool may_be_restored,
+                         std::vector<std::string>* violations);
   void CheckCheckpoints(std::vector<std::string>* violations) const;
   // Of it, what everything was well in.
   absl::Duration TimeSince(absl::Duration begin) const;
@@ -123,18 +169,20 @@ class CountingJob {
   bool IsStranded(const Trainer& trainer) const;
   const Trainer* DoneChief() const;
   void CheckSaved(std::vector<std::string>* violations) const;
+  void CheckDurable(std::vector<std::string>* violations) const;
   void CheckProgress(std::vector<std::string>* violations) const;
   void CheckLives(std::vector<std::string>* violations) const;
-  void CheckPs(std::vector<std::string>* violations) const;
+  void CheckPs(const TaskName& ps, std::vector<std::string>* violations) const;
 
   World& world_;
   const CountingJobOptions options_;
+  SimulatedDisk disk_;
   ClusterSpec cluster_;
   std::vector<TaskName> tasks_;
   std::map<TaskName, std::vector<World::Life*>> lives_;
   std::list<Trainer> trainers_;                          // in the order in which they were started
   std::map<const World::Life*, Server*> ps_servers_;     // as long as they live
-  std::map<TaskName, std::map<Incarnation, int>> lost_;  // how often the newest ps has lost each life
+  std::map<TaskName, std::map<Incarnation, int>> lost_;  // how often the newest authority has lost each life
   absl::Duration healed_ = absl::InfiniteDuration();
   absl::Duration heals_;
   int num_coming_ = 0;    // tasks that are about to be started again

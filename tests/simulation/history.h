@@ -14,6 +14,7 @@ namespace weir {
 struct History {
   uint64_t seed = 1;
   NetworkOptions network;
+  ClockOptions clocks;
   CountingJobOptions job;  // its checkpoint_dir is set by RunHistory
   std::vector<Misfortune> misfortunes;
 };
@@ -22,7 +23,11 @@ struct History {
 // retried. Nothing that a job may notice.
 NetworkOptions BenignNetwork();
 
-// The history of a campaign's seed: one of several networks, up to three misfortunes of these kinds.
+// A network some of whose messages take seconds: what was sent last comes long after all else is known.
+NetworkOptions SlowNetwork();
+
+// The history of a campaign's seed: one of several networks, one ps or two, clocks that agree or not, up to
+// three misfortunes of these kinds.
 History DrawHistory(uint64_t seed, const std::vector<Misfortune::Kind>& kinds);
 
 struct Outcome {
@@ -32,13 +37,15 @@ struct Outcome {
   int64_t num_acknowledged = 0;
   absl::Duration time;  // virtual
   std::string trace;    // when it was kept
+  std::string weights;  // of synchronous replicas
 };
 
 // Where checkpoints go for a while: memory, where the system has a folder for it, because a disk that writes
 // what it was told to costs more than all else; the directory otherwise.
 std::string ScratchDirectory(const std::string& otherwise);
 
-// Writes checkpoints below `scratch_dir`, and removes them.
+// Writes checkpoints below `scratch_dir`, and removes them. Synchronous replicas that wait for lost ones are
+// run without faults first.
 Outcome RunHistory(const History& history, const std::string& scratch_dir, bool keeps_trace = false);
 
 }  // namespace weir

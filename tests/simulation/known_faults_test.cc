@@ -19,7 +19,7 @@ using ::testing::Not;
 using Kind = Misfortune::Kind;
 using Kinds = std::set<std::string>;
 
-const TaskName kPs{"ps", 0}, kChief{"chief", 0}, kWorker{"worker", 0};
+const TaskName kPs{"ps", 0}, kSecondPs{"ps", 1}, kChief{"chief", 0}, kWorker{"worker", 0};
 
 // What goes wrong with any of the seeds, up to its colon. The misfortune comes a little later with each.
 Kinds WhatGoesWrong(History history, const std::vector<Misfortune>& misfortunes, int num_seeds = 40,
@@ -242,6 +242,57 @@ TEST(KnownFaultsTest, AProcessThatIsStoppedBeforeItsFirstLineEndsWhenAnotherHasI
       EXPECT_THAT(WhatGoesWrong({}, {replace}, 40, absl::ZeroDuration()), IsEmpty()) << task.ToString();
     }
   }
+}
+
+// Mended: others had done the last step meanwhile, so the session that was made anew was at its end; when the
+// step was lost once more, its trainer failed, as if somebody had asked it to stop (944698, 960163, 960808).
+TEST(KnownFaultsTest, ATrainerThatIsAtItsEndStillAsksForItsStep) {
+  const Misfortune flap = {.kind = Kind::kFlap,
+                           .at = absl::Milliseconds(2800),
+                           .length = absl::Seconds(20),
+                           .first = kPs,
+                           .second = kSecondPs};
+  History history;
+  history.job.num_ps = 2;
+  history.job.num_workers = 2;
+  EXPECT_THAT(WhatGoesWrong(history, {flap}, 60, absl::Milliseconds(17)), IsEmpty());
+}
+
+History SyncHistory() {
+  History history;
+  history.job.num_ps = 2;
+  history.job.sync_replicas = OnLoss::kWait;
+  history.job.last_step = 20;
+  history.job.lease = absl::Seconds(3);
+  return history;
+}
+
+// Mended: the chief had set the variables, and lost a ps before it had told the groups of replicas; the
+// session that was made anew had set none, so nobody told them, and all waited for half an hour (961060).
+TEST(KnownFaultsTest, AChiefThatLosesAPsWhileItBeginsTellsTheReplicasLater) {
+  const Misfortune pause = {.kind = Kind::kPause,
+                            .at = absl::Milliseconds(100),
+                            .length = absl::Seconds(15),
+                            .first = kSecondPs,
+                            .second = kChief};
+  EXPECT_THAT(WhatGoesWrong(SyncHistory(), {pause}), IsEmpty());
+}
+
+// Mended: an update that was applied on one ps and lost on the way to the other is tried again by the same
+// chief. The session that was made anew had saved before that; the chief was killed, and its successor went
+// on from half an update (961187).
+TEST(KnownFaultsTest, HalfAnUpdateIsNotSaved) {
+  const Misfortune flap = {.kind = Kind::kFlapOneWay,
+                           .at = absl::Milliseconds(200),
+                           .length = absl::Seconds(12),
+                           .first = kSecondPs,
+                           .second = kPs};
+  const Misfortune kill = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(2500),
+                           .length = absl::Milliseconds(500),
+                           .first = kChief,
+                           .second = kPs};
+  EXPECT_THAT(WhatGoesWrong(SyncHistory(), {flap, kill}, 20), IsEmpty());
 }
 
 }  // namespace

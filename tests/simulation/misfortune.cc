@@ -38,6 +38,14 @@ void Begin(World& world, CountingJob& job, const Misfortune& misfortune) {
       return world.Pause(job.life(first));
     case Kind::kKill:
       return world.Kill(job.life(first));
+    case Kind::kDiskFull:
+      return job.disk().set_state(SimulatedDisk::State::kFull);
+    case Kind::kDiskFails:
+      return job.disk().set_state(SimulatedDisk::State::kFails);
+    case Kind::kBlackout:
+      if (job.life(first).has_ended() || job.life(first).is_killed()) return;
+      world.Kill(job.life(first));
+      return job.disk().LosePower();
   }
 }
 
@@ -62,7 +70,11 @@ void Plan(World& world, CountingJob& job, const Misfortune& misfortune) {
         });
       case Kind::kPause:
         return world.At(end, [&world, &first] { world.Resume(first); });
+      case Kind::kDiskFull:
+      case Kind::kDiskFails:
+        return world.At(end, [&job] { job.disk().set_state(SimulatedDisk::State::kGood); });
       case Kind::kKill:
+      case Kind::kBlackout:
         if (first.is_killed()) job.StartLater(misfortune.first, first, misfortune.length);
         return;
       case Kind::kReplace:
@@ -72,49 +84,73 @@ void Plan(World& world, CountingJob& job, const Misfortune& misfortune) {
   });
 }
 
-absl::string_view NameOf(Kind kind) {
+// How a kind is told, and of what it is.
+struct Name {
+  char letter;
+  absl::string_view text;
+  enum class Of { kLink, kTask, kDisk } of;
+};
+
+Name NameOf(Kind kind) {
   switch (kind) {
     case Kind::kFlap:
-      return "flap";
+      return {'f', "flap", Name::Of::kLink};
     case Kind::kFlapOneWay:
-      return "flap one way";
+      return {'g', "flap one way", Name::Of::kLink};
     case Kind::kCut:
-      return "cut";
+      return {'c', "cut", Name::Of::kLink};
     case Kind::kCutOneWay:
-      return "cut one way";
+      return {'o', "cut one way", Name::Of::kLink};
     case Kind::kPause:
-      return "pause";
+      return {'p', "pause", Name::Of::kTask};
     case Kind::kKill:
-      return "kill";
+      return {'k', "kill", Name::Of::kTask};
     case Kind::kReplace:
-      return "replace";
+      return {'r', "replace", Name::Of::kTask};
+    case Kind::kDiskFull:
+      return {'d', "the disk is full", Name::Of::kDisk};
+    case Kind::kDiskFails:
+      return {'e', "the disk fails", Name::Of::kDisk};
+    case Kind::kBlackout:
+      return {'b', "blackout of", Name::Of::kTask};
   }
-  return "?";
+  return {'?', "?", Name::Of::kTask};
 }
 
 }  // namespace
 
+char LetterOf(Kind kind) { return NameOf(kind).letter; }
+
 std::string Misfortune::ToString() const {
-  const bool is_of_a_link = kind != Kind::kPause && kind != Kind::kKill && kind != Kind::kReplace;
-  return absl::StrCat("at ", absl::FormatDuration(at), " ", NameOf(kind), " ", first.ToString(),
-                      is_of_a_link ? absl::StrCat(" -> ", second.ToString()) : "", " for ",
-                      absl::FormatDuration(length));
+  const Name name = NameOf(kind);
+  std::string text = absl::StrCat("at ", absl::FormatDuration(at), " ", name.text);
+  if (name.of != Name::Of::kDisk) absl::StrAppend(&text, " ", first.ToString());
+  if (name.of == Name::Of::kLink) absl::StrAppend(&text, " -> ", second.ToString());
+  return absl::StrCat(text, " for ", absl::FormatDuration(length));
 }
 
 std::vector<Misfortune> DrawMisfortunes(uint64_t seed, const std::vector<TaskName>& tasks,
                                         const std::vector<Kind>& kinds) {
   std::mt19937_64 random(seed);
+  std::vector<TaskName> servers, trainers;
+  for (const TaskName& task : tasks) (task.job == "ps" ? servers : trainers).push_back(task);
+  const auto one_of = [&random](const std::vector<TaskName>& some) { return some[random() % some.size()]; };
   std::vector<Misfortune> misfortunes(1 + random() % kMostMisfortunes);
   for (Misfortune& misfortune : misfortunes) {
     misfortune.kind = kinds[random() % kinds.size()];
     misfortune.at = kLatest * static_cast<int64_t>(random() % 1000) / 1000;
     misfortune.length = DrawLength(random);
-    // The ps is at one end of every link. Only a trainer is replaced while it is there: a ps has its
-    // variables.
-    const size_t trainer = 1 + random() % (tasks.size() - 1);
+    // A ps is at one end of every link, of a few at both. Only a trainer is replaced while it is there: a ps
+    // has its variables.
+    const TaskName trainer = one_of(trainers);
     const bool takes_ps = misfortune.kind != Kind::kReplace && random() % 2 == 0;
-    misfortune.first = tasks[takes_ps ? 0 : trainer];
-    misfortune.second = tasks[takes_ps ? trainer : 0];
+    const TaskName server = servers.size() == 1 ? servers.front() : one_of(servers);
+    misfortune.first = takes_ps ? server : trainer;
+    misfortune.second = takes_ps ? trainer : server;
+    if (misfortune.kind == Kind::kBlackout) misfortune.first = trainers.front();
+    if (takes_ps && servers.size() > 1 && random() % 4 == 0) {
+      misfortune.second = server == servers.front() ? servers.back() : servers.front();
+    }
   }
   return misfortunes;
 }

@@ -1,5 +1,5 @@
 // What befalls a job, drawn by a seed: links that flap or are cut, tasks that are paused, killed, or replaced
-// while they are only paused.
+// while they are only paused, and a disk that is full, fails, or loses its power with the chief's machine.
 //
 // A value; printed, it is how a finding is told.
 #pragma once
@@ -25,7 +25,14 @@ struct Misfortune {
     kKill,        // the first; a new life begins after `length`
     kReplace,  // the first is paused, a new life begins after `length`, and the old one goes on after twice
                // that
+    kDiskFull,
+    kDiskFails,
+    kBlackout,  // kills the chief, and what it has not synced may be gone; a new life begins after `length`
   };
+  static constexpr Kind kEvery[] = {Kind::kFlap,      Kind::kFlapOneWay, Kind::kCut,     Kind::kCutOneWay,
+                                    Kind::kPause,     Kind::kKill,       Kind::kReplace, Kind::kDiskFull,
+                                    Kind::kDiskFails, Kind::kBlackout};
+
   Kind kind = Kind::kFlap;
   absl::Duration at;
   absl::Duration length;
@@ -33,6 +40,10 @@ struct Misfortune {
 
   std::string ToString() const;
 };
+
+// Of the campaign's flag: f(lap), g: flap one way, c(ut), o(ne way), p(ause), k(ill), r(eplace), d(isk full),
+// e(rrors of the disk), b(lackout).
+char LetterOf(Misfortune::Kind kind);
 
 std::vector<Misfortune> DrawMisfortunes(uint64_t seed, const std::vector<TaskName>& tasks,
                                         const std::vector<Misfortune::Kind>& kinds);

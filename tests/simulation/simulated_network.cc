@@ -37,7 +37,8 @@ class SimulatedCall final : public OutgoingCall, public std::enable_shared_from_
 
   void Begin() {
     if (options_.deadline != absl::InfiniteFuture()) {
-      deadline_event_ = network_.scheduler_.AddEvent(client_, options_.deadline, [self = shared_from_this()] {
+      const absl::Time deadline = client_.clock.WorldTimeOf(options_.deadline);
+      deadline_event_ = network_.scheduler_.AddEvent(client_, deadline, [self = shared_from_this()] {
         self->deadline_event_ = 0;
         self->Finish(absl::DeadlineExceededError(absl::StrCat(self->what_, " did not answer in time")));
       });
@@ -219,7 +220,7 @@ void SimulatedCall::Attempt() {
         [self, request = request_] { self->Arrive(request, true); }, [] {});
   }
   if (network_.Happens(network_.options_.lost_requests)) {
-    network_.scheduler_.Note(absl::StrCat("lost ", method_));
+    network_.scheduler_.Note({"lost ", method_});
     network_.scheduler_.AddEvent(client_, network_.scheduler_.now() + network_.Delay(), lost);
     return;
   }
@@ -235,8 +236,12 @@ void SimulatedCall::Arrive(Frame request, bool is_repeated) {
     if (!is_repeated) BreakSoon("the connection broke");
     return;
   }
+  // It travels as a duration.
+  const absl::Time deadline = options_.deadline == absl::InfiniteFuture()
+                                  ? options_.deadline
+                                  : server_->clock.Shown(client_.clock.WorldTimeOf(options_.deadline));
   auto arrived = std::make_shared<SimulatedRequest>(network_, found->second, shared_from_this(), method_,
-                                                    std::move(request), options_.deadline, is_repeated);
+                                                    std::move(request), deadline, is_repeated);
   if (!is_repeated) request_at_server_ = arrived;
   found->second->Accept(std::move(arrived));
 }
@@ -257,7 +262,7 @@ void SimulatedRequest::Reply(absl::StatusOr<Frame> reply) {
   if (!pending_.BeginReply() || is_repeated_ || listener_ == nullptr) return;
   const auto lost = [call = call_] { call->Break("the connection broke before the reply"); };
   if (network_.Happens(network_.options_.lost_replies)) {
-    network_.scheduler_.Note(absl::StrCat("lost the reply to ", method_));
+    network_.scheduler_.Note({"lost the reply to ", method_});
     network_.scheduler_.AddEvent(call_->client(), network_.scheduler_.now() + network_.Delay(), lost);
     return;
   }
@@ -363,7 +368,7 @@ bool SimulatedNetwork::Happens(double share) {
 void SimulatedNetwork::Send(Process& from, Process& to, Process& caller, absl::string_view what,
                             absl::AnyInvocable<void()> deliver, absl::AnyInvocable<void()> lost) {
   ++num_messages_;
-  scheduler_.Note(absl::StrCat(from.name, " -> ", to.name, " ", what));
+  scheduler_.Note({from.name, " -> ", to.name, " ", what});
   const LinkState state = is_closed_ ? LinkState::kFlaps : StateOf(from, to);
   if (state == LinkState::kFlaps) {
     scheduler_.AddEvent(caller, scheduler_.now() + Delay(), std::move(lost));
@@ -383,7 +388,7 @@ void SimulatedNetwork::Send(Process& from, Process& to, Process& caller, absl::s
 }
 
 void SimulatedNetwork::Cut(const Process& from, const Process& to) {
-  scheduler_.Note(absl::StrCat("cut ", from.name, " -> ", to.name));
+  scheduler_.Note({"cut ", from.name, " -> ", to.name});
   links_[{&from, &to}] = LinkState::kCut;
   // Calls that only wait for their reply: the keepalive finds out, when the link is still cut.
   for (const auto& call : CallsBetween(from, &to)) {
@@ -394,12 +399,12 @@ void SimulatedNetwork::Cut(const Process& from, const Process& to) {
 }
 
 void SimulatedNetwork::Flap(const Process& from, const Process& to) {
-  scheduler_.Note(absl::StrCat("flap ", from.name, " -> ", to.name));
+  scheduler_.Note({"flap ", from.name, " -> ", to.name});
   links_[{&from, &to}] = LinkState::kFlaps;
 }
 
 void SimulatedNetwork::Heal(const Process& from, const Process& to) {
-  scheduler_.Note(absl::StrCat("heal ", from.name, " -> ", to.name));
+  scheduler_.Note({"heal ", from.name, " -> ", to.name});
   links_.erase({&from, &to});
   std::vector<absl::AnyInvocable<void()>> released;
   for (auto it = held_.begin(); it != held_.end();) {

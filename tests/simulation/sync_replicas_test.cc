@@ -1,9 +1,6 @@
 // Synchronous replicas in simulated clusters: two ps, a chief and two workers, whose batches follow from the
-// global step. Whatever order a seed chooses, and whenever a worker is killed and started again, the job
-// comes to its end, and with the same bits.
-#include "ops/training/sync_replicas.h"
-
-#include <bit>
+// global step (sync_model.h). Whatever order a seed chooses, and whenever a worker is killed and started
+// again, the job comes to its end, and with the same bits.
 #include <map>
 #include <memory>
 #include <string>
@@ -19,10 +16,9 @@
 #include "graph/types/status_macros.h"
 #include "gtest/gtest.h"
 #include "ops/standard_ops.h"
-#include "ops/training/gradient_descent.h"
-#include "ops/variable.h"
 #include "session/monitored/hooks/hooks.h"
 #include "session/monitored/training_session.h"
+#include "tests/simulation/sync_model.h"
 #include "tests/simulation/world.h"
 
 namespace weir {
@@ -75,15 +71,7 @@ class SyncJob {
   absl::StatusOr<std::string> Train(World::Life& life, Server& server) {
     const TaskConfig& task = server.task();
     GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
-    const Output x =
-        g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape(Shape())}});
-    const ModelVariable step = GlobalStep(g);
-    const ModelVariable a = MakeVariable(g, "a", Tensor::Scalar(1.0f));
-    const ModelVariable b = MakeVariable(g, "b", Tensor::Scalar(2.0f));
-    const Output loss = Mul(g, x, AddV2(g, Square(g, a.value), Mul(g, a.value, Square(g, b.value))));
-    auto optimizer = SyncReplicas(std::make_unique<GradientDescent>(0.01),
-                                  {.replicas_to_aggregate = task.num_workers(), .on_loss = OnLoss::kWait});
-    WEIR_ASSIGN_OR_RETURN(Node* const train, optimizer->Minimize(g, loss, step));
+    WEIR_ASSIGN_OR_RETURN(const SyncModel model, SyncModel::Build(g, task, OnLoss::kWait));
     TrainingSessionOptions options;
     options.target = server.target();
     options.is_chief = task.is_chief();
@@ -91,22 +79,17 @@ class SyncJob {
     options.stops_on_sigterm = false;
     WEIR_ASSIGN_OR_RETURN(const auto session, MonitoredTrainingSession(g, std::move(options)));
     life.OnEndOfWorld([&session] { session->RequestStop(); });
-    const int rank = task.is_chief() ? 0 : task.task_index() + 1;
     absl::Status status;
     while (status.ok() && !session->should_stop()) {
       life.Sleep(absl::Milliseconds(100));
-      status = session->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
-        WEIR_ASSIGN_OR_RETURN(const auto now, context.session().Run({}, {step.value}));
-        const auto batch = static_cast<float>((now[0].scalar<int64_t>() * 31 + rank * 17) % 23) / 7 - 1;
-        return context.RunWithHooks({{x, Tensor::Scalar(batch)}}, {}, {train}).status();
-      });
+      status = model.RunStep(*session);
     }
     std::string bits;
     if (status.ok()) {
-      WEIR_ASSIGN_OR_RETURN(const auto values, session->session().Run({}, {step.value, a.value, b.value}));
-      bits = absl::StrCat("step ", values[0].scalar<int64_t>(), ", ",
-                          absl::Hex(std::bit_cast<uint32_t>(values[1].scalar<float>())), " ",
-                          absl::Hex(std::bit_cast<uint32_t>(values[2].scalar<float>())));
+      WEIR_ASSIGN_OR_RETURN(const auto values,
+                            session->session().Run({}, {model.step.value, model.a.value, model.b.value}));
+      bits =
+          DescribeWeights(values[0].scalar<int64_t>(), values[1].scalar<float>(), values[2].scalar<float>());
       status = session->Close();
     }
     life.OnEndOfWorld(nullptr);

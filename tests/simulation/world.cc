@@ -8,10 +8,10 @@
 
 namespace weir {
 
-World::Life::Life(World& world, std::string name, uint64_t number)
+World::Life::Life(World& world, const std::string& name, uint64_t number)
     : world_(world),
       number_(number),
-      environment_(world.scheduler_, std::move(name)),
+      environment_(world.scheduler_, name, world.DrawClock(name)),
       started_(environment_.SteadyNow()),
       transport_(world.network_.MakeTransport(environment_)) {}
 
@@ -37,9 +37,10 @@ void World::Life::Sleep(absl::Duration duration) {
   environment_.Await(mutex, absl::Condition(&never), environment_.Now() + duration);
 }
 
-World::World(uint64_t seed, const NetworkOptions& network)
+World::World(uint64_t seed, const NetworkOptions& network, const ClockOptions& clocks)
     : scheduler_(seed),
       network_(scheduler_, network),
+      clocks_(clocks),
       nature_(scheduler_, "nature"),
       begin_(scheduler_.now()) {}
 
@@ -50,9 +51,26 @@ World::~World() {
   }
 }
 
-World::Life& World::Start(std::string name, std::function<void(Life&)> program) {
-  Life& life = lives_.emplace_back(*this, std::move(name), lives_.size() + 1);
-  scheduler_.Note(absl::StrCat("start ", life.name()));
+SimulatedClock World::DrawClock(absl::string_view name) {
+  // From -most to most.
+  const auto draw = [this](int64_t most) {
+    if (most == 0) return int64_t{0};
+    return static_cast<int64_t>(scheduler_.Below(2 * static_cast<size_t>(most) + 1)) - most;
+  };
+  const int64_t most_ahead = absl::ToInt64Milliseconds(clocks_.most_ahead);
+  const auto [place, is_new] = clocks_of_tasks_.try_emplace(std::string(name.substr(0, name.find(' '))));
+  SimulatedClock& clock = place->second;
+  if (is_new) {
+    clock.ahead = absl::Milliseconds(draw(most_ahead));
+    clock.drift = draw(clocks_.most_drift);
+  }
+  clock.ahead_of_counted = absl::Milliseconds(draw(most_ahead));
+  return clock;
+}
+
+World::Life& World::Start(const std::string& name, std::function<void(Life&)> program) {
+  Life& life = lives_.emplace_back(*this, name, lives_.size() + 1);
+  scheduler_.Note({"start ", life.name()});
   const auto thread = life.environment_.StartThread([&life, program = std::move(program)] {
     program(life);
     life.has_ended_ = true;
@@ -62,18 +80,18 @@ World::Life& World::Start(std::string name, std::function<void(Life&)> program) 
 }
 
 void World::Pause(Life& life) {
-  scheduler_.Note(absl::StrCat("pause ", life.name()));
+  scheduler_.Note({"pause ", life.name()});
   life.process().is_paused = true;
 }
 
 void World::Resume(Life& life) {
-  scheduler_.Note(absl::StrCat("resume ", life.name()));
+  scheduler_.Note({"resume ", life.name()});
   life.process().is_paused = life.is_killed_;
 }
 
 void World::Kill(Life& life) {
   if (life.has_ended_ || life.is_killed_) return;
-  scheduler_.Note(absl::StrCat("kill ", life.name()));
+  scheduler_.Note({"kill ", life.name()});
   life.is_killed_ = true;
   life.process().is_paused = true;
   network_.Kill(life.process());

@@ -18,9 +18,11 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distributed/server.h"
 #include "kernels/simulation/simulated_environment.h"
@@ -28,12 +30,19 @@
 
 namespace weir {
 
+// How far the clocks of the tasks may differ from the world's, either way. Zero: they show its time. Lives of
+// one task are on one machine: their clocks show the same, but begin to count at different times.
+struct ClockOptions {
+  absl::Duration most_ahead;
+  int64_t most_drift = 0;  // millionths
+};
+
 class World {
  public:
   class Life {
    public:
     // `number`: of the world's lives, from 1.
-    Life(World& world, std::string name, uint64_t number);
+    Life(World& world, const std::string& name, uint64_t number);
 
     const std::string& name() const { return environment_.process().name; }
     World& world() { return world_; }
@@ -66,7 +75,7 @@ class World {
     std::function<void()> on_end_of_world_;
   };
 
-  explicit World(uint64_t seed, const NetworkOptions& network = {});
+  explicit World(uint64_t seed, const NetworkOptions& network = {}, const ClockOptions& clocks = {});
   // End().
   ~World();
 
@@ -76,7 +85,8 @@ class World {
   absl::Duration time() const { return scheduler_.now() - begin_; }
   bool is_over() const { return is_over_; }
 
-  Life& Start(std::string name, std::function<void(Life&)> program);
+  // A name is that of a task, up to a space.
+  Life& Start(const std::string& name, std::function<void(Life&)> program);
   void Pause(Life& life);
   void Resume(Life& life);
   // As kill -9 does: its connections are reset, and its port is free.
@@ -90,8 +100,13 @@ class World {
   std::string End();
 
  private:
+  // Those of the next life of that name.
+  SimulatedClock DrawClock(absl::string_view name);
+
   Scheduler scheduler_;
   SimulatedNetwork network_;
+  const ClockOptions clocks_;
+  std::map<std::string, SimulatedClock> clocks_of_tasks_;
   SimulatedEnvironment nature_;  // what happens by itself
   const absl::Time begin_;
   bool is_over_ = false;
