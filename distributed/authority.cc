@@ -42,7 +42,7 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     membership_.OnAddress(request.task, request.held, request.address);
   }
   // Membership tells its listeners, who may hold locks of their own: not with a lock held.
-  if (IsSucceeded(request)) {
+  if (!membership_.names_are_proven() && IsSucceeded(request)) {
     membership_.Supersede(request.known_authority, request.task);
     return absl::UnavailableError(membership_.superseded().message());
   }
@@ -63,7 +63,7 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     place.holder.started = std::min(place.holder.started, started);
   }
   if (highest > last_) last_ = FirstLifeOfTerm(TermOf(highest) + 1);
-  if (request.known_authority > mine) membership_.SetIncarnation(++last_);
+  if (request.known_authority > mine && membership_.TakesOthersWord()) membership_.SetIncarnation(++last_);
   if (request.held != 0) return request.held;
   place.promised = {++last_, started, request.process, now};
   place.promised_until = now + membership_.lease() * 2 / 5;

@@ -19,7 +19,8 @@
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
 // it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
 // before. Whoever held a life keeps it. An authority that was only stopped while another process took its
-// place finds out from a task that it knows and that knows its successor: it is superseded.
+// place finds out from a task that it knows and that knows its successor: it is superseded. (Where names are
+// proven, when its successor answers at its address: membership_service.h.)
 //
 // Pure bookkeeping. Thread safety: all methods.
 #pragma once

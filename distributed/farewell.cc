@@ -4,7 +4,9 @@
 #include <set>
 
 #include "absl/synchronization/mutex.h"
+#include "distributed/membership.h"
 #include "distributed/peers/worker_protocol.h"
+#include "distributed/transport/wire.h"
 
 namespace weir {
 namespace {
@@ -19,12 +21,14 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 
 void Farewell::SayDone(absl::Duration patience) const {
   const absl::Time end = peers_.environment().Now() + patience;
-  Say(kJobDoneMethod, Listeners(/*is_done=*/true), end, end + peers_.membership().lease());
+  Say(kJobDoneMethod, "", Listeners(/*is_done=*/true), end, end + peers_.membership().lease());
 }
 
-void Farewell::SayLeave(absl::Duration patience) const {
+void Farewell::SayLeave(absl::Duration patience, absl::string_view failure) const {
   const absl::Time end = peers_.environment().Now() + patience;
-  Say(kLeaveMethod, Listeners(/*is_done=*/false), end, end);
+  WireWriter body;
+  body.String(failure.substr(0, Membership::kMaxFailureText));
+  Say(kLeaveMethod, body.Take(), Listeners(/*is_done=*/false), end, end);
 }
 
 std::vector<TaskName> Farewell::Listeners(bool is_done) const {
@@ -49,14 +53,14 @@ std::vector<TaskName> Farewell::Listeners(bool is_done) const {
 }
 
 std::vector<TaskName> Farewell::Tell(const std::vector<TaskName>& tasks, const char* method,
-                                     absl::Time deadline) const {
+                                     const std::string& body, absl::Time deadline) const {
   absl::Mutex mutex;
   size_t num_left = tasks.size();
   std::vector<absl::Status> answers(tasks.size());
   for (size_t i = 0; i < tasks.size(); ++i) {
     PeerCallOptions options{.deadline = deadline, .any_life = true};
     if (tasks[i].job != "ps" || task_.job() == "ps") options.retry_for = kRetryFor;
-    peers_.Call(tasks[i], method, "", {}, options,
+    peers_.Call(tasks[i], method, body, {}, options,
                 [&mutex, &num_left, &answer = answers[i]](const absl::StatusOr<PeerReply>& reply) {
                   absl::MutexLock lock(&mutex);
                   answer = reply.status();
@@ -83,7 +87,7 @@ bool Farewell::MayHear(const std::vector<TaskName>& untold) const {
          membership.state(membership.authority()) == Membership::State::kAlive;
 }
 
-void Farewell::Say(const char* method, std::vector<TaskName> untold, absl::Time end,
+void Farewell::Say(const char* method, const std::string& body, std::vector<TaskName> untold, absl::Time end,
                    absl::Time end_of_authority) const {
   Environment& environment = peers_.environment();
   absl::Duration round = kFirstRound;
@@ -91,7 +95,7 @@ void Farewell::Say(const char* method, std::vector<TaskName> untold, absl::Time 
     const absl::Time now = environment.Now();
     const absl::Time last = MayHear(untold) ? end_of_authority : end;
     if (now >= last) return;
-    untold = Tell(untold, method, std::min(last, now + round));
+    untold = Tell(untold, method, body, std::min(last, now + round));
     round *= 2;
     absl::Mutex mutex;
     bool never = false;

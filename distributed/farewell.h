@@ -1,4 +1,5 @@
-// What a task says to the others when it leaves: that it is done, or that it ends and may come again.
+// What a task says to the others when it leaves: that it is done, or that it ends and may come again, and
+// what its program has failed with.
 //
 // It says so to the authority, which tells the others; a training task also to every ps, so that none waits
 // for it in vain; a chief that is done also to the other training tasks. Whoever does not answer is told
@@ -9,8 +10,10 @@
 // Thread safety: all methods. Borrows everything.
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "distributed/peers/peers.h"
 #include "distributed/task_config.h"
@@ -22,17 +25,18 @@ class Farewell {
   Farewell(const TaskConfig& task, Peers& peers) : task_(task), peers_(peers) {}
 
   void SayDone(absl::Duration patience) const;
-  void SayLeave(absl::Duration patience) const;
+  // `failure`: empty when nothing has failed.
+  void SayLeave(absl::Duration patience, absl::string_view failure) const;
 
  private:
   // Who is to be told.
   std::vector<TaskName> Listeners(bool is_done) const;
   // Calls all of them, and gives those that are to be told again.
-  std::vector<TaskName> Tell(const std::vector<TaskName>& tasks, const char* method,
+  std::vector<TaskName> Tell(const std::vector<TaskName>& tasks, const char* method, const std::string& body,
                              absl::Time deadline) const;
   // Whether the authority may still be there, though it does not answer.
   bool MayHear(const std::vector<TaskName>& untold) const;
-  void Say(const char* method, std::vector<TaskName> untold, absl::Time end,
+  void Say(const char* method, const std::string& body, std::vector<TaskName> untold, absl::Time end,
            absl::Time end_of_authority) const;
 
   const TaskConfig& task_;

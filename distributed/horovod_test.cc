@@ -534,6 +534,23 @@ TEST_P(HorovodTest, TheFirstRankLeavesWhenTheOthersKnowThatItIsDone) {
   }
 }
 
+// One that was killed at the end and is started again while rank 0 leaves.
+TEST_P(HorovodTest, ARankThatComesWhenAllIsDoneHasNothingToDo) {
+  if (GetParam()) return;  // needs faults
+  MakeCluster(2);
+  const auto late = Start(1);
+  auto first = Start(0);
+  faults_.Add({.action = Fault::Action::kDelay, .method = "Form", .delay = absl::Milliseconds(1)});
+  Trained trained;
+  std::thread asks([&] { trained = TrainRank(*late, 5, {}, -1, {.timeout = absl::Seconds(60)}); });
+  while (faults_.num_hits() == 0) absl::SleepFor(absl::Milliseconds(5));
+  absl::SleepFor(absl::Milliseconds(500));  // its question is held
+  first->Shutdown();
+  asks.join();
+  EXPECT_THAT(std::string(trained.status.message()), HasSubstr("rank 0 (worker:0) is done"));
+  EXPECT_EQ(ExitCodeFor(trained.status), kExitDone) << trained.status;
+}
+
 TEST_P(HorovodTest, AProgramThatRunsAloneIsOneRank) {
   if (GetParam()) GTEST_SKIP() << "without a network";
   const auto server = Server::Start(TaskConfig()).value();

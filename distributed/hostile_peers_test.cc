@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "graph/runtime_ops.h"
 #include "session/local_worker.h"
+#include "session/monitored/exit_code.h"
 
 namespace weir {
 namespace {
@@ -184,6 +185,90 @@ TEST_P(ServerTest, ConstantsCountAsWhatTheyTake) {
   body.Fixed64(1);
   EXPECT_TRUE(attacker.Call(kDeregisterPartitionMethod, body.Take()).ok());
   EXPECT_TRUE(plan(6, 100'000, 2).ok());
+}
+
+// The certificate of a worker says nothing of ps 0.
+class ProvenNamesTest : public testing::Test {
+ protected:
+  ProvenNamesTest() {
+    EXPECT_TRUE(cluster_.AddTask({"ps", 0}, "127.0.0.1:4000").ok());
+    EXPECT_TRUE(cluster_.AddTask({"worker", 0}, "127.0.0.1:4001").ok());
+  }
+  std::unique_ptr<Server> StartPs(const std::string& listen) {
+    ServerOptions options;
+    options.num_threads = 1;
+    options.transport = &transport_;
+    options.listen = listen;
+    options.lease = absl::Milliseconds(200);
+    options.security.tls_task_names = true;
+    return Server::Start(TaskConfig::Create(cluster_, {"ps", 0}).value(), options).value();
+  }
+  static void AwaitSettled(Server& server) {
+    while (!server.membership().ViewSince({}).is_settled) absl::SleepFor(absl::Milliseconds(10));
+  }
+  absl::Status Claim(const std::string& address, Incarnation authority) {
+    JoinCall call;
+    call.known_authority = authority;
+    WireWriter body;
+    EncodeJoin(call, &body);
+    return Attacker(transport_.Connect({"ps", 0}, address).value(), {"worker", 0})
+        .Call(kJoinMethod, body.Take());
+  }
+
+  ClusterSpec cluster_;
+  FaultTransport transport_{MakeInprocTransport(MakeInprocNetwork())};
+};
+
+TEST_F(ProvenNamesTest, AWorkerEndsNoPsByWhatItSaysOfIt) {
+  const auto ps = StartPs("127.0.0.1:4000");
+  AwaitSettled(*ps);
+  Membership& members = ps->membership();
+  const Incarnation life = members.incarnation();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(Claim("127.0.0.1:4000", life + 1).ok());
+    EXPECT_TRUE(Claim("127.0.0.1:4000", life + (uint64_t{1} << 30)).ok());
+  }
+  absl::SleepFor(absl::Milliseconds(300));  // it has found itself by then
+  EXPECT_TRUE(members.superseded().ok()) << members.superseded();
+  EXPECT_EQ(members.incarnation(), life);
+}
+
+TEST_F(ProvenNamesTest, APsWhoseSuccessorAnswersAtItsAddressIsOver) {
+  const auto zombie = StartPs("127.0.0.1:5000");
+  AwaitSettled(*zombie);
+  absl::SleepFor(absl::Milliseconds(10));  // lives of other processes are 4 ms apart
+  const auto successor = StartPs("127.0.0.1:4000");
+  ASSERT_GT(successor->membership().incarnation(), zombie->membership().incarnation());
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  while (zombie->membership().superseded().ok() && absl::Now() < deadline) {
+    Claim("127.0.0.1:5000", successor->membership().incarnation()).IgnoreError();
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  EXPECT_TRUE(IsSuperseded(zombie->membership().superseded())) << zombie->membership().superseded();
+  EXPECT_TRUE(successor->membership().superseded().ok());
+}
+
+// Lines that others can have written at will would fill a disk.
+TEST(HostileReplicasTest, WhoCountsOtherRanksIsNotNamedEachTimeThatItAsks) {
+  FaultTransport transport(MakeInprocTransport(MakeInprocNetwork()));
+  ClusterSpec cluster;
+  for (int rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(cluster.AddTask({"worker", rank}, absl::StrCat("127.0.0.1:", 4000 + rank)).ok());
+  }
+  const auto server = Server::Start(TaskConfig::Create(cluster, {"worker", 0}).value(),
+                                    {.num_threads = 1, .transport = &transport})
+                          .value();
+  Attacker attacker(transport.Connect({"worker", 0}, "127.0.0.1:4000").value(), {"worker", 1});
+  testing::internal::CaptureStderr();
+  for (uint64_t attempt = 0; attempt < 1000; ++attempt) {
+    WireWriter body;
+    body.Fixed64(attempt);
+    body.Unsigned(5);
+    EXPECT_TRUE(absl::IsInvalidArgument(attacker.Call("/weir.Collective/Form", body.Take())));
+  }
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(lines, HasSubstr("rank 1 (worker:1) counts 5 ranks, rank 0 (worker:0) counts 2"));
+  EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), 20);
 }
 
 }  // namespace

@@ -224,17 +224,20 @@ void Membership::OnAddress(const TaskName& task, Incarnation life, const std::st
   NoteChangeLocked(&found->second);
 }
 
-absl::Status Membership::OnLeave(const TaskName& task, Incarnation incarnation) {
+absl::Status Membership::OnLeave(const TaskName& task, Incarnation incarnation, absl::string_view failure) {
   WEIR_RETURN_IF_ERROR(Renew(task, incarnation, State::kAlive));
   absl::MutexLock lock(&mutex_);
   Peer& peer = peers_[task];
-  if (peer.incarnation == incarnation && !std::exchange(peer.is_leaving, true)) NoteChangeLocked(&peer);
+  if (peer.incarnation != incarnation || std::exchange(peer.is_leaving, true)) return absl::OkStatus();
+  peer.failure = std::string(failure.substr(0, kMaxFailureText));
+  NoteChangeLocked(&peer);
   return absl::OkStatus();
 }
 
 absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, State state) {
-  if (const Incarnation mine = this->incarnation();
-      task == options_.self && mine != 0 && incarnation > mine) {
+  if (const Incarnation mine = this->incarnation(); task == options_.self && mine != 0 && incarnation != 0) {
+    if (incarnation == mine) return absl::OkStatus();
+    if (incarnation < mine) return Superseded(task, incarnation, mine, task);
     Supersede(incarnation, task);
     return absl::UnavailableError(superseded().message());
   }
@@ -249,6 +252,7 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
       if (peer->incarnation != 0) EndLifeLocked(task, peer, std::string(kRestarted), &losses);
       peer->incarnation = incarnation;
       peer->is_leaving = false;
+      peer->failure.clear();
       peer->alive_in_view = 0;
       is_new_guest = is_authority_ && guests_.IsGuest(task);
       if (is_new_guest) guests_.OnLife(task, incarnation);
@@ -300,6 +304,7 @@ void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why
 }
 
 void Membership::LoseLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses) {
+  if (!peer->failure.empty()) why = absl::StrCat("it has failed: ", peer->failure);
   EndLifeLocked(task, peer, std::move(why), losses);
   if (peer->reported_done == peer->incarnation) peer->state = State::kDone;
 }
@@ -509,6 +514,11 @@ bool Membership::HoldsLeaseLocked() const {
   const auto authority = peers_.find(authority_);
   if (authority != peers_.end() && authority->second.state == State::kDone) return true;
   return options_.environment->SteadyNow() < answered_ + kHolds * options_.lease;
+}
+
+bool Membership::TakesOthersWord() const {
+  absl::MutexLock lock(&mutex_);
+  return !options_.names_are_proven || !is_settled_;
 }
 
 bool Membership::HoldsLease() const {

@@ -46,6 +46,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/cluster_spec.h"
@@ -69,6 +70,9 @@ struct MembershipOptions {
   // Of the authority: guests are let in while fewer training tasks than this have a place, which those of the
   // cluster spec have until they are done or lost. 0: none are let in.
   int max_workers = 0;
+  // Each task can only speak for itself (SecurityOptions::tls_task_names). Then a task that says that the
+  // authority's own task has a later life does not end the authority: that is looked for where it would be.
+  bool names_are_proven = false;
 };
 
 class Membership {
@@ -85,6 +89,10 @@ class Membership {
   const TaskName& authority() const { return authority_; }
   bool is_authority() const { return is_authority_; }
   absl::Duration lease() const { return options_.lease; }
+  bool names_are_proven() const { return options_.names_are_proven; }
+  // Of the authority: whether what others say of lives of its own task makes it take a greater one. Where
+  // names are proven only while it gathers, which those need whose clock was ahead.
+  bool TakesOthersWord() const;
   // Of this process; 0 until the authority has granted it. The authority itself, and a process that runs
   // alone, have one from the start.
   Incarnation incarnation() const;
@@ -156,8 +164,10 @@ class Membership {
   void OnReportedDone(const TaskName& task, Incarnation life);
 
   // The task is about to end and may come again. It counts as alive until its lease runs out, but is not
-  // waited for after RequestLeave. Same errors as OnSignOfLife.
-  absl::Status OnLeave(const TaskName& task, Incarnation incarnation);
+  // waited for after RequestLeave. `failure`: what its program has failed with, if it has; the reason of its
+  // loss then, at most kMaxFailureText of it. Same errors as OnSignOfLife.
+  absl::Status OnLeave(const TaskName& task, Incarnation incarnation, absl::string_view failure = "");
+  static constexpr size_t kMaxFailureText = 1000;
 
   // Finds the leases that have run out. To be called several times per lease.
   void CheckLeases();
@@ -230,6 +240,7 @@ class Membership {
     absl::Time place_until =
         absl::InfinitePast();       // of the authority: kept for a guest that was granted a life
     std::string why;                // it is lost
+    std::string failure;            // what it has said when it left
     uint64_t changed = 0;           // of the authority: in which view
     Incarnation alive_in_view = 0;  // of the others: the authority whose view lists this life as alive
     Incarnation reported_done = 0;  // of the authority: the life that others say was done

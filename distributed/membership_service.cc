@@ -114,10 +114,18 @@ void MembershipService::Handle(std::shared_ptr<IncomingCall> call) {
     return Reply(request,
                  absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
   }
+  std::string failure;
+  if (method == kLeaveMethod) {
+    failure = std::string(request.reader.String());
+    if (const absl::Status whole = request.reader.Finish("a farewell"); !whole.ok()) {
+      return Reply(request, whole);
+    }
+  }
   // The reply goes first: this task may leave as soon as it knows that the last worker is done.
   Reply(request, absl::OkStatus());
-  (void)(method == kJobDoneMethod ? membership_.OnDone(envelope.sender, envelope.sender_incarnation)
-                                  : membership_.OnLeave(envelope.sender, envelope.sender_incarnation));
+  (void)(method == kJobDoneMethod
+             ? membership_.OnDone(envelope.sender, envelope.sender_incarnation)
+             : membership_.OnLeave(envelope.sender, envelope.sender_incarnation, failure));
   absl::MutexLock lock(&mutex_);  // GiveLastView looks again
 }
 
@@ -145,6 +153,8 @@ void MembershipService::Join(Request& request) {
   const absl::StatusOr<Incarnation> life =
       authority_.Join({envelope.sender, envelope.sender_incarnation, call->highest_known,
                        call->known_authority, call->age, call->process, call->address});
+  const bool knows_later = call->known_authority > membership_.incarnation();
+  if (membership_.names_are_proven() && knows_later) LookForSuccessor();
   if (absl::IsInvalidArgument(life.status())) return Refuse(request, life.status());
   if (!life.ok()) return Reply(request, life.status());
   if (envelope.sender_incarnation != 0) {
@@ -175,6 +185,25 @@ void MembershipService::NoteAddress(const TaskName& task, const std::string& add
 void MembershipService::NoteKnown(const TaskName& task, const ViewNumber& known) {
   absl::MutexLock lock(&mutex_);
   known_[task] = known;
+}
+
+// What comes back counts as a sign of life of this task (Membership::OnSignOfLife). One call at a time.
+void MembershipService::LookForSuccessor() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (is_shut_down_ || std::exchange(is_looking_for_successor_, true)) return;
+  }
+  PeerCallOptions options;
+  options.deadline = peers_.environment().Now() + Probes::kLongest;
+  options.any_life = true;
+  options.retry_for = absl::ZeroDuration();
+  peers_.Call(membership_.self(), kHeartbeatMethod, "", {}, options,
+              [this, alive = alive_](const absl::StatusOr<PeerReply>&) {
+                absl::MutexLock still_there(&alive->mutex);
+                if (alive->is_over) return;
+                absl::MutexLock lock(&mutex_);
+                is_looking_for_successor_ = false;
+              });
 }
 
 void MembershipService::Watch(Request& request) {

@@ -8,6 +8,10 @@
 // finds the task, only the link between the two is broken: nobody is declared lost, and the error of the call
 // names the link.
 //
+// Where names are proven (MembershipOptions) an authority that hears of a later life of its own task calls
+// its own address: a successor that answers there has the certificate of that task, and then this process is
+// superseded.
+//
 // Thread safety: all methods. Borrows everything. Shutdown goes first.
 #pragma once
 
@@ -83,6 +87,7 @@ class MembershipService {
   void OnGivenUp(const TaskName& task, uint64_t number);
   void Report(Request& request);
   void NoteKnown(const TaskName& task, const ViewNumber& known);
+  void LookForSuccessor();
   // Somebody was lost: soon, Publish.
   void OnNews();
   // Answers those held calls that there is something new for.
@@ -105,6 +110,7 @@ class MembershipService {
       ABSL_GUARDED_BY(mutex_);                                    // that were told, and are not those here
   std::map<TaskName, ViewNumber> known_ ABSL_GUARDED_BY(mutex_);  // the newest that the task has asked with
   bool will_publish_ ABSL_GUARDED_BY(mutex_) = false;
+  bool is_looking_for_successor_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time next_publish_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 };
 

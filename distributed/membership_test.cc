@@ -238,6 +238,21 @@ TEST_F(MembershipTest, ATaskThatIsToLeaveWaitsForThoseThatStillRun) {
   EXPECT_THAT(losses, ElementsAre("worker:0 was lost: it restarted")) << "who leaves is not lost";
 }
 
+TEST_F(MembershipTest, ATaskThatHasSaidWhatItFailedWithIsLostForThat) {
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
+  ASSERT_TRUE(members.OnLeave(kW0, 11, "no such file: data").ok());
+  ASSERT_TRUE(members.OnLeave(kW0, 11).ok());  // repeated
+  Pass(12);
+  EXPECT_THAT(losses, ElementsAre("worker:0 was lost: it has failed: no such file: data"));
+  ASSERT_TRUE(members.OnSignOfLife(kW0, 12).ok());
+  Pass(12);
+  EXPECT_EQ(losses.back(), "worker:0 was lost: no sign of life for 10s") << "its next life has not failed";
+  ASSERT_TRUE(members.OnSignOfLife(kW1, 21).ok());
+  ASSERT_TRUE(members.OnLeave(kW1, 21, std::string(1 << 20, 'x')).ok());
+  Pass(12);
+  EXPECT_LT(losses.back().size(), 1100u);
+}
+
 TEST_F(MembershipTest, ATaskThatIsToLeaveDoesNotWaitForEver) {
   ASSERT_TRUE(members.OnSignOfLife(kW0, 11).ok());
   const absl::Time end = scheduler.now() + absl::Seconds(25);

@@ -1,13 +1,12 @@
 #include "distributed/peer_limits.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "distributed/machine_memory.h"
 
 namespace weir {
 namespace {
@@ -26,11 +25,6 @@ constexpr Kind kKinds[] = {
     {"steps", "steps under way", &PeerLimits::steps, &PeerUse::Amount::steps},
     {"bytes", "bytes of constants and arguments", &PeerLimits::bytes, &PeerUse::Amount::bytes},
 };
-
-int64_t HalfOfMemory() {
-  const int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page_bytes > 0 ? pages / 2 * page_bytes : int64_t{8} << 30;
-}
 
 }  // namespace
 

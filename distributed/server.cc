@@ -142,9 +142,9 @@ class Server::Network {
     membership_.IssueLastView();
     members_.GiveLastView(kFarewell);
   }
-  void AnnounceLeave() {
+  void AnnounceLeave(const absl::Status& outcome) {
     is_leaving_ = true;
-    if (membership_.incarnation() != 0) Farewell(task_, peers_).SayLeave(kFarewell);
+    if (membership_.incarnation() != 0) Farewell(task_, peers_).SayLeave(kFarewell, outcome.message());
   }
 
   // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers
@@ -268,12 +268,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, co
   runtime_options.environment = options.environment;
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Runtime> runtime, Runtime::Create(runtime_options));
   std::unique_ptr<Server> server(new Server(task, std::move(runtime), options.termination_grace));
-  server->membership_ = std::make_unique<Membership>(MembershipOptions{.self = task.task(),
-                                                                       .cluster = task.cluster(),
-                                                                       .lease = options.lease,
-                                                                       .environment = options.environment,
-                                                                       .chief_grace = options.chief_grace,
-                                                                       .max_workers = options.max_workers});
+  server->membership_ =
+      std::make_unique<Membership>(MembershipOptions{.self = task.task(),
+                                                     .cluster = task.cluster(),
+                                                     .lease = options.lease,
+                                                     .environment = options.environment,
+                                                     .chief_grace = options.chief_grace,
+                                                     .max_workers = options.max_workers,
+                                                     .names_are_proven = options.security.tls_task_names});
   if (!options.metrics_port.empty()) server->metrics_ = std::make_unique<Metrics>();
   // An evaluator talks to nobody.
   if (task.runs_alone() || task.is_evaluator()) {
@@ -513,7 +515,7 @@ void Server::Shutdown(const absl::Status& outcome) {
   if (outcome.ok() && (IsTrainingJob(task_.job()) || has_ended)) {
     network_->AnnounceDone();
   } else {
-    network_->AnnounceLeave();
+    network_->AnnounceLeave(outcome);
   }
   network_->Stop();
 }

@@ -152,6 +152,27 @@ TEST_P(ServerTest, APieceThatNeverComesEndsTheStepAtItsDeadlineAndItsMemoryIsFre
   model.ExpectRight(session->Run({{model.x, model.input}}, {model.z}));
 }
 
+TEST_P(ServerTest, TheOthersLearnWhatAWorkerHasFailedWith) {
+  lease_ = absl::Seconds(1);
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0}), w1 = Start({"worker", 1});
+  for (Server* const worker : {w0.get(), w1.get()}) {
+    CounterModel model(*worker);
+    auto session = worker->CreateSession(model.g.graph()).value();
+    ASSERT_TRUE(session->Run({}, {}, {model.init}).ok());
+  }
+  const Incarnation life = w0->target().life();
+  w0->Shutdown(absl::NotFoundError("there is no file 'train.records'"));
+  const absl::Time deadline = absl::Now() + absl::Seconds(60);
+  for (Server* const other : {ps.get(), w1.get()}) {
+    const Membership& members = other->membership();
+    while (members.LossOf({"worker", 0}, life).ok() && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    EXPECT_EQ(members.LossOf({"worker", 0}, life).message(),
+              "worker:0 was lost: it has failed: there is no file 'train.records'");
+  }
+}
+
 TEST_P(ServerTest, ThePsLeavesWhenAllWorkersAreDone) {
   auto ps = Start({"ps", 0});
   std::atomic<bool> left{false};

@@ -78,6 +78,7 @@ struct Plan {
   std::map<int, int> steps_of;  // of workers that end earlier: after so many of their own steps
   bool is_killed = false;       // they do not end, but go without a word
   std::function<void(int worker, MonitoredSession& session)> before_step;
+  std::function<void(int worker)> before_close;
 };
 
 class SyncReplicasTest : public testing::Test {
@@ -148,6 +149,7 @@ class SyncReplicasTest : public testing::Test {
         outcome->values.insert(outcome->values.end(), value.flat<float>().begin(), value.flat<float>().end());
       }
     }
+    if (plan.before_close) plan.before_close(index);
     return session->Close();
   }
 
@@ -451,6 +453,21 @@ TEST_F(SyncReplicasTest, AStepWithoutTheHookSaysSo) {
   const auto session = MonitoredTrainingSession(model.g, {.target = server->target()}).value();
   const absl::Status status = session->Run({{model.x, Numbers(4, 0, 0)}}, {}, {model.train}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("is_fed_by_SyncReplicasHook"));
+}
+
+// What waits on the other ps did not hear of the end, for a step on both fails at once: the session waited
+// for it in silence, until it gave its threads up.
+TEST_F(SyncReplicasTest, AChiefThatLosesAPsAtTheEndEndsSoon) {
+  StartCluster(1);
+  absl::Time closes;
+  Plan plan;
+  plan.last_step = 3;
+  plan.before_close = [&](int) {
+    servers_[1].reset();
+    closes = absl::Now();
+  };
+  EXPECT_TRUE(Train(0, plan, false).status.ok());
+  EXPECT_LT(absl::Now() - closes, absl::Seconds(60));  // threads are given up after two minutes
 }
 
 }  // namespace

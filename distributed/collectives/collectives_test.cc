@@ -334,6 +334,39 @@ TEST(CollectivesTest, WhatNeedsARankThatHasJoinedIsAnErrorThatNamesIt) {
               HasSubstr("join in different nodes"));
 }
 
+// What it is made to compute is what others say, one of whom may lie.
+TEST(CollectivesTest, ARankThatHasJoinedComputesNoMoreThanItHasMemoryFor) {
+  constexpr int64_t kMaxBytes = 1 << 20;
+  for (const int64_t count : {kMaxBytes / 8 + 1, int64_t{1} << 33, int64_t{1} << 61}) {
+    TestGroup group(2, 1, kMaxBytes);
+    group.Form();
+    absl::Status joined;
+    group[0].Join({"join", {9, 9}}, [&](absl::StatusOr<int> last) { joined = last.status(); });
+    CollectiveMessage message;
+    message.generation = 7;
+    message.name = "huge";
+    message.signature.kind = CollectiveSignature::Kind::kAllReduce;
+    message.signature.dtype = DType::kFloat32;
+    message.signature.dims = {count};
+    absl::Status reply;
+    group[0].Receive(1, message, Payload(), [&](const absl::Status& status) { reply = status; });
+    EXPECT_TRUE(absl::IsResourceExhausted(reply)) << reply;
+    EXPECT_TRUE(absl::IsResourceExhausted(joined)) << joined;
+  }
+}
+
+TEST(CollectivesTest, WhatARankThatHasJoinedHasComputedCountsNoMore) {
+  TestGroup group(2, 1, 1 << 20);
+  group.Form();
+  group[0].Join({"join", {9, 9}}, [](absl::StatusOr<int>) {});
+  for (int i = 0; i < 20; ++i) {  // each takes most of what there is
+    TestGroup::Outcome outcome = NewOutcome();
+    group[1].AllReduce({"x", {0, 0}}, Numbers(1, 120'000), Reduction::kSum, false, TestGroup::Into(outcome));
+    group.DeliverAll();
+    Value(outcome);
+  }
+}
+
 TEST(CollectivesTest, ARankJoinsWhenItHasNothingElseToDo) {
   TestGroup group(2);
   group.Form();

@@ -64,7 +64,7 @@ TEST(CreditTest, ARankThatIsFarAheadIsHeldBackAndNotRefused) {
     group[0].Broadcast({"w", {1, i}}, 0, DType::kFloat32, input, TestGroup::Into(sent.back()));
     group.DeliverAll();
   }
-  EXPECT_EQ(group.num_unanswered_bytes(1), EagerBudget::kMaxBytes);
+  EXPECT_EQ(group.num_unanswered_bytes(1), ByteBudget::kEagerBytes);
   for (int i = kAhead; i-- > 0;) {
     received.push_back(NewOutcome());
     group[1].Broadcast({"w", {1, i}}, 0, DType::kFloat32, Tensor(), TestGroup::Into(received.back()));

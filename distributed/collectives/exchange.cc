@@ -38,7 +38,7 @@ void Exchange::Push(Collective::Outgoing part) {
   lanes_[part.to].Push(std::move(part));
 }
 
-std::optional<Lane::Sent> Exchange::NextTo(int rank, EagerBudget* budget) {
+std::optional<Lane::Sent> Exchange::NextTo(int rank, ByteBudget* budget) {
   absl::MutexLock lock(&mutex_);
   return lanes_[rank].Next(budget);
 }

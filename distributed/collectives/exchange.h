@@ -59,7 +59,7 @@ class Exchange {
 
   // Appends a part to those that wait for their receiver's credit.
   void Push(Collective::Outgoing part);
-  std::optional<Lane::Sent> NextTo(int rank, EagerBudget* budget);
+  std::optional<Lane::Sent> NextTo(int rank, ByteBudget* budget);
   void OnAnswer(int rank, const Lane::Sent& sent);
   // Nothing more is sent.
   void CloseLanes();

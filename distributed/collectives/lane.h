@@ -3,10 +3,10 @@
 // Credit. A receiver that has not begun the collective answers when it does, and keeps what has come until
 // then. So no more than kFirstBytes leave before its first answer, and kOpenBytes may be under way
 // afterwards. All collectives together send a rank that has begun none of them no more than
-// EagerBudget::kMaxBytes: beyond that one only announces itself, and its parts follow the answer. Nobody is
+// ByteBudget::kEagerBytes: beyond that one only announces itself, and its parts follow the answer. Nobody is
 // refused for being ahead, and what is kept of a rank is bounded.
 //
-// Thread safety: none of Lane, all methods of EagerBudget.
+// Thread safety: none of Lane, all methods of ByteBudget.
 #pragma once
 
 #include <atomic>
@@ -19,19 +19,23 @@
 
 namespace weir {
 
-// How many bytes are under way to a rank that is not known to expect them.
-class EagerBudget {
+// Bytes that may be taken and are given back: those under way to a rank that is not known to expect them, at
+// most kEagerBytes.
+class ByteBudget {
  public:
-  static constexpr int64_t kMaxBytes = int64_t{256} << 20;
+  static constexpr int64_t kEagerBytes = int64_t{256} << 20;
+
+  explicit ByteBudget(int64_t max_bytes = kEagerBytes) : max_bytes_(max_bytes) {}
 
   bool Take(int64_t num_bytes) {
-    if (num_bytes_.fetch_add(num_bytes) + num_bytes <= kMaxBytes) return true;
+    if (num_bytes_.fetch_add(num_bytes) + num_bytes <= max_bytes_) return true;
     num_bytes_ -= num_bytes;
     return false;
   }
   void GiveBack(int64_t num_bytes) { num_bytes_ -= num_bytes; }
 
  private:
+  const int64_t max_bytes_;
   std::atomic<int64_t> num_bytes_{0};
 };
 
@@ -50,7 +54,7 @@ class Lane {
 
   void Push(Collective::Outgoing part) { waiting_.push_back(std::move(part)); }
 
-  std::optional<Sent> Next(EagerBudget* budget) {
+  std::optional<Sent> Next(ByteBudget* budget) {
     if (waiting_.empty()) return std::nullopt;
     Sent sent;
     sent.num_bytes = static_cast<int64_t>(waiting_.front().bytes.num_bytes());

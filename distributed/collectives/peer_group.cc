@@ -11,6 +11,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 #include "kernels/threads.h"
+#include "session/monitored/exit_code.h"
 
 namespace weir {
 namespace {
@@ -243,7 +244,7 @@ absl::Status PeerGroup::LeftLocked() const {
 
 absl::Status PeerGroup::OwnLeaveLocked() const {
   if (!is_done_) return absl::UnavailableError(absl::StrCat(group_->NameOf(rank_), " has failed"));
-  return absl::FailedPreconditionError(
+  return absl::OutOfRangeError(
       absl::StrCat(group_->NameOf(rank_), " is done, so the group cannot be formed anew"));
 }
 
@@ -283,6 +284,7 @@ void PeerGroup::BeginGeneration(uint64_t generation) {
   std::map<int, uint64_t> finished, gone;
   {
     absl::MutexLock lock(&mutex_);
+    has_been_formed_ = true;
     finished = keep_those_of(finished_);
     gone = keep_those_of(left_);
   }
@@ -359,6 +361,16 @@ void PeerGroup::TellWhomItWaitsFor(const std::string& awaited) {
   });
 }
 
+void PeerGroup::TellOfMismatch(const absl::Status& mismatch) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::Time now = peers_.environment().SteadyNow();
+    if (now < next_mismatch_notice_) return;
+    next_mismatch_notice_ = now + kReportEvery;
+  }
+  PrintNotice(mismatch.message());
+}
+
 void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
                          const std::shared_ptr<IncomingCall>& call) {
   const uint64_t attempt = reader.Fixed64(), size = reader.Unsigned();
@@ -367,7 +379,7 @@ void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
     status = absl::InvalidArgumentError(absl::StrCat(group_->NameOf(rank), " counts ", size, " ranks, ",
                                                      group_->NameOf(rank_), " counts ", tasks_.size(),
                                                      ": the tasks were given different cluster specs"));
-    PrintNotice(status.message());
+    TellOfMismatch(status);
   }
   if (status.ok() && rank_ != 0) {
     status = absl::InvalidArgumentError(
@@ -459,6 +471,12 @@ absl::Status PeerGroup::AskFirst(absl::Time deadline, absl::FunctionRef<bool()> 
       return absl::DeadlineExceededError(
           absl::StrCat(group_->NameOf(rank_),
                        " has waited in vain for the group: ", why.empty() ? reply.status().message() : why));
+    }
+    if (absl::IsOutOfRange(reply.status())) {
+      // A process that has just been started has missed the end, and nothing is left to do.
+      absl::MutexLock lock(&mutex_);
+      if (!has_been_formed_) return TrainingIsOverError(reply.status().message());
+      return absl::FailedPreconditionError(reply.status().message());
     }
     if (!is_worth_it) return reply.status();
     WEIR_RETURN_IF_ERROR(WhyNotToWait(gives_up));

@@ -6,7 +6,8 @@
 // generation for the others too, so that they come as well. Whoever ends a generation tells rank 0, and rank
 // 0 tells everybody: 2 n messages.
 //
-// A rank that has left in good order is not waited for any more: forming the group without it fails. One that
+// A rank that has left in good order is not waited for any more: forming the group without it fails; for a
+// process that asks for its first group when rank 0 has left, with TrainingIsOverError (exit_code.h). One that
 // is only done (Finish) is still there, and comes when the group is formed anew.
 //
 // Threads: parts are taken on the transport's threads (IncomingCall::Compute). Thread safety: all methods.
@@ -79,6 +80,8 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   absl::Status WhyNotToWait(absl::FunctionRef<bool()> gives_up);
   // Rank 0 answers those who wait for it: they shall know, too.
   void TellWhomItWaitsFor(const std::string& awaited) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Says that a rank has another cluster spec; not for each time that it asks.
+  void TellOfMismatch(const absl::Status& mismatch);
   // Answers all that wait if the last rank has come.
   void AnswerIfAllHaveJoined();
   void TakeJoin(int rank, Incarnation life, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
@@ -114,6 +117,7 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   int64_t num_parts_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_ends_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_farewells_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool has_been_formed_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_leaving_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_done_ ABSL_GUARDED_BY(mutex_) = false;          // it leaves in good order
   std::map<int, uint64_t> left_ ABSL_GUARDED_BY(mutex_);  // in good order: rank, and the generation it left
@@ -122,6 +126,7 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   std::map<int, Join> joined_ ABSL_GUARDED_BY(mutex_);
   std::map<int, uint64_t> answered_ ABSL_GUARDED_BY(mutex_);
   uint64_t answered_generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time next_mismatch_notice_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   bool is_answering_ ABSL_GUARDED_BY(mutex_) = false;  // all have joined, but it has not begun here yet
 };
 

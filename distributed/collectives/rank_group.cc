@@ -12,17 +12,22 @@
 namespace weir {
 namespace {
 
-absl::Status WithName(const Communicator::Call& call, const absl::Status& status) {
-  absl::Status named(status.code(), absl::StrCat("collective '", call.name, "': ", status.message()));
+absl::Status WithText(const absl::Status& status, const std::string& text) {
+  absl::Status other(status.code(), text);
   // That a rank was superseded decides its exit code.
   status.ForEachPayload(
-      [&named](absl::string_view key, const absl::Cord& value) { named.SetPayload(key, value); });
-  return named;
+      [&other](absl::string_view key, const absl::Cord& value) { other.SetPayload(key, value); });
+  return other;
+}
+
+absl::Status WithName(const Communicator::Call& call, const absl::Status& status) {
+  return WithText(status, absl::StrCat("collective '", call.name, "': ", status.message()));
 }
 
 }  // namespace
 
-RankGroup::RankGroup(int rank, std::vector<std::string> names, RankLinks& links, Environment& environment)
+RankGroup::RankGroup(int rank, std::vector<std::string> names, RankLinks& links, Environment& environment,
+                     int64_t max_proxy_bytes)
     : rank_(rank),
       names_(std::move(names)),
       links_(links),
@@ -30,7 +35,9 @@ RankGroup::RankGroup(int rank, std::vector<std::string> names, RankLinks& links,
       presence_(names_.size(), Presence::kHere),
       num_early_(names_.size()),
       num_early_bytes_(names_.size()),
-      budgets_(names_.size()) {}
+      budgets_(names_.size()),
+      max_proxy_bytes_(max_proxy_bytes),
+      proxy_budget_(std::make_shared<ByteBudget>(max_proxy_bytes)) {}
 
 RankGroup::~RankGroup() = default;
 
@@ -231,6 +238,9 @@ void RankGroup::Begin(uint64_t generation) {
 void RankGroup::End(absl::Status reason) { EndGeneration(generation(), std::move(reason)); }
 
 void RankGroup::EndGeneration(uint64_t generation, absl::Status reason) {
+  if (reason.message().size() > kMaxReasonText) {
+    reason = WithText(reason, absl::StrCat(reason.message().substr(0, kMaxReasonText), "..."));
+  }
   Ended ended = {{}, reason};
   std::vector<std::shared_ptr<Exchange>>& exchanges = ended.exchanges;
   std::vector<Early> early;

@@ -10,7 +10,8 @@
 //
 // Joining. A rank that has joined begins what the others begin, when their parts come, with zeros: it learns
 // from the signature what to begin. Parts carry the round, how often all have joined: those of the next
-// round are this rank's own to begin.
+// round are this rank's own to begin. Zeros and results that others make it compute so take no more than
+// `max_proxy_bytes` together.
 //
 // Updates. While a step of this rank updates variables (BeginUpdates), the end of a generation is told to
 // the others at once, but to this rank's steps only afterwards.
@@ -37,6 +38,8 @@
 #include "distributed/collectives/exchange.h"
 #include "distributed/collectives/lane.h"
 #include "distributed/collectives/update_sections.h"
+#include "distributed/machine_memory.h"
+#include "graph/types/shape.h"
 #include "kernels/communicator.h"
 #include "kernels/environment.h"
 
@@ -60,9 +63,11 @@ class RankGroup final : public Communicator {
   static constexpr size_t kMaxEarlyParts = 16384;
   static constexpr int64_t kMaxEarlyBytes = int64_t{1} << 30;
   static constexpr size_t kRememberedEnds = 16;
+  static constexpr size_t kMaxReasonText = 4096;  // of the reason for an end, which others may have sent
 
   // `names` are the ranks' tasks, for messages.
-  RankGroup(int rank, std::vector<std::string> names, RankLinks& links, Environment& environment);
+  RankGroup(int rank, std::vector<std::string> names, RankLinks& links, Environment& environment,
+            int64_t max_proxy_bytes = HalfOfMemory());
   ~RankGroup() override;
 
   int rank() const override { return rank_; }
@@ -141,7 +146,11 @@ class RankGroup final : public Communicator {
   static void Refuse(const Call& call, const absl::Status& status, const Exchange::Done& done);
   // Begins what others have begun of that key, if this rank has joined.
   void BeginProxies(const Key& key);
-  absl::StatusOr<std::unique_ptr<Collective>> MakeProxy(const CollectiveSignature& signature) const;
+  // `bytes`: what it takes, given back when the share goes.
+  absl::StatusOr<std::unique_ptr<Collective>> MakeProxy(const CollectiveSignature& signature,
+                                                        std::shared_ptr<void>* bytes);
+  absl::Status TakeProxyBytes(const CollectiveSignature& signature, const Shape& shape,
+                              std::shared_ptr<void>* bytes);
   absl::StatusOr<std::unique_ptr<Collective>> MakeReduction(const CollectiveSignature& signature,
                                                             Tensor input, Allocator& allocator) const;
   std::vector<Early> TakeEarlyLocked(const ExchangeId& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -188,7 +197,9 @@ class RankGroup final : public Communicator {
   absl::flat_hash_map<ExchangeId, std::vector<Early>> early_ ABSL_GUARDED_BY(mutex_);
   std::vector<size_t> num_early_ ABSL_GUARDED_BY(mutex_);  // by rank
   std::vector<int64_t> num_early_bytes_ ABSL_GUARDED_BY(mutex_);
-  std::vector<EagerBudget> budgets_;  // by receiver
+  std::vector<ByteBudget> budgets_;  // by receiver
+  const int64_t max_proxy_bytes_;
+  const std::shared_ptr<ByteBudget> proxy_budget_;
 };
 
 }  // namespace weir

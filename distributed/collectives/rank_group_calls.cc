@@ -166,7 +166,8 @@ void RankGroup::BeginProxies(const Key& key) {
       signature = it->second[0].message.signature;
       call.name = it->second[0].message.name;
     }
-    absl::StatusOr<std::unique_ptr<Collective>> collective = MakeProxy(signature);
+    std::shared_ptr<void> bytes;
+    absl::StatusOr<std::unique_ptr<Collective>> collective = MakeProxy(signature, &bytes);
     if (!collective.ok()) {
       // Its sender is told with the others.
       return EndGeneration(
@@ -176,12 +177,28 @@ void RankGroup::BeginProxies(const Key& key) {
     }
     Run(
         call, signature, [&] { return std::move(collective); }, {.is_proxy = true},
-        [](const absl::Status&, const Collective&) {}, id.second.second);
+        [bytes = std::move(bytes)](const absl::Status&, const Collective&) {}, id.second.second);
   }
 }
 
+absl::Status RankGroup::TakeProxyBytes(const CollectiveSignature& signature, const Shape& shape,
+                                       std::shared_ptr<void>* bytes) {
+  constexpr int64_t kTensors = 2;  // the zeros and the result
+  const int64_t each = kTensors * static_cast<int64_t>(DTypeSize(signature.dtype));
+  const int64_t num_bytes =
+      shape.num_elements() <= max_proxy_bytes_ / each ? shape.num_elements() * each : -1;
+  if (num_bytes < 0 || !proxy_budget_->Take(num_bytes)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "what the others compute, with zeros of this rank, takes more than ", max_proxy_bytes_, " bytes"));
+  }
+  *bytes = std::shared_ptr<void>(nullptr,
+                                 [budget = proxy_budget_, num_bytes](void*) { budget->GiveBack(num_bytes); });
+  return absl::OkStatus();
+}
+
 // Shapes and types are those that other ranks say.
-absl::StatusOr<std::unique_ptr<Collective>> RankGroup::MakeProxy(const CollectiveSignature& signature) const {
+absl::StatusOr<std::unique_ptr<Collective>> RankGroup::MakeProxy(const CollectiveSignature& signature,
+                                                                 std::shared_ptr<void>* bytes) {
   const RankOf self = {rank_, size()};
   const auto no_rows = [&]() -> absl::StatusOr<Tensor> {
     WEIR_RETURN_IF_ERROR(CheckPlain(signature.dtype));
@@ -198,6 +215,7 @@ absl::StatusOr<std::unique_ptr<Collective>> RankGroup::MakeProxy(const Collectiv
         return absl::InvalidArgumentError("zeros would change it");
       }
       WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(signature.dims));
+      WEIR_RETURN_IF_ERROR(TakeProxyBytes(signature, shape, bytes));
       WEIR_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Allocate(signature.dtype, shape));
       if (signature.kind == Kind::kReduceScatter) WEIR_RETURN_IF_ERROR(CheckRows("a reduce-scatter", zeros));
       std::fill_n(static_cast<char*>(zeros.data()), zeros.num_bytes(), 0);

@@ -211,6 +211,21 @@ TEST(RankGroupTest, AnEndThatComesBeforeItsBeginCounts) {
   EXPECT_TRUE(group[0].status().ok());
 }
 
+TEST(RankGroupTest, ALongReasonForAnEndIsCut) {
+  TestGroup group(2);
+  const std::string megabyte(1 << 20, 'x');
+  group[0].EndGeneration(9, absl::AbortedError(megabyte));  // it comes before its beginning
+  group.Form(9);
+  absl::Status with_payload = absl::AbortedError(megabyte);
+  with_payload.SetPayload("what", absl::Cord("it is"));
+  group[1].EndGeneration(9, with_payload);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_LT(group[rank].status().message().size(), 5000u);
+    EXPECT_THAT(std::string(group[rank].status().message()), HasSubstr("xxx"));
+  }
+  EXPECT_EQ(group[1].status().GetPayload("what"), absl::Cord("it is"));
+}
+
 TEST(RankGroupTest, ACancelledStepEndsTheGroup) {
   TestGroup group(2);
   group.Form();

@@ -16,19 +16,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/collectives/rank_group.h"
+#include "distributed/machine_memory.h"
 #include "gtest/gtest.h"
 
 namespace weir {
 
 class TestGroup {
  public:
-  explicit TestGroup(int size, uint64_t seed = 1) : random_(seed) {
+  explicit TestGroup(int size, uint64_t seed = 1, int64_t max_proxy_bytes = HalfOfMemory()) : random_(seed) {
     std::vector<std::string> names;
     for (int rank = 0; rank < size; ++rank) names.push_back(absl::StrCat("worker:", rank));
     num_unanswered_bytes_.resize(size);
     for (int rank = 0; rank < size; ++rank) {
       links_.push_back(std::make_unique<Links>(*this, rank));
-      groups_.push_back(RefPtr<RankGroup>(new RankGroup(rank, names, *links_.back(), RealEnvironment())));
+      groups_.push_back(
+          RefPtr<RankGroup>(new RankGroup(rank, names, *links_.back(), RealEnvironment(), max_proxy_bytes)));
     }
   }
 

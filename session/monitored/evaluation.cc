@@ -5,23 +5,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/formats/bundle_reader.h"
 #include "kernels/notice.h"
+#include "session/monitored/checkpoint_step.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/session_creator.h"
 #include "session/monitored/termination.h"
 
 namespace weir {
 namespace {
-
-// The step counter of the checkpoint, whether or not the evaluated graph has one; 0 without one.
-absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint) {
-  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(checkpoint));
-  const BundleEntry* entry = reader->Find("global_step");
-  if (entry == nullptr || entry->dtype != DType::kInt64 || entry->shape.rank() != 0) return 0;
-  WEIR_ASSIGN_OR_RETURN(const Tensor step, reader->Read("global_step"));
-  return step.scalar<int64_t>();
-}
 
 std::optional<float> NumberIn(const Tensor& value) {
   if (!value.is_valid() || value.num_elements() != 1) return std::nullopt;

@@ -26,7 +26,7 @@ int ExitCodeFor(const absl::Status& status) {
   if (IsSuperseded(status)) return kExitSuperseded;
   if (const absl::optional<absl::Cord> payload = status.GetPayload(kExitCodePayload)) {
     // From a peer it may be any text.
-    for (const int exit_code : {kExitDiverged, kExitTerminated, kExitRetryable}) {
+    for (const int exit_code : {kExitDone, kExitDiverged, kExitTerminated, kExitRetryable}) {
       if (*payload == absl::StrCat(exit_code)) return exit_code;
     }
   }
@@ -45,6 +45,10 @@ int ExitCodeFor(const absl::Status& status) {
 
 absl::Status DivergedError(absl::string_view message) {
   return WithExitCode(absl::FailedPreconditionError(message), kExitDiverged);
+}
+
+absl::Status TrainingIsOverError(absl::string_view message) {
+  return WithExitCode(absl::OutOfRangeError(message), kExitDone);
 }
 
 absl::Status SupersededError(absl::string_view message, absl::string_view life) {

@@ -32,6 +32,9 @@ int ExitCodeFor(const absl::Status& status);
 // An error that says the model diverged; ExitCodeFor gives kExitDiverged for it.
 absl::Status DivergedError(absl::string_view message);
 
+// An OutOfRange error that says that the program has nothing left to do; ExitCodeFor gives kExitDone for it.
+absl::Status TrainingIsOverError(absl::string_view message);
+
 // An error that says that a later process has taken the place of an earlier one, so that nothing the earlier
 // one asks for is done any more; ExitCodeFor gives kExitSuperseded for it. FailedPrecondition: a new session
 // fails as well. `life` says which process: its task and life.

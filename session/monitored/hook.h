@@ -8,6 +8,7 @@
 // every End is called all the same.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -85,6 +86,8 @@ class Hook {
   // Asked after AfterCreateSession: whether there is no step to be done, as in a program that is started
   // again after its last one. Then should_stop() is true.
   virtual bool IsAtEnd() const { return false; }
+  // Asked before the first session: whether IsAtEnd would be true at that step, whatever else there is.
+  virtual bool WouldBeAtEnd(int64_t) const { return false; }
   // Whether all variables are in this process: then they are saved also when SIGTERM has ended a peer first.
   virtual bool OwnsVariables() const { return false; }
   // What the coming step shall do beside what its caller asks for.

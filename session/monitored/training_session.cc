@@ -1,16 +1,21 @@
 #include "session/monitored/training_session.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/directory_lock.h"
 #include "kernels/formats/event_file.h"
 #include "kernels/formats/file_system.h"
 #include "session/monitored/checkpoint_claim.h"
+#include "session/monitored/checkpoint_step.h"
+#include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
 #include "session/monitored/hooks/step_counter_hook.h"
 #include "session/monitored/hooks/summary_saver_hook.h"
+#include "session/monitored/saver.h"
 
 namespace weir {
 namespace {
@@ -124,6 +129,19 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
   return absl::OkStatus();
 }
 
+// The newest checkpoint, if the hooks want no step after it: then the job may be over, and its parameter
+// servers have left. Empty when there are steps to do, as far as is known.
+std::string CheckpointAtEnd(const TrainingSessionOptions& options, const std::vector<HookPtr>& hooks) {
+  if (options.checkpoint_dir.empty()) return "";
+  const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(options.checkpoint_dir);
+  if (!checkpoints.ok() || checkpoints->empty()) return "";
+  const absl::StatusOr<int64_t> step = GlobalStepOf(checkpoints->front());
+  if (!step.ok()) return "";
+  const bool is_at_end =
+      std::any_of(hooks.begin(), hooks.end(), [&](const HookPtr& hook) { return hook->WouldBeAtEnd(*step); });
+  return is_at_end ? checkpoints->front() : "";
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(GraphBuilder& graph,
@@ -148,6 +166,10 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
   }
   hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
   if (owner != nullptr) hooks.push_back(std::move(owner));
+  const std::string at_end = CheckpointAtEnd(options, options.hooks);
+  if (!at_end.empty()) {
+    options.recovery_timeout = std::min(options.recovery_timeout, TrainingSessionOptions::kPatienceAtEnd);
+  }
   std::unique_ptr<SessionCreator> creator =
       options.is_chief ? ChiefSessionCreator({.target = options.target,
                                               .session = options.session,
@@ -160,11 +182,15 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
                                                .scaffold = options.scaffold,
                                                .max_wait = options.max_wait,
                                                .recovery_timeout = options.recovery_timeout});
-  return MonitoredSession::Create(graph, std::move(creator),
-                                  {.hooks = std::move(hooks),
-                                   .stops_on_sigterm = options.stops_on_sigterm,
-                                   .stop_grace_period = options.stop_grace_period,
-                                   .step_grace_period = options.step_grace_period});
+  absl::StatusOr<std::unique_ptr<MonitoredSession>> session =
+      MonitoredSession::Create(graph, std::move(creator),
+                               {.hooks = std::move(hooks),
+                                .stops_on_sigterm = options.stops_on_sigterm,
+                                .stop_grace_period = options.stop_grace_period,
+                                .step_grace_period = options.step_grace_period});
+  if (at_end.empty() || !absl::IsDeadlineExceeded(session.status())) return session;
+  return TrainingIsOverError(
+      absl::StrCat("training is over: ", at_end, " is of the last step (", session.status().message(), ")"));
 }
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> SingularMonitoredSession(GraphBuilder& graph,

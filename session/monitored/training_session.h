@@ -55,7 +55,7 @@ struct TrainingSessionOptions {
   int64_t log_step_count_steps = 100;
   std::shared_ptr<Scaffold> scaffold;  // null: the default one
   SessionOptions session;
-  // How long a lost peer is waited for before the session gives up.
+  // How long a lost peer is waited for before the session gives up; kPatienceAtEnd when no step is left.
   absl::Duration recovery_timeout = absl::Minutes(5);
   // How long the others wait for the chief to give the variables a value.
   absl::Duration max_wait = absl::Hours(2);
@@ -65,11 +65,15 @@ struct TrainingSessionOptions {
   absl::Duration step_grace_period = absl::Seconds(5);
   // Whether SIGTERM stops training after the step that runs, and the chief saves (MonitoredSessionOptions).
   bool stops_on_sigterm = true;
+
+  static constexpr absl::Duration kPatienceAtEnd = absl::Seconds(10);
 };
 
 // A MonitoredSession of the chief or of another worker with the hooks that training needs. Errors: those of
 // MonitoredSession::Create; FailedPrecondition when the chief's hooks find no global step, or for the target
-// of an evaluator, which does not train (evaluation.h), or when another process writes to checkpoint_dir.
+// of an evaluator, which does not train (evaluation.h), or when another process writes to checkpoint_dir;
+// OutOfRange, whose exit code is 0, when the program is started again after its last step was saved
+// (StopAtStepHook), and its peers have gone.
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(GraphBuilder& graph,
                                                                            TrainingSessionOptions options);
 

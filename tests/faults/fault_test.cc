@@ -194,6 +194,33 @@ TEST_F(FaultTest, AChiefThatIsStoppedUntilTheOthersHaveEndedSavesTheLastStep) {
   EXPECT_GE(NewestCheckpoint(), 100) << Log();
 }
 
+// As one that was killed when it had saved its last step, while the others ended in good order.
+TEST_F(FaultTest, AChiefThatIsStartedAgainAfterItsJobHasEndedEndsToo) {
+  Launch({"--ps=1", "--workers=1", "--ps_grace=30"}, {"--last_step=20", "--step_ms=5"});
+  ASSERT_EQ(AwaitEnd(), 0) << Log();
+  const auto start = [&](int last_step) {
+    launcher_ = fork();
+    if (launcher_ != 0) return;
+    const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    // Nobody listens at the port of the ps.
+    setenv("TF_CONFIG",
+           R"({"cluster": {"ps": ["127.0.0.1:9"], "worker": ["127.0.0.1:0"]},)"
+           R"( "task": {"type": "worker", "index": 0}})",
+           1);
+    execl("tests/faults/counting_trainer", "counting_trainer", absl::StrCat("--dir=", dir_).c_str(),
+          absl::StrCat("--last_step=", last_step).c_str(), "--recovery_seconds=1000", nullptr);
+    _exit(126);
+  };
+  start(20);
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  EXPECT_THAT(Log(), HasSubstr("training is over: "));
+  start(1000);  // and one with steps to do waits for its ps
+  EXPECT_TRUE(Await([&] { return Log().find("still waiting") != std::string::npos; })) << Log();
+  EXPECT_FALSE(HasEnded());
+}
+
 TEST_F(FaultTest, AKilledPsIsRestoredFromTheLastCheckpoint) {
   Launch({"--ps=1", "--workers=2", "--restart=1", "--ps_grace=30"}, {"--last_step=200", "--step_ms=20"});
   ASSERT_TRUE(AwaitStep("worker:0", 40)) << Log();

@@ -6,6 +6,7 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <malloc.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <fstream>
@@ -136,12 +137,18 @@ void KeepFreedBlocks() {
   ::mallopt(M_TRIM_THRESHOLD, 512 << 20);
 }
 
+// As everybody else here looks names up (host_name.h). gRPC's own resolver asks a name server for an IPv6
+// address also when /etc/hosts has the name, and waits for it: without a word for more than 20 s when there
+// is no answer. It reads this when it is initialised. Whoever has set it has a reason.
+void UseSystemsResolver() { setenv("GRPC_DNS_RESOLVER", "native", /*replace=*/0); }
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Transport>> MakeGrpcTransport(const GrpcOptions& options) {
   // Held until the process ends: when its last user goes, gRPC joins its own threads, one of which may sleep
   // for 10 s.
-  [[maybe_unused]] static const bool holds_library = (KeepFreedBlocks(), grpc_init(), true);
+  [[maybe_unused]] static const bool holds_library =
+      (KeepFreedBlocks(), UseSystemsResolver(), grpc_init(), true);
   WEIR_ASSIGN_OR_RETURN(Credentials credentials, MakeCredentials(options.security));
   return std::make_unique<GrpcTransport>(options, std::move(credentials));
 }

@@ -239,5 +239,12 @@ TEST(Security, OptionsThatDoNotFitTogether) {
   EXPECT_EQ(ReadTokenFile(path + "x").status().code(), absl::StatusCode::kNotFound);
 }
 
+// gRPC's own asks name servers for what /etc/hosts has, and waits in silence when there are none.
+TEST(GrpcTransportNamesTest, NamesAreLookedUpAsTheSystemDoes) {
+  ASSERT_TRUE(MakeGrpcTransport({}).ok());
+  ASSERT_NE(getenv("GRPC_DNS_RESOLVER"), nullptr);
+  EXPECT_STREQ(getenv("GRPC_DNS_RESOLVER"), "native");
+}
+
 }  // namespace
 }  // namespace weir

@@ -39,6 +39,9 @@ class StopAtStep final : public Hook {
   }
 
   bool IsAtEnd() const override { return is_at_end_; }
+  bool WouldBeAtEnd(int64_t step) const override {
+    return options_.last_step > 0 && step >= options_.last_step;
+  }
 
   absl::StatusOr<RunArgs> BeforeRun(RunContext&) override { return RunArgs{.fetches = {global_step_}}; }
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +83,38 @@ class SyncReplica final : public Hook {
   // Of a worker that has done its last step: until the chief has ended, too.
   absl::Status AwaitEnd(Session& session) const;
 
+  // Those that are expected to wait.
+  class PatientSteps {
+   public:
+    void Add(const std::shared_ptr<Step>& step) {
+      absl::Status cancelled;
+      {
+        absl::MutexLock lock(&mutex_);
+        steps_.insert(step);
+        cancelled = cancelled_;
+      }
+      if (!cancelled.ok()) step->Cancel(cancelled);
+    }
+    void Remove(const std::shared_ptr<Step>& step) {
+      absl::MutexLock lock(&mutex_);
+      steps_.erase(step);
+    }
+    void Cancel(const absl::Status& reason) {
+      std::set<std::shared_ptr<Step>> steps;
+      {
+        absl::MutexLock lock(&mutex_);
+        cancelled_ = reason;
+        steps = steps_;
+      }
+      for (const std::shared_ptr<Step>& step : steps) step->Cancel(reason);
+    }
+
+   private:
+    absl::Mutex mutex_;
+    std::set<std::shared_ptr<Step>> steps_ ABSL_GUARDED_BY(mutex_);
+    absl::Status cancelled_ ABSL_GUARDED_BY(mutex_);
+  };
+
   // Shared with the threads of a session.
   struct Training {
     explicit Training(const Coordinator& threads) : threads(threads) {}
@@ -90,6 +123,7 @@ class SyncReplica final : public Hook {
     std::atomic<bool> is_over{false};      // the chief has ended it
     std::atomic<bool> is_finished{false};  // this replica waits for that: the threads stop then
     std::atomic<bool> is_left{false};      // by this replica
+    PatientSteps steps;
   };
 
   // The chief's updates. One that is lost with its session keeps its number in the next.
@@ -168,8 +202,9 @@ absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coor
   }
   coordinator.Start("a replica's end", [self = *this, &session](Coordinator& threads) {
     self.SayWhoIsAwaited(session, threads);
-    // Ends its own waiting too. After End this does nothing.
-    self.Run(session, SyncReplicasNode::kStop, kFarewell).IgnoreError();
+    // Ends its own waiting too. After End this does nothing. Where one ps is lost the others do not hear it.
+    const absl::Status stopped = self.Run(session, SyncReplicasNode::kStop, kFarewell);
+    if (!stopped.ok()) self.training_->steps.Cancel(stopped);
     return absl::OkStatus();
   });
   const absl::Status joined = Join(session, coordinator);
@@ -234,8 +269,12 @@ absl::Status SyncReplica::RunPatiently(Session& session, Node* what, const Logic
   options.logical_step = update;
   const std::shared_ptr<Step> running =
       step->Start({Tensor::Scalar(life_), Tensor::Scalar(update.number)}, options);
-  return AwaitResults(session.environment(), [&](Step::Done done) { running->OnDone(std::move(done)); })
-      .status();
+  training_->steps.Add(running);
+  const absl::Status status = AwaitResults(session.environment(), [&](Step::Done done) {
+                                running->OnDone(std::move(done));
+                              }).status();
+  training_->steps.Remove(running);
+  return status;
 }
 
 absl::Status SyncReplica::Stay(Session& session, Node* stay, const Coordinator& coordinator) const {

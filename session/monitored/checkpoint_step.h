@@ -1,0 +1,14 @@
+// The step of a checkpoint. Thread safety: all functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace weir {
+
+// The step counter of the checkpoint ("/models/mine/model.ckpt-100"), 0 without one. Errors of reading it.
+absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint);
+
+}  // namespace weir
