@@ -16,6 +16,8 @@
 #include "distributed/host_name.h"
 #include "distributed/keys/certificate.h"
 #include "distributed/listen_address.h"
+#include "distributed/master/client_listener.h"
+#include "distributed/master/master_service.h"
 #include "distributed/membership_service.h"
 #include "distributed/metrics/metered_transport.h"
 #include "distributed/peers/heartbeats.h"
@@ -44,7 +46,7 @@ class Server::Network {
  public:
   Network(const TaskConfig& task, const ServerOptions& options, Runtime& runtime, Membership& membership,
           Transport& transport, std::unique_ptr<Transport> owned_transport, std::shared_ptr<FileSystem> files,
-          const PeerLimits& limits, RefusedCalls* refused)
+          const PeerLimits& limits, RefusedCalls* refused, const MasterOptions& master)
       : task_(task),
         membership_(membership),
         owned_transport_(std::move(owned_transport)),
@@ -56,7 +58,8 @@ class Server::Network {
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
         service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(files), limits),
         probes_(peers_),
-        members_(membership, peers_, probes_, refused) {
+        members_(membership, peers_, probes_, refused),
+        master_(std::make_unique<MasterService>(master)) {
     // Workers of a cluster with parameter servers meet there.
     if (IsTrainingJob(task.job()) && task.num_ps() == 0) {
       replicas_ = std::make_unique<PeerGroup>(task.worker_tasks(), peers_);
@@ -72,6 +75,7 @@ class Server::Network {
 
   ~Network() {
     Stop();
+    master_.reset();
     // Until the last call is over, its reply may still say that somebody was lost, which concerns the worker
     // and the service.
     peers_.ShutdownAndWait();
@@ -95,6 +99,7 @@ class Server::Network {
       }
       if (MembershipService::Handles(call->method())) return members_.Handle(std::move(call));
       if (IsFramedMethod(call->method())) return service_.Handle(std::move(call));
+      if (MasterService::Handles(call->method())) return master_->Handle(std::move(call));
       call->Reply(absl::UnimplementedError(
           absl::StrCat(task_.task().ToString(), " does not serve the method ", call->method())));
     };
@@ -117,6 +122,12 @@ class Server::Network {
     own.port = listening.port;
     peers_.SetOwnAddress(own.ToString());
     return absl::OkStatus();
+  }
+
+  // At an address of their own.
+  absl::StatusOr<std::string> ListenToClients(const std::string& address, bool is_insecure) {
+    WEIR_ASSIGN_OR_RETURN(clients_, ClientListener::Listen(address, is_insecure, *master_));
+    return clients_->address();
   }
 
   void ReplyStatus(IncomingCall& call) {
@@ -153,8 +164,10 @@ class Server::Network {
     if (is_stopping_.exchange(true)) return;
     heartbeats_.reset();
     members_.Shutdown();
+    if (clients_ != nullptr) clients_->Shutdown();
     if (listener_ != nullptr) listener_->Shutdown();
     peers_.Shutdown();
+    master_->Shutdown();
   }
 
   LocalWorker* local() { return worker_.get(); }
@@ -212,6 +225,8 @@ class Server::Network {
   Probes probes_;
   MembershipService members_;
   std::unique_ptr<PeerGroup> replicas_;
+  std::unique_ptr<MasterService> master_;
+  std::unique_ptr<ClientListener> clients_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Heartbeats> heartbeats_;
   absl::Mutex end_mutex_;
@@ -348,6 +363,11 @@ int MaxWorkersFromEnvironment() {
   return absl::SimpleAtoi(value, &max_workers) ? max_workers : -1;
 }
 
+std::string TensorflowClientsFromEnvironment() {
+  const char* value = std::getenv("WEIR_TENSORFLOW_CLIENTS");
+  return value == nullptr ? "" : value;
+}
+
 std::vector<std::string> AllowedDirsFromEnvironment() {
   const char* value = std::getenv("WEIR_ALLOWED_DIRS");
   if (value == nullptr) return {};
@@ -389,8 +409,15 @@ absl::Status Server::Connect(const ServerOptions& options) {
   if (!options.allowed_dirs.empty()) {
     WEIR_ASSIGN_OR_RETURN(files, AllowedFiles::In(options.allowed_dirs));
   }
+  const MasterOptions master = {.ops = &runtime_->ops(),
+                                .environment = options.environment,
+                                .threads = &runtime_->step_threads(),
+                                .target = [this] { return target_on_all_tasks(); },
+                                .host = cluster_address,
+                                .files = files,
+                                .limits = limits};
   network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned),
-                                       std::move(files), limits, refused_.get());
+                                       std::move(files), limits, refused_.get(), master);
   absl::StatusOr<std::string> bound = network_->Listen(*transport, listen->ToString());
   if (!bound.ok()) {
     return absl::Status(bound.status().code(),
@@ -398,12 +425,29 @@ absl::Status Server::Connect(const ServerOptions& options) {
   }
   address_ = absl::StrCat("grpc://", *bound);
   WEIR_RETURN_IF_ERROR(network_->NoteOwnAddress(cluster_address, *bound));
+  WEIR_RETURN_IF_ERROR(OfferToClients(options));
   network_->StartHeartbeats(options.lease, options.simulated_process);
   return absl::OkStatus();
 }
 
+// Where a token or a certificate is asked for, they need an address of their own.
+absl::Status Server::OfferToClients(const ServerOptions& options) {
+  clients_address_ = options.security.authenticates() || options.security.uses_tls() ? "" : address_;
+  if (options.tensorflow_clients.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::string> bound =
+      network_->ListenToClients(options.tensorflow_clients, options.security.insecure);
+  if (!bound.ok()) {
+    return absl::Status(bound.status().code(),
+                        absl::StrCat(task_.task().ToString(), " ", bound.status().message()));
+  }
+  clients_address_ = absl::StrCat("grpc://", *bound);
+  return absl::OkStatus();
+}
+
 std::string Server::Describe() const {
-  return absl::StrCat("serving ", task_.task().ToDevicePrefix(), " at ", address_);
+  const bool has_own = !clients_address_.empty() && clients_address_ != address_;
+  return absl::StrCat("serving ", task_.task().ToDevicePrefix(), " at ", address_,
+                      has_own ? absl::StrCat(", TensorFlow's clients at ", clients_address_) : "");
 }
 
 SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {

@@ -42,6 +42,9 @@ namespace weir {
 // $WEIR_LISTEN; empty when it is not set.
 std::string ListenFromEnvironment();
 
+// $WEIR_TENSORFLOW_CLIENTS; empty when it is not set.
+std::string TensorflowClientsFromEnvironment();
+
 // $WEIR_ALLOWED_DIRS, "/models:/scratch".
 std::vector<std::string> AllowedDirsFromEnvironment();
 
@@ -91,6 +94,10 @@ struct ServerOptions {
   // Where Prometheus and probes find /metrics and /healthz: "9100", for this machine, or "0.0.0.0:9100" for
   // others too; "0" is a free port. Empty: nowhere. $WEIR_METRICS_PORT.
   std::string metrics_port = MetricsPortFromEnvironment();
+  // An address for TensorFlow's clients, "127.0.0.1:4712", where this task demands a token or a certificate,
+  // which they cannot show (docs/security.md). Without either they use the task's own address.
+  // $WEIR_TENSORFLOW_CLIENTS.
+  std::string tensorflow_clients = TensorflowClientsFromEnvironment();
   // Between tasks of one machine (transport/host). Never with TLS: those sockets are not encrypted.
   bool uses_host_sockets = true;
   // For tests: instead of gRPC. Borrowed.
@@ -115,6 +122,8 @@ class Server {
   const TaskConfig& task() const { return task_; }
   // "grpc://127.0.0.1:4711"; "local" when the program runs alone.
   const std::string& address() const { return address_; }
+  // Where TensorFlow's clients call, "grpc://127.0.0.1:4712"; empty for a process alone.
+  const std::string& clients_address() const { return clients_address_; }
   // Of /metrics; 0 when there are none.
   int metrics_port() const { return pages_ != nullptr ? pages_->port() : 0; }
   // "serving /job:ps/replica:0/task:0 at grpc://127.0.0.1:4711".
@@ -157,6 +166,7 @@ class Server {
 
   Server(TaskConfig task, std::unique_ptr<Runtime> runtime, absl::Duration termination_grace);
   absl::Status Connect(const ServerOptions& options);
+  absl::Status OfferToClients(const ServerOptions& options);
   absl::Status OfferReplicas();
   absl::Status OfferMetrics(const std::string& port);
   void OnSigterm();
@@ -167,6 +177,7 @@ class Server {
   const absl::Duration termination_grace_;
   std::atomic<bool> is_told_to_leave_{false};
   std::string address_ = "local";
+  std::string clients_address_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<RefusedCalls> refused_;         // null for one that talks to nobody

@@ -290,6 +290,13 @@ TEST_F(SparseAccumulatorsTest, AGradientWithoutRowsCounts) {
   EXPECT_THAT(Floats(taken[1]), ElementsAre(4, 4));
 }
 
+TEST_F(SparseAccumulatorsTest, AScalarShapeAllowsAnyRows) {
+  Accumulator& a = Make("Sparse", PartialShape(Shape()));
+  ASSERT_TRUE(
+      ApplyRows(a, Tensor::Vector<int64_t>({1}), Rows(1, 2, {4, 4}), Tensor::Vector<int64_t>({4, 2})).ok());
+  EXPECT_THAT(Floats(TakeAll(a, 1).value()[1]), ElementsAre(4, 4));
+}
+
 TEST_F(SparseAccumulatorsTest, RefusesWhatDoesNotFit) {
   Accumulator& a = Make("Sparse", {5, 2});
   const auto refusal = [&](Tensor indices, Tensor rows, Tensor shape = Tensor(D::kInt64, {0})) {

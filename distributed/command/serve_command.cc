@@ -48,6 +48,9 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("allow_dir", &values->allowed_dirs,
              "graphs of other tasks may read and write files in these folders only, '/models:/scratch' (or "
              "$WEIR_ALLOWED_DIRS); default: all that this process may");
+  flags->Add("tensorflow_clients", &values->server.tensorflow_clients,
+             "where TensorFlow's clients may call a task that demands a token or a certificate, which they "
+             "cannot show: '127.0.0.1:4712' (or $WEIR_TENSORFLOW_CLIENTS); default: nowhere");
   flags->Add("metrics_port", &values->server.metrics_port,
              "port of /metrics, for Prometheus, and of /healthz, for probes, on loopback; '0.0.0.0:9100' for "
              "other machines too (or $WEIR_METRICS_PORT); default: none");

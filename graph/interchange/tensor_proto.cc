@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/io/coded_stream.h"
+#include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/graph.pb.h"
+#include "graph/interchange/split_message.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -241,7 +243,7 @@ absl::StatusOr<Tensor> FromComplexList(const TensorProto& proto, const Shape& sh
   return tensor;
 }
 
-absl::StatusOr<Tensor> StringsFromContent(const std::string& content, const Shape& shape,
+absl::StatusOr<Tensor> StringsFromContent(absl::string_view content, const Shape& shape,
                                           Allocator& allocator) {
   // Each element has at least its length, so the content bounds the count before anything is allocated.
   const int64_t num_elements = shape.num_elements();
@@ -266,13 +268,13 @@ absl::StatusOr<Tensor> StringsFromContent(const std::string& content, const Shap
   }
   const absl::Span<std::string> elements = tensor.flat<std::string>();
   for (int64_t i = 0; i < num_elements; ++i) {
-    elements[i].assign(content, position, lengths[i]);
+    elements[i].assign(content.data() + position, lengths[i]);
     position += lengths[i];
   }
   return tensor;
 }
 
-absl::StatusOr<Tensor> FromContent(const std::string& content, DType dtype, const Shape& shape,
+absl::StatusOr<Tensor> FromContent(absl::string_view content, DType dtype, const Shape& shape,
                                    Allocator& allocator) {
   if (dtype == DType::kString) return StringsFromContent(content, shape, allocator);
   int64_t num_bytes = 0;
@@ -360,10 +362,12 @@ bool HasEqualElements(const Tensor& tensor) {
 
 }  // namespace
 
-absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, Allocator& allocator) {
+namespace {
+
+absl::StatusOr<Tensor> FromProto(const TensorProto& proto, absl::string_view content, Allocator& allocator) {
   WEIR_ASSIGN_OR_RETURN(const DType dtype, DTypeOfProto(proto));
   WEIR_ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(proto.tensor_shape()));
-  if (!proto.tensor_content().empty()) return FromContent(proto.tensor_content(), dtype, shape, allocator);
+  if (!content.empty()) return FromContent(content, dtype, shape, allocator);
   absl::StatusOr<Tensor> result;
   VisitElementType(dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -374,6 +378,20 @@ absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, Allocator& allo
     }
   });
   return result;
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, Allocator& allocator) {
+  return FromProto(proto, proto.tensor_content(), allocator);
+}
+
+absl::StatusOr<Tensor> TensorFromProtoBytes(absl::string_view bytes, Allocator& allocator) {
+  WEIR_ASSIGN_OR_RETURN(const SplitMessage message,
+                        SplitMessageBytes(bytes, TensorProto::kTensorContentFieldNumber));
+  TensorProto proto;
+  WEIR_RETURN_IF_ERROR(ParseMessageBytes(message.rest, "a tensor message", &proto));
+  return FromProto(proto, message.pieces.empty() ? absl::string_view() : message.pieces.back(), allocator);
 }
 
 int64_t NumTensorBytes(const TensorProto& proto) {
@@ -397,6 +415,18 @@ absl::Status TensorToProto(const Tensor& tensor, TensorProto* proto) {
   WriteHeader(tensor, proto);
   WriteContent(tensor, proto);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TensorProtoBytesBeforeContent(const Tensor& tensor) {
+  TensorProto proto;
+  WEIR_RETURN_IF_ERROR(CheckWritable(tensor));
+  WriteHeader(tensor, &proto);
+  if (!IsPlainBytes(tensor.dtype())) WriteContent(tensor, &proto);
+  std::string bytes = proto.SerializeAsString();
+  if (IsPlainBytes(tensor.dtype()) && tensor.num_bytes() > 0) {
+    AppendPieceHead(TensorProto::kTensorContentFieldNumber, tensor.num_bytes(), &bytes);
+  }
+  return bytes;
 }
 
 absl::Status TensorToAttrProto(const Tensor& tensor, TensorProto* proto) {

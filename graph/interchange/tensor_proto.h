@@ -13,9 +13,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "graph/types/allocator.h"
 #include "graph/types/shape.h"
 #include "graph/types/tensor.h"
@@ -40,6 +43,9 @@ inline constexpr size_t kMaxSplatBytes = size_t{1} << 31;
 absl::StatusOr<Tensor> TensorFromProto(const tensorflow::TensorProto& proto,
                                        Allocator& allocator = HostAllocator());
 
+// The same for a serialized message. The content is copied once, from `bytes` into the tensor.
+absl::StatusOr<Tensor> TensorFromProtoBytes(absl::string_view bytes, Allocator& allocator = HostAllocator());
+
 // What TensorFromProto takes for that message, about; 0 for one that it refuses for its dtype or its shape.
 // The greatest int64_t when it is more.
 int64_t NumTensorBytes(const tensorflow::TensorProto& proto);
@@ -47,6 +53,10 @@ int64_t NumTensorBytes(const tensorflow::TensorProto& proto);
 // `tensor` as TensorFlow's clients send and expect it in feeds and fetches: all elements in tensor_content,
 // resource handles in their list. InvalidArgument for "no tensor" and above 2 GiB, which no message can hold.
 absl::Status TensorToProto(const Tensor& tensor, tensorflow::TensorProto* proto);
+
+// The same message, serialized, but for its end: the bytes of the tensor itself (IsPlainBytes), which follow
+// as they are. Of other dtypes all of it. Same errors.
+absl::StatusOr<std::string> TensorProtoBytesBeforeContent(const Tensor& tensor);
 
 // `tensor` as TensorFlow writes attributes of nodes: one value if all elements are equal (bit for bit),
 // otherwise tensor_content; strings, bools and single elements in their typed list, readable in a text

@@ -204,8 +204,9 @@ Greeting::State Greeting::AnswerHealthCheck(size_t stream, std::string* answers)
 
 Greeting::State Greeting::Refuse(size_t stream, absl::string_view path, std::string* answers) {
   std::string block = ReplyHeaders();
-  AppendStatus(absl::UnauthenticatedError(absl::StrCat(path.substr(0, kMaxShownPath), ": ", kNoToken)),
-               &block);
+  AppendStatus(
+      absl::UnauthenticatedError(absl::StrCat(path.substr(0, kMaxShownPath), ": ", WhyNoToken(path))),
+      &block);
   AppendFrame(kHeaders, kEndHeaders | kEndStream, stream, block, answers);
   return ++num_refused_ < kMaxRefusals ? State::kOpen : State::kOver;
 }

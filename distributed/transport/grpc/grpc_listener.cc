@@ -114,7 +114,7 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     if (!listener_->IsAuthorized(context_)) {
       if (listener_->is_encrypted_) listener_->gate_->OnRefused(context_.peer());
       if (listener_->on_refused_) listener_->on_refused_(Refusal::kToken, client(), kNoToken);
-      return Reply(absl::UnauthenticatedError(absl::StrCat(method(), ": ", kNoToken)));
+      return Reply(absl::UnauthenticatedError(absl::StrCat(method(), ": ", WhyNoToken(method()))));
     }
     if (listener_->is_encrypted_) listener_->gate_->OnAdmitted(context_.peer());
     absl::MutexLock lock(&mutex_);

@@ -59,10 +59,15 @@ class PrivateAccumulator final : public NodeState {
 
 ConditionalAccumulator::Spec SpecOf(const KernelConstruction& construction) {
   const std::string& shared_name = construction.attr<std::string>("shared_name");
+  const bool is_sparse = construction.node().op_name() == "SparseConditionalAccumulator";
+  PartialShape shape = construction.attr<PartialShape>("shape");
+  // TensorFlow compares the dimensions that the attr has: a scalar's say nothing of what has rows, and its
+  // SyncReplicasOptimizer makes every sparse accumulator with it.
+  if (is_sparse && shape.has_rank() && shape.rank() == 0) shape = PartialShape();
   return {.name = shared_name.empty() ? construction.node().name() : shared_name,
           .dtype = construction.attr<DType>("dtype"),
-          .shape = construction.attr<PartialShape>("shape"),
-          .is_sparse = construction.node().op_name() == "SparseConditionalAccumulator",
+          .shape = std::move(shape),
+          .is_sparse = is_sparse,
           .reduction = construction.attr<std::string>("reduction_type") == "SUM"
                            ? GradientSum::Reduction::kSum
                            : GradientSum::Reduction::kMean};

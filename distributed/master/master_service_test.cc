@@ -1,0 +1,339 @@
+#include "distributed/master/master_service.h"
+
+#include "distributed/master/test_master.h"
+#include "gmock/gmock.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// x (fed), twice = 2 x, a variable `v` that `set` makes 1, and `add` adds 1 to; `take` waits for ever.
+tensorflow::GraphDef Model(const OpRegistry& ops) {
+  GraphBuilder g(ops);
+  const auto constant = [&](const char* name, float value) {
+    return g.AddOp("Const", {}, {{"value", Tensor::Scalar<float>(value)}, {"dtype", DType::kFloat32}}, name);
+  };
+  const Output x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}}, "x");
+  g.AddOp("AddV2", {x, x}, {}, "twice");
+  const Output one = constant("one", 1);
+  const Output v =
+      g.AddOp("VarHandleOp", {},
+              {{"dtype", DType::kFloat32}, {"shape", PartialShape(Shape())}, {"shared_name", "v"}}, "v");
+  g.AddNode("AssignVariableOp", {v, one}, {}, "set");
+  g.AddNode("AssignAddVariableOp", {v, one}, {}, "add");
+  g.AddOp("ReadVariableOp", {v}, {{"dtype", DType::kFloat32}}, "read");
+  const std::vector<DType> floats = {DType::kFloat32};
+  const Output queue = g.AddOp("FIFOQueueV2", {}, {{"component_types", floats}}, "queue");
+  g.AddOp("QueueDequeueV2", {queue}, {{"component_types", floats}}, "take");
+  EXPECT_TRUE(g.status().ok()) << g.status();
+  return GraphDefOf(g.graph());
+}
+
+class MasterServiceTest : public ::testing::Test {
+ protected:
+  MasterServiceTest() : session_(client_.CreateSession(Model(client_.ops())).value()) {}
+
+  TestMaster client_;
+  const std::string session_;
+};
+
+TEST_F(MasterServiceTest, AStepIsFedAndFetched) {
+  tensorflow::RunStepRequest step = Step(session_, {"twice:0"});
+  AddFeed("x:0", Tensor::Vector<float>({1, 2}), &step);
+  const auto response = client_.Run(step);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->tensor(0).name(), "twice:0");
+  EXPECT_THAT(Floats(*response), ElementsAre(2, 4));
+}
+
+TEST_F(MasterServiceTest, AFetchNeedsNoIndex) {
+  EXPECT_THAT(Floats(client_.Run(Step(session_, {"one"})).value()), ElementsAre(1));
+}
+
+TEST_F(MasterServiceTest, ARepeatedRequestRunsOnce) {
+  ASSERT_TRUE(client_.Run(Step(session_, {}, {"set"})).ok());
+  tensorflow::RunStepRequest step = Step(session_, {"read:0"}, {"add"});
+  step.set_request_id(77);
+  const auto first = client_.Run(step), second = client_.Run(step);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->SerializeAsString(), second->SerializeAsString());
+  EXPECT_THAT(Floats(client_.Run(Step(session_, {"read:0"})).value()), ElementsAre(2));
+  // Without an id it is another step.
+  ASSERT_TRUE(client_.Run(Step(session_, {}, {"add"})).ok());
+  ASSERT_TRUE(client_.Run(Step(session_, {}, {"add"})).ok());
+  EXPECT_THAT(Floats(client_.Run(Step(session_, {"read:0"})).value()), ElementsAre(4));
+}
+
+TEST_F(MasterServiceTest, ARepetitionWaitsWithTheFirst) {
+  tensorflow::RunStepRequest step = Step(session_, {"take:0"});
+  step.set_request_id(5);
+  const auto first = client_.Start("RunStep", step.SerializeAsString());
+  const auto second = client_.Start("RunStep", step.SerializeAsString());
+  tensorflow::CloseSessionRequest close;
+  close.set_session_handle(session_);
+  ASSERT_TRUE(client_.Call<tensorflow::CloseSessionResponse>("CloseSession", close).ok());
+  EXPECT_EQ(first->Await().status(), second->Await().status());
+  EXPECT_EQ(first->Await().status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(MasterServiceTest, ErrorsStandInTheBodyWhereTheClientWantsThem) {
+  tensorflow::RunStepRequest step = Step(session_, {"nowhere:0"});
+  const absl::Status status = client_.Run(step).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("FetchOutputs node nowhere:0: not found"));
+  step.set_store_errors_in_response_body(true);
+  const auto response = client_.Run(step);
+  ASSERT_TRUE(response.ok());
+  EXPECT_EQ(response->status_code(), static_cast<int>(absl::StatusCode::kNotFound));
+  EXPECT_EQ(response->status_error_message(), status.message());
+}
+
+TEST_F(MasterServiceTest, AnErrorNamesTheNode) {
+  const absl::Status status = client_.Run(Step(session_, {"twice:0"})).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("[[{{node x}}]]"));
+  const absl::Status unset = client_.Run(Step(session_, {"read:0"})).status();
+  EXPECT_EQ(unset.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(unset.message(), HasSubstr("From /job:local/replica:0/task:0:\n"));
+  EXPECT_THAT(unset.message(), HasSubstr("[[{{node read}}]]"));
+}
+
+TEST_F(MasterServiceTest, WhatCannotBeInOneStepIsRefused) {
+  tensorflow::RunStepRequest both = Step(session_, {"x:0"});
+  AddFeed("x:0", Tensor::Scalar<float>(1.0f), &both);
+  EXPECT_THAT(client_.Run(both).status().message(), HasSubstr("x:0 is both fed and fetched."));
+  tensorflow::RunStepRequest twice = Step(session_, {"twice:0"});
+  AddFeed("x:0", Tensor::Scalar<float>(1.0f), &twice);
+  AddFeed("x", Tensor::Scalar<float>(1.0f), &twice);
+  EXPECT_THAT(client_.Run(twice).status().message(), HasSubstr("fed more than once"));
+  EXPECT_THAT(client_.Run(Step(session_, {})).status().message(),
+              HasSubstr("Must specify at least one target to fetch or execute."));
+  EXPECT_THAT(client_.Run(Step(session_, {"one:5"})).status().message(), HasSubstr("output index too large"));
+  EXPECT_THAT(client_.Run(Step(session_, {"set:0"})).status().message(), HasSubstr("produces no output"));
+  EXPECT_THAT(client_.Run(Step(session_, {}, {"nowhere"})).status().message(),
+              HasSubstr("Some target nodes not found: nowhere"));
+  EXPECT_TRUE(client_.Run(Step(session_, {}, {"one:0"})).ok());
+}
+
+TEST_F(MasterServiceTest, AClientThatGoesAwayEndsItsStep) {
+  const auto call = client_.Start("RunStep", Step(session_, {"take:0"}).SerializeAsString());
+  call->Cancel();
+  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_THAT(Floats(client_.Run(Step(session_, {"one:0"})).value()), ElementsAre(1));
+}
+
+TEST_F(MasterServiceTest, AStepEndsByTheDeadlineOfItsCall) {
+  const auto call = client_.Start("RunStep", Step(session_, {"take:0"}).SerializeAsString(),
+                                  RealEnvironment().Now() + absl::Milliseconds(300));
+  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kDeadlineExceeded);
+  tensorflow::RunStepRequest step = Step(session_, {"take:0"});
+  step.mutable_options()->set_timeout_in_ms(100);
+  EXPECT_EQ(client_.Run(step).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(MasterServiceTest, AGraphGrowsByItsVersion) {
+  GraphBuilder more(client_.ops());
+  more.AddOp("Const", {}, {{"value", Tensor::Scalar<float>(3.0f)}, {"dtype", DType::kFloat32}}, "three");
+  tensorflow::ExtendSessionRequest extend;
+  extend.set_session_handle(session_);
+  *extend.mutable_graph_def() = GraphDefOf(more.graph());
+  tensorflow::NodeDef* sum = extend.mutable_graph_def()->add_node();
+  sum->set_name("sum");
+  sum->set_op("AddV2");
+  sum->add_input("three");
+  sum->add_input("one");
+  (*sum->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+  const auto extended = client_.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend);
+  ASSERT_TRUE(extended.ok()) << extended.status();
+  EXPECT_EQ(extended->new_graph_version(), 1);
+  EXPECT_THAT(Floats(client_.Run(Step(session_, {"sum:0"})).value()), ElementsAre(4));
+
+  const auto late = client_.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend);
+  EXPECT_EQ(late.status(), absl::AbortedError("Current version is 1 but caller expected 0."));
+  extend.set_current_graph_version(1);
+  const auto again = client_.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(again.status().message(), HasSubstr("includes node 'three', which was created"));
+}
+
+TEST_F(MasterServiceTest, AnUnknownOpMattersOnlyToWhoNeedsIt) {
+  tensorflow::GraphDef graph = Model(client_.ops());
+  graph.add_node()->set_name("strange");
+  graph.mutable_node(graph.node_size() - 1)->set_op("NoSuchOp");
+  tensorflow::NodeDef* next = graph.add_node();
+  next->set_name("next");
+  next->set_op("Identity");
+  next->add_input("strange");
+  (*next->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+  const std::string session = client_.CreateSession(graph).value();
+  EXPECT_THAT(Floats(client_.Run(Step(session, {"one:0"})).value()), ElementsAre(1));
+  const absl::Status status = client_.Run(Step(session, {"next:0"})).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.message(),
+              HasSubstr("Op type not registered 'NoSuchOp' in binary running on test host"));
+  EXPECT_THAT(status.message(), HasSubstr("{{node strange}}"));
+}
+
+TEST_F(MasterServiceTest, AnUnknownDeviceMattersOnlyToWhoNeedsIt) {
+  tensorflow::GraphDef graph = Model(client_.ops());
+  for (tensorflow::NodeDef& node : *graph.mutable_node()) {
+    if (node.name() == "twice") node.set_device("/job:elsewhere/task:7");
+  }
+  const std::string session = client_.CreateSession(graph).value();
+  EXPECT_THAT(Floats(client_.Run(Step(session, {"one:0"})).value()), ElementsAre(1));
+  tensorflow::RunStepRequest step = Step(session, {"twice:0"});
+  AddFeed("x:0", Tensor::Scalar<float>(1.0f), &step);
+  EXPECT_EQ(client_.Run(step).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(MasterServiceTest, ADeviceFilterThatDoesNotParseIsAnError) {
+  tensorflow::ConfigProto config;
+  config.add_device_filters("/job:///task:x");
+  const absl::Status status = client_.CreateSession({}, config).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("device filter '/job:///task:x'"));
+}
+
+TEST_F(MasterServiceTest, CallablesCheckTheirFeeds) {
+  tensorflow::MakeCallableRequest make;
+  make.set_session_handle(session_);
+  make.mutable_options()->add_feed("x:0");
+  make.mutable_options()->add_fetch("twice:0");
+  ASSERT_EQ(client_.Call<tensorflow::MakeCallableResponse>("MakeCallable", make).value().handle(), 0);
+  tensorflow::RunCallableRequest run;
+  run.set_session_handle(session_);
+  const auto call = [&] { return client_.Call<tensorflow::RunCallableResponse>("RunCallable", run); };
+  EXPECT_THAT(call().status().message(), HasSubstr("takes 1 feeds, got 0"));
+  ASSERT_TRUE(TensorToProto(Tensor::Scalar<float>(4.0f), run.add_feed()).ok());
+  ASSERT_TRUE(call().ok());
+  EXPECT_EQ(TensorFromProto(call()->fetch(0)).value().flat<float>()[0], 8);
+  tensorflow::ReleaseCallableRequest release;
+  release.set_session_handle(session_);
+  ASSERT_TRUE(client_.Call<tensorflow::ReleaseCallableResponse>("ReleaseCallable", release).ok());
+  EXPECT_THAT(call().status().message(), HasSubstr("after handle was released: 0"));
+  run.set_handle(77);
+  EXPECT_THAT(call().status().message(), HasSubstr("No such callable handle: 77"));
+}
+
+TEST_F(MasterServiceTest, APartialRunIsFedStepByStep) {
+  tensorflow::PartialRunSetupRequest setup;
+  setup.set_session_handle(session_);
+  setup.add_feed("x:0");
+  setup.add_fetch("twice:0");
+  setup.add_fetch("one:0");
+  const auto handle = client_.Call<tensorflow::PartialRunSetupResponse>("PartialRunSetup", setup);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  tensorflow::RunStepRequest first = Step(session_, {"one:0"}), second = Step(session_, {"twice:0"});
+  first.set_partial_run_handle(handle->partial_run_handle());
+  second.set_partial_run_handle(handle->partial_run_handle());
+  EXPECT_THAT(Floats(client_.Run(first).value()), ElementsAre(1));
+  AddFeed("x:0", Tensor::Scalar<float>(5.0f), &second);
+  EXPECT_THAT(Floats(client_.Run(second).value()), ElementsAre(10));
+  first.set_partial_run_handle("nope");
+  EXPECT_THAT(client_.Run(first).status().message(),
+              HasSubstr("Must run PartialRunSetup before performing partial runs"));
+}
+
+TEST_F(MasterServiceTest, ATracedStepSaysWhenItsNodesRan) {
+  tensorflow::RunStepRequest step = Step(session_, {"twice:0"});
+  AddFeed("x:0", Tensor::Scalar<float>(1.0f), &step);
+  step.mutable_options()->set_trace_level(tensorflow::RunOptions::FULL_TRACE);
+  const auto response = client_.Run(step);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_THAT(Floats(*response), ElementsAre(2));
+  EXPECT_THAT(response->metadata().step_stats().ShortDebugString(), HasSubstr("\"twice\""));
+}
+
+TEST_F(MasterServiceTest, HandlesThatNobodyHasAreAborted) {
+  EXPECT_EQ(client_.Run(Step("nope", {"one:0"})).status(), absl::AbortedError("Session nope is not found."));
+  tensorflow::CloseSessionRequest close;
+  close.set_session_handle("nope");
+  EXPECT_EQ(client_.Call<tensorflow::CloseSessionResponse>("CloseSession", close).status(),
+            absl::AbortedError("Session nope is not found. Possibly, this master has restarted."));
+  tensorflow::ListDevicesRequest list;
+  list.set_session_handle("nope");
+  EXPECT_EQ(client_.Call<tensorflow::ListDevicesResponse>("ListDevices", list).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  list.clear_session_handle();
+  const auto devices = client_.Call<tensorflow::ListDevicesResponse>("ListDevices", list);
+  ASSERT_TRUE(devices.ok());
+  EXPECT_EQ(devices->local_device(0).name(), "/job:local/replica:0/task:0/device:CPU:0");
+  EXPECT_EQ(client_.Start("NoSuchMethod", "")->Await().status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(client_.Start("RunStep", "\x0a\xff\xff")->Await().status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(MasterServiceTest, ResetForgetsVariablesAndSessions) {
+  ASSERT_TRUE(client_.Run(Step(session_, {}, {"set"})).ok());
+  ASSERT_TRUE(client_.Call<tensorflow::ResetResponse>("Reset", tensorflow::ResetRequest()).ok());
+  EXPECT_EQ(client_.Run(Step(session_, {"read:0"})).status().code(), absl::StatusCode::kAborted);
+  const std::string session = client_.CreateSession(Model(client_.ops())).value();
+  EXPECT_EQ(client_.Run(Step(session, {"read:0"})).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(MasterServiceTest, GraphsThatCannotBeAreRefusedWhole) {
+  tensorflow::GraphDef graph;
+  tensorflow::NodeDef* node = graph.add_node();
+  node->set_name("a");
+  node->set_op("Identity");
+  node->add_input("nowhere");
+  (*node->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+  EXPECT_THAT(client_.CreateSession(graph).status().message(),
+              HasSubstr("Node 'a': Unknown input node 'nowhere'"));
+  node->set_input(0, "b");
+  *graph.add_node() = *node;
+  graph.mutable_node(1)->set_name("b");
+  graph.mutable_node(1)->set_input(0, "a");
+  EXPECT_EQ(client_.CreateSession(graph).status().code(), absl::StatusCode::kInvalidArgument);
+  graph.Clear();
+  graph.mutable_versions()->set_min_consumer(999999);
+  EXPECT_EQ(client_.CreateSession(graph).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(client_.CreateSession({}).ok());
+}
+
+TEST(MasterLimitsTest, ClientsTakeSoMuchAndNoMore) {
+  MasterOptions options;
+  options.limits.sessions = 3;
+  options.limits.bytes = 1 << 20;
+  TestMaster client(options);
+  std::vector<std::string> sessions;
+  for (int i = 0; i < 3; ++i) sessions.push_back(client.CreateSession({}).value());
+  EXPECT_EQ(client.CreateSession({}).status().code(), absl::StatusCode::kResourceExhausted);
+  tensorflow::CloseSessionRequest close;
+  close.set_session_handle(sessions[0]);
+  ASSERT_TRUE(client.Call<tensorflow::CloseSessionResponse>("CloseSession", close).ok());
+  // A few bytes that stand for a gigabyte.
+  GraphBuilder g(client.ops());
+  g.AddOp("Const", {}, {{"value", Tensor::Scalar<float>(1.0f)}, {"dtype", DType::kFloat32}}, "big");
+  tensorflow::GraphDef graph = GraphDefOf(g.graph());
+  auto* tensor = (*graph.mutable_node(0)->mutable_attr())["value"].mutable_tensor();
+  tensor->mutable_tensor_shape()->add_dim()->set_size(1 << 28);
+  EXPECT_EQ(client.CreateSession(graph).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(client.CreateSession({}).ok());
+}
+
+TEST(MasterLimitsTest, ASessionThatNobodyUsesIsClosed) {
+  MasterOptions options;
+  options.abandoned_after = absl::Milliseconds(50);
+  TestMaster client(options);
+  const std::string session = client.CreateSession(Model(client.ops())).value();
+  const absl::Time end = RealEnvironment().Now() + absl::Minutes(2);
+  while (client.master().num_sessions() > 0 && RealEnvironment().Now() < end) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(client.Run(Step(session, {"one:0"})).status().code(), absl::StatusCode::kAborted);
+}
+
+TEST(MasterLimitsTest, AMasterThatGoesEndsItsSteps) {
+  auto client = std::make_unique<TestMaster>();
+  const std::string session = client->CreateSession(Model(client->ops())).value();
+  const auto call = client->Start("RunStep", Step(session, {"take:0"}).SerializeAsString());
+  client.reset();
+  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace weir

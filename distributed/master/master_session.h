@@ -1,0 +1,154 @@
+// One session of a client: its graph, a Session on it, and what the client has prepared.
+//
+// Steps start on the calling thread when they are compiled already, otherwise where waiting is allowed
+// (open_work.h), and `done` is called when they have ended. Their errors are TensorFlow's (step_error.h).
+//
+// Shared: a step keeps it until it has ended. Thread safety: all methods. Progress: no method waits for a
+// step. Create and Close wait for other tasks; Extend computes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "distributed/master/client_call.h"
+#include "distributed/master/client_graph.h"
+#include "distributed/master/open_work.h"
+#include "distributed/master/step_messages.h"
+#include "distributed/peer_limits.h"
+#include "session/partial_run.h"
+#include "session/session.h"
+#include "session/session_target.h"
+
+namespace tensorflow {
+class CallableOptions;
+class ConfigProto;
+class GraphDef;
+}  // namespace tensorflow
+
+namespace weir {
+
+// What all sessions of a master share; borrowed.
+struct MasterRoom {
+  const OpRegistry& ops;
+  Environment& environment;
+  OpenWork& work;
+  PeerUse& use;
+  std::string host;  // where the server runs, for errors
+
+  // Takes of what all clients may have together (peer_limits.h).
+  absl::StatusOr<PeerUse::Share> Take(const PeerUse::Amount& amount, absl::string_view what) const;
+};
+
+// What a step gives its client.
+struct StepAnswer {
+  std::vector<Tensor> tensors;  // of the fetches
+  std::string metadata;         // a serialized RunMetadata; empty: none was asked for
+};
+
+class MasterSession : public std::enable_shared_from_this<MasterSession> {
+ public:
+  using Done = std::function<void(const absl::StatusOr<StepAnswer>&)>;
+
+  static constexpr size_t kMaxPartialRuns = 1'000;
+  static constexpr size_t kMaxCallables = 10'000;
+
+  // Waits for the tasks that the session runs on, as long as the call is not given up.
+  // Errors: InvalidArgument (the graph; a device filter that does not parse), Unimplemented (a config that
+  // brings its own cluster), ResourceExhausted (too much for the clients of this task), those of
+  // Session::Create.
+  static absl::StatusOr<std::shared_ptr<MasterSession>> Create(const MasterRoom& room, std::string handle,
+                                                               const tensorflow::GraphDef& graph_def,
+                                                               const tensorflow::ConfigProto& config,
+                                                               const SessionTarget& target,
+                                                               const ClientCall& call);
+  ~MasterSession();
+
+  const std::string& handle() const { return handle_; }
+
+  // The number of the graph's version after it. Aborted when `version` is not the current one.
+  absl::StatusOr<int64_t> Extend(const tensorflow::GraphDef& graph_def, int64_t version);
+
+  void Run(StepNames names, std::vector<Tensor> feeds, const StepWishes& wishes,
+           std::shared_ptr<ClientCall> call, Done done);
+
+  // `done` gets the handle.
+  using Prepared = std::function<void(absl::StatusOr<std::string>)>;
+  void StartPartialRun(StepNames names, Prepared done);
+  void RunPart(const std::string& partial_run, StepNames names, std::vector<Tensor> feeds, Done done);
+
+  using CallableMade = std::function<void(absl::StatusOr<int64_t>)>;
+  void MakeCallable(const tensorflow::CallableOptions& options, std::shared_ptr<ClientCall> call,
+                    CallableMade done);
+  void RunCallable(int64_t callable, std::vector<Tensor> feeds, std::shared_ptr<ClientCall> call, Done done);
+  void ReleaseCallable(int64_t callable);
+
+  const std::vector<Worker*>& workers() const { return workers_; }
+
+  // Ends running steps, refuses others.
+  void Close();
+
+  // When a client last asked for something, and whether something is under way. For those that are abandoned.
+  absl::Time last_used() const;
+  bool is_busy() const { return num_busy_ > 0; }
+
+ private:
+  struct Callable {
+    StepNames names;
+    StepWishes wishes;
+  };
+  class Busy;  // while it lives, the session is in use
+
+  MasterSession(const MasterRoom& room, std::string handle);
+  absl::Status Start(const tensorflow::GraphDef& graph_def, const tensorflow::ConfigProto& config,
+                     const SessionTarget& target, const ClientCall& call);
+  absl::Status AdmitGraph(int64_t num_bytes);
+
+  std::shared_ptr<PreparedStep> FindPrepared(const std::string& key);
+  absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(StepNames names, const std::string& key);
+  void RunPrepared(PreparedStep& step, const std::vector<Tensor>& feeds, const StepWishes& wishes,
+                   ClientCall& call, Done done);
+  void RunTraced(PreparedStep& step, const std::vector<Tensor>& feeds, size_t num_fetches,
+                 const StepWishes& wishes, const ClientCall& call, const Done& done);
+  absl::StatusOr<std::string> BeginPartialRun(StepNames names);
+  void ForgetPartialRun(const std::string& handle);
+  absl::StatusOr<RunOptions> OptionsOf(const StepWishes& wishes, const ClientCall& call) const;
+  absl::Status ForClient(const absl::Status& error) const;
+  Busy BeginUse();
+
+  const MasterRoom room_;
+  const std::string handle_;
+  DeviceName own_task_;
+  std::vector<Worker*> workers_;
+  absl::Duration operation_timeout_ = absl::InfiniteDuration();  // of steps
+  std::atomic<bool> is_closed_{false};
+  std::atomic<int> num_busy_{0};
+
+  mutable absl::Mutex graph_mutex_;  // shared: reading the graph; exclusive: adding to it
+  ClientGraph graph_ ABSL_GUARDED_BY(graph_mutex_);
+  int64_t graph_version_ ABSL_GUARDED_BY(graph_mutex_) = 0;
+  std::vector<PeerUse::Share> shares_ ABSL_GUARDED_BY(graph_mutex_);
+  std::unique_ptr<Session> session_;  // after its graph
+
+  mutable absl::Mutex mutex_;
+  absl::Time last_used_ ABSL_GUARDED_BY(mutex_);
+  // Compiled steps that the session still has, by their names.
+  absl::flat_hash_map<std::string, std::weak_ptr<PreparedStep>> prepared_ ABSL_GUARDED_BY(mutex_);
+  size_t prepared_limit_ ABSL_GUARDED_BY(mutex_) = 1024;  // at which those that are gone are looked for
+  absl::flat_hash_map<int64_t, Callable> callables_ ABSL_GUARDED_BY(mutex_);
+  int64_t num_callables_ ABSL_GUARDED_BY(mutex_) = 0;  // ever made
+  absl::flat_hash_map<std::string, std::shared_ptr<PartialRun>> partial_runs_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace weir

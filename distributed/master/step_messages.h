@@ -1,0 +1,65 @@
+// The requests that carry tensors, and their answers, between TensorFlow's clients and a master.
+//
+// A fed tensor is copied once, out of the message; a fetched one is sent out of its own buffer. Messages are
+// one payload (transport.h), may be hostile and are checked wholly: InvalidArgument says what is wrong.
+// Functions without state, safe from any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "distributed/transport/frame.h"
+#include "graph/types/tensor.h"
+
+namespace tensorflow {
+class RunOptions;
+}  // namespace tensorflow
+
+namespace weir {
+
+// What a step is made of, as a client names it.
+struct StepNames {
+  std::vector<std::string> feeds;
+  std::vector<std::string> fetches;
+  std::vector<std::string> targets;
+};
+
+// What a client says about one run.
+struct StepWishes {
+  absl::Duration timeout = absl::InfiniteDuration();
+  bool trace = false;
+};
+StepWishes WishesOf(const tensorflow::RunOptions& options);
+
+struct RunStepCall {
+  std::string session;
+  StepNames names;
+  std::vector<Tensor> feeds;  // of names.feeds
+  StepWishes wishes;
+  std::string partial_run;  // empty: an ordinary step
+  bool wants_errors_in_body = false;
+  int64_t request_id = 0;  // 0: none
+};
+absl::StatusOr<RunStepCall> ParseRunStep(absl::string_view message);
+
+struct RunCallableCall {
+  std::string session;
+  int64_t callable = 0;
+  std::vector<Tensor> feeds;
+  int64_t request_id = 0;
+};
+absl::StatusOr<RunCallableCall> ParseRunCallable(absl::string_view message);
+
+// `metadata`: a serialized RunMetadata; empty: none. InvalidArgument for a tensor that no message can hold,
+// and above 2 GiB together.
+absl::StatusOr<Frame> RunStepResponse(absl::Span<const std::string> names, absl::Span<const Tensor> tensors,
+                                      absl::string_view metadata);
+Frame RunStepErrorResponse(const absl::Status& error);
+absl::StatusOr<Frame> RunCallableResponse(absl::Span<const Tensor> tensors, absl::string_view metadata);
+
+}  // namespace weir

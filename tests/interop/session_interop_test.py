@@ -1,0 +1,349 @@
+"""An unmodified TensorFlow client on `weir serve`: tf.compat.v1.Session("grpc://host:port") gives what TensorFlow's own session gives.
+
+usage: session_interop_test.py WEIR EMPTY_DIRECTORY
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.client import timeline
+
+import cases
+from weir_server import WeirServers, free_ports
+
+v1 = tf.compat.v1
+v1.disable_eager_execution()
+v1.disable_control_flow_v2()
+
+
+def numbers(*shape, seed=1):
+    return np.random.RandomState(seed).uniform(-1, 1, shape).astype(np.float32)
+
+
+def compare(server, build, steps):
+    """`steps(session, model)` gives values; the model is what `build()` makes in a graph of its own."""
+    results = []
+    for target in ("", server.target()):
+        with tf.Graph().as_default():
+            model = build()
+            with v1.Session(target) as session:
+                results.append(steps(session, model))
+    expected, found = results
+    assert len(expected) == len(found)
+    for i, (e, f) in enumerate(zip(expected, found)):
+        np.testing.assert_allclose(f, e, rtol=2e-5, atol=1e-5, err_msg="value %d" % i)
+    return found
+
+
+def test_variables(server):
+    for use_resource in (False, True):
+
+        def build():
+            v = v1.get_variable("v%d" % use_resource, initializer=numbers(3, 4), use_resource=use_resource)
+            return v, v1.assign_add(v, tf.ones([3, 4])), v * 2.0, v1.global_variables_initializer()
+
+        def steps(session, model):
+            v, add, twice, init = model
+            session.run(init)
+            values = [session.run(v), session.run(add), session.run(twice)]
+            session.run(add.op if hasattr(add, "op") else add)
+            return values + session.run([v, twice])
+
+        compare(server, build, steps)
+
+
+def mlp(use_resource):
+    with v1.variable_scope("mlp%d" % use_resource, use_resource=use_resource):
+        x = v1.placeholder(tf.float32, [None, 6], "x")
+        y = v1.placeholder(tf.int32, [None], "y")
+        w0 = v1.get_variable("w0", initializer=numbers(6, 16))
+        b0 = v1.get_variable("b0", [16], initializer=v1.zeros_initializer())
+        w1 = v1.get_variable("w1", initializer=numbers(16, 3, seed=2))
+        hidden = tf.nn.relu(tf.matmul(x, w0) + b0)
+        logits = tf.matmul(hidden, w1)
+        loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
+        step = v1.get_variable("step", initializer=0, trainable=False)
+        train = v1.train.AdamOptimizer(0.01).minimize(loss, global_step=step)
+    return x, y, loss, step, w0, w1, train, v1.global_variables_initializer()
+
+
+def test_training_steps_of_an_mlp(server):
+    for use_resource in (False, True):
+
+        def steps(session, model):
+            x, y, loss, step, w0, w1, train, init = model
+            session.run(init)
+            data = numbers(32, 6, seed=3)
+            labels = (data.sum(1) > 0).astype(np.int32) + (data[:, 0] > 0.5)
+            values = []
+            for _ in range(20):
+                values.append(session.run([loss, train], {x: data, y: labels})[0])
+            return values + session.run([step, w0, w1])
+
+        losses = compare(server, lambda: mlp(use_resource), steps)
+        assert losses[19] < losses[0]
+
+
+def test_every_dtype_goes_there_and_back(server):
+    values = [np.array([[1, 2, 3], [4, 5, 6]], dtype) for dtype in (
+        np.float32, np.float64, np.float16, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.complex64,
+        np.complex128)]
+    values += [np.array([True, False]), np.array([b"", b"a", b"x" * 300], object), np.float32(3.5), np.zeros([0, 3], np.float32)]
+    with tf.Graph().as_default():
+        fed = [v1.placeholder(tf.as_dtype(np.asarray(value).dtype) if np.asarray(value).dtype != object else tf.string) for value in values]
+        copies = [tf.identity(each) for each in fed]
+        with v1.Session(server.target()) as session:
+            found = session.run(copies, dict(zip(fed, values)))
+    for value, copy in zip(values, found):
+        np.testing.assert_array_equal(copy, value)
+
+
+def test_large_tensors_go_there_and_back(server):
+    value = numbers(6, 1024, 1024)
+    with tf.Graph().as_default():
+        x = v1.placeholder(tf.float32)
+        with v1.Session(server.target()) as session:
+            np.testing.assert_array_equal(session.run(tf.negative(x), {x: value}), -value)
+
+
+def test_a_graph_grows_between_steps(server):
+    def build():
+        return v1.get_variable("grown", initializer=numbers(4))
+
+    def steps(session, v):
+        session.run(v.initializer)
+        values = []
+        for i in range(5):
+            v = v * float(i + 1)
+            values.append(session.run(v))
+        return values
+
+    compare(server, build, steps)
+
+
+def test_devices_are_listed(server):
+    with tf.Graph().as_default(), v1.Session(server.target()) as session:
+        devices = session.list_devices()
+    assert [device.name for device in devices] == ["/job:local/replica:0/task:0/device:CPU:0"]
+    assert devices[0].device_type == "CPU" and devices[0].incarnation != 0
+
+
+def test_sessions_of_one_server_share_variables(server):
+    with tf.Graph().as_default():
+        v = v1.get_variable("shared", initializer=numbers(4))
+        with v1.Session(server.target()) as one, v1.Session(server.target()) as other:
+            one.run(v.initializer)
+            np.testing.assert_array_equal(other.run(v), numbers(4))
+        config = v1.ConfigProto(isolate_session_state=True)
+        with v1.Session(server.target(), config=config) as alone:
+            try:
+                alone.run(v)
+                raise AssertionError("a variable of others is there")
+            except tf.errors.FailedPreconditionError:
+                pass
+
+
+def error_of(call):
+    try:
+        call()
+    except tf.errors.OpError as error:
+        return error
+    raise AssertionError("no error")
+
+
+def test_an_error_has_its_class_and_its_op(server):
+    with tf.Graph().as_default():
+        x = v1.placeholder(tf.float32, [None, None], name="x")
+        product = tf.matmul(x, tf.ones([3, 2]), name="product")
+        never = v1.get_variable("never", [2], use_resource=False)
+        with v1.Session(server.target()) as session:
+            error = error_of(lambda: session.run(product, {x: np.ones([2, 2])}))
+            assert isinstance(error, tf.errors.InvalidArgumentError) and error.op is product.op, error
+            error = error_of(lambda: session.run(product))
+            assert isinstance(error, tf.errors.InvalidArgumentError) and error.op is x.op, error
+            error = error_of(lambda: session.run(never + 1.0))
+            assert isinstance(error, tf.errors.FailedPreconditionError), error
+            assert "Attempting to use uninitialized value never" in error.message, error
+            np.testing.assert_array_equal(session.run(product, {x: np.ones([1, 3])}), [[3, 3]])
+
+
+def test_an_op_that_is_missing_matters_to_who_needs_it(server):
+    with tf.Graph().as_default():
+        one = tf.constant(1.0)
+        missing = tf.raw_ops.TensorListReserve(element_shape=[1], num_elements=3, element_dtype=tf.float32)
+        with v1.Session(server.target()) as session:
+            assert session.run(one) == 1
+            error = error_of(lambda: session.run(missing.op))
+            assert isinstance(error, tf.errors.NotFoundError) and error.op is missing.op, error
+            assert "Op type not registered 'TensorListReserve' in binary running on" in error.message, error
+            assert session.run(one + 1.0) == 2
+
+
+def blocked():
+    return tf.queue.FIFOQueue(2, tf.float32).dequeue()
+
+
+def test_a_step_ends_by_its_timeout(server):
+    with tf.Graph().as_default():
+        value = blocked()
+        with v1.Session(server.target()) as session:
+            options = v1.RunOptions(timeout_in_ms=300)
+            assert isinstance(error_of(lambda: session.run(value, options=options)), tf.errors.DeadlineExceededError)
+            assert session.run(tf.constant(3.0)) == 3
+        with v1.Session(server.target(), config=v1.ConfigProto(operation_timeout_in_ms=2000)) as session:
+            assert isinstance(error_of(lambda: session.run(value)), tf.errors.DeadlineExceededError)
+            assert session.run(tf.constant(3.0)) == 3
+
+
+def test_closing_a_session_ends_its_steps(server):
+    with tf.Graph().as_default():
+        value, one = blocked(), tf.constant(1.0)
+        session = v1.Session(server.target())
+        session.run(one)
+        errors = []
+        thread = threading.Thread(target=lambda: errors.append(error_of(lambda: session.run(value))))
+        thread.start()
+        while thread.is_alive() and not errors:
+            # Whether the step has begun nobody can know here; both ways it ends.
+            thread.join(0.5)
+            session.close()
+        thread.join()
+    assert isinstance(errors[0], (tf.errors.CancelledError, tf.errors.AbortedError)), errors
+
+
+def test_a_partial_run_is_fed_in_parts(server):
+    def build():
+        a, b = v1.placeholder(tf.float32, []), v1.placeholder(tf.float32, [])
+        return a, b, a * 2.0, a * 2.0 + b
+
+    def steps(session, model):
+        a, b, twice, total = model
+        run = session.partial_run_setup([twice, total], [a, b])
+        first = session.partial_run(run, twice, {a: 3.0})
+        return [first, session.partial_run(run, total, {b: first + 1})]
+
+    compare(server, build, steps)
+
+
+def test_a_partial_run_fetches_references(server):
+    def build():
+        v = v1.get_variable("partial", initializer=2.0, use_resource=False)
+        a = v1.placeholder(tf.float32, [])
+        return v.initializer, a, v1.assign_add(v, 1.0), a + 1.0
+
+    def steps(session, model):
+        init, a, added, total = model
+        session.run(init)
+        run = session.partial_run_setup([added, total], [a])
+        return [session.partial_run(run, added), session.partial_run(run, total, {a: 4.0})]
+
+    compare(server, build, steps)
+
+
+def test_a_callable_runs(server):
+    with tf.Graph().as_default():
+        x, y = v1.placeholder(tf.float32, [None]), v1.placeholder(tf.float32, [None])
+        total = x + y
+        with v1.Session(server.target()) as session:
+            options = config_pb2.CallableOptions()
+            options.feed.extend([x.name, y.name])
+            options.fetch.append(total.name)
+            call = session._make_callable_from_options(options)
+            np.testing.assert_array_equal(call(np.float32([1, 2]), np.float32([3, 4]))[0], [4, 6])
+            np.testing.assert_array_equal(session.make_callable(total, [x, y])([1], [2]), [3])
+
+
+def test_a_reset_forgets_variables(server):
+    with tf.Graph().as_default():
+        v = v1.get_variable("forgotten", initializer=numbers(3))
+        old = v1.Session(server.target())
+        old.run(v.initializer)
+        v1.Session.reset(server.target())
+        assert isinstance(error_of(lambda: old.run(v)), tf.errors.AbortedError)
+        with v1.Session(server.target()) as session:
+            assert isinstance(error_of(lambda: session.run(v)), tf.errors.FailedPreconditionError)
+
+
+def test_a_trace_is_what_the_timeline_reads(server):
+    with tf.Graph().as_default():
+        product = tf.matmul(v1.placeholder_with_default(numbers(50, 50), [None, 50]), tf.constant(numbers(50, 50)), name="product")
+        with v1.Session(server.target()) as session:
+            metadata = v1.RunMetadata()
+            session.run(product, options=v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE), run_metadata=metadata)
+    names = [node.node_name for device in metadata.step_stats.dev_stats for node in device.node_stats]
+    assert "product" in names, names
+    assert "product" in timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
+
+
+def test_a_client_that_dies_leaves_the_server_serving(server):
+    program = """
+import os, sys, threading
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+import tensorflow as tf
+v1 = tf.compat.v1
+v1.disable_eager_execution()
+session = v1.Session(sys.argv[1])
+session.run(tf.constant(1.0))
+value = tf.queue.FIFOQueue(2, tf.float32).dequeue()
+threading.Timer(1.0, lambda: os._exit(9)).start()
+session.run(value)
+"""
+    code = subprocess.run([sys.executable, "-c", program, server.target()], stderr=subprocess.DEVNULL).returncode
+    assert code == 9, code
+    with tf.Graph().as_default(), v1.Session(server.target()) as session:
+        assert session.run(tf.constant(2.0)) == 2
+
+
+def test_who_must_show_a_token_gets_an_address(server):
+    environment = dict(os.environ, WEIR_JOB_TOKEN="a secret of this test".replace(" ", "-"))
+    port = free_ports(1)[0]
+    with WeirServers(server.weir, flags=["--tensorflow_clients=127.0.0.1:%d" % port], environment=environment) as guarded:
+        with tf.Graph().as_default():
+            one = tf.constant(1.0)
+            with v1.Session(guarded.target(), config=v1.ConfigProto(operation_timeout_in_ms=20000)) as session:
+                error = error_of(lambda: session.run(one))
+                assert isinstance(error, tf.errors.UnauthenticatedError) and "--tensorflow_clients=127.0.0.1:PORT" in error.message, error
+            with v1.Session("grpc://127.0.0.1:%d" % port) as session:
+                assert session.run(one) == 1
+    open_to_all = [server.weir, "serve", "--cluster_spec=local|127.0.0.1:%d" % port, "--job_name=local", "--tensorflow_clients=0.0.0.0:0"]
+    refused = subprocess.run(open_to_all, capture_output=True, text=True, timeout=60)
+    assert refused.returncode != 0 and "other machines could reach this address" in refused.stderr, refused
+
+
+def test_graphs_of_clients_stay_in_the_allowed_folders(server):
+    folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+    inside, outside = folder + "/inside", folder + "/outside"
+    os.mkdir(inside)
+    with WeirServers(server.weir, flags=["--allow_dir=" + inside]) as confined, tf.Graph().as_default():
+        v = v1.get_variable("v", initializer=numbers(3))
+        saver = v1.train.Saver()
+        with v1.Session(confined.target()) as session:
+            session.run(v.initializer)
+            saver.save(session, inside + "/model")
+            error = error_of(lambda: session.run("save/control_dependency", {"save/Const:0": outside}))
+            assert isinstance(error, tf.errors.PermissionDeniedError), error
+
+
+def test_a_closed_session_is_over(server):
+    with tf.Graph().as_default():
+        x = tf.constant(1.0) + 1.0
+        session = v1.Session(server.target())
+        assert session.run(x) == 2.0
+        session.close()
+        with v1.Session(server.target()) as another:
+            assert another.run(x) == 2.0
+
+
+if __name__ == "__main__":
+    with WeirServers(sys.argv[1]) as local:
+        code = cases.run(globals(), lambda case, name: case(local))
+        if code != 0:
+            print(local.output())
+    sys.exit(code)
