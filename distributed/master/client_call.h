@@ -45,7 +45,10 @@ class ClientCall {
     return is_given_up_;
   }
 
-  static absl::Status GivenUp() { return absl::CancelledError("the client has given the call up"); }
+  // Read only by a client whose connection broke, when it repeats the request: it may begin a session anew.
+  static absl::Status GivenUp() {
+    return absl::AbortedError("the step was ended because the connection of its client broke");
+  }
 
  private:
   const absl::Time deadline_;

@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "distributed/master/step_error.h"
 #include "graph/interchange/graph_def.h"
 #include "graph/interchange/proto/graph.pb.h"
 #include "graph/types/status_macros.h"
@@ -68,25 +67,38 @@ absl::Status ClientGraph::Add(const tensorflow::GraphDef& graph_def) {
     return admit_(num_bytes > INT64_MAX - message_bytes ? INT64_MAX : num_bytes + message_bytes);
   };
   WEIR_RETURN_IF_ERROR(ImportGraphDef(graph_def, options, &graph_));
-  if (skipped.empty()) return absl::OkStatus();
-  absl::flat_hash_map<absl::string_view, absl::string_view> unknown;  // op by name of the node
-  for (const auto& node : graph_def.node()) {
-    if (graph_.ops().Find(node.op()) == nullptr) unknown.emplace(node.name(), node.op());
-  }
-  for (const SkippedNode& node : skipped) {
-    const auto op = unknown.find(node.name);
-    if (op != unknown.end())
-      unknown_ops_.emplace(std::string(node.reason.message()), std::string(op->second));
-  }
+  if (!skipped.empty()) NoteUnknownOps(graph_def);
   return absl::OkStatus();
 }
 
+void ClientGraph::NoteUnknownOps(const tensorflow::GraphDef& graph_def) {
+  for (const auto& node : graph_def.node()) {
+    if (graph_.ops().Find(node.op()) != nullptr) continue;
+    if (const LeftOutNode* left_out = graph_.FindLeftOut(node.name())) {
+      unknown_ops_.try_emplace(std::string(left_out->reason.message()), UnknownOp{node.name(), node.op()});
+    }
+  }
+  // Nodes that need one of an earlier addition have a reason of their own, which all that need them share.
+  for (const auto& node : graph_def.node()) {
+    const LeftOutNode* left_out = graph_.FindLeftOut(node.name());
+    if (left_out == nullptr || unknown_ops_.contains(left_out->reason.message())) continue;
+    for (const std::string& input : node.input()) {
+      const LeftOutNode* source = graph_.FindLeftOut(NodeOf(input));
+      const auto known = source == nullptr ? unknown_ops_.end() : unknown_ops_.find(source->reason.message());
+      if (known == unknown_ops_.end()) continue;
+      UnknownOp op = known->second;
+      unknown_ops_.emplace(std::string(left_out->reason.message()), std::move(op));
+      break;
+    }
+  }
+}
+
 absl::Status ClientGraph::Reason(const LeftOutNode& node) const {
-  const auto op = unknown_ops_.find(std::string(node.reason.message()));
-  if (op == unknown_ops_.end()) return node.reason;
+  const auto known = unknown_ops_.find(node.reason.message());
+  if (known == unknown_ops_.end()) return node.reason;
   return absl::NotFoundError(
-      absl::StrCat("Op type not registered '", Shown(op->second), "' in binary running on ", host_,
-                   ": this server has no op of that name.\n\t [[{{node ", NodeOfError(node.reason), "}}]]"));
+      absl::StrCat("Op type not registered '", Shown(known->second.op), "' in binary running on ", host_,
+                   ": this server has no op of that name.\n\t [[{{node ", Shown(known->second.node), "}}]]"));
 }
 
 absl::Status ClientGraph::CheckFeed(const std::string& name) const {

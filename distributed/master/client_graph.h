@@ -45,6 +45,7 @@ class ClientGraph {
   absl::Status Check(StepNames* names) const;
 
  private:
+  void NoteUnknownOps(const tensorflow::GraphDef& graph_def);
   absl::Status CheckNames(const tensorflow::GraphDef& graph_def) const;
   absl::Status CheckFeed(const std::string& name) const;
   absl::Status CheckFetch(const std::string& name) const;
@@ -55,7 +56,12 @@ class ClientGraph {
   Graph graph_;
   const std::string host_;
   const Admit admit_;
-  absl::flat_hash_map<std::string, std::string> unknown_ops_;  // by the text of the reason
+  // Why nodes were left out, by the text of the reason: the first node whose op Weir lacks.
+  struct UnknownOp {
+    std::string node;
+    std::string op;
+  };
+  absl::flat_hash_map<std::string, UnknownOp> unknown_ops_;
 };
 
 }  // namespace weir

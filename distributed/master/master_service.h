@@ -89,7 +89,7 @@ class MasterService {
   const SessionTarget& Target();
   void Add(std::shared_ptr<MasterSession> session);
   void CloseAbandoned();
-  void CloseAll(bool is_final);
+  void CloseAll(bool is_final, const absl::Status& reason);
 
   const MasterOptions options_;
   PeerUse use_;

@@ -121,7 +121,7 @@ TEST_F(MasterServiceTest, WhatCannotBeInOneStepIsRefused) {
 TEST_F(MasterServiceTest, AClientThatGoesAwayEndsItsStep) {
   const auto call = client_.Start("RunStep", Step(session_, {"take:0"}).SerializeAsString());
   call->Cancel();
-  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kAborted);
   EXPECT_THAT(Floats(client_.Run(Step(session_, {"one:0"})).value()), ElementsAre(1));
 }
 
@@ -175,6 +175,26 @@ TEST_F(MasterServiceTest, AnUnknownOpMattersOnlyToWhoNeedsIt) {
   EXPECT_THAT(status.message(),
               HasSubstr("Op type not registered 'NoSuchOp' in binary running on test host"));
   EXPECT_THAT(status.message(), HasSubstr("{{node strange}}"));
+}
+
+TEST_F(MasterServiceTest, WhatNeedsAnUnknownOpOfAnEarlierAdditionNamesIt) {
+  tensorflow::GraphDef graph;
+  graph.add_node()->set_name("strange");
+  graph.mutable_node(0)->set_op("NoSuchOp");
+  const std::string session = client_.CreateSession(graph).value();
+  tensorflow::ExtendSessionRequest extend;
+  extend.set_session_handle(session);
+  for (const char* name : {"next", "last"}) {
+    tensorflow::NodeDef* node = extend.mutable_graph_def()->add_node();
+    node->set_name(name);
+    node->set_op("NoOp");
+    node->add_input(std::string(name) == "next" ? "^strange" : "^next");
+  }
+  ASSERT_TRUE(client_.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend).ok());
+  for (const char* name : {"next", "last"}) {
+    EXPECT_THAT(client_.Run(Step(session, {}, {name})).status().message(),
+                HasSubstr("Op type not registered 'NoSuchOp'"));
+  }
 }
 
 TEST_F(MasterServiceTest, AnUnknownDeviceMattersOnlyToWhoNeedsIt) {
@@ -332,7 +352,7 @@ TEST(MasterLimitsTest, AMasterThatGoesEndsItsSteps) {
   const std::string session = client->CreateSession(Model(client->ops())).value();
   const auto call = client->Start("RunStep", Step(session, {"take:0"}).SerializeAsString());
   client.reset();
-  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace

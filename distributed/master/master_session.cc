@@ -61,6 +61,8 @@ SessionOptions OptionsOfConfig(const tensorflow::ConfigProto& config, const Sess
   options.operation_timeout = kCompileTimeout;
   options.isolate_session_state = config.isolate_session_state();
   options.environment = target.environment;
+  const auto level = config.graph_options().optimizer_options().opt_level();
+  options.rewrites.is_enabled = level != tensorflow::OptimizerOptions::L0;
   return options;
 }
 
@@ -201,8 +203,9 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> MasterSession::Prepare(StepNames n
 }
 
 absl::Status MasterSession::ForClient(const absl::Status& error) const {
-  if (is_closed_ && absl::IsCancelled(error)) {
-    return absl::CancelledError("Step was cancelled by an explicit call to `Session::Close()`.");
+  if (absl::IsCancelled(error)) {
+    absl::MutexLock lock(&mutex_);
+    if (!closed_.ok()) return closed_;
   }
   return StepErrorForClient(error, own_task_);
 }
@@ -392,8 +395,11 @@ void MasterSession::ReleaseCallable(int64_t callable) {
   callables_.erase(callable);
 }
 
-void MasterSession::Close() {
-  is_closed_ = true;
+void MasterSession::Close(const absl::Status& reason) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_.ok()) closed_ = reason;
+  }
   session_->Close();
   absl::flat_hash_map<std::string, std::shared_ptr<PartialRun>> partial_runs;
   absl::MutexLock lock(&mutex_);

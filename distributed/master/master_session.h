@@ -96,8 +96,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
   const std::vector<Worker*>& workers() const { return workers_; }
 
-  // Ends running steps, refuses others.
-  void Close();
+  // Ends running steps, refuses others; their clients are told `reason`. The first reason counts.
+  void Close(const absl::Status& reason);
 
   // When a client last asked for something, and whether something is under way. For those that are abandoned.
   absl::Time last_used() const;
@@ -132,7 +132,6 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   DeviceName own_task_;
   std::vector<Worker*> workers_;
   absl::Duration operation_timeout_ = absl::InfiniteDuration();  // of steps
-  std::atomic<bool> is_closed_{false};
   std::atomic<int> num_busy_{0};
 
   mutable absl::Mutex graph_mutex_;  // shared: reading the graph; exclusive: adding to it
@@ -143,6 +142,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
   mutable absl::Mutex mutex_;
   absl::Time last_used_ ABSL_GUARDED_BY(mutex_);
+  absl::Status closed_ ABSL_GUARDED_BY(mutex_);  // the reason
   // Compiled steps that the session still has, by their names.
   absl::flat_hash_map<std::string, std::weak_ptr<PreparedStep>> prepared_ ABSL_GUARDED_BY(mutex_);
   size_t prepared_limit_ ABSL_GUARDED_BY(mutex_) = 1024;  // at which those that are gone are looked for

@@ -14,7 +14,7 @@ std::shared_ptr<OpenWork::Share> OpenWork::Begin() {
 absl::Status OpenWork::Wait(absl::AnyInvocable<void()> work) {
   {
     absl::MutexLock lock(&mutex_);
-    if (is_closed_) return absl::CancelledError("the server is shutting down");
+    if (is_closed_) return absl::UnavailableError("the server is shutting down");
     if (num_waiting_ >= kMaxWaiting) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "this server has ", kMaxWaiting,

@@ -41,7 +41,7 @@ class OpenWork {
   std::shared_ptr<Share> Begin();
 
   // Runs `work`, which may wait, on another thread. ResourceExhausted when too many wait; then it is dropped.
-  // Cancelled once it was closed.
+  // Unavailable once it was closed.
   absl::Status Wait(absl::AnyInvocable<void()> work);
 
   // Nothing begins any more.

@@ -92,6 +92,63 @@ def test_a_job_goes_on_when_its_parameter_server_was_killed(weir, directory):
     assert losses[-1] < 0.01, losses
 
 
+CLIENT = '''
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+with tf.device("/job:ps/task:0"):
+    queue = tf.FIFOQueue(2, tf.float32, shapes=[[]], shared_name="meeting")
+with tf.device("/job:worker/task:0"):
+    taken = queue.dequeue() * 2.0
+put, size = queue.enqueue(1.0), queue.size()
+target = sys.argv[1]
+'''
+
+
+def run_client(program, *arguments):
+    return subprocess.run([sys.executable, "-c", CLIENT + program, *arguments], capture_output=True, text=True, timeout=240)
+
+
+def test_a_step_that_ends_is_over_on_every_task(weir, _):
+    program = """
+session = tf.Session(target)
+try:
+    session.run(taken, options=tf.RunOptions(timeout_in_ms=500))
+    raise AssertionError("the queue was empty")
+except tf.errors.DeadlineExceededError:
+    pass
+# A step that still waited on the parameter server would take it.
+session.run(put)
+assert session.run(size) == 1
+assert session.run(taken) == 2
+"""
+    with WeirServers(weir, {"ps": 1, "worker": 1}) as cluster:
+        result = run_client(program, cluster.target("worker"))
+        assert result.returncode == 0, result.stderr[-3000:]
+
+
+def test_a_session_waits_for_its_tasks(weir, _):
+    cluster = WeirServers(weir, {"ps": 1, "worker": 2})
+    try:
+        cluster.start("worker", 0)
+        program = "with tf.Session(target) as session: session.run(put); print(session.run(taken))"
+        filtered = program.replace("target", "target, config=tf.ConfigProto(device_filters=['/job:ps', '/job:worker/task:0'])")
+        command = [sys.executable, "-c", CLIENT + filtered, cluster.target("worker")]
+        client = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(1)
+        cluster.start("ps", 0)
+        out, err = client.communicate(timeout=240)
+        assert client.returncode == 0 and out.strip() == "2.0", err[-3000:]
+        # Worker 1, which is not there, is of no account to it; without the filter it is.
+        unfiltered = program.replace("target", "target, config=tf.ConfigProto(operation_timeout_in_ms=3000)")
+        result = run_client(unfiltered, cluster.target("worker"))
+        assert result.returncode != 0 and "DeadlineExceeded" in result.stderr, result.stderr[-3000:]
+    finally:
+        cluster.__exit__()
+
+
 if __name__ == "__main__":
 
     def call(case, name):

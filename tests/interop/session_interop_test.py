@@ -135,6 +135,32 @@ def test_devices_are_listed(server):
     assert devices[0].device_type == "CPU" and devices[0].incarnation != 0
 
 
+def test_random_numbers_are_those_of_the_session(server):
+    def build():
+        v1.set_random_seed(7)
+        return v1.random_uniform([4], seed=3), v1.random_normal([3], seed=5)
+
+    def steps(session, model):
+        return [session.run(model[0]), session.run(model[0]), session.run(model[1]), session.run(model[0])]
+
+    compare(server, build, steps)
+    compare(server, build, steps)
+
+
+def test_a_checkpoint_of_another_shape_is_refused(server):
+    folder = tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR"))
+    for rows in (4, 5):
+        with tf.Graph().as_default(), v1.Session(server.target(), config=v1.ConfigProto(isolate_session_state=True)) as session:
+            v = v1.get_variable("shaped", initializer=numbers(rows, 3), use_resource=True)
+            saver = v1.train.Saver()
+            if rows == 4:
+                session.run(v.initializer)
+                saver.save(session, folder + "/model")
+            else:
+                error = error_of(lambda: saver.restore(session, folder + "/model"))
+                assert isinstance(error, tf.errors.InvalidArgumentError), error
+
+
 def test_sessions_of_one_server_share_variables(server):
     with tf.Graph().as_default():
         v = v1.get_variable("shared", initializer=numbers(4))
