@@ -91,15 +91,16 @@ class Server::Network {
     replicas_.reset();
   }
 
-  absl::StatusOr<std::string> Listen(Transport& transport, const std::string& address) {
-    const auto handle = [this](std::shared_ptr<IncomingCall> call) {
+  // `serves_clients`: TensorFlow's clients, who have no token and no certificate that names a task, may call.
+  absl::StatusOr<std::string> Listen(Transport& transport, const std::string& address, bool serves_clients) {
+    const auto handle = [this, serves_clients](std::shared_ptr<IncomingCall> call) {
       if (call->method() == kTaskStatusMethod) return ReplyStatus(*call);
       if (replicas_ != nullptr && PeerGroup::Handles(call->method())) {
         return replicas_->Handle(std::move(call));
       }
       if (MembershipService::Handles(call->method())) return members_.Handle(std::move(call));
       if (IsFramedMethod(call->method())) return service_.Handle(std::move(call));
-      if (MasterService::Handles(call->method())) return master_->Handle(std::move(call));
+      if (serves_clients && MasterService::Handles(call->method())) return master_->Handle(std::move(call));
       call->Reply(absl::UnimplementedError(
           absl::StrCat(task_.task().ToString(), " does not serve the method ", call->method())));
     };
@@ -418,7 +419,9 @@ absl::Status Server::Connect(const ServerOptions& options) {
                                 .limits = limits};
   network_ = std::make_unique<Network>(task_, options, *runtime_, *membership_, *transport, std::move(owned),
                                        std::move(files), limits, refused_.get(), master);
-  absl::StatusOr<std::string> bound = network_->Listen(*transport, listen->ToString());
+  absl::StatusOr<std::string> bound =
+      network_->Listen(*transport, listen->ToString(),
+                       /*serves_clients=*/!options.security.authenticates() && !options.security.uses_tls());
   if (!bound.ok()) {
     return absl::Status(bound.status().code(),
                         absl::StrCat(task_.task().ToString(), " ", bound.status().message()));

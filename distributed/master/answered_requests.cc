@@ -81,4 +81,15 @@ void AnsweredRequests::Answer(const Key& key, IncomingCall& call, absl::StatusOr
   call.Reply(std::move(reply));
 }
 
+void AnsweredRequests::Forget(const std::string& session) {
+  Reply dropped;  // declared first: destroyed without the lock
+  absl::MutexLock lock(&mutex_);
+  const auto large = large_.find(session);
+  if (large == large_.end()) return;
+  if (const auto known = requests_.find(large->second); known != requests_.end()) {
+    dropped.swap(known->second.answer);
+  }
+  large_.erase(large);
+}
+
 }  // namespace weir

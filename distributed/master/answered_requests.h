@@ -40,6 +40,9 @@ class AnsweredRequests {
   // The answer of a request that has begun: to `call` and to all repetitions.
   void Answer(const Key& key, IncomingCall& call, absl::StatusOr<Frame> reply);
 
+  // A session is closed: nobody asks for its large answer again.
+  void Forget(const std::string& session);
+
  private:
   using Reply = std::shared_ptr<const absl::StatusOr<Frame>>;
   struct Request {

@@ -80,7 +80,9 @@ struct MasterService::Request {
   const std::shared_ptr<OpenWork::Share> share;  // last to go
   const std::shared_ptr<IncomingCall> call;
   const std::shared_ptr<ClientCall> client;
-  PeerUse::Share taken;  // while the call is open
+  // While the call is open.
+  PeerUse::Share taken;
+  std::vector<PeerUse::Share> taken_by_feeds;
   bool wants_errors_in_body = false;
   AnsweredRequests::Key key;  // id 0: none
 };
@@ -145,6 +147,17 @@ absl::StatusOr<std::shared_ptr<MasterSession>> MasterService::Find(absl::string_
   return UnknownSession(handle, /*may_have_restarted=*/false);
 }
 
+absl::Status MasterService::AdmitFeeds(Request& request, absl::string_view handle, int64_t num_bytes,
+                                       std::shared_ptr<MasterSession>* session) {
+  if (*session == nullptr) {
+    WEIR_ASSIGN_OR_RETURN(*session, Find(handle));
+  }
+  if (num_bytes == 0) return absl::OkStatus();
+  WEIR_ASSIGN_OR_RETURN(PeerUse::Share share, room_.Take({.bytes = num_bytes}, "a feed"));
+  request.taken_by_feeds.push_back(std::move(share));
+  return absl::OkStatus();
+}
+
 const SessionTarget& MasterService::Target() {
   absl::MutexLock lock(&mutex_);
   if (target_ != nullptr) return *target_;
@@ -207,6 +220,7 @@ void MasterService::CloseAbandoned() {
     }
   }
   for (const auto& session : abandoned) {
+    answered_.Forget(session->handle());
     PrintNotice(absl::StrCat("session ", session->handle(), " of a TensorFlow client was not used for ",
                              absl::FormatDuration(options_.abandoned_after), ": it is closed"));
     work_.Wait([session] { session->Close(absl::AbortedError("the session was not used for too long")); })
@@ -228,22 +242,24 @@ void MasterService::ExtendSession(Request& request) {
 }
 
 void MasterService::RunStep(std::shared_ptr<Request> request) {
-  absl::StatusOr<RunStepCall> step = ParseRunStep(request->bytes());
+  std::shared_ptr<MasterSession> session;
+  absl::StatusOr<RunStepCall> step =
+      ParseRunStep(request->bytes(), [&](absl::string_view handle, int64_t num_bytes) {
+        return AdmitFeeds(*request, handle, num_bytes, &session);
+      });
   if (!step.ok()) return request->Reply(step.status());
   request->call->request() = Frame();
   request->wants_errors_in_body = step->wants_errors_in_body;
   request->key = {step->session, step->request_id};
   if (step->request_id != 0 && !answered_.Begin(request->key, request->call)) return;
-  const absl::StatusOr<std::shared_ptr<MasterSession>> session = Find(step->session);
-  if (!session.ok()) return request->ReplyStep(answered_, session.status());
   const auto done = [this, request, names = step->names.fetches](const absl::StatusOr<StepAnswer>& answer) {
     request->ReplyStep(
         answered_, answer.ok() ? RunStepResponse(names, answer->tensors, answer->metadata) : answer.status());
   };
   if (!step->partial_run.empty()) {
-    return (*session)->RunPart(step->partial_run, std::move(step->names), std::move(step->feeds), done);
+    return session->RunPart(step->partial_run, std::move(step->names), std::move(step->feeds), done);
   }
-  (*session)->Run(std::move(step->names), std::move(step->feeds), step->wishes, request->client, done);
+  session->Run(std::move(step->names), std::move(step->feeds), step->wishes, request->client, done);
 }
 
 void MasterService::PartialRunSetup(std::shared_ptr<Request> request) {
@@ -278,6 +294,7 @@ void MasterService::CloseSession(std::shared_ptr<Request> request) {
   if (session == nullptr) {
     return request->Reply(UnknownSession(message.session_handle(), /*may_have_restarted=*/true));
   }
+  answered_.Forget(session->handle());
   const auto close = [request, session] {
     session->Close(absl::CancelledError("Step was cancelled by an explicit call to `Session::Close()`."));
     request->Reply(tensorflow::CloseSessionResponse());
@@ -342,19 +359,21 @@ void MasterService::MakeCallable(std::shared_ptr<Request> request) {
 }
 
 void MasterService::RunCallable(std::shared_ptr<Request> request) {
-  absl::StatusOr<RunCallableCall> run = ParseRunCallable(request->bytes());
+  std::shared_ptr<MasterSession> session;
+  absl::StatusOr<RunCallableCall> run =
+      ParseRunCallable(request->bytes(), [&](absl::string_view handle, int64_t num_bytes) {
+        return AdmitFeeds(*request, handle, num_bytes, &session);
+      });
   if (!run.ok()) return request->Reply(run.status());
   request->call->request() = Frame();
   request->key = {run->session, run->request_id};
   if (run->request_id != 0 && !answered_.Begin(request->key, request->call)) return;
-  const absl::StatusOr<std::shared_ptr<MasterSession>> session = Find(run->session);
-  if (!session.ok()) return request->ReplyStep(answered_, session.status());
-  (*session)->RunCallable(
-      run->callable, std::move(run->feeds), request->client,
-      [this, request](const absl::StatusOr<StepAnswer>& answer) {
-        request->ReplyStep(answered_, answer.ok() ? RunCallableResponse(answer->tensors, answer->metadata)
-                                                  : answer.status());
-      });
+  session->RunCallable(run->callable, std::move(run->feeds), request->client,
+                       [this, request](const absl::StatusOr<StepAnswer>& answer) {
+                         request->ReplyStep(
+                             answered_, answer.ok() ? RunCallableResponse(answer->tensors, answer->metadata)
+                                                    : answer.status());
+                       });
 }
 
 void MasterService::ReleaseCallable(Request& request) {
@@ -376,7 +395,10 @@ void MasterService::CloseAll(bool is_final, const absl::Status& reason) {
     if (is_final) std::swap(timer, timer_);
   }
   options_.threads->Forget(timer);
-  for (const auto& [handle, session] : sessions) session->Close(reason);
+  for (const auto& [handle, session] : sessions) {
+    session->Close(reason);
+    answered_.Forget(handle);
+  }
 }
 
 void MasterService::Shutdown() {

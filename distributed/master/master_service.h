@@ -86,6 +86,9 @@ class MasterService {
   void Wait(const std::shared_ptr<Request>& request, std::function<void()> work);
   // Aborted for a handle that no session has.
   absl::StatusOr<std::shared_ptr<MasterSession>> Find(absl::string_view handle) const;
+  // For what reads the feeds of a call: whether the session is there, which is kept, and has room for them.
+  absl::Status AdmitFeeds(Request& request, absl::string_view handle, int64_t num_bytes,
+                          std::shared_ptr<MasterSession>* session);
   const SessionTarget& Target();
   void Add(std::shared_ptr<MasterSession> session);
   void CloseAbandoned();

@@ -335,6 +335,24 @@ TEST(MasterLimitsTest, ClientsTakeSoMuchAndNoMore) {
   EXPECT_TRUE(client.CreateSession({}).ok());
 }
 
+// A few bytes of a feed stand for a gigabyte.
+TEST(MasterLimitsTest, FeedsTakeNoMoreThanThereIs) {
+  MasterOptions options;
+  options.limits.bytes = 1 << 20;
+  TestMaster client(options);
+  const std::string session = client.CreateSession(Model(client.ops())).value();
+  const auto run = [&](const std::string& handle, int64_t num_elements) {
+    tensorflow::RunStepRequest request = Step(handle, {"twice:0"});
+    AddFeed("x:0", Tensor::Scalar<float>(1.0f), &request);
+    request.mutable_feed(0)->mutable_tensor()->mutable_tensor_shape()->add_dim()->set_size(num_elements);
+    return client.Run(request).status();
+  };
+  EXPECT_TRUE(run(session, 1 << 10).ok()) << run(session, 1 << 10);
+  EXPECT_EQ(run(session, 1 << 26).code(), absl::StatusCode::kResourceExhausted) << run(session, 1 << 26);
+  EXPECT_EQ(run("another", 1 << 26).code(), absl::StatusCode::kAborted) << "before any tensor is made";
+  for (int i = 0; i < 300; ++i) ASSERT_TRUE(run(session, 1 << 10).ok()) << "what a call took is given back";
+}
+
 TEST(MasterLimitsTest, ASessionThatNobodyUsesIsClosed) {
   MasterOptions options;
   options.abandoned_after = absl::Milliseconds(50);

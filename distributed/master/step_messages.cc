@@ -92,7 +92,7 @@ StepWishes WishesOf(const tensorflow::RunOptions& options) {
   return wishes;
 }
 
-absl::StatusOr<RunStepCall> ParseRunStep(absl::string_view message) {
+absl::StatusOr<RunStepCall> ParseRunStep(absl::string_view message, AdmitFeeds admit) {
   WEIR_ASSIGN_OR_RETURN(const SplitMessage split,
                         SplitMessageBytes(message, tensorflow::RunStepRequest::kFeedFieldNumber));
   tensorflow::RunStepRequest request;
@@ -105,11 +105,15 @@ absl::StatusOr<RunStepCall> ParseRunStep(absl::string_view message) {
   call.partial_run = request.partial_run_handle();
   call.wants_errors_in_body = request.store_errors_in_response_body();
   call.request_id = request.request_id();
-  for (const absl::string_view feed : split.pieces) WEIR_RETURN_IF_ERROR(ReadFeed(feed, &call));
+  WEIR_RETURN_IF_ERROR(admit(call.session, 0));
+  for (const absl::string_view feed : split.pieces) {
+    WEIR_RETURN_IF_ERROR(ReadFeed(feed, &call));
+    WEIR_RETURN_IF_ERROR(admit(call.session, static_cast<int64_t>(call.feeds.back().num_bytes())));
+  }
   return call;
 }
 
-absl::StatusOr<RunCallableCall> ParseRunCallable(absl::string_view message) {
+absl::StatusOr<RunCallableCall> ParseRunCallable(absl::string_view message, AdmitFeeds admit) {
   WEIR_ASSIGN_OR_RETURN(const SplitMessage split,
                         SplitMessageBytes(message, tensorflow::RunCallableRequest::kFeedFieldNumber));
   tensorflow::RunCallableRequest request;
@@ -118,10 +122,12 @@ absl::StatusOr<RunCallableCall> ParseRunCallable(absl::string_view message) {
   call.session = request.session_handle();
   call.callable = request.handle();
   call.request_id = request.request_id();
+  WEIR_RETURN_IF_ERROR(admit(call.session, 0));
   for (size_t i = 0; i < split.pieces.size(); ++i) {
     absl::StatusOr<Tensor> tensor = TensorFromProtoBytes(split.pieces[i]);
     if (!tensor.ok()) return InFeed(tensor.status(), absl::StrCat(i));
     call.feeds.push_back(*std::move(tensor));
+    WEIR_RETURN_IF_ERROR(admit(call.session, static_cast<int64_t>(call.feeds.back().num_bytes())));
   }
   return call;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -45,7 +46,10 @@ struct RunStepCall {
   bool wants_errors_in_body = false;
   int64_t request_id = 0;  // 0: none
 };
-absl::StatusOr<RunStepCall> ParseRunStep(absl::string_view message);
+// Asked before the first feed is made, with 0, and after each with what it takes: a few bytes of a message
+// may stand for 2 GiB. Its error ends the reading.
+using AdmitFeeds = absl::FunctionRef<absl::Status(absl::string_view session, int64_t num_bytes)>;
+absl::StatusOr<RunStepCall> ParseRunStep(absl::string_view message, AdmitFeeds admit);
 
 struct RunCallableCall {
   std::string session;
@@ -53,7 +57,7 @@ struct RunCallableCall {
   std::vector<Tensor> feeds;
   int64_t request_id = 0;
 };
-absl::StatusOr<RunCallableCall> ParseRunCallable(absl::string_view message);
+absl::StatusOr<RunCallableCall> ParseRunCallable(absl::string_view message, AdmitFeeds admit);
 
 // `metadata`: a serialized RunMetadata; empty: none. InvalidArgument for a tensor that no message can hold,
 // and above 2 GiB together.
