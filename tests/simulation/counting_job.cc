@@ -426,7 +426,9 @@ bool CountingJob::IsRightEnd(const Trainer& trainer) const {
   if (IsSuperseded(trainer.outcome) || absl::IsAlreadyExists(trainer.outcome)) return true;
   // A replica that has done its last step, and then loses its chief or a ps, asks to be started again.
   const bool may_ask = WasPsRestarted() || options_.sync_replicas;
-  return (ExitCodeFor(trainer.outcome) >= kFirstRetryable && may_ask) || IsOfDisk(trainer.outcome);
+  if (ExitCodeFor(trainer.outcome) >= kFirstRetryable) return may_ask;
+  // Once it is under way a checkpoint that is not written costs no training.
+  return IsOfDisk(trainer.outcome) && trainer.saves.empty();
 }
 
 const CountingJob::Trainer* CountingJob::DoneChief() const {
