@@ -1,5 +1,7 @@
 #include "session/step_plan.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -314,6 +316,7 @@ class StepPlan::RunningStep {
     const absl::Time end = plan_.environment_.Now() + kSpin;
     while (plan_.environment_.Now() < end) {
       if (num_left_.load(std::memory_order_acquire) == 0) return true;
+      sched_yield();  // who is to end the step may wait for this core
     }
     return false;
   }
