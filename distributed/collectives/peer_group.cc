@@ -52,7 +52,13 @@ PeerGroup::PeerGroup(std::vector<TaskName> ranks, Peers& peers)
     : tasks_(std::move(ranks)),
       peers_(peers),
       rank_(IndexOf(tasks_, peers.membership().self())),
-      group_(new RankGroup(rank_, Names(tasks_), *this, peers.environment())) {
+      group_(new RankGroup(rank_, Names(tasks_), *this, peers.environment())),
+      memory_(
+          static_cast<int>(tasks_.size()),
+          [this](int from, uint64_t generation, const absl::StatusOr<std::string>& written) {
+            TakeFromMemory(from, generation, written);
+          },
+          [this](int to, uint64_t generation) { TellOfMemory(to, generation); }) {
   peers_.timers().At(peers_.environment().Now() + kReportEvery, [this, alive = alive_] {
     absl::MutexLock lock(&alive->mutex);
     if (!alive->is_over) ReportWaits();
@@ -111,6 +117,8 @@ void PeerGroup::Handle(std::shared_ptr<IncomingCall> call) {
   if (method == kEndGenerationMethod) return TakeEnd(rank, reader, call);
   if (method == kFinishMethod) return TakeFinish(rank, reader, call);
   if (method == kLeaveGroupMethod) return TakeLeave(rank, reader, call);
+  if (method == kOfferMemoryMethod) return TakeOffer(rank, reader, call);
+  if (method == kReadMemoryMethod) return TakeNoticeOfMemory(rank, reader, call);
   Reply(*call, absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
 }
 
@@ -141,6 +149,7 @@ void PeerGroup::TakePart(int rank, WireReader& reader, const std::shared_ptr<Inc
 }
 
 void PeerGroup::Send(int to, CollectiveMessage message, Payload bytes, Done done) {
+  if (SendThroughMemory(to, message, bytes)) return done(absl::OkStatus());
   {
     absl::MutexLock lock(&mutex_);
     ++num_parts_;
@@ -209,6 +218,7 @@ void PeerGroup::OnLoss(const TaskName& task, Incarnation life, const absl::Statu
   // It may only have been silent, and asks again.
   Refuse(dropped, absl::UnavailableError(reason.message()));
   if (has_left) return;
+  memory_.ReadAll(rank, group_->generation());
   group_->End(absl::AbortedError(absl::StrCat(group_->NameOf(rank), " was lost: ", reason.message())));
 }
 
@@ -288,7 +298,9 @@ void PeerGroup::BeginGeneration(uint64_t generation) {
     finished = keep_those_of(finished_);
     gone = keep_those_of(left_);
   }
+  memory_.KeepOnly(generation);
   group_->Begin(generation);
+  OfferMemory(generation);
   for (const auto& [rank, of] : finished) group_->OnFinish(rank, generation);
   for (const auto& [rank, of] : gone) group_->OnLeave(rank, generation);
 }
@@ -555,6 +567,7 @@ void PeerGroup::TakeFinish(int rank, WireReader& reader, const std::shared_ptr<I
     finished_[rank] = generation;
   }
   RunScope scope;
+  memory_.ReadAll(rank, generation);  // what it has written before
   group_->OnFinish(rank, generation);
 }
 
@@ -598,6 +611,7 @@ void PeerGroup::TakeLeave(int rank, WireReader& reader, const std::shared_ptr<In
     left_[rank] = generation;
   }
   RunScope scope;
+  memory_.ReadAll(rank, generation);  // what it has written before
   group_->OnLeave(rank, generation);
 }
 

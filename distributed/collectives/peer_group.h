@@ -10,6 +10,9 @@
 // process that asks for its first group when rank 0 has left, with TrainingIsOverError (exit_code.h). One that
 // is only done (Finish) is still there, and comes when the group is formed anew.
 //
+// Ranks of one machine send small parts through memory that they share (memory_links.h), if there are no more
+// of them than cores.
+//
 // Threads: parts are taken on the transport's threads (IncomingCall::Compute). Thread safety: all methods.
 // Borrows `peers`, which must be destroyed after it and be shut down before.
 #pragma once
@@ -25,6 +28,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/collectives/collective_group.h"
+#include "distributed/collectives/memory_links.h"
+#include "distributed/collectives/part_looker.h"
 #include "distributed/collectives/rank_group.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/worker_protocol.h"
@@ -32,7 +37,7 @@
 
 namespace weir {
 
-class PeerGroup final : public CollectiveGroup, private RankLinks {
+class PeerGroup final : public CollectiveGroup, public RankLinks, public PartLooker {
  public:
   // Precondition: `ranks` contains the task of peers' membership.
   PeerGroup(std::vector<TaskName> ranks, Peers& peers);
@@ -71,8 +76,23 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
     std::shared_ptr<IncomingCall> call;  // null: rank 0's own
   };
 
+  static constexpr char kOfferMemoryMethod[] = "/weir.Collective/OfferMemory";
+  static constexpr char kReadMemoryMethod[] = "/weir.Collective/ReadMemory";
+
   void Send(int to, CollectiveMessage message, Payload bytes, Done done) override;
   void OnEnd(uint64_t generation, const absl::Status& reason) override;
+  bool BeginLook(uint64_t generation) override { return memory_.BeginLook(generation); }
+  void Look(uint64_t generation, absl::FunctionRef<bool()> is_over) override {
+    memory_.Await(generation, is_over);
+  }
+
+  // Offers memory to the ranks of this machine that come after this one.
+  void OfferMemory(uint64_t generation);
+  void TakeOffer(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
+  bool SendThroughMemory(int to, const CollectiveMessage& message, const Payload& bytes);
+  void TakeFromMemory(int from, uint64_t generation, const absl::StatusOr<std::string>& written);
+  void TellOfMemory(int rank, uint64_t generation);
+  void TakeNoticeOfMemory(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
 
   absl::Status FormAsFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
   absl::Status AskFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
@@ -111,6 +131,7 @@ class PeerGroup final : public CollectiveGroup, private RankLinks {
   const int rank_;
   const std::shared_ptr<Alive> alive_ = std::make_shared<Alive>();
   const RefPtr<RankGroup> group_;
+  MemoryLinks memory_;
 
   absl::Mutex mutex_;
   // Calls under way: with parts, with the news that a generation is over, with that of Leave.
