@@ -1,5 +1,6 @@
 #include "distributed/command/launch_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -92,11 +93,17 @@ void Declare(LaunchFlags* values, FlagParser* flags) {
   DeclareElastic(values, flags);
 }
 
-void ReadElastic(const LaunchFlags& values, const FlagParser& flags, LaunchOptions* launch) {
+absl::Status ReadElastic(const LaunchFlags& values, const FlagParser& flags, LaunchOptions* launch) {
   for (const char* flag : kElasticFlags) launch->is_elastic = launch->is_elastic || flags.WasGiven(flag);
   launch->pool.cooldown = absl::Seconds(values.cooldown);
   launch->pool.patience = absl::Seconds(values.patience);
-  if (!flags.WasGiven("max_workers")) launch->pool.max_workers = launch->num_workers;
+  if (flags.WasGiven("max_workers")) return absl::OkStatus();
+  if (!launch->host_discovery_script.empty()) {
+    return absl::InvalidArgumentError(
+        "weir launch: --host_discovery_script says where workers may run; say with --max_workers how many");
+  }
+  launch->pool.max_workers = launch->num_workers;
+  return absl::OkStatus();
 }
 
 absl::Status ReadHosts(const LaunchFlags& values, LaunchOptions* launch) {
@@ -161,11 +168,13 @@ absl::StatusOr<int> RunLaunch(const std::vector<std::string>& args) {
     }
     options.num_ps = 0;
     options.num_workers = values.num_replicas;
+  } else if (!options.host_discovery_script.empty()) {
+    options.num_workers = std::max(1, options.pool.min_workers);  // places come and go with what it finds
   } else if (!options.hosts.empty() && !flags.WasGiven("workers")) {
     options.num_workers = -options.num_ps;
     for (const HostSlots& host : options.hosts) options.num_workers += host.num_slots;
   }
-  ReadElastic(values, flags, &options);
+  WEIR_RETURN_IF_ERROR(ReadElastic(values, flags, &options));
   return Launcher(options).Run();
 }
 
