@@ -1,6 +1,6 @@
 // A worker that asks another one for everything. A class that derives from it overrides what shall be
-// different. Its session takes it for one of another process: it has no owners, and cannot be fed while a step
-// runs (worker.h).
+// different. Its session takes it for one of another process: it has no owners, and cannot be fed while a
+// step runs (worker.h).
 //
 // Thread safety: as the other worker, which it borrows.
 #pragma once

@@ -7,8 +7,8 @@
 // 0 tells everybody: 2 n messages.
 //
 // A rank that has left in good order is not waited for any more: forming the group without it fails; for a
-// process that asks for its first group when rank 0 has left, with TrainingIsOverError (exit_code.h). One that
-// is only done (Finish) is still there, and comes when the group is formed anew.
+// process that asks for its first group when rank 0 has left, with TrainingIsOverError (exit_code.h). One
+// that is only done (Finish) is still there, and comes when the group is formed anew.
 //
 // Ranks of one machine send small parts through memory that they share (memory_links.h), if there are no more
 // of them than cores.

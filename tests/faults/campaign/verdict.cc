@@ -87,8 +87,8 @@ class Judgement {
            *chief->ended < *process.ended;
   }
 
-  // Nobody can tell a process that training is over when it comes after the others have ended: it says whom it
-  // waits for, for as long as they might come again.
+  // Nobody can tell a process that training is over when it comes after the others have ended: it says whom
+  // it waits for, for as long as they might come again.
   bool OnlyLatecomersRun() const {
     constexpr absl::Duration kJoins = absl::Seconds(1);
     const TaskProcess* chief = job_.newest("worker:0");
