@@ -162,7 +162,7 @@ TEST_P(ServerTest, HostileRequestsAreRefused) {
     }
   }
   absl::Notification done;
-  channel->Call("/tensorflow.MasterService/CreateSession", {}, {}, [&](absl::StatusOr<Frame> reply) {
+  channel->Call("/tensorflow.WorkerService/GetStatus", {}, {}, [&](absl::StatusOr<Frame> reply) {
     EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnimplemented) << reply.status();
     done.Notify();
   });

@@ -388,14 +388,20 @@ TEST_F(WaitingStepTest, APushedTensorMayComeBeforeOrAfter) {
     const RunPartitionCall call = Call(step_id);
     const Tensor pushed = Tensor::Scalar(2.5f * step_id);
     absl::Status status = absl::UnknownError("not done");
+    absl::Notification done;
     if (step_id == 1) {
       EXPECT_TRUE(worker_.Receive(5, step_id, 0, pushed, false).ok());
     }
-    worker_.RunPartition(call, [&](absl::Status s) { status = s; });
+    worker_.RunPartition(call, [&](absl::Status s) {
+      status = s;
+      done.Notify();
+    });
     if (step_id == 2) {
-      EXPECT_EQ(status.message(), "not done");
+      EXPECT_FALSE(done.HasBeenNotified());
       EXPECT_TRUE(worker_.Receive(5, step_id, 0, pushed, false).ok());
     }
+    // The step may go on on a thread of its own.
+    ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(result_.scalar<float>(), 2.5f * step_id);
     EXPECT_TRUE(worker_.Receive(5, step_id, 0, pushed, false).ok()) << "late tensors are dropped";
@@ -451,8 +457,14 @@ TEST_F(WaitingStepTest, AFloodOfStepsThatNeverStartIsBounded) {
 TEST_F(WaitingStepTest, AWrongDtypeFromOutsideIsAnError) {
   const RunPartitionCall call = Call(1);
   absl::Status status;
-  worker_.RunPartition(call, [&](absl::Status s) { status = s; });
+  absl::Notification done;
+  worker_.RunPartition(call, [&](absl::Status s) {
+    status = s;
+    done.Notify();
+  });
   EXPECT_TRUE(worker_.Receive(5, 1, 0, Tensor::Scalar<int32_t>(1), false).ok());
+  // The step may go on on a thread of its own.
+  ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
   EXPECT_THAT(Message(status), AllOf(HasSubstr("_Recv 'recv'"), HasSubstr("float"), HasSubstr("int32")));
 }
 

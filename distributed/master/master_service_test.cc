@@ -344,7 +344,10 @@ TEST(MasterLimitsTest, FeedsTakeNoMoreThanThereIs) {
   const auto run = [&](const std::string& handle, int64_t num_elements) {
     tensorflow::RunStepRequest request = Step(handle, {"twice:0"});
     AddFeed("x:0", Tensor::Scalar<float>(1.0f), &request);
-    request.mutable_feed(0)->mutable_tensor()->mutable_tensor_shape()->add_dim()->set_size(num_elements);
+    tensorflow::TensorProto* feed = request.mutable_feed(0)->mutable_tensor();
+    feed->clear_tensor_content();
+    feed->add_float_val(1);
+    feed->mutable_tensor_shape()->add_dim()->set_size(num_elements);
     return client.Run(request).status();
   };
   EXPECT_TRUE(run(session, 1 << 10).ok()) << run(session, 1 << 10);
