@@ -63,10 +63,11 @@ struct Variables {
   std::map<TaskName, ModelVariable> counts;
 };
 
-// Of several ps the first has them all. There is a count of each task that trains, and of the first workers
-// also where they are to join later: a model has the same variables in every task.
+// Of several ps the first has them all; an evaluator has its own. There is a count of each task that trains,
+// and of the first workers also where they are to join later: a model has the same variables in every task.
 Variables MakeVariables(GraphBuilder& g, const TaskConfig& task, int num_counted) {
-  const auto on_first_ps = g.DeviceScope(task.num_ps() > 0 ? "/job:ps/task:0" : "");
+  const bool is_on_ps = task.num_ps() > 0 && !task.is_evaluator();
+  const auto on_first_ps = g.DeviceScope(is_on_ps ? "/job:ps/task:0" : "");
   Variables variables = {GlobalStep(g), MakeVariable(g, "counter", Tensor::Scalar(0.0f)), {}};
   std::set<TaskName> counted;
   for (const TaskName& other : task.cluster().tasks()) {

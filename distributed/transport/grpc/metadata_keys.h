@@ -20,7 +20,7 @@ inline constexpr char kNoTokenOfTensorflow[] =
     "this task asks for its job's token, which TensorFlow's clients cannot send: start it with "
     "--tensorflow_clients=127.0.0.1:PORT (or WEIR_TENSORFLOW_CLIENTS) and use grpc://127.0.0.1:PORT";
 inline absl::string_view WhyNoToken(absl::string_view method) {
-  return absl::StartsWith(method, "/tensorflow.") ? kNoTokenOfTensorflow : kNoToken;
+  return absl::StartsWith(method, "/tensorflow.MasterService/") ? kNoTokenOfTensorflow : kNoToken;
 }
 
 }  // namespace weir
