@@ -1,10 +1,10 @@
 #include "distributed/gradient_averaging.h"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "distributed/gradient_buckets.h"
 #include "ops/standard_ops.h"
 
 namespace weir {
@@ -14,13 +14,6 @@ Output Sizes(GraphBuilder& g, absl::Span<const int64_t> values, SourceLocation w
   return Const(g, Tensor::FromSpan<int64_t>(Shape({static_cast<int64_t>(values.size())}), values), {}, where);
 }
 
-// What is reduced by one node: gradients of one dtype, as indices.
-struct Bucket {
-  DType dtype;
-  std::vector<size_t> members;
-  int64_t num_bytes = 0;
-};
-
 class Averaging {
  public:
   Averaging(CollectiveNodes nodes, const DistributedOptimizerOptions& options)
@@ -28,7 +21,7 @@ class Averaging {
 
   AveragedGradients Add(GraphBuilder& g, std::vector<GradientAndVariable> gradients, SourceLocation where) {
     std::vector<Node*> collectives;
-    for (const Bucket& bucket : MakeBuckets(gradients)) {
+    for (const GradientBucket& bucket : MakeBuckets(gradients)) {
       AverageBucket(g, bucket, &gradients, &collectives, where);
     }
     for (GradientAndVariable& one : gradients) {
@@ -48,26 +41,16 @@ class Averaging {
 
  private:
   // Gradients of the last variables are ready first.
-  std::vector<Bucket> MakeBuckets(const std::vector<GradientAndVariable>& gradients) const {
-    std::vector<Bucket> full;
-    std::vector<Bucket> open;
+  std::vector<GradientBucket> MakeBuckets(const std::vector<GradientAndVariable>& gradients) const {
+    std::vector<GradientSize> sizes;
     for (size_t i = gradients.size(); i-- > 0;) {
       if (IsNull(gradients[i].gradient) || !std::holds_alternative<Output>(gradients[i].gradient)) continue;
       const ModelVariable& variable = gradients[i].variable;
-      auto bucket = std::find_if(open.begin(), open.end(),
-                                 [&](const Bucket& one) { return one.dtype == variable.dtype; });
-      if (bucket == open.end()) bucket = open.insert(open.end(), Bucket{variable.dtype, {}, 0});
-      bucket->members.push_back(i);
-      bucket->num_bytes += variable.shape.num_elements() * static_cast<int64_t>(DTypeSize(variable.dtype));
-      const bool goes_alone = options_.reduction == GradientReduction::kAdasum;
-      if (!goes_alone &&
-          bucket->num_bytes < (full.empty() ? options_.first_bucket_bytes : options_.bucket_bytes))
-        continue;
-      full.push_back(*std::move(bucket));
-      open.erase(bucket);
+      const int64_t num_elements = variable.shape.num_elements();
+      sizes.push_back({i, variable.dtype, num_elements * static_cast<int64_t>(DTypeSize(variable.dtype))});
     }
-    full.insert(full.end(), open.begin(), open.end());
-    return full;
+    if (options_.reduction == GradientReduction::kAdasum) return MakeGradientBuckets(sizes, 0, 0);
+    return MakeGradientBuckets(sizes, options_.first_bucket_bytes, options_.bucket_bytes);
   }
 
   Reduction ElementReduction() const {
@@ -81,8 +64,9 @@ class Averaging {
     return options_.compression == GradientCompression::kBfloat16 ? DType::kBfloat16 : dtype;
   }
 
-  void AverageBucket(GraphBuilder& g, const Bucket& bucket, std::vector<GradientAndVariable>* gradients,
-                     std::vector<Node*>* collectives, SourceLocation where) {
+  void AverageBucket(GraphBuilder& g, const GradientBucket& bucket,
+                     std::vector<GradientAndVariable>* gradients, std::vector<Node*>* collectives,
+                     SourceLocation where) {
     const auto flat = [&](size_t i) {
       return Reshape(g, std::get<Output>((*gradients)[i].gradient), ConstIntegers(g, {-1}, {}, where), {},
                      where);

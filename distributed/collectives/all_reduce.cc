@@ -60,9 +60,11 @@ class ElementwiseReduce final : public Collective {
     }
   }
 
+  // Each rank begins with the segments of the next one, so that not all send to the same one at a time.
   std::vector<Outgoing> Start() override {
     std::vector<Outgoing> all;
-    for (size_t i = 0; i < ranges_.size(); ++i) {
+    for (size_t k = 0; k < ranges_.size(); ++k) {
+      const size_t i = (k + self_.rank + 1) % ranges_.size();
       if (self_.size == 1) {
         ReduceSegment(i, {});
       } else if (results_ == Results::kOfWholes) {
@@ -165,8 +167,8 @@ class ElementwiseReduce final : public Collective {
 
   void AppendToOthers(size_t segment, CollectivePart::Phase phase, const Payload& bytes,
                       std::vector<Outgoing>* all) const {
-    for (int to = 0; to < self_.size; ++to) {
-      if (to != self_.rank) all->push_back({to, PartOf(phase, segment), bytes});
+    for (int k = 1; k < self_.size; ++k) {
+      all->push_back({(self_.rank + k) % self_.size, PartOf(phase, segment), bytes});
     }
   }
 
