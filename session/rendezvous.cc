@@ -8,11 +8,7 @@
 namespace weir {
 
 Rendezvous::Rendezvous(const ReceivedEdges& edges, TensorSender* sender, uint64_t plan)
-    : edges_(edges),
-      sender_(sender),
-      last_sender_(dynamic_cast<LastSender*>(sender)),
-      plan_(plan),
-      slots_(edges.size()) {}
+    : edges_(edges), sender_(sender), plan_(plan), slots_(edges.size()) {}
 
 absl::Status Rendezvous::Send(int edge, const Tensor& tensor, bool is_dead) {
   Received waiter;
@@ -102,8 +98,7 @@ void Rendezvous::Flush() {
 }
 
 void Rendezvous::FlushLast() {
-  if (last_sender_ == nullptr) return Flush();
-  last_sender_->FlushLast(plan_, step_id_);
+  if (sender_ != nullptr) sender_->FlushLast(plan_, step_id_);
 }
 
 void Rendezvous::Reset(int64_t step_id) {

@@ -25,15 +25,6 @@ namespace weir {
 
 class TensorSender;  // session/tensor_sender.h
 
-// What a TensorSender may be, too: one that lets what a part has for who runs the step, when it is over, go
-// with the answer to it.
-class LastSender {
- public:
-  virtual ~LastSender() = default;
-  // TensorSender::Flush, when the step's part on this worker is over: nothing more will be collected.
-  virtual void FlushLast(uint64_t plan, int64_t step_id) = 0;
-};
-
 class Rendezvous {
  public:
   using Received = std::function<void(const absl::Status& status, const Tensor& tensor, bool is_dead)>;
@@ -82,7 +73,6 @@ class Rendezvous {
 
   const ReceivedEdges& edges_;
   TensorSender* const sender_;
-  LastSender* const last_sender_;  // the same, if it is one
   const uint64_t plan_;
   int64_t step_id_ = 0;
   mutable absl::Mutex mutex_;

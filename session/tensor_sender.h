@@ -25,6 +25,10 @@ class TensorSender {
   // Sends what was collected for the step.
   virtual void Flush(PlanId plan, int64_t step_id) = 0;
 
+  // The same when the step's part on this worker is over: nothing more will be collected, and what it has for
+  // who runs the step may go with the answer to it.
+  virtual void FlushLast(PlanId plan, int64_t step_id) { Flush(plan, step_id); }
+
   // Drops what was collected for the step.
   virtual void Discard(PlanId plan, int64_t step_id) = 0;
 };

@@ -1,5 +1,9 @@
 #include "distributed/collectives/collective_message.h"
 
+#include <algorithm>
+
+#include "absl/status/statusor.h"
+#include "graph/types/shape.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -36,6 +40,16 @@ absl::StatusOr<CollectiveMessage> CollectiveMessage::DecodeFrom(WireReader* read
   for (size_t i = 0; i < num_dims; ++i) message.part.dims.push_back(reader->Signed());
   WEIR_RETURN_IF_ERROR(reader->Finish("a part of a collective"));
   return message;
+}
+
+bool IsSmall(const CollectiveSignature& signature) {
+  if (signature.kind != CollectiveSignature::Kind::kAllReduce || signature.reduction == Reduction::kAdasum) {
+    return false;
+  }
+  const DType dtype = signature.wire == DType::kInvalid ? signature.dtype : signature.wire;
+  const absl::StatusOr<Shape> shape = Shape::FromDims(signature.dims);
+  const auto element_bytes = static_cast<int64_t>(std::max<size_t>(1, DTypeSize(dtype)));
+  return shape.ok() && shape->num_elements() <= Collective::kWholeBytes / element_bytes;
 }
 
 }  // namespace weir

@@ -31,4 +31,7 @@ struct CollectiveMessage {
   static absl::StatusOr<CollectiveMessage> DecodeFrom(WireReader* reader);
 };
 
+// Whether each rank sends its whole tensor in one part, and owes nothing afterwards.
+bool IsSmall(const CollectiveSignature& signature);
+
 }  // namespace weir

@@ -29,7 +29,6 @@
 #include "absl/time/time.h"
 #include "distributed/collectives/collective_group.h"
 #include "distributed/collectives/memory_links.h"
-#include "distributed/collectives/part_looker.h"
 #include "distributed/collectives/rank_group.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/worker_protocol.h"
@@ -37,7 +36,7 @@
 
 namespace weir {
 
-class PeerGroup final : public CollectiveGroup, public RankLinks, public PartLooker {
+class PeerGroup final : public CollectiveGroup, public RankLinks {
  public:
   // Precondition: `ranks` contains the task of peers' membership.
   PeerGroup(std::vector<TaskName> ranks, Peers& peers);

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "distributed/collectives/part_looker.h"
 #include "distributed/collectives/reduction.h"
 #include "graph/types/status_macros.h"
 
@@ -24,8 +23,6 @@ absl::Status WithText(const absl::Status& status, const std::string& text) {
 absl::Status WithName(const Communicator::Call& call, const absl::Status& status) {
   return WithText(status, absl::StrCat("collective '", call.name, "': ", status.message()));
 }
-
-PartLooker* LookerOf(RankLinks& links) { return dynamic_cast<PartLooker*>(&links); }
 
 }  // namespace
 
@@ -122,14 +119,13 @@ void RankGroup::Run(const Call& call, CollectiveSignature signature, Make make, 
                                                               name, "': ", reason.message())));
   });
   if (!gone.ok()) return EndGeneration(generation, gone);
-  PartLooker* const looker = !options.is_proxy && IsSmall(exchange->signature) ? LookerOf(links_) : nullptr;
-  const bool looks = looker != nullptr && looker->BeginLook(generation);
+  const bool looks = !options.is_proxy && IsSmall(exchange->signature) && links_.BeginLook(generation);
   SendAll(exchange, exchange->collective->Start());
   for (Early& part : early) Take(exchange, std::move(part));
   exchange->SetStarted();
   FinishIfComplete(exchange);
   if (!looks) return;
-  looker->Look(generation, [this, &exchange] {
+  links_.Look(generation, [this, &exchange] {
     absl::MutexLock lock(&mutex_);
     return !exchanges_.contains(exchange->id);
   });

@@ -30,6 +30,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -56,6 +57,12 @@ class RankLinks {
   virtual void Send(int to, CollectiveMessage message, Payload bytes, Done done) = 0;
   // A generation has ended on this rank. Called once for each that has begun.
   virtual void OnEnd(uint64_t generation, const absl::Status& reason) = 0;
+
+  // Links on which a rank can look for parts itself, instead of waiting to be woken (memory_links.h). Before
+  // the part of a small collective is sent: whether Look follows on this thread.
+  virtual bool BeginLook(uint64_t /*generation*/) { return false; }
+  // Takes parts of others on this thread, until `is_over` or for a moment.
+  virtual void Look(uint64_t /*generation*/, absl::FunctionRef<bool()> /*is_over*/) {}
 };
 
 class RankGroup final : public Communicator {

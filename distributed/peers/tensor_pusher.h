@@ -44,7 +44,7 @@ struct TensorPusherOptions {
   absl::Duration timeout = absl::Minutes(2);  // of one message
 };
 
-class TensorPusher final : public TensorSender, public LastSender {
+class TensorPusher final : public TensorSender {
  public:
   using OnFailure = std::function<void(PlanId plan, int64_t step_id, const absl::Status& reason)>;
 
