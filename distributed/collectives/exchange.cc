@@ -58,7 +58,17 @@ void Exchange::CloseLanes() {
 bool Exchange::is_complete() const {
   if (!collective->is_complete()) return false;
   absl::MutexLock lock(&mutex_);
-  return has_started_ && (!options.waits_for_receivers || num_unanswered_ == 0);
+  return has_started_ && num_takes_ == 0 && (!options.waits_for_receivers || num_unanswered_ == 0);
+}
+
+void Exchange::BeginTake() {
+  absl::MutexLock lock(&mutex_);
+  ++num_takes_;
+}
+
+void Exchange::EndTake() {
+  absl::MutexLock lock(&mutex_);
+  --num_takes_;
 }
 
 void Exchange::SetStarted() {

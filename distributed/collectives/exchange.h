@@ -65,6 +65,9 @@ class Exchange {
   void CloseLanes();
 
   bool is_complete() const;
+  // Around what is done with a part that has come: until then more may have to be sent because of it.
+  void BeginTake();
+  void EndTake();
   // Start and all that came early have been dealt with.
   void SetStarted();
 
@@ -81,6 +84,7 @@ class Exchange {
   std::vector<Lane> lanes_ ABSL_GUARDED_BY(mutex_);  // by receiver
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t num_unanswered_ ABSL_GUARDED_BY(mutex_) = 0;  // parts, also those that wait
+  int num_takes_ ABSL_GUARDED_BY(mutex_) = 0;           // under way
   bool has_started_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_registered_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t callback_ ABSL_GUARDED_BY(mutex_) = 0;

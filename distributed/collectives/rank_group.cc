@@ -177,6 +177,7 @@ void RankGroup::OnAnswer(const std::shared_ptr<Exchange>& exchange, int to, cons
 
 void RankGroup::Take(const std::shared_ptr<Exchange>& exchange, Early part) {
   absl::Status status;
+  exchange->BeginTake();
   if (!(part.message.signature == exchange->signature)) {
     status = absl::InvalidArgumentError(
         absl::StrCat("the ranks do not compute the same: ", NameOf(rank_), " has '", exchange->name, "', ",
@@ -188,6 +189,7 @@ void RankGroup::Take(const std::shared_ptr<Exchange>& exchange, Early part) {
     status = next.status();
     if (next.ok()) SendAll(exchange, *std::move(next));
   }
+  exchange->EndTake();
   part.reply(status);
   if (!status.ok()) {
     EndGeneration(exchange->id.first, status);

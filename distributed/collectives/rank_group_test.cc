@@ -439,5 +439,45 @@ TEST(RankGroupTest, SaysWhoIsAwaitedForWhat) {
   EXPECT_THAT(group[0].DescribeWaits(absl::Hours(1)), IsEmpty());
 }
 
+// Calls back when something is about to be sent.
+class HookedLinks final : public RankLinks {
+ public:
+  void Send(int, CollectiveMessage message, Payload, Done done) override {
+    on_send(message);
+    done(absl::OkStatus());
+  }
+  void OnEnd(uint64_t, const absl::Status&) override {}
+
+  std::function<void(const CollectiveMessage&)> on_send;
+};
+
+// A rank that has its result may leave. The others still need what it owes them.
+TEST(RankGroupTest, ACollectiveIsDoneWhenAllThatIsOwedHasBeenSent) {
+  constexpr int64_t kCount = 10000;  // two segments: rank 0 owns the first, rank 1 the second
+  HookedLinks links;
+  RefPtr<RankGroup> group(new RankGroup(0, {"worker:0", "worker:1"}, links, RealEnvironment()));
+  group->Begin(7);
+  CollectiveMessage sent;
+  links.on_send = [&sent](const CollectiveMessage& message) { sent = message; };
+  const Outcome outcome = NewOutcome();
+  group->AllReduce({"sum", {1, 2}}, Numbers(0, kCount), Reduction::kSum, false, TestGroup::Into(outcome));
+  const auto receive_from_1 = [&](CollectivePart::Phase phase, int64_t segment) {
+    CollectiveMessage message = sent;
+    message.part = {phase, segment, {}};
+    Payload bytes = Payload::Allocate(kCount / 2 * sizeof(float)).value();
+    std::fill_n(bytes.mutable_data(), bytes.num_bytes(), 0);
+    group->Receive(1, std::move(message), std::move(bytes), [](const absl::Status&) {});
+  };
+  bool was_done = false;
+  links.on_send = [&](const CollectiveMessage& message) {
+    EXPECT_EQ(message.part.phase, CollectivePart::kResult);
+    receive_from_1(CollectivePart::kResult, 1);  // the last that this rank lacks
+    was_done = outcome->has_value();
+  };
+  receive_from_1(CollectivePart::kContribution, 0);
+  EXPECT_FALSE(was_done) << "before its own result has left";
+  EXPECT_EQ(Value(outcome).num_elements(), kCount);
+}
+
 }  // namespace
 }  // namespace weir
