@@ -98,6 +98,12 @@ void ReplicaGroup::BeginStay(const Waiter& waiter, Over* over) {
         return other.identity.rank == self.rank && other.identity.life != self.life;
       },
       absl::AbortedError(absl::StrCat("another life of ", ReplicaName(self.rank), " has come")), over);
+  if (!replicas_.contains(self.rank)) {
+    const auto ended = std::find_if(replicas_.begin(), replicas_.end(), [](const auto& entry) {
+      return entry.second.state == State::kLeft && !entry.second.is_followed;
+    });
+    if (ended != replicas_.end()) ended->second.is_followed = true;
+  }
   replicas_[self.rank] = {.life = self.life};
 }
 
@@ -107,7 +113,8 @@ ReplicaGroup::Replica* ReplicaGroup::Find(Identity identity) {
 }
 
 void ReplicaGroup::BeginContribution(const WaiterRef& waiter, Over* over) {
-  const Replica* const replica = Find(waiter->identity);
+  Replica* const replica = Find(waiter->identity);
+  if (replica != nullptr) replica->takes_part = true;
   const auto is_it = [&waiter](const Waiter& other) { return &other == waiter.get(); };
   if (replica != nullptr && replica->state == State::kLeft) {
     return EndAll(is_it, Answer{.mark = mark_, .gradients = {}}, over);
@@ -162,9 +169,9 @@ int64_t ReplicaGroup::NumRequired() const {
 int64_t ReplicaGroup::NumRequiredOfElastic() const {
   int64_t num_there = 0, num_ended = 0;
   for (const auto& [rank, replica] : replicas_) {
-    if (replica.state == State::kPresent || contributed_.contains(rank)) {
+    if ((replica.state == State::kPresent && replica.takes_part) || contributed_.contains(rank)) {
       ++num_there;
-    } else if (replica.state == State::kLeft) {
+    } else if (replica.state == State::kLeft && !replica.is_followed) {
       ++num_ended;  // nobody waits for more when some have come to their end
     }
   }
@@ -404,7 +411,7 @@ std::vector<std::string> ReplicaGroup::MissingReplicasOfElastic() const {
   int64_t num_there = 0;
   for (const auto& [rank, replica] : replicas_) {
     const bool has_contributed = contributed_.contains(rank);
-    if (replica.state != State::kPresent && !has_contributed) continue;
+    if ((replica.state != State::kPresent || !replica.takes_part) && !has_contributed) continue;
     ++num_there;
     if (has_contributed || missing.size() > kMaxShown) continue;
     missing.push_back(absl::StrCat(ReplicaName(rank), ", which has not given them yet"));

@@ -22,9 +22,12 @@
 // the step of everybody (kFail). What a lost replica has contributed counts. One that never came is waited
 // for.
 //
-// Elastic groups (min_replicas): replicas come and go. All that are there are waited for, up to
+// Elastic groups (min_replicas): replicas come and go. All that take part are waited for, up to
 // `replicas_to_aggregate`, and nobody who has never come, but for the first min_replicas. One that comes
-// takes part from the present step on.
+// takes part from its first contribution on, also if that is dropped: until then it may load its data, and
+// nobody waits for that. One that has come to its end makes up for one of the min_replicas, until a rank
+// comes that was not there before. Each group says for itself who takes part: where one comes or goes, the
+// groups of several tasks may take the means of one step over different replicas.
 //
 // Who is there: a replica stays in a call that ends with its life (Stay). Its end, when the replica has not
 // left before, is a loss. A rank that comes again has another life, and what the life before it still does
@@ -173,7 +176,9 @@ class ReplicaGroup final : public Resource {
   struct Replica {
     int64_t life = 0;
     State state = State::kPresent;
-    int64_t end_step = 0;  // of one that has left: that of the group
+    int64_t end_step = 0;      // of one that has left: that of the group
+    bool takes_part = false;   // it has contributed
+    bool is_followed = false;  // it has left, and another rank has come since
   };
 
   void Submit(WaiterRef waiter);

@@ -230,7 +230,7 @@ TEST_F(ReplicaGroupTest, AnElasticGroupIsOfThoseWhoAreThere) {
   CallRef chief = Contribute(0, 10);
   CallRef update = Aggregate();
   ASSERT_TRUE(update->is_over()) << "nobody else has come";
-  // A worker comes while the step is applied, and takes part in the next.
+  // A worker comes while the step is applied. Nobody waits for it before it has contributed.
   const CallRef stay = Stay(4);
   CallRef join = Join(4);
   ASSERT_TRUE(group_->Release(update->mark()).ok());
@@ -253,13 +253,20 @@ TEST_F(ReplicaGroupTest, AnElasticGroupIsOfThoseWhoAreThere) {
   ASSERT_TRUE(update->is_over());
   EXPECT_EQ(MeanOf(update), 10);
   ASSERT_TRUE(group_->Release(update->mark()).ok());
-  // It comes again, in another life.
+  // It comes again, in another life, and loads its data.
   const CallRef next_stay = Stay(4, 2);
   join = Join(4, 2);
   ASSERT_TRUE(join->is_over());
   chief = Contribute(0, 10);
   update = Aggregate();
-  EXPECT_FALSE(update->is_over());
+  ASSERT_TRUE(update->is_over()) << "it does not take part yet";
+  EXPECT_EQ(MeanOf(update), 10);
+  ASSERT_TRUE(group_->Release(update->mark()).ok());
+  worker = Contribute(4, 20, 2);
+  ASSERT_TRUE(worker->is_over()) << "it was told of the step before";
+  chief = Contribute(0, 10);
+  update = Aggregate();
+  EXPECT_FALSE(update->is_over()) << "now it takes part";
   worker = Contribute(4, 30, 2);
   ASSERT_TRUE(update->is_over());
   EXPECT_EQ(MeanOf(update), 20);
@@ -284,6 +291,30 @@ TEST_F(ReplicaGroupTest, AnElasticGroupWaitsForTheFewestThatItNeedsButNotAtTheEn
   update = Aggregate();
   ASSERT_TRUE(update->is_over()) << "the worker has come to its end";
   EXPECT_EQ(MeanOf(update), 30);
+}
+
+TEST_F(ReplicaGroupTest, AnElasticGroupThatGoesOnNeedsItsFewestAgainWhenOthersCome) {
+  MakeElastic(2, 3);
+  Begin(2);
+  Contribute(0, 10), Contribute(1, 20);
+  CallRef update = Aggregate();
+  ASSERT_TRUE(group_->Release(update->mark()).ok());
+  group_->Leave({1, 1}, Leaving::kEnd);
+  Contribute(0, 10);
+  update = Aggregate();
+  ASSERT_TRUE(update->is_over()) << "worker 0 is at its end";
+  ASSERT_TRUE(group_->Release(update->mark()).ok());
+  const CallRef stay = Stay(2);
+  Join(2);
+  Contribute(0, 10);
+  update = Aggregate();
+  EXPECT_FALSE(update->is_over()) << "there must be two again";
+  stay->cancellation.Cancel(absl::UnavailableError("gone"));
+  EXPECT_FALSE(update->is_over());
+  Stay(3), Join(3);
+  Contribute(3, 30);
+  ASSERT_TRUE(update->is_over());
+  EXPECT_EQ(MeanOf(update), 20);
 }
 
 TEST_F(ReplicaGroupTest, OfAnElasticGroupTheFirstCountWhenThereAreMoreThanItTakes) {
