@@ -74,8 +74,9 @@ class GrpcTransport final : public Transport {
     }
     return std::make_unique<GrpcChannel>(
         peer, host_port.ToString(),
-        grpc::CreateCustomChannel(host_port.ToString(), credentials_.client, Arguments(peer)), &queue_,
-        options_.security.token, options_.max_message_bytes);
+        // A host may be named as one of gRPC's schemes is: unix, ipv4.
+        grpc::CreateCustomChannel("dns:///" + host_port.ToString(), credentials_.client, Arguments(peer)),
+        &queue_, options_.security.token, options_.max_message_bytes);
   }
 
   using Transport::Listen;

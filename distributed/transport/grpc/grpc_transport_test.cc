@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +44,21 @@ TEST(GrpcTransport, TensorBytesAliasOnTheWayOutAndComeAligned) {
   ASSERT_TRUE(CallAndWait(*channel, "/weir.T/X", std::move(request)).ok());
   for (int i = 0; i < 500 && !tensor.has_exclusive_buffer(); ++i) absl::SleepFor(absl::Milliseconds(10));
   EXPECT_TRUE(tensor.has_exclusive_buffer());  // nothing holds the bytes once they have been sent
+}
+
+// gRPC takes "unix:4242" for the socket of that name in this folder. Tasks that join bring their addresses.
+TEST(GrpcTransport, AHostWithTheNameOfASchemeIsAHost) {
+  ASSERT_EQ(chdir(testing::TempDir().c_str()), 0);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = "4242"};
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  auto transport = MakeGrpc();
+  auto channel = transport->Connect({"worker", 3}, "unix:4242").value();
+  EXPECT_FALSE(CallAndWait(*channel, "/weir.T/X", {}, Within(absl::Seconds(2))).ok());
+  EXPECT_EQ(accept(fd, nullptr, nullptr), -1) << "somebody has connected to the socket";
+  close(fd);
+  unlink("4242");
 }
 
 TEST(GrpcTransport, MessagesAboveTheLimitAreErrors) {
