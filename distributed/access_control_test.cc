@@ -399,7 +399,10 @@ TEST_F(AccessControlTest, NobodyJoinsARunningJobWithoutTheRight) {
   };
   options_.security = security("ps-0");
   options_.max_workers = 3;
+  options_.lease = absl::Milliseconds(300);
   Start();
+  // Before, it gives no places to guests.
+  while (!server_->membership().ViewSince({}).is_settled) absl::SleepFor(absl::Milliseconds(10));
   const auto told = [&](const SecurityOptions& caller, const std::string& address) {
     const auto transport = MakeGrpcTransport({.security = caller}).value();
     const auto channel = transport->Connect({"ps", 0}, absl::StrCat("127.0.0.1:", port_)).value();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "distributed/guests.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -47,6 +48,10 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     return absl::UnavailableError(membership_.superseded().message());
   }
   absl::MutexLock lock(&mutex_);
+  // Of guests whose names were given away (guests.h).
+  if (places_.size() > 2 * Guests::kMaxGuests) {
+    std::erase_if(places_, [this](const auto& place) { return !membership_.Knows(place.first); });
+  }
   const absl::Time now = membership_.environment().SteadyNow();
   const absl::Time started = now - request.age;
   Place& place = places_[request.task];

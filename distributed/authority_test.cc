@@ -226,6 +226,10 @@ TEST_F(AuthorityTest, AGuestIsWhereItsNewestLifeIs) {
                       .environment = &environment,
                       .max_workers = 2});
   Authority authority(members);
+  for (int i = 0; i < 11; ++i) {  // until it knows who is there
+    scheduler.RunFor(absl::Seconds(1));
+    members.CheckLeases();
+  }
   const TaskName guest{"worker", 5};
   const auto ask = [&](Incarnation held, const char* address) {
     return authority.Join({.task = guest, .held = held, .address = address});

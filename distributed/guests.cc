@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
@@ -14,9 +15,16 @@ static std::set<TaskName> TasksOf(const ClusterSpec& cluster) {
   return {tasks.begin(), tasks.end()};
 }
 
-Guests::Guests(const ClusterSpec& cluster) : cluster_(cluster), seeds_(TasksOf(cluster)) {}
+static std::string Normal(const HostPort& address) { return absl::AsciiStrToLower(address.ToString()); }
 
-absl::Status Guests::Check(const TaskName& task, absl::string_view address) const {
+Guests::Guests(const ClusterSpec& cluster) : cluster_(cluster), seeds_(TasksOf(cluster)) {
+  for (const TaskName& task : seeds_) {
+    const absl::StatusOr<HostPort> address = HostPort::Parse(cluster.address(task).value_or(""));
+    if (address.ok() && address->port != 0) seeds_at_.emplace(Normal(*address), task);
+  }
+}
+
+absl::Status Guests::CheckName(const TaskName& task) const {
   if (task.job != "worker" || task == ChiefOf(cluster_)) {
     return absl::InvalidArgumentError(
         absl::StrCat(task.ToString(), " cannot join a running job: only a worker can, and not as ",
@@ -28,27 +36,45 @@ absl::Status Guests::Check(const TaskName& task, absl::string_view address) cons
                      " cannot join a running job without parameter servers: its replicas are those of the "
                      "cluster spec"));
   }
+  ClusterSpec alone;
+  if (absl::Status added = alone.AddTask(task, "anywhere:1"); !added.ok()) {
+    return absl::Status(added.code(), absl::StrCat("a task that joins: ", added.message()));
+  }
+  if (IsGuest(task) || !is_full()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(kMaxGuests,
+                                                   " tasks have joined this job, and none of them",
+                                                   " has ended: ", task.ToString(), " cannot join"));
+}
+
+absl::Status Guests::Check(const TaskName& task, absl::string_view address) const {
+  WEIR_RETURN_IF_ERROR(CheckName(task));
   if (address.size() > kMaxAddressBytes) {
     return absl::InvalidArgumentError(absl::StrCat(task.ToString(), " joins with an address of ",
                                                    address.size(), " bytes: at most ", kMaxAddressBytes,
                                                    " are one"));
   }
-  // Also checks the name.
-  ClusterSpec with_it = cluster_;
-  if (absl::Status added = with_it.AddTask(task, address); !added.ok()) {
-    return absl::Status(added.code(), absl::StrCat("a task that joins: ", added.message()));
+  const absl::StatusOr<HostPort> host_port = HostPort::Parse(address);
+  if (!host_port.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(task.ToString(), " joins: ", host_port.status().message()));
   }
-  WEIR_ASSIGN_OR_RETURN(const HostPort host_port, HostPort::Parse(address));
-  if (host_port.port == 0) {
+  if (const auto seed = seeds_at_.find(Normal(*host_port)); seed != seeds_at_.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(task.ToString(), " joins from '", address,
+                                                   "', an address that already belongs to ",
+                                                   seed->second.ToString()));
+  }
+  if (host_port->port == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(task.ToString(), " joins without a port at which others find it: ", address));
   }
-  if (!IsGuest(task) && guests_.size() >= kMaxGuests) {
-    return absl::ResourceExhaustedError(absl::StrCat(kMaxGuests,
-                                                     " tasks have joined this job: ", task.ToString(),
-                                                     " can join under the name of one that has left"));
-  }
   return absl::OkStatus();
+}
+
+void Guests::Forget(const TaskName& task) {
+  const auto found = guests_.find(task);
+  if (found == guests_.end()) return;
+  at_.erase(found->second.address);
+  guests_.erase(found);
 }
 
 void Guests::Promise(const TaskName& task, Incarnation life, absl::string_view address) {
@@ -69,6 +95,7 @@ void Guests::Set(const TaskName& task, absl::string_view address) {
   if (guest.address == address) return;
   at_.erase(guest.address);
   guest.address = std::string(address);
+  if (address == kNowhere) return;
   TaskName& owner = at_.try_emplace(guest.address, task).first->second;
   if (owner != task) guests_[std::exchange(owner, task)].address = kNowhere;
 }

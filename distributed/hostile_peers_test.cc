@@ -119,6 +119,46 @@ TEST_P(ServerTest, ATaskSaysOnlyOfItselfThatItIsDone) {
   EXPECT_EQ(ps->local_worker().num_plans(), 1) << "it still needs that";
 }
 
+// Not hostile, but as little to be understood.
+TEST_P(ServerTest, ATaskOfAnotherVersionIsRefusedByName) {
+  auto ps = Start({"ps", 0});
+  Attacker other(ConnectToPs(), {"worker", 1});
+  const auto join = [&other](const std::string& body) {
+    WireWriter envelope;
+    Envelope{{"worker", 1}, 0}.EncodeTo(&envelope);
+    return other.CallAs(kJoinMethod, {.header = envelope.Take() + body});
+  };
+  const auto join_as = [&join](const SpokenVersion& spoken) {
+    WireWriter body;
+    EncodeJoin({.spoken = spoken}, &body);
+    return join(body.Take());
+  };
+  const std::string own = absl::StrCat("ps:0 runs Weir ", WEIR_VERSION, " (protocol ", kWireProtocol, ")");
+  const absl::Status later = join_as({kWireProtocol + 1, "9.8.7"});
+  EXPECT_TRUE(absl::IsInvalidArgument(later)) << later;
+  EXPECT_THAT(std::string(later.message()),
+              AllOf(HasSubstr(absl::StrCat("worker:1 runs Weir 9.8.7 (protocol ", kWireProtocol + 1, ")")),
+                    HasSubstr(own)));
+  // What requests were like before they said their version.
+  WireWriter body;
+  for (int i = 0; i < 8; ++i) body.Fixed64(0);
+  const absl::Status earlier = join(body.Take());
+  EXPECT_TRUE(absl::IsInvalidArgument(earlier)) << earlier;
+  EXPECT_THAT(
+      std::string(earlier.message()),
+      AllOf(HasSubstr("worker:1 runs a version of Weir that does not say which it is"), HasSubstr(own)));
+  EXPECT_EQ(ps->membership().incarnation_of({"worker", 1}), 0u);
+  // The same protocol: it is let in, and both are named, once.
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(join_as({kWireProtocol, "0.0.9"}).ok());
+  EXPECT_TRUE(join_as({kWireProtocol, "0.0.9"}).ok());
+  const std::string printed = ::testing::internal::GetCapturedStderr();
+  const std::string line =
+      absl::StrCat("ps:0: worker:1 runs Weir 0.0.9, and ps:0 runs Weir ", WEIR_VERSION, ": they understand");
+  EXPECT_THAT(printed, HasSubstr(line));
+  EXPECT_EQ(printed.find(line), printed.rfind(line));
+}
+
 TEST_P(ServerTest, ATaskSendsOnlyItsOwnTensors) {
   auto ps = Start({"ps", 0});
   Attacker owner(ConnectToPs(), {"worker", 1}), attacker(ConnectToPs(), {"worker", 2});

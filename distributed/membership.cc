@@ -31,6 +31,10 @@ absl::Status Lost(const TaskName& task, absl::string_view why) {
   return absl::UnavailableError(absl::StrCat(task.ToString(), " was lost: ", why));
 }
 
+absl::Status HasLeft(const TaskName& task) {
+  return absl::UnavailableError(absl::StrCat(task.ToString(), " has left"));
+}
+
 constexpr absl::string_view kRestarted = "it restarted";
 
 }  // namespace
@@ -51,7 +55,7 @@ Membership::Membership(MembershipOptions options)
       guests_(options_.cluster),
       gathers_from_(started_),
       last_check_(started_) {
-  for (const TaskName& task : options_.cluster.tasks()) peers_[task] = Peer();
+  for (const TaskName& task : options_.cluster.tasks()) peers_[task] = KnownTask();
   if (is_authority_) {
     incarnation_ = FirstLifeOfTerm(TermAt(options_.environment->TimeOfDay()));
     granted_ = incarnation_;
@@ -136,7 +140,7 @@ void Membership::OnReportedDone(const TaskName& task, Incarnation life) {
   absl::MutexLock lock(&mutex_);
   const auto found = peers_.find(task);
   if (!is_authority_ || found == peers_.end() || task == options_.self || !IsTrainingJob(task.job)) return;
-  Peer& peer = found->second;
+  KnownTask& peer = found->second;
   if (peer.incarnation != 0 && peer.incarnation != life) return;
   peer.reported_done = life;
   if (peer.state != State::kUnknown && peer.state != State::kLost) return;
@@ -149,85 +153,10 @@ void Membership::OnGranted(Incarnation life) {
   granted_ = std::max(granted_, life);
 }
 
-absl::Status Membership::AdmitTask(const TaskName& task, Incarnation held, const std::string& address) {
-  bool is_new = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (guests_.IsSeed(task)) return absl::OkStatus();
-    is_new = !guests_.IsGuest(task);
-    WEIR_RETURN_IF_ERROR(AdmitGuestLocked(task, held, address));
-  }
-  if (is_new) TellNews();
-  return absl::OkStatus();
-}
-
-absl::Status Membership::AdmitGuestLocked(const TaskName& task, Incarnation held,
-                                          const std::string& address) {
-  if (options_.max_workers == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(task.ToString(), " is no task of the cluster of ",
-                                                   options_.self.ToString(),
-                                                   ": the tasks were given different cluster specs, and "
-                                                   "without WEIR_MAX_WORKERS none may join a running "
-                                                   "job"));
-  }
-  if (address.empty() || guests_.AddressOf(task) != address) {
-    WEIR_RETURN_IF_ERROR(guests_.Check(task, address));
-  }
-  const TaskName* const other = guests_.FindAt(address);
-  if (other != nullptr && *other != task && peers_[*other].state == State::kAlive) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(task.ToString(), " joins from ", address, ", where ", other->ToString(), " is"));
-  }
-  Peer& peer = peers_[task];
-  if (held != 0 && peer.incarnation != 0) return absl::OkStatus();
-  if (absl::Status place = CheckPlaceLocked(task, /*counts_absent=*/held == 0); !place.ok()) {
-    if (!guests_.IsGuest(task)) peers_.erase(task);
-    return place;
-  }
-  // For the time that it needs to take its life.
-  peer.place_until = options_.environment->SteadyNow() + options_.lease;
-  if (guests_.IsGuest(task)) return absl::OkStatus();
-  // The others are told before it can call them.
-  guests_.Set(task, address);
-  NoteChangeLocked(&peer);
-  last_loss_ = view_.number;
-  return absl::OkStatus();
-}
-
-absl::Status Membership::CheckPlaceLocked(const TaskName& task, bool counts_absent) const {
-  int num_taken = 0;
-  for (const auto& [other, peer] : peers_) {
-    if (other == task || !IsTrainingJob(other.job)) continue;
-    const bool may_come = (guests_.IsSeed(other) && peer.state == State::kUnknown) ||
-                          peer.place_until > options_.environment->SteadyNow();
-    const bool is_there = peer.state == State::kAlive && !peer.is_leaving;
-    num_taken += is_there || (counts_absent && may_come) ? 1 : 0;
-  }
-  if (num_taken < options_.max_workers) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the job has ", num_taken, " tasks that train, and may have ", options_.max_workers,
-                   " (WEIR_MAX_WORKERS): ", task.ToString(), " waits for one of them to end"));
-}
-
-void Membership::OnGranted(const TaskName& task, Incarnation life, const std::string& address) {
-  absl::MutexLock lock(&mutex_);
-  granted_ = std::max(granted_, life);
-  if (guests_.IsGuest(task)) guests_.Promise(task, life, address);
-}
-
-void Membership::OnAddress(const TaskName& task, Incarnation life, const std::string& address) {
-  absl::MutexLock lock(&mutex_);
-  const auto found = peers_.find(task);
-  if (found == peers_.end() || !guests_.IsGuest(task) || found->second.incarnation != life) return;
-  if (guests_.AddressOf(task) == address) return;
-  guests_.Set(task, address);
-  NoteChangeLocked(&found->second);
-}
-
 absl::Status Membership::OnLeave(const TaskName& task, Incarnation incarnation, absl::string_view failure) {
   WEIR_RETURN_IF_ERROR(Renew(task, incarnation, State::kAlive));
   absl::MutexLock lock(&mutex_);
-  Peer& peer = peers_[task];
+  KnownTask& peer = peers_[task];
   if (peer.incarnation != incarnation || std::exchange(peer.is_leaving, true)) return absl::OkStatus();
   peer.failure = std::string(failure.substr(0, kMaxFailureText));
   NoteChangeLocked(&peer);
@@ -245,11 +174,11 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
   bool is_new_guest = false;
   {
     absl::MutexLock lock(&mutex_);
-    Peer* peer = nullptr;
+    KnownTask* peer = nullptr;
     WEIR_RETURN_IF_ERROR(CheckSenderLocked(task, incarnation, &peer));
     const bool is_new = peer->incarnation != incarnation;
     if (is_new) {
-      if (peer->incarnation != 0) EndLifeLocked(task, peer, std::string(kRestarted), &losses);
+      if (peer->incarnation != 0) EndEarlierLifeLocked(task, peer, &losses);
       peer->incarnation = incarnation;
       peer->is_leaving = false;
       peer->failure.clear();
@@ -274,7 +203,7 @@ absl::Status Membership::Renew(const TaskName& task, Incarnation incarnation, St
   return absl::OkStatus();
 }
 
-absl::Status Membership::CheckSenderLocked(const TaskName& task, Incarnation incarnation, Peer** peer) {
+absl::Status Membership::CheckSenderLocked(const TaskName& task, Incarnation incarnation, KnownTask** peer) {
   auto it = peers_.find(task);
   if (it == peers_.end() || incarnation == 0) {
     return absl::InvalidArgumentError(
@@ -291,25 +220,38 @@ absl::Status Membership::CheckSenderLocked(const TaskName& task, Incarnation inc
   return Superseded(task, incarnation, it->second.incarnation, options_.self);
 }
 
-void Membership::EndLifeLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses) {
+void Membership::EndEarlierLifeLocked(const TaskName& task, KnownTask* peer, std::vector<Loss>* losses) {
+  const bool had_left = peer->state == State::kLeft;
+  EndLifeLocked(task, peer, State::kLost, std::string(kRestarted), losses);
+  if (!had_left) return;
+  losses->push_back(
+      {task, peer->incarnation,
+       absl::UnavailableError(absl::StrCat(task.ToString(), " has left, and another process is it now"))});
+}
+
+void Membership::EndLifeLocked(const TaskName& task, KnownTask* peer, State state, std::string why,
+                               std::vector<Loss>* losses) {
   // One that was lost before is followed by a later one: what still waits for it waits in vain.
   if (peer->state == State::kAlive || peer->state == State::kLost) {
-    losses->push_back({task, peer->incarnation, Lost(task, why)});
+    losses->push_back({task, peer->incarnation, state == State::kLeft ? HasLeft(task) : Lost(task, why)});
   }
-  peer->state = State::kLost;
+  peer->state = state;
   peer->why = std::move(why);
   peer->lost_since = options_.environment->SteadyNow();
   NoteChangeLocked(peer);
   if (is_authority_) last_loss_ = view_.number;
 }
 
-void Membership::LoseLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses) {
+void Membership::LoseLocked(const TaskName& task, KnownTask* peer, std::string why,
+                            std::vector<Loss>* losses) {
   if (!peer->failure.empty()) why = absl::StrCat("it has failed: ", peer->failure);
-  EndLifeLocked(task, peer, std::move(why), losses);
+  const bool has_left =
+      peer->is_leaving && peer->failure.empty() && IsTrainingJob(task.job) && task != chief_;
+  EndLifeLocked(task, peer, has_left ? State::kLeft : State::kLost, std::move(why), losses);
   if (peer->reported_done == peer->incarnation) peer->state = State::kDone;
 }
 
-void Membership::NoteChangeLocked(Peer* peer) {
+void Membership::NoteChangeLocked(KnownTask* peer) {
   if (is_authority_) peer->changed = ++view_.number;
 }
 
@@ -337,20 +279,6 @@ absl::Status Membership::Admit(const TaskName& sender, Incarnation life, Incarna
   }
   if (is_behind) TellNews();
   return absl::OkStatus();
-}
-
-bool Membership::MayBeGuest(const absl::Status& refusal, const TaskName& sender,
-                            const ViewNumber& last_loss) const {
-  if (!absl::IsInvalidArgument(refusal) || !IsTrainingJob(sender.job)) return false;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (peers_.contains(sender)) return guests_.IsGuest(sender);  // since then
-    // An authority that was started again hears of the guests that there are with their heartbeats.
-    if (is_authority_) return options_.max_workers > 0 && !is_settled_;
-    if (last_loss <= ViewNumber{view_.authority, last_loss_}) return false;
-  }
-  TellNews();
-  return true;
 }
 
 absl::Status Membership::CheckAddressee(Incarnation incarnation) const {
@@ -390,118 +318,10 @@ void Membership::CheckLeases() {
   Report(losses);
 }
 
-bool Membership::JudgesLocked(const TaskName& task, const Peer& peer) const {
+bool Membership::JudgesLocked(const TaskName& task, const KnownTask& peer) const {
   if (is_authority_ || task == authority_) return true;
   // While the authority is silent, or gathers, nobody says who is alive.
   return is_settled_ && HoldsLeaseLocked() && peer.alive_in_view != view_.authority;
-}
-
-ViewNumber Membership::view() const {
-  absl::MutexLock lock(&mutex_);
-  return is_authority_ ? ViewNumber{incarnation_, view_.number} : view_;
-}
-
-ViewNumber Membership::last_loss() const {
-  absl::MutexLock lock(&mutex_);
-  return {is_authority_ ? incarnation_ : view_.authority, last_loss_};
-}
-
-View Membership::ViewSince(const ViewNumber& known) const {
-  absl::MutexLock lock(&mutex_);
-  View view;
-  view.number = {incarnation_, view_.number};
-  // One that is known before it was issued is of another time.
-  if (known.authority == incarnation_ && known.number <= view_.number) view.since = known.number;
-  view.is_settled = is_settled_;
-  view.last_loss = last_loss_;
-  for (const auto& [task, peer] : peers_) {
-    // One that only others have heard has no life here, and may still be done.
-    if (peer.changed == 0 || peer.changed <= view.since) continue;
-    view.members.push_back({task, peer.incarnation, peer.state, peer.is_leaving,
-                            peer.state == State::kLost ? peer.why : std::string(), guests_.AddressOf(task)});
-  }
-  return view;
-}
-
-bool Membership::HasNewsForLocked(const ViewNumber& known) const {
-  return known.authority != incarnation_ || known.number < last_loss_ || known.number > view_.number;
-}
-
-bool Membership::HasNewsFor(const ViewNumber& known) const {
-  absl::MutexLock lock(&mutex_);
-  return HasNewsForLocked(known);
-}
-
-void Membership::ApplyView(const View& view) {
-  std::vector<Loss> losses, done;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (is_authority_ || view.number <= view_) return;
-    if (view.number.authority < peers_[authority_].incarnation) return;
-    const uint64_t had = view_.authority == view.number.authority ? view_.number : 0;
-    if (view.since > had) return;
-    view_ = view.number;
-    last_loss_ = view.last_loss;
-    is_settled_ = view.is_settled;
-    for (const Member& member : view.members) {
-      ApplyMemberLocked(member, view.number.authority, &losses, &done);
-    }
-  }
-  Report(losses);
-  ReportDone(done);
-}
-
-void Membership::ApplyMemberLocked(const Member& member, Incarnation authority, std::vector<Loss>* losses,
-                                   std::vector<Loss>* done) {
-  if (member.task == options_.self) return;
-  const bool is_guest = !member.address.empty() && HostPort::Parse(member.address).ok();
-  if (!peers_.contains(member.task) && (!is_guest || !guests_.Check(member.task, member.address).ok())) {
-    return;
-  }
-  Peer& peer = peers_[member.task];
-  if (member.life < peer.incarnation) return;  // it has been heard in a later one
-  // Also one that a guest's own cluster spec names.
-  if (is_guest) guests_.Set(member.task, member.address);
-  if (member.life > peer.incarnation) {
-    if (peer.incarnation != 0) EndLifeLocked(member.task, &peer, std::string(kRestarted), losses);
-    peer.incarnation = member.life;
-    peer.state = State::kUnknown;
-    peer.lease_end = options_.environment->SteadyNow() + options_.lease;
-  }
-  peer.is_leaving = member.is_leaving;
-  peer.alive_in_view = member.state == State::kAlive ? authority : 0;
-  if (peer.state == State::kDone || peer.state == member.state) return;
-  switch (member.state) {
-    case State::kUnknown:
-      return;
-    case State::kLost:
-      return EndLifeLocked(member.task, &peer, member.why, losses);
-    case State::kDone:
-      if (member.life != 0) done->push_back({member.task, member.life, absl::OkStatus()});
-      [[fallthrough]];
-    case State::kAlive:
-      peer.state = member.state;
-  }
-}
-
-void Membership::IssueLastView() {
-  absl::MutexLock lock(&mutex_);
-  const auto own = peers_.find(options_.self);
-  if (!is_authority_ || own == peers_.end()) return;
-  last_loss_ = ++view_.number;
-  if (!IsTrainingJob(options_.self.job)) return;
-  own->second.incarnation = incarnation_;
-  own->second.state = State::kDone;
-  own->second.changed = view_.number;
-}
-
-std::vector<std::pair<TaskName, Incarnation>> Membership::DoneLives() const {
-  absl::MutexLock lock(&mutex_);
-  std::vector<std::pair<TaskName, Incarnation>> done;
-  for (const auto& [task, peer] : peers_) {
-    if (peer.state == State::kDone) done.emplace_back(task, peer.incarnation);
-  }
-  return done;
 }
 
 void Membership::OnHeartbeatAnswered(absl::Time sent) {
@@ -567,11 +387,6 @@ std::vector<TaskName> Membership::tasks() const {
   return tasks;
 }
 
-std::string Membership::AddressOfGuest(const TaskName& task) const {
-  absl::MutexLock lock(&mutex_);
-  return guests_.AddressOf(task);
-}
-
 Membership::State Membership::state(const TaskName& task) const {
   absl::MutexLock lock(&mutex_);
   auto it = peers_.find(task);
@@ -582,7 +397,9 @@ std::vector<TaskName> Membership::LostTasks() const {
   absl::MutexLock lock(&mutex_);
   std::vector<TaskName> lost;
   for (const auto& [task, peer] : peers_) {
-    if (peer.state == State::kLost) lost.push_back(task);
+    const bool is_asked =
+        !guests_.IsGuest(task) || !IsGoneForGood(peer, options_.lease, options_.environment->SteadyNow());
+    if (peer.state == State::kLost && is_asked) lost.push_back(task);
   }
   return lost;
 }
@@ -607,24 +424,8 @@ absl::Status Membership::LossOf(const TaskName& task, Incarnation life) const {
   const auto it = peers_.find(task);
   if (it == peers_.end() || life == 0 || life > it->second.incarnation) return absl::OkStatus();
   if (life < it->second.incarnation) return Lost(task, kRestarted);
+  if (it->second.state == State::kLeft) return HasLeft(task);
   return it->second.state == State::kLost ? Lost(task, it->second.why) : absl::OkStatus();
-}
-
-bool Membership::IsAbsentGuestLocked(const TaskName& task, const Peer& peer) const {
-  return guests_.IsGuest(task) && (peer.state == State::kUnknown || peer.is_leaving);
-}
-
-bool Membership::HasEndedLocked() const {
-  bool somebody_done = false;
-  for (const auto& [task, peer] : peers_) {
-    if (!IsTrainingJob(task.job)) continue;
-    if (IsAbsentGuestLocked(task, peer)) continue;
-    if (peer.state == State::kAlive || peer.state == State::kUnknown) return false;
-    // Others say so: it may still come while the authority gathers.
-    if (peer.state == State::kDone && peer.incarnation == 0 && !is_settled_) return false;
-    somebody_done = somebody_done || peer.state == State::kDone;
-  }
-  return somebody_done && ChiefGivenUpAtLocked() <= options_.environment->SteadyNow();
 }
 
 bool Membership::is_leaving(const TaskName& task) const {
@@ -639,66 +440,37 @@ absl::Time Membership::last_heard(const TaskName& task) const {
   return it == peers_.end() ? absl::InfinitePast() : it->second.heard;
 }
 
-absl::Time Membership::ChiefGivenUpAtLocked() const {
-  const auto chief = peers_.find(chief_);
-  if (chief == peers_.end() || chief->second.state != State::kLost) return absl::InfinitePast();
-  return chief->second.lost_since + options_.chief_grace;
-}
-
 bool Membership::is_serving() const {
   absl::MutexLock lock(&mutex_);
-  if (is_stopped_ || !superseded_.ok() || HasEndedLocked()) return false;
+  if (is_stopped_ || !superseded_.ok() || EndLocked().HasEnded()) return false;
   if (leave_by_ == absl::InfiniteFuture()) return true;
-  return options_.environment->Now() < leave_by_ && !RunningTasksLocked().empty();
+  return options_.environment->Now() < leave_by_ && !RunningTasksOf(peers_).empty();
 }
 
 std::string Membership::DescribeAwaitedChief() const {
   absl::MutexLock lock(&mutex_);
-  const absl::Time given_up = ChiefGivenUpAtLocked();
-  bool somebody_done = false;
-  for (const auto& [task, peer] : peers_) {
-    if (!IsTrainingJob(task.job) || task == chief_) continue;
-    if (IsAbsentGuestLocked(task, peer)) continue;
-    if (peer.state == State::kAlive || peer.state == State::kUnknown) return "";
-    somebody_done = somebody_done || peer.state == State::kDone;
-  }
-  if (!somebody_done || given_up == absl::InfinitePast()) return "";
-  const auto seconds = [](absl::Duration time) {
-    return absl::FormatDuration(absl::Trunc(time, absl::Seconds(1)));
-  };
-  const absl::Time now = options_.environment->SteadyNow();
-  return absl::StrCat(chief_.ToString(), ", the chief, lost ",
-                      seconds(now - (given_up - options_.chief_grace)), " ago (it is given up in ",
-                      seconds(given_up - now), ")");
-}
-
-std::vector<TaskName> Membership::RunningTasksLocked() const {
-  std::vector<TaskName> running;
-  for (const auto& [task, peer] : peers_) {
-    if (IsTrainingJob(task.job) && peer.state == State::kAlive && !peer.is_leaving) running.push_back(task);
-  }
-  return running;
+  return EndLocked().DescribeAwaitedChief();
 }
 
 std::vector<TaskName> Membership::RunningTasks() const {
   absl::MutexLock lock(&mutex_);
-  return RunningTasksLocked();
+  return RunningTasksOf(peers_);
 }
 
 bool Membership::AwaitEndOfJob(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
   const auto is_over = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return is_stopped_ || !superseded_.ok() || HasEndedLocked() || leave_by_ < absl::InfiniteFuture();
+    return is_stopped_ || !superseded_.ok() || EndLocked().HasEnded() || leave_by_ < absl::InfiniteFuture();
   };
   options_.environment->Await(mutex_, absl::Condition(&is_over), deadline);
   const auto may_leave = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return is_stopped_ || !superseded_.ok() || HasEndedLocked() || RunningTasksLocked().empty();
+    return is_stopped_ || !superseded_.ok() || EndLocked().HasEnded() || RunningTasksOf(peers_).empty();
   };
   // Without a request nothing is left to wait for here: the deadline has passed, or the condition holds.
   if (leave_by_ < absl::InfiniteFuture()) {
     options_.environment->Await(mutex_, absl::Condition(&may_leave), std::min(deadline, leave_by_));
   }
-  return HasEndedLocked();
+  return EndLocked().HasEnded();
 }
 
 void Membership::RequestLeave(absl::Time deadline) {

@@ -21,6 +21,9 @@
 // is not there: the end of the job waits for those only that live. A message of a guest may be faster than
 // the view that tells of it: then it is to come again (MayBeGuest).
 //
+// A worker that was told to stop and says so (OnLeave) has left a lease later. That is no loss, but its life
+// is over as if it were one: the loss listeners are told.
+//
 // End of the job: training tasks say that they are done when they leave in good order. A ps may leave when no
 // training task of the cluster is left that might still need it: every one is done, or the chief is done and
 // the others are done or lost. A chief that is lost is waited for, though all others are done: it may only
@@ -50,8 +53,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/cluster_spec.h"
+#include "distributed/end_of_job.h"
 #include "distributed/guests.h"
+#include "distributed/known_task.h"
 #include "distributed/life.h"
+#include "distributed/places.h"
 #include "distributed/view.h"
 #include "kernels/environment.h"
 
@@ -85,6 +91,7 @@ class Membership {
   explicit Membership(MembershipOptions options);
 
   const TaskName& self() const { return options_.self; }
+  const ClusterSpec& cluster() const { return options_.cluster; }
   Environment& environment() const { return *options_.environment; }
   const TaskName& authority() const { return authority_; }
   bool is_authority() const { return is_authority_; }
@@ -100,8 +107,9 @@ class Membership {
   // Of the authority: a life that it grants, or that its holder reports.
   void OnGranted(Incarnation life);
   // Of the authority, before it grants a life: whether the task may have one. A guest is let in here, if
-  // there is a place for it; one that holds a life has its place. InvalidArgument: no such task, and it
-  // cannot be a guest, or another one is at its address. ResourceExhausted: there is no place free.
+  // there is a place for it (places.h); one that holds a life has its place. InvalidArgument: no such task,
+  // and it cannot be a guest, or another one is at its address. ResourceExhausted: there is no place free, or
+  // this authority still gathers, and does not know whose places there are.
   absl::Status AdmitTask(const TaskName& task, Incarnation held, const std::string& address);
   // The same as OnGranted; a guest that takes that life is at the address.
   void OnGranted(const TaskName& task, Incarnation life, const std::string& address);
@@ -164,8 +172,9 @@ class Membership {
   void OnReportedDone(const TaskName& task, Incarnation life);
 
   // The task is about to end and may come again. It counts as alive until its lease runs out, but is not
-  // waited for after RequestLeave. `failure`: what its program has failed with, if it has; the reason of its
-  // loss then, at most kMaxFailureText of it. Same errors as OnSignOfLife.
+  // waited for after RequestLeave. A worker that has not failed and is not the chief has left then; others
+  // are lost. `failure`: what its program has failed with, if it has; the reason of its loss then, at most
+  // kMaxFailureText of it. Same errors as OnSignOfLife.
   absl::Status OnLeave(const TaskName& task, Incarnation incarnation, absl::string_view failure = "");
   static constexpr size_t kMaxFailureText = 1000;
 
@@ -199,10 +208,15 @@ class Membership {
 
   // Tasks of the cluster spec, and guests that are known, in order.
   std::vector<TaskName> tasks() const;
-  // Where a guest is; empty of other tasks.
+  // Whether it is a task of the cluster spec, or a guest that is known.
+  bool Knows(const TaskName& task) const;
+  // Whether the cluster spec names it.
+  bool IsSeed(const TaskName& task) const;
+  // Where a guest is; empty of other tasks, Guests::kNowhere of one that is not to be looked for: it is done,
+  // has left, or was lost for so long that somebody else may be there (places.h).
   std::string AddressOfGuest(const TaskName& task) const;
   State state(const TaskName& task) const;
-  // In order.
+  // That may only be silent, in order: not a guest that was lost for long.
   std::vector<TaskName> LostTasks() const;
   // The other ps that are alive, in order.
   std::vector<TaskName> AliveServers() const;
@@ -210,7 +224,7 @@ class Membership {
   bool is_leaving(const TaskName& task) const;
   // Of the life last heard of; 0 for none.
   Incarnation incarnation_of(const TaskName& task) const;
-  // Why that life of the task is lost, or over; OK when neither is known.
+  // Why that life of the task is lost, over, or has left; OK when none of it is known.
   absl::Status LossOf(const TaskName& task, Incarnation life) const;
   // When something came from the task itself; the infinite past for never.
   absl::Time last_heard(const TaskName& task) const;
@@ -230,55 +244,41 @@ class Membership {
   std::vector<TaskName> RunningTasks() const;
 
  private:
-  struct Peer {
-    State state = State::kUnknown;
-    bool is_leaving = false;
-    Incarnation incarnation = 0;
-    absl::Time heard = absl::InfinitePast();
-    absl::Time lease_end;
-    absl::Time lost_since;
-    absl::Time place_until =
-        absl::InfinitePast();       // of the authority: kept for a guest that was granted a life
-    std::string why;                // it is lost
-    std::string failure;            // what it has said when it left
-    uint64_t changed = 0;           // of the authority: in which view
-    Incarnation alive_in_view = 0;  // of the others: the authority whose view lists this life as alive
-    Incarnation reported_done = 0;  // of the authority: the life that others say was done
-  };
   struct Loss {
     TaskName task;
     Incarnation incarnation;
     absl::Status reason;
   };
 
-  absl::Status CheckSenderLocked(const TaskName& task, Incarnation incarnation, Peer** peer)
+  absl::Status CheckSenderLocked(const TaskName& task, Incarnation incarnation, KnownTask** peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndLifeLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses)
+  // `state`: kLost, or kLeft.
+  void EndLifeLocked(const TaskName& task, KnownTask* peer, State state, std::string why,
+                     std::vector<Loss>* losses) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same, because a later one has begun.
+  void EndEarlierLifeLocked(const TaskName& task, KnownTask* peer, std::vector<Loss>* losses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Its process is silent, or gone.
-  void LoseLocked(const TaskName& task, Peer* peer, std::string why, std::vector<Loss>* losses)
+  void LoseLocked(const TaskName& task, KnownTask* peer, std::string why, std::vector<Loss>* losses)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Renew(const TaskName& task, Incarnation incarnation, State state);
   absl::Status AdmitGuestLocked(const TaskName& task, Incarnation held, const std::string& address)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether one more training task may have a place. `counts_absent`: tasks that may still come have theirs.
-  absl::Status CheckPlaceLocked(const TaskName& task, bool counts_absent) const
-      ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // When so many guests are known that one more is one too many: forgets one that has ended.
+  void MakeRoomForLocked(const TaskName& guest) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Places PlacesLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  EndOfJob EndLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Whether tasks of the cluster spec that have not come may still be starting.
+  bool StartsLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // Of the authority: what the peer is now belongs to the next view.
-  void NoteChangeLocked(Peer* peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteChangeLocked(KnownTask* peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ApplyMemberLocked(const Member& member, Incarnation authority, std::vector<Loss>* losses,
                          std::vector<Loss>* done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether this task judges by its own lease that the peer is lost.
-  bool JudgesLocked(const TaskName& task, const Peer& peer) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool JudgesLocked(const TaskName& task, const KnownTask& peer) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool HoldsLeaseLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool HasNewsForLocked(const ViewNumber& known) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void TellNews() const;
-  // When a lost chief, the only one that is awaited, is given up; the infinite past when there is none.
-  absl::Time ChiefGivenUpAtLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  // That has not come, or has said that it goes: nobody waits for it.
-  bool IsAbsentGuestLocked(const TaskName& task, const Peer& peer) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  bool HasEndedLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
-  std::vector<TaskName> RunningTasksLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void Report(const std::vector<Loss>& losses);
   void ReportDone(const std::vector<Loss>& done) const;
 
@@ -292,7 +292,7 @@ class Membership {
   Incarnation granted_ ABSL_GUARDED_BY(mutex_) = 0;  // of the authority: the greatest
   absl::Status superseded_ ABSL_GUARDED_BY(mutex_);
   std::vector<SupersededListener> superseded_listeners_ ABSL_GUARDED_BY(mutex_);
-  std::map<TaskName, Peer> peers_ ABSL_GUARDED_BY(mutex_);
+  KnownTasks peers_ ABSL_GUARDED_BY(mutex_);
   Guests guests_ ABSL_GUARDED_BY(mutex_);
   std::vector<LossListener> listeners_ ABSL_GUARDED_BY(mutex_);
   std::vector<DoneListener> done_listeners_ ABSL_GUARDED_BY(mutex_);

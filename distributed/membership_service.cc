@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "distributed/job_outline.h"
+#include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 
@@ -14,6 +17,14 @@ namespace {
 // What the answer to a report needs, when the authority has looked for the task.
 constexpr absl::Duration kAnswerTime = absl::Milliseconds(500);
 constexpr size_t kMaxShownAddress = 300;
+constexpr size_t kMaxVersions = 16;
+
+JoinRequest RequestOf(const Envelope& envelope, const JoinCall& call) {
+  return {envelope.sender,    envelope.sender_incarnation,
+          call.highest_known, call.known_authority,
+          call.age,           call.process,
+          call.address};
+}
 
 // Peers::LinkCheck.
 void CheckLink(Peers& peers, const TaskName& peer, Incarnation life, std::function<void(std::string)> then) {
@@ -150,40 +161,71 @@ void MembershipService::Join(Request& request) {
   }
   const absl::StatusOr<JoinCall> call = DecodeJoin(&request.reader);
   if (!call.ok()) return Reply(request, call.status());
-  const absl::StatusOr<Incarnation> life =
-      authority_.Join({envelope.sender, envelope.sender_incarnation, call->highest_known,
-                       call->known_authority, call->age, call->process, call->address});
+  if (const absl::Status is_ours = CheckJoin(envelope.sender, *call); !is_ours.ok()) {
+    return Refuse(request, is_ours);
+  }
+  Join(request, *call);
   const bool knows_later = call->known_authority > membership_.incarnation();
   if (membership_.names_are_proven() && knows_later) LookForSuccessor();
+}
+
+void MembershipService::Join(const Request& request, const JoinCall& call) {
+  const Envelope& envelope = request.envelope;
+  const absl::StatusOr<Incarnation> life = authority_.Join(RequestOf(envelope, call));
   if (absl::IsInvalidArgument(life.status())) return Refuse(request, life.status());
   if (!life.ok()) return Reply(request, life.status());
   if (envelope.sender_incarnation != 0) {
     // Only the task itself can say it of a life that is heard here.
-    for (const auto& [task, done] : call->done) membership_.OnReportedDone(task, done);
-    NoteKnown(envelope.sender, call->view);
+    for (const auto& [task, done] : call.done) membership_.OnReportedDone(task, done);
+    NoteKnown(envelope.sender, call.view);
   }
-  if (envelope.sender_incarnation == 0) NoteAddress(envelope.sender, call->address);
+  if (envelope.sender_incarnation == 0) NoteDifferences(envelope.sender, call);
   WireWriter reply;
-  EncodeJoinReply({*life, membership_.ViewSince(call->view)}, &reply);
+  EncodeJoinReply({.life = *life, .view = membership_.ViewSince(call.view)}, &reply);
   Reply(request, absl::OkStatus(), reply.Take());
 }
 
-// Not refused: another name may stand for the same place, and a port be a forwarded one.
-void MembershipService::NoteAddress(const TaskName& task, const std::string& address) {
+absl::Status MembershipService::CheckJoin(const TaskName& task, const JoinCall& call) const {
+  WEIR_RETURN_IF_ERROR(CheckSpoken(task, call.spoken, membership_.self()));
+  if (!IsTrainingJob(task.job)) return absl::OkStatus();
+  return CheckOutline(task, call.outline, membership_.self(), membership_.cluster());
+}
+
+void MembershipService::NoteDifferences(const TaskName& task, const JoinCall& call) {
+  const TaskName& self = membership_.self();
+  std::vector<std::string> others;
   const std::string expected = peers_.AddressOf(task);
-  if (address == expected) return;
+  if (membership_.IsSeed(task) && call.address != expected) {  // a guest says itself where it is
+    others.push_back(absl::StrCat(task.ToString(), " at ", call.address.substr(0, kMaxShownAddress),
+                                  ", while that of ", self.ToString(), " has it at ", expected,
+                                  ", where the others look for it"));
+  }
+  const std::string ps = DescribeOtherAddresses(call.outline, self, membership_.cluster());
+  if (!ps.empty()) others.push_back(ps);
+  const std::string text = absl::StrJoin(others, "; ");
+  const std::string version = DescribeOtherVersion(task, call.spoken, self);
+  bool is_new = false, is_new_version = false;
   {
     absl::MutexLock lock(&mutex_);
-    if (std::exchange(addresses_[task], address) == address) return;
+    if (addresses_.size() > 2 * Guests::kMaxGuests) addresses_.clear();
+    is_new = !text.empty() && std::exchange(addresses_[task], text) != text;
+    is_new_version =
+        !version.empty() && versions_.size() < kMaxVersions && versions_.insert(call.spoken.version).second;
   }
-  PrintNotice(
-      absl::StrCat(membership_.self().ToString(), ": ", task.ToString(), " joins, whose cluster spec has ",
-                   task.ToString(), " at ", address.substr(0, kMaxShownAddress), ", while that of ",
-                   membership_.self().ToString(), " has it at ", expected, ", where the others look for it"));
+  if (is_new) {
+    PrintNotice(
+        absl::StrCat(self.ToString(), ": ", task.ToString(), " joins, whose cluster spec has ", text));
+  }
+  if (is_new_version) PrintNotice(absl::StrCat(self.ToString(), ": ", version));
 }
 
 void MembershipService::NoteKnown(const TaskName& task, const ViewNumber& known) {
+  const auto is_gone = [this](const auto& entry) {
+    return membership_.state(entry.first) != Membership::State::kAlive;
+  };
   absl::MutexLock lock(&mutex_);
+  // Names come and go, too.
+  if (known_.size() > 2 * Guests::kMaxGuests) std::erase_if(known_, is_gone);
   known_[task] = known;
 }
 

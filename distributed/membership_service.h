@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -76,12 +77,17 @@ class MembershipService {
   };
 
   void Reply(const Request& request, const absl::Status& status, std::string body = "") const;
-  // Says when the task's own cluster spec has it at another address than that of this task.
-  void NoteAddress(const TaskName& task, const std::string& address);
+  // Whether the task may have a place in this job, by what it says of itself: its version of Weir, and its
+  // cluster spec.
+  absl::Status CheckJoin(const TaskName& task, const JoinCall& call) const;
+  // Says what is allowed to differ, and does: where the task's cluster spec has the task and the parameter
+  // servers; which version of Weir it runs, once for each version.
+  void NoteDifferences(const TaskName& task, const JoinCall& call);
   // Answers a task whose cluster spec is another one.
   void Refuse(const Request& request, const absl::Status& why);
   absl::Status CheckAuthority(const Envelope& envelope, absl::string_view what) const;
   void Join(Request& request);
+  void Join(const Request& request, const JoinCall& call);
   void Watch(Request& request);
   void Hold(const Request& request, const ViewNumber& known);
   void OnGivenUp(const TaskName& task, uint64_t number);
@@ -108,6 +114,7 @@ class MembershipService {
   std::map<TaskName, Held> held_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskName, std::string> addresses_
       ABSL_GUARDED_BY(mutex_);                                    // that were told, and are not those here
+  std::set<std::string> versions_ ABSL_GUARDED_BY(mutex_);        // that were said
   std::map<TaskName, ViewNumber> known_ ABSL_GUARDED_BY(mutex_);  // the newest that the task has asked with
   bool will_publish_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_looking_for_successor_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,5 +1,11 @@
 #include "distributed/membership.h"
 
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -9,8 +15,10 @@
 namespace weir {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using State = Membership::State;
 
 const TaskName kPs{"ps", 0};
@@ -333,7 +341,7 @@ TEST_F(ViewTest, SaysWhoIsAliveLostAndDone) {
   EXPECT_TRUE(authority.HasNewsFor(ps1.view()));
   EXPECT_FALSE(ps1.AwaitEndOfJob(scheduler.now()));
   Beat(authority);
-  EXPECT_THAT(ps1_losses, ElementsAre("worker:1 was lost: it is gone"));
+  EXPECT_THAT(ps1_losses, ElementsAre("worker:1 has left"));
   EXPECT_TRUE(ps1.AwaitEndOfJob(scheduler.now())) << "though nobody told it but the authority";
   EXPECT_EQ(ps1.last_loss(), authority.last_loss());
 }
@@ -493,7 +501,7 @@ TEST_F(ViewTest, TheLastViewSaysThatATrainingAuthorityIsDone) {
 
 // An authority that lets guests in, while fewer than four tasks train.
 struct GuestTest : ViewTest {
-  const TaskName w2{"worker", 2}, w3{"worker", 3}, w4{"worker", 4};
+  const TaskName w2{"worker", 2}, w3{"worker", 3}, w4{"worker", 4}, w5{"worker", 5};
   Membership host{{.self = kPs,
                    .cluster = ClusterSpec::FromFlag(kSpec).value(),
                    .lease = absl::Seconds(10),
@@ -501,6 +509,16 @@ struct GuestTest : ViewTest {
                    .max_workers = 4}};
   Incarnation next_life = host.incarnation() + 100;
 
+  // It has found out who is there.
+  GuestTest() { PassOf(host, 11, {}); }
+  // Those send signs of life meanwhile.
+  void PassOf(Membership& to, int seconds, const std::map<TaskName, Incarnation>& alive) {
+    for (int i = 0; i < seconds; ++i) {
+      scheduler.RunFor(absl::Seconds(1));
+      for (const auto& [task, life] : alive) EXPECT_TRUE(to.OnSignOfLife(task, life).ok());
+      to.CheckLeases();
+    }
+  }
   absl::Status Ask(const TaskName& task, const std::string& address) {
     return host.AdmitTask(task, 0, address);
   }
@@ -528,7 +546,9 @@ TEST_F(GuestTest, OnlyWhereItIsAllowedOnlyWorkersAndFromAddressesOfTheirOwn) {
   EXPECT_THAT(Refusal(w2, "h:0"), HasSubstr("without a port"));
   EXPECT_THAT(Refusal(w2, "h;rm:1"), HasSubstr("cannot be in a host name"));
   EXPECT_THAT(Refusal(w2, std::string(1000, 'h') + ":1"), HasSubstr("at most 300"));
+  EXPECT_THAT(Refusal(w2, Guests::kNowhere), HasSubstr("has no port"));
   EXPECT_THAT(Refusal(w2, "h:3"), HasSubstr("already belongs to worker:1"));
+  EXPECT_THAT(Refusal(w2, "H:03"), HasSubstr("already belongs to worker:1"));
   Enter(w2, "h:9");
   EXPECT_THAT(Refusal(w3, "h:9"), HasSubstr("worker:3 joins from h:9, where worker:2 is"));
   EXPECT_EQ(host.tasks().size(), 5u) << "who was refused leaves nothing";
@@ -540,8 +560,8 @@ TEST_F(GuestTest, NoMoreThanThereArePlacesFor) {
   ASSERT_TRUE(Ask(w3, "h:10").ok());
   EXPECT_EQ(
       Refusal(w4, "h:11"),
-      "the job has 4 tasks that train, and may have 4 (WEIR_MAX_WORKERS): worker:4 waits for one of them "
-      "to end");
+      "the job has 4 tasks that train, or may still come, and may have 4 (WEIR_MAX_WORKERS): worker:4 waits "
+      "for one of them to end");
   EXPECT_TRUE(absl::IsResourceExhausted(Ask(w4, "h:11"))) << "it is to ask again";
   EXPECT_TRUE(Ask(w2, "h:9").ok()) << "another process of the same task";
   // One that has asked and does not come keeps its place for a lease.
@@ -623,20 +643,114 @@ TEST_F(GuestTest, TheEndOfTheJobWaitsForGuestsThatAreThere) {
   EXPECT_TRUE(has_ended());
 }
 
-TEST_F(GuestTest, AnAuthorityThatIsStartedAgainKnowsTheGuestsThatHoldALife) {
+TEST_F(GuestTest, AnAuthorityThatIsStartedAgainLetsInWhoHoldsALifeBeforeAnyOther) {
   // Two of the cluster spec that may still come do not count: it is there already.
   Membership next{{.self = kPs,
                    .cluster = ClusterSpec::FromFlag(kSpec).value(),
                    .lease = absl::Seconds(10),
                    .environment = &environment,
-                   .max_workers = 1}};
+                   .max_workers = 2}};
   EXPECT_TRUE(next.MayBeGuest(absl::InvalidArgumentError("no such task"), w2, {}));
-  EXPECT_TRUE(absl::IsResourceExhausted(next.AdmitTask(w2, 0, "h:9")));
-  ASSERT_TRUE(next.AdmitTask(w2, 77, "h:9").ok());
-  ASSERT_TRUE(next.OnSignOfLife(w2, 77).ok());
-  EXPECT_EQ(next.AddressOfGuest(w2), "h:9");
-  EXPECT_TRUE(absl::IsResourceExhausted(next.AdmitTask(w3, 78, "h:10")));
+  // One that waits for a place asks first.
+  const absl::Status waits = next.AdmitTask(w4, 0, "h:11");
+  EXPECT_TRUE(absl::IsResourceExhausted(waits)) << waits;
+  EXPECT_THAT(std::string(waits.message()), HasSubstr("ps:0 has just begun to find out who trains"));
+  for (const auto& [task, life, address] :
+       {std::tuple(w2, 77, "h:9"), std::tuple(w3, 78, "h:10"), std::tuple(w5, 79, "h:12")}) {
+    ASSERT_TRUE(next.AdmitTask(task, life, address).ok());
+    ASSERT_TRUE(next.OnSignOfLife(task, life).ok());
+    EXPECT_EQ(next.AddressOfGuest(task), address);
+  }
+  PassOf(next, 80, {{w2, 77}, {w3, 78}});
+  EXPECT_THAT(std::string(next.AdmitTask(w4, 0, "h:11").message()), HasSubstr("has 2 tasks that train"))
+      << "not two of the cluster spec that never came, besides: " << next.AdmitTask(w4, 0, "h:11");
   EXPECT_TRUE(next.AdmitTask(w2, 77, "h:9").ok()) << "it goes on";
+  EXPECT_TRUE(next.AdmitTask(w5, 79, "h:12").ok()) << "it was only silent";
+}
+
+TEST_F(GuestTest, ATaskOfTheClusterSpecThatDoesNotComeKeepsNoPlace) {
+  const Incarnation life = Enter(w2, "h:9"), other = Enter(w3, "h:10");
+  EXPECT_THAT(Refusal(w4, "h:11"), HasSubstr("has 4 tasks that train, or may still come"));
+  PassOf(host, 80, {{w2, life}, {w3, other}});
+  EXPECT_TRUE(Ask(w4, "h:11").ok()) << Ask(w4, "h:11");
+  EXPECT_TRUE(Ask(w5, "h:12").ok());
+  EXPECT_TRUE(host.AdmitTask(kW0, 0, "h:2").ok()) << "it is let in, whenever it comes";
+}
+
+TEST_F(GuestTest, TheEndWaitsForNoTaskOfTheClusterSpecThatHasNotCome) {
+  ASSERT_TRUE(host.OnDone(kW0, 11).ok());
+  ASSERT_TRUE(authority.OnDone(kW0, 11).ok());
+  EXPECT_FALSE(host.AwaitEndOfJob(scheduler.now())) << "worker 1 may still come";
+  PassOf(host, 80, {});
+  PassOf(authority, 80, {});
+  EXPECT_TRUE(host.AwaitEndOfJob(scheduler.now()));
+  EXPECT_FALSE(authority.AwaitEndOfJob(scheduler.now())) << "where nobody else can come, it is waited for";
+}
+
+TEST_F(GuestTest, WhoLeavesInGoodOrderIsNotLostAndIsNotCalled) {
+  std::vector<std::string> said;
+  host.AddLossListener([&](const TaskName&, Incarnation, const absl::Status& reason) {
+    said.push_back(std::string(reason.message()));
+  });
+  const Incarnation life = Enter(w2, "h:9"), failed = Enter(w3, "h:10");
+  ASSERT_TRUE(host.OnSignOfLife(kW0, 11).ok());
+  Beat(host);
+  ASSERT_TRUE(host.OnLeave(w2, life).ok());
+  ASSERT_TRUE(host.OnLeave(kW0, 11).ok());
+  ASSERT_TRUE(host.OnLeave(w3, failed, "NaN loss").ok());
+  ASSERT_TRUE(Ask(w4, "h:9").ok()) << "its address is free at once: " << Ask(w4, "h:9");
+  PassWith(&host, 14);
+  EXPECT_THAT(said, ElementsAre("worker:0 was lost: no sign of life for 10s", "worker:2 has left",
+                                "worker:3 was lost: it has failed: NaN loss"));
+  EXPECT_EQ(host.state(w2), State::kLeft);
+  EXPECT_THAT(host.LostTasks(), ElementsAre(kW0, w3)) << "the chief is waited for";
+  EXPECT_EQ(host.LossOf(w2, life).message(), "worker:2 has left");
+  EXPECT_EQ(host.AddressOfGuest(w2), Guests::kNowhere);
+  EXPECT_EQ(host.AddressOfGuest(w3), "h:10");
+  EXPECT_EQ(ps1.state(w2), State::kLeft);
+  EXPECT_THAT(ps1_losses, Contains("worker:2 has left"));
+  EXPECT_EQ(ps1.AddressOfGuest(w2), Guests::kNowhere);
+  // It comes again from where it was.
+  Enter(w2, "h:9");
+  EXPECT_EQ(host.AddressOfGuest(w2), "h:9");
+  EXPECT_THAT(said.back(), HasSubstr("worker:2 has left, and another process is it now"));
+  // Somebody else may be where a guest was that has not come back for long.
+  PassWith(&host, 40);
+  EXPECT_THAT(host.LostTasks(), Not(Contains(w3)));
+  EXPECT_EQ(host.AddressOfGuest(w3), Guests::kNowhere);
+  EXPECT_EQ(ps1.AddressOfGuest(w3), Guests::kNowhere);
+  EXPECT_THAT(host.LostTasks(), Contains(kW0)) << "the cluster spec says who is there";
+}
+
+TEST_F(GuestTest, AGuestWhoseAddressAnotherOneHasIsKnownToWhoComesLater) {
+  const Incarnation life = Enter(w2, "h:9");
+  host.OnGone(w2, life, "it is gone");
+  Enter(w3, "h:9");
+  Membership late{{{"ps", 1}, ClusterSpec::FromFlag(kSpec).value(), absl::Seconds(10), &ps1_environment}};
+  late.SetIncarnation(host.incarnation() + 50);
+  late.ApplyView(host.ViewSince({}));
+  EXPECT_EQ(late.AddressOfGuest(w2), Guests::kNowhere);
+  // It comes again, and its first message is faster than the view.
+  const ViewNumber known = late.last_loss();
+  EXPECT_TRUE(late.Admit(w2, life + 10, 0, known).ok()) << late.Admit(w2, life + 10, 0, known);
+}
+
+TEST_F(GuestTest, NamesOfThoseThatHaveEndedAreGivenAway) {
+  for (int i = 2; i < 2 + static_cast<int>(Guests::kMaxGuests); ++i) {
+    const TaskName guest{"worker", i};
+    const Incarnation life = ++next_life;
+    ASSERT_TRUE(host.AdmitTask(guest, life, absl::StrCat("h:", 10'000 + i)).ok());
+    ASSERT_TRUE((i == 2 ? host.OnSignOfLife(guest, life) : host.OnDone(guest, life)).ok());
+  }
+  Beat(host);
+  const TaskName next{"worker", 20'000};
+  Enter(next, "h:9");
+  EXPECT_EQ(host.tasks().size(), 4 + Guests::kMaxGuests);
+  EXPECT_EQ(host.state(w2), State::kAlive);
+  EXPECT_EQ(host.AddressOfGuest(w3), "") << "the first that was done";
+  Beat(host);
+  EXPECT_EQ(ps1.AddressOfGuest(next), "h:9");
+  EXPECT_EQ(ps1.tasks().size(), 4 + Guests::kMaxGuests);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "distributed/launch/free_ports.h"
 #include "distributed/metrics/http_listener.h"
 #include "distributed/server.h"
@@ -37,6 +38,7 @@ class RefusedJoinTest : public ::testing::Test {
     options.lease = kLease;
     options.security.token = token;
     options.metrics_port = task.job == "ps" ? "0" : "";
+    options.max_workers = max_workers_;
     return Server::Start(TaskConfig::Create(Spec(spec), task).value(), options).value();
   }
 
@@ -56,6 +58,7 @@ class RefusedJoinTest : public ::testing::Test {
   }
 
   const std::vector<int> ports_;
+  int max_workers_ = 0;
 };
 
 TEST_F(RefusedJoinTest, AnotherToken) {
@@ -97,6 +100,29 @@ TEST_F(RefusedJoinTest, AnotherClusterSpec) {
   EXPECT_EQ(second->Join(), kExitUserError);
 }
 
+// A guest whose cluster spec has no chief's job would be the chief itself, and set all variables anew.
+TEST_F(RefusedJoinTest, AnotherChief) {
+  max_workers_ = 4;
+  const auto ps = Start(absl::StrCat("chief|", At(1), ",ps|", At(0)), {"ps", 0});
+  const auto guest = Start(absl::StrCat("ps|", At(0), ",worker|", At(2)), {"worker", 0});
+  const absl::Status end = Train(*guest, absl::Minutes(5));
+  EXPECT_EQ(ExitCodeFor(end), kExitUserError) << end;
+  EXPECT_THAT(std::string(end.message()),
+              HasSubstr("the tasks were given different cluster specs: in that of worker:0 the chief is "
+                        "worker:0, in that of ps:0 it is chief:0"));
+}
+
+TEST_F(RefusedJoinTest, OtherParameterServers) {
+  max_workers_ = 4;
+  const auto ps = Start(absl::StrCat("ps|", At(0), ";", At(1), ",worker|", At(2)), {"ps", 0});
+  const auto guest = Start(absl::StrCat("ps|", At(0), ",worker|", At(2), ";5=", At(3)), {"worker", 5});
+  const absl::Status end = Train(*guest, absl::Minutes(5));
+  EXPECT_EQ(ExitCodeFor(end), kExitUserError) << end;
+  EXPECT_THAT(std::string(end.message()),
+              HasSubstr("different cluster specs: that of worker:5 has these parameter servers: 1 (ps:0), "
+                        "that of ps:0 has these: 2 (ps:0, ps:1)"));
+}
+
 // It is let in: another name may stand for the same place.
 TEST_F(RefusedJoinTest, AnotherAddressOfItself) {
   const auto ps = Start(absl::StrCat("ps|", At(0), ",worker|", At(1)), {"ps", 0});
@@ -106,6 +132,19 @@ TEST_F(RefusedJoinTest, AnotherAddressOfItself) {
   ASSERT_TRUE(worker->CreateSession(model.g.graph()).ok());
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr(absl::StrCat("ps:0: worker:0 joins, whose cluster spec has worker:0 at ", At(2),
+                                     ", while that of ps:0 has it at ", At(1))));
+}
+
+TEST_F(RefusedJoinTest, AnotherAddressOfAParameterServer) {
+  const auto ps = Start(absl::StrCat("ps|", At(0), ";", At(1), ",worker|", At(2)), {"ps", 0});
+  ::testing::internal::CaptureStderr();
+  const auto worker = Start(absl::StrCat("ps|", At(0), ";", At(3), ",worker|", At(2)), {"worker", 0});
+  const absl::Time end = absl::Now() + absl::Seconds(60);
+  while (ps->membership().state({"worker", 0}) != MemberState::kAlive && absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr(absl::StrCat("ps:0: worker:0 joins, whose cluster spec has ps:1 at ", At(3),
                                      ", while that of ps:0 has it at ", At(1))));
 }
 

@@ -156,7 +156,10 @@ class Server::Network {
   }
   void AnnounceLeave(const absl::Status& outcome) {
     is_leaving_ = true;
-    if (membership_.incarnation() != 0) Farewell(task_, peers_).SayLeave(kFarewell, outcome.message());
+    if (membership_.incarnation() == 0) return;
+    // Told to stop, a program has not failed.
+    const bool has_failed = ExitCodeFor(outcome) != kExitTerminated;
+    Farewell(task_, peers_).SayLeave(kFarewell, has_failed ? outcome.message() : "");
   }
 
   // Nothing arrives any more, and calls under way end, which ends the steps that wait for them. The workers

@@ -33,6 +33,8 @@ const char* NameOf(Membership::State state) {
       return "done";
     case Membership::State::kLost:
       return "lost";
+    case Membership::State::kLeft:
+      return "left";
     default:
       return "unknown";
   }
@@ -79,7 +81,8 @@ std::string ServerMetrics::MetricsPage() const {
   text.Sample({{"task", sources_.task->task().ToString()}, {"version", WEIR_VERSION}}, 1);
   text.Gauge("weir_uptime_seconds", "Since this server started.",
              absl::ToDoubleSeconds(membership.environment().SteadyNow() - started_));
-  std::map<absl::string_view, int> peers = {{"alive", 0}, {"done", 0}, {"lost", 0}, {"unknown", 0}};
+  std::map<absl::string_view, int> peers = {
+      {"alive", 0}, {"done", 0}, {"left", 0}, {"lost", 0}, {"unknown", 0}};
   for (const TaskName& peer : membership.tasks()) {
     if (peer != sources_.task->task()) ++peers[NameOf(membership.state(peer))];
   }

@@ -2,7 +2,7 @@
 //
 // Views are totally ordered by the life of the authority that issued them, then by their number, which grows
 // with every change. A message carries what has changed since a view that its receiver has: the whole one
-// when `since` is 0. A member that was never heard of is in no view.
+// when `since` is 0. A member that was never heard of is in no view, except a guest that was let in.
 //
 // For its first lease an authority only gathers: it knows nothing of those who have not asked it yet, and its
 // views are not settled. Whoever is missing in a settled view does not live.
@@ -20,7 +20,8 @@
 
 namespace weir {
 
-enum class MemberState { kUnknown, kAlive, kDone, kLost };
+// Left: told to stop before it was done, it has said so and has not been heard for a lease.
+enum class MemberState { kUnknown, kAlive, kDone, kLost, kLeft };
 
 struct ViewNumber {
   Incarnation authority = 0;  // 0: no view at all

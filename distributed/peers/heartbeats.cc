@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "distributed/job_outline.h"
 #include "distributed/task_config.h"
 #include "distributed/transport/call_errors.h"
 #include "kernels/notice.h"
@@ -91,6 +92,7 @@ void Heartbeats::Ask() {
   call.process = process_;
   call.view = membership_.view();
   call.address = peers_.AddressOf(membership_.self());
+  if (!has_joined) call.outline = OutlineOf(membership_.cluster());
   if (call.view.authority != call.known_authority) call.done = membership_.DoneLives();
   WireWriter writer;
   EncodeJoin(call, &writer);
@@ -118,6 +120,14 @@ void Heartbeats::OnAnswer(absl::Time sent, const absl::StatusOr<JoinReply>& answ
   if (!answer.ok()) {  // asked again with the next beat
     if (absl::IsUnavailable(answer.status())) LookForAuthority();
     return OnRefused(answer.status());
+  }
+  const TaskName& authority = membership_.authority();
+  if (const absl::Status spoken = CheckSpoken(authority, answer->spoken, membership_.self()); !spoken.ok()) {
+    return OnRefused(spoken);
+  }
+  if (std::exchange(version_, answer->spoken.version) != answer->spoken.version) {
+    const std::string other = DescribeOtherVersion(authority, answer->spoken, membership_.self());
+    if (!other.empty()) PrintNotice(other);
   }
   peers_.NoteAuthoritySaid(absl::OkStatus());
   refused_since_ = absl::InfiniteFuture();

@@ -11,6 +11,9 @@
 // there, they are alive again; if they know a later life of the authority, it is superseded
 // (Membership::OnReplyStatus).
 //
+// An answer of an authority that speaks another protocol is a refusal; that it runs another version of Weir
+// is said once.
+//
 // An authority that answers, and refuses this task, is not waited for as one that is silent: what it says is
 // printed at once. When it has said for kRefusedFor leases, and nothing else, that this process has another
 // token, certificate or cluster spec, the process ends (Membership::GiveUp): it read them when it was
@@ -91,6 +94,7 @@ class Heartbeats {
   bool holds_lease_ = true;
   bool tells_why_ = false;  // the next heartbeat fails at once when nobody can be reached
   std::string said_;        // of what was answered, what was printed last
+  std::string version_;     // of the authority, the last that was printed
   absl::Time next_notice_ = absl::InfinitePast();
   absl::Time refused_since_ = absl::InfiniteFuture();
   absl::Time last_refused_ = absl::InfinitePast();

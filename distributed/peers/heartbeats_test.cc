@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -54,7 +55,7 @@ class HeartbeatsTest : public ::testing::Test {
     if (call->method() == kJoinMethod && answer_.ok()) {
       joined_with_.push_back(envelope.sender_incarnation);
       known_.push_back(DecodeJoin(&reader).value());
-      EncodeJoinReply({kGranted, view_}, &writer);
+      EncodeJoinReply({.spoken = spoken_, .life = kGranted, .view = view_}, &writer);
     }
     call->Reply(Frame{writer.Take(), {}});
   }
@@ -70,6 +71,7 @@ class HeartbeatsTest : public ::testing::Test {
   absl::Mutex mutex_;
   absl::Status answer_;
   View view_ = {.number = {1, 1}};
+  SpokenVersion spoken_;
   std::map<std::string, int> num_requests_;
   std::vector<Incarnation> joined_with_;  // of each request to join
   std::vector<JoinCall> known_;
@@ -254,6 +256,35 @@ TEST_F(RefusedTest, ATaskThatIsRefusedForWhatItWasStartedWithEnds) {
   const absl::Status end = EndsWith(0);
   EXPECT_TRUE(absl::IsUnauthenticated(end)) << end;
   EXPECT_THAT(std::string(end.message()), HasSubstr("has refused it: another token"));
+}
+
+TEST_F(RefusedTest, ATaskDoesNotJoinAnAuthorityOfAnotherVersion) {
+  spoken_ = {kWireProtocol + 5, "9.8.7"};
+  const absl::Status end = EndsWith(0);
+  EXPECT_TRUE(absl::IsInvalidArgument(end)) << end;
+  EXPECT_THAT(std::string(end.message()),
+              HasSubstr(absl::StrCat("ps:0 runs Weir 9.8.7 (protocol ", kWireProtocol + 5,
+                                     "), and worker:0 runs Weir ", WEIR_VERSION, " (protocol ", kWireProtocol,
+                                     "): they do not understand each other")));
+  EXPECT_EQ(membership_.incarnation(), 0u);
+}
+
+TEST_F(JoiningTest, AnotherVersionWithTheSameProtocolIsSaidOnce) {
+  spoken_ = {kWireProtocol, "0.0.9"};
+  ::testing::internal::CaptureStderr();
+  Listen("127.0.0.1:5002");
+  {
+    const Heartbeats heartbeats(peers_, probes_, absl::Milliseconds(10));
+    EXPECT_TRUE(AwaitRequests("127.0.0.1:5002", 8));
+  }
+  const std::string printed = ::testing::internal::GetCapturedStderr();
+  const std::string line = absl::StrCat("ps:0 runs Weir 0.0.9, and worker:0 runs Weir ", WEIR_VERSION, ": ");
+  EXPECT_THAT(printed, HasSubstr(line));
+  EXPECT_EQ(printed.find(line), printed.rfind(line));
+  EXPECT_EQ(membership_.incarnation(), kGranted);
+  absl::MutexLock lock(&mutex_);
+  EXPECT_EQ(known_[0].outline.ps.at(0).address, "127.0.0.1:5002");
+  EXPECT_TRUE(known_.back().outline.ps.empty()) << "a heartbeat need not say it again";
 }
 
 TEST_F(RefusedTest, ATaskThatIsToAskAgainDoes) {

@@ -349,7 +349,9 @@ void Peers::CloseRetiredChannels() {
 absl::StatusOr<std::string> Peers::FindAddress(const TaskName& peer, const std::string& of_guest) const {
   if (of_guest.empty()) return cluster_.address(peer);
   if (of_guest != Guests::kNowhere) return of_guest;
-  return absl::NotFoundError(absl::StrCat(peer.ToString(), " has left, and another task is where it was"));
+  // As of one that is lost: it may come again.
+  return absl::UnavailableError(absl::StrCat(
+      peer.ToString(), " has left: nobody is called where it was, for another task may be there"));
 }
 
 std::string Peers::AddressOf(const TaskName& peer) const {

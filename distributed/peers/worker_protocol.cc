@@ -29,6 +29,9 @@ ViewNumber DecodeViewNumber(WireReader* reader) {
   return number;
 }
 
+// "Weirjoin", before what requests to join and their answers have said since they say their version.
+constexpr uint64_t kSpokenBegin = 0x6e696f6a72696557;
+
 // The tensors that end a message, in the payloads from there on.
 absl::StatusOr<std::vector<Tensor>> DecodeLastTensors(WireReader* reader,
                                                       const std::vector<Payload>& payloads,
@@ -101,7 +104,47 @@ absl::Status DecodeReplyStatus(WireReader* reader, Incarnation* replier) {
   return status;
 }
 
+namespace {
+
+void EncodeSpoken(const SpokenVersion& spoken, WireWriter* writer) {
+  writer->Fixed64(kSpokenBegin);
+  writer->Unsigned(spoken.protocol);
+  writer->String(spoken.version.substr(0, SpokenVersion::kMaxBytes));
+}
+
+SpokenVersion DecodeSpoken(WireReader* reader) {
+  WireReader ahead = *reader;
+  if (ahead.Fixed64() != kSpokenBegin) return {.protocol = 0, .version = ""};
+  SpokenVersion spoken;
+  spoken.protocol = ahead.Unsigned();
+  spoken.version = std::string(ahead.String().substr(0, SpokenVersion::kMaxBytes));
+  *reader = ahead;
+  return spoken;
+}
+
+std::string NameOf(const SpokenVersion& spoken) {
+  if (spoken.protocol == 0) return "a version of Weir that does not say which it is";
+  return absl::StrCat("Weir ", spoken.version, " (protocol ", spoken.protocol, ")");
+}
+
+}  // namespace
+
+absl::Status CheckSpoken(const TaskName& other, const SpokenVersion& theirs, const TaskName& self) {
+  if (theirs.protocol == kWireProtocol) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      other.ToString(), " runs ", NameOf(theirs), ", and ", self.ToString(), " runs ", NameOf({}),
+      ": they do not understand each other; all tasks of a job must run the same version"));
+}
+
+std::string DescribeOtherVersion(const TaskName& other, const SpokenVersion& theirs, const TaskName& self) {
+  if (theirs.version == WEIR_VERSION) return "";
+  return absl::StrCat(other.ToString(), " runs Weir ", theirs.version, ", and ", self.ToString(),
+                      " runs Weir ", WEIR_VERSION,
+                      ": they understand each other, but may not compute the same");
+}
+
 void EncodeJoin(const JoinCall& call, WireWriter* writer) {
+  EncodeSpoken(call.spoken, writer);
   writer->Fixed64(call.highest_known);
   writer->Fixed64(call.known_authority);
   writer->Signed(absl::ToInt64Microseconds(call.age));
@@ -113,10 +156,18 @@ void EncodeJoin(const JoinCall& call, WireWriter* writer) {
     writer->Fixed64(life);
   }
   writer->String(call.address);
+  EncodeTask(call.outline.chief, writer);
+  writer->Unsigned(call.outline.ps.size());
+  for (const JobOutline::Ps& ps : call.outline.ps) {
+    writer->Unsigned(static_cast<uint64_t>(ps.index));
+    writer->String(ps.address);
+  }
 }
 
 absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader) {
   JoinCall call;
+  call.spoken = DecodeSpoken(reader);
+  if (call.spoken.protocol != kWireProtocol) return call;
   call.highest_known = reader->Fixed64();
   call.known_authority = reader->Fixed64();
   call.age = absl::Microseconds(reader->Signed());
@@ -128,18 +179,29 @@ absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader) {
     call.done.emplace_back(std::move(task), reader->Fixed64());
   }
   call.address = std::string(reader->String());
+  call.outline.chief = DecodeTask(reader);
+  const size_t num_ps = reader->Count();
+  for (size_t i = 0; i < num_ps && reader->ok(); ++i) {
+    JobOutline::Ps ps;
+    ps.index = static_cast<int>(reader->UnsignedUpTo(INT32_MAX));
+    ps.address = std::string(reader->String());
+    call.outline.ps.push_back(std::move(ps));
+  }
   WEIR_RETURN_IF_ERROR(reader->Finish("a request to join"));
   if (call.age < absl::ZeroDuration()) return absl::InvalidArgumentError("a request to join from the future");
   return call;
 }
 
 void EncodeJoinReply(const JoinReply& reply, WireWriter* writer) {
+  EncodeSpoken(reply.spoken, writer);
   writer->Fixed64(reply.life);
   EncodeView(reply.view, writer);
 }
 
 absl::StatusOr<JoinReply> DecodeJoinReply(WireReader* reader) {
   JoinReply reply;
+  reply.spoken = DecodeSpoken(reader);
+  if (reply.spoken.protocol != kWireProtocol) return reply;
   reply.life = reader->Fixed64();
   WEIR_ASSIGN_OR_RETURN(reply.view, DecodeView(reader));
   if (reply.life == 0) {
@@ -206,7 +268,7 @@ absl::StatusOr<View> DecodeView(WireReader* reader) {
     Member member;
     member.task = DecodeTask(reader);
     member.life = reader->Fixed64();
-    member.state = static_cast<MemberState>(reader->UnsignedUpTo(static_cast<uint64_t>(MemberState::kLost)));
+    member.state = static_cast<MemberState>(reader->UnsignedUpTo(static_cast<uint64_t>(MemberState::kLeft)));
     member.is_leaving = reader->UnsignedUpTo(1) != 0;
     member.why = std::string(reader->String());
     member.address = std::string(reader->String());

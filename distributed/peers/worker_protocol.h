@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "distributed/job_outline.h"
 #include "distributed/life.h"
 #include "distributed/task_name.h"
 #include "distributed/transport/bundle.h"
@@ -24,6 +25,7 @@
 #include "distributed/transport/wire.h"
 #include "distributed/view.h"
 #include "graph/op_registry.h"
+#include "graph/version.h"
 #include "session/worker.h"
 
 namespace weir {
@@ -73,8 +75,26 @@ using AdmitTensors = std::function<absl::Status(PlanId plan, int64_t num_bytes)>
 absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vector<Payload>& payloads,
                                               const OpRegistry& ops, const AdmitTensors& admit_tensors);
 
+// What these messages are like. It grows with each change after which tasks of the versions before and after
+// it cannot work together.
+inline constexpr uint64_t kWireProtocol = 2;
+
+// Which Weir a task runs. Requests to join, and their answers, begin with it, in a form that does not change,
+// so that tasks of any two versions can tell what is wrong with them.
+struct SpokenVersion {
+  static constexpr size_t kMaxBytes = 64;
+
+  uint64_t protocol = kWireProtocol;  // 0: of a version that does not say which it is
+  std::string version = WEIR_VERSION;
+};
+// InvalidArgument, with both tasks and both versions, when they speak different protocols.
+absl::Status CheckSpoken(const TaskName& other, const SpokenVersion& theirs, const TaskName& self);
+// What to say of tasks that run different versions with one protocol; empty when the versions are the same.
+std::string DescribeOtherVersion(const TaskName& other, const SpokenVersion& theirs, const TaskName& self);
+
 // To the authority; its task is the envelope's sender, whose life may be 0. With a life it is the heartbeat.
 struct JoinCall {
+  SpokenVersion spoken;
   Incarnation highest_known = 0;    // of any task
   Incarnation known_authority = 0;  // of the authority itself
   absl::Duration age;               // since the sender's process was started; in microseconds
@@ -84,15 +104,20 @@ struct JoinCall {
   std::vector<std::pair<TaskName, Incarnation>> done;
   // Where the sender's cluster spec has the sender itself.
   std::string address;
+  // Of a task that has no life yet: of its cluster spec.
+  JobOutline outline = {};
 };
 void EncodeJoin(const JoinCall& call, WireWriter* writer);
+// Of a call that speaks another protocol only `spoken`.
 absl::StatusOr<JoinCall> DecodeJoin(WireReader* reader);
 // The answer: the life of who asked, never 0, and what has changed since its view.
 struct JoinReply {
+  SpokenVersion spoken = {};
   Incarnation life = 0;
   View view;
 };
 void EncodeJoinReply(const JoinReply& reply, WireWriter* writer);
+// Of an answer that speaks another protocol only `spoken`.
 absl::StatusOr<JoinReply> DecodeJoinReply(WireReader* reader);
 
 // Of Report, which asks the authority to look for a task that the sender cannot reach. The reply: whether the

@@ -17,6 +17,8 @@ struct Flags {
   int seed = 1;
   int minutes = 0;
   int runs = 0;
+  int orders = 1;
+  int first_order = 0;
   std::string kinds = "fgcopkrdeb";
   bool trace = false;
   bool until_bad = false;
@@ -36,21 +38,24 @@ absl::StatusOr<std::vector<Kind>> KindsOf(const std::string& letters) {
       absl::StrCat("--kinds takes letters of ", Flags().kinds, ", got '", letters, "'"));
 }
 
-// Whether the seed is good.
-bool Try(int64_t seed, const Flags& flags, const std::vector<Kind>& kinds) {
-  const History history = DrawHistory(static_cast<uint64_t>(seed), kinds);
+// Whether the seed is good, with the events of its history in that order (0: its own).
+bool Try(int64_t seed, int order, const Flags& flags, const std::vector<Kind>& kinds) {
+  History history = DrawHistory(static_cast<uint64_t>(seed), kinds);
+  history.seed += static_cast<uint64_t>(order) << 32;
   const Outcome outcome = RunHistory(history, ScratchDirectory("/tmp"), flags.trace);
   if (flags.trace) std::printf("%s", outcome.trace.c_str());
   if (outcome.violations.empty()) return true;
-  std::printf("seed %lld, %d workers, after %s, %d messages, trace %016llx\n", static_cast<long long>(seed),
-              history.job.num_workers, absl::FormatDuration(outcome.time).c_str(), outcome.num_messages,
-              static_cast<unsigned long long>(outcome.trace_hash));
+  const std::string orders = order == 0 ? "" : absl::StrCat(", order ", order);
+  std::printf("seed %lld%s, %d workers, after %s, %d messages, trace %016llx\n", static_cast<long long>(seed),
+              orders.c_str(), history.job.num_workers, absl::FormatDuration(outcome.time).c_str(),
+              outcome.num_messages, static_cast<unsigned long long>(outcome.trace_hash));
   for (const Misfortune& misfortune : history.misfortunes) {
     std::printf("  %s\n", misfortune.ToString().c_str());
   }
   for (const std::string& violation : outcome.violations) std::printf("  ! %s\n", violation.c_str());
-  std::printf("  again: bazel run //tests/simulation:campaign -- --seed=%lld --runs=1 --kinds=%s --trace\n",
-              static_cast<long long>(seed), flags.kinds.c_str());
+  std::printf("  again: bazel run //tests/simulation:campaign -- --seed=%lld --runs=1 --kinds=%s%s --trace\n",
+              static_cast<long long>(seed), flags.kinds.c_str(),
+              order == 0 ? "" : absl::StrCat(" --first_order=", order).c_str());
   std::fflush(stdout);
   return false;
 }
@@ -62,6 +67,9 @@ int Main(int argc, char** argv) {
   parser.Add("seed", &flags.seed, "the first seed");
   parser.Add("minutes", &flags.minutes, "how long to go on");
   parser.Add("runs", &flags.runs, "or how many seeds");
+  parser.Add("orders", &flags.orders,
+             "run each seed so often, with other orders of events: for a seed that a change has moved");
+  parser.Add("first_order", &flags.first_order, "the first of them; 0 is the seed's own");
   parser.Add(
       "kinds", &flags.kinds,
       "misfortunes: f(lap), g: flap one way, c(ut), o(ne way), p(ause), k(ill), r(eplace while paused), "
@@ -78,7 +86,11 @@ int Main(int argc, char** argv) {
   const absl::Time end = absl::Now() + absl::Minutes(flags.minutes);
   int64_t num_runs = 0, num_bad = 0;
   while (num_runs < flags.runs || absl::Now() < end) {
-    num_bad += Try(flags.seed + num_runs, flags, *kinds) ? 0 : 1;
+    bool is_bad = false;
+    for (int order = flags.first_order; order < flags.first_order + flags.orders && !is_bad; ++order) {
+      is_bad = !Try(flags.seed + num_runs, order, flags, *kinds);
+    }
+    num_bad += is_bad ? 1 : 0;
     ++num_runs;
     if (flags.until_bad && num_bad > 0) break;
   }

@@ -96,10 +96,10 @@ void CountingJob::TellToLeave(const TaskName& task) {
   }
 }
 
-TaskConfig CountingJob::ConfigOf(const TaskName& task) const {
+TaskConfig CountingJob::ConfigOf(const TaskName& task, int number) const {
   ClusterSpec cluster = cluster_;
   if (!cluster.address(task).ok()) {
-    cluster.AddTask(task, absl::StrCat("127.0.0.1:", 6000 + task.index)).IgnoreError();
+    cluster.AddTask(task, absl::StrCat("127.0.0.1:", 6000 + task.index + 100 * number)).IgnoreError();
   }
   return TaskConfig::Create(cluster, task).value();
 }
@@ -153,7 +153,9 @@ void CountingJob::ServePs(const TaskName& ps, World::Life& life) {
   life.environment().set_longest_delay_of_work(options_.longest_delay_of_work);
   const TaskConfig task = ConfigOf(ps);
   ServerOptions options = life.server_options();
-  if (options_.num_guests > 0) options.max_workers = static_cast<int>(tasks_.size());
+  if (options_.num_guests > 0) {
+    options.max_workers = options_.num_places > 0 ? options_.num_places : static_cast<int>(tasks_.size());
+  }
   options.lease = options_.lease;
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(task, options);
   if (!server.ok()) return;
@@ -171,7 +173,7 @@ void CountingJob::ServePs(const TaskName& ps, World::Life& life) {
 
 void CountingJob::Train(Trainer& trainer, World::Life& life) {
   life.environment().set_longest_delay_of_work(options_.longest_delay_of_work);
-  const TaskConfig task = ConfigOf(trainer.task);
+  const TaskConfig task = ConfigOf(trainer.task, trainer.number);
   ServerOptions options = life.server_options();
   options.lease = options_.lease;
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(task, options);

@@ -53,7 +53,10 @@ struct CountingJobOptions {
   int num_workers = 1;  // besides the chief
   // Workers with the indices after those, which the cluster spec does not name: they join when they are
   // started.
+  // Each of their lives is somewhere else.
   int num_guests = 0;
+  // How many may train at a time; 0: all.
+  int num_places = 0;
   int64_t last_step = 40;
   // What a trainer does between two steps.
   absl::Duration pause = absl::Milliseconds(50);
@@ -133,7 +136,8 @@ class CountingJob {
   };
   class SaveListener;
 
-  TaskConfig ConfigOf(const TaskName& task) const;
+  // `number`: of the task's lives.
+  TaskConfig ConfigOf(const TaskName& task, int number = 0) const;
   void ServePs(const TaskName& ps, World::Life& life);
   void Train(Trainer& trainer, World::Life& life);
   using StepOfSession = std::function<absl::Status(MonitoredSession& session)>;

@@ -60,8 +60,12 @@ ElasticOutcome RunSeed(uint64_t seed, const std::vector<Kind>& kinds) {
   History history = {.seed = seed};
   if (!kinds.empty()) history = DrawHistory(seed, kinds);
   if (seed % 2 == 0) history.network = BenignNetwork();
+  history.job.sync_replicas.reset();  // a SyncModel's groups are not elastic
   history.job.num_guests = kNumGuests;
   history.job.last_step = 300;
+  if (seed % 3 == 0) history.job.num_ps = 2;
+  // Of the guests one waits for another one to end.
+  if (seed % 5 == 0) history.job.num_places = 1 + history.job.num_workers + kNumGuests - 1;
   ElasticOutcome outcome;
   World world(seed, history.network);
   CountingJob job(world, history.job);
