@@ -220,6 +220,7 @@ TEST_F(ElasticTest, AWorkerComesBackUnderItsNameAtAnotherAddress) {
   }
   EndJob();
   EXPECT_GT(SumOfUpdates(), 0);
+  EXPECT_THAT(Log(), Not(HasSubstr("where the others look for it"))) << "they look where it is";
 }
 
 TEST_F(ElasticTest, OneTooManyWaitsForAPlace) {
