@@ -47,7 +47,9 @@ void DeclareElastic(LaunchFlags* values, FlagParser* flags) {
       "asked every second where workers may run: it writes 'HOST:SLOTS' a line. Workers are started and "
       "told to leave to match");
   flags->Add("reset_limit", &pool.reset_limit,
-             "workers that die are followed by others so many times before the job is stopped", {.least = 0});
+             "workers that die soon after their start are followed by others so many times before the job is "
+             "stopped",
+             {.least = 0});
   flags->Add(
       "cooldown", &values->cooldown,
       "seconds before the next worker is started where one has died; they double each time, up to 64 times",

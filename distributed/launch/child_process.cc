@@ -183,6 +183,13 @@ void ChildProcess::Signal(int signal) const {
   if (!reaped_) kill(-pid_, signal);
 }
 
+void ChildProcess::Abandon() {
+  Signal(SIGKILL);
+  int wait_status = 0;
+  HasEnded(&wait_status);
+  reaped_ = true;
+}
+
 bool ChildProcess::HasEnded(int* wait_status) {
   // Looked at before it is reaped: until then nobody else can get the number of its group.
   siginfo_t ended{};

@@ -65,6 +65,10 @@ class ChildProcess {
   // To the whole group. Nothing happens when it is gone.
   void Signal(int signal) const;
 
+  // Kills it, and does not wait for its end as the destructor does. It is this process's child until one of
+  // the two ends.
+  void Abandon();
+
   // Whether it has ended; then *wait_status is waitpid's, and what it left running in its group is killed.
   bool HasEnded(int* wait_status);
 

@@ -2,17 +2,15 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distributed/launch/launcher.h"
+#include "distributed/launch/test_processes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -22,26 +20,11 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string ReadFile(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-template <typename Condition>
-bool Await(Condition condition) {
-  for (const absl::Time end = absl::Now() + absl::Seconds(60); absl::Now() < end;) {
-    if (condition()) return true;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return condition();
-}
-
 // A worker notes its process id in DIR/INDEX and runs until there is DIR/end, or DIR/fail.INDEX with its exit
-// code; told to stop, it ends with 143.
+// code; told to stop, it notes that in DIR/told, waits while there is DIR/linger, and ends with 143.
 constexpr char kScript[] = R"(
   if [ $TYPE = ps ]; then while [ ! -e $DIR/end ]; do sleep 0.05; done; exit 0; fi
-  trap 'rm $DIR/$INDEX; exit 143' TERM
+  trap 'touch $DIR/told; while [ -e $DIR/linger ]; do sleep 0.05; done; rm $DIR/$INDEX; exit 143' TERM
   echo "$TF_CONFIG" > $DIR/config$INDEX
   echo $WEIR_MAX_WORKERS > $DIR/max$INDEX
   echo $$ > $DIR/pid$INDEX; mv $DIR/pid$INDEX $DIR/$INDEX
@@ -52,11 +35,7 @@ constexpr char kScript[] = R"(
 
 class ElasticLaunchTest : public ::testing::Test {
  protected:
-  ElasticLaunchTest()
-      : dir_(absl::StrCat(::testing::TempDir(), "/elastic_launch_",
-                          ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    const std::string command = absl::StrCat("rm -rf '", dir_, "' && mkdir -p '", dir_, "'");
-    EXPECT_EQ(std::system(command.c_str()), 0);
+  ElasticLaunchTest() : dir_(MakeTestDir("elastic_launch_")) {
     options_.num_ps = 1;
     const std::string prelude = absl::StrCat(
         "TYPE=$(echo \"$TF_CONFIG\" | sed 's/.*\"type\":\"\\([a-z]*\\)\".*/\\1/'); "
@@ -67,12 +46,6 @@ class ElasticLaunchTest : public ::testing::Test {
     options_.pool = {.min_workers = 1, .max_workers = 4, .cooldown = absl::Milliseconds(100)};
     options_.host_discovery_script = absl::StrCat("cat '", dir_, "/hosts'");
   }
-  ~ElasticLaunchTest() override {
-    if (launcher_ <= 0) return;
-    kill(launcher_, SIGKILL);
-    waitpid(launcher_, nullptr, 0);
-  }
-
   void SetHosts(const std::string& text) {
     std::ofstream(dir_ + "/hosts.new") << text << "\n";
     EXPECT_EQ(rename((dir_ + "/hosts.new").c_str(), (dir_ + "/hosts").c_str()), 0);
@@ -83,21 +56,16 @@ class ElasticLaunchTest : public ::testing::Test {
     EXPECT_EQ(rename((dir_ + "/fail.new").c_str(), path.c_str()), 0);
   }
   void Launch() {
-    launcher_ = fork();
-    if (launcher_ != 0) return;
-    const int err = open((dir_ + "/err").c_str(), O_RDWR | O_CREAT | O_APPEND, 0600);
-    options_.output_fd = err;
-    options_.error_fd = err;
-    const absl::StatusOr<int> code = Launcher(options_).Run();
-    if (!code.ok()) dprintf(err, "%s\n", std::string(code.status().message()).c_str());
-    _exit(code.ok() ? *code : 99);
+    launcher_ = TestProcess::Fork([this] {
+      const int err = open((dir_ + "/err").c_str(), O_RDWR | O_CREAT | O_APPEND, 0600);
+      options_.output_fd = err;
+      options_.error_fd = err;
+      const absl::StatusOr<int> code = Launcher(options_).Run();
+      if (!code.ok()) dprintf(err, "%s\n", std::string(code.status().message()).c_str());
+      return code.ok() ? *code : 99;
+    });
   }
-  int AwaitEnd() {
-    int status = 0;
-    if (!Await([&] { return waitpid(launcher_, &status, WNOHANG) == launcher_; })) return -1;
-    launcher_ = -1;
-    return WEXITSTATUS(status);
-  }
+  int AwaitEnd() { return launcher_.AwaitExit(); }
   void EndJob() { std::ofstream(dir_ + "/end") << "now\n"; }
   // Its process id; 0 when it does not run.
   int Pid(int index) { return std::atoi(ReadFile(absl::StrCat(dir_, "/", index)).c_str()); }
@@ -111,14 +79,12 @@ class ElasticLaunchTest : public ::testing::Test {
       return true;
     });
   }
-  bool AwaitError(const std::string& text) {
-    return Await([&] { return Error().find(text) != std::string::npos; });
-  }
+  bool AwaitError(const std::string& text) { return AwaitText(dir_ + "/err", text); }
   std::string Error() { return ReadFile(dir_ + "/err"); }
 
   const std::string dir_;
   LaunchOptions options_;
-  pid_t launcher_ = -1;
+  TestProcess launcher_;
 };
 
 TEST_F(ElasticLaunchTest, WorkersFollowWhatTheScriptFinds) {
@@ -214,14 +180,14 @@ TEST_F(ElasticLaunchTest, TheJobBeginsWhenThereAreEnoughSlots) {
   EXPECT_EQ(Pid(0), 0);
   SetHosts("localhost:2");
   ASSERT_TRUE(AwaitWorkers({0, 1})) << Error();
-  kill(launcher_, SIGTERM);
+  launcher_.Signal(SIGTERM);
   EndJob();
   EXPECT_EQ(AwaitEnd(), 128 + SIGTERM) << Error();
 }
 
 TEST_F(ElasticLaunchTest, ItIsStoppedWhileItWaitsForSlots) {
   SetHosts("# none yet");
-  options_.pool.patience = absl::Milliseconds(1500);
+  options_.pool.patience = absl::ZeroDuration();
   Launch();
   EXPECT_EQ(AwaitEnd(), 99) << Error();
   EXPECT_THAT(Error(),
@@ -229,19 +195,117 @@ TEST_F(ElasticLaunchTest, ItIsStoppedWhileItWaitsForSlots) {
   options_.pool.patience = absl::Hours(1);
   options_.host_discovery_script = absl::StrCat("touch '", dir_, "/asked'");
   Launch();
-  ASSERT_TRUE(Await([&] { return access((dir_ + "/asked").c_str(), F_OK) == 0; }));
-  kill(launcher_, SIGINT);
+  ASSERT_TRUE(AwaitFile(dir_ + "/asked"));
+  launcher_.Signal(SIGINT);
   EXPECT_EQ(AwaitEnd(), 128 + SIGINT);
 }
 
-TEST_F(ElasticLaunchTest, WorkersJoinOnOtherHosts) {
-  // In the place of ssh: it gets a host and a command.
-  const std::string ssh = dir_ + "/ssh";
-  std::ofstream(ssh) << "#!/bin/sh\nexec sh -c \"$2\"\n";
-  ASSERT_EQ(chmod(ssh.c_str(), 0700), 0);
-  options_.ssh = ssh;
-  options_.hosts = {{"a", 1}};
-  options_.stop_grace = absl::Seconds(20);
+TEST_F(ElasticLaunchTest, AScriptThatHasNotAnsweredYetIsWaitedFor) {
+  options_.pool.patience = absl::ZeroDuration();
+  SetHosts("localhost:1");
+  options_.host_discovery_script = absl::StrCat("sleep 0.3; ", options_.host_discovery_script);
+  Launch();
+  EXPECT_TRUE(AwaitWorkers({0})) << Error();
+  EndJob();
+  EXPECT_EQ(AwaitEnd(), 0) << Error();
+}
+
+// Its errors, a host file and the names in it are anybody's text.
+TEST_F(ElasticLaunchTest, WhatAScriptSaysMovesNoCursor) {
+  SetHosts("localhost:1");
+  Launch();
+  ASSERT_TRUE(AwaitWorkers({0})) << Error();
+  SetHosts("local\033[2Jhost:one");
+  ASSERT_TRUE(AwaitError("[weir] --host_discovery_script")) << Error();
+  EndJob();
+  EXPECT_EQ(AwaitEnd(), 0) << Error();
+  EXPECT_THAT(Error(), Not(HasSubstr("\033")));
+}
+
+int64_t ProcessorMillisOf(int pid) {
+  std::ifstream stat(absl::StrCat("/proc/", pid, "/stat"));
+  std::string word;
+  int64_t user = 0, system = 0;
+  for (int i = 0; i < 13; ++i) stat >> word;
+  stat >> user >> system;
+  return (user + system) * 1000 / sysconf(_SC_CLK_TCK);
+}
+
+// Half of all stops come while the script runs; nobody reads it then.
+TEST_F(ElasticLaunchTest, ItIsIdleWhileItStops) {
+  SetHosts("localhost:1");
+  options_.host_discovery_script =
+      absl::StrCat("DIR='", dir_,
+                   "'; cat $DIR/hosts; [ -e $DIR/slow ] || exit 0; touch $DIR/runs; "
+                   "while [ ! -e $DIR/told ]; do sleep 0.05; done; echo more; sleep 60");
+  Launch();
+  ASSERT_TRUE(AwaitWorkers({0})) << Error();
+  std::ofstream(dir_ + "/linger") << "1\n";
+  std::ofstream(dir_ + "/slow") << "1\n";
+  ASSERT_TRUE(AwaitFile(dir_ + "/runs")) << Error();
+  launcher_.Signal(SIGTERM);
+  ASSERT_TRUE(AwaitFile(dir_ + "/told")) << Error();
+  const int64_t before = ProcessorMillisOf(launcher_.pid());
+  // One that spins needs as much soon, unless the machine has better things to do.
+  EXPECT_FALSE(Await([&] { return ProcessorMillisOf(launcher_.pid()) > before + 50; }, absl::Seconds(3)));
+  unlink((dir_ + "/linger").c_str());
+  EndJob();
+  EXPECT_EQ(AwaitEnd(), 128 + SIGTERM) << Error();
+}
+
+// In the place of ssh: it gets a host and a command. To the host "deaf" it connects, and hears nothing more.
+class RemoteElasticLaunchTest : public ElasticLaunchTest {
+ protected:
+  RemoteElasticLaunchTest() {
+    const std::string ssh = dir_ + "/ssh";
+    std::ofstream(ssh) << "#!/bin/sh\n[ $1 = deaf ] && exec sleep 1000\nexec sh -c \"$2\"\n";
+    EXPECT_EQ(chmod(ssh.c_str(), 0700), 0);
+    options_.ssh = ssh;
+    options_.hosts = {{"a", 1}};
+    options_.stop_grace = absl::Seconds(20);
+  }
+};
+
+// What ran there may still run, and have its port.
+TEST_F(RemoteElasticLaunchTest, AWorkerWhoseConnectionIsLostIsFollowedByOneAtAnotherPort) {
+  options_.stop_grace = absl::Milliseconds(500);
+  SetHosts("a:1");
+  Launch();
+  ASSERT_TRUE(AwaitWorkers({0})) << Error();
+  SetHosts("a:1\nb:1");
+  ASSERT_TRUE(AwaitWorkers({0, 1})) << Error();
+  EXPECT_THAT(ReadFile(dir_ + "/config1"), HasSubstr(absl::StrCat("\"b:", kDefaultPortBase)));
+  int before = Pid(1);
+  Fail(1, 255);
+  ASSERT_TRUE(Await([&] { return Pid(1) != 0 && Pid(1) != before; })) << Error();
+  EXPECT_THAT(ReadFile(dir_ + "/config1"), HasSubstr(absl::StrCat("\"b:", kDefaultPortBase + 1)));
+  EXPECT_THAT(Error(),
+              HasSubstr("(ssh's own: the host cannot be reached, or the connection was lost) (1 of "));
+  // As one does that cannot listen.
+  before = Pid(1);
+  Fail(1, 1);
+  ASSERT_TRUE(Await([&] { return Pid(1) != 0 && Pid(1) != before; })) << Error();
+  EndJob();
+  EXPECT_EQ(AwaitEnd(), 0) << Error();
+}
+
+TEST_F(RemoteElasticLaunchTest, AWorkerThatCannotBeToldToLeaveLosesItsPlace) {
+  options_.stop_grace = absl::Milliseconds(300);
+  SetHosts("a:1");
+  Launch();
+  ASSERT_TRUE(AwaitWorkers({0})) << Error();
+  SetHosts("a:1\ndeaf:1");
+  ASSERT_TRUE(AwaitError("worker:1 (on deaf) is started")) << Error();
+  SetHosts("a:1");
+  ASSERT_TRUE(AwaitError("still runs 300ms after it was told to leave: killing it")) << Error();
+  EXPECT_TRUE(AwaitError("worker:1 (on deaf) has left")) << Error();
+  SetHosts("a:2");
+  EXPECT_TRUE(AwaitWorkers({0, 1})) << Error();
+  EndJob();
+  EXPECT_EQ(AwaitEnd(), 0) << Error();
+}
+
+TEST_F(RemoteElasticLaunchTest, WorkersJoinOnOtherHosts) {
   SetHosts("a:1");
   Launch();
   ASSERT_TRUE(AwaitWorkers({0})) << Error();

@@ -25,6 +25,7 @@ Answer Ask(HostDiscovery& discovery, absl::Time now) {
     if (discovery.next_time() == now + HostDiscovery::kInterval) return std::nullopt;  // nothing new
     absl::SleepFor(absl::Milliseconds(1));
   }
+  ADD_FAILURE() << "the script did not end";
   return std::nullopt;
 }
 
@@ -64,15 +65,63 @@ TEST(HostDiscovery, AnErrorIsToldOnce) {
   EXPECT_FALSE(Ask(discovery, discovery.next_time()).has_value());
 }
 
+// As kubectl and curl do, which write the time.
+TEST(HostDiscovery, AnErrorWithAnotherTextIsToldOnceAMinute) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/discovery_count");
+  std::ofstream(path) << "0\n";
+  HostDiscovery discovery(
+      absl::StrCat("n=$(cat '", path, "'); echo $((n + 1)) > '", path, "'; echo \"attempt $n\" >&2; exit 7"));
+  absl::Time now = kBegin;
+  int num_told = 0;
+  for (; now < kBegin + absl::Seconds(61); now = discovery.next_time()) {
+    if (Ask(discovery, now).has_value()) ++num_told;
+  }
+  EXPECT_EQ(num_told, 2) << "at the beginning, and after a minute";
+}
+
+TEST(HostDiscovery, ANewKindOfErrorIsToldAtOnce) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/discovery_script");
+  std::ofstream(path) << "exit 7\n";
+  HostDiscovery discovery(absl::StrCat(". '", path, "'"));
+  EXPECT_TRUE(Ask(discovery, kBegin).has_value());
+  std::ofstream(path) << "exit 8\n";
+  EXPECT_TRUE(Ask(discovery, discovery.next_time()).has_value());
+  std::ofstream(path) << "echo gpu1:two\n";
+  EXPECT_TRUE(Ask(discovery, discovery.next_time()).has_value());
+}
+
+// `set -x` writes more than a pipe takes.
+TEST(HostDiscovery, WhatItWritesOnStderrDoesNotMatterWhenItEndsWell) {
+  HostDiscovery chatty("head -c 500000 /dev/zero >&2; echo gpu1:4");
+  const Answer answer = Ask(chatty, kBegin);
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE(answer->ok()) << answer->status();
+  HostDiscovery failing("head -c 500000 /dev/zero >&2; echo 'the end' >&2; exit 1");
+  const Answer error = Ask(failing, kBegin);
+  ASSERT_TRUE(error.has_value());
+  EXPECT_THAT(std::string(error->status().message()), HasSubstr("the end"));
+  EXPECT_LT(error->status().message().size(), 400u);
+}
+
+TEST(HostDiscovery, AStoppedOneIsAskedNoMore) {
+  HostDiscovery discovery("sleep 1000");
+  EXPECT_FALSE(discovery.Poll(kBegin).has_value());
+  EXPECT_EQ(discovery.fds().size(), 2u);
+  discovery.Stop();
+  EXPECT_TRUE(discovery.fds().empty());
+  EXPECT_EQ(discovery.next_time(), absl::InfiniteFuture());
+  EXPECT_FALSE(discovery.Poll(kBegin + absl::Hours(1)).has_value());
+}
+
 TEST(HostDiscovery, OneThatIsSlowOrSaysTooMuchIsEnded) {
   HostDiscovery slow("sleep 1000");
   EXPECT_FALSE(slow.Poll(kBegin).has_value());
-  EXPECT_GE(slow.output_fd(), 0);
+  EXPECT_FALSE(slow.fds().empty());
   EXPECT_FALSE(slow.Poll(kBegin + absl::Seconds(9)).has_value());
   const Answer late = slow.Poll(kBegin + HostDiscovery::kLongest);
   ASSERT_TRUE(late.has_value());
   EXPECT_TRUE(absl::IsDeadlineExceeded(late->status())) << late->status();
-  EXPECT_EQ(slow.output_fd(), -1);
+  EXPECT_TRUE(slow.fds().empty());
 
   HostDiscovery endless("yes gpu1:4");
   const Answer endless_answer = Ask(endless, kBegin);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
@@ -62,13 +63,25 @@ void LaunchedTask::AskToStop() {
   }
 }
 
-void LaunchedTask::Kill() {
+void LaunchedTask::Kill(absl::Time now) {
   if (!is_running) return;
-  if (is_remote()) {
+  if (is_remote() && !force_at) {
     process->Tell("KILL\n");
+    force_at = now + kKillPatience;
   } else {
     process->Signal(SIGKILL);
+    force_at = absl::InfiniteFuture();
   }
+}
+
+void LaunchedTask::KillSlow(absl::Time now) {
+  if (force_at && now >= *force_at) Kill(now);
+}
+
+absl::Time LaunchedTask::next_time() const {
+  const absl::Time never = absl::InfiniteFuture();
+  if (!is_running) return restart_at.value_or(never);
+  return std::min(kill_at.value_or(never), force_at.value_or(never));
 }
 
 }  // namespace weir

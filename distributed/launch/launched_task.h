@@ -26,8 +26,10 @@ struct LaunchedTask {
   std::optional<TaskOutput> error;
   bool is_running = false;
   std::optional<absl::Time> restart_at;
-  // Of a worker of an elastic job that was told to leave.
+  // Of a worker of an elastic job that was told to leave; in the infinite future when it was killed for it.
   std::optional<absl::Time> kill_at;
+  // Of one on another host that was killed there: its ssh has a moment to say so.
+  std::optional<absl::Time> force_at;
 
   bool is_alive() const { return is_running || restart_at.has_value(); }
   bool is_remote() const { return !host.empty(); }
@@ -41,8 +43,14 @@ struct LaunchedTask {
   void CopyOutputs();
   // Of a task that runs; nothing of another one.
   void AskToStop();
-  // What runs on another host is killed there.
-  void Kill();
+  // What runs on another host is killed there. Its ssh is killed when it does not end within kKillPatience,
+  // or at the next call. KillSlow does that; it is to be called when next_time() has come.
+  void Kill(absl::Time now);
+  void KillSlow(absl::Time now);
+  // Of its restart or its end; infinite when there is nothing to do.
+  absl::Time next_time() const;
+
+  static constexpr absl::Duration kKillPatience = absl::Seconds(2);
 };
 
 }  // namespace weir

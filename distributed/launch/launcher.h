@@ -25,59 +25,17 @@
 // An elastic job has between pool.min_workers and pool.max_workers workers. It begins with as many as a
 // script finds slots for (host_discovery.h), or with num_workers; worker_pool.h says when which are started
 // and told to stop later. The tasks that it begins with are the cluster spec of all (guests.h has the
-// others). A worker that fails is followed by another one, and is no failure of the job; neither is one that
-// was told to leave. When fewer than pool.min_workers are left for too long, or too many have failed, the job
-// is stopped. The chief and the ps have `restarts`, as in other jobs.
+// others). A worker that was killed or exits with 128 or more is followed by another one, and is no failure
+// of the job; neither is one that was told to leave. When fewer than pool.min_workers are left for too long,
+// or too many have failed, the job is stopped. The chief and the ps have `restarts`, as in other jobs.
 //
 // Not thread-safe; run it on a process's only thread (it forks, and takes over signals while Run lasts).
 #pragma once
 
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "distributed/environment/host_list.h"
-#include "distributed/environment/scheduler.h"
-#include "distributed/launch/remote_command.h"
-#include "distributed/launch/worker_pool.h"
+#include "distributed/launch/launch_options.h"
 
 namespace weir {
-
-struct LaunchOptions {
-  int num_ps = 0;
-  int num_workers = 1;
-  // Also start an evaluator, which is no part of the cluster. With `hosts` it runs where the chief does,
-  // without a slot of its own.
-  bool evaluator = false;
-  std::vector<std::string> command;
-  std::vector<HostSlots> hosts;  // none: this machine, without ssh
-  int port_base = kDefaultPortBase;
-  std::string ssh = kDefaultSsh;
-  std::string directory;                                         // on the hosts; empty: this process's
-  std::vector<std::pair<std::string, std::string>> environment;  // for the tasks, beside WEIR_*
-  bool dry_run = false;                                          // print the commands, run nothing
-  // A file per task, "worker-0.log", is written here; made when missing. Empty: none.
-  std::string log_dir;
-  // On a terminal the chief (worker:0) writes to it directly unless this is set; elsewhere every line is
-  // prefixed.
-  bool prefix_all = false;
-  // How often one task is started again after it was killed by a signal or exited with a code >= 128 ("worth
-  // trying again", session/monitored/exit_code.h; ssh's 255 is one). It keeps its address and gets a new
-  // incarnation. Where ssh lost the connection it starts when what it left behind must be gone.
-  int restarts = 0;
-  absl::Duration stop_grace =
-      absl::Seconds(30);  // more than a ps may take (ServerOptions::termination_grace)
-  absl::Duration ps_grace = absl::Seconds(10);
-  bool is_elastic = false;
-  WorkerPoolOptions pool;  // hosts_may_change: where there is a script
-  std::string
-      host_discovery_script;  // empty: none. With `hosts`, those run the ps, and what it names the workers
-  int output_fd = 1;
-  int error_fd = 2;
-};
 
 class Launcher {
  public:

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "distributed/launch/free_ports.h"
+#include "distributed/launch/test_processes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -24,19 +25,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string TestDir() {
-  const std::string dir = absl::StrCat(::testing::TempDir(), "/launch_",
-                                       ::testing::UnitTest::GetInstance()->current_test_info()->name());
-  const std::string command = absl::StrCat("rm -rf '", dir, "' && mkdir -p '", dir, "'");
-  EXPECT_EQ(std::system(command.c_str()), 0);
-  return dir;
-}
-
-std::string ReadFile(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
+std::string TestDir() { return MakeTestDir("launch_"); }
 
 struct Result {
   absl::StatusOr<int> code;
@@ -70,18 +59,6 @@ Result Launch(LaunchOptions options, const std::string& dir) {
   result.output = ReadFile(dir + "/out");
   result.error = ReadFile(dir + "/err");
   return result;
-}
-
-void AwaitFile(const std::string& path) {
-  for (int i = 0; i < 1000 && access(path.c_str(), F_OK) != 0; ++i) absl::SleepFor(absl::Milliseconds(10));
-  ASSERT_EQ(access(path.c_str(), F_OK), 0) << path;
-}
-
-bool IsAlive(const std::string& pid) { return !pid.empty() && kill(std::stoi(pid), 0) == 0; }
-
-void AwaitDeath(const std::string& pid) {
-  for (int i = 0; i < 500 && IsAlive(pid); ++i) absl::SleepFor(absl::Milliseconds(10));
-  EXPECT_FALSE(IsAlive(pid)) << pid;
 }
 
 TEST(FreePorts, AreDifferentAndBelowTheEphemeralRange) {
@@ -218,17 +195,12 @@ TEST(Launcher, GrandchildrenDoNotSurviveTheirTask) {
   const std::string dir = TestDir();
   const Result result = Launch(ShellJob(0, 1, dir, "sleep 60 & echo $! > $DIR/pid"), dir);
   EXPECT_EQ(result.code.value(), 0);
-  AwaitDeath(ReadFile(dir + "/pid"));
+  EXPECT_TRUE(AwaitDeath(ReadNumber(dir + "/pid")));
 }
 
 // Runs the launcher in a process of its own, so that signals can be sent to it.
-pid_t ForkLauncher(const LaunchOptions& options, const std::string& dir) {
-  const pid_t pid = fork();
-  if (pid == 0) {
-    const Result result = Launch(options, dir);
-    _exit(result.code.ok() ? *result.code : 99);
-  }
-  return pid;
+TestProcess ForkLauncher(const LaunchOptions& options, const std::string& dir) {
+  return TestProcess::Fork([&] { return Launch(options, dir).code.value_or(99); });
 }
 
 // A worker that is told to stop takes a moment to save, and needs the ps for that.
@@ -244,12 +216,10 @@ constexpr char kStopsInOrder[] = R"(
 TEST(Launcher, AStopReachesThePsWhenTheWorkersAreGone) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const std::string dir = TestDir();
-    const pid_t launcher = ForkLauncher(ShellJob(1, 2, dir, kStopsInOrder), dir);
-    for (const char* task : {"/ps0", "/worker0", "/worker1"}) AwaitFile(dir + task);
-    kill(launcher, signal);
-    int status = 0;
-    waitpid(launcher, &status, 0);
-    EXPECT_EQ(WEXITSTATUS(status), 128 + signal);
+    TestProcess launcher = ForkLauncher(ShellJob(1, 2, dir, kStopsInOrder), dir);
+    for (const char* task : {"/ps0", "/worker0", "/worker1"}) ASSERT_TRUE(AwaitFile(dir + task));
+    launcher.Signal(signal);
+    EXPECT_EQ(launcher.AwaitExit(), 128 + signal);
     const std::vector<std::string> lines = absl::StrSplit(ReadFile(dir + "/out"), '\n', absl::SkipEmpty());
     ASSERT_EQ(lines.size(), 3u) << ReadFile(dir + "/out");
     EXPECT_EQ(std::set<std::string>(lines.begin(), lines.begin() + 2),
@@ -264,24 +234,22 @@ TEST(Launcher, ASecondCtrlCKillsWhoIsSlow) {
   LaunchOptions options = ShellJob(
       1, 1, dir, "trap 'touch $DIR/told' TERM; touch $DIR/$TYPE$INDEX; while true; do sleep 0.05; done");
   options.stop_grace = absl::Hours(1);
-  const pid_t launcher = ForkLauncher(options, dir);
-  for (const char* task : {"/ps0", "/worker0"}) AwaitFile(dir + task);
-  kill(launcher, SIGINT);
-  AwaitFile(dir + "/told");
-  kill(launcher, SIGINT);
-  int status = 0;
-  waitpid(launcher, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+  TestProcess launcher = ForkLauncher(options, dir);
+  for (const char* task : {"/ps0", "/worker0"}) ASSERT_TRUE(AwaitFile(dir + task));
+  launcher.Signal(SIGINT);
+  ASSERT_TRUE(AwaitFile(dir + "/told"));
+  launcher.Signal(SIGINT);
+  EXPECT_EQ(launcher.AwaitExit(), 128 + SIGINT);
 }
 
 TEST(Launcher, AKilledLauncherLeavesNobodyBehind) {
   const std::string dir = TestDir();
-  const pid_t launcher = ForkLauncher(
+  TestProcess launcher = ForkLauncher(
       ShellJob(1, 1, dir, "echo $$ > $DIR/t$TYPE; mv $DIR/t$TYPE $DIR/$TYPE$INDEX; exec sleep 60"), dir);
-  for (const char* task : {"/ps0", "/worker0"}) AwaitFile(dir + task);
-  kill(launcher, SIGKILL);
-  waitpid(launcher, nullptr, 0);
-  for (const char* task : {"/ps0", "/worker0"}) AwaitDeath(ReadFile(dir + task));
+  for (const char* task : {"/ps0", "/worker0"}) ASSERT_TRUE(AwaitFile(dir + task));
+  launcher.Signal(SIGKILL);
+  EXPECT_EQ(launcher.AwaitExit(), 128 + SIGKILL);
+  for (const char* task : {"/ps0", "/worker0"}) EXPECT_TRUE(AwaitDeath(ReadNumber(dir + task)));
 }
 
 TEST(Launcher, MistakesAreNamed) {

@@ -17,6 +17,7 @@
 #include "distributed/launch/launcher.h"
 #include "distributed/launch/remote_command.h"
 #include "distributed/launch/task_placement.h"
+#include "distributed/launch/test_processes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -27,12 +28,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-std::string ReadFile(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 TEST(ShellQuote, WhatAShellReadsIsWhatWasMeant) {
   const std::string out = absl::StrCat(::testing::TempDir(), "/quoted");
@@ -96,11 +91,7 @@ struct Result {
 class RemoteLaunchTest : public ::testing::Test {
  protected:
   RemoteLaunchTest() {
-    // A directory whose name needs quotes.
-    dir_ = absl::StrCat(::testing::TempDir(), "remote it's ",
-                        ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    EXPECT_EQ(std::system(absl::StrCat("rm -rf ", ShellQuote(dir_), " && mkdir ", ShellQuote(dir_)).c_str()),
-              0);
+    dir_ = MakeTestDir("remote it's ");  // a name that needs quotes
     // ssh gets options, the host, and one word for the shell there.
     ssh_ = absl::StrCat(::testing::TempDir(), "/fake_ssh_", getpid());
     std::ofstream(ssh_) << "#!/bin/sh\n[ \"$1\" = -o ] || exit 1\nshift 2\n"
@@ -140,27 +131,16 @@ class RemoteLaunchTest : public ::testing::Test {
   }
 
   // In a process of its own, so that signals can be sent to it.
-  pid_t ForkLauncher(const LaunchOptions& options) {
-    const pid_t pid = fork();
-    if (pid == 0) {
-      const Result result = Launch(options);
-      _exit(result.code.ok() ? *result.code : 99);
-    }
-    return pid;
+  TestProcess ForkLauncher(const LaunchOptions& options) {
+    return TestProcess::Fork([&] { return Launch(options).code.value_or(99); });
   }
 
   std::string Read(const std::string& name) const { return ReadFile(absl::StrCat(dir_, "/", name)); }
 
-  void AwaitFile(const std::string& name) const {
-    const std::string path = absl::StrCat(dir_, "/", name);
-    for (int i = 0; i < 2000 && access(path.c_str(), F_OK) != 0; ++i) absl::SleepFor(absl::Milliseconds(10));
-    ASSERT_EQ(access(path.c_str(), F_OK), 0) << path;
-  }
-
-  void AwaitDeath(const std::string& pid) const {
-    ASSERT_FALSE(pid.empty());
-    for (int i = 0; i < 2000 && kill(std::stoi(pid), 0) == 0; ++i) absl::SleepFor(absl::Milliseconds(10));
-    EXPECT_NE(kill(std::stoi(pid), 0), 0) << pid;
+  bool AwaitFile(const std::string& name) const { return weir::AwaitFile(absl::StrCat(dir_, "/", name)); }
+  // Of the process whose number is there.
+  bool AwaitDeath(const std::string& name) const {
+    return weir::AwaitDeath(ReadNumber(absl::StrCat(dir_, "/", name)));
   }
 
   // Writes the task's number to a file named after it, whole or not at all.
@@ -243,12 +223,10 @@ TEST_F(RemoteLaunchTest, WhatCannotRunThereIsAnError) {
 TEST_F(RemoteLaunchTest, ASignalReachesTheTasks) {
   const std::string wait =
       absl::StrCat("trap 'echo $TASK got it; exit 0' TERM; ", kSayPid, "while true; do sleep 0.05; done");
-  const pid_t launcher = ForkLauncher(Job(1, 2, wait));
-  for (const char* task : {"ps0", "worker0", "worker1"}) AwaitFile(task);
-  kill(launcher, SIGINT);
-  int status = 0;
-  waitpid(launcher, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+  TestProcess launcher = ForkLauncher(Job(1, 2, wait));
+  for (const char* task : {"ps0", "worker0", "worker1"}) ASSERT_TRUE(AwaitFile(task));
+  launcher.Signal(SIGINT);
+  EXPECT_EQ(launcher.AwaitExit(), 128 + SIGINT);
   EXPECT_THAT(Read("out"), HasSubstr("[worker:1] worker1 got it"));
   EXPECT_THAT(Read("out"), HasSubstr("[ps:0] ps0 got it"));
 }
@@ -262,20 +240,20 @@ TEST_F(RemoteLaunchTest, WhoIgnoresTheStopIsKilled) {
   const Result result = Launch(options);
   EXPECT_EQ(result.code.value(), 2);
   EXPECT_THAT(result.error, HasSubstr("ps:0 (on a) still runs 300ms after it was told to stop: killing it"));
-  AwaitDeath(Read("ps0"));
+  EXPECT_TRUE(AwaitDeath("ps0"));
 }
 
 TEST_F(RemoteLaunchTest, AKilledLauncherLeavesNobodyBehind) {
-  const pid_t launcher = ForkLauncher(Job(1, 1, absl::StrCat(kSayPid, "exec sleep 60")));
-  for (const char* task : {"ps0", "worker0"}) AwaitFile(task);
-  kill(launcher, SIGKILL);
-  waitpid(launcher, nullptr, 0);
-  for (const char* task : {"ps0", "worker0"}) AwaitDeath(Read(task));
+  TestProcess launcher = ForkLauncher(Job(1, 1, absl::StrCat(kSayPid, "exec sleep 60")));
+  for (const char* task : {"ps0", "worker0"}) ASSERT_TRUE(AwaitFile(task));
+  launcher.Signal(SIGKILL);
+  EXPECT_EQ(launcher.AwaitExit(), 128 + SIGKILL);
+  for (const char* task : {"ps0", "worker0"}) EXPECT_TRUE(AwaitDeath(task));
 }
 
 TEST_F(RemoteLaunchTest, GrandchildrenDoNotSurviveTheirTask) {
   EXPECT_EQ(Launch(Job(0, 1, "sleep 60 & echo $! > pid")).code.value(), 0);
-  AwaitDeath(Read("pid"));
+  EXPECT_TRUE(AwaitDeath("pid"));
 }
 
 TEST_F(RemoteLaunchTest, ADryRunPrintsWhatWouldRun) {

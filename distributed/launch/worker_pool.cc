@@ -2,22 +2,37 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace weir {
+namespace {
+
+int SlotsOf(const std::vector<HostSlots>& hosts, const std::string& host) {
+  const auto found =
+      std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& slots) { return slots.host == host; });
+  return found == hosts.end() ? 0 : found->num_slots;
+}
+
+}  // namespace
 
 void WorkerPool::Begin(const std::vector<std::string>& hosts, absl::Time now) {
   seeds_ = hosts;
-  for (size_t i = 0; i < hosts.size(); ++i) workers_[static_cast<int>(i)] = {hosts[i], now};
+  for (size_t i = 0; i < hosts.size(); ++i) workers_[static_cast<int>(i)] = {hosts[i], now, num_started_++};
+}
+
+void WorkerPool::SetHosts(const std::vector<HostSlots>& hosts) {
+  for (auto& [host, state] : states_) {
+    const int num_gone = SlotsOf(hosts_, host) - SlotsOf(hosts, host);
+    state.num_broken = std::max(0, state.num_broken - std::max(0, num_gone));
+  }
+  hosts_ = hosts;
 }
 
 int WorkerPool::num_slots(const std::string& host) const {
-  const auto found =
-      std::find_if(hosts_.begin(), hosts_.end(), [&](const HostSlots& slots) { return slots.host == host; });
-  if (found == hosts_.end()) return 0;
   const auto state = states_.find(host);
-  return std::max(0, found->num_slots - (state == states_.end() ? 0 : state->second.num_broken));
+  return std::max(0, SlotsOf(hosts_, host) - (state == states_.end() ? 0 : state->second.num_broken));
 }
 
 int WorkerPool::num_running() const {
@@ -40,18 +55,24 @@ WorkerPool::Plan WorkerPool::Next(absl::Time now) {
   return plan;
 }
 
-// Those that came last go first.
+// Those that came last go first. The chief stays, and takes its slot before all others.
 void WorkerPool::PlanStops(Plan* plan) {
+  std::vector<std::pair<int, Worker*>> in_order;
+  for (auto& [index, worker] : workers_) {
+    if (!worker.is_stopping) in_order.push_back({index, &worker});
+  }
+  std::sort(in_order.begin(), in_order.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a.first != 0, a.second->number) < std::make_pair(b.first != 0, b.second->number);
+  });
   std::map<std::string, int> num_kept;
   int num_all = 0;
-  for (auto& [index, worker] : workers_) {
-    if (worker.is_stopping) continue;
-    const bool has_slot = num_kept[worker.host] < num_slots(worker.host) && num_all < options_.max_workers;
+  for (const auto& [index, worker] : in_order) {
+    const bool has_slot = num_kept[worker->host] < num_slots(worker->host) && num_all < options_.max_workers;
     if (index == 0 || has_slot) {
-      ++num_kept[worker.host];
+      ++num_kept[worker->host];
       ++num_all;
     } else {
-      worker.is_stopping = true;
+      worker->is_stopping = true;
       plan->stops.push_back(index);
     }
   }
@@ -70,7 +91,7 @@ void WorkerPool::PlanStarts(absl::Time now, Plan* plan) {
         break;
       }
       const int index = FreeIndex(host);
-      workers_[index] = {host, now};
+      workers_[index] = {host, now, num_started_++};
       plan->starts.push_back({index, host});
     }
   }
@@ -85,30 +106,47 @@ int WorkerPool::FreeIndex(const std::string& host) const {
   return index;
 }
 
-void WorkerPool::OnEnded(int index, End end, absl::Time now) {
+WorkerPool::End WorkerPool::OnEnded(int index, End end, absl::Time now) {
   const auto found = workers_.find(index);
-  if (found == workers_.end()) return;
+  if (found == workers_.end()) return end;
   const Worker worker = found->second;
   workers_.erase(found);
   Host& host = states_[worker.host];
-  const absl::Duration longest = options_.cooldown * WorkerPoolOptions::kLongestCooldown;
+  const bool has_worked_for_long = now - worker.started > longest_cooldown();
+  if (has_worked_for_long) host.was_cut_off = false;
+  if (end == End::kBroken && host.was_cut_off) end = End::kAgain;
   switch (end) {
     case End::kDone:
       is_over_ = true;
-      return;
+      break;
     case End::kTold:
-      return;
+      break;
     case End::kBroken:
       ++host.num_broken;
-      return;
+      break;
+    case End::kCutOff:
+      host.was_cut_off = true;
+      NoteFailure(host, has_worked_for_long, options_.cut_off_pause, now);
+      break;
     case End::kAgain:
-      ++num_resets_;
-      // One that has worked for long is no failure in a row.
-      if (now - worker.started > longest) host.num_failures = 0;
-      host.cools_until =
-          now + std::min(longest, options_.cooldown * (int64_t{1} << std::min(host.num_failures, 30)));
-      ++host.num_failures;
+      NoteFailure(host, has_worked_for_long, absl::ZeroDuration(), now);
+      break;
   }
+  return end;
+}
+
+void WorkerPool::NoteFailure(Host& host, bool has_worked_for_long, absl::Duration least_pause,
+                             absl::Time now) {
+  if (has_worked_for_long) {
+    host.num_failures = 0;
+    num_resets_ = std::max(0, num_resets_ - 1);
+  } else {
+    ++num_resets_;
+  }
+  const absl::Duration pause =
+      std::min(longest_cooldown(), options_.cooldown * (int64_t{1} << std::min(host.num_failures, 30)));
+  host.cools_until = now + std::max(pause, least_pause);
+  ++host.num_failures;
 }
 
 absl::Time WorkerPool::cools_until(const std::string& host) const {

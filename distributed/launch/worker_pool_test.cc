@@ -42,7 +42,7 @@ TEST(WorkerPool, FollowsTheSlotsThatHostsHave) {
   // The chief stays where it is.
   pool.OnEnded(3, End::kTold, At(7));
   pool.SetHosts({});
-  EXPECT_THAT(pool.Next(At(7)).stops, ElementsAre(1, 2));
+  EXPECT_THAT(pool.Next(At(7)).stops, ElementsAre(2, 1));
   EXPECT_EQ(pool.num_running(), 1);
 }
 
@@ -69,10 +69,72 @@ TEST(WorkerPool, AHostCoolsDownAfterEachFailureForLonger) {
   EXPECT_THAT(StartsOf(pool.Next(At(17))), ElementsAre("1@a"));
   // One that has worked for longer than any cooldown is not another failure in a row.
   pool.OnEnded(1, End::kAgain, At(400));
-  EXPECT_EQ(pool.WhyGivenUp(At(400)), "");
   EXPECT_THAT(StartsOf(pool.Next(At(402))), ElementsAre("1@a"));
-  pool.OnEnded(1, End::kAgain, At(403));
-  EXPECT_EQ(pool.WhyGivenUp(At(403)), "workers have failed 4 times (--reset_limit=3)");
+}
+
+// Hosts that are taken away for days, and are tried in vain before the script leaves them out.
+TEST(WorkerPool, OnlyFailuresThatComeSoonReachTheLimit) {
+  WorkerPool pool({.min_workers = 1, .max_workers = 2, .reset_limit = 3, .cooldown = absl::Seconds(2)});
+  pool.SetHosts({{"a", 2}});
+  pool.Begin({"a", "a"}, kBegin);
+  absl::Time now = kBegin;
+  for (int i = 0; i < 100; ++i) {
+    now += absl::Hours(1);
+    pool.OnEnded(1, End::kCutOff, now);
+    now = pool.cools_until("a");
+    ASSERT_THAT(StartsOf(pool.Next(now)), ElementsAre("1@a"));
+    pool.OnEnded(1, End::kCutOff, now += absl::Seconds(1));
+    now = pool.cools_until("a");
+    ASSERT_THAT(StartsOf(pool.Next(now)), ElementsAre("1@a"));
+    ASSERT_EQ(pool.WhyGivenUp(now), "") << i;
+  }
+  for (int i = 0; i < 2; ++i) {
+    pool.OnEnded(1, End::kAgain, now += absl::Seconds(1));
+    EXPECT_EQ(pool.WhyGivenUp(now), "");
+    now = pool.cools_until("a");
+    ASSERT_THAT(StartsOf(pool.Next(now)), ElementsAre("1@a"));
+  }
+  pool.OnEnded(1, End::kAgain, now += absl::Seconds(1));
+  EXPECT_EQ(pool.WhyGivenUp(now), "workers have failed 4 times (--reset_limit=3)");
+}
+
+// What ran there may still have its port: the next one cannot listen, and says so with a small exit code.
+TEST(WorkerPool, WhereAConnectionWasLostWhatFailsIsTriedAgain) {
+  WorkerPool pool(
+      {.min_workers = 1, .max_workers = 2, .cooldown = absl::Seconds(1), .cut_off_pause = absl::Seconds(31)});
+  pool.SetHosts({{"a", 1}, {"b", 1}});
+  pool.Begin({"a", "b"}, kBegin);
+  EXPECT_EQ(pool.OnEnded(1, End::kCutOff, At(10)), End::kCutOff);
+  EXPECT_THAT(StartsOf(pool.Next(At(40.9))), IsEmpty());
+  EXPECT_THAT(StartsOf(pool.Next(At(41))), ElementsAre("1@b"));
+  EXPECT_EQ(pool.OnEnded(1, End::kBroken, At(42)), End::kAgain);
+  EXPECT_THAT(StartsOf(pool.Next(pool.cools_until("b"))), ElementsAre("1@b"));
+  // One that has worked there for long had its port.
+  EXPECT_EQ(pool.OnEnded(1, End::kBroken, At(1000)), End::kBroken);
+  EXPECT_THAT(StartsOf(pool.Next(At(2000))), IsEmpty());
+}
+
+TEST(WorkerPool, AnEmptyPlaceIsTheFirstSlotToGo) {
+  WorkerPool pool({.min_workers = 1, .max_workers = 4, .hosts_may_change = true});
+  pool.SetHosts({{"a", 3}});
+  pool.Begin({"a", "a", "a"}, kBegin);
+  pool.OnEnded(2, End::kBroken, At(1));
+  pool.SetHosts({{"a", 2}});
+  EXPECT_THAT(pool.Next(At(2)).stops, IsEmpty());
+  EXPECT_EQ(pool.num_running(), 2);
+  // Another machine of that name.
+  pool.SetHosts({{"a", 3}});
+  EXPECT_THAT(StartsOf(pool.Next(At(3))), ElementsAre("2@a"));
+}
+
+TEST(WorkerPool, WhoWasStartedLastIsToldFirst) {
+  WorkerPool pool({.min_workers = 1, .max_workers = 4, .hosts_may_change = true});
+  pool.SetHosts({{"a", 3}});
+  pool.Begin({"a", "a", "a"}, kBegin);
+  pool.OnEnded(1, End::kAgain, At(10));
+  EXPECT_THAT(StartsOf(pool.Next(At(11))), ElementsAre("1@a"));
+  pool.SetHosts({{"a", 2}});
+  EXPECT_THAT(pool.Next(At(12)).stops, ElementsAre(1));
 }
 
 TEST(WorkerPool, TheLongestCooldownIsBounded) {
