@@ -1,22 +1,16 @@
 // Workers that join a running job and leave it: real processes, gRPC, a ps job whose cluster spec names one
 // worker.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "distributed/launch/free_ports.h"
+#include "distributed/launch/test_processes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,34 +24,9 @@ constexpr int kNumPs = 2;
 constexpr int kMostWorkers = 6;
 constexpr int kTold = 143;
 
-std::string ReadFile(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-template <typename Condition>
-bool Await(Condition condition, absl::Duration timeout = absl::Seconds(60)) {
-  for (const absl::Time end = absl::Now() + timeout; absl::Now() < end;) {
-    if (condition()) return true;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return condition();
-}
-
 class ElasticTest : public ::testing::Test {
  protected:
-  ElasticTest()
-      : dir_(absl::StrCat(::testing::TempDir(), "/elastic_",
-                          ::testing::UnitTest::GetInstance()->current_test_info()->name())),
-        ports_(FindFreePorts(kNumPs + kMostWorkers).value()) {
-    const std::string command = absl::StrCat("rm -rf '", dir_, "' && mkdir -p '", dir_, "'");
-    EXPECT_EQ(std::system(command.c_str()), 0);
-  }
-  ~ElasticTest() override {
-    for (const auto& [task, pid] : running_) kill(pid, SIGKILL);
-    for (const auto& [task, pid] : running_) waitpid(pid, nullptr, 0);
-  }
+  ElasticTest() : dir_(MakeTestDir("elastic_")), ports_(FindFreePorts(kNumPs + kMostWorkers).value()) {}
 
   // The cluster spec of all has the ps and worker 0; that of another worker has that worker, too.
   void Start(const std::string& job, int index) {
@@ -68,21 +37,15 @@ class ElasticTest : public ::testing::Test {
         absl::StrCat(R"({"cluster": {"ps": ["127.0.0.1:)", ports_[0], R"(", "127.0.0.1:)", ports_[1],
                      R"("], "worker": {"0": ")", AddressOfWorker(0), "\"", guest, R"(}}, "task": {"type": ")",
                      job, R"(", "index": )", index, "}}");
-    const pid_t pid = fork();
-    if (pid == 0) {
-      setenv("TF_CONFIG", config.c_str(), 1);
-      setenv("WEIR_JOB_TOKEN", "0123456789abcdef0123456789abcdef", 1);
-      setenv("WEIR_MAX_WORKERS", absl::StrCat(max_workers_).c_str(), 1);
-      const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-      dup2(out, STDOUT_FILENO);
-      dup2(out, STDERR_FILENO);
-      const std::string folder = absl::StrCat("--dir=", dir_);
-      execl(absl::StrCat("tests/faults/", trainer_).c_str(), trainer_.c_str(), folder.c_str(),
-            absl::StrCat(workers_flag_, kMostWorkers).c_str(), "--last_step=1000000", "--step_ms=5",
-            "--lease_seconds=3", nullptr);
-      _exit(126);
-    }
-    running_[absl::StrCat(job, ":", index)] = pid;
+    running_[absl::StrCat(job, ":", index)] =
+        TestProcess::Start(TrainerCommand(), dir_ + "/log",
+                           {{"TF_CONFIG", config},
+                            {"WEIR_JOB_TOKEN", "0123456789abcdef0123456789abcdef"},
+                            {"WEIR_MAX_WORKERS", absl::StrCat(max_workers_)}});
+  }
+  std::vector<std::string> TrainerCommand() const {
+    return {"tests/faults/" + trainer_, "--dir=" + dir_, absl::StrCat(workers_flag_, kMostWorkers),
+            "--last_step=1000000",      "--step_ms=5",   "--lease_seconds=3"};
   }
   void StartJob() {
     for (int i = 0; i < kNumPs; ++i) Start("ps", i);
@@ -94,42 +57,33 @@ class ElasticTest : public ::testing::Test {
 
   // The same with `weir launch`, on as many slots as SetSlots has said last.
   void Launch() {
-    const pid_t pid = fork();
-    if (pid == 0) {
-      const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-      dup2(out, STDOUT_FILENO);
-      dup2(out, STDERR_FILENO);
-      execl("distributed/command/weir", "weir", "launch", "--ps=2", "--min_workers=1", "--max_workers=4",
-            absl::StrCat("--host_discovery_script=cat '", dir_, "/hosts'").c_str(), "--cooldown=0.1",
-            "--ps_grace=30", "--", "tests/faults/counting_trainer", absl::StrCat("--dir=", dir_).c_str(),
-            absl::StrCat(workers_flag_, kMostWorkers).c_str(), "--last_step=1000000", "--step_ms=5",
-            "--lease_seconds=3", nullptr);
-      _exit(126);
-    }
-    running_["launcher"] = pid;
+    std::vector<std::string> args = {"distributed/command/weir",
+                                     "launch",
+                                     "--ps=2",
+                                     "--min_workers=1",
+                                     "--max_workers=4",
+                                     absl::StrCat("--host_discovery_script=cat '", dir_, "/hosts'"),
+                                     "--cooldown=0.1",
+                                     "--ps_grace=30",
+                                     "--"};
+    const std::vector<std::string> trainer = TrainerCommand();
+    args.insert(args.end(), trainer.begin(), trainer.end());
+    running_["launcher"] = TestProcess::Start(args, dir_ + "/log");
   }
   void SetSlots(int count) {
     std::ofstream(dir_ + "/hosts.new") << "localhost:" << count << "\n";
     EXPECT_EQ(rename((dir_ + "/hosts.new").c_str(), (dir_ + "/hosts").c_str()), 0);
   }
-  // Of a launched task; 0: it has not been started.
-  int Pid(const std::string& task) {
-    int pid = 0;
-    return absl::SimpleAtoi(ReadFile(absl::StrCat(dir_, "/", task, ".pid")), &pid) ? pid : 0;
-  }
+  // Of a launched task; -1: it has not been started.
+  int Pid(const std::string& task) { return ReadNumber(absl::StrCat(dir_, "/", task, ".pid")); }
 
   // Its exit code, 128 + signal; -1 when it has not ended in time.
   int AwaitExit(const std::string& task) {
-    int status = 0;
-    const pid_t pid = running_.at(task);
-    if (!Await([&] { return waitpid(pid, &status, WNOHANG) == pid; })) return -1;
-    running_.erase(task);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    const int code = running_.at(task).AwaitExit();
+    if (code >= 0) running_.erase(task);
+    return code;
   }
-  int Step(const std::string& task) {
-    int step = -1;
-    return absl::SimpleAtoi(ReadFile(absl::StrCat(dir_, "/", task, ".step")), &step) ? step : -1;
-  }
+  int Step(const std::string& task) { return ReadNumber(absl::StrCat(dir_, "/", task, ".step")); }
   // All of them train from now on.
   bool AllTrain(const std::vector<std::string>& tasks) {
     std::map<std::string, int> before;
@@ -184,7 +138,7 @@ class ElasticTest : public ::testing::Test {
   std::string trainer_ = "counting_trainer";
   std::string workers_flag_ = "--counted_workers=";
   int max_workers_ = 4;
-  std::map<std::string, pid_t> running_;
+  std::map<std::string, TestProcess> running_;
 };
 
 TEST_F(ElasticTest, AJobOfOneGrowsToFourShrinksToTwoAndGrowsToThree) {
@@ -192,16 +146,17 @@ TEST_F(ElasticTest, AJobOfOneGrowsToFourShrinksToTwoAndGrowsToThree) {
   ASSERT_TRUE(AllTrain({"worker:0"})) << Log();
   for (int i = 1; i <= 3; ++i) Start("worker", i);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:2", "worker:3"})) << Log();
-  const std::map<std::string, pid_t> before = running_;
-  kill(running_.at("worker:2"), SIGTERM);
-  kill(running_.at("worker:3"), SIGKILL);
+  std::map<std::string, pid_t> before;
+  for (const auto& [task, process] : running_) before[task] = process.pid();
+  running_.at("worker:2").Signal(SIGTERM);
+  running_.at("worker:3").Signal(SIGKILL);
   EXPECT_EQ(AwaitExit("worker:2"), kTold) << Log();
   EXPECT_EQ(AwaitExit("worker:3"), 128 + SIGKILL);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
   Start("worker", 4);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:4"})) << Log();
   for (const char* survivor : {"ps:0", "ps:1", "worker:0", "worker:1"}) {
-    EXPECT_EQ(running_.at(survivor), before.at(survivor));
+    EXPECT_EQ(running_.at(survivor).pid(), before.at(survivor));
   }
   EndJob();
   ExpectAllCounted({"worker:0", "worker:1", "worker:2", "worker:3", "worker:4"}, 2);
@@ -213,7 +168,7 @@ TEST_F(ElasticTest, AWorkerComesBackUnderItsNameAtAnotherAddress) {
   Start("worker", 5);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:5"})) << Log();
   for (int i = 0; i < 2; ++i) {
-    kill(running_.at("worker:5"), SIGKILL);
+    running_.at("worker:5").Signal(SIGKILL);
     ASSERT_EQ(AwaitExit("worker:5"), 128 + SIGKILL);
     Start("worker", 5);
     ASSERT_TRUE(AllTrain({"worker:0", "worker:5"})) << Log();
@@ -229,12 +184,11 @@ TEST_F(ElasticTest, OneTooManyWaitsForAPlace) {
   Start("worker", 1);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
   Start("worker", 2);
-  ASSERT_TRUE(Await([&] {
-    return Log().find("the job has 2 tasks that train, and may have 2 (WEIR_MAX_WORKERS): worker:2 waits") !=
-           std::string::npos;
-  })) << Log();
+  ASSERT_TRUE(AwaitText(dir_ + "/log",
+                        "the job has 2 tasks that train, and may have 2 (WEIR_MAX_WORKERS): worker:2 waits"))
+      << Log();
   EXPECT_EQ(Step("worker:2"), -1);
-  kill(running_.at("worker:1"), SIGTERM);
+  running_.at("worker:1").Signal(SIGTERM);
   ASSERT_EQ(AwaitExit("worker:1"), kTold);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:2"})) << Log();
   EndJob();
@@ -264,7 +218,7 @@ TEST_F(ElasticTest, TheLauncherScalesARunningJob) {
   }
   SetSlots(2);
   for (const char* task : {"worker:2", "worker:3"}) {
-    ASSERT_TRUE(Await([&] { return kill(before.at(task), 0) != 0; })) << Log();
+    ASSERT_TRUE(AwaitDeath(before.at(task))) << Log();
   }
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
   SetSlots(3);
@@ -273,7 +227,7 @@ TEST_F(ElasticTest, TheLauncherScalesARunningJob) {
     EXPECT_EQ(Pid(survivor), before.at(survivor));
   }
   // One that dies is followed by another one.
-  kill(Pid("worker:1"), SIGKILL);
+  ASSERT_TRUE(SendSignal(Pid("worker:1"), SIGKILL));
   ASSERT_TRUE(Await([&] { return Pid("worker:1") != before.at("worker:1"); })) << Log();
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:2"})) << Log();
   EndJob();
@@ -290,15 +244,15 @@ TEST_F(ElasticTest, SynchronousReplicasBecomeMoreAndFewer) {
   ASSERT_TRUE(AllTrain({"worker:0"})) << Log();
   for (int i = 1; i <= 3; ++i) Start("worker", i);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:2", "worker:3"})) << Log();
-  kill(running_.at("worker:2"), SIGTERM);
-  kill(running_.at("worker:3"), SIGKILL);
+  running_.at("worker:2").Signal(SIGTERM);
+  running_.at("worker:3").Signal(SIGKILL);
   EXPECT_EQ(AwaitExit("worker:2"), kTold) << Log();
   EXPECT_EQ(AwaitExit("worker:3"), 128 + SIGKILL);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
   Start("worker", 4);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1", "worker:4"})) << Log();
   EndJob();
-  EXPECT_THAT(Log(), HasSubstr("finished at step "));
+  EXPECT_THAT(Log(), HasSubstr("gradients of workers 0 1 2 3 4 were applied"));
   EXPECT_THAT(Log(), Not(HasSubstr("restored")));
 }
 
@@ -308,10 +262,10 @@ TEST_F(ElasticTest, AGuestStaysWhenThePsThatLetItInIsStartedAgain) {
   Start("worker", 1);
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
   ASSERT_TRUE(Await([&] { return Step("worker:0") > 20; }));  // something was saved
-  kill(running_.at("ps:0"), SIGKILL);
+  running_.at("ps:0").Signal(SIGKILL);
   ASSERT_EQ(AwaitExit("ps:0"), 128 + SIGKILL);
   Start("ps", 0);
-  ASSERT_TRUE(Await([&] { return Log().find("restored") != std::string::npos; })) << Log();
+  ASSERT_TRUE(AwaitText(dir_ + "/log", "restored")) << Log();
   ASSERT_TRUE(AllTrain({"worker:0", "worker:1"})) << Log();
   EndJob();
 }

@@ -1,21 +1,19 @@
 // Kills and stops tasks of a real job (the command `weir launch`, real processes, gRPC) and looks at what
 // becomes of it.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
+#include "distributed/launch/test_processes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -25,75 +23,26 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string ReadFile(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-int ReadNumber(const std::string& path) {
-  int number = -1;
-  return absl::SimpleAtoi(ReadFile(path), &number) ? number : -1;
-}
-
-template <typename Condition>
-bool Await(Condition condition, absl::Duration timeout = absl::Seconds(60)) {
-  for (const absl::Time end = absl::Now() + timeout; absl::Now() < end;) {
-    if (condition()) return true;
-    absl::SleepFor(absl::Milliseconds(10));
-  }
-  return condition();
-}
-
 class FaultTest : public ::testing::Test {
  protected:
-  FaultTest()
-      : dir_(absl::StrCat(::testing::TempDir(), "/fault_",
-                          ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    const std::string command = absl::StrCat("rm -rf '", dir_, "' && mkdir -p '", dir_, "'");
-    EXPECT_EQ(std::system(command.c_str()), 0);
-  }
-  ~FaultTest() override {
-    if (launcher_ > 0) {
-      kill(launcher_, SIGKILL);
-      waitpid(launcher_, nullptr, 0);
-    }
-  }
+  FaultTest() : dir_(MakeTestDir("fault_")) {}
 
   void Launch(std::vector<std::string> launch_flags, std::vector<std::string> trainer_flags) {
     std::vector<std::string> args = {"distributed/command/weir", "launch"};
     args.insert(args.end(), launch_flags.begin(), launch_flags.end());
     args.insert(args.end(), {"--", absl::StrCat("tests/faults/", trainer_), absl::StrCat("--dir=", dir_)});
     args.insert(args.end(), trainer_flags.begin(), trainer_flags.end());
-    launcher_ = fork();
-    if (launcher_ != 0) return;
-    const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    execv(argv[0], argv.data());
-    _exit(126);
+    launcher_ = TestProcess::Start(std::move(args), dir_ + "/log");
   }
 
   // The job's exit code; -1 when it did not end in time.
-  int AwaitEnd(absl::Duration timeout = absl::Seconds(100)) {
-    int status = 0;
-    if (!Await([&] { return waitpid(launcher_, &status, WNOHANG) == launcher_; }, timeout)) return -1;
-    launcher_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
+  int AwaitEnd() { return launcher_.AwaitExit(); }
 
   int Pid(const std::string& task) { return ReadNumber(absl::StrCat(dir_, "/", task, ".pid")); }
   int Step(const std::string& task) { return ReadNumber(absl::StrCat(dir_, "/", task, ".step")); }
   // False when the job ends before.
   bool AwaitStep(const std::string& task, int step) {
-    return Await([&] { return Step(task) >= step || HasEnded(); }) && Step(task) >= step;
-  }
-  bool HasEnded() const {
-    siginfo_t ended{};
-    return waitid(P_PID, launcher_, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == launcher_;
+    return Await([&] { return Step(task) >= step || launcher_.HasEnded(); }) && Step(task) >= step;
   }
   // Of a task that was not started again: how often the count of its steps was not one more than after its
   // step before, because the variables were restored. No step may be missing, or counted twice, but then.
@@ -140,7 +89,7 @@ class FaultTest : public ::testing::Test {
 
   const std::string dir_;
   std::string trainer_ = "counting_trainer";
-  pid_t launcher_ = -1;
+  TestProcess launcher_;
 };
 
 TEST_F(FaultTest, ACleanJobLeavesNothingBehind) {
@@ -149,7 +98,7 @@ TEST_F(FaultTest, ACleanJobLeavesNothingBehind) {
   ExpectFinishedAt(60);
   EXPECT_THAT(Log(), Not(HasSubstr("still runs")));  // the ps left by itself
   EXPECT_THAT(Log(), Not(HasSubstr("lost")));
-  for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_NE(kill(Pid(task), 0), 0) << task;
+  for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_FALSE(IsAlive(Pid(task))) << task;
   for (const char* task : {"worker:0", "worker:1"}) EXPECT_EQ(NumRollbacks(task), 0) << task;
 }
 
@@ -157,7 +106,7 @@ TEST_F(FaultTest, AKilledWorkerDoesNotStopTheOthers) {
   Launch({"--ps=1", "--workers=3", "--ps_grace=30"},
          {"--last_step=300", "--step_ms=20", "--lease_seconds=1.5"});
   ASSERT_TRUE(AwaitStep("worker:1", 20)) << Log();
-  kill(Pid("worker:1"), SIGKILL);
+  ASSERT_TRUE(SendSignal(Pid("worker:1"), SIGKILL));
   EXPECT_EQ(AwaitEnd(), 137) << Log();
   EXPECT_THAT(Log(), HasSubstr("worker:1 (pid "));
   EXPECT_THAT(Log(), HasSubstr("died: killed by signal 9"));
@@ -169,7 +118,7 @@ TEST_F(FaultTest, AKilledWorkerDoesNotStopTheOthers) {
 TEST_F(FaultTest, AKilledChiefResumesAtTheSavedStep) {
   Launch({"--ps=1", "--workers=2", "--restart=1", "--ps_grace=30"}, {"--last_step=200", "--step_ms=20"});
   ASSERT_TRUE(AwaitStep("worker:0", 40)) << Log();
-  kill(Pid("worker:0"), SIGKILL);
+  ASSERT_TRUE(SendSignal(Pid("worker:0"), SIGKILL));
   EXPECT_EQ(AwaitEnd(), 0) << Log();
   EXPECT_THAT(Log(), HasSubstr("worker:0 (pid "));
   EXPECT_THAT(Log(), HasSubstr("starting it again (0 restarts left)"));
@@ -182,14 +131,14 @@ TEST_F(FaultTest, AChiefThatIsStoppedUntilTheOthersHaveEndedSavesTheLastStep) {
   Launch({"--ps=1", "--workers=2", "--ps_grace=60"},
          {"--last_step=100", "--step_ms=20", "--lease_seconds=1"});
   ASSERT_TRUE(AwaitStep("worker:0", 15) && AwaitStep("worker:1", 1)) << Log();
-  kill(Pid("worker:0"), SIGSTOP);
+  ASSERT_TRUE(SendSignal(Pid("worker:0"), SIGSTOP));
   ASSERT_TRUE(AwaitStep("worker:1", 99)) << Log();
   EXPECT_TRUE(Await([&] {
     return Log().find("ps:0 waits for worker:0, the chief, lost") != std::string::npos;
   })) << Log();
-  EXPECT_NE(kill(Pid("worker:1"), 0), 0);
+  EXPECT_FALSE(IsAlive(Pid("worker:1")));
   EXPECT_LT(NewestCheckpoint(), 100);
-  kill(Pid("worker:0"), SIGCONT);
+  ASSERT_TRUE(SendSignal(Pid("worker:0"), SIGCONT));
   EXPECT_EQ(AwaitEnd(), 0) << Log();
   EXPECT_GE(NewestCheckpoint(), 100) << Log();
 }
@@ -199,32 +148,27 @@ TEST_F(FaultTest, AChiefThatIsStartedAgainAfterItsJobHasEndedEndsToo) {
   Launch({"--ps=1", "--workers=1", "--ps_grace=30"}, {"--last_step=20", "--step_ms=5"});
   ASSERT_EQ(AwaitEnd(), 0) << Log();
   const auto start = [&](int last_step) {
-    launcher_ = fork();
-    if (launcher_ != 0) return;
-    const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
+    std::filesystem::remove(dir_ + "/log");
     // Nobody listens at the port of the ps.
-    setenv("TF_CONFIG",
-           R"({"cluster": {"ps": ["127.0.0.1:9"], "worker": ["127.0.0.1:0"]},)"
-           R"( "task": {"type": "worker", "index": 0}})",
-           1);
-    execl("tests/faults/counting_trainer", "counting_trainer", absl::StrCat("--dir=", dir_).c_str(),
-          absl::StrCat("--last_step=", last_step).c_str(), "--recovery_seconds=1000", nullptr);
-    _exit(126);
+    launcher_ =
+        TestProcess::Start({"tests/faults/counting_trainer", "--dir=" + dir_,
+                            absl::StrCat("--last_step=", last_step), "--recovery_seconds=1000"},
+                           dir_ + "/log",
+                           {{"TF_CONFIG", R"({"cluster": {"ps": ["127.0.0.1:9"], "worker": ["127.0.0.1:0"]},)"
+                                          R"( "task": {"type": "worker", "index": 0}})"}});
   };
   start(20);
   EXPECT_EQ(AwaitEnd(), 0) << Log();
   EXPECT_THAT(Log(), HasSubstr("training is over: "));
   start(1000);  // and one with steps to do waits for its ps
-  EXPECT_TRUE(Await([&] { return Log().find("still waiting") != std::string::npos; })) << Log();
-  EXPECT_FALSE(HasEnded());
+  EXPECT_TRUE(AwaitText(dir_ + "/log", "still waiting")) << Log();
+  EXPECT_FALSE(launcher_.HasEnded());
 }
 
 TEST_F(FaultTest, AKilledPsIsRestoredFromTheLastCheckpoint) {
   Launch({"--ps=1", "--workers=2", "--restart=1", "--ps_grace=30"}, {"--last_step=200", "--step_ms=20"});
   ASSERT_TRUE(AwaitStep("worker:0", 40)) << Log();
-  kill(Pid("ps:0"), SIGKILL);
+  ASSERT_TRUE(SendSignal(Pid("ps:0"), SIGKILL));
   EXPECT_EQ(AwaitEnd(), 0) << Log();
   EXPECT_THAT(Log(), HasSubstr("ps:0 (pid "));
   EXPECT_THAT(Log(), HasSubstr("weir: restored "));
@@ -238,13 +182,13 @@ TEST_F(FaultTest, NoStepIsCountedTwiceHoweverOftenThePsIsStoppedOrKilled) {
   for (int i = 1; i <= 2; ++i) {
     ASSERT_TRUE(AwaitStep("worker:1", 150 * i)) << Log();
     const int pid = Pid("ps:0");
-    kill(pid, SIGSTOP);
+    ASSERT_TRUE(SendSignal(pid, SIGSTOP));
     ASSERT_TRUE(Await([&] { return NumTimes("ps:0 was lost: no sign of life") >= 3 * i; })) << Log();
-    kill(pid, SIGCONT);
+    ASSERT_TRUE(SendSignal(pid, SIGCONT));
   }
   const int at = Step("worker:1");
   ASSERT_TRUE(AwaitStep("worker:1", at + 50)) << Log();
-  kill(Pid("ps:0"), SIGKILL);
+  ASSERT_TRUE(SendSignal(Pid("ps:0"), SIGKILL));
   EXPECT_EQ(AwaitEnd(), 0) << Log();
   ExpectFinishedAt(1500);
   for (const char* task : {"worker:0", "worker:1", "worker:2"}) {
@@ -255,14 +199,13 @@ TEST_F(FaultTest, NoStepIsCountedTwiceHoweverOftenThePsIsStoppedOrKilled) {
 TEST_F(FaultTest, APsThatNeverAnswersIsNamed) {
   Launch({"--ps=1", "--workers=1"}, {"--last_step=100000", "--step_ms=5", "--lease_seconds=1"});
   ASSERT_TRUE(AwaitStep("worker:0", 10)) << Log();
-  kill(Pid("ps:0"), SIGSTOP);
-  EXPECT_TRUE(Await([&] { return Log().find("ps:0 was lost: no sign of life for 1s") != std::string::npos; }))
-      << Log();
+  ASSERT_TRUE(SendSignal(Pid("ps:0"), SIGSTOP));
+  EXPECT_TRUE(AwaitText(dir_ + "/log", "ps:0 was lost: no sign of life for 1s")) << Log();
   // It was only asleep: it comes back with its variables, and training goes on.
   const int before = Step("worker:0");
-  kill(Pid("ps:0"), SIGCONT);
+  ASSERT_TRUE(SendSignal(Pid("ps:0"), SIGCONT));
   EXPECT_TRUE(AwaitStep("worker:0", before + 10)) << Log();
-  kill(launcher_, SIGINT);
+  launcher_.Signal(SIGINT);
   EXPECT_EQ(AwaitEnd(), 130) << Log();
 }
 
@@ -272,11 +215,11 @@ TEST_F(FaultTest, CtrlCSavesAndEndsEverybody) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Launch({"--ps=1", "--workers=3", "--stop_grace=60"}, {"--last_step=1000000", "--step_ms=20"});
     ASSERT_TRUE(AwaitStep("worker:0", 15) && AwaitStep("worker:1", 1)) << Log();
-    kill(launcher_, signal);
+    launcher_.Signal(signal);
     EXPECT_EQ(AwaitEnd(), 128 + signal) << Log();
     EXPECT_GT(NewestCheckpoint(), Step("worker:0")) << Log();
     EXPECT_THAT(Log(), Not(HasSubstr("UNAVAILABLE"))) << "nobody lost a ps";
-    for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_NE(kill(Pid(task), 0), 0) << task;
+    for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_FALSE(IsAlive(Pid(task))) << task;
     EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
   }
 }
@@ -285,7 +228,8 @@ TEST_F(FaultTest, CtrlCSavesAndEndsEverybody) {
 TEST_F(FaultTest, TasksThatAreStoppedAtTheSameTimeSaveTheLastStep) {
   Launch({"--ps=1", "--workers=2", "--stop_grace=60"}, {"--last_step=1000000", "--step_ms=20"});
   ASSERT_TRUE(AwaitStep("worker:0", 15) && AwaitStep("worker:1", 1)) << Log();
-  for (const char* task : {"ps:0", "worker:0", "worker:1"}) EXPECT_EQ(kill(Pid(task), SIGTERM), 0) << task;
+  for (const char* task : {"ps:0", "worker:0", "worker:1"})
+    EXPECT_TRUE(SendSignal(Pid(task), SIGTERM)) << task;
   EXPECT_EQ(AwaitEnd(), 143) << Log();
   EXPECT_GT(NewestCheckpoint(), Step("worker:0")) << Log();
   EXPECT_THAT(Log(), Not(HasSubstr("UNAVAILABLE"))) << "nobody lost a ps";
@@ -295,7 +239,7 @@ TEST_F(FaultTest, APsThatIsStoppedServesForItsGracePeriod) {
   Launch({"--ps=1", "--workers=1", "--restart=1", "--ps_grace=30"},
          {"--last_step=200", "--step_ms=20", "--termination_grace_seconds=0.5"});
   ASSERT_TRUE(AwaitStep("worker:0", 40)) << Log();
-  kill(Pid("ps:0"), SIGTERM);
+  ASSERT_TRUE(SendSignal(Pid("ps:0"), SIGTERM));
   EXPECT_EQ(AwaitEnd(), 0) << Log();
   EXPECT_THAT(Log(),
               HasSubstr("ps:0 was told to stop: it serves until worker:0 has ended, for 500ms at most"));
@@ -306,11 +250,11 @@ TEST_F(FaultTest, APsThatIsStoppedServesForItsGracePeriod) {
 TEST_F(FaultTest, ASecondSigtermEndsAPsAtOnce) {
   Launch({"--ps=1", "--workers=1"}, {"--last_step=1000000", "--step_ms=20"});
   ASSERT_TRUE(AwaitStep("worker:0", 10)) << Log();
-  kill(Pid("ps:0"), SIGTERM);
-  ASSERT_TRUE(Await([&] { return Log().find("ps:0 was told to stop") != std::string::npos; })) << Log();
+  ASSERT_TRUE(SendSignal(Pid("ps:0"), SIGTERM));
+  ASSERT_TRUE(AwaitText(dir_ + "/log", "ps:0 was told to stop")) << Log();
   const int before = Step("worker:0");
   ASSERT_TRUE(AwaitStep("worker:0", before + 3)) << Log();
-  kill(Pid("ps:0"), SIGTERM);
+  ASSERT_TRUE(SendSignal(Pid("ps:0"), SIGTERM));
   EXPECT_EQ(AwaitEnd(), 143) << Log();
   EXPECT_THAT(Log(), HasSubstr("died: killed by signal 15"));
 }
@@ -353,7 +297,7 @@ TEST_F(SyncFaultTest, AKilledTaskThatComesAgainChangesNoBit) {
   for (const auto& [victim, signal] : cases) {
     LaunchSync({"--restart=1"}, {"--on_loss=wait"});
     ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
-    kill(Pid(victim), signal);
+    ASSERT_TRUE(SendSignal(Pid(victim), signal));
     EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
     EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
     EXPECT_EQ(Finish(), expected) << victim << ": " << Log();
@@ -371,7 +315,7 @@ TEST_F(SyncFaultTest, AKilledReplicaThatComesAgainChangesNoBit) {
   for (const auto& [victim, signal] : cases) {
     LaunchSync({"--restart=1"}, {});
     ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
-    kill(Pid(victim), signal);
+    ASSERT_TRUE(SendSignal(Pid(victim), signal));
     EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
     EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
     // One that SIGTERM stops may have saved the step.
@@ -393,7 +337,7 @@ TEST_F(SyncFaultTest, AKilledProcessOfSeveralDevicesThatComesAgainChangesNoBit) 
     EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
     LaunchSync({"--restart=1"}, {"--devices=2"});
     ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
-    kill(Pid(victim), SIGKILL);
+    ASSERT_TRUE(SendSignal(Pid(victim), SIGKILL));
     EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
     EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
     EXPECT_THAT(Log(), HasSubstr("takes over the variables of ")) << Log();
@@ -405,7 +349,7 @@ TEST_F(SyncFaultTest, ReplicasThatAreToldToStopSaveTheLastStep) {
   num_ps_ = 0;
   LaunchSync({}, {});
   ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
-  kill(launcher_, SIGTERM);
+  launcher_.Signal(SIGTERM);
   EXPECT_EQ(AwaitEnd(), 143) << Log();
   EXPECT_GE(NewestCheckpoint(), Step("worker:0")) << Log();
 }
@@ -416,9 +360,9 @@ TEST_F(SyncFaultTest, AReplicaThatIsStoppedForLongChangesNoBit) {
   const std::string expected = FinishWithoutFaults();
   LaunchSync({}, {});
   ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
-  kill(Pid("worker:2"), SIGSTOP);
-  EXPECT_TRUE(Await([&] { return Log().find("worker:2 was lost") != std::string::npos; })) << Log();
-  kill(Pid("worker:2"), SIGCONT);
+  ASSERT_TRUE(SendSignal(Pid("worker:2"), SIGSTOP));
+  EXPECT_TRUE(AwaitText(dir_ + "/log", "worker:2 was lost")) << Log();
+  ASSERT_TRUE(SendSignal(Pid("worker:2"), SIGCONT));
   EXPECT_EQ(AwaitEnd(), 0) << Log();
   EXPECT_EQ(Finish(), expected) << Log();
 }
@@ -426,7 +370,7 @@ TEST_F(SyncFaultTest, AReplicaThatIsStoppedForLongChangesNoBit) {
 TEST_F(SyncFaultTest, TheOthersGoOnWithoutAKilledWorker) {
   LaunchSync({}, {"--on_loss=shrink"});
   ASSERT_TRUE(AwaitStep("worker:2", 10)) << Log();
-  kill(Pid("worker:2"), SIGKILL);
+  ASSERT_TRUE(SendSignal(Pid("worker:2"), SIGKILL));
   EXPECT_EQ(AwaitEnd(), 137) << Log();
   EXPECT_THAT(Finish(), HasSubstr("finished at step 60")) << Log();
 }
@@ -434,7 +378,7 @@ TEST_F(SyncFaultTest, TheOthersGoOnWithoutAKilledWorker) {
 TEST_F(SyncFaultTest, AKilledWorkerIsNamedToThoseWhoMayNotGoOn) {
   LaunchSync({}, {"--on_loss=fail"});
   ASSERT_TRUE(AwaitStep("worker:2", 10)) << Log();
-  kill(Pid("worker:2"), SIGKILL);
+  ASSERT_TRUE(SendSignal(Pid("worker:2"), SIGKILL));
   EXPECT_EQ(AwaitEnd(), 137) << Log();
   EXPECT_THAT(Log(), HasSubstr("worker 2 was lost at step ")) << Log();
   EXPECT_THAT(Finish(), HasSubstr("did not finish"));
@@ -443,9 +387,9 @@ TEST_F(SyncFaultTest, AKilledWorkerIsNamedToThoseWhoMayNotGoOn) {
 TEST_F(SyncFaultTest, AStoppedBackupWorkerIsNotWaitedFor) {
   LaunchSync({}, {"--on_loss=wait", "--backup_workers=1", "--lease_seconds=30"});
   ASSERT_TRUE(AwaitStep("worker:2", 10)) << Log();
-  kill(Pid("worker:2"), SIGSTOP);
-  EXPECT_TRUE(Await([&] { return Log().find("finished at step 60") != std::string::npos; })) << Log();
-  kill(Pid("worker:2"), SIGCONT);
+  ASSERT_TRUE(SendSignal(Pid("worker:2"), SIGSTOP));
+  EXPECT_TRUE(AwaitText(dir_ + "/log", "finished at step 60")) << Log();
+  ASSERT_TRUE(SendSignal(Pid("worker:2"), SIGCONT));
   EXPECT_EQ(AwaitEnd(), 0) << Log();
 }
 
@@ -454,17 +398,9 @@ class WeirCommandTest : public FaultTest {
  protected:
   void Start(std::vector<std::string> args) {
     args.insert(args.begin(), "distributed/command/weir");
-    launcher_ = fork();
-    if (launcher_ != 0) return;
-    const int out = open((dir_ + "/log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    dup2(out, STDOUT_FILENO);
-    dup2(out, STDERR_FILENO);
+    std::filesystem::remove(dir_ + "/log");
     unsetenv("TF_CONFIG");
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    execv(argv[0], argv.data());
-    _exit(126);
+    launcher_ = TestProcess::Start(std::move(args), dir_ + "/log");
   }
 };
 
@@ -477,7 +413,7 @@ TEST_F(WeirCommandTest, ServesUntilItIsToldToStop) {
   })) << Log();
   EXPECT_THAT(Log(), HasSubstr("weir: ps:0 listens without a token"));
   EXPECT_THAT(Log(), Not(HasSubstr("127.0.0.1:0\n")));  // the port it was given
-  kill(launcher_, SIGTERM);
+  launcher_.Signal(SIGTERM);
   EXPECT_EQ(AwaitEnd(), 143) << Log();
 }
 

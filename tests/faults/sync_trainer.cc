@@ -6,8 +6,9 @@
 // each of its devices has it (mirrored_strategy.h).
 //
 // The chief also stops when there is a file DIR/stop. Its flags are those of trainer.h, --backup_workers,
-// --on_loss and --elastic_workers. The chief prints "finished at step N,
-// bits B", where B is a sum over the bits of all variables.
+// --on_loss and --elastic_workers. The chief prints "finished at step N, bits B", where B is a sum over the
+// bits of all variables. With --elastic_workers a variable has an element for each worker that only this
+// worker's gradients change; then it prints also "gradients of workers 0 2 were applied".
 #include <unistd.h>
 
 #include <cstdio>
@@ -71,6 +72,7 @@ struct InStep {
   HookPtr hook;
   bool is_chief = false;
   bool saves = false;
+  Output contributions;  // an element for each worker; none without --elastic_workers
 };
 
 // The model: its loss for what is fed to x.
@@ -81,6 +83,24 @@ Output LossOf(GraphBuilder& g, Output x) {
     losses.push_back(Sum(g, Mul(g, Square(g, variable.value), x), Const(g, 0)));
   }
   return AddN(g, losses);
+}
+
+// Stays as it is where the gradients of no worker but this one are applied, but for this worker's element.
+Output OwnElement(GraphBuilder& g, int num_workers, int worker, Output* all) {
+  const ModelVariable variable =
+      MakeVariable(g, "contributions", DType::kFloat32, {num_workers}, initializers::Ones());
+  *all = variable.value;
+  Tensor is_own(DType::kFloat32, {num_workers});
+  for (int i = 0; i < num_workers; ++i) is_own.flat<float>()[i] = i == worker ? 1 : 0;
+  return Sum(g, Mul(g, variable.value, Const(g, is_own)), Const(g, 0));
+}
+
+std::string ContributorsOf(const Tensor& contributions) {
+  std::string text;
+  for (int64_t i = 0; i < contributions.num_elements(); ++i) {
+    if (contributions.flat<float>()[i] != 1) absl::StrAppend(&text, i, " ");
+  }
+  return text;
 }
 
 // Adds the model for each of `xs`, several of them on as many devices.
@@ -101,7 +121,10 @@ absl::StatusOr<InStep> AddTraining(GraphBuilder& g, const TaskConfig& task, Serv
                           strategy->MakeOptimizer([] { return Adam(0.01); })->Minimize(g, losses, step));
     return in_step;
   }
-  const Output loss = LossOf(g, xs[0]);
+  Output loss = LossOf(g, xs[0]);
+  if (flags.elastic_workers > task.task_index()) {
+    loss = Add(g, loss, OwnElement(g, flags.elastic_workers, task.task_index(), &in_step.contributions));
+  }
   if (task.is_evaluator()) return in_step;
   std::unique_ptr<Optimizer> optimizer;
   if (task.num_ps() == 0) {
@@ -166,6 +189,11 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
     WEIR_ASSIGN_OR_RETURN(const int64_t last, session->GlobalStep());
     std::printf("finished at step %lld, bits %016llx\n", static_cast<long long>(last),
                 static_cast<unsigned long long>(BitsOf(values)));
+    if (flags.elastic_workers > 0) {
+      WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> contributions,
+                            session->session().Run({}, {in_step.contributions}));
+      std::printf("gradients of workers %swere applied\n", ContributorsOf(contributions[0]).c_str());
+    }
     std::fflush(stdout);
   }
   return session->Close();
