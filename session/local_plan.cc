@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
+#include "kernels/long_wait.h"
 #include "session/executor/dataflow_executor.h"
 #include "session/executor/static_schedule.h"
 #include "session/step_trace.h"
@@ -592,8 +593,13 @@ void LocalPlan::Close(const absl::Status& reason) {
 
 void LocalPlan::WaitUntilIdle() {
   absl::MutexLock lock(&mutex_);
-  environment_.Await(mutex_, absl::Condition(
-                                 +[](int* running) { return *running == 0; }, &num_running_));
+  AwaitAloud(environment_, mutex_,
+             absl::Condition(
+                 +[](int* running) { return *running == 0; }, &num_running_),
+             [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+               return absl::StrCat("the end of a plan waits for ", num_running_,
+                                   " steps that were cancelled and have not ended: a kernel may take long");
+             });
 }
 
 }  // namespace weir

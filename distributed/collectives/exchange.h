@@ -19,6 +19,7 @@
 #include "distributed/collectives/collective_signature.h"
 #include "distributed/collectives/lane.h"
 #include "kernels/communicator.h"
+#include "kernels/long_wait.h"
 
 namespace weir {
 
@@ -45,6 +46,7 @@ class Exchange {
         signature(std::move(signature)),
         options(options),
         begin(begin),
+        next_word(begin + LongWait::kSilence),
         collective(std::move(collective)),
         cancellation_(call.cancellation),
         lanes_(size),
@@ -76,6 +78,7 @@ class Exchange {
   const CollectiveSignature signature;
   const Options options;
   const absl::Time begin;
+  absl::Time next_word;  // about whom it waits for; guarded by the group's mutex
   const std::unique_ptr<Collective> collective;
 
  private:

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
+#include "kernels/long_wait.h"
 #include "kernels/notice.h"
 #include "kernels/threads.h"
 #include "session/monitored/exit_code.h"
@@ -23,7 +24,9 @@ constexpr char kEndGenerationMethod[] = "/weir.Collective/End";
 constexpr char kFinishMethod[] = "/weir.Collective/Finish";
 constexpr char kLeaveGroupMethod[] = "/weir.Collective/Leave";
 
-constexpr absl::Duration kReportEvery = absl::Seconds(10);
+constexpr absl::Duration kReportEvery = LongWait::kSilence;
+// How often it is looked whether collectives wait for long.
+constexpr absl::Duration kLookEvery = absl::Seconds(2);
 constexpr absl::Duration kPause = absl::Milliseconds(100);
 // How often rank 0 tells those who wait for it whom it waits for.
 constexpr absl::Duration kTellEvery = absl::Seconds(5);
@@ -59,7 +62,11 @@ PeerGroup::PeerGroup(std::vector<TaskName> ranks, Peers& peers)
             TakeFromMemory(from, generation, written);
           },
           [this](int to, uint64_t generation) { TellOfMemory(to, generation); }) {
-  peers_.timers().At(peers_.environment().Now() + kReportEvery, [this, alive = alive_] {
+  LookAtWaitsLater();
+}
+
+void PeerGroup::LookAtWaitsLater() {
+  peers_.timers().At(peers_.environment().Now() + kLookEvery, [this, alive = alive_] {
     absl::MutexLock lock(&alive->mutex);
     if (!alive->is_over) ReportWaits();
   });
@@ -75,7 +82,12 @@ PeerGroup::~PeerGroup() {
   const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     return num_parts_ + num_ends_ + num_farewells_ == 0;
   };
-  peers_.environment().Await(mutex_, absl::Condition(&is_idle));
+  AwaitAloud(peers_.environment(), mutex_, absl::Condition(&is_idle),
+             [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+               return absl::StrCat(group_->NameOf(rank_), " leaves its group, and waits for the answers to ",
+                                   num_parts_, " parts of collectives, ", num_ends_, " ends and ",
+                                   num_farewells_, " farewells");
+             });
 }
 
 void PeerGroup::Shutdown(const absl::Status& reason) {
@@ -617,13 +629,8 @@ void PeerGroup::TakeLeave(int rank, WireReader& reader, const std::shared_ptr<In
 
 void PeerGroup::ReportWaits() {
   group_->TellOverdue();
-  for (const std::string& line : group_->DescribeWaits(kReportEvery)) {
-    PrintNotice(line);
-  }
-  peers_.timers().At(peers_.environment().Now() + kReportEvery, [this, alive = alive_] {
-    absl::MutexLock lock(&alive->mutex);
-    if (!alive->is_over) ReportWaits();
-  });
+  for (const std::string& line : group_->TakeWords(kLookEvery)) PrintNotice(line);
+  LookAtWaitsLater();
 }
 
 }  // namespace weir

@@ -123,6 +123,7 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
   absl::Status OwnLeaveLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BeginGeneration(uint64_t generation);
   void Refuse(const std::map<int, Join>& joined, const absl::Status& why) const;
+  void LookAtWaitsLater();
   void ReportWaits();
 
   const std::vector<TaskName> tasks_;

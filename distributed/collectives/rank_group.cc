@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "distributed/collectives/reduction.h"
 #include "graph/types/status_macros.h"
+#include "kernels/long_wait.h"
 
 namespace weir {
 namespace {
@@ -462,20 +463,20 @@ Payload RankGroup::Place(int from, const CollectiveMessage& message, size_t num_
   return exchange->collective->Place(from, message.part, num_bytes);
 }
 
-std::vector<std::string> RankGroup::DescribeWaits(absl::Duration at_least) const {
+std::vector<std::string> RankGroup::TakeWords(absl::Duration soon) {
   std::vector<std::string> lines;
   absl::MutexLock lock(&mutex_);
   const absl::Time now = environment_.Now();
   for (const auto& [id, exchange] : exchanges_) {
-    const absl::Duration waited = now - exchange->begin;
-    if (waited < at_least) continue;
+    if (now + soon < exchange->next_word) continue;
+    exchange->next_word = now + LongWait::kSilence;
     std::vector<std::string> awaited;
     for (int rank = 0; rank < size(); ++rank) {
       if (rank != rank_ && exchange->collective->Awaits(rank)) awaited.push_back(NameOf(rank));
     }
     lines.push_back(absl::StrCat(NameOf(rank_), " waits for ", absl::StrJoin(awaited, ", "), " in '",
                                  exchange->name, "', ", exchange->signature.ToString(), ", for ",
-                                 absl::FormatDuration(absl::Trunc(waited, absl::Seconds(1)))));
+                                 absl::FormatDuration(absl::Trunc(now - exchange->begin, absl::Seconds(1)))));
   }
   std::sort(lines.begin(), lines.end());
   return lines;

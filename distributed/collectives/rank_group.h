@@ -126,8 +126,9 @@ class RankGroup final : public Communicator {
   // UpdateSections::kLongest. To be called now and then.
   void TellOverdue();
 
-  // A line for each collective that has waited for at least that long: who is awaited, for what.
-  std::vector<std::string> DescribeWaits(absl::Duration at_least) const;
+  // A line for each collective that has waited for LongWait::kSilence, or will have `soon`, when this is
+  // called again, and once more after each such time: who is awaited, for what.
+  std::vector<std::string> TakeWords(absl::Duration soon);
 
  private:
   using ExchangeId = Exchange::Id;

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "distributed/host_name.h"
 #include "distributed/peers/worker_protocol.h"
 #include "graph/types/status_macros.h"
+#include "kernels/long_wait.h"
 #include "kernels/notice.h"
 #include "session/monitored/exit_code.h"
 
@@ -70,6 +73,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
         done_(std::move(done)) {}
 
   const TaskName& peer() const { return peer_; }
+  const std::string& method() const { return method_; }
   // Of the first attempt; 0 until then.
   Incarnation addressee() const { return addressee_; }
   void set_addressee(Incarnation addressee) { addressee_ = addressee; }
@@ -265,7 +269,13 @@ void Peers::ShutdownAndWait() {
   Shutdown();
   absl::MutexLock lock(&mutex_);
   const auto is_idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return pending_.empty(); };
-  environment_.Await(mutex_, absl::Condition(&is_idle));
+  AwaitAloud(environment_, mutex_, absl::Condition(&is_idle), [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    std::set<std::string> calls;
+    for (const auto& call : pending_)
+      calls.insert(absl::StrCat(call->method(), " of ", call->peer().ToString()));
+    return absl::StrCat(membership_.self().ToString(), " shuts down, and waits for the end of ",
+                        pending_.size(), " calls that it has cancelled: ", absl::StrJoin(calls, ", "));
+  });
 }
 
 void Peers::Shutdown(absl::Status reason) {

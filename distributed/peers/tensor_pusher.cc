@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/long_wait.h"
 
 namespace weir {
 
@@ -28,9 +29,14 @@ TensorPusher::~TensorPusher() {
 
 void TensorPusher::WaitUntilIdle() {
   absl::MutexLock lock(&mutex_);
-  peers_.environment().Await(mutex_,
-                             absl::Condition(
-                                 +[](int* num_under_way) { return *num_under_way == 0; }, &num_under_way_));
+  AwaitAloud(peers_.environment(), mutex_,
+             absl::Condition(
+                 +[](int* num_under_way) { return *num_under_way == 0; }, &num_under_way_),
+             [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+               return absl::StrCat(peers_.membership().self().ToString(),
+                                   " shuts down, and waits for the answers to ", num_under_way_,
+                                   " messages with tensors");
+             });
 }
 
 absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination,

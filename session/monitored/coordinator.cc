@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/long_wait.h"
 
 namespace weir {
 namespace {
@@ -41,6 +42,18 @@ struct Coordinator::State {
   bool IsStopping() const ABSL_SHARED_LOCKS_REQUIRED(mutex) { return stop.load(std::memory_order_relaxed); }
   bool HaveAllEnded() const ABSL_SHARED_LOCKS_REQUIRED(mutex) {
     return std::all_of(threads.begin(), threads.end(), [](const auto& thread) { return thread->has_ended; });
+  }
+  bool AwaitEndOfAll(absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return AwaitAloud(
+        environment, mutex, absl::Condition(this, &State::HaveAllEnded),
+        [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex) {
+          std::vector<std::string> names;
+          for (const auto& thread : threads) {
+            if (!thread->has_ended) names.push_back(absl::StrCat("'", thread->name, "'"));
+          }
+          return absl::StrCat("the end of training waits for the threads ", absl::StrJoin(names, ", "));
+        },
+        deadline);
   }
   bool IsStoppingOrOver() const ABSL_SHARED_LOCKS_REQUIRED(mutex) { return IsStopping() || HaveAllEnded(); }
 
@@ -126,8 +139,7 @@ absl::Status Coordinator::Join(const JoinOptions& options) {
     absl::MutexLock lock(&state_->mutex);
     Environment& environment = state_->environment;
     environment.Await(state_->mutex, absl::Condition(state_.get(), &State::IsStoppingOrOver));
-    environment.Await(state_->mutex, absl::Condition(state_.get(), &State::HaveAllEnded),
-                      environment.Now() + options.grace_period);
+    state_->AwaitEndOfAll(environment.Now() + options.grace_period);
     for (std::shared_ptr<CoordinatedThread>& thread : std::exchange(state_->threads, {})) {
       if (thread->has_ended) {
         ended.push_back(std::move(thread));
@@ -147,8 +159,7 @@ absl::Status Coordinator::Join(const JoinOptions& options) {
 
 bool Coordinator::AwaitThreads(absl::Duration timeout) const {
   absl::MutexLock lock(&state_->mutex);
-  return state_->environment.Await(state_->mutex, absl::Condition(state_.get(), &State::HaveAllEnded),
-                                   state_->environment.Now() + timeout);
+  return state_->AwaitEndOfAll(state_->environment.Now() + timeout);
 }
 
 void Coordinator::Keep(std::shared_ptr<const void> object) {

@@ -58,6 +58,7 @@ class Coordinator {
   absl::Status Join() { return Join(JoinOptions()); }
 
   // Waits until all threads have ended, whether or not a stop was requested; false when the time is over.
+  // After ten seconds it says on stderr for which it waits, and so does Join once a stop was requested.
   bool AwaitThreads(absl::Duration timeout) const;
 
   // Keeps an object that threads use alive as long as this coordinator: until its last handle is gone, and so

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/no_more_threads.h"
+#include "kernels/simulation/simulated_environment.h"
 
 namespace weir {
 namespace {
@@ -129,6 +130,30 @@ TEST(CoordinatorTest, WhatAThreadThrowsIsItsError) {
   coordinator.ClearStop();
   coordinator.StartLoop("pings", absl::ZeroDuration(), []() -> absl::Status { throw 7; });
   EXPECT_EQ(coordinator.Join().message(), "the thread 'pings' threw an exception");
+}
+
+// What a person reads while a session closes.
+TEST(CoordinatorTest, ThreadsThatDoNotStopAreNamed) {
+  Scheduler scheduler(1);
+  SimulatedEnvironment environment(scheduler, "one");
+  Coordinator coordinator(environment);
+  const absl::Time begin = environment.Now();
+  coordinator.Start("slow", [&](Coordinator&) {
+    Coordinator never(environment);
+    never.WaitForStop(absl::Seconds(24));
+    return absl::OkStatus();
+  });
+  coordinator.Start("quick", RunUntilStopped);
+  coordinator.RequestStop();
+  testing::internal::CaptureStderr();
+  const auto join = environment.StartThread([&] {
+    EXPECT_FALSE(coordinator.AwaitThreads(absl::Seconds(15)));
+    EXPECT_TRUE(coordinator.Join({.grace_period = absl::Minutes(1)}).ok());
+  });
+  (*join)->Join();
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "weir: the end of training waits for the threads 'slow' (for 10s, 5s left)\n");
+  EXPECT_EQ(environment.Now(), begin + absl::Seconds(24));
 }
 
 }  // namespace

@@ -6,8 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/environment.h"
+#include "kernels/long_wait.h"
 #include "kernels/notice.h"
-#include "kernels/process_clock.h"
 #include "session/monitored/global_step_output.h"
 
 namespace weir {
@@ -35,22 +36,31 @@ class GlobalStepWaiter final : public Hook {
 
   absl::StatusOr<RunArgs> BeforeRun(RunContext& context) override {
     if (has_started_) return RunArgs();
-    const absl::Time deadline = ProcessNow() + options_.max_wait;
+    const Environment& environment = context.session().environment();
+    const absl::Time deadline = environment.Now() + options_.max_wait;
+    LongWait wait(environment, deadline);
     std::optional<int64_t> reported;
     while (true) {
       WEIR_ASSIGN_OR_RETURN(const int64_t step, ReadGlobalStep(context.session(), options_.global_step));
       if (step >= options_.wait_until_step) break;
-      if (ProcessNow() >= deadline) {
+      if (environment.Now() >= deadline) {
         return absl::DeadlineExceededError(
             absl::StrCat("GlobalStepWaiterHook waited ", absl::FormatDuration(options_.max_wait),
                          " for the global step ", options_.wait_until_step, "; it is ", step));
       }
+      const auto what = [&] {
+        return absl::StrCat("waiting for global step ", options_.wait_until_step, ", it is ", step);
+      };
       if (!reported || step - *reported > kStepsBetweenReports) {
-        PrintNotice(absl::StrCat("waiting for global step ", options_.wait_until_step, ", it is ", step));
+        PrintNotice(what());
         reported = step;
       }
-      const absl::Duration pause = std::min(options_.poll_interval, deadline - ProcessNow());
-      if (context.WaitForSessionStop(pause) || coordinator_->should_stop()) return RunArgs();
+      const absl::Time next_look = std::min(environment.Now() + options_.poll_interval, deadline);
+      for (absl::Time now = environment.Now(); now < next_look; now = environment.Now()) {
+        const absl::Duration pause = std::min(next_look, wait.next_word()) - now;
+        if (context.WaitForSessionStop(pause) || coordinator_->should_stop()) return RunArgs();
+        wait.Say(what);
+      }
     }
     has_started_ = true;
     return RunArgs();

@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "graph/types/status_macros.h"
+#include "kernels/long_wait.h"
 #include "kernels/notice.h"
 #include "ops/training/sync_replicas.h"
 #include "session/monitored/exit_code.h"
@@ -29,11 +30,11 @@ namespace {
 constexpr absl::Duration kAsLongAsItTakes = absl::Hours(24 * 365);
 // Between looks whether a stop was requested.
 constexpr absl::Duration kJoinAttempt = absl::Seconds(2);
-// Between two notices that say what a worker waits for. A worker that has ended may wait for hours.
-constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
+// A worker that has ended may wait for hours, and says so ever more rarely.
 constexpr absl::Duration kLongestNoticeInterval = absl::Minutes(5);
 // Between looks whether a step goes on.
-constexpr absl::Duration kGlance = absl::Seconds(5);
+constexpr absl::Duration kGlance = absl::Seconds(4);
+constexpr absl::Duration kShortestGlance = absl::Milliseconds(100);
 // Of the last word to a task that may be gone.
 constexpr absl::Duration kFarewell = absl::Seconds(10);
 
@@ -235,23 +236,19 @@ absl::Status SyncReplica::ResetIfRestored(Session& session) {
 
 absl::Status SyncReplica::Join(Session& session, const Coordinator& coordinator) const {
   Environment& environment = session.environment();
-  const absl::Time begin = environment.SteadyNow();
-  absl::Time last_notice = begin;
+  const absl::Time deadline = environment.Now() + max_wait_;
+  LongWait wait(environment, deadline);
   while (true) {
-    const absl::Status status = Run(session, SyncReplicasNode::kJoin, kJoinAttempt);
+    const absl::Time next_look = std::min(environment.Now() + kJoinAttempt, wait.next_word());
+    const absl::Status status =
+        Run(session, SyncReplicasNode::kJoin, std::max(next_look - environment.Now(), kShortestGlance));
     if (!absl::IsDeadlineExceeded(status)) return status;
-    const absl::Time now = environment.SteadyNow();
-    if (now - begin >= max_wait_) {
+    if (environment.Now() >= deadline) {
       return absl::FailedPreconditionError(absl::StrCat(
           "SyncReplicasHook: the chief of the replicas has not begun training within ",
           absl::FormatDuration(max_wait_), ": it may have ended, or may have no SyncReplicasHook"));
     }
-    if (now - last_notice >= kNoticeInterval) {
-      last_notice = now;
-      PrintNotice(absl::StrCat("still waiting for the chief of the replicas to begin training (",
-                               absl::FormatDuration(absl::Trunc(begin + max_wait_ - now, absl::Seconds(1))),
-                               " left)"));
-    }
+    wait.Say([] { return "still waiting for the chief of the replicas to begin training"; });
     if (coordinator.should_stop()) {
       const absl::Status why = coordinator.status();
       return why.ok() ? absl::CancelledError("stopped while waiting for the chief of the replicas") : why;
@@ -293,9 +290,11 @@ absl::Status SyncReplica::Stay(Session& session, Node* stay, const Coordinator& 
 void SyncReplica::SayWhoIsAwaited(Session& session, const Coordinator& threads) const {
   Environment& environment = session.environment();
   std::vector<int64_t> marks(awaited_.size(), 0);
-  absl::Time since = environment.SteadyNow(), last_notice = since;
-  while (!threads.WaitForStop(kGlance)) {
-    const absl::Time now = environment.SteadyNow();
+  absl::Time glance = environment.Now();
+  LongWait wait(environment);
+  for (absl::Duration pause = kGlance; !threads.WaitForStop(pause);
+       pause = std::clamp(wait.next_word() - environment.Now(), kShortestGlance, kGlance)) {
+    const absl::Time before = std::exchange(glance, environment.Now());
     std::string text;
     bool has_moved = false;
     for (size_t i = 0; i < awaited_.size(); ++i) {
@@ -306,11 +305,12 @@ void SyncReplica::SayWhoIsAwaited(Session& session, const Coordinator& threads) 
       has_moved = mark != std::exchange(marks[i], mark) || has_moved;
       if (text.empty()) text = (*found)[1].scalar<std::string>();
     }
-    if (has_moved || text.empty()) since = now;
-    if (now - since < kNoticeInterval || now - last_notice < kNoticeInterval) continue;
-    last_notice = now;
-    PrintNotice(
-        absl::StrCat(text, " (for ", absl::FormatDuration(absl::Trunc(now - since, absl::Seconds(1))), ")"));
+    if (text.empty()) {
+      wait.Restart(glance);
+      continue;
+    }
+    if (has_moved) wait.Restart(before);  // it may have begun just after that
+    wait.Say([&] { return text; });
   }
 }
 
@@ -320,14 +320,14 @@ absl::Status SyncReplica::AwaitEnd(Session& session) const {
   bool is_told = false;
   int64_t last_step = -1;
   absl::Time last_progress = environment.SteadyNow();
-  for (absl::Duration interval = kNoticeInterval; !training_->is_over && !training_->threads.should_stop();
+  for (absl::Duration interval = LongWait::kSilence; !training_->is_over && !training_->threads.should_stop();
        interval = std::min(interval * 2, kLongestNoticeInterval)) {
     if (!is_told) {
       const absl::Status told = Run(session, SyncReplicasNode::kFinish, kFarewell);
       if (IsRecoverable(told)) return told;
       is_told = told.ok();
     }
-    if (training_->threads.WaitForStop(is_told ? interval : kNoticeInterval)) break;
+    if (training_->threads.WaitForStop(is_told ? interval : LongWait::kSilence)) break;
     // An error is the same as no progress: the stay tells of a ps that is lost.
     const absl::StatusOr<int64_t> step = ReadGlobalStep(session, global_step_);
     const absl::Time now = environment.SteadyNow();
