@@ -54,6 +54,17 @@ class AllowedDirsTest : public ServerTest {
     return Run(g, {}, merge);
   }
 
+  absl::Status FillTable(const std::string& path) {
+    GraphBuilder g(worker_->runtime().ops());
+    auto device = g.DeviceScope("/job:ps/task:0");
+    const Output table =
+        g.AddOp("HashTableV2", {}, {{"key_dtype", DType::kString}, {"value_dtype", DType::kInt64}});
+    constexpr int64_t kWholeLine = -2, kLineNumber = -1;
+    Node* const fill = g.AddNode("InitializeTableFromTextFileV2", {table, Constant(g, Tensor::Scalar(path))},
+                                 {{"key_index", kWholeLine}, {"value_index", kLineNumber}});
+    return Run(g, {}, fill);
+  }
+
   absl::Status Run(GraphBuilder& g, std::vector<TensorRef> fetches, Node* target) {
     EXPECT_TRUE(g.ok()) << g.status();
     std::vector<TargetRef> targets;
@@ -91,6 +102,19 @@ TEST_P(AllowedDirsTest, OthersAreRefusedByName) {
   }
   EXPECT_TRUE(PosixFileSystem().ListDirectory(outside_).value().empty());
   EXPECT_TRUE(PosixFileSystem().Exists(empty));
+}
+
+TEST_P(AllowedDirsTest, TablesAreFilledFromFilesInside) {
+  for (const std::string& folder : {inside_, outside_}) WriteBytes(folder + "/words", "one\ntwo\n");
+  EXPECT_TRUE(FillTable(inside_ + "/words").ok()) << FillTable(inside_ + "/words");
+  for (const std::string& path :
+       {outside_ + "/words", inside_ + "/out/words",
+        absl::StrCat(inside_, "/../", FileNameOf(outside_), "/words"), outside_ + "/no such file"}) {
+    const absl::Status refused = FillTable(path);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr(absl::StrCat("graphs of other tasks may use here: /usr/share, ", inside_)));
+  }
 }
 
 // What a program does itself on its own task is its own affair.

@@ -18,6 +18,7 @@
 namespace weir {
 namespace {
 
+constexpr char kBlankToken[] = " ";
 constexpr absl::Duration kLookupTimeout = absl::Seconds(20);
 
 std::string Environment(const char* name) {
@@ -41,6 +42,8 @@ absl::Status CheckFile(absl::string_view option, const std::string& path) {
 SecurityOptions SecurityFromEnvironment() {
   SecurityOptions options;
   options.token = Environment("WEIR_JOB_TOKEN");
+  // CheckSecurityOptions refuses it: a secret that was not found must not open the server to everybody.
+  if (options.token.empty() && std::getenv("WEIR_JOB_TOKEN") != nullptr) options.token = kBlankToken;
   options.tls_cert_file = Environment("WEIR_TLS_CERT");
   options.tls_key_file = Environment("WEIR_TLS_KEY");
   options.tls_ca_file = Environment("WEIR_TLS_CA");
@@ -63,6 +66,12 @@ absl::Status CheckSecurityOptions(const SecurityOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("TLS: servers' certificates shall name their tasks, or all '", options.tls_server_name,
                      "': not both"));
+  }
+  if (!options.token.empty() && absl::StripAsciiWhitespace(options.token).empty()) {
+    return absl::InvalidArgumentError(
+        "the token, or WEIR_JOB_TOKEN, is set but empty: give the job one (weir keys, weir launch), or leave "
+        "it "
+        "unset");
   }
   if (!options.token.empty()) {
     WEIR_RETURN_IF_ERROR(CheckTokenLength("the token (of $WEIR_JOB_TOKEN)", options.token.size()));

@@ -1,5 +1,7 @@
 #include "distributed/security.h"
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -36,6 +38,19 @@ TEST(CheckExposureTest, AnAuthorityAloneProtectsNoServer) {
   SecurityOptions options;
   options.tls_ca_file = "ca";
   EXPECT_EQ(CheckExposure(kOpen, options).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// As `export WEIR_JOB_TOKEN=$(cat no-such-file)` leaves it.
+TEST(SecurityFromEnvironmentTest, AnEmptyTokenIsNotNone) {
+  unsetenv("WEIR_JOB_TOKEN");
+  EXPECT_TRUE(CheckSecurityOptions(SecurityFromEnvironment()).ok());
+  for (const char* blank : {"", " ", "\n"}) {
+    setenv("WEIR_JOB_TOKEN", blank, 1);
+    const absl::Status refused = CheckSecurityOptions(SecurityFromEnvironment());
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("is set but empty"));
+  }
+  unsetenv("WEIR_JOB_TOKEN");
 }
 
 TEST(CheckSecurityOptionsTest, ATokenHasALengthThatNobodyGuesses) {

@@ -19,6 +19,8 @@ using ::testing::Not;
 
 constexpr char kToken[] = "0123456789abcdef-of-this-job";
 
+constexpr char kUnset[] = "(not set)";
+
 struct Wrong {
   const char* name;
   std::vector<std::string> flags;
@@ -80,17 +82,18 @@ std::vector<Wrong> Table() {
       {"listen_environment", {kCluster, kJob}, {{"WEIR_LISTEN", "x:y:z"}}, "x:y:z"},
       {"exposed",
        {kCluster, kJob, "--listen=0.0.0.0"},
-       {{"WEIR_JOB_TOKEN", ""}},
+       {{"WEIR_JOB_TOKEN", kUnset}},
        "refusing to listen at 0.0.0.0"},
       {"exposed_ipv6",
        {kCluster, kJob, "--listen=[::]"},
-       {{"WEIR_JOB_TOKEN", ""}},
+       {{"WEIR_JOB_TOKEN", kUnset}},
        "refusing to listen at [::]"},
       {"metrics_text", {kCluster, kJob, "--metrics_port=x"}, {}, "WEIR_METRICS_PORT) is 'x'"},
       {"metrics_large", {kCluster, kJob, "--metrics_port=65536"}, {}, "'65536'"},
       {"metrics_host", {kCluster, kJob, "--metrics_port=a b:1"}, {}, "'a b:1'"},
       {"metrics_environment", {kCluster, kJob}, {{"WEIR_METRICS_PORT", "-1"}}, "'-1'"},
       // Who may call.
+      {"token_empty", {kCluster, kJob}, {{"WEIR_JOB_TOKEN", ""}}, "WEIR_JOB_TOKEN, is set but empty"},
       {"token_short", {kCluster, kJob}, {{"WEIR_JOB_TOKEN", "short"}}, "has 5 characters"},
       {"token_long", {kCluster, kJob}, {{"WEIR_JOB_TOKEN", std::string(5000, 'x')}}, "has 5000 characters"},
       {"token_space",
@@ -151,7 +154,11 @@ std::vector<Wrong> Table() {
 class WrongConfigurationTest : public ::testing::Test {
  protected:
   void Set(const std::string& name, const std::string& value) {
-    setenv(name.c_str(), value.c_str(), 1);
+    if (value == kUnset) {
+      unsetenv(name.c_str());
+    } else {
+      setenv(name.c_str(), value.c_str(), 1);
+    }
     names_.push_back(name);
   }
   void Clear() {

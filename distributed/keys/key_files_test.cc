@@ -344,5 +344,38 @@ TEST_F(TaskKeysTest, AClusterRunsWithThem) {
   EXPECT_THAT(Values(session->Run({}, {model.doubled}, {}).value()[0]), testing::ElementsAre(2, 4));
 }
 
+// One way: servers show certificates, callers a token. A task without a CA takes the roots of its system, or
+// those of gRPC's variable.
+TEST(OneWayTlsTest, ACallerChecksTheServerAndShowsAToken) {
+  const std::string keys = NewKeys() + "/" + kHost;
+  setenv("GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", (keys + "/ca.pem").c_str(), 1);
+  SecurityOptions one_way = SecurityIn(keys);
+  one_way.tls_ca_file.clear();
+  const auto server = MakeGrpcTransport({.security = one_way}).value();
+  const auto listener =
+      server->Listen("127.0.0.1:0", [](std::shared_ptr<IncomingCall> call) { call->Reply(Frame()); }).value();
+  const auto call = [&](const SecurityOptions& caller) {
+    const auto transport = MakeGrpcTransport({.security = caller}).value();
+    const auto channel = transport->Connect({"ps", 0}, listener->address()).value();
+    return CallAndWait(*channel, "/weir.Test/Call", {}, Within(absl::Seconds(20))).status();
+  };
+  EXPECT_TRUE(call(one_way).ok()) << call(one_way);
+  const SecurityOptions caller = {.token = one_way.token, .tls_ca_file = keys + "/ca.pem"};
+  EXPECT_TRUE(call(caller).ok()) << call(caller);
+  EXPECT_EQ(call({.tls_ca_file = keys + "/ca.pem"}).code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(call({.token = one_way.token}).code(), absl::StatusCode::kUnavailable) << "without TLS";
+  const SecurityOptions other = {.token = one_way.token, .tls_ca_file = NewKeys() + "/" + kHost + "/ca.pem"};
+  EXPECT_EQ(call(other).code(), absl::StatusCode::kUnavailable) << "the server is somebody else's";
+  // A task is both: one whose callers need a certificate lets no one-way caller in.
+  const auto mutual_server = MakeGrpcTransport({.security = SecurityIn(keys)}).value();
+  const auto mutual =
+      mutual_server->Listen("127.0.0.1:0", [](std::shared_ptr<IncomingCall> call) { call->Reply(Frame()); })
+          .value();
+  const auto transport = MakeGrpcTransport({.security = caller}).value();
+  const auto channel = transport->Connect({"ps", 0}, mutual->address()).value();
+  EXPECT_EQ(CallAndWait(*channel, "/weir.Test/Call", {}, Within(absl::Seconds(20))).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
 }  // namespace
 }  // namespace weir

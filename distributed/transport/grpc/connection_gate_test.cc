@@ -205,6 +205,22 @@ TEST_F(StrangersTest, ProbesNeedNoToken) {
       ASSERT_EQ(reply->payloads.size(), 1u);
       EXPECT_EQ(reply->payloads[0].bytes(), is_serving ? "\x08\x01" : "\x08\x02");
     }
+    for (const char* token : {"", kToken}) {  // a stranger's connection is over with its first answer
+      stranger.security.token = token;
+      const auto ask = [&](absl::string_view method) {
+        const auto probe = MakeGrpcTransport(stranger).value();
+        const auto channel = probe->Connect({"ps", 0}, absl::StrCat("127.0.0.1:", port_)).value();
+        return CallAndWait(*channel, method, {}, Within(absl::Seconds(60)));
+      };
+      const absl::StatusOr<Frame> list = ask("/grpc.health.v1.Health/List");
+      ASSERT_TRUE(list.ok()) << list.status();
+      ASSERT_EQ(list->payloads.size(), 1u);
+      constexpr absl::string_view kServing("\x0a\x06\x0a\x00\x12\x02\x08\x01", 8),
+          kNotServing("\x0a\x06\x0a\x00\x12\x02\x08\x02", 8);
+      EXPECT_EQ(list->payloads[0].bytes(), is_serving ? kServing : kNotServing);
+      // What a client takes for "healthy, and do not ask": it must not be Unauthenticated.
+      EXPECT_TRUE(absl::IsUnimplemented(ask("/grpc.health.v1.Health/Watch").status()));
+    }
   }
   EXPECT_EQ(num_served_, 0);
 }

@@ -186,18 +186,23 @@ Greeting::State Greeting::OnCall(const FrameHead& head, absl::string_view payloa
   if (!headers.ok()) return State::kOver;
   if (TokensMatch(headers->token, token_)) return State::kAdmitted;
   is_stranger_ = true;
-  if (headers->path != kHealthCheckMethod) return Refuse(head.stream, headers->path, answers);
-  return AnswerHealthCheck(head.stream, answers);
+  const auto health = AnswerHealthCheck(headers->path, is_serving_ == nullptr || is_serving_());
+  return health.has_value() ? Answer(head.stream, *health, answers)
+                            : Refuse(head.stream, headers->path, answers);
 }
 
 // One check a connection: the headers of another could not be read.
-Greeting::State Greeting::AnswerHealthCheck(size_t stream, std::string* answers) {
-  const std::string response = HealthCheckResponse(is_serving_ == nullptr || is_serving_());
-  AppendFrame(kHeaders, kEndHeaders, stream, ReplyHeaders(), answers);
-  AppendFrame(kData, 0, stream, absl::StrCat(BigEndian(0, 1), BigEndian(response.size(), 4), response),
-              answers);
+Greeting::State Greeting::Answer(size_t stream, const absl::StatusOr<std::string>& response,
+                                 std::string* answers) {
   std::string block;
-  AppendStatus(absl::OkStatus(), &block);
+  if (response.ok()) {
+    AppendFrame(kHeaders, kEndHeaders, stream, ReplyHeaders(), answers);
+    AppendFrame(kData, 0, stream, absl::StrCat(BigEndian(0, 1), BigEndian(response->size(), 4), *response),
+                answers);
+  } else {
+    block = ReplyHeaders();
+  }
+  AppendStatus(response.status(), &block);
   AppendFrame(kHeaders, kEndHeaders | kEndStream, stream, block, answers);
   return State::kOver;
 }

@@ -18,6 +18,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace weir {
@@ -62,7 +63,7 @@ class Greeting {
   State ReadFrames(std::string* answers);
   State OnFrame(const FrameHead& head, absl::string_view payload, std::string* answers);
   State OnCall(const FrameHead& head, absl::string_view payload, std::string* answers);
-  State AnswerHealthCheck(size_t stream, std::string* answers);
+  State Answer(size_t stream, const absl::StatusOr<std::string>& response, std::string* answers);
   State Refuse(size_t stream, absl::string_view path, std::string* answers);
 
   const std::string token_;

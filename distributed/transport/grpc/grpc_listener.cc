@@ -110,7 +110,11 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     if (const auto deadline = context_.deadline(); deadline != std::chrono::system_clock::time_point::max()) {
       deadline_ = ProcessNow() + (absl::FromChrono(deadline) - absl::Now());
     }
-    if (method() == kHealthCheckMethod) return ReplyHealth();
+    // Without reading what is asked: who asks may be anybody.
+    if (auto health =
+            AnswerHealthCheck(method(), listener_->is_serving_ == nullptr || listener_->is_serving_())) {
+      return ReplyHealth(*std::move(health));
+    }
     if (!listener_->IsAuthorized(context_)) {
       if (listener_->is_encrypted_) listener_->gate_->OnRefused(context_.peer());
       if (listener_->on_refused_) listener_->on_refused_(Refusal::kToken, client(), kNoToken);
@@ -147,11 +151,10 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
     listener_->handler_(std::make_shared<HandlersCall>(shared_from_this()));
   }
 
-  // Without reading what is asked: who asks may be anybody.
-  void ReplyHealth() {
+  void ReplyHealth(absl::StatusOr<std::string> response) {
+    if (!response.ok()) return Reply(response.status());
     Frame reply;
-    reply.payloads.push_back(Payload::OfString(
-        HealthCheckResponse(listener_->is_serving_ == nullptr || listener_->is_serving_())));
+    reply.payloads.push_back(Payload::OfString(*std::move(response)));
     Reply(std::move(reply));
   }
 
