@@ -27,6 +27,16 @@ for backups in 0 1; do
     --learning_rate=0.002 2>&1) || fail "the synchronous job failed: $said"
   at_least "$(accuracy_of "$said")" 0.78 || fail "accuracy after one synchronous epoch, $backups backups: $said"
 done
+# Random initial values, dropped batches and all: two jobs with one seed end with the same bits, one with another seed does not.
+bits_of() {
+  "$weir" launch --ps=2 --workers=3 -- "$program" --mode=sync --seed=$1 --epochs=1 --batch_size=500 --model_dir="$out/seed$2" \
+    >"$out/said" 2>&1 || fail "the job with seed $1 failed: $(cat "$out/said")"
+  "$weir" inspect checkpoint "$out/seed$2" --values=100 >"$out/bits$2" || fail "its checkpoint cannot be read: $(cat "$out/bits$2")"
+  md5sum <"$out/seed$2/$(basename "$(ls "$out/seed$2"/model.ckpt-*.data-* | tail -1)")"
+}
+first=$(bits_of 7 a) && second=$(bits_of 7 b) && third=$(bits_of 8 c) || fail "no bits: $first $second $third"
+[ "$first" = "$second" ] || fail "two jobs with one seed differ: $(diff "$out/bitsa" "$out/bitsb" | head -20)"
+[ "$first" != "$third" ] || fail "the seed makes no difference"
 # Replicas without parameter servers, with an evaluator.
 said=$("$weir" launch -np 3 --evaluator -- "$program" --mode=horovod --epochs=1 --batch_size=50 \
   --learning_rate=0.002 --model_dir="$out/replicas" 2>&1) || fail "the job of replicas failed: $said"
