@@ -305,6 +305,27 @@ TEST_F(SyncFaultTest, AKilledTaskThatComesAgainChangesNoBit) {
   }
 }
 
+// With random numbers that are a function of the step and the worker. (Those of ops with a state begin again
+// with the process, here as in TensorFlow.)
+TEST_F(SyncFaultTest, AKilledWorkerThatComesAgainDrawsTheSameRandomNumbers) {
+  const std::vector<std::string> flags = {"--on_loss=wait", "--dropout=stateless"};
+  LaunchSync({}, flags);
+  EXPECT_EQ(AwaitEnd(), 0) << Log();
+  const std::string expected = Finish();
+  EXPECT_THAT(expected, HasSubstr("finished at step 60, bits ")) << Log();
+  EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
+  EXPECT_NE(FinishWithoutFaults(), expected) << "nothing was dropped";
+  for (const char* victim : {"worker:1", "worker:0"}) {
+    LaunchSync({"--restart=1"}, flags);
+    ASSERT_TRUE(AwaitStep("worker:0", 25)) << Log();
+    ASSERT_TRUE(SendSignal(Pid(victim), SIGKILL));
+    EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
+    EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
+    EXPECT_EQ(Finish(), expected) << victim << ": " << Log();
+    EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
+  }
+}
+
 // Horovod's way: every worker has the model. Gradients are added up in the same order as on a ps.
 TEST_F(SyncFaultTest, AKilledReplicaThatComesAgainChangesNoBit) {
   const std::string expected = FinishWithoutFaults();

@@ -6,9 +6,9 @@
 // each of its devices has it (mirrored_strategy.h).
 //
 // The chief also stops when there is a file DIR/stop. Its flags are those of trainer.h, --backup_workers,
-// --on_loss and --elastic_workers. The chief prints "finished at step N, bits B", where B is a sum over the
-// bits of all variables. With --elastic_workers a variable has an element for each worker that only this
-// worker's gradients change; then it prints also "gradients of workers 0 2 were applied".
+// --on_loss, --elastic_workers and --dropout. The chief prints "finished at step N, bits B", where B is a sum
+// over the bits of all variables. With --elastic_workers a variable has an element for each worker that only
+// this worker's gradients change; then it prints also "gradients of workers 0 2 were applied".
 #include <unistd.h>
 
 #include <cstdio>
@@ -45,6 +45,7 @@ struct Flags : TrainerFlags {
   int backup_workers = 0;
   std::string on_loss = "shrink";
   int elastic_workers = 0;
+  std::string dropout = "none";
 };
 
 // The batch of a worker in a step.
@@ -63,6 +64,19 @@ uint64_t BitsOf(const std::vector<Tensor>& values) {
     }
   }
   return sum;
+}
+
+// What is drawn in a step: with "stateless" a function of the step and the worker; with "stateful" of how
+// many steps this process has made, as in TensorFlow.
+Output Dropped(GraphBuilder& g, Output x, Output seed, absl::string_view dropout) {
+  if (dropout == "none") return x;
+  const Output shape = Const(g, Tensor::Vector<int32_t>({static_cast<int32_t>(kNumbers)}));
+  const Output drawn =
+      dropout == "stateless"
+          ? g.AddOp("StatelessRandomUniform", {shape, seed}, {{"dtype", DType::kFloat32}})
+          : g.AddOp("RandomUniform", {shape},
+                    {{"dtype", DType::kFloat32}, {"seed", int64_t{1}}, {"seed2", int64_t{2}}});
+  return Mul(g, x, Floor(g, Add(g, drawn, Const(g, 0.5f))));
 }
 
 // What trains in step with the others, the hook that goes with it, and whether this process initialises and
@@ -154,8 +168,11 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
     xs.push_back(
         g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}, {"shape", PartialShape({kNumbers})}}));
   }
+  const Output seed = g.AddOp("Placeholder", {}, {{"dtype", DType::kInt64}, {"shape", PartialShape({2})}});
+  std::vector<Output> inputs;
+  for (const Output x : xs) inputs.push_back(Dropped(g, x, seed, flags.dropout));
   const ModelVariable step = GlobalStep(g);
-  WEIR_ASSIGN_OR_RETURN(const InStep in_step, AddTraining(g, task, server, flags, xs, step));
+  WEIR_ASSIGN_OR_RETURN(const InStep in_step, AddTraining(g, task, server, flags, inputs, step));
   if (task.is_evaluator()) return EvaluateCheckpoints(g, server, flags);
   std::vector<TensorRef> variables;
   for (const ModelVariable& variable : AllVariables(g)) variables.push_back(variable.value);
@@ -174,7 +191,7 @@ absl::Status Train(const TaskConfig& task, Server& server, const Flags& flags) {
     absl::SleepFor(absl::Milliseconds(flags.step_ms));
     WEIR_RETURN_IF_ERROR(session->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
       WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> now, context.session().Run({}, {step.value}));
-      Feeds feeds;
+      Feeds feeds = {{seed, Tensor::Vector<int64_t>({task.task_index(), now[0].scalar<int64_t>()})}};
       for (int i = 0; i < flags.devices; ++i) {
         feeds.push_back({xs[i], Batch(now[0].scalar<int64_t>(), task.task_index() * flags.devices + i)});
       }
@@ -206,6 +223,7 @@ int Main(int argc, char** argv) {
   parser.Add("backup_workers", &flags.backup_workers, "how many gradients of a step may be missing");
   parser.Add("on_loss", &flags.on_loss, "shrink, wait or fail");
   parser.Add("elastic_workers", &flags.elastic_workers, "workers come and go, at most so many");
+  parser.Add("dropout", &flags.dropout, "of half of each batch: none, stateless or stateful");
   if (absl::Status status = parser.Parse({argv + 1, argv + argc}); !status.ok()) {
     return FailTrainer("sync_trainer", status);
   }
