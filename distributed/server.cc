@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -29,7 +30,8 @@
 #include "distributed/remote_worker.h"
 #include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
-#include "distributed/transport/host/host_transport.h"
+#include "distributed/transport/sockets/socket_transport.h"
+#include "distributed/transport/tcp/tcp_socket.h"
 #include "distributed/worker_service.h"
 #include "graph/types/status_macros.h"
 #include "graph/version.h"
@@ -339,7 +341,15 @@ static absl::Status CheckOwnCertificate(const TaskName& self, const SecurityOpti
       "--tls_task_names (WEIR_TLS_TASK_NAMES) it must be for ", name, "; 'weir keys --tasks' makes such"));
 }
 
-// gRPC; between tasks of one machine sockets beside it, unless what is sent is to be encrypted.
+static absl::StatusOr<std::optional<PortRange>> DataPorts(absl::string_view text) {
+  if (text == "off") return std::nullopt;
+  absl::StatusOr<PortRange> ports = ParsePortRange(text);
+  if (ports.ok()) return *ports;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the ports for tensors (--data_ports, WEIR_DATA_PORTS): ", ports.status().message(), ", or 'off'"));
+}
+
+// gRPC; beside it sockets of our own, unless what is sent is to be encrypted.
 static absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const ServerOptions& options,
                                                                 const Membership& membership,
                                                                 RefusedCalls& refused) {
@@ -351,12 +361,29 @@ static absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const ServerOpti
   };
   grpc.is_serving = [&membership] { return membership.is_serving() && membership.superseded().ok(); };
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, MakeGrpcTransport(grpc));
-  if (options.security.uses_tls() || !options.uses_host_sockets) return transport;
-  return MakeHostTransport(std::move(transport));
+  SocketTransportOptions sockets;
+  sockets.unix_sockets = options.uses_host_sockets;
+  WEIR_ASSIGN_OR_RETURN(sockets.tcp_ports, DataPorts(options.data_ports));
+  sockets.on_refused = grpc.on_refused;
+  sockets.on_unreachable = [](const TaskName& peer, absl::string_view address, int port,
+                              absl::string_view why) {
+    PrintNotice(absl::StrCat(peer.ToString(), " at ", address, " cannot be reached at its port ", port, ": ",
+                             why,
+                             ". Tensors for it go over gRPC, which is slower (WEIR_DATA_PORTS says at which "
+                             "ports a task listens for them)"));
+  };
+  const bool has_sockets = sockets.unix_sockets || sockets.tcp_ports.has_value();
+  if (options.security.uses_tls() || !has_sockets) return transport;
+  return MakeSocketTransport(std::move(transport), sockets);
 }
 
 std::string ListenFromEnvironment() {
   const char* value = std::getenv("WEIR_LISTEN");
+  return value == nullptr ? "" : value;
+}
+
+std::string DataPortsFromEnvironment() {
+  const char* value = std::getenv("WEIR_DATA_PORTS");
   return value == nullptr ? "" : value;
 }
 

@@ -42,6 +42,9 @@ namespace weir {
 // $WEIR_LISTEN; empty when it is not set.
 std::string ListenFromEnvironment();
 
+// $WEIR_DATA_PORTS; empty when it is not set.
+std::string DataPortsFromEnvironment();
+
 // $WEIR_TENSORFLOW_CLIENTS; empty when it is not set.
 std::string TensorflowClientsFromEnvironment();
 
@@ -98,8 +101,12 @@ struct ServerOptions {
   // which they cannot show (docs/security.md). Without either they use the task's own address.
   // $WEIR_TENSORFLOW_CLIENTS.
   std::string tensorflow_clients = TensorflowClientsFromEnvironment();
-  // Between tasks of one machine (transport/host). Never with TLS: those sockets are not encrypted.
+  // Unix sockets between tasks of one machine (transport/sockets). Never with TLS: those are not encrypted.
   bool uses_host_sockets = true;
+  // Where tasks of other machines connect to for what is faster without gRPC (transport/sockets):
+  // "7000-7099", the first of these ports that is free; empty: any free one; "off": nowhere, and this task
+  // connects to no such port either. Never with TLS: those connections are not encrypted. $WEIR_DATA_PORTS.
+  std::string data_ports = DataPortsFromEnvironment();
   // For tests: instead of gRPC. Borrowed.
   Transport* transport = nullptr;
   // Its clock, threads and waits. A simulated one needs a transport of the simulation. Borrowed.

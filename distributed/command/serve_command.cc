@@ -36,6 +36,10 @@ void Declare(ServeFlags* values, FlagParser* flags) {
       "listen", &values->server.listen,
       "listen here instead of at the cluster's address: '0.0.0.0' for all interfaces, with ':port' for "
       "another port (or $WEIR_LISTEN)");
+  flags->Add(
+      "data_ports", &values->server.data_ports,
+      "where tasks of other machines connect to for tensors, without gRPC: '7000-7099', the first free "
+      "one, or 'off' (or $WEIR_DATA_PORTS); default: any free port");
   flags->Add("num_cpus", &values->server.num_cpus, "CPU devices", {.least = 1, .most = Runtime::kMaxDevices});
   flags->Add("num_fake_gpus", &values->server.num_fake_gpus,
              "GPU devices on host memory, to try out placement", {.least = 0, .most = Runtime::kMaxDevices});

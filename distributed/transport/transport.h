@@ -35,6 +35,9 @@ struct CallOptions {
   // Keep trying to connect until the deadline instead of failing at the first refusal: for peers that may
   // still be starting.
   bool wait_for_ready = false;
+  // Where the answer came from, "ipv4:10.0.0.1:4711", set before `done` is called by transports that know.
+  // The caller's, and lives until then.
+  std::string* answered_by = nullptr;
 };
 
 // A call that was made and may be given up.

@@ -10,8 +10,8 @@
 #include "absl/time/clock.h"
 #include "distributed/transport/fault/fault_transport.h"
 #include "distributed/transport/grpc/grpc_transport.h"
-#include "distributed/transport/host/host_transport.h"
 #include "distributed/transport/inproc/inproc_transport.h"
+#include "distributed/transport/sockets/socket_transport.h"
 #include "distributed/transport/test_calls.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -305,20 +305,20 @@ TEST_P(TransportTest, PortsInUseAndBadAddressesAreNamed) {
   EXPECT_EQ(transport_->Connect({"ps", 0}, "nonsense").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-// A host transport whose channels use their sockets from the first call of a test on, if there is a listener.
+// A socket transport whose channels use sockets from the first call of a test on, if there is a listener.
 class SocketsAtOnce final : public Transport {
  public:
-  explicit SocketsAtOnce(std::unique_ptr<Transport> host) : host_(std::move(host)) {}
+  explicit SocketsAtOnce(std::unique_ptr<Transport> sockets) : sockets_(std::move(sockets)) {}
   absl::StatusOr<std::unique_ptr<Channel>> Connect(const TaskName& peer,
                                                    const std::string& address) override {
-    auto channel = host_->Connect(peer, address);
+    auto channel = sockets_->Connect(peer, address);
     EXPECT_TRUE(!channel.ok() || AwaitSocket(**channel));
     return channel;
   }
   using Transport::Listen;
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, CallHandler handler,
                                                    PayloadPlacement placement) override {
-    return host_->Listen(address, std::move(handler), std::move(placement));
+    return sockets_->Listen(address, std::move(handler), std::move(placement));
   }
 
   static bool AwaitSocket(Channel& channel) {
@@ -328,25 +328,25 @@ class SocketsAtOnce final : public Transport {
   }
 
  private:
-  const std::unique_ptr<Transport> host_;
+  const std::unique_ptr<Transport> sockets_;
 };
 
-std::unique_ptr<Transport> MakeHost(const HostTransportOptions& options) {
-  return std::make_unique<SocketsAtOnce>(MakeHostTransport(MakeGrpc(), options).value());
+std::unique_ptr<Transport> MakeSockets(const SocketTransportOptions& options) {
+  return std::make_unique<SocketsAtOnce>(MakeSocketTransport(MakeGrpc(), options).value());
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, TransportTest,
-    ::testing::Values(TransportKind{"Inproc", [] { return MakeInprocTransport(MakeInprocNetwork()); }},
-                      TransportKind{"Grpc", [] { return MakeGrpc(); }},
-                      TransportKind{"Host", [] { return MakeHost({}); }},
-                      TransportKind{"HostWithoutLoans", [] { return MakeHost({.lent_bytes = 0}); }},
-                      // Faults that never hit change nothing.
-                      TransportKind{"Fault",
-                                    [] {
-                                      return std::make_unique<FaultTransport>(
-                                          MakeInprocTransport(MakeInprocNetwork()));
-                                    }}),
+    ::testing::Values(
+        TransportKind{"Inproc", [] { return MakeInprocTransport(MakeInprocNetwork()); }},
+        TransportKind{"Grpc", [] { return MakeGrpc(); }},
+        TransportKind{"Unix", [] { return MakeSockets({}); }},
+        TransportKind{"UnixWithoutLoans", [] { return MakeSockets({.lent_bytes = 0}); }},
+        TransportKind{"Tcp", [] { return MakeSockets({.unix_sockets = false, .tcp_ports = PortRange()}); }},
+        // Faults that never hit change nothing.
+        TransportKind{
+            "Fault",
+            [] { return std::make_unique<FaultTransport>(MakeInprocTransport(MakeInprocNetwork())); }}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -37,6 +37,7 @@ struct TrainerFlags {
   double chief_grace_seconds = 600;
   double recovery_seconds = 60;
   bool host_sockets = true;
+  std::string data_ports;
   int devices = 1;
 
   void AddTo(FlagParser& parser) {
@@ -48,6 +49,7 @@ struct TrainerFlags {
     parser.Add("chief_grace_seconds", &chief_grace_seconds, "how long a ps waits for a lost chief");
     parser.Add("recovery_seconds", &recovery_seconds, "how long a session waits for a lost peer");
     parser.Add("host_sockets", &host_sockets, "whether tasks of one machine talk over Unix sockets");
+    parser.Add("data_ports", &data_ports, "where tasks listen for tensors of other machines");
     parser.Add("devices", &devices, "CPU devices of each process");
   }
   ServerOptions server_options() const {
@@ -56,7 +58,8 @@ struct TrainerFlags {
             .lease = absl::Seconds(lease_seconds),
             .chief_grace = absl::Seconds(chief_grace_seconds),
             .termination_grace = absl::Seconds(termination_grace_seconds),
-            .uses_host_sockets = host_sockets};
+            .uses_host_sockets = host_sockets,
+            .data_ports = data_ports};
   }
   std::string checkpoint_dir() const { return absl::StrCat(dir, "/model"); }
 };

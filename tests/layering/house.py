@@ -90,7 +90,7 @@ MAY_GO_PAST_THE_ENVIRONMENT = {
     "distributed/transport/grpc": "a real network; a simulation has its own transport",
     "distributed/metrics/http_listener.cc": "a real network, for what is no task",
     "distributed/metrics/http_listener.h": "a real network, for what is no task",
-    "distributed/transport/host": "a real network",
+    "distributed/transport/sockets": "a real network",
     "distributed/transport/inproc": "threads of its own, for tests",
     "distributed/transport/fault": "wraps a real network",
     "distributed/timing": "for transports",

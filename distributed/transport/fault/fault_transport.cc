@@ -71,12 +71,14 @@ class FaultTransport::FaultChannel final : public Channel {
     wrapped_.reset();
   }
 
-  std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame request, const CallOptions& options,
+  std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame request, const CallOptions& wanted,
                                      Done done) override {
     Fault fault;
     if (!transport_->Match(peer(), method, &fault)) {
-      return wrapped_->Call(method, std::move(request), options, std::move(done));
+      return wrapped_->Call(method, std::move(request), wanted, std::move(done));
     }
+    CallOptions options = wanted;
+    options.answered_by = nullptr;  // calls of the wrapped transport may outlast `done`
     auto call =
         Hold(std::move(done), options, absl::StrCat(peer().ToString(), " at ", address(), ": ", method));
     switch (fault.action) {

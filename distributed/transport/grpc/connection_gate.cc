@@ -1,6 +1,5 @@
 #include "distributed/transport/grpc/connection_gate.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -15,9 +14,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "distributed/transport/grpc/metadata_keys.h"
 #include "distributed/transport/listening_sockets.h"
+#include "distributed/transport/socket_address.h"
 #include "graph/types/status_macros.h"
 #include "kernels/process_clock.h"
 #include "kernels/system_thread.h"
@@ -34,45 +33,6 @@ constexpr size_t kMaxFarewellBytes = 256 << 10;
 
 void Set(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof(value));  // a connection works without them
-}
-
-// The client's network: an IPv4 address, or the 64 bits of an IPv6 address that a site has.
-std::string NetworkOf(const sockaddr_storage& address) {
-  if (address.ss_family == AF_INET) {
-    const auto* const ipv4 = reinterpret_cast<const sockaddr_in*>(&address);
-    return std::string(reinterpret_cast<const char*>(&ipv4->sin_addr), sizeof(ipv4->sin_addr));
-  }
-  const auto* const ipv6 = reinterpret_cast<const sockaddr_in6*>(&address);
-  const auto* const bytes = reinterpret_cast<const char*>(&ipv6->sin6_addr);
-  constexpr size_t kSite = 8, kMapped = 12, kBytes = 16;
-  if (IN6_IS_ADDR_V4MAPPED(&ipv6->sin6_addr)) return std::string(bytes + kMapped, kBytes - kMapped);
-  return std::string(bytes, kSite);
-}
-
-// A client as gRPC names it, "ipv6:%5B::1%5D:80", and its address, in one form: "[::1]:80".
-std::string NameOf(absl::string_view client) {
-  client.remove_prefix(std::min(client.find(':') + 1, client.size()));
-  std::string name = absl::StrReplaceAll(client, {{"%5B", "["}, {"%5D", "]"}});
-  const size_t scope = name.find('%'), end = name.find(']');
-  if (scope < end && end != std::string::npos) name.erase(scope, end - scope);
-  return name;
-}
-
-std::string NameOf(const sockaddr_storage& address) {
-  char host[INET6_ADDRSTRLEN] = "";
-  if (address.ss_family == AF_INET) {
-    const auto* const ipv4 = reinterpret_cast<const sockaddr_in*>(&address);
-    inet_ntop(AF_INET, &ipv4->sin_addr, host, sizeof(host));
-    return absl::StrCat(host, ":", ntohs(ipv4->sin_port));
-  }
-  const auto* const ipv6 = reinterpret_cast<const sockaddr_in6*>(&address);
-  constexpr size_t kMapped = 12;
-  if (IN6_IS_ADDR_V4MAPPED(&ipv6->sin6_addr)) {
-    inet_ntop(AF_INET, ipv6->sin6_addr.s6_addr + kMapped, host, sizeof(host));
-    return absl::StrCat(host, ":", ntohs(ipv6->sin6_port));
-  }
-  inet_ntop(AF_INET6, &ipv6->sin6_addr, host, sizeof(host));
-  return absl::StrCat("[", host, "]:", ntohs(ipv6->sin6_port));
 }
 
 }  // namespace
@@ -196,7 +156,7 @@ void ConnectionGate::Accept(int listening_fd) {
       continue;
     }
     MakeRoom();
-    strangers_.emplace_back(fd, listening_fd, NetworkOf(address), NameOf(address),
+    strangers_.emplace_back(fd, listening_fd, NetworkOf(address), AddressText(address),
                             ProcessNow() + options_.grace, Greeting(options_.token, options_.is_serving));
     const std::string settings = Greeting::ServerSettings(options_.max_streams, options_.max_header_bytes);
     if (send(fd, settings.data(), settings.size(), MSG_NOSIGNAL) < 0) strangers_.pop_back();
@@ -210,10 +170,10 @@ void ConnectionGate::HandOver(int fd, int listening_fd, const sockaddr_storage& 
     return;
   }
   MakeRoom();
-  Stranger& stranger = strangers_.emplace_back(own, listening_fd, NetworkOf(client), NameOf(client),
+  Stranger& stranger = strangers_.emplace_back(own, listening_fd, NetworkOf(client), AddressText(client),
                                                ProcessNow() + options_.grace, Greeting("", nullptr));
   stranger.is_with_grpc = true;
-  stranger.client = NameOf(client);
+  stranger.client = AddressText(client);
   num_strangers_ = strangers_.size();  // first: it may be admitted at once
   handler_(fd, listening_fd, "");
 }
@@ -221,14 +181,14 @@ void ConnectionGate::HandOver(int fd, int listening_fd, const sockaddr_storage& 
 void ConnectionGate::OnAdmitted(const std::string& client) {
   if (num_strangers() == 0) return;
   absl::MutexLock lock(&mutex_);
-  admitted_.insert(NameOf(client));
+  admitted_.insert(AddressText(client));
 }
 
 void ConnectionGate::OnRefused(const std::string& client) {
   if (num_strangers() == 0) return;
   {
     absl::MutexLock lock(&mutex_);
-    refused_.insert(NameOf(client));
+    refused_.insert(AddressText(client));
   }
   Wake();
 }

@@ -102,7 +102,7 @@ class ConnectionGate {
   std::list<Stranger> strangers_;  // the oldest first; of the gate's thread
   std::atomic<size_t> num_strangers_{0};
   absl::Mutex mutex_;
-  // By NameOf; not looked at yet.
+  // By AddressText; not looked at yet.
   std::set<std::string> admitted_ ABSL_GUARDED_BY(mutex_), refused_ ABSL_GUARDED_BY(mutex_);
 };
 

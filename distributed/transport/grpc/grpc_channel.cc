@@ -24,6 +24,7 @@ class GrpcChannel::PendingCall final : public OutgoingCall, public CompletionEve
   void Start(const Frame& request, const CallOptions& options, std::shared_ptr<PendingCall> self) {
     self_ = std::move(self);
     started_ = ProcessNow();
+    answered_by_ = options.answered_by;
     if (options.deadline != absl::InfiniteFuture())
       context_.set_deadline(absl::ToChronoTime(absl::Now() + (options.deadline - ProcessNow())));
     context_.set_wait_for_ready(options.wait_for_ready);
@@ -38,6 +39,7 @@ class GrpcChannel::PendingCall final : public OutgoingCall, public CompletionEve
 
   void OnCompletion(bool) override {
     const std::shared_ptr<PendingCall> self = std::move(self_);
+    if (answered_by_ != nullptr) *answered_by_ = context_.peer();
     std::exchange(done_, nullptr)(Result());
     channel_->Forget(this);
   }
@@ -55,6 +57,7 @@ class GrpcChannel::PendingCall final : public OutgoingCall, public CompletionEve
   GrpcChannel* const channel_;
   const std::string method_;
   Done done_;
+  std::string* answered_by_ = nullptr;
   absl::Time started_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> reader_;

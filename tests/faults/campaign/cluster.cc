@@ -104,6 +104,7 @@ std::vector<std::string> Cluster::TrainerCommand() const {
       "--recovery_seconds=10",
       "--chief_grace_seconds=6"};
   if (UsesLinks() || machines_ != nullptr) command.push_back("--host_sockets=false");
+  if (UsesLinks()) command.push_back("--data_ports=off");  // a link carries gRPC's port alone
   if (plan_.mode == Mode::kSync) command.push_back("--on_loss=wait");
   if (plan_.mode == Mode::kBackup) {
     command.insert(command.end(), {"--on_loss=shrink", "--backup_workers=1"});

@@ -1,5 +1,5 @@
 // Reading messages off a stream: what hostile bytes do, and what is kept between messages.
-#include "distributed/transport/host/socket_message.h"
+#include "distributed/transport/sockets/socket_message.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "distributed/transport/host/test_host_transport.h"
+#include "distributed/transport/sockets/test_socket_transport.h"
 #include "distributed/transport/wire.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-#include "distributed/transport/host/socket_message.h"
+#include "distributed/transport/sockets/socket_message.h"
 
 #include <string.h>
 #include <sys/socket.h>

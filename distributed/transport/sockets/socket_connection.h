@@ -3,8 +3,9 @@
 // Send writes what fits into the socket at once, on the caller's thread; the rest waits in a queue and leaves
 // on the poller's threads as the other side reads. Payloads are sent from their own buffers, which the queue
 // keeps alive. One thread at a time reads a message; while it hands the message on, another thread reads the
-// next one. So messages may overtake one another. While more than kMaxQueuedBytes wait to be sent nothing is
-// read, so that a side that asks without taking the answers cannot fill this one's memory.
+// next one. So messages may overtake one another. While more than `max_queued_bytes` wait to be sent nothing
+// is read, so that a side that asks without taking the answers cannot fill this one's memory. (Who asks reads
+// all the same: two sides that both wait for the other to read would wait for ever.)
 //
 // A message whose payloads are lent leaves without them; they are read out of the sender's memory by the
 // thread that hands the message on, so that several are read at once. A side closes the connection before it
@@ -21,19 +22,19 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "distributed/transport/host/socket_message.h"
-#include "distributed/transport/host/socket_poller.h"
+#include "distributed/transport/sockets/socket_message.h"
+#include "distributed/transport/sockets/socket_poller.h"
 
 namespace weir {
 
 class SocketConnection : public SocketPoller::Socket, public std::enable_shared_from_this<SocketConnection> {
  public:
   // Takes the descriptor over.
-  SocketConnection(int fd, SocketPoller& poller, SocketMessageReader reader)
-      : fd_(fd), poller_(poller), reader_(std::move(reader)) {}
+  SocketConnection(int fd, SocketPoller& poller, SocketMessageReader reader, size_t max_queued_bytes)
+      : fd_(fd), poller_(poller), max_queued_bytes_(max_queued_bytes), reader_(std::move(reader)) {}
   ~SocketConnection() override;
 
-  // Begins to read. ResourceExhausted when the system refuses.
+  // Begins to read. Possible errors: ResourceExhausted (the system refuses), Cancelled (closed already).
   absl::Status Start();
 
   // A message for a closed connection is dropped.
@@ -62,8 +63,6 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
   int fd() const { return fd_; }
 
  private:
-  static constexpr size_t kMaxQueuedBytes = 64 << 20;
-
   struct Outgoing {
     SocketMessage::Kind kind = SocketMessage::Kind::kHello;
     uint64_t call = 0;
@@ -84,6 +83,7 @@ class SocketConnection : public SocketPoller::Socket, public std::enable_shared_
 
   const int fd_;
   SocketPoller& poller_;
+  const size_t max_queued_bytes_;
   SocketMessageReader reader_;  // of the thread that reads
   absl::Mutex mutex_;
   SocketPoller::Id id_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -1,4 +1,4 @@
-#include "distributed/transport/host/socket_connection.h"
+#include "distributed/transport/sockets/socket_connection.h"
 
 #include <string.h>
 #include <sys/epoll.h>
@@ -26,6 +26,7 @@ SocketConnection::~SocketConnection() { close(fd_); }
 
 absl::Status SocketConnection::Start() {
   absl::MutexLock lock(&mutex_);
+  if (is_closed_) return absl::CancelledError("the connection is closed already");
   WEIR_ASSIGN_OR_RETURN(id_, poller_.Add(fd_, shared_from_this()));
   ArmLocked();
   return absl::OkStatus();
@@ -197,7 +198,7 @@ void SocketConnection::Close(const absl::Status& reason) {
 
 void SocketConnection::ArmLocked() {
   uint32_t wanted = 0;
-  if (!is_reading_ && num_queued_bytes_ <= kMaxQueuedBytes) wanted |= EPOLLIN;
+  if (!is_reading_ && num_queued_bytes_ <= max_queued_bytes_) wanted |= EPOLLIN;
   if (!is_flushing_ && !queue_.empty()) wanted |= EPOLLOUT;
   if ((wanted & ~armed_) == 0) return;
   armed_ = wanted;

@@ -1,4 +1,4 @@
-#include "distributed/transport/host/socket_poller.h"
+#include "distributed/transport/sockets/socket_poller.h"
 
 #include <string.h>
 #include <sys/epoll.h>

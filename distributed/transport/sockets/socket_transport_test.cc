@@ -1,6 +1,6 @@
-// What is peculiar to the host transport: when calls leave the network, and what hostile bytes on its socket
-// do. The contract of a transport is tested in transport_test.cc.
-#include "distributed/transport/host/host_transport.h"
+// What is peculiar to the socket transport: when calls leave the network, and what hostile bytes on its
+// sockets do. The contract of a transport is tested in transport_test.cc.
+#include "distributed/transport/sockets/socket_transport.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -13,15 +13,15 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "distributed/transport/host/test_host_transport.h"
 #include "distributed/transport/host/unix_socket.h"
+#include "distributed/transport/sockets/test_socket_transport.h"
 #include "distributed/transport/wire.h"
 #include "gtest/gtest.h"
 
 namespace weir {
 namespace {
 
-TEST_F(HostTransportTest, CallsLeaveTheNetworkAndComeBackToIt) {
+TEST_P(SocketTransportTest, CallsLeaveTheNetworkAndComeBackToIt) {
   auto channel = transport_->Connect({"ps", 0}, listener_->address()).value();
   EXPECT_FALSE(UsesSocket(*channel));
   ASSERT_TRUE(AwaitSocket(*channel));
@@ -39,7 +39,7 @@ TEST_F(HostTransportTest, CallsLeaveTheNetworkAndComeBackToIt) {
   EXPECT_TRUE(AwaitSocket(*channel));
 }
 
-TEST_F(HostTransportTest, AListenerWithoutASocketIsCalledOverTheNetwork) {
+TEST_P(SocketTransportTest, AListenerWithoutASocketIsCalledOverTheNetwork) {
   auto plain = network_
                    ->Listen("127.0.0.1:0",
                             [](std::shared_ptr<IncomingCall> call) { call->Reply(FrameWith("no socket")); })
@@ -49,37 +49,39 @@ TEST_F(HostTransportTest, AListenerWithoutASocketIsCalledOverTheNetwork) {
   EXPECT_FALSE(UsesSocket(*channel));
 }
 
-TEST_F(HostTransportTest, TheSecretIsToldOnlyToThoseWhoHaveTheToken) {
+TEST_P(SocketTransportTest, TheSecretIsToldOnlyToThoseWhoHaveTheToken) {
   auto stranger = MakeNetwork("fedcba9876543210");
   const absl::Status status =
       CallAndWait(*stranger->Connect({"ps", 0}, listener_->address()).value(), kFindSocketMethod).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated);
 }
 
-TEST_F(HostTransportTest, WhoeverDoesNotKnowTheSecretIsSentAway) {
+TEST_P(SocketTransportTest, WhoeverDoesNotKnowTheSecretIsSentAway) {
   const std::string request = Request(1, "/weir.T/Echo", FrameWith(""));
-  std::string wrong = secret_;
+  std::string wrong = sockets_.secret;
   wrong.back() ^= 1;
   for (const std::string& bytes :
-       {request, HelloWith(wrong) + request, HelloWith("") + request, HelloWith(secret_.substr(1)) + request,
-        HelloWith(std::string(300, 'x')), Bytes(Kind::kHello, 0, secret_), Hello().substr(0, 30) + request,
-        Bytes(Kind::kCancel, 0, secret_), std::string(1000, '\xff')}) {
-    RawClient client(name_);
+       {request, HelloWith(wrong) + request, HelloWith("") + request,
+        HelloWith(sockets_.secret.substr(1)) + request, HelloWith(std::string(300, 'x')),
+        Bytes(Kind::kHello, 0, sockets_.secret), Hello().substr(0, 30) + request,
+        Bytes(Kind::kCancel, 0, sockets_.secret), std::string(1000, '\xff')}) {
+    RawClient client(sockets_);
     client.Send(bytes);
     EXPECT_TRUE(client.IsSentAway());
   }
   EXPECT_EQ(num_calls_, 0);
+  EXPECT_EQ(num_refused_, 6);  // those that said hello
   ExpectAlive();
 }
 
-TEST_F(HostTransportTest, WhoeverIsSilentIsSentAwayAndThereAreFewOfThem) {
+TEST_P(SocketTransportTest, WhoeverIsSilentIsSentAwayAndThereAreFewOfThem) {
   std::vector<std::unique_ptr<RawClient>> silent;
-  for (int i = 0; i < 100; ++i) silent.push_back(std::make_unique<RawClient>(name_));
+  for (int i = 0; i < 100; ++i) silent.push_back(std::make_unique<RawClient>(sockets_));
   for (const auto& client : silent) EXPECT_TRUE(client->IsSentAway());
   ExpectAlive();
 }
 
-TEST_F(HostTransportTest, MessagesThatAreNoneEndTheConnection) {
+TEST_P(SocketTransportTest, MessagesThatAreNoneEndTheConnection) {
   std::string huge_text = Request(1, "/weir.T/Echo", FrameWith("")), huge_payload = huge_text;
   const uint32_t text_bytes = UINT32_MAX;
   const uint64_t payload_bytes = UINT64_MAX - 1000;
@@ -91,7 +93,7 @@ TEST_F(HostTransportTest, MessagesThatAreNoneEndTheConnection) {
        {huge_text, huge_payload, Request(1, "/weir.T/Echo", large), std::string(24, '\0'),
         Request(1, "/tensorflow.MasterService/RunStep", frame), Bytes(Kind::kRequest, 1, "/weir.T/Echo"),
         Bytes(Kind::kRequest, 1, "", &frame), Bytes(Kind::kReply, 1, "", &frame), Hello()}) {
-    RawClient client(name_);
+    RawClient client(sockets_);
     client.Send(Hello() + bytes);
     EXPECT_TRUE(client.IsSentAway());
   }
@@ -99,10 +101,10 @@ TEST_F(HostTransportTest, MessagesThatAreNoneEndTheConnection) {
   ExpectAlive();
 }
 
-TEST_F(HostTransportTest, ConnectionsThatEndInTheMiddleAreHarmless) {
+TEST_P(SocketTransportTest, ConnectionsThatEndInTheMiddleAreHarmless) {
   const std::string bytes = Hello() + Request(1, "/weir.T/Echo", FrameWith("header", 300));
   for (size_t size = 0; size < bytes.size(); size += 1 + size / 16) {
-    RawClient client(name_);
+    RawClient client(sockets_);
     ASSERT_TRUE(client.Send(absl::string_view(bytes).substr(0, size)));
     client.CloseForWriting();
     EXPECT_TRUE(client.IsSentAway()) << size;
@@ -111,13 +113,13 @@ TEST_F(HostTransportTest, ConnectionsThatEndInTheMiddleAreHarmless) {
   ExpectAlive();
 }
 
-TEST_F(HostTransportTest, DamagedMessagesAreErrorsOrOtherMessages) {
+TEST_P(SocketTransportTest, DamagedMessagesAreErrorsOrOtherMessages) {
   const std::string good = Request(1, "/weir.T/Echo", FrameWith("header", 40));
   std::mt19937 random(1);
   for (int i = 0; i < 500; ++i) {
     std::string bad = good;
     for (int flips = 1 + random() % 3; flips > 0; --flips) bad[random() % bad.size()] ^= 1 << random() % 8;
-    RawClient client(name_);
+    RawClient client(sockets_);
     client.Send(Hello() + bad);
     client.CloseForWriting();
     for (int messages = 0; client.Receive().ok(); ++messages) ASSERT_LT(messages, 2);
@@ -125,8 +127,8 @@ TEST_F(HostTransportTest, DamagedMessagesAreErrorsOrOtherMessages) {
   ExpectAlive();
 }
 
-TEST_F(HostTransportTest, WhoeverDoesNotTakeTheAnswersIsNotReadAnyMore) {
-  RawClient client(name_);
+TEST_P(SocketTransportTest, WhoeverDoesNotTakeTheAnswersIsNotReadAnyMore) {
+  RawClient client(sockets_);
   ASSERT_TRUE(client.Send(Hello()));
   const std::string request = Request(0, "/weir.T/Large", FrameWith("", 64 << 10));
   // 64 MiB of answers may wait, a thousand would be taken: what is sent beyond waits in the socket.
@@ -139,22 +141,20 @@ TEST_F(HostTransportTest, WhoeverDoesNotTakeTheAnswersIsNotReadAnyMore) {
   EXPECT_LT(num_calls_, 200);
 }
 
-TEST_F(HostTransportTest, ACallNumberIsUsedOnceAtATime) {
+TEST_P(SocketTransportTest, ACallNumberIsUsedOnceAtATime) {
   auto listener = transport_->Listen("127.0.0.1:0", [](std::shared_ptr<IncomingCall> call) {
     call->OnCancel([call] {});  // holds it until the client is gone
   });
-  const Frame answer =
-      CallAndWait(*network_->Connect({"ps", 0}, (*listener)->address()).value(), kFindSocketMethod).value();
-  WireReader reader(answer.header);
-  RawClient client(std::string(reader.String()));
+  const FoundSockets sockets = FindSockets(*network_, (*listener)->address());
+  RawClient client(sockets);
   const std::string request = Request(1, "/weir.T/Echo", FrameWith(""));
-  client.Send(HelloWith(reader.String()) + request + request);
+  client.Send(HelloWith(sockets.secret) + request + request);
   EXPECT_TRUE(client.IsSentAway());
 }
 
-TEST_F(HostTransportTest, WhatIsLentIsFetched) {
+TEST_F(UnixSocketTest, WhatIsLentIsFetched) {
   const std::string proof = "sixteen letters.", lent(100'000, 'l');
-  RawClient client(name_);
+  RawClient client(sockets_);
   ASSERT_TRUE(client.Send(Hello(proof.data(), proof)));
   ASSERT_TRUE(client.IsWelcome(/*and_may_lend=*/true));
   ASSERT_TRUE(client.Send(LendingRequest(lent.data(), lent.size())));
@@ -162,12 +162,12 @@ TEST_F(HostTransportTest, WhatIsLentIsFetched) {
   EXPECT_EQ(reply.frame.payloads.at(0).bytes(), lent);
 }
 
-TEST_F(HostTransportTest, LoansAreNotAcceptedFromThoseWhoCannotShowTheirMemory) {
+TEST_F(UnixSocketTest, LoansAreNotAcceptedFromThoseWhoCannotShowTheirMemory) {
   const std::string lent(100'000, 'l'), proof = "sixteen letters.";
   const char* const nowhere = reinterpret_cast<const char*>(uintptr_t{8});
   for (const std::string& hello : {Hello(), Hello(lent.data(), proof), Hello(nowhere, proof),
                                    Hello(lent.data(), ""), Hello(lent.data(), lent.substr(0, 15))}) {
-    RawClient client(name_);
+    RawClient client(sockets_);
     client.Send(hello);
     EXPECT_TRUE(client.IsWelcome(/*and_may_lend=*/false));
     client.Send(LendingRequest(lent.data(), lent.size()));
@@ -177,7 +177,7 @@ TEST_F(HostTransportTest, LoansAreNotAcceptedFromThoseWhoCannotShowTheirMemory) 
   ExpectAlive();
 }
 
-TEST_F(HostTransportTest, HostileLoansEndTheConnection) {
+TEST_F(UnixSocketTest, HostileLoansEndTheConnection) {
   const std::string proof = "sixteen letters.", lent(100'000, 'l');
   const char* const nowhere = reinterpret_cast<const char*>(uintptr_t{8});
   std::string also_sent = LendingRequest(lent.data(), lent.size());
@@ -186,7 +186,7 @@ TEST_F(HostTransportTest, HostileLoansEndTheConnection) {
   for (const std::string& request :
        {LendingRequest(nowhere, 100'000), LendingRequest(lent.data(), uint64_t{1} << 62),
         LendingRequest(reinterpret_cast<const char*>(UINTPTR_MAX - 10), 1000), also_sent + "12345"}) {
-    RawClient client(name_);
+    RawClient client(sockets_);
     client.Send(Hello(proof.data(), proof));
     ASSERT_TRUE(client.IsWelcome(/*and_may_lend=*/true));
     client.Send(request);
@@ -196,7 +196,7 @@ TEST_F(HostTransportTest, HostileLoansEndTheConnection) {
   ExpectAlive();
 }
 
-TEST_F(HostTransportTest, WhatWasLentIsKeptUntilTheAnswerAndNoLonger) {
+TEST_F(UnixSocketTest, WhatWasLentIsKeptUntilTheAnswerAndNoLonger) {
   absl::Mutex mutex;
   std::shared_ptr<IncomingCall> held;
   auto listener = transport_
@@ -234,8 +234,8 @@ TEST_F(HostTransportTest, WhatWasLentIsKeptUntilTheAnswerAndNoLonger) {
   EXPECT_TRUE(await([&] { return tensor.has_exclusive_buffer(); }));
 }
 
-TEST_F(HostTransportTest, NoOtherProgramsSocketIsConnectedTo) {
-  const std::string name = "other-" + name_;
+TEST_F(UnixSocketTest, NoOtherProgramsSocketIsConnectedTo) {
+  const std::string name = "other-" + sockets_.name;
   const int other = ListenAtUnixSocket(name).value();
   std::atomic<int> num_asked{0};
   auto liar = network_
@@ -243,6 +243,7 @@ TEST_F(HostTransportTest, NoOtherProgramsSocketIsConnectedTo) {
                            [&](std::shared_ptr<IncomingCall> call) {
                              WireWriter answer;
                              answer.String(name);
+                             answer.Unsigned(0);
                              answer.String("secret");
                              if (call->method() == kFindSocketMethod) ++num_asked;
                              call->Reply(FrameWith(answer.Take()));
@@ -257,6 +258,9 @@ TEST_F(HostTransportTest, NoOtherProgramsSocketIsConnectedTo) {
   EXPECT_EQ(errno, EAGAIN);
   close(other);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, SocketTransportTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Tcp" : "Unix"; });
 
 }  // namespace
 }  // namespace weir

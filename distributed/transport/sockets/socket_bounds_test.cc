@@ -1,5 +1,5 @@
-// What the host transport keeps for calls that are given up or lost, and what it does without descriptors or
-// Unix sockets.
+// What the socket transport keeps for calls that are given up or lost, and what it does without descriptors
+// or Unix sockets.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -21,9 +21,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "distributed/transport/host/host_transport.h"
-#include "distributed/transport/host/test_host_transport.h"
 #include "distributed/transport/host/unix_socket.h"
+#include "distributed/transport/sockets/socket_transport.h"
+#include "distributed/transport/sockets/test_socket_transport.h"
 #include "distributed/transport/wire.h"
 #include "graph/types/tensor.h"
 #include "gtest/gtest.h"
@@ -32,7 +32,7 @@ namespace weir {
 namespace {
 
 // The threads that hand messages on overtake each other; a large payload that is being fetched makes it sure.
-TEST_F(HostTransportTest, ACallIsCancelledThoughItsRequestIsStillBeingFetched) {
+TEST_F(UnixSocketTest, ACallIsCancelledThoughItsRequestIsStillBeingFetched) {
   absl::Notification has_come_later, is_cancelled;
   auto listener = transport_
                       ->Listen(
@@ -46,21 +46,19 @@ TEST_F(HostTransportTest, ACallIsCancelledThoughItsRequestIsStillBeingFetched) {
                             return Payload();
                           })
                       .value();
-  const Frame answer =
-      CallAndWait(*network_->Connect({"ps", 0}, listener->address()).value(), kFindSocketMethod).value();
-  WireReader reader(answer.header);
+  const FoundSockets sockets = FindSockets(*network_, listener->address());
   const std::string proof = "sixteen letters.", lent(100'000, 'l');
-  RawClient client(std::string(reader.String()));
-  client.Send(HelloWith(reader.String(), proof.data(), proof));
+  RawClient client(sockets);
+  client.Send(HelloWith(sockets.secret, proof.data(), proof));
   ASSERT_TRUE(client.IsWelcome(/*and_may_lend=*/true));
   client.Send(LendingRequest(lent.data(), lent.size()) + Bytes(Kind::kCancel, 1, "") +
               Request(2, "/weir.T/Echo", FrameWith("")));
   EXPECT_TRUE(is_cancelled.WaitForNotificationWithTimeout(absl::Seconds(20)));
 }
 
-TEST_F(HostTransportTest, RequestsThatWereGivenUpBeforeTheyLeftAreDropped) {
+TEST_F(UnixSocketTest, RequestsThatWereGivenUpBeforeTheyLeftAreDropped) {
   absl::Notification release;
-  auto transport = MakeHostTransport(MakeNetwork(), {.num_server_threads = 1, .lent_bytes = 0}).value();
+  auto transport = MakeSocketTransport(MakeNetwork(), {.num_server_threads = 1, .lent_bytes = 0}).value();
   auto listener = transport
                       ->Listen("127.0.0.1:0",
                                [&](std::shared_ptr<IncomingCall> call) {
@@ -109,7 +107,7 @@ class DescriptorLimit {
   rlimit before_{};
 };
 
-TEST_F(HostTransportTest, AListenerWithoutDescriptorsIsCalledOverTheNetwork) {
+TEST_F(UnixSocketTest, AListenerWithoutDescriptorsIsCalledOverTheNetwork) {
   ASSERT_TRUE(CallAndWait(*network_->Connect({"ps", 0}, listener_->address()).value(), "/weir.T/Echo").ok());
   auto channel = transport_->Connect({"ps", 0}, listener_->address()).value();
   // A call of the network alone, so that it has the descriptors that it needs.
@@ -132,7 +130,7 @@ TEST_F(HostTransportTest, AListenerWithoutDescriptorsIsCalledOverTheNetwork) {
 }
 
 // The connection may be closing on a thread of its own when its channel goes.
-TEST_F(HostTransportTest, NoDoneIsCalledAfterTheChannelIsGoneThoughTheListenerGoesToo) {
+TEST_F(UnixSocketTest, NoDoneIsCalledAfterTheChannelIsGoneThoughTheListenerGoesToo) {
   for (int round = 0; round < 50; ++round) {
     absl::Mutex mutex;
     std::vector<std::shared_ptr<IncomingCall>> held;
@@ -162,8 +160,8 @@ TEST_F(HostTransportTest, NoDoneIsCalledAfterTheChannelIsGoneThoughTheListenerGo
   }
 }
 
-TEST_F(HostTransportTest, AListenerThatHangsDoesNotKeepWhatWasLentWithoutBound) {
-  auto transport = MakeHostTransport(MakeNetwork(), {.max_abandoned_bytes = 1'000'000}).value();
+TEST_F(UnixSocketTest, AListenerThatHangsDoesNotKeepWhatWasLentWithoutBound) {
+  auto transport = MakeSocketTransport(MakeNetwork(), {.max_abandoned_bytes = 1'000'000}).value();
   absl::Mutex mutex;
   std::vector<std::shared_ptr<IncomingCall>> held;
   auto listener = transport
@@ -218,7 +216,7 @@ bool RenounceUnixSockets() {
 // The exit code of a process that has renounced them: 0 when its calls are answered all the same.
 int CallWithoutUnixSockets() {
   if (!RenounceUnixSockets() || ListenAtUnixSocket("weir-test").ok()) return 2;
-  const auto transport = MakeHostTransport(MakeNetwork()).value();
+  const auto transport = MakeSocketTransport(MakeNetwork()).value();
   const auto listener = transport->Listen(
       "127.0.0.1:0", [](std::shared_ptr<IncomingCall> call) { call->Reply(FrameWith("answer")); });
   if (!listener.ok()) return 3;
@@ -230,7 +228,7 @@ int CallWithoutUnixSockets() {
   return UsesSocket(*channel) ? 5 : 0;
 }
 
-TEST(HostTransportDeathTest, WhereUnixSocketsAreForbiddenTheNetworkDoesItAll) {
+TEST(UnixSocketDeathTest, WhereUnixSocketsAreForbiddenTheNetworkDoesItAll) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(_exit(CallWithoutUnixSockets()), testing::ExitedWithCode(0), "");
 }

@@ -1,23 +1,23 @@
-#include "distributed/transport/host/host_listener.h"
+#include "distributed/transport/sockets/socket_listener.h"
 
-#include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "distributed/cluster_spec.h"
 #include "distributed/security.h"
 #include "distributed/transport/call_errors.h"
 #include "distributed/transport/handlers_call.h"
 #include "distributed/transport/host/process_memory.h"
-#include "distributed/transport/host/socket_connection.h"
-#include "distributed/transport/host/unanswered_calls.h"
 #include "distributed/transport/host/unix_socket.h"
 #include "distributed/transport/pending_reply.h"
+#include "distributed/transport/socket_address.h"
+#include "distributed/transport/sockets/socket_connection.h"
+#include "distributed/transport/sockets/unanswered_calls.h"
 #include "distributed/transport/wire.h"
 #include "graph/types/status_macros.h"
 #include "kernels/process_clock.h"
@@ -28,7 +28,6 @@ namespace {
 constexpr size_t kSecretBytes = 32;
 constexpr uint32_t kMaxHelloBytes = 256;
 constexpr size_t kMinProofBytes = 16;  // shorter ones could be found by accident
-constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
 
 // Empty when the system has none to give.
 std::string RandomName() {
@@ -39,21 +38,19 @@ std::string RandomName() {
 
 }  // namespace
 
-class HostListener::Connection final : public SocketConnection {
+class SocketListener::Connection final : public SocketConnection {
  public:
-  Connection(int fd, HostListener* listener)
-      : SocketConnection(fd, *listener->poller_, SocketMessageReader(kMaxHelloBytes, 0)),
+  // `is_local`: the client is on this machine, and of this user.
+  Connection(int fd, SocketListener* listener, bool is_local, std::string client)
+      : SocketConnection(fd, *listener->poller_, SocketMessageReader(kMaxHelloBytes, 0),
+                         listener->options_.max_queued_bytes),
         listener_(listener),
-        num_strangers_(listener->num_strangers_),
-        client_(absl::StrCat("unix:", listener->name_.substr(0, 8))) {
-    num_strangers_->fetch_add(1);
-  }
-  ~Connection() override {
-    if (is_stranger_) num_strangers_->fetch_sub(1);
-  }
+        is_local_(is_local),
+        client_(std::move(client)),
+        strangers_(listener->strangers_) {}
+  ~Connection() override { strangers_->Remove(this); }
 
   const std::string& client() const { return client_; }
-  bool is_stranger() const { return is_stranger_; }
   void Forget(uint64_t call) { calls_.Remove(call); }
   void Compute(absl::AnyInvocable<void()> work) { poller().Compute(std::move(work)); }
 
@@ -69,14 +66,15 @@ class HostListener::Connection final : public SocketConnection {
   void OnClosed(const absl::Status& reason) override;
   void OnRequest(SocketMessage message);
 
-  HostListener* const listener_;  // for messages, which come only while it listens
-  const std::shared_ptr<std::atomic<int>> num_strangers_;
+  SocketListener* const listener_;  // for messages, which come only while it listens
+  const bool is_local_;
   const std::string client_;
-  std::atomic<bool> is_stranger_{true};
+  const std::shared_ptr<Strangers> strangers_;
+  bool is_stranger_ = true;  // of the thread that reads
   UnansweredCalls calls_{kMaxUnansweredCalls};
 };
 
-class HostListener::Call final : public IncomingCall {
+class SocketListener::Call final : public IncomingCall {
  public:
   Call(std::shared_ptr<Connection> connection, uint64_t number, std::string method, absl::Time deadline,
        Frame request, int64_t max_reply_bytes)
@@ -125,7 +123,7 @@ class HostListener::Call final : public IncomingCall {
   PendingReply pending_;
 };
 
-Payload HostListener::Connection::Place(const SocketMessage& message, size_t index, size_t num_bytes) {
+Payload SocketListener::Connection::Place(const SocketMessage& message, size_t index, size_t num_bytes) {
   if (listener_->placement_ == nullptr || message.kind != SocketMessage::Kind::kRequest) return Payload();
   WireReader reader(message.text);
   const absl::string_view method = reader.String();
@@ -133,25 +131,27 @@ Payload HostListener::Connection::Place(const SocketMessage& message, size_t ind
   return listener_->placement_(method, message.frame.header, index, num_bytes);
 }
 
-absl::Status HostListener::Connection::Admit(const SocketMessage& message, SocketMessageReader* reader) {
+absl::Status SocketListener::Connection::Admit(const SocketMessage& message, SocketMessageReader* reader) {
   if (is_stranger_) return AdmitStranger(message, reader);
   if (message.kind == SocketMessage::Kind::kCancel) return absl::OkStatus();
   if (message.kind == SocketMessage::Kind::kRequest && message.has_frame) return calls_.Admit(message.call);
   return absl::InvalidArgumentError("the client sent what is no request");
 }
 
-absl::Status HostListener::Connection::AdmitStranger(const SocketMessage& message,
-                                                     SocketMessageReader* reader) {
+absl::Status SocketListener::Connection::AdmitStranger(const SocketMessage& message,
+                                                       SocketMessageReader* reader) {
   WireReader hello(message.text);
   const absl::string_view secret = hello.String();
   const uint64_t address = hello.Unsigned();
   const absl::string_view proof = hello.String();
   if (message.kind != SocketMessage::Kind::kHello || !hello.Finish("a hello").ok() ||
       !TokensMatch(secret, listener_->secret_)) {
-    return absl::UnauthenticatedError("whoever connected does not know the secret");
+    constexpr char kNoSecret[] = "it does not know the secret that this task tells its callers";
+    if (listener_->options_.on_refused) listener_->options_.on_refused(Refusal::kToken, client_, kNoSecret);
+    return absl::UnauthenticatedError(kNoSecret);
   }
   is_stranger_ = false;
-  num_strangers_->fetch_sub(1);
+  strangers_->Remove(this);
   reader->set_limits(SocketMessageReader::kMaxTextBytes,
                      static_cast<uint64_t>(listener_->options_.max_message_bytes));
   const bool can_borrow = CanBorrow(address, proof);
@@ -165,20 +165,20 @@ absl::Status HostListener::Connection::AdmitStranger(const SocketMessage& messag
   return absl::OkStatus();
 }
 
-bool HostListener::Connection::CanBorrow(uint64_t address, absl::string_view proof) {
-  if (address == 0 || proof.size() < kMinProofBytes) return false;
+bool SocketListener::Connection::CanBorrow(uint64_t address, absl::string_view proof) {
+  if (!is_local_ || address == 0 || proof.size() < kMinProofBytes) return false;
   // Not only whether it may be read: the process that the system names may be another one, from before a
   // fork.
   std::string found(proof.size(), '\0');
   return ReadProcessMemory(ProcessAt(fd()), address, found.data(), found.size()).ok() && found == proof;
 }
 
-void HostListener::Connection::OnMessage(SocketMessage message) {
+void SocketListener::Connection::OnMessage(SocketMessage message) {
   if (message.kind == SocketMessage::Kind::kRequest) return OnRequest(std::move(message));
   if (message.kind == SocketMessage::Kind::kCancel) calls_.GiveUp(message.call);
 }
 
-void HostListener::Connection::OnRequest(SocketMessage message) {
+void SocketListener::Connection::OnRequest(SocketMessage message) {
   WireReader reader(message.text);
   const absl::string_view method = reader.String();
   const absl::Time deadline = reader.Deadline(ProcessNow());
@@ -194,69 +194,29 @@ void HostListener::Connection::OnRequest(SocketMessage message) {
   listener_->OnCall(std::make_shared<HandlersCall>(std::move(call)));
 }
 
-void HostListener::Connection::OnClosed(const absl::Status&) { calls_.Close(); }
+void SocketListener::Connection::OnClosed(const absl::Status&) { calls_.Close(); }
 
-class HostListener::Acceptor final : public SocketPoller::Socket,
-                                     public std::enable_shared_from_this<HostListener::Acceptor> {
- public:
-  Acceptor(int fd, HostListener* listener) : fd_(fd), listener_(listener) {}
-  ~Acceptor() override { close(fd_); }
-
-  absl::Status Start() {
-    absl::MutexLock lock(&mutex_);
-    WEIR_ASSIGN_OR_RETURN(id_, listener_->poller_->Add(fd_, shared_from_this()));
-    listener_->poller_->Arm(id_, fd_, EPOLLIN);
-    return absl::OkStatus();
-  }
-
-  void Stop() {
-    absl::MutexLock lock(&mutex_);
-    is_stopped_ = true;
-    shutdown(fd_, SHUT_RDWR);
-    listener_->poller_->Remove(id_, fd_);
-  }
-
-  void OnReady(uint32_t) override {
-    const int fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    const bool may_last =
-        fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
-    if (fd >= 0) listener_->OnConnected(fd);
-    if (!may_last) return Arm();
-    // The connection still waits. Arming at once would report it again and again, and keep a core busy.
-    listener_->timers_.Schedule(ProcessNow() + kAcceptAgain, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->Arm();
-    });
-  }
-
- private:
-  void Arm() {
-    absl::MutexLock lock(&mutex_);
-    if (!is_stopped_) listener_->poller_->Arm(id_, fd_, EPOLLIN);
-  }
-
-  const int fd_;
-  HostListener* const listener_;
-  absl::Mutex mutex_;
-  SocketPoller::Id id_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
-};
-
-HostListener::HostListener(CallHandler handler, PayloadPlacement placement, TimerQueue& timers,
-                           const HostTransportOptions& options)
+SocketListener::SocketListener(CallHandler handler, PayloadPlacement placement, TimerQueue& timers,
+                               const SocketTransportOptions& options)
     : handler_(std::move(handler)),
       placement_(std::move(placement)),
       timers_(timers),
       options_(options),
-      name_(absl::StrCat(kSocketNamePrefix, RandomName())),
-      secret_(RandomName()) {}
+      secret_(RandomName()),
+      tcp_port_(options.tcp_ports.has_value() ? kNotKnown : kNoPort),
+      strangers_(std::make_shared<Strangers>(timers, options.hello_timeout)) {}
 
-absl::StatusOr<std::unique_ptr<Listener>> HostListener::Start(Transport& network, const std::string& address,
-                                                              CallHandler handler, PayloadPlacement placement,
-                                                              TimerQueue& timers,
-                                                              const HostTransportOptions& options) {
-  std::unique_ptr<HostListener> listener(new HostListener(std::move(handler), placement, timers, options));
-  // Where the system grants no socket the network does it all.
-  if (!listener->OpenSocket().ok()) listener->acceptor_.reset();
+absl::StatusOr<std::unique_ptr<Listener>> SocketListener::Start(
+    Transport& network, const std::string& address, CallHandler handler, PayloadPlacement placement,
+    TimerQueue& timers, const SocketTransportOptions& options) {
+  std::unique_ptr<SocketListener> listener(
+      new SocketListener(std::move(handler), placement, timers, options));
+  absl::StatusOr<std::unique_ptr<SocketPoller>> poller = SocketPoller::Start(
+      {.num_threads = options.num_server_threads, .max_threads = options.max_server_threads},
+      options.poll_before_sleep);
+  // Where the system grants no sockets the network does it all.
+  if (poller.ok() && !listener->secret_.empty()) listener->poller_ = *std::move(poller);
+  if (options.unix_sockets && !listener->OpenUnixSocket().ok()) listener->name_.clear();
   WEIR_ASSIGN_OR_RETURN(listener->network_,
                         network.Listen(
                             address,
@@ -264,58 +224,87 @@ absl::StatusOr<std::unique_ptr<Listener>> HostListener::Start(Transport& network
                               listener->OnCall(std::move(call));
                             },
                             std::move(placement)));
+  if (options.tcp_ports.has_value()) WEIR_RETURN_IF_ERROR(listener->OpenTcpPort());
   return listener;
 }
 
-HostListener::~HostListener() { Shutdown(); }
+SocketListener::~SocketListener() { Shutdown(); }
 
-absl::Status HostListener::OpenSocket() {
-  if (secret_.empty()) return absl::ResourceExhaustedError("the system gives no random numbers");
-  WEIR_ASSIGN_OR_RETURN(poller_, SocketPoller::Start({.num_threads = options_.num_server_threads,
-                                                      .max_threads = options_.max_server_threads},
-                                                     options_.poll_before_sleep));
+absl::Status SocketListener::OpenUnixSocket() {
+  if (poller_ == nullptr) return absl::ResourceExhaustedError("this process can have no sockets");
+  name_ = absl::StrCat(kSocketNamePrefix, RandomName());
   WEIR_ASSIGN_OR_RETURN(const int fd, ListenAtUnixSocket(name_));
-  acceptor_ = std::make_shared<Acceptor>(fd, this);
-  return acceptor_->Start();
+  return Accept(fd);
 }
 
-void HostListener::OnCall(std::shared_ptr<IncomingCall> call) {
+absl::Status SocketListener::OpenTcpPort() {
+  if (poller_ == nullptr) {
+    tcp_port_ = kNoPort;
+    return absl::OkStatus();
+  }
+  WEIR_ASSIGN_OR_RETURN(const HostPort here, HostPort::Parse(address()));
+  const absl::StatusOr<ListeningSockets> sockets = ListenAtOneOf(here.host, *options_.tcp_ports);
+  absl::Status opened = sockets.status();
+  if (sockets.ok()) {
+    for (const int fd : sockets->fds) opened.Update(Accept(fd));
+  }
+  tcp_port_ = opened.ok() ? sockets->port : kNoPort;
+  return options_.tcp_ports->first == 0 ? absl::OkStatus() : opened;  // ports that were asked for must do
+}
+
+absl::Status SocketListener::Accept(int listening_fd) {
+  auto acceptor =
+      std::make_shared<Acceptor>(listening_fd, *poller_, timers_,
+                                 [this](int fd, const sockaddr_storage& client) { OnConnected(fd, client); });
+  WEIR_RETURN_IF_ERROR(acceptor->Start());
+  acceptors_.push_back(std::move(acceptor));
+  return absl::OkStatus();
+}
+
+void SocketListener::OnCall(std::shared_ptr<IncomingCall> call) {
   if (call->method() != kFindSocketMethod) return handler_(std::move(call));
-  if (acceptor_ == nullptr) return call->Reply(absl::UnimplementedError("this listener has no socket"));
+  TellSockets(*call);
+}
+
+void SocketListener::TellSockets(IncomingCall& call) const {
+  const int port = tcp_port_;
+  if (port == kNotKnown) return call.Reply(absl::UnavailableError("this listener has only begun to listen"));
+  if (name_.empty() && port == kNoPort)
+    return call.Reply(absl::UnimplementedError("this listener has no sockets"));
   WireWriter answer;
   answer.String(name_);
+  answer.Unsigned(static_cast<uint64_t>(port));
   answer.String(secret_);
   Frame frame;
   frame.header = answer.Take();
-  call->Reply(std::move(frame));
+  call.Reply(std::move(frame));
 }
 
-void HostListener::OnConnected(int fd) {
-  if (!IsOfSameUser(fd) || num_strangers_->load() >= kMaxStrangers) {
+void SocketListener::OnConnected(int fd, const sockaddr_storage& client) {
+  const bool is_local = client.ss_family == AF_UNIX;
+  if (is_local && !IsOfSameUser(fd)) {
     close(fd);
     return;
   }
-  const auto connection = std::make_shared<Connection>(fd, this);
-  {
-    absl::MutexLock lock(&mutex_);
-    if (is_closing_ || !connection->Start().ok()) return;
-    std::erase_if(connections_, [](const auto& earlier) { return earlier.expired(); });
-    connections_.push_back(connection);
-  }
-  timers_.Schedule(ProcessNow() + options_.hello_timeout, [weak = std::weak_ptr<Connection>(connection)] {
-    const auto late = weak.lock();
-    if (late != nullptr && late->is_stranger()) late->Close(absl::DeadlineExceededError("no hello came"));
-  });
+  if (!is_local) SetUpTcpSocket(fd);
+  const auto connection = std::make_shared<Connection>(
+      fd, this, is_local,
+      is_local ? absl::StrCat("unix:", name_.substr(0, 8)) : absl::StrCat("tcp:", AddressText(client)));
+  strangers_->Add(connection, is_local ? "" : NetworkOf(client));
+  absl::MutexLock lock(&mutex_);
+  if (is_closing_ || !connection->Start().ok()) return;
+  std::erase_if(connections_, [](const auto& earlier) { return earlier.expired(); });
+  connections_.push_back(connection);
 }
 
-void HostListener::Shutdown() {
+void SocketListener::Shutdown() {
   std::vector<std::weak_ptr<Connection>> connections;
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(is_closing_, true)) return;
     connections.swap(connections_);
   }
-  if (acceptor_ != nullptr) acceptor_->Stop();
+  for (const auto& acceptor : acceptors_) acceptor->Stop();
   for (const auto& weak : connections) {
     if (const auto connection = weak.lock())
       connection->Close(absl::CancelledError("the listener has closed"));

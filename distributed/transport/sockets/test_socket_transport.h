@@ -1,4 +1,4 @@
-// A client for tests that may send anything to a host transport's socket. Used by one thread.
+// A client for tests that may send anything to a socket transport's socket. Used by one thread.
 #pragma once
 
 #include <poll.h>
@@ -15,9 +15,10 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/transport/grpc/grpc_transport.h"
-#include "distributed/transport/host/host_transport.h"
-#include "distributed/transport/host/socket_message.h"
 #include "distributed/transport/host/unix_socket.h"
+#include "distributed/transport/sockets/socket_message.h"
+#include "distributed/transport/sockets/socket_transport.h"
+#include "distributed/transport/tcp/tcp_socket.h"
 #include "distributed/transport/wire.h"
 #include "gtest/gtest.h"
 
@@ -90,10 +91,29 @@ inline std::string HelloWith(absl::string_view secret, const char* address = nul
   return Bytes(Kind::kHello, 0, text.Take());
 }
 
+// What a listener tells its callers.
+struct FoundSockets {
+  std::string name;
+  int port = 0;
+  std::string secret;
+};
+inline FoundSockets FindSockets(Transport& network, const std::string& address) {
+  const Frame answer = CallAndWait(*network.Connect({"ps", 0}, address).value(), kFindSocketMethod).value();
+  WireReader reader(answer.header);
+  FoundSockets found;
+  found.name = std::string(reader.String());
+  found.port = static_cast<int>(reader.Unsigned());
+  found.secret = std::string(reader.String());
+  EXPECT_TRUE(reader.Finish("the answer").ok());
+  return found;
+}
+
 // A client that may send anything.
 class RawClient {
  public:
-  explicit RawClient(const std::string& name) : fd_(ConnectToUnixSocket(name).value()) {}
+  explicit RawClient(const FoundSockets& sockets)
+      : fd_(sockets.name.empty() ? BeginToConnect("ipv4:127.0.0.1:1", sockets.port).value()
+                                 : ConnectToUnixSocket(sockets.name).value()) {}
   ~RawClient() { close(fd_); }
 
   bool Send(absl::string_view bytes, int timeout_ms = 20'000) {
@@ -137,17 +157,25 @@ class RawClient {
   SocketMessageReader reader_{SocketMessageReader::kMaxTextBytes, uint64_t{1} << 30};
 };
 
-class HostTransportTest : public ::testing::Test {
- protected:
-  HostTransportTest() {
-    const Frame answer =
-        CallAndWait(*network_->Connect({"ps", 0}, listener_->address()).value(), kFindSocketMethod).value();
-    WireReader reader(answer.header);
-    name_ = std::string(reader.String());
-    secret_ = std::string(reader.String());
-    EXPECT_TRUE(reader.Finish("the answer").ok());
-  }
+inline SocketTransportOptions OnlyTcp(SocketTransportOptions options = {}) {
+  options.unix_sockets = false;
+  options.tcp_ports = PortRange();
+  return options;
+}
 
+// A listener with one kind of socket.
+class SocketFixture {
+ protected:
+  explicit SocketFixture(bool is_tcp) : is_tcp_(is_tcp) {}
+
+  SocketTransportOptions Options() {
+    SocketTransportOptions options{
+        .on_refused = [this](Refusal, absl::string_view, absl::string_view) { ++num_refused_; },
+        .max_message_bytes = 1 << 20,
+        .hello_timeout = absl::Milliseconds(300),
+        .retry_delay = absl::Milliseconds(1)};
+    return is_tcp_ ? OnlyTcp(options) : options;
+  }
   void OnCall(std::shared_ptr<IncomingCall> call) {
     ++num_calls_;
     if (call->method() == "/weir.T/Large") return call->Reply(FrameWith("", 1'000'000));
@@ -155,11 +183,11 @@ class HostTransportTest : public ::testing::Test {
   }
   // With an address, where `proof` is said to be found, it offers to lend.
   std::string Hello(const char* address = nullptr, absl::string_view proof = "") const {
-    return HelloWith(secret_, address, proof);
+    return HelloWith(sockets_.secret, address, proof);
   }
   // The server still serves a client that keeps to the protocol.
   void ExpectAlive() {
-    RawClient good(name_);
+    RawClient good(sockets_);
     ASSERT_TRUE(good.Send(Hello() + Request(7, "/weir.T/Echo", FrameWith("alive", 100'000))));
     const SocketMessage reply = good.Receive().value();
     EXPECT_EQ(reply.call, 7u);
@@ -167,18 +195,32 @@ class HostTransportTest : public ::testing::Test {
     EXPECT_EQ(reply.frame.payloads.at(0).num_bytes(), 100'000u);
   }
 
+  const bool is_tcp_;
   std::atomic<int> num_calls_{0};
+  std::atomic<int> num_refused_{0};
   std::unique_ptr<Transport> network_ = MakeNetwork();
-  std::unique_ptr<Transport> transport_ =
-      MakeHostTransport(MakeNetwork(), {.max_message_bytes = 1 << 20,
-                                        .hello_timeout = absl::Milliseconds(300),
-                                        .retry_delay = absl::Milliseconds(1)})
-          .value();
+  std::unique_ptr<Transport> transport_ = MakeSocketTransport(MakeNetwork(), Options()).value();
   std::unique_ptr<Listener> listener_ =
       transport_
           ->Listen("127.0.0.1:0", [this](std::shared_ptr<IncomingCall> call) { OnCall(std::move(call)); })
           .value();
-  std::string name_, secret_;
+  FoundSockets sockets_ = FindSockets(*network_, listener_->address());
+};
+
+// What holds for both kinds; whether it is TCP.
+class SocketTransportTest : public SocketFixture, public ::testing::TestWithParam<bool> {
+ protected:
+  SocketTransportTest() : SocketFixture(GetParam()) {}
+};
+
+// What is peculiar to one kind.
+class UnixSocketTest : public SocketFixture, public ::testing::Test {
+ protected:
+  UnixSocketTest() : SocketFixture(/*is_tcp=*/false) {}
+};
+class TcpConnectionsTest : public SocketFixture, public ::testing::Test {
+ protected:
+  TcpConnectionsTest() : SocketFixture(/*is_tcp=*/true) {}
 };
 
 // A request that lends its only payload.

@@ -1,4 +1,4 @@
-#include "distributed/transport/host/unanswered_calls.h"
+#include "distributed/transport/sockets/unanswered_calls.h"
 
 #include <memory>
 
