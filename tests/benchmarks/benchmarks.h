@@ -41,6 +41,7 @@ void PsDense();
 void PsMlp();
 // sync_benchmarks.cc
 void SyncNull();
+void SyncNullTcp();
 // One worker of its cluster.
 int SyncWorker(const std::string& cluster, int index);
 // One task of a benchmark's cluster; returns when its standard input closes.
@@ -48,6 +49,7 @@ int Serve(const std::string& cluster, const std::string& job, int task);
 
 // collective_benchmarks.cc
 void AllReduce();
+void AllReduceTcp();
 // One rank of a benchmark's group.
 int Replica(const std::string& cluster, int rank, int num_ranks);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@
 #include "distributed/task_config.h"
 #include "tests/benchmarks/benchmarks.h"
 #include "tests/benchmarks/measure.h"
+#include "tests/benchmarks/raw_tcp.h"
 
 namespace weir::bench {
 namespace {
@@ -64,12 +66,21 @@ void Measure(Server& server, int num_ranks) {
     }
     std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
     const double median = seconds[seconds.size() / 2];
-    const std::string metric = absl::StrCat("all_reduce_w", num_ranks, "_", num_bytes);
     if (ranks.rank() != 0) continue;
+    const std::string metric =
+        absl::StrCat("all_reduce_w", num_ranks, "_", num_bytes, IsOverTcp() ? "_tcp" : "");
+    // What goes over the network in an all-reduce of two ranks: as much as the tensor has, each way.
+    std::map<std::string, double> detail;
+    if (IsOverTcp() && num_ranks == 2) {
+      const double raw =
+          RawExchangeSeconds({.num_bytes = num_bytes}, is_test ? 1 : num_calls, is_test ? 1 : 3);
+      detail["raw_tcp_us"] = raw * 1e6;
+      detail["of_raw"] = raw / median;  // of its speed
+    }
     if (num_bytes <= 65536) {
-      Emit(metric, median * 1e6, "us");
+      Emit(metric, median * 1e6, "us", detail);
     } else {
-      Emit(metric, static_cast<double>(num_bytes) / 1e9 / median, "GB/s");
+      Emit(metric, static_cast<double>(num_bytes) / 1e9 / median, "GB/s", detail);
     }
   }
 }
@@ -82,17 +93,22 @@ TaskConfig RankOf(const std::string& cluster, int rank) {
 }  // namespace
 
 int Replica(const std::string& cluster, int rank, int num_ranks) {
-  const std::unique_ptr<Server> server = Must(Server::Start(RankOf(cluster, rank)));
+  const std::unique_ptr<Server> server =
+      Must(Server::Start(RankOf(cluster, rank), {.uses_host_sockets = !IsOverTcp()}));
   Measure(*server, num_ranks);
   server->Shutdown();
   return 0;
 }
 
-void AllReduce() {
-  for (const int num_ranks : {2, 4}) {
+namespace {
+
+void AllReduceOf(const std::vector<int>& numbers_of_ranks) {
+  for (const int num_ranks : numbers_of_ranks) {
     std::vector<std::string> addresses;
     for (const int port : Must(FindFreePorts(num_ranks))) {
-      addresses.push_back(absl::StrFormat("\"127.0.0.1:%d\"", port));
+      // Ranks of different hosts share no memory.
+      const int host = IsOverTcp() ? static_cast<int>(addresses.size()) + 1 : 1;
+      addresses.push_back(absl::StrFormat("\"127.0.0.%d:%d\"", host, port));
     }
     const std::string cluster = absl::StrJoin(addresses, ", ");
     std::vector<pid_t> others;
@@ -110,6 +126,15 @@ void AllReduce() {
     Replica(cluster, 0, num_ranks);
     for (const pid_t other : others) ::waitpid(other, nullptr, 0);
   }
+}
+
+}  // namespace
+
+void AllReduce() { AllReduceOf({2, 4}); }
+
+void AllReduceTcp() {
+  const OverTcp over_tcp;
+  AllReduceOf({2});
 }
 
 }  // namespace weir::bench

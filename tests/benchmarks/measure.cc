@@ -16,6 +16,9 @@
 namespace weir::bench {
 namespace {
 
+constexpr char kNetwork[] = "WEIR_BENCH_NETWORK";
+constexpr char kForNow[] = "WEIR_BENCH_OVER_TCP";  // what OverTcp tells the processes that it starts
+
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -65,6 +68,14 @@ void Fail(absl::string_view what) {
 void MustOk(const absl::Status& status) {
   if (!status.ok()) Fail(status.ToString());
 }
+
+bool IsOverTcp() {
+  const char* const network = std::getenv(kNetwork);
+  return std::getenv(kForNow) != nullptr || (network != nullptr && absl::string_view(network) == "tcp");
+}
+
+OverTcp::OverTcp() { setenv(kForNow, "1", /*replace=*/1); }
+OverTcp::~OverTcp() { unsetenv(kForNow); }
 
 double PeakMegabytes() {
   std::ifstream status("/proc/self/status");

@@ -39,6 +39,17 @@ auto Must(T status_or, absl::string_view what = "") {
 }
 void MustOk(const absl::Status& status);
 
+// How the tasks of a benchmark talk: over Unix sockets and shared memory, as tasks of one machine do, or over
+// TCP, as between machines (WEIR_BENCH_NETWORK=tcp in the environment, which processes that are started
+// inherit).
+bool IsOverTcp();
+// For its time.
+class OverTcp {
+ public:
+  OverTcp();
+  ~OverTcp();
+};
+
 // Peak resident memory of this process, in MB.
 double PeakMegabytes();
 

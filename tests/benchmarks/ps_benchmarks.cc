@@ -1,4 +1,4 @@
-// One ps and one worker in two processes over loopback gRPC; the worker is this process.
+// One ps and one worker in two processes over loopback; the worker is this process.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ class Cluster {
       ::_exit(127);
     }
     task = TaskOf(spec, "worker", 0);
-    server = Must(Server::Start(task));
+    server = Must(Server::Start(task, {.uses_host_sockets = !IsOverTcp()}));
   }
   ~Cluster() {
     server->Shutdown();
@@ -67,7 +67,7 @@ constexpr char kWorker[] = "/job:worker/task:0";
 }  // namespace
 
 int Serve(const std::string& cluster, const std::string& job, int task) {
-  return Must(Server::Start(TaskOf(cluster, job, task)))->Join();
+  return Must(Server::Start(TaskOf(cluster, job, task), {.uses_host_sockets = !IsOverTcp()}))->Join();
 }
 
 void PsRun() {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,9 +27,12 @@
 #include "session/monitored/training_session.h"
 #include "tests/benchmarks/benchmarks.h"
 #include "tests/benchmarks/measure.h"
+#include "tests/benchmarks/raw_tcp.h"
 
 namespace weir::bench {
 namespace {
+
+constexpr int64_t kRequestBytes = 256;  // about what a step's one message has
 
 pid_t StartTask(const std::vector<std::string>& args) {
   const pid_t child = ::fork();
@@ -56,9 +60,15 @@ void MeasureSteps(MonitoredSession& session, Node* train, int num_workers) {
   const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
   const int64_t num_steps = Must(session.GlobalStep()) - first;
   std::nth_element(steps.begin(), steps.begin() + static_cast<int64_t>(steps.size() / 2), steps.end());
-  Emit(absl::StrFormat("sync_null_step_%dw", num_workers),
-       seconds / static_cast<double>(std::max<int64_t>(1, num_steps)) * 1e6, "us/global step",
-       {{"p50_worker_us", steps[steps.size() / 2]}});
+  const double step_us = seconds / static_cast<double>(std::max<int64_t>(1, num_steps)) * 1e6;
+  std::map<std::string, double> detail = {{"p50_worker_us", steps[steps.size() / 2]}};
+  if (IsOverTcp()) {
+    const double raw_us = RawExchangeSeconds({.num_bytes = kRequestBytes, .is_in_turn = true}, 2000, 5) * 1e6;
+    detail["raw_exchange_us"] = raw_us;
+    detail["of_raw"] = step_us / raw_us;
+  }
+  Emit(absl::StrFormat("sync_null_step_%dw%s", num_workers, IsOverTcp() ? "_tcp" : ""), step_us,
+       "us/global step", detail);
 }
 
 }  // namespace
@@ -66,7 +76,7 @@ void MeasureSteps(MonitoredSession& session, Node* train, int num_workers) {
 int SyncWorker(const std::string& cluster, int index) {
   const TaskConfig task = Must(TaskConfig::FromTfConfig(
       absl::StrFormat(R"({"cluster": %s, "task": {"type": "worker", "index": %d}})", cluster, index)));
-  const auto server = Must(Server::Start(task));
+  const auto server = Must(Server::Start(task, {.uses_host_sockets = !IsOverTcp()}));
   GraphBuilder g(StandardOps(), ReplicaDeviceSetter(task));
   const ModelVariable step = GlobalStep(g);
   const ModelVariable v = MakeVariable(g, "v", Tensor::Scalar(0.0f));
@@ -90,8 +100,10 @@ int SyncWorker(const std::string& cluster, int index) {
   return 0;
 }
 
-void SyncNull() {
-  for (const int num_workers : {1, 2, 4, 8}) {
+namespace {
+
+void SyncNullOf(const std::vector<int>& numbers_of_workers) {
+  for (const int num_workers : numbers_of_workers) {
     std::vector<std::string> addresses;
     for (const int port : Must(FindFreePorts(num_workers + 1))) {
       addresses.push_back(absl::StrCat("\"127.0.0.1:", port, "\""));
@@ -111,6 +123,15 @@ void SyncNull() {
     ::kill(tasks[0], SIGKILL);
     ::waitpid(tasks[0], nullptr, 0);
   }
+}
+
+}  // namespace
+
+void SyncNull() { SyncNullOf({1, 2, 4, 8}); }
+
+void SyncNullTcp() {
+  const OverTcp over_tcp;
+  SyncNullOf({1, 2});
 }
 
 }  // namespace weir::bench

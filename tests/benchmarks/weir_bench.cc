@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/benchmarks/benchmarks.h"
+#include "tests/benchmarks/raw_tcp.h"
 
 int main(int argc, char** argv) {
   using namespace weir::bench;
@@ -29,7 +30,9 @@ int main(int argc, char** argv) {
       {"ps_dense", PsDense},
       {"ps_mlp", PsMlp},
       {"sync_null", SyncNull},
+      {"sync_null_tcp", SyncNullTcp},
       {"all_reduce", AllReduce},
+      {"all_reduce_tcp", AllReduceTcp},
   };
   const std::vector<std::string> names(argv + 1, argv + argc);
   if (names.size() == 4 && names[0] == "serve") return Serve(names[1], names[2], std::atoi(names[3].c_str()));
@@ -37,6 +40,10 @@ int main(int argc, char** argv) {
     return SyncWorker(names[1], std::atoi(names[2].c_str()));
   if (names.size() == 4 && names[0] == "replica") {
     return Replica(names[1], std::atoi(names[2].c_str()), std::atoi(names[3].c_str()));
+  }
+  if (names.size() == 4 && names[0] == "raw_peer") {
+    return RawPeer(std::atoi(names[1].c_str()),
+                   {.num_bytes = std::atoll(names[2].c_str()), .is_in_turn = names[3] == "in_turn"});
   }
   if (names == std::vector<std::string>{"first_step"}) return FirstStep(), 0;
   if (names.empty() || names[0] == "--help" || names[0] == "list") {
