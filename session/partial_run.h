@@ -38,6 +38,8 @@ class PartialRun {
 
   // The step: to cancel it, or to learn when it ends.
   Step& step() { return *step_; }
+  // Whether no further part can be of use (partial_step.h).
+  bool is_over() const { return step_->is_over(); }
 
  private:
   friend class Session;

@@ -158,7 +158,9 @@ TEST_F(PartialRunTest, ResultsAreKeptUntilTheyAreTaken) {
   ASSERT_TRUE(run->Run({{a_, Value(1)}, {b_, Value(2)}}, {}).ok());
   EXPECT_TRUE(run->step().Await().ok());
   EXPECT_THAT(Scalars(run->Run({}, {negated_})), ElementsAre(-1));
+  EXPECT_FALSE(run->is_over()) << "the step is over, but not all of it is taken";
   EXPECT_THAT(Scalars(run->Run({}, {sum_})), ElementsAre(3));
+  EXPECT_TRUE(run->is_over());
 }
 
 TEST_F(PartialRunTest, PartsMayBeOnSeveralDevices) {

@@ -75,6 +75,14 @@ class PartialStep::State : public std::enable_shared_from_this<State> {
     Answer();
   }
 
+  bool is_over() {
+    absl::MutexLock lock(&mutex_);
+    if (!end_) return false;
+    if (!end_->ok()) return true;
+    return std::all_of(has_come_.begin(), has_come_.end(), [](bool has_come) { return has_come; }) &&
+           std::all_of(fetches_.begin(), fetches_.end(), [](const Fetch& fetch) { return fetch.is_taken; });
+  }
+
   Environment& environment() const { return plan_->environment(); }
 
   // Null when the step is over.
@@ -302,6 +310,8 @@ Step::Results PartialStep::Await() {
   // The step is over, and has told the state of it or is about to.
   return AwaitResults(state_->environment(), [this](Done done) { OnDone(std::move(done)); });
 }
+
+bool PartialStep::is_over() const { return state_->is_over(); }
 
 void PartialStep::Cancel(const absl::Status& reason) {
   if (const std::shared_ptr<Step> step = state_->running()) step->Cancel(reason);

@@ -63,6 +63,10 @@ class PartialStep final : public Step {
   Results Await() override;
   void Cancel(const absl::Status& reason) override;
 
+  // Whether no further call can be of use: all feeds have come and all fetches are taken, or the step has
+  // failed.
+  bool is_over() const;
+
  private:
   class State;
   explicit PartialStep(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -14,6 +14,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/evaluate.h"
+#include "placer/partitioner.h"
 #include "session/call_together.h"
 #include "session/executor/program.h"
 #include "session/partial_run.h"
@@ -212,11 +213,15 @@ class RefusedStep final : public Step {
 
 }  // namespace
 
-std::shared_ptr<Step> PreparedStep::Start(absl::Span<const Tensor> feeds, const RunOptions& options) {
+std::shared_ptr<Step> PreparedStep::Start(absl::Span<const Tensor> feeds, const RunOptions& options,
+                                          std::shared_ptr<StepTrace> trace) {
   if (absl::Status fits = CheckFeeds(feeds); !fits.ok()) return std::make_shared<RefusedStep>(fits);
-  if (!is_reordered_) return plan_->Start(feeds, Deadline(options), options.logical_step);
+  if (!is_reordered_) {
+    return plan_->Start(feeds, Deadline(options), options.logical_step, std::move(trace));
+  }
   return std::make_shared<ReorderedStep>(
-      plan_->Start(PlanFeeds(feeds), Deadline(options), options.logical_step), fetch_order_);
+      plan_->Start(PlanFeeds(feeds), Deadline(options), options.logical_step, std::move(trace)),
+      fetch_order_);
 }
 
 Session::Session(const Graph& graph, const KernelRegistry& kernels, const SessionOptions& options)
@@ -270,7 +275,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const Graph& graph, std
 Session::~Session() { Close(); }
 
 absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepSignature& signature,
-                                                                     bool is_partial) {
+                                                                     bool is_partial, absl::Time deadline) {
   Key key = CacheKey(signature, is_partial);
   {
     absl::MutexLock lock(&mutex_);
@@ -282,7 +287,8 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
     }
   }
   const SortedSignature sorted = is_partial ? SortedSignature{signature, {}, {}} : Sort(signature);
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan, FindOrCompilePlan(sorted.signature, is_partial));
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan,
+                        FindOrCompilePlan(sorted.signature, is_partial, deadline));
   std::shared_ptr<PreparedStep> step(new PreparedStep);
   step->plan_ = std::move(plan);
   step->timeout_ = options_.operation_timeout;
@@ -317,7 +323,7 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::FindOrCompile(const StepS
 }
 
 absl::StatusOr<std::shared_ptr<StepPlan>> Session::FindOrCompilePlan(const StepSignature& sorted,
-                                                                     bool is_partial) {
+                                                                     bool is_partial, absl::Time deadline) {
   Key key = CacheKey(sorted, is_partial);
   {
     absl::MutexLock lock(&mutex_);
@@ -329,7 +335,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::FindOrCompilePlan(const StepS
     ++num_compiling_;
     has_compiled_ = true;
   }
-  const absl::StatusOr<std::shared_ptr<StepPlan>> compiled = CompilePlan(sorted, is_partial);
+  const absl::StatusOr<std::shared_ptr<StepPlan>> compiled = CompilePlan(sorted, is_partial, deadline);
   absl::StatusOr<std::shared_ptr<StepPlan>> result = compiled;
   bool is_last = false;
   {
@@ -369,12 +375,15 @@ absl::StatusOr<StepPlanOptions::LateExchange> Session::LateExchangeOf(const Step
   return late_exchange;
 }
 
-absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignature& sorted, bool is_partial) {
+absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signature, bool is_partial) {
   StepPlanOptions options;
   if (is_partial) {
-    WEIR_ASSIGN_OR_RETURN(options.late_exchange, LateExchangeOf(sorted));
+    WEIR_ASSIGN_OR_RETURN(options.late_exchange, LateExchangeOf(signature));
   }
-  options.has_kernel = [this](const Node& node, absl::string_view type) { return HasKernel(node, type); };
+  const KernelAvailability has_kernel = [this](const Node& node, absl::string_view type) {
+    return HasKernel(node, type);
+  };
+  options.has_kernel = has_kernel;
   options.rewrite = [this](Graph& graph) {
     if (options_.isolate_session_state) UsePrivateContainers(graph);
     return RewriteBeforePlacement(
@@ -384,27 +393,53 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
         },
         options_.rewrites);
   };
-  options.rewrite_placed = [this, &options, is_partial](std::unique_ptr<Graph>& graph) {
-    return RewriteAfterPlacement(graph, options.has_kernel, options_.rewrites,
+  options.rewrite_placed = [this, has_kernel, is_partial](std::unique_ptr<Graph>& graph) {
+    return RewriteAfterPlacement(graph, has_kernel, options_.rewrites,
                                  is_partial ? Waits::kMustNotGrow : Waits::kMayGrow);
   };
   options.placer = {.default_task = options_.default_task,
                     .allow_soft_placement = options_.allow_soft_placement};
-  options.want_report = options_.log_placement || placement_files_ != nullptr;
   options.session = id_;
   options.environment = options_.environment;
+  return options;
+}
+
+absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignature& sorted, bool is_partial,
+                                                               absl::Time deadline) {
+  WEIR_ASSIGN_OR_RETURN(StepPlanOptions options, PlanOptions(sorted, is_partial));
+  options.want_report = options_.log_placement || placement_files_ != nullptr;
   std::unique_ptr<Graph> pruned;
   {
     absl::ReaderMutexLock lock(&graph_mutex_);
     WEIR_ASSIGN_OR_RETURN(pruned, PruneToSignature(graph_, sorted.feeds, sorted.fetches, sorted.targets));
   }
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<StepPlan> plan,
-                        StepPlan::Compile(std::move(pruned), static_cast<int>(sorted.feeds.size()),
-                                          static_cast<int>(sorted.fetches.size()), workers_, options,
-                                          options_.environment->Now() + options_.operation_timeout));
+  deadline = std::min(deadline, options_.environment->Now() + options_.operation_timeout);
+  WEIR_ASSIGN_OR_RETURN(
+      std::shared_ptr<StepPlan> plan,
+      StepPlan::Compile(std::move(pruned), static_cast<int>(sorted.feeds.size()),
+                        static_cast<int>(sorted.fetches.size()), workers_, options, deadline));
   if (options_.log_placement) std::fputs(plan->placement_report().text.c_str(), stderr);
   if (placement_files_ != nullptr) WEIR_RETURN_IF_ERROR(placement_files_->Write(plan->placement_report()));
   return plan;
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Graph>>> Session::PartitionGraphs(
+    const std::vector<TensorRef>& feeds, const std::vector<TensorRef>& fetches,
+    const std::vector<TargetRef>& targets) {
+  WEIR_ASSIGN_OR_RETURN(const StepSignature signature, Resolve(feeds, fetches, targets));
+  WEIR_ASSIGN_OR_RETURN(const StepPlanOptions options, PlanOptions(signature, /*is_partial=*/false));
+  std::unique_ptr<Graph> pruned;
+  {
+    absl::ReaderMutexLock lock(&graph_mutex_);
+    WEIR_ASSIGN_OR_RETURN(pruned,
+                          PruneToSignature(graph_, signature.feeds, signature.fetches, signature.targets));
+  }
+  WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned, StepPlan::Cut(pruned, workers_, options));
+  std::vector<std::unique_ptr<Graph>> graphs;
+  for (Partition& partition : partitioned.partitions) {
+    if (partition.graph != nullptr) graphs.push_back(std::move(partition.graph));
+  }
+  return graphs;
 }
 
 bool Session::has_remote_workers() const {
@@ -482,20 +517,22 @@ absl::StatusOr<StepSignature> Session::Resolve(const std::vector<TensorRef>& fee
 
 absl::StatusOr<std::shared_ptr<PreparedStep>> Session::Prepare(const std::vector<TensorRef>& feeds,
                                                                const std::vector<TensorRef>& fetches,
-                                                               const std::vector<TargetRef>& targets) {
+                                                               const std::vector<TargetRef>& targets,
+                                                               absl::Time deadline) {
   {
     // Before the graph is read: it need not outlive a closed session, but a late thread may.
     absl::MutexLock lock(&mutex_);
     if (closed_) return absl::CancelledError("the session is closed");
   }
   WEIR_ASSIGN_OR_RETURN(const StepSignature signature, Resolve(feeds, fetches, targets));
-  return FindOrCompile(signature, /*is_partial=*/false);
+  return FindOrCompile(signature, /*is_partial=*/false, deadline);
 }
 
 absl::StatusOr<std::unique_ptr<PartialRun>> Session::StartPartialRun(const std::vector<TensorRef>& feeds,
                                                                      const std::vector<TensorRef>& fetches,
                                                                      const std::vector<TargetRef>& targets,
-                                                                     const RunOptions& options) {
+                                                                     const RunOptions& options,
+                                                                     absl::Time deadline) {
   {
     absl::MutexLock lock(&mutex_);  // as in Prepare
     if (closed_) return absl::CancelledError("the session is closed");
@@ -510,7 +547,7 @@ absl::StatusOr<std::unique_ptr<PartialRun>> Session::StartPartialRun(const std::
                      [&known](const Output& fetch) { return !known.insert(fetch).second; }),
       signature.fetches.end());
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<PreparedStep> step,
-                        FindOrCompile(signature, /*is_partial=*/true));
+                        FindOrCompile(signature, /*is_partial=*/true, deadline));
   return std::unique_ptr<PartialRun>(new PartialRun(step->plan_, step->partial_, step->Deadline(options)));
 }
 

@@ -140,8 +140,10 @@ class PreparedStep {
                    RunMetadata* metadata = nullptr);
 
   // The same without waiting: Step's methods say when it has ended. Its errors are the step's. May compute on
-  // this thread before it returns.
-  std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, const RunOptions& options = {});
+  // this thread before it returns. With a `trace`, what the devices of this process did is in it when the
+  // step has ended.
+  std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, const RunOptions& options = {},
+                              std::shared_ptr<StepTrace> trace = nullptr);
 
   const PlacementReport& placement_report() const { return plan_->placement_report(); }
 
@@ -187,20 +189,24 @@ class Session {
                                           const std::vector<TargetRef>& targets = {},
                                           const RunOptions& options = {}, RunMetadata* metadata = nullptr);
 
+  // `deadline`: of compiling; operation_timeout bounds it too.
   absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(const std::vector<TensorRef>& feeds,
                                                         const std::vector<TensorRef>& fetches,
-                                                        const std::vector<TargetRef>& targets = {});
+                                                        const std::vector<TargetRef>& targets = {},
+                                                        absl::Time deadline = absl::InfiniteFuture());
 
   // Starts a step that is fed, and whose fetches are taken, in several calls (partial_run.h). `feeds` and
   // `fetches` are all that may come in any of them; a fetch that stands there twice counts once. The targets
   // run as soon as the feeds that they depend on have come.
+  // `deadline`: of compiling, as of Prepare.
   // Errors: InvalidArgument (nothing to fetch or to run; an output that is fed twice, or both fed and
   // fetched), Unimplemented (the session's own task has no CPU, or its worker is not in this process; a
   // resource handle of another task), those of compiling.
   absl::StatusOr<std::unique_ptr<PartialRun>> StartPartialRun(const std::vector<TensorRef>& feeds,
                                                               const std::vector<TensorRef>& fetches,
                                                               const std::vector<TargetRef>& targets = {},
-                                                              const RunOptions& options = {});
+                                                              const RunOptions& options = {},
+                                                              absl::Time deadline = absl::InfiniteFuture());
 
   // Adds to the graph while steps run: calls `add` while no other method reads the graph, and returns its
   // status. What it adds must be complete when it returns; a step sees all of it or nothing.
@@ -229,6 +235,12 @@ class Session {
   // Cancels running steps and refuses further ones, also those that are just being compiled.
   void Close();
 
+  // The graphs that a step has on its devices, in the order of their names: what rewriting and placement made
+  // of the part of the graph that it runs, with _Send and _Recv between them. Errors: those of compiling.
+  absl::StatusOr<std::vector<std::unique_ptr<Graph>>> PartitionGraphs(const std::vector<TensorRef>& feeds,
+                                                                      const std::vector<TensorRef>& fetches,
+                                                                      const std::vector<TargetRef>& targets);
+
   // A copy of the whole graph with every node placed, as the steps' parts of it are: for reports and
   // TensorBoard.
   absl::StatusOr<std::unique_ptr<Graph>> PlacedGraph() const;
@@ -249,10 +261,14 @@ class Session {
                                         const std::vector<TensorRef>& fetches,
                                         const std::vector<TargetRef>& targets) const;
   // `is_partial`: for partial runs; such a step is not given out.
-  absl::StatusOr<std::shared_ptr<PreparedStep>> FindOrCompile(const StepSignature& signature,
-                                                              bool is_partial);
-  absl::StatusOr<std::shared_ptr<StepPlan>> FindOrCompilePlan(const StepSignature& sorted, bool is_partial);
-  absl::StatusOr<std::shared_ptr<StepPlan>> CompilePlan(const StepSignature& sorted, bool is_partial);
+  absl::StatusOr<std::shared_ptr<PreparedStep>> FindOrCompile(const StepSignature& signature, bool is_partial,
+                                                              absl::Time deadline);
+  absl::StatusOr<std::shared_ptr<StepPlan>> FindOrCompilePlan(const StepSignature& sorted, bool is_partial,
+                                                              absl::Time deadline);
+  absl::StatusOr<std::shared_ptr<StepPlan>> CompilePlan(const StepSignature& sorted, bool is_partial,
+                                                        absl::Time deadline);
+  // Without want_report.
+  absl::StatusOr<StepPlanOptions> PlanOptions(const StepSignature& signature, bool is_partial);
   absl::StatusOr<StepPlanOptions::LateExchange> LateExchangeOf(const StepSignature& signature) const;
   void UsePrivateContainers(Graph& graph);
   // After the last plan of a closed session is gone.

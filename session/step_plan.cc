@@ -48,13 +48,9 @@ std::vector<int> Renumber(absl::Span<const std::unique_ptr<Graph>> graphs, absl:
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Graph> pruned, int num_feeds,
-                                                            int num_fetches,
-                                                            absl::Span<const WorkerDevices> workers,
-                                                            const StepPlanOptions& options,
-                                                            absl::Time deadline) {
-  FeedDependencies dependencies;
-  if (options.late_exchange) dependencies = FeedDependencies(*pruned, num_feeds, num_fetches);
+absl::StatusOr<PartitionedGraph> StepPlan::Cut(std::unique_ptr<Graph>& pruned,
+                                               absl::Span<const WorkerDevices> workers,
+                                               const StepPlanOptions& options) {
   if (options.rewrite) WEIR_RETURN_IF_ERROR(options.rewrite(*pruned));
   std::vector<DeviceName> devices;
   for (const WorkerDevices& worker : workers) {
@@ -63,7 +59,17 @@ absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Grap
   WEIR_RETURN_IF_ERROR(PlaceGraph(*pruned, devices, options.has_kernel, options.placer));
   if (options.rewrite_placed) WEIR_RETURN_IF_ERROR(options.rewrite_placed(pruned));
   if (options.late_exchange) WEIR_RETURN_IF_ERROR(PlaceLate(*pruned, *options.late_exchange));
-  WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned, PartitionByDevice(*pruned));
+  return PartitionByDevice(*pruned);
+}
+
+absl::StatusOr<std::shared_ptr<StepPlan>> StepPlan::Compile(std::unique_ptr<Graph> pruned, int num_feeds,
+                                                            int num_fetches,
+                                                            absl::Span<const WorkerDevices> workers,
+                                                            const StepPlanOptions& options,
+                                                            absl::Time deadline) {
+  FeedDependencies dependencies;
+  if (options.late_exchange) dependencies = FeedDependencies(*pruned, num_feeds, num_fetches);
+  WEIR_ASSIGN_OR_RETURN(PartitionedGraph partitioned, Cut(pruned, workers, options));
 
   std::shared_ptr<StepPlan> plan(new StepPlan(*options.environment));
   plan->id_ = options.environment->Random() | 1;
@@ -370,8 +376,11 @@ class StepPlan::RunningStep {
 // Keeps itself until it has ended, and its plan.
 class StepPlan::StartedStep final : public Step, public std::enable_shared_from_this<StartedStep> {
  public:
-  StartedStep(std::shared_ptr<StepPlan> plan, absl::Time deadline, const LogicalStep& logical_step = {})
-      : plan_(std::move(plan)), running_(*plan_, deadline, nullptr, logical_step) {}
+  StartedStep(std::shared_ptr<StepPlan> plan, absl::Time deadline, const LogicalStep& logical_step = {},
+              std::shared_ptr<StepTrace> trace = nullptr)
+      : plan_(std::move(plan)),
+        trace_(std::move(trace)),
+        running_(*plan_, deadline, trace_.get(), logical_step) {}
 
   absl::Status Enter() { return plan_->Enter(running_); }
   int64_t step_id() const { return running_.step_id(); }
@@ -438,6 +447,7 @@ class StepPlan::StartedStep final : public Step, public std::enable_shared_from_
   }
 
   const std::shared_ptr<StepPlan> plan_;
+  const std::shared_ptr<StepTrace> trace_;
   RunningStep running_;
   absl::Mutex mutex_;
   std::optional<Results> results_;  // guarded by mutex_ until it is set; then it stays
@@ -487,8 +497,8 @@ absl::Status StepPlan::Run(absl::Span<const Tensor> feeds, absl::Span<Tensor> fe
 }
 
 std::shared_ptr<Step> StepPlan::Start(absl::Span<const Tensor> feeds, absl::Time deadline,
-                                      const LogicalStep& logical_step) {
-  auto step = std::make_shared<StartedStep>(shared_from_this(), deadline, logical_step);
+                                      const LogicalStep& logical_step, std::shared_ptr<StepTrace> trace) {
+  auto step = std::make_shared<StartedStep>(shared_from_this(), deadline, logical_step, std::move(trace));
   absl::Status status = CheckCounts(feeds.size(), num_fetches_);
   if (status.ok()) status = step->Enter();
   if (status.ok()) {

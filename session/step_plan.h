@@ -79,6 +79,11 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
                                                            absl::Time deadline);
   ~StepPlan() override;
 
+  // What Compile gives its workers: the graph rewritten, placed and cut. `pruned` becomes the placed graph.
+  static absl::StatusOr<PartitionedGraph> Cut(std::unique_ptr<Graph>& pruned,
+                                              absl::Span<const WorkerDevices> workers,
+                                              const StepPlanOptions& options);
+
   // Runs one step. feeds and fetches are in the signature's order; fetches are set on OK.
   // Waits for every worker. The first error cancels the step everywhere and is returned. At `deadline` the
   // step is cancelled: DeadlineExceeded names the workers that had not finished. After 10 s of waiting a line
@@ -89,10 +94,11 @@ class StepPlan final : public StepOwner, public std::enable_shared_from_this<Ste
                    StepTrace* trace = nullptr, const LogicalStep& logical_step = {},
                    std::string* applied_updates = nullptr);
 
-  // Starts one step, which keeps the plan. May compute on this thread before it returns. Errors are the
-  // step's.
+  // Starts one step, which keeps the plan, and the trace. May compute on this thread before it returns.
+  // Errors are the step's.
   std::shared_ptr<Step> Start(absl::Span<const Tensor> feeds, absl::Time deadline,
-                              const LogicalStep& logical_step = {});
+                              const LogicalStep& logical_step = {},
+                              std::shared_ptr<StepTrace> trace = nullptr);
 
   // Of a plan for partial runs: starts one step, to which FeedStep gives what StartPartial names by
   // `step_id`. `on_result` is told of each fetch once, one at a time, and of all before a step ends without

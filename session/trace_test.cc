@@ -12,6 +12,7 @@
 #include "ops/control_flow.h"
 #include "ops/standard_ops.h"
 #include "session/session.h"
+#include "session/step_trace.h"
 #include "session/test_session.h"
 
 namespace weir {
@@ -59,6 +60,38 @@ TEST_F(TraceTest, AStaticProgramSaysWhenEachNodeRan) {
     EXPECT_LE(of_product->end_nanos, of_sum->begin_nanos);
     EXPECT_LE(of_sum->end_nanos, after);
   }
+}
+
+TEST_F(TraceTest, AStartedStepIsTracedToo) {
+  auto cpu = g_.DeviceScope("/cpu:0");
+  const Output x = Placeholder(g_, DType::kFloat32, {2}, {.name = "x"});
+  const Output y = Square(g_, x, {.name = "y"}), sum = ReduceSum(g_, y, {.name = "sum"});
+  for (const bool is_reordered : {false, true}) {
+    const auto fetches = is_reordered ? std::vector<TensorRef>{sum, y} : std::vector<TensorRef>{y, sum};
+    const auto step = session().Prepare({x}, fetches);
+    ASSERT_TRUE(step.ok()) << step.status();
+    const auto trace = std::make_shared<StepTrace>();
+    const Step::Results results = (*step)->Start({Tensor::Vector<float>({1, 2})}, {}, trace)->Await();
+    ASSERT_TRUE(results.ok()) << results.status();
+    EXPECT_EQ((*results)[is_reordered ? 0 : 1].scalar<float>(), 5);
+    const RunMetadata metadata = {.step_stats = trace->Take(), .applied_updates = ""};
+    EXPECT_NE(Find(metadata, "sum"), nullptr);
+  }
+}
+
+TEST_F(TraceTest, TheGraphsOfAStepAreThoseOfItsDevices) {
+  Output x, y;
+  {
+    auto cpu = g_.DeviceScope("/cpu:0");
+    x = Placeholder(g_, DType::kFloat32, {2}, {.name = "x"});
+    y = Square(g_, x, {.name = "y"});
+    Square(g_, y, {.name = "not_asked_for"});
+  }
+  const auto graphs = session().PartitionGraphs({x}, {y}, {});
+  ASSERT_TRUE(graphs.ok()) << graphs.status();
+  ASSERT_THAT(*graphs, SizeIs(1));
+  EXPECT_NE((*graphs)[0]->FindNode("y"), nullptr);
+  EXPECT_EQ((*graphs)[0]->FindNode("not_asked_for"), nullptr);
 }
 
 TEST_F(TraceTest, StepsThatDoNotAskAreNotTraced) {
