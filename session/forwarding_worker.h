@@ -1,6 +1,5 @@
 // A worker that asks another one for everything. A class that derives from it overrides what shall be
-// different. Its session takes it for one of another process: it has no owners, and cannot be fed while a
-// step runs (worker.h).
+// different: one that shall pass for a worker of another process has no owners (worker.h).
 //
 // Thread safety: as the other worker, which it borrows.
 #pragma once
@@ -42,6 +41,10 @@ class ForwardingWorker : public Worker {
   absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
     return worker_->ResetContainers(containers, deadline);
   }
+  absl::Status FeedStep(PlanId plan, int64_t step_id, int arg, const Tensor& tensor) override {
+    return worker_->FeedStep(plan, step_id, arg, tensor);
+  }
+  StepOwners* owners() override { return worker_->owners(); }
 
  protected:
   Worker* worker_;

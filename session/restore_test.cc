@@ -28,6 +28,7 @@ class Task final : public ForwardingWorker {
     worker_ = local_worker_.get();
   }
   Runtime& runtime() { return *runtime_; }
+  StepOwners* owners() override { return nullptr; }
 
   absl::Status EndRestore(uint64_t id, absl::string_view applied_updates, absl::Time deadline) override {
     if (loses_end) return absl::UnavailableError("contact was lost");

@@ -115,6 +115,7 @@ TEST_F(SessionPlansTest, ClosingRefusesStepsThatAreHeld) {
 class SlowCompiler final : public ForwardingWorker {
  public:
   explicit SlowCompiler(LocalWorker& worker) : ForwardingWorker(&worker) {}
+  StepOwners* owners() override { return nullptr; }
   absl::Status RegisterPartition(PartitionSpec spec, absl::Time deadline) override {
     is_asked.Notify();
     may_compile.WaitForNotificationWithTimeout(kPatience);
@@ -217,6 +218,7 @@ struct Asked {
 class ResetsWithOthers final : public ForwardingWorker {
  public:
   ResetsWithOthers(LocalWorker& worker, Asked& asked) : ForwardingWorker(&worker), asked_(asked) {}
+  StepOwners* owners() override { return nullptr; }
   absl::Status ResetContainers(absl::Span<const std::string>, absl::Time deadline) override {
     absl::MutexLock lock(&asked_.mutex);
     ++asked_.num;

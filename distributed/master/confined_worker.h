@@ -21,11 +21,6 @@ class ConfinedWorker final : public ForwardingWorker {
     spec.files = files_;
     return worker_->RegisterPartition(std::move(spec), deadline);
   }
-  // It is in this process.
-  absl::Status FeedStep(PlanId plan, int64_t step_id, int arg, const Tensor& tensor) override {
-    return worker_->FeedStep(plan, step_id, arg, tensor);
-  }
-  StepOwners* owners() override { return worker_->owners(); }
 
  private:
   const std::shared_ptr<FileSystem> files_;

@@ -181,6 +181,7 @@ TEST(MonitoredSessionTest, AWorkerWaitsForItsChief) {
 class LosesAPeer final : public ForwardingWorker {
  public:
   LosesAPeer(LocalWorker& worker, Device& device) : ForwardingWorker(&worker), device_(device) {}
+  StepOwners* owners() override { return nullptr; }
   absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
     longest_wait = std::max(longest_wait, deadline - absl::Now());
     if (num_silences-- > 0) {

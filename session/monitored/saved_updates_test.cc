@@ -46,7 +46,10 @@ struct Cluster {
 
   TestProgram program;
   const Output step = GlobalStep(program.g).value;
-  ForwardingWorker elsewhere{&program.worker};
+  struct Elsewhere final : ForwardingWorker {
+    using ForwardingWorker::ForwardingWorker;
+    StepOwners* owners() override { return nullptr; }
+  } elsewhere{&program.worker};
   std::unique_ptr<MonitoredSession> session;
 };
 
