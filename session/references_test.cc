@@ -59,6 +59,20 @@ class ReferencesTest : public testing::Test {
   std::unique_ptr<Session> session_;
 };
 
+TEST_F(ReferencesTest, AFetchedReferenceHasWhatTheStepsUpdatesMade) {
+  Import(Variable("v") + Constant("two", 2) + Node("assign", "Assign", {"v", "two"}) +
+         Node("slow", "Square", {"two"}) + Node("slower", "Square", {"slow"}) +
+         Node("add", "AssignAdd", {"v", "slower"}) + Node("read", "Identity", {"v"}));
+  Run("assign");
+  float expected = 2;
+  for (int i = 0; i < 20; ++i) {
+    const auto values = session_->Run({}, {"v:0"}, {"add"});
+    ASSERT_TRUE(values.ok()) << values.status();
+    EXPECT_EQ((*values)[0].scalar<float>(), expected += 16);
+  }
+  EXPECT_EQ(Fetch("v:0").value(), expected) << "no update runs for a fetch alone";
+}
+
 TEST_F(ReferencesTest, AReferenceIsFetchedAsItsValue) {
   Import(Variable("v") + Constant("two", 2) + Node("assign", "Assign", {"v", "two"}) +
          Node("add", "AssignAdd", {"v", "two"}) + Node("read", "Identity", {"v"}));

@@ -17,6 +17,7 @@
 #include "placer/partitioner.h"
 #include "session/call_together.h"
 #include "session/executor/program.h"
+#include "session/fetched_references.h"
 #include "session/partial_run.h"
 #include "session/step_trace.h"
 
@@ -384,7 +385,9 @@ absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signat
     return HasKernel(node, type);
   };
   options.has_kernel = has_kernel;
-  options.rewrite = [this](Graph& graph) {
+  options.rewrite = [this, is_partial](Graph& graph) {
+    // A part of a partial run must not wait for an update that waits for the feeds of a later one.
+    if (!is_partial) WEIR_RETURN_IF_ERROR(ReadFetchedReferencesLast(graph));
     if (options_.isolate_session_state) UsePrivateContainers(graph);
     return RewriteBeforePlacement(
         graph,
