@@ -21,55 +21,74 @@ absl::StatusOr<Frame> Own(const absl::StatusOr<Frame>& reply) {
 
 }  // namespace
 
-bool AnsweredRequests::Begin(const Key& key, const std::shared_ptr<IncomingCall>& call) {
+bool AnsweredRequests::Begin(const Key& key, const std::shared_ptr<IncomingCall>& call,
+                             const std::shared_ptr<ClientCall>& client) {
   Reply answer, dropped;  // destroyed without the lock
   absl::Status refusal;
+  std::shared_ptr<ClientCall> first;
+  bool is_first = false;
   {
     absl::MutexLock lock(&mutex_);
-    const auto [known, is_first] = requests_.try_emplace(key);
-    if (is_first) {
-      const auto large = large_.find(key.first);
-      if (large == large_.end()) return true;
-      if (const auto before = requests_.find(large->second); before != requests_.end()) {
-        dropped.swap(before->second.answer);
-      }
-      large_.erase(large);
-      return true;
-    }
+    const auto [known, is_new] = requests_.try_emplace(key);
     Request& request = known->second;
-    answer = request.answer;
-    if (!request.is_over && request.waiting.size() < kMaxWaiting) {
+    is_first = is_new;
+    if (is_first) {
+      request.client = client;
+      dropped = DropLarge(key.first);
+    } else if (!request.is_over && request.waiting.size() < kMaxWaiting) {
       request.waiting.push_back(call);
-      return false;
+      first = request.client;
+    } else {
+      answer = request.answer;
+      refusal = absl::AbortedError(absl::StrCat("The same request (id ", key.second, ") was received twice. ",
+                                                request.is_over
+                                                    ? "It was answered, and the answer is not kept any more"
+                                                    : "It is under way, and was repeated too often"));
     }
-    refusal = absl::AbortedError(absl::StrCat("The same request (id ", key.second, ") was received twice. ",
-                                              request.is_over
-                                                  ? "It was answered, and the answer is not kept any more"
-                                                  : "It is under way, and was repeated too often"));
   }
-  call->Reply(answer != nullptr ? *answer : absl::StatusOr<Frame>(refusal));
-  return false;
+  if (is_first) {
+    client->Outlives(ClientCall::kPatience);
+  } else if (first != nullptr) {
+    client->Repeats(std::move(first));
+  } else {
+    call->Reply(answer != nullptr ? answer->reply : absl::StatusOr<Frame>(refusal));
+  }
+  return is_first;
+}
+
+AnsweredRequests::Reply AnsweredRequests::DropLarge(const std::string& session) {
+  const auto large = large_.find(session);
+  if (large == large_.end()) return nullptr;
+  Reply dropped;
+  if (const auto known = requests_.find(large->second); known != requests_.end()) {
+    dropped.swap(known->second.answer);
+  }
+  large_.erase(large);
+  return dropped;
 }
 
 void AnsweredRequests::Answer(const Key& key, IncomingCall& call, absl::StatusOr<Frame> reply) {
   const bool is_large = IsLarge(reply);
-  Reply kept = std::make_shared<const absl::StatusOr<Frame>>(is_large ? reply : Own(reply));
+  Reply kept;
+  if (is_large) {
+    absl::StatusOr<PeerUse::Share> room = take_room_(static_cast<int64_t>(reply->num_wire_bytes()));
+    if (room.ok()) kept = std::make_shared<const Kept>(Kept{reply, *std::move(room)});
+  } else {
+    kept = std::make_shared<const Kept>(Kept{Own(reply), PeerUse::Share()});
+  }
   std::vector<std::shared_ptr<IncomingCall>> waiting;
   Reply dropped;
+  std::shared_ptr<ClientCall> client;
   {
     absl::MutexLock lock(&mutex_);
     Request& request = requests_[key];
     waiting.swap(request.waiting);
+    client.swap(request.client);
     request.is_over = true;
     request.answer = kept;
-    if (is_large) {
-      const auto [large, is_only] = large_.try_emplace(key.first, key);
-      if (!is_only) {
-        if (const auto before = requests_.find(large->second); before != requests_.end()) {
-          dropped.swap(before->second.answer);
-        }
-        large->second = key;
-      }
+    if (is_large && kept != nullptr) {
+      dropped = DropLarge(key.first);
+      large_.emplace(key.first, key);
     }
     over_.push_back(key);
     if (over_.size() > kMaxRequests) {
@@ -77,19 +96,14 @@ void AnsweredRequests::Answer(const Key& key, IncomingCall& call, absl::StatusOr
       over_.pop_front();
     }
   }
-  for (const auto& repetition : waiting) repetition->Reply(*kept);
+  for (const auto& repetition : waiting) repetition->Reply(reply);
   call.Reply(std::move(reply));
 }
 
 void AnsweredRequests::Forget(const std::string& session) {
   Reply dropped;  // declared first: destroyed without the lock
   absl::MutexLock lock(&mutex_);
-  const auto large = large_.find(session);
-  if (large == large_.end()) return;
-  if (const auto known = requests_.find(large->second); known != requests_.end()) {
-    dropped.swap(known->second.answer);
-  }
-  large_.erase(large);
+  dropped = DropLarge(session);
 }
 
 }  // namespace weir

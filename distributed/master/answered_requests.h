@@ -1,10 +1,11 @@
 // What clients have asked under a request id: one that comes again, because a connection broke before its
 // answer, gets the same answer and is not run a second time.
 //
-// A repetition that comes while the first is under way waits for its answer. Small answers are kept for a
-// while: those of the newest kMaxRequests. A large one is kept until the next request of its session begins,
-// for it holds the buffers of tensors. What was answered and is not kept any more is refused with Aborted, as
-// long as its id is known.
+// A repetition that comes while the first is under way waits for its answer, and the first goes on for it
+// (client_call.h). Small answers are kept for a while: those of the newest kMaxRequests. A large one is kept
+// until the next request of its session begins, for it holds the buffers of tensors, and only if there is
+// room for it. What was answered and is not kept any more is refused with Aborted, as long as its id is
+// known: a request that comes again after kMaxRequests others were answered is a new one.
 //
 // Thread safety: all methods. Replies are given without a lock.
 #pragma once
@@ -18,8 +19,11 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "distributed/master/client_call.h"
+#include "distributed/peer_limits.h"
 #include "distributed/transport/frame.h"
 #include "distributed/transport/transport.h"
 
@@ -33,9 +37,15 @@ class AnsweredRequests {
 
   using Key = std::pair<std::string, int64_t>;  // session, request id
 
+  // Room for a large answer; an error when there is none.
+  using TakeRoom = absl::AnyInvocable<absl::StatusOr<PeerUse::Share>(int64_t num_bytes) const>;
+
+  explicit AnsweredRequests(TakeRoom take_room) : take_room_(std::move(take_room)) {}
+
   // True for the first request of that key, which the caller then answers with Answer. Otherwise `call` is
   // answered here, now or later.
-  bool Begin(const Key& key, const std::shared_ptr<IncomingCall>& call);
+  bool Begin(const Key& key, const std::shared_ptr<IncomingCall>& call,
+             const std::shared_ptr<ClientCall>& client);
 
   // The answer of a request that has begun: to `call` and to all repetitions.
   void Answer(const Key& key, IncomingCall& call, absl::StatusOr<Frame> reply);
@@ -44,13 +54,22 @@ class AnsweredRequests {
   void Forget(const std::string& session);
 
  private:
-  using Reply = std::shared_ptr<const absl::StatusOr<Frame>>;
+  struct Kept {
+    absl::StatusOr<Frame> reply;
+    PeerUse::Share room;
+  };
+  using Reply = std::shared_ptr<const Kept>;
   struct Request {
     Reply answer;  // null: under way, or not kept any more
     bool is_over = false;
+    std::shared_ptr<ClientCall> client;  // while it is under way
     std::vector<std::shared_ptr<IncomingCall>> waiting;
   };
 
+  // Of the session; what is returned is to be destroyed without the lock.
+  Reply DropLarge(const std::string& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const TakeRoom take_room_;
   absl::Mutex mutex_;
   absl::flat_hash_map<Key, Request> requests_ ABSL_GUARDED_BY(mutex_);
   std::deque<Key> over_ ABSL_GUARDED_BY(mutex_);                         // oldest first

@@ -3,26 +3,22 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "graph/interchange/graph_def.h"
+#include "graph/interchange/input_name.h"
 #include "graph/interchange/proto/graph.pb.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {
 
-// The node of "node:1", "node" and "^node"; the output where it is asked for.
+// The node of "node:1", "node" and "^node"; the output where it is asked for. What names no output is taken
+// for the name of a node, which nobody has.
 absl::string_view NodeOf(absl::string_view name, int* output = nullptr) {
-  const size_t colon = name.rfind(':');
-  int index = 0;
-  if (colon == absl::string_view::npos || !absl::SimpleAtoi(name.substr(colon + 1), &index)) {
-    return absl::StripPrefix(name, "^");
-  }
-  if (output != nullptr) *output = index;
-  return absl::StripPrefix(name.substr(0, colon), "^");
+  const absl::StatusOr<InputName> parsed = ParseInputName(name);
+  if (!parsed.ok()) return name;
+  if (output != nullptr) *output = parsed->output;
+  return parsed->node;
 }
 
 std::string Shown(absl::string_view name) {

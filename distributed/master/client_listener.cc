@@ -6,6 +6,7 @@
 #include "distributed/security.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
 
 namespace weir {
 
@@ -20,6 +21,9 @@ absl::StatusOr<std::unique_ptr<ClientListener>> ClientListener::Listen(const std
         "clients can show neither a token nor a certificate: whoever connects could run code here. Use "
         "127.0.0.1 and an ssh tunnel, or give --insecure on a network where everybody may"));
   }
+  PrintNotice(absl::StrCat("TensorFlow's clients need no token at ", address, ": ",
+                           is_loopback ? "every user of this machine" : "who reaches it",
+                           " can run graphs there with this user's rights, on all tasks of the cluster"));
   GrpcOptions options;
   options.security.insecure = true;  // looked at above
   std::unique_ptr<ClientListener> listener(new ClientListener);

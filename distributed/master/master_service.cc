@@ -23,6 +23,8 @@ constexpr absl::string_view kPrefix = "/tensorflow.MasterService/";
 // How long a task may take to answer a question of ListDevices or Reset.
 constexpr absl::Duration kTaskPatience = absl::Seconds(60);
 constexpr absl::Duration kTimerInterval = absl::Minutes(10);
+// What TensorFlow says of a device whose memory has no limit of its own.
+constexpr int64_t kNominalMemory = int64_t{256} << 20;
 
 Frame FrameOf(const google::protobuf::MessageLite& message) {
   Frame frame;
@@ -34,7 +36,7 @@ tensorflow::DeviceAttributes DeviceMessage(const DeviceAttributes& device) {
   tensorflow::DeviceAttributes message;
   message.set_name(device.name.ToString());
   message.set_device_type(device.name.type.value_or(""));
-  message.set_memory_limit(device.memory_limit);
+  message.set_memory_limit(device.memory_limit > 0 ? device.memory_limit : kNominalMemory);
   message.mutable_locality();
   message.set_incarnation(device.incarnation);
   message.set_physical_device_desc(device.description);
@@ -46,10 +48,11 @@ tensorflow::DeviceAttributes DeviceMessage(const DeviceAttributes& device) {
 
 // Shared by whatever works for the call. Answers once.
 struct MasterService::Request {
-  Request(std::shared_ptr<IncomingCall> incoming, std::shared_ptr<OpenWork::Share> open_share)
+  Request(std::shared_ptr<IncomingCall> incoming, std::shared_ptr<OpenWork::Share> open_share,
+          Environment& environment, OpenWork& work)
       : share(std::move(open_share)),
         call(std::move(incoming)),
-        client(std::make_shared<ClientCall>(call->deadline())) {}
+        client(std::make_shared<ClientCall>(environment, work, call->deadline())) {}
 
   absl::string_view method() const { return absl::StripPrefix(call->method(), kPrefix); }
 
@@ -70,8 +73,8 @@ struct MasterService::Request {
   void Reply(absl::StatusOr<Frame> reply) { call->Reply(std::move(reply)); }
   void Reply(const google::protobuf::MessageLite& message) { call->Reply(FrameOf(message)); }
 
-  // The client's answer, where errors may stand in its body.
-  void ReplyStep(AnsweredRequests& answered, absl::StatusOr<Frame> reply) {
+  // Of a call that may come twice; errors of steps may stand in the body.
+  void ReplyOnce(AnsweredRequests& answered, absl::StatusOr<Frame> reply) {
     if (!reply.ok() && wants_errors_in_body) reply = RunStepErrorResponse(reply.status());
     if (key.second == 0) return call->Reply(std::move(reply));
     answered.Answer(key, *call, std::move(reply));
@@ -95,7 +98,8 @@ MasterService::MasterService(const MasterOptions& options)
             .environment = *options.environment,
             .work = work_,
             .use = use_,
-            .host = options.host} {}
+            .host = options.host},
+      answered_([this](int64_t num_bytes) { return room_.Take({.bytes = num_bytes}, "an answer"); }) {}
 
 MasterService::~MasterService() {
   Shutdown();
@@ -109,8 +113,8 @@ bool MasterService::Handles(absl::string_view method) { return absl::StartsWith(
 void MasterService::Handle(std::shared_ptr<IncomingCall> call) {
   std::shared_ptr<OpenWork::Share> share = work_.Begin();
   if (share == nullptr) return call->Reply(absl::UnavailableError("the server is shutting down"));
-  auto request = std::make_shared<Request>(call, std::move(share));
-  call->OnCancel([client = request->client] { client->GiveUp(); });
+  auto request = std::make_shared<Request>(call, std::move(share), room_.environment, work_);
+  call->OnCancel([client = request->client] { client->Gone(); });
   call->Compute([this, request] { Dispatch(request); });
 }
 
@@ -124,7 +128,7 @@ void MasterService::Dispatch(std::shared_ptr<Request> request) {
   if (method == "RunStep") return RunStep(std::move(request));
   if (method == "RunCallable") return RunCallable(std::move(request));
   if (method == "CreateSession") return CreateSession(std::move(request));
-  if (method == "ExtendSession") return ExtendSession(*request);
+  if (method == "ExtendSession") return ExtendSession(std::move(request));
   if (method == "PartialRunSetup") return PartialRunSetup(std::move(request));
   if (method == "CloseSession") return CloseSession(std::move(request));
   if (method == "ListDevices") return ListDevices(std::move(request));
@@ -147,8 +151,8 @@ absl::StatusOr<std::shared_ptr<MasterSession>> MasterService::Find(absl::string_
   return UnknownSession(handle, /*may_have_restarted=*/false);
 }
 
-absl::Status MasterService::AdmitFeeds(Request& request, absl::string_view handle, int64_t num_bytes,
-                                       std::shared_ptr<MasterSession>* session) {
+absl::Status MasterService::TakeRoomFor(Request& request, absl::string_view handle, int64_t num_bytes,
+                                        std::shared_ptr<MasterSession>* session) {
   if (*session == nullptr) {
     WEIR_ASSIGN_OR_RETURN(*session, Find(handle));
   }
@@ -176,34 +180,49 @@ void MasterService::CreateSession(std::shared_ptr<Request> request) {
   const auto arena = std::make_shared<google::protobuf::Arena>();
   auto* const message = google::protobuf::Arena::CreateMessage<tensorflow::CreateSessionRequest>(arena.get());
   if (const absl::Status read = request->Read(message); !read.ok()) return request->Reply(read);
+  // What it is in memory is more than its bytes, many times more for a hostile one.
+  absl::StatusOr<PeerUse::Share> room =
+      room_.Take({.bytes = static_cast<int64_t>(arena->SpaceAllocated())}, "the graph of a new session");
+  if (!room.ok()) return request->Reply(room.status());
+  request->taken_by_feeds.push_back(*std::move(room));
   Wait(request, [this, request, arena, message] {
     const std::string handle = absl::StrCat(absl::Hex(room_.environment.Random(), absl::kZeroPad16));
-    absl::StatusOr<std::shared_ptr<MasterSession>> session = MasterSession::Create(
-        room_, handle, message->graph_def(), message->config(), Target(), *request->client);
-    if (!session.ok()) return request->Reply(session.status());
-    tensorflow::CreateSessionResponse response;
-    response.set_session_handle(handle);
-    Add(*std::move(session));
-    request->Reply(response);
+    const auto created = [this, request](absl::StatusOr<std::shared_ptr<MasterSession>> session) {
+      if (!session.ok()) return request->Reply(session.status());
+      absl::Status added = request->client->is_given_up() ? ClientCall::GivenUp() : Add(*session);
+      if (!added.ok()) {
+        (*session)->Close(added);
+        return request->Reply(added);
+      }
+      tensorflow::CreateSessionResponse response;
+      response.set_session_handle((*session)->handle());
+      request->Reply(response);
+    };
+    MasterSession::Create(room_, handle, message->graph_def(), message->config(), Target(), request->client,
+                          created);
+    request->taken_by_feeds.clear();
   });
 }
 
-void MasterService::Add(std::shared_ptr<MasterSession> session) {
+absl::Status MasterService::Add(std::shared_ptr<MasterSession> session) {
   absl::MutexLock lock(&mutex_);
-  if (is_shut_down_) return;
+  if (is_shut_down_) return absl::UnavailableError("the server is shutting down");
   sessions_.emplace(session->handle(), std::move(session));
-  if (timer_ != 0) return;
+  if (std::exchange(looks_for_abandoned_, true)) return absl::OkStatus();
+  LookForAbandoned();
+  return absl::OkStatus();
+}
+
+void MasterService::LookForAbandoned() {
   const absl::Duration interval = std::min(kTimerInterval, options_.abandoned_after);
-  timer_ = options_.threads->At(room_.environment.Now() + interval, [this, share = work_.Begin()] {
-    if (share != nullptr) CloseAbandoned();
-  });
+  work_.Later(room_.environment.Now() + interval,
+              [this] { work_.Wait([this] { CloseAbandoned(); }).IgnoreError(); });
 }
 
 void MasterService::CloseAbandoned() {
   std::vector<std::shared_ptr<MasterSession>> abandoned;
   {
     absl::MutexLock lock(&mutex_);
-    timer_ = 0;
     if (is_shut_down_) return;
     const absl::Time before = room_.environment.Now() - options_.abandoned_after;
     for (auto i = sessions_.begin(); i != sessions_.end();) {
@@ -212,71 +231,94 @@ void MasterService::CloseAbandoned() {
       abandoned.push_back(std::move(entry->second));
       sessions_.erase(entry);
     }
-    if (!sessions_.empty()) {
-      const absl::Duration interval = std::min(kTimerInterval, options_.abandoned_after);
-      timer_ = options_.threads->At(room_.environment.Now() + interval, [this, share = work_.Begin()] {
-        if (share != nullptr) CloseAbandoned();
-      });
-    }
+    looks_for_abandoned_ = !sessions_.empty();
+    if (looks_for_abandoned_) LookForAbandoned();
   }
   for (const auto& session : abandoned) {
     answered_.Forget(session->handle());
     PrintNotice(absl::StrCat("session ", session->handle(), " of a TensorFlow client was not used for ",
                              absl::FormatDuration(options_.abandoned_after), ": it is closed"));
-    work_.Wait([session] { session->Close(absl::AbortedError("the session was not used for too long")); })
-        .IgnoreError();
+    session->Close(absl::AbortedError("the session was not used for too long"));
   }
 }
 
-void MasterService::ExtendSession(Request& request) {
-  tensorflow::ExtendSessionRequest message;
-  if (const absl::Status read = request.Read(&message); !read.ok()) return request.Reply(read);
-  const absl::StatusOr<std::shared_ptr<MasterSession>> session = Find(message.session_handle());
-  if (!session.ok()) return request.Reply(session.status());
-  const absl::StatusOr<int64_t> version =
-      (*session)->Extend(message.graph_def(), message.current_graph_version());
-  if (!version.ok()) return request.Reply(version.status());
-  tensorflow::ExtendSessionResponse response;
-  response.set_new_graph_version(*version);
-  request.Reply(response);
+void MasterService::ExtendSession(std::shared_ptr<Request> request) {
+  const auto message = std::make_shared<tensorflow::ExtendSessionRequest>();
+  if (const absl::Status read = request->Read(message.get()); !read.ok()) return request->Reply(read);
+  const absl::StatusOr<std::shared_ptr<MasterSession>> session = Find(message->session_handle());
+  if (!session.ok()) return request->Reply(session.status());
+  Wait(request, [request, message, session = *session] {
+    const absl::StatusOr<int64_t> version =
+        session->Extend(message->graph_def(), message->current_graph_version());
+    if (!version.ok()) return request->Reply(version.status());
+    tensorflow::ExtendSessionResponse response;
+    response.set_new_graph_version(*version);
+    request->Reply(response);
+  });
+}
+
+template <typename Call>
+bool MasterService::Read(Request& request, absl::StatusOr<Call> (*parse)(absl::string_view, AdmitFeeds),
+                         Call* call, std::shared_ptr<MasterSession>* session) {
+  absl::StatusOr<Call> read = parse(request.bytes(), [&](absl::string_view handle, int64_t num_bytes) {
+    return TakeRoomFor(request, handle, num_bytes, session);
+  });
+  if (!read.ok()) {
+    request.Reply(read.status());
+    return false;
+  }
+  *call = *std::move(read);
+  request.call->request() = Frame();
+  request.key = {call->session, call->request_id};
+  return call->request_id == 0 || answered_.Begin(request.key, request.call, request.client);
+}
+
+template <typename Message>
+std::shared_ptr<MasterSession> MasterService::ReadOnce(Request& request, Message* message) {
+  const absl::Status read = request.Read(message);
+  absl::StatusOr<std::shared_ptr<MasterSession>> session =
+      read.ok() ? Find(message->session_handle()) : absl::StatusOr<std::shared_ptr<MasterSession>>(read);
+  if (!session.ok()) {
+    request.Reply(session.status());
+    return nullptr;
+  }
+  request.key = {message->session_handle(), message->request_id()};
+  const bool is_first =
+      message->request_id() == 0 || answered_.Begin(request.key, request.call, request.client);
+  return is_first ? *std::move(session) : nullptr;
 }
 
 void MasterService::RunStep(std::shared_ptr<Request> request) {
+  RunStepCall step;
   std::shared_ptr<MasterSession> session;
-  absl::StatusOr<RunStepCall> step =
-      ParseRunStep(request->bytes(), [&](absl::string_view handle, int64_t num_bytes) {
-        return AdmitFeeds(*request, handle, num_bytes, &session);
-      });
-  if (!step.ok()) return request->Reply(step.status());
-  request->call->request() = Frame();
-  request->wants_errors_in_body = step->wants_errors_in_body;
-  request->key = {step->session, step->request_id};
-  if (step->request_id != 0 && !answered_.Begin(request->key, request->call)) return;
-  const auto done = [this, request, names = step->names.fetches](const absl::StatusOr<StepAnswer>& answer) {
-    request->ReplyStep(
+  if (!Read(*request, &ParseRunStep, &step, &session)) return;
+  request->wants_errors_in_body = step.wants_errors_in_body;
+  const auto done = [this, request, names = step.names.fetches](const absl::StatusOr<StepAnswer>& answer) {
+    request->ReplyOnce(
         answered_, answer.ok() ? RunStepResponse(names, answer->tensors, answer->metadata) : answer.status());
   };
-  if (!step->partial_run.empty()) {
-    return session->RunPart(step->partial_run, std::move(step->names), std::move(step->feeds), done);
+  if (!step.partial_run.empty()) {
+    return session->RunPart(step.partial_run, std::move(step.names), std::move(step.feeds),
+                            std::exchange(request->taken_by_feeds, {}), step.wishes, request->client, done);
   }
-  session->Run(std::move(step->names), std::move(step->feeds), step->wishes, request->client, done);
+  session->Run(std::move(step.names), std::move(step.feeds), step.wishes, request->client, done);
 }
 
 void MasterService::PartialRunSetup(std::shared_ptr<Request> request) {
   tensorflow::PartialRunSetupRequest message;
-  if (const absl::Status read = request->Read(&message); !read.ok()) return request->Reply(read);
-  const absl::StatusOr<std::shared_ptr<MasterSession>> session = Find(message.session_handle());
-  if (!session.ok()) return request->Reply(session.status());
+  const std::shared_ptr<MasterSession> session = ReadOnce(*request, &message);
+  if (session == nullptr) return;
   StepNames names;
   names.feeds.assign(message.feed().begin(), message.feed().end());
   names.fetches.assign(message.fetch().begin(), message.fetch().end());
   names.targets.assign(message.target().begin(), message.target().end());
-  (*session)->StartPartialRun(std::move(names), [request](absl::StatusOr<std::string> handle) {
-    if (!handle.ok()) return request->Reply(handle.status());
-    tensorflow::PartialRunSetupResponse response;
-    response.set_partial_run_handle(*handle);
-    request->Reply(response);
-  });
+  session->StartPartialRun(std::move(names), request->client,
+                           [this, request](absl::StatusOr<std::string> handle) {
+                             if (!handle.ok()) return request->ReplyOnce(answered_, handle.status());
+                             tensorflow::PartialRunSetupResponse response;
+                             response.set_partial_run_handle(*handle);
+                             request->ReplyOnce(answered_, FrameOf(response));
+                           });
 }
 
 void MasterService::CloseSession(std::shared_ptr<Request> request) {
@@ -295,8 +337,11 @@ void MasterService::CloseSession(std::shared_ptr<Request> request) {
     return request->Reply(UnknownSession(message.session_handle(), /*may_have_restarted=*/true));
   }
   answered_.Forget(session->handle());
-  const auto close = [request, session] {
-    session->Close(absl::CancelledError("Step was cancelled by an explicit call to `Session::Close()`."));
+  // What it took is given back before its client hears that it is closed.
+  const auto held = std::make_shared<std::shared_ptr<MasterSession>>(std::move(session));
+  const auto close = [request, held] {
+    (*held)->Close(absl::CancelledError("Step was cancelled by an explicit call to `Session::Close()`."));
+    held->reset();
     request->Reply(tensorflow::CloseSessionResponse());
   };
   // It is closed also where nothing more may wait.
@@ -347,30 +392,24 @@ void MasterService::Reset(std::shared_ptr<Request> request) {
 
 void MasterService::MakeCallable(std::shared_ptr<Request> request) {
   tensorflow::MakeCallableRequest message;
-  if (const absl::Status read = request->Read(&message); !read.ok()) return request->Reply(read);
-  const absl::StatusOr<std::shared_ptr<MasterSession>> session = Find(message.session_handle());
-  if (!session.ok()) return request->Reply(session.status());
-  (*session)->MakeCallable(message.options(), request->client, [request](absl::StatusOr<int64_t> callable) {
-    if (!callable.ok()) return request->Reply(callable.status());
-    tensorflow::MakeCallableResponse response;
-    response.set_handle(*callable);
-    request->Reply(response);
-  });
+  const std::shared_ptr<MasterSession> session = ReadOnce(*request, &message);
+  if (session == nullptr) return;
+  session->MakeCallable(message.options(), request->client,
+                        [this, request](absl::StatusOr<int64_t> callable) {
+                          if (!callable.ok()) return request->ReplyOnce(answered_, callable.status());
+                          tensorflow::MakeCallableResponse response;
+                          response.set_handle(*callable);
+                          request->ReplyOnce(answered_, FrameOf(response));
+                        });
 }
 
 void MasterService::RunCallable(std::shared_ptr<Request> request) {
+  RunCallableCall run;
   std::shared_ptr<MasterSession> session;
-  absl::StatusOr<RunCallableCall> run =
-      ParseRunCallable(request->bytes(), [&](absl::string_view handle, int64_t num_bytes) {
-        return AdmitFeeds(*request, handle, num_bytes, &session);
-      });
-  if (!run.ok()) return request->Reply(run.status());
-  request->call->request() = Frame();
-  request->key = {run->session, run->request_id};
-  if (run->request_id != 0 && !answered_.Begin(request->key, request->call)) return;
-  session->RunCallable(run->callable, std::move(run->feeds), request->client,
+  if (!Read(*request, &ParseRunCallable, &run, &session)) return;
+  session->RunCallable(run.callable, std::move(run.feeds), request->client,
                        [this, request](const absl::StatusOr<StepAnswer>& answer) {
-                         request->ReplyStep(
+                         request->ReplyOnce(
                              answered_, answer.ok() ? RunCallableResponse(answer->tensors, answer->metadata)
                                                     : answer.status());
                        });
@@ -387,14 +426,11 @@ void MasterService::ReleaseCallable(Request& request) {
 
 void MasterService::CloseAll(bool is_final, const absl::Status& reason) {
   absl::flat_hash_map<std::string, std::shared_ptr<MasterSession>> sessions;
-  Threads::TimerId timer = 0;
   {
     absl::MutexLock lock(&mutex_);
     if (is_final) is_shut_down_ = true;
     sessions.swap(sessions_);
-    if (is_final) std::swap(timer, timer_);
   }
-  options_.threads->Forget(timer);
   for (const auto& [handle, session] : sessions) {
     session->Close(reason);
     answered_.Forget(handle);

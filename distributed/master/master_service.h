@@ -9,8 +9,12 @@
 // may take together is limited like what one peer may (peer_limits.h). A session that was not used for
 // `abandoned_after` is closed, for its client may have died without saying so.
 //
-// Threads: requests are handled where they come in, in IncomingCall::Compute; what waits for other tasks runs
-// on threads that may block. No thread waits for a step. Thread safety: all methods. Borrows everything.
+// A step whose client's connection broke goes on for a few seconds: the client asks for it again, and gets
+// its answer (answered_requests.h, client_call.h). Then it ends, for nobody reads what it gives.
+//
+// Threads: requests are handled where they come in, in IncomingCall::Compute; what waits for other tasks,
+// compiles, or waits for those that read a graph, runs on threads that may block (open_work.h). No thread
+// waits for a step. Thread safety: all methods. Borrows everything.
 // Lifetime: the listener that calls Handle is shut down before this goes.
 //
 // Wire: TensorFlow's master.proto. Semantics: docs/migrating_from_tf1.md says where they differ.
@@ -62,7 +66,8 @@ class MasterService {
   // Unimplemented for a method that is not known.
   void Handle(std::shared_ptr<IncomingCall> call);
 
-  // Closes all sessions, which ends their steps, and refuses further calls. Does not wait.
+  // Closes all sessions, which ends their steps, and refuses further calls. Waits, for a few seconds at most,
+  // for tasks that drop what isolated sessions had there.
   void Shutdown();
 
   size_t num_sessions() const;
@@ -72,7 +77,7 @@ class MasterService {
 
   void Dispatch(std::shared_ptr<Request> request);
   void CreateSession(std::shared_ptr<Request> request);
-  void ExtendSession(Request& request);
+  void ExtendSession(std::shared_ptr<Request> request);
   void RunStep(std::shared_ptr<Request> request);
   void PartialRunSetup(std::shared_ptr<Request> request);
   void CloseSession(std::shared_ptr<Request> request);
@@ -82,15 +87,27 @@ class MasterService {
   void RunCallable(std::shared_ptr<Request> request);
   void ReleaseCallable(Request& request);
 
+  // Reads a call with feeds, and finds its session. False: it has its answer, or will have that of the call
+  // that it repeats.
+  template <typename Call>
+  bool Read(Request& request, absl::StatusOr<Call> (*parse)(absl::string_view, AdmitFeeds), Call* call,
+            std::shared_ptr<MasterSession>* session);
+  // The same of a call without feeds: `message` has a session_handle and a request_id.
+  template <typename Message>
+  std::shared_ptr<MasterSession> ReadOnce(Request& request, Message* message);
+
   // Runs `work`, which may wait, and keeps the request until then.
   void Wait(const std::shared_ptr<Request>& request, std::function<void()> work);
   // Aborted for a handle that no session has.
   absl::StatusOr<std::shared_ptr<MasterSession>> Find(absl::string_view handle) const;
   // For what reads the feeds of a call: whether the session is there, which is kept, and has room for them.
-  absl::Status AdmitFeeds(Request& request, absl::string_view handle, int64_t num_bytes,
-                          std::shared_ptr<MasterSession>* session);
+  absl::Status TakeRoomFor(Request& request, absl::string_view handle, int64_t num_bytes,
+                           std::shared_ptr<MasterSession>* session);
   const SessionTarget& Target();
-  void Add(std::shared_ptr<MasterSession> session);
+  // Unavailable at the end.
+  absl::Status Add(std::shared_ptr<MasterSession> session);
+  // Looks for sessions that nobody uses, where waiting is allowed, after a while.
+  void LookForAbandoned();
   void CloseAbandoned();
   void CloseAll(bool is_final, const absl::Status& reason);
 
@@ -105,7 +122,7 @@ class MasterService {
   bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<const SessionTarget> target_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, std::shared_ptr<MasterSession>> sessions_ ABSL_GUARDED_BY(mutex_);
-  Threads::TimerId timer_ ABSL_GUARDED_BY(mutex_) = 0;  // of CloseAbandoned
+  bool looks_for_abandoned_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace weir

@@ -10,31 +10,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// x (fed), twice = 2 x, a variable `v` that `set` makes 1, and `add` adds 1 to; `take` waits for ever.
-tensorflow::GraphDef Model(const OpRegistry& ops) {
-  GraphBuilder g(ops);
-  const auto constant = [&](const char* name, float value) {
-    return g.AddOp("Const", {}, {{"value", Tensor::Scalar<float>(value)}, {"dtype", DType::kFloat32}}, name);
-  };
-  const Output x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}}, "x");
-  g.AddOp("AddV2", {x, x}, {}, "twice");
-  const Output one = constant("one", 1);
-  const Output v =
-      g.AddOp("VarHandleOp", {},
-              {{"dtype", DType::kFloat32}, {"shape", PartialShape(Shape())}, {"shared_name", "v"}}, "v");
-  g.AddNode("AssignVariableOp", {v, one}, {}, "set");
-  g.AddNode("AssignAddVariableOp", {v, one}, {}, "add");
-  g.AddOp("ReadVariableOp", {v}, {{"dtype", DType::kFloat32}}, "read");
-  const std::vector<DType> floats = {DType::kFloat32};
-  const Output queue = g.AddOp("FIFOQueueV2", {}, {{"component_types", floats}}, "queue");
-  g.AddOp("QueueDequeueV2", {queue}, {{"component_types", floats}}, "take");
-  EXPECT_TRUE(g.status().ok()) << g.status();
-  return GraphDefOf(g.graph());
-}
-
 class MasterServiceTest : public ::testing::Test {
  protected:
-  MasterServiceTest() : session_(client_.CreateSession(Model(client_.ops())).value()) {}
+  MasterServiceTest() : session_(client_.CreateSession(TestModel(client_.ops())).value()) {}
 
   TestMaster client_;
   const std::string session_;
@@ -53,6 +31,10 @@ TEST_F(MasterServiceTest, AFetchNeedsNoIndex) {
   EXPECT_THAT(Floats(client_.Run(Step(session_, {"one"})).value()), ElementsAre(1));
 }
 
+TEST_F(MasterServiceTest, WhatIsFetchedTwiceIsAnsweredOnce) {
+  EXPECT_THAT(Floats(client_.Run(Step(session_, {"one:0", "one:0"})).value()), ElementsAre(1));
+}
+
 TEST_F(MasterServiceTest, ARepeatedRequestRunsOnce) {
   ASSERT_TRUE(client_.Run(Step(session_, {}, {"set"})).ok());
   tensorflow::RunStepRequest step = Step(session_, {"read:0"}, {"add"});
@@ -65,18 +47,6 @@ TEST_F(MasterServiceTest, ARepeatedRequestRunsOnce) {
   ASSERT_TRUE(client_.Run(Step(session_, {}, {"add"})).ok());
   ASSERT_TRUE(client_.Run(Step(session_, {}, {"add"})).ok());
   EXPECT_THAT(Floats(client_.Run(Step(session_, {"read:0"})).value()), ElementsAre(4));
-}
-
-TEST_F(MasterServiceTest, ARepetitionWaitsWithTheFirst) {
-  tensorflow::RunStepRequest step = Step(session_, {"take:0"});
-  step.set_request_id(5);
-  const auto first = client_.Start("RunStep", step.SerializeAsString());
-  const auto second = client_.Start("RunStep", step.SerializeAsString());
-  tensorflow::CloseSessionRequest close;
-  close.set_session_handle(session_);
-  ASSERT_TRUE(client_.Call<tensorflow::CloseSessionResponse>("CloseSession", close).ok());
-  EXPECT_EQ(first->Await().status(), second->Await().status());
-  EXPECT_EQ(first->Await().status().code(), absl::StatusCode::kCancelled);
 }
 
 TEST_F(MasterServiceTest, ErrorsStandInTheBodyWhereTheClientWantsThem) {
@@ -160,7 +130,7 @@ TEST_F(MasterServiceTest, AGraphGrowsByItsVersion) {
 }
 
 TEST_F(MasterServiceTest, AnUnknownOpMattersOnlyToWhoNeedsIt) {
-  tensorflow::GraphDef graph = Model(client_.ops());
+  tensorflow::GraphDef graph = TestModel(client_.ops());
   graph.add_node()->set_name("strange");
   graph.mutable_node(graph.node_size() - 1)->set_op("NoSuchOp");
   tensorflow::NodeDef* next = graph.add_node();
@@ -198,7 +168,7 @@ TEST_F(MasterServiceTest, WhatNeedsAnUnknownOpOfAnEarlierAdditionNamesIt) {
 }
 
 TEST_F(MasterServiceTest, AnUnknownDeviceMattersOnlyToWhoNeedsIt) {
-  tensorflow::GraphDef graph = Model(client_.ops());
+  tensorflow::GraphDef graph = TestModel(client_.ops());
   for (tensorflow::NodeDef& node : *graph.mutable_node()) {
     if (node.name() == "twice") node.set_device("/job:elsewhere/task:7");
   }
@@ -238,25 +208,6 @@ TEST_F(MasterServiceTest, CallablesCheckTheirFeeds) {
   EXPECT_THAT(call().status().message(), HasSubstr("No such callable handle: 77"));
 }
 
-TEST_F(MasterServiceTest, APartialRunIsFedStepByStep) {
-  tensorflow::PartialRunSetupRequest setup;
-  setup.set_session_handle(session_);
-  setup.add_feed("x:0");
-  setup.add_fetch("twice:0");
-  setup.add_fetch("one:0");
-  const auto handle = client_.Call<tensorflow::PartialRunSetupResponse>("PartialRunSetup", setup);
-  ASSERT_TRUE(handle.ok()) << handle.status();
-  tensorflow::RunStepRequest first = Step(session_, {"one:0"}), second = Step(session_, {"twice:0"});
-  first.set_partial_run_handle(handle->partial_run_handle());
-  second.set_partial_run_handle(handle->partial_run_handle());
-  EXPECT_THAT(Floats(client_.Run(first).value()), ElementsAre(1));
-  AddFeed("x:0", Tensor::Scalar<float>(5.0f), &second);
-  EXPECT_THAT(Floats(client_.Run(second).value()), ElementsAre(10));
-  first.set_partial_run_handle("nope");
-  EXPECT_THAT(client_.Run(first).status().message(),
-              HasSubstr("Must run PartialRunSetup before performing partial runs"));
-}
-
 TEST_F(MasterServiceTest, ATracedStepSaysWhenItsNodesRan) {
   tensorflow::RunStepRequest step = Step(session_, {"twice:0"});
   AddFeed("x:0", Tensor::Scalar<float>(1.0f), &step);
@@ -290,7 +241,7 @@ TEST_F(MasterServiceTest, ResetForgetsVariablesAndSessions) {
   ASSERT_TRUE(client_.Run(Step(session_, {}, {"set"})).ok());
   ASSERT_TRUE(client_.Call<tensorflow::ResetResponse>("Reset", tensorflow::ResetRequest()).ok());
   EXPECT_EQ(client_.Run(Step(session_, {"read:0"})).status().code(), absl::StatusCode::kAborted);
-  const std::string session = client_.CreateSession(Model(client_.ops())).value();
+  const std::string session = client_.CreateSession(TestModel(client_.ops())).value();
   EXPECT_EQ(client_.Run(Step(session, {"read:0"})).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
@@ -331,7 +282,9 @@ TEST(MasterLimitsTest, ClientsTakeSoMuchAndNoMore) {
   tensorflow::GraphDef graph = GraphDefOf(g.graph());
   auto* tensor = (*graph.mutable_node(0)->mutable_attr())["value"].mutable_tensor();
   tensor->mutable_tensor_shape()->add_dim()->set_size(1 << 28);
-  EXPECT_EQ(client.CreateSession(graph).status().code(), absl::StatusCode::kResourceExhausted);
+  const absl::Status big = client.CreateSession(graph).status();
+  EXPECT_EQ(big.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(big.message(), HasSubstr("bytes"));
   EXPECT_TRUE(client.CreateSession({}).ok());
 }
 
@@ -340,7 +293,7 @@ TEST(MasterLimitsTest, FeedsTakeNoMoreThanThereIs) {
   MasterOptions options;
   options.limits.bytes = 1 << 20;
   TestMaster client(options);
-  const std::string session = client.CreateSession(Model(client.ops())).value();
+  const std::string session = client.CreateSession(TestModel(client.ops())).value();
   const auto run = [&](const std::string& handle, int64_t num_elements) {
     tensorflow::RunStepRequest request = Step(handle, {"twice:0"});
     AddFeed("x:0", Tensor::Scalar<float>(1.0f), &request);
@@ -360,7 +313,7 @@ TEST(MasterLimitsTest, ASessionThatNobodyUsesIsClosed) {
   MasterOptions options;
   options.abandoned_after = absl::Milliseconds(50);
   TestMaster client(options);
-  const std::string session = client.CreateSession(Model(client.ops())).value();
+  const std::string session = client.CreateSession(TestModel(client.ops())).value();
   const absl::Time end = RealEnvironment().Now() + absl::Minutes(2);
   while (client.master().num_sessions() > 0 && RealEnvironment().Now() < end) {
     absl::SleepFor(absl::Milliseconds(5));
@@ -368,9 +321,26 @@ TEST(MasterLimitsTest, ASessionThatNobodyUsesIsClosed) {
   EXPECT_EQ(client.Run(Step(session, {"one:0"})).status().code(), absl::StatusCode::kAborted);
 }
 
+TEST(MasterLimitsTest, ASessionWhoseStepWaitsIsNotAbandoned) {
+  MasterOptions options;
+  options.abandoned_after = absl::Seconds(1);
+  TestMaster client(options);
+  const std::string session = client.CreateSession(TestModel(client.ops())).value();
+  const auto call = client.Start("RunStep", Step(session, {"take:0"}).SerializeAsString());
+  const std::string other = client.CreateSession({}).value();
+  const absl::Time end = RealEnvironment().Now() + absl::Minutes(2);
+  while (client.master().num_sessions() > 1 && RealEnvironment().Now() < end) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(client.master().num_sessions(), 1) << "that nobody uses is closed";
+  EXPECT_FALSE(call->has_reply());
+  ASSERT_TRUE(client.Run(Step(session, {}, {"put"})).ok());
+  EXPECT_TRUE(call->Await().ok()) << call->Await().status();
+}
+
 TEST(MasterLimitsTest, AMasterThatGoesEndsItsSteps) {
   auto client = std::make_unique<TestMaster>();
-  const std::string session = client->CreateSession(Model(client->ops())).value();
+  const std::string session = client->CreateSession(TestModel(client->ops())).value();
   const auto call = client->Start("RunStep", Step(session, {"take:0"}).SerializeAsString());
   client.reset();
   EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kUnavailable);

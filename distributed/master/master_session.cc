@@ -1,22 +1,33 @@
 #include "distributed/master/master_session.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "distributed/master/step_error.h"
+#include "graph/interchange/graph_def.h"
 #include "graph/interchange/proto/config.pb.h"
 #include "graph/interchange/proto/graph.pb.h"
 #include "graph/interchange/step_stats.h"
 #include "graph/types/status_macros.h"
+#include "kernels/notice.h"
+#include "session/step_trace.h"
 
 namespace weir {
 namespace {
 
 // How long compiling may take. A step of TensorFlow's has no limit of its own.
 constexpr absl::Duration kCompileTimeout = absl::Minutes(10);
-// Between two looks whether somebody still waits for a session.
-constexpr absl::Duration kCreateAttempt = absl::Seconds(5);
+// How long a session's tasks may take to answer the first question, and further ones; between two of them.
+constexpr absl::Duration kFirstAttempt = absl::Seconds(1);
+constexpr absl::Duration kAttempt = absl::Seconds(5);
+constexpr absl::Duration kPause = absl::Milliseconds(500);
+// After which a line says who is waited for; and every so often.
+constexpr absl::Duration kNoticeAfter = absl::Seconds(10);
+constexpr absl::Duration kNoticeEvery = absl::Minutes(1);
+// Compiled steps that the Session keeps beside those of PreparedSteps: of partial runs.
+constexpr int kMaxSessionSteps = 64;
 
 std::string KeyOf(const StepNames& names) {
   std::string key;
@@ -59,10 +70,12 @@ SessionOptions OptionsOfConfig(const tensorflow::ConfigProto& config, const Sess
   options.allow_soft_placement = config.allow_soft_placement();
   options.log_placement = config.log_device_placement();
   options.operation_timeout = kCompileTimeout;
+  options.max_cached_signatures = kMaxSessionSteps;
   options.isolate_session_state = config.isolate_session_state();
   options.environment = target.environment;
   const auto level = config.graph_options().optimizer_options().opt_level();
-  options.rewrites.is_enabled = level != tensorflow::OptimizerOptions::L0;
+  options.rewrites.is_enabled = level != tensorflow::OptimizerOptions::L0 &&
+                                !config.graph_options().rewrite_options().disable_meta_optimizer();
   return options;
 }
 
@@ -106,62 +119,104 @@ MasterSession::MasterSession(const MasterRoom& room, std::string handle)
 
 MasterSession::~MasterSession() = default;
 
-absl::StatusOr<std::shared_ptr<MasterSession>> MasterSession::Create(
-    const MasterRoom& room, std::string handle, const tensorflow::GraphDef& graph_def,
-    const tensorflow::ConfigProto& config, const SessionTarget& target, const ClientCall& call) {
+struct MasterSession::Creation {
+  std::shared_ptr<MasterSession> session;
+  SessionOptions options;
+  const KernelRegistry* kernels;
+  std::shared_ptr<ClientCall> call;
+  Created done;
+  absl::Time next_notice;
+  bool is_repeated = false;
+};
+
+void MasterSession::Create(const MasterRoom& room, std::string handle, const tensorflow::GraphDef& graph_def,
+                           const tensorflow::ConfigProto& config, const SessionTarget& target,
+                           std::shared_ptr<ClientCall> call, Created done) {
   std::shared_ptr<MasterSession> session(new MasterSession(room, std::move(handle)));
-  WEIR_RETURN_IF_ERROR(session->Start(graph_def, config, target, call));
-  return session;
+  if (const absl::Status begun = session->Begin(graph_def, config, target); !begun.ok()) return done(begun);
+  TryToStart(std::make_shared<Creation>(Creation{.session = std::move(session),
+                                                 .options = OptionsOfConfig(config, target),
+                                                 .kernels = target.kernels,
+                                                 .call = std::move(call),
+                                                 .done = std::move(done),
+                                                 .next_notice = room.environment.Now() + kNoticeAfter}));
 }
 
 absl::Status MasterSession::AdmitGraph(int64_t num_bytes) {
   graph_mutex_.AssertHeld();
   WEIR_ASSIGN_OR_RETURN(PeerUse::Share share,
                         room_.Take({.bytes = num_bytes}, absl::StrCat("the graph of session ", handle_)));
-  shares_.push_back(std::move(share));
+  admitted_.push_back(std::move(share));
   return absl::OkStatus();
 }
 
-absl::Status MasterSession::Start(const tensorflow::GraphDef& graph_def,
-                                  const tensorflow::ConfigProto& config, const SessionTarget& target,
-                                  const ClientCall& call) {
+absl::Status MasterSession::AddToGraph(const tensorflow::GraphDef& graph_def) {
+  const absl::Status added = graph_.Add(graph_def);
+  if (added.ok()) std::move(admitted_.begin(), admitted_.end(), std::back_inserter(shares_));
+  admitted_.clear();
+  return added;
+}
+
+absl::Status MasterSession::Begin(const tensorflow::GraphDef& graph_def,
+                                  const tensorflow::ConfigProto& config, const SessionTarget& target) {
   if (config.cluster_def().job_size() > 0) {
     return absl::UnimplementedError(
         "the session's config has a cluster_def: the cluster is that of the server (weir serve "
         "--cluster_spec), and a session cannot bring its own; leave cluster_def out");
+  }
+  if (config.use_per_session_threads() || config.session_inter_op_thread_pool_size() > 0) {
+    return absl::InvalidArgumentError("Distributed session does not support session thread pool options.");
   }
   if (config.operation_timeout_in_ms() > 0) {
     operation_timeout_ = absl::Milliseconds(config.operation_timeout_in_ms());
   }
   own_task_ = target.default_task;
   WEIR_ASSIGN_OR_RETURN(workers_, Filter(target, config));
+  absl::MutexLock lock(&graph_mutex_);
+  WEIR_ASSIGN_OR_RETURN(PeerUse::Share share, room_.Take({.sessions = 1}, "a session"));
+  shares_.push_back(std::move(share));
+  return AddToGraph(graph_def);
+}
+
+// One attempt where waiting is allowed; after it another one, or the answer. Those that follow have threads
+// of their own: many clients may wait for one task that is not there.
+void MasterSession::TryToStart(const std::shared_ptr<Creation>& creation) {
+  OpenWork& work = creation->session->room_.work;
+  const absl::Status begun = work.Wait(
+      [creation] {
+        MasterSession& session = *creation->session;
+        const absl::Status started = session.Start(*creation);
+        if (started.ok()) return creation->done(std::move(creation->session));
+        const absl::Time now = session.room_.environment.Now(), end = creation->call->deadline();
+        const bool may_come = absl::IsUnavailable(started) || absl::IsDeadlineExceeded(started);
+        if (!may_come || creation->call->is_given_up() || session.room_.work.is_closed() || now >= end) {
+          return creation->done(started);
+        }
+        if (now >= creation->next_notice) {
+          creation->next_notice = now + kNoticeEvery;
+          PrintNotice(absl::StrCat("session ", session.handle(),
+                                   " of a TensorFlow client waits: ", started.message()));
+        }
+        creation->is_repeated = true;
+        session.room_.work.Later(std::min(now + kPause, end), [creation] { TryToStart(creation); });
+      },
+      creation->is_repeated);
+  if (!begun.ok()) creation->done(begun);
+}
+
+absl::Status MasterSession::Start(Creation& creation) {
   const Graph* graph = nullptr;
   {
-    absl::MutexLock lock(&graph_mutex_);
-    WEIR_ASSIGN_OR_RETURN(PeerUse::Share share, room_.Take({.sessions = 1}, "a session"));
-    shares_.push_back(std::move(share));
-    WEIR_RETURN_IF_ERROR(graph_.Add(graph_def));
+    absl::ReaderMutexLock lock(&graph_mutex_);
     graph = &graph_.graph();
   }
-  SessionOptions options = OptionsOfConfig(config, target);
-  for (;;) {
-    const absl::Time now = room_.environment.Now();
-    options.creation_timeout = std::min(kCreateAttempt, call.deadline() - now);
-    absl::StatusOr<std::unique_ptr<Session>> session =
-        options.creation_timeout > absl::ZeroDuration()
-            ? Session::Create(*graph, workers_, *target.kernels, options)
-            : absl::DeadlineExceededError("the call has run out of time before the session's tasks were up");
-    if (session.ok()) {
-      session_ = *std::move(session);
-      return absl::OkStatus();
-    }
-    // A task that is not up yet is waited for, as long as somebody waits for the session.
-    const bool may_come = absl::IsUnavailable(session.status()) || absl::IsDeadlineExceeded(session.status());
-    if (!may_come || call.is_given_up() || room_.work.is_closed() ||
-        room_.environment.Now() >= call.deadline()) {
-      return session.status();
-    }
+  const absl::Duration left = creation.call->deadline() - room_.environment.Now();
+  if (left <= absl::ZeroDuration()) {
+    return absl::DeadlineExceededError("the call has run out of time before the session's tasks were asked");
   }
+  creation.options.creation_timeout = std::min(creation.is_repeated ? kAttempt : kFirstAttempt, left);
+  WEIR_ASSIGN_OR_RETURN(session_, Session::Create(*graph, workers_, *creation.kernels, creation.options));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> MasterSession::Extend(const tensorflow::GraphDef& graph_def, int64_t version) {
@@ -173,33 +228,43 @@ absl::StatusOr<int64_t> MasterSession::Extend(const tensorflow::GraphDef& graph_
   }
   WEIR_RETURN_IF_ERROR(session_->Extend([&] {
     graph_mutex_.AssertHeld();
-    return graph_.Add(graph_def);
+    return AddToGraph(graph_def);
   }));
   return ++graph_version_;
 }
 
-std::shared_ptr<PreparedStep> MasterSession::FindPrepared(const std::string& key) {
-  absl::MutexLock lock(&mutex_);
-  const auto known = prepared_.find(key);
-  return known == prepared_.end() ? nullptr : known->second.lock();
+absl::Status MasterSession::Check(StepNames* names) const {
+  absl::ReaderMutexLock lock(&graph_mutex_);
+  return graph_.Check(names);
 }
 
-absl::StatusOr<std::shared_ptr<PreparedStep>> MasterSession::Prepare(StepNames names,
-                                                                     const std::string& key) {
-  {
-    absl::ReaderMutexLock lock(&graph_mutex_);
-    WEIR_RETURN_IF_ERROR(graph_.Check(&names));
-  }
+absl::StatusOr<std::shared_ptr<PreparedStep>> MasterSession::Prepare(StepNames names, const std::string& key,
+                                                                     const ClientCall& call) {
+  if (call.is_given_up()) return ClientCall::GivenUp();
+  if (std::shared_ptr<PreparedStep> known = prepared_.Find(key)) return known;
+  WEIR_RETURN_IF_ERROR(Check(&names));
+  WEIR_ASSIGN_OR_RETURN(PeerUse::Share room,
+                        room_.Take({.plans = 1, .bytes = static_cast<int64_t>(2 * key.size())},
+                                   absl::StrCat("another set of feeds and fetches of session ", handle_)));
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<PreparedStep> step,
                         session_->Prepare(Refs(names.feeds), Refs(names.fetches),
-                                          {names.targets.begin(), names.targets.end()}));
-  absl::MutexLock lock(&mutex_);
-  if (prepared_.size() >= prepared_limit_) {
-    absl::erase_if(prepared_, [](const auto& entry) { return entry.second.expired(); });
-    prepared_limit_ = 2 * prepared_.size() + 1024;
-  }
-  prepared_[key] = step;
+                                          {names.targets.begin(), names.targets.end()}, call.deadline()));
+  prepared_.Add(key, step, std::move(room));
   return step;
+}
+
+absl::StatusOr<std::string> MasterSession::PartitionGraphs(StepNames names) {
+  WEIR_RETURN_IF_ERROR(Check(&names));
+  WEIR_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<Graph>> graphs,
+                        session_->PartitionGraphs(Refs(names.feeds), Refs(names.fetches),
+                                                  {names.targets.begin(), names.targets.end()}));
+  std::vector<std::string> graph_defs;
+  for (const auto& graph : graphs) {
+    tensorflow::GraphDef graph_def;
+    WEIR_RETURN_IF_ERROR(ExportGraphDef(*graph, {}, &graph_def));
+    graph_defs.push_back(graph_def.SerializeAsString());
+  }
+  return PartitionGraphsMetadata(graph_defs);
 }
 
 absl::Status MasterSession::ForClient(const absl::Status& error) const {
@@ -222,103 +287,81 @@ void MasterSession::Run(StepNames names, std::vector<Tensor> feeds, const StepWi
                         std::shared_ptr<ClientCall> call, Done done) {
   const Busy busy = BeginUse();
   std::string key = KeyOf(names);
-  const std::shared_ptr<PreparedStep> known = FindPrepared(key);
-  if (known != nullptr && !wishes.trace) return RunPrepared(*known, feeds, wishes, *call, std::move(done));
-  const size_t num_fetches = names.fetches.size();
-  const absl::Status begun = room_.work.Wait([done, busy, names = std::move(names), key = std::move(key),
-                                              feeds = std::move(feeds), wishes, num_fetches, call] {
-    const absl::StatusOr<std::shared_ptr<PreparedStep>> step = busy->Prepare(names, key);
-    if (!step.ok()) return done(busy->ForClient(step.status()));
-    if (wishes.trace) return busy->RunTraced(**step, feeds, num_fetches, wishes, *call, done);
-    busy->RunPrepared(**step, feeds, wishes, *call, done);
-  });
+  const std::shared_ptr<PreparedStep> known = prepared_.Find(key);
+  if (known != nullptr && !wishes.partition_graphs) {
+    return RunPrepared(*known, feeds, wishes, call, "", std::move(done));
+  }
+  const absl::Status begun = room_.work.Wait(
+      [done, busy, names = std::move(names), key = std::move(key), feeds = std::move(feeds), wishes, call] {
+        const absl::StatusOr<std::shared_ptr<PreparedStep>> step = busy->Prepare(names, key, *call);
+        if (!step.ok()) return done(busy->ForClient(step.status()));
+        absl::StatusOr<std::string> metadata = "";
+        if (wishes.partition_graphs) metadata = busy->PartitionGraphs(names);
+        if (!metadata.ok()) return done(busy->ForClient(metadata.status()));
+        busy->RunPrepared(**step, feeds, wishes, call, *std::move(metadata), done);
+      });
   if (!begun.ok()) done(begun);
 }
 
 void MasterSession::RunPrepared(PreparedStep& step, const std::vector<Tensor>& feeds,
-                                const StepWishes& wishes, ClientCall& call, Done done) {
-  const absl::StatusOr<RunOptions> options = OptionsOf(wishes, call);
+                                const StepWishes& wishes, const std::shared_ptr<ClientCall>& call,
+                                std::string metadata, Done done) {
+  const absl::StatusOr<RunOptions> options = OptionsOf(wishes, *call);
   if (!options.ok()) return done(options.status());
-  const std::shared_ptr<Step> running = step.Start(feeds, *options);
-  call.SetStep(running);
-  running->OnDone([done = std::move(done), busy = BeginUse()](const Step::Results& results) {
+  const auto trace = wishes.trace ? std::make_shared<StepTrace>() : nullptr;
+  const std::shared_ptr<Step> running = step.Start(feeds, *options, trace);
+  call->SetStep(running);
+  running->OnDone([done = std::move(done), busy = BeginUse(), call, trace,
+                   metadata = std::move(metadata)](const Step::Results& results) {
+    call->SetStep(nullptr);
     if (!results.ok()) return done(busy->ForClient(results.status()));
-    done(StepAnswer{*results, ""});
+    StepAnswer answer = {*results, metadata};
+    if (trace != nullptr) {
+      const absl::StatusOr<std::string> stats = RunMetadataBytes(trace->Take());
+      if (!stats.ok()) return done(stats.status());
+      answer.metadata += *stats;  // two serialized messages are one that has the fields of both
+    }
+    done(std::move(answer));
   });
 }
 
-void MasterSession::RunTraced(PreparedStep& step, const std::vector<Tensor>& feeds, size_t num_fetches,
-                              const StepWishes& wishes, const ClientCall& call, const Done& done) {
-  absl::StatusOr<RunOptions> options = OptionsOf(wishes, call);
-  if (!options.ok()) return done(options.status());
-  options->trace = true;
-  StepAnswer answer;
-  answer.tensors.resize(num_fetches);
-  RunMetadata metadata;
-  const absl::Status ran = step.Run(feeds, absl::MakeSpan(answer.tensors), *options, &metadata);
-  if (!ran.ok()) return done(ForClient(ran));
-  absl::StatusOr<std::string> bytes = RunMetadataBytes(metadata.step_stats);
-  if (!bytes.ok()) return done(bytes.status());
-  answer.metadata = *std::move(bytes);
-  done(std::move(answer));
-}
-
-absl::StatusOr<std::string> MasterSession::BeginPartialRun(StepNames names) {
-  {
-    absl::ReaderMutexLock lock(&graph_mutex_);
-    WEIR_RETURN_IF_ERROR(graph_.Check(&names));
-  }
-  {
-    absl::MutexLock lock(&mutex_);
-    if (partial_runs_.size() >= kMaxPartialRuns) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the session has ", kMaxPartialRuns, " partial runs that are not over"));
-    }
-  }
+absl::StatusOr<std::string> MasterSession::BeginPartialRun(StepNames names, const ClientCall& call) {
+  if (call.is_given_up()) return ClientCall::GivenUp();
+  const auto num_bytes = static_cast<int64_t>(KeyOf(names).size());
+  WEIR_RETURN_IF_ERROR(Check(&names));
+  WEIR_ASSIGN_OR_RETURN(PeerUse::Share room, room_.Take({.plans = 1, .steps = 1, .bytes = num_bytes},
+                                                        absl::StrCat("a partial run of session ", handle_)));
   RunOptions options;
   options.timeout = absl::InfiniteDuration();
-  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<PartialRun> run,
-                        session_->StartPartialRun(Refs(names.feeds), Refs(names.fetches),
-                                                  {names.targets.begin(), names.targets.end()}, options));
-  const std::string handle = absl::StrCat(absl::Hex(room_.environment.Random(), absl::kZeroPad16));
-  {
-    absl::MutexLock lock(&mutex_);
-    partial_runs_.emplace(handle, run);
-  }
-  run->step().OnDone([weak = weak_from_this(), handle](const Step::Results&) {
-    if (const auto session = weak.lock()) session->ForgetPartialRun(handle);
+  WEIR_ASSIGN_OR_RETURN(
+      const std::shared_ptr<PartialRun> run,
+      session_->StartPartialRun(Refs(names.feeds), Refs(names.fetches),
+                                {names.targets.begin(), names.targets.end()}, options, call.deadline()));
+  std::string handle = absl::StrCat(absl::Hex(room_.environment.Random(), absl::kZeroPad16));
+  WEIR_RETURN_IF_ERROR(partial_runs_.Add(handle, run, std::move(room)));
+  run->step().OnDone([weak = weak_from_this(), handle](const Step::Results& results) {
+    if (const auto session = weak.lock()) session->partial_runs_.EndStep(handle, results.status());
   });
   return handle;
 }
 
-void MasterSession::ForgetPartialRun(const std::string& handle) {
-  std::shared_ptr<PartialRun> over;  // dropped after the lock
-  absl::MutexLock lock(&mutex_);
-  const auto known = partial_runs_.find(handle);
-  if (known == partial_runs_.end()) return;
-  over = std::move(known->second);
-  partial_runs_.erase(known);
-}
-
-void MasterSession::StartPartialRun(StepNames names, Prepared done) {
-  const absl::Status begun = room_.work.Wait([done, busy = BeginUse(), names = std::move(names)] {
-    absl::StatusOr<std::string> handle = busy->BeginPartialRun(names);
+void MasterSession::StartPartialRun(StepNames names, std::shared_ptr<ClientCall> call, Prepared done) {
+  const absl::Status begun = room_.work.Wait([done, busy = BeginUse(), names = std::move(names), call] {
+    absl::StatusOr<std::string> handle = busy->BeginPartialRun(names, *call);
     done(handle.ok() ? handle : busy->ForClient(handle.status()));
   });
   if (!begun.ok()) done(begun);
 }
 
 void MasterSession::RunPart(const std::string& partial_run, StepNames names, std::vector<Tensor> feeds,
-                            Done done) {
-  std::shared_ptr<PartialRun> run;
-  {
-    absl::MutexLock lock(&mutex_);
-    const auto known = partial_runs_.find(partial_run);
-    if (known != partial_runs_.end()) run = known->second;
-  }
-  if (run == nullptr) {
-    return done(absl::InvalidArgumentError("Must run PartialRunSetup before performing partial runs"));
-  }
+                            std::vector<PeerUse::Share> room, const StepWishes& wishes,
+                            std::shared_ptr<ClientCall> call, Done done) {
+  const absl::StatusOr<RunOptions> options = OptionsOf(wishes, *call);
+  if (!options.ok()) return done(options.status());
+  const absl::StatusOr<std::shared_ptr<PartialRun>> begun =
+      partial_runs_.BeginPart(partial_run, std::move(room));
+  if (!begun.ok()) return done(ForClient(begun.status()));
+  const std::shared_ptr<PartialRun>& run = *begun;
   // The run knows a reference to a variable by the node that reads it.
   {
     absl::ReaderMutexLock lock(&graph_mutex_);
@@ -327,12 +370,26 @@ void MasterSession::RunPart(const std::string& partial_run, StepNames names, std
         fetch = value->name();
     }
   }
+  const std::shared_ptr<Step> step(run, &run->step());
+  OpenWork::TimerId timer = 0;
+  if (options->timeout < absl::InfiniteDuration()) {
+    const std::string text =
+        absl::StrCat("a part of a partial run, which fetches ", absl::StrJoin(names.fetches, ", "),
+                     ", was not over after ", absl::FormatDuration(options->timeout), ": the run is ended");
+    timer = room_.work.Later(room_.environment.Now() + options->timeout,
+                             [step, text] { step->Cancel(absl::DeadlineExceededError(text)); });
+  }
+  call->SetStep(step);
   Feeds fed;
   for (size_t i = 0; i < feeds.size(); ++i) fed.emplace_back(names.feeds[i], std::move(feeds[i]));
-  run->Start(fed, Refs(names.fetches), [done, busy = BeginUse(), run](const Step::Results& results) {
-    if (!results.ok()) return done(busy->ForClient(results.status()));
-    done(StepAnswer{*results, ""});
-  });
+  run->Start(fed, Refs(names.fetches),
+             [done, busy = BeginUse(), partial_run, timer, call](const Step::Results& results) {
+               busy->room_.work.Forget(timer);
+               call->SetStep(nullptr);
+               busy->partial_runs_.EndPart(partial_run);
+               if (!results.ok()) return done(busy->ForClient(results.status()));
+               done(StepAnswer{*results, ""});
+             });
 }
 
 void MasterSession::MakeCallable(const tensorflow::CallableOptions& options, std::shared_ptr<ClientCall> call,
@@ -347,8 +404,13 @@ void MasterSession::MakeCallable(const tensorflow::CallableOptions& options, std
   callable.names.fetches.assign(options.fetch().begin(), options.fetch().end());
   callable.names.targets.assign(options.target().begin(), options.target().end());
   callable.wishes = WishesOf(options.run_options());
-  const absl::Status begun = room_.work.Wait([done, busy = BeginUse(), callable = std::move(callable)] {
-    const auto step = busy->Prepare(callable.names, KeyOf(callable.names));
+  absl::StatusOr<PeerUse::Share> room =
+      room_.Take({.bytes = 2 * static_cast<int64_t>(options.ByteSizeLong())},
+                 absl::StrCat("a callable of session ", handle_));
+  if (!room.ok()) return done(room.status());
+  callable.room = std::make_shared<PeerUse::Share>(*std::move(room));
+  const absl::Status begun = room_.work.Wait([done, busy = BeginUse(), callable = std::move(callable), call] {
+    const auto step = busy->Prepare(callable.names, KeyOf(callable.names), *call);
     if (!step.ok()) return done(busy->ForClient(step.status()));
     absl::StatusOr<int64_t> made = 0;
     {
@@ -401,9 +463,8 @@ void MasterSession::Close(const absl::Status& reason) {
     if (closed_.ok()) closed_ = reason;
   }
   session_->Close();
-  absl::flat_hash_map<std::string, std::shared_ptr<PartialRun>> partial_runs;
-  absl::MutexLock lock(&mutex_);
-  partial_runs.swap(partial_runs_);
+  prepared_.Close();
+  partial_runs_.Clear();
 }
 
 absl::Time MasterSession::last_used() const {

@@ -4,7 +4,8 @@
 // (open_work.h), and `done` is called when they have ended. Their errors are TensorFlow's (step_error.h).
 //
 // Shared: a step keeps it until it has ended. Thread safety: all methods. Progress: no method waits for a
-// step. Create and Close wait for other tasks; Extend computes.
+// step. Close waits for other tasks; Create and Extend compute, and Extend waits until nobody reads the
+// graph.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,9 @@
 #include "absl/time/time.h"
 #include "distributed/master/client_call.h"
 #include "distributed/master/client_graph.h"
+#include "distributed/master/open_partial_runs.h"
 #include "distributed/master/open_work.h"
+#include "distributed/master/prepared_steps.h"
 #include "distributed/master/step_messages.h"
 #include "distributed/peer_limits.h"
 #include "session/partial_run.h"
@@ -61,18 +64,18 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
  public:
   using Done = std::function<void(const absl::StatusOr<StepAnswer>&)>;
 
-  static constexpr size_t kMaxPartialRuns = 1'000;
   static constexpr size_t kMaxCallables = 10'000;
 
-  // Waits for the tasks that the session runs on, as long as the call is not given up.
-  // Errors: InvalidArgument (the graph; a device filter that does not parse), Unimplemented (a config that
-  // brings its own cluster), ResourceExhausted (too much for the clients of this task), those of
+  // Adds the graph on the calling thread, then asks the tasks that the session runs on, again and again where
+  // one is not up yet, as long as the call is not given up; after 10 s a line on stderr says who is waited
+  // for. `done` is called once, where waiting is allowed. `target` is borrowed until then.
+  // Errors: InvalidArgument (the graph; a device filter that does not parse; thread pools), Unimplemented (a
+  // config that brings its own cluster), ResourceExhausted (too much for the clients of this task), those of
   // Session::Create.
-  static absl::StatusOr<std::shared_ptr<MasterSession>> Create(const MasterRoom& room, std::string handle,
-                                                               const tensorflow::GraphDef& graph_def,
-                                                               const tensorflow::ConfigProto& config,
-                                                               const SessionTarget& target,
-                                                               const ClientCall& call);
+  using Created = std::function<void(absl::StatusOr<std::shared_ptr<MasterSession>>)>;
+  static void Create(const MasterRoom& room, std::string handle, const tensorflow::GraphDef& graph_def,
+                     const tensorflow::ConfigProto& config, const SessionTarget& target,
+                     std::shared_ptr<ClientCall> call, Created done);
   ~MasterSession();
 
   const std::string& handle() const { return handle_; }
@@ -85,8 +88,12 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
 
   // `done` gets the handle.
   using Prepared = std::function<void(absl::StatusOr<std::string>)>;
-  void StartPartialRun(StepNames names, Prepared done);
-  void RunPart(const std::string& partial_run, StepNames names, std::vector<Tensor> feeds, Done done);
+  void StartPartialRun(StepNames names, std::shared_ptr<ClientCall> call, Prepared done);
+  // A part that is not over in time, or whose client goes away, ends the whole run. `room`: what the feeds
+  // take, which the run keeps.
+  void RunPart(const std::string& partial_run, StepNames names, std::vector<Tensor> feeds,
+               std::vector<PeerUse::Share> room, const StepWishes& wishes, std::shared_ptr<ClientCall> call,
+               Done done);
 
   using CallableMade = std::function<void(absl::StatusOr<int64_t>)>;
   void MakeCallable(const tensorflow::CallableOptions& options, std::shared_ptr<ClientCall> call,
@@ -107,22 +114,30 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   struct Callable {
     StepNames names;
     StepWishes wishes;
+    std::shared_ptr<PeerUse::Share> room;
   };
-  class Busy;  // while it lives, the session is in use
+  struct Creation;  // a session that waits for its tasks
+  class Busy;       // while it lives, the session is in use
 
   MasterSession(const MasterRoom& room, std::string handle);
-  absl::Status Start(const tensorflow::GraphDef& graph_def, const tensorflow::ConfigProto& config,
-                     const SessionTarget& target, const ClientCall& call);
+  // What needs no other task.
+  absl::Status Begin(const tensorflow::GraphDef& graph_def, const tensorflow::ConfigProto& config,
+                     const SessionTarget& target);
+  static void TryToStart(const std::shared_ptr<Creation>& creation);
+  // Possible errors: those of Session::Create; a later attempt may help if Unavailable or DeadlineExceeded.
+  absl::Status Start(Creation& creation);
   absl::Status AdmitGraph(int64_t num_bytes);
+  absl::Status AddToGraph(const tensorflow::GraphDef& graph_def) ABSL_EXCLUSIVE_LOCKS_REQUIRED(graph_mutex_);
 
-  std::shared_ptr<PreparedStep> FindPrepared(const std::string& key);
-  absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(StepNames names, const std::string& key);
+  absl::Status Check(StepNames* names) const;
+  absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(StepNames names, const std::string& key,
+                                                        const ClientCall& call);
+  // A serialized RunMetadata with the graphs of the step's devices.
+  absl::StatusOr<std::string> PartitionGraphs(StepNames names);
+  // `metadata`: the beginning of the answer's.
   void RunPrepared(PreparedStep& step, const std::vector<Tensor>& feeds, const StepWishes& wishes,
-                   ClientCall& call, Done done);
-  void RunTraced(PreparedStep& step, const std::vector<Tensor>& feeds, size_t num_fetches,
-                 const StepWishes& wishes, const ClientCall& call, const Done& done);
-  absl::StatusOr<std::string> BeginPartialRun(StepNames names);
-  void ForgetPartialRun(const std::string& handle);
+                   const std::shared_ptr<ClientCall>& call, std::string metadata, Done done);
+  absl::StatusOr<std::string> BeginPartialRun(StepNames names, const ClientCall& call);
   absl::StatusOr<RunOptions> OptionsOf(const StepWishes& wishes, const ClientCall& call) const;
   absl::Status ForClient(const absl::Status& error) const;
   Busy BeginUse();
@@ -138,17 +153,16 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   ClientGraph graph_ ABSL_GUARDED_BY(graph_mutex_);
   int64_t graph_version_ ABSL_GUARDED_BY(graph_mutex_) = 0;
   std::vector<PeerUse::Share> shares_ ABSL_GUARDED_BY(graph_mutex_);
-  std::unique_ptr<Session> session_;  // after its graph
+  std::vector<PeerUse::Share> admitted_ ABSL_GUARDED_BY(graph_mutex_);  // by an addition that is not over
+  std::unique_ptr<Session> session_;                                    // after its graph
 
   mutable absl::Mutex mutex_;
   absl::Time last_used_ ABSL_GUARDED_BY(mutex_);
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);  // the reason
-  // Compiled steps that the session still has, by their names.
-  absl::flat_hash_map<std::string, std::weak_ptr<PreparedStep>> prepared_ ABSL_GUARDED_BY(mutex_);
-  size_t prepared_limit_ ABSL_GUARDED_BY(mutex_) = 1024;  // at which those that are gone are looked for
   absl::flat_hash_map<int64_t, Callable> callables_ ABSL_GUARDED_BY(mutex_);
   int64_t num_callables_ ABSL_GUARDED_BY(mutex_) = 0;  // ever made
-  absl::flat_hash_map<std::string, std::shared_ptr<PartialRun>> partial_runs_ ABSL_GUARDED_BY(mutex_);
+  PreparedSteps prepared_;
+  OpenPartialRuns partial_runs_;
 };
 
 }  // namespace weir

@@ -1,5 +1,7 @@
 #include "distributed/master/open_work.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace weir {
@@ -11,30 +13,83 @@ std::shared_ptr<OpenWork::Share> OpenWork::Begin() {
   return std::make_shared<Share>(this);
 }
 
-absl::Status OpenWork::Wait(absl::AnyInvocable<void()> work) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (is_closed_) return absl::UnavailableError("the server is shutting down");
-    if (num_waiting_ >= kMaxWaiting) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "this server has ", kMaxWaiting,
-          " requests of clients under way that wait for other tasks, or compile; try again later"));
+absl::Status OpenWork::Wait(absl::AnyInvocable<void()> work, bool is_repeated) {
+  absl::MutexLock lock(&mutex_);
+  Lane& lane = is_repeated ? repeated_ : usual_;
+  if (is_closed_) return absl::UnavailableError("the server is shutting down");
+  if (lane.num_running < lane.max_running) {
+    const absl::Status begun = threads_.Block([this, &lane] { RunLane(lane); });
+    if (begun.ok()) {
+      ++lane.num_running;
+      ++num_open_;
+    } else if (lane.num_running == 0) {
+      return begun;
     }
-    ++num_waiting_;
-    ++num_open_;
+  } else if (lane.queue.size() >= kMaxQueued) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this server has ", lane.num_running,
+                     " requests of clients under way that wait for other tasks, or compile, and ", kMaxQueued,
+                     " more that wait for them; try again later"));
   }
-  const auto end = [this] {
-    absl::MutexLock lock(&mutex_);
-    --num_waiting_;
-    --num_open_;
-  };
-  const absl::Status begun = threads_.Block([work = std::move(work), end]() mutable {
+  lane.queue.push_back(std::move(work));
+  return absl::OkStatus();
+}
+
+void OpenWork::RunLane(Lane& lane) {
+  for (;;) {
+    absl::AnyInvocable<void()> work;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (lane.queue.empty()) {
+        --lane.num_running;
+        --num_open_;
+        return;
+      }
+      work = std::move(lane.queue.front());
+      lane.queue.pop_front();
+    }
     work();
     work = nullptr;  // what it holds goes before the master may
-    end();
-  });
-  if (!begun.ok()) end();
-  return begun;
+  }
+}
+
+OpenWork::TimerId OpenWork::Later(absl::Time when, absl::AnyInvocable<void()> work) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!is_closed_) {
+      const TimerId id = ++last_timer_;
+      ++num_open_;
+      timers_.emplace(id, Timer{std::move(work), threads_.At(when, [this, id] { Ring(id); })});
+      return id;
+    }
+  }
+  work();
+  return 0;
+}
+
+void OpenWork::Ring(TimerId id) {
+  absl::AnyInvocable<void()> work;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto known = timers_.find(id);
+    if (known != timers_.end()) {
+      work = std::move(known->second.work);
+      timers_.erase(known);
+    }
+  }
+  if (work) work();
+  work = nullptr;
+  End();
+}
+
+void OpenWork::Forget(TimerId id) {
+  Timer timer;  // dropped after the lock
+  absl::MutexLock lock(&mutex_);
+  const auto known = timers_.find(id);
+  if (known == timers_.end()) return;
+  timer = std::move(known->second);
+  timers_.erase(known);
+  if (threads_.Forget(timer.timer)) --num_open_;
 }
 
 void OpenWork::End() {
@@ -43,8 +98,18 @@ void OpenWork::End() {
 }
 
 void OpenWork::Close() {
-  absl::MutexLock lock(&mutex_);
-  is_closed_ = true;
+  absl::flat_hash_map<TimerId, Timer> timers;
+  {
+    absl::MutexLock lock(&mutex_);
+    is_closed_ = true;
+    timers.swap(timers_);
+  }
+  for (auto& [id, timer] : timers) {
+    const bool is_forgotten = threads_.Forget(timer.timer);
+    timer.work();
+    timer.work = nullptr;
+    if (is_forgotten) End();
+  }
 }
 
 bool OpenWork::is_closed() const {

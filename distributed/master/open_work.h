@@ -1,17 +1,25 @@
-// What a master has under way: calls that are not answered, and works that wait for other tasks. Works run on
-// the threads that may block, of which they take some at most.
+// What is under way in a master: the calls that are open, what waits for other tasks or compiles, and what
+// shall run later.
 //
-// Thread safety: all methods. Borrows both. A Share may be let go by any thread, before this object goes.
+// Work that waits is done by a few threads, in the order in which it came; what comes while all are busy
+// queues. Attempts at what has failed before, because a task does not answer, have fewer threads, of their
+// own: clients that wait for a dead task do not keep others from compiling.
+//
+// Whoever holds a Share is counted; the master waits for all of them before it goes.
+//
+// Thread safety: all methods.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <memory>
-#include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "kernels/environment.h"
 #include "kernels/threads.h"
 
@@ -19,7 +27,11 @@ namespace weir {
 
 class OpenWork {
  public:
-  static constexpr int kMaxWaiting = 64;  // works
+  using TimerId = uint64_t;  // 0: none
+
+  static constexpr int kMaxRunning = 64;   // works at a time
+  static constexpr int kMaxRepeated = 16;  // repeated ones, beside them
+  static constexpr size_t kMaxQueued = 10'000;
 
   OpenWork(Environment& environment, Threads& threads) : environment_(environment), threads_(threads) {}
   // Precondition: AwaitEnd.
@@ -40,9 +52,15 @@ class OpenWork {
   // Null once it was closed.
   std::shared_ptr<Share> Begin();
 
-  // Runs `work`, which may wait, on another thread. ResourceExhausted when too many wait; then it is dropped.
-  // Unavailable once it was closed.
-  absl::Status Wait(absl::AnyInvocable<void()> work);
+  // Runs `work`, which may wait, on another thread, after what came before it. ResourceExhausted when too
+  // much is in the queue, or the process has no thread for any of it; then it is dropped. Unavailable once it
+  // was closed; what is in the queue then still runs.
+  absl::Status Wait(absl::AnyInvocable<void()> work, bool is_repeated = false);
+
+  // Runs `work`, which must be short, at `when`; at once when it is closed before or meanwhile.
+  TimerId Later(absl::Time when, absl::AnyInvocable<void()> work);
+  // The work will not begin after this; 0 and timers that have rung are ignored.
+  void Forget(TimerId id);
 
   // Nothing begins any more.
   void Close();
@@ -51,14 +69,30 @@ class OpenWork {
   void AwaitEnd();
 
  private:
+  struct Lane {
+    const int max_running;
+    int num_running = 0;
+    std::deque<absl::AnyInvocable<void()>> queue;
+  };
+  struct Timer {
+    absl::AnyInvocable<void()> work;
+    Threads::TimerId timer = 0;
+  };
+
+  // Works of the lane, one after another, until its queue is empty.
+  void RunLane(Lane& lane);
+  void Ring(TimerId id);
   void End();
 
   Environment& environment_;
   Threads& threads_;
   mutable absl::Mutex mutex_;
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
-  int num_open_ ABSL_GUARDED_BY(mutex_) = 0;
-  int num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  int num_open_ ABSL_GUARDED_BY(mutex_) = 0;  // shares, works, timers
+  Lane usual_ ABSL_GUARDED_BY(mutex_) = {.max_running = kMaxRunning, .queue = {}};
+  Lane repeated_ ABSL_GUARDED_BY(mutex_) = {.max_running = kMaxRepeated, .queue = {}};
+  TimerId last_timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::flat_hash_map<TimerId, Timer> timers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "distributed/master/utf8_text.h"
 #include "session/executor/program.h"
 
 namespace weir {
@@ -57,7 +58,7 @@ absl::Status StepErrorForClient(const absl::Status& error, const DeviceName& mas
   const std::string node = NodeOfError(error);
   if (node.empty()) return absl::Status(error.code(), error.message());
   std::string text(error.message());
-  if (text.size() > kMaxTextBytes) text = absl::StrCat(text.substr(0, kMaxTextBytes), "... (cut)");
+  if (text.size() > kMaxTextBytes) text = absl::StrCat(Utf8Beginning(text, kMaxTextBytes), "... (cut)");
   return absl::Status(
       error.code(), absl::StrCat("From ", master.TaskString(), ":\n", text, "\n\t [[{{node ", node, "}}]]"));
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "distributed/master/utf8_text.h"
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/config.pb.h"
 #include "graph/interchange/proto/master.pb.h"
@@ -23,7 +25,17 @@ absl::Status InFeed(const absl::Status& status, absl::string_view name) {
   return absl::Status(status.code(), absl::StrCat("feed '", name, "': ", status.message()));
 }
 
-absl::Status ReadFeed(absl::string_view message, RunStepCall* call) {
+// A tensor of a request, which may be there already.
+absl::StatusOr<Tensor> ReadTensor(absl::string_view message, absl::string_view name,
+                                  absl::string_view session, AdmitFeeds admit) {
+  absl::StatusOr<Tensor> tensor =
+      TensorFromProtoBytes(message, [&](int64_t num_bytes) { return admit(session, num_bytes); });
+  if (!tensor.ok()) return InFeed(tensor.status(), name);
+  return tensor;
+}
+
+// The tensors of a RunStepRequest have names.
+absl::Status ReadNamedFeed(absl::string_view message, AdmitFeeds admit, RunStepCall* call) {
   WEIR_ASSIGN_OR_RETURN(const SplitMessage split,
                         SplitMessageBytes(message, NamedTensorProto::kTensorFieldNumber));
   NamedTensorProto named;
@@ -31,12 +43,23 @@ absl::Status ReadFeed(absl::string_view message, RunStepCall* call) {
   if (split.pieces.size() > 1) {
     return InFeed(absl::InvalidArgumentError("has more than one tensor"), named.name());
   }
-  absl::StatusOr<Tensor> tensor =
-      TensorFromProtoBytes(split.pieces.empty() ? absl::string_view() : split.pieces[0]);
-  if (!tensor.ok()) return InFeed(tensor.status(), named.name());
+  const absl::string_view bytes = split.pieces.empty() ? absl::string_view() : split.pieces[0];
+  WEIR_ASSIGN_OR_RETURN(Tensor tensor, ReadTensor(bytes, named.name(), call->session, admit));
   call->names.feeds.push_back(named.name());
-  call->feeds.push_back(*std::move(tensor));
+  call->feeds.push_back(std::move(tensor));
   return absl::OkStatus();
+}
+
+// Reads a request without its feeds, and asks whether it may have any. `feeds` are where they are.
+template <typename Request>
+absl::Status ReadFedRequest(absl::string_view message, absl::string_view what, AdmitFeeds admit,
+                            Request* request, FedCall* call, std::vector<absl::string_view>* feeds) {
+  WEIR_ASSIGN_OR_RETURN(SplitMessage split, SplitMessageBytes(message, Request::kFeedFieldNumber));
+  WEIR_RETURN_IF_ERROR(ParseMessageBytes(split.rest, what, request));
+  call->session = request->session_handle();
+  call->request_id = request->request_id();
+  *feeds = std::move(split.pieces);
+  return admit(call->session, 0);
 }
 
 // A message that is written piece by piece: bytes of its own between tensors that stay where they are.
@@ -88,46 +111,39 @@ std::string PieceHead(int field, size_t num_bytes) {
 StepWishes WishesOf(const tensorflow::RunOptions& options) {
   StepWishes wishes;
   if (options.timeout_in_ms() > 0) wishes.timeout = absl::Milliseconds(options.timeout_in_ms());
+  wishes.partition_graphs = options.output_partition_graphs();
   wishes.trace = options.trace_level() != tensorflow::RunOptions::NO_TRACE;
   return wishes;
 }
 
 absl::StatusOr<RunStepCall> ParseRunStep(absl::string_view message, AdmitFeeds admit) {
-  WEIR_ASSIGN_OR_RETURN(const SplitMessage split,
-                        SplitMessageBytes(message, tensorflow::RunStepRequest::kFeedFieldNumber));
   tensorflow::RunStepRequest request;
-  WEIR_RETURN_IF_ERROR(ParseMessageBytes(split.rest, "a RunStepRequest", &request));
   RunStepCall call;
-  call.session = request.session_handle();
-  call.names.fetches.assign(request.fetch().begin(), request.fetch().end());
+  std::vector<absl::string_view> feeds;
+  WEIR_RETURN_IF_ERROR(ReadFedRequest(message, "a RunStepRequest", admit, &request, &call, &feeds));
+  // What stands there twice is answered once.
+  absl::flat_hash_set<absl::string_view> fetched;
+  for (const std::string& fetch : request.fetch()) {
+    if (fetched.insert(fetch).second) call.names.fetches.push_back(fetch);
+  }
   call.names.targets.assign(request.target().begin(), request.target().end());
   call.wishes = WishesOf(request.options());
   call.partial_run = request.partial_run_handle();
   call.wants_errors_in_body = request.store_errors_in_response_body();
-  call.request_id = request.request_id();
-  WEIR_RETURN_IF_ERROR(admit(call.session, 0));
-  for (const absl::string_view feed : split.pieces) {
-    WEIR_RETURN_IF_ERROR(ReadFeed(feed, &call));
-    WEIR_RETURN_IF_ERROR(admit(call.session, static_cast<int64_t>(call.feeds.back().num_bytes())));
-  }
+  for (const absl::string_view feed : feeds) WEIR_RETURN_IF_ERROR(ReadNamedFeed(feed, admit, &call));
   return call;
 }
 
 absl::StatusOr<RunCallableCall> ParseRunCallable(absl::string_view message, AdmitFeeds admit) {
-  WEIR_ASSIGN_OR_RETURN(const SplitMessage split,
-                        SplitMessageBytes(message, tensorflow::RunCallableRequest::kFeedFieldNumber));
   tensorflow::RunCallableRequest request;
-  WEIR_RETURN_IF_ERROR(ParseMessageBytes(split.rest, "a RunCallableRequest", &request));
   RunCallableCall call;
-  call.session = request.session_handle();
+  std::vector<absl::string_view> feeds;
+  WEIR_RETURN_IF_ERROR(ReadFedRequest(message, "a RunCallableRequest", admit, &request, &call, &feeds));
   call.callable = request.handle();
-  call.request_id = request.request_id();
-  WEIR_RETURN_IF_ERROR(admit(call.session, 0));
-  for (size_t i = 0; i < split.pieces.size(); ++i) {
-    absl::StatusOr<Tensor> tensor = TensorFromProtoBytes(split.pieces[i]);
-    if (!tensor.ok()) return InFeed(tensor.status(), absl::StrCat(i));
-    call.feeds.push_back(*std::move(tensor));
-    WEIR_RETURN_IF_ERROR(admit(call.session, static_cast<int64_t>(call.feeds.back().num_bytes())));
+  for (const absl::string_view feed : feeds) {
+    WEIR_ASSIGN_OR_RETURN(Tensor tensor,
+                          ReadTensor(feed, absl::StrCat(call.feeds.size()), call.session, admit));
+    call.feeds.push_back(std::move(tensor));
   }
   return call;
 }
@@ -153,7 +169,7 @@ absl::StatusOr<Frame> RunStepResponse(absl::Span<const std::string> names, absl:
 Frame RunStepErrorResponse(const absl::Status& error) {
   tensorflow::RunStepResponse response;
   response.set_status_code(static_cast<int>(error.code()));
-  response.set_status_error_message(std::string(error.message()));
+  response.set_status_error_message(AsUtf8(error.message()));
   Frame frame;
   frame.payloads.push_back(Payload::OfString(response.SerializeAsString()));
   return frame;
@@ -170,6 +186,15 @@ absl::StatusOr<Frame> RunCallableResponse(absl::Span<const Tensor> tensors, absl
   }
   if (!metadata.empty()) writer.AddPiece(tensorflow::RunCallableResponse::kMetadataFieldNumber, metadata);
   return writer.Finish();
+}
+
+std::string PartitionGraphsMetadata(absl::Span<const std::string> graph_defs) {
+  std::string metadata;
+  for (const std::string& graph_def : graph_defs) {
+    AppendPieceHead(tensorflow::RunMetadata::kPartitionGraphsFieldNumber, graph_def.size(), &metadata);
+    absl::StrAppend(&metadata, graph_def);
+  }
+  return metadata;
 }
 
 }  // namespace weir

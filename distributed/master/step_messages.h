@@ -34,36 +34,43 @@ struct StepNames {
 struct StepWishes {
   absl::Duration timeout = absl::InfiniteDuration();
   bool trace = false;
+  bool partition_graphs = false;  // what its devices run, as GraphDefs
 };
 StepWishes WishesOf(const tensorflow::RunOptions& options);
 
-struct RunStepCall {
+// A request that carries feeds.
+struct FedCall {
   std::string session;
-  StepNames names;
-  std::vector<Tensor> feeds;  // of names.feeds
+  std::vector<Tensor> feeds;
+  int64_t request_id = 0;  // 0: none
+};
+
+struct RunStepCall : FedCall {
+  StepNames names;  // feeds[i] is fed to names.feeds[i]
   StepWishes wishes;
   std::string partial_run;  // empty: an ordinary step
   bool wants_errors_in_body = false;
-  int64_t request_id = 0;  // 0: none
 };
-// Asked before the first feed is made, with 0, and after each with what it takes: a few bytes of a message
+
+struct RunCallableCall : FedCall {
+  int64_t callable = 0;
+};
+
+// Asked before the first feed is made, with 0, and before each with what it takes: a few bytes of a message
 // may stand for 2 GiB. Its error ends the reading.
 using AdmitFeeds = absl::FunctionRef<absl::Status(absl::string_view session, int64_t num_bytes)>;
 absl::StatusOr<RunStepCall> ParseRunStep(absl::string_view message, AdmitFeeds admit);
-
-struct RunCallableCall {
-  std::string session;
-  int64_t callable = 0;
-  std::vector<Tensor> feeds;
-  int64_t request_id = 0;
-};
 absl::StatusOr<RunCallableCall> ParseRunCallable(absl::string_view message, AdmitFeeds admit);
 
 // `metadata`: a serialized RunMetadata; empty: none. InvalidArgument for a tensor that no message can hold,
-// and above 2 GiB together.
+// ResourceExhausted for tensors above 2 GiB together.
 absl::StatusOr<Frame> RunStepResponse(absl::Span<const std::string> names, absl::Span<const Tensor> tensors,
                                       absl::string_view metadata);
+// The text of the error as UTF-8, which clients insist on.
 Frame RunStepErrorResponse(const absl::Status& error);
 absl::StatusOr<Frame> RunCallableResponse(absl::Span<const Tensor> tensors, absl::string_view metadata);
+
+// A serialized RunMetadata that has these serialized GraphDefs as its partition_graphs.
+std::string PartitionGraphsMetadata(absl::Span<const std::string> graph_defs);
 
 }  // namespace weir

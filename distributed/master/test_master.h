@@ -2,6 +2,8 @@
 // without a network.
 #pragma once
 
+#include <cstdio>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -85,15 +87,18 @@ class TestClientCall final : public IncomingCall {
 
 class TestMaster {
  public:
-  explicit TestMaster(MasterOptions options = {}, RuntimeOptions runtime = {.job = "local", .num_threads = 1})
+  // `others`: workers of other tasks; borrowed.
+  explicit TestMaster(MasterOptions options = {}, RuntimeOptions runtime = {.job = "local", .num_threads = 1},
+                      std::vector<Worker*> others = {})
       : runtime_(Runtime::Create(runtime).value()), worker_(*runtime_, runtime_->task()) {
     options.ops = &runtime_->ops();
     options.environment = &RealEnvironment();
     options.threads = &runtime_->step_threads();
     options.host = "test host";
-    options.target = [this] {
+    options.target = [this, others = std::move(others)] {
       SessionTarget target;
       target.workers = {&worker_};
+      target.workers.insert(target.workers.end(), others.begin(), others.end());
       target.default_task = runtime_->task();
       target.kernels = &runtime_->kernels();
       return target;
@@ -168,6 +173,43 @@ inline std::vector<float> Floats(const tensorflow::RunStepResponse& response) {
   const absl::StatusOr<Tensor> tensor = TensorFromProto(response.tensor(0).tensor());
   if (!tensor.ok() || tensor->dtype() != DType::kFloat32) return {};
   return {tensor->flat<float>().begin(), tensor->flat<float>().end()};
+}
+
+// x (fed), twice = 2 x, a variable `v` that `set` makes 1, and `add` adds 1 to; `take` waits until `put` puts
+// 7 into a queue.
+inline tensorflow::GraphDef TestModel(const OpRegistry& ops) {
+  GraphBuilder g(ops);
+  const auto constant = [&](const char* name, float value) {
+    return g.AddOp("Const", {}, {{"value", Tensor::Scalar<float>(value)}, {"dtype", DType::kFloat32}}, name);
+  };
+  const Output x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}}, "x");
+  g.AddOp("AddV2", {x, x}, {}, "twice");
+  const Output one = constant("one", 1);
+  const Output v =
+      g.AddOp("VarHandleOp", {},
+              {{"dtype", DType::kFloat32}, {"shape", PartialShape(Shape())}, {"shared_name", "v"}}, "v");
+  g.AddNode("AssignVariableOp", {v, one}, {}, "set");
+  g.AddNode("AssignAddVariableOp", {v, one}, {}, "add");
+  g.AddOp("ReadVariableOp", {v}, {{"dtype", DType::kFloat32}}, "read");
+  const std::vector<DType> floats = {DType::kFloat32};
+  const Output queue = g.AddOp("FIFOQueueV2", {}, {{"component_types", floats}}, "queue");
+  g.AddOp("QueueDequeueV2", {queue}, {{"component_types", floats}}, "take");
+  g.AddNode("QueueEnqueueV2", {queue, constant("seven", 7)}, {}, "put");
+  g.AddOp("QueueSizeV2", {queue}, {}, "size");
+  EXPECT_TRUE(g.status().ok()) << g.status();
+  return GraphDefOf(g.graph());
+}
+
+// The most that the process has had in memory, in bytes.
+inline int64_t PeakBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    int64_t kilobytes = 0;
+    if (std::sscanf(line.c_str(), "VmHWM: %ld kB", &kilobytes) == 1) {
+      return kilobytes << 10;
+    }
+  }
+  return 0;
 }
 
 }  // namespace weir

@@ -386,12 +386,26 @@ absl::StatusOr<Tensor> TensorFromProto(const TensorProto& proto, Allocator& allo
   return FromProto(proto, proto.tensor_content(), allocator);
 }
 
-absl::StatusOr<Tensor> TensorFromProtoBytes(absl::string_view bytes, Allocator& allocator) {
+absl::StatusOr<Tensor> TensorFromProtoBytes(absl::string_view bytes, AdmitTensor admit,
+                                            Allocator& allocator) {
   WEIR_ASSIGN_OR_RETURN(const SplitMessage message,
                         SplitMessageBytes(bytes, TensorProto::kTensorContentFieldNumber));
   TensorProto proto;
   WEIR_RETURN_IF_ERROR(ParseMessageBytes(message.rest, "a tensor message", &proto));
-  return FromProto(proto, message.pieces.empty() ? absl::string_view() : message.pieces.back(), allocator);
+  const absl::string_view content = message.pieces.empty() ? absl::string_view() : message.pieces.back();
+  int64_t num_bytes = NumTensorBytes(proto);
+  // The characters of strings are beside the tensor's elements.
+  if (proto.dtype() == tensorflow::DT_STRING) {
+    const auto num_characters = static_cast<int64_t>(content.size());
+    num_bytes = std::min(num_bytes, std::numeric_limits<int64_t>::max() - num_characters) + num_characters;
+  }
+  WEIR_RETURN_IF_ERROR(admit(num_bytes));
+  return FromProto(proto, content, allocator);
+}
+
+absl::StatusOr<Tensor> TensorFromProtoBytes(absl::string_view bytes, Allocator& allocator) {
+  return TensorFromProtoBytes(
+      bytes, [](int64_t) { return absl::OkStatus(); }, allocator);
 }
 
 int64_t NumTensorBytes(const TensorProto& proto) {

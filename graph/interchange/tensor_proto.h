@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -45,6 +46,11 @@ absl::StatusOr<Tensor> TensorFromProto(const tensorflow::TensorProto& proto,
 
 // The same for a serialized message. The content is copied once, from `bytes` into the tensor.
 absl::StatusOr<Tensor> TensorFromProtoBytes(absl::string_view bytes, Allocator& allocator = HostAllocator());
+
+// Asked with what a tensor will take in memory, about, before it does; its error is the reader's.
+using AdmitTensor = absl::FunctionRef<absl::Status(int64_t num_bytes)>;
+absl::StatusOr<Tensor> TensorFromProtoBytes(absl::string_view bytes, AdmitTensor admit,
+                                            Allocator& allocator = HostAllocator());
 
 // What TensorFromProto takes for that message, about; 0 for one that it refuses for its dtype or its shape.
 // The greatest int64_t when it is more.

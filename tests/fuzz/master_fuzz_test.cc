@@ -11,31 +11,20 @@
 namespace weir {
 namespace {
 
-tensorflow::GraphDef Model(const OpRegistry& ops) {
-  GraphBuilder g(ops);
-  const Output x = g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}}, "x");
-  g.AddOp("AddV2", {x, x}, {}, "twice");
-  const Output one =
-      g.AddOp("Const", {}, {{"value", Tensor::Scalar<float>(1.0f)}, {"dtype", DType::kFloat32}}, "one");
-  const Output v =
-      g.AddOp("VarHandleOp", {},
-              {{"dtype", DType::kFloat32}, {"shape", PartialShape(Shape())}, {"shared_name", "v"}}, "v");
-  g.AddNode("AssignVariableOp", {v, one}, {}, "set");
-  g.AddOp("ReadVariableOp", {v}, {{"dtype", DType::kFloat32}}, "read");
-  return GraphDefOf(g.graph());
-}
-
 class MasterFuzzTest : public ::testing::Test {
  protected:
   static constexpr int kRounds = 3000;
+  // The limit of bytes, and what threads, plans and logs of this test take. A splat alone may stand for more.
+  static constexpr int64_t kMaxGrowth = int64_t{1} << 30;
 
   MasterFuzzTest() : client_(Limits()) {
     google::protobuf::SetLogHandler(nullptr);  // complains about each mutation that is no UTF-8
-    session_ = client_.CreateSession(Model(client_.ops())).value();
+    session_ = client_.CreateSession(TestModel(client_.ops())).value();
   }
   ~MasterFuzzTest() override {
     const auto response = client_.Run(Step(session_, {"one:0"}));
     EXPECT_TRUE(response.ok()) << "the server serves no more: " << response.status();
+    EXPECT_LT(PeakBytes() - peak_at_start_, kMaxGrowth) << "requests took memory that nobody had given them";
   }
 
   static MasterOptions Limits() {
@@ -63,6 +52,7 @@ class MasterFuzzTest : public ::testing::Test {
     return step;
   }
 
+  const int64_t peak_at_start_ = PeakBytes();
   TestMaster client_;
   std::string session_;
 };
@@ -77,7 +67,7 @@ TEST_F(MasterFuzzTest, StepsWithIds) {
 
 TEST_F(MasterFuzzTest, Sessions) {
   tensorflow::CreateSessionRequest request;
-  *request.mutable_graph_def() = Model(client_.ops());
+  *request.mutable_graph_def() = TestModel(client_.ops());
   request.mutable_config()->add_device_filters("/job:local/task:0");
   request.mutable_config()->set_operation_timeout_in_ms(5000);
   Mutator mutator({request.SerializeAsString()}, 3);
@@ -126,7 +116,9 @@ TEST_F(MasterFuzzTest, PartialRuns) {
   setup.set_session_handle(session_);
   setup.add_feed("x:0");
   setup.add_fetch("twice:0");
+  setup.set_request_id(3);
   Send("PartialRunSetup", setup, 8, 1000);
+  setup.clear_request_id();
   const auto handle = client_.Call<tensorflow::PartialRunSetupResponse>("PartialRunSetup", setup);
   ASSERT_TRUE(handle.ok()) << handle.status();
   tensorflow::RunStepRequest step = Step(session_, {"twice:0"});
@@ -143,6 +135,24 @@ TEST_F(MasterFuzzTest, TheRest) {
   tensorflow::CloseSessionRequest close;
   close.set_session_handle("0123456789abcdef");
   Send("CloseSession", close, 11, 500);
+}
+
+TEST_F(MasterFuzzTest, Resets) {
+  tensorflow::ResetRequest reset;
+  reset.add_container("box");
+  reset.add_device_filters("/job:local");
+  Send("Reset", reset, 13, 500);
+  session_ = client_.CreateSession(TestModel(client_.ops())).value();  // a reset ends all sessions
+}
+
+// A few bytes of a feed that stand for many, in all ways that a mutation finds.
+TEST_F(MasterFuzzTest, FeedsThatStandForMore) {
+  tensorflow::RunStepRequest step = SampleStep();
+  tensorflow::TensorProto* feed = step.mutable_feed(0)->mutable_tensor();
+  feed->clear_tensor_content();
+  feed->add_float_val(1);
+  feed->mutable_tensor_shape()->mutable_dim(0)->set_size(500'000'000);
+  Send("RunStep", step, 14, 1000);
 }
 
 // A message is the rest of it and its pieces, whatever the order.
@@ -163,6 +173,16 @@ TEST(SplitMessageFuzzTest, PiecesLieWithinTheMessage) {
       num_bytes += piece.size();
     }
     EXPECT_LE(num_bytes, bytes.size());
+    // Nothing is lost: put together again they are the message.
+    tensorflow::RunStepRequest whole, joined;
+    if (!whole.ParseFromString(bytes)) continue;
+    std::string parts = split->rest;
+    for (const absl::string_view piece : split->pieces) {
+      AppendPieceHead(tensorflow::RunStepRequest::kFeedFieldNumber, piece.size(), &parts);
+      absl::StrAppend(&parts, piece);
+    }
+    ASSERT_TRUE(joined.ParseFromString(parts));
+    EXPECT_EQ(joined.SerializeAsString(), whole.SerializeAsString());
   }
 }
 

@@ -3,10 +3,12 @@
 usage: session_interop_test.py WEIR EMPTY_DIRECTORY
 """
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
@@ -59,6 +61,20 @@ def test_variables(server):
         compare(server, build, steps)
 
 
+def test_a_fetched_reference_is_what_the_steps_update_made_of_it(server):
+    def build():
+        v = v1.get_variable("counted", initializer=numbers(3, 4), use_resource=False)
+        add = v1.assign_add(v, tf.square(tf.square(tf.ones([3, 4]) * 1.5)))
+        return v, add, v1.global_variables_initializer()
+
+    def steps(session, model):
+        v, add, init = model
+        session.run(init)
+        return [value for _ in range(5) for value in session.run([v, add])] + [session.run([v, add.op])[0], session.run(v)]
+
+    compare(server, build, steps)
+
+
 def mlp(use_resource):
     with v1.variable_scope("mlp%d" % use_resource, use_resource=use_resource):
         x = v1.placeholder(tf.float32, [None, 6], "x")
@@ -95,7 +111,7 @@ def test_every_dtype_goes_there_and_back(server):
     values = [np.array([[1, 2, 3], [4, 5, 6]], dtype) for dtype in (
         np.float32, np.float64, np.float16, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.complex64,
         np.complex128)]
-    values += [np.array([True, False]), np.array([b"", b"a", b"x" * 300], object), np.float32(3.5), np.zeros([0, 3], np.float32)]
+    values += [np.array([1.5, -2.0], tf.bfloat16.as_numpy_dtype), np.array([True, False]), np.array([b"", b"a", b"x" * 300], object), np.float32(3.5), np.zeros([0, 3], np.float32)]
     with tf.Graph().as_default():
         fed = [v1.placeholder(tf.as_dtype(np.asarray(value).dtype) if np.asarray(value).dtype != object else tf.string) for value in values]
         copies = [tf.identity(each) for each in fed]
@@ -228,20 +244,65 @@ def test_a_step_ends_by_its_timeout(server):
             assert session.run(tf.constant(3.0)) == 3
 
 
+def noted_dequeue(name):
+    """A step that first says that it has begun, then waits for an element of a queue that all sessions share."""
+    begun = v1.get_variable(name + "_begun", initializer=0, use_resource=True)
+    queue = tf.queue.FIFOQueue(2, tf.float32, shared_name=name)
+    with tf.control_dependencies([v1.assign_add(begun, 1)]):
+        with tf.control_dependencies([tf.identity(1.0)]):
+            value = queue.dequeue()
+    return begun, queue, value
+
+
+def await_value(session, fetch, value):
+    end = time.time() + 120
+    while session.run(fetch) != value:
+        assert time.time() < end, "the step has not begun"
+        time.sleep(0.02)
+
+
 def test_closing_a_session_ends_its_steps(server):
     with tf.Graph().as_default():
-        value, one = blocked(), tf.constant(1.0)
+        begun, _, value = noted_dequeue("closing")
+        watcher = v1.Session(server.target())
+        watcher.run(begun.initializer)
         session = v1.Session(server.target())
-        session.run(one)
+        session.run(begun)
         errors = []
         thread = threading.Thread(target=lambda: errors.append(error_of(lambda: session.run(value))))
         thread.start()
-        while thread.is_alive() and not errors:
-            # Whether the step has begun nobody can know here; both ways it ends.
-            thread.join(0.5)
-            session.close()
+        await_value(watcher, begun, 1)
+        session.close()
         thread.join()
-    assert isinstance(errors[0], (tf.errors.CancelledError, tf.errors.AbortedError)), errors
+        watcher.close()
+    assert isinstance(errors[0], tf.errors.CancelledError), errors
+    assert "Session::Close()" in errors[0].message, errors
+
+
+def test_a_partial_run_gives_what_is_fetched_after_the_last_feed(server):
+    def build():
+        a, b = v1.placeholder(tf.float32, []), v1.placeholder(tf.float32, [])
+        return a, b, a * 2.0, a * 2.0 + b
+
+    def steps(session, model):
+        a, b, twice, total = model
+        run = session.partial_run_setup([twice, total], [a, b])
+        first = session.partial_run(run, twice, {a: 3.0, b: 1.0})
+        return [first, session.partial_run(run, total)]
+
+    compare(server, build, steps)
+
+
+def test_an_error_of_a_partial_run_is_that_of_its_later_parts(server):
+    with tf.Graph().as_default():
+        x = v1.placeholder(tf.float32, [], name="x")
+        never = v1.get_variable("never_set", [2], use_resource=True).read_value()
+        one, twice = tf.constant(1.0) + 1.0, x * 2.0
+        with v1.Session(server.target()) as session:
+            run = session.partial_run_setup([never, one, twice], [x])
+            assert isinstance(error_of(lambda: session.partial_run(run, never)), tf.errors.FailedPreconditionError)
+            error = error_of(lambda: session.partial_run(run, twice, {x: 1.0}))
+            assert isinstance(error, tf.errors.FailedPreconditionError), error
 
 
 def test_a_partial_run_is_fed_in_parts(server):
@@ -308,23 +369,123 @@ def test_a_trace_is_what_the_timeline_reads(server):
     assert "product" in timeline.Timeline(metadata.step_stats).generate_chrome_trace_format()
 
 
-def test_a_client_that_dies_leaves_the_server_serving(server):
+def test_a_client_that_dies_leaves_nothing_that_runs(server):
     program = """
-import os, sys, threading
+import os, sys
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-import tensorflow as tf
-v1 = tf.compat.v1
-v1.disable_eager_execution()
+import session_interop_test as test
+v1 = test.v1
+begun, _, value = test.noted_dequeue("dying")
 session = v1.Session(sys.argv[1])
-session.run(tf.constant(1.0))
-value = tf.queue.FIFOQueue(2, tf.float32).dequeue()
-threading.Timer(1.0, lambda: os._exit(9)).start()
 session.run(value)
 """
-    code = subprocess.run([sys.executable, "-c", program, server.target()], stderr=subprocess.DEVNULL).returncode
-    assert code == 9, code
-    with tf.Graph().as_default(), v1.Session(server.target()) as session:
-        assert session.run(tf.constant(2.0)) == 2
+    with tf.Graph().as_default():
+        begun, queue, value = noted_dequeue("dying")
+        put = queue.enqueue(5.0)
+        with v1.Session(server.target()) as session:
+            session.run(begun.initializer)
+            environment = dict(os.environ, PYTHONPATH=os.path.dirname(os.path.abspath(__file__)))
+            client = subprocess.Popen([sys.executable, "-c", program, server.target()], env=environment)
+            await_value(session, begun, 1)
+            client.kill()
+            client.wait()
+            # Its step would take the first element: it has been waiting longer. It ends some seconds after its client.
+            for attempt in range(30):
+                session.run(put)
+                if not error_is_timeout(lambda: session.run(value, options=v1.RunOptions(timeout_in_ms=5000))):
+                    break
+            else:
+                raise AssertionError("the step of the dead client takes all elements")
+            assert attempt < 2, "it can take one element"
+
+
+class Relay:
+    """Passes bytes between clients and a server, and breaks all connections when it is told to; a context."""
+
+    def __init__(self, target):
+        host, port = target[len("grpc://"):].split(":")
+        self.server = (host, int(port))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.sockets = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def target(self):
+        return "grpc://127.0.0.1:%d" % self.listener.getsockname()[1]
+
+    def accept(self):
+        try:
+            while True:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(self.server)
+                self.sockets += [client, server]
+                for source, sink in ((client, server), (server, client)):
+                    threading.Thread(target=self.copy, args=(source, sink), daemon=True).start()
+        except OSError:
+            pass  # it was closed
+
+    @staticmethod
+    def copy(source, sink):
+        try:
+            for data in iter(lambda: source.recv(1 << 16), b""):
+                sink.sendall(data)
+        except OSError:
+            pass
+        for each in (source, sink):
+            Relay.end(each)
+
+    @staticmethod
+    def end(connection):
+        try:
+            connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the other end was faster
+
+    def break_connections(self):
+        sockets, self.sockets = self.sockets, []
+        for each in sockets:
+            self.end(each)
+        return len(sockets)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        for each in self.sockets:
+            each.close()
+
+
+def test_a_step_survives_the_connection_of_its_client(server):
+    with tf.Graph().as_default(), Relay(server.target()) as relay:
+        begun, queue, value = noted_dequeue("surviving")
+        put = queue.enqueue(5.0)
+        with v1.Session(server.target()) as watcher, v1.Session(relay.target()) as session:
+            watcher.run(begun.initializer)
+            session.run(begun)
+            results = []
+
+            def take():
+                try:
+                    results.append(session.run(value))
+                except tf.errors.OpError as error:
+                    results.append(error)
+
+            thread = threading.Thread(target=take)
+            thread.start()
+            await_value(watcher, begun, 1)
+            assert relay.break_connections() > 0
+            watcher.run(put)
+            thread.join(120)
+            assert results == [5.0], results
+            assert watcher.run(begun) == 1, "the step has run once"
+
+
+def error_is_timeout(call):
+    try:
+        call()
+        return False
+    except tf.errors.DeadlineExceededError:
+        return True
 
 
 def test_who_must_show_a_token_gets_an_address(server):

@@ -1,0 +1,98 @@
+#include "distributed/master/client_call.h"
+
+#include <algorithm>
+
+namespace weir {
+namespace {
+
+absl::Duration TimeToAnswer(absl::Duration left) {
+  return std::clamp(left / 50, absl::ZeroDuration(), absl::Duration(absl::Milliseconds(200)));
+}
+
+}  // namespace
+
+ClientCall::ClientCall(Environment& environment, OpenWork& work, absl::Time deadline)
+    : environment_(environment),
+      work_(work),
+      deadline_(deadline == absl::InfiniteFuture() ? deadline
+                                                   : deadline - TimeToAnswer(deadline - environment.Now())) {}
+
+void ClientCall::Outlives(absl::Duration patience) {
+  bool has_gone = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    patience_ = patience;
+    // The client went before its request was read; nothing has heard of that yet.
+    has_gone = is_given_up_;
+    is_given_up_ = false;
+  }
+  if (has_gone) {
+    work_.Later(environment_.Now() + patience, [self = shared_from_this()] { self->GiveUpIfAlone(); });
+  }
+}
+
+void ClientCall::Repeats(std::shared_ptr<ClientCall> first) {
+  first->Join();
+  bool has_gone = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    first_ = first;
+    has_gone = is_gone_;
+  }
+  if (has_gone) first->Leave();
+}
+
+void ClientCall::Gone() {
+  std::shared_ptr<ClientCall> first;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (is_gone_) return;
+    is_gone_ = true;
+    first = first_;
+  }
+  (first != nullptr ? *first : *this).Leave();
+}
+
+void ClientCall::Join() {
+  absl::MutexLock lock(&mutex_);
+  ++num_waiting_;
+}
+
+void ClientCall::Leave() {
+  absl::Duration patience;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (--num_waiting_ > 0) return;
+    patience = patience_;
+  }
+  if (patience <= absl::ZeroDuration()) return GiveUpIfAlone();
+  work_.Later(environment_.Now() + patience, [self = shared_from_this()] { self->GiveUpIfAlone(); });
+}
+
+void ClientCall::GiveUpIfAlone() {
+  std::shared_ptr<Step> step;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (num_waiting_ > 0) return;
+    is_given_up_ = true;
+    step = step_;
+  }
+  if (step != nullptr) step->Cancel(GivenUp());
+}
+
+void ClientCall::SetStep(std::shared_ptr<Step> step) {
+  {
+    absl::MutexLock lock(&mutex_);
+    step_.swap(step);
+    if (!is_given_up_ || step_ == nullptr) return;
+    step = step_;
+  }
+  step->Cancel(GivenUp());
+}
+
+bool ClientCall::is_given_up() const {
+  absl::MutexLock lock(&mutex_);
+  return is_given_up_;
+}
+
+}  // namespace weir

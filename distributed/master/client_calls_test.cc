@@ -1,0 +1,285 @@
+// What becomes of a client's calls: those that come twice, whose client goes away, and that must wait.
+#include "absl/time/clock.h"
+#include "distributed/master/test_master.h"
+#include "gmock/gmock.h"
+#include "session/forwarding_worker.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Minutes(2);
+
+class ClientCallsTest : public ::testing::Test {
+ protected:
+  ClientCallsTest() : session_(client_.CreateSession(TestModel(client_.ops())).value()) {}
+
+  std::shared_ptr<TestClientCall> Take(int64_t request_id, bool is_traced = false) {
+    tensorflow::RunStepRequest step = Step(session_, {"take:0"});
+    step.set_request_id(request_id);
+    if (is_traced) step.mutable_options()->set_trace_level(tensorflow::RunOptions::FULL_TRACE);
+    return client_.Start("RunStep", step.SerializeAsString());
+  }
+  std::vector<float> FloatsOf(TestClientCall& call) {
+    const absl::StatusOr<std::string> bytes = call.Await();
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+    tensorflow::RunStepResponse response;
+    EXPECT_TRUE(bytes.ok() && response.ParseFromString(*bytes));
+    return Floats(response);
+  }
+  absl::Status Put() { return client_.Run(Step(session_, {}, {"put"})).status(); }
+  int Size() {
+    const auto response = client_.Run(Step(session_, {"size:0"}));
+    EXPECT_TRUE(response.ok()) << response.status();
+    return TensorFromProto(response->tensor(0).tensor())->scalar<int32_t>();
+  }
+
+  TestMaster client_;
+  const std::string session_;
+};
+
+TEST_F(ClientCallsTest, ARepetitionWaitsWithTheFirst) {
+  const auto first = Take(5), second = Take(5);
+  ASSERT_TRUE(Put().ok());
+  EXPECT_THAT(FloatsOf(*first), ElementsAre(7));
+  EXPECT_THAT(FloatsOf(*second), ElementsAre(7));
+}
+
+TEST_F(ClientCallsTest, AStepOutlivesTheConnectionOfItsClient) {
+  const auto first = Take(5);
+  first->Cancel();
+  ASSERT_FALSE(first->has_reply());
+  const auto second = Take(5);
+  second->Cancel();
+  const auto third = Take(5);
+  ASSERT_TRUE(Put().ok());
+  ASSERT_TRUE(Put().ok());
+  EXPECT_THAT(FloatsOf(*third), ElementsAre(7));
+  EXPECT_EQ(Size(), 1) << "the step has run once";
+}
+
+TEST_F(ClientCallsTest, AStepThatNobodyAsksForAgainEnds) {
+  const auto call = Take(5), repetition = Take(5);
+  call->Cancel();
+  repetition->Cancel();
+  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kAborted);
+  ASSERT_TRUE(Put().ok());
+  EXPECT_EQ(Size(), 1);
+}
+
+TEST_F(ClientCallsTest, ACallableThatComesTwiceIsOne) {
+  tensorflow::MakeCallableRequest make;
+  make.set_session_handle(session_);
+  make.set_request_id(31);
+  make.mutable_options()->add_fetch("one:0");
+  const auto first = client_.Call<tensorflow::MakeCallableResponse>("MakeCallable", make);
+  const auto second = client_.Call<tensorflow::MakeCallableResponse>("MakeCallable", make);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->handle(), second->handle());
+  make.set_request_id(32);
+  EXPECT_NE(client_.Call<tensorflow::MakeCallableResponse>("MakeCallable", make)->handle(), first->handle());
+}
+
+TEST_F(ClientCallsTest, ATracedStepIsGivenUp) {
+  const auto call = Take(0, /*is_traced=*/true);
+  call->Cancel();
+  EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(ClientCallsTest, TracedStepsHoldNoThreads) {
+  std::vector<std::shared_ptr<TestClientCall>> calls;
+  for (int i = 0; i < 300; ++i) calls.push_back(Take(0, /*is_traced=*/true));
+  const auto other = client_.Run(Step(session_, {"one:0", "seven:0"}));  // is compiled
+  EXPECT_TRUE(other.ok()) << other.status();
+  for (const auto& call : calls) call->Cancel();
+  for (const auto& call : calls) EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(ClientCallsTest, ManyFirstRunsAtOnceWait) {
+  tensorflow::ExtendSessionRequest extend;
+  extend.set_session_handle(session_);
+  GraphBuilder more(client_.ops());
+  for (int i = 0; i < 600; ++i) {
+    more.AddOp("Const", {},
+               {{"value", Tensor::Scalar<float>(static_cast<float>(i))}, {"dtype", DType::kFloat32}},
+               absl::StrCat("c", i));
+  }
+  *extend.mutable_graph_def() = GraphDefOf(more.graph());
+  ASSERT_TRUE(client_.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend).ok());
+  std::vector<std::shared_ptr<TestClientCall>> calls;
+  for (int i = 0; i < 600; ++i) {
+    calls.push_back(client_.Start("RunStep", Step(session_, {absl::StrCat("c", i)}).SerializeAsString()));
+  }
+  for (const auto& call : calls) EXPECT_TRUE(call->Await().ok()) << call->Await().status();
+}
+
+TEST_F(ClientCallsTest, TheGraphsOfAStepsDevicesAreInItsMetadata) {
+  tensorflow::RunStepRequest step = Step(session_, {"twice:0"});
+  AddFeed("x:0", Tensor::Scalar<float>(2.0f), &step);
+  step.mutable_options()->set_output_partition_graphs(true);
+  const auto response = client_.Run(step);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_THAT(Floats(*response), ElementsAre(4));
+  ASSERT_EQ(response->metadata().partition_graphs_size(), 1);
+  std::vector<std::string> names;
+  for (const auto& node : response->metadata().partition_graphs(0).node()) names.push_back(node.name());
+  EXPECT_THAT(names, ::testing::Contains("twice"));
+  EXPECT_THAT(names, ::testing::Not(::testing::Contains("take")));
+}
+
+TEST_F(ClientCallsTest, ThreadPoolsOfASessionAreRefused) {
+  tensorflow::ConfigProto config;
+  config.set_use_per_session_threads(true);
+  EXPECT_EQ(client_.CreateSession({}, config).status(),
+            absl::InvalidArgumentError("Distributed session does not support session thread pool options."));
+  config.Clear();
+  config.add_session_inter_op_thread_pool()->set_num_threads(2);
+  EXPECT_EQ(client_.CreateSession({}, config).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// A task that does not answer before it is there.
+class AbsentTask final : public ForwardingWorker {
+ public:
+  explicit AbsentTask(Worker& worker) : ForwardingWorker(&worker) {}
+  StepOwners* owners() override { return nullptr; }
+  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
+    absl::MutexLock lock(&mutex_);
+    ++num_asked_;
+    if (RealEnvironment().Await(mutex_, absl::Condition(&is_there_), deadline)) {
+      return worker_->ListDevices(deadline);
+    }
+    return absl::DeadlineExceededError("/job:ps/task:0 has not answered");
+  }
+  void Come() {
+    absl::MutexLock lock(&mutex_);
+    is_there_ = true;
+  }
+  void AwaitQuestion() {
+    absl::MutexLock lock(&mutex_);
+    RealEnvironment().Await(mutex_,
+                            absl::Condition(
+                                +[](int* num_asked) { return *num_asked > 0; }, &num_asked_),
+                            RealEnvironment().Now() + kPatience);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  bool is_there_ ABSL_GUARDED_BY(mutex_) = false;
+  int num_asked_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class AbsentTaskTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Runtime> runtime_ = Runtime::Create({.job = "ps", .num_threads = 1}).value();
+  LocalWorker ps_{*runtime_, runtime_->task()};
+  AbsentTask absent_{ps_};
+  TestMaster client_{{}, {.job = "local", .num_threads = 1}, {&absent_}};
+  const std::string create_ = tensorflow::CreateSessionRequest().SerializeAsString();
+};
+
+TEST_F(AbsentTaskTest, IsWaitedForAndNamedBeforeTheClientGivesUp) {
+  const absl::Time deadline = absl::Now() + absl::Seconds(4);
+  const auto call = client_.Start("CreateSession", create_, deadline);
+  const absl::Status status = call->Await().status();
+  EXPECT_LT(absl::Now(), deadline);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(status.message(), HasSubstr("/job:ps"));
+}
+
+TEST_F(AbsentTaskTest, IsNamedOnTheServerAfterAWhile) {
+  testing::internal::CaptureStderr();
+  const auto call = client_.Start("CreateSession", create_);
+  absl::SleepFor(absl::Seconds(17));
+  EXPECT_FALSE(call->has_reply());
+  absent_.Come();
+  EXPECT_TRUE(call->Await().ok());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("of a TensorFlow client waits: "));
+}
+
+TEST_F(AbsentTaskTest, DoesNotKeepOthersFromTheirSessions) {
+  std::vector<std::shared_ptr<TestClientCall>> waiting;
+  for (int i = 0; i < 100; ++i) waiting.push_back(client_.Start("CreateSession", create_));
+  tensorflow::ConfigProto config;
+  config.add_device_filters("/job:local");
+  for (int i = 0; i < 3; ++i) {
+    const auto session = client_.CreateSession(TestModel(client_.ops()), config);
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_THAT(Floats(client_.Run(Step(*session, {"one:0"})).value()), ElementsAre(1));
+  }
+  absent_.Come();
+  for (const auto& call : waiting) EXPECT_TRUE(call->Await().ok()) << call->Await().status();
+}
+
+TEST_F(AbsentTaskTest, LeavesNoSessionToAClientThatHasGone) {
+  const auto call = client_.Start("CreateSession", create_);
+  absent_.AwaitQuestion();
+  call->Cancel();
+  absent_.Come();
+  EXPECT_FALSE(call->Await().ok());
+  EXPECT_EQ(client_.master().num_sessions(), 0);
+}
+
+TEST(ClientLimitsTest, AnExtensionThatFailsTakesNothing) {
+  MasterOptions options;
+  options.limits.bytes = 1 << 20;
+  TestMaster client(options);
+  const std::string session = client.CreateSession(TestModel(client.ops())).value();
+  tensorflow::ExtendSessionRequest extend;
+  extend.set_session_handle(session);
+  GraphBuilder more(client.ops());
+  more.AddOp("Const", {}, {{"value", Tensor(DType::kFloat32, Shape({20'000}))}, {"dtype", DType::kFloat32}},
+             "c");
+  *extend.mutable_graph_def() = GraphDefOf(more.graph());
+  tensorflow::ExtendSessionRequest cyclic = extend;
+  for (const char* name : {"a", "b"}) {
+    tensorflow::NodeDef* node = cyclic.mutable_graph_def()->add_node();
+    node->set_name(name);
+    node->set_op("Identity");
+    node->add_input(name[0] == 'a' ? "b" : "a");
+    (*node->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+  }
+  for (int i = 0; i < 30; ++i) {
+    const auto refused = client.Call<tensorflow::ExtendSessionResponse>("ExtendSession", cyclic);
+    ASSERT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << i << " " << refused.status();
+  }
+  const auto extended = client.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend);
+  EXPECT_TRUE(extended.ok()) << extended.status();
+}
+
+TEST(ClientLimitsTest, CompiledStepsCount) {
+  MasterOptions options;
+  options.limits.plans = 2;
+  TestMaster client(options);
+  const std::string session = client.CreateSession(TestModel(client.ops())).value();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(client.Run(Step(session, {"one:0"})).ok());
+    EXPECT_TRUE(client.Run(Step(session, {"seven:0"})).ok());
+  }
+  const absl::Status third = client.Run(Step(session, {"one:0", "seven:0"})).status();
+  EXPECT_EQ(third.code(), absl::StatusCode::kResourceExhausted) << third;
+  tensorflow::CloseSessionRequest close;
+  close.set_session_handle(session);
+  ASSERT_TRUE(client.Call<tensorflow::CloseSessionResponse>("CloseSession", close).ok());
+  EXPECT_TRUE(client.Run(Step(client.CreateSession(TestModel(client.ops())).value(), {"one:0"})).ok());
+}
+
+TEST(ClientLimitsTest, AFeedIsNotMadeBeforeThereIsRoomForIt) {
+  MasterOptions options;
+  options.limits.bytes = 64 << 20;
+  TestMaster client(options);
+  tensorflow::RunStepRequest request =
+      Step(client.CreateSession(TestModel(client.ops())).value(), {"twice:0"});
+  AddFeed("x:0", Tensor::Scalar<float>(1.0f), &request);
+  tensorflow::TensorProto* feed = request.mutable_feed(0)->mutable_tensor();
+  feed->clear_tensor_content();
+  feed->add_float_val(1);
+  feed->mutable_tensor_shape()->add_dim()->set_size(1 << 28);
+  const int64_t before = PeakBytes();
+  EXPECT_EQ(client.Run(request).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LT(PeakBytes() - before, 256 << 20);
+}
+
+}  // namespace
+}  // namespace weir
