@@ -105,17 +105,23 @@ absl::Status WriteDrawings(const Drawing& whole, const InspectOptions& options, 
 }  // namespace
 
 void PrintImportVerdict(const GraphDef& graph_def, std::ostream& out) {
+  std::vector<SkippedNode> skipped;
+  Graph graph(StandardOps());
+  const absl::Status status = ImportGraphDef(graph_def, {.skipped = &skipped}, &graph);
+  // Of the graph and of the functions that it calls. "OP NODE": graph/interchange says so of an op that
+  // nobody knows, also to the nodes that depend on it.
   std::map<std::string, int> unknown;
-  for (const auto& node : graph_def.node()) {
-    if (StandardOps().Find(node.op()) == nullptr) ++unknown[node.op()];
+  for (const auto& [name, node] : graph.left_out()) {
+    const auto payload = node.reason.GetPayload("weir/unknown_op");
+    const std::string op_and_node = payload ? std::string(*payload) : "";
+    if (absl::EndsWith(op_and_node, absl::StrCat(" ", name))) {
+      ++unknown[op_and_node.substr(0, op_and_node.find(' '))];
+    }
   }
   if (!unknown.empty()) {
     out << "ops that Weir lacks:\n";
     PrintCounts(unknown, out);
   }
-  std::vector<SkippedNode> skipped;
-  Graph graph(StandardOps());
-  const absl::Status status = ImportGraphDef(graph_def, {.skipped = &skipped}, &graph);
   if (!status.ok()) {
     out << "not importable: " << PrintableText(status.message()) << "\n";
   } else if (skipped.empty()) {

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "graph/interchange/graph_def.h"
 #include "graph/interchange/input_name.h"
 #include "graph/interchange/proto/graph.pb.h"
@@ -62,39 +64,18 @@ absl::Status ClientGraph::Add(const tensorflow::GraphDef& graph_def) {
   options.admit_tensors = [&](int64_t num_bytes) {
     return admit_(num_bytes > INT64_MAX - message_bytes ? INT64_MAX : num_bytes + message_bytes);
   };
-  WEIR_RETURN_IF_ERROR(ImportGraphDef(graph_def, options, &graph_));
-  if (!skipped.empty()) NoteUnknownOps(graph_def);
-  return absl::OkStatus();
-}
-
-void ClientGraph::NoteUnknownOps(const tensorflow::GraphDef& graph_def) {
-  for (const auto& node : graph_def.node()) {
-    if (graph_.ops().Find(node.op()) != nullptr) continue;
-    if (const LeftOutNode* left_out = graph_.FindLeftOut(node.name())) {
-      unknown_ops_.try_emplace(std::string(left_out->reason.message()), UnknownOp{node.name(), node.op()});
-    }
-  }
-  // Nodes that need one of an earlier addition have a reason of their own, which all that need them share.
-  for (const auto& node : graph_def.node()) {
-    const LeftOutNode* left_out = graph_.FindLeftOut(node.name());
-    if (left_out == nullptr || unknown_ops_.contains(left_out->reason.message())) continue;
-    for (const std::string& input : node.input()) {
-      const LeftOutNode* source = graph_.FindLeftOut(NodeOf(input));
-      const auto known = source == nullptr ? unknown_ops_.end() : unknown_ops_.find(source->reason.message());
-      if (known == unknown_ops_.end()) continue;
-      UnknownOp op = known->second;
-      unknown_ops_.emplace(std::string(left_out->reason.message()), std::move(op));
-      break;
-    }
-  }
+  return ImportGraphDef(graph_def, options, &graph_);
 }
 
 absl::Status ClientGraph::Reason(const LeftOutNode& node) const {
-  const auto known = unknown_ops_.find(node.reason.message());
-  if (known == unknown_ops_.end()) return node.reason;
+  // "OP NODE": graph/interchange says so of an op that nobody knows, which a node or a function has.
+  const absl::optional<absl::Cord> unknown = node.reason.GetPayload("weir/unknown_op");
+  if (!unknown) return node.reason;
+  const std::pair<std::string, std::string> op_and_node =
+      absl::StrSplit(std::string(*unknown), absl::MaxSplits(' ', 1));
   return absl::NotFoundError(
-      absl::StrCat("Op type not registered '", Shown(known->second.op), "' in binary running on ", host_,
-                   ": this server has no op of that name.\n\t [[{{node ", Shown(known->second.node), "}}]]"));
+      absl::StrCat("Op type not registered '", Shown(op_and_node.first), "' in binary running on ", host_,
+                   ": this server has no op of that name.\n\t [[{{node ", Shown(op_and_node.second), "}}]]"));
 }
 
 absl::Status ClientGraph::CheckFeed(const std::string& name) const {

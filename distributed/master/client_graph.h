@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "distributed/master/step_messages.h"
@@ -45,7 +44,6 @@ class ClientGraph {
   absl::Status Check(StepNames* names) const;
 
  private:
-  void NoteUnknownOps(const tensorflow::GraphDef& graph_def);
   absl::Status CheckNames(const tensorflow::GraphDef& graph_def) const;
   absl::Status CheckFeed(const std::string& name) const;
   absl::Status CheckFetch(const std::string& name) const;
@@ -56,12 +54,6 @@ class ClientGraph {
   Graph graph_;
   const std::string host_;
   const Admit admit_;
-  // Why nodes were left out, by the text of the reason: the first node whose op Weir lacks.
-  struct UnknownOp {
-    std::string node;
-    std::string op;
-  };
-  absl::flat_hash_map<std::string, UnknownOp> unknown_ops_;
 };
 
 }  // namespace weir

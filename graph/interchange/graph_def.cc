@@ -7,10 +7,14 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "graph/interchange/attr_value_proto.h"
+#include "graph/interchange/function_expansion.h"
+#include "graph/interchange/function_library.h"
 #include "graph/interchange/input_name.h"
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/graph.pb.h"
@@ -37,15 +41,26 @@ struct Edge {
   bool closes_loop = false;  // from NextIteration to Merge
 };
 
+// The payload of a reason that is an op that nobody knows: the op, and the node that has it ("Foo x"). It
+// goes on to all that depend on the node; distributed/master reads it.
+constexpr char kUnknownOp[] = "weir/unknown_op";
+
 absl::Status Annotate(const absl::Status& status, const NodeDef& def) {
-  return absl::Status(status.code(), absl::StrCat(def.op(), " '", def.name(), "': ", status.message()));
+  absl::Status annotated(status.code(), absl::StrCat(def.op(), " '", def.name(), "': ", status.message()));
+  if (const auto unknown = status.GetPayload(kUnknownOp)) annotated.SetPayload(kUnknownOp, *unknown);
+  return annotated;
 }
+
+// Why calls of functions could not become nodes, by name.
+using FailedCalls = absl::flat_hash_map<std::string, absl::Status>;
 
 class GraphImport {
  public:
-  GraphImport(const GraphDef& def, const ImportOptions& options, Graph* graph)
+  GraphImport(const GraphDef& def, const ImportOptions& options, const FailedCalls& failed_calls,
+              Graph* graph)
       : def_(def),
         options_(options),
+        failed_calls_(failed_calls),
         graph_(*graph),
         edges_(def.node_size()),
         skip_reasons_(def.node_size()) {}
@@ -134,8 +149,15 @@ class GraphImport {
 
   absl::Status FindUnknownOps() {
     for (int i = 0; i < def_.node_size(); ++i) {
+      if (const auto failed = failed_calls_.find(def_.node(i).name()); failed != failed_calls_.end()) {
+        WEIR_RETURN_IF_ERROR(LeaveOut(i, failed->second));
+        continue;
+      }
       const absl::StatusOr<const Op*> op = graph_.ops().Lookup(def_.node(i).op());
-      if (!op.ok()) WEIR_RETURN_IF_ERROR(LeaveOut(i, Annotate(op.status(), def_.node(i))));
+      if (op.ok()) continue;
+      absl::Status reason = Annotate(op.status(), def_.node(i));
+      reason.SetPayload(kUnknownOp, absl::Cord(absl::StrCat(def_.node(i).op(), " ", def_.node(i).name())));
+      WEIR_RETURN_IF_ERROR(LeaveOut(i, std::move(reason)));
     }
     return absl::OkStatus();
   }
@@ -406,6 +428,7 @@ class GraphImport {
 
   const GraphDef& def_;
   const ImportOptions& options_;
+  const FailedCalls& failed_calls_;
   Graph& graph_;
   absl::flat_hash_map<absl::string_view, int> positions_;  // of the GraphDef's nodes, by name
   std::vector<std::vector<Edge>> edges_;                   // of each node of the GraphDef
@@ -436,20 +459,35 @@ static int64_t NumTensorBytes(const GraphDef& graph_def) {
   return sum;
 }
 
-absl::Status ImportGraphDef(const GraphDef& graph_def, const ImportOptions& options, Graph* graph) {
+// Imports a GraphDef whose calls of functions have become nodes.
+static absl::Status ImportNodes(const GraphDef& graph_def, const ImportOptions& options,
+                                const FailedCalls& failed_calls, Graph* graph) {
   if (options.admit_tensors) WEIR_RETURN_IF_ERROR(options.admit_tensors(NumTensorBytes(graph_def)));
   ReferenceLowering references(graph_def, *graph);
-  if (!references.is_needed()) return GraphImport(graph_def, options, graph).Run();
+  if (!references.is_needed()) return GraphImport(graph_def, options, failed_calls, graph).Run();
   const GraphDef lowered = references.Lowered();
-  WEIR_RETURN_IF_ERROR(GraphImport(lowered, options, graph).Run());
+  WEIR_RETURN_IF_ERROR(GraphImport(lowered, options, failed_calls, graph).Run());
   references.AddStandIns(graph);
-  if (options.skipped != nullptr) {
-    // Reads that the lowering added are nobody's nodes.
-    auto& skipped = *options.skipped;
-    skipped.erase(std::remove_if(skipped.begin(), skipped.end(),
-                                 [&](const SkippedNode& node) { return !references.IsGiven(node.name); }),
-                  skipped.end());
+  return absl::OkStatus();
+}
+
+absl::Status ImportGraphDef(const GraphDef& graph_def, const ImportOptions& options, Graph* graph) {
+  WEIR_ASSIGN_OR_RETURN(FunctionLibrary library, FunctionLibrary::Create(graph_def.library(), graph->ops()));
+  if (FunctionExpansion::IsNeeded(graph_def, graph->ops(), library)) {
+    FunctionExpansion expansion(graph_def, *graph, std::move(library));
+    const GraphDef expanded = expansion.Expanded();
+    WEIR_RETURN_IF_ERROR(ImportNodes(expanded, options, expansion.failures(), graph));
+  } else {
+    WEIR_RETURN_IF_ERROR(ImportNodes(graph_def, options, {}, graph));
   }
+  if (options.skipped == nullptr || options.skipped->empty()) return absl::OkStatus();
+  // Nodes of functions, and reads that the lowering of references added, are nobody's nodes.
+  absl::flat_hash_set<absl::string_view> given;
+  for (const NodeDef& node : graph_def.node()) given.insert(node.name());
+  auto& skipped = *options.skipped;
+  skipped.erase(std::remove_if(skipped.begin(), skipped.end(),
+                               [&](const SkippedNode& node) { return !given.contains(node.name); }),
+                skipped.end());
   return absl::OkStatus();
 }
 

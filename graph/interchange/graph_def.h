@@ -3,10 +3,11 @@
 //
 // Import checks everything against the op registry and infers all shapes again; whatever is wrong is an error
 // that names the node, and the graph stays as it was. Nodes may come in any order. A data edge from
-// NextIteration to Merge may close a loop; any other cycle is an error that names the nodes on it. What
-// GraphDefs say beyond the nodes (function library, debug info) is not imported: a node that calls a function
-// of the library is a node with an unknown op. Reference variables become resource variables (references.h):
-// under "v:0" the graph then has the handle, and Graph::FindValue gives the value.
+// NextIteration to Merge may close a loop; any other cycle is an error that names the nodes on it. Calls of
+// functions of the GraphDef's library, If, Case and While become the functions' nodes, and a node of the
+// call's name with its outputs (function_expansion.h); an export has those nodes and no library. Debug info
+// is not imported. Reference variables become resource variables (references.h): under "v:0" the graph then
+// has the handle, and Graph::FindValue gives the value.
 //
 // Functions without state; safe from any thread on different graphs.
 #pragma once

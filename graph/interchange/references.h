@@ -47,8 +47,6 @@ class ReferenceLowering {
   // Borrows both. `graph` has what was imported before; its stand-ins are references, too.
   ReferenceLowering(const tensorflow::GraphDef& def, const Graph& graph);
 
-  // Whether the GraphDef has a node of that name.
-  bool IsGiven(absl::string_view name) const { return Find(name) != nullptr; }
   // Whether the GraphDef has anything to rewrite.
   bool is_needed() const { return is_needed_; }
 

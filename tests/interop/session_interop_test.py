@@ -219,12 +219,12 @@ def test_an_error_has_its_class_and_its_op(server):
 def test_an_op_that_is_missing_matters_to_who_needs_it(server):
     with tf.Graph().as_default():
         one = tf.constant(1.0)
-        missing = tf.raw_ops.TensorListReserve(element_shape=[1], num_elements=3, element_dtype=tf.float32)
+        missing = tf.raw_ops.ConfigureDistributedTPU()
         with v1.Session(server.target()) as session:
             assert session.run(one) == 1
             error = error_of(lambda: session.run(missing.op))
             assert isinstance(error, tf.errors.NotFoundError) and error.op is missing.op, error
-            assert "Op type not registered 'TensorListReserve' in binary running on" in error.message, error
+            assert "Op type not registered 'ConfigureDistributedTPU' in binary running on" in error.message, error
             assert session.run(one + 1.0) == 2
 
 

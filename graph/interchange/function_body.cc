@@ -1,0 +1,379 @@
+#include "graph/interchange/function_body.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+namespace {
+
+using ::tensorflow::DataType;
+using ::tensorflow::FunctionDef;
+using ::tensorflow::NodeDef;
+
+// More tensors than an argument or a result that is a list may be.
+constexpr int64_t kMaxListLength = 100'000;
+// What a few bytes may stand for: inputs of all nodes, where a name means a list; attrs that the call gives.
+constexpr int64_t kMaxInputs = 1'000'000;
+constexpr int64_t kMaxSubstitutedBytes = int64_t{256} << 20;
+
+// Some tensors of a body that stand one after another: an argument, or an output argument of a node.
+struct Range {
+  std::string node;  // empty: arguments of the body
+  int begin = 0;
+  int count = 1;
+
+  std::string Name(int index) const {
+    if (node.empty()) return absl::StrCat("#", begin + index);
+    return begin + index == 0 ? node : absl::StrCat(node, ":", begin + index);
+  }
+};
+
+// The number of tensors of one argument of a signature, whose attrs are known.
+template <typename FindAttr>
+absl::StatusOr<int> NumTensors(absl::string_view number_attr, absl::string_view type_list_attr,
+                               const FindAttr& find_attr) {
+  if (number_attr.empty() && type_list_attr.empty()) return 1;
+  const absl::string_view name = number_attr.empty() ? type_list_attr : number_attr;
+  const AttrProto* const value = find_attr(name);
+  if (value == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attr '", name, "' is missing: it is the length of a list"));
+  }
+  const int64_t count = number_attr.empty() ? value->list().type_size() : value->i();
+  if (count >= 0 && count <= kMaxListLength) return static_cast<int>(count);
+  return absl::InvalidArgumentError(absl::StrCat("attr '", name, "' is ", count,
+                                                 ": a list has between 0 and ", kMaxListLength, " tensors"));
+}
+
+class Instantiation {
+ public:
+  Instantiation(const FunctionDef& function, const AttrProtos& attrs, const FunctionLibrary& library,
+                const OpRegistry& ops)
+      : function_(function), attrs_(attrs), library_(library), ops_(ops) {}
+
+  absl::StatusOr<FunctionBody> Run() {
+    for (const auto& arg : function_.signature().input_arg()) WEIR_RETURN_IF_ERROR(AddArgument(arg));
+    WEIR_RETURN_IF_ERROR(AddNodes());
+    for (int i = 0; i < function_.node_def_size(); ++i) WEIR_RETURN_IF_ERROR(AddInputs(i));
+    WEIR_RETURN_IF_ERROR(CheckAcyclic());
+    for (const auto& arg : function_.signature().output_arg()) WEIR_RETURN_IF_ERROR(AddResult(arg));
+    WEIR_RETURN_IF_ERROR(AddEffects());
+    for (const NodeDef& node : body_.nodes) body_.num_bytes += static_cast<int64_t>(node.ByteSizeLong());
+    return std::move(body_);
+  }
+
+ private:
+  // What the call gives, or the signature's default; null when there is neither.
+  const AttrProto* FindAttr(absl::string_view name) const {
+    if (const auto given = attrs_.find(std::string(name)); given != attrs_.end()) return &given->second;
+    for (const auto& attr : function_.signature().attr()) {
+      if (attr.name() == name && attr.has_default_value()) return &attr.default_value();
+    }
+    return nullptr;
+  }
+
+  // The types of the tensors of one argument of the signature.
+  absl::StatusOr<std::vector<DataType>> Types(const tensorflow::OpDef::ArgDef& arg) const {
+    WEIR_ASSIGN_OR_RETURN(const int count,
+                          NumTensors(arg.number_attr(), arg.type_list_attr(),
+                                     [this](absl::string_view name) { return FindAttr(name); }));
+    if (!arg.type_list_attr().empty()) {
+      const auto& list = FindAttr(arg.type_list_attr())->list();
+      std::vector<DataType> types;
+      for (int type : list.type()) types.push_back(static_cast<DataType>(type));
+      return types;
+    }
+    DataType type = arg.type();
+    if (!arg.type_attr().empty()) {
+      const AttrProto* const value = FindAttr(arg.type_attr());
+      if (value == nullptr || value->value_case() != AttrProto::kType) {
+        return absl::InvalidArgumentError(absl::StrCat("attr '", arg.type_attr(), "', the type of '",
+                                                       arg.name(), "', is ",
+                                                       value == nullptr ? "missing" : "no type"));
+      }
+      type = value->type();
+    }
+    return std::vector<DataType>(count, type);
+  }
+
+  absl::Status AddArgument(const tensorflow::OpDef::ArgDef& arg) {
+    WEIR_ASSIGN_OR_RETURN(const std::vector<DataType> types, Types(arg));
+    const Range range{"", static_cast<int>(body_.arguments.size()), static_cast<int>(types.size())};
+    if (!arguments_.emplace(arg.name(), range).second) {
+      return absl::InvalidArgumentError(absl::StrCat("Duplicated arg name: '", arg.name(), "'"));
+    }
+    for (size_t i = 0; i < types.size(); ++i) {
+      body_.arguments.push_back(
+          {types.size() == 1 ? arg.name() : absl::StrCat(arg.name(), "_", i), types[i]});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddNodes() {
+    for (const NodeDef& node : function_.node_def()) {
+      // What is not a name of TensorFlow's may mean something else among inputs.
+      if (node.name().empty() || node.name().find_first_of(":#^") != std::string::npos) {
+        return absl::InvalidArgumentError(absl::StrCat("'", node.name(), "' is no name of a node"));
+      }
+      const int position = static_cast<int>(body_.nodes.size());
+      if (!positions_.emplace(node.name(), position).second || arguments_.contains(node.name())) {
+        return absl::InvalidArgumentError(absl::StrCat("Duplicated node name: '", node.name(), "'"));
+      }
+      NodeDef& copy = body_.nodes.emplace_back(node);
+      copy.clear_input();
+      for (auto& [name, value] : *copy.mutable_attr()) {
+        if (absl::Status status = Substitute(&value); !status.ok()) {
+          return absl::Status(status.code(), absl::StrCat("node '", node.name(), "': ", status.message()));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Messages are parsed to a bounded depth, so this ends.
+  absl::Status Substitute(AttrProto* value) {
+    switch (value->value_case()) {
+      case AttrProto::kPlaceholder: {
+        const AttrProto* const given = FindAttr(value->placeholder());
+        if (given == nullptr || given->value_case() == AttrProto::kPlaceholder) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("Attr ", value->placeholder(), " is not found from the call"));
+        }
+        num_substituted_bytes_ += static_cast<int64_t>(given->ByteSizeLong());
+        if (num_substituted_bytes_ > kMaxSubstitutedBytes) {
+          return absl::ResourceExhaustedError(absl::StrCat("the attrs of the call take more than ",
+                                                           kMaxSubstitutedBytes, " bytes in its nodes"));
+        }
+        *value = AttrProto(*given);
+        return absl::OkStatus();
+      }
+      case AttrProto::kFunc:
+        return SubstituteIn(value->mutable_func());
+      case AttrProto::kList:
+        for (auto& function : *value->mutable_list()->mutable_func()) {
+          WEIR_RETURN_IF_ERROR(SubstituteIn(&function));
+        }
+        return absl::OkStatus();
+      default:
+        return absl::OkStatus();
+    }
+  }
+
+  absl::Status SubstituteIn(tensorflow::NameAttrList* function) {
+    for (auto& [name, value] : *function->mutable_attr()) WEIR_RETURN_IF_ERROR(Substitute(&value));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddInputs(int position) {
+    NodeDef& node = body_.nodes[position];
+    for (const std::string& input : function_.node_def(position).input()) {
+      absl::string_view name = input;
+      if (absl::ConsumePrefix(&name, "^")) {
+        const auto arg = arguments_.find(name);
+        if (arg == arguments_.end() && !positions_.contains(name)) return Undefined(input, node.name());
+        if (arg == arguments_.end()) {
+          node.add_input(input);
+        } else if (arg->second.count > 0) {
+          node.add_input(absl::StrCat("^", arg->second.Name(0)));
+        }
+        continue;
+      }
+      WEIR_ASSIGN_OR_RETURN(const Range range, Resolve(input, node.name()));
+      num_inputs_ += range.count;
+      if (num_inputs_ > kMaxInputs) {
+        return absl::ResourceExhaustedError(absl::StrCat("its nodes have more than ", kMaxInputs, " inputs"));
+      }
+      for (int i = 0; i < range.count; ++i) node.add_input(range.Name(i));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status Undefined(absl::string_view input, absl::string_view node) {
+    return absl::InvalidArgumentError(absl::StrCat("node '", node, "': input ", input, " is not found"));
+  }
+
+  // What an input or a result names. `user`: for errors.
+  absl::StatusOr<Range> Resolve(absl::string_view input, absl::string_view user) const {
+    const std::vector<absl::string_view> parts = absl::StrSplit(input, ':');
+    int index = -1;
+    const bool has_index = parts.size() > 1 && absl::SimpleAtoi(parts.back(), &index) && index >= 0;
+    Range range;
+    if (const auto arg = arguments_.find(parts[0]); arg != arguments_.end()) {
+      if (parts.size() > 2 || (parts.size() == 2 && !has_index)) return Undefined(input, user);
+      range = arg->second;
+    } else if (const auto node = positions_.find(parts[0]); node != positions_.end()) {
+      if (parts.size() < 2 || parts.size() > 3 || (parts.size() == 3 && !has_index)) {
+        return Undefined(input, user);
+      }
+      WEIR_ASSIGN_OR_RETURN(range,
+                            Outputs(body_.nodes[node->second], parts[1], parts.size() == 3 ? index : -1));
+      if (parts.size() == 2) return range;
+    } else {
+      return Undefined(input, user);
+    }
+    if (!has_index) return range;
+    if (index >= range.count) return Undefined(input, user);
+    return Range{range.node, range.begin + index, 1};
+  }
+
+  // Where the outputs of an output argument are among all of the node's. An op that nobody knows has one
+  // output argument: the node is left out of the graph later, for its op.
+  absl::StatusOr<Range> Outputs(const NodeDef& node, absl::string_view output, int index) const {
+    Range range{node.name(), 0, 0};
+    const auto advance = [&](absl::string_view name, absl::string_view number_attr,
+                             absl::string_view type_list_attr, const Op* op) -> absl::StatusOr<bool> {
+      range.begin += range.count;
+      AttrProto standard;
+      absl::StatusOr<int> count =
+          NumTensors(number_attr, type_list_attr, [&](absl::string_view attr) -> const AttrProto* {
+            if (const auto given = node.attr().find(std::string(attr)); given != node.attr().end()) {
+              return &given->second;
+            }
+            const AttrDef* const known = op == nullptr ? nullptr : op->FindAttr(attr);
+            if (known == nullptr || !known->default_value || known->kind != AttrKind::kInt) return nullptr;
+            standard.set_i(known->default_value->get<int64_t>());
+            return &standard;
+          });
+      if (!count.ok()) {
+        return absl::Status(count.status().code(),
+                            absl::StrCat("node '", node.name(), "': ", count.status().message()));
+      }
+      range.count = *count;
+      return name == output;
+    };
+    if (const Op* op = ops_.Find(node.op())) {
+      for (const ArgDef& arg : op->outputs()) {
+        WEIR_ASSIGN_OR_RETURN(const bool is_it, advance(arg.name, arg.number_attr, arg.type_list_attr, op));
+        if (is_it) return range;
+      }
+      return Undefined(absl::StrCat(node.name(), ":", output), node.name());
+    }
+    if (const FunctionDef* function = library_.Find(node.op())) {
+      for (const auto& arg : function->signature().output_arg()) {
+        WEIR_ASSIGN_OR_RETURN(const bool is_it,
+                              advance(arg.name(), arg.number_attr(), arg.type_list_attr(), nullptr));
+        if (is_it) return range;
+      }
+      return Undefined(absl::StrCat(node.name(), ":", output), node.name());
+    }
+    for (const char* types : {"Tout", "T"}) {  // PartitionedCall, If, Case; While
+      const auto found = node.attr().find(types);
+      if (found == node.attr().end() || found->second.value_case() != AttrProto::kList) continue;
+      return Range{node.name(), 0, found->second.list().type_size()};
+    }
+    return Range{node.name(), 0, std::max(index + 1, 1)};
+  }
+
+  absl::Status AddResult(const tensorflow::OpDef::ArgDef& arg) {
+    const auto given = function_.ret().find(arg.name());
+    if (given == function_.ret().end()) {
+      return absl::InvalidArgumentError(absl::StrCat("Return value '", arg.name(), "' is not given"));
+    }
+    WEIR_ASSIGN_OR_RETURN(const std::vector<DataType> types, Types(arg));
+    WEIR_ASSIGN_OR_RETURN(const Range range, Resolve(given->second, arg.name()));
+    if (types.size() != static_cast<size_t>(range.count)) {
+      return absl::InvalidArgumentError(absl::StrCat("Return value '", arg.name(), "' is ", types.size(),
+                                                     " tensors, and '", given->second, "' is ", range.count));
+    }
+    for (int i = 0; i < range.count; ++i) body_.results.push_back(range.Name(i));
+    body_.result_types.insert(body_.result_types.end(), types.begin(), types.end());
+    return absl::OkStatus();
+  }
+
+  // Control results; functions of older programs have none, and all their nodes with effects count, unless
+  // these may be in branches and loops of their own. What only reads, or names, a variable has none.
+  absl::Status AddEffects() {
+    absl::flat_hash_set<absl::string_view> effects;
+    for (const auto& [name, node] : function_.control_ret()) {
+      if (!positions_.contains(node)) return Undefined(absl::StrCat("^", node), name);
+      effects.insert(node);
+    }
+    const bool has_branches = std::any_of(body_.nodes.begin(), body_.nodes.end(), [](const NodeDef& node) {
+      return absl::EndsWith(node.op(), "Switch") || absl::EndsWith(node.op(), "Enter");
+    });
+    for (const NodeDef& node : body_.nodes) {
+      if (!has_branches && HasEffects(node)) effects.insert(node.name());
+    }
+    for (const NodeDef& node : body_.nodes) {
+      if (effects.contains(node.name())) body_.effects.push_back(node.name());
+    }
+    return absl::OkStatus();
+  }
+
+  bool HasEffects(const NodeDef& node) const {
+    const std::string& op = node.op();
+    if (op == "VarHandleOp" || op == "ReadVariableOp" || op == "VarIsInitializedOp") return false;
+    if (op == "StatefulPartitionedCall" || op == "If" || op == "Case" || op == "While") return true;
+    const Op* const known = ops_.Find(op);
+    if (known != nullptr) return known->is_stateful();
+    const FunctionDef* const function = library_.Find(op);
+    return function != nullptr && function->signature().is_stateful();
+  }
+
+  // A loop may be closed by an edge from NextIteration to Merge.
+  absl::Status CheckAcyclic() const {
+    std::vector<std::vector<int>> consumers(body_.nodes.size());
+    std::vector<int> num_pending(body_.nodes.size(), 0);
+    for (size_t i = 0; i < body_.nodes.size(); ++i) {
+      for (absl::string_view input : body_.nodes[i].input()) {
+        const auto source = positions_.find(NodeOf(input));
+        if (source == positions_.end()) continue;  // an argument
+        if (absl::EndsWith(body_.nodes[i].op(), "Merge") &&
+            absl::EndsWith(body_.nodes[source->second].op(), "NextIteration")) {
+          continue;
+        }
+        consumers[source->second].push_back(static_cast<int>(i));
+        ++num_pending[i];
+      }
+    }
+    std::vector<int> ready;
+    for (size_t i = 0; i < num_pending.size(); ++i) {
+      if (num_pending[i] == 0) ready.push_back(static_cast<int>(i));
+    }
+    size_t num_done = 0;
+    for (; !ready.empty(); ++num_done) {
+      const int next = ready.back();
+      ready.pop_back();
+      for (int consumer : consumers[next]) {
+        if (--num_pending[consumer] == 0) ready.push_back(consumer);
+      }
+    }
+    if (num_done == body_.nodes.size()) return absl::OkStatus();
+    const auto stuck = std::find_if(num_pending.begin(), num_pending.end(), [](int n) { return n > 0; });
+    return absl::InvalidArgumentError(absl::StrCat(
+        body_.nodes.size() - num_done, " of its nodes are on a cycle or behind one, the first is '",
+        body_.nodes[stuck - num_pending.begin()].name(), "'"));
+  }
+
+  static absl::string_view NodeOf(absl::string_view input) {
+    absl::ConsumePrefix(&input, "^");
+    return input.substr(0, input.find(':'));
+  }
+
+  const FunctionDef& function_;
+  const AttrProtos& attrs_;
+  const FunctionLibrary& library_;
+  const OpRegistry& ops_;
+  FunctionBody body_;
+  int64_t num_inputs_ = 0;
+  int64_t num_substituted_bytes_ = 0;
+  absl::flat_hash_map<absl::string_view, Range> arguments_;
+  absl::flat_hash_map<absl::string_view, int> positions_;  // of the nodes, by name
+};
+
+}  // namespace
+
+absl::StatusOr<FunctionBody> InstantiateFunction(const FunctionDef& function, const AttrProtos& attrs,
+                                                 const FunctionLibrary& library, const OpRegistry& ops) {
+  return Instantiation(function, attrs, library, ops).Run();
+}
+
+}  // namespace weir

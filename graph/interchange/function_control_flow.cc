@@ -1,0 +1,290 @@
+// If, Case and While as the ops of v1 control flow: part of function_expansion.h.
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "graph/interchange/function_calls.h"
+#include "graph/interchange/function_expansion.h"
+#include "graph/interchange/input_name.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+using ::tensorflow::DataType;
+using ::tensorflow::NodeDef;
+
+namespace {
+
+// Branches of one Case: each takes a Switch for each argument.
+constexpr int kMaxBranches = 1000;
+
+std::string Part(const NodeDef& call, absl::string_view name) {
+  return absl::StrCat(call.name(), "/_", name);
+}
+
+std::string Port(const std::string& node, int output) { return InputNameOf(node, output); }
+
+absl::Status ScalarOf(int32_t value, AttrProto* attr) {
+  attr->mutable_tensor()->set_dtype(tensorflow::DT_INT32);
+  attr->mutable_tensor()->mutable_tensor_shape();
+  attr->mutable_tensor()->add_int_val(value);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status FunctionExpansion::ExpandIf(const NodeDef& call) {
+  const CallInputs inputs = InputsOf(call);
+  if (inputs.data.empty()) return absl::InvalidArgumentError("has no input: a condition is asked for");
+  const AttrProto* const type = FindAttr(call, "Tcond");
+  if (type != nullptr && type->type() != tensorflow::DT_BOOL) {
+    return absl::UnimplementedError(absl::StrCat(
+        "a condition of type ", tensorflow::DataType_Name(type->type()), "; only bool can be asked for"));
+  }
+  return AddBranches(call, {{FindAttr(call, "else_branch"), "else", inputs.data[0], 0},
+                            {FindAttr(call, "then_branch"), "then", inputs.data[0], 1}});
+}
+
+// Branch k is taken when the index is k, the last one also when the index is that of none.
+absl::Status FunctionExpansion::ExpandCase(const NodeDef& call) {
+  const CallInputs inputs = InputsOf(call);
+  if (inputs.data.empty())
+    return absl::InvalidArgumentError("has no input: the index of a branch is asked for");
+  const AttrProto* const functions = FindAttr(call, "branches");
+  if (functions == nullptr || functions->list().func_size() == 0) {
+    return WrongAttr(call, "branches", "a list of functions");
+  }
+  const int num_branches = functions->list().func_size();
+  if (num_branches > kMaxBranches) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", num_branches, " branches; at most ", kMaxBranches, " can be told apart"));
+  }
+  const std::string& index = inputs.data[0];
+  const auto constant = [&](const std::string& name, int32_t value) -> absl::Status {
+    NodeDef node;
+    node.set_name(name);
+    node.set_op("Const");
+    node.set_device(call.device());
+    // In a loop it is one of every iteration.
+    node.add_input(absl::StrCat("^", Part(call, "index")));
+    (*node.mutable_attr())["dtype"].set_type(tensorflow::DT_INT32);
+    WEIR_RETURN_IF_ERROR(ScalarOf(value, &(*node.mutable_attr())["value"]));
+    return Add(std::move(node));
+  };
+  // A node of its own, for the index may be an output of a Switch, whose node runs in any case.
+  WEIR_RETURN_IF_ERROR(Add(call, "Identity", Part(call, "index"), {index}, {}, tensorflow::DT_INT32));
+  std::vector<AttrProto> attrs(num_branches);
+  std::vector<Branch> branches;
+  std::string others;  // whether one of the branches so far is taken
+  for (int i = 0; i < num_branches; ++i) {
+    *attrs[i].mutable_func() = functions->list().func(i);
+    Branch branch{&attrs[i], absl::StrCat("branch", i), "", 1};
+    if (i + 1 < num_branches) {
+      branch.selector = Part(call, absl::StrCat("is_", i));
+      const std::string number = Part(call, absl::StrCat("number_", i));
+      WEIR_RETURN_IF_ERROR(constant(number, i));
+      WEIR_RETURN_IF_ERROR(
+          Add(call, "Equal", branch.selector, {Part(call, "index"), number}, {}, tensorflow::DT_INT32));
+      const std::string any = Part(call, absl::StrCat("any_", i));
+      if (!others.empty()) {
+        WEIR_RETURN_IF_ERROR(
+            Add(call, "LogicalOr", any, {others, branch.selector}, {}, tensorflow::DT_INVALID));
+      }
+      others = others.empty() ? branch.selector : any;
+    } else if (others.empty()) {  // the only one: it is taken for every index
+      WEIR_RETURN_IF_ERROR(Add(call, "Equal", Part(call, "is_any"),
+                               {Part(call, "index"), Part(call, "index")}, {}, tensorflow::DT_INT32));
+      branch.selector = Part(call, "is_any");
+    } else {
+      branch.selector = others;
+      branch.port = 0;
+    }
+    branches.push_back(std::move(branch));
+  }
+  return AddBranches(call, branches);
+}
+
+absl::Status FunctionExpansion::AddBranches(const NodeDef& call, const std::vector<Branch>& branches) {
+  std::vector<std::vector<std::string>> outputs(branches.size());
+  std::vector<std::string> done(branches.size());
+  std::vector<DataType> types;
+  for (size_t i = 0; i < branches.size(); ++i) {
+    WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const FunctionBody> body,
+                          Body(call, branches[i].function, absl::StrCat(branches[i].label, "_branch")));
+    if (i == 0) types = body->result_types;
+    if (body->result_types != types) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its branches give different tensors: ", types.size(), " of ", branches[0].label, ", ",
+                       body->result_types.size(), " of ", branches[i].label, ", or others by type"));
+    }
+    WEIR_RETURN_IF_ERROR(CheckResults(call, *body, "Tout"));
+    WEIR_RETURN_IF_ERROR(AddBranch(call, branches[i], *body, &outputs[i], &done[i]));
+  }
+  std::vector<std::string> merged;
+  for (size_t i = 0; i < types.size(); ++i) {
+    std::vector<std::string> choices;
+    for (const auto& of_branch : outputs) choices.push_back(of_branch[i]);
+    merged.push_back(Part(call, absl::StrCat("merge_", i)));
+    WEIR_RETURN_IF_ERROR(Add(call, "Merge", merged.back(), choices, {}, types[i]));
+  }
+  // The call is over when the branch that was taken is.
+  WEIR_RETURN_IF_ERROR(Add(call, "Merge", Part(call, "done"), done, {}, tensorflow::DT_BOOL));
+  return AddResult(call, merged, types, {Part(call, "done")});
+}
+
+absl::Status FunctionExpansion::AddBranch(const NodeDef& call, const Branch& branch, const FunctionBody& body,
+                                          std::vector<std::string>* outputs, std::string* done) {
+  const bool was_conditional = is_conditional_;
+  const absl::Cleanup leave = [&] { is_conditional_ = was_conditional; };
+  is_conditional_ = true;
+  const CallInputs inputs = InputsOf(call);
+  WEIR_RETURN_IF_ERROR(CheckArguments(call, body, inputs.data.size() - 1));
+  const std::string choice = Part(call, absl::StrCat("choice_", branch.label));
+  WEIR_RETURN_IF_ERROR(
+      Add(call, "Switch", choice, {branch.selector, branch.selector}, inputs.control, tensorflow::DT_BOOL));
+  const std::string pivot = Part(call, absl::StrCat("pivot_", branch.label));
+  WEIR_RETURN_IF_ERROR(Add(call, "Identity", pivot, {Port(choice, branch.port)}, {}, tensorflow::DT_BOOL));
+
+  const AttrProto& function = *branch.function;
+  Region region{function.func().name(), Part(call, branch.label), {}, {pivot}, call.device()};
+  for (size_t i = 0; i < body.arguments.size(); ++i) {
+    const std::string& input = inputs.data[i + 1];
+    const DataType type = body.arguments[i].type;
+    if (type == tensorflow::DT_RESOURCE) {
+      region.arguments.push_back({input, /*is_gated=*/false, ""});
+      continue;
+    }
+    const std::string name = Part(call, absl::StrCat("switch_", branch.label, "_", i));
+    WEIR_RETURN_IF_ERROR(Add(call, "Switch", name, {input, branch.selector}, inputs.control, type));
+    region.arguments.push_back({Port(name, branch.port), /*is_gated=*/true, ""});
+  }
+  WEIR_ASSIGN_OR_RETURN(const Results results, AddBody(body, region));
+  for (size_t i = 0; i < results.outputs.size(); ++i) {
+    outputs->push_back(results.outputs[i].input);
+    if (results.outputs[i].is_gated) continue;
+    outputs->back() = Part(call, absl::StrCat("result_", branch.label, "_", i));
+    WEIR_RETURN_IF_ERROR(
+        Add(call, "Identity", outputs->back(), {results.outputs[i].input}, {pivot}, body.result_types[i]));
+  }
+  *done = Part(call, absl::StrCat("done_", branch.label));
+  return Add(call, "Identity", *done, {pivot}, results.effects, tensorflow::DT_BOOL);
+}
+
+namespace {
+
+// One variable of a loop.
+struct LoopVariable {
+  DataType type = tensorflow::DT_INVALID;
+  bool is_invariant = false;  // the body hands it on as it is
+  std::string enter;
+  std::string merge;
+  std::string choice;
+};
+
+}  // namespace
+
+absl::Status FunctionExpansion::ExpandWhile(const NodeDef& call) {
+  const bool was_conditional = is_conditional_;
+  const absl::Cleanup leave = [&] { is_conditional_ = was_conditional; };
+  is_conditional_ = true;
+  const CallInputs inputs = InputsOf(call);
+  if (inputs.data.empty()) return absl::UnimplementedError("a loop without loop variables");
+  WEIR_ASSIGN_OR_RETURN(const auto condition, Body(call, FindAttr(call, "cond"), "cond"));
+  WEIR_ASSIGN_OR_RETURN(const auto body, Body(call, FindAttr(call, "body"), "body"));
+  for (const FunctionBody* function : {condition.get(), body.get()}) {
+    WEIR_RETURN_IF_ERROR(CheckArguments(call, *function, inputs.data.size()));
+  }
+  WEIR_RETURN_IF_ERROR(CheckResults(call, *body, "T"));
+  if (condition->result_types != std::vector<DataType>{tensorflow::DT_BOOL}) {
+    return absl::UnimplementedError("a condition that does not give one bool");
+  }
+  std::vector<LoopVariable> variables(inputs.data.size());
+  if (body->result_types.size() != variables.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has ", variables.size(), " loop variables; its body gives ", body->result_types.size(), " tensors"));
+  }
+  for (size_t i = 0; i < variables.size(); ++i) {
+    variables[i].type = body->result_types[i];
+    variables[i].is_invariant = ArgumentNumber(body->results[i]) == static_cast<int>(i);
+  }
+  // Some variable leads from one iteration to the next.
+  if (std::all_of(variables.begin(), variables.end(), [](const auto& v) { return v.is_invariant; })) {
+    variables[0].is_invariant = false;
+  }
+  const size_t first =
+      std::find_if(variables.begin(), variables.end(), [](const auto& v) { return !v.is_invariant; }) -
+      variables.begin();
+
+  const AttrProto* const parallel = FindAttr(call, "parallel_iterations");
+  for (size_t i = 0; i < variables.size(); ++i) {
+    LoopVariable& variable = variables[i];
+    NodeDef enter;
+    variable.enter = Part(call, absl::StrCat("enter_", i));
+    enter.set_name(variable.enter);
+    enter.set_op("Enter");
+    enter.set_device(call.device());
+    enter.add_input(inputs.data[i]);
+    for (const std::string& before : inputs.control) enter.add_input(absl::StrCat("^", before));
+    (*enter.mutable_attr())["T"].set_type(variable.type);
+    (*enter.mutable_attr())["frame_name"].set_s(call.name());
+    (*enter.mutable_attr())["is_constant"].set_b(variable.is_invariant);
+    if (parallel != nullptr) (*enter.mutable_attr())["parallel_iterations"] = *parallel;
+    WEIR_RETURN_IF_ERROR(Add(std::move(enter)));
+    if (variable.is_invariant) continue;
+    variable.merge = Part(call, absl::StrCat("merge_", i));
+    WEIR_RETURN_IF_ERROR(Add(call, "Merge", variable.merge,
+                             {variable.enter, Part(call, absl::StrCat("next_", i))}, {}, variable.type));
+  }
+
+  Region region{
+      FindAttr(call, "cond")->func().name(), Part(call, "cond"), {}, {variables[first].merge}, call.device()};
+  for (const LoopVariable& variable : variables) {
+    region.arguments.push_back(
+        {variable.is_invariant ? variable.enter : variable.merge, !variable.is_invariant, ""});
+  }
+  WEIR_ASSIGN_OR_RETURN(const Results goes_on, AddBody(*condition, region));
+  std::vector<std::string> after = goes_on.effects;
+  if (!goes_on.outputs[0].is_gated) after.push_back(variables[first].merge);
+  const std::string loop_cond = Part(call, "loop_cond");
+  WEIR_RETURN_IF_ERROR(
+      Add(call, "LoopCond", loop_cond, {goes_on.outputs[0].input}, after, tensorflow::DT_INVALID));
+
+  const std::string pivot = Part(call, "pivot");
+  region = Region{FindAttr(call, "body")->func().name(), Part(call, "body"), {}, {pivot}, call.device()};
+  for (size_t i = 0; i < variables.size(); ++i) {
+    LoopVariable& variable = variables[i];
+    if (variable.is_invariant) {
+      region.arguments.push_back({variable.enter, /*is_gated=*/false, ""});
+      continue;
+    }
+    variable.choice = Part(call, absl::StrCat("switch_", i));
+    WEIR_RETURN_IF_ERROR(
+        Add(call, "Switch", variable.choice, {variable.merge, loop_cond}, {}, variable.type));
+    region.arguments.push_back({Port(variable.choice, 1), /*is_gated=*/true, ""});
+  }
+  WEIR_RETURN_IF_ERROR(
+      Add(call, "Identity", pivot, {Port(variables[first].choice, 1)}, {}, variables[first].type));
+  WEIR_ASSIGN_OR_RETURN(const Results next, AddBody(*body, region));
+
+  std::vector<std::string> outputs;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const LoopVariable& variable = variables[i];
+    if (variable.is_invariant) {
+      outputs.push_back(inputs.data[i]);
+      continue;
+    }
+    // An iteration begins when the effects of the one before have happened.
+    std::vector<std::string> before = next.effects;
+    if (!next.outputs[i].is_gated) before.push_back(pivot);
+    WEIR_RETURN_IF_ERROR(Add(call, "NextIteration", Part(call, absl::StrCat("next_", i)),
+                             {next.outputs[i].input}, before, variable.type));
+    outputs.push_back(Part(call, absl::StrCat("exit_", i)));
+    WEIR_RETURN_IF_ERROR(Add(call, "Exit", outputs.back(), {Port(variable.choice, 0)}, {}, variable.type));
+  }
+  return AddResult(call, outputs, body->result_types, {});
+}
+
+}  // namespace weir

@@ -1,0 +1,304 @@
+#include "graph/interchange/function_expansion.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "graph/interchange/function_calls.h"
+#include "graph/interchange/input_name.h"
+#include "graph/types/device_name.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+using ::tensorflow::DataType;
+using ::tensorflow::GraphDef;
+using ::tensorflow::NodeDef;
+
+namespace {
+
+constexpr size_t kMaxDepth = 100;
+constexpr int64_t kMaxNodes = 1'000'000;
+constexpr int64_t kMaxBytes = int64_t{1} << 30;
+
+// Nodes of v1 control flow: what they lead to may be in a branch or a loop.
+bool IsControlFlow(absl::string_view op) {
+  return absl::EndsWith(op, "Switch") || absl::EndsWith(op, "Enter") || absl::EndsWith(op, "Merge");
+}
+
+bool HasControlFlow(const google::protobuf::RepeatedPtrField<NodeDef>& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const NodeDef& node) { return IsControlFlow(node.op()); });
+}
+
+// The device of a node of a function: what it leaves open, the call's says. A name that does not parse stays:
+// the import has the error.
+std::string DeviceIn(const std::string& call, const std::string& node) {
+  if (call.empty() || call == node) return node;
+  if (node.empty()) return call;
+  const absl::StatusOr<DeviceName> outer = DeviceName::Parse(call);
+  const absl::StatusOr<DeviceName> inner = DeviceName::Parse(node);
+  return outer.ok() && inner.ok() ? outer->OverriddenBy(*inner).ToString() : node;
+}
+
+// "loc:@x" of a node of the function is "loc:@PREFIX/x"; of something else it says nothing.
+void Recolocate(const std::string& prefix, const absl::flat_hash_set<absl::string_view>& names,
+                NodeDef* node) {
+  const auto attr = node->mutable_attr()->find("_class");
+  if (attr == node->mutable_attr()->end()) return;
+  std::vector<std::string> kept;
+  for (absl::string_view name : attr->second.list().s()) {
+    if (!absl::ConsumePrefix(&name, "loc:@")) {
+      kept.emplace_back(name);
+    } else if (names.contains(name)) {
+      kept.push_back(absl::StrCat("loc:@", prefix, "/", name));
+    }
+  }
+  node->mutable_attr()->erase(attr);
+  if (kept.empty()) return;
+  auto* list = (*node->mutable_attr())["_class"].mutable_list();
+  for (std::string& name : kept) list->add_s(std::move(name));
+}
+
+}  // namespace
+
+FunctionExpansion::FunctionExpansion(const GraphDef& def, const Graph& graph, FunctionLibrary library)
+    : def_(def), graph_(graph), library_(std::move(library)) {
+  for (const NodeDef& node : def.node()) names_.insert(node.name());
+  is_conditional_ = HasControlFlow(def.node()) ||
+                    std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                                [](const auto& node) { return IsControlFlow(node->op_name()); });
+}
+
+bool FunctionExpansion::IsNeeded(const GraphDef& def, const OpRegistry& ops, const FunctionLibrary& library) {
+  return std::any_of(def.node().begin(), def.node().end(), [&](const NodeDef& node) {
+    return ops.Find(node.op()) == nullptr &&
+           (KindOfCall(node.op()) != CallKind::kNone || library.Find(node.op()) != nullptr);
+  });
+}
+
+GraphDef FunctionExpansion::Expanded() {
+  *expanded_.mutable_versions() = def_.versions();
+  for (const NodeDef& node : def_.node()) {
+    const int begin = expanded_.node_size();
+    absl::Status status = Expand(node);
+    if (status.ok()) continue;
+    // Calls that failed are counted all the same: what an import costs is bounded.
+    for (int i = begin; i < expanded_.node_size(); ++i) names_.erase(expanded_.node(i).name());
+    expanded_.mutable_node()->DeleteSubrange(begin, expanded_.node_size() - begin);
+    names_.insert(node.name());
+    *expanded_.add_node() = node;
+    failures_.emplace(node.name(), absl::Status(status.code(), absl::StrCat(node.op(), " '", node.name(),
+                                                                            "': ", status.message())));
+  }
+  return std::move(expanded_);
+}
+
+absl::Status FunctionExpansion::Expand(NodeDef node) {
+  const CallKind kind = graph_.ops().Find(node.op()) != nullptr ? CallKind::kNone : KindOfCall(node.op());
+  switch (kind) {
+    case CallKind::kIf:
+      return ExpandIf(node);
+    case CallKind::kCase:
+      return ExpandCase(node);
+    case CallKind::kWhile:
+      return ExpandWhile(node);
+    case CallKind::kCall: {
+      const AttrProto* const function = FindAttr(node, "f");
+      if (function == nullptr || !function->has_func()) return WrongAttr(node, "f", "a function");
+      return ExpandCall(node, function->func().name(), function->func().attr());
+    }
+    case CallKind::kNone:
+      break;
+  }
+  if (graph_.ops().Find(node.op()) == nullptr && library_.Find(node.op()) != nullptr) {
+    return ExpandCall(node, node.op(), node.attr());
+  }
+  if (calling_.empty()) {  // a node of the graph
+    *expanded_.add_node() = std::move(node);
+    return absl::OkStatus();
+  }
+  return Add(std::move(node));
+}
+
+absl::Status FunctionExpansion::ExpandCall(const NodeDef& call, absl::string_view function,
+                                           const AttrProtos& attrs) {
+  WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const FunctionBody> body, Body(call, function, attrs));
+  const CallInputs inputs = InputsOf(call);
+  WEIR_RETURN_IF_ERROR(CheckArguments(call, *body, inputs.data.size()));
+  WEIR_RETURN_IF_ERROR(CheckResults(call, *body, "Tout"));
+
+  Region region{
+      std::string(function), absl::StrCat(call.name(), "/_call"), {}, inputs.control, call.device()};
+  if (inputs.control.size() > 1) {
+    const std::string start = absl::StrCat(call.name(), "/_start");
+    WEIR_RETURN_IF_ERROR(Add(call, "NoOp", start, {}, inputs.control, tensorflow::DT_INVALID));
+    region.gates = {start};
+  }
+  const std::vector<std::string> before = region.gates;
+  bool has_gate = false;
+  for (size_t i = 0; i < inputs.data.size(); ++i) {
+    const FunctionBody::Argument& argument = body->arguments[i];
+    if (argument.type == tensorflow::DT_RESOURCE) {
+      region.arguments.push_back({inputs.data[i], /*is_gated=*/false, ""});
+      continue;
+    }
+    const std::string name = absl::StrCat(call.name(), "/_argument_", i);
+    WEIR_RETURN_IF_ERROR(Add(call, "Identity", name, {inputs.data[i]}, before, argument.type));
+    region.arguments.push_back({name, /*is_gated=*/true, name});
+    if (is_conditional_ && !has_gate) region.gates.push_back(name);
+    has_gate = true;
+  }
+  WEIR_ASSIGN_OR_RETURN(const Results results, AddBody(*body, region));
+  std::vector<std::string> outputs, after = before;
+  for (const Source& output : results.outputs) outputs.push_back(output.input);
+  after.insert(after.end(), results.effects.begin(), results.effects.end());
+  return AddResult(call, outputs, body->result_types, after);
+}
+
+absl::StatusOr<FunctionExpansion::Results> FunctionExpansion::AddBody(const FunctionBody& body,
+                                                                      const Region& region) {
+  calling_.push_back(region.function);
+  const bool was_conditional = is_conditional_;
+  const absl::Cleanup leave = [&] {
+    calling_.pop_back();
+    is_conditional_ = was_conditional;
+  };
+  absl::flat_hash_set<absl::string_view> names;
+  for (const NodeDef& node : body.nodes) {
+    names.insert(node.name());
+    is_conditional_ = is_conditional_ || IsControlFlow(node.op());
+  }
+  for (const NodeDef& node : body.nodes) WEIR_RETURN_IF_ERROR(AddBodyNode(node, region, names));
+  Results results;
+  for (const std::string& result : body.results) results.outputs.push_back(ResultOf(result, region));
+  for (const std::string& node : body.effects) {
+    results.effects.push_back(absl::StrCat(region.prefix, "/", node));
+  }
+  return results;
+}
+
+FunctionExpansion::Source FunctionExpansion::ResultOf(const std::string& result, const Region& region) {
+  const int argument = ArgumentNumber(result);
+  if (argument >= 0) return region.arguments[argument];
+  return {absl::StrCat(region.prefix, "/", result), /*is_gated=*/true, ""};
+}
+
+absl::Status FunctionExpansion::AddBodyNode(const NodeDef& node, const Region& region,
+                                            const absl::flat_hash_set<absl::string_view>& names) {
+  NodeDef copy = node;
+  copy.set_name(absl::StrCat(region.prefix, "/", node.name()));
+  copy.set_device(DeviceIn(region.device, node.device()));
+  copy.clear_input();
+  bool is_gated = false, waits_for_gates = false;
+  std::vector<std::string> after;
+  for (const std::string& input : node.input()) {
+    absl::string_view name = input;
+    const bool is_control = absl::ConsumePrefix(&name, "^");
+    const int argument = ArgumentNumber(name);
+    if (argument < 0) {
+      copy.add_input(absl::StrCat(is_control ? "^" : "", region.prefix, "/", name));
+      is_gated = true;
+    } else if (!is_control) {
+      copy.add_input(region.arguments[argument].input);
+      is_gated = is_gated || region.arguments[argument].is_gated;
+    } else if (!region.arguments[argument].node.empty()) {
+      after.push_back(region.arguments[argument].node);
+    } else {
+      waits_for_gates = true;
+    }
+  }
+  if (!is_gated || waits_for_gates) after.insert(after.end(), region.gates.begin(), region.gates.end());
+  for (const std::string& before : after) copy.add_input(absl::StrCat("^", before));
+  Recolocate(region.prefix, names, &copy);
+  if (absl::EndsWith(node.op(), "Enter")) {
+    // Two calls are two loops.
+    AttrProto& frame = (*copy.mutable_attr())["frame_name"];
+    frame.set_s(absl::StrCat(region.prefix, "/", frame.s()));
+  }
+  return Expand(std::move(copy));
+}
+
+absl::Status FunctionExpansion::AddResult(const NodeDef& call, const std::vector<std::string>& outputs,
+                                          const std::vector<DataType>& types,
+                                          const std::vector<std::string>& after) {
+  NodeDef node;
+  node.set_name(call.name());
+  node.set_device(call.device());
+  node.set_op(outputs.empty() ? "NoOp" : outputs.size() == 1 ? "Identity" : "IdentityN");
+  for (const std::string& output : outputs) node.add_input(output);
+  for (const std::string& before : after) node.add_input(absl::StrCat("^", before));
+  if (outputs.size() == 1) (*node.mutable_attr())["T"].set_type(types[0]);
+  if (outputs.size() > 1) {
+    auto* list = (*node.mutable_attr())["T"].mutable_list();
+    for (DataType type : types) list->add_type(type);
+  }
+  if (!calling_.empty()) return Add(std::move(node));
+  *expanded_.add_node() = std::move(node);  // the graph's own name
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionExpansion::Body(const NodeDef& call,
+                                                                            absl::string_view function,
+                                                                            const AttrProtos& attrs) {
+  if (std::find(calling_.begin(), calling_.end(), function) != calling_.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("function '", function, "' calls itself: ", absl::StrJoin(calling_, " -> "), " -> ",
+                     function, ", and functions are made part of the graph"));
+  }
+  if (calling_.size() >= kMaxDepth) {
+    return absl::InvalidArgumentError(absl::StrCat("functions call each other more than ", kMaxDepth,
+                                                   " deep, the last is '", function, "'"));
+  }
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<const FunctionBody> body, library_.Instantiate(function, attrs));
+  const auto num_nodes = static_cast<int64_t>(body->nodes.size());
+  if (num_nodes <= kMaxNodes - num_nodes_ && body->num_bytes <= kMaxBytes - num_bytes_) return body;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("with function '", function, "' (", num_nodes, " nodes, ", body->num_bytes,
+                   " bytes) the calls of the graph become more than ", kMaxNodes, " nodes or ", kMaxBytes,
+                   " bytes; ", num_nodes_, " nodes and ", num_bytes_, " bytes are there"));
+}
+
+absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionExpansion::Body(const NodeDef& call,
+                                                                            const AttrProto* function,
+                                                                            absl::string_view attr) {
+  if (function == nullptr || !function->has_func()) return WrongAttr(call, attr, "a function");
+  return Body(call, function->func().name(), function->func().attr());
+}
+
+absl::Status FunctionExpansion::Add(NodeDef node) {
+  ++num_nodes_;
+  num_bytes_ += static_cast<int64_t>(node.ByteSizeLong());
+  if (num_nodes_ > kMaxNodes || num_bytes_ > kMaxBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the calls of the graph become more than ", kMaxNodes,
+                                                     " nodes or ", kMaxBytes, " bytes, at '", node.name(),
+                                                     "'"));
+  }
+  if (!names_.insert(node.name()).second || graph_.FindNode(node.name()) != nullptr ||
+      graph_.FindLeftOut(node.name()) != nullptr) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("the graph already has a node '", node.name(), "', which the call would become"));
+  }
+  *expanded_.add_node() = std::move(node);
+  return absl::OkStatus();
+}
+
+absl::Status FunctionExpansion::Add(const NodeDef& call, absl::string_view op, const std::string& name,
+                                    const std::vector<std::string>& inputs,
+                                    const std::vector<std::string>& after, DataType type) {
+  NodeDef node;
+  node.set_name(name);
+  node.set_op(std::string(op));
+  node.set_device(call.device());
+  for (const std::string& input : inputs) node.add_input(input);
+  for (const std::string& before : after) node.add_input(absl::StrCat("^", before));
+  if (type != tensorflow::DT_INVALID) (*node.mutable_attr())["T"].set_type(type);
+  if (op == "Merge") (*node.mutable_attr())["N"].set_i(static_cast<int64_t>(inputs.size()));
+  return Add(std::move(node));
+}
+
+}  // namespace weir

@@ -1,0 +1,126 @@
+// Calls of functions become the nodes of the functions.
+//
+// Before the nodes of a GraphDef are added to a graph, each call of a function of its library is replaced:
+// PartitionedCall, StatefulPartitionedCall, and nodes whose op is a function's name, by the function's nodes;
+// If, Case and While (and their stateless kin) by the nodes of their branches or bodies between Switch and
+// Merge, or in a loop of Enter, Merge, Switch, NextIteration and Exit. So a step is pruned, placed and run as
+// if the functions had never been.
+//
+// * Where the call was stands a node of its name, with its outputs: an Identity, an IdentityN, or a NoOp. It
+//   can be fed, fetched and colocated with as the call could. It runs after the effects of the call (the
+//   function's control results and, for the functions of older programs, its stateful nodes), so these happen
+//   also when no output is used.
+// * The nodes of a function are named "CALL/_call/NODE", "CALL/_then/NODE", "CALL/_else/NODE",
+//   "CALL/_branch2/NODE", "CALL/_cond/NODE", "CALL/_body/NODE"; what is added has names "CALL/_SOMETHING".
+// * What a node of a function leaves open of its device, the call's device says.
+// * Nodes that have no argument among their inputs run after the call's control inputs and, in branches and
+//   loops, after an argument, so a call in a branch that is not taken does nothing.
+// * A value that a loop hands on unchanged is led in once. A variable's handle is never switched.
+//
+// A call that cannot be expanded stays, with the reason. Calls may be nested 100 deep and become 10^6 nodes
+// and 512 MiB together; a function that calls itself is refused.
+//
+// Semantics: TensorFlow's common_runtime/inline_function_utils, lower_if_op, lower_case_op, lower_while_op.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "graph/graph.h"
+#include "graph/interchange/function_library.h"
+
+namespace weir {
+
+class FunctionExpansion {
+ public:
+  // Borrows all. `graph` has what was imported before.
+  FunctionExpansion(const tensorflow::GraphDef& def, const Graph& graph, FunctionLibrary library);
+
+  // Whether the GraphDef has a call.
+  static bool IsNeeded(const tensorflow::GraphDef& def, const OpRegistry& ops,
+                       const FunctionLibrary& library);
+
+  // The GraphDef without calls, and without its library. Called once.
+  tensorflow::GraphDef Expanded();
+
+  // Why calls stayed, by name.
+  const absl::flat_hash_map<std::string, absl::Status>& failures() const { return failures_; }
+
+ private:
+  // What an argument of a body is.
+  struct Source {
+    std::string input;  // as a NodeDef names it
+    // Whether it is there only when the body is to run. A node of which no input is gated waits for the
+    // gates.
+    bool is_gated = true;
+    std::string node;  // runs when the argument is there; empty: that is when the gates have run
+  };
+  struct Region {
+    std::string function;
+    std::string prefix;  // of the names of its nodes
+    std::vector<Source> arguments;
+    std::vector<std::string> gates;  // nodes that run when the body is to run
+    std::string device;
+  };
+  struct Results {
+    std::vector<Source> outputs;
+    std::vector<std::string> effects;  // nodes
+  };
+  struct Branch {
+    const AttrProto* function = nullptr;
+    std::string label;     // "then"
+    std::string selector;  // a bool, as a NodeDef names it
+    int port = 1;          // the output of a Switch by the selector, where the branch is taken
+  };
+
+  absl::Status Expand(tensorflow::NodeDef node);
+  absl::Status ExpandCall(const tensorflow::NodeDef& call, absl::string_view function,
+                          const AttrProtos& attrs);
+  absl::Status ExpandIf(const tensorflow::NodeDef& call);
+  absl::Status ExpandCase(const tensorflow::NodeDef& call);
+  absl::Status ExpandWhile(const tensorflow::NodeDef& call);
+  absl::Status AddBranches(const tensorflow::NodeDef& call, const std::vector<Branch>& branches);
+  // One branch, between Switches and what the Merges take. `done` runs after its effects; empty: it has none.
+  absl::Status AddBranch(const tensorflow::NodeDef& call, const Branch& branch, const FunctionBody& body,
+                         std::vector<std::string>* outputs, std::string* done);
+
+  absl::StatusOr<Results> AddBody(const FunctionBody& body, const Region& region);
+  absl::Status AddBodyNode(const tensorflow::NodeDef& node, const Region& region,
+                           const absl::flat_hash_set<absl::string_view>& names);
+  static Source ResultOf(const std::string& result, const Region& region);
+  // The node that stands where the call was.
+  absl::Status AddResult(const tensorflow::NodeDef& call, const std::vector<std::string>& outputs,
+                         const std::vector<tensorflow::DataType>& types,
+                         const std::vector<std::string>& after);
+  absl::StatusOr<std::shared_ptr<const FunctionBody>> Body(const tensorflow::NodeDef& call,
+                                                           absl::string_view function,
+                                                           const AttrProtos& attrs);
+  // The same for an attr, whose kind is checked.
+  absl::StatusOr<std::shared_ptr<const FunctionBody>> Body(const tensorflow::NodeDef& call,
+                                                           const AttrProto* function, absl::string_view attr);
+
+  // Adds a node; its name must be free.
+  absl::Status Add(tensorflow::NodeDef node);
+  absl::Status Add(const tensorflow::NodeDef& call, absl::string_view op, const std::string& name,
+                   const std::vector<std::string>& inputs, const std::vector<std::string>& after,
+                   tensorflow::DataType type);
+
+  const tensorflow::GraphDef& def_;
+  const Graph& graph_;
+  FunctionLibrary library_;
+  tensorflow::GraphDef expanded_;
+  absl::flat_hash_set<std::string> names_;
+  std::vector<std::string> calling_;  // functions, from the call of the graph inwards
+  bool is_conditional_ = false;       // whether what is added may be in a branch or a loop
+  int64_t num_nodes_ = 0;             // that were added for calls, also those of calls that failed
+  int64_t num_bytes_ = 0;             // of them, about
+  absl::flat_hash_map<std::string, absl::Status> failures_;
+};
+
+}  // namespace weir

@@ -1,0 +1,90 @@
+#include "graph/interchange/function_library.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "graph/interchange/function_body.h"
+#include "graph/interchange/message_form.h"
+#include "graph/nearest_names.h"
+#include "graph/types/status_macros.h"
+
+namespace weir {
+
+using ::tensorflow::FunctionDef;
+
+namespace {
+
+constexpr int64_t kMaxNodes = 4'000'000;
+constexpr int64_t kMaxBytes = int64_t{1} << 30;
+
+}  // namespace
+
+int ArgumentNumber(absl::string_view input) {
+  int number = -1;
+  return absl::ConsumePrefix(&input, "#") && absl::SimpleAtoi(input, &number) ? number : -1;
+}
+
+absl::StatusOr<FunctionLibrary> FunctionLibrary::Create(const tensorflow::FunctionDefLibrary& functions,
+                                                        const OpRegistry& ops) {
+  FunctionLibrary library(ops);
+  for (const FunctionDef& function : functions.function()) {
+    const std::string& name = function.signature().name();
+    if (name.empty()) return absl::InvalidArgumentError("the library has a function without a name");
+    const auto [known, is_new] = library.functions_.emplace(name, &function);
+    if (is_new || google::protobuf::util::MessageDifferencer::Equals(*known->second, function)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Cannot add function '", name, "' because a different function with the same name already exists."));
+  }
+  return library;
+}
+
+const FunctionDef* FunctionLibrary::Find(absl::string_view name) const {
+  const auto found = functions_.find(name);
+  return found == functions_.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionLibrary::Instantiate(absl::string_view name,
+                                                                                 const AttrProtos& attrs) {
+  const FunctionDef* const function = Find(name);
+  if (function == nullptr) {
+    std::vector<absl::string_view> known;
+    for (const auto& [each, definition] : functions_) known.push_back(each);
+    return absl::NotFoundError(absl::StrCat("Function ", name, " is not defined: the library has ",
+                                            functions_.size(), " functions, none of that name",
+                                            DidYouMean(name, known)));
+  }
+  // Only attrs of the signature make a difference.
+  std::string key(name);
+  for (const auto& attr : function->signature().attr()) {
+    const auto given = attrs.find(attr.name());
+    if (given == attrs.end()) continue;
+    WEIR_ASSIGN_OR_RETURN(const std::string bytes, MessageBytes(given->second, "an attr"));
+    absl::StrAppend(&key, std::string(1, '\0'), attr.name(), "=", bytes.size(), ":", bytes);
+  }
+  std::shared_ptr<const FunctionBody>& body = bodies_[key];
+  if (body == nullptr) {
+    num_nodes_ += function->node_def_size() + 1;
+    if (num_nodes_ > kMaxNodes || num_bytes_ > kMaxBytes) {
+      bodies_.erase(key);
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "function '", name, "' would be one too many: calls with different attrs have bodies of ",
+          num_nodes_, " nodes and ", num_bytes_, " bytes; at most ", kMaxNodes, " and ", kMaxBytes,
+          " are possible"));
+    }
+    absl::StatusOr<FunctionBody> made = InstantiateFunction(*function, attrs, *this, *ops_);
+    if (!made.ok()) {
+      bodies_.erase(key);
+      return absl::Status(made.status().code(),
+                          absl::StrCat("function '", name, "': ", made.status().message()));
+    }
+    num_bytes_ += made->num_bytes;
+    body = std::make_shared<const FunctionBody>(*std::move(made));
+  }
+  return body;
+}
+
+}  // namespace weir

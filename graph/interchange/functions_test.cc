@@ -1,0 +1,373 @@
+// Calls of functions, and hostile functions.
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "graph/interchange/graph_def.h"
+#include "graph/interchange/proto/graph.pb.h"
+#include "graph/shape_inference.h"
+#include "gtest/gtest.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::Status AnyShape(ShapeInference&) { return absl::OkStatus(); }
+
+void Register(OpRegistry* ops, const std::string& name, std::vector<std::string> inputs,
+              std::vector<std::string> outputs, std::vector<std::string> attrs, bool is_stateful = false) {
+  const absl::Status status = ops->Register({.name = name,
+                                             .inputs = std::move(inputs),
+                                             .outputs = std::move(outputs),
+                                             .attrs = std::move(attrs),
+                                             .is_stateful = is_stateful,
+                                             .infer_shapes = AnyShape,
+                                             .gradient = NotDifferentiable});
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+const OpRegistry& SomeOps() {
+  static const OpRegistry* const ops = [] {
+    auto* registry = new OpRegistry;
+    Register(registry, "Const", {}, {"output: dtype"}, {"value: tensor", "dtype: type"});
+    Register(registry, "Placeholder", {}, {"output: dtype"}, {"dtype: type", "shape: shape = ?"});
+    Register(registry, "NoOp", {}, {}, {});
+    Register(registry, "Identity", {"input: T"}, {"output: T"}, {"T: type"});
+    Register(registry, "IdentityN", {"input: T"}, {"output: T"}, {"T: list(type)"});
+    Register(registry, "Add", {"x: T", "y: T"}, {"z: T"}, {"T: type"});
+    Register(registry, "Print", {"x: T"}, {"z: T"}, {"T: type"}, /*is_stateful=*/true);
+    Register(registry, "TopK", {"x: T"}, {"values: T", "indices: int32"}, {"T: type"});
+    Register(registry, "Split", {"value: T"}, {"output: num * T"}, {"num: int >= 1", "T: type"});
+    Register(registry, "Pack", {"values: N * T"}, {"output: T"}, {"N: int >= 1", "T: type"});
+    Register(registry, "Equal", {"x: T", "y: T"}, {"z: bool"}, {"T: type"});
+    Register(registry, "LogicalOr", {"x: bool", "y: bool"}, {"z: bool"}, {});
+    Register(registry, "Less", {"x: T", "y: T"}, {"z: bool"}, {"T: type"});
+    Register(registry, "Switch", {"data: T", "pred: bool"}, {"output_false: T", "output_true: T"},
+             {"T: type"});
+    Register(registry, "Merge", {"inputs: N * T"}, {"output: T", "value_index: int32"},
+             {"T: type", "N: int >= 1"});
+    Register(registry, "Enter", {"data: T"}, {"output: T"},
+             {"T: type", "frame_name: string", "is_constant: bool = false", "parallel_iterations: int = 10"});
+    Register(registry, "NextIteration", {"data: T"}, {"output: T"}, {"T: type"});
+    Register(registry, "Exit", {"data: T"}, {"output: T"}, {"T: type"});
+    Register(registry, "LoopCond", {"input: bool"}, {"output: bool"}, {});
+    return registry;
+  }();
+  return *ops;
+}
+
+const char kT[] = "attr { key: 'T' value { type: DT_FLOAT } } ";
+
+std::string NodeText(const std::string& field, const std::string& name, const std::string& op,
+                     const std::vector<std::string>& inputs, const std::string& rest = kT) {
+  std::string text = absl::StrCat(field, " { name: '", name, "' op: '", op, "' ");
+  for (const std::string& input : inputs) absl::StrAppend(&text, "input: '", input, "' ");
+  return absl::StrCat(text, rest, " }\n");
+}
+
+std::string Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
+                 const std::string& rest = kT) {
+  return NodeText("node", name, op, inputs, rest);
+}
+
+std::string Body(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
+                 const std::string& rest = kT) {
+  return NodeText("node_def", name, op, inputs, rest);
+}
+
+std::string Function(const std::string& name, const std::vector<std::string>& args, const std::string& result,
+                     const std::string& body, const std::string& rest = "") {
+  std::string text = absl::StrCat("library { function { signature { name: '", name, "' ");
+  for (const std::string& arg : args) {
+    absl::StrAppend(&text, "input_arg { name: '", arg, "' type: DT_FLOAT } ");
+  }
+  absl::StrAppend(&text, "output_arg { name: 'r' type: DT_FLOAT } } ret { key: 'r' value: '", result, "' } ");
+  return absl::StrCat(text, body, rest, "} }\n");
+}
+
+std::string Calls(const std::string& attr, const std::string& function) {
+  return absl::StrCat("attr { key: '", attr, "' value { func { name: '", function, "' } } } ");
+}
+
+const char kPlaceholder[] =
+    "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } }\n";
+const char kBoolPlaceholder[] =
+    "node { name: 'p' op: 'Placeholder' attr { key: 'dtype' value { type: DT_BOOL } } }\n";
+
+// The text may have the library in several parts.
+absl::StatusOr<std::unique_ptr<Graph>> FromText(const std::string& text, const ImportOptions& options = {}) {
+  tensorflow::GraphDef def;
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &def)) << text;
+  return GraphFromGraphDefBytes(def.SerializeAsString(), SomeOps(), options);
+}
+
+absl::Status ErrorOf(const std::string& text) { return FromText(text).status(); }
+
+std::vector<std::string> Inputs(const Graph& graph, const std::string& name) {
+  std::vector<std::string> names;
+  const weir::Node* const node = graph.FindNode(name);
+  EXPECT_NE(node, nullptr) << name;
+  if (node == nullptr) return names;
+  for (const Output& input : node->inputs()) names.push_back(input.name());
+  for (const weir::Node* before : node->control_inputs()) names.push_back("^" + before->name());
+  return names;
+}
+
+TEST(FunctionsTest, ACallBecomesTheNodesOfTheFunction) {
+  const auto graph = FromText(
+      absl::StrCat(kPlaceholder, Node("call", "PartitionedCall", {"x", "^x"}, Calls("f", "double")),
+                   Node("after", "Identity", {"call"}),
+                   Function("double", {"a"}, "sum:z:0",
+                            Body("sum", "Add", {"a", "again:output:0"}) + Body("again", "Identity", {"a"}) +
+                                Body("printed", "Print", {"again:output:0"}))));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "after"), ElementsAre("call:0"));
+  EXPECT_THAT(Inputs(**graph, "call"), ElementsAre("call/_call/sum:0", "^x", "^call/_call/printed"));
+  EXPECT_THAT(Inputs(**graph, "call/_call/sum"), ElementsAre("call/_argument_0:0", "call/_call/again:0"));
+  EXPECT_THAT(Inputs(**graph, "call/_argument_0"), ElementsAre("x:0", "^x"));
+}
+
+TEST(FunctionsTest, InputsAreNamedByArgumentsOfOps) {
+  const auto graph = FromText(absl::StrCat(
+      kPlaceholder, Node("call", "f", {"x"}, ""),
+      Function(
+          "f", {"a"}, "sum:z:0",
+          Body("split", "Split", {"a"}, absl::StrCat(kT, "attr { key: 'num' value { i: 3 } }")) +
+              Body("pack", "Pack", {"split:output"}, absl::StrCat(kT, "attr { key: 'N' value { i: 3 } }")) +
+              Body("top", "TopK", {"pack:output:0"}) +
+              Body("first", "Identity", {"top:indices:0"}, "attr { key: 'T' value { type: DT_INT32 } }") +
+              Body("sum", "Add", {"split:output:2", "top:values:0", "^first"}))));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "call/_call/pack"),
+              ElementsAre("call/_call/split:0", "call/_call/split:1", "call/_call/split:2"));
+  EXPECT_THAT(Inputs(**graph, "call/_call/first"), ElementsAre("call/_call/top:1"));
+  EXPECT_THAT(Inputs(**graph, "call/_call/sum"),
+              ElementsAre("call/_call/split:2", "call/_call/top:0", "^call/_call/first"));
+}
+
+TEST(FunctionsTest, AttrsDevicesAndColocationsAreThoseOfTheCall) {
+  const auto graph = FromText(absl::StrCat(
+      kPlaceholder,
+      Node("call", "f", {"x"}, "device: '/job:ps/task:1' attr { key: 'U' value { type: DT_FLOAT } }"),
+      "library { function { signature { name: 'f' input_arg { name: 'a' type_attr: 'U' } "
+      "output_arg { name: 'r' type_attr: 'U' } attr { name: 'U' type: 'type' } } ret { key: 'r' value: "
+      "'c:output:0' } ",
+      Body("b", "Identity", {"a"}, "device: '/device:GPU:0' attr { key: 'T' value { placeholder: 'U' } }"),
+      Body("c", "Identity", {"b:output:0"},
+           "attr { key: 'T' value { placeholder: 'U' } } attr { key: '_class' value { list { s: 'loc:@b' s: "
+           "'loc:@elsewhere' } } }"),
+      "} }"));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const weir::Node* const b = (*graph)->FindNode("call/_call/b");
+  EXPECT_EQ(b->requested_device().ToString(), "/job:ps/task:1/device:GPU:0");
+  EXPECT_EQ(b->attr<DType>("T"), DType::kFloat32);
+  EXPECT_THAT((*graph)->FindNode("call/_call/c")->colocation_names(), ElementsAre("call/_call/b"));
+}
+
+TEST(FunctionsTest, BranchesRunBetweenSwitchAndMerge) {
+  const std::string one =
+      "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value' value { tensor { dtype: "
+      "DT_FLOAT float_val: 1 tensor_shape {} } } }";
+  const auto graph = FromText(absl::StrCat(
+      kPlaceholder, kBoolPlaceholder,
+      Node("if", "StatelessIf", {"p", "x"}, Calls("then_branch", "f") + Calls("else_branch", "g")),
+      Function("f", {"a"}, "b:output:0", Body("b", "Identity", {"a"})),
+      Function("g", {"a"}, "one:output:0", Body("one", "Const", {}, one))));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "if"), ElementsAre("if/_merge_0:0", "^if/_done"));
+  EXPECT_THAT(Inputs(**graph, "if/_merge_0"), ElementsAre("if/_else/one:0", "if/_then/b:0"));
+  EXPECT_THAT(Inputs(**graph, "if/_else/one"), ElementsAre("^if/_pivot_else"));
+  EXPECT_THAT(Inputs(**graph, "if/_then/b"), ElementsAre("if/_switch_then_0:1"));
+}
+
+TEST(FunctionsTest, ALoopLeadsWhatDoesNotChangeInOnce) {
+  const std::string loop =
+      "library { function { signature { name: 'c' input_arg { name: 'i' type: DT_FLOAT } input_arg { name: "
+      "'n' "
+      "type: DT_FLOAT } output_arg { name: 'r' type: DT_BOOL } } ret { key: 'r' value: 'less:z:0' } " +
+      Body("less", "Less", {"i", "n"}) +
+      "} function { signature { name: 'b' input_arg { name: 'i' type: DT_FLOAT } input_arg { name: 'n' "
+      "type: DT_FLOAT } output_arg { name: 'j' type: DT_FLOAT } output_arg { name: 'm' type: DT_FLOAT } } "
+      "ret { "
+      "key: 'j' value: 'add:z:0' } ret { key: 'm' value: 'n' } " +
+      Body("add", "Add", {"i", "twice:z:0"}) + Body("twice", "Add", {"n", "n"}) + "} }";
+  const auto graph = FromText(absl::StrCat(
+      kPlaceholder, Node("loop", "While", {"x", "x"}, Calls("cond", "c") + Calls("body", "b")), loop));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "loop"), ElementsAre("loop/_exit_0:0", "x:0"));
+  EXPECT_THAT(Inputs(**graph, "loop/_merge_0"), ElementsAre("loop/_enter_0:0", "loop/_next_0:0"));
+  EXPECT_THAT(Inputs(**graph, "loop/_cond/less"), ElementsAre("loop/_merge_0:0", "loop/_enter_1:0"));
+  // Its inputs are there in every iteration, also when the condition is false.
+  EXPECT_THAT(Inputs(**graph, "loop/_body/twice"),
+              ElementsAre("loop/_enter_1:0", "loop/_enter_1:0", "^loop/_pivot"));
+  EXPECT_TRUE((*graph)->FindNode("loop/_enter_1")->attr<bool>("is_constant"));
+}
+
+struct Refused {
+  std::string name;
+  std::string graph;
+  absl::StatusCode code;
+  std::string text;
+};
+
+std::vector<Refused> RefusedGraphs() {
+  const auto call = [](const std::string& rest) {
+    return absl::StrCat(kPlaceholder, Node("call", "PartitionedCall", {"x"}, rest));
+  };
+  const std::string f = call(Calls("f", "f"));
+  const std::string copy = Body("b", "Identity", {"a"});
+  const auto kInvalid = absl::StatusCode::kInvalidArgument;
+  return {
+      {"Missing", call(Calls("f", "g")) + Function("f", {"a"}, "a", ""), absl::StatusCode::kNotFound,
+       "Function g is not defined"},
+      {"NoAttr", call(""), kInvalid, "attr 'f' must be a function, and is missing"},
+      {"WrongAttr", call("attr { key: 'f' value { i: 3 } }"), kInvalid, "and is something else"},
+      {"Arity", f + Function("f", {"a", "b"}, "a", ""), kInvalid, "its function takes 2"},
+      {"Results",
+       call(Calls("f", "f") + "attr { key: 'Tout' value { list { type: DT_FLOAT type: DT_FLOAT } } }") +
+           Function("f", {"a"}, "a", ""),
+       kInvalid, "attr 'Tout' has 2 types; the function gives 1"},
+      {"ResultType",
+       call(Calls("f", "f") + "attr { key: 'Tout' value { list { type: DT_INT32 } } }") +
+           Function("f", {"a"}, "a", ""),
+       kInvalid, "output 0 is DT_INT32 by attr 'Tout'; the function gives DT_FLOAT"},
+      {"NoResult", f + Function("f", {"a"}, "nothing:output:0", copy), kInvalid,
+       "nothing:output:0 is not found"},
+      {"NoOutputArgument", f + Function("f", {"a"}, "b:nothing:0", copy), kInvalid, "b:nothing is not found"},
+      {"OutputIndex", f + Function("f", {"a"}, "b:output:1", copy), kInvalid, "b:output:1 is not found"},
+      {"NoInput", f + Function("f", {"a"}, "b:output:0", Body("b", "Identity", {"c:output:0"})), kInvalid,
+       "node 'b': input c:output:0 is not found"},
+      {"NoControlInput", f + Function("f", {"a"}, "b:output:0", Body("b", "Identity", {"a", "^c"})), kInvalid,
+       "input ^c is not found"},
+      {"NoControlResult",
+       f + Function("f", {"a"}, "b:output:0", copy, "control_ret { key: 'done' value: 'c' }"), kInvalid,
+       "^c is not found"},
+      {"NodeNamedAsAnArgument", f + Function("f", {"a"}, "#7:output:0", Body("#7", "Identity", {"a"})),
+       kInvalid, "'#7' is no name of a node"},
+      {"TwoNodes", f + Function("f", {"a"}, "b:output:0", copy + copy), kInvalid,
+       "Duplicated node name: 'b'"},
+      {"TwoArguments", f + Function("f", {"a", "a"}, "a", ""), kInvalid, "Duplicated arg name: 'a'"},
+      {"Cycle",
+       f + Function("f", {"a"}, "b:z:0", Body("b", "Add", {"a", "c:z:0"}) + Body("c", "Add", {"b:z:0", "a"})),
+       kInvalid, "are on a cycle"},
+      {"ControlCycle", f + Function("f", {"a"}, "b:output:0", Body("b", "Identity", {"a", "^b"})), kInvalid,
+       "are on a cycle"},
+      {"NoPlaceholder",
+       f + Function("f", {"a"}, "b:output:0",
+                    Body("b", "Identity", {"a"}, "attr { key: 'T' value { placeholder: 'T' } }")),
+       kInvalid, "Attr T is not found from the call"},
+      {"Differing", f + Function("f", {"a"}, "a", "") + Function("f", {"a"}, "b:output:0", copy), kInvalid,
+       "a different function with the same name already exists"},
+      {"Itself", f + Function("f", {"a"}, "b:output:0", Body("b", "PartitionedCall", {"a"}, Calls("f", "f"))),
+       kInvalid, "function 'f' calls itself: f -> f"},
+      {"EachOther",
+       f + Function("f", {"a"}, "b:r:0", Body("b", "g", {"a"}, "")) +
+           Function("g", {"a"}, "b:r:0", Body("b", "f", {"a"}, "")),
+       kInvalid, "f -> g -> f"},
+      {"LongList",
+       f + Function(
+               "f", {"a"}, "b:output:0",
+               Body("b", "Split", {"a"}, absl::StrCat(kT, "attr { key: 'num' value { i: 2000000000 } }"))),
+       kInvalid, "a list has between 0 and"},
+      {"NegativeList",
+       f + Function("f", {"a"}, "b:output:0",
+                    Body("b", "Split", {"a"}, absl::StrCat(kT, "attr { key: 'num' value { i: -1 } }"))),
+       kInvalid, "a list has between 0 and"},
+      {"NameIsTaken", f + Node("call/_call/b", "Identity", {"x"}) + Function("f", {"a"}, "b:output:0", copy),
+       absl::StatusCode::kAlreadyExists, "call/_call/b"},
+      {"WrongType",
+       f + "library { function { signature { name: 'f' input_arg { name: 'a' type: DT_INT32 } output_arg { "
+           "name: 'r' type: DT_INT32 } } ret { key: 'r' value: 'a' } } }",
+       kInvalid, "call/_argument_0"},
+      {"ConditionType",
+       absl::StrCat(kPlaceholder, Node("loop", "While", {"x"}, Calls("cond", "f") + Calls("body", "f")),
+                    Function("f", {"a"}, "a", "")),
+       absl::StatusCode::kUnimplemented, "a condition that does not give one bool"},
+      {"Branches",
+       absl::StrCat(
+           kPlaceholder, kBoolPlaceholder,
+           Node("if", "If", {"p", "x"}, Calls("then_branch", "f") + Calls("else_branch", "g")),
+           Function("f", {"a"}, "a", ""),
+           "library { function { signature { name: 'g' input_arg { name: 'a' type: DT_FLOAT } } } }"),
+       kInvalid, "its branches give different tensors"},
+      {"NoBranches", absl::StrCat(kPlaceholder, Node("case", "Case", {"x", "x"}, "")), kInvalid,
+       "attr 'branches' must be a list of functions"},
+      {"NoCondition", Node("if", "If", {}, ""), kInvalid, "has no input"},
+  };
+}
+
+class RefusedFunctionsTest : public ::testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedFunctionsTest, IsAnErrorOrLeftOut) {
+  const absl::Status status = ErrorOf(GetParam().graph);
+  EXPECT_EQ(status.code(), GetParam().code) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().text));
+  if (GetParam().name == "Differing") return;  // a fault of the library, whatever is called
+  // A client's graph goes without the call, and all of it.
+  std::vector<SkippedNode> skipped;
+  ImportOptions options;
+  options.skipped = &skipped;
+  const auto graph = FromText(GetParam().graph + Node("y", "NoOp", {}, ""), options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_NE((*graph)->FindNode("y"), nullptr);
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_THAT(std::string(skipped[0].reason.message()), HasSubstr(GetParam().text));
+}
+
+INSTANTIATE_TEST_SUITE_P(, RefusedFunctionsTest, ::testing::ValuesIn(RefusedGraphs()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(FunctionsTest, FunctionsThatDoubleAreRefusedBeforeTheyFillTheMemory) {
+  std::string text = absl::StrCat(kPlaceholder, Node("call", "f0", {"x"}, ""), Node("y", "Identity", {"x"}));
+  for (int i = 0; i < 90; ++i) {
+    const std::string next = absl::StrCat("f", i + 1);
+    text += Function(absl::StrCat("f", i), {"a"}, "c:r:0",
+                     Body("b", next, {"a"}, "") + Body("c", next, {"b:r:0"}, ""));
+  }
+  text += Function("f90", {"a"}, "a", "");
+  std::vector<SkippedNode> skipped;
+  ImportOptions options;
+  options.skipped = &skipped;
+  const auto graph = FromText(text, options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ((*graph)->num_nodes(), 2);
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_EQ(skipped[0].reason.code(), absl::StatusCode::kResourceExhausted) << skipped[0].reason;
+}
+
+TEST(FunctionsTest, BodiesForManyAttrsAreRefusedBeforeTheyFillTheMemory) {
+  std::string text = absl::StrCat(kPlaceholder, Node("y", "Identity", {"x"}));
+  constexpr int kCalls = 500;
+  for (int i = 0; i < kCalls; ++i) {
+    text += Node(absl::StrCat("call", i), "f", {"x", "x"},
+                 absl::StrCat("attr { key: 'U' value { i: ", i, " } }"));
+  }
+  std::string body;
+  for (int i = 0; i < 10'000; ++i) body += Body(absl::StrCat("b", i), "NoOp", {}, "");
+  text +=
+      "library { function { signature { name: 'f' input_arg { name: 'a' type: DT_FLOAT } attr { name: 'U' "
+      "type: "
+      "'int' } } " +
+      body + "} }";
+  std::vector<SkippedNode> skipped;
+  ImportOptions options;
+  options.skipped = &skipped;
+  const auto graph = FromText(text, options);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ASSERT_EQ(skipped.size(), kCalls);
+  EXPECT_EQ(skipped.front().reason.code(), absl::StatusCode::kInvalidArgument) << skipped.front().reason;
+  EXPECT_EQ(skipped.back().reason.code(), absl::StatusCode::kResourceExhausted) << skipped.back().reason;
+}
+
+TEST(FunctionsTest, FunctionsThatCallEachOtherTooDeepAreRefused) {
+  std::string text = absl::StrCat(kPlaceholder, Node("call", "f0", {"x"}, ""));
+  for (int i = 0; i < 120; ++i) {
+    text += Function(absl::StrCat("f", i), {"a"}, "b:r:0", Body("b", absl::StrCat("f", i + 1), {"a"}, ""));
+  }
+  text += Function("f120", {"a"}, "a", "");
+  EXPECT_THAT(std::string(ErrorOf(text).message()), HasSubstr("more than 100 deep"));
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,315 @@
+"""Graphs with functions on `weir serve`: tf.function, calls, If, Case and While give what TensorFlow's own session gives.
+
+usage: functions_interop_test.py WEIR EMPTY_DIRECTORY
+"""
+import os
+import sys
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.framework import function
+
+import cases
+from weir_server import WeirServers
+
+v1 = tf.compat.v1
+v1.disable_eager_execution()
+v1.enable_control_flow_v2()
+v1.enable_resource_variables()
+
+
+def numbers(*shape, seed=1):
+    return np.random.RandomState(seed).uniform(-1, 1, shape).astype(np.float32)
+
+
+def compare(server, build, steps):
+    """`steps(session, model)` gives values; the model is what `build()` makes in a graph of its own."""
+    results = []
+    for target in ("", server.target()):
+        with tf.Graph().as_default():
+            model = build()
+            with v1.Session(target) as session:
+                results.append(steps(session, model))
+    expected, found = results
+    assert len(expected) == len(found)
+    for i, (e, f) in enumerate(zip(expected, found)):
+        np.testing.assert_allclose(f, e, rtol=2e-5, atol=1e-5, err_msg="value %d" % i)
+    return found
+
+
+def error_of(call):
+    try:
+        call()
+    except tf.errors.OpError as error:
+        return error
+    raise AssertionError("no error")
+
+
+def test_a_function_is_called(server):
+    def build():
+        x = v1.placeholder(tf.float32, [None], "x")
+
+        @tf.function
+        def inner(a, b):
+            return a * b + 1.0, tf.split(a, 2)
+
+        @tf.function
+        def outer(a):
+            product, (first, second) = inner(a, a + 2.0)
+            return product, first - second
+
+        y, z = outer(x)
+        return x, y, z, v1.gradients(y, x)[0]
+
+    def steps(session, model):
+        x, y, z, gradient = model
+        data = numbers(6)
+        # An output of the call is fetched, both are, and one is fed.
+        return [session.run(y, {x: data})] + session.run([y, z, gradient], {x: data}) + [session.run(y * 2.0, {y: [1.0, 2.0]})]
+
+    compare(server, build, steps)
+
+
+def test_effects_of_a_call_happen_whether_or_not_its_outputs_are_used(server):
+    def build():
+        v = v1.get_variable("effects", initializer=1.0)
+
+        @tf.function
+        def add(x):
+            v.assign_add(x)
+            v.assign(v * 2.0)
+            return x + 1.0, v.read_value()
+
+        plain, _ = add(tf.constant(3.0))
+        with tf.control_dependencies([plain]):
+            after = v.read_value()
+        return v, plain, after
+
+    def steps(session, model):
+        v, plain, after = model
+        session.run(v.initializer)
+        values = [session.run(plain), session.run(v), session.run(after), session.run(v)]
+        session.run(plain.op)
+        return values + [session.run(v)]
+
+    assert compare(server, build, steps)[1] == 8.0
+
+
+def test_control_edges_into_and_out_of_calls(server):
+    def build():
+        v = v1.get_variable("edges", initializer=1.0)
+
+        @tf.function
+        def constant():
+            return tf.constant(5.0)
+
+        @tf.function
+        def read():
+            return v.read_value()
+
+        with tf.control_dependencies([v.assign_add(1.0)]):
+            c = constant()
+            r = read()
+        with tf.control_dependencies([c]):
+            return v, tf.identity(r)
+
+    def steps(session, model):
+        v, r = model
+        session.run(v.initializer)
+        return [session.run(r), session.run(r), session.run(v)]
+
+    assert compare(server, build, steps)[1] == 3.0
+
+
+def test_functions_are_called_by_their_names(server):
+    def build():
+        x = v1.placeholder(tf.float32, [None], "x")
+
+        @function.Defun(tf.float32, tf.float32)
+        def squares(a, b):
+            return a * a, b * b + a
+
+        @function.Defun(tf.float32)
+        def nested(a):
+            p, q = squares(a, a + 1.0)
+            return p - q
+
+        return x, squares(x, x)[1], nested(x)
+
+    compare(server, build, lambda session, model: session.run(list(model[1:]), {model[0]: numbers(5)}))
+
+
+def test_branches(server):
+    def build():
+        x = v1.placeholder(tf.float32, [], "x")
+        n = v1.placeholder(tf.int32, [], "n")
+        v = v1.get_variable("branches", initializer=1.0)
+        y = tf.cond(x > 0, lambda: x * 2.0, lambda: x - 1.0)
+        outside = x * 3.0
+        z, w = tf.cond(x > 0, lambda: (outside, tf.constant(7)), lambda: (tf.cond(x < -2.0, lambda: outside * x, lambda: 0.5), tf.constant(8)))
+        update = tf.cond(x > 0, lambda: v.assign_add(10.0).op, lambda: tf.no_op())
+        case = tf.switch_case(n, [lambda: x, lambda: x * x, lambda: -x])
+        return x, n, v, y, z, w, case, update
+
+    def steps(session, model):
+        x, n, v, y, z, w, case, update = model
+        session.run(v.initializer)
+        values = []
+        for at in (3.0, -1.0, -3.0):
+            for index in (0, 1, 2, 9, -1):
+                values += session.run([y, z, w, case], {x: at, n: index})
+            session.run(update, {x: at})
+            values.append(session.run(v))
+        return values
+
+    compare(server, build, steps)
+
+
+def test_a_branch_that_is_not_taken_does_not_fail(server):
+    def build():
+        x = v1.placeholder(tf.float32, [], "x")
+
+        @tf.function
+        def checked(a):
+            with tf.control_dependencies([v1.assert_greater(a, 0.0)]):
+                return tf.sqrt(a)
+
+        return x, tf.cond(x > 0, lambda: checked(x), lambda: -x), checked(x)
+
+    def steps(session, model):
+        x, guarded, checked = model
+        assert isinstance(error_of(lambda: session.run(checked, {x: -4.0})), tf.errors.InvalidArgumentError)
+        return [session.run(guarded, {x: 4.0}), session.run(guarded, {x: -4.0}), session.run(checked, {x: 9.0})]
+
+    compare(server, build, steps)
+
+
+def test_loops(server):
+    def build():
+        n = v1.placeholder(tf.int32, [], "n")
+        w = v1.get_variable("w", initializer=numbers(3, 3))
+        count = v1.get_variable("count", initializer=0)
+        _, factorial = tf.while_loop(lambda i, a: i <= n, lambda i, a: (i + 1, a * tf.cast(i, tf.float32)), [1, 1.0])
+        # An argument of the body that never changes, a variable's handle, another loop and a branch inside.
+        x = tf.ones([2, 3])
+
+        def inner(i, h):
+            _, s = tf.while_loop(lambda j, s: j < i, lambda j, s: (j + 1, s + tf.cond(j > 1, lambda: 2.0, lambda: 1.0)), [0, 0.0])
+            return i + 1, tf.tanh(tf.matmul(h, w) + x) + s
+
+        _, h = tf.while_loop(lambda i, h: i < n, inner, [0, x])
+
+        def body(i):
+            with tf.control_dependencies([count.assign_add(i)]):
+                return i + 1
+
+        last = tf.while_loop(lambda i: i < n, body, [0], maximum_iterations=4)
+        return n, w, count, factorial, h, last
+
+    def steps(session, model):
+        n, w, count, factorial, h, last = model
+        session.run([w.initializer, count.initializer])
+        values = []
+        for k in (0, 1, 3, 6):
+            values += session.run([factorial, h], {n: k}) + [session.run(last, {n: k}), session.run(count)]
+        return values
+
+    compare(server, build, steps)
+
+
+def test_loops_of_autograph(server):
+    def build():
+        x = v1.placeholder(tf.float32, [], "x")
+
+        @tf.function
+        def f(a, b):
+            if a > b:
+                a = a - b
+            for _ in tf.range(3):
+                if a > 10.0:
+                    break
+                a += 1.0
+            return a * b
+
+        return x, f(x, 2.0)
+
+    compare(server, build, lambda session, model: [session.run(model[1], {model[0]: at}) for at in (1.0, 5.0, 20.0)])
+
+
+def test_a_session_gains_functions(server):
+    def build():
+        return v1.placeholder(tf.float32, [], "x")
+
+    def steps(session, x):
+        values = [session.run(x + 1.0, {x: 1.0})]
+        for i in range(3):
+            y = tf.function(lambda a: a * float(i + 2))(x)
+            values += [session.run(y, {x: 1.0}), session.run(tf.cond(x > 0, lambda: y, lambda: -y), {x: -1.0})]
+        return values
+
+    compare(server, build, steps)
+
+
+def test_training_through_functions(server):
+    def build():
+        x = v1.placeholder(tf.float32, [None, 4], "x")
+        w = v1.get_variable("w", initializer=numbers(4, 1))
+
+        @tf.function
+        def loss(data):
+            return tf.reduce_mean(tf.square(tf.matmul(data, w) - 1.0))
+
+        value = loss(x)
+        step = v1.train.get_or_create_global_step()
+        train = v1.train.AdamOptimizer(0.05).minimize(value, global_step=step)
+        return x, w, value, train, v1.global_variables_initializer()
+
+    def steps(session, model):
+        x, w, loss, train, init = model
+        session.run(init)
+        values = [session.run([loss, train], {x: numbers(16, 4, seed=5)})[0] for _ in range(10)]
+        assert values[-1] < values[0]
+        return values + [session.run(w)]
+
+    compare(server, build, steps)
+
+
+def test_a_function_that_calls_itself_is_refused_and_the_rest_runs(server):
+    with tf.Graph().as_default() as graph:
+        x = v1.placeholder(tf.float32, [], "x")
+
+        @function.Defun(tf.float32)
+        def f(a):
+            return a + 1.0
+
+        y = f(x)
+        definition = graph.as_graph_def()
+    name = definition.library.function[0].signature.name
+    body = definition.library.function[0]
+    body.node_def.add(name="again", op=name, input=["a"])
+    body.ret[next(iter(body.ret))] = "again:%s:0" % body.signature.output_arg[0].name
+    with tf.Graph().as_default():
+        tf.import_graph_def(definition, name="")
+        with v1.Session(server.target()) as session:
+            error = error_of(lambda: session.run(y.name, {"x:0": 1.0}))
+            assert isinstance(error, tf.errors.InvalidArgumentError) and "calls itself" in error.message, error
+            assert session.run(tf.constant(2.0) * 3.0) == 6.0
+
+
+def test_errors_name_the_node_of_the_function(server):
+    with tf.Graph().as_default():
+        x = v1.placeholder(tf.float32, None, "x")
+        y = tf.function(lambda a: tf.linalg.matmul(a, a, name="product"))(x)
+        with v1.Session(server.target()) as session:
+            error = error_of(lambda: session.run(y, {x: numbers(2, 3)}))
+            assert isinstance(error, tf.errors.InvalidArgumentError) and "product}}" in error.message, error
+
+
+if __name__ == "__main__":
+    with WeirServers(sys.argv[1]) as local:
+        code = cases.run(globals(), lambda case, name: case(local))
+        if code != 0:
+            print(local.output())
+    sys.exit(code)
