@@ -28,8 +28,9 @@ absl::StatusOr<PortRange> ParsePortRange(absl::string_view text);
 // all are in use.
 absl::StatusOr<ListeningSockets> ListenAtOneOf(const std::string& host, const PortRange& ports);
 
-// The other side acknowledges nothing for so long: the connection is lost.
-inline constexpr absl::Duration kTcpSilence = absl::Seconds(20);
+// The other side acknowledges nothing for so long, or takes nothing: the connection is lost, as one of gRPC
+// is (GrpcOptions).
+inline constexpr absl::Duration kTcpSilence = absl::Seconds(10);
 
 // What every connection needs.
 void SetUpTcpSocket(int fd);
