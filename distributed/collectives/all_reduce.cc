@@ -259,9 +259,12 @@ class Wired final : public Collective {
 
 absl::StatusOr<std::unique_ptr<Collective>> MakeAllReduce(RankOf self, Tensor input, Reduction reduction,
                                                           bool divides, Allocator& allocator) {
+  const bool is_whole = static_cast<int64_t>(input.num_bytes()) <= Collective::kWholeBytes || self.size == 1;
+  if (is_whole && self.size > Collective::kMostToAll) {
+    return MakeDoublingReduce(self, input, reduction, divides, allocator);
+  }
   WEIR_ASSIGN_OR_RETURN(Tensor output, Tensor::Allocate(input.dtype(), input.shape(), allocator));
   using Results = ElementwiseReduce::Results;
-  const bool is_whole = static_cast<int64_t>(input.num_bytes()) <= Collective::kWholeBytes || self.size == 1;
   std::vector<Range> ranges =
       is_whole ? std::vector<Range>{{self.rank, 0, input.num_elements()}} : DealtInTurn(input, self.size);
   return std::make_unique<ElementwiseReduce>(self, std::move(input), std::move(output), 0, reduction, divides,

@@ -2,14 +2,15 @@
 // the parts.
 //
 // Algorithms. Small all-reduces (kWholeBytes and below): every rank sends its tensor to all and reduces by
-// itself, one exchange. Larger ones: the tensor is cut into segments of about kSegmentBytes, each owned by a
-// rank in turn; everybody sends the owner its part, the owner reduces and sends the result to all. Each rank
-// sends and receives 2 (n - 1) / n times the tensor, which is the least possible, and segments do not wait
-// for one another. A reduce-scatter is the first half of it, where each rank owns its rows. Adasum: the
-// same, but an owner has one range of the tensor, and the ranks exchange their parts of the dot products once
-// for each level of the tree. Broadcasts, all-gathers and all-to-alls send rows in segments, too. A rank
-// sends another one more than the first of them only when it knows that the other has begun: the result has
-// a place there by then.
+// itself, one exchange; with more than kMostToAll ranks, whose n (n - 1) messages take longer than some
+// exchanges one after the other, by recursive doubling (doubling_reduce.cc). Larger ones: the tensor is cut
+// into segments of about kSegmentBytes, each owned by a rank in turn; everybody sends the owner its part, the
+// owner reduces and sends the result to all. Each rank sends and receives 2 (n - 1) / n times the tensor,
+// which is the least possible, and segments do not wait for one another. A reduce-scatter is the first half
+// of it, where each rank owns its rows. Adasum: the same, but an owner has one range of the tensor, and the
+// ranks exchange their parts of the dot products once for each level of the tree. Broadcasts, all-gathers and
+// all-to-alls send rows in segments, too. A rank sends another one more than the first of them only when it
+// knows that the other has begun: the result has a place there by then.
 //
 // Safe against hostile parts: one that does not fit is InvalidArgument and changes nothing. The repetition of
 // a part changes nothing.
@@ -48,6 +49,7 @@ struct CollectivePart {
 class Collective {
  public:
   static constexpr int64_t kWholeBytes = 32 << 10;
+  static constexpr int kMostToAll = 8;
   static constexpr int64_t kSegmentBytes = 1 << 20;
 
   struct Outgoing {
@@ -89,7 +91,11 @@ struct RankOf {
 // the reduction is elementwise.
 absl::StatusOr<std::unique_ptr<Collective>> MakeAllReduce(RankOf self, Tensor input, Reduction reduction,
                                                           bool divides, Allocator& allocator);
-// The same; the input has rank >= 1.
+// The same by recursive doubling, with the same bits; for small tensors. MakeAllReduce chooses it.
+absl::StatusOr<std::unique_ptr<Collective>> MakeDoublingReduce(RankOf self, const Tensor& input,
+                                                               Reduction reduction, bool divides,
+                                                               Allocator& allocator);
+// As MakeAllReduce; the input has rank >= 1.
 absl::StatusOr<std::unique_ptr<Collective>> MakeReduceScatter(RankOf self, Tensor input, Reduction reduction,
                                                               bool divides, Allocator& allocator);
 // Precondition: a floating-point dtype. ResourceExhausted as above.

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <random>
 
 #include "distributed/collectives/rank_group.h"
 #include "distributed/collectives/reduction.h"
@@ -29,6 +30,78 @@ Tensor SumOf(int size, int64_t count) {
   return Value(RunOnAll(group, [&](RankGroup& ranks, int rank, Communicator::Done done) {
     ranks.AllReduce({"sum", {1, 2}}, Numbers(rank, count), Reduction::kSum, false, std::move(done));
   })[0]);
+}
+
+// Elements of any dtype, which differ in size from rank to rank, so that the order of sums shows.
+Tensor Elements(DType dtype, int rank, int64_t count) {
+  Tensor tensor(dtype, Shape({count}));
+  Tensor floats(DType::kFloat32, Shape({count}));
+  for (int64_t i = 0; i < count; ++i) {
+    const double number = std::sin(static_cast<double>(i * 31 + rank * 7)) * std::exp2(rank * 3 % 8);
+    floats.flat<float>()[i] = static_cast<float>(number);
+    if (dtype == DType::kFloat64) tensor.flat<double>()[i] = number;
+    if (dtype == DType::kInt32) tensor.flat<int32_t>()[i] = static_cast<int32_t>(1e3 * number);
+    if (dtype == DType::kInt64) tensor.flat<int64_t>()[i] = static_cast<int64_t>(1e15 * number);
+  }
+  if (dtype == DType::kFloat32) return floats;
+  if (DTypeSize(dtype) == 2) ToWire(DType::kFloat32, floats.data(), dtype, count, tensor.data());
+  return tensor;
+}
+
+// Whatever the algorithm: the bits are those of the tree over ranks.
+TEST(CollectivesTest, EveryNumberOfRanksReducesAnyTensorToTheBitsOfTheTree) {
+  std::mt19937_64 random(5);
+  const auto draw = [&](int64_t first, int64_t last) {
+    return std::uniform_int_distribution<int64_t>(first, last)(random);
+  };
+  constexpr DType kDTypes[] = {DType::kFloat32,  DType::kFloat64, DType::kHalf,
+                               DType::kBfloat16, DType::kInt32,   DType::kInt64};
+  constexpr Reduction kReductions[] = {Reduction::kSum, Reduction::kProduct, Reduction::kMin,
+                                       Reduction::kMax};
+  for (int size = 1; size <= 37; ++size) {
+    for (int draws = 0; draws < 4; ++draws) {
+      const DType dtype = kDTypes[draw(0, 5)];
+      const Reduction reduction = kReductions[draw(0, 3)];
+      const bool divides = reduction == Reduction::kSum && draw(0, 1) == 1;
+      const int64_t count = draws == 0 ? draw(0, 3) : draw(1, draws == 1 && size <= 12 ? 50'000 : 2000);
+      std::vector<Tensor> inputs;
+      std::vector<const char*> contributions;
+      for (int rank = 0; rank < size; ++rank) inputs.push_back(Elements(dtype, rank, count));
+      for (const Tensor& input : inputs) contributions.push_back(static_cast<const char*>(input.data()));
+      Tensor expected(dtype, Shape({count}));
+      ReduceContributions(dtype, reduction, contributions, divides ? size : 1, count,
+                          static_cast<char*>(expected.data()));
+      TestGroup group(size, random());
+      group.Form();
+      for (const Outcome& outcome : RunOnAll(group, [&](RankGroup&ranks, int rank, Communicator::Done done) {
+             ranks.AllReduce({"x", {1, 2}}, inputs[rank], reduction, divides, std::move(done));
+           })) {
+        const Tensor value = Value(outcome);
+        ASSERT_EQ(value.num_bytes(), expected.num_bytes());
+        if (count == 0) continue;
+        ASSERT_EQ(std::memcmp(value.data(), expected.data(), value.num_bytes()), 0)
+            << size << " ranks, " << count << " of " << DTypeName(dtype) << ", reduction "
+            << static_cast<int>(reduction);
+      }
+    }
+  }
+}
+
+TEST(CollectivesTest, ManyRanksDoNotEachTellAllOthersWhatIsSmall) {
+  for (const int size : {9, 16, 100}) {
+    TestGroup group(size, 3);
+    group.Form();
+    std::vector<Outcome> outcomes;
+    for (int rank = 0; rank < size; ++rank) {
+      outcomes.push_back(NewOutcome());
+      group[rank].AllReduce({"x", {1, 2}}, Numbers(rank, 100), Reduction::kSum, false,
+                            TestGroup::Into(outcomes.back()));
+    }
+    // One each, of the first level; a rank without a neighbour tells those of its first block that has one.
+    EXPECT_LT(group.num_under_way(), static_cast<size_t>(2 * size));
+    group.DeliverAll();
+    for (const Outcome& outcome : outcomes) Value(outcome);
+  }
 }
 
 // The bits are those of an all-reduce; the first ranks have one row more.
