@@ -60,10 +60,7 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   if (is_taken && place.promised.life > place.holder.life) {
     place = {Holder(place.promised), {}, absl::InfinitePast()};
   }
-  if (request.held == 0) {
-    WEIR_RETURN_IF_ERROR(CheckFree(request, place));
-    WEIR_RETURN_IF_ERROR(CheckYoungest(request, started, place));
-  }
+  if (request.held == 0) WEIR_RETURN_IF_ERROR(CheckYoungest(request, started, place));
   const Incarnation mine = membership_.incarnation();
   if (request.held > place.holder.life) {
     place = {{request.held, started, request.process, now}, {}, absl::InfinitePast()};
@@ -77,25 +74,6 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   place.promised_until = now + membership_.lease() * 2 / 5;
   membership_.OnGranted(request.task, last_, request.address);
   return last_;
-}
-
-bool Authority::MayBeReplaced(const JoinRequest& request) const {
-  // A process that was started after this one was replaced by nobody that joined before.
-  const absl::Duration age = membership_.age();
-  if (request.held != 0 || age >= membership_.lease() || request.age + kSameStart < age) return false;
-  absl::MutexLock lock(&mutex_);
-  const auto place = places_.find(request.task);
-  return place == places_.end() || place->second.holder.life == 0;
-}
-
-absl::Status Authority::CheckFree(const JoinRequest& request, const Place& place) const {
-  // Of a life that was granted by an earlier authority, and has not been reported yet, the start is not
-  // known.
-  const Incarnation known = membership_.incarnation_of(request.task);
-  const bool is_known = known <= place.holder.life || known == place.promised.life;
-  if (is_known || membership_.state(request.task) != Membership::State::kAlive) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("another process is ", request.task.ToString(),
-                                             ", and may be the later one: this one is to ask again"));
 }
 
 absl::Status Authority::CheckYoungest(const JoinRequest& request, absl::Time started,

@@ -16,10 +16,6 @@
 // the older: it has to ask again until the other one was there for a lease, after which its start is known
 // well. Servers of one process are no such two.
 //
-// An authority that was just started knows none of that. Until it has been there for a lease, in which every
-// task that has a life reports it, it looks at a task's address before it lets an older process without a
-// life have the place (MayBeReplaced; membership_service.h asks there).
-//
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
 // it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
 // before. Whoever held a life keeps it. An authority that was only stopped while another process took its
@@ -64,16 +60,13 @@ class Authority {
   // another one that is probably younger is there.
   absl::StatusOr<Incarnation> Join(const JoinRequest& request);
 
-  // Whether who asks may have been replaced by a process that this authority has not heard of yet.
-  bool MayBeReplaced(const JoinRequest& request) const;
-
  private:
   bool IsSucceeded(const JoinRequest& request);
   // A life above it cannot have been granted.
   Incarnation LastPossible();
 
   Membership& membership_;
-  mutable absl::Mutex mutex_;
+  absl::Mutex mutex_;
   Incarnation last_ ABSL_GUARDED_BY(mutex_);  // at or above all that were granted or reported
   // A process that has a life.
   struct Holder {
@@ -89,7 +82,6 @@ class Authority {
     absl::Time promised_until = absl::InfinitePast();
   };
   // Whether a process that has no life yet, and was started then, may have the place.
-  absl::Status CheckFree(const JoinRequest& request, const Place& place) const;
   absl::Status CheckYoungest(const JoinRequest& request, absl::Time started, const Place& place) const;
 
   std::map<TaskName, Place> places_ ABSL_GUARDED_BY(mutex_);  // of those that have asked

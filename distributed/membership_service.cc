@@ -8,7 +8,6 @@
 #include "absl/strings/str_join.h"
 #include "distributed/job_outline.h"
 #include "distributed/task_config.h"
-#include "distributed/transport/call_errors.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 
@@ -165,43 +164,9 @@ void MembershipService::Join(Request& request) {
   if (const absl::Status is_ours = CheckJoin(envelope.sender, *call); !is_ours.ok()) {
     return Refuse(request, is_ours);
   }
-  // A guest is not let in before all that have a life have reported it.
-  const bool looks =
-      membership_.IsSeed(envelope.sender) && authority_.MayBeReplaced(RequestOf(envelope, *call));
-  if (looks) return LookAndJoin(request, *call);
   Join(request, *call);
   const bool knows_later = call->known_authority > membership_.incarnation();
   if (membership_.names_are_proven() && knows_later) LookForSuccessor();
-}
-
-void MembershipService::LookAndJoin(const Request& request, const JoinCall& call) {
-  PeerCallOptions options;
-  options.deadline = std::min(request.call->deadline(), peers_.environment().Now() + Probes::kLongest);
-  options.any_life = true;
-  options.retry_for = absl::ZeroDuration();
-  const absl::Time asked = peers_.environment().SteadyNow();
-  peers_.Call(request.envelope.sender, kHeartbeatMethod, "", {}, options,
-              [this, alive = alive_, request, call, asked](const absl::StatusOr<PeerReply>& reply) {
-                absl::MutexLock lock(&alive->mutex);
-                if (alive->is_over) return;
-                // Ages go on. (Nothing that Join does for a task of the cluster spec without a life calls
-                // back.)
-                JoinCall later = call;
-                later.age += peers_.environment().SteadyNow() - asked;
-                // A life that has answered is known by now (Peers), and the authority sees to it. Only
-                // silence leaves it open.
-                const absl::Status& looked = reply.status();
-                const bool is_silent = absl::IsDeadlineExceeded(looked) ||
-                                       (absl::IsUnavailable(looked) && !IsConnectionRefused(looked));
-                if (!is_silent || !authority_.MayBeReplaced(RequestOf(request.envelope, later))) {
-                  return Join(request, later);
-                }
-                const TaskName& task = request.envelope.sender;
-                Reply(request, absl::UnavailableError(absl::StrCat(
-                                   membership_.self().ToString(), " was just started, and cannot reach ",
-                                   task.ToString(), " at ", peers_.AddressOf(task),
-                                   " to learn whether another process is it: ", looked.message())));
-              });
 }
 
 void MembershipService::Join(const Request& request, const JoinCall& call) {

@@ -88,8 +88,6 @@ class MembershipService {
   absl::Status CheckAuthority(const Envelope& envelope, absl::string_view what) const;
   void Join(Request& request);
   void Join(const Request& request, const JoinCall& call);
-  // Asks at the task's address whether another process is that task; joins when it is not.
-  void LookAndJoin(const Request& request, const JoinCall& call);
   void Watch(Request& request);
   void Hold(const Request& request, const ViewNumber& known);
   void OnGivenUp(const TaskName& task, uint64_t number);

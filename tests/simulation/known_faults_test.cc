@@ -258,24 +258,6 @@ TEST(KnownFaultsTest, ATrainerThatIsAtItsEndStillAsksForItsStep) {
   EXPECT_THAT(WhatGoesWrong(history, {flap}, 60, absl::Milliseconds(17)), IsEmpty());
 }
 
-// Mended: it was stopped before it joined, and replaced; when it went on the ps had been started anew, knew
-// neither of the two, and let the first that asked have the place, whose address was the other one's (902020,
-// 945148 of the campaign). A ps that was just started looks who is at that address.
-TEST(KnownFaultsTest, AReplacedProcessIsNotLetInByAPsThatWasStartedAnew) {
-  for (const TaskName& task : {kChief, kWorker}) {
-    for (const absl::Duration later : {absl::Milliseconds(400), absl::Milliseconds(480)}) {
-      const Misfortune replace = {.kind = Kind::kReplace,
-                                  .at = absl::ZeroDuration(),
-                                  .length = absl::Milliseconds(750),
-                                  .first = task,
-                                  .second = kPs};
-      const Misfortune kill = {
-          .kind = Kind::kKill, .at = absl::Seconds(1), .length = later, .first = kPs, .second = task};
-      EXPECT_THAT(WhatGoesWrong({}, {replace, kill}, 40, absl::ZeroDuration()), IsEmpty()) << task.ToString();
-    }
-  }
-}
-
 History SyncHistory() {
   History history;
   history.job.num_ps = 2;
