@@ -40,9 +40,10 @@ struct SyncReplicasOptions {
   int total_num_replicas = 0;
   ReduceOrder order = ReduceOrder::kByRank;
   OnLoss on_loss = OnLoss::kShrink;
-  // Above 0 workers may come and go (docs/guide/elastic.md): a step takes the gradients of all that are
-  // there, of replicas_to_aggregate at most, and waits while they are fewer than this. Nobody else who has
-  // never come is waited for. Only with kShrink.
+  // Above 0 workers may come and go (docs/guide/elastic.md): a step takes the gradients of all that take
+  // part, of replicas_to_aggregate at most, and waits while they are fewer than this. A worker takes part
+  // from its first gradients on; one that has come to its end makes up for one of these until another one
+  // comes. Only with kShrink.
   int min_replicas = 0;
 };
 
