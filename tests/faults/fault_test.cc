@@ -340,7 +340,9 @@ TEST_F(SyncFaultTest, AKilledReplicaThatComesAgainChangesNoBit) {
     EXPECT_EQ(AwaitEnd(), 0) << victim << ": " << Log();
     EXPECT_THAT(Log(), HasSubstr(absl::StrCat(victim, " (pid "))) << "it was not killed";
     // One that SIGTERM stops may have saved the step.
-    if (signal == SIGKILL) EXPECT_THAT(Log(), HasSubstr("takes over the variables of ")) << Log();
+    if (signal == SIGKILL) {
+      EXPECT_THAT(Log(), HasSubstr("takes over the variables of ")) << Log();
+    }
     EXPECT_EQ(Finish(), expected) << victim << ": " << Log();
     EXPECT_EQ(std::system(absl::StrCat("rm -rf '", dir_, "'/*").c_str()), 0);
   }
