@@ -153,7 +153,7 @@ TEST_F(AccessControlTest, NoCallWithoutTheToken) {
   for (const char* method :
        {kHeartbeatMethod, kJoinMethod, kRegisterPartitionMethod, kRunPartitionMethod, kPushTensorsMethod,
         kDeregisterPartitionMethod, kTaskStatusMethod, "/tensorflow.WorkerService/RunGraph",
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/grpc.health.v1.Health/Watch"}) {
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/grpc.health.v2.Health/Watch"}) {
     for (const std::string& token : WrongTokens()) {
       const std::string told = Say(absl::StrCat(Http2Greeting(), Http2Call(1, method, token)), kNoToken);
       Refused(absl::StrCat(method, " with '", token, "'"), told,

@@ -17,6 +17,11 @@ static std::set<TaskName> TasksOf(const ClusterSpec& cluster) {
 
 static std::string Normal(const HostPort& address) { return absl::AsciiStrToLower(address.ToString()); }
 
+static std::string Normal(absl::string_view address) {
+  const absl::StatusOr<HostPort> host_port = HostPort::Parse(address);
+  return host_port.ok() ? Normal(*host_port) : std::string(address);
+}
+
 Guests::Guests(const ClusterSpec& cluster) : cluster_(cluster), seeds_(TasksOf(cluster)) {
   for (const TaskName& task : seeds_) {
     const absl::StatusOr<HostPort> address = HostPort::Parse(cluster.address(task).value_or(""));
@@ -73,7 +78,7 @@ absl::Status Guests::Check(const TaskName& task, absl::string_view address) cons
 void Guests::Forget(const TaskName& task) {
   const auto found = guests_.find(task);
   if (found == guests_.end()) return;
-  at_.erase(found->second.address);
+  at_.erase(Normal(found->second.address));
   guests_.erase(found);
 }
 
@@ -93,15 +98,15 @@ void Guests::OnLife(const TaskName& task, Incarnation life) {
 void Guests::Set(const TaskName& task, absl::string_view address) {
   Guest& guest = guests_[task];
   if (guest.address == address) return;
-  at_.erase(guest.address);
+  at_.erase(Normal(guest.address));
   guest.address = std::string(address);
   if (address == kNowhere) return;
-  TaskName& owner = at_.try_emplace(guest.address, task).first->second;
+  TaskName& owner = at_.try_emplace(Normal(guest.address), task).first->second;
   if (owner != task) guests_[std::exchange(owner, task)].address = kNowhere;
 }
 
 const TaskName* Guests::FindAt(absl::string_view address) const {
-  const auto found = at_.find(address);
+  const auto found = at_.find(Normal(address));
   return found == at_.end() ? nullptr : &found->second;
 }
 

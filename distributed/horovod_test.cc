@@ -1,6 +1,7 @@
 // Replicas of one model in this process, each a server of its own, over the in-process transport and gRPC.
 #include "distributed/horovod.h"
 
+#include <barrier>
 #include <cmath>
 #include <map>
 #include <thread>
@@ -448,6 +449,7 @@ TEST_P(HorovodTest, GradientsAreReducedAsTheOptionsSay) {
 
 TEST_P(HorovodTest, AdasumIsNotForGradientsOfRows) {
   MakeCluster(2);
+  std::barrier both_have_tried(2);
   OnAllRanks(2, [&](int rank) {
     const auto server = Start(rank);
     const auto hvd = Horovod::Init(*server).value();
@@ -459,6 +461,8 @@ TEST_P(HorovodTest, AdasumIsNotForGradientsOfRows) {
             .status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("gradients of rows, as variable 'table' has"));
+    // A rank that goes before the other one has its answer is waited for: it might be started again.
+    both_have_tried.arrive_and_wait();
     server->Shutdown(status);
   });
 }

@@ -551,6 +551,7 @@ TEST_F(GuestTest, OnlyWhereItIsAllowedOnlyWorkersAndFromAddressesOfTheirOwn) {
   EXPECT_THAT(Refusal(w2, "H:03"), HasSubstr("already belongs to worker:1"));
   Enter(w2, "h:9");
   EXPECT_THAT(Refusal(w3, "h:9"), HasSubstr("worker:3 joins from h:9, where worker:2 is"));
+  EXPECT_THAT(Refusal(w3, "H:09"), HasSubstr("where worker:2 is"));
   EXPECT_EQ(host.tasks().size(), 5u) << "who was refused leaves nothing";
 }
 

@@ -384,6 +384,59 @@ TEST(CollectivesTest, ARankThatHasJoinedContributesZerosUntilAllHave) {
   }
 }
 
+// Ranks of a tree send what others send them. When all have joined nobody needs that any more, so each may go
+// as soon as its own parts are answered.
+TEST(CollectivesTest, RanksThatHaveAllJoinedMayGo) {
+  constexpr int kSize = 13;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    TestGroup group(kSize, seed);
+    group.Form();
+    std::vector<int> last(kSize, -1);
+    std::vector<bool> is_done(kSize, false);
+    const auto join = [&](int rank) {
+      group[rank].Join({"join", {9, 9}}, [&last, rank](absl::StatusOr<int> one) {
+        EXPECT_TRUE(one.ok()) << one.status();
+        last[rank] = one.ok() ? *one : -2;
+      });
+    };
+    for (int rank = 1; rank < kSize; ++rank) join(rank);
+    Outcome sum = NewOutcome();
+    group[0].AllReduce({"a", {1, 1}}, Tensor::Scalar<float>(3), Reduction::kSum, false, TestGroup::Into(sum));
+    bool has_joined = false;
+    while (group.Deliver()) {
+      if (sum->has_value() && !std::exchange(has_joined, true)) join(0);
+      for (int rank = 0; rank < kSize; ++rank) {
+        if (last[rank] < 0 || is_done[rank] || group.num_unanswered_of(rank) > 0) continue;
+        is_done[rank] = true;
+        for (int other = 0; other < kSize; ++other) {
+          if (other != rank) group[other].OnFinish(rank, 7);
+        }
+      }
+    }
+    EXPECT_THAT(group.ends(), testing::IsEmpty()) << "seed " << seed;
+    EXPECT_THAT(last, testing::Each(0)) << "seed " << seed;
+  }
+}
+
+// One that goes without having joined is an error, also where only those that have joined would hear of it.
+TEST(CollectivesTest, ARankThatGoesWhileItIsNeededIsAnErrorAfterAWhile) {
+  constexpr int kSize = 13;
+  TestGroup group(kSize);
+  group.Form();
+  for (int rank = 1; rank < kSize; ++rank) {
+    if (rank != 7) group[rank].Join({"join", {9, 9}}, [](const absl::StatusOr<int>&) {});
+  }
+  Outcome sum = NewOutcome();
+  group[0].AllReduce({"a", {1, 1}}, Tensor::Scalar<float>(3), Reduction::kSum, false, TestGroup::Into(sum));
+  group.DeliverAll();
+  for (int rank = 0; rank < kSize; ++rank) {
+    if (rank != 7) group[rank].OnFinish(7, 7);
+  }
+  for (int rank = 1; rank < kSize; ++rank) group[rank].EndVainProxies(absl::InfiniteFuture());
+  ASSERT_THAT(group.ends(), Not(testing::IsEmpty()));
+  EXPECT_THAT(std::string(group.ends()[0].second.message()), HasSubstr("rank 7 (worker:7) is done, while"));
+}
+
 TEST(CollectivesTest, WhatNeedsARankThatHasJoinedIsAnErrorThatNamesIt) {
   const auto error = [](const std::function<void(RankGroup&, Communicator::Done)>& begin) {
     TestGroup group(2);

@@ -250,6 +250,7 @@ std::vector<std::string> PeerGroup::MissingLocked() const {
     const Membership::State state = peers_.membership().state(tasks_[rank]);
     missing.push_back(
         absl::StrCat(group_->NameOf(rank), state == Membership::State::kLost      ? ", which was lost"
+                                           : state == Membership::State::kLeft    ? ", which has left"
                                            : state == Membership::State::kUnknown ? ", which has never come"
                                                                                   : ""));
   }
@@ -629,6 +630,7 @@ void PeerGroup::TakeLeave(int rank, WireReader& reader, const std::shared_ptr<In
 
 void PeerGroup::ReportWaits() {
   group_->TellOverdue();
+  group_->EndVainProxies(peers_.environment().Now());
   for (const std::string& line : group_->TakeWords(kLookEvery)) PrintNotice(line);
   LookAtWaitsLater();
 }

@@ -34,6 +34,7 @@ RankGroup::RankGroup(int rank, std::vector<std::string> names, RankLinks& links,
       links_(links),
       environment_(environment),
       presence_(names_.size(), Presence::kHere),
+      gone_since_(names_.size(), absl::InfiniteFuture()),
       num_early_(names_.size()),
       num_early_bytes_(names_.size()),
       budgets_(names_.size()),
@@ -199,6 +200,7 @@ void RankGroup::Take(const std::shared_ptr<Exchange>& exchange, Early part) {
 
 void RankGroup::FinishIfComplete(const std::shared_ptr<Exchange>& exchange) {
   if (!exchange->is_complete()) return;
+  std::vector<std::shared_ptr<Exchange>> needless;
   {
     absl::MutexLock lock(&mutex_);
     // Acknowledgements come afterwards, too.
@@ -206,9 +208,24 @@ void RankGroup::FinishIfComplete(const std::shared_ptr<Exchange>& exchange) {
     if (exchange->signature.kind == CollectiveSignature::Kind::kJoin) {
       has_joined_ = false;
       ++round_;
+      needless = TakeProxiesLocked();
     }
   }
+  for (const auto& proxy : needless) {
+    proxy->CloseLanes();
+    proxy->Finish(absl::OkStatus());
+  }
   exchange->Finish(absl::OkStatus());
+}
+
+// All have joined, so each that needed a result has it: what is still under way is between proxies alone.
+std::vector<std::shared_ptr<Exchange>> RankGroup::TakeProxiesLocked() {
+  std::vector<std::shared_ptr<Exchange>> proxies;
+  absl::erase_if(exchanges_, [&](const auto& entry) {
+    if (entry.second->options.is_proxy) proxies.push_back(entry.second);
+    return entry.second->options.is_proxy;
+  });
+  return proxies;
 }
 
 void RankGroup::Begin(uint64_t generation) {
@@ -223,6 +240,7 @@ void RankGroup::Begin(uint64_t generation) {
     round_ = 0;
     num_begun_ = 0;
     presence_.assign(names_.size(), Presence::kHere);
+    gone_since_.assign(names_.size(), absl::InfiniteFuture());
     for (auto it = early_.begin(); it != early_.end();) {
       if (it->first.first == generation) {
         ++it;
@@ -366,10 +384,32 @@ void RankGroup::NoteGone(int rank, uint64_t generation, Presence presence) {
     absl::MutexLock lock(&mutex_);
     if (generation != generation_ || generation == 0) return;
     // One that is done leaves, too.
-    if (presence_[rank] == Presence::kHere) presence_[rank] = presence;
+    if (presence_[rank] == Presence::kHere) {
+      presence_[rank] = presence;
+      gone_since_[rank] = environment_.Now();
+    }
     for (const auto& [id, exchange] : exchanges_) {
+      // It may have gone because all have joined: this rank is about to hear of it.
+      if (exchange->options.is_proxy) continue;
       if (why.ok() && exchange->collective->Awaits(rank)) {
         why = WhyGone(rank, presence_[rank], exchange->name);
+      }
+    }
+  }
+  if (!why.ok()) EndGeneration(generation, why);
+}
+
+void RankGroup::EndVainProxies(absl::Time now) {
+  absl::Status why;
+  uint64_t generation = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    generation = generation_;
+    for (const auto& [id, exchange] : exchanges_) {
+      if (!exchange->options.is_proxy) continue;
+      for (int rank = 0; rank < size() && why.ok(); ++rank) {
+        if (presence_[rank] == Presence::kHere || now - gone_since_[rank] < kProxyPatience) continue;
+        if (exchange->collective->Awaits(rank)) why = WhyGone(rank, presence_[rank], exchange->name);
       }
     }
   }

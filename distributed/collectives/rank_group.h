@@ -10,7 +10,8 @@
 //
 // Joining. A rank that has joined begins what the others begin, when their parts come, with zeros: it learns
 // from the signature what to begin. Parts carry the round, how often all have joined: those of the next
-// round are this rank's own to begin. Zeros and results that others make it compute so take no more than
+// round are this rank's own to begin. When all have joined, what is still under way for others is dropped:
+// each that needed a result has it. Zeros and results that others make it compute so take no more than
 // `max_proxy_bytes` together.
 //
 // Updates. While a step of this rank updates variables (BeginUpdates), the end of a generation is told to
@@ -70,6 +71,7 @@ class RankGroup final : public Communicator {
   static constexpr size_t kMaxEarlyParts = 16384;
   static constexpr int64_t kMaxEarlyBytes = int64_t{1} << 30;
   static constexpr size_t kRememberedEnds = 16;
+  static constexpr absl::Duration kProxyPatience = absl::Seconds(5);
   static constexpr size_t kMaxReasonText = 4096;  // of the reason for an end, which others may have sent
 
   // `names` are the ranks' tasks, for messages.
@@ -125,6 +127,9 @@ class RankGroup final : public Communicator {
   // Tells steps of the end of their collectives where updates have taken longer than
   // UpdateSections::kLongest. To be called now and then.
   void TellOverdue();
+  // Ends the generation where this rank, for others, has waited kProxyPatience for one that has gone. To be
+  // called now and then.
+  void EndVainProxies(absl::Time now);
 
   // A line for each collective that has waited for LongWait::kSilence, or will have `soon`, when this is
   // called again, and once more after each such time: who is awaited, for what.
@@ -172,6 +177,7 @@ class RankGroup final : public Communicator {
   void FinishIfComplete(const std::shared_ptr<Exchange>& exchange);
   enum class Presence { kHere, kDone, kLeft };
   void NoteGone(int rank, uint64_t generation, Presence presence);
+  std::vector<std::shared_ptr<Exchange>> TakeProxiesLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WhyGone(int rank, Presence presence, absl::string_view needed_by) const;
   // What waits for updates, unless it has to go on waiting.
   std::vector<Ended> TakeDeferredLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -193,7 +199,8 @@ class RankGroup final : public Communicator {
   bool is_alone_ ABSL_GUARDED_BY(mutex_) = false;
   // Ends of generations that have not begun here, the last kRememberedEnds.
   std::deque<std::pair<uint64_t, absl::Status>> early_ends_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Presence> presence_ ABSL_GUARDED_BY(mutex_);  // by rank
+  std::vector<Presence> presence_ ABSL_GUARDED_BY(mutex_);      // by rank
+  std::vector<absl::Time> gone_since_ ABSL_GUARDED_BY(mutex_);  // likewise
   absl::flat_hash_map<Key, int64_t> next_sequence_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ExchangeId, std::shared_ptr<Exchange>> exchanges_ ABSL_GUARDED_BY(mutex_);
   bool has_joined_ ABSL_GUARDED_BY(mutex_) = false;

@@ -27,6 +27,7 @@ class TestGroup {
     std::vector<std::string> names;
     for (int rank = 0; rank < size; ++rank) names.push_back(absl::StrCat("worker:", rank));
     num_unanswered_bytes_.resize(size);
+    num_unanswered_of_.resize(size);
     for (int rank = 0; rank < size; ++rank) {
       links_.push_back(std::make_unique<Links>(*this, rank));
       groups_.push_back(
@@ -81,6 +82,8 @@ class TestGroup {
   int64_t largest_part() const { return largest_part_; }
   // Of those that were sent to that rank and have not been answered.
   int64_t num_unanswered_bytes(int rank) const { return num_unanswered_bytes_[rank]; }
+  // How many parts of that rank have not been answered.
+  int num_unanswered_of(int rank) const { return num_unanswered_of_[rank]; }
   // Told so by the rank's group.
   const std::vector<std::pair<int, absl::Status>>& ends() const { return ends_; }
   // The next part to that rank fails instead of being delivered.
@@ -112,8 +115,10 @@ class TestGroup {
       const auto num_bytes = static_cast<int64_t>(bytes.num_bytes());
       group_.largest_part_ = std::max(group_.largest_part_, num_bytes);
       group_.num_unanswered_bytes_[to] += num_bytes;
+      ++group_.num_unanswered_of_[rank_];
       done = [this, to, num_bytes, done = std::move(done)](const absl::Status& status) mutable {
         group_.num_unanswered_bytes_[to] -= num_bytes;
+        --group_.num_unanswered_of_[rank_];
         done(status);
       };
       group_.parts_.push_back(
@@ -134,6 +139,7 @@ class TestGroup {
 
   int64_t largest_part_ = 0;
   std::vector<int64_t> num_unanswered_bytes_;
+  std::vector<int> num_unanswered_of_;
   std::mt19937_64 random_;
   std::deque<Part> parts_;
   std::vector<std::pair<int, absl::Status>> ends_;

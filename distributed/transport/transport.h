@@ -1,5 +1,6 @@
-// Moving messages between tasks: the interface under worker calls. Implementations: grpc/ (the default),
-// inproc/ (one process, for tests), fault/ (wraps another and makes it fail on demand).
+// Moving messages between tasks: the interface under worker calls. Implementations: grpc/, sockets/
+// (wraps another one, and sends most calls through sockets of its own: what servers use), inproc/ (one
+// process, for tests), fault/ (wraps another and makes it fail on demand).
 //
 // A Transport opens Channels (client side, one peer each) and Listeners (server side). A call is asynchronous
 // and unary: one request, one reply, each a Frame (frame.h).

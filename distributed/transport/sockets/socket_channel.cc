@@ -83,7 +83,8 @@ void SocketChannel::AskForSocket() {
 
 void SocketChannel::OnAnswer(const absl::StatusOr<Frame>& answer, const std::string& from) {
   std::shared_ptr<ClientConnection> connection;
-  bool may_work_later = !answer.ok() && !absl::IsUnimplemented(answer.status());
+  const bool may_work_later = !answer.ok() && !absl::IsUnimplemented(answer.status());
+  const int num_tcp_failures = num_tcp_failures_;
   if (answer.ok()) {
     absl::StatusOr<std::shared_ptr<ClientConnection>> connected = Connect(answer->header, from);
     // It has no sockets, or none within reach: that is unlikely to change soon.
@@ -92,7 +93,9 @@ void SocketChannel::OnAnswer(const absl::StatusOr<Frame>& answer, const std::str
   absl::MutexLock lock(&mutex_);
   is_asking_ = false;
   if (connection == nullptr) {
-    if (!may_work_later) ask_again_ = ProcessNow() + kRefusedFactor * options_.retry_delay;
+    const absl::Time later = ProcessNow() + kRefusedFactor * options_.retry_delay;
+    // After a failure of TCP it is known already when to ask again.
+    if (!may_work_later && num_tcp_failures_ == num_tcp_failures) ask_again_ = later;
     return;
   }
   std::erase_if(closing_, [](const auto& earlier) { return earlier->is_over(); });
@@ -130,6 +133,7 @@ absl::StatusOr<std::shared_ptr<ClientConnection>> SocketChannel::Connect(absl::s
 }
 
 void SocketChannel::OnTcpFailure(const absl::Status& why, uint64_t port) {
+  if (absl::IsResourceExhausted(why)) return;  // a lack of this process says nothing of the peer
   // The peer may just have ended.
   const bool is_first = num_tcp_failures_.fetch_add(1) == 0;
   {
