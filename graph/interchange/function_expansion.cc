@@ -98,6 +98,11 @@ GraphDef FunctionExpansion::Expanded() {
   return std::move(expanded_);
 }
 
+bool FunctionExpansion::IsCall(const NodeDef& node) const {
+  return graph_.ops().Find(node.op()) == nullptr &&
+         (KindOfCall(node.op()) != CallKind::kNone || library_.Find(node.op()) != nullptr);
+}
+
 absl::Status FunctionExpansion::Expand(NodeDef node) {
   const CallKind kind = graph_.ops().Find(node.op()) != nullptr ? CallKind::kNone : KindOfCall(node.op());
   switch (kind) {
@@ -194,7 +199,7 @@ absl::Status FunctionExpansion::AddBodyNode(const NodeDef& node, const Region& r
   copy.set_name(absl::StrCat(region.prefix, "/", node.name()));
   copy.set_device(DeviceIn(region.device, node.device()));
   copy.clear_input();
-  bool is_gated = false, waits_for_gates = false;
+  bool is_gated = false, waits_for_gates = false, is_ungated = false;
   std::vector<std::string> after;
   for (const std::string& input : node.input()) {
     absl::string_view name = input;
@@ -205,14 +210,16 @@ absl::Status FunctionExpansion::AddBodyNode(const NodeDef& node, const Region& r
       is_gated = true;
     } else if (!is_control) {
       copy.add_input(region.arguments[argument].input);
-      is_gated = is_gated || region.arguments[argument].is_gated;
+      (region.arguments[argument].is_gated ? is_gated : is_ungated) = true;
     } else if (!region.arguments[argument].node.empty()) {
       after.push_back(region.arguments[argument].node);
     } else {
       waits_for_gates = true;
     }
   }
-  if (!is_gated || waits_for_gates) after.insert(after.end(), region.gates.begin(), region.gates.end());
+  // One node does not run without all of its inputs. What a call becomes may run without some.
+  waits_for_gates = waits_for_gates || !is_gated || (is_ungated && IsCall(node));
+  if (waits_for_gates) after.insert(after.end(), region.gates.begin(), region.gates.end());
   for (const std::string& before : after) copy.add_input(absl::StrCat("^", before));
   Recolocate(region.prefix, names, &copy);
   if (absl::EndsWith(node.op(), "Enter")) {

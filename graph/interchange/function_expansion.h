@@ -57,7 +57,7 @@ class FunctionExpansion {
   struct Source {
     std::string input;  // as a NodeDef names it
     // Whether it is there only when the body is to run. A node of which no input is gated waits for the
-    // gates.
+    // gates, and so does a call of which any input is not.
     bool is_gated = true;
     std::string node;  // runs when the argument is there; empty: that is when the gates have run
   };
@@ -79,6 +79,7 @@ class FunctionExpansion {
     int port = 1;          // the output of a Switch by the selector, where the branch is taken
   };
 
+  bool IsCall(const tensorflow::NodeDef& node) const;
   absl::Status Expand(tensorflow::NodeDef node);
   absl::Status ExpandCall(const tensorflow::NodeDef& call, absl::string_view function,
                           const AttrProtos& attrs);

@@ -204,6 +204,38 @@ TEST(FunctionsTest, ALoopLeadsWhatDoesNotChangeInOnce) {
   EXPECT_TRUE((*graph)->FindNode("loop/_enter_1")->attr<bool>("is_constant"));
 }
 
+// In the iteration whose condition is false, "n" is there and "i" is not.
+TEST(FunctionsTest, CallsInABodyThatTakeWhatDoesNotChangeWaitForTheIteration) {
+  const std::string floats = "attr { key: 'Tout' value { list { type: DT_FLOAT } } } ";
+  const std::string branches = Calls("then_branch", "f") + Calls("else_branch", "f") + floats;
+  const std::string arguments =
+      "input_arg { name: 'i' type: DT_FLOAT } input_arg { name: 'n' type: DT_FLOAT } input_arg { name: 'q' "
+      "type: DT_BOOL } ";
+  const std::string results =
+      "output_arg { name: 'j' type: DT_FLOAT } output_arg { name: 'm' type: DT_FLOAT } output_arg { name: "
+      "'q' type: DT_BOOL } } ret { key: 'm' value: 'n' } ret { key: 'q' value: 'q' } ";
+  const std::string loop = absl::StrCat(
+      "library { function { signature { name: 'c' ", arguments,
+      "output_arg { name: 'r' type: DT_BOOL } } ret { key: 'r' value: 'less:z:0' } ",
+      Body("less", "Less", {"i", "n"}), "} function { signature { name: 'inner' ", arguments, results,
+      "ret { key: 'j' value: 'add:z:0' } ", Body("add", "Add", {"i", "n"}),
+      "} function { signature { name: 'b' ", arguments, results, "ret { key: 'j' value: 'call:output:0' } ",
+      Body("call", "PartitionedCall", {"n", "i"}, Calls("f", "f") + floats),
+      Body("gated", "PartitionedCall", {"i", "i"}, Calls("f", "f") + floats),
+      Body("if", "If", {"q", "n", "i"}, branches),
+      Body("while", "While", {"i", "n", "q"}, Calls("cond", "c") + Calls("body", "inner")), "} }");
+  const auto graph =
+      FromText(absl::StrCat(kPlaceholder, kBoolPlaceholder,
+                            Node("loop", "While", {"x", "x", "p"}, Calls("cond", "c") + Calls("body", "b")),
+                            loop, Function("f", {"a", "b"}, "b", Body("print", "Print", {"a"}))));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "loop/_body/call/_argument_0"), ElementsAre("loop/_enter_1:0", "^loop/_pivot"));
+  EXPECT_THAT(Inputs(**graph, "loop/_body/gated/_argument_0"), ElementsAre("loop/_switch_0:1"));
+  EXPECT_THAT(Inputs(**graph, "loop/_body/if/_choice_then"),
+              ElementsAre("loop/_enter_2:0", "loop/_enter_2:0", "^loop/_pivot"));
+  EXPECT_THAT(Inputs(**graph, "loop/_body/while/_enter_1"), ElementsAre("loop/_enter_1:0", "^loop/_pivot"));
+}
+
 struct Refused {
   std::string name;
   std::string graph;
