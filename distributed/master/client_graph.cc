@@ -60,10 +60,8 @@ absl::Status ClientGraph::Add(const tensorflow::GraphDef& graph_def) {
   std::vector<SkippedNode> skipped;
   ImportOptions options;
   options.skipped = &skipped;
-  const auto message_bytes = static_cast<int64_t>(graph_def.ByteSizeLong());
-  options.admit_tensors = [&](int64_t num_bytes) {
-    return admit_(num_bytes > INT64_MAX - message_bytes ? INT64_MAX : num_bytes + message_bytes);
-  };
+  WEIR_RETURN_IF_ERROR(admit_(static_cast<int64_t>(graph_def.ByteSizeLong())));
+  options.admit_tensors = admit_;
   return ImportGraphDef(graph_def, options, &graph_);
 }
 

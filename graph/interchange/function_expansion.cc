@@ -22,8 +22,9 @@ using ::tensorflow::NodeDef;
 namespace {
 
 constexpr size_t kMaxDepth = 100;
-constexpr int64_t kMaxNodes = 1'000'000;
-constexpr int64_t kMaxBytes = int64_t{1} << 30;
+// What a node takes beside its message, and the least that is admitted at a time.
+constexpr int64_t kNodeBytes = 2048;
+constexpr int64_t kMinAdmitted = 64 << 10;
 
 // Nodes of v1 control flow: what they lead to may be in a branch or a loop.
 bool IsControlFlow(absl::string_view op) {
@@ -66,8 +67,9 @@ void Recolocate(const std::string& prefix, const absl::flat_hash_set<absl::strin
 
 }  // namespace
 
-FunctionExpansion::FunctionExpansion(const GraphDef& def, const Graph& graph, FunctionLibrary library)
-    : def_(def), graph_(graph), library_(std::move(library)) {
+FunctionExpansion::FunctionExpansion(const GraphDef& def, const Graph& graph, FunctionLibrary library,
+                                     const ImportOptions& options)
+    : def_(def), graph_(graph), library_(std::move(library)), options_(options) {
   for (const NodeDef& node : def.node()) names_.insert(node.name());
   is_conditional_ = HasControlFlow(def.node()) ||
                     std::any_of(graph.nodes().begin(), graph.nodes().end(),
@@ -81,13 +83,16 @@ bool FunctionExpansion::IsNeeded(const GraphDef& def, const OpRegistry& ops, con
   });
 }
 
-GraphDef FunctionExpansion::Expanded() {
+absl::StatusOr<GraphDef> FunctionExpansion::Expanded() {
   *expanded_.mutable_versions() = def_.versions();
   for (const NodeDef& node : def_.node()) {
     const int begin = expanded_.node_size();
+    const int64_t held_bytes = held_bytes_;
     absl::Status status = Expand(node);
+    if (!refusal_.ok()) return refusal_;
     if (status.ok()) continue;
     // Calls that failed are counted all the same: what an import costs is bounded.
+    held_bytes_ = held_bytes;
     for (int i = begin; i < expanded_.node_size(); ++i) names_.erase(expanded_.node(i).name());
     expanded_.mutable_node()->DeleteSubrange(begin, expanded_.node_size() - begin);
     names_.insert(node.name());
@@ -201,20 +206,30 @@ absl::Status FunctionExpansion::AddBodyNode(const NodeDef& node, const Region& r
   copy.clear_input();
   bool is_gated = false, waits_for_gates = false, is_ungated = false;
   std::vector<std::string> after;
+  // Long names may be few bytes of the message.
+  int64_t num_bytes = 0;
+  const auto add_input = [&](std::string input) {
+    num_bytes += static_cast<int64_t>(input.size());
+    copy.add_input(std::move(input));
+  };
   for (const std::string& input : node.input()) {
     absl::string_view name = input;
     const bool is_control = absl::ConsumePrefix(&name, "^");
     const int argument = ArgumentNumber(name);
     if (argument < 0) {
-      copy.add_input(absl::StrCat(is_control ? "^" : "", region.prefix, "/", name));
+      add_input(absl::StrCat(is_control ? "^" : "", region.prefix, "/", name));
       is_gated = true;
     } else if (!is_control) {
-      copy.add_input(region.arguments[argument].input);
+      add_input(region.arguments[argument].input);
       (region.arguments[argument].is_gated ? is_gated : is_ungated) = true;
     } else if (!region.arguments[argument].node.empty()) {
       after.push_back(region.arguments[argument].node);
+      num_bytes += static_cast<int64_t>(after.back().size());
     } else {
       waits_for_gates = true;
+    }
+    if (num_bytes > options_.max_call_bytes - num_bytes_) {
+      return TooMuch(absl::StrCat("with the inputs of '", copy.name(), "'"));
     }
   }
   // One node does not run without all of its inputs. What a call becomes may run without some.
@@ -263,11 +278,12 @@ absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionExpansion::Body(cons
   }
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<const FunctionBody> body, library_.Instantiate(function, attrs));
   const auto num_nodes = static_cast<int64_t>(body->nodes.size());
-  if (num_nodes <= kMaxNodes - num_nodes_ && body->num_bytes <= kMaxBytes - num_bytes_) return body;
-  return absl::ResourceExhaustedError(
-      absl::StrCat("with function '", function, "' (", num_nodes, " nodes, ", body->num_bytes,
-                   " bytes) the calls of the graph become more than ", kMaxNodes, " nodes or ", kMaxBytes,
-                   " bytes; ", num_nodes_, " nodes and ", num_bytes_, " bytes are there"));
+  if (num_nodes <= options_.max_call_nodes - num_nodes_ &&
+      body->num_bytes <= options_.max_call_bytes - num_bytes_) {
+    return body;
+  }
+  return TooMuch(
+      absl::StrCat("with function '", function, "' (", num_nodes, " nodes, ", body->num_bytes, " bytes)"));
 }
 
 absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionExpansion::Body(const NodeDef& call,
@@ -277,14 +293,30 @@ absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionExpansion::Body(cons
   return Body(call, function->func().name(), function->func().attr());
 }
 
+absl::Status FunctionExpansion::TooMuch(absl::string_view what) const {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      what, " the calls of the graph become more than ", options_.max_call_nodes, " nodes or ",
+      options_.max_call_bytes, " bytes; ", num_nodes_, " nodes and ", num_bytes_, " bytes are there"));
+}
+
+absl::Status FunctionExpansion::Admit() {
+  if (held_bytes_ <= admitted_bytes_ || !options_.admit_tensors) return absl::OkStatus();
+  // More than is needed now: many small shares would be another way to fill the memory.
+  const int64_t more = std::max({held_bytes_ - admitted_bytes_, kMinAdmitted, admitted_bytes_ / 4});
+  refusal_ = options_.admit_tensors(more);
+  if (refusal_.ok()) admitted_bytes_ += more;
+  return refusal_;
+}
+
 absl::Status FunctionExpansion::Add(NodeDef node) {
+  const auto num_bytes = static_cast<int64_t>(node.ByteSizeLong());
   ++num_nodes_;
-  num_bytes_ += static_cast<int64_t>(node.ByteSizeLong());
-  if (num_nodes_ > kMaxNodes || num_bytes_ > kMaxBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the calls of the graph become more than ", kMaxNodes,
-                                                     " nodes or ", kMaxBytes, " bytes, at '", node.name(),
-                                                     "'"));
+  num_bytes_ += num_bytes;
+  if (num_nodes_ > options_.max_call_nodes || num_bytes_ > options_.max_call_bytes) {
+    return TooMuch(absl::StrCat("at '", node.name(), "'"));
   }
+  held_bytes_ += num_bytes + kNodeBytes;
+  WEIR_RETURN_IF_ERROR(Admit());
   if (!names_.insert(node.name()).second || graph_.FindNode(node.name()) != nullptr ||
       graph_.FindLeftOut(node.name()) != nullptr) {
     return absl::AlreadyExistsError(

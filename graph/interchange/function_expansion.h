@@ -17,8 +17,9 @@
 //   loops, after an argument, so a call in a branch that is not taken does nothing.
 // * A value that a loop hands on unchanged is led in once. A variable's handle is never switched.
 //
-// A call that cannot be expanded stays, with the reason. Calls may be nested 100 deep and become 10^6 nodes
-// and 512 MiB together; a function that calls itself is refused.
+// A call that cannot be expanded stays, with the reason. Calls may be nested 100 deep and become as many
+// nodes and bytes as the import's options say; a function that calls itself is refused. The memory that the
+// nodes take is admitted as they are made; when that is refused, the expansion ends.
 //
 // Semantics: TensorFlow's common_runtime/inline_function_utils, lower_if_op, lower_case_op, lower_while_op.
 #pragma once
@@ -34,20 +35,22 @@
 #include "absl/strings/string_view.h"
 #include "graph/graph.h"
 #include "graph/interchange/function_library.h"
+#include "graph/interchange/graph_def.h"
 
 namespace weir {
 
 class FunctionExpansion {
  public:
   // Borrows all. `graph` has what was imported before.
-  FunctionExpansion(const tensorflow::GraphDef& def, const Graph& graph, FunctionLibrary library);
+  FunctionExpansion(const tensorflow::GraphDef& def, const Graph& graph, FunctionLibrary library,
+                    const ImportOptions& options);
 
   // Whether the GraphDef has a call.
   static bool IsNeeded(const tensorflow::GraphDef& def, const OpRegistry& ops,
                        const FunctionLibrary& library);
 
-  // The GraphDef without calls, and without its library. Called once.
-  tensorflow::GraphDef Expanded();
+  // The GraphDef without calls, and without its library; or why its nodes were not admitted. Called once.
+  absl::StatusOr<tensorflow::GraphDef> Expanded();
 
   // Why calls stayed, by name.
   const absl::flat_hash_map<std::string, absl::Status>& failures() const { return failures_; }
@@ -106,6 +109,9 @@ class FunctionExpansion {
   absl::StatusOr<std::shared_ptr<const FunctionBody>> Body(const tensorflow::NodeDef& call,
                                                            const AttrProto* function, absl::string_view attr);
 
+  absl::Status TooMuch(absl::string_view what) const;
+  // Has the nodes that are there admitted.
+  absl::Status Admit();
   // Adds a node; its name must be free.
   absl::Status Add(tensorflow::NodeDef node);
   absl::Status Add(const tensorflow::NodeDef& call, absl::string_view op, const std::string& name,
@@ -115,12 +121,16 @@ class FunctionExpansion {
   const tensorflow::GraphDef& def_;
   const Graph& graph_;
   FunctionLibrary library_;
+  const ImportOptions& options_;
   tensorflow::GraphDef expanded_;
   absl::flat_hash_set<std::string> names_;
   std::vector<std::string> calling_;  // functions, from the call of the graph inwards
   bool is_conditional_ = false;       // whether what is added may be in a branch or a loop
   int64_t num_nodes_ = 0;             // that were added for calls, also those of calls that failed
   int64_t num_bytes_ = 0;             // of them, about
+  int64_t held_bytes_ = 0;            // what those that are there take as nodes of a graph, about
+  int64_t admitted_bytes_ = 0;        // of held_bytes_ and more
+  absl::Status refusal_;              // of more
   absl::flat_hash_map<std::string, absl::Status> failures_;
 };
 

@@ -350,22 +350,78 @@ TEST_P(RefusedFunctionsTest, IsAnErrorOrLeftOut) {
 INSTANTIATE_TEST_SUITE_P(, RefusedFunctionsTest, ::testing::ValuesIn(RefusedGraphs()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(FunctionsTest, FunctionsThatDoubleAreRefusedBeforeTheyFillTheMemory) {
+// Each function calls the next one twice.
+std::string DoublingFunctions(int depth) {
   std::string text = absl::StrCat(kPlaceholder, Node("call", "f0", {"x"}, ""), Node("y", "Identity", {"x"}));
-  for (int i = 0; i < 90; ++i) {
+  for (int i = 0; i < depth; ++i) {
     const std::string next = absl::StrCat("f", i + 1);
     text += Function(absl::StrCat("f", i), {"a"}, "c:r:0",
                      Body("b", next, {"a"}, "") + Body("c", next, {"b:r:0"}, ""));
   }
-  text += Function("f90", {"a"}, "a", "");
+  return text + Function(absl::StrCat("f", depth), {"a"}, "a", "");
+}
+
+TEST(FunctionsTest, FunctionsThatDoubleAreRefusedBeforeTheyFillTheMemory) {
+  for (const bool by_bytes : {false, true}) {
+    std::vector<SkippedNode> skipped;
+    ImportOptions options;
+    options.skipped = &skipped;
+    EXPECT_EQ(options.max_call_nodes, 1'000'000);
+    EXPECT_EQ(options.max_call_bytes, int64_t{512} << 20);
+    (by_bytes ? options.max_call_bytes : options.max_call_nodes) = 1000;
+    const auto graph = FromText(DoublingFunctions(90), options);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    EXPECT_EQ((*graph)->num_nodes(), 2);
+    ASSERT_EQ(skipped.size(), 1u);
+    EXPECT_EQ(skipped[0].reason.code(), absl::StatusCode::kResourceExhausted) << skipped[0].reason;
+  }
+}
+
+TEST(FunctionsTest, WhatCallsBecomeIsAdmittedWhileItGrows) {
+  const std::string text = DoublingFunctions(8);
+  int64_t admitted = 0, limit = int64_t{1} << 40;
   std::vector<SkippedNode> skipped;
   ImportOptions options;
   options.skipped = &skipped;
+  options.admit_tensors = [&](int64_t num_bytes) {
+    if (num_bytes > limit - admitted) return absl::ResourceExhaustedError("no room");
+    admitted += num_bytes;
+    return absl::OkStatus();
+  };
   const auto graph = FromText(text, options);
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_EQ((*graph)->num_nodes(), 2);
-  ASSERT_EQ(skipped.size(), 1u);
-  EXPECT_EQ(skipped[0].reason.code(), absl::StatusCode::kResourceExhausted) << skipped[0].reason;
+  const int64_t num_nodes = (*graph)->num_nodes();
+  EXPECT_GT(num_nodes, 1000);
+  EXPECT_GE(admitted, num_nodes * 2000);
+  EXPECT_LE(admitted, num_nodes * 4000);
+  // That ends the import: the call is not merely left out.
+  limit = admitted - 1;
+  admitted = 0;
+  EXPECT_EQ(FromText(text, options).status().message(), "no room");
+  // An import that fails early has not been admitted whole.
+  admitted = 0;
+  limit = num_nodes * 1000;
+  EXPECT_EQ(FromText(DoublingFunctions(90), options).status().message(), "no room");
+}
+
+// A few bytes of names stand for many: the inputs of one node, each with the name of another.
+TEST(FunctionsTest, LongNamesOfInputsAreRefusedBeforeTheyFillTheMemory) {
+  const std::string name(10'000, 'n');
+  const std::string num = absl::StrCat(kT, "attr { key: 'num' value { i: 100000 } }");
+  const std::string n = absl::StrCat(kT, "attr { key: 'N' value { i: 100000 } }");
+  const auto refused = [](const std::string& text) {
+    const absl::Status status = ErrorOf(text);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status.message().substr(0, 1000);
+    EXPECT_LT(status.message().size(), 100'000u);
+  };
+  refused(absl::StrCat(
+      kPlaceholder, Node("call", "f", {"x"}, ""),
+      Function("f", {"a"}, "pack:output:0",
+               Body(name, "Split", {"a"}, num) + Body("pack", "Pack", {absl::StrCat(name, ":output")}, n))));
+  refused(
+      absl::StrCat(kPlaceholder, Node(name, "f", {"x"}, ""),
+                   Function("f", {"a"}, "pack:output:0",
+                            Body("split", "Split", {"a"}, num) + Body("pack", "Pack", {"split:output"}, n))));
 }
 
 TEST(FunctionsTest, BodiesForManyAttrsAreRefusedBeforeTheyFillTheMemory) {

@@ -43,9 +43,15 @@ struct ImportOptions {
   // asks for one, or imports more nodes that depend on it, hears the reason, and the export has them again.
   std::vector<SkippedNode>* skipped = nullptr;
 
-  // When set, asked before any node is made, with what the tensors among the nodes' attrs will take together
-  // (a few bytes of a message may stand for many): an error ends the import.
+  // When set, asked for room for what a few bytes of a message may stand for, each time for so many bytes
+  // more: for the nodes that calls of functions become, while they are made, and before any node of the graph
+  // is made for the tensors among the nodes' attrs. An error ends the import.
   std::function<absl::Status(int64_t num_bytes)> admit_tensors;
+
+  // What the calls may become, together: nodes, and bytes of their messages. A call that would be more cannot
+  // be imported.
+  int64_t max_call_nodes = 1'000'000;
+  int64_t max_call_bytes = int64_t{512} << 20;
 };
 
 // Adds the nodes of `graph_def` to *graph; their inputs may be nodes that are there already. On an error
