@@ -61,23 +61,32 @@ class Instantiation {
 
   absl::StatusOr<FunctionBody> Run() {
     for (const auto& arg : function_.signature().input_arg()) WEIR_RETURN_IF_ERROR(AddArgument(arg));
-    WEIR_RETURN_IF_ERROR(AddNodes());
-    for (int i = 0; i < function_.node_def_size(); ++i) WEIR_RETURN_IF_ERROR(AddInputs(i));
+    for (const NodeDef& node : function_.node_def()) WEIR_RETURN_IF_ERROR(CheckNode(node));
+    for (const NodeDef& node : function_.node_def()) WEIR_RETURN_IF_ERROR(AddInputs(node));
     WEIR_RETURN_IF_ERROR(CheckAcyclic());
     for (const auto& arg : function_.signature().output_arg()) WEIR_RETURN_IF_ERROR(AddResult(arg));
     WEIR_RETURN_IF_ERROR(AddEffects());
-    for (const NodeDef& node : body_.nodes) body_.num_bytes += static_cast<int64_t>(node.ByteSizeLong());
+    CopyNodes();
     return std::move(body_);
   }
 
  private:
-  // What the call gives, or the signature's default; null when there is neither.
+  // An attr of the signature: what the call gives, or the default; null when there is neither.
   const AttrProto* FindAttr(absl::string_view name) const {
-    if (const auto given = attrs_.find(std::string(name)); given != attrs_.end()) return &given->second;
     for (const auto& attr : function_.signature().attr()) {
-      if (attr.name() == name && attr.has_default_value()) return &attr.default_value();
+      if (attr.name() != name) continue;
+      if (const auto given = attrs_.find(attr.name()); given != attrs_.end()) return &given->second;
+      if (attr.has_default_value()) return &attr.default_value();
     }
     return nullptr;
+  }
+
+  // The attr of a node as it will be; null when the node has none of that name.
+  const AttrProto* AttrOf(const NodeDef& node, absl::string_view name) const {
+    const auto found = node.attr().find(std::string(name));
+    if (found == node.attr().end()) return nullptr;
+    const AttrProto& value = found->second;
+    return value.value_case() == AttrProto::kPlaceholder ? FindAttr(value.placeholder()) : &value;
   }
 
   // The types of the tensors of one argument of the signature.
@@ -117,72 +126,86 @@ class Instantiation {
     return absl::OkStatus();
   }
 
-  absl::Status AddNodes() {
-    for (const NodeDef& node : function_.node_def()) {
-      // What is not a name of TensorFlow's may mean something else among inputs.
-      if (node.name().empty() || node.name().find_first_of(":#^") != std::string::npos) {
-        return absl::InvalidArgumentError(absl::StrCat("'", node.name(), "' is no name of a node"));
-      }
-      const int position = static_cast<int>(body_.nodes.size());
-      if (!positions_.emplace(node.name(), position).second || arguments_.contains(node.name())) {
-        return absl::InvalidArgumentError(absl::StrCat("Duplicated node name: '", node.name(), "'"));
-      }
-      NodeDef& copy = body_.nodes.emplace_back(node);
-      copy.clear_input();
-      for (auto& [name, value] : *copy.mutable_attr()) {
-        if (absl::Status status = Substitute(&value); !status.ok()) {
-          return absl::Status(status.code(), absl::StrCat("node '", node.name(), "': ", status.message()));
-        }
+  absl::Status CheckNode(const NodeDef& node) {
+    // What is not a name of TensorFlow's may mean something else among inputs.
+    if (node.name().empty() || node.name().find_first_of(":#^") != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat("'", node.name(), "' is no name of a node"));
+    }
+    const int position = static_cast<int>(positions_.size());
+    if (!positions_.emplace(node.name(), position).second || arguments_.contains(node.name())) {
+      return absl::InvalidArgumentError(absl::StrCat("Duplicated node name: '", node.name(), "'"));
+    }
+    for (const auto& [name, value] : node.attr()) {
+      if (absl::Status status = CheckPlaceholders(value); !status.ok()) {
+        return absl::Status(status.code(), absl::StrCat("node '", node.name(), "': ", status.message()));
       }
     }
     return absl::OkStatus();
   }
 
   // Messages are parsed to a bounded depth, so this ends.
-  absl::Status Substitute(AttrProto* value) {
-    switch (value->value_case()) {
-      case AttrProto::kPlaceholder: {
-        const AttrProto* const given = FindAttr(value->placeholder());
-        if (given == nullptr || given->value_case() == AttrProto::kPlaceholder) {
-          return absl::InvalidArgumentError(
-              absl::StrCat("Attr ", value->placeholder(), " is not found from the call"));
-        }
-        num_substituted_bytes_ += static_cast<int64_t>(given->ByteSizeLong());
-        if (num_substituted_bytes_ > kMaxSubstitutedBytes) {
-          return absl::ResourceExhaustedError(absl::StrCat("the attrs of the call take more than ",
-                                                           kMaxSubstitutedBytes, " bytes in its nodes"));
-        }
-        *value = AttrProto(*given);
-        return absl::OkStatus();
+  absl::Status CheckPlaceholders(const AttrProto& value) {
+    if (value.value_case() == AttrProto::kPlaceholder) {
+      const AttrProto* const given = FindAttr(value.placeholder());
+      if (given == nullptr || given->value_case() == AttrProto::kPlaceholder) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("Attr ", value.placeholder(), " is not found from the call"));
       }
-      case AttrProto::kFunc:
-        return SubstituteIn(value->mutable_func());
-      case AttrProto::kList:
-        for (auto& function : *value->mutable_list()->mutable_func()) {
-          WEIR_RETURN_IF_ERROR(SubstituteIn(&function));
-        }
-        return absl::OkStatus();
-      default:
-        return absl::OkStatus();
+      return CountBytes(given->ByteSizeLong());
     }
-  }
-
-  absl::Status SubstituteIn(tensorflow::NameAttrList* function) {
-    for (auto& [name, value] : *function->mutable_attr()) WEIR_RETURN_IF_ERROR(Substitute(&value));
+    if (value.has_func()) return CheckPlaceholders(value.func());
+    for (const auto& function : value.list().func()) WEIR_RETURN_IF_ERROR(CheckPlaceholders(function));
     return absl::OkStatus();
   }
 
-  absl::Status AddInputs(int position) {
-    NodeDef& node = body_.nodes[position];
-    for (const std::string& input : function_.node_def(position).input()) {
+  absl::Status CheckPlaceholders(const tensorflow::NameAttrList& function) {
+    for (const auto& [name, value] : function.attr()) WEIR_RETURN_IF_ERROR(CheckPlaceholders(value));
+    return absl::OkStatus();
+  }
+
+  absl::Status CountBytes(size_t num_bytes) {
+    num_substituted_bytes_ += static_cast<int64_t>(num_bytes);
+    if (num_substituted_bytes_ <= kMaxSubstitutedBytes) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the attrs of the call and the names of inputs take more than ", kMaxSubstitutedBytes,
+                     " bytes in its nodes"));
+  }
+
+  void CopyNodes() {
+    for (int i = 0; i < function_.node_def_size(); ++i) {
+      NodeDef& copy = body_.nodes.emplace_back(function_.node_def(i));
+      copy.clear_input();
+      for (std::string& input : inputs_[i]) copy.add_input(std::move(input));
+      for (auto& [name, value] : *copy.mutable_attr()) Substitute(&value);
+      body_.num_bytes += static_cast<int64_t>(copy.ByteSizeLong());
+    }
+  }
+
+  void Substitute(AttrProto* value) const {
+    if (value->value_case() == AttrProto::kPlaceholder) {
+      *value = AttrProto(*FindAttr(value->placeholder()));
+    } else if (value->has_func()) {
+      SubstituteIn(value->mutable_func());
+    } else if (value->has_list()) {
+      for (auto& function : *value->mutable_list()->mutable_func()) SubstituteIn(&function);
+    }
+  }
+
+  void SubstituteIn(tensorflow::NameAttrList* function) const {
+    for (auto& [name, value] : *function->mutable_attr()) Substitute(&value);
+  }
+
+  absl::Status AddInputs(const NodeDef& node) {
+    std::vector<std::string>& inputs = inputs_.emplace_back();
+    for (const std::string& input : node.input()) {
       absl::string_view name = input;
       if (absl::ConsumePrefix(&name, "^")) {
         const auto arg = arguments_.find(name);
         if (arg == arguments_.end() && !positions_.contains(name)) return Undefined(input, node.name());
         if (arg == arguments_.end()) {
-          node.add_input(input);
+          inputs.push_back(input);
         } else if (arg->second.count > 0) {
-          node.add_input(absl::StrCat("^", arg->second.Name(0)));
+          inputs.push_back(absl::StrCat("^", arg->second.Name(0)));
         }
         continue;
       }
@@ -191,7 +214,8 @@ class Instantiation {
       if (num_inputs_ > kMaxInputs) {
         return absl::ResourceExhaustedError(absl::StrCat("its nodes have more than ", kMaxInputs, " inputs"));
       }
-      for (int i = 0; i < range.count; ++i) node.add_input(range.Name(i));
+      WEIR_RETURN_IF_ERROR(CountBytes(range.node.size() * range.count));
+      for (int i = 0; i < range.count; ++i) inputs.push_back(range.Name(i));
     }
     return absl::OkStatus();
   }
@@ -213,8 +237,8 @@ class Instantiation {
       if (parts.size() < 2 || parts.size() > 3 || (parts.size() == 3 && !has_index)) {
         return Undefined(input, user);
       }
-      WEIR_ASSIGN_OR_RETURN(range,
-                            Outputs(body_.nodes[node->second], parts[1], parts.size() == 3 ? index : -1));
+      WEIR_ASSIGN_OR_RETURN(
+          range, Outputs(function_.node_def(node->second), parts[1], parts.size() == 3 ? index : -1));
       if (parts.size() == 2) return range;
     } else {
       return Undefined(input, user);
@@ -234,9 +258,7 @@ class Instantiation {
       AttrProto standard;
       absl::StatusOr<int> count =
           NumTensors(number_attr, type_list_attr, [&](absl::string_view attr) -> const AttrProto* {
-            if (const auto given = node.attr().find(std::string(attr)); given != node.attr().end()) {
-              return &given->second;
-            }
+            if (const AttrProto* const given = AttrOf(node, attr)) return given;
             const AttrDef* const known = op == nullptr ? nullptr : op->FindAttr(attr);
             if (known == nullptr || !known->default_value || known->kind != AttrKind::kInt) return nullptr;
             standard.set_i(known->default_value->get<int64_t>());
@@ -265,9 +287,9 @@ class Instantiation {
       return Undefined(absl::StrCat(node.name(), ":", output), node.name());
     }
     for (const char* types : {"Tout", "T"}) {  // PartitionedCall, If, Case; While
-      const auto found = node.attr().find(types);
-      if (found == node.attr().end() || found->second.value_case() != AttrProto::kList) continue;
-      return Range{node.name(), 0, found->second.list().type_size()};
+      const AttrProto* const found = AttrOf(node, types);
+      if (found == nullptr || found->value_case() != AttrProto::kList) continue;
+      return Range{node.name(), 0, found->list().type_size()};
     }
     return Range{node.name(), 0, std::max(index + 1, 1)};
   }
@@ -283,6 +305,7 @@ class Instantiation {
       return absl::InvalidArgumentError(absl::StrCat("Return value '", arg.name(), "' is ", types.size(),
                                                      " tensors, and '", given->second, "' is ", range.count));
     }
+    WEIR_RETURN_IF_ERROR(CountBytes(range.node.size() * range.count));
     for (int i = 0; i < range.count; ++i) body_.results.push_back(range.Name(i));
     body_.result_types.insert(body_.result_types.end(), types.begin(), types.end());
     return absl::OkStatus();
@@ -296,13 +319,14 @@ class Instantiation {
       if (!positions_.contains(node)) return Undefined(absl::StrCat("^", node), name);
       effects.insert(node);
     }
-    const bool has_branches = std::any_of(body_.nodes.begin(), body_.nodes.end(), [](const NodeDef& node) {
+    const auto& nodes = function_.node_def();
+    const bool has_branches = std::any_of(nodes.begin(), nodes.end(), [](const NodeDef& node) {
       return absl::EndsWith(node.op(), "Switch") || absl::EndsWith(node.op(), "Enter");
     });
-    for (const NodeDef& node : body_.nodes) {
+    for (const NodeDef& node : nodes) {
       if (!has_branches && HasEffects(node)) effects.insert(node.name());
     }
-    for (const NodeDef& node : body_.nodes) {
+    for (const NodeDef& node : nodes) {
       if (effects.contains(node.name())) body_.effects.push_back(node.name());
     }
     return absl::OkStatus();
@@ -320,23 +344,23 @@ class Instantiation {
 
   // A loop may be closed by an edge from NextIteration to Merge.
   absl::Status CheckAcyclic() const {
-    std::vector<std::vector<int>> consumers(body_.nodes.size());
-    std::vector<int> num_pending(body_.nodes.size(), 0);
-    for (size_t i = 0; i < body_.nodes.size(); ++i) {
-      for (absl::string_view input : body_.nodes[i].input()) {
+    std::vector<std::vector<int>> consumers(inputs_.size());
+    std::vector<int> num_pending(inputs_.size(), 0);
+    for (int i = 0; i < function_.node_def_size(); ++i) {
+      for (absl::string_view input : inputs_[i]) {
         const auto source = positions_.find(NodeOf(input));
         if (source == positions_.end()) continue;  // an argument
-        if (absl::EndsWith(body_.nodes[i].op(), "Merge") &&
-            absl::EndsWith(body_.nodes[source->second].op(), "NextIteration")) {
+        if (absl::EndsWith(function_.node_def(i).op(), "Merge") &&
+            absl::EndsWith(function_.node_def(source->second).op(), "NextIteration")) {
           continue;
         }
-        consumers[source->second].push_back(static_cast<int>(i));
+        consumers[source->second].push_back(i);
         ++num_pending[i];
       }
     }
     std::vector<int> ready;
     for (size_t i = 0; i < num_pending.size(); ++i) {
-      if (num_pending[i] == 0) ready.push_back(static_cast<int>(i));
+      if (num_pending[i] == 0) ready.push_back(i);
     }
     size_t num_done = 0;
     for (; !ready.empty(); ++num_done) {
@@ -346,11 +370,11 @@ class Instantiation {
         if (--num_pending[consumer] == 0) ready.push_back(consumer);
       }
     }
-    if (num_done == body_.nodes.size()) return absl::OkStatus();
+    if (num_done == inputs_.size()) return absl::OkStatus();
     const auto stuck = std::find_if(num_pending.begin(), num_pending.end(), [](int n) { return n > 0; });
-    return absl::InvalidArgumentError(absl::StrCat(
-        body_.nodes.size() - num_done, " of its nodes are on a cycle or behind one, the first is '",
-        body_.nodes[stuck - num_pending.begin()].name(), "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(inputs_.size() - num_done, " of its nodes are on a cycle or behind one, the first is '",
+                     function_.node_def(stuck - num_pending.begin()).name(), "'"));
   }
 
   static absl::string_view NodeOf(absl::string_view input) {
@@ -367,6 +391,7 @@ class Instantiation {
   int64_t num_substituted_bytes_ = 0;
   absl::flat_hash_map<absl::string_view, Range> arguments_;
   absl::flat_hash_map<absl::string_view, int> positions_;  // of the nodes, by name
+  std::vector<std::vector<std::string>> inputs_;           // of the nodes, as the body names them
 };
 
 }  // namespace

@@ -20,6 +20,8 @@ namespace {
 
 constexpr int64_t kMaxNodes = 4'000'000;
 constexpr int64_t kMaxBytes = int64_t{1} << 30;
+// Each call has the reason for itself.
+constexpr size_t kMaxReason = 1000;
 
 }  // namespace
 
@@ -65,26 +67,20 @@ absl::StatusOr<std::shared_ptr<const FunctionBody>> FunctionLibrary::Instantiate
     WEIR_ASSIGN_OR_RETURN(const std::string bytes, MessageBytes(given->second, "an attr"));
     absl::StrAppend(&key, std::string(1, '\0'), attr.name(), "=", bytes.size(), ":", bytes);
   }
-  std::shared_ptr<const FunctionBody>& body = bodies_[key];
-  if (body == nullptr) {
-    num_nodes_ += function->node_def_size() + 1;
-    if (num_nodes_ > kMaxNodes || num_bytes_ > kMaxBytes) {
-      bodies_.erase(key);
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "function '", name, "' would be one too many: calls with different attrs have bodies of ",
-          num_nodes_, " nodes and ", num_bytes_, " bytes; at most ", kMaxNodes, " and ", kMaxBytes,
-          " are possible"));
-    }
-    absl::StatusOr<FunctionBody> made = InstantiateFunction(*function, attrs, *this, *ops_);
-    if (!made.ok()) {
-      bodies_.erase(key);
-      return absl::Status(made.status().code(),
-                          absl::StrCat("function '", name, "': ", made.status().message()));
-    }
-    num_bytes_ += made->num_bytes;
-    body = std::make_shared<const FunctionBody>(*std::move(made));
+  if (const auto known = bodies_.find(key); known != bodies_.end()) return known->second;
+  num_nodes_ += function->node_def_size() + 1;
+  if (num_nodes_ > kMaxNodes || num_bytes_ > kMaxBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "function '", name, "' would be one too many: calls with different attrs have bodies of ", num_nodes_,
+        " nodes and ", num_bytes_, " bytes; at most ", kMaxNodes, " and ", kMaxBytes, " are possible"));
   }
-  return body;
+  absl::StatusOr<FunctionBody> made = InstantiateFunction(*function, attrs, *this, *ops_);
+  if (!made.ok()) {
+    const std::string reason = absl::StrCat("function '", name, "': ", made.status().message());
+    return bodies_[key] = absl::Status(made.status().code(), reason.substr(0, kMaxReason));
+  }
+  num_bytes_ += made->num_bytes;
+  return bodies_[key] = std::make_shared<const FunctionBody>(*std::move(made));
 }
 
 }  // namespace weir

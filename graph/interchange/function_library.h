@@ -53,10 +53,10 @@ class FunctionLibrary {
   // Null when there is none.
   const tensorflow::FunctionDef* Find(absl::string_view name) const;
 
-  // The body for a call that gives these attrs; the same one for equal attrs. NotFound: there is no such
-  // function, or an input that nothing in it gives; InvalidArgument: an attr that the call lacks, two nodes
-  // of one name, nodes in a cycle, a result that is missing;
-  // ResourceExhausted: too many bodies.
+  // The body for a call that gives these attrs, or why there is none; the same for equal attrs. Only attrs of
+  // the signature count. NotFound: there is no such function; InvalidArgument: an attr that the call lacks,
+  // two nodes of one name, nodes in a cycle, an input that nothing in it gives, a result that is missing;
+  // ResourceExhausted: too many bodies, or attrs and names that a body would repeat too often.
   absl::StatusOr<std::shared_ptr<const FunctionBody>> Instantiate(absl::string_view name,
                                                                   const AttrProtos& attrs);
 
@@ -65,7 +65,8 @@ class FunctionLibrary {
 
   const OpRegistry* ops_;
   absl::flat_hash_map<absl::string_view, const tensorflow::FunctionDef*> functions_;
-  absl::flat_hash_map<std::string, std::shared_ptr<const FunctionBody>> bodies_;  // by name and attrs
+  // By name and attrs, also those that cannot be made.
+  absl::flat_hash_map<std::string, absl::StatusOr<std::shared_ptr<const FunctionBody>>> bodies_;
   int64_t num_nodes_ = 0;  // of bodies that were made, also of those that failed
   int64_t num_bytes_ = 0;  // of bodies
 };

@@ -1,4 +1,6 @@
 // Calls of functions, and hostile functions.
+#include <ctime>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
@@ -422,6 +424,47 @@ TEST(FunctionsTest, LongNamesOfInputsAreRefusedBeforeTheyFillTheMemory) {
       absl::StrCat(kPlaceholder, Node(name, "f", {"x"}, ""),
                    Function("f", {"a"}, "pack:output:0",
                             Body("split", "Split", {"a"}, num) + Body("pack", "Pack", {"split:output"}, n))));
+}
+
+// Calls of 30 bytes each must not copy a function of megabytes each.
+TEST(FunctionsTest, AFunctionThatCannotBeInstantiatedIsNotCopiedForEachCall) {
+  const std::string big = absl::StrCat(
+      "attr { key: 'dtype' value { type: DT_STRING } } attr { key: 'value' value { tensor { dtype: DT_STRING "
+      "tensor_shape {} string_val: '",
+      std::string(16 << 20, 'v'), "' } } }");
+  const struct {
+    std::string input, attrs, result;
+  } faults[] = {{"c:output:0", kT, "big:output:0"},
+                {"a", "attr { key: 'T' value { placeholder: 'V' } }", "big:output:0"},
+                {"a", kT, "nothing:output:0"}};
+  for (const auto& [input, attrs, result] : faults) {
+    std::string text = kPlaceholder;
+    for (int i = 0; i < 1000; ++i) {
+      text += Node(absl::StrCat("call", i), "f", {"x"},
+                   absl::StrCat("attr { key: 'U' value { i: ", i / 2, " } }"));
+    }
+    absl::StrAppend(
+        &text,
+        "library { function { signature { name: 'f' input_arg { name: 'a' type: DT_FLOAT } output_arg ",
+        "{ name: 'r' type: DT_FLOAT } attr { name: 'U' type: 'int' } } ret { key: 'r' value: '", result,
+        "' } ", Body("big", "Const", {}, big), Body("other", "Identity", {input}, attrs), "} }");
+    tensorflow::GraphDef def;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &def));
+    const std::clock_t begin = std::clock();
+    for (int i = 0; i < 200; ++i) {
+      const tensorflow::FunctionDefLibrary copy = def.library();
+      ASSERT_EQ(copy.function_size(), 1);
+    }
+    const std::clock_t copied = std::clock();
+    std::vector<SkippedNode> skipped;
+    ImportOptions options;
+    options.skipped = &skipped;
+    Graph graph(SomeOps());
+    const absl::Status status = ImportGraphDef(def, options, &graph);
+    EXPECT_LT(std::clock() - copied, copied - begin);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(skipped.size(), 1000u);
+  }
 }
 
 TEST(FunctionsTest, BodiesForManyAttrsAreRefusedBeforeTheyFillTheMemory) {
