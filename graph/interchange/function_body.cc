@@ -311,8 +311,8 @@ class Instantiation {
     return absl::OkStatus();
   }
 
-  // Control results; functions of older programs have none, and all their nodes with effects count, unless
-  // these may be in branches and loops of their own. What only reads, or names, a variable has none.
+  // Functions of older programs have no control results, and all their nodes with effects count, unless these
+  // may be in branches and loops of their own. What only reads, or names, a variable has none.
   absl::Status AddEffects() {
     absl::flat_hash_set<absl::string_view> effects;
     for (const auto& [name, node] : function_.control_ret()) {
@@ -320,14 +320,15 @@ class Instantiation {
       effects.insert(node);
     }
     const auto& nodes = function_.node_def();
+    for (const NodeDef& node : nodes) {
+      if (effects.contains(node.name())) body_.effects.push_back(node.name());
+    }
+    if (!effects.empty()) return absl::OkStatus();
     const bool has_branches = std::any_of(nodes.begin(), nodes.end(), [](const NodeDef& node) {
       return absl::EndsWith(node.op(), "Switch") || absl::EndsWith(node.op(), "Enter");
     });
     for (const NodeDef& node : nodes) {
-      if (!has_branches && HasEffects(node)) effects.insert(node.name());
-    }
-    for (const NodeDef& node : nodes) {
-      if (effects.contains(node.name())) body_.effects.push_back(node.name());
+      if (!has_branches && HasEffects(node)) body_.stateful.push_back(node.name());
     }
     return absl::OkStatus();
   }

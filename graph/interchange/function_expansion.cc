@@ -142,8 +142,8 @@ absl::Status FunctionExpansion::ExpandCall(const NodeDef& call, absl::string_vie
   WEIR_RETURN_IF_ERROR(CheckArguments(call, *body, inputs.data.size()));
   WEIR_RETURN_IF_ERROR(CheckResults(call, *body, "Tout"));
 
-  Region region{
-      std::string(function), absl::StrCat(call.name(), "/_call"), {}, inputs.control, call.device()};
+  Region region{std::string(function), absl::StrCat(call.name(), "/_call"), {}, inputs.control, call.device(),
+                /*is_call=*/true};
   if (inputs.control.size() > 1) {
     const std::string start = absl::StrCat(call.name(), "/_start");
     WEIR_RETURN_IF_ERROR(Add(call, "NoOp", start, {}, inputs.control, tensorflow::DT_INVALID));
@@ -188,6 +188,9 @@ absl::StatusOr<FunctionExpansion::Results> FunctionExpansion::AddBody(const Func
   for (const std::string& result : body.results) results.outputs.push_back(ResultOf(result, region));
   for (const std::string& node : body.effects) {
     results.effects.push_back(absl::StrCat(region.prefix, "/", node));
+  }
+  for (const std::string& node : body.stateful) {
+    if (region.is_call) results.effects.push_back(absl::StrCat(region.prefix, "/", node));
   }
   return results;
 }

@@ -8,8 +8,9 @@
 //
 // * Where the call was stands a node of its name, with its outputs: an Identity, an IdentityN, or a NoOp. It
 //   can be fed, fetched and colocated with as the call could. It runs after the effects of the call (the
-//   function's control results and, for the functions of older programs, its stateful nodes), so these happen
-//   also when no output is used.
+//   function's control results, or the stateful nodes of a called function that has none), so these happen
+//   also when no output is used. In a branch or a loop what no result needs is left out, as TensorFlow does,
+//   unless it is a control result.
 // * The nodes of a function are named "CALL/_call/NODE", "CALL/_then/NODE", "CALL/_else/NODE",
 //   "CALL/_branch2/NODE", "CALL/_cond/NODE", "CALL/_body/NODE"; what is added has names "CALL/_SOMETHING".
 // * What a node of a function leaves open of its device, the call's device says.
@@ -70,6 +71,7 @@ class FunctionExpansion {
     std::vector<Source> arguments;
     std::vector<std::string> gates;  // nodes that run when the body is to run
     std::string device;
+    bool is_call = false;  // no branch, and no part of a loop
   };
   struct Results {
     std::vector<Source> outputs;

@@ -37,8 +37,11 @@ struct FunctionBody {
   std::vector<tensorflow::NodeDef> nodes;
   std::vector<std::string> results;  // named as inputs are
   std::vector<tensorflow::DataType> result_types;
-  std::vector<std::string> effects;  // nodes that run even if no result needs them
-  int64_t num_bytes = 0;             // of the nodes, about
+  std::vector<std::string> effects;  // nodes that run even if no result needs them: control results
+  // Of a function without control results: the nodes with effects. A call runs them; a branch or a loop runs
+  // those that its results need.
+  std::vector<std::string> stateful;
+  int64_t num_bytes = 0;  // of the nodes, about
 };
 
 // The number of the argument that "#3" names; -1 for another input.

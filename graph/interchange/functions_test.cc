@@ -238,6 +238,28 @@ TEST(FunctionsTest, CallsInABodyThatTakeWhatDoesNotChangeWaitForTheIteration) {
   EXPECT_THAT(Inputs(**graph, "loop/_body/while/_enter_1"), ElementsAre("loop/_enter_1:0", "^loop/_pivot"));
 }
 
+// As in TensorFlow: automatic control dependencies make what must run a control result.
+TEST(FunctionsTest, OnlyCallsOfFunctionsWithoutControlResultsRunAllThatHasEffects) {
+  const std::string printed =
+      Body("b", "Identity", {"a"}) + Body("one", "Print", {"a"}) + Body("two", "Print", {"a"});
+  const auto graph = FromText(absl::StrCat(
+      kPlaceholder, kBoolPlaceholder, Node("all", "f", {"x"}, ""), Node("one", "g", {"x"}, ""),
+      Node("if", "If", {"p", "x"}, Calls("then_branch", "f") + Calls("else_branch", "g")),
+      Node("loop", "While", {"x"}, Calls("cond", "c") + Calls("body", "f")),
+      Function("f", {"a"}, "b:output:0", printed),
+      Function("g", {"a"}, "b:output:0", printed, "control_ret { key: 'done' value: 'one' }"),
+      "library { function { signature { name: 'c' input_arg { name: 'a' type: DT_FLOAT } output_arg { name: "
+      "'r' type: DT_BOOL } } ret { key: 'r' value: 'less:z:0' } ",
+      Body("less", "Less", {"a", "a"}), printed, "} }"));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "all"), ElementsAre("all/_call/b:0", "^all/_call/one", "^all/_call/two"));
+  EXPECT_THAT(Inputs(**graph, "one"), ElementsAre("one/_call/b:0", "^one/_call/one"));
+  EXPECT_THAT(Inputs(**graph, "if/_done_then"), ElementsAre("if/_pivot_then:0"));
+  EXPECT_THAT(Inputs(**graph, "if/_done_else"), ElementsAre("if/_pivot_else:0", "^if/_else/one"));
+  EXPECT_THAT(Inputs(**graph, "loop/_loop_cond"), ElementsAre("loop/_cond/less:0"));
+  EXPECT_THAT(Inputs(**graph, "loop/_next_0"), ElementsAre("loop/_body/b:0"));
+}
+
 struct Refused {
   std::string name;
   std::string graph;
