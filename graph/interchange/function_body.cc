@@ -311,8 +311,8 @@ class Instantiation {
     return absl::OkStatus();
   }
 
-  // Functions of older programs have no control results, and all their nodes with effects count, unless these
-  // may be in branches and loops of their own. What only reads, or names, a variable has none.
+  // Functions of older programs have no control results, and all their nodes with effects count, but for
+  // those in branches and loops of their own. What only reads, or names, a variable has none.
   absl::Status AddEffects() {
     absl::flat_hash_set<absl::string_view> effects;
     for (const auto& [name, node] : function_.control_ret()) {
@@ -324,13 +324,42 @@ class Instantiation {
       if (effects.contains(node.name())) body_.effects.push_back(node.name());
     }
     if (!effects.empty()) return absl::OkStatus();
-    const bool has_branches = std::any_of(nodes.begin(), nodes.end(), [](const NodeDef& node) {
-      return absl::EndsWith(node.op(), "Switch") || absl::EndsWith(node.op(), "Enter");
-    });
-    for (const NodeDef& node : nodes) {
-      if (!has_branches && HasEffects(node)) body_.stateful.push_back(node.name());
+    const std::vector<Place> places = Places();
+    for (int i = 0; i < nodes.size(); ++i) {
+      if (places[i].IsTop() && HasEffects(nodes[i])) body_.stateful.push_back(nodes[i].name());
     }
     return absl::OkStatus();
+  }
+
+  // How many conditions and loops of the body a node is in.
+  struct Place {
+    int conditions = 0;
+    int loops = 0;
+
+    bool IsTop() const { return conditions <= 0 && loops <= 0; }
+  };
+
+  std::vector<Place> Places() const {
+    std::vector<Place> places(inputs_.size());
+    for (const int position : order_) {
+      Place& place = places[position];
+      bool is_loop = false;
+      for (const absl::string_view input : inputs_[position]) {
+        const auto source = positions_.find(NodeOf(input));
+        if (source == positions_.end()) continue;  // an argument
+        const std::string& op = function_.node_def(source->second).op();
+        is_loop = is_loop || absl::EndsWith(op, "Enter") || absl::EndsWith(op, "NextIteration");
+        place.conditions = std::max(place.conditions, places[source->second].conditions);
+        place.loops = std::max(place.loops, places[source->second].loops);
+      }
+      // An iteration is one more condition: its Switch begins it, Exit leaves it.
+      const absl::string_view op = function_.node_def(position).op();
+      if (absl::EndsWith(op, "Switch")) ++place.conditions;
+      if (absl::EndsWith(op, "Enter")) ++place.loops;
+      if (absl::EndsWith(op, "Exit")) --place.loops;
+      if (absl::EndsWith(op, "Exit") || (absl::EndsWith(op, "Merge") && !is_loop)) --place.conditions;
+    }
+    return places;
   }
 
   bool HasEffects(const NodeDef& node) const {
@@ -344,7 +373,7 @@ class Instantiation {
   }
 
   // A loop may be closed by an edge from NextIteration to Merge.
-  absl::Status CheckAcyclic() const {
+  absl::Status CheckAcyclic() {
     std::vector<std::vector<int>> consumers(inputs_.size());
     std::vector<int> num_pending(inputs_.size(), 0);
     for (int i = 0; i < function_.node_def_size(); ++i) {
@@ -367,6 +396,7 @@ class Instantiation {
     for (; !ready.empty(); ++num_done) {
       const int next = ready.back();
       ready.pop_back();
+      order_.push_back(next);
       for (int consumer : consumers[next]) {
         if (--num_pending[consumer] == 0) ready.push_back(consumer);
       }
@@ -393,6 +423,7 @@ class Instantiation {
   absl::flat_hash_map<absl::string_view, Range> arguments_;
   absl::flat_hash_map<absl::string_view, int> positions_;  // of the nodes, by name
   std::vector<std::vector<std::string>> inputs_;           // of the nodes, as the body names them
+  std::vector<int> order_;                                 // of the nodes: each after its inputs
 };
 
 }  // namespace

@@ -260,6 +260,38 @@ TEST(FunctionsTest, OnlyCallsOfFunctionsWithoutControlResultsRunAllThatHasEffect
   EXPECT_THAT(Inputs(**graph, "loop/_next_0"), ElementsAre("loop/_body/b:0"));
 }
 
+// A node in a branch or a loop of the function itself cannot be waited for.
+TEST(FunctionsTest, EffectsBesideBranchesAndLoopsOfAFunctionRun) {
+  const std::string two = absl::StrCat(kT, "attr { key: 'N' value { i: 2 } } ");
+  const std::string frame = absl::StrCat(kT, "attr { key: 'frame_name' value { s: 'loop' } } ");
+  const auto graph = FromText(absl::StrCat(
+      kPlaceholder, Node("call", "f", {"x"}, ""),
+      Function("f", {"a"}, "print_after:z:0",
+               Body("print_before", "Print", {"a"}) + Body("less", "Less", {"a", "a"}) +
+                   Body("switch", "Switch", {"a", "less:z:0"}) +
+                   Body("print_in_branch", "Print", {"switch:output_true:0"}) +
+                   Body("pivot", "Identity", {"switch:output_true:0"}) +
+                   Body("inner", "Switch", {"pivot:output:0", "less:z:0"}) +
+                   Body("inner_merge", "Merge", {"inner:output_false:0", "inner:output_true:0"}, two) +
+                   Body("print_in_merged", "Print", {"inner_merge:output:0"}) +
+                   Body("print_at_pivot", "Print", {"a", "^pivot"}) +
+                   Body("merge", "Merge", {"switch:output_false:0", "inner_merge:output:0"}, two) +
+                   Body("print_merged", "Print", {"merge:output:0"}) +
+                   Body("enter", "Enter", {"merge:output:0"}, frame) +
+                   Body("loop", "Merge", {"enter:output:0", "next:output:0"}, two) +
+                   Body("print_in_cond", "Print", {"loop:output:0"}) +
+                   Body("goes_on", "Less", {"print_in_cond:z:0", "print_in_cond:z:0"}) +
+                   Body("loop_cond", "LoopCond", {"goes_on:z:0"}, "") +
+                   Body("loop_switch", "Switch", {"loop:output:0", "loop_cond:output:0"}) +
+                   Body("next", "NextIteration", {"loop_switch:output_true:0"}) +
+                   Body("print_in_loop", "Print", {"loop_switch:output_true:0"}) +
+                   Body("exit", "Exit", {"loop_switch:output_false:0"}) +
+                   Body("print_after", "Print", {"exit:output:0"}))));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "call"), ElementsAre("call/_call/print_after:0", "^call/_call/print_before",
+                                                   "^call/_call/print_merged", "^call/_call/print_after"));
+}
+
 struct Refused {
   std::string name;
   std::string graph;
