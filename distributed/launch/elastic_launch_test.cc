@@ -253,12 +253,14 @@ TEST_F(ElasticLaunchTest, ItIsIdleWhileItStops) {
   EXPECT_EQ(AwaitEnd(), 128 + SIGTERM) << Error();
 }
 
-// In the place of ssh: it gets a host and a command. To the host "deaf" it connects, and hears nothing more.
+// In the place of ssh: it gets a host and a command. To the host "deaf" it connects, and hears nothing more,
+// until there is DIR/hears.
 class RemoteElasticLaunchTest : public ElasticLaunchTest {
  protected:
   RemoteElasticLaunchTest() {
     const std::string ssh = dir_ + "/ssh";
-    std::ofstream(ssh) << "#!/bin/sh\n[ $1 = deaf ] && exec sleep 1000\nexec sh -c \"$2\"\n";
+    std::ofstream(ssh) << "#!/bin/sh\n[ $1 = deaf ] && [ ! -e '" << dir_
+                       << "/hears' ] && exec sleep 1000\nexec sh -c \"$2\"\n";
     EXPECT_EQ(chmod(ssh.c_str(), 0700), 0);
     options_.ssh = ssh;
     options_.hosts = {{"a", 1}};
@@ -301,6 +303,28 @@ TEST_F(RemoteElasticLaunchTest, AWorkerThatCannotBeToldToLeaveLosesItsPlace) {
   EXPECT_TRUE(AwaitError("worker:1 (on deaf) has left")) << Error();
   SetHosts("a:2");
   EXPECT_TRUE(AwaitWorkers({0, 1})) << Error();
+  EndJob();
+  EXPECT_EQ(AwaitEnd(), 0) << Error();
+}
+
+// Nobody knows whether it was told: it may still have its port.
+TEST_F(RemoteElasticLaunchTest, AWorkerWhoseHungConnectionIsKilledIsFollowedByOneAtAnotherPort) {
+  options_.stop_grace = absl::Milliseconds(300);
+  SetHosts("a:1");
+  Launch();
+  ASSERT_TRUE(AwaitWorkers({0})) << Error();
+  SetHosts("a:1\ndeaf:1");
+  ASSERT_TRUE(AwaitError("worker:1 (on deaf) is started")) << Error();
+  SetHosts("a:1");
+  ASSERT_TRUE(AwaitError("worker:1 (on deaf) has left")) << Error();
+  std::ofstream(dir_ + "/hears") << "1\n";
+  SetHosts("a:1\ndeaf:1");
+  ASSERT_TRUE(AwaitWorkers({0, 1})) << Error();
+  EXPECT_THAT(ReadFile(dir_ + "/config1"), HasSubstr(absl::StrCat("\"deaf:", kDefaultPortBase + 1)));
+  // As one does that cannot listen.
+  const int before = Pid(1);
+  Fail(1, 1);
+  EXPECT_TRUE(Await([&] { return Pid(1) != 0 && Pid(1) != before; })) << Error();
   EndJob();
   EXPECT_EQ(AwaitEnd(), 0) << Error();
 }

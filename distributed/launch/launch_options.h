@@ -37,7 +37,10 @@ struct LaunchOptions {
   bool prefix_all = false;
   // How often one task is started again after it was killed by a signal or exited with a code >= 128 ("worth
   // trying again", session/monitored/exit_code.h; ssh's 255 is one). It keeps its address and gets a new
-  // incarnation. Where ssh lost the connection it starts when what it left behind must be gone.
+  // incarnation. Where the connection to its host was lost, or its ssh was killed, it is started when what it
+  // left behind is gone if the host has noticed at once: after the grace time. A host may notice as late as
+  // its sshd looks (ClientAliveInterval) or TCP's keepalive does, after hours; what fails there soon, because
+  // the port is still taken, is tried again whatever its code is.
   int restarts = 0;
   absl::Duration stop_grace =
       absl::Seconds(30);  // more than a ps may take (ServerOptions::termination_grace)

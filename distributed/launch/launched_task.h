@@ -25,6 +25,10 @@ struct LaunchedTask {
   std::optional<TaskOutput> output;
   std::optional<TaskOutput> error;
   bool is_running = false;
+  absl::Time started;  // last; set by the launcher
+  // The connection to its host was lost, and nobody has run there for long since: what it left behind may
+  // still have its port.
+  bool was_cut_off = false;
   std::optional<absl::Time> restart_at;
   // Of a worker of an elastic job that was told to leave; in the infinite future when it was killed for it.
   std::optional<absl::Time> kill_at;

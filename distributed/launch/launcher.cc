@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,7 +65,7 @@ class Launcher::Job {
       WriteFully(options_.output_fd, commands);
       return 0;
     }
-    for (LaunchedTask& task : tasks_) WEIR_RETURN_IF_ERROR(starter_.Start(cluster_, task));
+    for (LaunchedTask& task : tasks_) WEIR_RETURN_IF_ERROR(StartTask(task));
     while (num_alive() > 0) {
       WaitForEvents();
       StartDueTasks();
@@ -134,11 +135,16 @@ class Launcher::Job {
     return absl::OkStatus();
   }
 
+  absl::Status StartTask(LaunchedTask& task) {
+    task.started = ProcessNow();
+    return starter_.Start(cluster_, task);
+  }
+
   void StartDueTasks() {
     for (LaunchedTask& task : tasks_) {
       if (!task.restart_at || ProcessNow() < *task.restart_at) continue;
       task.restart_at.reset();
-      if (absl::Status started = starter_.Start(cluster_, task); !started.ok()) {
+      if (absl::Status started = StartTask(task); !started.ok()) {
         Say(std::string(started.message()));
         if (exit_code_ == 0) exit_code_ = 127;
         Stop();
@@ -197,8 +203,10 @@ class Launcher::Job {
     if (IsPooled(task) && (code != 0 || task.kill_at)) return OnWorkerLost(task, code, wait_status);
     if (code == 0) return OnTaskDone(task);
     const std::string death = DescribeDeath(task, code, wait_status);
-    if (code >= 128 && task.restarts_left > 0 && num_live_workers() + !task.is_ps() > 0) {
-      return Restart(task, code, death);
+    NoteCutOff(task, wait_status);
+    const bool may_help = code >= 128 || task.was_cut_off;
+    if (may_help && task.restarts_left > 0 && num_live_workers() + !task.is_ps() > 0) {
+      return Restart(task, wait_status, death);
     }
     if (exit_code_ == 0) exit_code_ = code;
     const bool ends_job = task.is_ps() || task.name == kChief;
@@ -215,19 +223,33 @@ class Launcher::Job {
     if (!task.is_ps()) OnWorkerGone();
   }
 
+  // What runs on the host may not have noticed: ssh says that it has lost it, or was killed, here, because it
+  // hung.
+  static bool IsCutOff(const LaunchedTask& task, int wait_status) {
+    return task.is_remote() && (WIFSIGNALED(wait_status) || ExitCodeOf(wait_status) == kSshFailed);
+  }
+
+  // Of a task that has its address for good. One that worked for long had its port.
+  void NoteCutOff(LaunchedTask& task, int wait_status) const {
+    const absl::Duration long_enough = options_.pool.cooldown * WorkerPoolOptions::kLongestCooldown;
+    if (ProcessNow() - task.started > long_enough) task.was_cut_off = false;
+    if (IsCutOff(task, wait_status)) task.was_cut_off = true;
+  }
+
   bool IsPooled(const LaunchedTask& task) const {
     return options_.is_elastic && task.name.job == kChief.job && task.name != kChief;
   }
 
   void OnWorkerLost(LaunchedTask& task, int code, int wait_status) {
     const bool was_told = std::exchange(task.kill_at, std::nullopt).has_value();
-    const bool is_cut_off = task.is_remote() && code == kSshFailed;
+    const bool is_cut_off = IsCutOff(task, wait_status);
     if (is_cut_off) hosts_.NoteLeftBehind(task.address);
     const WorkerPool::End end = pool().OnEnded(task.name.index,
-                                               was_told      ? WorkerPool::End::kTold
-                                               : is_cut_off  ? WorkerPool::End::kCutOff
-                                               : code >= 128 ? WorkerPool::End::kAgain
-                                                             : WorkerPool::End::kBroken,
+                                               was_told && is_cut_off ? WorkerPool::End::kToldInVain
+                                               : was_told             ? WorkerPool::End::kTold
+                                               : is_cut_off           ? WorkerPool::End::kCutOff
+                                               : code >= 128          ? WorkerPool::End::kAgain
+                                                                      : WorkerPool::End::kBroken,
                                                ProcessNow());
     const std::string death = DescribeDeath(task, code, wait_status);
     if (was_told) {
@@ -300,15 +322,15 @@ class Launcher::Job {
     LaunchedTask& task = *FindTask(name);
     task.address = address;
     if (!options_.hosts.empty()) task.host = start.host;
-    WEIR_RETURN_IF_ERROR(starter_.Start(cluster_, task));
+    WEIR_RETURN_IF_ERROR(StartTask(task));
     Say(absl::StrCat(Describe(task), " is started, to join the job"));
     return absl::OkStatus();
   }
 
-  void Restart(LaunchedTask& task, int code, const std::string& death) {
+  void Restart(LaunchedTask& task, int wait_status, const std::string& death) {
     --task.restarts_left;
     const absl::Duration pause =
-        task.is_remote() && code == kSshFailed ? options_.pool.cut_off_pause : absl::ZeroDuration();
+        IsCutOff(task, wait_status) ? options_.pool.cut_off_pause : absl::ZeroDuration();
     task.restart_at = ProcessNow() + pause;
     Say(absl::StrCat(death, "; starting it again",
                      pause > absl::ZeroDuration() ? absl::StrCat(" in ", absl::FormatDuration(pause)) : "",
@@ -433,7 +455,7 @@ class Launcher::Job {
 
 Launcher::Launcher(LaunchOptions options) : options_(std::move(options)) {
   options_.pool.hosts_may_change = !options_.host_discovery_script.empty();
-  // What runs on a host that has not noticed yet that the connection is gone ends within the grace time.
+  // What runs on a host ends within the grace time after that has noticed that the connection is gone.
   options_.pool.cut_off_pause = options_.stop_grace + absl::Seconds(1);
 }
 Launcher::~Launcher() = default;

@@ -207,6 +207,31 @@ TEST_F(RemoteLaunchTest, AHostThatCannotBeReachedIsNamed) {
                         "reached, or the connection was lost); starting it again in 1.001s"));
 }
 
+// What ran there may still have its port: the next one cannot listen, and says so with a small exit code.
+TEST_F(RemoteLaunchTest, WhereAConnectionWasLostWhatFailsIsTriedAgain) {
+  LaunchOptions options =
+      Job(0, 1, "[ -e second ] && exit 0; [ -e first ] && touch second && exit 1; touch first; exit 255");
+  options.restarts = 2;
+  options.stop_grace = absl::Milliseconds(1);
+  const Result result = Launch(options);
+  EXPECT_EQ(result.code.value(), 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("died: exited with code 1; starting it again"));
+}
+
+// An ssh that is killed says nothing of what it ran.
+TEST_F(RemoteLaunchTest, AKilledSshIsALostConnection) {
+  std::ofstream(ssh_) << "#!/bin/sh\n[ -e '" << absl::StrReplaceAll(dir_, {{"'", "'\\''"}})
+                      << "/dead' ] && exit 0\ntouch '" << absl::StrReplaceAll(dir_, {{"'", "'\\''"}})
+                      << "/dead'\nkill -9 $$\n";
+  LaunchOptions options = Job(0, 1, "true");
+  options.restarts = 1;
+  options.stop_grace = absl::Milliseconds(1);
+  const Result result = Launch(options);
+  EXPECT_EQ(result.code.value(), 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("died: killed by signal 9 (Killed)"));
+  EXPECT_THAT(result.error, HasSubstr("; starting it again in 1.001s"));
+}
+
 TEST_F(RemoteLaunchTest, WhatCannotRunThereIsAnError) {
   LaunchOptions options = Job(0, 1, "true");
   options.command = {"/no/such/program"};

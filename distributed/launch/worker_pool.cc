@@ -121,6 +121,10 @@ WorkerPool::End WorkerPool::OnEnded(int index, End end, absl::Time now) {
       break;
     case End::kTold:
       break;
+    case End::kToldInVain:
+      host.was_cut_off = true;
+      host.cools_until = std::max(host.cools_until, now + options_.cut_off_pause);
+      break;
     case End::kBroken:
       ++host.num_broken;
       break;

@@ -51,11 +51,12 @@ struct WorkerPoolOptions {
 class WorkerPool {
  public:
   enum class End {
-    kDone,    // well
-    kTold,    // because it was told to
-    kAgain,   // failed; trying again may help
-    kCutOff,  // the connection to its host was lost, or not made: the same
-    kBroken   // failed; trying again does not help
+    kDone,        // well
+    kTold,        // because it was told to
+    kToldInVain,  // it was told to, and the connection to its host was lost: it may still run
+    kAgain,       // failed; trying again may help
+    kCutOff,      // the connection to its host was lost, or not made: the same
+    kBroken       // failed; trying again does not help
   };
   struct Start {
     int index = 0;

@@ -114,6 +114,24 @@ TEST(WorkerPool, WhereAConnectionWasLostWhatFailsIsTriedAgain) {
   EXPECT_THAT(StartsOf(pool.Next(At(2000))), IsEmpty());
 }
 
+TEST(WorkerPool, WhoWasToldInVainMayStillHaveItsPort) {
+  WorkerPool pool({.min_workers = 1,
+                   .max_workers = 2,
+                   .cooldown = absl::Seconds(1),
+                   .cut_off_pause = absl::Seconds(31),
+                   .hosts_may_change = true});
+  pool.SetHosts({{"a", 1}, {"b", 1}});
+  pool.Begin({"a", "b"}, kBegin);
+  pool.SetHosts({{"a", 1}});
+  EXPECT_THAT(pool.Next(At(1)).stops, ElementsAre(1));
+  EXPECT_EQ(pool.OnEnded(1, End::kToldInVain, At(10)), End::kToldInVain);
+  EXPECT_EQ(pool.num_resets(), 0);
+  pool.SetHosts({{"a", 1}, {"b", 1}});
+  EXPECT_THAT(StartsOf(pool.Next(At(40.9))), IsEmpty());
+  EXPECT_THAT(StartsOf(pool.Next(At(41))), ElementsAre("1@b"));
+  EXPECT_EQ(pool.OnEnded(1, End::kBroken, At(42)), End::kAgain);
+}
+
 TEST(WorkerPool, AnEmptyPlaceIsTheFirstSlotToGo) {
   WorkerPool pool({.min_workers = 1, .max_workers = 4, .hosts_may_change = true});
   pool.SetHosts({{"a", 3}});
