@@ -325,20 +325,32 @@ void MasterSession::RunPrepared(PreparedStep& step, const std::vector<Tensor>& f
   });
 }
 
+std::shared_ptr<const absl::flat_hash_map<std::string, std::string>> MasterSession::ValuesOf(
+    const std::vector<std::string>& fetches) const {
+  auto values = std::make_shared<absl::flat_hash_map<std::string, std::string>>();
+  absl::ReaderMutexLock lock(&graph_mutex_);
+  for (const std::string& fetch : fetches) {
+    const absl::StatusOr<std::string> name = TensorRef(fetch).Name();
+    const absl::StatusOr<Output> value = graph_.graph().FindValue(fetch);
+    if (name.ok() && value.ok() && value->name() != *name) values->emplace(*name, value->name());
+  }
+  return values;
+}
+
 absl::StatusOr<std::string> MasterSession::BeginPartialRun(StepNames names, const ClientCall& call) {
   if (call.is_given_up()) return ClientCall::GivenUp();
-  const auto num_bytes = static_cast<int64_t>(KeyOf(names).size());
+  const auto num_bytes = static_cast<int64_t>(2 * KeyOf(names).size());
   WEIR_RETURN_IF_ERROR(Check(&names));
   WEIR_ASSIGN_OR_RETURN(PeerUse::Share room, room_.Take({.plans = 1, .steps = 1, .bytes = num_bytes},
                                                         absl::StrCat("a partial run of session ", handle_)));
   RunOptions options;
   options.timeout = absl::InfiniteDuration();
   WEIR_ASSIGN_OR_RETURN(
-      const std::shared_ptr<PartialRun> run,
+      std::shared_ptr<PartialRun> run,
       session_->StartPartialRun(Refs(names.feeds), Refs(names.fetches),
                                 {names.targets.begin(), names.targets.end()}, options, call.deadline()));
   std::string handle = absl::StrCat(absl::Hex(room_.environment.Random(), absl::kZeroPad16));
-  WEIR_RETURN_IF_ERROR(partial_runs_.Add(handle, run, std::move(room)));
+  WEIR_RETURN_IF_ERROR(partial_runs_.Add(handle, {run, ValuesOf(names.fetches)}, std::move(room)));
   run->step().OnDone([weak = weak_from_this(), handle](const Step::Results& results) {
     if (const auto session = weak.lock()) session->partial_runs_.EndStep(handle, results.status());
   });
@@ -358,18 +370,9 @@ void MasterSession::RunPart(const std::string& partial_run, StepNames names, std
                             std::shared_ptr<ClientCall> call, Done done) {
   const absl::StatusOr<RunOptions> options = OptionsOf(wishes, *call);
   if (!options.ok()) return done(options.status());
-  const absl::StatusOr<std::shared_ptr<PartialRun>> begun =
-      partial_runs_.BeginPart(partial_run, std::move(room));
+  const absl::StatusOr<OpenPartialRun> begun = partial_runs_.BeginPart(partial_run);
   if (!begun.ok()) return done(ForClient(begun.status()));
-  const std::shared_ptr<PartialRun>& run = *begun;
-  // The run knows a reference to a variable by the node that reads it.
-  {
-    absl::ReaderMutexLock lock(&graph_mutex_);
-    for (std::string& fetch : names.fetches) {
-      if (const absl::StatusOr<Output> value = graph_.graph().FindValue(fetch); value.ok())
-        fetch = value->name();
-    }
-  }
+  const std::shared_ptr<PartialRun>& run = begun->run;
   const std::shared_ptr<Step> step(run, &run->step());
   OpenWork::TimerId timer = 0;
   if (options->timeout < absl::InfiniteDuration()) {
@@ -382,11 +385,14 @@ void MasterSession::RunPart(const std::string& partial_run, StepNames names, std
   call->SetStep(step);
   Feeds fed;
   for (size_t i = 0; i < feeds.size(); ++i) fed.emplace_back(names.feeds[i], std::move(feeds[i]));
-  run->Start(fed, Refs(names.fetches),
-             [done, busy = BeginUse(), partial_run, timer, call](const Step::Results& results) {
+  const auto held = std::make_shared<std::vector<PeerUse::Share>>(std::move(room));
+  run->Start(fed, begun->FetchesOf(names.fetches),
+             [done, busy = BeginUse(), partial_run, timer, call, held](const Step::Results& results) {
                busy->room_.work.Forget(timer);
                call->SetStep(nullptr);
-               busy->partial_runs_.EndPart(partial_run);
+               std::vector<PeerUse::Share> fed_room = std::move(*held);
+               if (!results.ok()) fed_room.clear();
+               busy->partial_runs_.EndPart(partial_run, std::move(fed_room));
                if (!results.ok()) return done(busy->ForClient(results.status()));
                done(StepAnswer{*results, ""});
              });

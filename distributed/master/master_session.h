@@ -90,7 +90,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   using Prepared = std::function<void(absl::StatusOr<std::string>)>;
   void StartPartialRun(StepNames names, std::shared_ptr<ClientCall> call, Prepared done);
   // A part that is not over in time, or whose client goes away, ends the whole run. `room`: what the feeds
-  // take, which the run keeps.
+  // take, which the run keeps unless it refuses the part.
   void RunPart(const std::string& partial_run, StepNames names, std::vector<Tensor> feeds,
                std::vector<PeerUse::Share> room, const StepWishes& wishes, std::shared_ptr<ClientCall> call,
                Done done);
@@ -137,6 +137,9 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   // `metadata`: the beginning of the answer's.
   void RunPrepared(PreparedStep& step, const std::vector<Tensor>& feeds, const StepWishes& wishes,
                    const std::shared_ptr<ClientCall>& call, std::string metadata, Done done);
+  // OpenPartialRun::values of a run with these fetches.
+  std::shared_ptr<const absl::flat_hash_map<std::string, std::string>> ValuesOf(
+      const std::vector<std::string>& fetches) const;
   absl::StatusOr<std::string> BeginPartialRun(StepNames names, const ClientCall& call);
   absl::StatusOr<RunOptions> OptionsOf(const StepWishes& wishes, const ClientCall& call) const;
   absl::Status ForClient(const absl::Status& error) const;

@@ -7,8 +7,18 @@
 
 namespace weir {
 
-absl::Status OpenPartialRuns::Add(const std::string& handle, std::shared_ptr<PartialRun> run,
-                                  PeerUse::Share room) {
+std::vector<TensorRef> OpenPartialRun::FetchesOf(const std::vector<std::string>& names) const {
+  std::vector<TensorRef> fetches;
+  for (const std::string& asked : names) {
+    const TensorRef ref(asked);
+    const absl::StatusOr<std::string> name = ref.Name();
+    const auto value = name.ok() ? values->find(*name) : values->end();
+    fetches.push_back(value == values->end() ? ref : TensorRef(value->second));
+  }
+  return fetches;
+}
+
+absl::Status OpenPartialRuns::Add(const std::string& handle, OpenPartialRun run, PeerUse::Share room) {
   Entry dropped;  // after the lock
   absl::MutexLock lock(&mutex_);
   if (runs_.size() >= kMaxRuns) {
@@ -19,7 +29,7 @@ absl::Status OpenPartialRuns::Add(const std::string& handle, std::shared_ptr<Par
     }
   }
   Entry& entry = runs_[handle];
-  entry.run = std::move(run);
+  entry.open = std::move(run);
   entry.room.push_back(std::move(room));
   entry.last_use = ++num_uses_;
   return absl::OkStatus();
@@ -37,8 +47,7 @@ OpenPartialRuns::Entry OpenPartialRuns::DropOldest() {
   return dropped;
 }
 
-absl::StatusOr<std::shared_ptr<PartialRun>> OpenPartialRuns::BeginPart(absl::string_view handle,
-                                                                       std::vector<PeerUse::Share> room) {
+absl::StatusOr<OpenPartialRun> OpenPartialRuns::BeginPart(absl::string_view handle) {
   absl::MutexLock lock(&mutex_);
   const auto known = runs_.find(handle);
   if (known == runs_.end()) {
@@ -49,21 +58,25 @@ absl::StatusOr<std::shared_ptr<PartialRun>> OpenPartialRuns::BeginPart(absl::str
   }
   Entry& entry = known->second;
   entry.last_use = ++num_uses_;
-  if (entry.run == nullptr) return entry.failure;
+  if (entry.open.run == nullptr) return entry.failure;
   ++entry.num_parts;
-  std::move(room.begin(), room.end(), std::back_inserter(entry.room));
-  return entry.run;
+  return entry.open;
 }
 
-void OpenPartialRuns::EndPart(absl::string_view handle) {
+void OpenPartialRuns::EndPart(absl::string_view handle, std::vector<PeerUse::Share> room) {
   Entry dropped;  // after the lock
   absl::MutexLock lock(&mutex_);
   const auto known = runs_.find(handle);
   if (known == runs_.end()) return;
-  --known->second.num_parts;
-  if (known->second.run == nullptr || !known->second.run->is_over()) return;
-  dropped = std::move(known->second);
-  runs_.erase(known);
+  Entry& entry = known->second;
+  --entry.num_parts;
+  if (entry.open.run == nullptr) return;
+  if (entry.open.run->is_over()) {
+    dropped = std::move(entry);
+    runs_.erase(known);
+  } else {
+    std::move(room.begin(), room.end(), std::back_inserter(entry.room));
+  }
 }
 
 void OpenPartialRuns::EndStep(absl::string_view handle, const absl::Status& status) {
@@ -73,10 +86,10 @@ void OpenPartialRuns::EndStep(absl::string_view handle, const absl::Status& stat
   if (known == runs_.end()) return;
   Entry& entry = known->second;
   if (!status.ok()) {
-    std::swap(dropped.run, entry.run);
+    std::swap(dropped.open, entry.open);
     std::swap(dropped.room, entry.room);
     entry.failure = status;
-  } else if (entry.run != nullptr && entry.num_parts == 0 && entry.run->is_over()) {
+  } else if (entry.open.run != nullptr && entry.num_parts == 0 && entry.open.run->is_over()) {
     dropped = std::move(entry);
     runs_.erase(known);
   }

@@ -3,7 +3,8 @@
 // A run is known until all its feeds have come and all its fetches are taken. One that has failed stays known
 // by its error, which all its later parts get. When there are too many, the one that was used longest ago,
 // and of which no part is under way, goes: a client may have left it. Each counts as a step and a plan of the
-// clients (peer_limits.h), and what was fed to it counts until it is over.
+// clients (peer_limits.h), and what was fed to it counts until it is over. What a part that is refused
+// brought counts no longer than that part.
 //
 // Thread safety: all methods.
 #pragma once
@@ -23,18 +24,30 @@
 
 namespace weir {
 
+// A run, and what its parts need to know of its graph, which they do not read: it may be locked for long.
+struct OpenPartialRun {
+  std::shared_ptr<PartialRun> run;
+  // Of fetches that name a reference to a variable ("v:0"): the node's output that reads it, by which the run
+  // knows them.
+  std::shared_ptr<const absl::flat_hash_map<std::string, std::string>> values;
+
+  // The names that the run knows.
+  std::vector<TensorRef> FetchesOf(const std::vector<std::string>& names) const;
+};
+
 class OpenPartialRuns {
  public:
   static constexpr size_t kMaxRuns = 1'000;
 
   // ResourceExhausted when there are too many, and parts of all of them are under way.
-  absl::Status Add(const std::string& handle, std::shared_ptr<PartialRun> run, PeerUse::Share room);
+  absl::Status Add(const std::string& handle, OpenPartialRun run, PeerUse::Share room);
 
-  // A part of the run begins, whose feeds take `room`. InvalidArgument for a handle that no run has; the
-  // error that has ended the run. EndPart follows when it is OK.
-  absl::StatusOr<std::shared_ptr<PartialRun>> BeginPart(absl::string_view handle,
-                                                        std::vector<PeerUse::Share> room);
-  void EndPart(absl::string_view handle);
+  // A part of the run begins. InvalidArgument for a handle that no run has; the error that has ended the run.
+  // EndPart follows when it is OK.
+  absl::StatusOr<OpenPartialRun> BeginPart(absl::string_view handle);
+  // `room`: what the feeds take that the run keeps; of a part that failed nothing, for either it was refused
+  // or the run is over.
+  void EndPart(absl::string_view handle, std::vector<PeerUse::Share> room);
 
   // The step of the run has ended.
   void EndStep(absl::string_view handle, const absl::Status& status);
@@ -44,7 +57,7 @@ class OpenPartialRuns {
 
  private:
   struct Entry {
-    std::shared_ptr<PartialRun> run;  // null: it has failed
+    OpenPartialRun open;  // null: it has failed
     std::vector<PeerUse::Share> room;
     absl::Status failure;
     int num_parts = 0;     // under way

@@ -1,7 +1,13 @@
 // Partial runs as TensorFlow's clients ask for them.
+#include <atomic>
+
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "distributed/master/test_master.h"
 #include "gmock/gmock.h"
+#include "graph/interchange/proto/graph.pb.h"
+#include "graph/shape_inference.h"
+#include "ops/register_ops.h"
 
 namespace weir {
 namespace {
@@ -11,8 +17,9 @@ using ::testing::HasSubstr;
 
 class PartialRunsTest : public ::testing::Test {
  protected:
-  explicit PartialRunsTest(MasterOptions options = {})
-      : client_(options), session_(client_.CreateSession(TestModel(client_.ops())).value()) {}
+  explicit PartialRunsTest(MasterOptions options = {},
+                           RuntimeOptions runtime = {.job = "local", .num_threads = 1})
+      : client_(options, runtime), session_(client_.CreateSession(TestModel(client_.ops())).value()) {}
 
   absl::StatusOr<std::string> Setup(std::vector<std::string> fetches, std::vector<std::string> feeds,
                                     int64_t request_id = 0) {
@@ -119,6 +126,91 @@ TEST_F(PartialRunsTest, ASetupThatComesTwiceIsOneRun) {
   EXPECT_NE(Setup({"twice:0"}, {"x:0"}, 18).value(), handle);
 }
 
+TEST_F(PartialRunsTest, AReferenceToAVariableIsFetchedByItsName) {
+  tensorflow::GraphDef graph;
+  const auto add_node = [&graph](const char* name, const char* op, std::vector<std::string> inputs) {
+    tensorflow::NodeDef* node = graph.add_node();
+    node->set_name(name);
+    node->set_op(op);
+    for (std::string& input : inputs) node->add_input(std::move(input));
+    (*node->mutable_attr())[node->op() == "Assign" ? "T" : "dtype"].set_type(tensorflow::DT_FLOAT);
+    return node;
+  };
+  (*add_node("r", "VariableV2", {})->mutable_attr())["shape"].mutable_shape();
+  add_node("start", "Placeholder", {});
+  add_node("begin", "Assign", {"r", "start"});
+  tensorflow::ExtendSessionRequest extend;
+  extend.set_session_handle(session_);
+  *extend.mutable_graph_def() = graph;
+  const auto extended = client_.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend);
+  ASSERT_TRUE(extended.ok()) << extended.status();
+  tensorflow::RunStepRequest begin = Step(session_, {}, {"begin"});
+  AddFeed("start:0", Tensor::Scalar<float>(3.0f), &begin);
+  ASSERT_TRUE(client_.Run(begin).ok());
+  for (const char* fetch : {"r:0", "r"}) {
+    const std::string handle = Setup({fetch, "one:0"}, {}).value();
+    const auto part = client_.Run(Part(handle, {fetch}));
+    ASSERT_TRUE(part.ok()) << part.status();
+    EXPECT_THAT(Floats(*part), ElementsAre(3));
+  }
+}
+
+// An op whose shapes are not known before the test opens the gate. One at a time.
+class SlowImport {
+ public:
+  SlowImport() {
+    that_ = this;
+    EXPECT_TRUE(RegisterStandardOps(ops_).ok());
+    EXPECT_TRUE(ops_.Register({.name = "Slow",
+                               .summary = "Takes its time when it is imported.",
+                               .outputs = {"y: float"},
+                               .infer_shapes = &InferShapes,
+                               .gradient = NotDifferentiable})
+                    .ok());
+  }
+  const OpRegistry& ops() const { return ops_; }
+  void AwaitBegin() { has_begun_.WaitForNotification(); }
+  void Open() { gate_.Notify(); }
+  bool was_too_slow() const { return was_too_slow_; }
+
+ private:
+  static absl::Status InferShapes(ShapeInference& inference) {
+    if (!that_->has_begun_.HasBeenNotified()) that_->has_begun_.Notify();
+    if (!that_->gate_.WaitForNotificationWithTimeout(absl::Seconds(30))) that_->was_too_slow_ = true;
+    return UnknownShape(inference);
+  }
+
+  static SlowImport* that_;
+  OpRegistry ops_;
+  absl::Notification has_begun_, gate_;
+  std::atomic<bool> was_too_slow_{false};
+};
+
+SlowImport* SlowImport::that_ = nullptr;
+
+class SlowExtensionTest : private SlowImport, public PartialRunsTest {
+ protected:
+  SlowExtensionTest() : PartialRunsTest({}, {.job = "local", .num_threads = 1, .ops = &SlowImport::ops()}) {}
+  SlowImport& slow() { return *this; }
+};
+
+// It comes in on a thread that all clients share.
+TEST_F(SlowExtensionTest, APartDoesNotWaitForIt) {
+  const std::string handle = Setup({"one:0", "seven:0"}, {}).value();
+  tensorflow::ExtendSessionRequest extend;
+  extend.set_session_handle(session_);
+  tensorflow::NodeDef* node = extend.mutable_graph_def()->add_node();
+  node->set_name("slow");
+  node->set_op("Slow");
+  const auto extension = client_.Start("ExtendSession", extend.SerializeAsString());
+  slow().AwaitBegin();
+  const auto part = client_.Run(Part(handle, {"one:0"}));
+  EXPECT_FALSE(slow().was_too_slow()) << "the part has waited for the extension";
+  EXPECT_TRUE(part.ok()) << part.status();
+  slow().Open();
+  EXPECT_TRUE(extension->Await().ok()) << extension->Await().status();
+}
+
 class PartialRunLimitsTest : public PartialRunsTest {
  protected:
   PartialRunLimitsTest() : PartialRunsTest(Limits()) {}
@@ -140,6 +232,22 @@ TEST_F(PartialRunLimitsTest, WhatAnOpenRunWasFedCounts) {
   EXPECT_EQ(client_.Run(step).status().code(), absl::StatusCode::kResourceExhausted);
   ASSERT_TRUE(client_.Run(Part(handle, {"one:0"})).ok());  // the run is over
   EXPECT_TRUE(client_.Run(step).ok()) << client_.Run(step).status();
+}
+
+TEST_F(PartialRunLimitsTest, WhatARefusedPartBroughtDoesNotCount) {
+  const std::string handle = Setup({"twice:0", "one:0", "seven:0"}, {"x:0"}).value();
+  const Tensor large(DType::kFloat32, Shape({60'000}));
+  tensorflow::RunStepRequest part = Part(handle, {"twice:0"});
+  AddFeed("x:0", large, &part);
+  ASSERT_TRUE(client_.Run(part).ok());
+  part = Part(handle, {"one:0"});
+  AddFeed("x:0", large, &part);
+  for (int i = 0; i < 20; ++i) {
+    const absl::Status refused = client_.Run(part).status();
+    ASSERT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << i << " " << refused;
+    ASSERT_THAT(refused.message(), HasSubstr("has already been fed"));
+  }
+  EXPECT_TRUE(client_.Run(Part(handle, {"one:0"})).ok()) << "the run goes on";
 }
 
 }  // namespace
