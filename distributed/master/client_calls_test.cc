@@ -1,7 +1,11 @@
 // What becomes of a client's calls: those that come twice, whose client goes away, and that must wait.
+#include <algorithm>
+
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "distributed/master/test_master.h"
 #include "gmock/gmock.h"
+#include "graph/types/status_macros.h"
 #include "session/forwarding_worker.h"
 
 namespace weir {
@@ -145,12 +149,12 @@ class AbsentTask final : public ForwardingWorker {
   explicit AbsentTask(Worker& worker) : ForwardingWorker(&worker) {}
   StepOwners* owners() override { return nullptr; }
   absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
-    absl::MutexLock lock(&mutex_);
-    ++num_asked_;
-    if (RealEnvironment().Await(mutex_, absl::Condition(&is_there_), deadline)) {
-      return worker_->ListDevices(deadline);
-    }
-    return absl::DeadlineExceededError("/job:ps/task:0 has not answered");
+    WEIR_RETURN_IF_ERROR(AwaitPresence(deadline));
+    return worker_->ListDevices(deadline);
+  }
+  absl::Status ResetContainers(absl::Span<const std::string> containers, absl::Time deadline) override {
+    WEIR_RETURN_IF_ERROR(AwaitPresence(deadline));
+    return worker_->ResetContainers(containers, deadline);
   }
   void Come() {
     absl::MutexLock lock(&mutex_);
@@ -165,6 +169,13 @@ class AbsentTask final : public ForwardingWorker {
   }
 
  private:
+  absl::Status AwaitPresence(absl::Time deadline) {
+    absl::MutexLock lock(&mutex_);
+    ++num_asked_;
+    if (RealEnvironment().Await(mutex_, absl::Condition(&is_there_), deadline)) return absl::OkStatus();
+    return absl::DeadlineExceededError("/job:ps/task:0 has not answered");
+  }
+
   absl::Mutex mutex_;
   bool is_there_ ABSL_GUARDED_BY(mutex_) = false;
   int num_asked_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -188,14 +199,19 @@ TEST_F(AbsentTaskTest, IsWaitedForAndNamedBeforeTheClientGivesUp) {
   EXPECT_THAT(status.message(), HasSubstr("/job:ps"));
 }
 
+// Ten seconds, however many wait for it.
 TEST_F(AbsentTaskTest, IsNamedOnTheServerAfterAWhile) {
+  constexpr int kNumClients = 100;
   testing::internal::CaptureStderr();
-  const auto call = client_.Start("CreateSession", create_);
-  absl::SleepFor(absl::Seconds(17));
-  EXPECT_FALSE(call->has_reply());
+  std::vector<std::shared_ptr<TestClientCall>> waiting;
+  for (int i = 0; i < kNumClients; ++i) waiting.push_back(client_.Start("CreateSession", create_));
+  absl::SleepFor(absl::Seconds(20));
   absent_.Come();
-  EXPECT_TRUE(call->Await().ok());
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("of a TensorFlow client waits: "));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("waits: /job:ps/task:0 has not answered"));
+  const std::vector<std::string> lines = absl::StrSplit(said, " of a TensorFlow client waits: ");
+  EXPECT_EQ(lines.size(), kNumClients + 1) << said;
+  for (const auto& call : waiting) EXPECT_TRUE(call->Await().ok()) << call->Await().status();
 }
 
 TEST_F(AbsentTaskTest, DoesNotKeepOthersFromTheirSessions) {
@@ -210,6 +226,38 @@ TEST_F(AbsentTaskTest, DoesNotKeepOthersFromTheirSessions) {
   }
   absent_.Come();
   for (const auto& call : waiting) EXPECT_TRUE(call->Await().ok()) << call->Await().status();
+}
+
+TEST_F(AbsentTaskTest, QuestionsToItDoNotKeepOthersFromTheirSessions) {
+  tensorflow::ConfigProto config;
+  config.add_device_filters("/job:local");
+  std::vector<std::shared_ptr<TestClientCall>> resets, lists;
+  for (int i = 0; i < 100; ++i) resets.push_back(client_.Start("Reset", ""));
+  for (int i = 0; i < 100; ++i) lists.push_back(client_.Start("ListDevices", ""));
+  EXPECT_TRUE(client_.CreateSession({}, config).ok());
+  const bool all_wait =
+      std::none_of(resets.begin(), resets.end(), [](auto& call) { return call->has_reply(); });
+  absent_.Come();
+  EXPECT_TRUE(all_wait) << "the session came after the time for the absent task";
+  for (const auto& call : resets) EXPECT_TRUE(call->Await().ok()) << call->Await().status();
+  for (const auto& call : lists) {
+    const absl::StatusOr<std::string> bytes = call->Await();
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    tensorflow::ListDevicesResponse response;
+    ASSERT_TRUE(response.ParseFromString(*bytes));
+    ASSERT_EQ(response.local_device_size(), 2);
+    EXPECT_THAT(response.local_device(0).name(), HasSubstr("/job:local"));
+    EXPECT_THAT(response.local_device(1).name(), HasSubstr("/job:ps"));
+  }
+}
+
+TEST_F(AbsentTaskTest, IsNotAskedForAClientThatHasGone) {
+  for (const char* method : {"ListDevices", "Reset"}) {
+    const auto call = client_.Start(method, "");
+    absent_.AwaitQuestion();
+    call->Cancel();
+    EXPECT_EQ(call->Await().status().code(), absl::StatusCode::kAborted) << call->Await().status();
+  }
 }
 
 TEST_F(AbsentTaskTest, LeavesNoSessionToAClientThatHasGone) {

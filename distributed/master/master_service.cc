@@ -10,6 +10,7 @@
 #include "distributed/master/confined_worker.h"
 #include "distributed/master/step_error.h"
 #include "distributed/master/step_messages.h"
+#include "distributed/master/task_question.h"
 #include "google/protobuf/arena.h"
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/master.pb.h"
@@ -20,8 +21,6 @@ namespace weir {
 namespace {
 
 constexpr absl::string_view kPrefix = "/tensorflow.MasterService/";
-// How long a task may take to answer a question of ListDevices or Reset.
-constexpr absl::Duration kTaskPatience = absl::Seconds(60);
 constexpr absl::Duration kTimerInterval = absl::Minutes(10);
 // What TensorFlow says of a device whose memory has no limit of its own.
 constexpr int64_t kNominalMemory = int64_t{256} << 20;
@@ -360,17 +359,26 @@ void MasterService::ListDevices(std::shared_ptr<Request> request) {
     }
     session = *std::move(found);
   }
-  Wait(request, [this, request, session] {
+  // By task, in their order.
+  const auto devices = std::make_shared<std::vector<std::vector<DeviceAttributes>>>();
+  const std::vector<Worker*>& workers = session != nullptr ? session->workers() : Target().workers;
+  devices->resize(workers.size());
+  TaskQuestion question;
+  question.workers = workers;
+  question.call = request->client;
+  question.ask = [devices](size_t index, Worker& worker, absl::Time deadline) {
+    WEIR_ASSIGN_OR_RETURN((*devices)[index], worker.ListDevices(deadline));
+    return absl::OkStatus();
+  };
+  question.done = [request, session, devices](const absl::Status& status) {
+    if (!status.ok()) return request->Reply(status);
     tensorflow::ListDevicesResponse response;
-    const absl::Time deadline =
-        std::min(request->client->deadline(), room_.environment.Now() + kTaskPatience);
-    for (Worker* worker : session != nullptr ? session->workers() : Target().workers) {
-      const absl::StatusOr<std::vector<DeviceAttributes>> devices = worker->ListDevices(deadline);
-      if (!devices.ok()) return request->Reply(devices.status());
-      for (const DeviceAttributes& device : *devices) *response.add_local_device() = DeviceMessage(device);
+    for (const std::vector<DeviceAttributes>& of_task : *devices) {
+      for (const DeviceAttributes& device : of_task) *response.add_local_device() = DeviceMessage(device);
     }
     request->Reply(response);
-  });
+  };
+  TaskQuestion::Ask(work_, room_.environment, std::move(question));
 }
 
 void MasterService::Reset(std::shared_ptr<Request> request) {
@@ -379,14 +387,18 @@ void MasterService::Reset(std::shared_ptr<Request> request) {
   std::vector<std::string> containers(message.container().begin(), message.container().end());
   Wait(request, [this, request, containers = std::move(containers)] {
     CloseAll(/*is_final=*/false, absl::AbortedError("the session was reset"));
-    absl::Status reset;
-    for (Worker* worker : Target().workers) {
-      const absl::Time deadline =
-          std::min(request->client->deadline(), room_.environment.Now() + kTaskPatience);
-      reset.Update(worker->ResetContainers(containers, deadline));
-    }
-    if (!reset.ok()) return request->Reply(reset);
-    request->Reply(tensorflow::ResetResponse());
+    TaskQuestion question;
+    question.workers = Target().workers;
+    question.call = request->client;
+    question.ask = [containers](size_t /*index*/, Worker& worker, absl::Time deadline) {
+      return worker.ResetContainers(containers, deadline);
+    };
+    question.ends_with_first_error = false;
+    question.done = [request](const absl::Status& status) {
+      if (!status.ok()) return request->Reply(status);
+      request->Reply(tensorflow::ResetResponse());
+    };
+    TaskQuestion::Ask(work_, room_.environment, std::move(question));
   });
 }
 

@@ -19,10 +19,6 @@ namespace {
 
 // How long compiling may take. A step of TensorFlow's has no limit of its own.
 constexpr absl::Duration kCompileTimeout = absl::Minutes(10);
-// How long a session's tasks may take to answer the first question, and further ones; between two of them.
-constexpr absl::Duration kFirstAttempt = absl::Seconds(1);
-constexpr absl::Duration kAttempt = absl::Seconds(5);
-constexpr absl::Duration kPause = absl::Milliseconds(500);
 // After which a line says who is waited for; and every so often.
 constexpr absl::Duration kNoticeAfter = absl::Seconds(10);
 constexpr absl::Duration kNoticeEvery = absl::Minutes(1);
@@ -125,8 +121,13 @@ struct MasterSession::Creation {
   const KernelRegistry* kernels;
   std::shared_ptr<ClientCall> call;
   Created done;
-  absl::Time next_notice;
+  const std::string handle;
+  const absl::Time begun;
   bool is_repeated = false;
+
+  absl::Mutex mutex;
+  std::string waits_for ABSL_GUARDED_BY(mutex);  // what the last attempt ended with
+  OpenWork::TimerId notice ABSL_GUARDED_BY(mutex) = 0;
 };
 
 void MasterSession::Create(const MasterRoom& room, std::string handle, const tensorflow::GraphDef& graph_def,
@@ -134,12 +135,14 @@ void MasterSession::Create(const MasterRoom& room, std::string handle, const ten
                            std::shared_ptr<ClientCall> call, Created done) {
   std::shared_ptr<MasterSession> session(new MasterSession(room, std::move(handle)));
   if (const absl::Status begun = session->Begin(graph_def, config, target); !begun.ok()) return done(begun);
-  TryToStart(std::make_shared<Creation>(Creation{.session = std::move(session),
-                                                 .options = OptionsOfConfig(config, target),
-                                                 .kernels = target.kernels,
-                                                 .call = std::move(call),
-                                                 .done = std::move(done),
-                                                 .next_notice = room.environment.Now() + kNoticeAfter}));
+  const std::shared_ptr<Creation> creation(new Creation{.session = session,
+                                                        .options = OptionsOfConfig(config, target),
+                                                        .kernels = target.kernels,
+                                                        .call = std::move(call),
+                                                        .done = std::move(done),
+                                                        .handle = session->handle(),
+                                                        .begun = room.environment.Now()});
+  TryToStart(creation);
 }
 
 absl::Status MasterSession::AdmitGraph(int64_t num_bytes) {
@@ -186,22 +189,54 @@ void MasterSession::TryToStart(const std::shared_ptr<Creation>& creation) {
       [creation] {
         MasterSession& session = *creation->session;
         const absl::Status started = session.Start(*creation);
-        if (started.ok()) return creation->done(std::move(creation->session));
         const absl::Time now = session.room_.environment.Now(), end = creation->call->deadline();
         const bool may_come = absl::IsUnavailable(started) || absl::IsDeadlineExceeded(started);
         if (!may_come || creation->call->is_given_up() || session.room_.work.is_closed() || now >= end) {
-          return creation->done(started);
+          return End(*creation, started);
         }
-        if (now >= creation->next_notice) {
-          creation->next_notice = now + kNoticeEvery;
-          PrintNotice(absl::StrCat("session ", session.handle(),
-                                   " of a TensorFlow client waits: ", started.message()));
+        {
+          absl::MutexLock lock(&creation->mutex);
+          creation->waits_for = std::string(started.message());
         }
-        creation->is_repeated = true;
-        session.room_.work.Later(std::min(now + kPause, end), [creation] { TryToStart(creation); });
+        if (!std::exchange(creation->is_repeated, true)) {
+          NoticeAt(creation->begun + kNoticeAfter, creation, session.room_.work);
+        }
+        session.room_.work.Later(std::min(now + OpenWork::kPause, end), [creation] { TryToStart(creation); });
       },
       creation->is_repeated);
-  if (!begun.ok()) creation->done(begun);
+  if (!begun.ok()) End(*creation, begun);
+}
+
+void MasterSession::End(Creation& creation, const absl::Status& started) {
+  OpenWork::TimerId notice = 0;
+  {
+    absl::MutexLock lock(&creation.mutex);
+    notice = std::exchange(creation.notice, 0);
+  }
+  creation.session->room_.work.Forget(notice);
+  if (!started.ok()) return creation.done(started);
+  creation.done(std::move(creation.session));
+}
+
+// By a timer: with many clients that wait, attempts are far between.
+void MasterSession::NoticeAt(absl::Time when, const std::weak_ptr<Creation>& waiting, OpenWork& work) {
+  const OpenWork::TimerId notice = work.Later(when, [waiting, when, &work] {
+    const std::shared_ptr<Creation> creation = waiting.lock();
+    if (creation == nullptr || work.is_closed()) return;
+    std::string text;
+    {
+      absl::MutexLock lock(&creation->mutex);
+      if (creation->notice == 0) return;  // it is over
+      text =
+          absl::StrCat("session ", creation->handle, " of a TensorFlow client waits: ", creation->waits_for);
+    }
+    PrintNotice(text);
+    NoticeAt(when + kNoticeEvery, creation, work);
+  });
+  const std::shared_ptr<Creation> creation = waiting.lock();
+  if (creation == nullptr) return;
+  absl::MutexLock lock(&creation->mutex);
+  creation->notice = notice;
 }
 
 absl::Status MasterSession::Start(Creation& creation) {
@@ -214,7 +249,8 @@ absl::Status MasterSession::Start(Creation& creation) {
   if (left <= absl::ZeroDuration()) {
     return absl::DeadlineExceededError("the call has run out of time before the session's tasks were asked");
   }
-  creation.options.creation_timeout = std::min(creation.is_repeated ? kAttempt : kFirstAttempt, left);
+  creation.options.creation_timeout =
+      std::min(creation.is_repeated ? OpenWork::kAttempt : OpenWork::kFirstAttempt, left);
   WEIR_ASSIGN_OR_RETURN(session_, Session::Create(*graph, workers_, *creation.kernels, creation.options));
   return absl::OkStatus();
 }

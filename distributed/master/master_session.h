@@ -67,11 +67,11 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   static constexpr size_t kMaxCallables = 10'000;
 
   // Adds the graph on the calling thread, then asks the tasks that the session runs on, again and again where
-  // one is not up yet, as long as the call is not given up; after 10 s a line on stderr says who is waited
-  // for. `done` is called once, where waiting is allowed. `target` is borrowed until then.
-  // Errors: InvalidArgument (the graph; a device filter that does not parse; thread pools), Unimplemented (a
-  // config that brings its own cluster), ResourceExhausted (too much for the clients of this task), those of
-  // Session::Create.
+  // one is not up yet, as long as the call is not given up; after 10 s, and then each minute, a line on
+  // stderr says who is waited for. `done` is called once, where waiting is allowed. `target` is borrowed
+  // until then. Errors: InvalidArgument (the graph; a device filter that does not parse; thread pools),
+  // Unimplemented (a config that brings its own cluster), ResourceExhausted (too much for the clients of this
+  // task), those of Session::Create.
   using Created = std::function<void(absl::StatusOr<std::shared_ptr<MasterSession>>)>;
   static void Create(const MasterRoom& room, std::string handle, const tensorflow::GraphDef& graph_def,
                      const tensorflow::ConfigProto& config, const SessionTarget& target,
@@ -124,6 +124,10 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   absl::Status Begin(const tensorflow::GraphDef& graph_def, const tensorflow::ConfigProto& config,
                      const SessionTarget& target);
   static void TryToStart(const std::shared_ptr<Creation>& creation);
+  // `started`: OK, or why it is given up.
+  static void End(Creation& creation, const absl::Status& started);
+  // A line on stderr, if it still waits.
+  static void NoticeAt(absl::Time when, const std::weak_ptr<Creation>& waiting, OpenWork& work);
   // Possible errors: those of Session::Create; a later attempt may help if Unavailable or DeadlineExceeded.
   absl::Status Start(Creation& creation);
   absl::Status AdmitGraph(int64_t num_bytes);

@@ -33,6 +33,11 @@ class OpenWork {
   static constexpr int kMaxRepeated = 16;  // repeated ones, beside them
   static constexpr size_t kMaxQueued = 10'000;
 
+  // How long one work may wait for other tasks the first time, and when it is repeated; between two attempts.
+  static constexpr absl::Duration kFirstAttempt = absl::Seconds(1);
+  static constexpr absl::Duration kAttempt = absl::Seconds(5);
+  static constexpr absl::Duration kPause = absl::Milliseconds(500);
+
   OpenWork(Environment& environment, Threads& threads) : environment_(environment), threads_(threads) {}
   // Precondition: AwaitEnd.
   ~OpenWork() = default;
