@@ -17,6 +17,12 @@ absl::Status OpenWork::Wait(absl::AnyInvocable<void()> work, bool is_repeated) {
   absl::MutexLock lock(&mutex_);
   Lane& lane = is_repeated ? repeated_ : usual_;
   if (is_closed_) return absl::UnavailableError("the server is shutting down");
+  if (lane.queue.size() >= kMaxQueued) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this server has ", lane.num_running,
+                     " requests of clients under way that wait for other tasks, or compile, and ", kMaxQueued,
+                     " more that wait for them; try again later"));
+  }
   if (lane.num_running < lane.max_running) {
     const absl::Status begun = threads_.Block([this, &lane] { RunLane(lane); });
     if (begun.ok()) {
@@ -25,11 +31,6 @@ absl::Status OpenWork::Wait(absl::AnyInvocable<void()> work, bool is_repeated) {
     } else if (lane.num_running == 0) {
       return begun;
     }
-  } else if (lane.queue.size() >= kMaxQueued) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("this server has ", lane.num_running,
-                     " requests of clients under way that wait for other tasks, or compile, and ", kMaxQueued,
-                     " more that wait for them; try again later"));
   }
   lane.queue.push_back(std::move(work));
   return absl::OkStatus();
