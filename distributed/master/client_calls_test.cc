@@ -296,6 +296,21 @@ TEST(ClientLimitsTest, AnExtensionThatFailsTakesNothing) {
   EXPECT_TRUE(extended.ok()) << extended.status();
 }
 
+TEST(ClientLimitsTest, AnExtensionCountsAsWhatItIsInMemory) {
+  MasterOptions options;
+  options.limits.bytes = 4 << 20;
+  TestMaster client(options);
+  const std::string session = client.CreateSession(TestModel(client.ops())).value();
+  tensorflow::ExtendSessionRequest extend;
+  extend.set_session_handle(session);
+  for (int i = 0; i < 100'000; ++i) extend.mutable_graph_def()->add_node();  // two bytes each
+  const absl::Status refused =
+      client.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  extend.clear_graph_def();
+  EXPECT_TRUE(client.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend).ok());
+}
+
 TEST(ClientLimitsTest, CompiledStepsCount) {
   MasterOptions options;
   options.limits.plans = 2;

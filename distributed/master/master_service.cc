@@ -174,17 +174,30 @@ const SessionTarget& MasterService::Target() {
   return *target_;
 }
 
-void MasterService::CreateSession(std::shared_ptr<Request> request) {
+template <typename Message>
+std::shared_ptr<const Message> MasterService::ReadGraph(Request& request, absl::string_view what) {
   // A graph of many nodes is made, and goes, much faster in an arena.
   const auto arena = std::make_shared<google::protobuf::Arena>();
-  auto* const message = google::protobuf::Arena::CreateMessage<tensorflow::CreateSessionRequest>(arena.get());
-  if (const absl::Status read = request->Read(message); !read.ok()) return request->Reply(read);
+  auto* const message = google::protobuf::Arena::CreateMessage<Message>(arena.get());
+  if (const absl::Status read = request.Read(message); !read.ok()) {
+    request.Reply(read);
+    return nullptr;
+  }
   // What it is in memory is more than its bytes, many times more for a hostile one.
   absl::StatusOr<PeerUse::Share> room =
-      room_.Take({.bytes = static_cast<int64_t>(arena->SpaceAllocated())}, "the graph of a new session");
-  if (!room.ok()) return request->Reply(room.status());
-  request->taken_by_feeds.push_back(*std::move(room));
-  Wait(request, [this, request, arena, message] {
+      room_.Take({.bytes = static_cast<int64_t>(arena->SpaceAllocated())}, what);
+  if (!room.ok()) {
+    request.Reply(room.status());
+    return nullptr;
+  }
+  request.taken_by_feeds.push_back(*std::move(room));
+  return {arena, message};
+}
+
+void MasterService::CreateSession(std::shared_ptr<Request> request) {
+  const auto message = ReadGraph<tensorflow::CreateSessionRequest>(*request, "the graph of a new session");
+  if (message == nullptr) return;
+  Wait(request, [this, request, message] {
     const std::string handle = absl::StrCat(absl::Hex(room_.environment.Random(), absl::kZeroPad16));
     const auto created = [this, request](absl::StatusOr<std::shared_ptr<MasterSession>> session) {
       if (!session.ok()) return request->Reply(session.status());
@@ -242,13 +255,15 @@ void MasterService::CloseAbandoned() {
 }
 
 void MasterService::ExtendSession(std::shared_ptr<Request> request) {
-  const auto message = std::make_shared<tensorflow::ExtendSessionRequest>();
-  if (const absl::Status read = request->Read(message.get()); !read.ok()) return request->Reply(read);
+  const auto message =
+      ReadGraph<tensorflow::ExtendSessionRequest>(*request, "the graph that extends a session");
+  if (message == nullptr) return;
   const absl::StatusOr<std::shared_ptr<MasterSession>> session = Find(message->session_handle());
   if (!session.ok()) return request->Reply(session.status());
   Wait(request, [request, message, session = *session] {
     const absl::StatusOr<int64_t> version =
         session->Extend(message->graph_def(), message->current_graph_version());
+    request->taken_by_feeds.clear();
     if (!version.ok()) return request->Reply(version.status());
     tensorflow::ExtendSessionResponse response;
     response.set_new_graph_version(*version);

@@ -96,6 +96,10 @@ class MasterService {
   template <typename Message>
   std::shared_ptr<MasterSession> ReadOnce(Request& request, Message* message);
 
+  // A request with a graph, and takes what it is in memory. Null: it has its answer, an error.
+  template <typename Message>
+  std::shared_ptr<const Message> ReadGraph(Request& request, absl::string_view what);
+
   // Runs `work`, which may wait, and keeps the request until then.
   void Wait(const std::shared_ptr<Request>& request, std::function<void()> work);
   // Aborted for a handle that no session has.
