@@ -2,11 +2,10 @@
 
 usage: functions_interop_test.py WEIR EMPTY_DIRECTORY
 """
-import os
 import sys
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+from two_sessions import compare, error_of, numbers
+
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import function
@@ -18,33 +17,6 @@ v1 = tf.compat.v1
 v1.disable_eager_execution()
 v1.enable_control_flow_v2()
 v1.enable_resource_variables()
-
-
-def numbers(*shape, seed=1):
-    return np.random.RandomState(seed).uniform(-1, 1, shape).astype(np.float32)
-
-
-def compare(server, build, steps):
-    """`steps(session, model)` gives values; the model is what `build()` makes in a graph of its own."""
-    results = []
-    for target in ("", server.target()):
-        with tf.Graph().as_default():
-            model = build()
-            with v1.Session(target) as session:
-                results.append(steps(session, model))
-    expected, found = results
-    assert len(expected) == len(found)
-    for i, (e, f) in enumerate(zip(expected, found)):
-        np.testing.assert_allclose(f, e, rtol=2e-5, atol=1e-5, err_msg="value %d" % i)
-    return found
-
-
-def error_of(call):
-    try:
-        call()
-    except tf.errors.OpError as error:
-        return error
-    raise AssertionError("no error")
 
 
 def test_a_function_is_called(server):
