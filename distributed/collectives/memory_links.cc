@@ -154,6 +154,15 @@ void MemoryLinks::ReadAll(int from, uint64_t generation) {
   }
 }
 
+void MemoryLinks::ReadAllThen(int from, uint64_t generation, absl::AnyInvocable<void()> next) {
+  ReadAll(from, generation);
+  if (const LinkRef link = Find(from, generation)) {
+    absl::MutexLock lock(&link->read_mutex);
+    if (link->num_taking > 0) return link->next.push_back(std::move(next));
+  }
+  next();
+}
+
 bool MemoryLinks::ReadEach(const std::vector<LinkRef>& links) {
   bool has_read = false;
   for (size_t rank = 0; rank < links.size(); ++rank) {
@@ -171,13 +180,25 @@ bool MemoryLinks::ReadOne(int from, Link& link) {
     if (link.is_broken) return false;
     has_read = link.in.Read(&message);
     if (!has_read.ok()) link.is_broken = true;
+    link.num_taking += has_read.ok() && *has_read;
   }
   if (!has_read.ok()) {
     take_(from, link.generation, has_read.status());
     return false;
   }
-  if (*has_read) take_(from, link.generation, std::move(message));
-  return *has_read;
+  if (!*has_read) return false;
+  take_(from, link.generation, std::move(message));
+  EndTaking(link);
+  return true;
+}
+
+void MemoryLinks::EndTaking(Link& link) {
+  std::vector<absl::AnyInvocable<void()>> next;
+  {
+    absl::MutexLock lock(&link.read_mutex);
+    if (--link.num_taking == 0) next = std::exchange(link.next, {});
+  }
+  for (auto& each : next) each();
 }
 
 }  // namespace weir

@@ -12,8 +12,8 @@
 // the sender's look.
 //
 // Parts arrive once, and are not acknowledged: they are in the memory. Nothing is lost with a rank that has
-// gone: who hears that it left reads first what it has written (ReadAll). What is written after a part that
-// waits for room goes over the network; parts may come in any order.
+// gone: who hears that it left reads first what it has written (ReadAllThen). What is written after a part
+// that waits for room goes over the network; parts may come in any order.
 //
 // Errors: memory that says what cannot be ends the link, and `take` is told.
 //
@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -65,6 +66,9 @@ class MemoryLinks {
   bool Send(int to, uint64_t generation, absl::string_view header, absl::string_view bytes);
 
   void ReadAll(int from, uint64_t generation);
+  // The same, and calls `next` when all that was written before has been taken: at once, or on the thread
+  // that is still taking a part.
+  void ReadAllThen(int from, uint64_t generation, absl::AnyInvocable<void()> next);
 
   // For tests.
   bool has_link(int rank) const;
@@ -83,6 +87,9 @@ class MemoryLinks {
     std::atomic<bool> is_broken{false};
     absl::Mutex write_mutex, read_mutex;
     MemoryRing out, in;
+    // Parts that were read and are being taken, and what is to be done afterwards.
+    int num_taking ABSL_GUARDED_BY(read_mutex) = 0;
+    std::vector<absl::AnyInvocable<void()>> next ABSL_GUARDED_BY(read_mutex);
   };
   using LinkRef = std::shared_ptr<Link>;
   static constexpr size_t kLinkBytes = 2 * MemoryRing::kBytes;
@@ -93,6 +100,7 @@ class MemoryLinks {
   bool MayLook(uint64_t generation);
   // False when there was nothing.
   bool ReadOne(int from, Link& link);
+  static void EndTaking(Link& link);
   bool ReadEach(const std::vector<LinkRef>& links);
   void TellUnnoticed(const std::vector<LinkRef>& links);
 

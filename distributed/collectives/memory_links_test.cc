@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -29,6 +30,7 @@ struct Rank {
         links(
             2,
             [this](int from, uint64_t generation, absl::StatusOr<std::string> message) {
+              if (while_taking) while_taking();
               absl::MutexLock lock(&mutex);
               EXPECT_EQ(from, other);
               EXPECT_EQ(generation, kGeneration);
@@ -55,6 +57,7 @@ struct Rank {
   std::vector<std::string> taken;
   absl::Status error;
   std::atomic<int> num_told{0};
+  std::function<void()> while_taking;
   MemoryLinks links;
 };
 
@@ -87,6 +90,29 @@ TEST_F(MemoryLinksTest, WhoDoesNotLookIsToldAfterwards) {
   EXPECT_THAT(second_.taken, ElementsAre("header bytes"));
   second_.links.ReadAll(0, kGeneration);
   EXPECT_THAT(second_.taken, ElementsAre("header bytes"));
+}
+
+// Who hears that a rank has gone does so after its last part, also when another thread is just taking that.
+TEST_F(MemoryLinksTest, WhatIsBeingTakenComesFirst) {
+  if (!has_cores_) GTEST_SKIP() << "with one core nobody looks";
+  ASSERT_TRUE(first_.links.BeginLook(kGeneration));
+  EXPECT_TRUE(first_.links.Send(1, kGeneration, "last", ""));
+  absl::Notification takes, may_go_on;
+  second_.while_taking = [&] {
+    takes.Notify();
+    may_go_on.WaitForNotification();
+  };
+  std::thread taking([&] { second_.links.ReadAll(0, kGeneration); });
+  takes.WaitForNotification();
+  std::atomic<size_t> num_before{99};
+  second_.links.ReadAllThen(0, kGeneration, [&] { num_before = second_.num_taken(); });
+  EXPECT_EQ(num_before, 99u) << "the part has not been taken";
+  may_go_on.Notify();
+  taking.join();
+  EXPECT_EQ(num_before, 1u);
+  second_.links.ReadAllThen(0, kGeneration, [&] { num_before = 7; });
+  EXPECT_EQ(num_before, 7u) << "at once";
+  first_.links.Await(kGeneration, [] { return true; });
 }
 
 TEST_F(MemoryLinksTest, WhoLooksIsNotTold) {

@@ -580,8 +580,7 @@ void PeerGroup::TakeFinish(int rank, WireReader& reader, const std::shared_ptr<I
     finished_[rank] = generation;
   }
   RunScope scope;
-  memory_.ReadAll(rank, generation);  // what it has written before
-  group_->OnFinish(rank, generation);
+  memory_.ReadAllThen(rank, generation, [this, rank, generation] { group_->OnFinish(rank, generation); });
 }
 
 void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {
@@ -624,8 +623,7 @@ void PeerGroup::TakeLeave(int rank, WireReader& reader, const std::shared_ptr<In
     left_[rank] = generation;
   }
   RunScope scope;
-  memory_.ReadAll(rank, generation);  // what it has written before
-  group_->OnLeave(rank, generation);
+  memory_.ReadAllThen(rank, generation, [this, rank, generation] { group_->OnLeave(rank, generation); });
 }
 
 void PeerGroup::ReportWaits() {
