@@ -71,9 +71,9 @@ class MonitoredSession {
   void RequestStop();
 
   // One step with the hooks around it. OutOfRange (the input is exhausted, or a stop has ended what brings
-  // it, or variables were lost and the chief is done) also requests a stop; after SIGTERM its exit code is
-  // 143. FailedPrecondition after a hook has
-  // requested a stop. An error that cannot be recovered from is returned again by every later call.
+  // it, or variables were lost and the chief is done: then the exit code is 0) also requests a stop; after
+  // SIGTERM its exit code is 143. FailedPrecondition after a hook has requested a stop. An error that cannot
+  // be recovered from is returned again by every later call.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
                                           const std::vector<TargetRef>& targets = {},
                                           const RunOptions& options = {});

@@ -177,6 +177,16 @@ TEST(MonitoredSessionTest, AWorkerWaitsForItsChief) {
       << "the chief's value, not its own";
 }
 
+// The chief has saved what there was, so that nothing is missing: the program ends well.
+TEST(MonitoredSessionTest, AWorkerWhoseChiefIsDoneHasNothingToDo) {
+  TestProgram program;
+  program.target.chief_is_done = [] { return true; };
+  auto session = program.Start({.is_chief = false});
+  EXPECT_EQ(session.status().code(), absl::StatusCode::kOutOfRange) << session.status();
+  EXPECT_THAT(Message(session.status()), HasSubstr("training is over"));
+  EXPECT_EQ(ExitCodeFor(session.status()), kExitDone) << session.status();
+}
+
 // Fails one step as a lost peer does, and counts sessions.
 class LosesAPeer final : public ForwardingWorker {
  public:
@@ -233,6 +243,22 @@ TEST(MonitoredSessionTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheck
   ASSERT_TRUE(recovered.ok()) << recovered;
   EXPECT_EQ(worker.num_sessions, 3);
   EXPECT_EQ((*session)->GlobalStep().value(), 4) << "restored at 3, and one more";
+}
+
+TEST(MonitoredSessionTest, AWorkerThatLosesTheVariablesOfADoneChiefHasNothingToDo) {
+  TestProgram program;
+  ASSERT_TRUE(program.Start({}).ok());
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  program.target.chief_is_done = [] { return true; };
+  auto session = program.Start({.is_chief = false});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+  worker.lose_next = worker.lose_variables = true;
+  const absl::Status status = (*session)->Run({}, {}, {program.train}).status();
+  EXPECT_EQ(ExitCodeFor(status), kExitDone) << status;
+  EXPECT_TRUE((*session)->should_stop());
+  EXPECT_TRUE((*session)->Close().ok());
 }
 
 TEST(MonitoredSessionTest, AStepWhoseAnswerIsLostIsAppliedOnce) {

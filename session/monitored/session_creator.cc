@@ -157,7 +157,7 @@ class Follower final : public SessionCreator {
     }
     if (missing.empty()) return session;
     if (options_.target.chief_is_done && options_.target.chief_is_done()) {
-      return absl::OutOfRangeError(
+      return TrainingIsOverError(
           absl::StrCat("variables without a value: ", FirstNames(missing),
                        " (they were lost with their task, and the chief is done: training is over)"));
     }

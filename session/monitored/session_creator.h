@@ -67,8 +67,8 @@ struct WorkerSessionOptions {
   absl::Duration recovery_timeout = absl::Minutes(5);
 };
 
-// Errors of Create: Unavailable, naming the variables that have no value yet; OutOfRange, naming them, when
-// the chief is done, so that they never get one.
+// Errors of Create: Unavailable, naming the variables that have no value yet; TrainingIsOverError
+// (exit_code.h), naming them, when the chief is done, so that they never get one.
 std::unique_ptr<SessionCreator> WorkerSessionCreator(WorkerSessionOptions options);
 
 }  // namespace weir
