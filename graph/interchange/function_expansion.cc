@@ -163,6 +163,12 @@ absl::Status FunctionExpansion::ExpandCall(const NodeDef& call, absl::string_vie
     if (is_conditional_ && !has_gate) region.gates.push_back(name);
     has_gate = true;
   }
+  // All are handles: only where they come from says whether the call is to run, and in which loop.
+  if (is_conditional_ && !has_gate && !inputs.data.empty()) {
+    const std::string gate = absl::StrCat(call.name(), "/_gate");
+    WEIR_RETURN_IF_ERROR(Add(call, "Identity", gate, {inputs.data[0]}, before, tensorflow::DT_RESOURCE));
+    region.gates.push_back(gate);
+  }
   WEIR_ASSIGN_OR_RETURN(const Results results, AddBody(*body, region));
   std::vector<std::string> outputs, after = before;
   for (const Source& output : results.outputs) outputs.push_back(output.input);

@@ -15,7 +15,8 @@
 //   "CALL/_branch2/NODE", "CALL/_cond/NODE", "CALL/_body/NODE"; what is added has names "CALL/_SOMETHING".
 // * What a node of a function leaves open of its device, the call's device says.
 // * Nodes that have no argument among their inputs run after the call's control inputs and, in branches and
-//   loops, after an argument, so a call in a branch that is not taken does nothing.
+//   loops, after an argument, so a call in a branch that is not taken does nothing. A node after which they
+//   can run stands for an argument that is a variable's handle.
 // * A value that a loop hands on unchanged is led in once. A variable's handle is never switched.
 //
 // A call that cannot be expanded stays, with the reason. Calls may be nested 100 deep and become as many

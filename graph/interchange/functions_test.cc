@@ -292,6 +292,29 @@ TEST(FunctionsTest, EffectsBesideBranchesAndLoopsOfAFunctionRun) {
                                                    "^call/_call/print_merged", "^call/_call/print_after"));
 }
 
+// In a v1 conditional, only the Switch of the handle says that the call is not to run.
+TEST(FunctionsTest, ACallWithHandlesOnlyIsGatedByThem) {
+  const std::string resource = "attr { key: 'T' value { type: DT_RESOURCE } } ";
+  const std::string function = absl::StrCat(
+      "library { function { signature { name: 'f' input_arg { name: 'a' type: DT_RESOURCE } "
+      "output_arg { name: 'r' type: DT_FLOAT } } ret { key: 'r' value: 'c:output:0' } ",
+      Body("c", "Const", {},
+           "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value' value { tensor { "
+           "dtype: DT_FLOAT tensor_shape {} float_val: 1 } } }"),
+      "} }");
+  const std::string handle =
+      "node { name: 'h' op: 'Placeholder' attr { key: 'dtype' value { type: DT_RESOURCE } } }\n";
+  const auto graph =
+      FromText(absl::StrCat(handle, kBoolPlaceholder, Node("switch", "Switch", {"h", "p"}, resource),
+                            Node("call", "f", {"switch:1"}, ""), function));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(Inputs(**graph, "call/_gate"), ElementsAre("switch:1"));
+  EXPECT_THAT(Inputs(**graph, "call/_call/c"), ElementsAre("^call/_gate"));
+  const auto plain = FromText(absl::StrCat(handle, Node("call", "f", {"h"}, ""), function));
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ((*plain)->FindNode("call/_gate"), nullptr);
+}
+
 struct Refused {
   std::string name;
   std::string graph;
