@@ -155,6 +155,14 @@ absl::Status VariableIsInitialized(KernelContext& context) {
   return absl::OkStatus();
 }
 
+// Every read shares the buffer, and an update copies it: there is nothing to disable.
+absl::Status DisableCopyOnRead(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const NamedVariable source, LookupVariable(context, 0));
+  const Variable& variable = *source.variable;
+  absl::ReaderMutexLock lock(&variable.mutex);
+  return variable.tensor.is_valid() ? absl::OkStatus() : UninitializedVariable(source.name);
+}
+
 class DestroyResource final : public Kernel {
  public:
   explicit DestroyResource(const KernelConstruction& construction)
@@ -205,6 +213,7 @@ void RegisterVariablesKernels(DeviceKernels& kernels) {
   kernels.Add<ReadVariable>("ReadVariableOp");
   kernels.Add<AssignVariable>("AssignVariableOp");
   kernels.Add<&VariableIsInitialized>("VarIsInitializedOp");
+  kernels.Add<&DisableCopyOnRead>("DisableCopyOnRead");
   kernels.Add<DestroyResource>("DestroyResourceOp");
   const Numbers numbers("dtype");
   kernels.Add<Accumulate>("AssignAddVariableOp", numbers);

@@ -65,6 +65,12 @@ void AddVarIsInitializedOp(Suite& suite) {
   record.Hostile({NoHandles()}, "must be one resource handle");
 }
 
+void AddDisableCopyOnRead(Suite& suite) {
+  OpRecord& record =
+      suite.Op("DisableCopyOnRead").TestedElsewhere("state: tests/conformance/state/variables_test.cc");
+  record.HostileHandles({CaseInput::Variable(Floats({2}))});
+}
+
 void AddDestroyResourceOp(Suite& suite) {
   const auto missing = absl::StatusCode::kNotFound;
   OpRecord& record =
@@ -84,6 +90,7 @@ void AddVariablesRecords(Suite& suite) {
   AddAssignAddVariableOp(suite);
   AddAssignSubVariableOp(suite);
   AddVarIsInitializedOp(suite);
+  AddDisableCopyOnRead(suite);
   AddDestroyResourceOp(suite);
 }
 

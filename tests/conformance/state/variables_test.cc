@@ -164,7 +164,10 @@ TEST_F(StateKernelsTest, InitializedAndDestroyed) {
   KernelUnderTest is_initialized = Op("VarIsInitializedOp", {kHandle});
   KernelUnderTest destroy = Op("DestroyResourceOp", {kHandle});
   EXPECT_FALSE(is_initialized.Get({handle}).scalar<bool>());
+  KernelUnderTest disable = Op("DisableCopyOnRead", {kHandle});
+  EXPECT_TRUE(absl::IsFailedPrecondition(disable.Run({handle}).status()));
   Variable("w", Tensor::Vector<float>({1}));
+  EXPECT_TRUE(disable.Run({handle}).ok());
   EXPECT_TRUE(is_initialized.Get({handle}).scalar<bool>());
   EXPECT_TRUE(destroy.Run({handle}).ok());
   EXPECT_FALSE(is_initialized.Get({handle}).scalar<bool>());
