@@ -174,7 +174,7 @@ bool VisitElementType(DType dtype, Visitor visitor) {
 
 absl::StatusOr<DType> DTypeOfProto(const TensorProto& proto) {
   const int value = proto.dtype();
-  if (!IsKnownDType(value) || DTypeSize(static_cast<DType>(value)) == 0) {
+  if (!IsKnownDType(value) || static_cast<DType>(value) == DType::kVariant) {
     const std::string name = tensorflow::DataType_Name(proto.dtype());
     return absl::InvalidArgumentError(absl::StrCat(
         "tensor message of dtype ", name.empty() ? absl::StrCat(value) : name, ", which Weir cannot hold"));
@@ -297,6 +297,9 @@ absl::StatusOr<Tensor> FromContent(absl::string_view content, DType dtype, const
 
 absl::Status CheckWritable(const Tensor& tensor) {
   if (!tensor.is_valid()) return absl::InvalidArgumentError("no tensor to write into a message");
+  if (tensor.dtype() == DType::kVariant) {
+    return absl::UnimplementedError(absl::StrCat(tensor.ToString(4), " has no form outside of its process"));
+  }
   size_t num_bytes = IsPlainBytes(tensor.dtype()) ? tensor.num_bytes() : 0;
   if (tensor.dtype() == DType::kString) {
     for (const std::string& value : tensor.flat<std::string>()) num_bytes += value.size() + 10;

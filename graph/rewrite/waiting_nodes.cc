@@ -56,11 +56,21 @@ constexpr const char* kNeverWait[] = {kArgOp,
                                       "WeirReplicaNote",
                                       "WeirReplicaRelease",
                                       "WeirReplicaReset"};
-// Of ops on variables and lookup tables.
-constexpr const char* kPrefixesOfOpsThatNeverWait[] = {
-    "AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp",      "HashTable",
-    "InitializeTable",     "LookupTable",         "MutableDenseHashTable", "MutableHashTable",
-    "ResourceApply",       "ResourceGather",      "ResourceScatter",       "ResourceSparseApply"};
+// Of ops on variables, lookup tables, stacks and arrays of tensors.
+constexpr const char* kPrefixesOfOpsThatNeverWait[] = {"AssignAddVariableOp",
+                                                       "AssignSubVariableOp",
+                                                       "AssignVariableOp",
+                                                       "HashTable",
+                                                       "InitializeTable",
+                                                       "LookupTable",
+                                                       "MutableDenseHashTable",
+                                                       "MutableHashTable",
+                                                       "ResourceApply",
+                                                       "ResourceGather",
+                                                       "ResourceScatter",
+                                                       "ResourceSparseApply",
+                                                       "Stack",
+                                                       "TensorArray"};
 
 }  // namespace
 

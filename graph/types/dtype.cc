@@ -30,7 +30,7 @@ constexpr std::array<Entry, 18> kEntries = {{
     {DType::kComplex128, "complex128", "complex128", 16},
     {DType::kHalf, "half", "float16", 2},
     {DType::kResource, "resource", "resource", sizeof(ResourceHandle)},
-    {DType::kVariant, "variant", "variant", 0},
+    {DType::kVariant, "variant", "variant", sizeof(ResourceHandle)},
     {DType::kUint32, "uint32", "uint32", 4},
     {DType::kUint64, "uint64", "uint64", 8},
 }};

@@ -35,6 +35,7 @@ RefPtr<Buffer> AllocateElements(DType dtype, int64_t count, Allocator& allocator
   RefPtr<Buffer> memory = allocator.Allocate(static_cast<size_t>(count) * DTypeSize(dtype));
   if (!memory || IsPlainBytes(dtype)) return memory;
   if (dtype == DType::kString) return MakeRef<ObjectBuffer<std::string>>(std::move(memory), count);
+  // A variant is a handle without a name: its value has no other holder than tensors.
   return MakeRef<ObjectBuffer<ResourceHandle>>(std::move(memory), count);
 }
 
@@ -64,6 +65,15 @@ void AppendElements(const Tensor& tensor, int max_elements, std::string* out) {
     AppendElement(values[i], out);
   }
   if (shown < values.size()) out->append(", ...");
+}
+
+void AppendVariants(const Tensor& tensor, int max_elements, std::string* out) {
+  const absl::Span<const ResourceHandle> values = tensor.flat<ResourceHandle>();
+  for (size_t i = 0; i < std::min<size_t>(values.size(), max_elements); ++i) {
+    const RefPtr<Resource>& value = values[i].resource;
+    absl::StrAppend(out, i > 0 ? ", " : "", value ? value->ToString() : "nothing");
+  }
+  if (values.size() > static_cast<size_t>(max_elements)) out->append(", ...");
 }
 
 }  // namespace
@@ -113,7 +123,7 @@ Tensor Tensor::Clone() const {
   Tensor result(dtype_, shape_);
   if (dtype_ == DType::kString) {
     std::copy_n(flat<std::string>().begin(), num_elements(), result.flat<std::string>().begin());
-  } else if (dtype_ == DType::kResource) {
+  } else if (!IsPlainBytes(dtype_)) {
     std::copy_n(flat<ResourceHandle>().begin(), num_elements(), result.flat<ResourceHandle>().begin());
   } else if (num_bytes() > 0) {
     std::memcpy(result.data(), data(), num_bytes());
@@ -173,6 +183,9 @@ std::string Tensor::ToString(int max_elements) const {
       break;
     case DType::kResource:
       AppendElements<ResourceHandle>(*this, max_elements, &out);
+      break;
+    case DType::kVariant:
+      AppendVariants(*this, max_elements, &out);
       break;
     case DType::kUint32:
       AppendElements<uint32_t>(*this, max_elements, &out);

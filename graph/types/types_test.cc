@@ -110,7 +110,26 @@ TEST(TensorTest, HostileSizesAreErrors) {
     EXPECT_TRUE(large.ok() || large.status().code() == absl::StatusCode::kResourceExhausted) << bits;
   }
   EXPECT_FALSE(Tensor::Allocate(DType::kString, Shape({int64_t{1} << 40})).ok());
-  EXPECT_FALSE(Tensor::Allocate(DType::kVariant, Shape({1})).ok());
+  EXPECT_FALSE(Tensor::Allocate(DType::kVariant, Shape({int64_t{1} << 60})).ok());
+}
+
+class Word final : public Resource {
+ public:
+  std::string ToString() const override { return "a word"; }
+};
+
+TEST(TensorTest, VariantsAreSharedAndCounted) {
+  Tensor tensor(DType::kVariant, Shape({2}));
+  const RefPtr<Resource> word = MakeRef<Word>();
+  tensor.flat<ResourceHandle>()[1].resource = word;
+  EXPECT_EQ(tensor.ToString(), "variant[2] {nothing, a word}");
+  Tensor copy = tensor.Clone();
+  EXPECT_EQ(copy.flat<ResourceHandle>()[1].resource.get(), word.get());
+  EXPECT_FALSE(copy.SharesBufferWith(tensor));
+  tensor = Tensor();
+  EXPECT_FALSE(word->has_one_owner());
+  copy = Tensor();
+  EXPECT_TRUE(word->has_one_owner());
 }
 
 // Counts, and gives no more than its limit.

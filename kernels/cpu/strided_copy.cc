@@ -4,11 +4,19 @@
 #include <cstdlib>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/with_dtype.h"
 
 namespace weir {
 namespace {
+
+// As WithElementType, and variants.
+template <typename F>
+void WithCopyableType(DType dtype, F&& f) {
+  if (dtype == DType::kVariant) return f(TypeTag<ResourceHandle>());
+  WithElementType(dtype, std::forward<F>(f));
+}
 
 // The loops after dimensions of size 1 are dropped and those that are one in both views are merged.
 struct CopyLoops {
@@ -145,7 +153,7 @@ void StridedCopy(absl::Span<const int64_t> dims, const Tensor& source, const Str
   for (int64_t dim : dims) count *= dim;
   const CopyLoops loops = MergeLoops(dims, source_view.strides, target_view.strides);
   const int64_t row_size = loops.sizes.back();
-  WithElementType(source.dtype(), [&](auto tag) {
+  WithCopyableType(source.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* from = static_cast<const T*>(source.data()) + source_view.offset;
     T* to = static_cast<T*>(target.data()) + target_view.offset;
@@ -157,14 +165,14 @@ void StridedCopy(absl::Span<const int64_t> dims, const Tensor& source, const Str
 }
 
 void FillElements(const Tensor& value, Tensor& target, int64_t offset, int64_t count) {
-  WithElementType(value.dtype(), [&](auto tag) {
+  WithCopyableType(value.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     std::fill_n(static_cast<T*>(target.data()) + offset, count, *static_cast<const T*>(value.data()));
   });
 }
 
 void ClearElements(Tensor& target, int64_t offset, int64_t count) {
-  WithElementType(target.dtype(), [&](auto tag) {
+  WithCopyableType(target.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     T* begin = static_cast<T*>(target.data()) + offset;
     if constexpr (std::is_trivially_copyable_v<T>) {
@@ -178,7 +186,7 @@ void ClearElements(Tensor& target, int64_t offset, int64_t count) {
 void CopyElements(const Tensor& source, int64_t source_offset, Tensor& target, int64_t target_offset,
                   int64_t count) {
   if (count == 0) return;
-  WithElementType(source.dtype(), [&](auto tag) {
+  WithCopyableType(source.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::Type;
     const T* from = static_cast<const T*>(source.data()) + source_offset;
     T* to = static_cast<T*>(target.data()) + target_offset;

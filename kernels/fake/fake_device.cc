@@ -15,7 +15,7 @@ absl::StatusOr<Tensor> CopyInto(const Tensor& source, Allocator& allocator) {
   WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(source.dtype(), source.shape(), allocator));
   if (source.dtype() == DType::kString) {
     std::copy_n(source.flat<std::string>().begin(), source.num_elements(), copy.flat<std::string>().begin());
-  } else if (source.dtype() == DType::kResource) {
+  } else if (!IsPlainBytes(source.dtype())) {
     std::copy_n(source.flat<ResourceHandle>().begin(), source.num_elements(),
                 copy.flat<ResourceHandle>().begin());
   } else if (source.num_bytes() > 0) {

@@ -1,0 +1,75 @@
+// A list of tensors of one dtype, the value of a variant: what v2 loops keep of their iterations.
+//
+// An element may be missing (a reserved list has none at first); it is read as zeros. Thread safety: as a
+// VariantValue's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "graph/types/shape.h"
+#include "kernels/cpu/data_flow/variant_value.h"
+
+namespace weir {
+
+class TensorList final : public VariantValue {
+ public:
+  static constexpr char kTypeName[] = "TensorList";
+  // More elements than any list may have.
+  static constexpr int64_t kMaxLength = int64_t{1} << 22;
+
+  TensorList(DType dtype, PartialShape element_shape)
+      : dtype_(dtype), element_shape_(std::move(element_shape)) {}
+  TensorList(const TensorList& other)
+      : dtype_(other.dtype_),
+        element_shape_(other.element_shape_),
+        max_length_(other.max_length_),
+        depth_(other.depth_),
+        elements_(other.elements_) {}
+
+  std::string ToString() const override;
+  int depth() const override { return depth_; }
+  absl::StatusOr<RefPtr<VariantValue>> ZerosLike(KernelContext& context) const override;
+  absl::StatusOr<RefPtr<VariantValue>> Add(const VariantValue& other, KernelContext& context) const override;
+
+  DType dtype() const { return dtype_; }
+  const PartialShape& element_shape() const { return element_shape_; }
+  int64_t length() const { return static_cast<int64_t>(elements_.size()); }
+  // Elements beyond which none is pushed; -1: no limit of its own.
+  void set_max_length(int64_t length) { max_length_ = length; }
+  // Invalid where it is missing.
+  const std::vector<Tensor>& elements() const { return elements_; }
+
+  // InvalidArgument unless 0 <= length; ResourceExhausted above kMaxLength.
+  absl::Status Resize(int64_t length);
+  // InvalidArgument unless dtype and shape fit and 0 <= index < length.
+  absl::Status Set(int64_t index, Tensor element);
+  absl::Status PushBack(Tensor element);
+  // InvalidArgument when it is empty.
+  absl::StatusOr<Tensor> PopBack();
+  absl::Status CheckIndex(int64_t index) const;
+  absl::Status CheckIs(DType dtype) const;
+
+  // What elements of the list are by its own shape, by `asked`, and by those of these elements that are
+  // there. InvalidArgument when these do not agree. Precondition: valid indices.
+  absl::StatusOr<PartialShape> ShapeOfElements(const PartialShape& asked) const;
+  absl::StatusOr<PartialShape> ShapeOfElements(const PartialShape& asked,
+                                               absl::Span<const int64_t> indices) const;
+  // The element, whatever was asked for, or zeros. InvalidArgument when it is missing, and neither `asked`
+  // nor other elements say what shape it has.
+  absl::StatusOr<Tensor> Element(int64_t index, const PartialShape& asked, KernelContext& context) const;
+
+ private:
+  absl::Status CheckFits(const Tensor& element) const;
+
+  const DType dtype_;
+  PartialShape element_shape_;
+  int64_t max_length_ = -1;
+  int depth_ = 1;
+  std::vector<Tensor> elements_;
+};
+
+}  // namespace weir

@@ -1,0 +1,144 @@
+// Lists of tensors and optionals as steps see them: values that are shared are not changed, and what hostile
+// graphs make of them stays bounded. tests/interop compares the values with TensorFlow's.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "session/test_session.h"
+
+namespace weir {
+namespace {
+
+using D = DType;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<float> Floats(const Tensor& tensor) {
+  return {tensor.flat<float>().begin(), tensor.flat<float>().end()};
+}
+
+class TensorListsTest : public TestSession {
+ protected:
+  const AttrMap kFloats = {{"element_dtype", D::kFloat32}};
+
+  Output Const(Tensor value) {
+    const DType dtype = value.dtype();
+    return g_.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
+  }
+  Output Int(int32_t value) { return Const(Tensor::Scalar(value)); }
+  Output Float(float value) { return Const(Tensor::Scalar(value)); }
+  Output AnyShape() { return Int(-1); }
+  Output Scalars() { return Const(Tensor(D::kInt32, Shape({0}))); }
+  Output Reserve(int32_t length, DType dtype = D::kFloat32) {
+    return g_.AddOp("TensorListReserve", {Scalars(), Int(length)}, {{"element_dtype", dtype}});
+  }
+  Output Set(Output list, int32_t index, Output item, AttrMap attrs = {}) {
+    return g_.AddOp("TensorListSetItem", {list, Int(index), item}, std::move(attrs));
+  }
+  Output Push(Output list, Output item) { return g_.AddOp("TensorListPushBack", {list, item}); }
+  Output Stack(Output list) { return g_.AddOp("TensorListStack", {list, Scalars()}, kFloats); }
+  Output Length(Output list) { return g_.AddOp("TensorListLength", {list}); }
+  // Of the graph as it is now.
+  absl::StatusOr<std::vector<Tensor>> Run(const std::vector<TensorRef>& fetches) {
+    session_.reset();
+    return session().Run({}, fetches);
+  }
+  std::string ErrorOf(Output output) {
+    const auto result = Run({output});
+    return result.ok() ? "no error" : std::string(result.status().message());
+  }
+};
+
+TEST_F(TensorListsTest, AListThatIsSharedIsNotChanged) {
+  const Output reserved = Reserve(2);
+  const Output one = Set(reserved, 0, Float(1)), two = Set(reserved, 0, Float(2));
+  const Output both = Set(one, 1, Float(3));
+  const Output longer = Push(both, Float(4));
+  const auto values = Run({Stack(reserved), Stack(one), Stack(two), Stack(both), Stack(longer)});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT(Floats((*values)[0]), ElementsAre(0, 0));
+  EXPECT_THAT(Floats((*values)[1]), ElementsAre(1, 0));
+  EXPECT_THAT(Floats((*values)[2]), ElementsAre(2, 0));
+  EXPECT_THAT(Floats((*values)[3]), ElementsAre(1, 3));
+  EXPECT_THAT(Floats((*values)[4]), ElementsAre(1, 3, 4));
+}
+
+TEST_F(TensorListsTest, AListGrowsWhereItMay) {
+  const Output grown = Set(Reserve(0), 3, Float(1), {{"resize_if_index_out_of_bounds", true}});
+  const Output twice = g_.AddOp("TensorListConcatLists", {grown, grown}, kFloats);
+  const Output resized = g_.AddOp("TensorListResize", {twice, Int(5)});
+  const Output fixed = Set(Reserve(1), 3, Float(1));
+  const auto values = Run({Stack(grown), Length(twice), Stack(resized)});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT(Floats((*values)[0]), ElementsAre(0, 0, 0, 1));
+  EXPECT_EQ((*values)[1].scalar<int32_t>(), 8);
+  EXPECT_THAT(Floats((*values)[2]), ElementsAre(0, 0, 0, 1, 0));
+  EXPECT_THAT(ErrorOf(fixed), HasSubstr("element 3 in a list with 1 elements"));
+}
+
+TEST_F(TensorListsTest, GradientsOfListsAreAdded) {
+  const Output a = Set(Reserve(3), 0, Float(1)), b = Push(Set(Reserve(2), 0, Float(10)), Float(5));
+  const Output sum = g_.AddOp("AddN", {std::vector<Output>{a, b, a}});
+  const Output zeros = g_.AddOp("ZerosLike", {b});
+  const Output shorter = g_.AddOp("AddN", {std::vector<Output>{a, Reserve(1)}});
+  const auto values = Run({Stack(sum), Stack(zeros)});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT(Floats((*values)[0]), ElementsAre(12, 0, 5));
+  EXPECT_THAT(Floats((*values)[1]), ElementsAre(0, 0, 0));
+  EXPECT_THAT(ErrorOf(shorter), HasSubstr("cannot add TensorList of 1"));
+}
+
+TEST_F(TensorListsTest, TypesShapesAndLimitsAreChecked) {
+  EXPECT_THAT(ErrorOf(Push(Reserve(0), Int(1))), HasSubstr("Invalid data types; op elements int32"));
+  EXPECT_THAT(ErrorOf(Push(Reserve(0), Const(Tensor::Vector<float>({1, 2})))),
+              HasSubstr("incompatible shape to a list. Op element shape: [2] list shape: []"));
+  const Output full = Push(g_.AddOp("EmptyTensorList", {AnyShape(), Int(1)}, kFloats), Float(1));
+  EXPECT_THAT(ErrorOf(Push(full, Float(2))), HasSubstr("Tried to push item into a full list"));
+  Node* const popped = g_.AddNode("TensorListPopBack", {Reserve(0), Scalars()}, kFloats);
+  EXPECT_THAT(ErrorOf(popped->output(1)), HasSubstr("Trying to pop from an empty list."));
+  const Output unknown = g_.AddOp("TensorListReserve", {AnyShape(), Int(2)}, kFloats);
+  EXPECT_THAT(ErrorOf(g_.AddOp("TensorListStack", {unknown, AnyShape()}, kFloats)),
+              HasSubstr("non-fully-defined element_shape"));
+}
+
+TEST_F(TensorListsTest, AMissingElementIsZerosOfTheShapeThatIsAskedFor) {
+  const Output list = Set(g_.AddOp("TensorListReserve", {AnyShape(), Int(2)}, kFloats), 0, Float(4));
+  const Output pair = Const(Tensor::Vector<int32_t>({2}));
+  const auto values = Run({g_.AddOp("TensorListGetItem", {list, Int(0), pair}, kFloats),
+                           g_.AddOp("TensorListGetItem", {list, Int(1), pair}, kFloats),
+                           g_.AddOp("TensorListGetItem", {list, Int(1), AnyShape()}, kFloats)});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT(Floats((*values)[0]), ElementsAre(4));  // it is there, whatever is asked for
+  EXPECT_THAT(Floats((*values)[1]), ElementsAre(0, 0));
+  EXPECT_EQ((*values)[2].shape(), Shape());
+}
+
+TEST_F(TensorListsTest, ListsLieInEachOtherToALimit) {
+  const AttrMap lists = {{"element_dtype", D::kVariant}};
+  Output list = Reserve(1);
+  for (int i = 0; i < 99; ++i) list = Push(g_.AddOp("EmptyTensorList", {AnyShape(), Int(-1)}, lists), list);
+  const Output too_deep = Push(g_.AddOp("EmptyTensorList", {AnyShape(), Int(-1)}, lists), list);
+  EXPECT_EQ(Run({Length(list)}).value()[0].scalar<int32_t>(), 1);
+  EXPECT_THAT(ErrorOf(too_deep), HasSubstr("lie in each other more than 100 deep"));
+}
+
+TEST_F(TensorListsTest, AnOptionalHoldsTensorsOrNone) {
+  const AttrMap attrs = {{"output_types", std::vector<DType>{D::kFloat32}},
+                         {"output_shapes", std::vector<PartialShape>{Shape()}}};
+  const Output some = g_.AddOp("OptionalFromValue", {std::vector<Output>{Float(7)}});
+  const Output none = g_.AddOp("OptionalNone", {});
+  const Output zero = g_.AddOp("OptionalGetValue", {g_.AddOp("ZerosLike", {some})}, attrs);
+  const auto values = Run({g_.AddOp("OptionalGetValue", {some}, attrs), g_.AddOp("OptionalHasValue", {some}),
+                           g_.AddOp("OptionalHasValue", {none}), zero});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ((*values)[0].scalar<float>(), 7);
+  EXPECT_TRUE((*values)[1].scalar<bool>());
+  EXPECT_FALSE((*values)[2].scalar<bool>());
+  EXPECT_EQ((*values)[3].scalar<float>(), 0);
+  EXPECT_THAT(ErrorOf(g_.AddOp("OptionalGetValue", {none}, attrs)), HasSubstr("does not have a value"));
+}
+
+}  // namespace
+}  // namespace weir
