@@ -65,6 +65,35 @@ TEST_F(TensorListsTest, AListThatIsSharedIsNotChanged) {
   EXPECT_THAT(Floats((*values)[4]), ElementsAre(1, 3, 4));
 }
 
+// Lists are copied by parts.
+TEST_F(TensorListsTest, ALongListThatIsSharedIsNotChanged) {
+  constexpr int kLength = 700;
+  const Output numbers = Const(Tensor(D::kFloat32, Shape({kLength})));
+  const Output zeros = g_.AddOp("TensorListFromTensor", {g_.AddOp("ZerosLike", {numbers}), Scalars()});
+  const Output changed = Set(Set(zeros, 0, Float(1)), 600, Float(2));
+  const Output longer = Push(changed, Float(3));
+  const Output shorter = g_.AddOp("TensorListResize", {longer, Int(512)});
+  const Output grown = Push(shorter, Float(4));
+  const Output sum = g_.AddOp("AddN", {std::vector<Output>{changed, changed, zeros}});
+  Node* const popped = g_.AddNode("TensorListPopBack", {grown, Scalars()}, kFloats);
+  const auto values = Run({Stack(zeros), Stack(changed), Stack(longer), Stack(shorter), Stack(grown),
+                           Stack(sum), Stack(popped->output(0)), popped->output(1)});
+  ASSERT_TRUE(values.ok()) << values.status();
+  const auto list = [](int length, std::vector<std::pair<int, float>> elements) {
+    std::vector<float> all(length, 0);
+    for (const auto& [index, value] : elements) all[index] = value;
+    return all;
+  };
+  EXPECT_EQ(Floats((*values)[0]), list(kLength, {}));
+  EXPECT_EQ(Floats((*values)[1]), list(kLength, {{0, 1}, {600, 2}}));
+  EXPECT_EQ(Floats((*values)[2]), list(kLength + 1, {{0, 1}, {600, 2}, {kLength, 3}}));
+  EXPECT_EQ(Floats((*values)[3]), list(512, {{0, 1}}));
+  EXPECT_EQ(Floats((*values)[4]), list(513, {{0, 1}, {512, 4}}));
+  EXPECT_EQ(Floats((*values)[5]), list(kLength, {{0, 2}, {600, 4}}));
+  EXPECT_EQ(Floats((*values)[6]), list(512, {{0, 1}}));
+  EXPECT_EQ((*values)[7].scalar<float>(), 4);
+}
+
 TEST_F(TensorListsTest, AListGrowsWhereItMay) {
   const Output grown = Set(Reserve(0), 3, Float(1), {{"resize_if_index_out_of_bounds", true}});
   const Output twice = g_.AddOp("TensorListConcatLists", {grown, grown}, kFloats);

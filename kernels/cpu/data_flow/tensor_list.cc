@@ -50,8 +50,31 @@ absl::Status TensorList::Resize(int64_t length) {
     return absl::ResourceExhaustedError(
         absl::StrCat("a list of ", length, " elements; at most ", kMaxLength, " are possible"));
   }
-  elements_.resize(length);
+  SetLength(length);
   return absl::OkStatus();
+}
+
+TensorList::Chunk& TensorList::MutableChunk(int64_t chunk) {
+  RefPtr<Chunk>& held = chunks_[chunk];
+  if (!held->has_one_owner()) {
+    RefPtr<Chunk> copy = MakeRef<Chunk>();
+    copy->elements = held->elements;
+    held = std::move(copy);
+  }
+  return *held;
+}
+
+void TensorList::SetLength(int64_t length) {
+  const auto num_chunks = static_cast<size_t>((length + kChunkLength - 1) / kChunkLength);
+  const size_t num_whole = std::min(chunks_.size(), num_chunks);
+  chunks_.resize(num_chunks);
+  for (size_t i = num_whole; i < num_chunks; ++i) chunks_[i] = MakeRef<Chunk>();
+  for (size_t i = num_whole == 0 ? 0 : num_whole - 1; i < num_chunks; ++i) {
+    const int64_t begin = static_cast<int64_t>(i) * kChunkLength;
+    const auto wanted = static_cast<size_t>(std::min(kChunkLength, length - begin));
+    if (chunks_[i]->elements.size() != wanted) MutableChunk(static_cast<int64_t>(i)).elements.resize(wanted);
+  }
+  length_ = length;
 }
 
 absl::Status TensorList::Set(int64_t index, Tensor element) {
@@ -59,7 +82,7 @@ absl::Status TensorList::Set(int64_t index, Tensor element) {
   WEIR_RETURN_IF_ERROR(CheckFits(element));
   WEIR_ASSIGN_OR_RETURN(const int depth, DepthAround(element));
   depth_ = std::max(depth_, depth);
-  elements_[index] = std::move(element);
+  Mutable(index) = std::move(element);
   return absl::OkStatus();
 }
 
@@ -74,9 +97,9 @@ absl::Status TensorList::PushBack(Tensor element) {
 }
 
 absl::StatusOr<Tensor> TensorList::PopBack() {
-  if (elements_.empty()) return absl::InvalidArgumentError("Trying to pop from an empty list.");
-  Tensor last = std::move(elements_.back());
-  elements_.pop_back();
+  if (length_ == 0) return absl::InvalidArgumentError("Trying to pop from an empty list.");
+  Tensor last = (*this)[length_ - 1];
+  SetLength(length_ - 1);
   return last;
 }
 
@@ -88,7 +111,7 @@ absl::StatusOr<PartialShape> TensorList::ShapeOfElements(const PartialShape& ask
                                                          absl::Span<const int64_t> indices) const {
   WEIR_ASSIGN_OR_RETURN(PartialShape shape, ShapeOfElements(asked));
   for (const int64_t index : indices) {
-    const Tensor& element = elements_[index];
+    const Tensor& element = (*this)[index];
     if (!element.is_valid()) continue;
     WEIR_ASSIGN_OR_RETURN(shape, Merged(shape, PartialShape(element.shape())));
   }
@@ -98,10 +121,11 @@ absl::StatusOr<PartialShape> TensorList::ShapeOfElements(const PartialShape& ask
 absl::StatusOr<Tensor> TensorList::Element(int64_t index, const PartialShape& asked,
                                            KernelContext& context) const {
   WEIR_RETURN_IF_ERROR(CheckIndex(index));
-  if (elements_[index].is_valid()) return elements_[index];
+  if (const Tensor& element = (*this)[index]; element.is_valid()) return element;
   WEIR_ASSIGN_OR_RETURN(PartialShape shape, ShapeOfElements(asked));
   if (!shape.is_fully_known()) {
-    for (const Tensor& other : elements_) {
+    for (int64_t i = 0; i < length_; ++i) {
+      const Tensor& other = (*this)[i];
       if (!other.is_valid()) continue;
       WEIR_ASSIGN_OR_RETURN(shape, Merged(shape, PartialShape(other.shape())));
     }
@@ -118,9 +142,10 @@ absl::StatusOr<Tensor> TensorList::Element(int64_t index, const PartialShape& as
 
 absl::StatusOr<RefPtr<VariantValue>> TensorList::ZerosLike(KernelContext& context) const {
   RefPtr<TensorList> zeros = MakeRef<TensorList>(*this);
-  for (Tensor& element : zeros->elements_) {
+  for (int64_t i = 0; i < length_; ++i) {
+    const Tensor& element = (*this)[i];
     if (!element.is_valid()) continue;
-    WEIR_ASSIGN_OR_RETURN(element, ZerosLikeTensor(element, context));
+    WEIR_ASSIGN_OR_RETURN(zeros->Mutable(i), ZerosLikeTensor(element, context));
   }
   return RefPtr<VariantValue>(std::move(zeros));
 }
@@ -133,13 +158,14 @@ absl::StatusOr<RefPtr<VariantValue>> TensorList::Add(const VariantValue& other,
   }
   RefPtr<TensorList> sum = MakeRef<TensorList>(*this);
   WEIR_ASSIGN_OR_RETURN(sum->element_shape_, element_shape_.MergeWith(list->element_shape_));
-  for (size_t i = 0; i < elements_.size(); ++i) {
-    const Tensor& more = list->elements_[i];
+  for (int64_t i = 0; i < length_; ++i) {
+    const Tensor& element = (*this)[i];
+    const Tensor& more = (*list)[i];
     if (!more.is_valid()) continue;  // zeros
-    if (elements_[i].is_valid()) {
-      WEIR_ASSIGN_OR_RETURN(sum->elements_[i], AddTensors(elements_[i], more, context));
+    if (element.is_valid()) {
+      WEIR_ASSIGN_OR_RETURN(sum->Mutable(i), AddTensors(element, more, context));
     } else {
-      sum->elements_[i] = more;
+      sum->Mutable(i) = more;
     }
   }
   sum->depth_ = std::max(depth_, list->depth_);

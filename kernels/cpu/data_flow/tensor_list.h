@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "graph/types/ref_counted.h"
 #include "graph/types/shape.h"
 #include "kernels/cpu/data_flow/variant_value.h"
 
@@ -28,7 +29,8 @@ class TensorList final : public VariantValue {
         element_shape_(other.element_shape_),
         max_length_(other.max_length_),
         depth_(other.depth_),
-        elements_(other.elements_) {}
+        length_(other.length_),
+        chunks_(other.chunks_) {}
 
   std::string ToString() const override;
   int depth() const override { return depth_; }
@@ -37,11 +39,13 @@ class TensorList final : public VariantValue {
 
   DType dtype() const { return dtype_; }
   const PartialShape& element_shape() const { return element_shape_; }
-  int64_t length() const { return static_cast<int64_t>(elements_.size()); }
+  int64_t length() const { return length_; }
   // Elements beyond which none is pushed; -1: no limit of its own.
   void set_max_length(int64_t length) { max_length_ = length; }
-  // Invalid where it is missing.
-  const std::vector<Tensor>& elements() const { return elements_; }
+  // Invalid where it is missing. Precondition: 0 <= index < length.
+  const Tensor& operator[](int64_t index) const {
+    return chunks_[index / kChunkLength]->elements[index % kChunkLength];
+  }
 
   // InvalidArgument unless 0 <= length; ResourceExhausted above kMaxLength.
   absl::Status Resize(int64_t length);
@@ -63,13 +67,25 @@ class TensorList final : public VariantValue {
   absl::StatusOr<Tensor> Element(int64_t index, const PartialShape& asked, KernelContext& context) const;
 
  private:
+  // Copies of a list share its chunks until one changes an element: the gradient of a loop changes a list
+  // that something else still reads once in each iteration.
+  static constexpr int64_t kChunkLength = 256;
+  struct Chunk final : RefCounted {
+    std::vector<Tensor> elements;
+  };
+
   absl::Status CheckFits(const Tensor& element) const;
+  Chunk& MutableChunk(int64_t chunk);
+  Tensor& Mutable(int64_t index) { return MutableChunk(index / kChunkLength).elements[index % kChunkLength]; }
+  // Precondition: 0 <= length <= kMaxLength.
+  void SetLength(int64_t length);
 
   const DType dtype_;
   PartialShape element_shape_;
   int64_t max_length_ = -1;
   int depth_ = 1;
-  std::vector<Tensor> elements_;
+  int64_t length_ = 0;
+  std::vector<RefPtr<Chunk>> chunks_;  // all but the last have kChunkLength elements
 };
 
 }  // namespace weir

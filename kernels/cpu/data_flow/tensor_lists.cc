@@ -87,7 +87,7 @@ absl::Status Stack(const TensorList& list, absl::Span<const int64_t> indices, co
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, whole));
   const int64_t count = element.num_elements();
   for (size_t i = 0; i < indices.size(); ++i) {
-    const Tensor& from = list.elements()[indices[i]];
+    const Tensor& from = list[indices[i]];
     if (from.is_valid()) {
       CopyElements(from, 0, *output, i * count, count);
     } else {
@@ -344,7 +344,7 @@ class Concat final : public ListKernel {
     const int64_t row_size = parts.row.num_elements();
     int64_t begin = 0;
     for (int64_t i = 0; i < list->length(); ++i) {
-      const Tensor& element = list->elements()[i];
+      const Tensor& element = (*list)[i];
       const int64_t length = parts.lengths[i];
       if (element.is_valid()) {
         CopyElements(element, 0, *output, begin * row_size, length * row_size);
@@ -381,7 +381,7 @@ class Concat final : public ListKernel {
     }
     Parts parts;
     for (int64_t i = 0; i < list.length(); ++i) {
-      const Tensor& element = list.elements()[i];
+      const Tensor& element = list[i];
       int64_t length = usual_length;
       if (element.is_valid()) {
         WEIR_ASSIGN_OR_RETURN(const Shape rest, RowShape(element));
@@ -460,7 +460,7 @@ class ConcatLists final : public ListKernel {
     const int64_t begin = list->length(), count = more->length();
     WEIR_RETURN_IF_ERROR(list->Resize(begin + count));
     for (int64_t i = 0; i < count; ++i) {
-      const Tensor& element = more->elements()[i];
+      const Tensor& element = (*more)[i];
       if (element.is_valid()) WEIR_RETURN_IF_ERROR(list->Set(begin + i, element));
     }
     return absl::OkStatus();
