@@ -30,11 +30,34 @@ absl::Status CheckThreadsOfEnvironment() {
       absl::StrCat("WEIR_NUM_THREADS is '", text, "': it must be a number of threads, or 0 for all cores"));
 }
 
+using KernelsOfProgram = std::function<void(KernelRegistry& registry, absl::string_view device_type)>;
+
+std::shared_ptr<const KernelRegistry> MakeKernels(bool has_gpus, const KernelsOfProgram& more) {
+  auto kernels = std::make_shared<KernelRegistry>();
+  for (const absl::string_view type : {"CPU", "GPU"}) {
+    if (type == "GPU" && !has_gpus) continue;
+    RegisterCpuKernels(*kernels, type);
+    RegisterTransferKernels(*kernels, type);
+    if (more) more(*kernels, type);
+  }
+  return kernels;
+}
+
+// There are thousands of them, so those without kernels of the program's own are made once in a process.
+std::shared_ptr<const KernelRegistry> KernelsOf(const RuntimeOptions& options) {
+  if (options.register_kernels) return MakeKernels(options.num_fake_gpus > 0, options.register_kernels);
+  static const auto& cpu = *new std::shared_ptr<const KernelRegistry>(MakeKernels(false, nullptr));
+  if (options.num_fake_gpus == 0) return cpu;
+  static const auto& both = *new std::shared_ptr<const KernelRegistry>(MakeKernels(true, nullptr));
+  return both;
+}
+
 }  // namespace
 
 Runtime::Runtime(const RuntimeOptions& options)
     : environment_(*options.environment),
       ops_(options.ops != nullptr ? options.ops : &StandardOps()),
+      kernels_(KernelsOf(options)),
       threads_(options.num_threads),
       task_({.job = options.job, .replica = 0, .task = options.task}),
       overlap_(options.overlap) {}
@@ -61,17 +84,9 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
   WEIR_ASSIGN_OR_RETURN(
       runtime->step_threads_,
       runtime->environment_.MakeThreads(runtime->threads_.num_threads(), options.max_blocked_threads));
-  RegisterCpuKernels(runtime->kernels_, "CPU");
-  RegisterTransferKernels(runtime->kernels_, "CPU");
-  if (options.register_kernels) options.register_kernels(runtime->kernels_, "CPU");
   for (int i = 0; i < options.num_cpus; ++i) {
     runtime->devices_.push_back(
         MakeCpuDevice(options.job, options.task, i, runtime->threads_, options.memory_limit));
-  }
-  if (options.num_fake_gpus > 0) {
-    RegisterCpuKernels(runtime->kernels_, "GPU");
-    RegisterTransferKernels(runtime->kernels_, "GPU");
-    if (options.register_kernels) options.register_kernels(runtime->kernels_, "GPU");
   }
   for (int i = 0; i < options.num_fake_gpus; ++i) {
     runtime->devices_.push_back(

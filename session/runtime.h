@@ -1,8 +1,9 @@
 // What one task computes with: the ops and kernels it knows, its devices, its threads (one pool that splits
 // kernels, and threads that run steps).
 //
-// Owns them all; everything above borrows. No globals: many runtimes live in one process, so a cluster of
-// five tasks is an ordinary unit test. Thread safety: fixed after construction, safe to read concurrently.
+// Owns them all; everything above borrows. Many runtimes live in one process, so a cluster of five tasks is
+// an ordinary unit test: they share nothing but the list of the standard kernels, which never changes. Thread
+// safety: fixed after construction, safe to read concurrently.
 #pragma once
 
 #include <functional>
@@ -50,7 +51,7 @@ class Runtime {
   static absl::StatusOr<std::unique_ptr<Runtime>> Create(const RuntimeOptions& options = {});
 
   const OpRegistry& ops() const { return *ops_; }
-  const KernelRegistry& kernels() const { return kernels_; }
+  const KernelRegistry& kernels() const { return *kernels_; }
   ThreadPool& threads() { return threads_; }
   Threads& step_threads() { return *step_threads_; }
   Environment& environment() const { return environment_; }
@@ -65,7 +66,7 @@ class Runtime {
 
   Environment& environment_;
   const OpRegistry* ops_;
-  KernelRegistry kernels_;
+  std::shared_ptr<const KernelRegistry> kernels_;
   ThreadPool threads_;
   DeviceName task_;
   OverlapOptions overlap_;
