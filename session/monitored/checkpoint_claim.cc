@@ -80,7 +80,9 @@ absl::Status CheckpointClaim::InheritManifest(const std::string& from) {
 
 absl::Status CheckpointClaim::Note(absl::string_view text) {
   WEIR_RETURN_IF_ERROR(CheckStillHeld());
-  return WriteFileAtomically(files_, JoinPath(directory_, ManifestNameOf(life_)), text);
+  WEIR_RETURN_IF_ERROR(WriteFileAtomically(files_, JoinPath(directory_, ManifestNameOf(life_)), text));
+  // A later chief leaves its claim before it reads this manifest: without one, it will read this one.
+  return CheckStillHeld();
 }
 
 absl::Status CheckpointClaim::LeaveFile() {

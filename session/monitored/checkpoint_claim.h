@@ -58,7 +58,8 @@ class CheckpointClaim final : public FileSystem {
 
   uint64_t life() const { return life_; }
   const std::string& directory() const { return directory_; }
-  // Replaces the manifest, which is at first that of the chief before. Also the error of Take.
+  // Replaces the manifest, which is at first that of the chief before. Also the error of Take: a later chief
+  // may then have gone on from what was there before. When it is OK the next one will find this manifest.
   absl::Status Note(absl::string_view text);
 
   // In good order: nothing is written to the folder through this claim any more. Errors of the disk; the
