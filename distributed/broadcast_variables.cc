@@ -80,7 +80,7 @@ class BroadcastVariables final : public Hook {
     return absl::OkStatus();
   }
 
-  bool HasDoneLostStep() const override { return lost_step_is_done_; }
+  bool HasDoneLostStep(bool) const override { return lost_step_is_done_; }
   bool OwnsVariables() const override { return true; }
 
   void OnTerminated() override { is_terminated_ = true; }

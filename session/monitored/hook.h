@@ -84,8 +84,8 @@ class Hook {
   virtual absl::Status AfterCreateSession(Session&, Coordinator&) { return absl::OkStatus(); }
   // Asked after AfterCreateSession: whether the step that failed with the last session has been done all the
   // same, by others. Then its targets are not run again: its fetches are computed without them, on what the
-  // variables are now.
-  virtual bool HasDoneLostStep() const { return false; }
+  // variables are now. `is_at_end`: a hook has said IsAtEnd.
+  virtual bool HasDoneLostStep(bool /*is_at_end*/) const { return false; }
   // Asked after AfterCreateSession: whether there is no step to be done, as in a program that is started
   // again after its last one. Then should_stop() is true.
   virtual bool IsAtEnd() const { return false; }

@@ -61,6 +61,9 @@ class SyncReplica final : public Hook {
     if (training_->is_over) context.RequestStop();
     return absl::OkStatus();
   }
+  // The last step was made with the gradients of the step that was lost, or without them. Asked for again it
+  // would make one more.
+  bool HasDoneLostStep(bool is_at_end) const override { return has_lost_session_ && is_at_end; }
   void OnTerminated() override { is_terminated_ = true; }
   absl::Status AfterEnd(Session& session) override {
     const absl::Status ended = is_chief_ || is_terminated_ ? absl::OkStatus() : AwaitEnd(session);
@@ -176,6 +179,7 @@ class SyncReplica final : public Hook {
   const absl::Duration max_wait_;
   std::function<bool()> chief_is_done_;  // null of the chief, and where nobody knows
   bool is_terminated_ = false;
+  bool has_lost_session_ = false;
   bool needs_reset_ = true;  // of the chief: the groups do not know the values that it has set
   std::shared_ptr<Updates> updates_;
   Output global_step_;
@@ -212,6 +216,7 @@ absl::Status SyncReplica::Begin(GraphBuilder& graph) {
 }
 
 absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coordinator) {
+  has_lost_session_ = training_ != nullptr;
   training_ = std::make_shared<Training>(coordinator);
   life_ = static_cast<int64_t>(session.environment().Random() >> 1);
   if (is_chief_) WEIR_RETURN_IF_ERROR(ResetIfRestored(session));
