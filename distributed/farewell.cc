@@ -52,31 +52,41 @@ std::vector<TaskName> Farewell::Listeners(bool is_done) const {
   return told;
 }
 
-std::vector<TaskName> Farewell::Tell(const std::vector<TaskName>& tasks, const char* method,
-                                     const std::string& body, absl::Time deadline) const {
+void Farewell::Tell(const std::vector<TaskName>& tasks, const char* method, const std::string& body,
+                    absl::Time deadline, Told* told) const {
   absl::Mutex mutex;
   size_t num_left = tasks.size();
-  std::vector<absl::Status> answers(tasks.size());
+  std::vector<absl::StatusOr<Incarnation>> answers(tasks.size());
   for (size_t i = 0; i < tasks.size(); ++i) {
     PeerCallOptions options{.deadline = deadline, .any_life = true};
     if (tasks[i].job != "ps" || task_.job() == "ps") options.retry_for = kRetryFor;
     peers_.Call(tasks[i], method, body, {}, options,
                 [&mutex, &num_left, &answer = answers[i]](const absl::StatusOr<PeerReply>& reply) {
                   absl::MutexLock lock(&mutex);
-                  answer = reply.status();
+                  answer = reply.ok() ? absl::StatusOr<Incarnation>(reply->life) : reply.status();
                   --num_left;
                 });
   }
   absl::MutexLock lock(&mutex);
   peers_.environment().Await(mutex, absl::Condition(
                                         +[](size_t* left) { return *left == 0; }, &num_left));
-  std::vector<TaskName> untold;
+  const Membership& membership = peers_.membership();
   for (size_t i = 0; i < tasks.size(); ++i) {
-    const bool is_authority = tasks[i] == peers_.membership().authority();
+    const absl::Status& status = answers[i].status();
     // Nobody is there where the connection was refused, but at the authority's it is asked why (probes.h).
-    if (absl::IsDeadlineExceeded(answers[i]) || (is_authority && absl::IsUnavailable(answers[i]))) {
-      untold.push_back(tasks[i]);
-    }
+    const bool is_authority = tasks[i] == membership.authority();
+    if (absl::IsDeadlineExceeded(status) || (is_authority && absl::IsUnavailable(status))) continue;
+    (*told)[tasks[i]] = answers[i].ok() ? *answers[i] : membership.incarnation_of(tasks[i]);
+  }
+}
+
+std::vector<TaskName> Farewell::Untold(const std::vector<TaskName>& tasks, const Told& told) const {
+  std::vector<TaskName> untold;
+  for (const TaskName& task : tasks) {
+    const auto found = told.find(task);
+    const bool is_new =
+        task.job == "ps" && found != told.end() && peers_.membership().incarnation_of(task) > found->second;
+    if (found == told.end() || is_new) untold.push_back(task);
   }
   return untold;
 }
@@ -87,16 +97,17 @@ bool Farewell::MayHear(const std::vector<TaskName>& untold) const {
          membership.state(membership.authority()) == Membership::State::kAlive;
 }
 
-void Farewell::Say(const char* method, const std::string& body, std::vector<TaskName> untold, absl::Time end,
-                   absl::Time end_of_authority) const {
+void Farewell::Say(const char* method, const std::string& body, const std::vector<TaskName>& tasks,
+                   absl::Time end, absl::Time end_of_authority) const {
   Environment& environment = peers_.environment();
   absl::Duration round = kFirstRound;
-  while (!untold.empty()) {
+  Told told;
+  for (std::vector<TaskName> untold = tasks; !untold.empty(); round *= 2) {
     const absl::Time now = environment.Now();
     const absl::Time last = MayHear(untold) ? end_of_authority : end;
     if (now >= last) return;
-    untold = Tell(untold, method, body, std::min(last, now + round));
-    round *= 2;
+    Tell(untold, method, body, std::min(last, now + round), &told);
+    untold = Untold(tasks, told);
     absl::Mutex mutex;
     bool never = false;
     absl::MutexLock lock(&mutex);

@@ -3,13 +3,15 @@
 //
 // It says so to the authority, which tells the others; a training task also to every ps, so that none waits
 // for it in vain; a chief that is done also to the other training tasks. Whoever does not answer is told
-// again until the patience is over. An authority that is silent, but not known to be lost, is told for up to
+// again until the patience is over, and so is a ps that was started anew meanwhile: it has forgotten. An
+// authority that is silent, but not known to be lost, is told for up to
 // a lease more that the task is done: if all last words were lost, every ps would wait for ever for tasks
 // that may come again.
 //
 // Thread safety: all methods. Borrows everything.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,12 +33,15 @@ class Farewell {
  private:
   // Who is to be told.
   std::vector<TaskName> Listeners(bool is_done) const;
-  // Calls all of them, and gives those that are to be told again.
-  std::vector<TaskName> Tell(const std::vector<TaskName>& tasks, const char* method, const std::string& body,
-                             absl::Time deadline) const;
+  // Whom this task need not tell any more, and in which life it was: told, or gone.
+  using Told = std::map<TaskName, Incarnation>;
+  // Calls those that have not been told.
+  void Tell(const std::vector<TaskName>& tasks, const char* method, const std::string& body,
+            absl::Time deadline, Told* told) const;
+  std::vector<TaskName> Untold(const std::vector<TaskName>& tasks, const Told& told) const;
   // Whether the authority may still be there, though it does not answer.
   bool MayHear(const std::vector<TaskName>& untold) const;
-  void Say(const char* method, const std::string& body, std::vector<TaskName> untold, absl::Time end,
+  void Say(const char* method, const std::string& body, const std::vector<TaskName>& tasks, absl::Time end,
            absl::Time end_of_authority) const;
 
   const TaskConfig& task_;

@@ -44,7 +44,9 @@ Heartbeats::Heartbeats(Peers& peers, Probes& probes, absl::Duration interval, ab
   if (!membership_.is_authority() || membership_.is_elected()) {
     membership_.SetNewsListener([this, state = state_] {
       absl::MutexLock lock(&state->mutex);
-      if (state->is_stopped || std::exchange(is_asking_at_once_, true)) return;
+      // Who has no life has no view that may be old, and asks when it is time.
+      if (state->is_stopped || membership_.incarnation() == 0) return;
+      if (std::exchange(is_asking_at_once_, true)) return;
       Soon([this] { Ask(); });
     });
   }
@@ -95,7 +97,8 @@ void Heartbeats::Ask() {
   call.view = membership_.view();
   call.address = peers_.AddressOf(membership_.self());
   if (!has_joined) call.outline = OutlineOf(membership_.cluster());
-  if (call.view.authority != membership_.office()) call.done = membership_.DoneLives();
+  const bool tells_done = membership_.incarnation_of(authority) != told_done_;
+  if (tells_done) call.done = membership_.DoneLives();
   WireWriter writer;
   EncodeJoin(call, &writer);
   PeerCallOptions options;
@@ -108,13 +111,17 @@ void Heartbeats::Ask() {
   options.retry_for = absl::ZeroDuration();
   // An error may be told before Call returns.
   peers_.Call(authority, kJoinMethod, writer.Take(), {}, options,
-              [this, state = state_, &peers = peers_,
+              [this, state = state_, &peers = peers_, tells_done,
                sent = peers_.environment().SteadyNow()](absl::StatusOr<PeerReply> reply) {
                 absl::StatusOr<JoinReply> answer = Read(reply, DecodeJoinReply);
-                peers.timers().At(absl::InfinitePast(), [this, state, sent, answer = std::move(answer)] {
-                  absl::MutexLock lock(&state->mutex);
-                  if (!state->is_stopped) OnAnswer(sent, answer);
-                });
+                const Incarnation told = answer.ok() && tells_done ? reply->life : 0;
+                peers.timers().At(absl::InfinitePast(),
+                                  [this, state, sent, told, answer = std::move(answer)] {
+                                    absl::MutexLock lock(&state->mutex);
+                                    if (state->is_stopped) return;
+                                    if (told != 0) told_done_ = told;
+                                    OnAnswer(sent, answer);
+                                  });
               });
 }
 

@@ -2,10 +2,11 @@
 // regularly that this task lives, and gets the views in which it says who else does.
 //
 // One heartbeat per interval, to the authority only. It is the request to join again, so that an authority
-// that was restarted hears of the lives that there are. The answer brings what has changed since the view of
-// this task. What cannot wait for it, because somebody was lost, comes in the answer to a Watch, a call that
-// the authority holds until then; and who sees from a message that the sender knows of a loss that it does
-// not know (Envelope::last_loss) sends its next heartbeat at once.
+// that was restarted hears of the lives that there are; one of them also tells it who is done. The answer
+// brings what has changed since the view of this task. What cannot wait for it, because somebody was lost,
+// comes in the answer to a Watch, a call that the authority holds until then; and who sees from a message
+// that the sender knows of a loss that it does not know (Envelope::last_loss) sends its next heartbeat at
+// once.
 //
 // On the authority itself: looks for leases that ran out, and asks some of those that were lost. If they are
 // there, they are alive again; if they know a later life of the authority, it is superseded
@@ -101,6 +102,7 @@ class Heartbeats {
   absl::Time refused_since_ = absl::InfiniteFuture();
   absl::Time last_refused_ = absl::InfinitePast();
   size_t next_lost_ = 0;
+  Incarnation told_done_ = 0;  // the authority that was told who is done
   int num_late_answers_ = 0;
 };
 
