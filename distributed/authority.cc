@@ -1,6 +1,7 @@
 #include "distributed/authority.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "distributed/guests.h"
@@ -25,7 +26,10 @@ bool Authority::IsSucceeded(const JoinRequest& request) {
   return place != places_.end() && place->second.holder.life == request.held;
 }
 
-Authority::Authority(Membership& membership) : membership_(membership), last_(membership.incarnation()) {}
+Authority::Authority(Membership& membership)
+    : membership_(membership),
+      last_(membership.incarnation()),
+      in_office_since_(membership.environment().SteadyNow() - membership.age()) {}
 
 Incarnation Authority::LastPossible() {
   absl::MutexLock lock(&mutex_);
@@ -63,6 +67,7 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     return absl::UnavailableError(membership_.superseded().message());
   }
   absl::MutexLock lock(&mutex_);
+  NoteOffice();
   // Of guests whose names were given away (guests.h).
   if (places_.size() > 2 * Guests::kMaxGuests) {
     std::erase_if(places_, [this](const auto& place) { return !membership_.Knows(place.first); });
@@ -92,6 +97,37 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   place.promised_until = now + membership_.lease() * 2 / 5;
   membership_.OnGranted(request.task, last_, request.address);
   return last_;
+}
+
+void Authority::NoteOffice() {
+  if (!membership_.is_elected() || std::exchange(office_, membership_.office()) == membership_.office())
+    return;
+  in_office_since_ = membership_.environment().SteadyNow();
+  // Others may have granted lives meanwhile.
+  places_.clear();
+}
+
+bool Authority::MayBeReplaced(const JoinRequest& request) {
+  if (request.held != 0) return false;
+  absl::MutexLock lock(&mutex_);
+  NoteOffice();
+  const absl::Time started = membership_.environment().SteadyNow() - request.age;
+  const auto place = places_.find(request.task);
+  if (place == places_.end() || place->second.last_started() == absl::InfinitePast()) {
+    return started <= in_office_since_ + kSameStart;
+  }
+  const bool is_known = place->second.IsOf(request.process);
+  return !is_known && started < place->second.last_started();
+}
+
+absl::Status Authority::CheckReplaced(const JoinRequest& request) {
+  if (membership_.state(request.task) == Membership::State::kDone) {
+    return membership_.SupersededBy(request.task, request.held, membership_.incarnation_of(request.task));
+  }
+  absl::MutexLock lock(&mutex_);
+  const auto place = places_.find(request.task);
+  if (place == places_.end()) return absl::OkStatus();
+  return CheckYoungest(request, membership_.environment().SteadyNow() - request.age, place->second);
 }
 
 absl::Status Authority::CheckYoungest(const JoinRequest& request, absl::Time started,

@@ -16,6 +16,11 @@
 // the older: it has to ask again until the other one was there for a lease, after which its start is known
 // well. Servers of one process are no such two.
 //
+// An authority that was started, or took office, later than the process that asks does not know whether
+// another process has replaced it; nor does one that knows of another process that seems to be the later one.
+// Then the process that answers at the task's address is asked first (MayBeReplaced;
+// membership_service.h does it).
+//
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
 // it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
 // before. Whoever held a life keeps it. An authority that was only stopped while another process took its
@@ -29,6 +34,7 @@
 // Pure bookkeeping. Thread safety: all methods.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -64,6 +70,12 @@ class Authority {
   // younger process of the task has just asked, or another one that is probably younger is there.
   absl::StatusOr<Incarnation> Join(const JoinRequest& request);
 
+  // Whether another process may have replaced the one that asks, so that its address has to tell.
+  bool MayBeReplaced(const JoinRequest& request);
+  // Of one that is not at its address: an error of Join, or OK when this authority has met nobody who has
+  // replaced it. Superseded too when the task is done.
+  absl::Status CheckReplaced(const JoinRequest& request);
+
  private:
   bool IsSucceeded(const JoinRequest& request);
   // A life above it cannot have been granted.
@@ -84,11 +96,20 @@ class Authority {
     // The last process that was granted a life; it shows it with its next message.
     Holder promised;
     absl::Time promised_until = absl::InfinitePast();
+
+    absl::Time last_started() const { return std::max(holder.started, promised.started); }
+    bool IsOf(uint64_t process) const {
+      return process != 0 && (process == holder.process || process == promised.process);
+    }
   };
+  // Forgets what was before, if the office is another one than when it was last asked.
+  void NoteOffice() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether a process that has no life yet, and was started then, may have the place.
   absl::Status CheckYoungest(const JoinRequest& request, absl::Time started, const Place& place) const;
 
   std::map<TaskName, Place> places_ ABSL_GUARDED_BY(mutex_);  // of those that have asked
+  Incarnation office_ ABSL_GUARDED_BY(mutex_) = 0;            // in which it was last asked
+  absl::Time in_office_since_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace weir

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "distributed/job_outline.h"
 #include "distributed/task_config.h"
+#include "distributed/transport/call_errors.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 
@@ -24,6 +25,14 @@ JoinRequest RequestOf(const Envelope& envelope, const JoinCall& call) {
           call.highest_known, call.known_authority,
           call.age,           call.process,
           call.address};
+}
+
+// Whether that process may have answered a heartbeat.
+bool MayBe(const PeerReply& reply, uint64_t process) {
+  if (reply.header().empty()) return true;  // of a version that does not say it
+  WireReader reader(reply.header());
+  const absl::StatusOr<uint64_t> other = DecodeHeartbeatReply(&reader);
+  return other.ok() && (*other == process || *other == 0 || process == 0);
 }
 
 // Peers::LinkCheck.
@@ -59,9 +68,14 @@ void CheckLink(Peers& peers, const TaskName& peer, Incarnation life, std::functi
 
 }  // namespace
 
-MembershipService::MembershipService(Membership& membership, Peers& peers, Probes& probes,
+MembershipService::MembershipService(Membership& membership, Peers& peers, Probes& probes, uint64_t process,
                                      RefusedCalls* refused)
-    : membership_(membership), peers_(peers), probes_(probes), refused_(refused), authority_(membership) {
+    : membership_(membership),
+      peers_(peers),
+      probes_(probes),
+      process_(process),
+      refused_(refused),
+      authority_(membership) {
   peers_.SetLinkCheck(
       [&peers](const TaskName& peer, Incarnation life, std::function<void(std::string)> then) {
         CheckLink(peers, peer, life, std::move(then));
@@ -79,8 +93,12 @@ MembershipService::MembershipService(Membership& membership, Peers& peers, Probe
 MembershipService::~MembershipService() {
   Shutdown();
   peers_.SetLinkCheck(nullptr);
+  const auto nobody_joins = [this]() ABSL_SHARED_LOCKS_REQUIRED(alive_->mutex) {
+    return alive_->num_joining == 0;
+  };
   absl::MutexLock lock(&alive_->mutex);
   alive_->is_over = true;
+  peers_.environment().Await(alive_->mutex, absl::Condition(&nobody_joins), absl::InfiniteFuture());
 }
 
 bool MembershipService::Handles(absl::string_view method) {
@@ -123,7 +141,11 @@ void MembershipService::Handle(std::shared_ptr<IncomingCall> call) {
   if (!admitted.ok()) return Reply(request, admitted);
   if (method == kWatchMethod) return Watch(request);
   if (method == kReportMethod) return Report(request);
-  if (method == kHeartbeatMethod) return Reply(request, absl::OkStatus());
+  if (method == kHeartbeatMethod) {
+    WireWriter reply;
+    EncodeHeartbeatReply(process_, &reply);
+    return Reply(request, absl::OkStatus(), reply.Take());
+  }
   if (method != kJobDoneMethod && method != kLeaveMethod) {
     return Reply(request,
                  absl::UnimplementedError(absl::StrCat("this server does not know the method ", method)));
@@ -175,6 +197,10 @@ void MembershipService::Join(Request& request) {
   if (const absl::Status is_ours = CheckJoin(envelope.sender, *call); !is_ours.ok()) {
     return Refuse(request, is_ours);
   }
+  // A guest says itself where it is.
+  const bool looks =
+      membership_.IsSeed(envelope.sender) && authority_.MayBeReplaced(RequestOf(envelope, *call));
+  if (looks) return LookAndJoin(request, *call);
   Join(request, *call);
   const bool knows_later = !membership_.is_elected() && call->known_authority > membership_.incarnation();
   if (membership_.names_are_proven() && knows_later) LookForSuccessor();
@@ -194,6 +220,45 @@ void MembershipService::Join(const Request& request, const JoinCall& call) {
   WireWriter reply;
   EncodeJoinReply({.life = *life, .view = membership_.ViewSince(call.view)}, &reply);
   Reply(request, absl::OkStatus(), reply.Take());
+}
+
+void MembershipService::LookAndJoin(const Request& request, const JoinCall& call) {
+  PeerCallOptions options;
+  options.deadline = std::min(request.call->deadline(), peers_.environment().Now() + Probes::kLongest);
+  options.any_life = true;
+  options.anew = true;
+  options.retry_for = absl::ZeroDuration();
+  const absl::Time asked = peers_.environment().SteadyNow();
+  peers_.Call(request.envelope.sender, kHeartbeatMethod, "", {}, options,
+              [this, alive = alive_, request, call, asked](const absl::StatusOr<PeerReply>& reply) {
+                {
+                  absl::MutexLock lock(&alive->mutex);
+                  if (alive->is_over) return;
+                  ++alive->num_joining;
+                }
+                JoinCall later = call;
+                later.age += peers_.environment().SteadyNow() - asked;
+                OnLooked(request, later, reply);
+                absl::MutexLock lock(&alive->mutex);
+                --alive->num_joining;
+              });
+}
+
+void MembershipService::OnLooked(const Request& request, const JoinCall& call,
+                                 const absl::StatusOr<PeerReply>& looked) {
+  if (looked.ok() && looked->life == 0 && MayBe(*looked, call.process)) return Join(request, call);
+  // Whoever was heard, or nobody: not where a message was lost.
+  if (looked.ok() || IsConnectionRefused(looked.status())) {
+    const absl::Status replaced = authority_.CheckReplaced(RequestOf(request.envelope, call));
+    if (!replaced.ok()) return Reply(request, replaced);
+  }
+  const TaskName& task = request.envelope.sender;
+  const std::string place = absl::StrCat(task.ToString(), " at ", peers_.AddressOf(task));
+  Reply(request,
+        absl::UnavailableError(
+            looked.ok() ? absl::StrCat("another process is ", place, ": this one is to ask again")
+                        : absl::StrCat(membership_.self().ToString(), " cannot ask ", place,
+                                       " whether another process is it: ", looked.status().message())));
 }
 
 absl::Status MembershipService::CheckJoin(const TaskName& task, const JoinCall& call) const {

@@ -8,6 +8,10 @@
 // finds the task, only the link between the two is broken: nobody is declared lost, and the error of the call
 // names the link.
 //
+// Before a process is let in that may have been replaced (Authority::MayBeReplaced) the authority calls the
+// task's address, where that process must answer itself; otherwise, and where nobody answers, it is told to
+// ask again, and why.
+//
 // Where names are proven (MembershipOptions) an authority that hears of a later life of its own task calls
 // its own address: a successor that answers there has the certificate of that task, and then this process is
 // superseded.
@@ -40,8 +44,10 @@ class MembershipService {
  public:
   static constexpr absl::Duration kPause = absl::Milliseconds(50);
 
-  // Borrows `refused` too; null where nobody counts whom it does not let join.
-  MembershipService(Membership& membership, Peers& peers, Probes& probes, RefusedCalls* refused = nullptr);
+  // `process`: which this one is; 0: not known. Borrows `refused` too; null where nobody counts whom it does
+  // not let join.
+  MembershipService(Membership& membership, Peers& peers, Probes& probes, uint64_t process = 0,
+                    RefusedCalls* refused = nullptr);
   ~MembershipService();
 
   static bool Handles(absl::string_view method);
@@ -74,6 +80,7 @@ class MembershipService {
   struct Alive {
     absl::Mutex mutex;
     bool is_over ABSL_GUARDED_BY(mutex) = false;
+    int num_joining ABSL_GUARDED_BY(mutex) = 0;  // of LookAndJoin, which may call back
   };
 
   void Reply(const Request& request, const absl::Status& status, std::string body = "") const;
@@ -88,6 +95,9 @@ class MembershipService {
   absl::Status CheckAuthority(const Envelope& envelope, absl::string_view what) const;
   void Join(Request& request);
   void Join(const Request& request, const JoinCall& call);
+  void LookAndJoin(const Request& request, const JoinCall& call);
+  // With what came back from the task's address.
+  void OnLooked(const Request& request, const JoinCall& call, const absl::StatusOr<PeerReply>& looked);
   void Watch(Request& request);
   void Hold(const Request& request, const ViewNumber& known);
   void OnGivenUp(const TaskName& task, uint64_t number);
@@ -105,6 +115,7 @@ class MembershipService {
   Membership& membership_;
   Peers& peers_;
   Probes& probes_;
+  const uint64_t process_;
   RefusedCalls* const refused_;
   Authority authority_;
   const std::shared_ptr<Alive> alive_ = std::make_shared<Alive>();

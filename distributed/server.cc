@@ -74,7 +74,10 @@ class Server::Network {
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
         service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(files), limits),
         probes_(peers_),
-        members_(membership, peers_, probes_, refused),
+        // What is simulated has a start of its own.
+        process_(membership.environment().is_simulated() ? options.simulated_process : OriginOfThisProcess()),
+        age_before_(std::max(absl::ZeroDuration(), process_.age - membership.age())),
+        members_(membership, peers_, probes_, process_.id, refused),
         master_(std::make_unique<MasterService>(master)) {
     // Workers of a cluster with parameter servers meet there.
     if (IsTrainingJob(task.job()) && task.num_ps() == 0) {
@@ -157,13 +160,10 @@ class Server::Network {
   // Before the heartbeats.
   void StartElection(AuthorityStore& store) { election_ = std::make_unique<Election>(peers_, store); }
 
-  void StartHeartbeats(absl::Duration lease, const ProcessOrigin& simulated_process) {
-    // Of two processes the one that was started later is the task, however long the other was stopped before
-    // it came here. What is simulated has a start of its own.
-    const ProcessOrigin process =
-        membership_.environment().is_simulated() ? simulated_process : OriginOfThisProcess();
-    const absl::Duration age_before = std::max(absl::ZeroDuration(), process.age - membership_.age());
-    heartbeats_ = std::make_unique<Heartbeats>(peers_, probes_, lease / 5, age_before, process.id);
+  // Of two processes the one that was started later is the task, however long the other was stopped before it
+  // came here.
+  void StartHeartbeats(absl::Duration lease) {
+    heartbeats_ = std::make_unique<Heartbeats>(peers_, probes_, lease / 5, age_before_, process_.id);
   }
 
   // Also when this task has not joined yet, which it does meanwhile: every ps waits to hear of it.
@@ -248,6 +248,8 @@ class Server::Network {
   std::unique_ptr<LocalWorker> worker_;
   WorkerService service_;
   Probes probes_;
+  const ProcessOrigin process_;
+  const absl::Duration age_before_;  // when membership began
   MembershipService members_;
   std::unique_ptr<PeerGroup> replicas_;
   std::unique_ptr<MasterService> master_;
@@ -517,7 +519,7 @@ absl::Status Server::Connect(const ServerOptions& options) {
   if (AuthorityStore* const store = election_store(options); store != nullptr) {
     network_->StartElection(*store);
   }
-  network_->StartHeartbeats(options.lease, options.simulated_process);
+  network_->StartHeartbeats(options.lease);
   return absl::OkStatus();
 }
 

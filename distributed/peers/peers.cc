@@ -227,6 +227,7 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     }
     WEIR_RETURN_IF_ERROR(status);
     PeerReply reply;
+    reply.life = replier;
     reply.header_begin = frame.header.size() - reader.num_bytes_left();
     reply.frame = std::move(frame);
     return reply;
@@ -383,7 +384,7 @@ void Peers::SetOwnAddress(const std::string& address) {
   own_address_ = address;
 }
 
-absl::StatusOr<std::shared_ptr<Channel>> Peers::FindChannel(const TaskName& peer) {
+absl::StatusOr<std::shared_ptr<Channel>> Peers::FindChannel(const TaskName& peer, bool anew) {
   const Incarnation life = membership_.incarnation_of(peer);
   const std::string of_guest = membership_.AddressOfGuest(peer);
   absl::MutexLock lock(&mutex_);
@@ -391,7 +392,7 @@ absl::StatusOr<std::shared_ptr<Channel>> Peers::FindChannel(const TaskName& peer
   auto& [channel, channel_life] = channels_[peer];
   // Another task may be found where a guest was.
   const bool has_moved = channel != nullptr && !of_guest.empty() && of_guest != channel->address();
-  if (channel != nullptr && ((channel_life != 0 && life > channel_life) || has_moved)) {
+  if (channel != nullptr && (anew || (channel_life != 0 && life > channel_life) || has_moved)) {
     retired_.push_back(std::exchange(channel, nullptr));
   }
   channel_life = std::max(channel_life, life);
@@ -412,7 +413,7 @@ absl::StatusOr<std::shared_ptr<Channel>> Peers::FindChannel(const TaskName& peer
 std::shared_ptr<Peers::Handle> Peers::Call(const TaskName& peer, absl::string_view method, std::string body,
                                            std::vector<Payload> payloads, const PeerCallOptions& options,
                                            Done done) {
-  absl::StatusOr<std::shared_ptr<Channel>> channel = FindChannel(peer);
+  absl::StatusOr<std::shared_ptr<Channel>> channel = FindChannel(peer, options.anew);
   if (!channel.ok()) {
     done(channel.status());
     return std::make_shared<OverHandle>();

@@ -1,14 +1,14 @@
 // This task's calls to the others: channels by task, envelopes, retries, and the end of calls to tasks that
 // are lost.
 //
-// Channels are opened by the first call, and anew when the peer was lost or has a new life: its host name may
-// stand for another machine by then. Where guests are (guests.h) membership knows. A call waits until this
-// task has a life (authority.h), which it carries (what begins a step also waits while this task's lease is
-// in doubt), and is meant for the life of the peer that membership knows; each reply counts as a sign of
-// life. When this task is superseded every call ends with that error, and so do later ones. A call to a peer
-// that is lost already may find it again, for it may only be silent; it has a lease for that. A call whose
-// connection broke is made again with the same bytes for a while, so every request must be safe to repeat
-// (worker_service.h keeps answers for that).
+// Channels are opened by the first call, and anew when the peer was lost or has a new life, or a call asks
+// for it: its host name may stand for another machine by then. Where guests are (guests.h) membership knows.
+// A call waits until this task has a life (authority.h), which it carries (what begins a step also waits
+// while this task's lease is in doubt), and is meant for the life of the peer that membership knows; each
+// reply counts as a sign of life. When this task is superseded every call ends with that error, and so do
+// later ones. A call to a peer that is lost already may find it again, for it may only be silent; it has a
+// lease for that. A call whose connection broke is made again with the same bytes for a while, so every
+// request must be safe to repeat (worker_service.h keeps answers for that).
 //
 // Thread safety: all methods. Borrows transport and membership. `done` runs once, on a thread of the
 // transport or of the timer; it must not block.
@@ -39,6 +39,8 @@ struct PeerCallOptions {
   bool wait_for_ready = false;
   // Also a life of the peer that is not known yet.
   bool any_life = false;
+  // By a new connection: another process may have the peer's address by now.
+  bool anew = false;
   // Also while this task has no life yet: what asks for one.
   bool before_own_life = false;
   // Begins something that this task may only begin while it is sure to be alive for the others
@@ -54,6 +56,7 @@ struct PeerCallOptions {
 
 // What a method replied, behind the status: header() is what follows it.
 struct PeerReply {
+  Incarnation life = 0;  // of who replied; 0: it has none yet
   Frame frame;
   size_t header_begin = 0;
   absl::string_view header() const { return absl::string_view(frame.header).substr(header_begin); }
@@ -134,7 +137,7 @@ class Peers {
 
   // `of_guest`: Membership::AddressOfGuest.
   absl::StatusOr<std::string> FindAddress(const TaskName& peer, const std::string& of_guest) const;
-  absl::StatusOr<std::shared_ptr<Channel>> FindChannel(const TaskName& peer);
+  absl::StatusOr<std::shared_ptr<Channel>> FindChannel(const TaskName& peer, bool anew);
   // Decides for which life the call is meant.
   void Address(PendingCall* call);
   // Whether the call ends with the loss of its addressee, which may only be silent.

@@ -211,6 +211,14 @@ absl::StatusOr<JoinReply> DecodeJoinReply(WireReader* reader) {
   return reply;
 }
 
+void EncodeHeartbeatReply(uint64_t process, WireWriter* writer) { writer->Fixed64(process); }
+
+absl::StatusOr<uint64_t> DecodeHeartbeatReply(WireReader* reader) {
+  const uint64_t process = reader->Fixed64();
+  WEIR_RETURN_IF_ERROR(reader->Finish("the answer to a heartbeat"));
+  return process;
+}
+
 void EncodeReport(const TaskName& task, Incarnation life, WireWriter* writer) {
   EncodeTask(task, writer);
   writer->Fixed64(life);

@@ -120,6 +120,10 @@ void EncodeJoinReply(const JoinReply& reply, WireWriter* writer);
 // Of an answer that speaks another protocol only `spoken`.
 absl::StatusOr<JoinReply> DecodeJoinReply(WireReader* reader);
 
+// The answer to a Heartbeat: which process answers; 0: it does not know.
+void EncodeHeartbeatReply(uint64_t process, WireWriter* writer);
+absl::StatusOr<uint64_t> DecodeHeartbeatReply(WireReader* reader);
+
 // Of Report, which asks the authority to look for a task that the sender cannot reach. The reply: whether the
 // authority has found it there.
 void EncodeReport(const TaskName& task, Incarnation life, WireWriter* writer);

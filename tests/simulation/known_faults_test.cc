@@ -357,5 +357,95 @@ TEST(KnownFaultsTest, AReplicaAtItsEndGetsOverABrokenLink) {
   EXPECT_THAT(WhatGoesWrong(SyncHistory(), {flap}, 60, absl::Milliseconds(40)), IsEmpty());
 }
 
+// Mended: a process that was stopped before it joined was replaced. When it went on the ps had been started
+// anew, knew neither of the two, and let the first one that asked have the place, though the others found
+// its successor at the address (902020, 945148, 1103495).
+TEST(KnownFaultsTest, AReplacedProcessIsNotLetInByAPsThatWasStartedAnew) {
+  for (const TaskName& task : {kChief, kWorker}) {
+    for (const absl::Duration later : {absl::Milliseconds(400), absl::Milliseconds(480)}) {
+      const Misfortune replace = {.kind = Kind::kReplace,
+                                  .at = absl::ZeroDuration(),
+                                  .length = absl::Milliseconds(750),
+                                  .first = task,
+                                  .second = kPs};
+      const Misfortune kill = {
+          .kind = Kind::kKill, .at = absl::Seconds(1), .length = later, .first = kPs, .second = task};
+      EXPECT_THAT(WhatGoesWrong({}, {replace, kill}, 40, absl::ZeroDuration()), IsEmpty()) << task.ToString();
+    }
+  }
+}
+
+// Mended: the same, where the authority knew of the successor, which was killed before it had been there for
+// a lease (7752204).
+TEST(KnownFaultsTest, AReplacedProcessIsNotLetInWhenItsSuccessorDies) {
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(40),
+                              .length = absl::Milliseconds(400),
+                              .first = kChief,
+                              .second = kPs};
+  const Misfortune kill = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(1000),
+                           .length = absl::Milliseconds(765),
+                           .first = kChief,
+                           .second = kPs};
+  EXPECT_THAT(WhatGoesWrong({}, {replace, kill}, 60, absl::Milliseconds(7)), IsEmpty());
+}
+
+// Mended: the ps had heard that the chief was done, and was killed while the chief told others. It was there
+// again before the chief left, and was not told again, so that whoever came later waited for the chief for
+// two hours (8300119).
+TEST(KnownFaultsTest, APsThatIsStartedAnewWhileTheChiefLeavesKnowsThatItIsDone) {
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(900),
+                              .length = absl::Milliseconds(12750),
+                              .first = {"worker", 1},
+                              .second = kPs};
+  const Misfortune kill = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(1600),
+                           .length = absl::Milliseconds(320),
+                           .first = kPs,
+                           .second = kChief};
+  History history;
+  history.job.num_workers = 2;
+  history.job.lease = absl::Seconds(3);
+  EXPECT_THAT(WhatGoesWrong(history, {replace, kill}, 60, absl::Milliseconds(10)), IsEmpty());
+}
+
+// Mended: an authority that was started anew was not told which tasks are done, unless somebody had met it
+// before the next heartbeat. Whoever came later waited for a chief that the other ps knew to be done
+// (20001067).
+TEST(KnownFaultsTest, AnAuthorityThatIsStartedAnewIsToldWhoIsDone) {
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(400),
+                              .length = absl::Milliseconds(10750),
+                              .first = kWorker,
+                              .second = kPs};
+  const Misfortune kill = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(3000),
+                           .length = absl::Milliseconds(9500),
+                           .first = kPs,
+                           .second = kChief};
+  History history;
+  history.job.num_ps = 2;
+  history.job.num_workers = 2;
+  EXPECT_THAT(WhatGoesWrong(history, {replace, kill}, 40, absl::Milliseconds(20)), IsEmpty());
+}
+
+// Mended: the chief lost the ps in the last step, whose gradients were there. It was told so late that the
+// other replicas had ended; it asked for the step again, and made one step more than was asked for, alone
+// (8301320).
+TEST(KnownFaultsTest, NoReplicaMakesAStepAfterTheLast) {
+  const Misfortune flap = {.kind = Kind::kFlap,
+                           .at = absl::Milliseconds(2600),
+                           .length = absl::Milliseconds(16750),
+                           .first = kPs,
+                           .second = kChief};
+  History history = SyncHistory();
+  history.network = BenignNetwork();
+  history.job.num_ps = 1;
+  history.job.lease = absl::Seconds(10);
+  EXPECT_THAT(WhatGoesWrong(history, {flap}, 100, absl::Milliseconds(13)), IsEmpty());
+}
+
 }  // namespace
 }  // namespace weir
