@@ -6,8 +6,22 @@
 
 namespace weir {
 namespace {
-// The token whose callbacks this thread is running: a callback may remove others without waiting for itself.
-thread_local const Cancellation* cancelling = nullptr;
+
+// A call of Cancel on this thread, and the one whose callback made it: a callback may remove others, of each
+// of these tokens, without waiting for itself.
+struct Cancelling {
+  const Cancellation* token;
+  std::map<uint64_t, Cancellation::Callback>* left;  // in the order in which they came
+  Cancelling* outer;
+};
+thread_local Cancelling* innermost = nullptr;
+
+Cancelling* FindOnThisThread(const Cancellation* token) {
+  Cancelling* found = innermost;
+  while (found != nullptr && found->token != token) found = found->outer;
+  return found;
+}
+
 }  // namespace
 
 absl::Status Cancellation::reason() const {
@@ -16,7 +30,7 @@ absl::Status Cancellation::reason() const {
 }
 
 void Cancellation::Cancel(absl::Status reason) {
-  std::map<uint64_t, Callback> callbacks;  // in the order in which they came
+  std::map<uint64_t, Callback> callbacks;
   {
     absl::MutexLock lock(&mutex_);
     if (!reason_.ok()) return;
@@ -26,9 +40,13 @@ void Cancellation::Cancel(absl::Status reason) {
     callbacks_.clear();
     running_callbacks_ = true;
   }
-  const Cancellation* outer = std::exchange(cancelling, this);
-  for (auto& [id, callback] : callbacks) callback(reason);
-  cancelling = outer;
+  Cancelling here = {this, &callbacks, innermost};
+  innermost = &here;
+  while (!callbacks.empty()) {
+    auto next = callbacks.extract(callbacks.begin());
+    next.mapped()(reason);
+  }
+  innermost = here.outer;
   absl::MutexLock lock(&mutex_);
   running_callbacks_ = false;
 }
@@ -50,8 +68,20 @@ uint64_t Cancellation::OnCancel(Callback callback) {
 
 void Cancellation::Remove(uint64_t id) {
   if (id == 0) return;
+  Callback removed;  // destroyed without the lock: it may hold what has callbacks here itself
+  {
+    absl::MutexLock lock(&mutex_);
+    if (const auto found = callbacks_.find(id); found != callbacks_.end()) {
+      removed = std::move(found->second);
+      callbacks_.erase(found);
+      return;
+    }
+  }
+  if (Cancelling* const here = FindOnThisThread(this)) {
+    const auto dropped = here->left->extract(id);
+    return;
+  }
   absl::MutexLock lock(&mutex_);
-  if (callbacks_.erase(id) == 1 || cancelling == this) return;
   mutex_.Await(absl::Condition(
       +[](bool* running) { return !*running; }, &running_callbacks_));
 }
