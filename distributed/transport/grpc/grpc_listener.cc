@@ -238,6 +238,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
   }
   host_port.port = gate->port();
   listener->address_ = host_port.ToString();
+  listener->gate_ = std::move(gate);  // the poller's threads look at it
   listener->poller_ =
       std::make_unique<CompletionPoller>(listener->queue_.get(),
                                          ListeningThreads::Options{.num_threads = options.num_server_threads,
@@ -245,7 +246,6 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
                                          options.poll_before_sleep);
   // Several are waiting at once, so that a burst of calls need not wait for an acceptance each.
   for (int i = 0; i < 4; ++i) listener->AcceptNext();
-  listener->gate_ = std::move(gate);
   WEIR_RETURN_IF_ERROR(listener->gate_->Start(
       [acceptor = listener->acceptor_.get()](int fd, int listening_fd, std::string bytes) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
