@@ -7,8 +7,10 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/grpc/raw_connection.h"
@@ -63,7 +65,10 @@ class StrangersTest : public ::testing::Test {
                     ->Listen(address,
                              [this](std::shared_ptr<IncomingCall> call) {
                                ++num_served_;
-                               client_ = call->client();
+                               {
+                                 absl::MutexLock lock(&mutex_);
+                                 client_ = call->client();
+                               }
                                call->Reply(std::move(call->request()));
                              })
                     .value();
@@ -78,11 +83,17 @@ class StrangersTest : public ::testing::Test {
     return CallAndWait(channel, "/weir.T/E", {}, Within(absl::Seconds(60))).status();
   }
 
+  std::string client() const {
+    absl::MutexLock lock(&mutex_);
+    return client_;
+  }
+
   GrpcOptions options_;
   std::atomic<bool> is_serving_{true};
   std::unique_ptr<Transport> transport_;
   std::atomic<int> num_served_{0};
-  std::string client_;  // who called last
+  mutable absl::Mutex mutex_;
+  std::string client_ ABSL_GUARDED_BY(mutex_);  // who called last
   std::unique_ptr<Listener> listener_;
   int port_ = 0;
 };
@@ -102,9 +113,9 @@ TEST_F(StrangersTest, ManyStreamsThatAreResetAtOnceCostLittle) {
   }
   EXPECT_EQ(num_closed, kConnections);
   EXPECT_LT(ResidentBytes() - before, 50 << 20);
-  const std::string client = client_;
+  const std::string before_flood = client();
   EXPECT_TRUE(Call(*channel).ok());
-  EXPECT_EQ(client_, client);  // through the connection that it had
+  EXPECT_EQ(client(), before_flood);  // through the connection that it had
   EXPECT_EQ(num_served_, 2);
 }
 
@@ -179,7 +190,7 @@ TEST_F(StrangersTest, TooManyConnectionsCloseTheOldestButNoneThatIsKnown) {
   Listen("127.0.0.1:0");
   const auto channel = Connect("127.0.0.1");
   ASSERT_TRUE(Call(*channel).ok());
-  const std::string client = client_;
+  const std::string before_flood = client();
   std::vector<std::unique_ptr<RawConnection>> strangers;
   for (size_t i = 0; i < options_.max_strangers + 40; ++i) {
     strangers.push_back(std::make_unique<RawConnection>(port_));
@@ -188,7 +199,7 @@ TEST_F(StrangersTest, TooManyConnectionsCloseTheOldestButNoneThatIsKnown) {
   for (int i = 0; i < 40; ++i) EXPECT_TRUE(strangers[i]->AwaitClose()) << i;
   EXPECT_FALSE(strangers.back()->AwaitClose(absl::ZeroDuration()));
   EXPECT_TRUE(Call(*channel).ok());
-  EXPECT_EQ(client_, client);
+  EXPECT_EQ(client(), before_flood);
   EXPECT_TRUE(Call(*Connect("localhost")).ok());  // and another one gets in
 }
 
