@@ -8,6 +8,17 @@
 //
 // What these libraries do with memory on their own is left out of the accounts (the suppressions at the end);
 // for gRPC see grpc_annotations.cc.
+//
+// A descriptor that gRPC has closed is, for the sanitizer, still the one that was handed to it, until a call
+// that it knows gives the number again. fcntl with F_DUPFD_CLOEXEC is none: the close of such a copy was
+// reported as a race with the last use of what had the number before.
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdarg>
+
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -181,6 +192,20 @@ WEIR_WRAP(bool, _ZN4absl7debian315BlockingCounter14DecrementCountEv, BlockingCou
 WEIR_WRAP(void, _ZN4absl7debian315BlockingCounter4WaitEv, BlockingCounter* counter) {
   __real__ZN4absl7debian315BlockingCounter4WaitEv(counter);
   Acquire(counter);
+}
+
+// The third argument of all that we call is an int, a pointer, or not there.
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...) {
+  va_list arguments;
+  va_start(arguments, command);
+  void* const argument = va_arg(arguments, void*);
+  va_end(arguments);
+  if (command != F_DUPFD_CLOEXEC || static_cast<int>(reinterpret_cast<intptr_t>(argument)) != 0)
+    return __real_fcntl(fd, command, argument);
+  const int copy = eventfd(0, EFD_CLOEXEC);  // has the lowest free number too
+  if (copy >= 0) syscall(SYS_dup3, fd, copy, O_CLOEXEC);
+  return copy;
 }
 
 // Each line must name exactly one of the loaded libraries, or none.
