@@ -519,16 +519,16 @@ absl::Status PeerGroup::WhyNotToWait(absl::FunctionRef<bool()> gives_up) {
   return is_leaving_ ? absl::CancelledError("this task is shutting down") : LeftLocked();
 }
 
-void PeerGroup::AwaitNone(const int64_t& num_under_way, absl::Duration time) {
+void PeerGroup::AwaitNone(const int64_t* num_under_way, absl::Duration time) {
   absl::MutexLock lock(&mutex_);
-  const auto is_idle = [&num_under_way] { return num_under_way == 0; };
+  const auto is_idle = [num_under_way] { return *num_under_way == 0; };
   peers_.environment().Await(mutex_, absl::Condition(&is_idle), peers_.environment().Now() + time);
 }
 
 absl::Status PeerGroup::Finish(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
   const uint64_t generation = group_->generation();
   if (generation == 0) return group_->status();
-  AwaitNone(num_parts_, kDelivery);
+  AwaitNone(&num_parts_, kDelivery);
   WireWriter writer;
   writer.Fixed64(generation);
   const std::string body = writer.Take();
@@ -536,7 +536,7 @@ absl::Status PeerGroup::Finish(absl::Time deadline, absl::FunctionRef<bool()> gi
     if (rank != rank_) Tell(rank, kFinishMethod, body, kRetryFor, &num_farewells_);
   }
   if (rank_ != 0) return AwaitFinishOfFirst(generation, deadline, gives_up);
-  AwaitNone(num_farewells_, kDelivery);
+  AwaitNone(&num_farewells_, kDelivery);
   return absl::OkStatus();
 }
 
@@ -597,7 +597,7 @@ void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {
   }
   Refuse(refused, why);
   // Those of a generation that is over are of no use to anybody.
-  if (outcome.ok() && generation != 0) AwaitNone(num_parts_, kDelivery);
+  if (outcome.ok() && generation != 0) AwaitNone(&num_parts_, kDelivery);
   WireWriter writer;
   writer.Fixed64(generation);
   if (!outcome.ok()) {
@@ -610,7 +610,7 @@ void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {
     Tell(rank, outcome.ok() ? kLeaveGroupMethod : kEndGenerationMethod, body, kFarewellRetry,
          &num_farewells_);
   }
-  AwaitNone(num_farewells_, farewell);
+  AwaitNone(&num_farewells_, farewell);
   group_->End(absl::CancelledError("this task has left the group"));
 }
 

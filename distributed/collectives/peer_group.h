@@ -109,7 +109,7 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
   void TakeEnd(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakeFinish(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
   void TakeLeave(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
-  void AwaitNone(const int64_t& num_under_way, absl::Duration time);
+  void AwaitNone(const int64_t* num_under_way, absl::Duration time);
   absl::Status AwaitFinishOfFirst(uint64_t generation, absl::Time deadline,
                                   absl::FunctionRef<bool()> gives_up);
   // -1 when it is no rank.

@@ -112,7 +112,7 @@ absl::StatusOr<std::pair<Tensor, Tensor>> LookupTable::Export(Allocator& allocat
   WEIR_ASSIGN_OR_RETURN(Tensor values,
                         Tensor::Allocate(spec_.value_dtype, Joined(count, spec_.value_shape), allocator));
   int64_t k = 0;
-  rows_.ForEach([&](const std::string& key, int64_t row) {
+  rows_.ForEach([&](const std::string& key, int64_t row) ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     rows_.WriteKey(key, keys, k);
     rows_.CopyValue(row, values, k++);
   });
@@ -321,7 +321,7 @@ absl::StatusOr<std::pair<Tensor, Tensor>> MutableDenseHashTable::Export(Allocato
   WEIR_ASSIGN_OR_RETURN(Tensor keys, Tensor::Allocate(spec_.key_dtype, key_shape, allocator));
   WEIR_ASSIGN_OR_RETURN(Tensor values, Tensor::Allocate(spec_.value_dtype, value_shape, allocator));
   int64_t k = 0;
-  rows_.ForEach([&](const std::string& key, int64_t row) {
+  rows_.ForEach([&](const std::string& key, int64_t row) ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
     rows_.WriteKey(key, keys, k);
     rows_.CopyValue(row, values, k++);
   });
