@@ -48,6 +48,7 @@ Election::~Election() {
 }
 
 void Election::Beat() {
+  state_->mutex.AssertHeld();
   const absl::Time now = peers_.environment().SteadyNow();
   if (membership_.is_authority() && !membership_.HoldsOffice()) {
     LeaveOffice(absl::StrCat(" is not the authority any more: the store has not answered for ",
@@ -155,6 +156,7 @@ bool Election::Note(const Question& question, const AuthorityStore::Stored& stor
 }
 
 void Election::OnAnswer(const Question& question, const absl::StatusOr<AuthorityStore::Stored>& stored) {
+  state_->mutex.AssertHeld();
   if (!stored.ok()) return NoteError(stored.status());
   said_.clear();
   if (!Note(question, *stored)) return;  // late
@@ -175,6 +177,7 @@ void Election::OnAnswer(const Question& question, const absl::StatusOr<Authority
 }
 
 void Election::OnOwnRecord() {
+  state_->mutex.AssertHeld();
   if (seen_.record.has_ended) {
     state_->is_told = true;
     return;
