@@ -22,7 +22,9 @@ std::vector<int> Surroundings::TakePorts(int count) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     const absl::StatusOr<std::vector<int>> ports = FindFreePorts(count);
     if (!ports.ok()) return {};
-    if (std::any_of(ports->begin(), ports->end(), [&](int port) { return taken_.count(port) > 0; })) continue;
+    const auto is_taken = [&](int port)
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return taken_.contains(port); };
+    if (std::any_of(ports->begin(), ports->end(), is_taken)) continue;
     taken_.insert(ports->begin(), ports->end());
     return *ports;
   }
