@@ -460,7 +460,8 @@ TEST_P(HorovodTest, GradientsAreReducedAsTheOptionsSay) {
               .hooks = {hvd->BroadcastGlobalVariablesHook(), StopAtStepHook({.last_step = 1})}});
       ASSERT_TRUE(session.ok()) << session.status();
       ASSERT_TRUE((*session)->Run({}, {}, {train}).ok());
-      for (const Tensor& value : (*session)->session().Run({}, {a.value, b.value}).value()) {
+      const std::vector<Tensor> trained = (*session)->session().Run({}, {a.value, b.value}).value();
+      for (const Tensor& value : trained) {
         for (const float one : Values(value)) values[rank].push_back(one);
       }
       EXPECT_TRUE((*session)->Close().ok());

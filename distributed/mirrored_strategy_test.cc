@@ -482,7 +482,8 @@ TEST(MirroredStrategyTest, GradientsAreReducedAsTheOptionsSay) {
       ASSERT_TRUE(status.ok()) << status;
       for (const auto& [a, b] : made) {
         std::vector<float> values;
-        for (const Tensor& value : session->session().Run({}, {a.value, b.value}).value()) {
+        const std::vector<Tensor> trained = session->session().Run({}, {a.value, b.value}).value();
+        for (const Tensor& value : trained) {
           for (const float one : Values(value)) values.push_back(one);
         }
         EXPECT_EQ(values, expected);
