@@ -235,6 +235,11 @@ class SocketFixture {
     if (call->method() == "/weir.T/Large") return call->Reply(FrameWith("", 1'000'000));
     call->Reply(std::move(call->request()));
   }
+  // How many were refused, when it is as many or long has passed: who is sent away sees it before it is said.
+  int AwaitRefused(int count) const {
+    for (int i = 0; i < 60'000 && num_refused_ < count; ++i) absl::SleepFor(absl::Milliseconds(1));
+    return num_refused_;
+  }
   // The server still serves a client that keeps to the protocol.
   void ExpectAlive() {
     RawClient good(sockets_);
