@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -56,6 +57,9 @@ using FailedCalls = absl::flat_hash_map<std::string, absl::Status>;
 
 // Users' ops have no such names.
 bool IsRuntimeOp(absl::string_view name) { return absl::StartsWith(name, "_"); }
+
+// What a node that no message has takes in memory.
+constexpr int64_t kNodeBytes = 2048;
 
 class GraphImport {
  public:
@@ -298,6 +302,7 @@ class GraphImport {
   absl::Status AddNodes(const std::vector<int>& order) {
     for (int i : order) {
       absl::StatusOr<Node*> node = AddNode(i);
+      WEIR_RETURN_IF_ERROR(refusal_);
       if (node.ok()) {
         added_[i] = *node;
       } else {
@@ -317,7 +322,60 @@ class GraphImport {
     absl::StatusOr<NodeSpec> spec = Spec(i);
     if (!spec.ok()) return Annotate(spec.status(), def_.node(i));
     // Its errors name the node already.
-    return graph_.AddNode(*std::move(spec));
+    absl::StatusOr<Node*> node = graph_.AddNode(*std::move(spec));
+    if (options_.skipped == nullptr || !absl::IsInvalidArgument(node.status())) return node;
+    if (spec = Spec(i); !MayBeOfAnyShapes(*spec)) return node;
+    return AddOfAnyShapes(*std::move(spec));
+  }
+
+  // Who made the GraphDef inferred shapes by other rules. Where only ours refuse a node, its kernel says what
+  // is wrong, in the steps that need it: its inputs go through nodes that know no shape and no value.
+  absl::StatusOr<Node*> AddOfAnyShapes(NodeSpec spec) {
+    absl::flat_hash_map<Output, Output> hidden;
+    const auto hide = [&](const Output& output) -> absl::StatusOr<Output> {
+      if (output.dtype() == DType::kResource || output.dtype() == DType::kVariant) return output;
+      if (const auto known = hidden.find(output); known != hidden.end()) return known->second;
+      if (options_.admit_tensors) refusal_ = options_.admit_tensors(kNodeBytes);
+      WEIR_RETURN_IF_ERROR(refusal_);
+      WEIR_ASSIGN_OR_RETURN(Node* const any_shape,
+                            graph_.AddNode({.op = "PlaceholderWithDefault",
+                                            .name = absl::StrCat(spec.name, "/any_shape_", hidden.size()),
+                                            .inputs = {output},
+                                            .attrs = {{"shape", PartialShape()}},
+                                            .device = spec.device}));
+      return hidden.try_emplace(output, any_shape->output(0)).first->second;
+    };
+    WEIR_RETURN_IF_ERROR(ReplaceInputs(hide, &spec));
+    return graph_.AddNode(std::move(spec));
+  }
+
+  // Asked of a graph of its own, so that this one has no nodes for what is refused all the same.
+  bool MayBeOfAnyShapes(NodeSpec spec) const {
+    Graph trial(graph_.ops());
+    absl::flat_hash_map<DType, Output> inputs;
+    const auto unknown = [&](const Output& output) -> absl::StatusOr<Output> {
+      if (!output || output.index >= output.node->num_outputs()) return absl::NotFoundError("no output");
+      if (const auto known = inputs.find(output.dtype()); known != inputs.end()) return known->second;
+      WEIR_ASSIGN_OR_RETURN(Node* const input,
+                            trial.AddNode({.op = "Placeholder",
+                                           .name = absl::StrCat(spec.name, "/", inputs.size()),
+                                           .attrs = {{"dtype", output.dtype()}}}));
+      return inputs.try_emplace(output.dtype(), input->output(0)).first->second;
+    };
+    spec.control_inputs.clear();
+    return ReplaceInputs(unknown, &spec).ok() && trial.AddNode(std::move(spec)).ok();
+  }
+
+  static absl::Status ReplaceInputs(absl::FunctionRef<absl::StatusOr<Output>(const Output&)> replace,
+                                    NodeSpec* spec) {
+    for (InputArg& input : spec->inputs) {
+      std::vector<Output> outputs;
+      for (const Output& output : input.outputs()) {
+        WEIR_ASSIGN_OR_RETURN(outputs.emplace_back(), replace(output));
+      }
+      input = input.is_list() ? InputArg(std::move(outputs)) : InputArg(outputs[0]);
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<NodeSpec> Spec(int i) const {
@@ -442,6 +500,7 @@ class GraphImport {
   absl::flat_hash_map<absl::string_view, int> positions_;  // of the GraphDef's nodes, by name
   std::vector<std::vector<Edge>> edges_;                   // of each node of the GraphDef
   std::vector<absl::Status> skip_reasons_;                 // not OK: the node is left out
+  absl::Status refusal_;                                   // not OK: there was no room for a node
   int num_before_ = 0;                                     // nodes of the graph
   std::vector<Node*> added_;
 };

@@ -41,6 +41,8 @@ struct ImportOptions {
   // and all that depend on them, are left out and listed here (in their order in the GraphDef) instead of
   // failing the import: a client's graph may hold more than its steps need. The graph remembers them: who
   // asks for one, or imports more nodes that depend on it, hears the reason, and the export has them again.
+  // A node that only the shapes and values of its inputs speak against is not left out: it takes them through
+  // nodes of its own (PlaceholderWithDefault, "NAME/any_shape_0") that know neither, and its kernel decides.
   std::vector<SkippedNode>* skipped = nullptr;
 
   // Whether nodes may have the ops that the runtime puts into the graphs of steps (runtime_ops.h,

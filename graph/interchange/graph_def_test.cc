@@ -53,6 +53,8 @@ const OpRegistry& SomeOps() {
     Register(registry, "Placeholder", {}, {"output: dtype"}, {"dtype: type", "shape: shape = ?"});
     Register(registry, "NoOp", {}, {}, {});
     Register(registry, "_Recv", {}, {"tensor: T"}, {"T: type"});
+    Register(registry, "PlaceholderWithDefault", {"input: dtype"}, {"output: dtype"},
+             {"dtype: type", "shape: shape"});
     Register(registry, "Identity", {"input: T"}, {"output: T"}, {"T: type"});
     Register(registry, "Add", {"x: T", "y: T"}, {"z: T"}, {"T: type"});
     Register(registry, "Split", {"value: T"}, {"output: num * T"}, {"num: int >= 1", "T: type"});
@@ -218,6 +220,65 @@ TEST(GraphDefTest, UnknownOpsMayBeLeftOut) {
   ASSERT_THAT(skipped, SizeIs(3));
   EXPECT_EQ(skipped[2].name, "z");
   EXPECT_THAT(std::string(skipped[2].reason.message()), StartsWith("Foo 'x': no op is named 'Foo'"));
+}
+
+// What TensorFlow's own inference let pass is for the kernel to refuse.
+TEST(GraphDefTest, ANodeThatOnlyTheShapesOfItsInputsSpeakAgainstIsNotLeftOut) {
+  OpRegistry ops;
+  ASSERT_TRUE(ops.Register({.name = "Placeholder",
+                            .outputs = {"output: dtype"},
+                            .attrs = {"dtype: type", "shape: shape = ?"},
+                            .infer_shapes = [](ShapeInference& s) -> absl::Status {
+                              s.set_output(0, s.attr<PartialShape>("shape"));
+                              return absl::OkStatus();
+                            },
+                            .gradient = NotDifferentiable})
+                  .ok());
+  Register(&ops, "PlaceholderWithDefault", {"input: dtype"}, {"output: dtype"},
+           {"dtype: type", "shape: shape"});
+  ASSERT_TRUE(ops.Register({.name = "Square",
+                            .inputs = {"x: N * float"},
+                            .outputs = {"y: float"},
+                            .attrs = {"N: int >= 1"},
+                            .infer_shapes = [](ShapeInference& s) -> absl::Status {
+                              if (s.attr<int64_t>("N") == 2) return absl::InvalidArgumentError("two");
+                              s.set_output(0, PartialShape());
+                              return s.WithRank(0, 2).status();
+                            },
+                            .gradient = NotDifferentiable})
+                  .ok());
+  const std::string shape = "attr { key: 'shape' value { shape { dim { size: 3 } } } }";
+  const std::string text = Node("a", "Placeholder", {}, kFloatType + shape) +
+                           Node("y", "Square", {"a"}, "attr { key: 'N' value { i: 1 } }") +
+                           Node("z", "Square", {"a", "a"}, "attr { key: 'N' value { i: 2 } }") +
+                           Node("w", "Square", {"a:7"}, "attr { key: 'N' value { i: 1 } }");
+  EXPECT_TRUE(absl::IsInvalidArgument(GraphFromGraphDefText(text, ops).status()));
+  std::vector<SkippedNode> skipped;
+  const auto graph = GraphFromGraphDefText(text, ops, {.skipped = &skipped});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const weir::Node* const y = (*graph)->FindNode("y");
+  ASSERT_NE(y, nullptr);
+  ASSERT_EQ(y->input(0).node->op_name(), "PlaceholderWithDefault");
+  EXPECT_FALSE(y->input(0).shape().has_rank());
+  EXPECT_EQ(y->input(0).node->input(0).name(), "a:0");
+  ASSERT_THAT(skipped, SizeIs(2));
+  EXPECT_EQ(skipped[0].name, "z");
+  EXPECT_EQ(skipped[1].name, "w");
+  EXPECT_EQ((*graph)->num_nodes(), 3);
+
+  ImportOptions full{.skipped = &skipped};
+  full.admit_tensors = [](int64_t num_bytes) {
+    return num_bytes == 0 ? absl::OkStatus() : absl::ResourceExhaustedError("full");
+  };
+  EXPECT_TRUE(absl::IsResourceExhausted(GraphFromGraphDefText(text, ops, full).status()));
+}
+
+TEST(GraphDefTest, ALoopThatNothingEntersMayBeLeftOut) {
+  std::vector<SkippedNode> skipped;
+  const auto graph = GraphFromGraphDefText(Node("m", "Merge", {"n"}) + Node("n", "NextIteration", {"m"}),
+                                           SomeOps(), {.skipped = &skipped});
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(skipped, SizeIs(2));
 }
 
 // Whatever is wrong with a node; loops too, whose start is added before their end turns out to be missing.
