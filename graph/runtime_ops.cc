@@ -1,5 +1,6 @@
 #include "graph/runtime_ops.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/fused_ops.h"
 #include "graph/gradients.h"
@@ -32,6 +33,8 @@ absl::Status ArgShape(ShapeInference& s) {
 }
 
 }  // namespace
+
+bool IsRuntimeOp(absl::string_view op) { return absl::StartsWith(op, "_"); }
 
 absl::Status RegisterRuntimeOps(OpRegistry& registry) {
   WEIR_RETURN_IF_ERROR(registry.Register({.name = kArgOp,

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "graph/op_registry.h"
 
 namespace weir {
@@ -24,6 +25,9 @@ inline constexpr char kRecvOp[] = "_Recv";
 inline constexpr char kEdgeAttr[] = "_edge";
 inline constexpr char kFeedNameAttr[] = "_feed_name";
 inline constexpr char kShapesAttr[] = "_output_shapes";
+
+// Whether only the runtime may use an op of this name: its own begin with an underscore, as no user's do.
+bool IsRuntimeOp(absl::string_view op);
 
 // Those above, and those of fused_ops.h.
 absl::Status RegisterRuntimeOps(OpRegistry& registry);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/interchange/graph_def.h"
@@ -199,7 +198,7 @@ absl::Status CheckBody(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     const std::string& op = node->op_name();
     const bool is_bound = (op == kArgOp || op == kRetvalOp) && node->FindAttr(kEdgeAttr) == nullptr;
-    if (is_bound || !absl::StartsWith(op, "_")) continue;
+    if (is_bound || !IsRuntimeOp(op)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(node->Describe(), " of a function is a part of steps, which functions have not"));
   }

@@ -22,6 +22,7 @@
 #include "graph/interchange/references.h"
 #include "graph/interchange/tensor_proto.h"
 #include "graph/nearest_names.h"
+#include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -54,9 +55,6 @@ absl::Status Annotate(const absl::Status& status, const NodeDef& def) {
 
 // Why calls of functions could not become nodes, by name.
 using FailedCalls = absl::flat_hash_map<std::string, absl::Status>;
-
-// Users' ops have no such names.
-bool IsRuntimeOp(absl::string_view name) { return absl::StartsWith(name, "_"); }
 
 // What a node that no message has takes in memory.
 constexpr int64_t kNodeBytes = 2048;
