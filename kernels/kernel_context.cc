@@ -47,10 +47,19 @@ absl::StatusOr<Tensor> KernelContext::AllocateTemporary(DType dtype, const Shape
 
 absl::StatusOr<const ResourceHandle*> HandleInput(const KernelContext& context, int input) {
   const Tensor& tensor = context.input(input);
-  if (tensor.dtype() == DType::kResource && tensor.num_elements() == 1)
-    return &tensor.scalar<ResourceHandle>();
-  return absl::InvalidArgumentError(
-      absl::StrCat("input ", input, " must be one resource handle, is ", tensor.ToString(4)));
+  if (tensor.dtype() != DType::kResource || tensor.num_elements() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", input, " must be one resource handle, is ", tensor.ToString(4)));
+  }
+  const ResourceHandle& handle = tensor.scalar<ResourceHandle>();
+  if (handle.resource != nullptr) return &handle;
+  // Whoever wrote a message may have a resource of this name on another device.
+  if (const std::string device = context.device().name().ToString(); handle.device != device) {
+    return absl::InvalidArgumentError(absl::StrCat("Trying to access resource ", handle.name,
+                                                   " located in device ", handle.device, " from device ",
+                                                   device));
+  }
+  return &handle;
 }
 
 }  // namespace weir

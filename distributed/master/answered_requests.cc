@@ -57,13 +57,14 @@ bool AnsweredRequests::Begin(const Key& key, const std::shared_ptr<IncomingCall>
 }
 
 AnsweredRequests::Reply AnsweredRequests::DropLarge(const std::string& session) {
-  const auto large = large_.find(session);
-  if (large == large_.end()) return nullptr;
+  const auto large = large_of_.find(session);
+  if (large == large_of_.end()) return nullptr;
   Reply dropped;
-  if (const auto known = requests_.find(large->second); known != requests_.end()) {
+  if (const auto known = requests_.find(*large->second); known != requests_.end()) {
     dropped.swap(known->second.answer);
   }
-  large_.erase(large);
+  large_.erase(large->second);
+  large_of_.erase(large);
   return dropped;
 }
 
@@ -88,7 +89,7 @@ void AnsweredRequests::Answer(const Key& key, IncomingCall& call, absl::StatusOr
     request.answer = kept;
     if (is_large && kept != nullptr) {
       dropped = DropLarge(key.first);
-      large_.emplace(key.first, key);
+      large_of_.emplace(key.first, large_.insert(large_.end(), key));
     }
     over_.push_back(key);
     if (over_.size() > kMaxRequests) {
@@ -104,6 +105,15 @@ void AnsweredRequests::Forget(const std::string& session) {
   Reply dropped;  // declared first: destroyed without the lock
   absl::MutexLock lock(&mutex_);
   dropped = DropLarge(session);
+}
+
+bool AnsweredRequests::DropOldest() {
+  Reply dropped;  // declared first: destroyed without the lock
+  absl::MutexLock lock(&mutex_);
+  if (large_.empty()) return false;
+  const std::string session = large_.front().first;
+  dropped = DropLarge(session);
+  return true;
 }
 
 }  // namespace weir

@@ -4,14 +4,16 @@
 // A repetition that comes while the first is under way waits for its answer, and the first goes on for it
 // (client_call.h). Small answers are kept for a while: those of the newest kMaxRequests. A large one is kept
 // until the next request of its session begins, for it holds the buffers of tensors, and only if there is
-// room for it. What was answered and is not kept any more is refused with Aborted, as long as its id is
-// known: a request that comes again after kMaxRequests others were answered is a new one.
+// room for it; the oldest large one goes when something else finds no room. What was answered and is not kept
+// any more is refused with Aborted, as long as its id is known: a request that comes again after kMaxRequests
+// others were answered is a new one.
 //
 // Thread safety: all methods. Replies are given without a lock.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -53,6 +55,9 @@ class AnsweredRequests {
   // A session is closed: nobody asks for its large answer again.
   void Forget(const std::string& session);
 
+  // Drops the large answer that has been kept longest, with its room. False: none is kept.
+  bool DropOldest();
+
  private:
   struct Kept {
     absl::StatusOr<Frame> reply;
@@ -72,8 +77,9 @@ class AnsweredRequests {
   const TakeRoom take_room_;
   absl::Mutex mutex_;
   absl::flat_hash_map<Key, Request> requests_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Key> over_ ABSL_GUARDED_BY(mutex_);                         // oldest first
-  absl::flat_hash_map<std::string, Key> large_ ABSL_GUARDED_BY(mutex_);  // kept ones, by session
+  std::deque<Key> over_ ABSL_GUARDED_BY(mutex_);  // oldest first
+  std::list<Key> large_ ABSL_GUARDED_BY(mutex_);  // kept ones, oldest first
+  absl::flat_hash_map<std::string, std::list<Key>::iterator> large_of_ ABSL_GUARDED_BY(mutex_);  // session
 };
 
 }  // namespace weir

@@ -350,6 +350,29 @@ TEST(ClientLimitsTest, CompiledStepsCount) {
   EXPECT_TRUE(client.Run(Step(client.CreateSession(TestModel(client.ops())).value(), {"one:0"})).ok());
 }
 
+// The last answer of a session that rests is kept for a client that asks again; nobody else may starve for
+// it.
+TEST(ClientLimitsTest, AnswersThatAreOnlyKeptMakeRoom) {
+  MasterOptions options;
+  options.limits.bytes = 64 << 20;
+  TestMaster client(options);
+  const auto large_step = [&](int64_t id) {
+    const std::string session = client.CreateSession(TestModel(client.ops())).value();
+    tensorflow::RunStepRequest request = Step(session, {"twice:0"});
+    AddFeed("x:0", Tensor(DType::kFloat32, {4 << 20}), &request);
+    request.set_request_id(id);
+    return request;
+  };
+  const tensorflow::RunStepRequest first = large_step(1);
+  ASSERT_TRUE(client.Run(first).ok());
+  EXPECT_TRUE(client.Run(first).ok()) << "it is kept";
+  for (int64_t id = 2; id < 8; ++id) {
+    const absl::Status status = client.Run(large_step(id)).status();
+    EXPECT_TRUE(status.ok()) << "session " << id << ": " << status;
+  }
+  EXPECT_EQ(client.Run(first).status().code(), absl::StatusCode::kAborted) << "the oldest has made room";
+}
+
 TEST(ClientLimitsTest, AFeedIsNotMadeBeforeThereIsRoomForIt) {
   MasterOptions options;
   options.limits.bytes = 64 << 20;

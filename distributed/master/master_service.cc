@@ -98,7 +98,8 @@ MasterService::MasterService(const MasterOptions& options)
             .work = work_,
             .use = use_,
             .host = options.host,
-            .is_done = options.is_done},
+            .is_done = options.is_done,
+            .make_room = [this] { return answered_.DropOldest(); }},
       answered_([this](int64_t num_bytes) { return room_.Take({.bytes = num_bytes}, "an answer"); }) {}
 
 MasterService::~MasterService() {
@@ -228,8 +229,12 @@ absl::Status MasterService::Add(std::shared_ptr<MasterSession> session) {
 
 void MasterService::LookForAbandoned() {
   const absl::Duration interval = std::min(kTimerInterval, options_.abandoned_after);
-  work_.Later(room_.environment.Now() + interval,
-              [this] { work_.Wait([this] { CloseAbandoned(); }).IgnoreError(); });
+  work_.Later(room_.environment.Now() + interval, [this] {
+    const absl::Status status = work_.Wait([this] { CloseAbandoned(); });
+    if (status.ok() || work_.is_closed()) return;
+    absl::MutexLock lock(&mutex_);
+    LookForAbandoned();  // too much waits now
+  });
 }
 
 void MasterService::CloseAbandoned() {

@@ -1,7 +1,12 @@
 #include "distributed/master/master_service.h"
 
+#include <atomic>
+#include <functional>
+#include <memory>
+
 #include "distributed/master/test_master.h"
 #include "gmock/gmock.h"
+#include "kernels/real_threads.h"
 
 namespace weir {
 namespace {
@@ -167,6 +172,19 @@ TEST_F(MasterServiceTest, WhatNeedsAnUnknownOpOfAnEarlierAdditionNamesIt) {
   }
 }
 
+TEST_F(MasterServiceTest, AnUnknownAttrMattersOnlyToWhoNeedsIt) {
+  tensorflow::GraphDef graph = TestModel(client_.ops());
+  tensorflow::NodeDef* const node = graph.add_node();
+  node->set_name("strange");
+  node->set_op("NoOp");
+  (*node->mutable_attr())["unheard_of"].set_i(1);
+  const std::string session = client_.CreateSession(graph).value();
+  EXPECT_TRUE(client_.Run(Step(session, {"one:0"})).ok());
+  const absl::Status refused = client_.Run(Step(session, {}, {"strange"})).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("NoOp 'strange': has no attr 'unheard_of'"));
+}
+
 TEST_F(MasterServiceTest, AnUnknownDeviceMattersOnlyToWhoNeedsIt) {
   tensorflow::GraphDef graph = TestModel(client_.ops());
   for (tensorflow::NodeDef& node : *graph.mutable_node()) {
@@ -237,6 +255,40 @@ TEST_F(MasterServiceTest, HandlesThatNobodyHasAreAborted) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// Handles that a client makes up, or has from another server.
+TEST_F(MasterServiceTest, HandlesOfResourcesFromElsewhereAreErrors) {
+  ASSERT_TRUE(client_.Run(Step(session_, {}, {"set"})).ok());
+  const auto fetched = client_.Run(Step(session_, {"v:0"}));
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  const auto read = [&](const std::function<void(tensorflow::ResourceHandleProto*)>& change) {
+    tensorflow::RunStepRequest step = Step(session_, {"read:0"});
+    tensorflow::NamedTensorProto* const feed = step.add_feed();
+    feed->set_name("v:0");
+    *feed->mutable_tensor() = fetched->tensor(0).tensor();
+    change(feed->mutable_tensor()->mutable_resource_handle_val(0));
+    return client_.Run(step).status();
+  };
+  EXPECT_TRUE(read([](auto*) {}).ok()) << read([](auto*) {});
+  const absl::Status elsewhere =
+      read([](auto* handle) { handle->set_device("/job:other/replica:0/task:7/device:CPU:0"); });
+  EXPECT_EQ(elsewhere.code(), absl::StatusCode::kFailedPrecondition) << elsewhere;
+  EXPECT_THAT(elsewhere.message(), HasSubstr("located in device /job:other/replica:0/task:7/device:CPU:0"));
+  const absl::Status unknown = read([](auto* handle) { handle->set_name("nobody's"); });
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kFailedPrecondition) << unknown;
+  const absl::Status other_container = read([](auto* handle) { handle->set_container("a box"); });
+  EXPECT_EQ(other_container.code(), absl::StatusCode::kFailedPrecondition) << other_container;
+  const absl::Status queue = client_
+                                 .Run([&] {
+                                   tensorflow::RunStepRequest step = Step(session_, {"size:0"});
+                                   tensorflow::NamedTensorProto* const feed = step.add_feed();
+                                   feed->set_name("queue:0");
+                                   *feed->mutable_tensor() = fetched->tensor(0).tensor();
+                                   return step;
+                                 }())
+                                 .status();
+  EXPECT_EQ(queue.code(), absl::StatusCode::kNotFound) << queue;
+}
+
 TEST_F(MasterServiceTest, ResetForgetsVariablesAndSessions) {
   ASSERT_TRUE(client_.Run(Step(session_, {}, {"set"})).ok());
   ASSERT_TRUE(client_.Call<tensorflow::ResetResponse>("Reset", tensorflow::ResetRequest()).ok());
@@ -288,6 +340,28 @@ TEST(MasterLimitsTest, ClientsTakeSoMuchAndNoMore) {
   EXPECT_TRUE(client.CreateSession({}).ok());
 }
 
+TEST(MasterLimitsTest, TenThousandSessionsFitAndTheNextIsRefused) {
+  const int64_t before = PeakBytes();
+  TestMaster client;
+  GraphBuilder g(client.ops());
+  g.AddOp("Const", {}, {{"value", Tensor::Scalar<float>(1)}, {"dtype", DType::kFloat32}}, "one");
+  const tensorflow::GraphDef graph = GraphDefOf(g.graph());
+  std::string first;
+  for (int i = 0; i < 10'000; ++i) {
+    const absl::StatusOr<std::string> session = client.CreateSession(graph);
+    ASSERT_TRUE(session.ok()) << i << ": " << session.status();
+    if (i == 0) first = *session;
+  }
+  EXPECT_EQ(client.CreateSession(graph).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_LT(PeakBytes() - before, int64_t{1} << 30);
+  EXPECT_THAT(Floats(client.Run(Step(first, {"one:0"})).value()), ElementsAre(1));
+  tensorflow::CloseSessionRequest close;
+  close.set_session_handle(first);
+  ASSERT_TRUE(client.Call<tensorflow::CloseSessionResponse>("CloseSession", close).ok());
+  const absl::Status after = client.CreateSession(graph).status();
+  EXPECT_TRUE(after.ok()) << after;
+}
+
 // A few bytes of a feed stand for a gigabyte.
 TEST(MasterLimitsTest, FeedsTakeNoMoreThanThereIs) {
   MasterOptions options;
@@ -319,6 +393,41 @@ TEST(MasterLimitsTest, ASessionThatNobodyUsesIsClosed) {
     absl::SleepFor(absl::Milliseconds(5));
   }
   EXPECT_EQ(client.Run(Step(session, {"one:0"})).status().code(), absl::StatusCode::kAborted);
+}
+
+// Real ones that refuse one work when they are told to.
+class RefusingThreads final : public Threads {
+ public:
+  void RefuseOne() { refuses_ = true; }
+
+  void Compute(Runnable* work) override { threads_->Compute(work); }
+  absl::Status Block(absl::AnyInvocable<void()> work) override {
+    if (refuses_.exchange(false)) return absl::ResourceExhaustedError("no thread");
+    return threads_->Block(std::move(work));
+  }
+  TimerId At(absl::Time when, absl::AnyInvocable<void()> work) override {
+    return threads_->At(when, std::move(work));
+  }
+  bool Forget(TimerId id) override { return threads_->Forget(id); }
+
+ private:
+  const std::unique_ptr<RealThreads> threads_ = RealThreads::Create({}).value();
+  std::atomic<bool> refuses_ = false;
+};
+
+TEST(MasterLimitsTest, SessionsThatNobodyUsesAreLookedForAgainWhenThereWasNoThread) {
+  RefusingThreads threads;
+  MasterOptions options;
+  options.abandoned_after = absl::Milliseconds(200);
+  options.threads = &threads;
+  TestMaster client(options);
+  ASSERT_TRUE(client.CreateSession(TestModel(client.ops())).ok());
+  threads.RefuseOne();
+  const absl::Time end = RealEnvironment().Now() + absl::Minutes(1);
+  while (client.master().num_sessions() > 0 && RealEnvironment().Now() < end) {
+    absl::SleepFor(absl::Milliseconds(5));
+  }
+  EXPECT_EQ(client.master().num_sessions(), 0);
 }
 
 TEST(MasterLimitsTest, ASessionWhoseStepWaitsIsNotAbandoned) {

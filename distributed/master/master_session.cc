@@ -87,7 +87,13 @@ std::vector<Worker*> MasterRoom::WithoutThoseDone(std::vector<Worker*> workers) 
 
 absl::StatusOr<PeerUse::Share> MasterRoom::Take(const PeerUse::Amount& amount, absl::string_view what) const {
   static constexpr Incarnation kAll = 0;
-  return use.Take({"clients", 0}, kAll, amount, what);
+  const TaskName clients = {"clients", 0};
+  const auto lacks_bytes = [&] {
+    return amount.bytes > 0 && !use.Take(clients, kAll, {.bytes = amount.bytes}, what).ok();
+  };
+  absl::StatusOr<PeerUse::Share> share = use.Take(clients, kAll, amount, what);
+  while (!share.ok() && lacks_bytes() && make_room()) share = use.Take(clients, kAll, amount, what);
+  return share;
 }
 
 class MasterSession::Busy {
@@ -184,8 +190,11 @@ absl::Status MasterSession::Begin(const tensorflow::GraphDef& graph_def,
   own_task_ = target.default_task;
   WEIR_ASSIGN_OR_RETURN(workers_, Filter(target, config));
   absl::MutexLock lock(&graph_mutex_);
-  WEIR_ASSIGN_OR_RETURN(PeerUse::Share share, room_.Take({.sessions = 1}, "a session"));
-  shares_.push_back(std::move(share));
+  WEIR_ASSIGN_OR_RETURN(PeerUse::Share place, room_.Take({.sessions = 1}, "a session"));
+  {
+    absl::MutexLock place_lock(&mutex_);
+    place_ = std::move(place);
+  }
   return AddToGraph(graph_def);
 }
 
@@ -511,9 +520,11 @@ void MasterSession::ReleaseCallable(int64_t callable) {
 }
 
 void MasterSession::Close(const absl::Status& reason) {
+  PeerUse::Share place;  // given back without the lock
   {
     absl::MutexLock lock(&mutex_);
     if (closed_.ok()) closed_ = reason;
+    place = std::exchange(place_, PeerUse::Share());
   }
   session_->Close();
   prepared_.Close();

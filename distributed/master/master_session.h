@@ -51,11 +51,13 @@ struct MasterRoom {
   std::string host;  // where the server runs, for errors
   // Whether the worker's task has said that it is done. Null: never.
   std::function<bool(const Worker& worker)> is_done;
+  // Gives back something that is only kept in case somebody asks for it; false when there is nothing left.
+  std::function<bool()> make_room;
 
   // Without the tasks that have said that they are done: nobody waits for them.
   std::vector<Worker*> WithoutThoseDone(std::vector<Worker*> workers) const;
 
-  // Takes of what all clients may have together (peer_limits.h).
+  // Takes of what all clients may have together (peer_limits.h). Where bytes are missing, room is made first.
   absl::StatusOr<PeerUse::Share> Take(const PeerUse::Amount& amount, absl::string_view what) const;
 };
 
@@ -171,6 +173,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   mutable absl::Mutex mutex_;
   absl::Time last_used_ ABSL_GUARDED_BY(mutex_);
   absl::Status closed_ ABSL_GUARDED_BY(mutex_);  // the reason
+  // Among the sessions of all clients. A step that ends may hold the session a little longer than that.
+  PeerUse::Share place_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<int64_t, Callable> callables_ ABSL_GUARDED_BY(mutex_);
   int64_t num_callables_ ABSL_GUARDED_BY(mutex_) = 0;  // ever made
   PreparedSteps prepared_;

@@ -87,13 +87,13 @@ class TestClientCall final : public IncomingCall {
 
 class TestMaster {
  public:
-  // `others`: workers of other tasks; borrowed.
+  // `others`: workers of other tasks; borrowed. `options.threads`: null for those of the runtime.
   explicit TestMaster(MasterOptions options = {}, RuntimeOptions runtime = {.job = "local", .num_threads = 1},
                       std::vector<Worker*> others = {})
       : runtime_(Runtime::Create(runtime).value()), worker_(*runtime_, runtime_->task()) {
     options.ops = &runtime_->ops();
     options.environment = &RealEnvironment();
-    options.threads = &runtime_->step_threads();
+    if (options.threads == nullptr) options.threads = &runtime_->step_threads();
     options.host = "test host";
     options.target = [this, others = std::move(others)] {
       SessionTarget target;

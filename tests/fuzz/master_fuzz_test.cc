@@ -4,6 +4,7 @@
 #include "distributed/master/step_messages.h"
 #include "distributed/master/test_master.h"
 #include "google/protobuf/stubs/logging.h"
+#include "google/protobuf/text_format.h"
 #include "graph/interchange/split_message.h"
 #include "gtest/gtest.h"
 #include "tests/fuzz/mutator.h"
@@ -80,6 +81,49 @@ TEST_F(MasterFuzzTest, Sessions) {
     close.set_session_handle(response.session_handle());
     ASSERT_TRUE(client_.Call<tensorflow::CloseSessionResponse>("CloseSession", close).ok()) << i;
   }
+}
+
+// A function that two calls name, and that calls another. Where all of the message were damaged, hardly any
+// would be read: a function or a node of it is.
+TEST_F(MasterFuzzTest, SessionsWithFunctions) {
+  tensorflow::CreateSessionRequest request;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
+      node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } }
+      node { name: 'f1' op: 'StatefulPartitionedCall' input: 'x' attr { key: 'f' value { func { name: 'f' } } }
+        attr { key: 'Tin' value { list { type: DT_FLOAT } } } attr { key: 'Tout' value { list { type: DT_FLOAT } } } }
+      node { name: 'f2' op: 'f' input: 'f1' }
+      library {
+        function { signature { name: 'f' input_arg { name: 'a' type: DT_FLOAT } output_arg { name: 'r' type: DT_FLOAT } }
+          node_def { name: 'b' op: 'g' input: 'a' } node_def { name: 'c' op: 'g' input: 'b:r:0' }
+          ret { key: 'r' value: 'c:r:0' } }
+        function { signature { name: 'g' input_arg { name: 'a' type: DT_FLOAT } output_arg { name: 'r' type: DT_FLOAT } }
+          node_def { name: 'd' op: 'AddV2' input: 'a' input: 'a' attr { key: 'T' value { type: DT_FLOAT } } }
+          ret { key: 'r' value: 'd:z:0' } } })",
+                                                            request.mutable_graph_def()));
+  tensorflow::FunctionDefLibrary whole = request.graph_def().library();
+  Mutator mutator({whole.function(0).SerializeAsString(), whole.function(1).SerializeAsString()}, 15);
+  int num_run = 0, num_refused = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    *request.mutable_graph_def()->mutable_library() = whole;
+    tensorflow::FunctionDef* const function =
+        request.mutable_graph_def()->mutable_library()->mutable_function(static_cast<int>(mutator.Below(2)));
+    google::protobuf::MessageLite* victim = function;
+    if (mutator.Below(2) == 0) {
+      victim = function->mutable_node_def(static_cast<int>(mutator.Below(function->node_def_size())));
+    }
+    if (!victim->ParseFromString(mutator.NextOf(victim->SerializeAsString()))) continue;
+    const auto response = client_.Call<tensorflow::CreateSessionResponse>("CreateSession", request);
+    if (!response.ok()) continue;
+    tensorflow::RunStepRequest step = Step(response->session_handle(), {"f2:0"});
+    AddFeed("x:0", Tensor::Scalar<float>(1), &step);
+    const bool has_run = client_.Run(step).ok();
+    ++(has_run ? num_run : num_refused);
+    tensorflow::CloseSessionRequest close;
+    close.set_session_handle(response->session_handle());
+    ASSERT_TRUE(client_.Call<tensorflow::CloseSessionResponse>("CloseSession", close).ok()) << i;
+  }
+  EXPECT_GT(num_run, 10);
+  EXPECT_GT(num_refused, 100);
 }
 
 TEST_F(MasterFuzzTest, Extensions) {

@@ -52,7 +52,12 @@ class ReadVariable final : public Kernel {
   explicit ReadVariable(const KernelConstruction&) {}
 
   absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const NamedVariable source, LookupVariable(context, 0));
+    const absl::StatusOr<NamedVariable> found = LookupVariable(context, 0);
+    if (!found.ok()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("Could not find variable: ", found.status().message()));
+    }
+    const NamedVariable& source = *found;
     const Variable& variable = *source.variable;
     absl::MutexLock lock(&variable.mutex);
     const Tensor& value = variable.tensor;
