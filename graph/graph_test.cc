@@ -367,6 +367,45 @@ TEST_F(GraphTest, PruneKeepsOnlyWhatASignatureNeeds) {
   EXPECT_THAT(PruneToSignature(g.graph(), {x, x}, {xy}, {}).status().message(), HasSubstr("fed twice"));
 }
 
+// f(x, y) = (x * x, y * y) is called; the second call takes both outputs of the first.
+TEST_F(GraphTest, OfTheResultsOfACallOnlyThoseAreComputedThatAreNeeded) {
+  Register({.name = "IdentityN",
+            .inputs = {"input: T"},
+            .outputs = {"output: T"},
+            .attrs = {"T: list(type)"},
+            .infer_shapes = UnknownShape});
+  GraphBuilder g(registry_);
+  const auto call = [&g](Output x, Output y, const std::string& name) {
+    const Output xx = g.AddOp("Mul", {x, x}, {}, name + "_xx"), yy = g.AddOp("Mul", {y, y}, {}, name + "_yy");
+    return g.AddNode("IdentityN", {std::vector<Output>{xx, yy}}, {{kResultsOfCallAttr, true}}, name);
+  };
+  const Output before = Source(g, {2}, "before");
+  Node* const first = [&] {
+    const auto scope = g.ControlScope({before.node});
+    return call(Source(g, {2}, "x"), Source(g, {3}, "y"), "first");
+  }();
+  Node* const second = call(first->output(0), first->output(1), "second");
+  const Output sum = g.AddOp("Mul", {second->output(1), second->output(1)}, {}, "sum");
+  ASSERT_TRUE(g.ok()) << g.status();
+
+  auto pruned = PruneToSignature(g.graph(), {}, {sum}, {}).value();
+  for (const char* name : {"x", "first_xx", "second_xx"}) EXPECT_EQ(pruned->FindNode(name), nullptr) << name;
+  for (const char* name : {"y", "first_yy", "before"}) EXPECT_NE(pruned->FindNode(name), nullptr) << name;
+  const Node* const left = pruned->FindNode("second")->input(0).node;
+  EXPECT_EQ(left->op_name(), "Const");
+  EXPECT_THAT(left->control_inputs(), testing::ElementsAre(pruned->FindNode("second_yy")));
+  EXPECT_TRUE(pruned->TopologicalOrder().ok());
+
+  pruned = PruneToSignature(g.graph(), {first->output(1)}, {sum}, {}).value();
+  EXPECT_EQ(pruned->FindNode("first"), nullptr);
+  pruned = PruneToSignature(g.graph(), {}, {sum}, {first}).value();
+  EXPECT_NE(pruned->FindNode("first_xx"), nullptr) << "all of a target is run";
+  EXPECT_EQ(pruned->FindNode("second_xx"), nullptr);
+  pruned = PruneToSignature(g.graph(), {}, {first->output(0), sum}, {}).value();
+  EXPECT_EQ(pruned->FindNode("first")->input(0).node, pruned->FindNode("first_xx"));
+  EXPECT_EQ(pruned->FindNode("second")->input(0).node->op_name(), "Const");
+}
+
 // As TensorFlow has it: a fed placeholder has its value before the step begins, so nothing waits for it and
 // it is not needed; any other fed node is still what a control edge asks for.
 TEST_F(GraphTest, ControlEdgesFromFedPlaceholdersDoNotKeepThem) {

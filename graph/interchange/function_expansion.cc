@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "graph/interchange/function_calls.h"
 #include "graph/interchange/input_name.h"
+#include "graph/rewrite/prune.h"
 #include "graph/types/device_name.h"
 #include "graph/types/status_macros.h"
 
@@ -268,6 +269,7 @@ absl::Status FunctionExpansion::AddResult(const NodeDef& call, const std::vector
   if (outputs.size() > 1) {
     auto* list = (*node.mutable_attr())["T"].mutable_list();
     for (DataType type : types) list->add_type(type);
+    (*node.mutable_attr())[kResultsOfCallAttr].set_b(true);
   }
   if (calling_.size() != outer_calls_) return Add(std::move(node));
   *expanded_.add_node() = std::move(node);  // the graph's own name

@@ -7,7 +7,8 @@
 // if the functions had never been.
 //
 // * Where the call was stands a node of its name, with its outputs: an Identity, an IdentityN, or a NoOp. It
-//   can be fed, fetched and colocated with as the call could. It runs after the effects of the call (the
+//   can be fed, fetched and colocated with as the call could. Of several outputs a step computes those that
+//   it needs (graph/rewrite/prune.h). The node runs after the effects of the call (the
 //   function's control results, or the stateful nodes of a called function that has none), so these happen
 //   also when no output is used. In a branch or a loop what no result needs is left out, as TensorFlow does,
 //   unless it is a control result.

@@ -12,6 +12,12 @@
 
 namespace weir {
 
+// An attr of the IdentityN that stands for a call of a function (graph/interchange/function_expansion.h). As
+// in TensorFlow, its outputs are independent of one another: of such a node only the inputs are needed whose
+// outputs are, and its control inputs; an empty constant takes the place of each other. Who runs it, or runs
+// after it, needs all.
+inline constexpr char kResultsOfCallAttr[] = "_results_of_call";
+
 // A new graph with the nodes that the fetches and targets depend on. Feed i becomes an _Arg node of index i
 // that stands in for the fed output (its producer runs only if something else needs it); fetch i ends in a
 // _Retval of index i. A control edge from a fed Placeholder is dropped, since nothing waits for a feed; one

@@ -95,6 +95,73 @@ def test_control_edges_into_and_out_of_calls(server):
     assert compare(server, build, steps)[1] == 3.0
 
 
+def test_an_output_of_a_call_needs_only_what_it_is_made_of(server):
+    def build():
+        a = v1.placeholder(tf.float32, [], "a")
+        b = v1.placeholder(tf.float32, [], "b")
+
+        @tf.function
+        def both(x, y):
+            return x + 1.0, y + 1.0
+
+        @tf.function
+        def twice(x, y):
+            return both(*both(x, y))
+
+        @function.Defun(tf.float32, tf.float32)
+        def defined(x, y):
+            return x * 2.0, y * 3.0
+
+        chosen = tf.cond(tf.constant(True), lambda: (a * 2.0, b), lambda: (a, b * 2.0))
+        return a, both(a, b), twice(a, b), defined(a, b), chosen
+
+    def steps(session, model):
+        a, *calls = model
+        return [session.run(first * 2.0, {a: 1.0}) for first, _ in calls]
+
+    compare(server, build, steps)
+
+
+def test_effects_of_a_call_of_which_one_output_is_needed(server):
+    def build():
+        x = v1.placeholder(tf.float32, [], "x")
+        v = v1.get_variable("counted", initializer=1.0)
+        w = v1.get_variable("returned", initializer=1.0)
+
+        @tf.function
+        def counted(a):
+            v.assign_add(1.0)
+            return a * 2.0, w.assign_add(a)
+
+        @tf.function
+        def nested(a):
+            first, second = counted(a)
+            chosen = tf.cond(a > 2.0, lambda: (first, w.assign_add(100.0)), lambda: (a, v.assign_add(10.0)))
+            return chosen[0], second
+
+        @function.Defun(tf.float32)
+        def defined(a):
+            return a * 3.0, w.assign_add(a)
+
+        branches = tf.cond(x > 2.0, lambda: (x * 2.0, w.assign_add(10.0)), lambda: (counted(x)[0], v.assign_add(20.0)))
+        not_taken = tf.cond(x > 2.0, lambda: counted(x)[0], lambda: x)
+        loop = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, counted(a)[0]), [0, x])
+        backwards = tf.while_loop(lambda i, a, b: i < 3, lambda i, a, b: (i + 1, a * 2.0, counted(b)[1]), [0, x, x])
+        firsts = [counted(x)[0], nested(x)[0], defined(x)[0], branches[0], not_taken, loop[1], loop[0], backwards[1]]
+        return x, v, w, [first * 2 for first in firsts]
+
+    def steps(session, model):
+        x, v, w, fetches = model
+        values = []
+        for at in (1.0, 3.0):
+            for fetch in fetches:
+                session.run([v.initializer, w.initializer])
+                values += [session.run(fetch, {x: at}), session.run(v), session.run(w)]
+        return values
+
+    compare(server, build, steps)
+
+
 def test_functions_are_called_by_their_names(server):
     def build():
         x = v1.placeholder(tf.float32, [None], "x")
