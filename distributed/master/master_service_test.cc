@@ -76,6 +76,26 @@ TEST_F(MasterServiceTest, AnErrorNamesTheNode) {
   EXPECT_THAT(unset.message(), HasSubstr("[[{{node read}}]]"));
 }
 
+// A client looks for the op by the name that it has in its own graph.
+TEST_F(MasterServiceTest, AnErrorOfFusedNodesNamesTheLastOfThem) {
+  GraphBuilder g(client_.ops());
+  const auto input = [&](const char* name) {
+    return g.AddOp("Placeholder", {}, {{"dtype", DType::kFloat32}}, name);
+  };
+  const Output product = g.AddOp("MatMul", {input("a"), input("b")}, {}, "product");
+  const Output sum = g.AddOp("BiasAdd", {product, input("bias")}, {}, "sum");
+  g.AddOp("Relu", {sum}, {}, "dense");
+  const std::string session = client_.CreateSession(GraphDefOf(g.graph())).value();
+  tensorflow::RunStepRequest step = Step(session, {"dense:0"});
+  AddFeed("a:0", Tensor(DType::kFloat32, {2, 3}), &step);
+  AddFeed("b:0", Tensor(DType::kFloat32, {4, 2}), &step);
+  AddFeed("bias:0", Tensor(DType::kFloat32, {2}), &step);
+  const absl::Status refused = client_.Run(step).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("_FusedMatMul 'dense/fused'"));
+  EXPECT_THAT(refused.message(), HasSubstr("[[{{node dense}}]]"));
+}
+
 TEST_F(MasterServiceTest, WhatCannotBeInOneStepIsRefused) {
   tensorflow::RunStepRequest both = Step(session_, {"x:0"});
   AddFeed("x:0", Tensor::Scalar<float>(1.0f), &both);

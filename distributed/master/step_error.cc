@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/master/utf8_text.h"
+#include "graph/fused_name.h"
 #include "session/executor/program.h"
 
 namespace weir {
@@ -34,6 +35,14 @@ absl::string_view NodeInText(absl::string_view text) {
   return "";
 }
 
+// The op in "OP 'NAME'", wherever that is in `text`; empty where it is not.
+absl::string_view OpInText(absl::string_view text, absl::string_view name) {
+  const size_t end = text.find(absl::StrCat(" '", name, "'"));
+  if (end == absl::string_view::npos) return "";
+  const absl::string_view before = text.substr(0, end);
+  return before.substr(before.find_last_of(" \n") + 1);
+}
+
 // graph/interchange/references.h names the nodes that it adds.
 absl::string_view WithoutAddedPart(absl::string_view name) {
   const size_t at = name.rfind("/ref_");
@@ -47,10 +56,9 @@ absl::string_view WithoutAddedPart(absl::string_view name) {
 }  // namespace
 
 std::string NodeOfError(const absl::Status& error) {
-  if (const auto payload = error.GetPayload(kNodePayload)) {
-    return std::string(WithoutAddedPart(std::string(*payload)));
-  }
-  return std::string(WithoutAddedPart(NodeInText(error.message())));
+  const auto payload = error.GetPayload(kNodePayload);
+  const std::string name = payload ? std::string(*payload) : std::string(NodeInText(error.message()));
+  return std::string(NameBeforeFusion(OpInText(error.message(), name), WithoutAddedPart(name)));
 }
 
 absl::Status StepErrorForClient(const absl::Status& error, const DeviceName& master) {

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "graph/fused_name.h"
 #include "graph/fused_ops.h"
 #include "graph/loops.h"
 #include "graph/rewrite/consumers.h"
@@ -341,7 +342,7 @@ class Fuser : private ClusterQuestions {
   // Null where the schema or the device has none. The node keeps the control inputs of the pattern's first.
   Node* AddFused(const char* op, std::vector<InputArg> inputs, AttrMap attrs, const Node& first,
                  const Node& last) {
-    std::string name = absl::StrCat(last.name(), "/fused");
+    std::string name = absl::StrCat(last.name(), kFusedSuffix);
     while (graph_->FindNode(name) != nullptr) name += "_";
     const absl::StatusOr<Node*> fused =
         graph_->AddNode({.op = op,

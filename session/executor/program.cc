@@ -7,6 +7,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "graph/fused_name.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 #include "session/executor/execution_order.h"
@@ -467,7 +468,7 @@ std::vector<std::string> Program::InputNodes(int instruction) const {
   for (int i = 0; i < at.num_inputs; ++i) {
     const int32_t slot = input_slots_[at.first_input + i];
     const int32_t writer = slot < static_cast<int32_t>(slot_writer_.size()) ? slot_writer_[slot] : -1;
-    if (writer >= 0) names.push_back(node_name(writer));
+    if (writer >= 0) names.emplace_back(NameBeforeFusion(op_name(writer), node_name(writer)));
   }
   return names;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/fused_name.h"
+
 namespace weir {
 
 void ProgramTrace::Begin(int32_t instruction) {
@@ -16,8 +18,9 @@ void ProgramTrace::Begin(int32_t instruction) {
 void ProgramTrace::End(int32_t instruction) {
   const int64_t now = absl::GetCurrentTimeNanos();
   absl::MutexLock lock(&mutex_);
-  nodes_.push_back({.node = program_.node_name(instruction),
-                    .op = program_.op_name(instruction),
+  const absl::string_view op = program_.op_name(instruction);
+  nodes_.push_back({.node = std::string(NameBeforeFusion(op, program_.node_name(instruction))),
+                    .op = std::string(op),
                     .inputs = program_.InputNodes(instruction),
                     .begin_nanos = began_[instruction],
                     .end_nanos = std::max(now, began_[instruction]),  // the clock may be set back
