@@ -97,6 +97,28 @@ TEST_F(RaggedVariantsTest, TheGradientGoesTheSameWay) {
   EXPECT_THAT(Numbers({(*gradients)[0]}), ElementsAre(ElementsAre(2, 4, 6)));
 }
 
+// What map_fn over ragged tensors is made of, with v1 and with v2 control flow.
+TEST_F(RaggedVariantsTest, ArraysAndListsHoldThem) {
+  const auto numbers = [&](std::initializer_list<int32_t> of) { return Const(Tensor::Vector<int32_t>(of)); };
+  const Output encoded = Encode({Splits({0, 2, 3})}, Floats({1, 2, 3}), true);
+  Node* const array =
+      g_.AddNode("TensorArrayV3", {Const(Tensor::Scalar<int32_t>(2))}, {{"dtype", D::kVariant}});
+  const Output flow =
+      g_.AddOp("TensorArrayScatterV3", {array->output(0), numbers({0, 1}), encoded, array->output(1)});
+  const Output turned =
+      g_.AddOp("TensorArrayGatherV3", {array->output(0), numbers({1, 0}), flow}, {{"dtype", D::kVariant}});
+  EXPECT_THAT(Numbers(Decode(turned, 0, 1)), ElementsAre(ElementsAre(0, 1, 3), ElementsAre(3, 1, 2)));
+
+  const Output list = g_.AddOp("TensorListFromTensor", {encoded, numbers({})}, {{"shape_type", D::kInt32}});
+  const Output rows = g_.AddOp("TensorListStack", {list, numbers({})}, {{"element_dtype", D::kVariant}});
+  EXPECT_THAT(Numbers(Decode(rows, 0, 1)), ElementsAre(ElementsAre(0, 2, 3), ElementsAre(1, 2, 3)));
+
+  // A list may refer to the array itself.
+  const Output of_list = g_.AddOp(
+      "TensorArrayWriteV3", {array->output(0), Const(Tensor::Scalar<int32_t>(0)), list, array->output(1)});
+  EXPECT_THAT(ErrorOf({of_list}), HasSubstr("holds numbers, strings, ragged and sparse tensors, not"));
+}
+
 // Rows without elements take no memory: there may be more than can be visited or added.
 constexpr int64_t kVeryMany = int64_t{1} << 62;
 

@@ -27,7 +27,8 @@ OpDef Stopping(std::string name, std::string summary, ShapeFunction infer_shapes
   return op;
 }
 
-// The list or optional that the op gives is a scalar, and so is the one that it takes.
+// The list or optional that the op gives is a scalar, and so is the one that it takes. (What makes a list of
+// a tensor, which may be one of variants, is a matter of ScalarShape.)
 Status HandleShape(ShapeInference& s) {
   if (s.num_inputs() > 0 && s.input_type(0) == DType::kVariant)
     WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
@@ -66,17 +67,17 @@ std::vector<OpDef> TensorListsOps() {
          ValueShape),
       Of("TensorListGather", "Gives some elements of the list, which have one shape, as rows of one tensor.",
          ValueShape),
-      Of("TensorListFromTensor", "Gives a list of the tensor's rows.", HandleShape),
+      Of("TensorListFromTensor", "Gives a list of the tensor's rows.", ScalarShape),
       Stopping("TensorListLength", "Gives the number of elements of the list.", NumberShape),
       Stopping("TensorListElementShape", "Gives the shape of the list's elements, -1 where it is not known.",
                ValueShape),
       Of("TensorListResize", "Gives the list with its first size elements; those that are new are missing.",
          HandleShape),
-      Of("TensorListScatter", "Gives a list whose element indices[i] is row i of the tensor.", HandleShape),
+      Of("TensorListScatter", "Gives a list whose element indices[i] is row i of the tensor.", ScalarShape),
       Of("TensorListScatterV2",
          "Gives a list of num_elements (-1: as many as needed), whose element indices[i] is row i of the "
          "tensor.",
-         HandleShape),
+         ScalarShape),
       Of("TensorListScatterIntoExistingList",
          "Gives the list with row i of the tensor as its element indices[i]; it grows as needed.",
          HandleShape),
@@ -85,7 +86,7 @@ std::vector<OpDef> TensorListsOps() {
          "there.",
          ValueShape),
       Of("TensorListSplit",
-         "Gives a list of slices of the tensor along its first dimension, of these lengths.", HandleShape),
+         "Gives a list of slices of the tensor along its first dimension, of these lengths.", ScalarShape),
       Stopping("TensorListConcatLists", "Gives a list of the elements of both.", TwoListsShape),
       Of("OptionalFromValue", "Gives an optional that holds the tensors.", ScalarShape),
       Of("OptionalNone", "Gives an optional that holds nothing.", ScalarShape),

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/data_flow/variant_value.h"
+#include "kernels/cpu/data_flow/plain_value.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/row_splits.h"
 #include "kernels/cpu/string_room.h"
@@ -18,7 +18,7 @@ namespace {
 
 using Splits = std::vector<int64_t>;
 
-class RaggedTensor final : public VariantValue {
+class RaggedTensor final : public PlainValue {
  public:
   static constexpr char kTypeName[] = "RaggedTensor";
 
@@ -30,6 +30,7 @@ class RaggedTensor final : public VariantValue {
                         TypeString(values_.dtype(), values_.shape()));
   }
   int depth() const override { return 1; }
+  bool refers_to_nobody() const override { return IsPlain(values_.dtype()); }
   const std::vector<Tensor>& splits() const { return splits_; }
   const Tensor& values() const { return values_; }
 

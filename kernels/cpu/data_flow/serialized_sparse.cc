@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "graph/interchange/serialized_tensor.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/data_flow/variant_value.h"
+#include "kernels/cpu/data_flow/plain_value.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/device_kernels.h"
 
@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kMostDims = 254;  // of a shape, as TensorFlow has it
 
 // A variant that is a tensor.
-class HeldTensor final : public VariantValue {
+class HeldTensor final : public PlainValue {
  public:
   static constexpr char kTypeName[] = "Tensor";
 
@@ -32,6 +32,7 @@ class HeldTensor final : public VariantValue {
 
   std::string ToString() const override { return absl::StrCat("Tensor ", tensor_.ToString(4)); }
   int depth() const override { return depth_; }
+  bool refers_to_nobody() const override { return IsPlain(tensor_.dtype()); }
   const Tensor& tensor() const { return tensor_; }
 
   absl::StatusOr<RefPtr<VariantValue>> ZerosLike(KernelContext& context) const override {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/data_flow/variant_value.h"
+#include "kernels/cpu/data_flow/plain_value.h"
 #include "kernels/cpu/strided_copy.h"
 
 namespace weir {
@@ -53,9 +53,9 @@ absl::Status TensorArray::GrowTo(int64_t length) {
 }
 
 absl::Status TensorArray::Write(int64_t index, const Tensor& value, KernelContext& context) {
-  if (value.dtype() == DType::kResource || value.dtype() == DType::kVariant) {
-    return absl::UnimplementedError(
-        absl::StrCat(ToString(), " holds numbers and strings, not ", value.ToString(4)));
+  if (!RefersToNobody(value)) {
+    return absl::UnimplementedError(absl::StrCat(
+        ToString(), " holds numbers, strings, ragged and sparse tensors, not ", value.ToString(4)));
   }
   const absl::MutexLock lock(&mutex_);
   WEIR_RETURN_IF_ERROR(CheckIsOpen());

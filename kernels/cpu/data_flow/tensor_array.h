@@ -3,7 +3,7 @@
 // An element is written once, not after it was read and, where clear_after_read is set, read once. In the
 // gradient of an array, several values written to an element are added, and what nobody wrote is read as
 // zeros. An array lives as long as handles of it, and has its gradients, one for each source. It holds no
-// handles and no variants: what refers to its own holder would never be freed.
+// handles, and of variants those of plain_value.h: what refers to its own holder would never be freed.
 //
 // Thread safety: all of it. Semantics and texts: TensorFlow's core/kernels/tensor_array.
 #pragma once
