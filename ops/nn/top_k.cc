@@ -109,6 +109,10 @@ OpDef TopK(std::string name) {
 
 std::vector<OpDef> TopKOps() {
   OpDef approximate = TopK("ApproxTopK");
+  approximate.summary =
+      "Gives the k largest elements of every row, or the k least, and where they are; the first of equal "
+      "ones "
+      "first.";
   approximate.infer_shapes = ApproxTopKShape;
   return {TopK("TopKV2"),
           TopK("TopK"),

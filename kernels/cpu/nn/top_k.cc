@@ -15,22 +15,24 @@ namespace {
 
 constexpr double kCost = 10;  // nanoseconds per element on one core
 
-// The positions of the k largest of `row`, the largest first, the first of equal ones first; NaN is less than
-// any number. Precondition: k <= row.size(), positions has room for all of them.
-template <typename T>
+enum class Wanted { kLargest, kLeast };
+
+// The positions of the k largest of `row`, the largest first, or of the k least, the least first; the first
+// of equal ones first, and NaN after any number. Precondition: k <= row.size(), positions has room for all of
+// them.
+template <typename T, Wanted wanted>
 void FindTopK(absl::Span<const T> row, int64_t k, std::vector<int64_t>& positions) {
   for (size_t i = 0; i < row.size(); ++i) positions[i] = static_cast<int64_t>(i);
   const auto comes_before = [&](int64_t a, int64_t b) {
     const auto x = static_cast<ComputeType<T>>(row[a]), y = static_cast<ComputeType<T>>(row[b]);
-    if (x > y) return true;
-    if (x < y) return false;
+    if (x != y && x == x && y == y) return wanted == Wanted::kLargest ? x > y : x < y;
     if ((x == x) != (y == y)) return x == x;
     return a < b;
   };
   std::partial_sort(positions.begin(), positions.begin() + k, positions.end(), comes_before);
 }
 
-template <typename T, typename I>
+template <typename T, typename I, Wanted wanted = Wanted::kLargest>
 class TopK final : public Kernel {
  public:
   explicit TopK(const KernelConstruction& construction)
@@ -64,7 +66,7 @@ class TopK final : public Kernel {
                                     std::vector<int64_t> positions(columns);
                                     for (int64_t r = begin; r < end; ++r) {
                                       const absl::Span<const T> row(from + r * columns, columns);
-                                      FindTopK(row, k, positions);
+                                      FindTopK<T, wanted>(row, k, positions);
                                       for (int64_t i = 0; i < k; ++i) {
                                         to_values[r * k + i] = row[positions[i]];
                                         to_indices[r * k + i] = static_cast<I>(positions[i]);
@@ -87,19 +89,24 @@ class TopK final : public Kernel {
   const int64_t k_;
 };
 
+template <typename T, typename I>
+using LargestK = TopK<T, I>;
 template <typename T>
-using TopKInt32 = TopK<T, int32_t>;
+using LargestKInt32 = TopK<T, int32_t>;
 
-// The largest of the last dimension, all of them right: an approximation is of use to other hardware.
+// The largest or least of the last dimension, all of them right: an approximation is of use to other
+// hardware.
 template <typename T>
 class ApproxTopK final : public Kernel {
  public:
-  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    if (construction.attr<bool>("is_max_k")) return std::make_unique<ApproxTopK>(construction);
-    return absl::UnimplementedError("ApproxTopK gives the largest elements, is_max_k is false");
-  }
   explicit ApproxTopK(const KernelConstruction& construction)
-      : axis_(construction.attr<int64_t>("reduction_dimension")), top_k_(construction) {}
+      : axis_(construction.attr<int64_t>("reduction_dimension")) {
+    if (construction.attr<bool>("is_max_k")) {
+      top_k_ = std::make_unique<TopK<T, int32_t>>(construction);
+    } else {
+      top_k_ = std::make_unique<TopK<T, int32_t, Wanted::kLeast>>(construction);
+    }
+  }
 
   absl::Status Compute(KernelContext& context) override {
     const int rank = context.input(0).shape().rank();
@@ -108,12 +115,12 @@ class ApproxTopK final : public Kernel {
                                                    context.input(0).shape().ToString(),
                                                    ", reduction_dimension is ", axis_));
     }
-    return top_k_.Compute(context);
+    return top_k_->Compute(context);
   }
 
  private:
   const int64_t axis_;
-  TopK<T, int32_t> top_k_;
+  std::unique_ptr<Kernel> top_k_;
 };
 
 // The element of each row that would be at place n if the row were sorted.
@@ -169,8 +176,8 @@ class NthElement final : public Kernel {
 void RegisterTopKKernels(DeviceKernels& kernels) {
   const auto reals = Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
                            uint16_t, uint32_t, uint64_t>("T");
-  kernels.Add<TopK>("TopKV2", reals, Types<int16_t, int32_t, int64_t>("index_type"));
-  kernels.Add<TopKInt32>("TopK", reals);
+  kernels.Add<LargestK>("TopKV2", reals, Types<int16_t, int32_t, int64_t>("index_type"));
+  kernels.Add<LargestKInt32>("TopK", reals);
   kernels.Add<ApproxTopK>("ApproxTopK", Types<float, Half, Bfloat16>("T"));
   kernels.Add<NthElement>("NthElement", reals);
 }
