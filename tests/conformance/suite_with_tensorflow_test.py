@@ -128,6 +128,8 @@ def check_that_tensorflow_computes(node, values):
         raise LookupError("the gradient of rows without elements cannot be computed")
     if node.op.startswith("SparseSegment") and inputs[1].size == 0:
         raise LookupError("nothing is written into the gradient of no segments")
+    if node.op.startswith(("RFFT", "IRFFT")) and inputs[0].size == 0:
+        raise LookupError("nothing is written for an input without elements")
 
 
 def is_written(node, output):

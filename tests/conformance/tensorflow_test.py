@@ -565,6 +565,18 @@ def test_parts_of_complex_numbers(call):
 
 
 @group
+def test_gradients_of_fourier_transforms(call):
+    for name, op in (("FFT", raw.FFT), ("IFFT", raw.IFFT), ("FFT2D", raw.FFT2D), ("IFFT2D", raw.IFFT2D), ("FFT3D", raw.FFT3D),
+                     ("IFFT3D", raw.IFFT3D)):
+        for dtype in (f32, f64):
+            def parts(a, b, op=op):
+                z = op(input=tf.complex(a, b))
+                return tf.math.real(z) * 2 + tf.math.imag(z)
+            call("%s_%s" % (name, np.dtype(dtype)), parts, numbers((2, 3, 4, 5), dtype=dtype),
+                 numbers((2, 3, 4, 5), seed=2, dtype=dtype), tolerance=2e-5 if dtype == f32 else 1e-12)
+
+
+@group
 def test_cumulative_logarithms(call):
     for exclusive, reverse in itertools.product((False, True), (False, True)):
         for dtype in (f32, f64):
