@@ -46,7 +46,8 @@ FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type in
           "does not index into",  # its gradients forget bad_indices_policy
           "Inner dimension should be greater than zero",
           "WhereOp : Unhandled input dimensions: 0",
-          "Shape must be rank -1 but is rank")  # EnsureShape of any shape
+          "Shape must be rank -1 but is rank",  # EnsureShape of any shape
+          "input_min must be a scalar.")  # QuantizeAndDequantizeV2 and V4 with an axis and the bounds that it wants
 
 
 class Difference(Exception):

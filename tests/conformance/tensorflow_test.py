@@ -577,6 +577,22 @@ def test_gradients_of_fourier_transforms(call):
 
 
 @group
+def test_gradients_of_quantization(call):
+    x, bounds = numbers((2, 3, 4), -3, 3), (f32(-1.1), f32(2.3))
+    for name, op in (("V2", raw.QuantizeAndDequantizeV2), ("V4", raw.QuantizeAndDequantizeV4)):
+        for given in (False, True):
+            call("QuantizeAndDequantize%s_%s" % (name, given), lambda x, low, high, op=op, given=given: op(
+                input=x, input_min=low, input_max=high, range_given=given, num_bits=5), x, *bounds)
+    call("QuantizeAndDequantizeV3", lambda x, low, high: raw.QuantizeAndDequantizeV3(
+        input=x, input_min=low, input_max=high, num_bits=5), x, *bounds)
+    call("FakeQuantWithMinMaxArgs", lambda x: raw.FakeQuantWithMinMaxArgs(inputs=x, min=-1.1, max=2.3), x)
+    call("FakeQuantWithMinMaxVars", lambda x, low, high: raw.FakeQuantWithMinMaxVars(
+        inputs=x, min=low, max=high, num_bits=5), x, *bounds)
+    call("FakeQuantWithMinMaxVarsPerChannel", lambda x, low, high: raw.FakeQuantWithMinMaxVarsPerChannel(
+        inputs=x, min=low, max=high, narrow_range=True), x, f32([-1, -2, 0, -0.5]), f32([1.3, 0, 2.2, 0.7]))
+
+
+@group
 def test_cumulative_logarithms(call):
     for exclusive, reverse in itertools.product((False, True), (False, True)):
         for dtype in (f32, f64):
