@@ -134,7 +134,9 @@ def check_that_tensorflow_computes(node, values):
 
 
 def is_written(node, output):
-    """FusedBatchNorm writes no moments for a gradient unless it is training."""
+    """FusedBatchNorm writes no moments for a gradient unless it is training; decompositions no vectors unless asked."""
+    if node.op in ("Svd", "SelfAdjointEigV2"):
+        return output == "y0" or node.attr["compute_uv" if node.op == "Svd" else "compute_v"].b
     return not (node.op.startswith("FusedBatchNorm") and "Grad" not in node.op and output in ("y3", "y4") and
                 not node.attr["is_training"].b)
 

@@ -577,6 +577,53 @@ def test_gradients_of_fourier_transforms(call):
 
 
 @group
+def test_singular_and_eigenvectors(call):
+    """Vectors are known up to a factor of size 1: what they make together, and the sizes of their elements."""
+    def svd(x, full=False):
+        s, u, v = raw.Svd(input=x, full_matrices=full)
+        count = tf.shape(s)[-1]
+        whole = tf.matmul(u[..., :count] * tf.cast(s[..., tf.newaxis, :], u.dtype), v[..., :count], adjoint_b=True)
+        return [s, tf.abs(u[..., :count]), tf.abs(v[..., :count]), tf.abs(tf.matmul(u, u, adjoint_a=True)),
+                tf.abs(tf.matmul(v, v, adjoint_a=True)), whole]
+
+    def eig(x):
+        e, v = raw.SelfAdjointEigV2(input=x)
+        return [e, tf.abs(v), tf.abs(tf.matmul(v, v, adjoint_a=True)),
+                tf.matmul(v * tf.cast(e[..., tf.newaxis, :], v.dtype), v, adjoint_b=True)]
+
+    def parts(results):
+        return [part for result in results for part in (
+            (tf.math.real(result), tf.math.imag(result)) if result.dtype.is_complex else (result,))]
+
+    for dtype in (f32, f64):
+        tolerance = 2e-5 if dtype == f32 else 1e-11
+        for shape in ((3, 3), (2, 5, 3), (3, 6), (20, 10)):
+            for full in (False, True):
+                call("Svd_%s_%s_%s" % (shape, full, np.dtype(dtype)), lambda x, full=full: svd(x, full),
+                     numbers(shape, dtype=dtype), differentiate=False, tolerance=tolerance)
+            call("Svd_complex_%s_%s" % (shape, np.dtype(dtype)), lambda a, b: parts(svd(tf.complex(a, b))),
+                 numbers(shape, dtype=dtype), numbers(shape, seed=2, dtype=dtype), differentiate=False, tolerance=tolerance)
+        for shape in ((3, 3), (2, 6, 6), (25, 25)):
+            call("SelfAdjointEigV2_%s_%s" % (shape, np.dtype(dtype)), eig, numbers(shape, dtype=dtype),
+                 differentiate=False, tolerance=tolerance)
+            call("SelfAdjointEigV2_complex_%s_%s" % (shape, np.dtype(dtype)), lambda a, b: parts(eig(tf.complex(a, b))),
+                 numbers(shape, dtype=dtype), numbers(shape, seed=2, dtype=dtype), differentiate=False, tolerance=tolerance)
+        call("SelfAdjointEigV2_gradient_%s" % np.dtype(dtype), lambda x: tf.square(raw.SelfAdjointEigV2(input=x)[1]),
+             numbers((2, 4, 4), dtype=dtype), tolerance=1e-4 if dtype == f32 else 1e-10)
+        call("SelfAdjointEigV2_both_%s" % np.dtype(dtype), lambda x: tf.square(raw.SelfAdjointEigV2(input=x)[1]) *
+             raw.SelfAdjointEigV2(input=x)[0][..., tf.newaxis], numbers((2, 4, 4), dtype=dtype),
+             tolerance=1e-4 if dtype == f32 else 1e-10)
+    for rank, shape in ((1, (4, 3)), (2, (3, 5))):  # a null space
+        x = numbers((shape[0], rank), dtype=f64) @ numbers((rank, shape[1]), seed=2, dtype=f64)
+        call("Svd_rank_%d" % rank, lambda x: [raw.Svd(input=x)[0], svd(x, True)[5]], x, differentiate=False, tolerance=1e-11)
+    for fast in (False, True):
+        call("MatrixSolveLs_rank_%s" % fast, lambda a, b, fast=fast: raw.MatrixSolveLs(
+            matrix=a, rhs=b, l2_regularizer=tf.constant(1e-2 if fast else 0.0, tf.float64), fast=fast),
+             numbers((5, 1), dtype=f64) @ numbers((1, 3), seed=2, dtype=f64), numbers((5, 2), dtype=f64),
+             differentiate=False, tolerance=1e-10)
+
+
+@group
 def test_gradients_of_quantization(call):
     x, bounds = numbers((2, 3, 4), -3, 3), (f32(-1.1), f32(2.3))
     for name, op in (("V2", raw.QuantizeAndDequantizeV2), ("V4", raw.QuantizeAndDequantizeV4)):

@@ -1,0 +1,131 @@
+// Eigenvalues, singular values, and what is solved with them.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "graph/gradients.h"
+#include "graph/shape_inference.h"
+#include "graph/types/status_macros.h"
+#include "ops/families.h"
+#include "ops/gradient_formulas.h"
+#include "ops/shape_functions.h"
+
+namespace weir {
+namespace {
+
+using namespace formulas;  // NOLINT: the vocabulary of this file
+
+// The batch of matrices of that shape, with other last dimensions.
+Status SetBatch(ShapeInference& s, int output, const PartialShape& shape, std::vector<int64_t> inner) {
+  std::vector<int64_t> dims = DimsOf(shape);
+  dims.resize(dims.size() - 2);
+  dims.insert(dims.end(), inner.begin(), inner.end());
+  return SetOutputDims(s, output, dims);
+}
+
+Status EigShape(ShapeInference& s) {
+  if (!s.attr<bool>("compute_v")) s.set_output(1, PartialShape({}));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape shape, s.WithRankAtLeast(0, 2));
+  if (!shape.has_rank()) return OkStatus();
+  const auto n = s.MergeDims(shape.dim(shape.rank() - 2), shape.dim(shape.rank() - 1));
+  if (!n.ok()) return InvalidArgumentError(StrCat("Input matrix must be square. It is ", shape.ToString()));
+  WEIR_RETURN_IF_ERROR(SetBatch(s, 0, shape, {*n}));
+  return s.attr<bool>("compute_v") ? SetBatch(s, 1, shape, {*n, *n}) : OkStatus();
+}
+
+Status SvdShape(ShapeInference& s) {
+  const bool wants_vectors = s.attr<bool>("compute_uv"), is_full = s.attr<bool>("full_matrices");
+  for (const int i : {1, 2})
+    if (!wants_vectors) s.set_output(i, PartialShape({}));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape shape, s.WithRankAtLeast(0, 2));
+  if (!shape.has_rank()) return OkStatus();
+  const int64_t rows = shape.dim(shape.rank() - 2), columns = shape.dim(shape.rank() - 1);
+  const bool are_known = rows != kUnknown && columns != kUnknown;
+  const int64_t count = are_known ? std::min(rows, columns) : rows == 0 || columns == 0 ? 0 : kUnknown;
+  WEIR_RETURN_IF_ERROR(SetBatch(s, 0, shape, {count}));
+  if (!wants_vectors) return OkStatus();
+  WEIR_RETURN_IF_ERROR(SetBatch(s, 1, shape, {rows, is_full ? rows : count}));
+  return SetBatch(s, 2, shape, {columns, is_full ? columns : count});
+}
+
+Status LeastSquaresShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const PartialShape a, s.WithRankAtLeast(0, 2));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape b, s.WithRankAtLeast(1, 2));
+  WEIR_RETURN_IF_ERROR(s.WithRank(2, 0).status());
+  if (!a.has_rank() || !b.has_rank()) return OkStatus();
+  std::vector<int64_t> dims = DimsOf(b);
+  bool fits = a.rank() == b.rank();
+  for (int i = 0; fits && i + 1 < b.rank(); ++i) {
+    const auto merged = s.MergeDims(a.dim(i), b.dim(i));
+    fits = merged.ok();
+    if (fits) dims[i] = *merged;
+  }
+  if (!fits) {
+    return InvalidArgumentError(StrCat("matrix and rhs must have equal batches, and as many rows: matrix is ",
+                                       a.ToString(), ", rhs is ", b.ToString()));
+  }
+  dims[dims.size() - 2] = a.dim(a.rank() - 1);
+  return SetOutputDims(s, 0, dims);
+}
+
+Output Product(GradientContext& g, Output a, Output b, bool adjoint_a = false, bool adjoint_b = false) {
+  return g.Add("BatchMatMulV2", {a, b}, {{"adj_x", adjoint_a}, {"adj_y", adjoint_b}});
+}
+
+Output Band(GradientContext& g, Output matrices, int below, int above) {
+  return g.Add("MatrixBandPart",
+               {matrices, g.Constant(DType::kInt64, below), g.Constant(DType::kInt64, above)});
+}
+
+// Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
+// (2008), section 3.1. Only the lower triangle is read, so it gets what would flow to both.
+Status EigGradient(GradientContext& g) {
+  WEIR_RETURN_IF_ERROR(CheckReal(g));
+  Output v = g.output(1);
+  if (!g.attr<bool>("compute_v")) {
+    Node* const node = g.graph().AddNode("SelfAdjointEigV2", {g.input(0)}, {}, "", g.node().source());
+    if (node == nullptr) return OkStatus();  // the builder has the error
+    v = node->output(1);
+  }
+  Output middle;
+  if (g.grad(0).node != nullptr) middle = g.Add("MatrixDiag", {g.grad(0)});
+  if (g.attr<bool>("compute_v") && g.grad(1).node != nullptr) {
+    const Output e = g.output(0);
+    const Output across = g.Add("ExpandDims", {e, g.Constant(DType::kInt32, -2)});
+    const Output down = g.Add("ExpandDims", {e, g.Constant(DType::kInt32, -1)});
+    const Output inverse = g.Add("DivNoNan", {One(g, e), Sub(g, across, down)});
+    const Output turned = Mul(g, inverse, Product(g, v, g.grad(1), true));
+    middle = middle.node == nullptr ? turned : Add(g, middle, turned);
+  }
+  if (middle.node == nullptr) return OkStatus();
+  // The sum of both sides below the diagonal, and half of it on the diagonal, where they are equal.
+  const Output whole = Product(g, v, Product(g, middle, v, false, true));
+  const Output adjoint = Product(g, v, Product(g, middle, v, true, true));
+  const Output both = Add(g, whole, adjoint);
+  g.set_input_grad(0, Sub(g, Band(g, both, -1, 0), Scale(g, 0.5, Band(g, both, 0, 0))));
+  return OkStatus();
+}
+
+}  // namespace
+
+std::vector<OpDef> SpectralOps() {
+  return {
+      {.name = "SelfAdjointEigV2",
+       .summary =
+           "Gives the eigenvalues and eigenvectors of Hermitian matrices, of which the lower triangles "
+           "are read.",
+       .infer_shapes = EigShape,
+       .gradient = EigGradient},
+      {.name = "Svd",
+       .summary = "Gives the singular values and vectors of matrices: input = u * diag(s) * adjoint(v).",
+       .infer_shapes = SvdShape,
+       .gradient = GradientMissing},
+      {.name = "MatrixSolveLs",
+       .summary = "Gives the output of least size for which matrix * output is closest to rhs.",
+       .infer_shapes = LeastSquaresShape,
+       .gradient = GradientMissing},
+  };
+}
+
+}  // namespace weir
