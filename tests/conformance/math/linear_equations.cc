@@ -160,6 +160,60 @@ void Cholesky(Call& call) {
   });
 }
 
+// Matrix i of the diagonals above, on and below the main one.
+Matrix Tridiagonal(const Array& above, const Array& middle, const Array& below, int64_t n) {
+  Matrix a(n, std::vector<Number>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    a[i][i] = middle[i].number;
+    if (i + 1 < n) a[i][i + 1] = above[i].number;
+    if (i > 0) a[i][i - 1] = below[i].number;
+  }
+  return a;
+}
+
+// Elements [begin, begin + n) as a vector.
+Array Part(const Array& array, int64_t begin, int64_t n) {
+  return Generate({n}, [&](const Index& at) { return array[begin + at[0]]; });
+}
+
+int64_t RowsOf(const Array& array) { return array.dim(array.rank() - 2); }
+int64_t CountOf(const Array& array) {
+  int64_t count = 1;
+  for (int i = 0; i < array.rank() - 2; ++i) count *= array.dim(i);
+  return count;
+}
+
+void SolveTridiagonal(Call& call) {
+  const Array &diagonals = call.in(0), &rhs = call.in(1);
+  const int64_t n = RowsOf(rhs);
+  call.outputs[0] = Array(rhs.dims());
+  for (int64_t i = 0; n > 0 && i < CountOf(rhs); ++i) {
+    Matrix x = MatrixOf(rhs, i);
+    const int64_t at = 3 * n * i;
+    const Matrix a =
+        Tridiagonal(Part(diagonals, at, n), Part(diagonals, at + n, n), Part(diagonals, at + 2 * n, n), n);
+    if (Reduce(a, x) == 0.0)
+      for (auto& row : x) std::fill(row.begin(), row.end(), std::nan(""));
+    SetMatrix(call.outputs[0], i, x);
+  }
+}
+
+void MultiplyTridiagonal(Call& call) {
+  const Array& rhs = call.in(3);
+  const int64_t n = RowsOf(rhs), columns = rhs.dim(rhs.rank() - 1);
+  call.outputs[0] = Array(rhs.dims());
+  for (int64_t i = 0; i < CountOf(rhs); ++i) {
+    const Matrix a =
+        Tridiagonal(Part(call.in(0), n * i, n), Part(call.in(1), n * i, n), Part(call.in(2), n * i, n), n);
+    const Matrix x = MatrixOf(rhs, i);
+    Matrix product(n, std::vector<Number>(columns));
+    for (int64_t r = 0; r < n; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        for (int64_t k = 0; k < n; ++k) product[r][c] += a[r][k] * x[k][c];
+    SetMatrix(call.outputs[0], i, product);
+  }
+}
+
 // Far from having no inverse.
 Tensor Regular(D dtype, const List& dims, int seed = 1) {
   Array matrices = Array::FromTensor(Sample(dtype, dims, -1, 1, seed));
@@ -235,9 +289,67 @@ void AddInverseAndSolve(Suite& suite) {
   solve.Hostile({Floats({2, 2, 2}), Floats({3, 2, 1})}, "must have the same outer dimensions");
 }
 
+const std::vector<D> kTridiagonalTypes = {D::kFloat32, D::kFloat64, D::kComplex64, D::kComplex128};
+
+void AddTridiagonalSolve(Suite& suite) {
+  OpRecord& record = suite.Op("TridiagonalSolve").Reference(SolveTridiagonal).NoGradient();
+  for (const D d : kTridiagonalTypes) {
+    // Elimination without exchanges loses digits where a diagonal is small: here it is not.
+    record.Tolerance(d == D::kFloat32 || d == D::kComplex64 ? 1e-4 : 1e-12);
+    for (const bool pivots : {false, true}) {
+      const AttrMap attrs = {{"partial_pivoting", pivots}};
+      record.Call({Sample(d, {2, 3, 5}, 1, 2), Sample(d, {2, 5, 2})}, attrs);
+      record.Call({Sample(d, {3, 1}, 1, 2), Sample(d, {1, 2})}, attrs);
+      record.Call({Sample(d, {3, 2}, 1, 2), Sample(d, {2, 1})}, attrs);
+      // A singular one. TensorFlow's NaN of complex numbers is 0.
+      if (!IsComplexType(d))
+        record.Call({Make(d, {3, 3}, {1, 1, 0, 0, 0, 0, 0, 0, 0}), Sample(d, {3, 1})}, attrs);
+    }
+    record.Call(
+        {Make(d, {3, 4}, {1, 2, 3, 0, 0, 0, 1, 4, 0, 3, 5, 6}), Sample(d, {4, 3})});  // rows change places
+  }
+  record.Call({Empty({3, 0}), Empty({0, 2})})
+      .Call({Floats({3, 2}), Empty({2, 0})})
+      .Call({Empty({0, 3, 2}), Empty({0, 2, 2})});
+  const Tensor a = Floats({3, 4}), b = Floats({4, 1});
+  record.Hostile({Floats({3}), b}, "Input tensor 0 must have rank >= 2, got 1");
+  record.Hostile({a, Floats({1, 4, 1})}, "All input tensors must have the same rank.");
+  record.Hostile({Floats({2, 3, 4}), Floats({1, 4, 1})},
+                 "All input tensors must have the same outer dimensions.");
+  record.Hostile({Floats({2, 4}), b}, "as a matrix with 3 rows, got 2 rows.");
+  record.Hostile({a, Floats({3, 1})}, "left-hand sides and right-hand sides, got 4 and 3.");
+  record.Hostile({a, b}, "Setting perturb_singular requires also setting partial_pivoting.",
+                 {{"perturb_singular", true}, {"partial_pivoting", false}});
+  record.Hostile({a, b}, "perturb_singular is not there", {{"perturb_singular", true}},
+                 absl::StatusCode::kUnimplemented);
+}
+
+void AddTridiagonalProduct(Suite& suite) {
+  OpRecord& record = suite.Op("TridiagonalMatMul").Reference(MultiplyTridiagonal).NoGradient();
+  for (const D d : kTridiagonalTypes) {
+    record.Tolerance(d == D::kFloat32 || d == D::kComplex64 ? 1e-5 : 1e-12);
+    for (const int64_t n : {1, 2, 5}) {
+      const Tensor diagonal = Sample(d, {2, 1, n});
+      record.Call({diagonal, Sample(d, {2, 1, n}, -2, 2, 2), diagonal, Sample(d, {2, n, 3}, -2, 2, 3)});
+    }
+  }
+  const Tensor one = Floats({1, 3}), rhs = Floats({3, 2});
+  record.Tolerance(1e-5).Call({one, one, one, rhs}).Call({one, one, one, Empty({3, 0})});
+  record.Call({Empty({1, 0}), Empty({1, 0}), Empty({1, 0}), Empty({0, 2})});
+  record.Hostile({Floats({3}), one, one, rhs}, "Input tensor 0 must have rank >= 2, got 1");
+  record.Hostile({one, one, one, Floats({3})}, "All input tensors must have the same rank.");
+  record.Hostile({Floats({2, 1, 3}), Floats({2, 1, 3}), Floats({2, 1, 3}), Floats({1, 3, 2})},
+                 "All input tensors must have the same outer dimensions.");
+  record.Hostile({Floats({2, 3}), one, one, rhs}, "Invalid superdiagonal shape.");
+  record.Hostile({one, Floats({1, 2}), one, rhs}, "Invalid main diagonal shape.");
+  record.Hostile({one, one, Floats({1, 4}), rhs}, "Invalid subdiagonal shape.");
+}
+
 }  // namespace
 
 void AddLinearEquationsRecords(Suite& suite) {
+  AddTridiagonalSolve(suite);
+  AddTridiagonalProduct(suite);
   AddInverseAndSolve(suite);
   Square(suite, "MatrixDeterminant", Determinant).Call({Make(D::kFloat32, {2, 2}, {0, 1, 1, 0})});
   Square(suite, "LogMatrixDeterminant", LogDeterminant).Call({Make(D::kFloat64, {2, 2}, {0, 1, 1, 0})});
