@@ -142,6 +142,29 @@ Status ConcatGradient(GradientContext& g) {
   return OkStatus();
 }
 
+// Attr shape, whose rows are the inputs.
+Status ParallelConcatShape(ShapeInference& s) {
+  const PartialShape& shape = s.attr<PartialShape>("shape");
+  WEIR_ASSIGN_OR_RETURN(const PartialShape row, MergeInputs(s, 0, s.num_inputs()));
+  if (row.has_rank()) {
+    if (row.rank() == 0) {
+      return InvalidArgumentError(
+          "The rank of all input shapes must be greater than 0, but input 0 had rank 0.");
+    }
+    if (row.dim(0) != 1 && row.dim(0) != kUnknown)
+      return InvalidArgumentError(StrCat("Size of first dimension must be 1. It is ", row.ToString()));
+    std::vector<int64_t> dims = DimsOf(row);
+    dims[0] = s.num_inputs();
+    WEIR_ASSIGN_OR_RETURN(const PartialShape wanted, PartialShape::FromDims(dims));
+    if (!wanted.IsCompatibleWith(shape)) {
+      return InvalidArgumentError(StrCat("attr shape is ", shape.ToString(), " for ", s.num_inputs(),
+                                         " values that are each ", row.ToString()));
+    }
+  }
+  s.set_output(0, shape);
+  return OkStatus();
+}
+
 }  // namespace
 
 std::vector<OpDef> JoiningOps() {
@@ -194,6 +217,10 @@ std::vector<OpDef> JoiningOps() {
          g.set_input_grad(0, grads.size() == 1 ? grads[0] : g.Add("ConcatV2", {grads, g.input(2)}));
          return OkStatus();
        }},
+      {.name = "ParallelConcat",
+       .summary = "Puts tensors [1, ...] of one shape below each other.",
+       .infer_shapes = ParallelConcatShape,
+       .gradient = GradientMissing},
       {.name = "Pack",
        .summary = "Stacks tensors of one shape along a new axis.",
        .infer_shapes = [](ShapeInference& s) -> Status {

@@ -333,6 +333,14 @@ std::vector<OpDef> TensorsOps() {
          g.set_input_grad(0, g.Add("Transpose", {g.grad(0), g.Add("InvertPermutation", {g.input(1)})}));
          return OkStatus();
        }},
+      {.name = "ConjugateTranspose",
+       .summary = "Reorders the dimensions, and gives the conjugates of complex numbers.",
+       .infer_shapes = TransposeShape,
+       .gradient = [](GradientContext& g) -> Status {
+         g.set_input_grad(0,
+                          g.Add("ConjugateTranspose", {g.grad(0), g.Add("InvertPermutation", {g.input(1)})}));
+         return OkStatus();
+       }},
       {.name = "InvertPermutation",
        .summary = "Gives y with y[x[i]] = i.",
        .infer_shapes = [](ShapeInference& s) -> Status {

@@ -26,7 +26,7 @@ Status CheckNames(ShapeInference& s) {
 }
 
 Status AllScalars(ShapeInference& s) {
-  for (int i = 0; i < 3; ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
+  for (int i = 0; i < s.num_inputs(); ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
   s.set_output(0, Shape());
   return OkStatus();
 }
@@ -50,6 +50,11 @@ std::vector<OpDef> CheckpointsOps() {
        .gradient = NotDifferentiable},
       {.name = "ShardedFilename",
        .summary = "Gives the name of one shard of several: \"model-00001-of-00003\".",
+       .infer_shapes = AllScalars,
+       .gradient = NotDifferentiable},
+      {.name = "ShardedFilespec",
+       .summary =
+           "Gives the pattern that the names of all shards match: question marks for a shard's number.",
        .infer_shapes = AllScalars,
        .gradient = NotDifferentiable},
       {.name = "MergeV2Checkpoints",

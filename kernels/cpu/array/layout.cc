@@ -1,5 +1,6 @@
 // Ops that put elements in another order or other surroundings: each is one or more strided copies.
 #include <algorithm>
+#include <complex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -162,6 +163,46 @@ class Pack final : public Kernel {
   const int64_t axis_;
 };
 
+// Rows of one shape below each other, in a tensor whose shape is known before.
+class ParallelConcat final : public Kernel {
+ public:
+  explicit ParallelConcat(const KernelConstruction& construction)
+      : shape_(construction.attr<PartialShape>("shape")) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    if (!shape_.is_fully_known()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Expected fully defined output shape, is ", shape_.ToString()));
+    }
+    const Shape shape = shape_.ToShape();
+    const Shape& row = context.input(0).shape();
+    for (int i = 0; i < context.num_inputs(); ++i) {
+      const Shape& input = context.input(i).shape();
+      if (input.rank() == 0 || input.dim(0) != 1) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("Size of first dimension must be 1. values[", i, "] is ", input.ToString()));
+      }
+      if (input != row) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("values[0] is ", row.ToString(), ", values[", i, "] is ", input.ToString()));
+      }
+    }
+    Dims dims = DimsOf(row);
+    dims[0] = context.num_inputs();
+    if (shape != Shape(absl::MakeConstSpan(dims))) {
+      return absl::InvalidArgumentError(absl::StrCat("attr shape is ", shape.ToString(), " for ", dims[0],
+                                                     " values that are each ", row.ToString()));
+    }
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    for (int i = 0; i < context.num_inputs(); ++i)
+      CopyElements(context.input(i), 0, *output, i * row.num_elements(), row.num_elements());
+    return absl::OkStatus();
+  }
+
+ private:
+  const PartialShape shape_;
+};
+
 class Unpack final : public Kernel {
  public:
   explicit Unpack(const KernelConstruction& construction) : axis_(construction.attr<int64_t>("axis")) {}
@@ -291,8 +332,8 @@ class StridedSliceGrad final : public Kernel {
   const StridedSliceMasks masks_;
 };
 
-absl::Status Transpose(KernelContext& context) {
-  const Tensor& x = context.input(0);
+// Of `x`, by the permutation in input 1.
+absl::Status TransposeInto(KernelContext& context, const Tensor& x) {
   const int rank = x.shape().rank();
   WEIR_ASSIGN_OR_RETURN(const Dims perm, ReadIntegers(context.input(1), "perm"));
   if (static_cast<int>(perm.size()) != rank) return WrongLength("perm", context.input(1), rank);
@@ -320,6 +361,26 @@ absl::Status Transpose(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   StridedCopy(dims, x, source, *output, DenseView(shape), context.threads());
   return absl::OkStatus();
+}
+
+absl::Status Transpose(KernelContext& context) { return TransposeInto(context, context.input(0)); }
+
+template <typename T>
+absl::StatusOr<Tensor> Conjugated(KernelContext& context, const Tensor& x) {
+  WEIR_ASSIGN_OR_RETURN(Tensor conjugates, context.AllocateTemporary(x.dtype(), x.shape()));
+  std::transform(x.flat<T>().begin(), x.flat<T>().end(), conjugates.flat<T>().begin(),
+                 [](T z) { return std::conj(z); });
+  return conjugates;
+}
+
+absl::Status ConjugateTranspose(KernelContext& context) {
+  Tensor x = context.input(0);
+  if (x.dtype() == DType::kComplex64) {
+    WEIR_ASSIGN_OR_RETURN(x, Conjugated<std::complex<float>>(context, x));
+  } else if (x.dtype() == DType::kComplex128) {
+    WEIR_ASSIGN_OR_RETURN(x, Conjugated<std::complex<double>>(context, x));
+  }
+  return TransposeInto(context, x);
 }
 
 absl::Status Tile(KernelContext& context) {
@@ -384,11 +445,13 @@ void RegisterLayoutKernels(DeviceKernels& kernels) {
   kernels.Add<&Split>("Split", any);
   kernels.Add<&SplitV>("SplitV", any);
   kernels.Add<Pack>("Pack", any);
+  kernels.Add<ParallelConcat>("ParallelConcat", any);
   kernels.Add<Unpack>("Unpack", any);
   kernels.Add<&Slice>("Slice", any);
   kernels.Add<StridedSlice>("StridedSlice", any);
   kernels.Add<StridedSliceGrad>("StridedSliceGrad", any);
   kernels.Add<&Transpose>("Transpose", any);
+  kernels.Add<&ConjugateTranspose>("ConjugateTranspose", any);
   kernels.Add<&Tile>("Tile", any);
   kernels.Add<&BroadcastTo>("BroadcastTo", any);
 }

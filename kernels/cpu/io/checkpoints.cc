@@ -165,6 +165,17 @@ absl::Status ShardedFilename(KernelContext& context) {
   return absl::OkStatus();
 }
 
+absl::Status ShardedFilespec(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const std::string basename, OnlyString(context.input(0), "basename"));
+  if (!context.input(1).shape().is_scalar()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("num_shards must be a scalar, got shape ", context.input(1).shape().ToString()));
+  }
+  context.set_output(0, Tensor::Scalar(absl::StrFormat("%s-%s-of-%05d", basename, std::string(5, '?'),
+                                                       context.input(1).scalar<int32_t>())));
+  return absl::OkStatus();
+}
+
 class MergeV2Checkpoints final : public Kernel {
  public:
   explicit MergeV2Checkpoints(const KernelConstruction& construction)
@@ -219,6 +230,7 @@ void RegisterCheckpointsKernels(DeviceKernels& kernels) {
   kernels.Add<SaveV2>("SaveV2");
   kernels.Add<RestoreV2>("RestoreV2");
   kernels.Add<&ShardedFilename>("ShardedFilename");
+  kernels.Add<&ShardedFilespec>("ShardedFilespec");
   kernels.Add<MergeV2Checkpoints>("MergeV2Checkpoints");
 }
 

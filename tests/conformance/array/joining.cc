@@ -150,6 +150,37 @@ void AddPack(Suite& suite) {
       .Hostile({Tensors{Empty({kLongest, 0}), Empty({kLongest, 0})}}, "no shape has the dimensions");
 }
 
+// TensorFlow leaves what no value fills as it finds it; here the shape must be that of the values.
+void AddParallelConcat(Suite& suite) {
+  using Tensors = std::vector<Tensor>;
+  OpRecord& record = suite.Op("ParallelConcat").Reference([](Call& call) {
+    Index dims = call.in(0).dims();
+    dims[0] = static_cast<int64_t>(call.inputs.size());
+    call.outputs[0] = Generate(dims, [&](Index index) {
+      const int which = static_cast<int>(index[0]);
+      index[0] = 0;
+      return call.in(which).at(index);
+    });
+  });
+  const auto attrs = [](std::vector<int64_t> dims) {
+    return AttrMap{{"shape", PartialShape::FromDims(dims).value()}};
+  };
+  record.NoGradient();
+  for (const D d : kEveryWidth) record.Call({Tensors{Any(d, {1, 3}), Any(d, {1, 3}, 2)}}, attrs({2, 3}));
+  record.Call({Tensors{Floats({1}), Floats({1}, 2), Floats({1}, 3)}}, attrs({3}));
+  record.Call({Tensors{Empty({1, 0}), Empty({1, 0})}}, attrs({2, 0}))
+      .Call({Tensors{Floats({1, 2, 2})}}, attrs({1, 2, 2}));
+  record.Hostile({Tensors{Floats({1, 2}), Floats({1, 2})}}, "Expected fully defined output shape",
+                 attrs({-1, 2}));
+  record.Hostile({Tensors{Floats({2, 2}), Floats({2, 2})}}, "Size of first dimension must be 1",
+                 attrs({2, 2}));
+  record.Hostile({Tensors{Floats({}), Floats({})}}, "Size of first dimension must be 1", attrs({2}));
+  record.Hostile({Tensors{Floats({1, 2}), Floats({1, 3})}}, "values[0] is [1,2], values[1] is [1,3]",
+                 attrs({2, 2}));
+  record.Hostile({Tensors{Floats({1, 2}), Floats({1, 2})}}, "attr shape is [3,2] for 2 values",
+                 attrs({3, 2}));
+}
+
 void AddUnpack(Suite& suite) {
   OpRecord& record = suite.Op("Unpack").Reference(Unpack);
   for (D d : kEveryWidth) {
@@ -194,6 +225,7 @@ void AddJoiningRecords(Suite& suite) {
   AddConcatOffset(suite);
   AddSplit(suite);
   AddPack(suite);
+  AddParallelConcat(suite);
   AddUnpack(suite);
   AddSplitV(suite);
 }

@@ -271,6 +271,28 @@ void AddSqueeze(Suite& suite) {
       .Hostile({Floats({1, 2})}, "squeeze_dims = -3 is not in [-2, 2)", {{"squeeze_dims", List{-3}}});
 }
 
+void ConjugateTranspose(Call& call) {
+  Transpose(call);
+  for (int64_t i = 0; i < call.outputs[0].size(); ++i) {
+    Value& value = call.outputs[0][i];
+    value.number = std::conj(value.number);
+  }
+}
+
+void AddConjugateTranspose(Suite& suite) {
+  OpRecord& record = suite.Op("ConjugateTranspose").Reference(ConjugateTranspose);
+  for (const D d : kEveryWidth) record.Call({Any(d, {3, 4}), Ints({1, 0})});
+  record.Call({Floats({2, 3, 4}), Longs({2, 0, 1})}).Call({Floats({}), Ints({})});
+  record.NoGradient();  // complex
+  for (const D d : kComplexes) {
+    record.Call({Sample(d, {2, 3, 4}), Ints({0, 2, 1})}).Call({Sample(d, {2, 3}), Ints({0, 1})});
+    record.Call({Sample(d, {0, 3}), Ints({1, 0})});
+  }
+  record.Hostile({Sample(D::kComplex64, {2, 3}), Ints({0, 0})}, "permutation");
+  record.Hostile({Floats({2, 3}), Ints({0, 2})}, "perm[1] = 2 is not in [-2, 2)");
+  record.Hostile({Floats({2, 3}), Ints({0})}, "perm must have one element per dimension");
+}
+
 void AddTranspose(Suite& suite) {
   OpRecord& record = suite.Op("Transpose").Reference(Transpose);
   for (D d : kEveryWidth) {
@@ -341,6 +363,7 @@ void AddTensorsRecords(Suite& suite) {
   AddExpandDims(suite);
   AddSqueeze(suite);
   AddTranspose(suite);
+  AddConjugateTranspose(suite);
   AddInvertPermutation(suite);
   AddCast(suite);
 }

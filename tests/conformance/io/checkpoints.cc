@@ -46,6 +46,17 @@ void AddShards(Suite& suite) {
       .Hostile({Words({"a", "b"}), Int(0), Int(1)}, "basename must be one string")
       .Hostile({Strings({}, {"a"}), Ints({1, 2}), Int(1)}, "shard must be a scalar")
       .Hostile({Strings({}, {"a"}), Int(0), Ints({1, 2})}, "num_shards must be a scalar");
+  suite.Op("ShardedFilespec")
+      .Reference([](reference::Call& call) {
+        std::string digits = std::to_string(call.in(1)[0].integer());
+        digits.insert(0, digits.size() < 5 ? 5 - digits.size() : 0, '0');
+        call.outputs[0] = reference::Array(reference::Index());
+        call.outputs[0][0].text = call.in(0)[0].text + "-" + std::string(5, '?') + "-of-" + digits;
+      })
+      .Call({Strings({}, {"model"}), Int(3)})
+      .Call({Strings({}, {""}), Int(1234567)})
+      .Hostile({Words({"a", "b"}), Int(1)}, "basename must be one string")
+      .Hostile({Strings({}, {"a"}), Ints({1, 2})}, "num_shards must be a scalar, got shape [2]");
   suite.Op("MergeV2Checkpoints")
       .TestedElsewhere("files: tests/conformance/io/files_and_checks_test.cc")
       .Hostile({Words({"a"}), Words({})}, "destination_prefix must be one string")
