@@ -38,9 +38,16 @@ class PreparedFunction {
   PreparedFunction(std::shared_ptr<Function> function, const Element* captured)
       : function_(std::move(function)), captured_(captured) {}
 
+  // A call that fails cancels what it was given, and must not cancel its caller, who may go on.
   Function::Results Run(Element arguments, Cancellation& cancellation) const {
-    return function_->Run(With(std::move(arguments)), cancellation);
+    Cancellation own;
+    const uint64_t callback =
+        cancellation.OnCancel([&own](const absl::Status& reason) { own.Cancel(reason); });
+    Function::Results results = function_->Run(With(std::move(arguments)), own);
+    cancellation.Remove(callback);
+    return results;
   }
+  // `cancellation` is the call's own.
   void Start(Element arguments, Cancellation& cancellation, Function::Done done) const {
     function_->Start(With(std::move(arguments)), cancellation, std::move(done));
   }

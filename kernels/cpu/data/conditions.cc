@@ -68,7 +68,7 @@ class AssertCardinalityDataset final
 
  private:
   absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override {
-    return input().Get(context, index);
+    return input().GetAsserted(context, index);
   }
 
   const int64_t cardinality_;

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data_flow/held_resource.h"
+#include "kernels/cpu/data_flow/held_tensor.h"
+#include "kernels/cpu/data_flow/optional.h"
+#include "kernels/cpu/data_flow/tensor_list.h"
 
 namespace weir {
 namespace {
@@ -11,6 +15,46 @@ namespace {
 // What an element and a tensor take besides what is in them: their places, counts of references, buffers.
 constexpr int64_t kElementBytes = 128;
 constexpr int64_t kTensorBytes = 128;
+
+// What is in variants, each value once: lists share what they hold, and may hold it many times.
+class HeldValues {
+ public:
+  // Of one tensor, with what it takes by itself; values in it are added by AddAll.
+  void Add(const Tensor& tensor, int64_t* num_bytes) {
+    *num_bytes += kTensorBytes + static_cast<int64_t>(tensor.num_bytes());
+    if (tensor.dtype() == DType::kString) {
+      for (const std::string& text : tensor.flat<std::string>()) {
+        *num_bytes += static_cast<int64_t>(text.size());
+      }
+    } else if (tensor.dtype() == DType::kVariant) {
+      for (const ResourceHandle& value : tensor.flat<ResourceHandle>()) {
+        const Resource* const resource = value.resource.get();
+        if (resource != nullptr && seen_.insert(resource).second) waiting_.push_back(resource);
+      }
+    }
+  }
+  void AddAll(int64_t* num_bytes) {
+    while (!waiting_.empty()) {
+      const Resource* const resource = waiting_.back();
+      waiting_.pop_back();
+      if (const auto* const dataset = dynamic_cast<const Dataset*>(resource)) {
+        *num_bytes += dataset->num_bytes();
+      } else if (const auto* const list = dynamic_cast<const TensorList*>(resource)) {
+        for (int64_t i = 0; i < list->length(); ++i) {
+          if ((*list)[i].is_valid()) Add((*list)[i], num_bytes);
+        }
+      } else if (const auto* const optional = dynamic_cast<const Optional*>(resource)) {
+        for (const Tensor& tensor : optional->components()) Add(tensor, num_bytes);
+      } else if (const auto* const tensor = dynamic_cast<const HeldTensor*>(resource)) {
+        Add(tensor->tensor(), num_bytes);
+      }
+    }
+  }
+
+ private:
+  absl::flat_hash_set<const Resource*> seen_;
+  std::vector<const Resource*> waiting_;
+};
 
 }  // namespace
 
@@ -33,19 +77,9 @@ absl::Status SetElement(KernelContext& context, const Dataset::Signature& signat
 
 int64_t NumBytes(const Element& element) {
   int64_t num_bytes = kElementBytes;
-  for (const Tensor& tensor : element) {
-    num_bytes += kTensorBytes + static_cast<int64_t>(tensor.num_bytes());
-    if (tensor.dtype() == DType::kString) {
-      for (const std::string& text : tensor.flat<std::string>()) {
-        num_bytes += static_cast<int64_t>(text.size());
-      }
-    } else if (tensor.dtype() == DType::kVariant) {
-      for (const ResourceHandle& value : tensor.flat<ResourceHandle>()) {
-        const auto* const dataset = dynamic_cast<const Dataset*>(value.resource.get());
-        if (dataset != nullptr) num_bytes += dataset->num_bytes();
-      }
-    }
-  }
+  HeldValues held;
+  for (const Tensor& tensor : element) held.Add(tensor, &num_bytes);
+  held.AddAll(&num_bytes);
   return num_bytes;
 }
 
@@ -99,6 +133,10 @@ absl::StatusOr<Element> Dataset::Get(IteratorContext& context, int64_t index) co
     return absl::OutOfRangeError(absl::StrCat("Index out of range [0, ", count, "): ", index));
   }
   return ElementAt(context, index);
+}
+
+absl::StatusOr<Element> Dataset::GetAsserted(IteratorContext& context, int64_t index) const {
+  return cardinality() == kUnknown ? ElementAt(context, index) : Get(context, index);
 }
 
 absl::Status Dataset::CheckAnyOrder() const {

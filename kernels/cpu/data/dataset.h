@@ -47,8 +47,8 @@ using Element = std::vector<Tensor>;
 // What one buffer of elements that were computed ahead may take, beyond its first element.
 inline constexpr int64_t kMaxAheadBytes = int64_t{256} << 20;
 
-// With what an element and its tensors take by themselves, and the elements of windows and groups. Of a list
-// or an optional only its handle.
+// With what an element and its tensors take by themselves, the elements of windows and groups, and what lists
+// and optionals hold, each value once.
 int64_t NumBytes(const Element& element);
 int64_t NumBytes(const absl::StatusOr<Element>& outcome);
 
@@ -139,6 +139,8 @@ class Dataset : public VariantValue {
   // FailedPrecondition for one whose number of elements is infinite or not known; Unimplemented for one
   // whose elements are known only one after another.
   absl::StatusOr<Element> Get(IteratorContext& context, int64_t index) const;
+  // The same of a dataset of which the caller knows that it has the element, if its own number says nothing.
+  absl::StatusOr<Element> GetAsserted(IteratorContext& context, int64_t index) const;
   // OK when a global shuffle can take the elements in any order. FailedPrecondition, with TensorFlow's text.
   virtual absl::Status CheckAnyOrder() const;
 

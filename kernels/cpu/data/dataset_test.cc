@@ -2,7 +2,11 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/data/iterator_resource.h"
 #include "kernels/cpu/data/list_dataset.h"
+#include "kernels/cpu/data_flow/tensor_list.h"
+#include "kernels/thread_pool.h"
 
 namespace weir {
 namespace {
@@ -20,6 +24,45 @@ TEST(NumBytesTest, AWindowCountsWithItsElements) {
   const auto window = ListDataset::Variant({{DType::kFloat32}, {PartialShape({1000})}}, {large, large});
   ASSERT_TRUE(window.ok()) << window.status();
   EXPECT_GE(NumBytes(Element{*window}), 2 * NumBytes(large));
+}
+
+// A prefetch of lists held gigabytes, because it counted their handles.
+TEST(NumBytesTest, AListCountsWithItsElementsAndEachOfThemOnce) {
+  const Tensor large(DType::kFloat32, Shape({1000}));
+  auto list = MakeRef<TensorList>(DType::kFloat32, PartialShape());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(list->PushBack(large).ok());
+  Tensor variant = VariantOf(std::move(list));
+  EXPECT_GE(NumBytes(Element{variant}), 3 * 4000);
+  // Pushed into itself 60 times it is 2^60 lists for who counts each.
+  for (int i = 0; i < 60; ++i) {
+    auto twice = MakeRef<TensorList>(DType::kVariant, PartialShape());
+    for (int k = 0; k < 2; ++k) ASSERT_TRUE(twice->PushBack(variant).ok());
+    variant = VariantOf(std::move(twice));
+  }
+  EXPECT_LT(NumBytes(Element{variant}), 100000);
+}
+
+// Iterators of names may hold each other's handles, in chains as long as a graph: letting one go must not be
+// a call for each link.
+TEST(IteratorResourceTest, AChainOfIteratorsIsLetGoOneByOne) {
+  ThreadPool threads(1);
+  const std::unique_ptr<CpuDevice> device = MakeCpuDevice("localhost", 0, 0, threads);
+  Cancellation cancellation;
+  const IteratorResource::Caller caller = {*device, cancellation};
+  const Dataset::Signature signature = {{DType::kResource}, {PartialShape::OfRank(0)}};
+  Tensor handle;
+  for (int i = 0; i < 200000; ++i) {
+    auto iterator =
+        MakeRef<IteratorResource>(IteratorResource::Owner::kSessionOrContainer, signature, nullptr);
+    std::vector<Element> elements;
+    if (handle.is_valid()) elements.push_back({handle});
+    const auto held = MakeRef<ListDataset>(signature, std::move(elements));
+    ASSERT_TRUE(iterator->Initialize(caller, DatasetPtr::Share(held.get())).ok());
+    ResourceHandle next;
+    next.resource = std::move(iterator);
+    handle = Tensor::Scalar(std::move(next));
+  }
+  handle = Tensor();
 }
 
 }  // namespace

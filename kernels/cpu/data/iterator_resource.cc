@@ -4,6 +4,40 @@
 #include "graph/types/status_macros.h"
 
 namespace weir {
+namespace {
+
+// What is left of a pass, in the order in which it may not go: the last comes first.
+struct Remains {
+  std::shared_ptr<IteratorRun> run;
+  DatasetPtr dataset;
+  IteratorPtr iterator;
+};
+
+// A dataset may hold the handle of another iterator, whose dataset holds the next one's: a chain as long as a
+// graph. Those that come up while the first one goes wait until it is gone, so the stack does not grow with
+// it.
+void LetGo(Remains remains) {
+  thread_local std::vector<Remains>* waiting = nullptr;
+  if (waiting != nullptr) {
+    waiting->push_back(std::move(remains));
+    return;
+  }
+  std::vector<Remains> all;
+  waiting = &all;
+  all.push_back(std::move(remains));
+  while (!all.empty()) {
+    const Remains next = std::move(all.back());
+    all.pop_back();
+  }
+  waiting = nullptr;
+}
+
+}  // namespace
+
+IteratorResource::Pass::~Pass() {
+  run->Cancel();
+  LetGo({std::move(run), std::move(dataset), std::move(iterator)});
+}
 
 absl::Status IteratorResource::Pass::Enter(const Caller& caller) {
   bool is_cancelled = false;

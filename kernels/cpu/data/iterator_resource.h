@@ -69,15 +69,16 @@ class IteratorResource final : public HoldingResource {
    public:
     Pass(const Caller& caller, DatasetPtr dataset)
         : dataset(std::move(dataset)), run(std::make_shared<IteratorRun>(caller.device, caller.functions)) {}
-    ~Pass() { run->Cancel(); }
+    // What it holds may hold other iterators: see LetGo.
+    ~Pass();
 
     // Waits for the caller's turn; Cancelled when its step is before.
     absl::Status Enter(const Caller& caller);
     void Leave();
 
-    const DatasetPtr dataset;
-    const std::shared_ptr<IteratorRun> run;
-    IteratorPtr iterator;  // of who has entered
+    DatasetPtr dataset;                // constant until the pass goes
+    std::shared_ptr<IteratorRun> run;  // the same
+    IteratorPtr iterator;              // of who has entered
 
    private:
     absl::Mutex mutex_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <set>
 
 #include "kernels/cpu/data/function_dataset.h"
 #include "kernels/cpu/integer_input.h"
@@ -23,7 +24,7 @@ class ParallelMapIterator final : public IteratorOverInput {
   ParallelMapIterator(RefPtr<const ParallelMapDataset> dataset, IteratorPtr input, PreparedFunction function);
   ~ParallelMapIterator() override {
     if (run_ != nullptr) run_->end().Remove(end_of_run_);
-    calls_->cancellation.Cancel(absl::CancelledError("the iterator is gone"));
+    calls_->Cancel(absl::CancelledError("the iterator is gone"));
   }
 
   absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override;
@@ -35,16 +36,29 @@ class ParallelMapIterator final : public IteratorOverInput {
   struct Call {
     std::optional<Function::Results> results;
     int64_t num_bytes = 0;
+    Cancellation cancellation;  // its own: one that fails must not end the others
   };
   using CallRef = std::shared_ptr<Call>;
   // What calls share with the iterator, and keep when it is gone.
   struct Calls {
     Calls(RefPtr<const ParallelMapDataset> dataset, PreparedFunction function)
         : dataset(std::move(dataset)), function(std::move(function)) {}
+    // All that are under way, and those that are started later.
+    void Cancel(const absl::Status& reason) {
+      std::set<CallRef> cancelled;
+      {
+        absl::MutexLock lock(&mutex);
+        if (end.ok()) end = reason;
+        cancelled = running;
+      }
+      for (const CallRef& call : cancelled) call->cancellation.Cancel(reason);
+    }
+
     const RefPtr<const ParallelMapDataset> dataset;
     const PreparedFunction function;
-    Cancellation cancellation;
     absl::Mutex mutex;
+    absl::Status end ABSL_GUARDED_BY(mutex);  // OK until the iterator goes, or the worker ends
+    std::set<CallRef> running ABSL_GUARDED_BY(mutex);
     int64_t num_bytes ABSL_GUARDED_BY(mutex) = 0;  // of arguments, and of results that nobody has asked for
   };
 
@@ -94,24 +108,28 @@ void ParallelMapIterator::Start(Element arguments) {
   const auto call = std::make_shared<Call>();
   call->num_bytes = NumBytes(arguments);
   waiting_.push_back(call);
+  absl::Status end;
   {
     absl::MutexLock lock(&calls_->mutex);
     calls_->num_bytes += call->num_bytes;
+    calls_->running.insert(call);
+    end = calls_->end;
   }
+  if (!end.ok()) call->cancellation.Cancel(end);
   const auto on_done = [calls = calls_, call](Function::Results results) {
     const int64_t num_bytes = NumBytes(results);
     absl::MutexLock lock(&calls->mutex);
     calls->num_bytes += num_bytes - std::exchange(call->num_bytes, num_bytes);
     call->results = std::move(results);
+    calls->running.erase(call);
   };
-  calls_->function.Start(std::move(arguments), calls_->cancellation, on_done);
+  calls_->function.Start(std::move(arguments), call->cancellation, on_done);
 }
 
 void ParallelMapIterator::EndWith(IteratorRun& run) {
   if (run_ != nullptr) return;
   run_ = run.shared_from_this();
-  end_of_run_ = run.end().OnCancel(
-      [calls = calls_](const absl::Status& reason) { calls->cancellation.Cancel(reason); });
+  end_of_run_ = run.end().OnCancel([calls = calls_](const absl::Status& reason) { calls->Cancel(reason); });
 }
 
 absl::Status ParallelMapIterator::StartCalls(IteratorContext& context) {

@@ -2,7 +2,9 @@
 // and to and from checkpoints, in which it is a string.
 //
 // Format of the string: kMagic, then for each tensor its length in bytes as 8 little-endian bytes and a
-// serialized TensorProto. It is Weir's own: TensorFlow's names the parts of its own iterators.
+// serialized TensorProto. With the highest bit of the length set, it is a tensor of variants that are
+// tensors, parts of sparse ones: what follows is such a string of its shape and these tensors. It is Weir's
+// own: TensorFlow's names the parts of its own iterators.
 //
 // Immutable; the functions are pure. Strings may be anybody's: InvalidArgument for what is no position, or
 // would take much more memory than the string has bytes.
@@ -34,7 +36,7 @@ class SavedPosition final : public VariantValue {
 };
 
 // A tensor of variants as one of strings. InvalidArgument for other variants, and for positions that hold
-// variants or handles: elements that are datasets wait in a buffer.
+// handles, or variants that are no tensors: elements that are datasets wait in a buffer.
 absl::StatusOr<Tensor> StringsOfPositions(const Tensor& variants);
 absl::StatusOr<Tensor> PositionsOfStrings(const Tensor& strings);
 
