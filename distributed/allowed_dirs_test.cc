@@ -65,6 +65,41 @@ class AllowedDirsTest : public ServerTest {
     return Run(g, {}, fill);
   }
 
+  // An op on strings: fetched where it has an output.
+  absl::Status RunOnTexts(const char* op, std::vector<std::string> texts) {
+    GraphBuilder g(worker_->runtime().ops());
+    auto device = g.DeviceScope("/job:ps/task:0");
+    std::vector<InputArg> inputs;
+    for (const std::string& text : texts) inputs.emplace_back(Constant(g, Tensor::Scalar(text)));
+    Node* const node = g.AddNode(op, inputs);
+    if (node->num_outputs() == 0) return Run(g, {}, node);
+    return Run(g, {node->output(0)}, nullptr);
+  }
+
+  // One element is asked for.
+  absl::Status ListFiles(const std::string& pattern) {
+    GraphBuilder g(worker_->runtime().ops());
+    auto device = g.DeviceScope("/job:ps/task:0");
+    const Output dataset =
+        g.AddOp("MatchingFilesDataset", {Constant(g, Tensor::Vector<std::string>({pattern}))});
+    const Output first = g.AddOp("DatasetToSingleElement", {dataset},
+                                 {{"output_types", std::vector<DType>{DType::kString}},
+                                  {"output_shapes", std::vector<PartialShape>{PartialShape::OfRank(0)}}});
+    return Run(g, {first}, nullptr);
+  }
+
+  absl::Status WriteRecords(const std::string& path) {
+    GraphBuilder g(worker_->runtime().ops());
+    auto device = g.DeviceScope("/job:ps/task:0");
+    const Output rows = g.AddOp("TensorSliceDataset",
+                                {std::vector<Output>{Constant(g, Tensor::Vector<std::string>({"a", "b"}))}},
+                                {{"Toutput_types", std::vector<DType>{DType::kString}},
+                                 {"output_shapes", std::vector<PartialShape>{PartialShape::OfRank(0)}}});
+    Node* const write = g.AddNode("DatasetToTFRecord",
+                                  {rows, Constant(g, Tensor::Scalar(path)), Constant(g, Tensor::Scalar(""))});
+    return Run(g, {}, write);
+  }
+
   absl::Status Run(GraphBuilder& g, std::vector<TensorRef> fetches, Node* target) {
     EXPECT_TRUE(g.ok()) << g.status();
     std::vector<TargetRef> targets;
@@ -115,6 +150,27 @@ TEST_P(AllowedDirsTest, TablesAreFilledFromFilesInside) {
     EXPECT_THAT(std::string(refused.message()),
                 HasSubstr(absl::StrCat("graphs of other tasks may use here: /usr/share, ", inside_)));
   }
+}
+
+TEST_P(AllowedDirsTest, WholeFilesAreReadWrittenAndNamedInside) {
+  ASSERT_TRUE(RunOnTexts("WriteFile", {inside_ + "/a/file", "text"}).ok());
+  EXPECT_TRUE(RunOnTexts("ReadFile", {inside_ + "/a/file"}).ok());
+  EXPECT_TRUE(RunOnTexts("MatchingFiles", {inside_ + "/*/f*"}).ok());
+  EXPECT_TRUE(ListFiles(inside_ + "/a/*").ok()) << ListFiles(inside_ + "/a/*");
+  EXPECT_TRUE(WriteRecords(inside_ + "/records").ok()) << WriteRecords(inside_ + "/records");
+  WriteBytes(outside_ + "/words", "one\n");
+  for (const std::string& folder :
+       {outside_, inside_ + "/out", absl::StrCat(inside_, "/../", FileNameOf(outside_))}) {
+    for (const absl::Status& refused :
+         {RunOnTexts("WriteFile", {folder + "/b/file", "text"}), RunOnTexts("ReadFile", {folder + "/words"}),
+          RunOnTexts("MatchingFiles", {folder + "/*"}), RunOnTexts("MatchingFiles", {folder + "/words"}),
+          ListFiles(folder + "/w*"), WriteRecords(folder + "/records")}) {
+      EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+      EXPECT_THAT(std::string(refused.message()),
+                  HasSubstr(absl::StrCat("graphs of other tasks may use here: /usr/share, ", inside_)));
+    }
+  }
+  EXPECT_THAT(PosixFileSystem().ListDirectory(outside_).value(), testing::ElementsAre("words"));
 }
 
 // What a program does itself on its own task is its own affair.

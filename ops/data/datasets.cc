@@ -56,12 +56,56 @@ OpDef Other(std::string name, std::string summary, ShapeFunction infer_shapes) {
           .gradient = NotDifferentiable};
 }
 
+// Of tensors that are no datasets, and without outputs.
+Status WrittenShape(ShapeInference& s) {
+  for (int i = 0; i < s.num_inputs(); ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
+  return OkStatus();
+}
+
+// The rows of the arguments become the rows of the outputs.
+Status RowsShape(ShapeInference& s) {
+  const auto& shapes = s.attr<std::vector<PartialShape>>("output_shapes");
+  if (static_cast<int>(shapes.size()) != s.num_outputs()) {
+    return InvalidArgumentError("Length of output_shapes and output_types must match.");
+  }
+  int64_t num_rows = kUnknown;
+  const int num_arguments = static_cast<int>(s.attr<std::vector<DType>>("Targuments").size());
+  for (int i = 0; i < num_arguments; ++i) {
+    if (s.input(i).rank() == 0) {
+      return InvalidArgumentError(
+          StrCat("Arguments must have rank at least 1. Input ", i, " has rank of 0."));
+    }
+    if (s.input(i).rank() < 0 || s.input(i).dim(0) < 0) continue;
+    if (num_rows >= 0 && s.input(i).dim(0) != num_rows) {
+      return InvalidArgumentError(StrCat("Arguments must have the same dimension 0: input ", i, " has ",
+                                         s.input(i).dim(0), ", others have ", num_rows));
+    }
+    num_rows = s.input(i).dim(0);
+  }
+  for (int i = 0; i < s.num_outputs(); ++i) {
+    if (shapes[i].rank() < 0) {
+      s.set_output(i, PartialShape());
+      continue;
+    }
+    std::vector<int64_t> dims = {num_rows};
+    dims.insert(dims.end(), shapes[i].dims().begin(), shapes[i].dims().end());
+    WEIR_ASSIGN_OR_RETURN(PartialShape shape, PartialShape::FromDims(dims));
+    s.set_output(i, std::move(shape));
+  }
+  return OkStatus();
+}
+
 OpDef Source(std::string name, std::string summary) {
   return Other(std::move(name), std::move(summary), SourceShape);
 }
 
 OpDef Made(std::string name, std::string summary) {
   return Other(std::move(name), std::move(summary), DatasetShape);
+}
+
+// Other inputs than the dataset may be vectors.
+OpDef Sized(std::string name, std::string summary) {
+  return Other(std::move(name), std::move(summary), FunctionDatasetShape);
 }
 
 OpDef Function(std::string name, std::string summary) {
@@ -74,6 +118,11 @@ std::vector<OpDef> DatasetsOps() {
   return {
       Source("RangeDataset", "Gives a dataset of the numbers from start to before stop."),
       Source("TensorDataset", "Gives a dataset of one element: the tensors."),
+      Source("ListDataset", "Gives a dataset of elements that are there."),
+      Source("MatchingFilesDataset", "Gives a dataset of the names of the files that match the patterns."),
+      Source("ExperimentalMatchingFilesDataset",
+             "Gives a dataset of the names of the files that match the patterns."),
+      Source("GeneratorDataset", "Gives a dataset of what next_func gives, until it ends with OutOfRange."),
       Source("TensorSliceDataset", "Gives a dataset of the tensors' rows."),
       Source("SparseTensorSliceDataset", "Gives a dataset of a sparse tensor's rows, as sparse tensors."),
       Made("RepeatDataset", "Gives the dataset count times after itself; -1: for ever."),
@@ -89,11 +138,29 @@ std::vector<OpDef> DatasetsOps() {
       Other("PaddedBatchDatasetV2",
             "Gives elements of batch_size elements, as rows, filled up with padding_values to one shape.",
             FunctionDatasetShape),
+      Sized("DenseToSparseBatchDataset", "Gives sparse tensors of batch_size elements."),
+      Sized("ExperimentalDenseToSparseBatchDataset", "Gives sparse tensors of batch_size elements."),
+      Made("RebatchDataset", "Gives the rows of each element in num_replicas parts."),
+      Made("ExperimentalRebatchDataset", "Gives the rows of each element in num_replicas parts."),
+      Sized("RebatchDatasetV2", "Gives the rows of all elements in elements of the batch_sizes, in turn."),
       Made("UnbatchDataset", "Gives the rows of the dataset's elements."),
       Made("ShuffleDataset", "Gives the elements of the dataset in a random order, drawn from a buffer."),
+      Made(
+          "ShuffleAndRepeatDataset",
+          "Gives the elements of the dataset count times, each time in a random order, drawn from a buffer."),
+      Made(
+          "ShuffleAndRepeatDatasetV2",
+          "Gives the elements of the dataset count times, each time in a random order, drawn from a buffer."),
       Made("CacheDataset", "Gives the elements of the dataset, and keeps them after the first pass."),
       Made("PrefetchDataset", "Gives the elements of the dataset, some of which are computed ahead."),
       Made("OptionsDataset", "Gives the dataset; its options ask for nothing that changes elements."),
+      Made("NonSerializableDataset", "Gives the dataset."),
+      Made("ExperimentalNonSerializableDataset", "Gives the dataset."),
+      Made("GetOptions", "Gives the options of the dataset and of those that it is made of."),
+      Made("WrapDatasetVariant", "Gives a variant that holds the dataset."),
+      Made("UnwrapDatasetVariant", "Gives the dataset that the variant holds."),
+      Made("SleepDataset", "Gives the elements of the dataset, with a wait before each."),
+      Made("ExperimentalSleepDataset", "Gives the elements of the dataset, with a wait before each."),
       Made("ModelDataset", "Gives the dataset."),
       Made("RewriteDataset", "Gives the dataset."),
       Made("FinalizeDataset", "Gives the dataset."),
@@ -104,6 +171,16 @@ std::vector<OpDef> DatasetsOps() {
       Function("FilterDataset", "Gives the dataset's elements for which predicate gives true."),
       Function("TakeWhileDataset",
                "Gives the dataset's elements before the first for which predicate gives false."),
+      Function("MapAndBatchDataset",
+               "Gives elements of what f makes of batch_size elements, as rows; the last may have fewer."),
+      Function("ExperimentalMapAndBatchDataset",
+               "Gives elements of what f makes of batch_size elements, as rows; the last may have fewer."),
+      Function(
+          "GroupByReducerDataset",
+          "Gives for each key what finalize_func makes of a state that all elements of the key changed."),
+      Function(
+          "ExperimentalGroupByReducerDataset",
+          "Gives for each key what finalize_func makes of a state that all elements of the key changed."),
       Function("ScanDataset",
                "Gives what f makes of a state and the dataset's elements; it changes the state."),
       Function("FlatMapDataset",
@@ -133,6 +210,11 @@ std::vector<OpDef> DatasetsOps() {
       Source("DummySeedGenerator", "Gives a handle that stands for a node's own seeds."),
       Other("GetElementAtIndex", "Gives one element of the dataset.", ElementShape),
       Other("DatasetToSingleElement", "Gives the only element of the dataset.", ElementShape),
+      Other("DatasetToTFRecord", "Writes the elements of the dataset, which are strings, to a file.",
+            WrittenShape),
+      Other("ExperimentalDatasetToTFRecord",
+            "Writes the elements of the dataset, which are strings, to a file.", WrittenShape),
+      Other("MapDefun", "Gives what f makes of the rows of the arguments.", RowsShape),
       Other("ReduceDataset", "Gives the state that f makes of the initial state and all elements.",
             ReducedShape),
   };

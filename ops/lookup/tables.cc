@@ -39,6 +39,11 @@ Status SizeShape(ShapeInference& s) {
   return ScalarShape(s);
 }
 
+Status FromDatasetShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
+  return s.WithRank(1, 0).status();
+}
+
 }  // namespace
 
 std::vector<OpDef> TablesOps() {
@@ -64,6 +69,8 @@ std::vector<OpDef> TablesOps() {
             "Fills a HashTableV2 from a file: keys and values are its lines (-2), the numbers of these (-1), "
             "or columns.",
             FileShape),
+      Table("InitializeTableFromDataset", "Fills a HashTableV2 with the pairs that a dataset gives.",
+            FromDatasetShape),
   };
 }
 

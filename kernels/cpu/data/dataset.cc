@@ -201,12 +201,32 @@ absl::Status Dataset::CountParts(const KernelContext& context) {
     stages = std::max(stages, over);
     const absl::StatusOr<DatasetPtr> dataset = DatasetIn(context.input(i));
     if (dataset.ok()) num_parts += (*dataset)->num_parts_;
+    if (dataset.ok()) WEIR_RETURN_IF_ERROR(AddOptionsOf(**dataset));
     if (num_parts <= kMaxParts) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("a dataset is made of more than ", kMaxParts, " others, counted with repetition"));
   }
   stages_ = stages;
   num_parts_ = num_parts;
+  return absl::OkStatus();
+}
+
+absl::Status Dataset::AddOptions(absl::string_view options) {
+  if (options.empty()) return absl::OkStatus();
+  std::string all = absl::StrCat(this->options(), options);
+  if (all.size() > kMaxOptionsBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a dataset has ", all.size(), " bytes of options, those of its inputs among them; at most ",
+        kMaxOptionsBytes, " are kept"));
+  }
+  options_ = std::make_shared<const std::string>(std::move(all));
+  return absl::OkStatus();
+}
+
+absl::Status Dataset::AddOptionsOf(const Dataset& input) {
+  if (options_ == input.options_) return absl::OkStatus();
+  if (options_ != nullptr) return AddOptions(input.options());
+  options_ = input.options_;
   return absl::OkStatus();
 }
 

@@ -30,6 +30,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "graph/types/status_macros.h"
@@ -124,6 +125,8 @@ class Dataset : public VariantValue {
   // Datasets that one is made of, each as often as it is there: iterators of them are as many, and a question
   // to all of them (its cardinality) is as many calls.
   static constexpr int64_t kMaxParts = int64_t{1} << 18;
+  // Of the options of one dataset and those that it is made of.
+  static constexpr size_t kMaxOptionsBytes = size_t{1} << 20;
 
   // What the elements are. Fewer shapes than types: the others may have any.
   struct Signature {
@@ -152,6 +155,10 @@ class Dataset : public VariantValue {
   // much, or an input may not be held (kernels/cpu/data_flow/held_resource.h).
   void set_stages(int stages) { stages_ = stages; }
   absl::Status CountParts(const KernelContext& context);
+  // Of TensorFlow's clients: serialized messages, one after another. After CountParts, which takes over those
+  // of the inputs. InvalidArgument when they are too long.
+  absl::Status AddOptions(absl::string_view options);
+  absl::string_view options() const { return options_ == nullptr ? "" : absl::string_view(*options_); }
 
   std::string ToString() const override { return "Dataset"; }
   int depth() const override { return 1 + stages_ / kStagesPerDepth; }
@@ -165,9 +172,12 @@ class Dataset : public VariantValue {
   virtual absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const;
 
  private:
+  absl::Status AddOptionsOf(const Dataset& input);
+
   const Signature signature_;
   int stages_ = 1;
   int64_t num_parts_ = 1;
+  std::shared_ptr<const std::string> options_;  // null: none
 };
 
 using DatasetPtr = RefPtr<const Dataset>;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/data/dataset.h"
+#include "kernels/cpu/data/list_dataset.h"
 #include "kernels/cpu/data/rows.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
@@ -146,6 +147,29 @@ class OneElement final : public DatasetKernel {
   }
 };
 
+// Inputs: the components of one element after another.
+class ListOfTensors final : public DatasetKernel {
+ public:
+  explicit ListOfTensors(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+
+ private:
+  absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
+    const size_t size = signature.types.size();
+    Element components = InputsFrom(context, 0);
+    if (components.size() % size != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("The tensors of a list are ", components.size(),
+                                                     ": no elements of ", size, " components"));
+    }
+    std::vector<Element> elements;
+    for (size_t i = 0; i < components.size(); i += size) {
+      const auto begin = components.begin() + static_cast<int64_t>(i);
+      elements.emplace_back(begin, begin + static_cast<int64_t>(size));
+      WEIR_RETURN_IF_ERROR(CheckElement(signature, elements.back()));
+    }
+    return SetDataset<ListDataset>(context, signature, std::move(elements));
+  }
+};
+
 class TensorSliceDataset final : public NumberedDataset {
  public:
   TensorSliceDataset(Signature signature, Element components)
@@ -257,6 +281,7 @@ class SparseRowsDataset final : public NumberedDataset {
 void RegisterDatasetSourcesKernels(DeviceKernels& kernels) {
   kernels.Add<Range>("RangeDataset");
   kernels.Add<OneElement>("TensorDataset");
+  kernels.Add<ListOfTensors>("ListDataset");
   kernels.Add<TensorSlices>("TensorSliceDataset");
   kernels.Add<&SparseRowsDataset::Create>("SparseTensorSliceDataset");
 }

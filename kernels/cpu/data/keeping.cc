@@ -1,5 +1,5 @@
-// Datasets of the same elements as others: kept after the first pass (Cache), computed ahead (Prefetch), or
-// just passed on (what asks for a rewrite of the pipeline, which needs none here). And how many there are.
+// Datasets of the same elements as others: kept after the first pass (Cache), computed ahead (Prefetch). And
+// how many there are.
 //
 // A cache is its dataset's: what the first pass that comes to its end has given, all later ones give. A
 // prefetch holds buffer_size elements (-1: kAutomatic), and their bytes are bounded (ahead.h).
@@ -166,12 +166,6 @@ class Prefetch final : public DatasetKernel {
   }
 };
 
-absl::Status PassOn(KernelContext& context) {
-  WEIR_RETURN_IF_ERROR(DatasetInput(context, 0).status());
-  context.set_output(0, context.input(0));
-  return absl::OkStatus();
-}
-
 absl::Status Cardinality(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const DatasetPtr dataset, DatasetInput(context, 0));
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape()));
@@ -184,9 +178,6 @@ absl::Status Cardinality(KernelContext& context) {
 void RegisterKeepingKernels(DeviceKernels& kernels) {
   kernels.Add<Cache>("CacheDataset");
   kernels.Add<Prefetch>("PrefetchDataset");
-  for (const char* op : {"OptionsDataset", "ModelDataset", "RewriteDataset", "FinalizeDataset"}) {
-    kernels.Add<&PassOn>(op);
-  }
   kernels.Add<&Cardinality>("DatasetCardinality");
 }
 

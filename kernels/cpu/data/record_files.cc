@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/data/compression.h"
 #include "kernels/cpu/data/over_input.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/session_files.h"
@@ -239,11 +240,7 @@ absl::StatusOr<std::vector<std::string>> FilesIn(const Tensor& tensor) {
 
 absl::StatusOr<Compression> CompressionIn(const Tensor& tensor) {
   if (tensor.num_elements() != 1) return absl::InvalidArgumentError("compression_type must be a scalar");
-  const std::string& name = tensor.scalar<std::string>();
-  if (name.empty()) return Compression::kNone;
-  if (name == "GZIP") return Compression::kGzip;
-  if (name == "ZLIB") return Compression::kZlib;
-  return absl::InvalidArgumentError(absl::StrCat("Unsupported compression_type: ", name, "."));
+  return CompressionCalled(tensor.flat<std::string>()[0]);
 }
 
 // Inputs: filenames, compression_type, buffer_size, whose value only TensorFlow needs.

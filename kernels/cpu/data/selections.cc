@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/over_input.h"
+#include "kernels/cpu/data/repeated.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
 
@@ -263,6 +264,10 @@ class Shard final : public DatasetKernel {
 };
 
 }  // namespace
+
+RefPtr<Dataset> RepeatedDataset(Dataset::Signature signature, DatasetPtr input, int64_t count) {
+  return MakeRef<RepeatDataset>(std::move(signature), std::move(input), count);
+}
 
 void RegisterSelectionsKernels(DeviceKernels& kernels) {
   kernels.Add<CountKernel<RepeatDataset>>("RepeatDataset");

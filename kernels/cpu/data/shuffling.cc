@@ -1,4 +1,6 @@
-// ShuffleDataset: elements in a random order, TensorFlow's for equal seeds.
+// ShuffleDataset: elements in a random order, TensorFlow's for equal seeds. ShuffleAndRepeatDataset gives
+// what its input gives when it is shuffled, then repeated. TensorFlow's reads the next pass ahead while a
+// pass empties the buffer; the elements and their order are the same.
 //
 // An iterator holds at most buffer_size elements. Whenever one is asked for, the buffer is filled, one
 // element in it is drawn, and the first takes its place. Numbers come from a Philox stream; with
@@ -11,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/over_input.h"
 #include "kernels/cpu/data/random_numbers.h"
+#include "kernels/cpu/data/repeated.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
 
@@ -126,8 +129,44 @@ class Shuffle final : public DatasetKernel {
   const bool reshuffles_;
 };
 
+// Inputs: dataset, buffer_size, seed, seed2, count, and of V2 a DummySeedGenerator's handle.
+class ShuffleAndRepeat final : public DatasetKernel {
+ public:
+  explicit ShuffleAndRepeat(const KernelConstruction& construction)
+      : DatasetKernel(SignatureOf(construction)),
+        reshuffles_(construction.attr<bool>("reshuffle_each_iteration")) {}
+
+ private:
+  absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
+    WEIR_ASSIGN_OR_RETURN(DatasetPtr input, DatasetInput(context, 0, signature.types));
+    WEIR_ASSIGN_OR_RETURN(const int64_t buffer_size, ReadInteger(context.input(1), "buffer_size"));
+    WEIR_ASSIGN_OR_RETURN(const int64_t seed, ReadInteger(context.input(2), "seed"));
+    WEIR_ASSIGN_OR_RETURN(const int64_t seed2, ReadInteger(context.input(3), "seed2"));
+    WEIR_ASSIGN_OR_RETURN(const int64_t count, ReadInteger(context.input(4), "count"));
+    if (buffer_size < 1) return absl::InvalidArgumentError("buffer_size must be greater than zero.");
+    if (count < 1 && count != -1) {
+      return absl::InvalidArgumentError("count must be greater than zero or equal to -1.");
+    }
+    auto shuffled =
+        MakeRef<ShuffleDataset>(signature, std::move(input), buffer_size, seed, seed2, reshuffles_);
+    WEIR_RETURN_IF_ERROR(shuffled->CountParts(context));
+    const int stages = shuffled->stages();
+    RefPtr<Dataset> repeated = RepeatedDataset(signature, std::move(shuffled), count);
+    WEIR_RETURN_IF_ERROR(repeated->CountParts(context));
+    repeated->set_stages(stages + 1);
+    context.set_output(0, VariantOf(std::move(repeated)));
+    return absl::OkStatus();
+  }
+
+  const bool reshuffles_;
+};
+
 }  // namespace
 
-void RegisterShufflingKernels(DeviceKernels& kernels) { kernels.Add<Shuffle>("ShuffleDataset"); }
+void RegisterShufflingKernels(DeviceKernels& kernels) {
+  kernels.Add<Shuffle>("ShuffleDataset");
+  kernels.Add<ShuffleAndRepeat>("ShuffleAndRepeatDataset");
+  kernels.Add<ShuffleAndRepeat>("ShuffleAndRepeatDatasetV2");
+}
 
 }  // namespace weir

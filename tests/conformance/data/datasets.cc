@@ -42,8 +42,28 @@ void AddPlain(Suite& suite) {
   for (const char* op : {"RepeatDataset", "TakeDataset", "SkipDataset", "PrefetchDataset", "BatchDataset"}) {
     AddMade(suite, op, {one}, Numbers());
   }
-  for (const char* op : {"UnbatchDataset", "ModelDataset", "FinalizeDataset"}) {
+  for (const char* op : {"UnbatchDataset", "ModelDataset", "FinalizeDataset", "NonSerializableDataset",
+                         "ExperimentalNonSerializableDataset"}) {
     AddMade(suite, op, {}, Numbers());
+  }
+  for (const char* op :
+       {"RebatchDataset", "ExperimentalRebatchDataset", "SleepDataset", "ExperimentalSleepDataset"}) {
+    AddMade(suite, op, {one}, Numbers());
+  }
+  AddMade(suite, "RebatchDatasetV2", {one, no}, Numbers());
+  for (const char* op : {"DenseToSparseBatchDataset", "ExperimentalDenseToSparseBatchDataset"}) {
+    AddMade(suite, op, {one, Tensor::Vector<int64_t>({2})}, Numbers());
+  }
+  AddMade(suite, "ShuffleAndRepeatDataset", {one, one, one, one}, Numbers());
+  AddMade(suite, "ShuffleAndRepeatDatasetV2", {one, one, one, one, Tensor(D::kResource, Shape())}, Numbers());
+  AddMade(suite, "GetOptions", {}, {});
+  AddMade(suite, "WrapDatasetVariant", {}, {});
+  suite.Op("UnwrapDatasetVariant")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({NoValue()}, "Tensor must be a WrappedDataset variant object.");
+  const Tensor text = Tensor::Scalar("");
+  for (const char* op : {"DatasetToTFRecord", "ExperimentalDatasetToTFRecord"}) {
+    AddMade(suite, op, {text, text}, {});
   }
   AddMade(suite, "OptionsDataset", {}, Numbers({{"serialized_options", ""}}));
   AddMade(suite, "ShardDataset", {one, one}, Numbers());
@@ -93,6 +113,12 @@ void AddSources(Suite& suite) {
       .Hostile({std::vector<Tensor>{Floats({})}}, "Unexpected scalar input", one_shape)
       .Hostile({std::vector<Tensor>{Floats({2}), Floats({3})}}, "component 1 has 3 rows",
                {{"output_shapes", std::vector<PartialShape>{PartialShape(), PartialShape()}}});
+  suite.Op("ListDataset")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({std::vector<Tensor>{Number(1), Number(2), Number(3)}}, "no elements of 2 components",
+               {{"output_types", std::vector<DType>{D::kInt64, D::kInt64}},
+                {"output_shapes", std::vector<PartialShape>{PartialShape(), PartialShape()}}})
+      .Hostile({std::vector<Tensor>{Floats({})}}, "Data type mismatch at component 0", Numbers());
   const Tensor shape = Tensor::Vector<int64_t>({2, 3});
   const auto indices = [](std::initializer_list<int64_t> values) {
     return Tensor::From<int64_t>(Shape({static_cast<int64_t>(values.size()) / 2, 2}), values);
@@ -112,6 +138,18 @@ void AddFunctions(Suite& suite) {
   AddMade(suite, "ParallelMapDatasetV2", {none, one}, With("f"));
   AddMade(suite, "FilterDataset", {none}, With("predicate"));
   AddMade(suite, "TakeWhileDataset", {none}, With("predicate"));
+  for (const char* op : {"MapAndBatchDataset", "ExperimentalMapAndBatchDataset"}) {
+    AddMade(suite, op, {none, one, one, Tensor::Scalar(false)}, With("f"));
+  }
+  const AttrMap rows = {{"f", FunctionName{"f"}},
+                        {"Targuments", std::vector<DType>{D::kInt64}},
+                        {"Tcaptured", std::vector<DType>{}},
+                        {"output_types", std::vector<DType>{D::kInt64}},
+                        {"output_shapes", std::vector<PartialShape>{PartialShape()}}};
+  suite.Op("MapDefun")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({std::vector<Tensor>{Number(1)}, none}, "rank", rows)
+      .Hostile({std::vector<Tensor>{Tensor::Vector<int64_t>({1})}, none}, "is not defined", rows);
   AddMade(suite, "FlatMapDataset", {none}, With("f"));
   AddMade(suite, "InterleaveDataset", {none, one, one}, With("f"));
   AddMade(suite, "ParallelInterleaveDatasetV4", {none, one, one, one, one, one}, With("f"));
@@ -127,6 +165,26 @@ void AddFunctions(Suite& suite) {
                    {"Tkey_func_other_arguments", no_types},
                    {"Treduce_func_other_arguments", no_types},
                    {"Twindow_size_func_other_arguments", no_types}}));
+  for (const char* op : {"GroupByReducerDataset", "ExperimentalGroupByReducerDataset"}) {
+    AddMade(suite, op, {none, none, none, none},
+            Numbers({{"key_func", FunctionName{"f"}},
+                     {"init_func", FunctionName{"f"}},
+                     {"reduce_func", FunctionName{"f"}},
+                     {"finalize_func", FunctionName{"f"}},
+                     {"Tkey_func_other_arguments", no_types},
+                     {"Tinit_func_other_arguments", no_types},
+                     {"Treduce_func_other_arguments", no_types},
+                     {"Tfinalize_func_other_arguments", no_types}}));
+  }
+  suite.Op("GeneratorDataset")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({none, none, none}, "is not defined",
+               Numbers({{"init_func", FunctionName{"f"}},
+                        {"next_func", FunctionName{"f"}},
+                        {"finalize_func", FunctionName{"f"}},
+                        {"Tinit_func_args", no_types},
+                        {"Tnext_func_args", no_types},
+                        {"Tfinalize_func_args", no_types}}));
 }
 
 void AddFiles(Suite& suite) {
@@ -144,6 +202,67 @@ void AddFiles(Suite& suite) {
       .Hostile({name, Number(0), Number(0), Number(0), Number(0), none}, "`record_bytes` must be > 0")
       .Hostile({name, Number(0), Number(1), Number(-1), Number(0), none}, "`footer_bytes` must be >= 0")
       .Hostile({name, Number(0), Number(kLongest), Number(0), Number(0), none}, "must be at most");
+}
+
+void AddCsv(Suite& suite) {
+  const AttrMap two = {{"output_types", std::vector<DType>{D::kInt64, D::kString}},
+                       {"output_shapes", std::vector<PartialShape>(2, PartialShape::OfRank(0))}};
+  const Tensor text = Tensor::Scalar(""), yes = Tensor::Scalar(true), comma = Tensor::Scalar(",");
+  for (const char* op : {"CSVDataset", "CSVDatasetV2", "ExperimentalCSVDataset"}) {
+    const bool has_excluded = op == absl::string_view("CSVDatasetV2");
+    const auto inputs = [&](Tensor buffer_size, Tensor delimiter, Tensor selected, Tensor first_default) {
+      std::vector<CaseInput> all = {
+          text,
+          text,
+          std::move(buffer_size),
+          yes,
+          std::move(delimiter),
+          yes,
+          text,
+          std::move(selected),
+          std::vector<Tensor>{std::move(first_default), Tensor(D::kString, Shape({0}))}};
+      if (has_excluded) all.push_back(Tensor::Vector<int64_t>({1}));
+      return all;
+    };
+    const Tensor none = Tensor(D::kInt64, Shape({0}));
+    OpRecord& record = suite.Op(op).TestedElsewhere("files: tests/interop/data_ops_interop_test.py");
+    record.Hostile(inputs(Number(0), comma, none, none), "buffer_size should be positive", two)
+        .Hostile(inputs(Number(1), text, none, none), "field_delim should be only 1 char", two)
+        .Hostile(inputs(Number(1), comma, Number(0), none), "`select_cols` must be a vector", two)
+        .Hostile(inputs(Number(1), comma, Tensor::Vector<int64_t>({1, 1}), none), "strictly increasing", two)
+        .Hostile(inputs(Number(1), comma, Tensor::Vector<int64_t>({-1, 1}), none), "non-negative", two)
+        .Hostile(inputs(Number(1), comma, Tensor::Vector<int64_t>({1}), none), "match output size", two)
+        .Hostile(inputs(Number(1), comma, none, Tensor::Vector<int64_t>({1, 2})), "There should only be 1",
+                 two);
+    if (has_excluded) {
+      record.Hostile(inputs(Number(1), comma, Tensor::Vector<int64_t>({0, 1}), none),
+                     "Either select_cols or exclude_cols should be empty", two);
+    }
+  }
+}
+
+void AddSaved(Suite& suite) {
+  const std::vector<Tensor> none;
+  const Tensor path = Tensor::Scalar("/nowhere/at all");
+  suite.Op("SaveDataset")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({NoValue(), path, none}, kNoDataset,
+               {{"shard_func", FunctionName{"f"}}, {"Tshard_func_args", std::vector<DType>{}}});
+  const auto attrs = [](const char* compression) {
+    return Numbers({{"reader_func", FunctionName{"f"}},
+                    {"Treader_func_args", std::vector<DType>{}},
+                    {"compression", compression}});
+  };
+  suite.Op("LoadDataset")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({path, none}, "Could not find metadata file [/nowhere/at all", attrs(""), Code::kNotFound)
+      .Hostile({path, none}, "Unsupported compression_type: SNAPPY.", attrs("SNAPPY"));
+}
+
+void AddPatterns(Suite& suite) {
+  for (const char* op : {"MatchingFilesDataset", "ExperimentalMatchingFilesDataset"}) {
+    suite.Op(op).TestedElsewhere("files: tests/interop/data_ops_interop_test.py").CannotFail();
+  }
 }
 
 void AddIterators(Suite& suite) {
@@ -193,6 +312,9 @@ void AddDatasetsRecords(Suite& suite) {
   AddPlain(suite);
   AddFunctions(suite);
   AddFiles(suite);
+  AddPatterns(suite);
+  AddCsv(suite);
+  AddSaved(suite);
   AddIterators(suite);
 }
 

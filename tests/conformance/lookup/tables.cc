@@ -73,6 +73,7 @@ void AddTablesRecords(Suite& suite) {
   AddHostileHandles(suite.Op("LookupTableInsertV2"), pairs);
   AddHostileHandles(suite.Op("LookupTableImportV2"), pairs);
   AddHostileHandles(suite.Op("InitializeTableV2"), pairs);
+  AddHostileHandles(suite.Op("InitializeTableFromDataset"), {Tensor(D::kVariant, Shape())});
   AddHostileHandles(suite.Op("LookupTableRemoveV2"), {Longs({1, 2})});
   AddHostileHandles(suite.Op("LookupTableSizeV2"), {});
   AddHostileHandles(suite.Op("LookupTableExportV2"), {}, {{"Tkeys", D::kInt64}, {"Tvalues", D::kFloat32}});
