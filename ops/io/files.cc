@@ -38,8 +38,6 @@ std::vector<OpDef> FilesOps() {
   return {
       op("ReadFile", "Gives what is in a file.", ScalarsShape),
       op("WriteFile", "Writes a file, and the folders that lead to it.", ScalarsShape),
-      op("ShardedFilespec", "Gives the pattern of the names of all shards: \"model-\?\?\?\?\?-of-00003\".",
-         ScalarsShape),
       op("MatchingFiles", "Gives the sorted paths that match any of the patterns.", NamesShape),
   };
 }

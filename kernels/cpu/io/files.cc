@@ -1,9 +1,8 @@
-// Whole files: ReadFile, WriteFile; the names of files: MatchingFiles, ShardedFilespec. The files are those
-// that the session may use (session_files.h).
+// Whole files: ReadFile, WriteFile; the names of files: MatchingFiles. The files are those that the session
+// may use (session_files.h).
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/io/matching_paths.h"
 #include "kernels/cpu/session_files.h"
@@ -81,25 +80,12 @@ class MatchingFiles final : public FilesKernel {
   }
 };
 
-// The pattern of the names that ShardedFilename gives.
-absl::Status ShardedFilespec(KernelContext& context) {
-  WEIR_ASSIGN_OR_RETURN(const std::string basename, ScalarString(context.input(0), "basename"));
-  if (!context.input(1).shape().is_scalar()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("num_shards must be a scalar, is ", context.input(1).ToString()));
-  }
-  context.set_output(0, Tensor::Scalar(absl::StrFormat("%s-\?\?\?\?\?-of-%05d", basename,
-                                                       context.input(1).scalar<int32_t>())));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void RegisterFilesKernels(DeviceKernels& kernels) {
   kernels.Add<ReadFile>("ReadFile");
   kernels.Add<WriteFile>("WriteFile");
   kernels.Add<MatchingFiles>("MatchingFiles");
-  kernels.Add<&ShardedFilespec>("ShardedFilespec");
 }
 
 }  // namespace weir

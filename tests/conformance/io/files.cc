@@ -16,10 +16,6 @@ void AddFilesRecords(Suite& suite) {
       .TestedElsewhere(kWhere)
       .Hostile({two, name}, "Input filename tensor must be scalar, but had shape: [2]")
       .Hostile({name, two}, "Contents tensor must be scalar, but had shape: [2]");
-  suite.Op("ShardedFilespec")
-      .TestedElsewhere(kWhere)
-      .Hostile({two, Int(3)}, "basename tensor must be scalar, but had shape: [2]")
-      .Hostile({name, Ints({1, 2})}, "num_shards must be a scalar");
   suite.Op("MatchingFiles")
       .TestedElsewhere(kWhere)
       .Hostile({Strings({1, 1}, {"*"})}, "must be scalar or vector, but had shape: [1,1]");
