@@ -44,8 +44,9 @@ Heartbeats::Heartbeats(Peers& peers, Probes& probes, absl::Duration interval, ab
   if (!membership_.is_authority() || membership_.is_elected()) {
     membership_.SetNewsListener([this, state = state_] {
       absl::MutexLock lock(&state->mutex);
-      // Who has no life has no view that may be old, and asks when it is time.
-      if (state->is_stopped || membership_.incarnation() == 0) return;
+      if (state->is_stopped) return;
+      // The authority may be calling because of the request that is under way.
+      if (membership_.incarnation() == 0 && num_asked_ > 0) return;
       if (std::exchange(is_asking_at_once_, true)) return;
       Soon([this] { Ask(); });
     });
@@ -109,6 +110,7 @@ void Heartbeats::Ask() {
   options.any_life = true;
   options.before_own_life = true;
   options.retry_for = absl::ZeroDuration();
+  ++num_asked_;
   // An error may be told before Call returns.
   peers_.Call(authority, kJoinMethod, writer.Take(), {}, options,
               [this, state = state_, &peers = peers_, tells_done,
@@ -119,6 +121,7 @@ void Heartbeats::Ask() {
                                   [this, state, sent, told, answer = std::move(answer)] {
                                     absl::MutexLock lock(&state->mutex);
                                     if (state->is_stopped) return;
+                                    --num_asked_;
                                     if (told != 0) told_done_ = told;
                                     OnAnswer(sent, answer);
                                   });

@@ -102,6 +102,7 @@ class Heartbeats {
   absl::Time refused_since_ = absl::InfiniteFuture();
   absl::Time last_refused_ = absl::InfinitePast();
   size_t next_lost_ = 0;
+  int num_asked_ = 0;          // requests that are not answered
   Incarnation told_done_ = 0;  // the authority that was told who is done
   int num_late_answers_ = 0;
 };
