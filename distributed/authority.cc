@@ -116,8 +116,7 @@ bool Authority::MayBeReplaced(const JoinRequest& request) {
   if (place == places_.end() || place->second.last_started() == absl::InfinitePast()) {
     return started <= in_office_since_ + kSameStart;
   }
-  const bool is_known = place->second.IsOf(request.process);
-  return !is_known && started < place->second.last_started();
+  return !place->second.IsOf(request.process) && started <= place->second.last_started() + kSameStart;
 }
 
 absl::Status Authority::CheckReplaced(const JoinRequest& request) {

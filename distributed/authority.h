@@ -17,8 +17,8 @@
 // well. Servers of one process are no such two.
 //
 // An authority that was started, or took office, later than the process that asks does not know whether
-// another process has replaced it; nor does one that knows of another process that seems to be the later one.
-// Then the process that answers at the task's address is asked first (MayBeReplaced;
+// another process has replaced it; nor does one that knows of another process that was started at about the
+// same time, or later. Then the process that answers at the task's address is asked first (MayBeReplaced;
 // membership_service.h does it).
 //
 // The term is the authority's clock when it started, raised above the term of every life that is reported to

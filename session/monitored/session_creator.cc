@@ -63,6 +63,7 @@ class Chief final : public SessionCreator {
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                           CreateOn(graph, options_.target, options_.session, options_.recovery_timeout));
     has_set_variables_ = false;
+    if (options_.before_restore) WEIR_RETURN_IF_ERROR(options_.before_restore());
     WEIR_RETURN_IF_ERROR(RestoreOrInitialize(*session));
     WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, scaffold().InitializeLocally(*session));
     if (missing.empty()) {

@@ -4,6 +4,7 @@
 // chief has. Borrows the target's workers. Thread safety: none; lives in one MonitoredSession.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -49,6 +50,8 @@ struct ChiefSessionOptions {
   std::string checkpoint_path;
   // Whether the model may be initialised when the checkpoints that `checkpoint` names are gone.
   bool allow_missing_checkpoints = false;
+  // Called with every new session, before anything is restored; its error is that of Create.
+  std::function<absl::Status()> before_restore;
   // How long a lost peer is waited for.
   absl::Duration recovery_timeout = absl::Minutes(5);
 };

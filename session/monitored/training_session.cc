@@ -1,6 +1,7 @@
 #include "session/monitored/training_session.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -40,14 +41,14 @@ bool SavesCheckpoints(const TrainingSessionOptions& options) {
          (options.save_checkpoint_steps > 0 || options.save_checkpoint_interval > absl::ZeroDuration());
 }
 
-// Takes the right to write checkpoints to a folder from earlier lives of this task (checkpoint_claim.h). The
-// hook comes before all that may save.
-class DirectoryClaimer final : public Hook {
+// Takes the right to write checkpoints to a folder from earlier lives of this task (checkpoint_claim.h).
+class DirectoryClaimer {
  public:
   explicit DirectoryClaimer(const TrainingSessionOptions& options)
       : directory_(options.checkpoint_dir), life_(options.target.life), scaffold_(options.scaffold) {}
-  absl::string_view name() const override { return "DirectoryClaimer"; }
-  absl::Status AfterCreateSession(Session&, Coordinator&) override {
+  // Once there is a session, which tells the life; before a checkpoint is read, so that an earlier life that
+  // saves one after that knows that it comes too late.
+  absl::Status Claim() {
     if (life_ == nullptr || claim_ != nullptr) return absl::OkStatus();
     // What the saver makes visible goes through the claim, and has to reach the saver's own files.
     FileSystem* const files = scaffold_->saver_options.file_system;
@@ -130,15 +131,25 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
 
 // The newest checkpoint, if the hooks want no step after it: then the job may be over, and its parameter
 // servers have left. Empty when there are steps to do, as far as is known.
-std::string CheckpointAtEnd(const TrainingSessionOptions& options, const std::vector<HookPtr>& hooks) {
-  if (options.checkpoint_dir.empty()) return "";
-  const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(options.checkpoint_dir);
+std::string CheckpointAtEnd(const std::string& directory, const std::vector<HookPtr>& hooks) {
+  if (directory.empty()) return "";
+  const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(directory);
   if (!checkpoints.ok() || checkpoints->empty()) return "";
   const absl::StatusOr<int64_t> step = GlobalStepOf(checkpoints->front());
   if (!step.ok()) return "";
   const bool is_at_end =
       std::any_of(hooks.begin(), hooks.end(), [&](const HookPtr& hook) { return hook->WouldBeAtEnd(*step); });
   return is_at_end ? checkpoints->front() : "";
+}
+
+// A worker that comes after the end finds no variables, and maybe nobody who knows that the chief is done:
+// the parameter servers were started anew. The last checkpoint says it too, where the worker can read it.
+void LookForEndInCheckpoints(TrainingSessionOptions* options) {
+  if (options->checkpoint_dir.empty()) return;
+  options->target.chief_is_done = [told = options->target.chief_is_done, directory = options->checkpoint_dir,
+                                   hooks = options->hooks] {
+    return (told && told()) || !CheckpointAtEnd(directory, hooks).empty();
+  };
 }
 
 }  // namespace
@@ -153,19 +164,22 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
   if (options.scaffold == nullptr) options.scaffold = std::make_shared<Scaffold>();
   std::vector<HookPtr> hooks;
   HookPtr owner;
+  std::function<absl::Status()> before_restore;
   if (options.is_chief) {
     // First: a job that is refused leaves no event file.
     if (SavesCheckpoints(options)) {
       auto claimer = std::make_shared<DirectoryClaimer>(options);
       WEIR_ASSIGN_OR_RETURN(owner, OwnCheckpointDirectory(options, claimer));
-      hooks.push_back(std::move(claimer));
+      before_restore = [claimer] { return claimer->Claim(); };
     }
     hooks.insert(hooks.end(), options.chief_only_hooks.begin(), options.chief_only_hooks.end());
     WEIR_RETURN_IF_ERROR(AddChiefHooks(options, &hooks));
+  } else {
+    LookForEndInCheckpoints(&options);
   }
   hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
   if (owner != nullptr) hooks.push_back(std::move(owner));
-  const std::string at_end = CheckpointAtEnd(options, options.hooks);
+  const std::string at_end = CheckpointAtEnd(options.checkpoint_dir, options.hooks);
   if (!at_end.empty()) {
     options.recovery_timeout = std::min(options.recovery_timeout, TrainingSessionOptions::kPatienceAtEnd);
   }
@@ -175,6 +189,7 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
                                               .scaffold = options.scaffold,
                                               .checkpoint_dir = options.checkpoint_dir,
                                               .allow_missing_checkpoints = options.allow_missing_checkpoints,
+                                              .before_restore = std::move(before_restore),
                                               .recovery_timeout = options.recovery_timeout})
                        : WorkerSessionCreator({.target = options.target,
                                                .session = options.session,
