@@ -14,6 +14,10 @@ namespace {
 // time.
 constexpr absl::Duration kSameStart = absl::Seconds(2);
 
+Incarnation HighestOf(const JoinRequest& request) {
+  return std::max({request.highest_known, request.held, request.known_authority});
+}
+
 }  // namespace
 
 // Whether a task that asked this authority before knows a later one.
@@ -41,7 +45,7 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     return absl::UnavailableError(
         absl::StrCat(membership_.self().ToString(), " does not know any more whether it is the authority"));
   }
-  const Incarnation highest = std::max({request.highest_known, request.held, request.known_authority});
+  const Incarnation highest = HighestOf(request);
   if (const Incarnation limit = LastPossible(); highest > limit) {
     return absl::InvalidArgumentError(absl::StrCat(request.task.ToString(), " reports the life ",
                                                    LifeString(highest), ", which no clock can have given"));
@@ -83,20 +87,26 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
     place = {Holder(place.promised), {}, absl::InfinitePast()};
   }
   if (request.held == 0) WEIR_RETURN_IF_ERROR(CheckYoungest(request, started, place));
-  const Incarnation mine = membership_.incarnation();
   if (request.held > place.holder.life) {
     place = {{request.held, started, request.process, now}, {}, absl::InfinitePast()};
   } else if (request.held != 0) {
     place.holder.started = std::min(place.holder.started, started);
   }
-  if (highest > last_) last_ = FirstLifeOfTerm(TermOf(highest) + 1);
-  if (request.known_authority > mine && membership_.TakesOthersWord() && !membership_.is_elected())
-    membership_.SetIncarnation(++last_);
+  RaiseAbove(request);
   if (request.held != 0) return request.held;
   place.promised = {++last_, started, request.process, now};
   place.promised_until = now + membership_.lease() * 2 / 5;
   membership_.OnGranted(request.task, last_, request.address);
   return last_;
+}
+
+void Authority::RaiseAbove(const JoinRequest& request) {
+  const Incarnation highest = HighestOf(request);
+  if (highest > last_) last_ = FirstLifeOfTerm(TermOf(highest) + 1);
+  const bool knows_later = request.known_authority > membership_.incarnation();
+  if (knows_later && membership_.TakesOthersWord() && !membership_.is_elected()) {
+    membership_.SetIncarnation(++last_);
+  }
 }
 
 void Authority::NoteOffice() {
@@ -108,9 +118,12 @@ void Authority::NoteOffice() {
 }
 
 bool Authority::MayBeReplaced(const JoinRequest& request) {
-  if (request.held != 0) return false;
+  // Join says what is wrong with one that knows too much.
+  if (request.held != 0 || HighestOf(request) > LastPossible()) return false;
   absl::MutexLock lock(&mutex_);
   NoteOffice();
+  // Whoever is asked may have met the authority before this one, and knows its life.
+  if (!membership_.is_elected()) RaiseAbove(request);
   const absl::Time started = membership_.environment().SteadyNow() - request.age;
   const auto place = places_.find(request.task);
   if (place == places_.end() || place->second.last_started() == absl::InfinitePast()) {

@@ -102,6 +102,8 @@ class Authority {
       return process != 0 && (process == holder.process || process == promised.process);
     }
   };
+  // Goes on above lives that the request knows.
+  void RaiseAbove(const JoinRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets what was before, if the office is another one than when it was last asked.
   void NoteOffice() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether a process that has no life yet, and was started then, may have the place.

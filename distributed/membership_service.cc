@@ -197,10 +197,11 @@ void MembershipService::Join(Request& request) {
   if (const absl::Status is_ours = CheckJoin(envelope.sender, *call); !is_ours.ok()) {
     return Refuse(request, is_ours);
   }
-  // A guest says itself where it is.
-  const bool looks =
-      membership_.IsSeed(envelope.sender) && authority_.MayBeReplaced(RequestOf(envelope, *call));
-  if (looks) return LookAndJoin(request, *call);
+  // Not of one that says that it is elsewhere: a guest, or a task behind another address (NoteDifferences).
+  const bool is_at_address =
+      membership_.IsSeed(envelope.sender) && call->address == peers_.AddressOf(envelope.sender);
+  if (is_at_address && authority_.MayBeReplaced(RequestOf(envelope, *call)))
+    return LookAndJoin(request, *call);
   Join(request, *call);
   const bool knows_later = !membership_.is_elected() && call->known_authority > membership_.incarnation();
   if (membership_.names_are_proven() && knows_later) LookForSuccessor();
@@ -227,6 +228,7 @@ void MembershipService::LookAndJoin(const Request& request, const JoinCall& call
   options.deadline = std::min(request.call->deadline(), peers_.environment().Now() + Probes::kLongest);
   options.any_life = true;
   options.anew = true;
+  options.may_end_this_life = false;  // it may not know yet that this authority was started after the last
   options.retry_for = absl::ZeroDuration();
   const absl::Time asked = peers_.environment().SteadyNow();
   peers_.Call(request.envelope.sender, kHeartbeatMethod, "", {}, options,
@@ -248,7 +250,8 @@ void MembershipService::OnLooked(const Request& request, const JoinCall& call,
                                  const absl::StatusOr<PeerReply>& looked) {
   if (looked.ok() && looked->life == 0 && MayBe(*looked, call.process)) return Join(request, call);
   // Whoever was heard, or nobody: not where a message was lost.
-  if (looked.ok() || IsConnectionRefused(looked.status())) {
+  const bool is_refused = !looked.ok() && IsConnectionRefused(looked.status());
+  if (looked.ok() || is_refused) {
     const absl::Status replaced = authority_.CheckReplaced(RequestOf(request.envelope, call));
     if (!replaced.ok()) return Reply(request, replaced);
   }
@@ -258,7 +261,8 @@ void MembershipService::OnLooked(const Request& request, const JoinCall& call,
         absl::UnavailableError(
             looked.ok() ? absl::StrCat("another process is ", place, ": this one is to ask again")
                         : absl::StrCat(membership_.self().ToString(), " cannot ask ", place,
-                                       " whether another process is it: ", looked.status().message())));
+                                       " whether another process is it: ",
+                                       is_refused ? "nobody listens there" : looked.status().message())));
 }
 
 absl::Status MembershipService::CheckJoin(const TaskName& task, const JoinCall& call) const {

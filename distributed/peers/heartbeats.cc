@@ -98,7 +98,7 @@ void Heartbeats::Ask() {
   call.view = membership_.view();
   call.address = peers_.AddressOf(membership_.self());
   if (!has_joined) call.outline = OutlineOf(membership_.cluster());
-  const bool tells_done = membership_.incarnation_of(authority) != told_done_;
+  const bool tells_done = has_joined && membership_.incarnation_of(authority) != told_done_;
   if (tells_done) call.done = membership_.DoneLives();
   WireWriter writer;
   EncodeJoin(call, &writer);

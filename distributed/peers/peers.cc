@@ -212,7 +212,8 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     // Who is a task now is for the authority to say. Another task may know of a life that is over, which an
     // authority that was just restarted, on a clock that is behind, did not know when it granted this one.
     const Membership& membership = peers_->membership_;
-    if (membership.is_authority() || peer_ == membership.authority()) {
+    const bool may_say_so = membership.is_authority() || peer_ == membership.authority();
+    if (may_say_so && options_.may_end_this_life) {
       peers_->membership_.OnReplyStatus(status);
     }
     if (replier != 0) {

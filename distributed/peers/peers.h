@@ -41,6 +41,8 @@ struct PeerCallOptions {
   bool any_life = false;
   // By a new connection: another process may have the peer's address by now.
   bool anew = false;
+  // Whether the peer may say that this task was superseded.
+  bool may_end_this_life = true;
   // Also while this task has no life yet: what asks for one.
   bool before_own_life = false;
   // Begins something that this task may only begin while it is sure to be alive for the others

@@ -44,8 +44,8 @@ absl::StatusOr<std::shared_ptr<CheckpointClaim>> CheckpointClaim::Take(FileSyste
   std::shared_ptr<CheckpointClaim> claim(new CheckpointClaim(files, directory, life));
   WEIR_ASSIGN_OR_RETURN(Found found, claim->Look());
   if (found.later != 0) return claim->Superseded(NameOf(found.later));
-  WEIR_ASSIGN_OR_RETURN(const std::string before, LatestManifestIn(files, directory));
   WEIR_RETURN_IF_ERROR(claim->LeaveFile());
+  WEIR_ASSIGN_OR_RETURN(const std::string before, LatestManifestIn(files, directory, life));
   if (!before.empty() && !found.is_own) WEIR_RETURN_IF_ERROR(claim->InheritManifest(before));
   // A later one may have looked before the file was there.
   WEIR_ASSIGN_OR_RETURN(found, claim->Look());
@@ -57,15 +57,15 @@ absl::StatusOr<std::shared_ptr<CheckpointClaim>> CheckpointClaim::Take(FileSyste
   return claim;
 }
 
-absl::StatusOr<std::string> CheckpointClaim::LatestManifestIn(FileSystem& files,
-                                                              const std::string& directory) {
+absl::StatusOr<std::string> CheckpointClaim::LatestManifestIn(FileSystem& files, const std::string& directory,
+                                                              uint64_t but_for) {
   WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
   // A claim that has not ended is of whoever has the folder: earlier ones are removed.
   std::pair<bool, uint64_t> latest = {false, 0};
   for (const std::string& name : names) {
     bool has_ended = false;
     const uint64_t life = LifeOf(name, &has_ended);
-    if (life != 0) latest = std::max(latest, {!has_ended, life});
+    if (life != 0 && life != but_for) latest = std::max(latest, {!has_ended, life});
   }
   return latest.second == 0 ? "" : ManifestNameOf(latest.second);
 }

@@ -54,7 +54,9 @@ class CheckpointClaim final : public FileSystem {
 
   // The name of the manifest of the chief that has the folder, or had it last, which may have written none;
   // empty when there is no such chief.
-  static absl::StatusOr<std::string> LatestManifestIn(FileSystem& files, const std::string& directory);
+  // `but_for`: of another life than that one.
+  static absl::StatusOr<std::string> LatestManifestIn(FileSystem& files, const std::string& directory,
+                                                      uint64_t but_for = 0);
 
   uint64_t life() const { return life_; }
   const std::string& directory() const { return directory_; }

@@ -211,9 +211,8 @@ absl::Status MonitoredSession::TryCreateSession() {
   // Nobody has requested a stop: the step that was lost, and maybe the session again, is still waited for.
   // The end is forgotten when that session restores earlier variables.
   is_at_end_ = IsAtEnd();
-  lost_step_is_done_ =
-      std::any_of(options_.hooks.begin(), options_.hooks.end(),
-                  [this](const HookPtr& hook) { return hook->HasDoneLostStep(is_at_end_); });
+  lost_step_is_done_ = std::any_of(options_.hooks.begin(), options_.hooks.end(),
+                                   [this](const HookPtr& hook) { return hook->HasDoneLostStep(is_at_end_); });
   return absl::OkStatus();
 }
 
@@ -320,7 +319,7 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(RunArgs args, Logi
   if (std::exchange(lost_step_is_done_, false)) {
     const absl::Status independent = CheckIndependent(graph_.graph(), args);
     if (!independent.ok() && is_at_end_) {
-      return absl::OutOfRangeError(absl::StrCat("training is at its last step: ", independent.message()));
+      return TrainingIsOverError(absl::StrCat("training is at its last step: ", independent.message()));
     }
     WEIR_RETURN_IF_ERROR(independent);
     args.targets.clear();

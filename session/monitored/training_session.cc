@@ -41,11 +41,13 @@ bool SavesCheckpoints(const TrainingSessionOptions& options) {
          (options.save_checkpoint_steps > 0 || options.save_checkpoint_interval > absl::ZeroDuration());
 }
 
-// Takes the right to write checkpoints to a folder from earlier lives of this task (checkpoint_claim.h).
-class DirectoryClaimer {
+// Takes the right to write checkpoints to a folder from earlier lives of this task (checkpoint_claim.h). The
+// hook comes before all that may save.
+class DirectoryClaimer final : public Hook {
  public:
   explicit DirectoryClaimer(const TrainingSessionOptions& options)
       : directory_(options.checkpoint_dir), life_(options.target.life), scaffold_(options.scaffold) {}
+  absl::string_view name() const override { return "DirectoryClaimer"; }
   // Once there is a session, which tells the life; before a checkpoint is read, so that an earlier life that
   // saves one after that knows that it comes too late.
   absl::Status Claim() {
@@ -54,7 +56,14 @@ class DirectoryClaimer {
     FileSystem* const files = scaffold_->saver_options.file_system;
     WEIR_ASSIGN_OR_RETURN(
         claim_, CheckpointClaim::Take(files != nullptr ? *files : PosixFileSystem(), directory_, life_()));
-    return scaffold_->saver != nullptr ? scaffold_->saver->SetClaim(claim_) : absl::OkStatus();
+    return absl::OkStatus();
+  }
+  // What is in the folder counts from now on, and what could not be restored does not.
+  absl::Status AfterCreateSession(Session&, Coordinator&) override {
+    if (claim_ == nullptr || scaffold_->saver == nullptr || is_noted_) return absl::OkStatus();
+    WEIR_RETURN_IF_ERROR(scaffold_->saver->SetClaim(claim_));
+    is_noted_ = true;
+    return absl::OkStatus();
   }
   // It stays where that fails, as after a crash.
   void LetGo() {
@@ -66,6 +75,7 @@ class DirectoryClaimer {
   const std::function<uint64_t()> life_;
   const std::shared_ptr<Scaffold> scaffold_;
   std::shared_ptr<CheckpointClaim> claim_;
+  bool is_noted_ = false;  // by the saver
 };
 
 // Holds the right to write to a folder until the session has ended.
@@ -131,25 +141,15 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
 
 // The newest checkpoint, if the hooks want no step after it: then the job may be over, and its parameter
 // servers have left. Empty when there are steps to do, as far as is known.
-std::string CheckpointAtEnd(const std::string& directory, const std::vector<HookPtr>& hooks) {
-  if (directory.empty()) return "";
-  const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(directory);
+std::string CheckpointAtEnd(const TrainingSessionOptions& options, const std::vector<HookPtr>& hooks) {
+  if (options.checkpoint_dir.empty()) return "";
+  const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(options.checkpoint_dir);
   if (!checkpoints.ok() || checkpoints->empty()) return "";
   const absl::StatusOr<int64_t> step = GlobalStepOf(checkpoints->front());
   if (!step.ok()) return "";
   const bool is_at_end =
       std::any_of(hooks.begin(), hooks.end(), [&](const HookPtr& hook) { return hook->WouldBeAtEnd(*step); });
   return is_at_end ? checkpoints->front() : "";
-}
-
-// A worker that comes after the end finds no variables, and maybe nobody who knows that the chief is done:
-// the parameter servers were started anew. The last checkpoint says it too, where the worker can read it.
-void LookForEndInCheckpoints(TrainingSessionOptions* options) {
-  if (options->checkpoint_dir.empty()) return;
-  options->target.chief_is_done = [told = options->target.chief_is_done, directory = options->checkpoint_dir,
-                                   hooks = options->hooks] {
-    return (told && told()) || !CheckpointAtEnd(directory, hooks).empty();
-  };
 }
 
 }  // namespace
@@ -171,15 +171,14 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
       auto claimer = std::make_shared<DirectoryClaimer>(options);
       WEIR_ASSIGN_OR_RETURN(owner, OwnCheckpointDirectory(options, claimer));
       before_restore = [claimer] { return claimer->Claim(); };
+      hooks.push_back(std::move(claimer));
     }
     hooks.insert(hooks.end(), options.chief_only_hooks.begin(), options.chief_only_hooks.end());
     WEIR_RETURN_IF_ERROR(AddChiefHooks(options, &hooks));
-  } else {
-    LookForEndInCheckpoints(&options);
   }
   hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
   if (owner != nullptr) hooks.push_back(std::move(owner));
-  const std::string at_end = CheckpointAtEnd(options.checkpoint_dir, options.hooks);
+  const std::string at_end = CheckpointAtEnd(options, options.hooks);
   if (!at_end.empty()) {
     options.recovery_timeout = std::min(options.recovery_timeout, TrainingSessionOptions::kPatienceAtEnd);
   }

@@ -431,24 +431,6 @@ TEST(KnownFaultsTest, AnAuthorityThatIsStartedAnewIsToldWhoIsDone) {
   EXPECT_THAT(WhatGoesWrong(history, {replace, kill}, 40, absl::Milliseconds(20)), IsEmpty());
 }
 
-// Mended: all were done, and the ps was started anew, so that nobody knew it. A worker that was started after
-// that waited for the chief for two hours (20012051). The last checkpoint says that training is over.
-TEST(KnownFaultsTest, AWorkerThatComesWhenNobodyIsLeftWaitsForNobody) {
-  const Misfortune kill_worker = {.kind = Kind::kKill,
-                                  .at = absl::Milliseconds(1000),
-                                  .length = absl::Seconds(3),
-                                  .first = kWorker,
-                                  .second = kPs};
-  const Misfortune kill_ps = {.kind = Kind::kKill,
-                              .at = absl::Milliseconds(1600),
-                              .length = absl::Milliseconds(30),
-                              .first = kPs,
-                              .second = kChief};
-  History history;
-  history.job.num_workers = 2;
-  EXPECT_THAT(WhatGoesWrong(history, {kill_worker, kill_ps}, 40, absl::Milliseconds(10)), IsEmpty());
-}
-
 // Mended: the chief lost the ps in the last step, whose gradients were there. It was told so late that the
 // other replicas had ended; it asked for the step again, and made one step more than was asked for, alone
 // (8301320).
