@@ -60,8 +60,8 @@ Tensor Int(int32_t value);
 Tensor Longs(std::vector<int64_t> values);
 Tensor Strings(std::vector<int64_t> dims, std::vector<std::string> values);
 
-// Handles of variables named "weights": of a new one with that value, of one without a value, of none; and
-// none at all.
+// Handles of variables named "weights": of a new one with that value, of one without a value, of none and of
+// no device; and none at all.
 Tensor HandleOf(const Tensor& value);
 Tensor UninitializedHandle(DType dtype);
 Tensor MissingHandle();

@@ -40,7 +40,7 @@ OpRecord& OpRecord::HostileHandles(std::vector<CaseInput> inputs, int handle, At
     changed[handle] = std::move(tensor);
     return changed;
   };
-  Hostile(with(MissingHandle()), "weights", attrs, absl::StatusCode::kNotFound);
+  Hostile(with(MissingHandle()), "weights", attrs);
   Hostile(with(UninitializedHandle(dtype)), "Attempting to use uninitialized value weights", attrs,
           absl::StatusCode::kFailedPrecondition);
   return Hostile(with(NoHandles()), "must be one resource handle", attrs);

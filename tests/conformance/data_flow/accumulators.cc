@@ -38,7 +38,7 @@ void AddHostileHandles(OpRecord& record, bool is_resource, std::vector<CaseInput
     return inputs;
   };
   if (is_resource) {
-    record.Hostile(with(MissingHandle()), "weights", attrs, Code::kNotFound)
+    record.Hostile(with(MissingHandle()), "weights", attrs)
         .Hostile(with(NoHandles()), "must be one resource handle", attrs)
         .Hostile(with(HandleOf(Floats({2}))), "must be a handle of a ConditionalAccumulator", attrs);
     return;

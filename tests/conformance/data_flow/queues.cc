@@ -27,7 +27,7 @@ void AddHostileHandles(OpRecord& record, std::vector<CaseInput> others, const At
     all.insert(all.end(), others.begin(), others.end());
     return all;
   };
-  record.Hostile(inputs(MissingHandle()), "weights", attrs, Code::kNotFound)
+  record.Hostile(inputs(MissingHandle()), "weights", attrs)
       .Hostile(inputs(NoHandles()), "must be one resource handle", attrs)
       .Hostile(inputs(HandleOf(Floats({2}))), "must be a handle of a Queue", attrs);
 }

@@ -24,7 +24,7 @@ void AddHostileHandles(OpRecord& record, std::vector<CaseInput> others, const At
     inputs.insert(inputs.end(), others.begin(), others.end());
     return inputs;
   };
-  record.Hostile(with(MissingHandle()), "weights", attrs, Code::kNotFound)
+  record.Hostile(with(MissingHandle()), "weights", attrs)
       .Hostile(with(NoHandles()), "must be one resource handle", attrs)
       .Hostile(with(HandleOf(Floats({2}))), "must be a handle of a ReplicaGroup", attrs);
 }

@@ -45,7 +45,7 @@ void AddHandleOps(Suite& suite) {
     };
     suite.Op(each.op)
         .TestedElsewhere(kElsewhere)
-        .Hostile(inputs(MissingHandle()), "weights", each.attrs, Code::kNotFound)
+        .Hostile(inputs(MissingHandle()), "weights", each.attrs)
         .Hostile(inputs(NoHandles()), "must", each.attrs)
         .Hostile(inputs(HandleOf(Floats({2}))), "must be a handle of a " + each.kind, each.attrs);
   }

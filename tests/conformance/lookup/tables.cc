@@ -59,7 +59,7 @@ void AddHostileHandles(OpRecord& record, std::vector<CaseInput> others, const At
     return all;
   };
   record.TestedElsewhere(kElsewhere)
-      .Hostile(inputs(MissingHandle()), "weights", attrs, Code::kNotFound)
+      .Hostile(inputs(MissingHandle()), "weights", attrs)
       .Hostile(inputs(NoHandles()), "must be one resource handle", attrs)
       .Hostile(inputs(HandleOf(Floats({2}))), "must be a handle of a LookupTable", attrs);
 }

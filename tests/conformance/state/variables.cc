@@ -23,15 +23,20 @@ void AddReadVariableOp(Suite& suite) {
   OpRecord& record =
       suite.Op("ReadVariableOp").TestedElsewhere("state: tests/conformance/state/variables_test.cc");
   record.Hostile({weights}, "holds float, asked for as int32", {{"dtype", D::kInt32}});
-  record.HostileHandles({CaseInput::Variable(Floats({2}))}, 0, {{"dtype", D::kFloat32}});
+  // As in TensorFlow, whatever is wrong with the handle.
+  const auto precondition = absl::StatusCode::kFailedPrecondition;
+  const AttrMap floats = {{"dtype", D::kFloat32}};
+  record.Hostile({MissingHandle()}, "weights", floats, precondition)
+      .Hostile({UninitializedHandle(D::kFloat32)}, "Attempting to use uninitialized value weights", floats,
+               precondition)
+      .Hostile({NoHandles()}, "must be one resource handle", floats, precondition);
 }
 
 void AddAssignVariableOp(Suite& suite) {
   const Tensor weights = HandleOf(Floats({2}));
-  const auto missing = absl::StatusCode::kNotFound;
   OpRecord& record =
       suite.Op("AssignVariableOp").TestedElsewhere("state: tests/conformance/state/variables_test.cc");
-  record.Hostile({MissingHandle(), Floats({2})}, "weights", {}, missing)
+  record.Hostile({MissingHandle(), Floats({2})}, "weights")
       .Hostile({NoHandles(), Floats({2})}, "must be one resource handle")
       .Hostile({weights, Ints({1, 2})}, "holds float, asked for as int32")
       .Hostile({weights, Floats({3})}, "has the shape [2]", {{"validate_shape", true}});
@@ -77,7 +82,7 @@ void AddDestroyResourceOp(Suite& suite) {
       suite.Op("DestroyResourceOp").TestedElsewhere("state: tests/conformance/state/variables_test.cc");
   record.Hostile({NoHandles()}, "must be one resource handle")
       .Hostile({NoHandles()}, "must be one resource handle", {{"ignore_lookup_error", true}})
-      .Hostile({MissingHandle()}, "weights", {{"ignore_lookup_error", false}}, missing)
+      .Hostile({MissingHandle()}, "weights", {{"ignore_lookup_error", false}})
       .Hostile({UninitializedHandle(D::kFloat32)}, "weights", {{"ignore_lookup_error", false}}, missing);
 }
 
