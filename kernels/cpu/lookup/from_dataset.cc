@@ -22,7 +22,12 @@ class InitializeTableFromDataset final : public Kernel {
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const RefPtr<LookupTable> table, LookupResource<LookupTable>(context, 0));
     WEIR_ASSIGN_OR_RETURN(const DatasetPtr dataset, DatasetInput(context, 1));
+    // Others take nothing in the end; AddTo compares scalars.
     const LookupTable::Spec& spec = table->spec();
+    if (dynamic_cast<const HashTable*>(table.get()) == nullptr || !spec.key_shape.is_scalar() ||
+        !spec.value_shape.is_scalar()) {
+      return absl::InvalidArgumentError(absl::StrCat("a dataset cannot fill a ", table->ToString()));
+    }
     WEIR_RETURN_IF_ERROR(CheckTypes({spec.key_dtype, spec.value_dtype}, dataset->signature().types));
     const auto run = std::make_shared<IteratorRun>(context.device(), functions_);
     IteratorContext iteration = {*run, context.cancellation(), context.step_threads()};
@@ -35,6 +40,7 @@ class InitializeTableFromDataset final : public Kernel {
       if (!has_element) break;
       WEIR_ASSIGN_OR_RETURN(const int64_t num_pairs, NumPairs(spec, element));
       for (int64_t k = 0; k < num_pairs; ++k) {
+        if (k % kPairsBetweenQuestions == 0 && context.cancellation().is_cancelled()) break;
         WEIR_RETURN_IF_ERROR(HashTable::AddTo(rows, element[0], element[1], k, context.device().allocator()));
       }
     }
@@ -43,7 +49,9 @@ class InitializeTableFromDataset final : public Kernel {
   }
 
  private:
-  // The table is one of scalars, or of vectors; a pair, or a batch of pairs.
+  static constexpr int64_t kPairsBetweenQuestions = 4096;
+
+  // A pair, or a batch of pairs.
   static absl::StatusOr<int64_t> NumPairs(const LookupTable::Spec& spec, const Element& element) {
     const auto outer = [](const Shape& whole, const Shape& inner) -> absl::StatusOr<Shape> {
       const int rank = whole.rank() - inner.rank();

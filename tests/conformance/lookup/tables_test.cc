@@ -255,5 +255,34 @@ TEST_F(LookupTest, FilesThatDoNotFitAreRefused) {
               Fails(Code::kInvalidArgument, "is not initializable"));
 }
 
+// A key that comes twice is compared with what the table has: a value of a thousand numbers was written into
+// the place of one.
+TEST_F(LookupTest, ADatasetFillsNoTableOfVectorsAndNoneThatChanges) {
+  const auto dataset_of = [&](Tensor values) {
+    const PartialShape row = PartialShape::FromDims(values.shape().dims().subspan(1)).value();
+    KernelUnderTest slices(host_, "TensorSliceDataset", {DType::kInt64, DType::kInt64},
+                           {{"Toutput_types", std::vector<DType>{DType::kInt64, DType::kInt64}},
+                            {"output_shapes", std::vector<PartialShape>{PartialShape::OfRank(0), row}}},
+                           "slices", 0);
+    return slices.Get({Longs({1, 1}), std::move(values)});
+  };
+  Tensor rows(DType::kInt64, Shape({2, 1000}));
+  for (int i = 0; i < 2000; ++i) rows.flat<int64_t>()[i] = i / 1000;
+  const AttrMap longs = {{"key_dtype", DType::kInt64}, {"value_dtype", DType::kInt64}};
+  AttrMap of_vectors = longs;
+  of_vectors["value_shape"] = PartialShape({1000});
+  const Tensor vectors = Handle("MutableHashTableOfTensorsV2", of_vectors);
+  EXPECT_THAT(Do("InitializeTableFromDataset", {vectors, dataset_of(rows)}),
+              Fails(Code::kInvalidArgument, "a dataset cannot fill"));
+  const Tensor changing = Handle("MutableHashTableV2", longs);
+  EXPECT_THAT(Do("InitializeTableFromDataset", {changing, dataset_of(Longs({5, 5}))}),
+              Fails(Code::kInvalidArgument, "a dataset cannot fill"));
+  const Tensor once = Handle("HashTableV2", longs);
+  EXPECT_THAT(Do("InitializeTableFromDataset", {once, dataset_of(Longs({5, 6}))}),
+              Fails(Code::kFailedPrecondition, "different value for same key"));
+  EXPECT_TRUE(Do("InitializeTableFromDataset", {once, dataset_of(Longs({5, 5}))}).ok());
+  EXPECT_EQ(Size(once), 1);
+}
+
 }  // namespace
 }  // namespace weir
