@@ -189,7 +189,8 @@ class ParallelConcat final : public Kernel {
     }
     Dims dims = DimsOf(row);
     dims[0] = context.num_inputs();
-    if (shape != Shape(absl::MakeConstSpan(dims))) {
+    WEIR_ASSIGN_OR_RETURN(const Shape joined, Shape::FromDims(dims));
+    if (shape != joined) {
       return absl::InvalidArgumentError(absl::StrCat("attr shape is ", shape.ToString(), " for ", dims[0],
                                                      " values that are each ", row.ToString()));
     }

@@ -141,7 +141,8 @@ absl::Status Quantize(KernelContext& context, const QuantizeOptions& options, co
   const Tensor& input = context.input(0);
   WEIR_RETURN_IF_ERROR(CheckAxis(input.shape(), options.axis));
   const Channels channels = ChannelsOf(input.shape(), options.axis);
-  WEIR_ASSIGN_OR_RETURN(Tensor ranges, context.AllocateTemporary(DTypeOf<T>, Shape({2, channels.count})));
+  WEIR_ASSIGN_OR_RETURN(const Shape two_for_each, Shape::FromDims({2, channels.count}));
+  WEIR_ASSIGN_OR_RETURN(Tensor ranges, context.AllocateTemporary(DTypeOf<T>, two_for_each));
   T* const least = ranges.flat<T>().data();
   T* const most = least + channels.count;
   if (options.range_given) {

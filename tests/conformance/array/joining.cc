@@ -179,6 +179,9 @@ void AddParallelConcat(Suite& suite) {
                  attrs({2, 2}));
   record.Hostile({Tensors{Floats({1, 2}), Floats({1, 2})}}, "attr shape is [3,2] for 2 values",
                  attrs({3, 2}));
+  constexpr int64_t kHalf = int64_t{1} << 62;
+  record.Hostile({Tensors{Empty({1, kHalf, 0}), Empty({1, kHalf, 0})}}, "no shape has the dimensions",
+                 attrs({1, kHalf, 0}));
 }
 
 void AddUnpack(Suite& suite) {

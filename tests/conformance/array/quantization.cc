@@ -187,6 +187,9 @@ void AddQuantize(Suite& suite, const std::string& op) {
   hostile(none, one, 8, "input_min_tensor has incorrect size", {{"range_given", true}, {"axis", int64_t{1}}});
   hostile(Floats({2}), Floats({3}), 8, "input_min_tensor has incorrect size, was 2 expected 3",
           {{"range_given", true}, {"axis", int64_t{1}}});
+  const OpCase wide =
+      call(Empty({int64_t{1} << 62, 0}), none, one, 8, {{"range_given", false}, {"axis", int64_t{0}}});
+  record.Hostile(wide.inputs, "no shape has the dimensions", wide.attrs);
   if (is_v3) {
     record.Hostile({Floats({2, 3}), none, one, Ints({8})}, "The `num_bits` tensor should be a scalar", given);
   }
