@@ -64,7 +64,7 @@ class Barrier final : public Resource {
   // ---- Attempts, under the line's lock ----
 
   // Row i of `values` is component `component` of the tuple of key i.
-  absl::Status Insert(const Tensor& keys, const Tensor& values, int component) {
+  absl::Status Insert(const Tensor& keys, const Tensor& values, int component, Allocator& allocator) {
     const int64_t count = keys.num_elements();
     if (is_closed_ && (is_cancelled_ || (count > 0 && incomplete_.empty()))) {
       return absl::CancelledError(absl::StrCat(
@@ -74,7 +74,7 @@ class Barrier final : public Resource {
     bool has_new_keys = false;
     absl::Status status;
     for (int64_t i = 0; i < count && status.ok(); ++i) {
-      status = InsertOne(keys.flat<std::string>()[i], values, i, component, &has_new_keys);
+      status = InsertOne(keys.flat<std::string>()[i], values, i, component, allocator, &has_new_keys);
     }
     if (has_new_keys) ++next_index_;
     return status;
@@ -119,7 +119,7 @@ class Barrier final : public Resource {
 
  private:
   absl::Status InsertOne(const std::string& key, const Tensor& values, int64_t row, int component,
-                         bool* has_new_keys) {
+                         Allocator& allocator, bool* has_new_keys) {
     auto found = incomplete_.find(key);
     if (found == incomplete_.end()) {
       if (is_closed_) {
@@ -138,7 +138,7 @@ class Barrier final : public Resource {
                                                      component, " in barrier ", spec_.name));
     }
     WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(values.shape().dims().subspan(1)));
-    WEIR_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(values.dtype(), shape));
+    WEIR_ASSIGN_OR_RETURN(Tensor value, Tensor::Allocate(values.dtype(), shape, allocator));
     CopyElements(values, row * shape.num_elements(), value, 0, shape.num_elements());
     place = std::move(value);
     const std::vector<Tensor>& all = found->second.components;
@@ -301,7 +301,8 @@ class InsertMany final : public Kernel {
                                                      ". Expected ", spec.shapes[component].ToString(),
                                                      ", got rows of ", values.shape().ToString()));
     }
-    return barrier->RunNow([&] { return barrier->Insert(keys, values, component); });
+    Allocator& allocator = context.device().allocator();
+    return barrier->RunNow([&] { return barrier->Insert(keys, values, component, allocator); });
   }
 
  private:
