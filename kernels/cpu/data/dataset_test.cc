@@ -5,6 +5,8 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/data/iterator_resource.h"
 #include "kernels/cpu/data/list_dataset.h"
+#include "kernels/cpu/data/saved_position.h"
+#include "kernels/cpu/data_flow/held_tensor.h"
 #include "kernels/cpu/data_flow/tensor_list.h"
 #include "kernels/thread_pool.h"
 
@@ -40,6 +42,21 @@ TEST(NumBytesTest, AListCountsWithItsElementsAndEachOfThemOnce) {
     variant = VariantOf(std::move(twice));
   }
   EXPECT_LT(NumBytes(Element{variant}), 100000);
+}
+
+// A tensor in tiles of tiles is written as often as it is referred to.
+TEST(SavedPositionTest, TilesOfTilesAreRefused) {
+  const auto position_of = [](int count) {
+    Tensor tensor = Tensor::Scalar<int64_t>(5);
+    for (int depth = 1; depth <= 3; ++depth) {
+      const Tensor held = VariantOf(MakeRef<HeldTensor>(tensor, depth));
+      tensor = Tensor(DType::kVariant, Shape({count}));
+      for (ResourceHandle& variant : tensor.flat<ResourceHandle>()) variant = held.flat<ResourceHandle>()[0];
+    }
+    return VariantOf(MakeRef<SavedPosition>(std::vector<Tensor>{tensor}));
+  };
+  EXPECT_TRUE(StringsOfPositions(position_of(3)).ok());
+  EXPECT_EQ(StringsOfPositions(position_of(4000)).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
 // Iterators of names may hold each other's handles, in chains as long as a graph: letting one go must not be

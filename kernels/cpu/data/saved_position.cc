@@ -16,6 +16,8 @@ constexpr uint64_t kVariantsFollow = uint64_t{1} << 63;
 constexpr int kMostDepth = 4;
 // A string of no characters is a byte or two of the message, and an object in memory.
 constexpr int64_t kMostBytesForOne = 64;
+// Of what one call writes, counted as in memory.
+constexpr int64_t kMostBytesOfStrings = INT32_MAX;
 
 void AppendLength(uint64_t length, std::string* to) {
   for (size_t i = 0; i < kLengthBytes; ++i) to->push_back(static_cast<char>(length >> (8 * i)));
@@ -33,6 +35,27 @@ uint64_t TakeLength(absl::string_view* from) {
 absl::Status NotHeld(const Tensor& tensor) {
   return absl::InvalidArgumentError(absl::StrCat(
       "the iterator holds elements of dtype ", DTypeName(tensor.dtype()), ", which no checkpoint can hold"));
+}
+
+// What a tensor of variants is made of is counted as often as it is referred to, which is how often it would
+// be written: a few tiles in each other are billions of tensors.
+absl::Status Charge(const Tensor& tensor, int64_t* num_bytes_left) {
+  auto num_bytes = static_cast<uint64_t>(kMostBytesForOne) + tensor.num_bytes();
+  if (tensor.dtype() == DType::kString) {
+    for (const std::string& text : tensor.flat<std::string>()) num_bytes += text.size();
+  }
+  if (num_bytes > static_cast<uint64_t>(*num_bytes_left)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the positions of iterators would be strings of more than ", kMostBytesOfStrings, " bytes"));
+  }
+  *num_bytes_left -= static_cast<int64_t>(num_bytes);
+  if (tensor.dtype() != DType::kVariant) return absl::OkStatus();
+  for (const ResourceHandle& variant : tensor.flat<ResourceHandle>()) {
+    const auto* const held = dynamic_cast<const HeldTensor*>(variant.resource.get());
+    if (held == nullptr) return NotHeld(tensor);
+    WEIR_RETURN_IF_ERROR(Charge(held->tensor(), num_bytes_left));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> StringOf(const std::vector<Tensor>& tensors, int depth);
@@ -125,6 +148,7 @@ absl::StatusOr<RefPtr<VariantValue>> SavedPosition::Add(const VariantValue&, Ker
 
 absl::StatusOr<Tensor> StringsOfPositions(const Tensor& variants) {
   WEIR_ASSIGN_OR_RETURN(Tensor strings, Tensor::Allocate(DType::kString, variants.shape()));
+  int64_t num_bytes_left = kMostBytesOfStrings;
   for (int64_t i = 0; i < variants.num_elements(); ++i) {
     const Resource* const value = variants.flat<ResourceHandle>()[i].resource.get();
     const auto* const position = dynamic_cast<const SavedPosition*>(value);
@@ -132,6 +156,9 @@ absl::StatusOr<Tensor> StringsOfPositions(const Tensor& variants) {
       return absl::InvalidArgumentError(
           absl::StrCat("a checkpoint holds no variants but positions of iterators; this is ",
                        value == nullptr ? "none" : value->ToString()));
+    }
+    for (const Tensor& tensor : position->tensors()) {
+      WEIR_RETURN_IF_ERROR(Charge(tensor, &num_bytes_left));
     }
     WEIR_ASSIGN_OR_RETURN(strings.flat<std::string>()[i], StringOf(position->tensors(), 0));
   }
