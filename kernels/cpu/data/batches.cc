@@ -87,9 +87,11 @@ class BatchDataset final : public DatasetOverInput<BatchDataset, BatchIterator<B
 
  private:
   absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override {
+    const int64_t count = input().cardinality();
+    if (count < 0) return input().Get(context, index);  // an error
     const int64_t begin = index * batch_size_;
     std::vector<Element> elements;
-    for (int64_t i = begin; i - begin < batch_size_ && i < input().cardinality(); ++i) {
+    for (int64_t i = begin; i - begin < batch_size_ && i < count; ++i) {
       if (context.cancellation.is_cancelled()) return context.cancellation.reason();
       WEIR_ASSIGN_OR_RETURN(Element element, input().Get(context, i));
       elements.push_back(std::move(element));

@@ -1,9 +1,9 @@
 // CSVDataset: the records of files of comma-separated values (RFC 4180), field by field as scalars.
 //
 // A record ends with \n, \r or \r\n, or with the file. An iterator has one file open and holds one record, at
-// most kLongestRecord bytes; a file may be anybody's. Files are those that the session may use
-// (session_files.h). A record that does not fit is an error, and the next call goes on behind it. A saved
-// position is a file and a number of records, which are read again.
+// most kLongestRecord bytes with its fields as objects; a file may be anybody's. Files are those that the
+// session may use (session_files.h). A record that does not fit is an error, and the next call goes on behind
+// it. A saved position is a file and a number of records, which are read again.
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
@@ -42,6 +42,7 @@ class CsvReader {
     bool is_over = false;
     while (!is_over) {
       fields->emplace_back();
+      WEIR_RETURN_IF_ERROR(Charge(sizeof(std::string)));  // a field of a byte is an object in memory
       WEIR_ASSIGN_OR_RETURN(next, Peek());
       const bool is_quoted = format_.has_quotes && next == '"';
       WEIR_ASSIGN_OR_RETURN(
@@ -65,9 +66,14 @@ class CsvReader {
   }
   absl::Status Take() {
     ++position_;
-    if (++num_bytes_ <= kLongestRecord) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        absl::StrCat(stream_->path(), " has a record of more than ", kLongestRecord, " bytes"));
+    return Charge(1);
+  }
+  absl::Status Charge(size_t num_bytes) {
+    num_bytes_ += num_bytes;
+    if (num_bytes_ <= kLongestRecord) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat(stream_->path(), " has a record of more than ",
+                                                     kLongestRecord, " bytes, with ", sizeof(std::string),
+                                                     " for each field"));
   }
   static void Note(absl::string_view what, absl::Status* problem) {
     if (problem->ok()) *problem = absl::InvalidArgumentError(what);
@@ -119,7 +125,7 @@ class CsvReader {
   const CsvFormat format_;
   std::string block_;
   size_t position_ = 0;
-  size_t num_bytes_ = 0;  // of this record
+  size_t num_bytes_ = 0;  // of this record and its fields as objects
 };
 
 class CsvDataset;

@@ -43,9 +43,12 @@ class GeneratorIterator final : public Iterator {
     if (!has_begun_ || is_over_ || run_->functions() == nullptr) return;
     if (run_->functions()->end().is_cancelled()) return;
     const auto cancellation = std::make_shared<Cancellation>();
+    const uint64_t end_of_worker = run_->functions()->end().OnCancel(
+        [cancellation](const absl::Status& reason) { cancellation->Cancel(reason); });
     // The call keeps the function, and what it is cancelled with.
     finalize_.Start(std::move(state_), *cancellation,
-                    [cancellation, function = finalize_](const Function::Results&) {});
+                    [run = run_, cancellation, end_of_worker, function = finalize_](
+                        const Function::Results&) { run->functions()->end().Remove(end_of_worker); });
   }
 
   absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override {

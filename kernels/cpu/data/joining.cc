@@ -53,6 +53,7 @@ class ConcatenateDataset final : public Dataset {
  private:
   absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override {
     const int64_t first = first_->cardinality();
+    if (first < 0) return first_->Get(context, index);  // an error
     return index < first ? first_->Get(context, index) : second_->Get(context, index - first);
   }
 

@@ -6,6 +6,7 @@
 #include "kernels/cpu/data/parallel_calls.h"
 #include "kernels/cpu/data/rows.h"
 #include "kernels/device_kernels.h"
+#include "kernels/formats/memory_probe.h"
 
 namespace weir {
 namespace {
@@ -31,6 +32,7 @@ class MapDefun final : public Kernel {
     const auto run = std::make_shared<IteratorRun>(context.device(), function_.caller());
     IteratorContext iteration = {*run, context.cancellation(), context.step_threads()};
     WEIR_ASSIGN_OR_RETURN(const PreparedFunction function, captured.Prepare(iteration));
+    WEIR_RETURN_IF_ERROR(CheckMemory(num_rows));
     std::vector<Element> arguments(num_rows);
     for (int64_t row = 0; row < num_rows; ++row) {
       if (context.cancellation().is_cancelled()) return context.cancellation().reason();
@@ -63,6 +65,14 @@ class MapDefun final : public Kernel {
                        shape.dim(0), ", while all previous inputs have leading dimension ", num_rows));
     }
     return num_rows;
+  }
+
+  // Rows without elements take memory too: of each there are arguments, a call and results.
+  static absl::Status CheckMemory(int64_t num_rows) {
+    constexpr uint64_t kBytesPerRow = 2 * sizeof(Element) + sizeof(Cancellation) + sizeof(Function::Results);
+    const auto count = static_cast<uint64_t>(num_rows);
+    return ProbeMemory(absl::StrCat("calls for ", num_rows, " rows"),
+                       count > UINT64_MAX / kBytesPerRow ? UINT64_MAX : count * kBytesPerRow);
   }
 
   absl::Status SetRows(KernelContext& context, std::vector<Function::Results> results,

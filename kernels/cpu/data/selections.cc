@@ -158,6 +158,7 @@ class SkipDataset final : public DatasetOverInput<SkipDataset, SkipIterator> {
 
  private:
   absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override {
+    if (input().cardinality() < 0) return input().Get(context, index);  // an error
     return input().Get(context, index + count_);
   }
 
@@ -203,6 +204,7 @@ class ShardDataset final : public DatasetOverInput<ShardDataset, ShardIterator> 
 
  private:
   absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override {
+    if (input().cardinality() < 0) return input().Get(context, index);  // an error
     return input().Get(context, index * num_shards_ + index_);
   }
 

@@ -1,0 +1,142 @@
+// Datasets and calls over rows that would take more memory or time than there is, or have no such element:
+// each ends with an error.
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "graph/function_bodies.h"
+#include "graph/interchange/graph_def.h"
+#include "graph/runtime_ops.h"
+#include "gtest/gtest.h"
+#include "session/test_session.h"
+
+namespace weir {
+namespace {
+
+using D = DType;
+using ::testing::HasSubstr;
+
+class DatasetBoundsTest : public TestSession {
+ protected:
+  static Output Const(GraphBuilder& g, Tensor value) {
+    const DType dtype = value.dtype();
+    return g.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
+  }
+  Output Number(int64_t value) { return Const(g_, Tensor::Scalar(value)); }
+  Output Text(const std::string& value) { return Const(g_, Tensor::Scalar(value)); }
+  static AttrMap Of(DType dtype, PartialShape shape = PartialShape::OfRank(0)) {
+    return {{"output_types", std::vector<DType>{dtype}},
+            {"output_shapes", std::vector<PartialShape>{std::move(shape)}}};
+  }
+  Output Range(int64_t stop) {
+    return g_.AddOp("RangeDataset", {Number(0), Number(stop), Number(1)}, Of(D::kInt64));
+  }
+  // A function of `argument`, whose result is the same or, of another type, one.
+  std::string Body(DType argument, DType result) {
+    GraphBuilder g(runtime_->ops());
+    const Output x = g.AddOp("_Arg", {}, {{"T", argument}, {"index", 0}});
+    const Output one =
+        result == D::kBool ? Const(g, Tensor::Scalar(true)) : Const(g, Tensor::Scalar(int64_t{1}));
+    return Returning(g, argument == result ? x : one, result);
+  }
+  static std::string Returning(GraphBuilder& g, Output result, DType dtype) {
+    g.AddNode("_Retval", {result}, {{"T", dtype}, {"index", 0}});
+    EXPECT_TRUE(g.ok()) << g.status();
+    return GraphDefBytes(g.graph()).value();
+  }
+  static void AddFunction(const std::string& attr, std::string body, AttrMap* attrs) {
+    (*attrs)[attr] = FunctionName{attr};
+    (*attrs)[BodyAttr(attr)] = std::move(body);
+  }
+  // As many as its input, which nobody knows.
+  Output Filtered(int64_t stop) {
+    AttrMap attrs = Of(D::kInt64);
+    attrs["Targuments"] = std::vector<DType>();
+    AddFunction("predicate", Body(D::kInt64, D::kBool), &attrs);
+    return g_.AddOp("FilterDataset", {Range(stop), std::vector<Output>()}, attrs);
+  }
+  absl::Status ErrorOf(Output output) { return session().Run({}, {output}).status(); }
+};
+
+// Their rows were cut out before the first call.
+TEST_F(DatasetBoundsTest, RowsOfNothingAreNotCutOutAllAtOnce) {
+  AttrMap attrs = Of(D::kInt64);
+  attrs["Targuments"] = std::vector<DType>{D::kFloat32};
+  attrs["Tcaptured"] = std::vector<DType>();
+  AddFunction("f", Body(D::kFloat32, D::kInt64), &attrs);
+  std::vector<Output> mapped;
+  for (const int bits : {40, 62}) {
+    const Output rows = Const(g_, Tensor(D::kFloat32, Shape({int64_t{1} << bits, 0})));
+    mapped.push_back(g_.AddOp("MapDefun", {std::vector<Output>{rows}, std::vector<Output>()}, attrs));
+  }
+  for (const Output& output : mapped) {
+    const absl::Status status = ErrorOf(output);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  }
+}
+
+// The number of elements is what somebody asserted, and the datasets below cannot say which one is asked for.
+TEST_F(DatasetBoundsTest, AnElementOfAnUnknownNumberIsRefusedByWhoeverPassesItOn) {
+  const PartialShape rows = PartialShape::FromDims({-1}).value();
+  const auto first_of = [&](Output dataset, PartialShape shape) {
+    const Output asserted = g_.AddOp("AssertCardinalityDataset", {dataset, Number(5)}, Of(D::kInt64, shape));
+    return g_.AddOp("GetElementAtIndex", {asserted, Number(0)}, Of(D::kInt64, shape));
+  };
+  const AttrMap one = Of(D::kInt64);
+  const std::vector<Output> firsts = {
+      first_of(g_.AddOp("BatchDataset", {Filtered(10), Number(2)}, Of(D::kInt64, rows)), rows),
+      first_of(g_.AddOp("ConcatenateDataset", {Filtered(2), Range(9)}, one), PartialShape::OfRank(0)),
+      first_of(g_.AddOp("SkipDataset", {Filtered(9), Number(INT64_MAX)}, one), PartialShape::OfRank(0)),
+      first_of(g_.AddOp("ShardDataset", {Filtered(9), Number(3), Number(1)}, one), PartialShape::OfRank(0)),
+  };
+  for (const Output& first : firsts) {
+    const absl::Status status = ErrorOf(first);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("does not support random access"));
+  }
+}
+
+// A comma is a byte of the file and an object in memory.
+TEST_F(DatasetBoundsTest, ARecordOfVeryManyFieldsIsRefused) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/commas.csv");
+  std::ofstream(path, std::ios::binary) << std::string((size_t{1} << 28) / sizeof(std::string), ',') << "\n";
+  const Output none = Const(g_, Tensor(D::kInt64, Shape({0})));
+  const Output no = Const(g_, Tensor::Scalar(false));
+  const Output records = g_.AddOp("CSVDataset",
+                                  {Text(path), Text(""), Number(1024), no, Text(","), no, Text(""), none,
+                                   std::vector<Output>{Const(g_, Tensor::Vector<std::string>({""}))}},
+                                  {{"output_types", std::vector<DType>{D::kString}},
+                                   {"output_shapes", std::vector<PartialShape>{PartialShape::OfRank(0)}}});
+  const absl::Status status = ErrorOf(g_.AddOp("DatasetToSingleElement", {records}, Of(D::kString)));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("commas.csv has a record of more than"));
+}
+
+// Nobody asks for what the last call gives, and nobody else can end it.
+TEST_F(DatasetBoundsTest, ALastCallOfAGeneratorThatWaitsEndsWithItsWorker) {
+  AttrMap attrs = Of(D::kInt64);
+  GraphBuilder init(runtime_->ops()), finalize(runtime_->ops());
+  AddFunction("init_func", Returning(init, Const(init, Tensor::Scalar(int64_t{7})), D::kInt64), &attrs);
+  AddFunction("next_func", Body(D::kInt64, D::kInt64), &attrs);
+  const std::vector<DType> types = {D::kInt64};
+  const Output queue = finalize.AddOp("FIFOQueueV2", {}, {{"component_types", types}});
+  const Output taken = finalize.AddOp("QueueDequeueV2", {queue}, {{"component_types", types}});
+  finalize.AddOp("_Arg", {}, {{"T", D::kInt64}, {"index", 0}});
+  AddFunction("finalize_func", Returning(finalize, taken, D::kInt64), &attrs);
+  for (const char* attr : {"Tinit_func_args", "Tnext_func_args", "Tfinalize_func_args"}) {
+    attrs[attr] = std::vector<DType>();
+  }
+  const std::vector<Output> nothing;
+  const Output given = g_.AddOp("GeneratorDataset", {nothing, nothing, nothing}, attrs);
+  const Output first = g_.AddOp("TakeDataset", {given, Number(1)}, Of(D::kInt64));
+  const Output one = g_.AddOp("DatasetToSingleElement", {first}, Of(D::kInt64));
+  const auto result = session().Run({}, {one});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ((*result)[0].scalar<int64_t>(), 7);
+}
+
+}  // namespace
+}  // namespace weir
