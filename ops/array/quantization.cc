@@ -135,7 +135,7 @@ std::vector<OpDef> QuantizationOps() {
       {.name = "QuantizeAndDequantizeV4Grad",
        .summary = "Gives the gradient of QuantizeAndDequantizeV4.",
        .infer_shapes = QuantizeGradShape,
-       .gradient = NotDifferentiable},
+       .gradient = GradientMissing},
       {.name = "FakeQuantWithMinMaxArgs",
        .summary = "Rounds numbers to 2^num_bits levels from min to max, moved so that zero is one of them.",
        .infer_shapes = UnchangedShape,
