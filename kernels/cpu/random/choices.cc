@@ -1,60 +1,21 @@
-// RandomShuffle, Multinomial, StatelessMultinomial: TensorFlow's choices for the same seeds.
+// Multinomial, StatelessMultinomial: TensorFlow's choices for the same seeds.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/random/random_stream.h"
-#include "kernels/cpu/strided_copy.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
-
-// The order of Fisher and Yates: each place in turn gets one of the slices that are left.
-class RandomShuffle final : public Kernel {
- public:
-  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    WEIR_ASSIGN_OR_RETURN(auto stream, RandomStream::Of(construction));
-    return std::make_unique<RandomShuffle>(std::move(stream));
-  }
-
-  explicit RandomShuffle(std::shared_ptr<RandomStream> stream) : stream_(std::move(stream)) {}
-
-  absl::Status Compute(KernelContext& context) override {
-    const Tensor& value = context.input(0);
-    if (value.num_elements() <= 1 || value.shape().dim(0) <= 1) {
-      context.set_output(0, value);
-      return absl::OkStatus();
-    }
-    const int64_t size = value.shape().dim(0);
-    WEIR_ASSIGN_OR_RETURN(Tensor order, context.AllocateTemporary(DType::kInt64, Shape({size})));
-    const absl::Span<int64_t> from = order.flat<int64_t>();
-    std::iota(from.begin(), from.end(), int64_t{0});
-    // The last place takes what is left, so there are size - 1 words to draw.
-    Philox bits = stream_->ReserveBlocks(static_cast<uint64_t>((size - 1 + 3) / 4));
-    Words words(bits);
-    for (int64_t i = 0; i + 1 < size; ++i) {
-      std::swap(from[i], from[i + words.Next() % static_cast<uint32_t>(size - i)]);
-    }
-    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, value.shape()));
-    const int64_t inner = value.num_elements() / size;
-    for (int64_t i = 0; i < size; ++i) CopyElements(value, from[i] * inner, *output, i * inner, inner);
-    return absl::OkStatus();
-  }
-
- private:
-  const std::shared_ptr<RandomStream> stream_;
-};
 
 // What Multinomial draws from: rows of logits.
 struct MultinomialSizes {
@@ -183,7 +144,6 @@ class StatelessMultinomial final : public Kernel {
 
 void RegisterChoicesKernels(DeviceKernels& kernels) {
   const auto floats = Types<float, double, Half, Bfloat16>("T");
-  kernels.Add<RandomShuffle>("RandomShuffle", {{"T", AllDTypes()}});
   kernels.Add<Multinomial>("Multinomial", floats);
   kernels.Add<StatelessMultinomial>("StatelessMultinomial", floats);
 }

@@ -1,4 +1,4 @@
-// StatelessShuffle and RandomIndexShuffle: TensorFlow's orders for the same seeds.
+// RandomShuffle, StatelessShuffle and RandomIndexShuffle: TensorFlow's orders for the same seeds.
 //
 // StatelessShuffle draws an order as RandomShuffle does, from a stream that its inputs name.
 // RandomIndexShuffle computes one place of an order without the others: it encrypts the index with the Simon
@@ -11,9 +11,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
@@ -26,10 +29,10 @@
 namespace weir {
 namespace {
 
-// Inputs: value, key, counter, alg.
-absl::Status StatelessShuffle(KernelContext& context) {
+// The order of Fisher and Yates: each place in turn gets one of the slices of input 0 that are left. `draw`
+// gives a stream with that many words; it is not called where there is nothing to shuffle.
+absl::Status ShuffleSlices(KernelContext& context, absl::FunctionRef<Philox(int64_t num_words)> draw) {
   const Tensor& value = context.input(0);
-  WEIR_ASSIGN_OR_RETURN(Philox bits, StreamOfKey(context.input(1), context.input(2), context.input(3)));
   if (value.num_elements() <= 1 || value.shape().dim(0) <= 1) {
     context.set_output(0, value);
     return absl::OkStatus();
@@ -38,6 +41,8 @@ absl::Status StatelessShuffle(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(Tensor order, context.AllocateTemporary(DType::kInt64, Shape({size})));
   const absl::Span<int64_t> from = order.flat<int64_t>();
   std::iota(from.begin(), from.end(), int64_t{0});
+  // The last place takes what is left.
+  Philox bits = draw(size - 1);
   Words words(bits);
   for (int64_t i = 0; i + 1 < size; ++i) {
     std::swap(from[i], from[i + words.Next() % static_cast<uint32_t>(size - i)]);
@@ -46,6 +51,31 @@ absl::Status StatelessShuffle(KernelContext& context) {
   const int64_t inner = value.num_elements() / size;
   for (int64_t i = 0; i < size; ++i) CopyElements(value, from[i] * inner, *output, i * inner, inner);
   return absl::OkStatus();
+}
+
+class RandomShuffle final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_ASSIGN_OR_RETURN(auto stream, RandomStream::Of(construction));
+    return std::make_unique<RandomShuffle>(std::move(stream));
+  }
+
+  explicit RandomShuffle(std::shared_ptr<RandomStream> stream) : stream_(std::move(stream)) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    return ShuffleSlices(context, [this](int64_t num_words) {
+      return stream_->ReserveBlocks(static_cast<uint64_t>((num_words + 3) / 4));
+    });
+  }
+
+ private:
+  const std::shared_ptr<RandomStream> stream_;
+};
+
+// Inputs: value, key, counter, alg.
+absl::Status StatelessShuffle(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(const Philox bits, StreamOfKey(context.input(1), context.input(2), context.input(3)));
+  return ShuffleSlices(context, [&bits](int64_t) { return bits; });
 }
 
 // Encrypts words pairs of `bits` bits each. Precondition: 8 <= bits <= 32, rounds even, from 4 on.
@@ -200,6 +230,7 @@ class RandomIndexShuffle final : public Kernel {
 
 void RegisterShufflesKernels(DeviceKernels& kernels) {
   const std::vector<DType> integers = {DType::kInt32, DType::kUint32, DType::kInt64, DType::kUint64};
+  kernels.Add<RandomShuffle>("RandomShuffle", {{"T", AllDTypes()}});
   kernels.Add<&StatelessShuffle>("StatelessShuffle", {{"T", AllDTypes()}});
   kernels.Add<RandomIndexShuffle>("RandomIndexShuffle", {{"dtype", integers}, {"Tseed", integers}});
 }
