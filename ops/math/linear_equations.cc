@@ -58,28 +58,8 @@ Status SolveShape(ShapeInference& s) {
     s.set_output(0, rhs);
     return OkStatus();
   }
-  std::vector<int64_t> dims = DimsOf(rhs);
-  bool fits = matrix.rank() == rhs.rank();
-  for (int i = 0; fits && i + 1 < rhs.rank(); ++i) {
-    const auto merged = s.MergeDims(matrix.dim(i), rhs.dim(i));
-    fits = merged.ok();
-    if (fits) dims[i] = *merged;
-  }
-  if (!fits) {
-    return InvalidArgumentError(StrCat("matrix and rhs must have equal batches, and as many rows: matrix is ",
-                                       matrix.ToString(), ", rhs is ", rhs.ToString()));
-  }
+  WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> dims, DimsOfRightSide(s, matrix, rhs));
   return SetOutputDims(s, 0, dims);
-}
-
-Output Product(GradientContext& g, Output a, Output b, bool adjoint_a = false, bool adjoint_b = false) {
-  return g.Add("BatchMatMulV2", {a, b}, {{"adj_x", adjoint_a}, {"adj_y", adjoint_b}});
-}
-
-// The part of matrices from `below` diagonals under the main one to `above` over it; -1: all.
-Output Band(GradientContext& g, Output matrices, int below, int above) {
-  return g.Add("MatrixBandPart",
-               {matrices, g.Constant(DType::kInt64, below), g.Constant(DType::kInt64, above)});
 }
 
 // Of a = l l^T, by Murray, "Differentiation of the Cholesky decomposition" (2016), arXiv:1602.07527: with m
@@ -88,10 +68,10 @@ Output Band(GradientContext& g, Output matrices, int below, int above) {
 Status CholeskyGradient(GradientContext& g) {
   WEIR_RETURN_IF_ERROR(CheckReal(g));
   const Output l = g.output(0), inverse = g.Add("MatrixInverse", {l});
-  const Output product = Product(g, l, g.grad(0), true);
+  const Output product = BatchProduct(g, l, g.grad(0), true);
   const Output m = Sub(g, Band(g, product, -1, 0), Scale(g, 0.5, Band(g, product, 0, 0)));
-  const Output half = Product(g, Product(g, inverse, m, true), inverse);
-  const Output other_half = Product(g, Product(g, inverse, m, true, true), inverse);
+  const Output half = BatchProduct(g, BatchProduct(g, inverse, m, true), inverse);
+  const Output other_half = BatchProduct(g, BatchProduct(g, inverse, m, true, true), inverse);
   g.set_input_grad(0, Scale(g, 0.5, Add(g, half, other_half)));
   return OkStatus();
 }
@@ -99,8 +79,9 @@ Status CholeskyGradient(GradientContext& g) {
 Status InverseGradient(GradientContext& g) {
   WEIR_RETURN_IF_ERROR(CheckReal(g));
   const Output y = g.output(0), dy = g.grad(0);
-  const Output product = g.attr<bool>("adjoint") ? Product(g, Product(g, y, dy, false, true), y)
-                                                 : Product(g, Product(g, y, dy, true), y, false, true);
+  const Output product = g.attr<bool>("adjoint")
+                             ? BatchProduct(g, BatchProduct(g, y, dy, false, true), y)
+                             : BatchProduct(g, BatchProduct(g, y, dy, true), y, false, true);
   g.set_input_grad(0, Neg(g, product));
   return OkStatus();
 }
@@ -111,7 +92,8 @@ Status SolveGradient(GradientContext& g) {
   const bool adjoint = g.attr<bool>("adjoint");
   const Output x = g.output(0);
   const Output db = g.Add("MatrixSolve", {g.input(0), g.grad(0)}, {{"adjoint", !adjoint}});
-  g.set_input_grad(0, Neg(g, adjoint ? Product(g, x, db, false, true) : Product(g, db, x, false, true)));
+  g.set_input_grad(
+      0, Neg(g, adjoint ? BatchProduct(g, x, db, false, true) : BatchProduct(g, db, x, false, true)));
   g.set_input_grad(1, db);
   return OkStatus();
 }

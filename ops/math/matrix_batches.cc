@@ -1,7 +1,6 @@
 #include "ops/math/matrix_batches.h"
 
-#include <vector>
-
+#include "absl/strings/str_cat.h"
 #include "ops/gradient_formulas.h"
 #include "ops/shape_functions.h"
 
@@ -27,6 +26,30 @@ Output SumRepeatedBatches(GradientContext& g, Output gradient, int input) {
                                  g.node().source());
   if (axes == nullptr) return Output();
   return formulas::Reshape(g, formulas::Sum(g, gradient, axes->output(0)), shape);
+}
+
+absl::StatusOr<std::vector<int64_t>> DimsOfRightSide(ShapeInference& s, const PartialShape& matrix,
+                                                     const PartialShape& rhs) {
+  std::vector<int64_t> dims = DimsOf(rhs);
+  bool fits = matrix.rank() == rhs.rank();
+  for (int i = 0; fits && i + 1 < rhs.rank(); ++i) {
+    const auto merged = s.MergeDims(matrix.dim(i), rhs.dim(i));
+    fits = merged.ok();
+    if (fits) dims[i] = *merged;
+  }
+  if (fits) return dims;
+  return absl::InvalidArgumentError(
+      absl::StrCat("matrix and rhs must have equal batches, and as many rows: matrix is ", matrix.ToString(),
+                   ", rhs is ", rhs.ToString()));
+}
+
+Output BatchProduct(GradientContext& g, Output a, Output b, bool adjoint_a, bool adjoint_b) {
+  return g.Add("BatchMatMulV2", {a, b}, {{"adj_x", adjoint_a}, {"adj_y", adjoint_b}});
+}
+
+Output Band(GradientContext& g, Output matrices, int below, int above) {
+  return g.Add("MatrixBandPart",
+               {matrices, g.Constant(DType::kInt64, below), g.Constant(DType::kInt64, above)});
 }
 
 }  // namespace weir

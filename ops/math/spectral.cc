@@ -9,6 +9,7 @@
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
 #include "ops/gradient_formulas.h"
+#include "ops/math/matrix_batches.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
@@ -54,28 +55,9 @@ Status LeastSquaresShape(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(const PartialShape b, s.WithRankAtLeast(1, 2));
   WEIR_RETURN_IF_ERROR(s.WithRank(2, 0).status());
   if (!a.has_rank() || !b.has_rank()) return OkStatus();
-  std::vector<int64_t> dims = DimsOf(b);
-  bool fits = a.rank() == b.rank();
-  for (int i = 0; fits && i + 1 < b.rank(); ++i) {
-    const auto merged = s.MergeDims(a.dim(i), b.dim(i));
-    fits = merged.ok();
-    if (fits) dims[i] = *merged;
-  }
-  if (!fits) {
-    return InvalidArgumentError(StrCat("matrix and rhs must have equal batches, and as many rows: matrix is ",
-                                       a.ToString(), ", rhs is ", b.ToString()));
-  }
+  WEIR_ASSIGN_OR_RETURN(std::vector<int64_t> dims, DimsOfRightSide(s, a, b));
   dims[dims.size() - 2] = a.dim(a.rank() - 1);
   return SetOutputDims(s, 0, dims);
-}
-
-Output Product(GradientContext& g, Output a, Output b, bool adjoint_a = false, bool adjoint_b = false) {
-  return g.Add("BatchMatMulV2", {a, b}, {{"adj_x", adjoint_a}, {"adj_y", adjoint_b}});
-}
-
-Output Band(GradientContext& g, Output matrices, int below, int above) {
-  return g.Add("MatrixBandPart",
-               {matrices, g.Constant(DType::kInt64, below), g.Constant(DType::kInt64, above)});
 }
 
 // Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation"
@@ -95,13 +77,13 @@ Status EigGradient(GradientContext& g) {
     const Output across = g.Add("ExpandDims", {e, g.Constant(DType::kInt32, -2)});
     const Output down = g.Add("ExpandDims", {e, g.Constant(DType::kInt32, -1)});
     const Output inverse = g.Add("DivNoNan", {One(g, e), Sub(g, across, down)});
-    const Output turned = Mul(g, inverse, Product(g, v, g.grad(1), true));
+    const Output turned = Mul(g, inverse, BatchProduct(g, v, g.grad(1), true));
     middle = middle.node == nullptr ? turned : Add(g, middle, turned);
   }
   if (middle.node == nullptr) return OkStatus();
   // The sum of both sides below the diagonal, and half of it on the diagonal, where they are equal.
-  const Output whole = Product(g, v, Product(g, middle, v, false, true));
-  const Output adjoint = Product(g, v, Product(g, middle, v, true, true));
+  const Output whole = BatchProduct(g, v, BatchProduct(g, middle, v, false, true));
+  const Output adjoint = BatchProduct(g, v, BatchProduct(g, middle, v, true, true));
   const Output both = Add(g, whole, adjoint);
   g.set_input_grad(0, Sub(g, Band(g, both, -1, 0), Scale(g, 0.5, Band(g, both, 0, 0))));
   return OkStatus();
