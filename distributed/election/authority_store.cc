@@ -28,13 +28,13 @@ absl::StatusOr<AuthorityRecord> AuthorityRecord::Decode(absl::string_view text) 
                          absl::SimpleAtoi(parts[4], &record.task.index) && record.task.index >= 0 &&
                          absl::SimpleAtoi(parts[5], &record.candidate) &&
                          absl::SimpleAtoi(parts[6], &record.beat) && absl::SimpleAtoi(parts[7], &ended);
-  // A greater term leaves no room for lives.
-  if (!is_record || record.term == 0 || record.term >= TermOf(kLastLife)) {
+  if (is_record) record.task.job = std::string(parts[3]);
+  record.has_ended = ended != 0;
+  // A greater term leaves no room for lives. The store compares texts.
+  if (!is_record || record.term == 0 || record.term >= TermOf(kLastLife) || record.Encode() != text) {
     return absl::DataLossError(
         absl::StrCat("'", text.substr(0, 100), "' does not say which task is the authority"));
   }
-  record.task.job = std::string(parts[3]);
-  record.has_ended = ended != 0;
   return record;
 }
 

@@ -29,7 +29,7 @@ struct AuthorityRecord {
   bool has_ended = false;  // the task has left office: nobody need wait until it has ended
 
   bool operator==(const AuthorityRecord&) const = default;
-  // As text: "weir 1 TERM JOB INDEX CANDIDATE BEAT ENDED", decimal numbers.
+  // As text: "weir 1 TERM JOB INDEX CANDIDATE BEAT ENDED", decimal numbers. One record has one text.
   std::string Encode() const;
   // DataLoss.
   static absl::StatusOr<AuthorityRecord> Decode(absl::string_view text);
@@ -48,8 +48,9 @@ class AuthorityStore {
 
   virtual ~AuthorityStore() = default;
   virtual void Read(absl::Duration timeout, Then then) = 0;
-  // Puts the record there if what is there has that revision, and tells what is there after that.
-  virtual void Replace(int64_t revision, const AuthorityRecord& record, absl::Duration timeout,
+  // Puts the record there if what is there is `before`, revision and record, and tells what is there after
+  // that. The revision alone would not do: a store that was wiped counts from the beginning again.
+  virtual void Replace(const Stored& before, const AuthorityRecord& record, absl::Duration timeout,
                        Then then) = 0;
 };
 

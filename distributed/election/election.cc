@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/task_config.h"
 #include "kernels/notice.h"
@@ -13,8 +14,12 @@ namespace {
 constexpr absl::Duration kNoticeInterval = absl::Seconds(10);
 constexpr size_t kMostSent = 64;
 
-bool IsCandidate(const ClusterSpec& cluster, const TaskName& task) {
-  return cluster.address(task).ok() && (cluster.HasJob("ps") ? task.job == "ps" : IsTrainingJob(task.job));
+std::vector<TaskName> Candidates(const ClusterSpec& cluster) {
+  std::vector<TaskName> candidates = cluster.tasks();
+  std::erase_if(candidates, [has_ps = cluster.HasJob("ps")](const TaskName& task) {
+    return has_ps ? task.job != "ps" : !IsTrainingJob(task.job);
+  });
+  return candidates;
 }
 
 }  // namespace
@@ -25,7 +30,8 @@ Election::Election(Peers& peers, AuthorityStore& store)
       membership_(peers.membership()),
       lease_(membership_.lease()),
       interval_(lease_ / 5),
-      is_candidate_(IsCandidate(membership_.cluster(), membership_.self())),
+      candidates_(Candidates(membership_.cluster())),
+      is_candidate_(absl::c_linear_search(candidates_, membership_.self())),
       // 0 is nobody.
       id_(std::max<uint64_t>(1, peers.environment().Random())) {
   {
@@ -59,9 +65,10 @@ void Election::Beat() {
     Replace(NextBeat());
   } else if (is_candidate && IsVacant()) {
     beat_ = 1;
-    Replace({.term = NextTerm(), .task = membership_.self(), .candidate = id_, .beat = beat_});
+    Replace(
+        {.term = NextTerm(membership_.self()), .task = membership_.self(), .candidate = id_, .beat = beat_});
   } else if (is_candidate && has_seen_ && seen_.revision == 0) {
-    Replace({.term = NextTerm(), .task = membership_.self(), .candidate = id_, .beat = 0});
+    Replace({.term = NextTerm(membership_.self()), .task = membership_.self(), .candidate = id_, .beat = 0});
   } else if (is_candidate_ || membership_.authority().job.empty() ||
              !membership_.WasAnsweredSince(now - 2 * interval_)) {
     Read();
@@ -87,8 +94,11 @@ uint64_t Election::GreatestTerm() const {
   return std::max(greatest_.first, TermOf(life) + 1 < TermOf(kLastLife) ? TermOf(life) : 0);
 }
 
-uint64_t Election::NextTerm() const {
-  return std::max(GreatestTerm() + 1, TermAt(peers_.environment().TimeOfDay()));
+uint64_t Election::NextTerm(const TaskName& task) const {
+  const uint64_t least = std::max(GreatestTerm() + 1, TermAt(peers_.environment().TimeOfDay()));
+  const uint64_t num_candidates = std::max<uint64_t>(1, candidates_.size());
+  const uint64_t place = static_cast<uint64_t>(absl::c_find(candidates_, task) - candidates_.begin());
+  return least + (place + num_candidates - least % num_candidates) % num_candidates;
 }
 
 bool Election::IsOfLowTerm() const {
@@ -100,7 +110,7 @@ bool Election::IsOfLowTerm() const {
 AuthorityRecord Election::NextBeat() {
   AuthorityRecord next = seen_.record;
   next.beat = ++beat_;
-  if (IsOfLowTerm()) next.term = NextTerm();
+  if (IsOfLowTerm()) next.term = NextTerm(next.task);
   return next;
 }
 
@@ -123,7 +133,7 @@ void Election::Replace(const AuthorityRecord& record) {
   if (record.candidate == id_ && record.beat > 0) {
     sent_.emplace(std::pair(record.term, record.beat), peers_.environment().SteadyNow());
   }
-  store_.Replace(seen_.revision, record, 2 * interval_, Answered());
+  store_.Replace(seen_, record, 2 * interval_, Answered());
 }
 
 bool Election::Note(const Question& question, const AuthorityStore::Stored& stored) {
@@ -171,7 +181,7 @@ void Election::OnAnswer(const Question& question, const absl::StatusOr<Authority
   // At once: whom it names replaces it again soon.
   if (IsOfLowTerm() && !is_own) {
     AuthorityRecord raised = seen_.record;
-    raised.term = NextTerm();
+    raised.term = NextTerm(raised.task);
     Replace(raised);
   }
 }

@@ -23,7 +23,9 @@
 // it names; the authority itself grants no life in its term when it has heard of a greater one.
 //
 // The term is above that of the record before, above the clock of the candidate, and above all lives that it
-// has heard of: lives that are granted in it are greater than all others, as authority.h wants it.
+// has heard of: lives that are granted in it are greater than all others, as authority.h wants it. It leaves
+// the candidate's place among all of them as its remainder: two tasks that know nothing of one another,
+// because the store was wiped, do not take the same.
 //
 // The others ask the store when the authority is not known, or does not answer. An authority that ends says
 // so in the store. Who has left in good order, because the job ends, has no successor, except in a job that
@@ -38,6 +40,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -47,6 +50,7 @@
 #include "absl/time/time.h"
 #include "distributed/election/authority_store.h"
 #include "distributed/peers/peers.h"
+#include "distributed/task_name.h"
 #include "kernels/timers.h"
 
 namespace weir {
@@ -95,7 +99,8 @@ class Election {
   bool IsVacant() const;
   // The greatest term that this process knows of.
   uint64_t GreatestTerm() const;
-  uint64_t NextTerm() const;
+  // Of that task's next office: of no other candidate's.
+  uint64_t NextTerm(const TaskName& task) const;
   // Whether the record's term is too low.
   bool IsOfLowTerm() const;
   // What this task says in office.
@@ -108,6 +113,7 @@ class Election {
   Membership& membership_;
   const absl::Duration lease_;
   const absl::Duration interval_;
+  const std::vector<TaskName> candidates_;
   const bool is_candidate_;
   const uint64_t id_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();

@@ -22,7 +22,7 @@ class HeldStore final : public AuthorityStore {
     absl::MutexLock lock(&mutex_);
     held_.push_back(std::move(then));
   }
-  void Replace(int64_t, const AuthorityRecord&, absl::Duration timeout, Then then) override {
+  void Replace(const Stored&, const AuthorityRecord&, absl::Duration timeout, Then then) override {
     Read(timeout, std::move(then));
   }
   void AwaitQuestion() {
@@ -57,11 +57,12 @@ class PromptStore final : public AuthorityStore {
     }
     then(stored);
   }
-  void Replace(int64_t revision, const AuthorityRecord& record, absl::Duration timeout, Then then) override {
+  void Replace(const Stored& before, const AuthorityRecord& record, absl::Duration timeout,
+               Then then) override {
     {
       absl::MutexLock lock(&mutex_);
       const int64_t next = stored_.store_revision + 1;
-      if (revision == stored_.revision) stored_ = {next, record, next};
+      if (before.revision == stored_.revision) stored_ = {next, record, next};
     }
     on_record_(record);
     Read(timeout, std::move(then));

@@ -157,6 +157,27 @@ TEST_F(ElectionTest, ATermThatIsTooLowIsRaised) {
   EXPECT_EQ(job.num_offices(), 2);
 }
 
+// Both want to begin at the same time, and the store forgets the one that was first (30008181).
+TEST(ElectionWipesTest, NoTwoOfficesHaveOneNumber) {
+  NetworkOptions slow;
+  slow.slow = 0.2;
+  slow.long_delay = absl::Milliseconds(1500);
+  CountingJobOptions options = ElectionTest::Options();
+  options.last_step = 20;
+  options.patience = 15 * slow.long_delay;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    World world(seed, slow);
+    CountingJob job(world, options, slow);
+    job.StartAll();
+    for (const int wipe : {1, 2}) {
+      world.At(absl::Milliseconds(wipe * 20 * static_cast<int64_t>(seed)),
+               [&job] { job.store().BeginAnew(); });
+    }
+    job.RunToTheEnd(absl::Minutes(20));
+    EXPECT_THAT(job.Violations(), IsEmpty()) << "seed " << seed;
+  }
+}
+
 struct ElectionHistoriesTest : ::testing::TestWithParam<int> {};
 
 TEST_P(ElectionHistoriesTest, Hold) {

@@ -21,9 +21,10 @@ class SimulatedStore::Client final : public AuthorityStore {
     Send(timeout, std::move(then), [] {});
   }
 
-  void Replace(int64_t revision, const AuthorityRecord& record, absl::Duration timeout, Then then) override {
-    Send(timeout, std::move(then), [&store = store_, revision, record] {
-      if (store.stored_.revision != revision) return;
+  void Replace(const Stored& before, const AuthorityRecord& record, absl::Duration timeout,
+               Then then) override {
+    Send(timeout, std::move(then), [&store = store_, before, record] {
+      if (store.stored_.revision != before.revision || store.stored_.record != before.record) return;
       const int64_t next = store.stored_.store_revision + 1;
       store.stored_ = {next, record, next};
     });

@@ -75,13 +75,21 @@ class EtcdStore final : public AuthorityStore {
     Run(std::move(read), AuthorityRecord(), timeout, std::move(then));
   }
 
-  void Replace(int64_t revision, const AuthorityRecord& record, absl::Duration timeout, Then then) override {
+  void Replace(const Stored& before, const AuthorityRecord& record, absl::Duration timeout,
+               Then then) override {
     etcd::Transaction replace;
     etcd::Compare& unchanged = *replace.add_compare();
     unchanged.set_result(etcd::Compare::EQUAL);
     unchanged.set_target(etcd::Compare::MOD);
     unchanged.set_key(key_);
-    unchanged.set_mod_revision(revision);  // of a key that is not there: 0
+    unchanged.set_mod_revision(before.revision);  // of a key that is not there: 0
+    if (before.revision != 0) {
+      etcd::Compare& same = *replace.add_compare();
+      same.set_result(etcd::Compare::EQUAL);
+      same.set_target(etcd::Compare::VALUE);
+      same.set_key(key_);
+      same.set_value(before.record.Encode());
+    }
     etcd::Put& put = *replace.add_success()->mutable_put();
     put.set_key(key_);
     put.set_value(record.Encode());

@@ -115,10 +115,10 @@ class Etcd {
   static absl::StatusOr<Stored> Read(AuthorityStore& store, absl::Duration timeout = absl::Seconds(20)) {
     return Await([&](AuthorityStore::Then then) { store.Read(timeout, std::move(then)); });
   }
-  static absl::StatusOr<Stored> Replace(AuthorityStore& store, int64_t revision,
+  static absl::StatusOr<Stored> Replace(AuthorityStore& store, const Stored& before,
                                         const AuthorityRecord& record) {
     return Await([&](AuthorityStore::Then then) {
-      store.Replace(revision, record, absl::Seconds(20), std::move(then));
+      store.Replace(before, record, absl::Seconds(20), std::move(then));
     });
   }
 
@@ -153,7 +153,8 @@ TEST(AuthorityRecordTest, IsReadOrRefused) {
   for (const std::string& text :
        {std::string(), std::string("weir 1 5 ps 3 4 7"), std::string("weir 2 5 ps 3 4 7 0"),
         std::string("weir 1 0 ps 3 4 7 0"), std::string("weir 1 5  3 4 7 0"),
-        std::string("weir 1 5 ps -1 4 7 0"), std::string("weir 1 18446744073709551615 ps 3 4 7 0"),
+        std::string("weir 1 5 ps -1 4 7 0"), std::string("weir 1 05 ps 1 4 7 0"),
+        std::string("weir 1 5 ps 1 4 7 2"), std::string("weir 1 18446744073709551615 ps 3 4 7 0"),
         std::string(100'000, 'x')}) {
     EXPECT_TRUE(absl::IsDataLoss(AuthorityRecord::Decode(text).status())) << text.substr(0, 40);
   }
@@ -213,15 +214,18 @@ TEST_F(EtcdTest, ReplacesWhatNobodyElseHasReplaced) {
   EXPECT_EQ(Etcd::Read(*one).value().revision, 0);
   const AuthorityRecord first = {.term = 5, .task = kPs0, .candidate = 1, .beat = 1};
   AuthorityRecord second = {.term = 6, .task = kPs1, .candidate = 2, .beat = 1};
-  const Stored stored = Etcd::Replace(*one, 0, first).value();
+  const Stored stored = Etcd::Replace(*one, {}, first).value();
   EXPECT_GT(stored.revision, 0);
   EXPECT_EQ(stored.record, first);
-  const Stored refused = Etcd::Replace(*other, 0, second).value();
+  const Stored refused = Etcd::Replace(*other, {}, second).value();
   EXPECT_EQ(refused.revision, stored.revision);
   EXPECT_EQ(refused.record, first);
-  const Stored replaced = Etcd::Replace(*other, stored.revision, second).value();
+  const Stored replaced = Etcd::Replace(*other, stored, second).value();
   EXPECT_GT(replaced.revision, stored.revision);
-  EXPECT_EQ(Etcd::Replace(*one, stored.revision, first).value().record, second);
+  EXPECT_EQ(Etcd::Replace(*one, stored, first).value().record, second);
+  // As after a wipe: the same revision, of another record.
+  EXPECT_EQ(Etcd::Replace(*one, {.revision = replaced.revision, .record = first}, first).value().record,
+            second);
   EXPECT_EQ(Etcd::Read(*one).value().revision, replaced.revision);
   EXPECT_EQ(Etcd::Read(*MakeEtcdStore(etcd.url("another"), {}).value()).value().revision, 0);
   // The first address is of nobody.
@@ -238,7 +242,7 @@ TEST_F(EtcdTest, WithTlsTheJobsCertificatesCount) {
   ASSERT_TRUE(etcd.Start().ok());
   const auto store = MakeEtcdStore(etcd.url("job"), etcd.security()).value();
   const AuthorityRecord record = {.term = 5, .task = kPs0, .candidate = 1, .beat = 1};
-  EXPECT_EQ(Etcd::Replace(*store, 0, record).value().record, record);
+  EXPECT_EQ(Etcd::Replace(*store, {}, record).value().record, record);
   EXPECT_FALSE(Etcd::Read(*MakeEtcdStore(etcd.url("job"), {}).value(), absl::Seconds(5)).ok());
   SecurityOptions missing = etcd.security();
   missing.tls_ca_file = keys + "/none.pem";
@@ -306,9 +310,9 @@ TEST_F(EtcdTest, ServersElectAnAuthorityInAnEtcdThatHasLostItsData) {
   // Its revisions are greater than those of one that was started anew.
   const auto store = MakeEtcdStore(etcd.url("another"), {}).value();
   AuthorityRecord record = {.term = 5, .task = kPs0, .candidate = 1};
-  for (int64_t revision = 0; record.beat < 50;) {
+  for (Stored stored; record.beat < 50;) {
     ++record.beat;
-    revision = Etcd::Replace(*store, revision, record).value().revision;
+    stored = Etcd::Replace(*store, stored, record).value();
   }
   // They are seen.
   const auto elected = MakeEtcdStore(etcd.url("servers"), {}).value();
