@@ -32,6 +32,8 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);
 constexpr absl::Duration kTellEvery = absl::Seconds(5);
 // How often one who waits looks whether it shall give up.
 constexpr absl::Duration kGlance = absl::Milliseconds(500);
+// Between two looks of rank 0 whether it has joined the cluster.
+constexpr absl::Duration kBriefly = absl::Milliseconds(20);
 // How long a broken connection to another rank is tried again, and how long somebody is told of an end.
 constexpr absl::Duration kRetryFor = absl::Seconds(3);
 constexpr absl::Duration kNoticeTime = absl::Seconds(30);
@@ -325,7 +327,27 @@ void PeerGroup::Refuse(const std::map<int, Join>& joined, const absl::Status& wh
   }
 }
 
+absl::Status PeerGroup::AwaitOwnLife(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
+  Environment& environment = peers_.environment();
+  absl::Time next_report = environment.Now() + kReportEvery;
+  while (peers_.membership().incarnation() == 0) {
+    if (gives_up()) return absl::UnavailableError(absl::StrCat("stopped while ", peers_.WhyItWaits()));
+    if (environment.Now() >= deadline) return absl::DeadlineExceededError(peers_.WhyItWaits());
+    if (environment.Now() >= next_report) {
+      next_report = environment.Now() + kReportEvery;
+      PrintNotice(peers_.WhyItWaits());
+    }
+    absl::MutexLock lock(&mutex_);
+    if (environment.Await(mutex_, absl::Condition(&is_leaving_), environment.Now() + kBriefly)) {
+      return absl::CancelledError("this task is shutting down");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status PeerGroup::FormAsFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
+  // The others hear it by its answer. The authority loses nobody who was never heard.
+  WEIR_RETURN_IF_ERROR(AwaitOwnLife(deadline, gives_up));
   {
     absl::MutexLock lock(&mutex_);
     joined_[0] = Join{peers_.environment().Random(), 0, nullptr};

@@ -94,6 +94,8 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
   void TellOfMemory(int rank, uint64_t generation);
   void TakeNoticeOfMemory(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call);
 
+  // Until this task has joined the cluster.
+  absl::Status AwaitOwnLife(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
   absl::Status FormAsFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
   absl::Status AskFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
   // For one who waits for rank 0; OK when it shall go on waiting.

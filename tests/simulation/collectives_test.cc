@@ -74,6 +74,9 @@ class ReplicaJob {
     });
   }
 
+  // Of processes that have ended with an error.
+  int num_restarts() const { return num_restarts_; }
+
   // The variables' bits at the end, of all ranks; or what went wrong.
   std::string Run() {
     const auto have_ended = [this] {
@@ -291,6 +294,19 @@ TEST_P(CollectivesSimulationTest, MisfortunesDoNotComeSingly) {
     ReplicaJob job(seed, GetParam());
     const std::string told = Befall(job, seed);
     EXPECT_EQ(job.Run(), Expected()) << "seed " << seed << told;
+  }
+}
+
+// Rank 0 had answered when it had not joined the cluster yet: the one in office did not know it, and the
+// others waited for it for ever.
+TEST_P(CollectivesSimulationTest, NobodyWaitsForARankThatFallsSilentWhileTheJobBegins) {
+  for (int at = 0; at < 2000; at += 50) {
+    for (const int rank : {0, 1}) {
+      ReplicaJob job(at + 1, GetParam(), /*elects=*/true);
+      job.Pause(rank, absl::Milliseconds(at), absl::Hours(2));
+      const bool is_done = job.Run() == Expected();
+      EXPECT_TRUE(is_done || job.num_restarts() > 0) << "rank " << rank << " at " << at;
+    }
   }
 }
 
