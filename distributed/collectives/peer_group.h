@@ -76,6 +76,7 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
     std::shared_ptr<IncomingCall> call;  // null: rank 0's own
   };
 
+  static constexpr char kFormMethod[] = "/weir.Collective/Form";
   static constexpr char kOfferMemoryMethod[] = "/weir.Collective/OfferMemory";
   static constexpr char kReadMemoryMethod[] = "/weir.Collective/ReadMemory";
 
