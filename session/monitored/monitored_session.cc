@@ -61,8 +61,15 @@ class Attempts {
   std::map<absl::Duration, absl::Duration> spent_;
 };
 
-// FailedPrecondition when a fetch runs one of the targets.
-absl::Status CheckIndependent(const Graph& graph, const RunArgs& args) {
+// Whether it changes the variable whose value that is.
+bool Changes(const Node& node, const Output& value) {
+  const bool has_handle = value.node != nullptr && value.node->num_inputs() > 0;
+  return has_handle && node.num_outputs() == 0 && node.num_inputs() > 0 &&
+         node.input(0).node == value.node->input(0).node;
+}
+
+// FailedPrecondition when a fetch runs one of the targets, or counts a step.
+absl::Status CheckIndependent(const Graph& graph, const RunArgs& args, const Output& global_step) {
   absl::flat_hash_set<const Node*> targets;
   for (const TargetRef& target : args.targets) {
     WEIR_ASSIGN_OR_RETURN(const Node* node, target.Resolve(graph));
@@ -80,7 +87,7 @@ absl::Status CheckIndependent(const Graph& graph, const RunArgs& args) {
   while (!open.empty()) {
     const Node* const node = open.back();
     open.pop_back();
-    if (targets.count(node) > 0) {
+    if (targets.count(node) > 0 || Changes(*node, global_step)) {
       return absl::FailedPreconditionError(
           absl::StrCat("the step that was lost has been done by others, so '", node->name(),
                        "' must not run again, but a fetch depends on it"));
@@ -317,7 +324,7 @@ void MonitoredSession::SaveOwnVariables() {
 
 absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(RunArgs args, LogicalSteps::Call& call) {
   if (std::exchange(lost_step_is_done_, false)) {
-    const absl::Status independent = CheckIndependent(graph_.graph(), args);
+    const absl::Status independent = CheckIndependent(graph_.graph(), args, scaffold().global_step);
     if (!independent.ok() && is_at_end_) {
       return TrainingIsOverError(absl::StrCat("training is at its last step: ", independent.message()));
     }

@@ -279,6 +279,33 @@ TEST(MonitoredSessionTest, AStepWhoseAnswerIsLostIsAppliedOnce) {
   EXPECT_EQ((*session)->GlobalStep().value(), 4);
 }
 
+// Nor when it is no target, but what a fetch waits for.
+TEST(MonitoredSessionTest, AStepThatOthersHaveDoneIsNotRunAgain) {
+  struct OthersHaveDoneIt final : Hook {
+    bool HasDoneLostStep(bool) const override { return true; }
+  };
+  TestProgram program;
+  Output trained;
+  {
+    const GraphBuilder::Scope after = program.g.ControlScope({program.train});
+    trained = Identity(program.g, program.loss);
+  }
+  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+  program.target.workers = {&worker};
+  auto session = program.Start({.hooks = {std::make_shared<OthersHaveDoneIt>()}});
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (const bool is_target : {true, false}) {
+    worker.lose_next = true;
+    const auto step =
+        (*session)->Run({}, {is_target ? program.loss : trained},
+                        is_target ? std::vector<TargetRef>{program.train} : std::vector<TargetRef>{});
+    EXPECT_EQ(step.ok(), is_target) << step.status();
+    EXPECT_THAT(Message(step.status()), HasSubstr(is_target ? "" : "must not run again"));
+  }
+  EXPECT_EQ(worker.num_sessions, 3);
+  EXPECT_EQ(program.Start({}).value()->GlobalStep().value(), 0);
+}
+
 // The steps of one call keep their places in it.
 TEST(MonitoredSessionTest, TheStepsOfAFunctionAreEachAppliedOnce) {
   TestProgram program;
