@@ -1,5 +1,8 @@
 // What one task of a job could do to the others with messages of its own, in its own name.
 #include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -121,6 +124,43 @@ TEST_P(ServerTest, ATaskSaysOnlyOfItselfThatItIsDone) {
   const absl::Status heard = attacker.CallAs(kHeartbeatMethod, {.header = heartbeat.Take()});
   EXPECT_TRUE(heard.ok()) << heard << ": it is alive, in its life";
   EXPECT_EQ(ps->local_worker().num_plans(), 1) << "it still needs that";
+}
+
+// Each of them could be one that was replaced: the task's address is asked once for all, not by each of them.
+TEST_P(ServerTest, WhoeverAsksToBeATaskMakesNoConnectionOfItsOwn) {
+  constexpr uint64_t kProcesses = 8, kThere = 5;
+  const auto ps = Start({"ps", 0});
+  const std::string address = cluster_.address({"worker", 1}).value();
+  const std::unique_ptr<Channel> channel = ConnectToPs();
+  std::atomic<int> num_looks = 0;
+  const auto listener = (GetParam() ? *grpc_ : faults_)
+                            .Listen(address,
+                                    [&num_looks](std::shared_ptr<IncomingCall> call) {
+                                      ++num_looks;
+                                      absl::SleepFor(absl::Seconds(1));
+                                      WireWriter body;
+                                      EncodeHeartbeatReply(kThere, &body);
+                                      call->Reply(EncodeReply(0, absl::OkStatus(), body.Take()));
+                                    })
+                            .value();
+  std::vector<absl::Status> answers(kProcesses);
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < kProcesses; ++i) {
+    threads.emplace_back([&, i] {
+      WireWriter request;
+      Envelope{{"worker", 1}, 0}.EncodeTo(&request);
+      EncodeJoin({.age = absl::Hours(1), .process = i + 1, .address = address}, &request);
+      answers[i] = AnswerOf(*channel, kJoinMethod, {.header = request.Take()});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(num_looks, 0);
+  EXPECT_LT(num_looks, static_cast<int>(kProcesses));
+  for (uint64_t i = 0; i < kProcesses; ++i) {
+    EXPECT_EQ(answers[i].ok(), i + 1 == kThere) << answers[i];
+    if (answers[i].ok()) continue;
+    EXPECT_THAT(std::string(answers[i].message()), HasSubstr("another process is worker:1 at "));
+  }
 }
 
 // Not hostile, but as little to be understood.

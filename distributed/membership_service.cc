@@ -224,26 +224,49 @@ void MembershipService::Join(const Request& request, const JoinCall& call) {
 }
 
 void MembershipService::LookAndJoin(const Request& request, const JoinCall& call) {
+  const TaskName task = request.envelope.sender;
+  bool is_refused = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    std::vector<Joining>& joining = joining_[task];
+    is_refused = joining.size() >= kMostJoining;
+    if (!is_refused) joining.push_back({request, call, peers_.environment().SteadyNow()});
+    if (!is_refused && joining.size() > 1) return;
+  }
+  if (is_refused) {
+    return Reply(request,
+                 absl::UnavailableError(absl::StrCat(kMostJoining, " processes ask to be ", task.ToString(),
+                                                     ": this one is to ask again")));
+  }
   PeerCallOptions options;
   options.deadline = std::min(request.call->deadline(), peers_.environment().Now() + Probes::kLongest);
   options.any_life = true;
   options.anew = true;
   options.may_end_this_life = false;  // it may not know yet that this authority was started after the last
   options.retry_for = absl::ZeroDuration();
-  const absl::Time asked = peers_.environment().SteadyNow();
-  peers_.Call(request.envelope.sender, kHeartbeatMethod, "", {}, options,
-              [this, alive = alive_, request, call, asked](const absl::StatusOr<PeerReply>& reply) {
+  peers_.Call(task, kHeartbeatMethod, "", {}, options,
+              [this, alive = alive_, task](const absl::StatusOr<PeerReply>& reply) {
                 {
                   absl::MutexLock lock(&alive->mutex);
                   if (alive->is_over) return;
                   ++alive->num_joining;
                 }
-                JoinCall later = call;
-                later.age += peers_.environment().SteadyNow() - asked;
-                OnLooked(request, later, reply);
+                OnLooked(task, reply);
                 absl::MutexLock lock(&alive->mutex);
                 --alive->num_joining;
               });
+}
+
+void MembershipService::OnLooked(const TaskName& task, const absl::StatusOr<PeerReply>& looked) {
+  std::vector<Joining> joining;
+  {
+    absl::MutexLock lock(&mutex_);
+    joining = std::move(joining_.extract(task).mapped());
+  }
+  for (Joining& one : joining) {
+    one.call.age += peers_.environment().SteadyNow() - one.since;
+    OnLooked(one.request, one.call, looked);
+  }
 }
 
 void MembershipService::OnLooked(const Request& request, const JoinCall& call,

@@ -10,7 +10,8 @@
 //
 // Before a process is let in that may have been replaced (Authority::MayBeReplaced) the authority calls the
 // task's address, where that process must answer itself; otherwise, and where nobody answers, it is told to
-// ask again, and why.
+// ask again, and why. One such call of a task is under way at a time: its answer counts for all who have
+// asked meanwhile.
 //
 // Where names are proven (MembershipOptions) an authority that hears of a later life of its own task calls
 // its own address: a successor that answers there has the certificate of that task, and then this process is
@@ -25,6 +26,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
@@ -70,6 +72,13 @@ class MembershipService {
     Envelope envelope;
     WireReader reader{""};
   };
+  // Waits for what is found at its task's address.
+  struct Joining {
+    Request request;
+    JoinCall call;
+    absl::Time since;
+  };
+  static constexpr size_t kMostJoining = 16;  // as one task
   struct Held {
     std::shared_ptr<IncomingCall> call;
     uint64_t number = 0;  // of the call
@@ -97,6 +106,7 @@ class MembershipService {
   void Join(const Request& request, const JoinCall& call);
   void LookAndJoin(const Request& request, const JoinCall& call);
   // With what came back from the task's address.
+  void OnLooked(const TaskName& task, const absl::StatusOr<PeerReply>& looked);
   void OnLooked(const Request& request, const JoinCall& call, const absl::StatusOr<PeerReply>& looked);
   void Watch(Request& request);
   void Hold(const Request& request, const ViewNumber& known);
@@ -123,6 +133,7 @@ class MembershipService {
   mutable absl::Mutex mutex_;
   bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t num_requests_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<TaskName, std::vector<Joining>> joining_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_held_ ABSL_GUARDED_BY(mutex_) = 1;
   std::map<TaskName, Held> held_ ABSL_GUARDED_BY(mutex_);
   std::map<TaskName, std::string> addresses_
