@@ -192,6 +192,38 @@ TEST_F(ReferencesTest, ConditionalsPassReferencesOn) {
   EXPECT_EQ(Fetch("merge:0").value(), 2);
 }
 
+// As rewrites of TensorFlow write a moving average that begins with the first value.
+TEST_F(ReferencesTest, NothingIsReadForANodeThatDoesNotRun) {
+  Import(
+      Variable("v") + Constant("two", 2) +
+      Node("is_ready", "IsVariableInitialized", {"v"}, "attr { key: 'dtype' value { type: DT_FLOAT } }") +
+      Node("switch", "Switch", {"two", "is_ready"}) + Node("difference", "Sub", {"v", "switch:1"}) +
+      Node("negative", "Neg", {"switch:1"}) + Node("sum", "Sub", {"v", "negative"}) +
+      Node("later", "AddV2", {"difference", "sum"}) +
+      Node("merge", "Merge", {"switch", "later"}, std::string(kFloat) + " attr { key: 'N' value { i: 2 } }") +
+      Node("assign", "Assign", {"v", "merge"}));
+  EXPECT_EQ(Fetch("assign:0").value(), 2);
+  EXPECT_EQ(Fetch("assign:0").value(), 4);  // 2 - 2 + 2 + 2
+  EXPECT_EQ(Fetch("assign:0").value(), 8);
+}
+
+// Graphs of TensorFlow's first versions.
+TEST_F(ReferencesTest, HandlesThatAreReferencesBecomeResources) {
+  const std::string types = "attr { key: 'component_types' value { list { type: DT_FLOAT } } }";
+  const std::string of_enqueue = "attr { key: 'Tcomponents' value { list { type: DT_FLOAT } } }";
+  const std::string elements = "attr { key: 'elem_type' value { type: DT_FLOAT } }";
+  Import(Variable("v") + Constant("two", 2) + Node("init", "Assign", {"v", "two"}) +
+         Node("queue", "FIFOQueue", {}, types) + Node("put", "QueueEnqueue", {"queue", "v"}, of_enqueue) +
+         Node("size", "QueueSize", {"queue"}, "") + Node("get", "QueueDequeue", {"queue"}, types) +
+         Node("stack", "Stack", {}, elements) + Node("push", "StackPush", {"stack", "two"}) +
+         Node("pop", "StackPop", {"stack", "^push"}, elements));
+  Run("init");
+  Run("put");
+  EXPECT_EQ(session_->Run({}, {"size:0"}).value()[0].scalar<int32_t>(), 1);
+  EXPECT_EQ(Fetch("get:0").value(), 2);
+  EXPECT_EQ(Fetch("pop:0").value(), 2);
+}
+
 TEST_F(ReferencesTest, OptimizersUpdateThem) {
   Import(Variable("v") + Constant("two", 2) + Constant("half", 0.5) + Node("init", "Assign", {"v", "two"}) +
          Node("train", "ApplyGradientDescent", {"v", "half", "two"}) + Node("seen", "Mul", {"train", "two"}));

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/interchange/input_name.h"
+#include "graph/interchange/old_handles.h"
 #include "graph/interchange/proto/graph.pb.h"
 
 namespace weir {
@@ -23,6 +24,7 @@ enum class Role {
   kQuery,     // takes one and gives an ordinary tensor
   kPass,      // only passes its first input's reference on
   kFlow,      // gives references that depend on which of its inputs or outputs is alive
+  kHandle,    // makes or takes a handle that is a reference to a string
 };
 
 struct Counterpart {
@@ -63,6 +65,9 @@ Counterpart KnownCounterpart(absl::string_view op) {
   if (absl::StartsWith(op, "Apply") || absl::StartsWith(op, "SparseApply")) {
     return {Role::kUpdate, absl::StrCat("Resource", op)};
   }
+  if (std::string successor = SuccessorOfOldHandle(op); !successor.empty()) {
+    return {Role::kHandle, std::move(successor)};
+  }
   return {};
 }
 
@@ -83,6 +88,7 @@ bool IsReference(Role role, absl::string_view op, int output) {
       return output == 0 || (output == 1 && op == "RefSwitch");
     case Role::kNone:
     case Role::kQuery:
+    case Role::kHandle:
       return false;
   }
   return false;
@@ -224,29 +230,37 @@ std::optional<ReferenceLowering::Reference> ReferenceLowering::Resolve(absl::str
   return found;
 }
 
-void ReferenceLowering::FindNodesAfterUpdates() {
+void ReferenceLowering::FindNodesAfter() {
   absl::flat_hash_map<absl::string_view, std::vector<const NodeDef*>> consumers;
-  std::vector<const NodeDef*> open;
-  const auto add = [&](const NodeDef& node) {
-    if (after_updates_.insert(node.name()).second) open.push_back(&node);
+  for (const NodeDef& node : def_.node()) {
+    for (const std::string& input : node.input()) {
+      if (const auto name = ParseInputName(input); name.ok()) consumers[name->node].push_back(&node);
+    }
+  }
+  const auto add_all_after = [&](absl::flat_hash_set<absl::string_view>& nodes) {
+    std::vector<absl::string_view> open(nodes.begin(), nodes.end());
+    while (!open.empty()) {
+      const auto found = consumers.find(open.back());
+      open.pop_back();
+      if (found == consumers.end()) continue;
+      for (const NodeDef* consumer : found->second) {
+        if (nodes.insert(consumer->name()).second) open.push_back(consumer->name());
+      }
+    }
   };
   for (const NodeDef& node : def_.node()) {
-    if (RoleOf(graph_.ops(), node) == Role::kUpdate) add(node);
+    if (RoleOf(graph_.ops(), node) == Role::kUpdate) after_updates_.insert(node.name());
+    if (node.op() == "Switch") after_switches_.insert(node.name());
     for (const std::string& input : node.input()) {
       const absl::StatusOr<InputName> name = ParseInputName(input);
-      if (!name.ok()) continue;
-      consumers[name->node].push_back(&node);
       // Of what was imported before, nothing is known.
-      if (Find(name->node) == nullptr && RunsAfterUpdate(name->node)) add(node);
+      if (name.ok() && Find(name->node) == nullptr && RunsAfterUpdate(name->node)) {
+        after_updates_.insert(node.name());
+      }
     }
   }
-  while (!open.empty()) {
-    const NodeDef* const node = open.back();
-    open.pop_back();
-    if (const auto found = consumers.find(node->name()); found != consumers.end()) {
-      for (const NodeDef* consumer : found->second) add(*consumer);
-    }
-  }
+  add_all_after(after_updates_);
+  add_all_after(after_switches_);
 }
 
 // A node of the graph counts as one when it may be.
@@ -271,7 +285,7 @@ GraphDef ReferenceLowering::Lowered() {
   *lowered.mutable_versions() = def_.versions();
   *lowered.mutable_library() = def_.library();
   lowered_ = &lowered;
-  FindNodesAfterUpdates();
+  FindNodesAfter();
   FindVariablesOfAnyShape();
   for (const NodeDef& node : def_.node()) {
     NodeDef replaced;
@@ -316,6 +330,9 @@ bool ReferenceLowering::Lower(const NodeDef& node, NodeDef* lowered) {
     case Role::kFlow:
     case Role::kPass:
       return op != nullptr && LowerInputs(node, *op, lowered);
+    case Role::kHandle:
+      if (op != nullptr) LowerHandle(node, *op, lowered);
+      return op != nullptr;
     case Role::kNone:
       break;
   }
@@ -367,6 +384,24 @@ bool ReferenceLowering::LowerIdentity(const NodeDef& node, NodeDef* lowered) {
   return true;
 }
 
+void ReferenceLowering::LowerHandle(const NodeDef& node, const Op& op, NodeDef* lowered) {
+  if (!ReadInputs(node, lowered)) *lowered = node;
+  lowered->set_op(op.name());
+  if (op.name() != "StackV2") return;
+  NodeDef* const any_number = lowered_->add_node();
+  any_number->set_name(absl::StrCat(node.name(), "/max_size"));
+  any_number->set_op("Const");
+  any_number->set_device(node.device());
+  (*any_number->mutable_attr())["dtype"].set_type(tensorflow::DT_INT32);
+  tensorflow::TensorProto& value = *(*any_number->mutable_attr())["value"].mutable_tensor();
+  value.set_dtype(tensorflow::DT_INT32);
+  value.mutable_tensor_shape();
+  value.add_int_val(-1);
+  lowered->clear_input();
+  lowered->add_input(any_number->name());
+  AddControls(ControlInputs(node), lowered);
+}
+
 // False when there is nothing to read.
 bool ReferenceLowering::ReadInputs(const NodeDef& node, NodeDef* lowered) {
   const auto reads = AddReads(node, [](int) { return false; });
@@ -391,7 +426,7 @@ absl::flat_hash_map<int, std::string> ReferenceLowering::AddReads(const NodeDef&
   if (references.empty()) return reads;
   std::vector<std::string> after = ControlInputs(reader);
   if (is_local) {
-    for (std::string& producer : ProducersAfterUpdates(reader)) after.push_back(std::move(producer));
+    for (std::string& producer : ProducersBefore(reader)) after.push_back(std::move(producer));
   }
   // Without it there would be as many edges as references times nodes.
   if (references.size() > 1 && after.size() > 1) {
@@ -419,14 +454,31 @@ std::optional<ReferenceLowering::Reference> ReferenceLowering::ReadAtUse(const N
   return buffer;
 }
 
-std::vector<std::string> ReferenceLowering::ProducersAfterUpdates(const NodeDef& reader) const {
+std::vector<std::string> ReferenceLowering::ProducersBefore(const NodeDef& reader) {
   std::vector<std::string> producers;
   if (IsMerge(reader)) return producers;
-  for (const std::string& input : reader.input()) {
-    const absl::StatusOr<InputName> name = ParseInputName(input);
-    if (name.ok() && !name->is_control && RunsAfterUpdate(name->node)) producers.emplace_back(name->node);
+  for (int i = 0; i < reader.input_size(); ++i) {
+    const absl::StatusOr<InputName> name = ParseInputName(reader.input(i));
+    if (!name.ok() || name->is_control) continue;
+    const NodeDef* const producer = Find(name->node);
+    if (producer != nullptr && producer->op() == "Switch") {
+      producers.push_back(AddGate(reader, i, *producer));
+    } else if (RunsAfterUpdate(name->node) || after_switches_.contains(name->node)) {
+      producers.emplace_back(name->node);
+    }
   }
   return producers;
+}
+
+// A control input tells only that a Switch has run, not which of its outputs is alive.
+std::string ReferenceLowering::AddGate(const NodeDef& reader, int input, const NodeDef& producer) {
+  NodeDef* const gate = lowered_->add_node();
+  gate->set_name(absl::StrCat(reader.name(), "/ref_gate_", input));
+  gate->set_op("Identity");
+  gate->set_device(reader.device());
+  (*gate->mutable_attr())["T"].set_type(static_cast<DataType>(TypeAttr(producer, "T")));
+  gate->add_input(reader.input(input));
+  return gate->name();
 }
 
 void ReferenceLowering::AddRead(const std::string& name, const Reference& reference,

@@ -11,13 +11,16 @@
 // * A node that needs the value gets a ReadVariableOp of its own, "NODE/ref_read_INPUT". In TensorFlow a
 //   value is read when its consumer runs. So the read runs after the node that passed the reference on, after
 //   the consumer's control inputs and, when the consumer is on the variable's device, after those of its
-//   other inputs that run after an update (elsewhere a value is sent as soon as it can be read). A consumer
-//   that has several of both puts a NoOp between them, "NODE/ref_order".
+//   other inputs that run after an update or a Switch (elsewhere a value is sent as soon as it can be read).
+//   So nothing is read for a consumer that does not run. One that has several of both puts a NoOp between
+//   them, "NODE/ref_order"; an output of a Switch gets an Identity, "NODE/ref_gate_INPUT".
 // * Identity of a reference ("v/read") becomes the read itself, unless it is on another device. In TensorFlow
 //   its output is the variable's buffer, not a copy: who runs after an update sees what that has written. So
 //   a consumer on the same device that runs after any update has a read of its own here, too.
 // * Who asks for the reference by name ("v:0", "Assign:0") gets the value: a read "NODE/ref_value" is the
 //   output's stand-in (Graph::SetStandIn).
+// * Ops whose handles are references to strings (FIFOQueue, HashTable...) become their successors
+//   (old_handles.h).
 //
 // Semantics: TensorFlow's core/framework/op_kernel (inputs that are references are read when the kernel runs)
 // and ops/state_ops.
@@ -82,6 +85,7 @@ class ReferenceLowering {
   std::optional<Reference> ResolveSource(absl::string_view node, int output) const;
   bool Lower(const tensorflow::NodeDef& node, tensorflow::NodeDef* lowered);
   bool LowerInputs(const tensorflow::NodeDef& node, const Op& op, tensorflow::NodeDef* lowered);
+  void LowerHandle(const tensorflow::NodeDef& node, const Op& op, tensorflow::NodeDef* lowered);
   bool LowerIdentity(const tensorflow::NodeDef& node, tensorflow::NodeDef* lowered);
   bool ReadInputs(const tensorflow::NodeDef& node, tensorflow::NodeDef* lowered);
   // Adds reads of the inputs of `reader` that are references and of which it needs the values. The names of
@@ -90,9 +94,11 @@ class ReferenceLowering {
                                                  absl::FunctionRef<bool(int)> takes_handle);
   // What `reader` reads when it is run; nullopt when the input is to be taken as it is.
   std::optional<Reference> ReadAtUse(const tensorflow::NodeDef& reader, const std::string& input);
-  // The data inputs of `reader` that run after an update.
-  std::vector<std::string> ProducersAfterUpdates(const tensorflow::NodeDef& reader) const;
-  void FindNodesAfterUpdates();
+  // What its reads wait for: of its data inputs those that run after an update or a Switch.
+  std::vector<std::string> ProducersBefore(const tensorflow::NodeDef& reader);
+  // A node that runs when this output of a Switch is alive.
+  std::string AddGate(const tensorflow::NodeDef& reader, int input, const tensorflow::NodeDef& producer);
+  void FindNodesAfter();
   // Those that an Assign sets without validate_shape: what the variable's own shape says holds no more then.
   // An Assign that comes in a later GraphDef is too late.
   void FindVariablesOfAnyShape();
@@ -106,8 +112,9 @@ class ReferenceLowering {
   absl::flat_hash_map<absl::string_view, const tensorflow::NodeDef*> nodes_;
   // Of nodes that pass a reference or a buffer on.
   absl::flat_hash_map<std::pair<std::string, Way>, std::optional<Reference>> resolved_;
-  absl::flat_hash_set<std::string> any_shape_;            // handles of variables
-  absl::flat_hash_set<absl::string_view> after_updates_;  // updates, and all that runs after one
+  absl::flat_hash_set<std::string> any_shape_;             // handles of variables
+  absl::flat_hash_set<absl::string_view> after_updates_;   // updates, and all that runs after one
+  absl::flat_hash_set<absl::string_view> after_switches_;  // likewise
   tensorflow::GraphDef* lowered_ = nullptr;
   std::vector<StandIn> stand_ins_;
 };
