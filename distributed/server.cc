@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "distributed/collectives/passing_groups.h"
 #include "distributed/collectives/peer_group.h"
 #include "distributed/descriptor_limit.h"
 #include "distributed/election/election.h"
@@ -673,8 +674,24 @@ CollectiveGroup* Server::replicas() {
   return network_ != nullptr ? static_cast<CollectiveGroup*>(network_->replicas()) : lone_replica_.get();
 }
 
+// For graphs of TensorFlow's clients.
+static absl::Status OfferPassingGroups(Runtime& runtime) {
+  std::vector<std::string> names;
+  for (const std::unique_ptr<Device>& device : runtime.devices()) names.push_back(device->name().ToString());
+  if (names.size() == 1) return absl::OkStatus();
+  const RefPtr<PassingGroups> groups = MakePassingGroups(std::move(names));
+  for (const std::unique_ptr<Device>& device : runtime.devices()) {
+    const auto offered = device->resources().LookupOrCreate<PassingGroups>(
+        Communicator::kContainer, PassingGroups::kName,
+        [&]() -> absl::StatusOr<RefPtr<PassingGroups>> { return groups; });
+    WEIR_RETURN_IF_ERROR(offered.status());
+  }
+  return absl::OkStatus();
+}
+
 // Where the kernels of collective ops look for it.
 absl::Status Server::OfferReplicas() {
+  WEIR_RETURN_IF_ERROR(OfferPassingGroups(*runtime_));
   if (replicas() == nullptr) return absl::OkStatus();
   const RefPtr<Communicator> ranks = replicas()->ranks();
   for (const std::unique_ptr<Device>& device : runtime_->devices()) {

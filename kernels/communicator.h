@@ -134,4 +134,23 @@ class Communicator : public Resource {
   }
 };
 
+// Groups that exist for one collective of one step: the devices of this process whose nodes name the same
+// group key, as graphs of TensorFlow do that give each device a CollectiveReduce. Nobody has formed them
+// before; `group_size` says how many must come.
+//
+// Each device of a process with several has it in its ResourceManager, under Communicator::kContainer and
+// kName.
+class PassingGroups : public Resource {
+ public:
+  static constexpr char kTypeName[] = "PassingGroups";
+  static constexpr char kName[] = "passing groups";
+  using Found = std::function<void(absl::StatusOr<RefPtr<Communicator>>)>;
+
+  // Gives `device` its communicator when `size` devices have come to this collective of this step; ranks are
+  // in the order of the process's devices. Called once, maybe before the call returns. Errors:
+  // InvalidArgument (more devices than the process has, a device that comes twice, another size than one that
+  // came before), Cancelled.
+  virtual void Come(const std::string& device, int64_t size, const Communicator::Call& call, Found found) = 0;
+};
+
 }  // namespace weir

@@ -18,12 +18,6 @@ Status SameAsAttr(ShapeInference& s) {
   return OkStatus();
 }
 
-// Dimension 0 is that of all replicas together.
-Status GatherShape(ShapeInference& s) {
-  WEIR_RETURN_IF_ERROR(s.WithRankAtLeast(0, 1).status());
-  return SameAsAttr(s);
-}
-
 Status SendShape(ShapeInference& s) {
   WEIR_RETURN_IF_ERROR(s.input(0).MergeWith(s.attr<PartialShape>("shape")).status());
   return SameAsAttr(s);
@@ -88,7 +82,7 @@ std::vector<OpDef> CollectivesOps() {
        .gradient = GradientMissing},
       {.name = "CollectiveGather",
        .summary = "Joins the inputs of all replicas along dimension 0, in the order of their ranks.",
-       .infer_shapes = GatherShape,
+       .infer_shapes = UnknownRows,
        .gradient = GradientMissing},
       {.name = "CollectiveBcastSend",
        .summary = "Gives the input, also to every CollectiveBcastRecv of the same key on other replicas.",

@@ -491,6 +491,31 @@ def test_graphs_of_clients_stay_in_the_allowed_folders(server):
             assert isinstance(error, tf.errors.PermissionDeniedError), error
 
 
+def test_collectives_of_devices(server):
+    from tensorflow.python.ops import collective_ops
+    with WeirServers(server.weir, flags=["--num_cpus=3"]) as devices, tf.Graph().as_default():
+        reduced, gathered, sent = [], [], []
+        for i in (0, 2):  # two of the three
+            with tf.device("/CPU:%d" % i):
+                x = tf.constant(numbers(4) + i)
+                reduced.append(collective_ops.all_reduce(x, 2, 1, 1, "Add", "Div"))
+                gathered.append(collective_ops.all_gather(x, 2, 1, 2))
+                sent.append(collective_ops.broadcast_send(x, x.shape, x.dtype, 2, 1, 3) if i == 0 else
+                            collective_ops.broadcast_recv(x.shape, x.dtype, 2, 1, 3))
+        with v1.Session(devices.target(), config=v1.ConfigProto(operation_timeout_in_ms=60000)) as session:
+            for _ in range(2):
+                means, rows, values = session.run([reduced, gathered, sent])
+                for i in range(2):
+                    np.testing.assert_allclose(means[i], numbers(4) + 1, rtol=1e-6)
+                    np.testing.assert_array_equal(rows[i], np.concatenate([numbers(4), numbers(4) + 2]))
+                    np.testing.assert_array_equal(values[i], numbers(4))
+        with tf.device("/CPU:1"):
+            other = collective_ops.all_reduce(tf.constant(numbers(4)), 3, 1, 1, "Add", "Id")
+        with v1.Session(devices.target(), config=v1.ConfigProto(operation_timeout_in_ms=60000)) as session:
+            error = error_of(lambda: session.run([reduced[0], other]))
+            assert isinstance(error, tf.errors.InvalidArgumentError) and "but that group has size" in error.message, error
+
+
 def test_a_closed_session_is_over(server):
     with tf.Graph().as_default():
         x = tf.constant(1.0) + 1.0

@@ -76,11 +76,25 @@ class Collective : public AsyncKernel {
   void ComputeAsync(KernelContext& context, Done done) final {
     const absl::StatusOr<GroupAttrs> attrs = Group(context);
     if (!attrs.ok()) return done(attrs.status());
-    absl::StatusOr<RefPtr<Communicator>> communicator = FindCommunicator(context, *attrs);
-    if (!communicator.ok()) return done(communicator.status());
     const Communicator::Call call = {name_, attrs->key, &context.cancellation(),
                                      &context.device().allocator()};
-    Start(**communicator, call, context, std::move(done));
+    const absl::StatusOr<RefPtr<Communicator>> communicator = FindCommunicator(context, *attrs);
+    if (communicator.ok()) return Start(**communicator, call, context, std::move(done));
+    const auto groups =
+        context.resources().Lookup<PassingGroups>(Communicator::kContainer, PassingGroups::kName);
+    const bool is_unknown = absl::IsFailedPrecondition(communicator.status()) &&
+                            attrs->key.first < Communicator::kFirstDeviceGroup;
+    if (!is_unknown || !groups.ok()) {
+      return done(communicator.status());
+    }
+    (*groups)->Come(
+        context.device().name().ToString(), attrs->size, call,
+        [this, call, &context, done = std::move(done)](absl::StatusOr<RefPtr<Communicator>> found) {
+          if (!found.ok()) return done(found.status());
+          // Nobody else holds it.
+          Done held = [communicator = *found, done](const absl::Status& status) { done(status); };
+          Start(**found, call, context, std::move(held));
+        });
   }
 
  protected:
@@ -205,28 +219,11 @@ Communicator::Done Checked(const PartialShape& shape, Communicator::Done done) {
   };
 }
 
-class Gather final : public Collective {
+// The attr `shape` is not looked at: TensorFlow's clients say [0], whatever the input is.
+class Gather : public Collective {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     return CreateWithGroup<Gather>(construction);
-  }
-
-  Gather(const KernelConstruction& construction, GroupAttrs attrs)
-      : Collective(construction, attrs), shape_(construction.attr<PartialShape>("shape")) {}
-
- private:
-  void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
-             Done done) override {
-    communicator.AllGather(call, context.input(0), Checked(shape_, IntoOutput(context, std::move(done))));
-  }
-
-  const PartialShape shape_;
-};
-
-class GatherV2 final : public Collective {
- public:
-  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    return std::make_unique<GatherV2>(construction, GroupAttrs());
   }
   using Collective::Collective;
 
@@ -235,6 +232,16 @@ class GatherV2 final : public Collective {
              Done done) override {
     communicator.AllGather(call, context.input(0), IntoOutput(context, std::move(done)));
   }
+};
+
+class GatherV2 final : public Gather {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    return std::make_unique<GatherV2>(construction, GroupAttrs());
+  }
+  using Gather::Gather;
+
+ private:
   absl::StatusOr<GroupAttrs> Group(const KernelContext& context) const override { return AttrsOf(context); }
 };
 
