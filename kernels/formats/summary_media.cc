@@ -153,7 +153,7 @@ absl::StatusOr<std::string> AudioSummary(absl::string_view tag, const Tensor& cl
     return absl::InvalidArgumentError(
         absl::StrCat("no WAV file holds ", frames, " frames of ", channels, " channels"));
   }
-  if (!(sample_rate >= 1) || sample_rate * static_cast<float>(channels) > kHighestRate) {
+  if (!(sample_rate > 0) || sample_rate * static_cast<float>(channels) > kHighestRate) {
     return absl::InvalidArgumentError(absl::StrCat("sample_rate must be a rate in Hz, is ", sample_rate));
   }
   tensorflow::Summary summary;
@@ -165,8 +165,9 @@ absl::StatusOr<std::string> AudioSummary(absl::string_view tag, const Tensor& cl
     audio->set_sample_rate(sample_rate);
     audio->set_num_channels(channels);
     audio->set_length_frames(frames);
-    audio->set_encoded_audio_string(
-        WavFile(samples, static_cast<uint32_t>(std::lround(sample_rate)), static_cast<uint32_t>(channels)));
+    audio->set_encoded_audio_string(WavFile(samples,
+                                            static_cast<uint32_t>(std::max(1L, std::lround(sample_rate))),
+                                            static_cast<uint32_t>(channels)));
     audio->set_content_type("audio/wav");
   }
   return BytesOf(summary, tag);

@@ -103,6 +103,8 @@ def sounds_and_tensors():
     return [
         v1.summary.audio("mono", tf.constant(mono), 8000.0),
         v1.summary.audio("stereo", tf.constant(stereo), 44100.0, max_outputs=1),
+        v1.summary.audio("slow", tf.constant(mono), 0.2),
+        v1.summary.audio("slower", tf.constant(mono), 1.7),
         v1.summary.text("text", tf.constant(["hello", "there"])),
         v1.summary.tensor_summary("tensor", tf.constant(mono)),
     ]

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
+#include "kernels/cpu/element_position.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/device_kernels.h"
 
@@ -40,8 +41,9 @@ absl::Status DynamicPartition(KernelContext& context) {
   std::vector<int64_t> sizes(num_partitions, 0);
   for (int64_t i = 0; i < partitions.num_elements(); ++i) {
     if (ids[i] < 0 || ids[i] >= num_partitions) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("partitions[", i, "] = ", ids[i], " is not in [0, ", num_partitions, ")"));
+      return absl::InvalidArgumentError(absl::StrCat("partitions",
+                                                     ElementPosition(partitions.shape().dims(), i), " = ",
+                                                     ids[i], " is not in [0, ", num_partitions, ")"));
     }
     ++sizes[ids[i]];
   }

@@ -93,6 +93,9 @@ void AddPartitioningRecords(Suite& suite) {
       .Call({Floats({0, 2}), Ints({})}, into(2))
       .Hostile({Floats({3}), Ints({0, 2, 0})}, "partitions[1] = 2 is not in [0, 2)", into(2))
       .Hostile({Floats({3}), Ints({0, -1, 0})}, "partitions[1] = -1 is not in [0, 2)", into(2))
+      .Hostile({Floats({3}), Make(DType::kInt32, {}, {2})}, "partitions = 2 is not in [0, 2)", into(2))
+      .Hostile({Floats({2, 2}), Make(DType::kInt32, {2, 2}, {0, 1, 5, 0})}, "partitions[1,0] = 5 is not in",
+               into(2))
       .Hostile({Floats({3}), Ints({0, 1})}, "data is [3], partitions is [2]", into(2))
       .Hostile({Floats({3}), Make(DType::kInt32, {3, 1}, {0, 0, 0})}, "data is [3], partitions is [3,1]",
                into(2));
