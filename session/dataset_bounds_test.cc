@@ -1,6 +1,9 @@
 // Datasets and calls over rows that would take more memory or time than there is, or have no such element:
 // each ends with an error.
+#include <unistd.h>
+
 #include <fstream>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +14,8 @@
 #include "graph/interchange/graph_def.h"
 #include "graph/runtime_ops.h"
 #include "gtest/gtest.h"
+#include "kernels/cpu/data/dataset.h"
+#include "kernels/formats/file_system.h"
 #include "session/test_session.h"
 
 namespace weir {
@@ -76,6 +81,61 @@ TEST_F(DatasetBoundsTest, RowsOfNothingAreNotCutOutAllAtOnce) {
     const absl::Status status = ErrorOf(output);
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   }
+}
+
+// Copies of all rows were there before the first call: here they are four times the memory of the device.
+TEST_F(DatasetBoundsTest, RowsAreCutOutWhenTheirCallsBegin) {
+  constexpr int64_t kRow = int64_t{1} << 20;
+  RuntimeOptions options;
+  options.memory_limit = 16 * kRow;
+  const std::unique_ptr<Runtime> small = Runtime::Create(options).value();
+  LocalWorker worker(*small, small->task());
+  AttrMap attrs = Of(D::kInt64);
+  attrs["Targuments"] = std::vector<DType>{D::kInt8};
+  attrs["Tcaptured"] = std::vector<DType>();
+  attrs["max_intra_op_parallelism"] = int64_t{1};
+  AddFunction("f", Body(D::kInt8, D::kInt64), &attrs);
+  const Output rows = Const(g_, Tensor(D::kInt8, Shape({64, kRow})));
+  const Output mapped = g_.AddOp("MapDefun", {std::vector<Output>{rows}, std::vector<Output>()}, attrs);
+  ASSERT_TRUE(g_.ok()) << g_.status();
+  const auto limited = Session::Create(g_.graph(), {&worker}, small->kernels()).value();
+  const auto result = limited->Run({}, {mapped});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ((*result)[0].shape(), Shape({64}));
+}
+
+// A pattern may be asked for as often as one likes: each time all that it matches came once more.
+TEST_F(DatasetBoundsTest, PathsThatMatchVeryOftenAreRefused) {
+  const std::string folder = absl::StrCat(testing::TempDir(), "/", std::string(200, 'd'));
+  ASSERT_TRUE(PosixFileSystem().CreateDirectories(folder).ok());
+  constexpr int kFiles = 2000, kTimes = 1000;
+  for (int i = 0; i < kFiles; ++i) std::ofstream(absl::StrCat(folder, "/", i));
+  const Tensor patterns =
+      Tensor::FromSpan<std::string>(Shape({kTimes}), std::vector<std::string>(kTimes, folder + "/*"));
+  const absl::Status status = ErrorOf(g_.AddOp("MatchingFiles", {Const(g_, patterns)}, {}));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("take more than the"));
+}
+
+// It was called damaged (DataLoss), and the limit of the device was not asked.
+TEST_F(DatasetBoundsTest, AFileThatIsTooLongForOneValueIsRefused) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/long");
+  std::ofstream(path, std::ios::binary) << "x";
+  ASSERT_EQ(truncate(path.c_str(), (int64_t{1} << 30) + 1), 0);
+  const absl::Status status = ErrorOf(g_.AddOp("ReadFile", {Text(path)}, {}));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("1073741825 bytes"));
+}
+
+// A prefetch of ragged tensors counted their handles.
+TEST_F(DatasetBoundsTest, ARaggedTensorCountsWithItsValues) {
+  const Output splits = Const(g_, Tensor::Vector<int64_t>({0, 1000}));
+  const Output values = Const(g_, Tensor(D::kFloat32, Shape({1000})));
+  const auto held = session().Run(
+      {},
+      {g_.AddOp("RaggedTensorToVariant", {std::vector<Output>{splits}, values}, {{"batched_input", false}})});
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_GE(NumBytes(Element{(*held)[0]}), 4000);
 }
 
 // The number of elements is what somebody asserted, and the datasets below cannot say which one is asked for.

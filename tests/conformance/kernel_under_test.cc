@@ -52,7 +52,8 @@ KernelUnderTest::KernelUnderTest(TestHost& host, const std::string& op, std::vec
 
 KernelUnderTest::~KernelUnderTest() = default;
 
-absl::StatusOr<std::vector<Tensor>> KernelUnderTest::Run(std::vector<Tensor> inputs) {
+absl::StatusOr<std::vector<Tensor>> KernelUnderTest::Run(std::vector<Tensor> inputs,
+                                                         Cancellation* cancellation) {
   WEIR_RETURN_IF_ERROR(status_);
   const int num_inputs = node_->num_inputs();
   EXPECT_EQ(static_cast<int>(inputs.size()), num_inputs);
@@ -65,9 +66,9 @@ absl::StatusOr<std::vector<Tensor>> KernelUnderTest::Run(std::vector<Tensor> inp
   std::fill_n(last_use.get(), num_inputs, true);
   std::vector<Tensor> slots = std::move(inputs);
   slots.resize(num_inputs + node_->num_outputs());
-  Cancellation cancellation;
+  Cancellation own;
   StepContext step;
-  step.cancellation = &cancellation;
+  step.cancellation = cancellation == nullptr ? &own : cancellation;
   KernelContext context(step, host_.device(), slots.data(), input_slots.data(), last_use.get(), num_inputs,
                         num_inputs, node_->output_types().data(), node_->num_outputs());
   WEIR_RETURN_IF_ERROR(kernel_->Compute(context));

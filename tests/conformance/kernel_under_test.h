@@ -17,6 +17,7 @@
 #include "graph/attr_value.h"
 #include "graph/graph.h"
 #include "graph/types/tensor.h"
+#include "kernels/cancellation.h"
 #include "kernels/device.h"
 #include "kernels/device_kernels.h"
 #include "kernels/kernel.h"
@@ -52,8 +53,8 @@ class KernelUnderTest {
   const absl::Status& status() const { return status_; }
 
   // One step. Every input's slot is its last use: a buffer that only `inputs` holds may be reused. Thread
-  // safe.
-  absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> inputs);
+  // safe. Without `cancellation` the step has one of its own.
+  absl::StatusOr<std::vector<Tensor>> Run(std::vector<Tensor> inputs, Cancellation* cancellation = nullptr);
   // The only output of a run that must succeed.
   Tensor Get(std::vector<Tensor> inputs);
 

@@ -5,8 +5,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data_flow/held_resource.h"
-#include "kernels/cpu/data_flow/held_tensor.h"
 #include "kernels/cpu/data_flow/optional.h"
+#include "kernels/cpu/data_flow/plain_value.h"
 #include "kernels/cpu/data_flow/tensor_list.h"
 
 namespace weir {
@@ -45,8 +45,8 @@ class HeldValues {
         }
       } else if (const auto* const optional = dynamic_cast<const Optional*>(resource)) {
         for (const Tensor& tensor : optional->components()) Add(tensor, num_bytes);
-      } else if (const auto* const tensor = dynamic_cast<const HeldTensor*>(resource)) {
-        Add(tensor->tensor(), num_bytes);
+      } else if (const auto* const plain = dynamic_cast<const PlainValue*>(resource)) {
+        for (const Tensor& tensor : plain->tensors()) Add(tensor, num_bytes);
       }
     }
   }

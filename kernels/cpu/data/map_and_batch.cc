@@ -67,8 +67,10 @@ absl::StatusOr<std::vector<Function::Results>> MapAndBatchIterator::MapSome(Iter
   }
   if (context.cancellation.is_cancelled()) return context.cancellation.reason();
   WEIR_ASSIGN_OR_RETURN(std::vector<Function::Results> results,
-                        CallInParallel(function_, std::move(arguments), dataset_->sizes().num_calls,
-                                       context.environment(), context.cancellation));
+                        CallInParallel(
+                            function_, static_cast<int64_t>(arguments.size()),
+                            [&](int64_t i) { return std::move(arguments[i]); }, dataset_->sizes().num_calls,
+                            context.environment(), context.cancellation));
   if (!error.ok()) results.emplace_back(error);
   return results;
 }

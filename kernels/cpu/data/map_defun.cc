@@ -1,12 +1,12 @@
 // MapDefun: what a function makes of the rows of tensors, as rows of other tensors. The rows are computed at
-// once, as many as the device has threads (max_intra_op_parallelism: at most that many).
+// once, as many as the device has threads (max_intra_op_parallelism: at most that many), and each is cut out
+// just before its call.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/parallel_calls.h"
 #include "kernels/cpu/data/rows.h"
 #include "kernels/device_kernels.h"
-#include "kernels/formats/memory_probe.h"
 
 namespace weir {
 namespace {
@@ -32,19 +32,18 @@ class MapDefun final : public Kernel {
     const auto run = std::make_shared<IteratorRun>(context.device(), function_.caller());
     IteratorContext iteration = {*run, context.cancellation(), context.step_threads()};
     WEIR_ASSIGN_OR_RETURN(const PreparedFunction function, captured.Prepare(iteration));
-    WEIR_RETURN_IF_ERROR(CheckMemory(num_rows));
-    std::vector<Element> arguments(num_rows);
-    for (int64_t row = 0; row < num_rows; ++row) {
-      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
+    const auto rows_of = [&](int64_t row) -> absl::StatusOr<Element> {
+      Element arguments;
       for (int i = 0; i < num_arguments_; ++i) {
         WEIR_ASSIGN_OR_RETURN(Tensor tensor, RowOf(context.input(i), row, iteration.allocator()));
-        arguments[row].push_back(std::move(tensor));
+        arguments.push_back(std::move(tensor));
       }
-    }
+      return arguments;
+    };
     int64_t num_calls = std::max(2, context.threads().num_threads());
     if (max_calls_ >= 1) num_calls = std::min(num_calls, max_calls_);
     WEIR_ASSIGN_OR_RETURN(std::vector<Function::Results> results,
-                          CallInParallel(function, std::move(arguments), num_calls, iteration.environment(),
+                          CallInParallel(function, num_rows, rows_of, num_calls, iteration.environment(),
                                          context.cancellation()));
     return SetRows(context, std::move(results), iteration.allocator());
   }
@@ -65,14 +64,6 @@ class MapDefun final : public Kernel {
                        shape.dim(0), ", while all previous inputs have leading dimension ", num_rows));
     }
     return num_rows;
-  }
-
-  // Rows without elements take memory too: of each there are arguments, a call and results.
-  static absl::Status CheckMemory(int64_t num_rows) {
-    constexpr uint64_t kBytesPerRow = 2 * sizeof(Element) + sizeof(Cancellation) + sizeof(Function::Results);
-    const auto count = static_cast<uint64_t>(num_rows);
-    return ProbeMemory(absl::StrCat("calls for ", num_rows, " rows"),
-                       count > UINT64_MAX / kBytesPerRow ? UINT64_MAX : count * kBytesPerRow);
   }
 
   absl::Status SetRows(KernelContext& context, std::vector<Function::Results> results,

@@ -3,6 +3,7 @@
 // An iterator holds the paths of one pattern that it has not given. The files are those that the session may
 // use (session_files.h).
 #include <deque>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/dataset.h"
@@ -32,11 +33,12 @@ class MatchingFilesDataset final : public Dataset {
 
     absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override {
       while (paths_.empty() && next_pattern_ < dataset_->patterns_.size()) {
-        WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+        int64_t num_bytes_left = kMostBytesOfPaths;
+        WEIR_ASSIGN_OR_RETURN(std::vector<std::string> paths,
                               MatchingPaths(*dataset_->files_, dataset_->patterns_[next_pattern_],
-                                            PathKinds::kFiles, context.cancellation));
+                                            PathKinds::kFiles, &num_bytes_left, context.cancellation));
         ++next_pattern_;
-        paths_.assign(paths.begin(), paths.end());
+        paths_.assign(std::move_iterator(paths.begin()), std::move_iterator(paths.end()));
       }
       if (paths_.empty()) {
         if (has_match_) return false;

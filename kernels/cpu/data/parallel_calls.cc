@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "kernels/formats/memory_probe.h"
 
 namespace weir {
 namespace {
@@ -25,13 +27,20 @@ struct Calls {
   bool is_cancelled ABSL_GUARDED_BY(mutex) = false;
 };
 
+// What a call takes whose arguments and results are nothing.
+constexpr uint64_t kBytesPerCall = sizeof(Cancellation) + sizeof(Function::Results) + sizeof(Element);
+
 }  // namespace
 
-absl::StatusOr<std::vector<Function::Results>> CallInParallel(const PreparedFunction& function,
-                                                              std::vector<Element> arguments,
-                                                              int64_t num_calls, Environment& environment,
-                                                              Cancellation& cancellation) {
-  const auto calls = std::make_shared<Calls>(function, arguments.size());
+absl::StatusOr<std::vector<Function::Results>> CallInParallel(
+    const PreparedFunction& function, int64_t count,
+    absl::FunctionRef<absl::StatusOr<Element>(int64_t)> arguments_of, int64_t num_calls,
+    Environment& environment, Cancellation& cancellation) {
+  const auto num_all = static_cast<uint64_t>(count);
+  WEIR_RETURN_IF_ERROR(ProbeMemory(absl::StrCat(count, " calls"), num_all > UINT64_MAX / kBytesPerCall
+                                                                      ? UINT64_MAX
+                                                                      : num_all * kBytesPerCall));
+  const auto calls = std::make_shared<Calls>(function, num_all);
   const uint64_t callback = cancellation.OnCancel([calls](const absl::Status& reason) {
     {
       absl::MutexLock lock(&calls->mutex);
@@ -47,13 +56,18 @@ absl::StatusOr<std::vector<Function::Results>> CallInParallel(const PreparedFunc
     environment.Await(calls->mutex, absl::Condition(&can_go_on));
     return !calls->is_cancelled && !calls->has_failed;
   };
-  for (size_t i = 0; i < arguments.size(); ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     if (!wait_for(std::max<int64_t>(num_calls, 1) - 1)) break;
+    absl::StatusOr<Element> arguments = arguments_of(i);
     {
       absl::MutexLock lock(&calls->mutex);
+      if (!arguments.ok()) {
+        calls->results[i] = arguments.status();
+        break;
+      }
       ++calls->num_running;
     }
-    calls->function.Start(std::move(arguments[i]), calls->cancellations[i],
+    calls->function.Start(*std::move(arguments), calls->cancellations[i],
                           [calls, i](Function::Results results) {
                             absl::MutexLock lock(&calls->mutex);
                             calls->has_failed |= !results.ok();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data_flow/plain_value.h"
@@ -21,6 +22,7 @@ class HeldTensor final : public PlainValue {
   std::string ToString() const override { return absl::StrCat("Tensor ", tensor_.ToString(4)); }
   int depth() const override { return depth_; }
   bool refers_to_nobody() const override { return IsPlain(tensor_.dtype()); }
+  std::vector<Tensor> tensors() const override { return {tensor_}; }
   const Tensor& tensor() const { return tensor_; }
 
   absl::StatusOr<RefPtr<VariantValue>> ZerosLike(KernelContext& context) const override {

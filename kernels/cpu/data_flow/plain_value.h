@@ -2,6 +2,8 @@
 // a one refers to nobody, so that whoever holds it cannot come to hold itself.
 #pragma once
 
+#include <vector>
+
 #include "kernels/cpu/data_flow/variant_value.h"
 
 namespace weir {
@@ -9,6 +11,8 @@ namespace weir {
 class PlainValue : public VariantValue {
  public:
   virtual bool refers_to_nobody() const = 0;
+  // What it is made of. They share their buffers with it.
+  virtual std::vector<Tensor> tensors() const = 0;
 };
 
 inline bool IsPlain(DType dtype) { return dtype != DType::kResource && dtype != DType::kVariant; }

@@ -29,7 +29,8 @@ absl::StatusOr<bool> IsThere(FileSystem& files, const std::string& path, PathKin
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> MatchingPaths(FileSystem& files, const std::string& pattern,
-                                                       PathKinds kinds, Cancellation& cancellation) {
+                                                       PathKinds kinds, int64_t* num_bytes_left,
+                                                       Cancellation& cancellation) {
   if (pattern.empty()) return std::vector<std::string>();
   const size_t first_sign = pattern.find_first_of(kSigns);
   if (first_sign == std::string::npos) {
@@ -43,9 +44,11 @@ absl::StatusOr<std::vector<std::string>> MatchingPaths(FileSystem& files, const 
   const std::vector<std::string> parts = absl::StrSplit(pattern.substr(begin), '/', absl::SkipEmpty());
 
   std::vector<std::string> paths = {root};
+  int64_t num_left = *num_bytes_left;
   for (size_t i = 0; i < parts.size(); ++i) {
     const bool is_last = i + 1 == parts.size();
     std::vector<std::string> below;
+    num_left = *num_bytes_left;
     for (const std::string& folder : paths) {
       if (cancellation.is_cancelled()) return cancellation.reason();
       const absl::StatusOr<std::vector<std::string>> names = files.ListDirectory(folder);
@@ -57,11 +60,18 @@ absl::StatusOr<std::vector<std::string>> MatchingPaths(FileSystem& files, const 
         std::string path = Below(folder, name);
         // A link that may not be followed is no file for who asks.
         if (is_last && kinds == PathKinds::kFiles && !IsThere(files, path, kinds).value_or(false)) continue;
+        num_left -= static_cast<int64_t>(sizeof(std::string) + path.size());
+        if (num_left < 0) {
+          return absl::ResourceExhaustedError(absl::StrCat("the paths that match '", pattern,
+                                                           "' take more than the ", *num_bytes_left,
+                                                           " bytes that are left"));
+        }
         below.push_back(std::move(path));
       }
     }
     paths = std::move(below);
   }
+  *num_bytes_left = num_left;
   std::sort(paths.begin(), paths.end());
   return paths;
 }

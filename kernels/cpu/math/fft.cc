@@ -81,8 +81,10 @@ class RealFourier {
     WEIR_ASSIGN_OR_RETURN(transform.plan_, FourierPlan<Real>::Create(context, n, sign));
     if (!transform.is_even_) return transform;
     WEIR_ASSIGN_OR_RETURN(transform.roots_, context.AllocateTemporary(DTypeOf<Complex>, Shape({n + 1})));
-    for (int64_t k = 0; k <= n; ++k)
+    for (int64_t k = 0; k <= n; ++k) {
+      WEIR_RETURN_IF_ERROR(CheckStep(context.cancellation(), k));
       transform.roots_.template flat<Complex>()[k] = Complex(RootOfUnity(k, length, sign));
+    }
     return transform;
   }
 

@@ -118,11 +118,19 @@ absl::StatusOr<Tensor> MakeRoots(KernelContext& context, int64_t n, FourierSign 
   using Complex = std::complex<Real>;
   WEIR_ASSIGN_OR_RETURN(Tensor roots, context.AllocateTemporary(DTypeOf<Complex>, Shape({n})));
   Complex* const to = roots.flat<Complex>().data();
-  for (int64_t k = 0; k < n; ++k) to[k] = Complex(RootOfUnity(k, n, sign));
+  for (int64_t k = 0; k < n; ++k) {
+    WEIR_RETURN_IF_ERROR(CheckStep(context.cancellation(), k));
+    to[k] = Complex(RootOfUnity(k, n, sign));
+  }
   return roots;
 }
 
 }  // namespace
+
+absl::Status CheckStep(const Cancellation& cancellation, int64_t at) {
+  if (at % (1 << 16) != 0 || !cancellation.is_cancelled()) return absl::OkStatus();
+  return absl::CancelledError("the step was cancelled");
+}
 
 std::complex<double> RootOfUnity(int64_t k, int64_t n, FourierSign sign) {
   // The angle from the nearest quarter of a turn, where sine and cosine are exact.
@@ -164,6 +172,7 @@ absl::Status FourierPlan<Real>::MakeConvolution(KernelContext& context, FourierS
   Complex* const filter = filter_.flat<Complex>().data();
   std::fill_n(filter, padded_, Complex(0));
   for (int64_t k = 0; k < n_; ++k) {
+    WEIR_RETURN_IF_ERROR(CheckStep(context.cancellation(), k));
     const auto square = static_cast<int64_t>(static_cast<__int128>(k) * k % (2 * n_));
     chirp[k] = Complex(RootOfUnity(square, 2 * n_, sign));
     filter[k] = filter[(padded_ - k) % padded_] = std::conj(chirp[k]) / static_cast<Real>(padded_);

@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/cancellation.h"
 #include "kernels/kernel_context.h"
 
 namespace weir {
@@ -22,12 +24,16 @@ enum class FourierSign { kForward, kInverse };
 // exp(-2 pi i k / n), or its conjugate. Precondition: 0 <= k < n.
 std::complex<double> RootOfUnity(int64_t k, int64_t n, FourierSign sign);
 
+// Cancelled when the step is, asked now and then on the way through a table of roots.
+absl::Status CheckStep(const Cancellation& cancellation, int64_t at);
+
 template <typename Real>
 class FourierPlan {
  public:
   using Complex = std::complex<Real>;
 
-  // Takes the memory of its tables from the context, in whose step it lives. n may be 0.
+  // Takes the memory of its tables from the context, in whose step it lives. n may be 0. Cancelled soon
+  // after the step is.
   static absl::StatusOr<FourierPlan> Create(KernelContext& context, int64_t n, FourierSign sign);
 
   int64_t n() const { return n_; }

@@ -212,6 +212,7 @@ class Cholesky final : public Kernel {
     WEIR_RETURN_IF_ERROR(CheckMatrices(input, 0, "Input matrix must be square."));
     const int64_t n = input.shape().dim(input.shape().rank() - 1);
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, input.shape()));
+    if (n == 0) return absl::OkStatus();  // however many there are
     WEIR_ASSIGN_OR_RETURN(const Tensor a, Widen(context, input));
     WEIR_ASSIGN_OR_RETURN(Tensor l, WideOutput(context, *output));
     WEIR_RETURN_IF_ERROR(
@@ -243,6 +244,7 @@ class MatrixInverse final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, context.input(0).shape()));
     WEIR_ASSIGN_OR_RETURN(Tensor inverse, WideOutput(context, *output));
     const int64_t n = elimination.n();
+    if (n == 0) return absl::OkStatus();  // however many there are
     WEIR_RETURN_IF_ERROR(ForEachMatrix(context, elimination.count(), CubeCost(n), [&](int64_t i) {
       elimination.Run(i, context.cancellation());
       if (!IsInvertible(elimination.factors(i)))
@@ -324,6 +326,7 @@ class Lu final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     WEIR_ASSIGN_OR_RETURN(const Shape order_shape, BatchWith(shape, {n}));
     WEIR_ASSIGN_OR_RETURN(Tensor * orders, context.AllocateOutput(1, order_shape));
+    if (n == 0) return absl::OkStatus();  // however many there are
     WEIR_ASSIGN_OR_RETURN(Tensor factors, WideOutput(context, *output));
     WEIR_RETURN_IF_ERROR(ForEachMatrix(context, elimination.count(), CubeCost(n) / 3, [&](int64_t i) {
       elimination.Run(i, context.cancellation());

@@ -115,6 +115,7 @@ class Qr final : public Kernel {
     const Shape batch = BatchOf(shape);
     WEIR_ASSIGN_OR_RETURN(Tensor * q_output, AllocateMatrices(context, 0, batch, rows, inner));
     WEIR_ASSIGN_OR_RETURN(Tensor * r_output, AllocateMatrices(context, 1, batch, inner, columns));
+    if (q_output->num_elements() + r_output->num_elements() == 0) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(Tensor q, WideOutput(context, *q_output));
     WEIR_ASSIGN_OR_RETURN(Tensor r, WideOutput(context, *r_output));
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, input));

@@ -136,6 +136,7 @@ class SelfAdjointEig final : public Kernel {
     } else {
       WEIR_RETURN_IF_ERROR(AllocateUnwanted(context, 1));
     }
+    if (n == 0) return absl::OkStatus();  // however many there are
     // The matrix, vectors, a vector, and two of real numbers.
     WEIR_ASSIGN_OR_RETURN(const int64_t room, RoomOf({{n, n}, {n, n}, {n, 3}}));
     return ForEachMatrix<Wide>(
@@ -257,6 +258,8 @@ class Svd final : public Kernel {
       WEIR_RETURN_IF_ERROR(AllocateUnwanted(context, 1));
       WEIR_RETURN_IF_ERROR(AllocateUnwanted(context, 2));
     }
+    const bool has_vectors = wants_vectors_ && u->num_elements() + v->num_elements() > 0;
+    if (s->num_elements() == 0 && !has_vectors) return absl::OkStatus();  // however many there are
     OneSvd<Wide> sizes(rows, columns, wants_vectors_, is_full_ && wants_vectors_);
     WEIR_ASSIGN_OR_RETURN(const int64_t room, sizes.Room());
     const auto nan = NarrowedTo<T>(Wide(std::numeric_limits<double>::quiet_NaN()));
@@ -311,8 +314,15 @@ class MatrixSolveLs final : public Kernel {
           OneSvd<Wide> svd(rows, columns, true, false);
           Wide* const sum = own + room - columns * sides;
           std::fill_n(sum, columns * sides, Wide(0));
-          if (!svd.Run(context.input(0).flat<T>().data() + i * rows * columns, own, context.cancellation()))
-            return RankDeficient();
+          const T* const matrix = context.input(0).flat<T>().data() + i * rows * columns;
+          if (!AreFinite(matrix, rows * columns)) {
+            // As TensorFlow has it: of such a matrix the fast way makes NaN, the other one that all its
+            // singular values are nothing.
+            if (is_fast_)
+              std::fill_n(x->flat<T>().data() + i * columns * sides, columns * sides, NotANumber());
+            return absl::OkStatus();
+          }
+          if (!svd.Run(matrix, own, context.cancellation())) return RankDeficient();
           const T* const right = context.input(1).flat<T>().data() + i * rows * sides;
           for (int64_t k = 0; k < std::min(rows, columns); ++k) {
             const bool is_null = svd.value(k) <= Threshold(rows, columns) * svd.value(0);
@@ -331,6 +341,11 @@ class MatrixSolveLs final : public Kernel {
     return absl::InvalidArgumentError(
         "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide an "
         "l2_regularizer > 0.");
+  }
+
+  static T NotANumber() { return NarrowedTo<T>(WideOf<T>(std::numeric_limits<double>::quiet_NaN())); }
+  static bool AreFinite(const T* numbers, int64_t count) {
+    return std::all_of(numbers, numbers + count, [](T x) { return IsFinite(static_cast<WideOf<T>>(x)); });
   }
 
   // What a number of type T cannot tell from 0 beside 1, for a matrix of this size.

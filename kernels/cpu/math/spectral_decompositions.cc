@@ -311,6 +311,7 @@ void CompleteOrthonormal(T* rows, int64_t count, const double* lengths, int64_t 
     }
     // The next axis that has something beside the rows before, taken away twice.
     for (bool is_found = false; !is_found && next_axis < size; ++next_axis) {
+      if (cancellation.is_cancelled()) return;
       std::fill_n(room, size, T(0));
       room[next_axis] = T(1);
       for (int again = 0; again < 2; ++again)

@@ -23,6 +23,7 @@
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/random/random_stream.h"
+#include "kernels/cpu/random/shuffle.h"
 #include "kernels/cpu/strided_copy.h"
 #include "kernels/device_kernels.h"
 
@@ -41,15 +42,18 @@ absl::Status ShuffleSlices(KernelContext& context, absl::FunctionRef<Philox(int6
   WEIR_ASSIGN_OR_RETURN(Tensor order, context.AllocateTemporary(DType::kInt64, Shape({size})));
   const absl::Span<int64_t> from = order.flat<int64_t>();
   std::iota(from.begin(), from.end(), int64_t{0});
-  // The last place takes what is left.
-  Philox bits = draw(size - 1);
-  Words words(bits);
-  for (int64_t i = 0; i + 1 < size; ++i) {
-    std::swap(from[i], from[i + words.Next() % static_cast<uint32_t>(size - i)]);
-  }
+  // The last place takes what is left, so there are size - 1 numbers to draw: of a word, the first of two
+  // where more than a word can name are left.
+  Philox bits = draw(size - 1 + std::max<int64_t>(size - int64_t{UINT32_MAX}, 0));
+  WEIR_RETURN_IF_ERROR(Shuffle(bits, from, context.cancellation()));
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, value.shape()));
   const int64_t inner = value.num_elements() / size;
-  for (int64_t i = 0; i < size; ++i) CopyElements(value, from[i] * inner, *output, i * inner, inner);
+  for (int64_t i = 0; i < size; ++i) {
+    if (i % kPlacesBetweenQuestions == 0 && context.cancellation().is_cancelled()) {
+      return context.cancellation().reason();
+    }
+    CopyElements(value, from[i] * inner, *output, i * inner, inner);
+  }
   return absl::OkStatus();
 }
 
@@ -179,7 +183,8 @@ class RandomIndexShuffle final : public Kernel {
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, is_scalar ? Shape() : Shape({count})));
     for (int64_t i = 0; i < count; ++i) {
-      if (i % 4096 == 0 && context.cancellation().is_cancelled()) return context.cancellation().reason();
+      // One place is up to 2^16 encryptions of up to 2^10 rounds.
+      if (context.cancellation().is_cancelled()) return context.cancellation().reason();
       const int64_t index_at = indices.shape().is_scalar() ? 0 : i,
                     limit_at = limits.shape().is_scalar() ? 0 : i;
       WEIR_RETURN_IF_ERROR(Check(indices, index_at, limits, limit_at));

@@ -142,6 +142,13 @@ Matrix Times(const Matrix& a, const Matrix& b, int64_t columns) {
 }
 
 // By the normal equations of a tall matrix, or of the adjoint of a wide one.
+bool IsFinite(const Matrix& matrix) {
+  return std::all_of(matrix.begin(), matrix.end(), [](const std::vector<Number>& row) {
+    return std::all_of(row.begin(), row.end(),
+                       [](Number x) { return std::isfinite(x.real()) && std::isfinite(x.imag()); });
+  });
+}
+
 void SolveLeastSquares(Call& call) {
   const Array &a = call.in(0), &b = call.in(1);
   const int64_t rows = a.dim(a.rank() - 2), columns = a.dim(a.rank() - 1), sides = b.dim(b.rank() - 1);
@@ -151,6 +158,11 @@ void SolveLeastSquares(Call& call) {
   call.outputs[0] = Array(dims);
   for (int64_t i = 0; rows > 0 && i < CountOf(a); ++i) {
     const Matrix matrix = MatrixAt(a, i), right = MatrixAt(b, i), adjoint = Adjoint(matrix, columns);
+    if (!IsFinite(matrix)) {
+      const double each = call.flag("fast") ? std::nan("") : 0;
+      for (int64_t k = 0; k < columns * sides; ++k) call.outputs[0][i * columns * sides + k] = each;
+      continue;
+    }
     const bool is_tall = rows >= columns;
     Matrix square = is_tall ? Times(adjoint, matrix, columns) : Times(matrix, adjoint, rows);
     for (size_t k = 0; k < square.size(); ++k) square[k][k] += l2;
@@ -214,6 +226,14 @@ void AddLeastSquares(Suite& suite) {
       record.Call({Sample(d, {2, 4, 3}), Sample(d, {2, 4, 2}, -2, 2, 2), scalar(0)}, attrs);
       record.Call({Sample(d, {3, 5}), Sample(d, {3, 2}, -2, 2, 2), scalar(0)}, attrs);
       record.Call({Sample(d, {4, 4}), Sample(d, {4, 1}, -2, 2, 2), scalar(0.5)}, attrs);
+    }
+  }
+  // As TensorFlow has it: NaN the fast way, by a Cholesky decomposition, and nothing the other one, for which
+  // a matrix that is not finite has rank 0.
+  for (const bool fast : {false, true}) {
+    for (const double broken : {std::nan(""), kInfinity}) {
+      record.Call({Make(D::kFloat64, {2, 2}, {broken, 1, 1, 2}), Sample(D::kFloat64, {2, 1}), scalar(0)},
+                  {{"fast", fast}});
     }
   }
   const Tensor a = Floats({3, 2}), b = Floats({3, 1}), zero = scalar(0);

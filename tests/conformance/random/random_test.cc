@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/random/philox.h"
+#include "kernels/cpu/random/shuffle.h"
 #include "kernels/cpu/register_kernels.h"
 #include "tests/conformance/kernel_under_test.h"
 
@@ -476,6 +477,18 @@ TEST_F(RandomKernelsTest, BadArgumentsAreErrors) {
                               .status()
                               .message()),
               HasSubstr("minval must be less than maxval: 5 >= 5"));
+}
+
+// A shuffle of 2^32 slices divided by the lower half of that number, which is 0.
+TEST(DrawBelowTest, ANumberBelowMoreThanAWordCanName) {
+  Philox bits(7, 11), same(7, 11);
+  Words words(bits), one_by_one(same);
+  EXPECT_EQ(DrawBelow(1000, words), one_by_one.Next() % 1000);
+  EXPECT_EQ(DrawBelow(UINT32_MAX, words), one_by_one.Next() % UINT32_MAX);
+  for (const uint64_t count : {uint64_t{1} << 32, (uint64_t{1} << 33) + 5}) {
+    const uint64_t high = one_by_one.Next();
+    EXPECT_EQ(DrawBelow(count, words), (high << 32 | one_by_one.Next()) % count);
+  }
 }
 
 }  // namespace
