@@ -422,15 +422,19 @@ def test_positions_are_saved_and_restored(server):
             save = raw.SaveV2(prefix=path, tensor_names=["p"], shape_and_slices=[""], tensors=[position])
             restored = raw.RestoreV2(prefix=path, tensor_names=["p"], shape_and_slices=[""], dtypes=[tf.variant])[0]
             go_back = raw.DeserializeIterator(resource_handle=iterator._iterator_resource, serialized=restored)
+            in_bytes = tf.io.serialize_tensor(position)
+            given = v1.placeholder(tf.string, [])
+            go_back_too = raw.DeserializeIterator(resource_handle=iterator._iterator_resource, serialized=tf.io.parse_tensor(given, tf.variant))
             with v1.Session(server.target()) as session:
                 session.run(iterator.initializer)
                 drained(session, element, 3)
-                session.run(save)
+                kept = session.run([in_bytes, save])[0]
                 rest = drained(session, element)
                 assert rest[1] == "OutOfRangeError" and rest[0], rest
-                session.run(iterator.initializer)
-                session.run(go_back)
-                assert_same(rest, drained(session, element), "the rest of a pass")
+                for back, feeds in ((go_back, {}), (go_back_too, {given: kept})):
+                    session.run(iterator.initializer)
+                    session.run(back, feeds)
+                    assert_same(rest, drained(session, element), "the rest of a pass")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "graph/interchange/serialized_tensor.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/data/saved_position.h"
 #include "kernels/cpu/strings/string_budget.h"
 #include "kernels/device_kernels.h"
 
@@ -192,9 +193,15 @@ absl::Status DecodeBase64(KernelContext& context) {
   return absl::OkStatus();
 }
 
+// Positions of iterators are the only variants that have a form of bytes: TensorFlow's checkpoints of objects
+// write them with this op.
 absl::Status SerializeOneTensor(KernelContext& context) {
+  Tensor tensor = context.input(0);
+  if (tensor.dtype() == DType::kVariant) {
+    WEIR_ASSIGN_OR_RETURN(tensor, StringsOfPositions(tensor));
+  }
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape()));
-  WEIR_ASSIGN_OR_RETURN(output->flat<std::string>()[0], SerializeTensor(context.input(0)));
+  WEIR_ASSIGN_OR_RETURN(output->flat<std::string>()[0], SerializeTensor(tensor));
   return absl::OkStatus();
 }
 
@@ -206,6 +213,9 @@ absl::Status ParseOneTensor(KernelContext& context) {
   }
   WEIR_ASSIGN_OR_RETURN(Tensor tensor,
                         ParseTensor(serialized.scalar<std::string>(), context.device().allocator()));
+  if (tensor.dtype() == DType::kString && context.output_type(0) == DType::kVariant) {
+    WEIR_ASSIGN_OR_RETURN(tensor, PositionsOfStrings(tensor));
+  }
   if (tensor.dtype() != context.output_type(0)) {
     return absl::InvalidArgumentError(absl::StrCat("Type mismatch between parsed tensor (",
                                                    DTypeName(tensor.dtype()), ") and dtype (",
