@@ -178,6 +178,77 @@ def generated(count):
     return from_generator_op._GeneratorDataset(np.int64(count), lambda limit: limit, next_of, set_back, tf.TensorSpec([], tf.int64))
 
 
+def compressed(*tensors):
+    return raw.UncompressElement(compressed=raw.CompressElement(components=list(tensors)), output_types=[t.dtype for t in tensors],
+                                 output_shapes=[t.shape for t in tensors])
+
+
+def test_compressed_elements(server):
+    r = Dataset.range
+    of = lambda dtype, *shape: tf.constant(np.arange(int(np.prod(shape))).reshape(shape) % 2, dtype)
+    unknown = lambda value: v1.placeholder_with_default(value, None)
+
+    def build():
+        one = raw.CompressElement(components=[tf.constant([1, 2]), tf.constant("a")])
+        give = lambda types, shapes: raw.UncompressElement(compressed=one, output_types=types, output_shapes=shapes)
+        tensors = [of(t, 3, 2) for t in (tf.float32, tf.int8, tf.bool, tf.complex64, tf.half, tf.bfloat16, tf.uint64)]
+        texts = [tf.constant([["a", ""], ["b\0c", "d" * 70000]]), tf.constant("\u30a2"), tf.constant([], tf.string)]
+        return (compressed(*tensors, *texts) + compressed(tf.zeros([0, 5]), tf.constant(7)) + compressed(tf.zeros([1000, 1000])) +
+                [give([tf.int32], [[2]]), give([tf.int32, tf.int32], [[2], []]), give([tf.int32, tf.string], [None, []])[0],
+                 raw.UncompressElement(compressed=r(3)._variant_tensor, output_types=[tf.int64], output_shapes=[[]])])
+    compare_values(server, build)
+    sparse = lambda v: tf.SparseTensor([[v, 0], [v, 2]], [v, v + 1], [9, 3])
+    through = lambda v: compressed(v, tf.as_string(v))
+    # A dataset of datasets goes through too, and what is compressed waits in buffers.
+    nested = lambda v: compressed(r(v)._variant_tensor)[0]
+    compare_datasets(server, [
+        lambda: r(5).map(through), lambda: r(5).batch(2).map(through).unbatch(), lambda: r(3).map(lambda v: tf.sparse.to_dense(sparse(v))),
+        lambda: r(7).map(lambda v: raw.CompressElement(components=[v, v * v])).prefetch(3).cache().map(
+            lambda v: raw.UncompressElement(compressed=v, output_types=[tf.int64] * 2, output_shapes=[[], []])),
+    ])
+
+
+def test_shards_of_workers(server):
+    r = Dataset.range
+    shard = lambda dataset, n, i, policy=0: over(raw.AutoShardDataset, dataset, num_workers=np.int64(n), index=np.int64(i), auto_shard_policy=policy)
+    compare_datasets(server, [lambda n=n, a=a: shard(r(n), *a) for n, a in (
+        (7, (3, 0)), (7, (3, 2)), (7, (3, 1, -1)), (2, (5, 4, 2)), (7, (1, 0, 2)), (7, (0, 0)), (7, (3, 3)), (7, (3, -1)))] + [
+        lambda: shard(r(7).map(lambda v: v * v).batch(2).unbatch(), 2, 1, 2)])
+
+
+def written_examples():
+    feature = lambda **values: tf.train.Feature(**{kind: getattr(tf.train, {"int64_list": "Int64List", "float_list": "FloatList", "bytes_list": "BytesList"}[kind])(
+        value=value) for kind, value in values.items()})
+    examples = []
+    for i in range(6):
+        features = {"age": feature(int64_list=[i]), "weights": feature(float_list=[i / 2] * (i % 3)), "pair": feature(float_list=[i, -i])}
+        if i % 2 == 0:
+            features["names"] = feature(bytes_list=[b"n%d" % k for k in range(i)])
+        examples.append(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    return examples
+
+
+def test_examples_of_datasets(server):
+    parse = tf.data.experimental.parse_example_dataset
+    io = tf.io
+    all_kinds = {"age": io.FixedLenFeature([], tf.int64), "names": io.VarLenFeature(tf.string), "weights": io.RaggedFeature(tf.float32),
+                 "more": io.FixedLenSequenceFeature([], tf.float32, allow_missing=True), "pair": io.FixedLenFeature([2], tf.float32), "b": io.RaggedFeature(tf.int64)}
+    batches = lambda n: Dataset.from_tensor_slices(written_examples()).batch(n)
+    # Ragged tensors as their parts, which can be compared.
+    parts = lambda v: {key: (t.values, t.row_splits) if isinstance(t, tf.RaggedTensor) else t for key, t in v.items()}
+    broken = lambda: Dataset.from_tensor_slices([b"abc", written_examples()[0]]).batch(1)
+    compare_datasets(server, [
+        lambda: batches(2).apply(parse(all_kinds)).map(parts), lambda: batches(4).apply(parse(all_kinds, num_parallel_calls=3)).prefetch(2).map(parts),
+        lambda: batches(3).apply(parse({"names": io.FixedLenFeature([], tf.string, default_value="none")})),
+        lambda: batches(1).apply(parse({"names": io.FixedLenFeature([], tf.string, default_value="none")})),
+        lambda: batches(2).apply(parse({"none": io.FixedLenFeature([], tf.int64)})), lambda: batches(2).apply(parse({"age": io.FixedLenFeature([], tf.float32)})),
+        lambda: batches(2).apply(parse({"x": io.SparseFeature("age", "pair", tf.float32, 10)})),
+        lambda: broken().apply(parse({"age": io.FixedLenFeature([], tf.int64)})), lambda: batches(2).apply(parse(all_kinds, num_parallel_calls=0)),
+        lambda: Dataset.from_tensors(0).map(lambda v: tf.repeat(["a"], v)).apply(parse(all_kinds)).map(parts),
+        lambda: batches(2).apply(parse(all_kinds)).map(lambda v: (v["age"], tf.sparse.to_dense(v["names"]), v["weights"].to_tensor())),
+    ])
+
+
 def test_wrapped_datasets_and_options(server):
     r = Dataset.range
     wrapped = lambda dataset: made(raw.UnwrapDatasetVariant(input_handle=raw.WrapDatasetVariant(input_handle=dataset._variant_tensor)), int64())
@@ -413,7 +484,10 @@ def test_positions_are_saved_and_restored(server):
             lambda: over_function(raw.MapAndBatchDataset, r(20), lambda v: v * v, 3, 2, False),
             lambda: tf.data.experimental.CsvDataset(written_csv(), [tf.string] * 3),
             lambda: r(9).map(lambda v: tf.fill([v % 3 + 1], v)).apply(batching.dense_to_sparse_batch(1, [4])).shuffle(5, seed=1).prefetch(2),
-            lambda: over(raw.SleepDataset, r(9), sleep_microseconds=1)):
+            lambda: over(raw.SleepDataset, r(9), sleep_microseconds=1),
+            lambda: over(raw.AutoShardDataset, r(20), num_workers=np.int64(3), index=np.int64(1)),
+            lambda: Dataset.from_tensor_slices(written_examples()).batch(1).apply(
+                tf.data.experimental.parse_example_dataset({"age": tf.io.FixedLenFeature([], tf.int64), "names": tf.io.VarLenFeature(tf.string)}))):
         with tf.Graph().as_default():
             iterator = data.make_initializable_iterator(build())
             element = iterator.get_next()

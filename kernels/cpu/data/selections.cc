@@ -265,6 +265,51 @@ class Shard final : public DatasetKernel {
   const bool must_have_any_;
 };
 
+// Inputs: dataset, num_workers, index. TensorFlow rewrites the pipeline, so that each worker reads files of
+// its own where it finds any. Here each worker takes its elements of all, which is what TensorFlow does where
+// it finds none.
+class AutoShard final : public DatasetKernel {
+ public:
+  explicit AutoShard(const KernelConstruction& construction)
+      : DatasetKernel(SignatureOf(construction)), policy_(construction.attr<int64_t>("auto_shard_policy")) {}
+
+ private:
+  // Of TensorFlow's AutoShardPolicy (core/framework/dataset_options.proto).
+  static constexpr int64_t kAuto = 0, kFile = 1, kData = 2, kHint = 3, kOff = -1;
+
+  absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
+    WEIR_ASSIGN_OR_RETURN(DatasetPtr input, DatasetInput(context, 0, signature.types));
+    WEIR_ASSIGN_OR_RETURN(const int64_t num_workers, ReadInteger(context.input(1), "num_workers"));
+    WEIR_ASSIGN_OR_RETURN(const int64_t index, ReadInteger(context.input(2), "index"));
+    if (num_workers < 1) {
+      return absl::InvalidArgumentError(absl::StrCat("num_workers must be >= 1, currently ", num_workers));
+    }
+    if (index < 0 || index >= num_workers) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("index must be >= 0 and < ", num_workers, ", currently ", index));
+    }
+    switch (policy_) {
+      case kOff:
+        context.set_output(0, context.input(0));
+        return absl::OkStatus();
+      case kAuto:
+      case kData:
+        return SetDataset<ShardDataset>(context, signature, std::move(input), num_workers, index,
+                                        /*must_have_any=*/false);
+      case kFile:
+      case kHint:
+        return absl::UnimplementedError(
+            absl::StrCat("auto_shard_policy ", policy_ == kFile ? "FILE" : "HINT",
+                         " rewrites the pipeline, which is not done here: shard the files' names before they "
+                         "are read (Dataset.shard), or shard by elements (DATA)"));
+      default:
+        return absl::InvalidArgumentError(absl::StrCat("auto_shard_policy ", policy_, " is none"));
+    }
+  }
+
+  const int64_t policy_;
+};
+
 }  // namespace
 
 RefPtr<Dataset> RepeatedDataset(Dataset::Signature signature, DatasetPtr input, int64_t count) {
@@ -276,6 +321,7 @@ void RegisterSelectionsKernels(DeviceKernels& kernels) {
   kernels.Add<CountKernel<TakeDataset>>("TakeDataset");
   kernels.Add<CountKernel<SkipDataset>>("SkipDataset");
   kernels.Add<Shard>("ShardDataset");
+  for (const char* op : {"AutoShardDataset", "ExperimentalAutoShardDataset"}) kernels.Add<AutoShard>(op);
 }
 
 }  // namespace weir

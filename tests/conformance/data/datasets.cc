@@ -51,6 +51,19 @@ void AddPlain(Suite& suite) {
     AddMade(suite, op, {one}, Numbers());
   }
   AddMade(suite, "RebatchDatasetV2", {one, no}, Numbers());
+  for (const char* op : {"AutoShardDataset", "ExperimentalAutoShardDataset"}) {
+    AddMade(suite, op, {one, Number(0)}, Numbers());
+  }
+  AddMade(suite, "ParseExampleDatasetV2", {one, std::vector<Tensor>{}},
+          Numbers({{"sparse_keys", std::vector<std::string>{}},
+                   {"dense_keys", std::vector<std::string>{}},
+                   {"sparse_types", std::vector<D>{}},
+                   {"Tdense", std::vector<D>{}},
+                   {"dense_shapes", std::vector<PartialShape>{}}}));
+  suite.Op("CompressElement").TestedElsewhere(kElsewhere).CannotFail();
+  suite.Op("UncompressElement")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({NoValue()}, "must be one CompressedElement, is", Numbers());
   for (const char* op : {"DenseToSparseBatchDataset", "ExperimentalDenseToSparseBatchDataset"}) {
     AddMade(suite, op, {one, Tensor::Vector<int64_t>({2})}, Numbers());
   }
