@@ -217,6 +217,8 @@ absl::StatusOr<Tensor> FromList(const TensorProto& proto, const Shape& shape, Al
   if constexpr (std::is_same_v<T, std::string>) {
     if (!list.empty()) num_bytes_outside = static_cast<int64_t>(list[list.size() - 1].size());
   }
+  // TensorFlow's clients write zeros of no elements as one value (tf.zeros([0], tf.string)).
+  if (shape.num_elements() == 0 && list.size() == 1) return Tensor::Allocate(dtype, shape, allocator);
   WEIR_RETURN_IF_ERROR(CheckValueCount(dtype, shape, list.size(), num_bytes_outside));
   WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape, allocator));
   const absl::Span<T> elements = tensor.flat<T>();

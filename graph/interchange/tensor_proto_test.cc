@@ -138,6 +138,17 @@ TEST(TensorProtoTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(ErrorOf(proto), HasSubstr("not fully known"));
 }
 
+// It was refused as malformed.
+TEST(TensorProtoTest, ZerosOfNoElementsMayHaveAValue) {
+  TensorProto proto = ProtoOf(tensorflow::DT_STRING, {0});
+  proto.add_string_val("");
+  const absl::StatusOr<Tensor> tensor = TensorFromProto(proto);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_EQ(tensor->shape(), Shape({0}));
+  proto.add_string_val("");
+  EXPECT_THAT(ErrorOf(proto), HasSubstr("2 values for 0 elements"));
+}
+
 TEST(TensorProtoTest, RefusesMalformedStrings) {
   TensorProto proto = ProtoOf(tensorflow::DT_STRING, {2});
   proto.set_tensor_content(std::string("\2\1abc", 5));
