@@ -3,13 +3,13 @@
 // A record ends with \n, \r or \r\n, or with the file. An iterator has one file open and holds one record, at
 // most kLongestRecord bytes with its fields as objects; a file may be anybody's. Files are those that the
 // session may use (session_files.h). A record that does not fit is an error, and the next call goes on behind
-// it. A saved position is a file and a number of records, which are read again.
+// it.
 #include <algorithm>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/compression.h"
-#include "kernels/cpu/data/dataset.h"
+#include "kernels/cpu/data/files_iterator.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/session_files.h"
 #include "kernels/device_kernels.h"
@@ -129,26 +129,19 @@ class CsvReader {
 };
 
 class CsvDataset;
-class CsvIterator final : public Iterator {
+class CsvIterator final : public FilesIterator {
  public:
   explicit CsvIterator(RefPtr<const CsvDataset> dataset) : dataset_(std::move(dataset)) {}
 
-  absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override;
-  absl::Status Save(IteratorContext&, PositionWriter& position) override {
-    position.Add(static_cast<int64_t>(file_));
-    position.Add(reader_ == nullptr ? int64_t{-1} : num_read_);
-    return absl::OkStatus();
-  }
-  absl::Status Restore(IteratorContext& context, PositionReader& position) override;
-
  private:
-  // Opens the file and reads its header.
-  absl::Status Open();
+  const std::vector<std::string>& files() const override;
+  // With its header.
+  absl::Status Open(size_t file) override;
+  void Close() override { reader_ = nullptr; }
+  absl::StatusOr<bool> Read(Element* element, absl::Status* problem) override;
 
   const RefPtr<const CsvDataset> dataset_;
-  size_t file_ = 0;
-  std::unique_ptr<CsvReader> reader_;  // of that file; null: it is not open
-  int64_t num_read_ = 0;
+  std::unique_ptr<CsvReader> reader_;
 };
 
 class CsvDataset final : public Dataset {
@@ -238,62 +231,26 @@ class CsvDataset final : public Dataset {
   const std::shared_ptr<FileSystem> file_system_;
 };
 
-absl::Status CsvIterator::Open() {
-  num_read_ = 0;
-  WEIR_ASSIGN_OR_RETURN(reader_, dataset_->Open(file_));
+const std::vector<std::string>& CsvIterator::files() const { return dataset_->options().files; }
+
+absl::Status CsvIterator::Open(size_t file) {
+  WEIR_ASSIGN_OR_RETURN(reader_, dataset_->Open(file));
   if (!dataset_->options().has_header) return absl::OkStatus();
   std::vector<std::string> fields;
   absl::Status problem;
   const absl::StatusOr<bool> has_header = reader_->Next(&fields, &problem);
   if (has_header.ok() && *has_header && problem.ok()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("Can't read header of file ", dataset_->options().files[file_]));
+  return absl::InvalidArgumentError(absl::StrCat("Can't read header of file ", files()[file]));
 }
 
-absl::StatusOr<bool> CsvIterator::Next(IteratorContext& context, Element* element) {
-  while (file_ < dataset_->options().files.size()) {
-    if (context.cancellation.is_cancelled()) return context.cancellation.reason();
-    if (reader_ == nullptr) {
-      const absl::Status opened = Open();
-      if (!opened.ok()) {
-        reader_ = nullptr;
-        ++file_;  // the next call goes on behind it
-        return opened;
-      }
-    }
-    std::vector<std::string> fields;
-    absl::Status problem;
-    const absl::StatusOr<bool> has_record = reader_->Next(&fields, &problem);
-    if (has_record.ok() && *has_record) {
-      ++num_read_;
-      WEIR_RETURN_IF_ERROR(problem);
-      WEIR_ASSIGN_OR_RETURN(*element, dataset_->ElementOf(fields));
-      return true;
-    }
-    reader_ = nullptr;
-    ++file_;
-    if (!has_record.ok()) return has_record.status();
-  }
-  return false;
-}
-
-absl::Status CsvIterator::Restore(IteratorContext& context, PositionReader& position) {
-  const auto num_files = static_cast<int64_t>(dataset_->options().files.size());
-  WEIR_ASSIGN_OR_RETURN(file_, position.NextNumber(0, num_files));
-  WEIR_ASSIGN_OR_RETURN(const int64_t num_read, position.NextNumber(-1, INT64_MAX));
-  reader_ = nullptr;
-  if (num_read < 0 || static_cast<int64_t>(file_) == num_files) return absl::OkStatus();
-  WEIR_RETURN_IF_ERROR(Open());
-  for (; num_read_ < num_read; ++num_read_) {
-    if (context.cancellation.is_cancelled()) return context.cancellation.reason();
-    std::vector<std::string> fields;
-    absl::Status problem;
-    WEIR_ASSIGN_OR_RETURN(const bool has_record, reader_->Next(&fields, &problem));
-    if (has_record) continue;
-    return absl::DataLossError(absl::StrCat(dataset_->options().files[file_], " has ", num_read_,
-                                            " records; the saved position is behind ", num_read));
-  }
-  return absl::OkStatus();
+absl::StatusOr<bool> CsvIterator::Read(Element* element, absl::Status* problem) {
+  std::vector<std::string> fields;
+  WEIR_ASSIGN_OR_RETURN(const bool has_record, reader_->Next(&fields, problem));
+  if (!has_record || !problem->ok() || element == nullptr) return has_record;
+  absl::StatusOr<Element> values = dataset_->ElementOf(fields);
+  if (values.ok()) *element = *std::move(values);
+  *problem = values.status();
+  return true;
 }
 
 // Column numbers in rising order.

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/compression.h"
-#include "kernels/cpu/data/over_input.h"
+#include "kernels/cpu/data/files_iterator.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/session_files.h"
 #include "kernels/device_kernels.h"
@@ -130,23 +130,23 @@ class Pieces final : public Records {
 enum class Format { kTFRecord, kLines, kPieces };
 
 class FilesDataset;
-class FilesIterator final : public Iterator {
+class RecordsIterator final : public FilesIterator {
  public:
-  explicit FilesIterator(RefPtr<const FilesDataset> dataset) : dataset_(std::move(dataset)) {}
-
-  absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override;
-  absl::Status Save(IteratorContext&, PositionWriter& position) override {
-    position.Add(static_cast<int64_t>(file_));
-    position.Add(records_ == nullptr ? int64_t{-1} : num_read_);
-    return absl::OkStatus();
-  }
-  absl::Status Restore(IteratorContext& context, PositionReader& position) override;
+  explicit RecordsIterator(RefPtr<const FilesDataset> dataset) : dataset_(std::move(dataset)) {}
 
  private:
+  const std::vector<std::string>& files() const override;
+  absl::Status Open(size_t file) override;
+  void Close() override { records_ = nullptr; }
+  absl::StatusOr<bool> Read(Element* element, absl::Status*) override {
+    std::string record;
+    WEIR_ASSIGN_OR_RETURN(const bool has_record, records_->Next(&record));
+    if (has_record && element != nullptr) *element = {Tensor::Scalar(std::move(record))};
+    return has_record;
+  }
+
   const RefPtr<const FilesDataset> dataset_;
-  size_t file_ = 0;
-  std::unique_ptr<Records> records_;  // of that file; null: it is not open
-  int64_t num_read_ = 0;
+  std::unique_ptr<Records> records_;
 };
 
 class FilesDataset final : public Dataset {
@@ -161,7 +161,7 @@ class FilesDataset final : public Dataset {
         file_system_(std::move(file_system)) {}
 
   absl::StatusOr<IteratorPtr> MakeIterator(IteratorContext&) const override {
-    return IteratorPtr(new FilesIterator(RefPtr<const FilesDataset>::Share(this)));
+    return IteratorPtr(new RecordsIterator(RefPtr<const FilesDataset>::Share(this)));
   }
   int64_t cardinality() const override { return files_.empty() ? 0 : kUnknown; }
 
@@ -188,46 +188,10 @@ class FilesDataset final : public Dataset {
   const std::shared_ptr<FileSystem> file_system_;
 };
 
-absl::StatusOr<bool> FilesIterator::Next(IteratorContext& context, Element* element) {
-  while (file_ < dataset_->files().size()) {
-    if (context.cancellation.is_cancelled()) return context.cancellation.reason();
-    if (records_ == nullptr) {
-      absl::StatusOr<std::unique_ptr<Records>> opened = dataset_->Open(file_);
-      if (!opened.ok()) {
-        ++file_;  // the next call goes on behind it
-        return opened.status();
-      }
-      records_ = *std::move(opened);
-      num_read_ = 0;
-    }
-    std::string record;
-    const absl::StatusOr<bool> has_record = records_->Next(&record);
-    if (has_record.ok() && *has_record) {
-      ++num_read_;
-      *element = {Tensor::Scalar(std::move(record))};
-      return true;
-    }
-    records_ = nullptr;
-    ++file_;
-    if (!has_record.ok()) return has_record.status();
-  }
-  return false;
-}
+const std::vector<std::string>& RecordsIterator::files() const { return dataset_->files(); }
 
-absl::Status FilesIterator::Restore(IteratorContext& context, PositionReader& position) {
-  WEIR_ASSIGN_OR_RETURN(file_, position.NextNumber(0, static_cast<int64_t>(dataset_->files().size())));
-  WEIR_ASSIGN_OR_RETURN(const int64_t num_read, position.NextNumber(-1, INT64_MAX));
-  records_ = nullptr;
-  if (num_read < 0 || file_ == dataset_->files().size()) return absl::OkStatus();
-  WEIR_ASSIGN_OR_RETURN(records_, dataset_->Open(file_));
-  for (num_read_ = 0; num_read_ < num_read; ++num_read_) {
-    if (context.cancellation.is_cancelled()) return context.cancellation.reason();
-    std::string record;
-    WEIR_ASSIGN_OR_RETURN(const bool has_record, records_->Next(&record));
-    if (has_record) continue;
-    return absl::DataLossError(absl::StrCat(dataset_->files()[file_], " has ", num_read_,
-                                            " records; the saved position is behind ", num_read));
-  }
+absl::Status RecordsIterator::Open(size_t file) {
+  WEIR_ASSIGN_OR_RETURN(records_, dataset_->Open(file));
   return absl::OkStatus();
 }
 
