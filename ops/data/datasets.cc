@@ -212,6 +212,11 @@ std::vector<OpDef> DatasetsOps() {
       Made("AutoShardDataset", "Gives the elements of the dataset that are the index-th worker's."),
       Made("ExperimentalAutoShardDataset",
            "Gives the elements of the dataset that are the index-th worker's."),
+      Function(
+          "IndexFlatMapDataset",
+          "Gives the rows of what map_func makes of the dataset's elements; index_map_func says which row "
+          "of which element comes at an index."),
+      Sized("WeightedFlatMapDataset", "Gives elements of one dataset after another, as many as weights say."),
       Function("ParseExampleDatasetV2",
                "Gives the features of the dataset's vectors of serialized examples."),
       Source("CompressElement", "Gives a variant of the tensors, compressed."),

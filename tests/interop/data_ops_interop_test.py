@@ -216,6 +216,40 @@ def test_shards_of_workers(server):
         lambda: shard(r(7).map(lambda v: v * v).batch(2).unbatch(), 2, 1, 2)])
 
 
+def test_flat_maps_with_places(server):
+    r = Dataset.range
+
+    def places(dataset, map_func, index_func, cardinality=-2, spec=int64()):
+        mapped = structured_function.StructuredFunctionWrapper(map_func, "test", dataset=dataset).function
+        index = structured_function.StructuredFunctionWrapper(index_func, "test", input_structure=int64()).function
+        return made(raw.IndexFlatMapDataset(
+            input_dataset=dataset._variant_tensor, map_func_other_args=mapped.captured_inputs, index_map_func_other_args=index.captured_inputs,
+            output_cardinality=np.int64(cardinality), map_func=mapped, index_map_func=index, output_types=[spec.dtype], output_shapes=[spec.shape]), spec)
+    pair = lambda v: tf.stack([v * 10, v * 10 + 1])
+    halves = lambda i: (i // 2, i % 2)
+    shifted = lambda shift: places(r(3), lambda v: pair(v + shift), halves, 6)
+    weighted = lambda datasets, weights: made(raw.WeightedFlatMapDataset(
+        input_datasets=[d._variant_tensor for d in datasets], weights=weights, output_types=[tf.int64], output_shapes=[[]]), int64())
+    compare_datasets(server, [
+        lambda: places(r(4), pair, halves), lambda: places(r(0), pair, halves), lambda: places(r(3), lambda v: v, lambda i: (i, i * 0)),
+        lambda: places(r(3), lambda v: tf.fill([2, 3], v), halves, spec=int64(3)), lambda: places(r(3), pair, lambda i: (i // 2, i * 0 + 7)),
+        lambda: places(r(3), pair, lambda i: "a"), lambda: places(r(3), pair, lambda i: (tf.cast(i // 2, tf.int32), tf.cast(i % 2, tf.int32))),
+        lambda: shifted(tf.constant(np.int64(100))).take(4), lambda: places(r(3), pair, halves).repeat(2),
+        lambda: weighted([r(10), r(100, 110)], [0.5, 0.5]), lambda: weighted([r(100), r(100, 200), r(200, 210)], [0.2, 0.3, 0.5]),
+        lambda: weighted([r(3), r(0)], [0.5, 0.5]), lambda: weighted([r(3), r(5)], [0.5, 0.0]), lambda: weighted([r(3), r(5)], [0.5, -1.0]),
+        lambda: weighted([r(3), r(5).repeat()], [0.5, 0.5]), lambda: weighted([r(3), r(5).filter(lambda v: v > 1)], [0.5, 0.5]),
+        lambda: weighted([r(3), r(5)], [0.5, 0.2, 0.3]),
+    ])
+    at = lambda dataset, i: raw.GetElementAtIndex(dataset=dataset._variant_tensor, index=np.int64(i), output_types=[tf.int64], output_shapes=[[]])[0]
+    compare_values(server, lambda: [raw.DatasetCardinality(input_dataset=d._variant_tensor) for d in (
+        places(r(3), pair, halves, 6), weighted([r(100), r(100, 200), r(200, 210)], [0.2, 0.3, 0.5]))])
+    with tf.Graph().as_default(), v1.Session(server.target()) as session:
+        dataset = places(r(3), pair, halves, 6)
+        shuffled = weighted([r(4), r(10, 16)], [0.4, 0.6])
+        assert session.run([at(dataset, i) for i in (5, 0, 3)]) == [21, 0, 11]
+        assert session.run([at(shuffled, i) for i in (0, 2, 5)]) == [0, 10, 13]
+
+
 def written_examples():
     feature = lambda **values: tf.train.Feature(**{kind: getattr(tf.train, {"int64_list": "Int64List", "float_list": "FloatList", "bytes_list": "BytesList"}[kind])(
         value=value) for kind, value in values.items()})
@@ -244,7 +278,7 @@ def test_examples_of_datasets(server):
         lambda: batches(2).apply(parse({"none": io.FixedLenFeature([], tf.int64)})), lambda: batches(2).apply(parse({"age": io.FixedLenFeature([], tf.float32)})),
         lambda: batches(2).apply(parse({"x": io.SparseFeature("age", "pair", tf.float32, 10)})),
         lambda: broken().apply(parse({"age": io.FixedLenFeature([], tf.int64)})), lambda: batches(2).apply(parse(all_kinds, num_parallel_calls=0)),
-        lambda: Dataset.from_tensors(0).map(lambda v: tf.repeat(["a"], v)).apply(parse(all_kinds)).map(parts),
+        lambda: Dataset.from_tensors(np.array([], dtype=object)).map(lambda v: tf.zeros([0], tf.string)).apply(parse(all_kinds)).map(parts),
         lambda: batches(2).apply(parse(all_kinds)).map(lambda v: (v["age"], tf.sparse.to_dense(v["names"]), v["weights"].to_tensor())),
     ])
 
@@ -485,6 +519,8 @@ def test_positions_are_saved_and_restored(server):
             lambda: tf.data.experimental.CsvDataset(written_csv(), [tf.string] * 3),
             lambda: r(9).map(lambda v: tf.fill([v % 3 + 1], v)).apply(batching.dense_to_sparse_batch(1, [4])).shuffle(5, seed=1).prefetch(2),
             lambda: over(raw.SleepDataset, r(9), sleep_microseconds=1),
+            lambda: made(raw.WeightedFlatMapDataset(input_datasets=[r(8)._variant_tensor, r(10, 18)._variant_tensor], weights=[0.5, 0.5],
+                                                    output_types=[tf.int64], output_shapes=[[]]), int64()),
             lambda: over(raw.AutoShardDataset, r(20), num_workers=np.int64(3), index=np.int64(1)),
             lambda: Dataset.from_tensor_slices(written_examples()).batch(1).apply(
                 tf.data.experimental.parse_example_dataset({"age": tf.io.FixedLenFeature([], tf.int64), "names": tf.io.VarLenFeature(tf.string)}))):

@@ -154,6 +154,18 @@ void AddFunctions(Suite& suite) {
   for (const char* op : {"MapAndBatchDataset", "ExperimentalMapAndBatchDataset"}) {
     AddMade(suite, op, {none, one, one, Tensor::Scalar(false)}, With("f"));
   }
+  AddMade(suite, "IndexFlatMapDataset", {none, none, one},
+          Numbers({{"map_func", FunctionName{"f"}},
+                   {"index_map_func", FunctionName{"f"}},
+                   {"Tmap_func_args", std::vector<DType>{}},
+                   {"Tindex_map_func_args", std::vector<DType>{}}}));
+  const Tensor half = Tensor::Scalar(0.5);
+  suite.Op("WeightedFlatMapDataset")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({std::vector<Tensor>{NoValue(), NoValue()}, std::vector<Tensor>{half, half}}, kNoDataset,
+               Numbers())
+      .Hostile({std::vector<Tensor>{NoValue(), NoValue()}, std::vector<Tensor>{half, half, half}},
+               "Got 2 datasets and 3 weights", Numbers());
   const AttrMap rows = {{"f", FunctionName{"f"}},
                         {"Targuments", std::vector<DType>{D::kInt64}},
                         {"Tcaptured", std::vector<DType>{}},
