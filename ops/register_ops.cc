@@ -7,6 +7,7 @@
 
 namespace weir {
 const std::vector<OpList>& DataFiles();  // DEV
+const std::vector<OpList>& ImageFiles();
 
 const std::vector<OpFamily>& OpFamilies() {
   static const auto* const families = new std::vector<OpFamily>{
@@ -25,6 +26,7 @@ const std::vector<OpFamily>& OpFamilies() {
       {"io", "Checkpoints", IoFiles()},
       {"summary", "Summaries", SummaryFiles()},
       {"debugging", "Checks", DebuggingFiles()},
+      {"image", "Images: sizes, colors, boxes, files", ImageFiles()},
   };
   return *families;
 }

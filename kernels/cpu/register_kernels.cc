@@ -18,6 +18,7 @@ void RegisterCpuKernels(KernelRegistry& registry, absl::string_view device_type)
   RegisterStringsKernels(kernels);
   RegisterSummaryKernels(kernels);
   RegisterDebuggingKernels(kernels);
+  RegisterImageKernels(kernels);
 }
 
 }  // namespace weir

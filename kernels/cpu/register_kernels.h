@@ -26,5 +26,6 @@ void RegisterIoKernels(DeviceKernels& kernels);
 void RegisterStringsKernels(DeviceKernels& kernels);
 void RegisterSummaryKernels(DeviceKernels& kernels);
 void RegisterDebuggingKernels(DeviceKernels& kernels);
+void RegisterImageKernels(DeviceKernels& kernels);
 
 }  // namespace weir

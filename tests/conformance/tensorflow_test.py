@@ -488,6 +488,34 @@ def test_windows(call):
          numbers((2, 4, 3, 3)), tolerance=1e-5)
 
 
+@group
+def test_gradients_of_images(call):
+    image = numbers((2, 5, 6, 3))
+    for align, half in ((False, False), (True, False), (False, True)):
+        for op, dtype in (("ResizeBilinear", f32), ("ResizeBilinear", f16), ("ResizeBilinear", f64), ("ResizeBicubic", f32),
+                          ("ResizeNearestNeighbor", f32), ("ResizeNearestNeighbor", f64)):
+            for size in (ints(8, 4), ints(3, 13)):
+                call("%s_%s_%s_%s_%s" % (op, np.dtype(dtype), align, half, list(size)),
+                     simple(op, "images", "size", align_corners=align, half_pixel_centers=half), image.astype(dtype), size,
+                     tolerance=2e-3 if dtype == f16 else 1e-5)
+    for kernel in ("lanczos3", "gaussian", "triangle", "keyscubic"):
+        call("ScaleAndTranslate_" + kernel, simple("ScaleAndTranslate", "images", "size", "scale", "translation", kernel_type=kernel),
+             image, ints(4, 9), f32([0.7, 1.6]), f32([0.3, -0.4]), tolerance=1e-5)
+    boxes, which = f32([[0.05, 0.13, 0.71, 0.93], [0.9, -0.26, 0.2, 0.63]]), ints(1, 0)
+    for method in ("bilinear", "nearest"):
+        for dtype in (f32, f64, f16):
+            call("CropAndResize_%s_%s" % (method, np.dtype(dtype)),
+                 simple("CropAndResize", "image", "boxes", "box_ind", "crop_size", method=method), image.astype(dtype), boxes, which,
+                 ints(3, 4), tolerance=4e-3 if dtype == f16 else 1e-4)
+    # Also gray, black, white and saturated colors.
+    colors = np.concatenate([np.abs(image[0]) + 0.01, [[[0, 0, 0], [1, 1, 1], [0.5, 0.5, 0.5], [1, 0, 0], [0, 1, 1], [0.5, 0.5, 0.25]]]])
+    for dtype in (f32, f64):
+        call("RGBToHSV_%s" % np.dtype(dtype), simple("RGBToHSV", "images"), colors.astype(dtype), tolerance=1e-4)
+    for padding in ("SAME", "VALID"):
+        call("Dilation2D_" + padding, simple("Dilation2D", "input", "filter", strides=[1, 2, 1, 1], rates=[1, 1, 2, 1], padding=padding),
+             image, numbers((2, 3, 3), seed=2))
+
+
 def sampled(name, count=6, **attrs):
     return lambda classes: list(getattr(raw, name)(true_classes=classes, num_true=2, num_sampled=count, seed=3, seed2=7, **attrs))
 
