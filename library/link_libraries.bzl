@@ -44,5 +44,8 @@ SYSTEM_LIBRARIES = {
     "farmhash": "",
     "re2": "re2",
     "snappy": "",
+    "png16": "libpng",
+    "jpeg": "libjpeg",
+    "gif": "",
     "z": "zlib",
 }

@@ -516,6 +516,71 @@ def test_gradients_of_images(call):
              image, numbers((2, 3, 3), seed=2))
 
 
+@group
+def test_image_files(call):
+    def encoded(value):
+        return value.numpy()
+
+    image = (np.arange(23 * 17 * 3).reshape(23, 17, 3) * 7 % 251).astype(np.uint8)
+    smooth = np.add.outer(np.add.outer(np.arange(23) * 5, np.arange(17) * 4), np.arange(3) * 20).astype(np.uint8)
+    wide = image.astype(np.uint16) * 257 + 3
+    jpegs = {"rgb": encoded(raw.EncodeJpeg(image=smooth)), "gray": encoded(raw.EncodeJpeg(image=smooth[..., :1])),
+             "progressive": encoded(raw.EncodeJpeg(image=smooth, progressive=True, chroma_downsampling=False, quality=60))}
+    pngs = {"%s_%d" % (np.dtype(pixels.dtype), channels): encoded(raw.EncodePng(image=pixels[..., :channels]))
+            for pixels in (np.concatenate([image, smooth], -1), np.concatenate([wide, wide], -1)) for channels in (1, 2, 3, 4)}
+    for name, contents in jpegs.items():
+        text = np.array(contents, object)
+        for attrs in (dict(), dict(channels=1), dict(channels=3), dict(ratio=2), dict(ratio=8), dict(fancy_upscaling=False),
+                      dict(dct_method="INTEGER_ACCURATE")):
+            call("DecodeJpeg_%s_%s" % (name, attrs), simple("DecodeJpeg", "contents", **attrs), text, differentiate=False)
+        for window in (ints(0, 0, 23, 17), ints(3, 5, 7, 9), ints(22, 16, 1, 1)):
+            call("DecodeAndCropJpeg_%s_%s" % (name, list(window)), simple("DecodeAndCropJpeg", "contents", "crop_window"), text, window,
+                 differentiate=False)
+        call("ExtractJpegShape_" + name, simple("ExtractJpegShape", "contents"), text, differentiate=False)
+        for dtype in (tf.uint8, tf.uint16, tf.float32):
+            call("DecodeImage_%s_%s" % (name, dtype), simple("DecodeImage", "contents", dtype=dtype), text, differentiate=False)
+    for name, contents in pngs.items():
+        text = np.array(contents, object)
+        for channels in (0, 1, 3, 4):
+            for dtype in (tf.uint8, tf.uint16):
+                call("DecodePng_%s_%d_%s" % (name, channels, dtype), simple("DecodePng", "contents", channels=channels, dtype=dtype), text,
+                     differentiate=False)
+        call("DecodeImage_" + name, simple("DecodeImage", "contents", dtype=tf.float32), text, differentiate=False)
+        call("DecodeGif_" + name, simple("DecodeGif", "contents"), np.array(pngs["uint8_3"], object), differentiate=False)
+    for channels in (1, 2, 3, 4):
+        for pixels in (np.concatenate([image, smooth], -1), np.concatenate([wide, wide], -1)):
+            call("EncodePng_%s_%d" % (np.dtype(pixels.dtype), channels), lambda image: raw.DecodePng(
+                contents=raw.EncodePng(image=image, compression=4), dtype=tf.uint16), pixels[..., :channels], differentiate=False)
+    for attrs in (dict(), dict(quality=30), dict(progressive=True), dict(optimize_size=True), dict(chroma_downsampling=False),
+                  dict(density_unit="cm", x_density=7), dict(xmp_metadata="words")):
+        call("EncodeJpeg_%s" % attrs, lambda image, attrs=attrs: raw.DecodeRaw(bytes=raw.EncodeJpeg(image=image, **attrs), out_type=tf.uint8),
+             smooth, differentiate=False)
+    call("EncodeJpegVariableQuality", lambda images, quality: raw.DecodeRaw(bytes=raw.EncodeJpegVariableQuality(
+        images=images, quality=quality), out_type=tf.uint8), smooth, np.int32(42), differentiate=False)
+    # Two frames of 3 x 2 pixels; the second one is a pixel at (1, 1), and the transparent one beside it.
+    gif = (b"GIF89a\x03\x00\x02\x00\x91\x00\x00\x00\x00\x00\xff\x00\x00\x00\xff\x00\x00\x00\xff"
+           b",\x00\x00\x00\x00\x03\x00\x02\x00\x00\x02\x04\x44\xa8\x11\x29\x00"
+           b"!\xf9\x04\x01\x00\x00\x02\x00,\x01\x00\x01\x00\x02\x00\x01\x00\x00\x02\x02\x8c\x0a\x00;")
+    for name, contents in (("whole", gif), ("first", gif[:42] + b";"), ("truncated", gif[:-1])):
+        text = np.array(contents, object)
+        for expand in (True, False):
+            for dtype in (tf.uint8, tf.float32):
+                call("DecodeImage_gif_%s_%s_%s" % (name, expand, dtype), simple(
+                    "DecodeImage", "contents", expand_animations=expand, dtype=dtype), text, differentiate=False)
+        call("DecodeGif_" + name, simple("DecodeGif", "contents"), text, differentiate=False)
+    for bits, height in ((24, 2), (32, -2), (8, 3)):
+        row = (bits // 8 * 3 + 3) // 4 * 4
+        header = b"BM" + b"\0" * 8 + (54).to_bytes(4, "little") + (40).to_bytes(4, "little") + (3).to_bytes(4, "little") + height.to_bytes(
+            4, "little", signed=True) + b"\1\0" + bits.to_bytes(2, "little") + b"\0" * 24
+        text = np.array(header + bytes(range(row * abs(height))), object)
+        for channels in (0, 3, 4):
+            call("DecodeBmp_%d_%d_%d" % (bits, height, channels), simple("DecodeBmp", "contents", channels=channels), text,
+                 differentiate=False)
+            if height > 0:  # TensorFlow multiplies by the negative height here
+                call("DecodeImage_bmp_%d_%d" % (bits, channels), simple("DecodeImage", "contents", channels=channels, dtype=tf.uint16), text,
+                     differentiate=False)
+
+
 def sampled(name, count=6, **attrs):
     return lambda classes: list(getattr(raw, name)(true_classes=classes, num_true=2, num_sampled=count, seed=3, seed2=7, **attrs))
 

@@ -52,6 +52,18 @@ LIBRARY_USERS = {
         ["kernels/cpu/strings"],
         "regular expressions are what some ops compute; nothing else of Weir needs them",
     ),
+    "libpng": (
+        ["kernels/formats"],
+        "a format of files is read and written in kernels/formats, whatever library does it",
+    ),
+    "libjpeg": (
+        ["kernels/formats"],
+        "a format of files is read and written in kernels/formats, whatever library does it",
+    ),
+    "giflib": (
+        ["kernels/formats"],
+        "a format of files is read and written in kernels/formats, whatever library does it",
+    ),
     "farmhash": (
         ["kernels/cpu"],
         "the numbers of buckets are TensorFlow's; Weir's own tables hash as Abseil does",

@@ -24,6 +24,9 @@ LIBRARY_OF_INCLUDE = [
     (re.compile(r"^google/protobuf/|\.pb\.h$"), "protobuf"),
     (re.compile(r"^grpc(pp)?/|\.grpc\.pb\.h$"), "grpc"),
     (re.compile(r"^(oneapi/)?dnnl"), "onednn"),
+    (re.compile(r"^png\.h$"), "libpng"),
+    (re.compile(r"^j(peglib|error)\.h$"), "libjpeg"),
+    (re.compile(r"^gif_lib\.h$"), "giflib"),
     (re.compile(r"^re2/"), "re2"),
     (re.compile(r"^farmhash"), "farmhash"),
 ]
