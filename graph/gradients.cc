@@ -32,6 +32,10 @@ absl::StatusOr<Tensor> ScalarOf(double value) {
 }
 
 absl::StatusOr<Tensor> ScalarTensor(DType dtype, double value) {
+  if (StoredAs(dtype) != dtype) {
+    WEIR_ASSIGN_OR_RETURN(const Tensor stored, ScalarTensor(StoredAs(dtype), value));
+    return Tensor(dtype, stored.shape(), stored.buffer());
+  }
   switch (dtype) {
     case DType::kFloat32:
       return ScalarOf<float>(value);
@@ -63,10 +67,7 @@ absl::StatusOr<Tensor> ScalarTensor(DType dtype, double value) {
       return ScalarOf<uint32_t>(value);
     case DType::kUint64:
       return ScalarOf<uint64_t>(value);
-    case DType::kString:
-    case DType::kResource:
-    case DType::kVariant:
-    case DType::kInvalid:
+    default:
       break;
   }
   return DoesNotFit(dtype, value);

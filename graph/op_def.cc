@@ -132,7 +132,7 @@ absl::Status ParseSet(absl::string_view set, bool is_list, AttrDef* attr) {
   attr->kind = is_list ? AttrKind::kTypeList : AttrKind::kType;
   for (absl::string_view part : parts) {
     std::optional<DType> dtype = ParseDType(part);
-    // TensorFlow's lists name types that tensors here cannot have (qint8...): nothing can ask for them.
+    // TensorFlow's lists name types that tensors here cannot have (float8_e5m2...): nothing can ask for them.
     if (dtype) attr->allowed_types.push_back(*dtype);
   }
   return attr->allowed_types.empty() ? BadSpec(set, "names no known dtype") : absl::OkStatus();

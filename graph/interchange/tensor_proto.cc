@@ -130,7 +130,7 @@ inline constexpr bool kIsComplexType =
 // Calls visitor(T{}) with the C++ element type of `dtype`; false for dtypes without elements.
 template <typename Visitor>
 bool VisitElementType(DType dtype, Visitor visitor) {
-  switch (dtype) {
+  switch (StoredAs(dtype)) {
     case DType::kFloat32:
       return visitor(float{}), true;
     case DType::kFloat64:
@@ -210,8 +210,8 @@ void Splat(int64_t num_values, absl::Span<T> elements) {
 }
 
 template <typename T>
-absl::StatusOr<Tensor> FromList(const TensorProto& proto, const Shape& shape, Allocator& allocator) {
-  const DType dtype = DTypeOf<T>;
+absl::StatusOr<Tensor> FromList(const TensorProto& proto, DType dtype, const Shape& shape,
+                                Allocator& allocator) {
   const auto& list = ListOf<T>::Read(proto);
   int64_t num_bytes_outside = 0;
   if constexpr (std::is_same_v<T, std::string>) {
@@ -379,7 +379,7 @@ absl::StatusOr<Tensor> FromProto(const TensorProto& proto, absl::string_view con
     if constexpr (kIsComplexType<T>) {
       result = FromComplexList<T>(proto, shape, allocator);
     } else {
-      result = FromList<T>(proto, shape, allocator);
+      result = FromList<T>(proto, dtype, shape, allocator);
     }
   });
   return result;

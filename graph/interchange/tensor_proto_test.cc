@@ -104,9 +104,29 @@ TEST(TensorProtoTest, BoolBytesAreNormalised) {
   EXPECT_THAT(TensorFromProto(proto)->flat<bool>(), ElementsAre(false, true, true));
 }
 
+TEST(TensorProtoTest, QuantizedNumbersTravelAsIntegers) {
+  TensorProto proto = ProtoOf(tensorflow::DT_QINT16, {3});
+  proto.add_int_val(-32768);
+  proto.add_int_val(7);
+  const auto tensor = TensorFromProto(proto);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_EQ(tensor->ToString(), "qint16[3] {-32768, 7, 7}");
+  for (const bool is_attr : {false, true}) {
+    TensorProto written;
+    ASSERT_TRUE((is_attr ? TensorToAttrProto(*tensor, &written) : TensorToProto(*tensor, &written)).ok());
+    EXPECT_EQ(written.dtype(), tensorflow::DT_QINT16);
+    EXPECT_EQ(TensorFromProto(written)->ToString(), tensor->ToString());
+  }
+  proto.set_int_val(0, 40000);
+  EXPECT_THAT(ErrorOf(proto), HasSubstr("qint16[3]: value 0 is out of range"));
+  proto = ProtoOf(tensorflow::DT_QUINT8, {2});
+  proto.set_tensor_content("abc");
+  EXPECT_THAT(ErrorOf(proto), HasSubstr("quint8[2]: tensor_content has 3 bytes"));
+}
+
 TEST(TensorProtoTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_INVALID, {})), HasSubstr("DT_INVALID"));
-  EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_QINT8, {})), HasSubstr("DT_QINT8"));
+  EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_FLOAT8_E5M2, {})), HasSubstr("DT_FLOAT8_E5M2"));
   EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_FLOAT_REF, {})), HasSubstr("DT_FLOAT_REF"));
   EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_VARIANT, {})), HasSubstr("DT_VARIANT"));
   EXPECT_THAT(ErrorOf(ProtoOf(9999, {})), HasSubstr("9999"));

@@ -14,7 +14,7 @@ struct Entry {
   size_t num_bytes;
 };
 
-constexpr std::array<Entry, 18> kEntries = {{
+constexpr std::array<Entry, 25> kEntries = {{
     {DType::kFloat32, "float", "float32", 4},
     {DType::kFloat64, "double", "float64", 8},
     {DType::kInt32, "int32", "int32", 4},
@@ -33,6 +33,13 @@ constexpr std::array<Entry, 18> kEntries = {{
     {DType::kVariant, "variant", "variant", sizeof(ResourceHandle)},
     {DType::kUint32, "uint32", "uint32", 4},
     {DType::kUint64, "uint64", "uint64", 8},
+    {DType::kQint8, "qint8", "qint8", 1},
+    {DType::kQuint8, "quint8", "quint8", 1},
+    {DType::kQint32, "qint32", "qint32", 4},
+    {DType::kQint16, "qint16", "qint16", 2},
+    {DType::kQuint16, "quint16", "quint16", 2},
+    {DType::kInt4, "int4", "int4", 1},
+    {DType::kUint4, "uint4", "uint4", 1},
 }};
 
 const Entry* Find(DType dtype) {

@@ -39,7 +39,38 @@ enum class DType : uint8_t {
   kVariant = 21,
   kUint32 = 22,
   kUint64 = 23,
+  // Tensors hold these, and arithmetic does not know them: see StoredAs.
+  kQint8 = 11,
+  kQuint8 = 12,
+  kQint32 = 13,
+  kQint16 = 15,
+  kQuint16 = 16,
+  kInt4 = 29,
+  kUint4 = 30,
 };
+
+// The dtype whose C++ type the elements have: of quantized integers and of integers of four bits, which take
+// a byte. Every other dtype is stored as itself. The former can be fed, fetched, kept in variables and
+// checkpoints, moved, reshaped and cast (but for the latter); only kernels for quantized numbers compute with
+// them (kernels/cpu/quantized_range.h says what they stand for).
+constexpr DType StoredAs(DType dtype) {
+  switch (dtype) {
+    case DType::kQint8:
+    case DType::kInt4:
+      return DType::kInt8;
+    case DType::kQuint8:
+    case DType::kUint4:
+      return DType::kUint8;
+    case DType::kQint32:
+      return DType::kInt32;
+    case DType::kQint16:
+      return DType::kInt16;
+    case DType::kQuint16:
+      return DType::kUint16;
+    default:
+      return dtype;
+  }
+}
 
 // TensorFlow's short name: "float", "int32", "resource"...; "invalid" for kInvalid and unknown values.
 absl::string_view DTypeName(DType dtype);

@@ -138,7 +138,7 @@ std::string TypeString(DType dtype, const PartialShape& shape) {
 std::string Tensor::ToString(int max_elements) const {
   if (!is_valid()) return "no tensor";
   std::string out = absl::StrCat(TypeString(dtype_, shape_), " {");
-  switch (dtype_) {
+  switch (StoredAs(dtype_)) {
     case DType::kFloat32:
       AppendElements<float>(*this, max_elements, &out);
       break;

@@ -45,6 +45,21 @@ TEST(DTypeTest, NamesParseBack) {
   EXPECT_FALSE(IsKnownDType(101));
 }
 
+TEST(DTypeTest, TypesThatAreOnlyStoredHaveTheElementsOfAnother) {
+  for (const DType dtype : {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16, DType::kQuint16,
+                            DType::kInt4, DType::kUint4}) {
+    EXPECT_TRUE(IsKnownDType(static_cast<int>(dtype)));
+    EXPECT_NE(StoredAs(dtype), dtype);
+    EXPECT_EQ(DTypeSize(dtype), DTypeSize(StoredAs(dtype)));
+    EXPECT_TRUE(IsPlainBytes(dtype));
+  }
+  EXPECT_EQ(StoredAs(DType::kHalf), DType::kHalf);
+  Tensor tensor(DType::kQint8, Shape({2}));
+  tensor.flat<int8_t>()[0] = -7;
+  tensor.flat<int8_t>()[1] = 100;
+  EXPECT_EQ(tensor.ToString(), "qint8[2] {-7, 100}");
+}
+
 TEST(Float16Test, HalfKeepsEveryValue) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const Half half = Half::FromBits(static_cast<uint16_t>(bits));

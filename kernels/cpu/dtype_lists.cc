@@ -20,8 +20,19 @@ std::vector<DType> CountableDTypes() {
   return dtypes;
 }
 
-std::vector<DType> AllDTypes() {
+std::vector<DType> QuantizedDTypes() {
+  return {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16, DType::kQuint16};
+}
+
+std::vector<DType> StoredNumbers() {
   std::vector<DType> dtypes = NumericDTypes();
+  dtypes.insert(dtypes.end(), {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16, DType::kQuint16,
+                               DType::kInt4, DType::kUint4});
+  return dtypes;
+}
+
+std::vector<DType> AllDTypes() {
+  std::vector<DType> dtypes = StoredNumbers();
   dtypes.insert(dtypes.end(), {DType::kBool, DType::kString, DType::kResource});
   return dtypes;
 }

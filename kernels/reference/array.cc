@@ -35,7 +35,7 @@ T ElementOf(const Value& value) {
 
 template <typename F>
 void WithType(DType dtype, F f) {
-  switch (dtype) {
+  switch (StoredAs(dtype)) {
     case DType::kFloat32:
       return f(float());
     case DType::kFloat64:

@@ -70,16 +70,31 @@ std::string AttrType(AttrKind kind, bool is_parameter) {
 }
 
 std::string DTypeLiteral(DType dtype) {
-  static const auto* const literals =
-      new std::map<DType, std::string>{{DType::kFloat32, "kFloat32"},       {DType::kFloat64, "kFloat64"},
-                                       {DType::kInt32, "kInt32"},           {DType::kUint8, "kUint8"},
-                                       {DType::kInt16, "kInt16"},           {DType::kInt8, "kInt8"},
-                                       {DType::kString, "kString"},         {DType::kComplex64, "kComplex64"},
-                                       {DType::kInt64, "kInt64"},           {DType::kBool, "kBool"},
-                                       {DType::kBfloat16, "kBfloat16"},     {DType::kUint16, "kUint16"},
-                                       {DType::kComplex128, "kComplex128"}, {DType::kHalf, "kHalf"},
-                                       {DType::kResource, "kResource"},     {DType::kVariant, "kVariant"},
-                                       {DType::kUint32, "kUint32"},         {DType::kUint64, "kUint64"}};
+  static const auto* const literals = new std::map<DType, std::string>{{DType::kFloat32, "kFloat32"},
+                                                                       {DType::kFloat64, "kFloat64"},
+                                                                       {DType::kInt32, "kInt32"},
+                                                                       {DType::kUint8, "kUint8"},
+                                                                       {DType::kInt16, "kInt16"},
+                                                                       {DType::kInt8, "kInt8"},
+                                                                       {DType::kString, "kString"},
+                                                                       {DType::kComplex64, "kComplex64"},
+                                                                       {DType::kInt64, "kInt64"},
+                                                                       {DType::kBool, "kBool"},
+                                                                       {DType::kBfloat16, "kBfloat16"},
+                                                                       {DType::kUint16, "kUint16"},
+                                                                       {DType::kComplex128, "kComplex128"},
+                                                                       {DType::kHalf, "kHalf"},
+                                                                       {DType::kResource, "kResource"},
+                                                                       {DType::kVariant, "kVariant"},
+                                                                       {DType::kUint32, "kUint32"},
+                                                                       {DType::kUint64, "kUint64"},
+                                                                       {DType::kQint8, "kQint8"},
+                                                                       {DType::kQuint8, "kQuint8"},
+                                                                       {DType::kQint32, "kQint32"},
+                                                                       {DType::kQint16, "kQint16"},
+                                                                       {DType::kQuint16, "kQuint16"},
+                                                                       {DType::kInt4, "kInt4"},
+                                                                       {DType::kUint4, "kUint4"}};
   const auto found = literals->find(dtype);
   return absl::StrCat("DType::", found == literals->end() ? "kInvalid" : found->second);
 }

@@ -14,7 +14,8 @@
 namespace weir::conformance {
 namespace {
 
-// The dtypes of NOTES that clients feed and fetch. Quantised types and variants have no tensors here.
+// Those that kernels compute with. Quantized numbers are stored by all kernels that move elements, and what
+// computes with them has calls for each of its dtypes.
 const std::vector<DType>& SupportedDTypes() {
   static const auto* const dtypes =
       new std::vector<DType>{DType::kFloat32, DType::kFloat64,  DType::kInt32,     DType::kInt64,

@@ -2,7 +2,8 @@
 //
 // Floating to integer truncates towards zero; values that do not fit (and NaN) become the smallest number of
 // the integer type, as x86 does. Complex to real drops the imaginary part. Attr Truncate (drop low bits of
-// the mantissa instead of rounding) applies to bfloat16 and half.
+// the mantissa instead of rounding) applies to bfloat16 and half. A quantized number is the integer that it
+// is stored as: no range is looked at.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -72,7 +73,7 @@ using Loop = void (*)(const void* source, void* target, int64_t begin, int64_t e
 
 template <typename F>
 bool WithCastType(DType dtype, F&& f) {
-  if (dtype != DType::kBool) return WithNumericType(dtype, f);
+  if (dtype != DType::kBool) return WithNumericType(StoredAs(dtype), f);
   f(TypeTag<bool>());
   return true;
 }
@@ -117,6 +118,8 @@ class Cast final : public Kernel {
 
 void RegisterCastKernels(DeviceKernels& kernels) {
   std::vector<DType> dtypes = NumericDTypes();
+  const std::vector<DType> quantized = QuantizedDTypes();
+  dtypes.insert(dtypes.end(), quantized.begin(), quantized.end());
   dtypes.push_back(DType::kBool);
   kernels.Add<Cast>("Cast", {{"SrcT", dtypes}, {"DstT", dtypes}});
 }

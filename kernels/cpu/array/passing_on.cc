@@ -56,7 +56,7 @@ absl::Status PassOn(KernelContext& context) {
 }  // namespace
 
 void RegisterPassingOnKernels(DeviceKernels& kernels) {
-  kernels.Add<&Bitcast>("Bitcast", {{"T", NumericDTypes()}, {"type", NumericDTypes()}});
+  kernels.Add<&Bitcast>("Bitcast", {{"T", StoredNumbers()}, {"type", StoredNumbers()}});
   kernels.Add<EnsureShape>("EnsureShape", {{"T", AllDTypes()}});
   kernels.Add<&PassOn>("PreventGradient", {{"T", AllDTypes()}});
   kernels.Add<&PassOn>("Snapshot", {{"T", AllDTypes()}});

@@ -84,7 +84,7 @@ void Where(Call& call) {
 
 void AddGatherV2(Suite& suite) {
   OpRecord& record = suite.Op("GatherV2").Reference(GatherV2);
-  for (D d : kEveryWidth) {
+  for (D d : Join({kEveryWidth, {DType::kQint16}})) {
     record.Call({Any(d, {4, 3}), Ints({3, 0, 3}), Int(0)});
   }
   record.Call({Floats({4, 3}), Make(D::kInt64, {2, 2}, {0, 2, 1, 1}), Int(1)})

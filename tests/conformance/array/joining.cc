@@ -98,7 +98,7 @@ void SplitV(reference::Call& call) {
 void AddConcatV2(Suite& suite) {
   using Tensors = std::vector<Tensor>;
   OpRecord& record = suite.Op("ConcatV2").Reference(ConcatV2);
-  for (D d : kEveryWidth) {
+  for (D d : Join({kEveryWidth, {DType::kQint16}})) {
     record.Call({std::vector<Tensor>{Any(d, {2, 3}), Any(d, {2, 1}, 2)}, Int(1)});
   }
   record.Call({std::vector<Tensor>{Floats({2, 3}), Floats({0, 3}), Floats({4, 3})}, Int(0)})

@@ -37,6 +37,10 @@ void AddPassingOnRecords(Suite& suite) {
                       50)},
               {{"type", d}});
   }
+  for (const DType d : {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16, DType::kQuint16}) {
+    bitcast.Call({Sample(d, {2, 4}, 0, 100)}, {{"type", StoredAs(d)}})
+        .Call({Sample(StoredAs(d), {2, 4}, 0, 100)}, {{"type", d}});
+  }
   bitcast.Call({Floats({2, 2})}, {{"type", DType::kInt32}})
       .Call({Floats({2, 2})}, {{"type", DType::kComplex64}})
       .Call({Floats({0, 2})}, {{"type", DType::kInt64}})

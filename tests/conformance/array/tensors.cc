@@ -97,7 +97,7 @@ void AddConst(Suite& suite) {
 
 void AddIdentity(Suite& suite) {
   OpRecord& record = suite.Op("Identity").Reference(PassThrough).CannotFail();
-  for (D d : kEveryWidth) {
+  for (D d : Join({kEveryWidth, {DType::kQint16}})) {
     record.Call({Any(d, {2, 3})});
   }
 }
@@ -339,6 +339,11 @@ void AddCast(Suite& suite) {
     }
   }
   record.Call({Make(D::kFloat32, {4}, {-1.9, 1.9, -0.5, -7})}, {{"DstT", D::kInt32}});
+  record.NoGradient();
+  for (const D d : {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16, DType::kQuint16}) {
+    record.Call({Sample(D::kFloat32, {5}, 0, 100)}, {{"DstT", d}});
+    record.Call({Sample(d, {5}, 0, 100)}, {{"DstT", D::kFloat32}});
+  }
 }
 
 }  // namespace
