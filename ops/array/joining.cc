@@ -17,13 +17,13 @@ namespace {
 
 using namespace formulas;  // NOLINT: the vocabulary of this file
 
-Status ConcatShape(ShapeInference& s) {
-  const int count = s.num_inputs() - 1;
-  WEIR_ASSIGN_OR_RETURN(const std::optional<int64_t> axis, ScalarInput(s, count));
+// Of inputs [begin, end), joined along the axis that another input is.
+Status JoinedShape(ShapeInference& s, int begin, int end, int axis_input) {
+  WEIR_ASSIGN_OR_RETURN(const std::optional<int64_t> axis, ScalarInput(s, axis_input));
   PartialShape merged;
   int64_t length = 0;
   int first = -1;  // the first input of known rank
-  for (int i = 0; i < count; ++i) {
+  for (int i = begin; i < end; ++i) {
     if (!s.input(i).has_rank()) {
       length = kUnknown;
       continue;
@@ -50,6 +50,19 @@ Status ConcatShape(ShapeInference& s) {
   std::vector<int64_t> dims = DimsOf(merged);
   if (axis) dims[*axis < 0 ? *axis + merged.rank() : *axis] = length;
   return SetOutputDims(s, 0, dims);
+}
+
+Status ConcatShape(ShapeInference& s) {
+  const int count = s.num_inputs() - 1;
+  return JoinedShape(s, 0, count, count);
+}
+
+// The axis, N tensors, N least numbers and N largest ones.
+Status QuantizedConcatShape(ShapeInference& s) {
+  const int count = (s.num_inputs() - 1) / 3;
+  for (int i = 1 + count; i < s.num_inputs(); ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
+  for (const int output : {1, 2}) s.set_output(output, PartialShape(Shape()));
+  return JoinedShape(s, 1, 1 + count, 0);
 }
 
 // The part of `gradient` that belongs to each of the joined tensors: offsets are known when all sizes along
@@ -173,6 +186,10 @@ std::vector<OpDef> JoiningOps() {
        .summary = "Joins tensors along an axis.",
        .infer_shapes = ConcatShape,
        .gradient = ConcatGradient},
+      {.name = "QuantizedConcat",
+       .summary = "Joins quantized tensors along an axis, in a range that holds the ranges of all.",
+       .infer_shapes = QuantizedConcatShape,
+       .gradient = NotDifferentiable},
       {.name = "ConcatOffset",
        .summary = "Gives where each of the joined tensors begins in the result of ConcatV2.",
        .infer_shapes = [](ShapeInference& s) -> Status {

@@ -80,6 +80,19 @@ Status PerChannelGradShape(ShapeInference& s) {
   return LikeInputs(s, 1);
 }
 
+// The ends of the range are scalars, or vectors with an element for each index of dimension `axis`.
+Status QuantizeV2Shape(ShapeInference& s) {
+  const int64_t axis = s.attr<int64_t>("axis");
+  WEIR_RETURN_IF_ERROR(CheckAxis(s, 0, axis));
+  WEIR_RETURN_IF_ERROR(CheckBounds(s, 0, 1, axis));
+  s.set_output(0, s.input(0));
+  PartialShape ends{Shape()};
+  if (axis >= 0)
+    ends = PartialShape({s.input(0).has_rank() ? s.input(0).dim(static_cast<int>(axis)) : kUnknown});
+  for (int i = 1; i < s.num_outputs(); ++i) s.set_output(i, ends);
+  return OkStatus();
+}
+
 // As if the numbers were not rounded.
 Status StraightThrough(GradientContext& g) {
   g.set_input_grad(0, g.grad(0));
@@ -120,6 +133,14 @@ Status PerChannelGradient(GradientContext& g) {
 
 std::vector<OpDef> QuantizationOps() {
   return {
+      {.name = "QuantizeV2",
+       .summary = "Gives the levels of numbers: integers that divide a range of them.",
+       .infer_shapes = QuantizeV2Shape,
+       .gradient = NotDifferentiable},
+      {.name = "Dequantize",
+       .summary = "Gives the numbers that levels of a range stand for.",
+       .infer_shapes = QuantizeV2Shape,
+       .gradient = NotDifferentiable},
       {.name = "QuantizeAndDequantizeV2",
        .summary = "Rounds numbers to 2^num_bits levels over the range given, or that of the input.",
        .infer_shapes = QuantizeShape,

@@ -113,6 +113,14 @@ Status ReshapeShape(ShapeInference& s) {
   return SetOutputDims(s, 0, dims);
 }
 
+Status QuantizedReshapeShape(ShapeInference& s) {
+  for (const int end : {2, 3}) {
+    WEIR_RETURN_IF_ERROR(s.WithRank(end, 0).status());
+    s.set_output(end - 1, PartialShape(Shape()));
+  }
+  return ReshapeShape(s);
+}
+
 Status SqueezeShape(ShapeInference& s) {
   const PartialShape& input = s.input(0);
   const auto& axes = s.attr<std::vector<int64_t>>("squeeze_dims");
@@ -305,6 +313,10 @@ std::vector<OpDef> TensorsOps() {
            "Gives the elements of a tensor another shape; one dimension may be -1 and is then computed.",
        .infer_shapes = ReshapeShape,
        .gradient = ReshapeBack},
+      {.name = "QuantizedReshape",
+       .summary = "Gives the elements of a quantized tensor another shape, and passes their range on.",
+       .infer_shapes = QuantizedReshapeShape,
+       .gradient = NotDifferentiable},
       {.name = "ExpandDims",
        .summary = "Inserts a dimension of 1 at axis dim.",
        .infer_shapes = [](ShapeInference& s) -> Status {

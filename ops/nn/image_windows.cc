@@ -21,13 +21,18 @@ Status CheckExplicitPaddings(const AttrMap& attrs) {
       "attr explicit_paddings must have 8 elements with padding EXPLICIT and none without, has ", count));
 }
 
+// Layouts are NHWC, NCHW, NCHW_VECT_C, NDHWC and NCDHW. Ops of quantized numbers have no attr for it.
+std::string LayoutOf(const AttrMap& attrs) {
+  const auto found = attrs.find("data_format");
+  return found == attrs.end() ? "NHWC" : found->second.get<std::string>();
+}
+
 }  // namespace
 
-// Layouts are NHWC, NCHW, NCHW_VECT_C, NDHWC and NCDHW.
-bool ChannelsAreFirst(const AttrMap& attrs) { return attrs.at("data_format").get<std::string>()[1] == 'C'; }
+bool ChannelsAreFirst(const AttrMap& attrs) { return LayoutOf(attrs)[1] == 'C'; }
 
 ImageAxes AxesOf(const AttrMap& attrs) {
-  const bool is_volume = attrs.at("data_format").get<std::string>().find('D') != std::string::npos;
+  const bool is_volume = LayoutOf(attrs).find('D') != std::string::npos;
   const bool channels_first = ChannelsAreFirst(attrs);
   ImageAxes axes;
   for (int i = 0; i < (is_volume ? 3 : 2); ++i) axes.spatial.push_back(i + (channels_first ? 2 : 1));
@@ -40,9 +45,9 @@ absl::StatusOr<std::vector<int64_t>> PerAxis(const AttrMap& attrs, absl::string_
   const ImageAxes axes = AxesOf(attrs);
   if (static_cast<int>(values.size()) != axes.rank() || values[axes.batch] != 1 ||
       values[axes.channels] != 1) {
-    return InvalidArgumentError(
-        StrCat("attr ", name, " must have ", axes.rank(), " elements, 1 for batch and channels, is [",
-               absl::StrJoin(values, ","), "] (", attrs.at("data_format").get<std::string>(), ")"));
+    return InvalidArgumentError(StrCat("attr ", name, " must have ", axes.rank(),
+                                       " elements, 1 for batch and channels, is [",
+                                       absl::StrJoin(values, ","), "] (", LayoutOf(attrs), ")"));
   }
   return values;
 }

@@ -44,7 +44,7 @@ Status DifferentiateMaxPoolGrad(GradientContext& g, absl::string_view derivative
 absl::StatusOr<PartialShape> PooledShape(const AttrMap& attrs, const PartialShape& input) {
   if (attrs.at("data_format").get<std::string>() == "NCHW_VECT_C") {
     return absl::UnimplementedError(
-        "data_format NCHW_VECT_C is for quantized tensors, which Weir does not have");
+        "data_format NCHW_VECT_C is for quantized tensors, which these ops do not take");
   }
   WEIR_ASSIGN_OR_RETURN(const std::vector<int64_t> ksize, PerAxis(attrs, "ksize"));
   const ImageAxes axes = AxesOf(attrs);

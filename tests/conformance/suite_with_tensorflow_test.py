@@ -65,7 +65,14 @@ def is_denormal(value):
     return (value != 0) & (np.abs(value) < np.finfo(value.dtype).tiny)
 
 
+def as_integers(array):
+    """TensorFlow gives quantized numbers as plain integers; make_ndarray gives a record of one integer for each."""
+    array = np.asarray(array)
+    return array if array.dtype.names is None else array.view(array.dtype[0])
+
+
 def check(what, found, wanted, tolerance, ignored):
+    found = as_integers(found)
     # As an array of its own type a string would lose the zero bytes at its end.
     found, wanted = np.asarray(found), np.array(wanted, object) if isinstance(wanted, bytes) else np.asarray(wanted)
     if wanted.dtype.kind in "SU":

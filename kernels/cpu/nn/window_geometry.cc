@@ -66,7 +66,9 @@ absl::StatusOr<WindowAttrs> WindowAttrs::ForPooling(const KernelConstruction& co
 }
 
 absl::Status WindowAttrs::ReadShared(const KernelConstruction& construction) {
-  const std::string& format = construction.attr<std::string>("data_format");
+  // Ops of quantized numbers have one layout, and no attr for it.
+  const AttrValue* const attr = construction.node().FindAttr("data_format");
+  const std::string format = attr == nullptr ? "NHWC" : attr->get<std::string>();
   if (format != "NHWC" && format != "NCHW" && format != "NDHWC") {
     return absl::UnimplementedError(absl::StrCat("data_format ", format, " has no kernel on the CPU"));
   }
