@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/math/elementwise_op.h"
+#include "kernels/cpu/math/higher_functions.h"
 #include "kernels/cpu/math/special_functions.h"
 
 namespace weir::elementwise {
@@ -85,6 +86,23 @@ inline constexpr std::tuple kUnaryTable{
     LibraryCall<kFloats>("Ndtri", 10.0f, []<typename T>(T x) { return T(NormalQuantile(x)); }),
     LibraryCall<kFloats>("Lgamma", 25.0f, []<typename T>(T x) { return T(LogGamma(x)); }),
     LibraryCall<kFloats>("Digamma", 25.0f, []<typename T>(T x) { return T(Digamma(x)); }),
+    LibraryCall<kFloats>("BesselI0e", 40.0f, []<typename T>(T x) { return T(weir::ScaledBesselI(0, x)); }),
+    LibraryCall<kFloats>("BesselI1e", 40.0f, []<typename T>(T x) { return T(weir::ScaledBesselI(1, x)); }),
+    LibraryCall<kFloats>("BesselI0", 40.0f, []<typename T>(T x) { return T(weir::BesselI(0, x)); }),
+    LibraryCall<kFloats>("BesselI1", 40.0f, []<typename T>(T x) { return T(weir::BesselI(1, x)); }),
+    LibraryCall<kFloats>("BesselK0e", 200.0f, []<typename T>(T x) { return T(weir::ScaledBesselK(0, x)); }),
+    LibraryCall<kFloats>("BesselK1e", 200.0f, []<typename T>(T x) { return T(weir::ScaledBesselK(1, x)); }),
+    LibraryCall<kFloats>("BesselK0", 200.0f, []<typename T>(T x) { return T(weir::BesselK(0, x)); }),
+    LibraryCall<kFloats>("BesselK1", 200.0f, []<typename T>(T x) { return T(weir::BesselK(1, x)); }),
+    LibraryCall<kFloats>("BesselJ0", 50.0f, []<typename T>(T x) { return T(weir::BesselJ(0, x)); }),
+    LibraryCall<kFloats>("BesselJ1", 50.0f, []<typename T>(T x) { return T(weir::BesselJ(1, x)); }),
+    LibraryCall<kFloats>("BesselY0", 80.0f, []<typename T>(T x) { return T(weir::BesselY(0, x)); }),
+    LibraryCall<kFloats>("BesselY1", 80.0f, []<typename T>(T x) { return T(weir::BesselY(1, x)); }),
+    LibraryCall<kFloats>("Dawsn", 300.0f, []<typename T>(T x) { return T(weir::DawsonIntegral(x)); }),
+    LibraryCall<kFloats>("Expint", 100.0f, []<typename T>(T x) { return T(weir::ExponentialIntegral(x)); }),
+    LibraryCall<kFloats>("FresnelCos", 200.0f, []<typename T>(T x) { return T(weir::FresnelCosine(x)); }),
+    LibraryCall<kFloats>("FresnelSin", 200.0f, []<typename T>(T x) { return T(weir::FresnelSine(x)); }),
+    LibraryCall<kFloats>("Spence", 50.0f, []<typename T>(T x) { return T(weir::Spence(x)); }),
 };
 
 }  // namespace weir::elementwise
