@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <optional>
-#include <set>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "distributed/collectives/passing_groups.h"
 #include "distributed/collectives/peer_group.h"
 #include "distributed/descriptor_limit.h"
@@ -30,7 +25,6 @@
 #include "distributed/peers/probes.h"
 #include "distributed/peers/tensor_pusher.h"
 #include "distributed/peers/worker_protocol.h"
-#include "distributed/process_age.h"
 #include "distributed/remote_worker.h"
 #include "distributed/task_status.h"
 #include "distributed/transport/grpc/grpc_transport.h"
@@ -269,37 +263,8 @@ Server::Server(TaskConfig task, std::unique_ptr<Runtime> runtime, absl::Duration
 
 Server::~Server() { Shutdown(); }
 
-static absl::Status CheckDuration(absl::string_view name, absl::Duration duration, absl::Duration least,
-                                  absl::Duration most) {
-  if (duration >= least && duration <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a server's ", name, " is ", absl::FormatDuration(duration),
-                                                 ": it must be from ", absl::FormatDuration(least), " to ",
-                                                 absl::FormatDuration(most)));
-}
-
-static absl::Status CheckAllowedDirs(const std::vector<std::string>& folders) {
-  for (const std::string& folder : folders) {
-    if (!folder.empty()) continue;
-    return absl::InvalidArgumentError(
-        "ServerOptions::allowed_dirs, or WEIR_ALLOWED_DIRS, is set but names no folder: name one, or leave "
-        "it "
-        "unset to allow all files");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const TaskConfig& task, const ServerOptions& options) {
-  WEIR_RETURN_IF_ERROR(
-      CheckDuration("lease", options.lease, ServerOptions::kMinLease, ServerOptions::kMaxLease));
-  WEIR_RETURN_IF_ERROR(CheckDuration("termination grace", options.termination_grace, absl::ZeroDuration(),
-                                     ServerOptions::kMaxTerminationGrace));
-  WEIR_RETURN_IF_ERROR(
-      CheckDuration("chief grace", options.chief_grace, absl::ZeroDuration(), ServerOptions::kMaxChiefGrace));
-  WEIR_RETURN_IF_ERROR(CheckAllowedDirs(options.allowed_dirs));
-  if (options.max_workers < 0 || options.max_workers > ServerOptions::kMostWorkers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a server's max_workers, or WEIR_MAX_WORKERS, must be from 0 to ", ServerOptions::kMostWorkers));
-  }
+  WEIR_RETURN_IF_ERROR(CheckServerOptions(options));
   RuntimeOptions runtime_options;
   runtime_options.job = task.job();
   runtime_options.task = task.task_index();
@@ -420,41 +385,6 @@ static absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const TaskConfig
   const bool has_sockets = sockets.unix_sockets || sockets.tcp_ports.has_value();
   if (!has_sockets) return transport;
   return MakeSocketTransport(std::move(transport), sockets);
-}
-
-std::string ListenFromEnvironment() {
-  const char* value = std::getenv("WEIR_LISTEN");
-  return value == nullptr ? "" : value;
-}
-
-std::string DataPortsFromEnvironment() {
-  const char* value = std::getenv("WEIR_DATA_PORTS");
-  return value == nullptr ? "" : value;
-}
-
-int MaxWorkersFromEnvironment() {
-  const char* value = std::getenv("WEIR_MAX_WORKERS");
-  int max_workers = 0;
-  if (value == nullptr || *value == '\0') return 0;
-  return absl::SimpleAtoi(value, &max_workers) ? max_workers : -1;
-}
-
-std::string AuthorityStoreFromEnvironment() {
-  const char* value = std::getenv("WEIR_AUTHORITY_STORE");
-  return value == nullptr ? "" : value;
-}
-
-std::string TensorflowClientsFromEnvironment() {
-  const char* value = std::getenv("WEIR_TENSORFLOW_CLIENTS");
-  return value == nullptr ? "" : value;
-}
-
-std::vector<std::string> AllowedDirsFromEnvironment() {
-  const char* value = std::getenv("WEIR_ALLOWED_DIRS");
-  if (value == nullptr) return {};
-  std::vector<std::string> folders = absl::StrSplit(value, ':', absl::SkipEmpty());
-  if (folders.empty()) folders.emplace_back();  // CheckAllowedDirs refuses it: it must not allow everything
-  return folders;
 }
 
 absl::Status Server::Connect(const ServerOptions& options) {

@@ -105,7 +105,7 @@ absl::StatusOr<int> RunDoctor(const std::vector<std::string>& args) {
   }
   DoctorOptions& doctor = values.doctor;
   doctor.timeout = absl::Seconds(values.timeout_seconds);
-  doctor.listen = ListenFromEnvironment();
+  doctor.listen = TextFromEnvironment("WEIR_LISTEN");
   if (!values.token_file.empty()) {
     WEIR_ASSIGN_OR_RETURN(doctor.security.token, ReadTokenFile(values.token_file));
   }
