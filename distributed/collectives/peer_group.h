@@ -101,8 +101,11 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
   absl::Status AskFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up);
   // For one who waits for rank 0; OK when it shall go on waiting.
   absl::Status WhyNotToWait(absl::FunctionRef<bool()> gives_up);
-  // Rank 0 answers those who wait for it: they shall know, too.
-  void TellWhomItWaitsFor(const std::string& awaited) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Until the last rank has joined.
+  absl::Status AwaitJoins(absl::Time deadline, absl::FunctionRef<bool()> gives_up)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Rank 0 answers those who wait for it: they shall know, too, and ask again.
+  void TellThoseWhoWait(std::string why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Says that a rank has another cluster spec; not for each time that it asks.
   void TellOfMismatch(const absl::Status& mismatch);
   // Answers all that wait if the last rank has come.

@@ -124,15 +124,21 @@ void PeerGroup::Refuse(const std::map<int, Join>& joined, const absl::Status& wh
 
 absl::Status PeerGroup::AwaitOwnLife(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
   Environment& environment = peers_.environment();
-  absl::Time next_report = environment.Now() + kReportEvery;
+  absl::Time next_report = environment.Now() + kReportEvery, next_word = environment.Now() + kTellEvery;
   while (peers_.membership().incarnation() == 0) {
-    if (gives_up()) return absl::UnavailableError(absl::StrCat("stopped while ", peers_.WhyItWaits()));
-    if (environment.Now() >= deadline) return absl::DeadlineExceededError(peers_.WhyItWaits());
-    if (environment.Now() >= next_report) {
-      next_report = environment.Now() + kReportEvery;
-      PrintNotice(peers_.WhyItWaits());
+    const absl::Time now = environment.Now();
+    const std::string why = peers_.WhyItWaits();
+    if (gives_up()) return absl::UnavailableError(absl::StrCat("stopped while ", why));
+    if (now >= deadline) return absl::DeadlineExceededError(why);
+    if (now >= next_report) {
+      next_report = now + kReportEvery;
+      PrintNotice(why);
     }
     absl::MutexLock lock(&mutex_);
+    if (now >= next_word) {
+      next_word = now + kTellEvery;
+      TellThoseWhoWait(why);
+    }
     if (environment.Await(mutex_, absl::Condition(&is_leaving_), environment.Now() + kBriefly)) {
       return absl::CancelledError("this task is shutting down");
     }
@@ -142,49 +148,19 @@ absl::Status PeerGroup::AwaitOwnLife(absl::Time deadline, absl::FunctionRef<bool
 
 absl::Status PeerGroup::FormAsFirst(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
   // The others hear it by its answer. The authority loses nobody who was never heard.
-  WEIR_RETURN_IF_ERROR(AwaitOwnLife(deadline, gives_up));
-  {
-    absl::MutexLock lock(&mutex_);
-    joined_[0] = Join{peers_.environment().Random(), 0, nullptr};
+  absl::Status status = AwaitOwnLife(deadline, gives_up);
+  if (status.ok()) {
+    {
+      absl::MutexLock lock(&mutex_);
+      joined_[0] = Join{peers_.environment().Random(), 0, nullptr};
+    }
+    AnswerIfAllHaveJoined();
   }
-  AnswerIfAllHaveJoined();
-  absl::Status status;
   std::map<int, Join> refused;
   {
     absl::MutexLock lock(&mutex_);
-    // Joins that come are answered by those who bring them.
-    const auto is_over = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-      return !is_answering_ && (joined_.count(0) == 0 || !left_.empty() || is_leaving_);
-    };
-    const absl::Time begin = peers_.environment().Now();
-    absl::Time next_report = begin + kReportEvery, next_word = begin + kTellEvery;
-    while (!peers_.environment().Await(mutex_, absl::Condition(&is_over),
-                                       std::min(deadline, peers_.environment().Now() + kGlance))) {
-      const std::string awaited = absl::StrJoin(MissingLocked(), ", ");
-      const absl::Time now = peers_.environment().Now();
-      if (gives_up()) {
-        status = absl::UnavailableError(absl::StrCat("stopped while waiting for ", awaited));
-        break;
-      }
-      if (now >= deadline) {
-        status = absl::DeadlineExceededError(
-            absl::StrCat(group_->NameOf(0), " has waited in vain for ", awaited, " to form the group"));
-        break;
-      }
-      if (now >= next_word) {
-        next_word = now + kTellEvery;
-        TellWhomItWaitsFor(awaited);
-      }
-      if (now < next_report) continue;
-      next_report = now + kReportEvery;
-      PrintNotice(absl::StrCat(group_->NameOf(0), " waits for ", awaited, " to form the group of ",
-                               tasks_.size(), " ranks, for ",
-                               absl::FormatDuration(absl::Trunc(now - begin, absl::Seconds(1)))));
-    }
-    if (joined_.count(0) == 0) return absl::OkStatus();
-    if (status.ok()) {
-      status = is_leaving_ ? absl::CancelledError("this task is shutting down") : LeftLocked();
-    }
+    if (status.ok()) status = AwaitJoins(deadline, gives_up);
+    if (status.ok()) return status;
     refused = std::exchange(joined_, {});
   }
   // One that gives up does not speak for the others: they ask again.
@@ -192,13 +168,42 @@ absl::Status PeerGroup::FormAsFirst(absl::Time deadline, absl::FunctionRef<bool(
   return status;
 }
 
-// They ask again.
-void PeerGroup::TellWhomItWaitsFor(const std::string& awaited) {
+absl::Status PeerGroup::AwaitJoins(absl::Time deadline, absl::FunctionRef<bool()> gives_up) {
+  Environment& environment = peers_.environment();
+  // Joins that come are answered by those who bring them.
+  const auto is_over = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    return !is_answering_ && (joined_.count(0) == 0 || !left_.empty() || is_leaving_);
+  };
+  const absl::Time begin = environment.Now();
+  absl::Time next_report = begin + kReportEvery, next_word = begin + kTellEvery;
+  while (!environment.Await(mutex_, absl::Condition(&is_over),
+                            std::min(deadline, environment.Now() + kGlance))) {
+    const std::string awaited = absl::StrJoin(MissingLocked(), ", ");
+    const absl::Time now = environment.Now();
+    if (gives_up()) return absl::UnavailableError(absl::StrCat("stopped while waiting for ", awaited));
+    if (now >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(group_->NameOf(0), " has waited in vain for ", awaited, " to form the group"));
+    }
+    if (now >= next_word) {
+      next_word = now + kTellEvery;
+      TellThoseWhoWait(absl::StrCat(group_->NameOf(0), " waits for ", awaited, " to form the group"));
+    }
+    if (now < next_report) continue;
+    next_report = now + kReportEvery;
+    PrintNotice(absl::StrCat(group_->NameOf(0), " waits for ", awaited, " to form the group of ",
+                             tasks_.size(), " ranks, for ",
+                             absl::FormatDuration(absl::Trunc(now - begin, absl::Seconds(1)))));
+  }
+  if (joined_.count(0) == 0) return absl::OkStatus();
+  return is_leaving_ ? absl::CancelledError("this task is shutting down") : LeftLocked();
+}
+
+void PeerGroup::TellThoseWhoWait(std::string why) {
   std::map<int, Join> told = std::exchange(joined_, {});
   joined_.insert(told.extract(0));
-  const absl::Status why =
-      absl::UnavailableError(absl::StrCat(group_->NameOf(0), " waits for ", awaited, " to form the group"));
-  peers_.timers().At(absl::InfinitePast(), [this, alive = alive_, told = std::move(told), why] {
+  peers_.timers().At(absl::InfinitePast(), [this, alive = alive_, told = std::move(told),
+                                            why = absl::UnavailableError(std::move(why))] {
     absl::MutexLock lock(&alive->mutex);
     if (!alive->is_over) Refuse(told, why);
   });

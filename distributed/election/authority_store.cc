@@ -31,7 +31,7 @@ absl::StatusOr<AuthorityRecord> AuthorityRecord::Decode(absl::string_view text) 
   if (is_record) record.task.job = std::string(parts[3]);
   record.has_ended = ended != 0;
   // A greater term leaves no room for lives. The store compares texts.
-  if (!is_record || record.term == 0 || record.term >= TermOf(kLastLife) || record.Encode() != text) {
+  if (!is_record || record.term == 0 || record.term > kLastTerm || record.Encode() != text) {
     return absl::DataLossError(
         absl::StrCat("'", text.substr(0, 100), "' does not say which task is the authority"));
   }

@@ -90,8 +90,7 @@ bool Election::IsVacant() const {
 
 uint64_t Election::GreatestTerm() const {
   const Incarnation life = std::max(membership_.highest_known(), membership_.office());
-  // Every term that an election gives leaves room for a greater one.
-  return std::max(greatest_.first, TermOf(life) + 1 < TermOf(kLastLife) ? TermOf(life) : 0);
+  return std::max(greatest_.first, TermOf(life) <= kLastReportedTerm ? TermOf(life) : 0);
 }
 
 uint64_t Election::NextTerm(const TaskName& task) const {
@@ -129,6 +128,11 @@ AuthorityStore::Then Election::Answered() {
 void Election::Read() { store_.Read(2 * interval_, Answered()); }
 
 void Election::Replace(const AuthorityRecord& record) {
+  if (record.term > kLastTerm) {
+    return NoteError(
+        absl::OutOfRangeError(absl::StrCat("its record has the term ", absl::Hex(seen_.record.term),
+                                           ", and there are none above it: delete the record")));
+  }
   if (sent_.size() >= kMostSent) sent_.erase(sent_.begin());
   if (record.candidate == id_ && record.beat > 0) {
     sent_.emplace(std::pair(record.term, record.beat), peers_.environment().SteadyNow());

@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "distributed/life.h"
 #include "distributed/server.h"
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "gtest/gtest.h"
@@ -47,15 +48,21 @@ class HeldStore final : public AuthorityStore {
 // Answers before the call returns.
 class PromptStore final : public AuthorityStore {
  public:
-  explicit PromptStore(std::function<void(const AuthorityRecord&)> on_record)
-      : on_record_(std::move(on_record)) {}
+  explicit PromptStore(std::function<void(const AuthorityRecord&)> on_record, Stored stored = {})
+      : on_record_(std::move(on_record)), stored_(std::move(stored)) {}
   void Read(absl::Duration, Then then) override {
     Stored stored;
     {
       absl::MutexLock lock(&mutex_);
       stored = stored_;
+      ++num_reads_;
     }
     then(stored);
+  }
+  void AwaitReads(int how_many) {
+    absl::MutexLock lock(&mutex_);
+    const auto are_enough = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_reads_ >= how_many; };
+    mutex_.Await(absl::Condition(&are_enough));
   }
   void Replace(const Stored& before, const AuthorityRecord& record, absl::Duration timeout,
                Then then) override {
@@ -72,6 +79,7 @@ class PromptStore final : public AuthorityStore {
   const std::function<void(const AuthorityRecord&)> on_record_;
   absl::Mutex mutex_;
   Stored stored_ ABSL_GUARDED_BY(mutex_);
+  int num_reads_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 struct ElectionTest : ::testing::Test {
@@ -100,6 +108,30 @@ TEST_F(ElectionTest, AnAnswerMayComeWhenTheServerIsGone) {
     store.AwaitQuestion();
     server.reset();
     store.Answer();
+  }
+}
+
+// A record of the last term, as a task with a wrong clock or a stranger may have written it.
+TEST_F(ElectionTest, NoOfficeHasATermThatLeavesNoRoomForLives) {
+  for (const uint64_t first : {kLastTerm - 6, kLastTerm}) {
+    std::atomic<uint64_t> greatest = 0;
+    PromptStore store(
+        [&](const AuthorityRecord& record) {
+          if (record.term > greatest) greatest = record.term;
+        },
+        {.revision = 1,
+         .record = {.term = first, .task = {"worker", 0}, .candidate = 7},
+         .store_revision = 1});
+    const std::unique_ptr<Server> server = Start(store);
+    const absl::Time end = absl::Now() + absl::Seconds(60);
+    const bool has_room = first < kLastTerm;
+    while (has_room && !server->membership().HoldsOffice() && absl::Now() < end) {
+      absl::SleepFor(absl::Milliseconds(10));
+    }
+    // More than it takes to find that the office is vacant.
+    if (!has_room) store.AwaitReads(30);
+    EXPECT_EQ(server->membership().HoldsOffice(), has_room);
+    EXPECT_LE(greatest, kLastTerm);
   }
 }
 

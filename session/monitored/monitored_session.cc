@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
 #include "session/monitored/exit_code.h"
@@ -61,11 +62,22 @@ class Attempts {
   std::map<absl::Duration, absl::Duration> spent_;
 };
 
+// Where a value comes from, of which ops of control flow have made others.
+const Node* SourceOf(const Node* node) {
+  static const auto* const passing = new absl::flat_hash_set<absl::string_view>{
+      "Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"};
+  absl::flat_hash_set<const Node*> seen;  // loops
+  while (passing->contains(node->op_name()) && node->num_inputs() > 0 && seen.insert(node).second) {
+    node = node->input(0).node;
+  }
+  return node;
+}
+
 // Whether it changes the variable whose value that is.
 bool Changes(const Node& node, const Output& value) {
-  const bool has_handle = value.node != nullptr && value.node->num_inputs() > 0;
-  return has_handle && node.num_outputs() == 0 && node.num_inputs() > 0 &&
-         node.input(0).node == value.node->input(0).node;
+  if (value.node == nullptr || node.num_outputs() > 0 || node.num_inputs() == 0) return false;
+  const Node* const read = SourceOf(value.node);
+  return read->num_inputs() > 0 && SourceOf(node.input(0).node) == SourceOf(read->input(0).node);
 }
 
 // FailedPrecondition when a fetch runs one of the targets, or counts a step.

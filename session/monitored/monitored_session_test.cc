@@ -290,19 +290,29 @@ TEST(MonitoredSessionTest, AStepThatOthersHaveDoneIsNotRunAgain) {
     const GraphBuilder::Scope after = program.g.ControlScope({program.train});
     trained = Identity(program.g, program.loss);
   }
+  // As a branch of tf.cond counts: the handle comes by a Switch.
+  Output counted;
+  {
+    Node* const branches =
+        program.g.AddNode("Switch", {GlobalStep(program.g).handle, Const(program.g, Tensor::Scalar(true))});
+    Node* const count =
+        program.g.AddNode("AssignAddVariableOp", {{branches, 1}, Const(program.g, int64_t{1})});
+    const GraphBuilder::Scope after = program.g.ControlScope({count});
+    counted = Identity(program.g, program.loss);
+  }
   LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
   program.target.workers = {&worker};
   auto session = program.Start({.hooks = {std::make_shared<OthersHaveDoneIt>()}});
   ASSERT_TRUE(session.ok()) << session.status();
-  for (const bool is_target : {true, false}) {
+  for (const Output& fetch : {program.loss, trained, counted}) {
+    const bool is_target = fetch == program.loss;
     worker.lose_next = true;
-    const auto step =
-        (*session)->Run({}, {is_target ? program.loss : trained},
-                        is_target ? std::vector<TargetRef>{program.train} : std::vector<TargetRef>{});
+    const auto step = (*session)->Run(
+        {}, {fetch}, is_target ? std::vector<TargetRef>{program.train} : std::vector<TargetRef>{});
     EXPECT_EQ(step.ok(), is_target) << step.status();
     EXPECT_THAT(Message(step.status()), HasSubstr(is_target ? "" : "must not run again"));
   }
-  EXPECT_EQ(worker.num_sessions, 3);
+  EXPECT_EQ(worker.num_sessions, 4);
   EXPECT_EQ(program.Start({}).value()->GlobalStep().value(), 0);
 }
 
