@@ -1,7 +1,6 @@
 // Ops on the distinct elements of a tensor.
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +8,7 @@
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/op_without_gradient.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
@@ -46,34 +46,30 @@ Status UniqueAlongAxisShape(ShapeInference& s) {
   return SetIndexShapes(s, x.dim(axis));
 }
 
-OpDef Distinct(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .infer_shapes = infer_shapes,
-          .gradient = NotDifferentiable};
-}
-
 }  // namespace
 
 std::vector<OpDef> UniqueOps() {
   return {
-      Distinct("Unique",
-               "Gives the distinct elements of a vector in the order of their first appearance, and for each "
-               "element of x its index among them.",
-               UniqueShape),
-      Distinct("UniqueWithCounts", "Like Unique; gives also how often each element occurs.", UniqueShape),
-      Distinct("UniqueV2", "Like Unique, of slices along an axis; an empty axis stands for a vector's.",
-               UniqueAlongAxisShape),
-      Distinct("UniqueWithCountsV2", "Like UniqueV2; gives also how often each slice occurs.",
-               UniqueAlongAxisShape),
-      Distinct("ListDiff", "Gives the elements of x that y does not have, and their indices in x.",
-               [](ShapeInference& s) -> Status {
-                 for (int i = 0; i < 2; ++i) {
-                   WEIR_RETURN_IF_ERROR(s.WithRank(i, 1).status());
-                   s.set_output(i, PartialShape({kUnknown}));
-                 }
-                 return OkStatus();
-               }),
+      WithoutGradient(
+          "Unique",
+          "Gives the distinct elements of a vector in the order of their first appearance, and for each "
+          "element of x its index among them.",
+          UniqueShape),
+      WithoutGradient("UniqueWithCounts", "Like Unique; gives also how often each element occurs.",
+                      UniqueShape),
+      WithoutGradient("UniqueV2",
+                      "Like Unique, of slices along an axis; an empty axis stands for a vector's.",
+                      UniqueAlongAxisShape),
+      WithoutGradient("UniqueWithCountsV2", "Like UniqueV2; gives also how often each slice occurs.",
+                      UniqueAlongAxisShape),
+      WithoutGradient("ListDiff", "Gives the elements of x that y does not have, and their indices in x.",
+                      [](ShapeInference& s) -> Status {
+                        for (int i = 0; i < 2; ++i) {
+                          WEIR_RETURN_IF_ERROR(s.WithRank(i, 1).status());
+                          s.set_output(i, PartialShape({kUnknown}));
+                        }
+                        return OkStatus();
+                      }),
   };
 }
 

@@ -7,6 +7,7 @@
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/op_without_gradient.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
@@ -49,13 +50,6 @@ Status ElementShape(ShapeInference& s) {
   return OkStatus();
 }
 
-OpDef Other(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .infer_shapes = infer_shapes,
-          .gradient = NotDifferentiable};
-}
-
 // Of tensors that are no datasets, and without outputs.
 Status WrittenShape(ShapeInference& s) {
   for (int i = 0; i < s.num_inputs(); ++i) WEIR_RETURN_IF_ERROR(s.WithRank(i, 0).status());
@@ -96,20 +90,20 @@ Status RowsShape(ShapeInference& s) {
 }
 
 OpDef Source(std::string name, std::string summary) {
-  return Other(std::move(name), std::move(summary), SourceShape);
+  return WithoutGradient(std::move(name), std::move(summary), SourceShape);
 }
 
 OpDef Made(std::string name, std::string summary) {
-  return Other(std::move(name), std::move(summary), DatasetShape);
+  return WithoutGradient(std::move(name), std::move(summary), DatasetShape);
 }
 
 // Other inputs than the dataset may be vectors.
 OpDef Sized(std::string name, std::string summary) {
-  return Other(std::move(name), std::move(summary), FunctionDatasetShape);
+  return WithoutGradient(std::move(name), std::move(summary), FunctionDatasetShape);
 }
 
 OpDef Function(std::string name, std::string summary) {
-  return Other(std::move(name), std::move(summary), FunctionDatasetShape);
+  return WithoutGradient(std::move(name), std::move(summary), FunctionDatasetShape);
 }
 
 }  // namespace
@@ -135,9 +129,10 @@ std::vector<OpDef> DatasetsOps() {
       Made("BatchDatasetV2", "Gives elements of batch_size elements, as rows; the last may have fewer."),
       Made("ParallelBatchDataset",
            "Gives elements of batch_size elements, as rows; the last may have fewer."),
-      Other("PaddedBatchDatasetV2",
-            "Gives elements of batch_size elements, as rows, filled up with padding_values to one shape.",
-            FunctionDatasetShape),
+      WithoutGradient(
+          "PaddedBatchDatasetV2",
+          "Gives elements of batch_size elements, as rows, filled up with padding_values to one shape.",
+          FunctionDatasetShape),
       Sized("DenseToSparseBatchDataset", "Gives sparse tensors of batch_size elements."),
       Sized("ExperimentalDenseToSparseBatchDataset", "Gives sparse tensors of batch_size elements."),
       Made("RebatchDataset", "Gives the rows of each element in num_replicas parts."),
@@ -164,8 +159,9 @@ std::vector<OpDef> DatasetsOps() {
       Made("ModelDataset", "Gives the dataset."),
       Made("RewriteDataset", "Gives the dataset."),
       Made("FinalizeDataset", "Gives the dataset."),
-      Other("DatasetCardinality", "Gives the number of elements; -1: infinitely many, -2: not known.",
-            FunctionDatasetShape),
+      WithoutGradient("DatasetCardinality",
+                      "Gives the number of elements; -1: infinitely many, -2: not known.",
+                      FunctionDatasetShape),
       Function("MapDataset", "Gives what f makes of the dataset's elements."),
       Function("ParallelMapDatasetV2", "Gives what f makes of the dataset's elements, several at a time."),
       Function("FilterDataset", "Gives the dataset's elements for which predicate gives true."),
@@ -208,7 +204,7 @@ std::vector<OpDef> DatasetsOps() {
       Source("RandomDatasetV2", "Gives a dataset of random numbers of 32 bits, without end."),
       Made("GlobalShuffleDataset", "Gives all elements of the dataset in a random order, without a buffer."),
       Source("DummySeedGenerator", "Gives a handle that stands for a node's own seeds."),
-      Other("GetElementAtIndex", "Gives one element of the dataset.", ElementShape),
+      WithoutGradient("GetElementAtIndex", "Gives one element of the dataset.", ElementShape),
       Made("AutoShardDataset", "Gives the elements of the dataset that are the index-th worker's."),
       Made("ExperimentalAutoShardDataset",
            "Gives the elements of the dataset that are the index-th worker's."),
@@ -220,15 +216,15 @@ std::vector<OpDef> DatasetsOps() {
       Function("ParseExampleDatasetV2",
                "Gives the features of the dataset's vectors of serialized examples."),
       Source("CompressElement", "Gives a variant of the tensors, compressed."),
-      Other("UncompressElement", "Gives the tensors of what CompressElement gave.", ElementShape),
-      Other("DatasetToSingleElement", "Gives the only element of the dataset.", ElementShape),
-      Other("DatasetToTFRecord", "Writes the elements of the dataset, which are strings, to a file.",
-            WrittenShape),
-      Other("ExperimentalDatasetToTFRecord",
-            "Writes the elements of the dataset, which are strings, to a file.", WrittenShape),
-      Other("MapDefun", "Gives what f makes of the rows of the arguments.", RowsShape),
-      Other("ReduceDataset", "Gives the state that f makes of the initial state and all elements.",
-            ReducedShape),
+      WithoutGradient("UncompressElement", "Gives the tensors of what CompressElement gave.", ElementShape),
+      WithoutGradient("DatasetToSingleElement", "Gives the only element of the dataset.", ElementShape),
+      WithoutGradient("DatasetToTFRecord",
+                      "Writes the elements of the dataset, which are strings, to a file.", WrittenShape),
+      WithoutGradient("ExperimentalDatasetToTFRecord",
+                      "Writes the elements of the dataset, which are strings, to a file.", WrittenShape),
+      WithoutGradient("MapDefun", "Gives what f makes of the rows of the arguments.", RowsShape),
+      WithoutGradient("ReduceDataset", "Gives the state that f makes of the initial state and all elements.",
+                      ReducedShape),
   };
 }
 

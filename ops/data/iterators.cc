@@ -1,23 +1,16 @@
 // Iterators: passes over datasets that outlive steps, and what steps do with them.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/op_without_gradient.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
 namespace {
-
-OpDef Iteration(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .infer_shapes = infer_shapes,
-          .gradient = NotDifferentiable};
-}
 
 Status HandleShape(ShapeInference& s) {
   if (s.num_inputs() > 0) WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
@@ -52,29 +45,30 @@ Status PositionShape(ShapeInference& s) {
 
 std::vector<OpDef> IteratorsOps() {
   return {
-      Iteration("Iterator", "Gives a handle of the iterator of that name.", HandleShape),
-      Iteration("IteratorV2", "Gives a handle of the iterator of that name.", HandleShape),
-      Iteration("OneShotIterator",
-                "Gives a handle of an iterator whose dataset dataset_factory makes when it is needed.",
-                HandleShape),
-      Iteration("AnonymousIteratorV2", "Gives a handle of a new iterator, and what DeleteIterator takes.",
-                HandleShape),
-      Iteration("AnonymousIteratorV3", "Gives a handle of a new iterator, which goes with the handle.",
-                HandleShape),
-      Iteration("DeleteIterator", "Does nothing: an iterator goes with its last handle.", TwoScalarsShape),
-      Iteration("MakeIterator", "Begins a pass of the iterator over the dataset.", TwoScalarsShape),
-      Iteration("IteratorGetNext", "Gives the next element; OutOfRange at the end.", ElementShape),
-      Iteration("IteratorGetNextSync", "Gives the next element; OutOfRange at the end.", ElementShape),
-      Iteration("IteratorGetNextAsOptional", "Gives an optional of the next element; of nothing at the end.",
-                HandleShape),
-      Iteration("IteratorToStringHandle", "Gives a string that stands for the iterator.", HandleShape),
-      Iteration("IteratorFromStringHandle", "Gives a handle of the iterator that the string stands for.",
-                HandleShape),
-      Iteration("IteratorFromStringHandleV2", "Gives a handle of the iterator that the string stands for.",
-                HandleShape),
-      Iteration("SerializeIterator", "Gives where the iterator is.", PositionShape),
-      Iteration("DeserializeIterator", "Puts the iterator where another one over an equal dataset was.",
-                PositionShape),
+      WithoutGradient("Iterator", "Gives a handle of the iterator of that name.", HandleShape),
+      WithoutGradient("IteratorV2", "Gives a handle of the iterator of that name.", HandleShape),
+      WithoutGradient("OneShotIterator",
+                      "Gives a handle of an iterator whose dataset dataset_factory makes when it is needed.",
+                      HandleShape),
+      WithoutGradient("AnonymousIteratorV2",
+                      "Gives a handle of a new iterator, and what DeleteIterator takes.", HandleShape),
+      WithoutGradient("AnonymousIteratorV3", "Gives a handle of a new iterator, which goes with the handle.",
+                      HandleShape),
+      WithoutGradient("DeleteIterator", "Does nothing: an iterator goes with its last handle.",
+                      TwoScalarsShape),
+      WithoutGradient("MakeIterator", "Begins a pass of the iterator over the dataset.", TwoScalarsShape),
+      WithoutGradient("IteratorGetNext", "Gives the next element; OutOfRange at the end.", ElementShape),
+      WithoutGradient("IteratorGetNextSync", "Gives the next element; OutOfRange at the end.", ElementShape),
+      WithoutGradient("IteratorGetNextAsOptional",
+                      "Gives an optional of the next element; of nothing at the end.", HandleShape),
+      WithoutGradient("IteratorToStringHandle", "Gives a string that stands for the iterator.", HandleShape),
+      WithoutGradient("IteratorFromStringHandle",
+                      "Gives a handle of the iterator that the string stands for.", HandleShape),
+      WithoutGradient("IteratorFromStringHandleV2",
+                      "Gives a handle of the iterator that the string stands for.", HandleShape),
+      WithoutGradient("SerializeIterator", "Gives where the iterator is.", PositionShape),
+      WithoutGradient("DeserializeIterator", "Puts the iterator where another one over an equal dataset was.",
+                      PositionShape),
   };
 }
 

@@ -1,12 +1,12 @@
 // Barriers: tuples whose components come one by one under a key.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/op_without_gradient.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
@@ -49,20 +49,15 @@ Status CountShape(ShapeInference& s) {
 }  // namespace
 
 std::vector<OpDef> BarrierOps() {
-  const auto op = [](std::string name, std::string summary, ShapeFunction shape) {
-    return OpDef{.name = std::move(name),
-                 .summary = std::move(summary),
-                 .infer_shapes = shape,
-                 .gradient = NotDifferentiable};
-  };
   return {
-      op("Barrier", "Gives the handle of a barrier: tuples whose components come one by one under a key.",
-         HandleShape),
-      op("BarrierInsertMany", "Adds one component to the tuples of the keys.", InsertShape),
-      op("BarrierTakeMany", "Waits for num_elements whole tuples and takes them.", TakenShape),
-      op("BarrierClose", "Closes a barrier: no new key may come.", CountShape),
-      op("BarrierReadySize", "Gives the number of whole tuples.", CountShape),
-      op("BarrierIncompleteSize", "Gives the number of tuples that are not whole.", CountShape),
+      WithoutGradient("Barrier",
+                      "Gives the handle of a barrier: tuples whose components come one by one under a key.",
+                      HandleShape),
+      WithoutGradient("BarrierInsertMany", "Adds one component to the tuples of the keys.", InsertShape),
+      WithoutGradient("BarrierTakeMany", "Waits for num_elements whole tuples and takes them.", TakenShape),
+      WithoutGradient("BarrierClose", "Closes a barrier: no new key may come.", CountShape),
+      WithoutGradient("BarrierReadySize", "Gives the number of whole tuples.", CountShape),
+      WithoutGradient("BarrierIncompleteSize", "Gives the number of tuples that are not whole.", CountShape),
   };
 }
 

@@ -1,12 +1,12 @@
 // Sparse tensors written into strings or variants, or kept in a map under a number.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/op_without_gradient.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
@@ -55,22 +55,21 @@ Status TakeShape(ShapeInference& s) {
 }  // namespace
 
 std::vector<OpDef> SerializedSparseOps() {
-  const auto op = [](std::string name, std::string summary, ShapeFunction shape) {
-    return OpDef{.name = std::move(name),
-                 .summary = std::move(summary),
-                 .infer_shapes = shape,
-                 .gradient = NotDifferentiable};
-  };
   return {
-      op("SerializeSparse", "Writes a sparse tensor into three strings or variants.", OfSparse<3>),
-      op("SerializeManySparse", "Writes each row of a sparse tensor into three strings or variants.",
-         OfSparse<kUnknown, 3>),
-      op("DeserializeSparse", "Reads sparse tensors from strings or variants, and stacks them.",
-         DeserializeShape),
-      op("AddSparseToTensorsMap", "Keeps a sparse tensor in a map, and gives its number.", OfSparse<>),
-      op("AddManySparseToTensorsMap", "Keeps each row of a sparse tensor in a map, and gives their numbers.",
-         OfSparse<kUnknown>),
-      op("TakeManySparseFromTensorsMap", "Takes sparse tensors out of a map, and stacks them.", TakeShape),
+      WithoutGradient("SerializeSparse", "Writes a sparse tensor into three strings or variants.",
+                      OfSparse<3>),
+      WithoutGradient("SerializeManySparse",
+                      "Writes each row of a sparse tensor into three strings or variants.",
+                      OfSparse<kUnknown, 3>),
+      WithoutGradient("DeserializeSparse", "Reads sparse tensors from strings or variants, and stacks them.",
+                      DeserializeShape),
+      WithoutGradient("AddSparseToTensorsMap", "Keeps a sparse tensor in a map, and gives its number.",
+                      OfSparse<>),
+      WithoutGradient("AddManySparseToTensorsMap",
+                      "Keeps each row of a sparse tensor in a map, and gives their numbers.",
+                      OfSparse<kUnknown>),
+      WithoutGradient("TakeManySparseFromTensorsMap", "Takes sparse tensors out of a map, and stacks them.",
+                      TakeShape),
   };
 }
 

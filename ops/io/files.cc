@@ -1,12 +1,12 @@
 // Whole files and their names.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/op_without_gradient.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
@@ -29,16 +29,10 @@ Status NamesShape(ShapeInference& s) {
 }  // namespace
 
 std::vector<OpDef> FilesOps() {
-  const auto op = [](std::string name, std::string summary, ShapeFunction shape) {
-    return OpDef{.name = std::move(name),
-                 .summary = std::move(summary),
-                 .infer_shapes = shape,
-                 .gradient = NotDifferentiable};
-  };
   return {
-      op("ReadFile", "Gives what is in a file.", ScalarsShape),
-      op("WriteFile", "Writes a file, and the folders that lead to it.", ScalarsShape),
-      op("MatchingFiles", "Gives the sorted paths that match any of the patterns.", NamesShape),
+      WithoutGradient("ReadFile", "Gives what is in a file.", ScalarsShape),
+      WithoutGradient("WriteFile", "Writes a file, and the folders that lead to it.", ScalarsShape),
+      WithoutGradient("MatchingFiles", "Gives the sorted paths that match any of the patterns.", NamesShape),
   };
 }
 

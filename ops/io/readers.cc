@@ -1,12 +1,12 @@
 // Readers of records, whose units of work come out of a queue.
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/op_without_gradient.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
@@ -22,23 +22,21 @@ Status ReadManyShape(ShapeInference& s) {
 }  // namespace
 
 std::vector<OpDef> ReadersOps() {
-  const auto op = [](std::string name, std::string summary, ShapeFunction shape = ScalarShape) {
-    return OpDef{.name = std::move(name),
-                 .summary = std::move(summary),
-                 .infer_shapes = shape,
-                 .gradient = NotDifferentiable};
-  };
   return {
-      op("TextLineReaderV2", "Gives a reader of the lines of files."),
-      op("TFRecordReaderV2", "Gives a reader of the records of TFRecord files."),
-      op("FixedLengthRecordReaderV2", "Gives a reader of records of one length."),
-      op("IdentityReaderV2", "Gives a reader of the strings of the queue themselves."),
-      op("WholeFileReaderV2", "Gives a reader of the contents of files."),
-      op("ReaderReadV2", "Gives the next record of a reader, whose files come out of a queue."),
-      op("ReaderReadUpToV2", "Gives the next records of a reader, as many as num_records.", ReadManyShape),
-      op("ReaderNumRecordsProducedV2", "Gives how many records a reader gave."),
-      op("ReaderNumWorkUnitsCompletedV2", "Gives how many files a reader read to their ends."),
-      op("ReaderResetV2", "Makes a reader forget its file and its counts.", NoOutputs),
+      WithoutGradient("TextLineReaderV2", "Gives a reader of the lines of files.", ScalarShape),
+      WithoutGradient("TFRecordReaderV2", "Gives a reader of the records of TFRecord files.", ScalarShape),
+      WithoutGradient("FixedLengthRecordReaderV2", "Gives a reader of records of one length.", ScalarShape),
+      WithoutGradient("IdentityReaderV2", "Gives a reader of the strings of the queue themselves.",
+                      ScalarShape),
+      WithoutGradient("WholeFileReaderV2", "Gives a reader of the contents of files.", ScalarShape),
+      WithoutGradient("ReaderReadV2", "Gives the next record of a reader, whose files come out of a queue.",
+                      ScalarShape),
+      WithoutGradient("ReaderReadUpToV2", "Gives the next records of a reader, as many as num_records.",
+                      ReadManyShape),
+      WithoutGradient("ReaderNumRecordsProducedV2", "Gives how many records a reader gave.", ScalarShape),
+      WithoutGradient("ReaderNumWorkUnitsCompletedV2", "Gives how many files a reader read to their ends.",
+                      ScalarShape),
+      WithoutGradient("ReaderResetV2", "Makes a reader forget its file and its counts.", NoOutputs),
   };
 }
 
