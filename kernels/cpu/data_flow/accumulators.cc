@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/data_flow/conditional_accumulator.h"
+#include "kernels/cpu/data_flow/named_resource.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
 #include "kernels/session_state.h"
@@ -19,43 +20,6 @@ namespace weir {
 namespace {
 
 using AccumulatorRef = RefPtr<ConditionalAccumulator>;
-
-ResourceHandle HandleNamed(const KernelConstruction& construction, std::string name) {
-  ResourceHandle handle;
-  handle.device = construction.device().name().ToString();
-  handle.container = construction.attr<std::string>("container");
-  handle.name = std::move(name);
-  handle.type_name = ConditionalAccumulator::kTypeName;
-  return handle;
-}
-
-// An accumulator without shared_name belongs to one node of one session. Others find it by a name that no
-// other accumulator of its device has while it lives.
-class PrivateAccumulator final : public NodeState {
- public:
-  PrivateAccumulator(const KernelConstruction& construction, const ConditionalAccumulator::Spec& spec)
-      : resources_(construction.device().resources()),
-        accumulator_(new ConditionalAccumulator(spec)),
-        handle_(HandleNamed(
-            construction,
-            absl::StrCat("_", spec.name, "_", absl::Hex(reinterpret_cast<uintptr_t>(accumulator_.get()))))),
-        made_(resources_
-                  .LookupOrCreate<ConditionalAccumulator>(
-                      handle_.container, handle_.name,
-                      [this]() -> absl::StatusOr<AccumulatorRef> { return accumulator_; })
-                  .status()) {}
-  ~PrivateAccumulator() override { resources_.Delete(handle_).IgnoreError(); }
-
-  const absl::Status& made() const { return made_; }
-  const std::string& name() const { return handle_.name; }
-  const AccumulatorRef& accumulator() const { return accumulator_; }
-
- private:
-  ResourceManager& resources_;
-  const AccumulatorRef accumulator_;
-  const ResourceHandle handle_;
-  const absl::Status made_;
-};
 
 ConditionalAccumulator::Spec SpecOf(const KernelConstruction& construction) {
   const std::string& shared_name = construction.attr<std::string>("shared_name");
@@ -73,68 +37,12 @@ ConditionalAccumulator::Spec SpecOf(const KernelConstruction& construction) {
                            : GradientSum::Reduction::kMean};
 }
 
-absl::StatusOr<std::shared_ptr<PrivateAccumulator>> FindOrCreatePrivate(
-    const KernelConstruction& construction, const ConditionalAccumulator::Spec& spec) {
-  const auto create = [&] { return std::make_shared<PrivateAccumulator>(construction, spec); };
-  if (construction.session() == nullptr) return create();
-  return construction.session()->FindOrCreate<PrivateAccumulator>(construction.device().name().ToString(),
-                                                                  construction.node().name(), create);
+absl::StatusOr<std::unique_ptr<Kernel>> CreateHandle(const KernelConstruction& construction) {
+  return NamedResourceHandle<ConditionalAccumulator>::Create(construction, SpecOf(construction));
 }
 
-// The handle is made once. `kind`: a resource, or a vector of container and name.
-class AccumulatorHandle final : public Kernel {
- public:
-  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    const ConditionalAccumulator::Spec spec = SpecOf(construction);
-    ResourceHandle handle = HandleNamed(construction, spec.name);
-    std::shared_ptr<PrivateAccumulator> own;
-    if (construction.attr<std::string>("shared_name").empty()) {
-      WEIR_ASSIGN_OR_RETURN(own, FindOrCreatePrivate(construction, spec));
-      WEIR_RETURN_IF_ERROR(own->made());
-      handle.name = own->name();
-      handle.resource = own->accumulator();
-      WEIR_RETURN_IF_ERROR(own->accumulator()->CheckIsA(spec));
-    } else {
-      WEIR_ASSIGN_OR_RETURN(AccumulatorRef shared,
-                            construction.device().resources().LookupOrCreate<ConditionalAccumulator>(
-                                handle.container, handle.name, [&spec]() -> absl::StatusOr<AccumulatorRef> {
-                                  return AccumulatorRef(new ConditionalAccumulator(spec));
-                                }));
-      WEIR_RETURN_IF_ERROR(shared->CheckIsA(spec));
-      handle.resource = std::move(shared);
-    }
-    Tensor tensor = construction.output_type(0) == DType::kString
-                        ? Tensor::Vector<std::string>({handle.container, handle.name})
-                        : Tensor::Scalar(std::move(handle));
-    return std::make_unique<AccumulatorHandle>(std::move(own), std::move(tensor));
-  }
-
-  AccumulatorHandle(std::shared_ptr<PrivateAccumulator> own, Tensor handle)
-      : own_(std::move(own)), handle_(std::move(handle)) {}
-
-  absl::Status Compute(KernelContext& context) override {
-    context.set_output(0, handle_);
-    return absl::OkStatus();
-  }
-
- private:
-  const std::shared_ptr<PrivateAccumulator> own_;  // null for a shared one
-  const Tensor handle_;
-};
-
 absl::StatusOr<AccumulatorRef> AccumulatorOf(const KernelContext& context, bool is_sparse) {
-  const Tensor& handle = context.input(0);
-  AccumulatorRef found;
-  if (handle.dtype() == DType::kResource) {
-    WEIR_ASSIGN_OR_RETURN(found, LookupResource<ConditionalAccumulator>(context, 0));
-  } else {
-    if (!(handle.shape() == Shape({2}))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the handle must be a container and a name, is a string ", handle.shape().ToString()));
-    }
-    const auto names = handle.flat<std::string>();
-    WEIR_ASSIGN_OR_RETURN(found, context.resources().Lookup<ConditionalAccumulator>(names[0], names[1]));
-  }
+  WEIR_ASSIGN_OR_RETURN(AccumulatorRef found, LookupNamedResource<ConditionalAccumulator>(context));
   if (found->spec().is_sparse == is_sparse) return found;
   return absl::InvalidArgumentError(absl::StrCat("'", found->spec().name, "' accumulates ",
                                                  is_sparse ? "dense gradients" : "rows", ", not ",
@@ -259,9 +167,9 @@ absl::Status SetGlobalStep(KernelContext& context) {
 
 void RegisterAccumulatorsKernels(DeviceKernels& kernels) {
   const DeviceKernels::TypeAttrs floats = {{"dtype", {DType::kHalf, DType::kFloat32, DType::kFloat64}}};
-  kernels.Add<AccumulatorHandle>("ConditionalAccumulator", floats);
-  kernels.Add<AccumulatorHandle>("SparseConditionalAccumulator", floats);
-  kernels.Add<AccumulatorHandle>("ResourceConditionalAccumulator", floats);
+  kernels.Register("ConditionalAccumulator", floats, &CreateHandle);
+  kernels.Register("SparseConditionalAccumulator", floats, &CreateHandle);
+  kernels.Register("ResourceConditionalAccumulator", floats, &CreateHandle);
   for (const char* prefix : {"", "Resource"}) {
     kernels.Add<&ApplyDense>(absl::StrCat(prefix, "AccumulatorApplyGradient"), floats);
     kernels.Add<TakeGradient>(absl::StrCat(prefix, "AccumulatorTakeGradient"), floats);

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/data_flow/named_resource.h"
 #include "kernels/cpu/data_flow/waiting_line.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
@@ -162,41 +163,6 @@ class Barrier final : public Resource {
 
 using BarrierRef = RefPtr<Barrier>;
 
-ResourceHandle HandleNamed(const KernelConstruction& construction, std::string name) {
-  ResourceHandle handle;
-  handle.device = construction.device().name().ToString();
-  handle.container = construction.attr<std::string>("container");
-  handle.name = std::move(name);
-  handle.type_name = Barrier::kTypeName;
-  return handle;
-}
-
-// A barrier without shared_name belongs to one node of one session. Others find it by a name that no other
-// barrier of its device has while it lives.
-class PrivateBarrier final : public NodeState {
- public:
-  PrivateBarrier(const KernelConstruction& construction, const Barrier::Spec& spec)
-      : resources_(construction.device().resources()),
-        barrier_(MakeRef<Barrier>(spec)),
-        handle_(HandleNamed(
-            construction,
-            absl::StrCat("_", spec.name, "_", absl::Hex(reinterpret_cast<uintptr_t>(barrier_.get()))))),
-        made_(resources_
-                  .LookupOrCreate<Barrier>(handle_.container, handle_.name,
-                                           [this]() -> absl::StatusOr<BarrierRef> { return barrier_; })
-                  .status()) {}
-  ~PrivateBarrier() override { resources_.Delete(handle_).IgnoreError(); }
-
-  const absl::Status& made() const { return made_; }
-  const std::string& name() const { return handle_.name; }
-
- private:
-  ResourceManager& resources_;
-  const BarrierRef barrier_;
-  const ResourceHandle handle_;
-  const absl::Status made_;
-};
-
 absl::StatusOr<Barrier::Spec> SpecOf(const KernelConstruction& construction) {
   const std::string& shared_name = construction.attr<std::string>("shared_name");
   Barrier::Spec spec = {.name = shared_name.empty() ? construction.node().name() : shared_name,
@@ -214,55 +180,13 @@ absl::StatusOr<Barrier::Spec> SpecOf(const KernelConstruction& construction) {
       "capacity.");
 }
 
-// The handle is made once.
-class BarrierHandle final : public Kernel {
- public:
-  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    WEIR_ASSIGN_OR_RETURN(const Barrier::Spec spec, SpecOf(construction));
-    const std::string& container = construction.attr<std::string>("container");
-    if (!construction.attr<std::string>("shared_name").empty()) {
-      WEIR_ASSIGN_OR_RETURN(
-          const BarrierRef shared,
-          construction.device().resources().LookupOrCreate<Barrier>(
-              container, spec.name, [&]() -> absl::StatusOr<BarrierRef> { return MakeRef<Barrier>(spec); }));
-      WEIR_RETURN_IF_ERROR(shared->CheckIsA(spec));
-      return std::make_unique<BarrierHandle>(nullptr, container, spec.name);
-    }
-    const auto create = [&] { return std::make_shared<PrivateBarrier>(construction, spec); };
-    std::shared_ptr<PrivateBarrier> own;
-    if (construction.session() == nullptr) {
-      own = create();
-    } else {
-      WEIR_ASSIGN_OR_RETURN(
-          own, construction.session()->FindOrCreate<PrivateBarrier>(construction.device().name().ToString(),
-                                                                    construction.node().name(), create));
-    }
-    WEIR_RETURN_IF_ERROR(own->made());
-    std::string name = own->name();
-    return std::make_unique<BarrierHandle>(std::move(own), container, std::move(name));
-  }
-
-  BarrierHandle(std::shared_ptr<PrivateBarrier> own, std::string container, std::string name)
-      : own_(std::move(own)), handle_(Tensor::Vector<std::string>({std::move(container), std::move(name)})) {}
-
-  absl::Status Compute(KernelContext& context) override {
-    context.set_output(0, handle_);
-    return absl::OkStatus();
-  }
-
- private:
-  const std::shared_ptr<PrivateBarrier> own_;  // null for a shared one
-  const Tensor handle_;
-};
+absl::StatusOr<std::unique_ptr<Kernel>> CreateHandle(const KernelConstruction& construction) {
+  WEIR_ASSIGN_OR_RETURN(const Barrier::Spec spec, SpecOf(construction));
+  return NamedResourceHandle<Barrier>::Create(construction, spec);
+}
 
 absl::StatusOr<BarrierRef> BarrierOf(const KernelContext& context) {
-  const Tensor& handle = context.input(0);
-  if (!(handle.shape() == Shape({2}))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the handle must be a container and a name, is a string ", handle.shape().ToString()));
-  }
-  const auto names = handle.flat<std::string>();
-  return context.resources().Lookup<Barrier>(names[0], names[1]);
+  return LookupNamedResource<Barrier>(context);
 }
 
 class InsertMany final : public Kernel {
@@ -406,7 +330,7 @@ absl::Status ComputeCount(KernelContext& context) {
 }  // namespace
 
 void RegisterBarrierKernels(DeviceKernels& kernels) {
-  kernels.Add<BarrierHandle>("Barrier");
+  kernels.Register("Barrier", {}, &CreateHandle);
   kernels.Add<InsertMany>("BarrierInsertMany");
   kernels.Add<TakeMany>("BarrierTakeMany");
   kernels.Add<Close>("BarrierClose");
