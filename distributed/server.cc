@@ -605,11 +605,10 @@ CollectiveGroup* Server::replicas() {
 }
 
 // For graphs of TensorFlow's clients.
-static absl::Status OfferPassingGroups(Runtime& runtime) {
+static absl::Status OfferPassingGroups(Runtime& runtime, Environment& environment) {
   std::vector<std::string> names;
   for (const std::unique_ptr<Device>& device : runtime.devices()) names.push_back(device->name().ToString());
-  if (names.size() == 1) return absl::OkStatus();
-  const RefPtr<PassingGroups> groups = MakePassingGroups(std::move(names));
+  const RefPtr<PassingGroups> groups = MakePassingGroups(std::move(names), environment);
   for (const std::unique_ptr<Device>& device : runtime.devices()) {
     const auto offered = device->resources().LookupOrCreate<PassingGroups>(
         Communicator::kContainer, PassingGroups::kName,
@@ -621,7 +620,7 @@ static absl::Status OfferPassingGroups(Runtime& runtime) {
 
 // Where the kernels of collective ops look for it.
 absl::Status Server::OfferReplicas() {
-  WEIR_RETURN_IF_ERROR(OfferPassingGroups(*runtime_));
+  WEIR_RETURN_IF_ERROR(OfferPassingGroups(*runtime_, runtime_->environment()));
   if (replicas() == nullptr) return absl::OkStatus();
   const RefPtr<Communicator> ranks = replicas()->ranks();
   for (const std::unique_ptr<Device>& device : runtime_->devices()) {

@@ -10,6 +10,9 @@
 //
 // An _Arg or _Retval with an attr _edge is late: its value comes, or goes, while the step runs (partial
 // runs). Attr _feed_name of such an _Arg is the output that is fed.
+//
+// A node with attrs group_key and instance_key, one device's part in a collective, gets _members_here: how
+// many devices of its task have such a node in the step.
 #pragma once
 
 #include "absl/status/status.h"
@@ -24,6 +27,7 @@ inline constexpr char kSendOp[] = "_Send";
 inline constexpr char kRecvOp[] = "_Recv";
 inline constexpr char kEdgeAttr[] = "_edge";
 inline constexpr char kFeedNameAttr[] = "_feed_name";
+inline constexpr char kMembersHereAttr[] = "_members_here";
 inline constexpr char kShapesAttr[] = "_output_shapes";
 
 // Whether only the runtime may use an op of this name: its own begin with an underscore, as no user's do.

@@ -25,6 +25,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "graph/types/allocator.h"
 #include "graph/types/resource_handle.h"
 #include "graph/types/tensor.h"
@@ -64,6 +65,8 @@ class Communicator : public Resource {
     // ReduceScatter. They are added up in float, and the sum is rounded again: the bits are those of a Cast
     // before and after it.
     DType wire = DType::kInvalid;
+    // How long PassingGroups wait for the others. Members of other groups are lost with their tasks.
+    absl::Duration timeout = absl::InfiniteDuration();
   };
 
   virtual int rank() const = 0;
@@ -138,8 +141,7 @@ class Communicator : public Resource {
 // group key, as graphs of TensorFlow do that give each device a CollectiveReduce. Nobody has formed them
 // before; `group_size` says how many must come.
 //
-// Each device of a process with several has it in its ResourceManager, under Communicator::kContainer and
-// kName.
+// Each device of a process has it in its ResourceManager, under Communicator::kContainer and kName.
 class PassingGroups : public Resource {
  public:
   static constexpr char kTypeName[] = "PassingGroups";
@@ -149,7 +151,7 @@ class PassingGroups : public Resource {
   // Gives `device` its communicator when `size` devices have come to this collective of this step; ranks are
   // in the order of the process's devices. Called once, maybe before the call returns. Errors:
   // InvalidArgument (more devices than the process has, a device that comes twice, another size than one that
-  // came before), Cancelled.
+  // came before), Cancelled, DeadlineExceeded.
   virtual void Come(const std::string& device, int64_t size, const Communicator::Call& call, Found found) = 0;
 };
 

@@ -1,7 +1,11 @@
 #include "placer/partitioner.h"
 
+#include <cstdint>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +15,12 @@
 
 namespace weir {
 namespace {
+
+// Null where it has none.
+const int64_t* IntegerOf(const Node& node, absl::string_view attr) {
+  const AttrValue* const value = node.FindAttr(attr);
+  return value == nullptr ? nullptr : value->get_if<int64_t>();
+}
 
 class Partitioner {
  public:
@@ -24,6 +34,7 @@ class Partitioner {
       WEIR_ASSIGN_OR_RETURN(loops_, FindLoops(placed_));
     }
     for (const auto& node : placed_.nodes()) WEIR_RETURN_IF_ERROR(Connect(*node));
+    CountMembers();
     for (auto& [name, partition] : by_device_) result_.partitions.push_back(std::move(partition));
     return std::move(result_);
   }
@@ -33,6 +44,29 @@ class Partitioner {
     Partition& partition = by_device_[device.ToString()];
     if (!partition.graph) partition = {device, std::make_unique<Graph>(placed_.ops())};
     return *partition.graph;
+  }
+
+  // A device sees no more than its own part of a collective.
+  void CountMembers() {
+    struct Members {
+      std::set<std::string> devices;
+      std::vector<const Node*> nodes;
+    };
+    std::map<std::tuple<std::string, int64_t, int64_t>, Members> collectives;  // by task and keys
+    for (const auto& node : placed_.nodes()) {
+      const int64_t* const group = IntegerOf(*node, "group_key");
+      const int64_t* const instance = IntegerOf(*node, "instance_key");
+      if (group == nullptr || instance == nullptr) continue;
+      Members& members = collectives[{node->assigned_device().TaskString(), *group, *instance}];
+      members.devices.insert(node->assigned_device().ToString());
+      members.nodes.push_back(node.get());
+    }
+    for (const auto& [keys, members] : collectives) {
+      const auto num_devices = static_cast<int64_t>(members.devices.size());
+      for (const Node* node : members.nodes) {
+        PartitionOf(node->assigned_device()).SetAttr(copies_[node->id()], kMembersHereAttr, num_devices);
+      }
+    }
   }
 
   absl::Status Connect(const Node& node) {

@@ -47,6 +47,11 @@ class PlacerTest : public testing::Test {
               .infer_shapes = UnknownShape});
     Register(
         {.name = "CpuOnly", .inputs = {"x: float"}, .outputs = {"y: float"}, .infer_shapes = UnknownShape});
+    Register({.name = "Reduce",
+              .inputs = {"x: float"},
+              .outputs = {"y: float"},
+              .attrs = {"group_key: int", "instance_key: int"},
+              .infer_shapes = UnknownShape});
     EXPECT_TRUE(RegisterRuntimeOps(ops_).ok());
     for (int task : {0, 1}) {
       devices_.push_back(MakeDeviceName("ps", task, "CPU", 0));
@@ -204,6 +209,31 @@ TEST_F(PlacerTest, AVariableThatAsksForAJobGetsNoTaskOfThePs) {
   EXPECT_EQ(local.node->requested_device().ToString(), "/job:worker");
   EXPECT_EQ(g.AddOp("VarHandleOp", {}).node->requested_device().task, 0);
   EXPECT_EQ(g.AddOp("VarHandleOp", {}).node->requested_device().task, 1);
+}
+
+TEST_F(PlacerTest, ACollectiveKnowsHowManyDevicesOfItsTaskTakePart) {
+  GraphBuilder g(ops_);
+  const auto add = [&g](const std::string& name, const std::string& device, int64_t instance) {
+    const auto scope = g.DeviceScope(device);
+    g.AddNode("Reduce", {g.AddOp("Source", {})}, {{"group_key", 1}, {"instance_key", instance}}, name);
+  };
+  add("a", "/job:worker/task:0/device:CPU:0", 1);
+  add("b", "/job:worker/task:0/device:GPU:0", 1);
+  add("again", "/job:worker/task:0/device:GPU:0", 1);
+  add("elsewhere", "/job:worker/task:1/device:GPU:0", 1);
+  add("other", "/job:worker/task:0/device:GPU:0", 2);
+  ASSERT_TRUE(Place(g).ok());
+  const auto parts = PartitionByDevice(g.graph());
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  std::map<std::string, int64_t> members;
+  for (const Partition& part : parts->partitions) {
+    for (const auto& node : part.graph->nodes()) {
+      if (node->op_name() == "Reduce") members[node->name()] = node->attr<int64_t>(kMembersHereAttr);
+    }
+  }
+  const std::map<std::string, int64_t> expected = {
+      {"a", 2}, {"again", 2}, {"b", 2}, {"elsewhere", 1}, {"other", 1}};
+  EXPECT_EQ(members, expected);
 }
 
 TEST_F(PlacerTest, ATensorCrossesOncePerDevice) {

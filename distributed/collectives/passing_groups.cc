@@ -3,29 +3,36 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/collectives/device_group.h"
+#include "kernels/long_wait.h"
+#include "kernels/notice.h"
+#include "kernels/timers.h"
 
 namespace weir {
 namespace {
 
 class Groups final : public PassingGroups {
  public:
-  explicit Groups(std::vector<std::string> devices) : devices_(std::move(devices)) {}
+  Groups(std::vector<std::string> devices, Environment& environment)
+      : devices_(std::move(devices)), environment_(environment) {}
 
   std::string ToString() const override { return absl::StrCat("groups of ", devices_.size(), " devices"); }
 
   void Come(const std::string& device, int64_t size, const Communicator::Call& call, Found found) override {
     const Id id = {call.cancellation, call.key};
-    Arrival arrival = {std::move(found), call.cancellation, 0};
+    Arrival arrival = {std::move(found), call.cancellation};
     if (call.cancellation != nullptr) {
-      arrival.callback = call.cancellation->OnCancel([this, id](const absl::Status&) { End(id); });
+      arrival.callback =
+          call.cancellation->OnCancel([this, id](const absl::Status&) { End(id, StepIsOver()); });
     }
     absl::Status wrong;
     Arrivals all;  // those that wait no more
@@ -33,13 +40,21 @@ class Groups final : public PassingGroups {
       absl::MutexLock lock(&mutex_);
       Group& group = groups_[id];
       const auto at = std::find(devices_.begin(), devices_.end(), device);
-      if (group.arrivals.empty()) group.size = size;
+      if (group.arrivals.empty()) BeginLocked(id, size, call.name);
       wrong = CheckLocked(group, at, device, size, call);
-      if (wrong.ok()) group.arrivals.emplace(at - devices_.begin(), std::move(arrival));
-      if (!wrong.ok() || static_cast<int64_t>(group.arrivals.size()) == size) {
-        all = std::move(group.arrivals);
-        groups_.erase(id);
+      if (wrong.ok()) {
+        if (call.timeout != absl::InfiniteDuration()) {
+          arrival.limit = TimersLocked().At(
+              environment_.Now() + call.timeout, [this, id, number = group.number, name = call.name] {
+                End(id,
+                    absl::DeadlineExceededError(absl::StrCat(
+                        "collective '", name, "': Collective has timed out waiting for other workers.")),
+                    number);
+              });
+        }
+        group.arrivals.emplace(at - devices_.begin(), std::move(arrival));
       }
+      if (!wrong.ok() || static_cast<int64_t>(group.arrivals.size()) == size) all = EraseLocked(id);
     }
     if (!wrong.ok()) {
       // Not under its number, which may be another's.
@@ -48,7 +63,7 @@ class Groups final : public PassingGroups {
     }
     if (!all.empty()) return Meet(std::move(all));
     // The notice may have come before the device was listed.
-    if (call.cancellation != nullptr && call.cancellation->is_cancelled()) End(id);
+    if (call.cancellation != nullptr && call.cancellation->is_cancelled()) End(id, StepIsOver());
   }
 
  private:
@@ -56,14 +71,73 @@ class Groups final : public PassingGroups {
     Found found;
     Cancellation* cancellation = nullptr;
     uint64_t callback = 0;
+    Timers::TimerId limit = 0;
   };
   using Arrivals = std::map<int, Arrival>;  // by the device's place
   // The step, and the collective within it.
   using Id = std::pair<const Cancellation*, Communicator::Key>;
   struct Group {
+    int64_t number = 0;  // of all that there were: timers may come late
     int64_t size = 0;
+    std::string name;  // of the first node that came
+    absl::Time since;
+    Timers::TimerId next_word = 0;
     Arrivals arrivals;
   };
+
+  static absl::Status StepIsOver() { return absl::CancelledError("the step is over"); }
+
+  Timers& TimersLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (timers_ == nullptr) timers_ = environment_.MakeTimers();
+    return *timers_;
+  }
+
+  void BeginLocked(const Id& id, int64_t size, const std::string& name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Group& group = groups_[id];
+    group.number = ++num_groups_;
+    group.size = size;
+    group.name = name;
+    group.since = environment_.Now();
+    if (size > 1) SayLaterLocked(id, group);
+  }
+
+  void SayLaterLocked(const Id& id, Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    group.next_word = TimersLocked().At(environment_.Now() + LongWait::kSilence,
+                                        [this, id, number = group.number] { Say(id, number); });
+  }
+
+  // Who is awaited.
+  void Say(const Id& id, int64_t number) {
+    std::string word;
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto found = groups_.find(id);
+      if (found == groups_.end() || found->second.number != number) return;
+      Group& group = found->second;
+      std::vector<std::string> here;
+      for (const auto& [place, arrival] : group.arrivals) here.push_back(devices_[place]);
+      word = absl::StrCat(
+          "collective '", group.name, "' waits for ", group.size - static_cast<int64_t>(here.size()),
+          " more devices of group_key ", id.second.first, ", instance_key ", id.second.second, " (for ",
+          absl::FormatDuration(absl::Trunc(environment_.Now() - group.since, absl::Seconds(1))),
+          "); here: ", absl::StrJoin(here, ", "));
+      SayLaterLocked(id, group);
+    }
+    PrintNotice(word);
+  }
+
+  // Precondition: it is there.
+  Arrivals EraseLocked(const Id& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto found = groups_.find(id);
+    if (timers_ != nullptr) timers_->Forget(found->second.next_word);
+    Arrivals all = std::move(found->second.arrivals);
+    groups_.erase(found);
+    for (const auto& [place, arrival] : all) {
+      if (timers_ != nullptr) timers_->Forget(arrival.limit);
+    }
+    return all;
+  }
 
   absl::Status CheckLocked(const Group& group, std::vector<std::string>::const_iterator at,
                            const std::string& device, int64_t size, const Communicator::Call& call) const
@@ -87,16 +161,16 @@ class Groups final : public PassingGroups {
                                                    " and instance_key ", call.key.second));
   }
 
-  void End(const Id& id) {
+  // `number`: only of that group; 0: of any.
+  void End(const Id& id, const absl::Status& reason, int64_t number = 0) {
     Arrivals all;
     {
       absl::MutexLock lock(&mutex_);
       const auto found = groups_.find(id);
-      if (found == groups_.end()) return;
-      all = std::move(found->second.arrivals);
-      groups_.erase(found);
+      if (found == groups_.end() || (number != 0 && found->second.number != number)) return;
+      all = EraseLocked(id);
     }
-    TellAll(std::move(all), absl::CancelledError("the step is over"));
+    TellAll(std::move(all), reason);
   }
 
   void Meet(Arrivals all) const {
@@ -120,14 +194,17 @@ class Groups final : public PassingGroups {
   }
 
   const std::vector<std::string> devices_;
+  Environment& environment_;
   absl::Mutex mutex_;
   absl::flat_hash_map<Id, Group> groups_ ABSL_GUARDED_BY(mutex_);
+  int64_t num_groups_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<Timers> timers_ ABSL_GUARDED_BY(mutex_);  // when somebody waits
 };
 
 }  // namespace
 
-RefPtr<PassingGroups> MakePassingGroups(std::vector<std::string> devices) {
-  return RefPtr<PassingGroups>(new Groups(std::move(devices)));
+RefPtr<PassingGroups> MakePassingGroups(std::vector<std::string> devices, Environment& environment) {
+  return RefPtr<PassingGroups>(new Groups(std::move(devices), environment));
 }
 
 }  // namespace weir

@@ -7,10 +7,12 @@
 
 #include "graph/types/resource_handle.h"
 #include "kernels/communicator.h"
+#include "kernels/environment.h"
 
 namespace weir {
 
-// `devices`: all of the process, in the order of their ranks. Thread safety: all methods.
-RefPtr<PassingGroups> MakePassingGroups(std::vector<std::string> devices);
+// `devices`: all of the process, in the order of their ranks. Who waits longer than LongWait::kSilence is
+// named in a notice. Borrows the environment. Thread safety: all methods.
+RefPtr<PassingGroups> MakePassingGroups(std::vector<std::string> devices, Environment& environment);
 
 }  // namespace weir

@@ -2,10 +2,12 @@
 
 #include <optional>
 
+#include "absl/synchronization/mutex.h"
 #include "gmock/gmock.h"
 #include "graph/types/tensor.h"
 #include "gtest/gtest.h"
 #include "kernels/cancellation.h"
+#include "kernels/environment.h"
 
 namespace weir {
 namespace {
@@ -32,7 +34,7 @@ class PassingGroupsTest : public testing::Test {
   }
 
   Cancellation step_;
-  RefPtr<PassingGroups> groups_ = MakePassingGroups({"CPU:0", "CPU:1", "CPU:2"});
+  RefPtr<PassingGroups> groups_ = MakePassingGroups({"CPU:0", "CPU:1", "CPU:2"}, RealEnvironment());
 };
 
 TEST_F(PassingGroupsTest, DevicesThatComeToTheSameCollectiveAreAGroup) {
@@ -75,6 +77,25 @@ TEST_F(PassingGroupsTest, WhatCannotBeAGroupEndsForAllThatHaveCome) {
   EXPECT_THAT(std::string(Add("CPU:0", 4, 1)->value().status().message()),
               HasSubstr("this task has 3 devices"));
   EXPECT_THAT(std::string(Add("GPU:0", 1, 1)->value().status().message()), HasSubstr("GPU:0 is none"));
+}
+
+TEST_F(PassingGroupsTest, NobodyWaitsLongerThanItsNodeSays) {
+  absl::Mutex mutex;
+  std::optional<absl::Status> status;
+  const Communicator::Call call = {
+      .name = "sum", .key = {7, 1}, .cancellation = &step_, .timeout = absl::Milliseconds(10)};
+  groups_->Come("CPU:0", 2, call, [&](absl::StatusOr<RefPtr<Communicator>> found) {
+    absl::MutexLock lock(&mutex);
+    status = found.status();
+  });
+  {
+    absl::MutexLock lock(&mutex);
+    const auto is_over = [&] { return status.has_value(); };
+    ASSERT_TRUE(mutex.AwaitWithTimeout(absl::Condition(&is_over), absl::Seconds(60)));
+  }
+  EXPECT_TRUE(absl::IsDeadlineExceeded(*status)) << *status;
+  const Sum next = Add("CPU:0", 2, 1);  // the group that has been given up is no part of it
+  EXPECT_EQ(Add("CPU:1", 2, 2)->value().value(), 3);
 }
 
 TEST_F(PassingGroupsTest, AStepThatIsOverWaitsForNobody) {

@@ -509,11 +509,40 @@ def test_collectives_of_devices(server):
                     np.testing.assert_allclose(means[i], numbers(4) + 1, rtol=1e-6)
                     np.testing.assert_array_equal(rows[i], np.concatenate([numbers(4), numbers(4) + 2]))
                     np.testing.assert_array_equal(values[i], numbers(4))
-        with tf.device("/CPU:1"):
-            other = collective_ops.all_reduce(tf.constant(numbers(4)), 3, 1, 1, "Add", "Id")
+        def reduce(device, size, group=1, timeout=0):
+            with tf.device(device):
+                return collective_ops.all_reduce(tf.constant(numbers(4)), size, group, 1, "Add", "Id", timeout=timeout)
+
+        cpus = [reduce("/CPU:%d" % i, 2, 2) for i in range(3)]
+        alone, waits = reduce("/CPU:0", 1, 3), reduce("/CPU:0", 2, 4)
+        with tf.device("/CPU:0"):
+            late = tf.cond(tf.compat.v1.placeholder_with_default(False, []), lambda: reduce("/CPU:1", 2, 5),
+                           lambda: tf.constant(numbers(4)))
+            early = reduce("/CPU:0", 2, 5, timeout=0.2)
         with v1.Session(devices.target(), config=v1.ConfigProto(operation_timeout_in_ms=60000)) as session:
-            error = error_of(lambda: session.run([reduced[0], other]))
-            assert isinstance(error, tf.errors.InvalidArgumentError) and "but that group has size" in error.message, error
+            error = error_of(lambda: session.run([reduced[0], reduce("/CPU:1", 3)]))
+            assert isinstance(error, tf.errors.InternalError) or "group_size" in error.message, error
+            # Who would be with whom depended on who came first.
+            error = error_of(lambda: session.run(cpus))
+            assert isinstance(error, tf.errors.InternalError) and "on 3 of this task's devices" in error.message, error
+            np.testing.assert_array_equal(session.run(alone), numbers(4))
+            error = error_of(lambda: session.run(waits))
+            assert "group_size is 2" in error.message and "on 1 of this task's devices" in error.message, error
+            error = error_of(lambda: session.run([early, late]))
+            assert isinstance(error, tf.errors.DeadlineExceededError) and "timed out waiting" in error.message, error
+
+
+def test_collectives_of_devices_beside_groups_of_replicas(server):
+    """Two workers without a ps are a group of their own; what one task's devices compute is theirs alone."""
+    from tensorflow.python.ops import collective_ops
+    with WeirServers(server.weir, {"worker": 2}, flags=["--num_cpus=2"]) as workers, tf.Graph().as_default():
+        sums = []
+        for i in range(2):
+            with tf.device("/job:worker/task:0/CPU:%d" % i):
+                sums.append(collective_ops.all_reduce(tf.constant(numbers(4) + i), 2, 1, 1, "Add", "Id"))
+        with v1.Session(workers.target(), config=v1.ConfigProto(operation_timeout_in_ms=60000)) as session:
+            for value in session.run(sums):
+                np.testing.assert_allclose(value, 2 * numbers(4) + 1, rtol=1e-6)
 
 
 def test_a_closed_session_is_over(server):

@@ -1,11 +1,14 @@
 // Collectives of replicas: the ops whose group is the device's Communicator.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 #include "kernels/communicator.h"
 #include "kernels/device_kernels.h"
@@ -17,6 +20,7 @@ namespace {
 struct GroupAttrs {
   int64_t size = 0;
   Communicator::Key key;
+  std::optional<int64_t> members_here;  // devices of this task; nullopt where the key is an input
 };
 
 absl::Status CheckSize(int64_t size) {
@@ -25,9 +29,11 @@ absl::Status CheckSize(int64_t size) {
 }
 
 absl::StatusOr<GroupAttrs> AttrsOf(const KernelConstruction& construction) {
-  const GroupAttrs attrs = {
-      construction.attr<int64_t>("group_size"),
-      {construction.attr<int64_t>("group_key"), construction.attr<int64_t>("instance_key")}};
+  GroupAttrs attrs = {construction.attr<int64_t>("group_size"),
+                      {construction.attr<int64_t>("group_key"), construction.attr<int64_t>("instance_key")}};
+  if (construction.node().FindAttr(kMembersHereAttr) != nullptr) {
+    attrs.members_here = construction.attr<int64_t>(kMembersHereAttr);
+  }
   WEIR_RETURN_IF_ERROR(CheckSize(attrs.size));
   return attrs;
 }
@@ -68,25 +74,46 @@ absl::StatusOr<RefPtr<Communicator>> FindCommunicator(KernelContext& context, co
   return found;
 }
 
+// Whether all of the collective's devices are this task's, as far as it is known: then they need no group
+// that was formed before. A group of one is the replicas' where there is one.
+bool MayBeAmongOwnDevices(const GroupAttrs& attrs, const absl::StatusOr<RefPtr<Communicator>>& replicas) {
+  if (attrs.key.first >= Communicator::kFirstDeviceGroup) return false;
+  const bool are_all_here = attrs.members_here == attrs.size && attrs.size > 1;
+  return are_all_here || !replicas.ok();
+}
+
+absl::Status CheckMembers(const std::string& name, const GroupAttrs& attrs, const absl::Status& why_here) {
+  if (!attrs.members_here.has_value() || *attrs.members_here == attrs.size) return absl::OkStatus();
+  const std::string members =
+      absl::StrCat("collective '", name, "': group_size is ", attrs.size,
+                   ", but the step has nodes of group_key ", attrs.key.first, " and instance_key ",
+                   attrs.key.second, " on ", *attrs.members_here, " of this task's devices");
+  if (*attrs.members_here > attrs.size) return absl::InternalError(members);  // TensorFlow's code
+  return absl::Status(why_here.code(), absl::StrCat(members, "; ", why_here.message()));
+}
+
 class Collective : public AsyncKernel {
  public:
   Collective(const KernelConstruction& construction, GroupAttrs attrs)
-      : name_(construction.node().name()), attrs_(attrs) {}
+      : name_(construction.node().name()), attrs_(attrs), timeout_(TimeoutOf(construction.node())) {}
 
   void ComputeAsync(KernelContext& context, Done done) final {
     const absl::StatusOr<GroupAttrs> attrs = Group(context);
     if (!attrs.ok()) return done(attrs.status());
-    const Communicator::Call call = {name_, attrs->key, &context.cancellation(),
-                                     &context.device().allocator()};
-    const absl::StatusOr<RefPtr<Communicator>> communicator = FindCommunicator(context, *attrs);
-    if (communicator.ok()) return Start(**communicator, call, context, std::move(done));
+    const Communicator::Call call = {.name = name_,
+                                     .key = attrs->key,
+                                     .cancellation = &context.cancellation(),
+                                     .allocator = &context.device().allocator(),
+                                     .timeout = timeout_};
+    const absl::StatusOr<RefPtr<Communicator>> replicas = FindCommunicator(context, *attrs);
     const auto groups =
         context.resources().Lookup<PassingGroups>(Communicator::kContainer, PassingGroups::kName);
-    const bool is_unknown = absl::IsFailedPrecondition(communicator.status()) &&
-                            attrs->key.first < Communicator::kFirstDeviceGroup;
-    if (!is_unknown || !groups.ok()) {
-      return done(communicator.status());
+    if (!groups.ok() || !MayBeAmongOwnDevices(*attrs, replicas)) {
+      if (!replicas.ok()) return done(replicas.status());
+      return Start(**replicas, call, context, std::move(done));
     }
+    const absl::Status fits = CheckMembers(name_, *attrs, replicas.status());
+    if (!fits.ok()) return done(fits);
     (*groups)->Come(
         context.device().name().ToString(), attrs->size, call,
         [this, call, &context, done = std::move(done)](absl::StatusOr<RefPtr<Communicator>> found) {
@@ -111,8 +138,16 @@ class Collective : public AsyncKernel {
                      Done done) = 0;
   virtual absl::StatusOr<GroupAttrs> Group(const KernelContext&) const { return attrs_; }
 
+  // 0 means none, as in TensorFlow; Weir's own ops have no such attr.
+  static absl::Duration TimeoutOf(const Node& node) {
+    const AttrValue* const attr = node.FindAttr("timeout_seconds");
+    const float seconds = attr == nullptr ? 0 : node.attr<float>("timeout_seconds");
+    return seconds > 0 ? absl::Seconds(seconds) : absl::InfiniteDuration();
+  }
+
   const std::string name_;
   const GroupAttrs attrs_;
+  const absl::Duration timeout_;
 };
 
 // A kernel that is made from its node and the node's group.
