@@ -55,16 +55,21 @@ class SessionServers:
         assert line, "a server of %s did not start" % peer
 
     def __enter__(self):
-        for peer, cluster in self.clusters.items():
-            for job, addresses in cluster.items():
-                for task in range(len(addresses)):
-                    self.start(peer, job, task)
+        try:
+            for peer, cluster in self.clusters.items():
+                for job, addresses in cluster.items():
+                    for task in range(len(addresses)):
+                        self.start(peer, job, task)
+        except BaseException:  # Python calls __exit__ only of what was entered
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
         for process in self.processes:
             process.kill()
             process.wait()
+            process.stdout.close()
 
 
 def in_turns(rounds, measure):
