@@ -488,6 +488,9 @@ SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
     target.chief_is_done = [members = membership_.get(), chief = ChiefOf(task_.cluster())] {
       return members->state(chief) == Membership::State::kDone;
     };
+    target.met_chief = [members = membership_.get(), chief = ChiefOf(task_.cluster())] {
+      return members->incarnation_of(chief);
+    };
   }
   target.workers.push_back(network_ != nullptr ? network_->local() : lone_worker_.get());
   for (const TaskName& task : tasks) {

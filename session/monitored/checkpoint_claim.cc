@@ -70,6 +70,18 @@ absl::StatusOr<std::string> CheckpointClaim::LatestManifestIn(FileSystem& files,
   return latest.second == 0 ? "" : ManifestNameOf(latest.second);
 }
 
+absl::StatusOr<uint64_t> CheckpointClaim::EndedLifeIn(FileSystem& files, const std::string& directory) {
+  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
+  uint64_t ended = 0;
+  for (const std::string& name : names) {
+    bool has_ended = false;
+    const uint64_t life = LifeOf(name, &has_ended);
+    if (life != 0 && !has_ended) return 0;
+    ended = std::max(ended, life);
+  }
+  return ended;
+}
+
 absl::Status CheckpointClaim::InheritManifest(const std::string& from) {
   const absl::StatusOr<std::string> manifest =
       ReadWholeFile(files_, JoinPath(directory_, from), kMaxManifestBytes);

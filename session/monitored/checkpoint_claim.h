@@ -58,6 +58,10 @@ class CheckpointClaim final : public FileSystem {
   static absl::StatusOr<std::string> LatestManifestIn(FileSystem& files, const std::string& directory,
                                                       uint64_t but_for = 0);
 
+  // The life of the chief that had the folder last, when it has ended in good order, and no other one has
+  // taken the folder since; otherwise 0. Errors of the disk.
+  static absl::StatusOr<uint64_t> EndedLifeIn(FileSystem& files, const std::string& directory);
+
   uint64_t life() const { return life_; }
   const std::string& directory() const { return directory_; }
   // Replaces the manifest, which is at first that of the chief before. Also the error of Take: a later chief

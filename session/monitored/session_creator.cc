@@ -162,6 +162,10 @@ class Follower final : public SessionCreator {
           absl::StrCat("variables without a value: ", FirstNames(missing),
                        " (they were lost with their task, and the chief is done: training is over)"));
     }
+    if (const std::string why = options_.why_over ? options_.why_over() : ""; !why.empty()) {
+      return TrainingIsOverError(
+          absl::StrCat("variables without a value: ", FirstNames(missing), " (training is over: ", why, ")"));
+    }
     absl::Status waits =
         absl::UnavailableError(absl::StrCat("variables without a value: ", FirstNames(missing),
                                             " (the chief has to initialise or restore them)"));

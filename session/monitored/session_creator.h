@@ -65,6 +65,9 @@ struct WorkerSessionOptions {
   SessionTarget target;
   SessionOptions session;
   std::shared_ptr<Scaffold> scaffold;  // null: the default one
+  // Asked while variables have no value: why nobody will give them one, though no chief says that it is done
+  // (ended_job.h); empty: somebody may. Null: somebody may.
+  std::function<std::string()> why_over;
   // How long the chief may take to give the variables a value.
   absl::Duration max_wait = absl::Minutes(30);
   // How long a lost peer is waited for.
@@ -72,7 +75,7 @@ struct WorkerSessionOptions {
 };
 
 // Errors of Create: Unavailable, naming the variables that have no value yet; TrainingIsOverError
-// (exit_code.h), naming them, when the chief is done, so that they never get one.
+// (exit_code.h), naming them, when the chief is done, or why_over says so: they never get one.
 std::unique_ptr<SessionCreator> WorkerSessionCreator(WorkerSessionOptions options);
 
 }  // namespace weir

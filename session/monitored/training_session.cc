@@ -11,12 +11,11 @@
 #include "kernels/formats/event_file.h"
 #include "kernels/formats/file_system.h"
 #include "session/monitored/checkpoint_claim.h"
-#include "session/monitored/checkpoint_step.h"
+#include "session/monitored/ended_job.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/checkpoint_saver_hook.h"
 #include "session/monitored/hooks/step_counter_hook.h"
 #include "session/monitored/hooks/summary_saver_hook.h"
-#include "session/monitored/saver.h"
 
 namespace weir {
 namespace {
@@ -41,6 +40,12 @@ bool SavesCheckpoints(const TrainingSessionOptions& options) {
          (options.save_checkpoint_steps > 0 || options.save_checkpoint_interval > absl::ZeroDuration());
 }
 
+// What the saver writes to.
+FileSystem& FilesOf(const Scaffold& scaffold) {
+  FileSystem* const files = scaffold.saver_options.file_system;
+  return files != nullptr ? *files : PosixFileSystem();
+}
+
 // Takes the right to write checkpoints to a folder from earlier lives of this task (checkpoint_claim.h). The
 // hook comes before all that may save.
 class DirectoryClaimer final : public Hook {
@@ -53,9 +58,7 @@ class DirectoryClaimer final : public Hook {
   absl::Status Claim() {
     if (life_ == nullptr || claim_ != nullptr) return absl::OkStatus();
     // What the saver makes visible goes through the claim, and has to reach the saver's own files.
-    FileSystem* const files = scaffold_->saver_options.file_system;
-    WEIR_ASSIGN_OR_RETURN(
-        claim_, CheckpointClaim::Take(files != nullptr ? *files : PosixFileSystem(), directory_, life_()));
+    WEIR_ASSIGN_OR_RETURN(claim_, CheckpointClaim::Take(FilesOf(*scaffold_), directory_, life_()));
     return absl::OkStatus();
   }
   // What is in the folder counts from now on, and what could not be restored does not.
@@ -139,19 +142,6 @@ absl::Status AddChiefHooks(const TrainingSessionOptions& options, std::vector<Ho
   return absl::OkStatus();
 }
 
-// The newest checkpoint, if the hooks want no step after it: then the job may be over, and its parameter
-// servers have left. Empty when there are steps to do, as far as is known.
-std::string CheckpointAtEnd(const TrainingSessionOptions& options, const std::vector<HookPtr>& hooks) {
-  if (options.checkpoint_dir.empty()) return "";
-  const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(options.checkpoint_dir);
-  if (!checkpoints.ok() || checkpoints->empty()) return "";
-  const absl::StatusOr<int64_t> step = GlobalStepOf(checkpoints->front());
-  if (!step.ok()) return "";
-  const bool is_at_end =
-      std::any_of(hooks.begin(), hooks.end(), [&](const HookPtr& hook) { return hook->WouldBeAtEnd(*step); });
-  return is_at_end ? checkpoints->front() : "";
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(GraphBuilder& graph,
@@ -178,10 +168,20 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
   }
   hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
   if (owner != nullptr) hooks.push_back(std::move(owner));
-  const std::string at_end = CheckpointAtEnd(options, options.hooks);
+  const auto is_at_end = [hooks = options.hooks](int64_t step) {
+    return std::any_of(hooks.begin(), hooks.end(),
+                       [step](const HookPtr& hook) { return hook->WouldBeAtEnd(step); });
+  };
+  // If it is there, the job may be over, and its parameter servers have left.
+  const std::string at_end = CheckpointAtEnd(options.checkpoint_dir, FilesOf(*options.scaffold), is_at_end);
   if (!at_end.empty()) {
     options.recovery_timeout = std::min(options.recovery_timeout, TrainingSessionOptions::kPatienceAtEnd);
   }
+  const auto ended = std::make_shared<EndedJob>(EndedJobOptions{.directory = options.checkpoint_dir,
+                                                                .files = &FilesOf(*options.scaffold),
+                                                                .is_at_end = is_at_end,
+                                                                .met_chief = options.target.met_chief,
+                                                                .environment = options.target.environment});
   std::unique_ptr<SessionCreator> creator =
       options.is_chief ? ChiefSessionCreator({.target = options.target,
                                               .session = options.session,
@@ -193,6 +193,7 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
                        : WorkerSessionCreator({.target = options.target,
                                                .session = options.session,
                                                .scaffold = options.scaffold,
+                                               .why_over = [ended] { return ended->WhyOver(); },
                                                .max_wait = options.max_wait,
                                                .recovery_timeout = options.recovery_timeout});
   absl::StatusOr<std::unique_ptr<MonitoredSession>> session =

@@ -57,7 +57,8 @@ struct TrainingSessionOptions {
   SessionOptions session;
   // How long a lost peer is waited for before the session gives up; kPatienceAtEnd when no step is left.
   absl::Duration recovery_timeout = absl::Minutes(5);
-  // How long the others wait for the chief to give the variables a value.
+  // How long the others wait for the chief to give the variables a value. They wait no longer when
+  // checkpoint_dir says that the job has ended (ended_job.h).
   absl::Duration max_wait = absl::Hours(2);
   // How long threads of hooks may take to stop, and how long they go on after a stop was requested
   // (MonitoredSessionOptions).

@@ -109,7 +109,8 @@ def architecture_lists_every_header():
 PROGRAM_ROOMS = ("ops/layers", "ops/losses", "ops/training", "session/monitored", "session/monitored/hooks")
 OF_THE_ROOM_ALONE = {"ops/layers/layer_ends.h", "ops/layers/transposed_convolution.h", "ops/layers/weight.h",
                      "ops/losses/operands.h", "ops/training/decay.h",
-                     "session/monitored/checkpoint_step.h", "session/monitored/global_step_output.h",
+                     "session/monitored/checkpoint_step.h", "session/monitored/ended_job.h",
+                     "session/monitored/global_step_output.h",
                      "session/monitored/hooked_step.h",
                      "session/monitored/hooks/step_timer.h", "session/monitored/held_disk.h",
                      "session/monitored/test_hook.h", "session/monitored/test_program.h"}

@@ -447,5 +447,38 @@ TEST(KnownFaultsTest, NoReplicaMakesAStepAfterTheLast) {
   EXPECT_THAT(WhatGoesWrong(history, {flap}, 100, absl::Milliseconds(13)), IsEmpty());
 }
 
+// Mended: a worker came when all others had ended and the ps had been started anew, so that nobody knew that
+// training was over. It waited for the chief for two hours; now for ten minutes, as its folder says that
+// the last chief has ended after the last step (20012051).
+TEST(KnownFaultsTest, AWorkerThatComesAfterTheEndDoesNotWaitForTheChief) {
+  const Misfortune late = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(1000),
+                           .length = absl::Seconds(10),
+                           .first = kWorker,
+                           .second = kPs};
+  const Misfortune anew = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(3000),
+                           .length = absl::Milliseconds(27),
+                           .first = kPs,
+                           .second = kWorker};
+  EXPECT_THAT(WhatGoesWrong({}, {late, anew}, 60, absl::Milliseconds(17)), IsEmpty());
+}
+
+// Mended: the same for a process that was replaced while it was stopped, and goes on when its successor and
+// the others have ended. It has met the chief, so it need not wait (20012622).
+TEST(KnownFaultsTest, AnOldProcessThatGoesOnAfterTheEndEnds) {
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(700),
+                              .length = absl::Seconds(4),
+                              .first = kWorker,
+                              .second = kPs};
+  const Misfortune anew = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(5000),
+                           .length = absl::Milliseconds(225),
+                           .first = kPs,
+                           .second = kWorker};
+  EXPECT_THAT(WhatGoesWrong({}, {replace, anew}, 60, absl::Milliseconds(40)), IsEmpty());
+}
+
 }  // namespace
 }  // namespace weir

@@ -1,0 +1,60 @@
+// Whether a worker's job is over, as the folder of its checkpoints tells one that finds neither variables nor
+// a chief: the parameter servers were started anew after the end, and nobody is left who remembers it.
+//
+// The job has ended when the last chief that had the folder has let go of it in good order
+// (checkpoint_claim.h), and the newest checkpoint is one after which the worker wants no step. A job that
+// begins anew finds such a folder too, before its chief takes it, empties it or wants more steps. So it
+// counts
+//
+// * at once for a worker that has met that chief, or an earlier life of it: it is the worker's own job;
+// * for others when no chief has taken the folder for `patience`, which is as long as a ps waits for a lost
+//   chief.
+//
+// Not known here is the end of a job that has no folder, or that ends for another reason than its last step:
+// its workers wait as long as they were told to.
+//
+// Thread safety: none.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "kernels/environment.h"
+#include "kernels/formats/file_system.h"
+
+namespace weir {
+
+struct EndedJobOptions {
+  std::string directory;  // of the checkpoints; empty: none
+  FileSystem* files = &PosixFileSystem();
+  // Whether the worker wants no step after that one.
+  std::function<bool(int64_t step)> is_at_end;
+  // The life of the chief that this process has met, 0 for none. Null: nobody knows.
+  std::function<uint64_t()> met_chief;
+  absl::Duration patience = absl::Minutes(10);
+  Environment* environment = &RealEnvironment();
+};
+
+class EndedJob {
+ public:
+  explicit EndedJob(EndedJobOptions options) : options_(std::move(options)) {}
+
+  // To be asked again and again while variables have no value: why they will get none. Empty as long as a
+  // chief may give them one; an error of the disk is no reason to give it up.
+  std::string WhyOver();
+
+ private:
+  const EndedJobOptions options_;
+  uint64_t ended_ = 0;  // the life of the chief that had ended when it was last asked; 0: none
+  absl::Time since_;    // the folder is as it is
+};
+
+// The newest checkpoint of the folder, if no step is wanted after it; empty when there are steps to do, as
+// far as is known.
+std::string CheckpointAtEnd(const std::string& directory, FileSystem& files,
+                            const std::function<bool(int64_t step)>& is_at_end);
+
+}  // namespace weir

@@ -1,0 +1,88 @@
+#include "session/monitored/ended_job.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "session/monitored/checkpoint_claim.h"
+#include "session/monitored/exit_code.h"
+#include "session/monitored/hooks/hooks.h"
+#include "session/monitored/test_program.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kLife = 0xac;
+
+// A chief of that life that has trained to step 3 in good order.
+std::string FolderOfAnEndedJob() {
+  const std::string directory = EmptyDirectory("ended");
+  TestProgram chief;
+  chief.target.life = [] { return kLife; };
+  auto session = chief.Start(
+      {.checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 3})}, .save_checkpoint_steps = 2});
+  EXPECT_TRUE(session.ok()) << session.status();
+  EXPECT_TRUE(TrainUntilStop(chief, **session).ok());
+  EXPECT_TRUE((*session)->Close().ok());
+  return directory;
+}
+
+// Of a worker that wants that many steps.
+EndedJobOptions WorkerOf(const std::string& directory, uint64_t met_chief, int64_t last_step = 3) {
+  return {.directory = directory,
+          .is_at_end = [last_step](int64_t step) { return step >= last_step; },
+          .met_chief = [met_chief] { return met_chief; },
+          .patience = absl::InfiniteDuration()};
+}
+
+TEST(EndedJobTest, WhoHasMetTheChiefKnowsAtOnce) {
+  const std::string directory = FolderOfAnEndedJob();
+  EXPECT_THAT(EndedJob(WorkerOf(directory, kLife)).WhyOver(), HasSubstr("model.ckpt-3 is of the last step"));
+  EXPECT_THAT(EndedJob(WorkerOf(directory, kLife - 1)).WhyOver(), HasSubstr("of this job has ended"));
+  EXPECT_THAT(EndedJob(WorkerOf(directory, kLife + 1)).WhyOver(), IsEmpty()) << "a later chief";
+  EXPECT_THAT(EndedJob(WorkerOf(directory, kLife, 4)).WhyOver(), IsEmpty()) << "there are steps to do";
+  EXPECT_THAT(EndedJob(WorkerOf("", kLife)).WhyOver(), IsEmpty());
+  EXPECT_THAT(EndedJob(WorkerOf(directory + "/none", kLife)).WhyOver(), IsEmpty());
+}
+
+TEST(EndedJobTest, OthersWaitForAChiefForAWhile) {
+  const std::string directory = FolderOfAnEndedJob();
+  EndedJobOptions options = WorkerOf(directory, 0);
+  EXPECT_THAT(EndedJob(options).WhyOver(), IsEmpty());
+  options.patience = absl::ZeroDuration();
+  EXPECT_THAT(EndedJob(options).WhyOver(), HasSubstr("none has come for"));
+  options.met_chief = nullptr;
+  EXPECT_THAT(EndedJob(options).WhyOver(), HasSubstr("none has come for"));
+}
+
+TEST(EndedJobTest, AChiefThatTakesTheFolderIsWaitedFor) {
+  const std::string directory = FolderOfAnEndedJob();
+  EndedJobOptions options = WorkerOf(directory, kLife);
+  options.patience = absl::ZeroDuration();
+  EndedJob job(options);
+  EXPECT_THAT(job.WhyOver(), HasSubstr("is of the last step"));
+  const auto claim = CheckpointClaim::Take(PosixFileSystem(), directory, kLife + 1);
+  ASSERT_TRUE(claim.ok()) << claim.status();
+  EXPECT_THAT(job.WhyOver(), IsEmpty());
+}
+
+// Without it the worker would wait for two hours.
+TEST(EndedJobTest, ASessionOfSuchAWorkerIsOver) {
+  const std::string directory = FolderOfAnEndedJob();
+  TestProgram worker;
+  worker.target.met_chief = [] { return kLife; };
+  const auto session = worker.Start({.is_chief = false,
+                                     .checkpoint_dir = directory,
+                                     .hooks = {StopAtStepHook({.last_step = 3})},
+                                     .max_wait = absl::Seconds(20)});
+  EXPECT_EQ(ExitCodeFor(session.status()), kExitDone) << session.status();
+  EXPECT_THAT(Message(session.status()), HasSubstr("training is over"));
+}
+
+}  // namespace
+}  // namespace weir
