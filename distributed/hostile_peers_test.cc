@@ -18,6 +18,7 @@ namespace weir {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 INSTANTIATE_TEST_SUITE_P(All, ServerTest, ::testing::Bool(),
@@ -159,7 +160,10 @@ TEST_P(ServerTest, WhoeverAsksToBeATaskMakesNoConnectionOfItsOwn) {
   for (uint64_t i = 0; i < kProcesses; ++i) {
     EXPECT_EQ(answers[i].ok(), i + 1 == kThere) << answers[i];
     if (answers[i].ok()) continue;
-    EXPECT_THAT(std::string(answers[i].message()), HasSubstr("another process is worker:1 at "));
+    // On a busy machine the one that is there may seem to have been started a moment later.
+    EXPECT_THAT(std::string(answers[i].message()),
+                AnyOf(HasSubstr("another process is worker:1 at "),
+                      HasSubstr("a later process has just asked to be worker:1")));
   }
 }
 
@@ -234,6 +238,42 @@ TEST_P(ServerTest, TensorsInPiecesCountUntilTheirStepsAreOver) {
   EncodeCancel(5, 1, absl::CancelledError("enough"), &cancel);
   EXPECT_TRUE(owner.Call(kCancelStepMethod, cancel.Take()).ok());
   EXPECT_TRUE(owner.PushPiece(0, 4).ok()) << "the first step is over";
+}
+
+// It sends as much at once as it likes; others do not.
+TEST_P(ServerTest, WhoDoesNotCareForItsWindowHarmsNobody) {
+  constexpr int kCalls = 40, kValues = 1 << 20;
+  options_.peer_limits = "inbound=8000000";
+  auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
+  Attacker owner(ConnectToPs(), {"worker", 1});
+  ASSERT_TRUE(owner.Register(ReceivingPlan(ps->runtime().ops())).ok());
+  const std::unique_ptr<Channel> channel = ConnectToPs();
+  std::atomic<int> num_taken = 0, num_refused = 0, num_left = kCalls;
+  for (int i = 0; i < kCalls; ++i) {
+    WireWriter writer;
+    Envelope{{"worker", 1}, 7}.EncodeTo(&writer);
+    Frame frame;
+    const PushRequest request = {
+        {static_cast<uint64_t>(i + 1)}, 5, i + 1, {{0, false, Tensor(DType::kFloat32, Shape({kValues}))}}};
+    ASSERT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
+    frame.header = writer.Take();
+    channel->Call(kPushTensorsMethod, std::move(frame), {.deadline = absl::Now() + absl::Seconds(60)},
+                  [&](const absl::StatusOr<Frame>& reply) {
+                    ++(reply.ok() ? num_taken : num_refused);
+                    if (!reply.ok()) EXPECT_TRUE(absl::IsUnavailable(reply.status())) << reply.status();
+                    --num_left;
+                  });
+  }
+  // Meanwhile another one works.
+  CounterModel model(*w0);
+  auto session = w0->CreateSession(model.g.graph()).value();
+  EXPECT_TRUE(session->Run({}, {}, {model.init}).ok());
+  const absl::Time end = absl::Now() + absl::Seconds(90);
+  while (num_left > 0 && absl::Now() < end) absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_EQ(num_taken + num_refused, kCalls);
+  EXPECT_GT(num_taken, 0);
+  // It has room again as soon as nothing is on its way.
+  EXPECT_TRUE(owner.PushPiece(0, 1000).ok());
 }
 
 // One value stands for all elements of a constant.

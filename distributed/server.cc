@@ -14,6 +14,7 @@
 #include "distributed/election/etcd/etcd_store.h"
 #include "distributed/farewell.h"
 #include "distributed/host_name.h"
+#include "distributed/inbound_limit.h"
 #include "distributed/keys/certificate.h"
 #include "distributed/listen_address.h"
 #include "distributed/master/client_listener.h"
@@ -67,7 +68,8 @@ class Server::Network {
                                                  service_.FailStep(plan, step, reason);
                                                })),
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
-        service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(files), limits),
+        service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(files), limits,
+                 InboundLimitIn(options.peer_limits)),
         probes_(peers_),
         // What is simulated has a start of its own.
         process_(membership.environment().is_simulated() ? options.simulated_process : OriginOfThisProcess()),
@@ -193,6 +195,7 @@ class Server::Network {
   LocalWorker* local() { return worker_.get(); }
 
   const PeerUse& peer_use() const { return service_.use(); }
+  const InboundBudget& inbound() const { return service_.inbound(); }
 
   // Null where there are parameter servers.
   PeerGroup* replicas() { return replicas_.get(); }
@@ -642,6 +645,7 @@ absl::Status Server::OfferMetrics(const std::string& port) {
                                           .runtime = runtime_.get(),
                                           .worker = &local_worker(),
                                           .use = network_ != nullptr ? &network_->peer_use() : nullptr,
+                                          .inbound = network_ != nullptr ? &network_->inbound() : nullptr,
                                           .refused = refused_.get(),
                                           .metrics = metrics_.get()};
   WEIR_ASSIGN_OR_RETURN(pages_, ServerMetrics::Start(port, sources));

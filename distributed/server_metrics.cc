@@ -109,6 +109,20 @@ std::string ServerMetrics::MetricsPage() const {
     text.Sample({{"kind", "steps"}}, static_cast<double>(use.steps));
     text.Sample({{"kind", "bytes"}}, static_cast<double>(use.bytes));
   }
+  if (sources_.inbound != nullptr) {
+    const InboundBudget::Use inbound = sources_.inbound->use();
+    text.Begin("weir_inbound_bytes", "gauge",
+               "Tensors that other tasks push: the budget for all (--peer_limits=inbound=N), what they may "
+               "have under way, what has come and is not delivered.");
+    text.Sample({{"kind", "budget"}}, static_cast<double>(inbound.budget));
+    text.Sample({{"kind", "granted"}}, static_cast<double>(inbound.granted));
+    text.Sample({{"kind", "arrived"}}, static_cast<double>(inbound.arrived));
+    text.Gauge("weir_inbound_senders", "Tasks that have pushed tensors and live.",
+               static_cast<double>(inbound.senders));
+    text.Begin("weir_inbound_refused_total", "counter",
+               "Pushed messages that their sender had no room for here.");
+    text.Sample({}, static_cast<double>(inbound.refused));
+  }
   if (sources_.refused != nullptr) sources_.refused->AppendTo(&text);
   if (sources_.metrics != nullptr) sources_.metrics->AppendTo(&text);
   AppendProcessMetrics(&text);

@@ -14,6 +14,7 @@
 #include "distributed/metrics/metrics.h"
 #include "distributed/metrics/refused_calls.h"
 #include "distributed/peer_limits.h"
+#include "distributed/peers/inbound_budget.h"
 #include "distributed/task_config.h"
 #include "session/local_worker.h"
 #include "session/runtime.h"
@@ -25,13 +26,15 @@ std::string MetricsPortFromEnvironment();
 
 class ServerMetrics {
  public:
-  // What the pages tell about; borrowed. `use` and `refused` are null for a task that others do not use.
+  // What the pages tell about; borrowed. `use`, `inbound` and `refused` are null for a task that others do
+  // not use.
   struct Sources {
     const TaskConfig* task = nullptr;
     const Membership* membership = nullptr;
     Runtime* runtime = nullptr;
     const LocalWorker* worker = nullptr;
     const PeerUse* use = nullptr;
+    const InboundBudget* inbound = nullptr;
     const RefusedCalls* refused = nullptr;
     const Metrics* metrics = nullptr;
   };

@@ -49,6 +49,7 @@ TEST(ServerMetricsTest, WhatATaskDoesIsCounted) {
   ServerOptions options;
   options.num_threads = 1;
   options.metrics_port = "0";
+  options.peer_limits = "inbound=50000000";
   auto ps = Server::Start(TaskConfig::Create(cluster, {"ps", 0}).value(), options).value();
   auto worker = Server::Start(TaskConfig::Create(cluster, {"worker", 0}).value(), options).value();
   EXPECT_THAT(Get(ps->metrics_port(), "/healthz"), StartsWith("HTTP/1.1 200 OK"));
@@ -74,6 +75,10 @@ TEST(ServerMetricsTest, WhatATaskDoesIsCounted) {
     EXPECT_GE(samples.at("weir_tensor_bytes"), 4 << 20);
     EXPECT_GE(samples.at("weir_device_bytes{device=\"/job:ps/replica:0/task:0/device:CPU:0\"}"), 0);
     EXPECT_EQ(samples.at("weir_peer_use{kind=\"plans\"}"), 2);
+    EXPECT_EQ(samples.at("weir_inbound_bytes{kind=\"budget\"}"), 50'000'000);
+    EXPECT_EQ(samples.at("weir_inbound_bytes{kind=\"arrived\"}"), 0);
+    EXPECT_EQ(samples.at("weir_inbound_refused_total"), 0);
+    EXPECT_EQ(samples.at("weir_inbound_senders"), 0) << "nothing was pushed to it";
     EXPECT_GE(samples.at("weir_plans"), 2);
     EXPECT_GT(samples.at("process_resident_memory_bytes"), 1 << 20);
     EXPECT_GT(samples.at("process_open_fds"), 3);

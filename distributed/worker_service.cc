@@ -50,7 +50,7 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 
 WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
                              TensorPusher& pusher, std::shared_ptr<FileSystem> files,
-                             const PeerLimits& limits)
+                             const PeerLimits& limits, int64_t inbound_bytes)
     : worker_(worker),
       ops_(ops),
       membership_(membership),
@@ -58,6 +58,7 @@ WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Members
       pusher_(pusher),
       files_(std::move(files)),
       use_(limits),
+      inbound_(inbound_bytes),
       pieces_([this](const Envelope& sender, const TensorPiece& piece, std::shared_ptr<void> held) {
         return KeepForStep(sender, piece, std::move(held));
       }),
@@ -506,7 +507,14 @@ void WorkerService::PushTensors(Request& request) {
       return request.call->Reply(
           absl::UnavailableError("the same tensors are just being delivered, which may yet fail"));
     case DeliveredMessages::State::kDelivered:
-      return Reply(request, absl::OkStatus());
+      return ReplyToPush(request, absl::OkStatus(), 0);
+  }
+  int64_t num_bytes = 0;
+  for (const EdgeTensor& entry : push->entries) num_bytes += static_cast<int64_t>(entry.tensor.num_bytes());
+  absl::StatusOr<InboundBudget::Arrival> arrival = inbound_.Arrive(sender, num_bytes);
+  if (!arrival.ok()) {
+    pushes_.End(sender, number, false);
+    return request.call->Reply(arrival.status());  // beside the frame, too
   }
   absl::StatusOr<PeerUse::Share> share =
       use_.Take(request.envelope.sender, sender,
@@ -518,13 +526,20 @@ void WorkerService::PushTensors(Request& request) {
   }
   auto held = std::make_shared<PeerUse::Share>(*std::move(share));
   request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
-  request.call->Compute([this, sender, number, request, push = *std::move(push),
-                         held = std::move(held)]() mutable {
+  request.call->Compute([this, sender, number, num_bytes, request, push = *std::move(push),
+                         held = std::move(held), arrival = *std::move(arrival)]() mutable {
     RunScope scope;  // the answer goes before what the tensors make runnable: the sender may have lent them
     const absl::Status status = Deliver(request.envelope.sender, std::move(push), std::move(held));
     pushes_.End(sender, number, status.ok());
-    Reply(request, status);
+    arrival = InboundBudget::Arrival();
+    ReplyToPush(request, status, num_bytes);
   });
+}
+
+void WorkerService::ReplyToPush(const Request& request, const absl::Status& status, int64_t num_bytes) {
+  WireWriter reply;
+  inbound_.Answer(request.envelope.sender_incarnation, num_bytes).EncodeTo(&reply);
+  Reply(request, status, reply.Take());
 }
 
 absl::Status WorkerService::Deliver(const TaskName& sender, PushRequest push, std::shared_ptr<void> held) {
@@ -582,8 +597,13 @@ void WorkerService::PushPiece(Request& request) {
   absl::Status status = piece.status();
   if (status.ok()) status = CheckSender(request.envelope, *piece);
   if (!status.ok()) return Reply(request, status);
+  const Incarnation from = request.envelope.sender_incarnation;
+  const auto num_bytes = static_cast<int64_t>(payloads[0].num_bytes());
+  absl::StatusOr<InboundBudget::Arrival> arrival = inbound_.Arrive(from, num_bytes);
+  if (!arrival.ok()) return request.call->Reply(arrival.status());  // beside the frame
   absl::StatusOr<TensorAssembler::Added> added =
       pieces_.Add(request.envelope, *piece, std::move(payloads[0]));
+  *arrival = InboundBudget::Arrival();
   if (!added.ok()) {
     return Reply(request, absl::IsNotFound(added.status()) ? UnknownPlan(piece->plan, membership_.self())
                                                            : added.status());
@@ -596,6 +616,7 @@ void WorkerService::PushPiece(Request& request) {
   // Before the delivery, which may compute for long: the sender has room for the next piece.
   WireWriter reply;
   EncodePieceReply(added->is_wanted, &reply);
+  inbound_.Answer(from, num_bytes).EncodeTo(&reply);
   Reply(request, absl::OkStatus(), reply.Take());
   if (!added->whole.is_valid()) return;
   PushRequest push{{}, piece->plan, piece->step_id, {}};
@@ -624,6 +645,7 @@ void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& r
 void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason) {
   pushes_.Forget(incarnation);
   pieces_.Forget(incarnation);
+  inbound_.Forget(incarnation);
   std::vector<PlanId> orphans;
   std::vector<SessionId> orphaned_sessions;
   {

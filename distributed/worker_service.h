@@ -32,6 +32,7 @@
 #include "distributed/membership.h"
 #include "distributed/peer_limits.h"
 #include "distributed/peers/delivered_messages.h"
+#include "distributed/peers/inbound_budget.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/tensor_assembler.h"
 #include "distributed/peers/tensor_pusher.h"
@@ -46,10 +47,10 @@ namespace weir {
 class WorkerService {
  public:
   // `pusher`: what the worker sends through. `files`: what graphs of other tasks may read and write; null:
-  // all files.
+  // all files. `inbound_bytes`: what tensors that others push may take on their way (inbound_budget.h).
   WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
                 TensorPusher& pusher, std::shared_ptr<FileSystem> files = nullptr,
-                const PeerLimits& limits = {});
+                const PeerLimits& limits = {}, int64_t inbound_bytes = 0);
   ~WorkerService();
 
   // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
@@ -66,8 +67,9 @@ class WorkerService {
   // later life of the task is known.
   void OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason);
 
-  // What other tasks have here.
+  // What other tasks have here, and on its way.
   const PeerUse& use() const { return use_; }
+  const InboundBudget& inbound() const { return inbound_; }
   int num_plans() const;
   // Set aside for tensors that have not come whole.
   int64_t num_unfinished_bytes() const { return pieces_.num_bytes(); }
@@ -117,6 +119,9 @@ class WorkerService {
   void ResetContainers(Request& request);
   void PushTensors(Request& request);
   void PushPiece(Request& request);
+  // With what its sender may have under way from now on. `num_bytes`: of the push, 0 if it was answered
+  // before.
+  void ReplyToPush(const Request& request, const absl::Status& status, int64_t num_bytes);
 
   // PermissionDenied for another task than the owner of the plan, or another life of it. OK for an unknown
   // plan.
@@ -169,6 +174,7 @@ class WorkerService {
   TensorPusher& pusher_;
   const std::shared_ptr<FileSystem> files_;
   PeerUse use_;
+  InboundBudget inbound_;
   TensorAssembler pieces_;
   DeliveredMessages pushes_;
   StepFailures failures_;

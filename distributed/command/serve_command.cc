@@ -71,9 +71,10 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("metrics_port", &values->server.metrics_port,
              "port of /metrics, for Prometheus, and of /healthz, for probes, on loopback; '0.0.0.0:9100' for "
              "other machines too (or $WEIR_METRICS_PORT); default: none");
-  flags->Add("peer_limits", &values->server.peer_limits,
-             "how much of this task each other task may take: sessions=N,plans=N,edges=N,steps=N,bytes=N (or "
-             "$WEIR_PEER_LIMITS)");
+  flags->Add(
+      "peer_limits", &values->server.peer_limits,
+      "how much of this task each other task may take: sessions=N,plans=N,edges=N,steps=N,bytes=N; what "
+      "all may have on their way to it: inbound=N (or $WEIR_PEER_LIMITS)");
   flags->Add("token_file", &values->token_file,
              "file with the secret that every call must carry (or $WEIR_JOB_TOKEN)");
   flags->Add("tls_cert", &values->server.security.tls_cert_file,

@@ -210,7 +210,8 @@ void TensorPusher::Discard(PlanId plan, int64_t step_id) {
 
 bool TensorPusher::MayGoLocked(const Lane& lane, const Message& message) const {
   const bool is_piece = std::holds_alternative<Piece>(message.content);
-  const int64_t limit = is_piece ? options_.max_bytes_before_piece : options_.max_bytes_under_way;
+  const int64_t own = is_piece ? options_.max_bytes_before_piece : options_.max_bytes_under_way;
+  const int64_t limit = std::min(own, lane.window.bytes);
   if (lane.bytes_under_way > 0 && lane.bytes_under_way + message.num_bytes() > limit) return false;
   // Never false when nothing is under way: then no number is unanswered but that of the piece's tensor.
   const Piece* piece = std::get_if<Piece>(&message.content);
@@ -219,8 +220,22 @@ bool TensorPusher::MayGoLocked(const Lane& lane, const Message& message) const {
   return number < lane.answered_below() + DeliveredMessages::kWindow;
 }
 
-std::vector<TensorPusher::Message> TensorPusher::TakeReadyLocked(Lane& lane) {
+void TensorPusher::NoteLifeLocked(const TaskName& peer, Lane* lane) {
+  const Incarnation known = peers_.membership().incarnation_of(peer);
+  if (std::exchange(lane->life, std::max(lane->life, known)) < known) {
+    lane->window = kFirstWindow;
+  }
+}
+
+int64_t TensorPusher::WindowTo(const TaskName& peer) const {
+  absl::MutexLock lock(&mutex_);
+  const auto lane = lanes_.find(peer);
+  return lane == lanes_.end() ? InboundBudget::kFirstWindow : lane->second.window.bytes;
+}
+
+std::vector<TensorPusher::Message> TensorPusher::TakeReadyLocked(const TaskName& peer, Lane& lane) {
   std::vector<Message> ready;
+  if (!lane.waiting.empty()) NoteLifeLocked(peer, &lane);
   while (!lane.waiting.empty() && MayGoLocked(lane, lane.waiting.front())) {
     Message message = std::move(lane.waiting.front());
     lane.waiting.pop_front();
@@ -252,11 +267,12 @@ void TensorPusher::Enqueue(std::vector<Message> messages) {
   std::vector<Message> ready;
   {
     absl::MutexLock lock(&mutex_);
-    Lane& lane = lanes_[messages.front().destination()];
+    const TaskName destination = messages.front().destination();
+    Lane& lane = lanes_[destination];
     num_under_way_ += static_cast<int>(messages.size());
     lane.waiting.insert(lane.waiting.end(), std::make_move_iterator(messages.begin()),
                         std::make_move_iterator(messages.end()));
-    ready = TakeReadyLocked(lane);
+    ready = TakeReadyLocked(destination, lane);
   }
   for (Message& message : ready) Transmit(std::move(message));
 }
@@ -276,14 +292,16 @@ void TensorPusher::TransmitPiece(Piece piece) {
                          plan = header.plan, step_id = header.step_id, message = header.transfer,
                          transfer = piece.transfer](absl::StatusOr<PeerReply> reply) {
     bool is_wanted = false;
+    InboundWindow window;
     if (reply.ok()) {
       WireReader reader(reply->header());
       is_wanted = DecodePieceReply(&reader);
+      window = InboundWindow::DecodeFrom(&reader);
     } else {
       on_failure_(plan, step_id, reply.status());
     }
     if (!is_wanted) DropWaitingPieces(destination, transfer);
-    OnAnswered(destination, message, num_bytes, transfer);
+    OnAnswered(destination, message, num_bytes, transfer, reply.ok() ? reply->life : 0, window);
   };
   peers_.Call(piece.destination, kPushPieceMethod, writer.Take(), std::move(payloads),
               {.deadline = peers_.environment().Now() + options_.timeout, .names_link = true}, on_reply);
@@ -292,9 +310,15 @@ void TensorPusher::TransmitPiece(Piece piece) {
 void TensorPusher::TransmitBundle(Bundle bundle) {
   const auto on_reply = [this, destination = bundle.destination, num_bytes = bundle.num_bytes,
                          message = bundle.request.message, plan = bundle.request.plan,
-                         step_id = bundle.request.step_id](const absl::Status& status) {
-    if (!status.ok()) on_failure_(plan, step_id, status);
-    OnAnswered(destination, message, num_bytes, nullptr);
+                         step_id = bundle.request.step_id](const absl::StatusOr<PeerReply>& reply) {
+    InboundWindow window;
+    if (reply.ok()) {
+      WireReader reader(reply->header());
+      window = InboundWindow::DecodeFrom(&reader);
+    } else {
+      on_failure_(plan, step_id, reply.status());
+    }
+    OnAnswered(destination, message, num_bytes, nullptr, reply.ok() ? reply->life : 0, window);
   };
   WireWriter writer;
   std::vector<Payload> payloads;
@@ -304,7 +328,7 @@ void TensorPusher::TransmitBundle(Bundle bundle) {
   bundle.request.entries.clear();  // the payloads hold what is still needed
   peers_.Call(destination, kPushTensorsMethod, writer.Take(), std::move(payloads),
               {.deadline = peers_.environment().Now() + options_.timeout, .names_link = true},
-              [on_reply](absl::StatusOr<PeerReply> reply) { on_reply(reply.status()); });
+              [on_reply](absl::StatusOr<PeerReply> reply) { on_reply(reply); });
 }
 
 void TensorPusher::DropWaitingPieces(const TaskName& destination, const std::shared_ptr<Transfer>& transfer) {
@@ -322,14 +346,22 @@ void TensorPusher::DropWaitingPieces(const TaskName& destination, const std::sha
 }
 
 void TensorPusher::OnAnswered(const TaskName& destination, const MessageNumber& message, int64_t num_bytes,
-                              const std::shared_ptr<Transfer>& transfer) {
+                              const std::shared_ptr<Transfer>& transfer, Incarnation answerer,
+                              const InboundWindow& window) {
   std::vector<Message> next;
   {
     absl::MutexLock lock(&mutex_);
     Lane& lane = lanes_[destination];
     lane.bytes_under_way -= num_bytes;
+    NoteLifeLocked(destination, &lane);
+    if (answerer > lane.life) {
+      lane.life = answerer;
+      lane.window = kFirstWindow;
+    }
+    // Answers may come in another order than they were given in.
+    if (answerer == lane.life && window.number > lane.window.number) lane.window = window;
     if (transfer == nullptr || --transfer->num_pieces_left == 0) lane.unanswered.erase(message.number);
-    next = TakeReadyLocked(lane);
+    next = TakeReadyLocked(destination, lane);
   }
   for (Message& message : next) Transmit(std::move(message));
   absl::MutexLock lock(&mutex_);

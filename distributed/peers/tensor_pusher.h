@@ -3,8 +3,9 @@
 // A bundle leaves at Flush, or when it has grown past `bundle_bytes`. A tensor above `piece_bytes` leaves at
 // once, cut into pieces of that size (tensor_assembler.h puts them together): sending, receiving and copying
 // overlap, the network's buffers stay small, and no other message waits behind all of it. Bytes under way to
-// one peer are bounded: messages beyond that wait here, in order, until earlier ones have been acknowledged.
-// A repeated message is recognised by its number and not delivered twice (delivered_messages.h).
+// one peer are bounded, by this task and by what the peer lets each of its senders have (inbound_budget.h):
+// messages beyond that wait here, in order, until earlier ones have been acknowledged. A repeated message is
+// recognised by its number and not delivered twice (delivered_messages.h).
 //
 // Two messages are saved where a step allows it. A part on another task that can do nothing before it has
 // tensors of this task's part begins with them (BeginAtFlush). What a part here gives to the task that runs
@@ -27,6 +28,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "distributed/peers/delivered_messages.h"
+#include "distributed/peers/inbound_budget.h"
 #include "distributed/peers/peers.h"
 #include "distributed/peers/worker_protocol.h"
 #include "session/rendezvous.h"
@@ -72,10 +74,14 @@ class TensorPusher final : public TensorSender {
   void AnswerWith(PlanId plan, int64_t step_id, const TaskName& owner);
   std::vector<EdgeTensor> TakeAnswer(PlanId plan, int64_t step_id);
 
+  // What this task may have under way to the peer, as far as the peer says.
+  int64_t WindowTo(const TaskName& peer) const;
+
   // Returns when every message has been answered, or has failed, and on_failure has been called for it.
   void WaitUntilIdle();
 
  private:
+  static constexpr InboundWindow kFirstWindow = {0, InboundBudget::kFirstWindow};
   using StepKey = std::pair<PlanId, int64_t>;
   struct Bundle {
     TaskName destination;
@@ -103,6 +109,8 @@ class TensorPusher final : public TensorSender {
   };
   struct Lane {  // to one peer
     int64_t bytes_under_way = 0;
+    Incarnation life = 0;  // of the peer, whose window it is
+    InboundWindow window = kFirstWindow;
     std::deque<Message> waiting;  // the pieces of one tensor one after the other
     uint64_t next_number = 1;
     std::set<uint64_t> unanswered;
@@ -130,20 +138,25 @@ class TensorPusher final : public TensorSender {
   void Transmit(Message message);
   void TransmitBundle(Bundle bundle);
   void TransmitPiece(Piece piece);
-  // `transfer`: of a piece, otherwise null.
+  // `transfer`: of a piece, otherwise null. `answerer`: the life that has answered with that window; 0 when
+  // none has.
   void OnAnswered(const TaskName& destination, const MessageNumber& message, int64_t num_bytes,
-                  const std::shared_ptr<Transfer>& transfer);
+                  const std::shared_ptr<Transfer>& transfer, Incarnation answerer,
+                  const InboundWindow& window);
+  // The peer's life that is known now has granted nothing yet, if it is another one than before.
+  void NoteLifeLocked(const TaskName& peer, Lane* lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The rest of a tensor that its receiver does not want any more.
   void DropWaitingPieces(const TaskName& destination, const std::shared_ptr<Transfer>& transfer);
   bool MayGoLocked(const Lane& lane, const Message& message) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Those of the lane that wait and may go, with their numbers.
-  std::vector<Message> TakeReadyLocked(Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::vector<Message> TakeReadyLocked(const TaskName& peer, Lane& lane)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Peers& peers_;
   const TensorPusherOptions options_;
   const OnFailure on_failure_;
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::flat_hash_map<StepKey, std::vector<Bundle>> collected_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<StepKey, std::vector<Beginning>> beginnings_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<StepKey, Answer> answers_ ABSL_GUARDED_BY(mutex_);

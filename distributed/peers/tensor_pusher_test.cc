@@ -32,12 +32,14 @@ class TensorPusherTest : public ::testing::Test {
     return mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(20)) && arrived_.size() == count;
   }
 
-  // is_wanted: what a piece is told of those that follow it.
-  void Answer(size_t index, const absl::Status& status, bool is_wanted = true) {
+  // is_wanted: what a piece is told of those that follow it. `window`: number 0 for none.
+  void Answer(size_t index, const absl::Status& status, bool is_wanted = true,
+              const InboundWindow& window = {}, Incarnation life = 1) {
     WireWriter writer;
-    EncodeReplyStatus(1, status, &writer);
+    EncodeReplyStatus(life, status, &writer);
     absl::MutexLock lock(&mutex_);
     if (status.ok() && arrived_[index]->method() == kPushPieceMethod) EncodePieceReply(is_wanted, &writer);
+    if (window.number != 0) window.EncodeTo(&writer);
     arrived_[index]->Reply(Frame{writer.Take(), {}});
   }
 
@@ -92,6 +94,46 @@ TEST_F(TensorPusherTest, BundlesByDestinationAndBoundsWhatIsUnderWay) {
     EXPECT_FALSE(pusher.Send(7, 4, 0, DeviceName::Parse("/job:worker").value(), small, false).ok());
   }
   EXPECT_EQ(num_failures, 1);
+}
+
+TEST_F(TensorPusherTest, ThePeerSaysHowMuchMayBeUnderWay) {
+  const TaskName peer{"worker", 0};
+  TensorPusher pusher(peers_, {.bundle_bytes = 1000}, [](PlanId, int64_t, const absl::Status&) {});
+  const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+  const Tensor large(DType::kUint8, {1000});
+  const auto send = [&](int count) {
+    for (int edge = 0; edge < count; ++edge) {
+      ASSERT_TRUE(pusher.Send(7, 1, edge, worker, large, false).ok());
+    }
+  };
+  EXPECT_EQ(pusher.WindowTo(peer), InboundBudget::kFirstWindow);
+  send(1);
+  ASSERT_TRUE(AwaitArrivals(1));
+  Answer(0, absl::OkStatus(), true, {5, 2500});
+  send(4);
+  ASSERT_TRUE(AwaitArrivals(3));
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_TRUE(AwaitArrivals(3)) << "only two fit";
+  // An answer that was given before and comes later changes nothing.
+  Answer(1, absl::OkStatus(), true, {4, 1 << 20});
+  ASSERT_TRUE(AwaitArrivals(4));
+  EXPECT_EQ(pusher.WindowTo(peer), 2500);
+  // Less than a message: one at a time.
+  Answer(2, absl::OkStatus(), true, {6, 1});
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_TRUE(AwaitArrivals(4));
+  Answer(3, absl::OkStatus());
+  ASSERT_TRUE(AwaitArrivals(5));
+  // A later life of the peer has granted nothing yet.
+  Answer(4, absl::OkStatus(), true, {1, 3000}, /*life=*/2);
+  pusher.WaitUntilIdle();
+  EXPECT_EQ(pusher.WindowTo(peer), 3000);
+  send(1);
+  ASSERT_TRUE(AwaitArrivals(6));
+  EXPECT_TRUE(membership_.OnSignOfLife(peer, 3).ok());
+  Answer(5, absl::OkStatus(), true, {9, 5000}, /*life=*/2);
+  pusher.WaitUntilIdle();
+  EXPECT_EQ(pusher.WindowTo(peer), InboundBudget::kFirstWindow);
 }
 
 TEST_F(TensorPusherTest, ALargeTensorLeavesInPiecesAndStopsWhenItIsNotWanted) {

@@ -161,6 +161,7 @@ void CountingJob::ServePs(const TaskName& ps, World::Life& life) {
     options.max_workers = options_.num_places > 0 ? options_.num_places : static_cast<int>(tasks_.size());
   }
   options.lease = options_.lease;
+  options.peer_limits = options_.peer_limits;
   const std::unique_ptr<AuthorityStore> store = store_.MakeClient(life.environment());
   if (options_.elects) options.election_store = store.get();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(task, options);
@@ -182,6 +183,7 @@ void CountingJob::Train(Trainer& trainer, World::Life& life) {
   const TaskConfig task = ConfigOf(trainer.task, trainer.number);
   ServerOptions options = life.server_options();
   options.lease = options_.lease;
+  options.peer_limits = options_.peer_limits;
   const std::unique_ptr<AuthorityStore> store = store_.MakeClient(life.environment());
   if (options_.elects) options.election_store = store.get();
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(task, options);

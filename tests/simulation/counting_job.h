@@ -69,6 +69,8 @@ struct CountingJobOptions {
   // How long a piece of a step of a trainer may have to wait for its processor.
   absl::Duration longest_delay_of_work = absl::ZeroDuration();
   std::string checkpoint_dir;  // of the test; empty: none
+  // Of every task (ServerOptions::peer_limits).
+  std::string peer_limits;
   // A store says which ps is the authority (distributed/election).
   bool elects = false;
   // Synchronous replicas of a SyncModel train instead, and nobody counts.

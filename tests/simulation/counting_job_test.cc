@@ -38,6 +38,27 @@ TEST(CountingJobTest, NothingIsWrongOnANetworkThatDelaysReordersRepeatsAndLoses)
   }
 }
 
+// Where hardly anything may be on its way, messages go one after the other, and nobody waits for good: not in
+// steps that need tensors of two ps, nor when links break and a ps is started anew.
+TEST(CountingJobTest, NothingIsWrongWhereOneMessageMayBeOnItsWay) {
+  using Kind = Misfortune::Kind;
+  for (uint64_t seed = 1; seed <= 120; ++seed) {
+    History history = {.seed = seed, .network = BenignNetwork()};
+    history.job.num_ps = 2;
+    history.job.num_workers = 2;
+    history.job.peer_limits = "inbound=1";
+    if (seed % 4 == 1) history.job.sync_replicas = OnLoss::kWait, history.job.last_step = 20;
+    const Kind kind = std::vector<Kind>{Kind::kFlap, Kind::kKill, Kind::kCutOneWay}[seed % 3];
+    history.misfortunes = {{.kind = kind,
+                            .at = absl::Milliseconds(300 + 13 * seed),
+                            .length = absl::Milliseconds(700),
+                            .first = {"ps", static_cast<int>(seed % 2)},
+                            .second = {"worker", 0}}};
+    const Outcome outcome = RunHistory(history, ScratchDirectory(testing::TempDir()));
+    ASSERT_THAT(outcome.violations, IsEmpty()) << "seed " << seed;
+  }
+}
+
 TEST(CountingJobTest, ASeedIsOneHistory) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     const History history = DrawHistory(seed, {Misfortune::Kind::kFlap, Misfortune::Kind::kCut});
