@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "graph/interchange/graph_def.h"
+#include "graph/interchange/test_import.h"
 #include "graph/types/status_macros.h"
 #include "session/test_session.h"
 
@@ -41,6 +42,13 @@ class ReferencesTest : public testing::Test {
     auto graph = GraphFromGraphDefText(text, runtime_->ops());
     ASSERT_TRUE(graph.ok()) << graph.status();
     graph_ = *std::move(graph);
+    session_ = Session::Create(*graph_, {&worker_}, runtime_->kernels()).value();
+  }
+
+  // Adds to what was imported; a session after that.
+  void ImportMore(const std::string& text) {
+    const absl::Status imported = ImportGraphDefText(text, graph_.get());
+    ASSERT_TRUE(imported.ok()) << imported;
     session_ = Session::Create(*graph_, {&worker_}, runtime_->kernels()).value();
   }
 
@@ -205,6 +213,98 @@ TEST_F(ReferencesTest, NothingIsReadForANodeThatDoesNotRun) {
   EXPECT_EQ(Fetch("assign:0").value(), 2);
   EXPECT_EQ(Fetch("assign:0").value(), 4);  // 2 - 2 + 2 + 2
   EXPECT_EQ(Fetch("assign:0").value(), 8);
+}
+
+// The same where the branch is of a RefSwitch.
+TEST_F(ReferencesTest, NothingIsReadForANodeInTheBranchOfARefSwitch) {
+  Import(Variable("v") + Variable("w") + Constant("two", 2) + Node("init", "Assign", {"v", "two"}) +
+         Node("set", "Assign", {"w", "two"}) +
+         Node("is_ready", "IsVariableInitialized", {"w"}, "attr { key: 'dtype' value { type: DT_FLOAT } }") +
+         Node("switch", "RefSwitch", {"v", "is_ready"}) + Node("sum", "AddV2", {"w", "switch:1"}) +
+         Node("other", "Identity", {"switch"}) +
+         Node("merge", "Merge", {"other", "sum"}, std::string(kFloat) + " attr { key: 'N' value { i: 2 } }"));
+  Run("init");
+  EXPECT_EQ(Fetch("merge:0").value(), 2);
+  Run("set");
+  EXPECT_EQ(Fetch("merge:0").value(), 4);
+}
+
+// A client sends a graph in parts.
+TEST_F(ReferencesTest, NothingIsReadForANodeInABranchOfAnEarlierPart) {
+  Import(Variable("v") + Variable("w") + Constant("two", 2) + Node("init", "Assign", {"v", "two"}) +
+         Node("set", "Assign", {"w", "two"}) +
+         Node("is_ready", "IsVariableInitialized", {"w"}, "attr { key: 'dtype' value { type: DT_FLOAT } }") +
+         Node("switch", "Switch", {"two", "is_ready"}) + Node("ref_switch", "RefSwitch", {"v", "is_ready"}));
+  ImportMore(
+      Node("sum", "AddV2", {"w", "switch:1"}) + Node("difference", "Sub", {"w", "ref_switch:1"}) +
+      Node("merge", "Merge", {"switch", "sum"}, std::string(kFloat) + " attr { key: 'N' value { i: 2 } }") +
+      Node("ref_merge", "Merge", {"switch", "difference"},
+           std::string(kFloat) + " attr { key: 'N' value { i: 2 } }"));
+  Run("init");
+  EXPECT_EQ(Fetch("merge:0").value(), 2);
+  EXPECT_EQ(Fetch("ref_merge:0").value(), 2);
+  Run("set");
+  EXPECT_EQ(Fetch("merge:0").value(), 4);
+  EXPECT_EQ(Fetch("ref_merge:0").value(), 0);
+}
+
+// A value that comes from elsewhere changes nothing for those that are beside their consumer.
+TEST_F(ReferencesTest, NothingIsReadBesideANodeThatDoesNotRun) {
+  const std::string here = "device: '/device:CPU:0' ", there = "device: '/device:CPU:1' ";
+  const std::string variable =
+      "attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'shape' value { shape {} } }";
+  Import(
+      Node("v", "VariableV2", {}, there + variable) + Node("w", "VariableV2", {}, here + variable) +
+      Constant("two", 2) + Node("init", "Assign", {"v", "two"}, there + kFloat) +
+      Node("set", "Assign", {"w", "two"}, here + kFloat) +
+      Node("is_ready", "IsVariableInitialized", {"w"}, "attr { key: 'dtype' value { type: DT_FLOAT } }") +
+      Node("switch", "Switch", {"two", "is_ready"}, here + kFloat) +
+      Node("sum", "AddN", {"v", "w", "switch:1"}, here + kFloat + " attr { key: 'N' value { i: 3 } }") +
+      Node("merge", "Merge", {"switch", "sum"}, std::string(kFloat) + " attr { key: 'N' value { i: 2 } }"));
+  Run("init");
+  EXPECT_EQ(Fetch("merge:0").value(), 2);
+  Run("set");
+  EXPECT_EQ(Fetch("merge:0").value(), 6);
+}
+
+// As tf.cond and tf.while_loop pass them on.
+TEST_F(ReferencesTest, HandlesThatWereReferencesArePassedOn) {
+  const std::string types = "attr { key: 'component_types' value { list { type: DT_FLOAT } } }";
+  const std::string of_enqueue = "attr { key: 'Tcomponents' value { list { type: DT_FLOAT } } }";
+  const std::string text = "attr { key: 'T' value { type: DT_STRING } } ";
+  const std::string frame = text + "attr { key: 'frame_name' value { s: 'f' } } ";
+  const std::string constant = "attr { key: 'is_constant' value { b: true } } ";
+  Import(
+      Constant("two", 2) + Node("queue", "FIFOQueue", {}, types) +
+      Node(
+          "truth", "Const", {},
+          "attr { key: 'dtype' value { type: DT_BOOL } } attr { key: 'value' value { tensor { dtype: DT_BOOL "
+          "tensor_shape {} bool_val: true } } }") +
+      Node("switch", "RefSwitch", {"queue", "truth"}, text) +
+      Node("same", "RefIdentity", {"switch:1"}, text) + Node("again", "Identity", {"same"}, text) +
+      Node("put", "QueueEnqueue", {"again", "two"}, of_enqueue) +
+      Node("never", "QueueEnqueue", {"switch:0", "two"}, of_enqueue) +
+      Node("enter", "RefEnter", {"queue"}, frame + constant) + Node("get", "QueueDequeue", {"enter"}, types) +
+      Node("exit", "Exit", {"get"}));
+  Run("put");
+  Run("never");
+  Run("put");
+  EXPECT_EQ(Fetch("exit:0").value(), 2);
+  ImportMore(Node("later", "Identity", {"queue"}, text) + Node("size", "QueueSize", {"later"}, ""));
+  Run("put");
+  EXPECT_EQ(session_->Run({}, {"size:0"}).value()[0].scalar<int32_t>(), 1);
+}
+
+// How much it holds is known where it is.
+TEST_F(ReferencesTest, AStackMayBeInALoop) {
+  const std::string elements = "attr { key: 'elem_type' value { type: DT_FLOAT } }";
+  const std::string frame = std::string(kFloat) +
+                            " attr { key: 'frame_name' value { s: 'f' } } "
+                            "attr { key: 'is_constant' value { b: true } }";
+  Import(Constant("two", 2) + Node("enter", "Enter", {"two"}, frame) +
+         Node("stack", "Stack", {"^enter"}, elements) + Node("push", "StackPush", {"stack", "enter"}) +
+         Node("pop", "StackPop", {"stack", "^push"}, elements) + Node("exit", "Exit", {"pop"}));
+  EXPECT_EQ(Fetch("exit:0").value(), 2);
 }
 
 // Graphs of TensorFlow's first versions.

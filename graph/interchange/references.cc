@@ -156,11 +156,13 @@ void Begin(const NodeDef& node, const Op& op, NodeDef* lowered) {
 
 }  // namespace
 
-ReferenceLowering::ReferenceLowering(const GraphDef& def, const Graph& graph) : def_(def), graph_(graph) {
+ReferenceLowering::ReferenceLowering(const GraphDef& def, const Graph& graph)
+    : def_(def), graph_(graph), passed_handles_(def, graph) {
   for (const NodeDef& node : def.node()) {
     nodes_.emplace(node.name(), &node);
     is_needed_ = is_needed_ || RoleOf(graph_.ops(), node) != Role::kNone;
   }
+  is_needed_ = is_needed_ || !passed_handles_.is_empty();
   if (is_needed_ || !graph.has_stand_ins()) return;
   for (const NodeDef& node : def.node()) {
     for (const std::string& input : node.input()) is_needed_ = is_needed_ || Resolve(input).has_value();
@@ -203,6 +205,7 @@ std::optional<ReferenceLowering::Reference> ReferenceLowering::Resolve(absl::str
   InputName place = *parsed;
   std::optional<Reference> found;
   while (true) {
+    if (passed_handles_.Contains(place.node)) break;
     const NodeDef* const node = Find(place.node);
     const Role role = node == nullptr ? Role::kNone : RoleOf(graph_.ops(), *node);
     const bool passes_buffer = way == Way::kBuffers && node != nullptr && IsIdentity(*node);
@@ -250,7 +253,7 @@ void ReferenceLowering::FindNodesAfter() {
   };
   for (const NodeDef& node : def_.node()) {
     if (RoleOf(graph_.ops(), node) == Role::kUpdate) after_updates_.insert(node.name());
-    if (node.op() == "Switch") after_switches_.insert(node.name());
+    if (node.op() == "Switch" || node.op() == "RefSwitch") after_switches_.insert(node.name());
     for (const std::string& input : node.input()) {
       const absl::StatusOr<InputName> name = ParseInputName(input);
       // Of what was imported before, nothing is known.
@@ -304,6 +307,7 @@ GraphDef ReferenceLowering::Lowered() {
 bool ReferenceLowering::Lower(const NodeDef& node, NodeDef* lowered) {
   const Role role = RoleOf(graph_.ops(), node);
   const Op* const op = role == Role::kNone ? nullptr : graph_.ops().Find(KnownCounterpart(node.op()).op);
+  if (passed_handles_.Contains(node.name())) return passed_handles_.Lower(node, lowered);
   switch (role) {
     case Role::kVariable: {
       if (op == nullptr) return false;
@@ -397,6 +401,8 @@ void ReferenceLowering::LowerHandle(const NodeDef& node, const Op& op, NodeDef* 
   value.set_dtype(tensorflow::DT_INT32);
   value.mutable_tensor_shape();
   value.add_int_val(-1);
+  // Where the stack is: in its loop, and only if its branch runs.
+  AddControls(ControlInputs(node), any_number);
   lowered->clear_input();
   lowered->add_input(any_number->name());
   AddControls(ControlInputs(node), lowered);
@@ -414,35 +420,41 @@ bool ReferenceLowering::ReadInputs(const NodeDef& node, NodeDef* lowered) {
 absl::flat_hash_map<int, std::string> ReferenceLowering::AddReads(const NodeDef& reader,
                                                                   absl::FunctionRef<bool(int)> takes_handle) {
   absl::flat_hash_map<int, std::string> reads;
-  std::vector<std::pair<int, Reference>> references;
-  bool is_local = true;
+  std::vector<std::pair<int, Reference>> here, elsewhere;
   for (int i = 0; i < reader.input_size(); ++i) {
     if (IsControl(reader.input(i)) || takes_handle(i)) continue;
     if (std::optional<Reference> reference = ReadAtUse(reader, reader.input(i))) {
-      is_local = is_local && reference->device == reader.device();
-      references.emplace_back(i, *std::move(reference));
+      const bool is_local = reference->device == reader.device();
+      (is_local ? here : elsewhere).emplace_back(i, *std::move(reference));
     }
   }
-  if (references.empty()) return reads;
+  if (here.empty() && elsewhere.empty()) return reads;
   std::vector<std::string> after = ControlInputs(reader);
-  if (is_local) {
-    for (std::string& producer : ProducersBefore(reader)) after.push_back(std::move(producer));
-  }
+  AddReadsAfter(reader, elsewhere, after, "/ref_order_elsewhere", &reads);
+  if (here.empty()) return reads;
+  for (std::string& producer : ProducersBefore(reader)) after.push_back(std::move(producer));
+  AddReadsAfter(reader, here, std::move(after), "/ref_order", &reads);
+  return reads;
+}
+
+void ReferenceLowering::AddReadsAfter(const NodeDef& reader,
+                                      const std::vector<std::pair<int, Reference>>& references,
+                                      std::vector<std::string> after, absl::string_view order,
+                                      absl::flat_hash_map<int, std::string>* reads) {
   // Without it there would be as many edges as references times nodes.
   if (references.size() > 1 && after.size() > 1) {
-    NodeDef* const order = lowered_->add_node();
-    order->set_name(absl::StrCat(reader.name(), "/ref_order"));
-    order->set_op("NoOp");
-    order->set_device(reader.device());
-    AddControls(after, order);
-    after = {order->name()};
+    NodeDef* const between = lowered_->add_node();
+    between->set_name(absl::StrCat(reader.name(), order));
+    between->set_op("NoOp");
+    between->set_device(reader.device());
+    AddControls(after, between);
+    after = {between->name()};
   }
   for (const auto& [input, reference] : references) {
     std::string read = absl::StrCat(reader.name(), "/ref_read_", input);
     AddRead(read, reference, after);
-    reads.emplace(input, std::move(read));
+    reads->emplace(input, std::move(read));
   }
-  return reads;
 }
 
 std::optional<ReferenceLowering::Reference> ReferenceLowering::ReadAtUse(const NodeDef& reader,
@@ -460,9 +472,8 @@ std::vector<std::string> ReferenceLowering::ProducersBefore(const NodeDef& reade
   for (int i = 0; i < reader.input_size(); ++i) {
     const absl::StatusOr<InputName> name = ParseInputName(reader.input(i));
     if (!name.ok() || name->is_control) continue;
-    const NodeDef* const producer = Find(name->node);
-    if (producer != nullptr && producer->op() == "Switch") {
-      producers.push_back(AddGate(reader, i, *producer));
+    if (const int dtype = TypeOfSwitch(reader.input(i)); dtype != 0) {
+      producers.push_back(AddGate(reader, i, dtype));
     } else if (RunsAfterUpdate(name->node) || after_switches_.contains(name->node)) {
       producers.emplace_back(name->node);
     }
@@ -470,13 +481,29 @@ std::vector<std::string> ReferenceLowering::ProducersBefore(const NodeDef& reade
   return producers;
 }
 
+int ReferenceLowering::TypeOfSwitch(const std::string& input) const {
+  const absl::StatusOr<InputName> name = ParseInputName(input);
+  if (!name.ok() || name->is_control) return 0;
+  if (const NodeDef* const producer = Find(name->node)) {
+    const bool is_ref = producer->op() == "RefSwitch" && RoleOf(graph_.ops(), *producer) == Role::kFlow;
+    if (!is_ref && producer->op() != "Switch") return 0;
+    const bool is_handle = is_ref || passed_handles_.Contains(producer->name());
+    return is_handle ? static_cast<int>(tensorflow::DT_RESOURCE) : TypeAttr(*producer, "T");
+  }
+  const Node* const producer = graph_.FindNode(name->node);
+  if (producer == nullptr || producer->op().name() != "Switch" || name->output >= producer->num_outputs()) {
+    return 0;
+  }
+  return static_cast<int>(producer->output_type(name->output));
+}
+
 // A control input tells only that a Switch has run, not which of its outputs is alive.
-std::string ReferenceLowering::AddGate(const NodeDef& reader, int input, const NodeDef& producer) {
+std::string ReferenceLowering::AddGate(const NodeDef& reader, int input, int dtype) {
   NodeDef* const gate = lowered_->add_node();
   gate->set_name(absl::StrCat(reader.name(), "/ref_gate_", input));
   gate->set_op("Identity");
   gate->set_device(reader.device());
-  (*gate->mutable_attr())["T"].set_type(static_cast<DataType>(TypeAttr(producer, "T")));
+  (*gate->mutable_attr())["T"].set_type(static_cast<DataType>(dtype));
   gate->add_input(reader.input(input));
   return gate->name();
 }

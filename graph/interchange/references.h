@@ -11,16 +11,18 @@
 // * A node that needs the value gets a ReadVariableOp of its own, "NODE/ref_read_INPUT". In TensorFlow a
 //   value is read when its consumer runs. So the read runs after the node that passed the reference on, after
 //   the consumer's control inputs and, when the consumer is on the variable's device, after those of its
-//   other inputs that run after an update or a Switch (elsewhere a value is sent as soon as it can be read).
-//   So nothing is read for a consumer that does not run. One that has several of both puts a NoOp between
-//   them, "NODE/ref_order"; an output of a Switch gets an Identity, "NODE/ref_gate_INPUT".
+//   other inputs that run after an update or a Switch. So nothing is read there for a consumer that does not
+//   run because a branch is not taken. A consumer on another device gets the value sent, here as in
+//   TensorFlow, as soon as it can be read, whether it runs or not: only its control inputs hold that up. One
+//   that has several of both puts a NoOp between them, "NODE/ref_order"; an output of a Switch or a RefSwitch
+//   gets an Identity, "NODE/ref_gate_INPUT".
 // * Identity of a reference ("v/read") becomes the read itself, unless it is on another device. In TensorFlow
 //   its output is the variable's buffer, not a copy: who runs after an update sees what that has written. So
 //   a consumer on the same device that runs after any update has a read of its own here, too.
 // * Who asks for the reference by name ("v:0", "Assign:0") gets the value: a read "NODE/ref_value" is the
 //   output's stand-in (Graph::SetStandIn).
 // * Ops whose handles are references to strings (FIFOQueue, HashTable...) become their successors
-//   (old_handles.h).
+//   (old_handles.h), and what passes such a handle on passes the resource on (passed_handles.h).
 //
 // Semantics: TensorFlow's core/framework/op_kernel (inputs that are references are read when the kernel runs)
 // and ops/state_ops.
@@ -37,6 +39,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "graph/graph.h"
+#include "graph/interchange/passed_handles.h"
 
 namespace tensorflow {
 class GraphDef;
@@ -94,10 +97,16 @@ class ReferenceLowering {
                                                  absl::FunctionRef<bool(int)> takes_handle);
   // What `reader` reads when it is run; nullopt when the input is to be taken as it is.
   std::optional<Reference> ReadAtUse(const tensorflow::NodeDef& reader, const std::string& input);
+  // The reads of the references wait for those nodes. `order`: the name of a NoOp between them.
+  void AddReadsAfter(const tensorflow::NodeDef& reader,
+                     const std::vector<std::pair<int, Reference>>& references, std::vector<std::string> after,
+                     absl::string_view order, absl::flat_hash_map<int, std::string>* reads);
   // What its reads wait for: of its data inputs those that run after an update or a Switch.
   std::vector<std::string> ProducersBefore(const tensorflow::NodeDef& reader);
-  // A node that runs when this output of a Switch is alive.
-  std::string AddGate(const tensorflow::NodeDef& reader, int input, const tensorflow::NodeDef& producer);
+  // What this input is of, when it is an output of a Switch; 0 of any other one.
+  int TypeOfSwitch(const std::string& input) const;
+  // A node that runs when this output of a Switch, which has that type, is alive.
+  std::string AddGate(const tensorflow::NodeDef& reader, int input, int dtype);
   void FindNodesAfter();
   // Those that an Assign sets without validate_shape: what the variable's own shape says holds no more then.
   // An Assign that comes in a later GraphDef is too late.
@@ -108,6 +117,7 @@ class ReferenceLowering {
 
   const tensorflow::GraphDef& def_;
   const Graph& graph_;
+  const PassedHandles passed_handles_;
   bool is_needed_ = false;
   absl::flat_hash_map<absl::string_view, const tensorflow::NodeDef*> nodes_;
   // Of nodes that pass a reference or a buffer on.

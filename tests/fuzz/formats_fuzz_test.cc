@@ -345,7 +345,8 @@ TEST_F(FormatsFuzzTest, GraphDef) {
   EXPECT_GT(num_nodes, 1000);
 }
 
-// A variable of TensorFlow 1, what changes it, what passes it on, and what reads it.
+// A variable of TensorFlow 1, what changes it, what passes it on, and what reads it; a queue and a stack of
+// it.
 constexpr char kReferences[] = R"(
     node { name: "v" op: "VariableV2" attr { key: "dtype" value { type: DT_FLOAT } }
            attr { key: "shape" value { shape {} } } }
@@ -356,7 +357,15 @@ constexpr char kReferences[] = R"(
     node { name: "if" op: "RefSwitch" input: "again" input: "has" attr { key: "T" value { type: DT_FLOAT } } }
     node { name: "read" op: "Identity" input: "if:1" attr { key: "T" value { type: DT_FLOAT } } }
     node { name: "pair" op: "Mul" input: "v" input: "add" input: "^c" input: "^has" }
-    node { name: "last" op: "Merge" input: "read" input: "if" attr { key: "N" value { i: 2 } } })";
+    node { name: "last" op: "Merge" input: "read" input: "if" attr { key: "N" value { i: 2 } } }
+    node { name: "q" op: "FIFOQueue" attr { key: "component_types" value { list { type: DT_FLOAT } } } }
+    node { name: "q_if" op: "RefSwitch" input: "q" input: "has" attr { key: "T" value { type: DT_STRING } } }
+    node { name: "q_same" op: "RefIdentity" input: "q_if:1" attr { key: "T" value { type: DT_STRING } } }
+    node { name: "q_any" op: "RefMerge" input: "q_same" input: "q_if"
+           attr { key: "T" value { type: DT_STRING } } attr { key: "N" value { i: 2 } } }
+    node { name: "size" op: "QueueSize" input: "q_any" }
+    node { name: "sum" op: "Mul" input: "v" input: "if:1" }
+    node { name: "stack" op: "Stack" input: "^size" attr { key: "elem_type" value { type: DT_FLOAT } } })";
 
 TEST_F(FormatsFuzzTest, References) {
   tensorflow::GraphDef whole;

@@ -1,0 +1,14 @@
+// Imports GraphDefs written as text, for tests that do not know protobuf.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "graph/graph.h"
+
+namespace weir {
+
+// ImportGraphDef with its defaults; InvalidArgument for what is no GraphDef.
+absl::Status ImportGraphDefText(const std::string& text, Graph* graph);
+
+}  // namespace weir
