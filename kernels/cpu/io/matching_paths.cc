@@ -26,6 +26,15 @@ absl::StatusOr<bool> IsThere(FileSystem& files, const std::string& path, PathKin
   return kinds == PathKinds::kFilesAndDirectories ? status.ok() || is_folder : status.ok() && !is_folder;
 }
 
+// Takes off what one path takes.
+absl::Status Charge(const std::string& path, const std::string& pattern, int64_t num_bytes_at_first,
+                    int64_t* num_bytes_left) {
+  *num_bytes_left -= static_cast<int64_t>(sizeof(std::string) + path.size());
+  if (*num_bytes_left >= 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the paths that match '", pattern, "' take more than the ",
+                                                   num_bytes_at_first, " bytes that are left"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> MatchingPaths(FileSystem& files, const std::string& pattern,
@@ -35,7 +44,11 @@ absl::StatusOr<std::vector<std::string>> MatchingPaths(FileSystem& files, const 
   const size_t first_sign = pattern.find_first_of(kSigns);
   if (first_sign == std::string::npos) {
     WEIR_ASSIGN_OR_RETURN(const bool is_there, IsThere(files, pattern, kinds));
-    return is_there ? std::vector<std::string>{pattern} : std::vector<std::string>();
+    if (!is_there) return std::vector<std::string>();
+    int64_t num_left = *num_bytes_left;
+    WEIR_RETURN_IF_ERROR(Charge(pattern, pattern, *num_bytes_left, &num_left));
+    *num_bytes_left = num_left;
+    return std::vector<std::string>{pattern};
   }
   const size_t slash = pattern.rfind('/', first_sign);
   std::string root = ".";
@@ -60,12 +73,7 @@ absl::StatusOr<std::vector<std::string>> MatchingPaths(FileSystem& files, const 
         std::string path = Below(folder, name);
         // A link that may not be followed is no file for who asks.
         if (is_last && kinds == PathKinds::kFiles && !IsThere(files, path, kinds).value_or(false)) continue;
-        num_left -= static_cast<int64_t>(sizeof(std::string) + path.size());
-        if (num_left < 0) {
-          return absl::ResourceExhaustedError(absl::StrCat("the paths that match '", pattern,
-                                                           "' take more than the ", *num_bytes_left,
-                                                           " bytes that are left"));
-        }
+        WEIR_RETURN_IF_ERROR(Charge(path, pattern, *num_bytes_left, &num_left));
         below.push_back(std::move(path));
       }
     }

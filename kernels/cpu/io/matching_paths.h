@@ -27,7 +27,7 @@ enum class PathKinds { kFiles, kFilesAndDirectories };
 // What the paths of one call may take, with the objects that they are.
 inline constexpr int64_t kMostBytesOfPaths = int64_t{1} << 28;
 
-// Sorted. What they take is taken off `*num_bytes_left`.
+// Sorted. What they take is taken off `*num_bytes_left`, whether the pattern has signs or not.
 absl::StatusOr<std::vector<std::string>> MatchingPaths(FileSystem& files, const std::string& pattern,
                                                        PathKinds kinds, int64_t* num_bytes_left,
                                                        Cancellation& cancellation);
