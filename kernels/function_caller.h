@@ -33,6 +33,7 @@
 namespace weir {
 
 class FileSystem;  // kernels/formats/file_system.h
+class OpRegistry;  // graph/op_registry.h
 
 class Function {
  public:
@@ -59,6 +60,8 @@ class FunctionCaller {
   virtual absl::StatusOr<std::shared_ptr<Function>> Prepare(const std::string& body, Device& device,
                                                             std::shared_ptr<FileSystem> files) = 0;
 
+  // What nodes of bodies may be.
+  virtual const OpRegistry& ops() const = 0;
   virtual Environment& environment() = 0;
   // The threads that run the worker's steps. Only from a kernel, or from work that it gave them.
   virtual Threads& threads() = 0;

@@ -275,7 +275,7 @@ absl::Status CheckBatchSize(int64_t batch_size) {
 // Inputs: dataset, batch_size, with num_parallel_calls perhaps, and drop_remainder, or not.
 class Batch final : public DatasetKernel {
  public:
-  explicit Batch(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Batch(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -295,8 +295,7 @@ class Batch final : public DatasetKernel {
 class PaddedBatch final : public DatasetKernel {
  public:
   explicit PaddedBatch(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
-        num_components_(static_cast<int>(construction.attr<int64_t>("N"))) {}
+      : DatasetKernel(construction), num_components_(static_cast<int>(construction.attr<int64_t>("N"))) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -334,7 +333,7 @@ class PaddedBatch final : public DatasetKernel {
 
 class Unbatch final : public DatasetKernel {
  public:
-  explicit Unbatch(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Unbatch(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/function_bodies.h"
+#include "kernels/cpu/data/pipeline_checks.h"
 #include "kernels/session_state.h"
 
 namespace weir {
@@ -47,6 +48,11 @@ absl::StatusOr<DatasetPtr> DatasetMadeFor(const Dataset& above, absl::string_vie
         dataset->stages(), " below ", context.stages + above.stages()));
   }
   WEIR_RETURN_IF_ERROR(CheckFits(above.signature(), dataset->signature()));
+  if (dataset->has_assertions()) {
+    // What is above that one is not known here.
+    WEIR_RETURN_IF_ERROR(
+        CheckAssertions(*dataset, {"Iterator", "Root", absl::StrCat(IteratorName(above), "[0]")}));
+  }
   return dataset;
 }
 

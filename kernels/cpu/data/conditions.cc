@@ -36,7 +36,7 @@ class IgnoreErrorsDataset final : public DatasetOverInput<IgnoreErrorsDataset, I
 
 class IgnoreErrors final : public DatasetKernel {
  public:
-  explicit IgnoreErrors(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit IgnoreErrors(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -93,8 +93,7 @@ absl::StatusOr<bool> AssertCardinalityIterator::Next(IteratorContext& context, E
 
 class AssertCardinality final : public DatasetKernel {
  public:
-  explicit AssertCardinality(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)) {}
+  explicit AssertCardinality(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

@@ -271,7 +271,7 @@ absl::StatusOr<std::vector<int64_t>> ColumnsIn(const Tensor& tensor, absl::strin
 class Csv final : public DatasetKernel {
  public:
   explicit Csv(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)), files_(FilesOf(construction)) {}
+      : DatasetKernel(construction), files_(FilesOf(construction)) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

@@ -202,6 +202,8 @@ absl::Status Dataset::CountParts(const KernelContext& context) {
     const absl::StatusOr<DatasetPtr> dataset = DatasetIn(context.input(i));
     if (dataset.ok()) num_parts += (*dataset)->num_parts_;
     if (dataset.ok()) WEIR_RETURN_IF_ERROR(AddOptionsOf(**dataset));
+    if (dataset.ok() && (*dataset)->has_assertions()) has_assertions_ = true;
+    inputs_.push_back(context.input(i));
     if (num_parts <= kMaxParts) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("a dataset is made of more than ", kMaxParts, " others, counted with repetition"));
@@ -209,6 +211,12 @@ absl::Status Dataset::CountParts(const KernelContext& context) {
   stages_ = stages;
   num_parts_ = num_parts;
   return absl::OkStatus();
+}
+
+void SetNode(Tensor& variant, const std::shared_ptr<const DatasetNode>& node) {
+  const RefPtr<Resource>& resource = variant.scalar<ResourceHandle>().resource;
+  if (!resource->has_one_owner()) return;
+  if (auto* const dataset = dynamic_cast<Dataset*>(resource.get())) dataset->set_node(node);
 }
 
 absl::Status Dataset::AddOptions(absl::string_view options) {

@@ -33,6 +33,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "graph/attr_value.h"
 #include "graph/types/status_macros.h"
 #include "graph/types/tensor.h"
 #include "kernels/cpu/data/iterator_position.h"
@@ -112,6 +113,12 @@ using IteratorPtr = std::unique_ptr<Iterator>;
 // function is Internal, as in TensorFlow.
 absl::StatusOr<bool> AskTop(Iterator& iterator, IteratorContext& context, Element* element);
 
+// What a dataset's kernel knows of its node.
+struct DatasetNode {
+  std::string op;
+  AttrMap attrs;  // with the bodies of functions (graph/function_bodies.h)
+};
+
 class Dataset : public VariantValue {
  public:
   static constexpr char kTypeName[] = "Dataset";
@@ -159,6 +166,17 @@ class Dataset : public VariantValue {
   // of the inputs. InvalidArgument when they are too long.
   absl::Status AddOptions(absl::string_view options);
   absl::string_view options() const { return options_ == nullptr ? "" : absl::string_view(*options_); }
+  // The node whose kernel made it, and that kernel's inputs: what pipeline.h reads. Null, and it stays as it
+  // is, where no kernel did (windows, groups), or the kernel wants that (NonSerializableDataset).
+  const DatasetNode* node() const { return node_.get(); }
+  const std::vector<Tensor>& inputs() const { return inputs_; }
+  // Before it is shared; the first one counts.
+  void set_node(const std::shared_ptr<const DatasetNode>& node) {
+    if (node_ == nullptr) node_ = node;
+  }
+  // Whether it, or one that it is made of, is an AssertNext or AssertPrev (pipeline_checks.h).
+  bool has_assertions() const { return has_assertions_; }
+  void set_has_assertions() { has_assertions_ = true; }
 
   std::string ToString() const override { return "Dataset"; }
   int depth() const override { return 1 + stages_ / kStagesPerDepth; }
@@ -178,6 +196,9 @@ class Dataset : public VariantValue {
   int stages_ = 1;
   int64_t num_parts_ = 1;
   std::shared_ptr<const std::string> options_;  // null: none
+  std::shared_ptr<const DatasetNode> node_;
+  std::vector<Tensor> inputs_;
+  bool has_assertions_ = false;
 };
 
 using DatasetPtr = RefPtr<const Dataset>;
@@ -216,20 +237,29 @@ absl::Status CheckElement(const Dataset::Signature& signature, const Element& el
 // The element as the node's outputs, checked.
 absl::Status SetElement(KernelContext& context, const Dataset::Signature& signature, Element element);
 
+// Says that the dataset in the variant was made by the node, unless others have it already.
+void SetNode(Tensor& variant, const std::shared_ptr<const DatasetNode>& node);
+
 // A kernel that gives a dataset: attrs are read once.
 class DatasetKernel : public Kernel {
  public:
-  explicit DatasetKernel(absl::StatusOr<Dataset::Signature> signature) : signature_(std::move(signature)) {}
+  explicit DatasetKernel(const KernelConstruction& construction)
+      : signature_(SignatureOf(construction)),
+        node_(std::make_shared<const DatasetNode>(
+            DatasetNode{construction.node().op_name(), construction.node().attrs()})) {}
 
   absl::Status Compute(KernelContext& context) final {
     if (!signature_.ok()) return signature_.status();
-    return Make(context, *signature_);
+    WEIR_RETURN_IF_ERROR(Make(context, *signature_));
+    SetNode(context.output(0), node_);
+    return absl::OkStatus();
   }
 
  private:
   virtual absl::Status Make(KernelContext& context, const Dataset::Signature& signature) = 0;
 
   const absl::StatusOr<Dataset::Signature> signature_;
+  const std::shared_ptr<const DatasetNode> node_;
 };
 
 // An iterator over what another one gives.

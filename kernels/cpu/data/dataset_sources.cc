@@ -105,7 +105,7 @@ class RangeDataset final : public NumberedDataset {
 
 class Range final : public DatasetKernel {
  public:
-  explicit Range(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Range(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -139,7 +139,7 @@ class TensorDataset final : public NumberedDataset {
 
 class OneElement final : public DatasetKernel {
  public:
-  explicit OneElement(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit OneElement(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -150,7 +150,7 @@ class OneElement final : public DatasetKernel {
 // Inputs: the components of one element after another.
 class ListOfTensors final : public DatasetKernel {
  public:
-  explicit ListOfTensors(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit ListOfTensors(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -191,7 +191,7 @@ class TensorSliceDataset final : public NumberedDataset {
 
 class TensorSlices final : public DatasetKernel {
  public:
-  explicit TensorSlices(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit TensorSlices(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

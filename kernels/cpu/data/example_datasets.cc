@@ -143,7 +143,7 @@ absl::StatusOr<bool> ExamplesIterator::Next(IteratorContext& context, Element* e
 class ParseExamples final : public DatasetKernel {
  public:
   explicit ParseExamples(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)), features_(FeaturesOf(construction)) {}
+      : DatasetKernel(construction), features_(FeaturesOf(construction)) {}
 
  private:
   static absl::StatusOr<std::shared_ptr<const ExampleFeatures>> FeaturesOf(

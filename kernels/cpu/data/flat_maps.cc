@@ -147,7 +147,7 @@ class IndexFlatMapDataset final : public DatasetOfInput {
 class IndexFlatMap final : public DatasetKernel {
  public:
   explicit IndexFlatMap(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
+      : DatasetKernel(construction),
         map_(construction, "map_func"),
         index_map_(construction, "index_map_func"),
         num_map_(NumCaptured(construction, "Tmap_func_args")),
@@ -260,8 +260,7 @@ class WeightedFlatMapDataset final : public Dataset {
 class WeightedFlatMap final : public DatasetKernel {
  public:
   explicit WeightedFlatMap(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
-        num_datasets_(static_cast<int>(construction.attr<int64_t>("N"))) {}
+      : DatasetKernel(construction), num_datasets_(static_cast<int>(construction.attr<int64_t>("N"))) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

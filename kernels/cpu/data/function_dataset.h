@@ -55,7 +55,7 @@ inline absl::StatusOr<bool> EndOrError(const absl::Status& status, bool keeps_ca
 class MapKernel : public DatasetKernel {
  public:
   MapKernel(const KernelConstruction& construction, absl::string_view function)
-      : DatasetKernel(SignatureOf(construction)),
+      : DatasetKernel(construction),
         function_(construction, function),
         num_captured_(static_cast<int>(construction.attr<std::vector<DType>>("Targuments").size())) {}
 

@@ -95,7 +95,7 @@ absl::StatusOr<IteratorPtr> GeneratorDataset::MakeIterator(IteratorContext& cont
 class Generator final : public DatasetKernel {
  public:
   explicit Generator(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
+      : DatasetKernel(construction),
         init_(construction, "init_func"),
         next_(construction, "next_func"),
         finalize_(construction, "finalize_func"),

@@ -141,7 +141,7 @@ absl::Status WindowIterator::Restore(IteratorContext& context, PositionReader& p
 
 class Window final : public DatasetKernel {
  public:
-  explicit Window(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Window(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -343,7 +343,7 @@ absl::Status GroupByWindowIterator::Restore(IteratorContext& context, PositionRe
 class GroupByWindow final : public DatasetKernel {
  public:
   explicit GroupByWindow(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
+      : DatasetKernel(construction),
         key_(construction, "key_func"),
         reduce_(construction, "reduce_func"),
         window_size_(construction, "window_size_func"),

@@ -163,7 +163,7 @@ absl::Status InterleaveIterator::Restore(IteratorContext& context, PositionReade
 class Interleave final : public DatasetKernel {
  public:
   explicit Interleave(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
+      : DatasetKernel(construction),
         function_(construction, "f"),
         num_captured_(static_cast<int>(construction.attr<std::vector<DType>>("Targuments").size())) {}
 

@@ -2,6 +2,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/data/pipeline.h"
 
 namespace weir {
 namespace {
@@ -64,15 +65,22 @@ void IteratorResource::Pass::Leave() {
 
 absl::StatusOr<std::shared_ptr<IteratorResource::Pass>> IteratorResource::Begin(const Caller& caller,
                                                                                 DatasetPtr dataset) {
-  WEIR_RETURN_IF_ERROR(CheckFits(signature_, dataset->signature()));
   auto pass = std::make_shared<Pass>(caller, std::move(dataset));
   IteratorContext context = {*pass->run, caller.cancellation, caller.threads};
   WEIR_ASSIGN_OR_RETURN(pass->iterator, pass->dataset->MakeIterator(context));
   return pass;
 }
 
+absl::StatusOr<DatasetPtr> IteratorResource::Prepared(const Caller& caller, DatasetPtr dataset) {
+  WEIR_RETURN_IF_ERROR(CheckFits(signature_, dataset->signature()));
+  const auto run = std::make_shared<IteratorRun>(caller.device, caller.functions);
+  IteratorContext context = {*run, caller.cancellation, caller.threads};
+  return Finalized(std::move(dataset), context, caller.files);
+}
+
 absl::Status IteratorResource::Initialize(const Caller& caller, const DatasetPtr& dataset) {
-  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Pass> pass, Begin(caller, dataset));
+  WEIR_ASSIGN_OR_RETURN(DatasetPtr prepared, Prepared(caller, dataset));
+  WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Pass> pass, Begin(caller, std::move(prepared)));
   absl::MutexLock lock(&mutex_);
   std::swap(pass_, pass);
   return absl::OkStatus();
@@ -91,7 +99,8 @@ absl::StatusOr<std::shared_ptr<IteratorResource::Pass>> IteratorResource::Curren
   // Two steps may make the dataset at once; the first is taken.
   const auto run = std::make_shared<IteratorRun>(caller.device, caller.functions);
   IteratorContext context = {*run, caller.cancellation, caller.threads};
-  WEIR_ASSIGN_OR_RETURN(DatasetPtr dataset, factory_(context));
+  WEIR_ASSIGN_OR_RETURN(DatasetPtr made, factory_(context));
+  WEIR_ASSIGN_OR_RETURN(DatasetPtr dataset, Prepared(caller, std::move(made)));
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Pass> pass, Begin(caller, std::move(dataset)));
   absl::MutexLock lock(&mutex_);
   if (pass_ == nullptr) pass_ = std::move(pass);

@@ -36,6 +36,7 @@ class IteratorResource final : public HoldingResource {
     Cancellation& cancellation;
     Threads* threads = nullptr;
     std::shared_ptr<FunctionCaller> functions;
+    std::shared_ptr<FileSystem> files;  // of its session
   };
 
   enum class Owner { kHandles, kSessionOrContainer };
@@ -85,7 +86,9 @@ class IteratorResource final : public HoldingResource {
     bool is_busy_ ABSL_GUARDED_BY(mutex_) = false;
   };
 
+  // Of a dataset that is finalized (pipeline.h).
   absl::StatusOr<std::shared_ptr<Pass>> Begin(const Caller& caller, DatasetPtr dataset);
+  absl::StatusOr<DatasetPtr> Prepared(const Caller& caller, DatasetPtr dataset);
   absl::StatusOr<std::shared_ptr<Pass>> Current(const Caller& caller);
 
   const Owner owner_;

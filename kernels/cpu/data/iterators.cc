@@ -38,13 +38,22 @@ ResourceHandle HandleOf(const Device& device, const std::string& container, cons
   return handle;
 }
 
-std::shared_ptr<FunctionCaller> FunctionsOf(const KernelConstruction& construction) {
-  return construction.session() == nullptr ? nullptr : construction.session()->functions();
-}
+// What the session of a kernel gives its iterators.
+class Session {
+ public:
+  explicit Session(const KernelConstruction& construction) {
+    if (construction.session() == nullptr) return;
+    functions_ = construction.session()->functions();
+    files_ = construction.session()->files();
+  }
+  IteratorResource::Caller CallerOf(KernelContext& context) const {
+    return {context.device(), context.cancellation(), context.step_threads(), functions_, files_};
+  }
 
-IteratorResource::Caller CallerOf(KernelContext& context, const std::shared_ptr<FunctionCaller>& functions) {
-  return {context.device(), context.cancellation(), context.step_threads(), functions};
-}
+ private:
+  std::shared_ptr<FunctionCaller> functions_;
+  std::shared_ptr<FileSystem> files_;
+};
 
 // IteratorV2, Iterator and OneShotIterator: the iterator is there as long as the session, or its shared name.
 class IteratorHandle final : public Kernel {
@@ -137,24 +146,24 @@ class AnonymousIterator final : public Kernel {
 
 class MakeIterator final : public Kernel {
  public:
-  explicit MakeIterator(const KernelConstruction& construction) : functions_(FunctionsOf(construction)) {}
+  explicit MakeIterator(const KernelConstruction& construction) : session_(construction) {}
   bool may_block() const override { return true; }
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const DatasetPtr dataset, DatasetInput(context, 0));
     WEIR_ASSIGN_OR_RETURN(const RefPtr<IteratorResource> iterator,
                           LookupResource<IteratorResource>(context, 1));
-    return iterator->Initialize(CallerOf(context, functions_), dataset);
+    return iterator->Initialize(session_.CallerOf(context), dataset);
   }
 
  private:
-  const std::shared_ptr<FunctionCaller> functions_;
+  const Session session_;
 };
 
 class GetNext : public Kernel {
  public:
   explicit GetNext(const KernelConstruction& construction)
-      : functions_(FunctionsOf(construction)), signature_(SignatureOf(construction)) {}
+      : session_(construction), signature_(SignatureOf(construction)) {}
   bool may_block() const final { return true; }
 
  protected:
@@ -164,12 +173,12 @@ class GetNext : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const RefPtr<IteratorResource> iterator,
                           LookupResource<IteratorResource>(context, 0));
     WEIR_RETURN_IF_ERROR(CheckFits(*signature_, iterator->signature()));
-    return iterator->Next(CallerOf(context, functions_), element);
+    return iterator->Next(session_.CallerOf(context), element);
   }
   const Dataset::Signature& signature() const { return *signature_; }
 
  private:
-  const std::shared_ptr<FunctionCaller> functions_;
+  const Session session_;
   const absl::StatusOr<Dataset::Signature> signature_;
 };
 
@@ -304,37 +313,35 @@ absl::Status DeleteIterator(KernelContext& context) {
 
 class SerializeIterator final : public Kernel {
  public:
-  explicit SerializeIterator(const KernelConstruction& construction)
-      : functions_(FunctionsOf(construction)) {}
+  explicit SerializeIterator(const KernelConstruction& construction) : session_(construction) {}
   bool may_block() const override { return true; }
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const RefPtr<IteratorResource> iterator,
                           LookupResource<IteratorResource>(context, 0));
-    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> position, iterator->Save(CallerOf(context, functions_)));
+    WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> position, iterator->Save(session_.CallerOf(context)));
     context.set_output(0, VariantOf(MakeRef<SavedPosition>(std::move(position))));
     return absl::OkStatus();
   }
 
  private:
-  const std::shared_ptr<FunctionCaller> functions_;
+  const Session session_;
 };
 
 class DeserializeIterator final : public Kernel {
  public:
-  explicit DeserializeIterator(const KernelConstruction& construction)
-      : functions_(FunctionsOf(construction)) {}
+  explicit DeserializeIterator(const KernelConstruction& construction) : session_(construction) {}
   bool may_block() const override { return true; }
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const RefPtr<IteratorResource> iterator,
                           LookupResource<IteratorResource>(context, 0));
     WEIR_ASSIGN_OR_RETURN(const SavedPosition* position, VariantInput<SavedPosition>(context, 1));
-    return iterator->Restore(CallerOf(context, functions_), position->tensors());
+    return iterator->Restore(session_.CallerOf(context), position->tensors());
   }
 
  private:
-  const std::shared_ptr<FunctionCaller> functions_;
+  const Session session_;
 };
 
 }  // namespace

@@ -266,7 +266,7 @@ absl::StatusOr<IteratorPtr> DirectedInterleaveDataset::MakeIterator(IteratorCont
 
 class Concatenate final : public DatasetKernel {
  public:
-  explicit Concatenate(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Concatenate(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -281,7 +281,7 @@ class Concatenate final : public DatasetKernel {
 
 class Zip final : public DatasetKernel {
  public:
-  explicit Zip(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Zip(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -300,8 +300,7 @@ class Zip final : public DatasetKernel {
 class DirectedInterleave final : public DatasetKernel {
  public:
   explicit DirectedInterleave(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
-        stops_on_empty_(construction.attr<bool>("stop_on_empty_dataset")) {}
+      : DatasetKernel(construction), stops_on_empty_(construction.attr<bool>("stop_on_empty_dataset")) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

@@ -112,7 +112,7 @@ absl::Status CacheIterator::Restore(IteratorContext& context, PositionReader& po
 
 class Cache final : public DatasetKernel {
  public:
-  explicit Cache(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Cache(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -151,7 +151,7 @@ class PrefetchDataset final : public Dataset {
 
 class Prefetch final : public DatasetKernel {
  public:
-  explicit Prefetch(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Prefetch(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

@@ -1,4 +1,5 @@
-// ParallelMap: what a function makes of elements, several at a time.
+// ParallelMap and ParallelFilter: what a function makes of elements, and those for which it gives true,
+// several at a time.
 //
 // At most num_parallel_calls calls are under way or waiting to be asked for (-1: as many as the device has
 // threads; at most kMaxParallelCalls), and no further one begins while their arguments and results take more
@@ -6,6 +7,7 @@
 // element. Elements come in the order of the input, also where another would be allowed.
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -35,6 +37,8 @@ class ParallelMapIterator final : public IteratorOverInput {
   // Guarded by the mutex of Calls until it has results.
   struct Call {
     std::optional<Function::Results> results;
+    Element element;  // of a filter: what it is called with
+    bool is_left_out = false;
     int64_t num_bytes = 0;
     Cancellation cancellation;  // its own: one that fails must not end the others
   };
@@ -62,6 +66,10 @@ class ParallelMapIterator final : public IteratorOverInput {
     int64_t num_bytes ABSL_GUARDED_BY(mutex) = 0;  // of arguments, and of results that nobody has asked for
   };
 
+  // What comes of a call, of which the function gave `results`. Of a filter: the element, and whether it is
+  // left out.
+  static Function::Results Outcome(const ParallelMapDataset& dataset, Function::Results results, Call* call);
+
   absl::Status StartCalls(IteratorContext& context);
   void Start(Element arguments);
   // Whether the call is over; if not, the caller's step was cancelled.
@@ -79,22 +87,32 @@ class ParallelMapIterator final : public IteratorOverInput {
 
 class ParallelMapDataset final : public FunctionDataset<ParallelMapDataset, ParallelMapIterator> {
  public:
-  ParallelMapDataset(Signature signature, DatasetPtr input, CapturedFunction function, bool keeps_cardinality,
-                     int64_t num_calls)
+  enum class Kind { kMap, kFilter };
+
+  ParallelMapDataset(Signature signature, DatasetPtr input, CapturedFunction function, Kind kind,
+                     bool keeps_cardinality, int64_t num_calls)
       : FunctionDataset(std::move(signature), std::move(input), std::move(function)),
+        kind_(kind),
         keeps_cardinality_(keeps_cardinality),
         num_calls_(num_calls) {}
-  int64_t cardinality() const override { return keeps_cardinality_ ? input().cardinality() : kUnknown; }
+  Kind kind() const { return kind_; }
+  int64_t cardinality() const override {
+    return kind_ == Kind::kMap && keeps_cardinality_ ? input().cardinality() : kUnknown;
+  }
+  // A call that ends with OutOfRange is then an error, and not the end.
   bool keeps_cardinality() const { return keeps_cardinality_; }
   int64_t num_calls() const { return num_calls_; }
 
-  absl::Status CheckAnyOrder() const override { return input().CheckAnyOrder(); }
+  absl::Status CheckAnyOrder() const override {
+    return kind_ == Kind::kMap ? input().CheckAnyOrder() : Dataset::CheckAnyOrder();
+  }
 
  private:
   absl::StatusOr<Element> ElementAt(IteratorContext& context, int64_t index) const override {
-    return Mapped(context, index);
+    return kind_ == Kind::kMap ? Mapped(context, index) : Dataset::ElementAt(context, index);
   }
 
+  const Kind kind_;
   const bool keeps_cardinality_;
   const int64_t num_calls_;
 };
@@ -104,9 +122,19 @@ ParallelMapIterator::ParallelMapIterator(RefPtr<const ParallelMapDataset> datase
     : IteratorOverInput(std::move(input)),
       calls_(std::make_shared<Calls>(std::move(dataset), std::move(function))) {}
 
+Function::Results ParallelMapIterator::Outcome(const ParallelMapDataset& dataset, Function::Results results,
+                                               Call* call) {
+  if (!results.ok() || dataset.kind() == ParallelMapDataset::Kind::kMap) return results;
+  Element element = std::move(call->element);
+  WEIR_ASSIGN_OR_RETURN(const bool is_wanted, Verdict(*results));
+  call->is_left_out = !is_wanted;
+  return is_wanted ? std::move(element) : Element();
+}
+
 void ParallelMapIterator::Start(Element arguments) {
   const auto call = std::make_shared<Call>();
   call->num_bytes = NumBytes(arguments);
+  if (calls_->dataset->kind() == ParallelMapDataset::Kind::kFilter) call->element = arguments;
   waiting_.push_back(call);
   absl::Status end;
   {
@@ -117,6 +145,7 @@ void ParallelMapIterator::Start(Element arguments) {
   }
   if (!end.ok()) call->cancellation.Cancel(end);
   const auto on_done = [calls = calls_, call](Function::Results results) {
+    results = Outcome(*calls->dataset, std::move(results), call.get());
     const int64_t num_bytes = NumBytes(results);
     absl::MutexLock lock(&calls->mutex);
     calls->num_bytes += num_bytes - std::exchange(call->num_bytes, num_bytes);
@@ -173,11 +202,14 @@ bool ParallelMapIterator::Await(IteratorContext& context, Call& call) {
 }
 
 absl::StatusOr<bool> ParallelMapIterator::Next(IteratorContext& context, Element* element) {
-  WEIR_RETURN_IF_ERROR(StartCalls(context));
-  if (waiting_.empty()) return false;
-  const CallRef call = waiting_.front();
-  if (!Await(context, *call)) return context.cancellation.reason();
-  waiting_.pop_front();
+  CallRef call;
+  do {
+    WEIR_RETURN_IF_ERROR(StartCalls(context));
+    if (waiting_.empty()) return false;
+    call = waiting_.front();
+    if (!Await(context, *call)) return context.cancellation.reason();
+    waiting_.pop_front();
+  } while (call->is_left_out);
   Function::Results results = *std::move(call->results);
   if (!results.ok()) return EndOrError(results.status(), calls_->dataset->keeps_cardinality());
   WEIR_RETURN_IF_ERROR(CheckResults(*results, calls_->dataset->signature()));
@@ -190,8 +222,11 @@ absl::Status ParallelMapIterator::Save(IteratorContext& context, PositionWriter&
     if (!Await(context, *call)) return context.cancellation.reason();
   }
   position.Add(int64_t{input_is_over_});
-  position.Add(static_cast<int64_t>(waiting_.size()));
-  for (const CallRef& call : waiting_) position.Add(*call->results);
+  const auto is_left_out = [](const CallRef& call) { return call->is_left_out; };
+  position.Add(std::count_if(waiting_.begin(), waiting_.end(), std::not_fn(is_left_out)));
+  for (const CallRef& call : waiting_) {
+    if (!is_left_out(call)) position.Add(*call->results);
+  }
   return IteratorOverInput::Save(context, position);
 }
 
@@ -207,6 +242,16 @@ absl::Status ParallelMapIterator::Restore(IteratorContext& context, PositionRead
   return IteratorOverInput::Restore(context, position);
 }
 
+// How many calls a node wants to be under way.
+absl::StatusOr<int64_t> ReadNumCalls(const KernelContext& context, int input) {
+  WEIR_ASSIGN_OR_RETURN(int64_t num_calls, ReadInteger(context.input(input), "num_parallel_calls"));
+  if (num_calls < 1 && num_calls != -1) {
+    return absl::InvalidArgumentError("num_parallel_calls must be greater than zero.");
+  }
+  if (num_calls == -1) num_calls = std::max(2, context.threads().num_threads());
+  return std::min(num_calls, kMaxParallelCalls);
+}
+
 class ParallelMap final : public MapKernel {
  public:
   explicit ParallelMap(const KernelConstruction& construction)
@@ -216,21 +261,34 @@ class ParallelMap final : public MapKernel {
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
     WEIR_ASSIGN_OR_RETURN(DatasetPtr input, DatasetInput(context, 0));
     WEIR_ASSIGN_OR_RETURN(CapturedFunction function, Captured(context, 1));
-    WEIR_ASSIGN_OR_RETURN(int64_t num_calls,
-                          ReadInteger(context.input(1 + num_captured()), "num_parallel_calls"));
-    if (num_calls < 1 && num_calls != -1) {
-      return absl::InvalidArgumentError("num_parallel_calls must be greater than zero.");
-    }
-    if (num_calls == -1) num_calls = std::max(2, context.threads().num_threads());
+    WEIR_ASSIGN_OR_RETURN(const int64_t num_calls, ReadNumCalls(context, 1 + num_captured()));
     return SetDataset<ParallelMapDataset>(context, signature, std::move(input), std::move(function),
-                                          keeps_cardinality_, std::min(num_calls, kMaxParallelCalls));
+                                          ParallelMapDataset::Kind::kMap, keeps_cardinality_, num_calls);
   }
 
   const bool keeps_cardinality_;
 };
 
+class ParallelFilter final : public MapKernel {
+ public:
+  explicit ParallelFilter(const KernelConstruction& construction) : MapKernel(construction, "predicate") {}
+
+ private:
+  absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
+    WEIR_ASSIGN_OR_RETURN(DatasetPtr input, DatasetInput(context, 0, signature.types));
+    WEIR_ASSIGN_OR_RETURN(CapturedFunction function, Captured(context, 1));
+    WEIR_ASSIGN_OR_RETURN(const int64_t num_calls, ReadNumCalls(context, 1 + num_captured()));
+    return SetDataset<ParallelMapDataset>(context, signature, std::move(input), std::move(function),
+                                          ParallelMapDataset::Kind::kFilter, /*keeps_cardinality=*/true,
+                                          num_calls);
+  }
+};
+
 }  // namespace
 
-void RegisterParallelMapKernels(DeviceKernels& kernels) { kernels.Add<ParallelMap>("ParallelMapDatasetV2"); }
+void RegisterParallelMapKernels(DeviceKernels& kernels) {
+  kernels.Add<ParallelMap>("ParallelMapDatasetV2");
+  kernels.Add<ParallelFilter>("ParallelFilterDataset");
+}
 
 }  // namespace weir

@@ -1,8 +1,9 @@
-// Datasets of the elements of others, as they are: what asks for a rewrite of the pipeline, which needs none
-// here; options; what a device that holds no datasets is handed (Wrap, Unwrap); waits (Sleep).
+// Datasets of the elements of others, as they are: options; assertions about the pipeline; what ends a
+// rewrite of it; what a device that holds no datasets is handed (Wrap, Unwrap); waits (Sleep).
 //
-// Options are kept as they are, for GetOptions alone: none of them changes elements. Those of a dataset are
-// its inputs', one after another, and then its own; a serialized message behind another one is what both say.
+// Options are kept as they are: none of them changes elements, and which rewrites they ask for is read when
+// an iterator is made (pipeline.h). Those of a dataset are its inputs', one after another, and then its own;
+// a serialized message behind another one is what both say.
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/over_input.h"
 #include "kernels/cpu/integer_input.h"
@@ -18,7 +19,7 @@ absl::Status PassOn(KernelContext& context) {
 }
 
 // Its iterators are the input's.
-class OptionsDataset final : public DatasetOfInput {
+class PassedDataset final : public DatasetOfInput {
  public:
   using DatasetOfInput::DatasetOfInput;
   absl::StatusOr<IteratorPtr> MakeIterator(IteratorContext& context) const override {
@@ -35,13 +36,12 @@ class OptionsDataset final : public DatasetOfInput {
 class Options final : public DatasetKernel {
  public:
   explicit Options(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
-        options_(construction.attr<std::string>("serialized_options")) {}
+      : DatasetKernel(construction), options_(construction.attr<std::string>("serialized_options")) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
     WEIR_ASSIGN_OR_RETURN(DatasetPtr input, DatasetInput(context, 0, signature.types));
-    auto dataset = MakeRef<OptionsDataset>(signature, std::move(input));
+    auto dataset = MakeRef<PassedDataset>(signature, std::move(input));
     WEIR_RETURN_IF_ERROR(dataset->CountParts(context));
     WEIR_RETURN_IF_ERROR(dataset->AddOptions(options_));
     context.set_output(0, VariantOf(std::move(dataset)));
@@ -49,6 +49,32 @@ class Options final : public DatasetKernel {
   }
 
   const std::string options_;
+};
+
+// Without a node: a rewrite of the pipeline ends there.
+absl::Status NonSerializable(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(DatasetPtr input, DatasetInput(context, 0));
+  Dataset::Signature signature = input->signature();
+  return SetDataset<PassedDataset>(context, std::move(signature), std::move(input));
+}
+
+// Of AssertNext and AssertPrev: transformations is what pipeline_checks.h reads.
+class Assertion final : public DatasetKernel {
+ public:
+  using DatasetKernel::DatasetKernel;
+
+ private:
+  absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
+    WEIR_ASSIGN_OR_RETURN(DatasetPtr input, DatasetInput(context, 0, signature.types));
+    if (context.input(1).shape().rank() > 1) {
+      return absl::InvalidArgumentError("transformations must be a scalar or a vector");
+    }
+    auto dataset = MakeRef<PassedDataset>(signature, std::move(input));
+    WEIR_RETURN_IF_ERROR(dataset->CountParts(context));
+    dataset->set_has_assertions();
+    context.set_output(0, VariantOf(std::move(dataset)));
+    return absl::OkStatus();
+  }
 };
 
 absl::Status GetOptions(KernelContext& context) {
@@ -141,7 +167,7 @@ absl::StatusOr<bool> SleepIterator::Next(IteratorContext& context, Element* elem
 
 class Sleep final : public DatasetKernel {
  public:
-  explicit Sleep(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Sleep(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -157,9 +183,12 @@ class Sleep final : public DatasetKernel {
 }  // namespace
 
 void RegisterPassedDatasetsKernels(DeviceKernels& kernels) {
-  for (const char* op : {"ModelDataset", "RewriteDataset", "FinalizeDataset", "NonSerializableDataset",
-                         "ExperimentalNonSerializableDataset"}) {
-    kernels.Add<&PassOn>(op);
+  for (const char* op : {"ModelDataset", "RewriteDataset", "FinalizeDataset"}) kernels.Add<&PassOn>(op);
+  for (const char* op : {"NonSerializableDataset", "ExperimentalNonSerializableDataset"}) {
+    kernels.Add<&NonSerializable>(op);
+  }
+  for (const char* op : {"AssertNextDataset", "ExperimentalAssertNextDataset", "AssertPrevDataset"}) {
+    kernels.Add<Assertion>(op);
   }
   kernels.Add<Options>("OptionsDataset");
   kernels.Add<&GetOptions>("GetOptions");

@@ -113,8 +113,7 @@ class GlobalShuffleDataset final : public DatasetOfInput {
 class GlobalShuffle final : public DatasetKernel {
  public:
   explicit GlobalShuffle(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
-        reshuffles_(construction.attr<bool>("reshuffle_each_iteration")) {}
+      : DatasetKernel(construction), reshuffles_(construction.attr<bool>("reshuffle_each_iteration")) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

@@ -61,7 +61,7 @@ class RandomDataset final : public Dataset {
 class Random final : public DatasetKernel {
  public:
   explicit Random(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
+      : DatasetKernel(construction),
         changes_seeds_(construction.node().FindAttr("rerandomize_each_iteration") != nullptr &&
                        construction.attr<bool>("rerandomize_each_iteration")) {}
 

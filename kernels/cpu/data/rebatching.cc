@@ -350,7 +350,7 @@ absl::StatusOr<bool> SparseBatchIterator::Next(IteratorContext& context, Element
 
 class Rebatch final : public DatasetKernel {
  public:
-  explicit Rebatch(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Rebatch(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -363,7 +363,7 @@ class Rebatch final : public DatasetKernel {
 
 class Resize final : public DatasetKernel {
  public:
-  explicit Resize(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit Resize(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

@@ -122,7 +122,7 @@ absl::StatusOr<IteratorPtr> GroupByReducerDataset::MakeIterator(IteratorContext&
 class GroupByReducer final : public DatasetKernel {
  public:
   explicit GroupByReducer(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
+      : DatasetKernel(construction),
         functions_{{construction, "key_func"},
                    {construction, "init_func"},
                    {construction, "reduce_func"},

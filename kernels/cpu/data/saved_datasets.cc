@@ -291,7 +291,7 @@ class LoadedDataset final : public Dataset {
 class LoadDataset final : public DatasetKernel {
  public:
   explicit LoadDataset(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
+      : DatasetKernel(construction),
         function_(construction, "reader_func"),
         compression_(SavedCompression(construction.attr<std::string>("compression"))),
         files_(FilesOf(construction)) {}

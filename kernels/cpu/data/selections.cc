@@ -230,7 +230,7 @@ absl::StatusOr<bool> ShardIterator::Next(IteratorContext& context, Element* elem
 template <typename D>
 class CountKernel final : public DatasetKernel {
  public:
-  explicit CountKernel(const KernelConstruction& construction) : DatasetKernel(SignatureOf(construction)) {}
+  explicit CountKernel(const KernelConstruction& construction) : DatasetKernel(construction) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -243,8 +243,7 @@ class CountKernel final : public DatasetKernel {
 class Shard final : public DatasetKernel {
  public:
   explicit Shard(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
-        must_have_any_(construction.attr<bool>("require_non_empty")) {}
+      : DatasetKernel(construction), must_have_any_(construction.attr<bool>("require_non_empty")) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -271,7 +270,7 @@ class Shard final : public DatasetKernel {
 class AutoShard final : public DatasetKernel {
  public:
   explicit AutoShard(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)), policy_(construction.attr<int64_t>("auto_shard_policy")) {}
+      : DatasetKernel(construction), policy_(construction.attr<int64_t>("auto_shard_policy")) {}
 
  private:
   // Of TensorFlow's AutoShardPolicy (core/framework/dataset_options.proto).

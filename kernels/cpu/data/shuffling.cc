@@ -108,8 +108,7 @@ absl::Status ShuffleIterator::Restore(IteratorContext& context, PositionReader& 
 class Shuffle final : public DatasetKernel {
  public:
   explicit Shuffle(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
-        reshuffles_(construction.attr<bool>("reshuffle_each_iteration")) {}
+      : DatasetKernel(construction), reshuffles_(construction.attr<bool>("reshuffle_each_iteration")) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {
@@ -133,8 +132,7 @@ class Shuffle final : public DatasetKernel {
 class ShuffleAndRepeat final : public DatasetKernel {
  public:
   explicit ShuffleAndRepeat(const KernelConstruction& construction)
-      : DatasetKernel(SignatureOf(construction)),
-        reshuffles_(construction.attr<bool>("reshuffle_each_iteration")) {}
+      : DatasetKernel(construction), reshuffles_(construction.attr<bool>("reshuffle_each_iteration")) {}
 
  private:
   absl::Status Make(KernelContext& context, const Dataset::Signature& signature) override {

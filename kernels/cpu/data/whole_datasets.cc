@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/data/captured_function.h"
 #include "kernels/cpu/data/compression.h"
+#include "kernels/cpu/data/pipeline.h"
 #include "kernels/cpu/session_files.h"
 #include "kernels/device_kernels.h"
 #include "kernels/formats/record_io.h"
@@ -22,13 +23,14 @@ class Reduce final : public Kernel {
   bool may_block() const override { return true; }
 
   absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const DatasetPtr dataset, DatasetInput(context, 0));
+    WEIR_ASSIGN_OR_RETURN(DatasetPtr dataset, DatasetInput(context, 0));
     Element state;
     for (int i = 0; i < num_states_; ++i) state.push_back(context.input(1 + i));
     WEIR_ASSIGN_OR_RETURN(const CapturedFunction captured,
                           CapturedFunction::Create(function_, context, 1 + num_states_, num_captured_));
     const auto run = std::make_shared<IteratorRun>(context.device(), function_.caller());
     IteratorContext iteration = {*run, context.cancellation(), context.step_threads()};
+    WEIR_ASSIGN_OR_RETURN(dataset, Finalized(std::move(dataset), iteration, function_.files()));
     WEIR_ASSIGN_OR_RETURN(const PreparedFunction function, captured.Prepare(iteration));
     WEIR_ASSIGN_OR_RETURN(const IteratorPtr iterator, dataset->MakeIterator(iteration));
     while (true) {
@@ -57,15 +59,17 @@ class ToSingleElement final : public Kernel {
  public:
   explicit ToSingleElement(const KernelConstruction& construction)
       : functions_(construction.session() == nullptr ? nullptr : construction.session()->functions()),
+        files_(construction.session() == nullptr ? nullptr : construction.session()->files()),
         signature_(SignatureOf(construction)) {}
 
   bool may_block() const override { return true; }
 
   absl::Status Compute(KernelContext& context) override {
     if (!signature_.ok()) return signature_.status();
-    WEIR_ASSIGN_OR_RETURN(const DatasetPtr dataset, DatasetInput(context, 0));
+    WEIR_ASSIGN_OR_RETURN(DatasetPtr dataset, DatasetInput(context, 0));
     const auto run = std::make_shared<IteratorRun>(context.device(), functions_);
     IteratorContext iteration = {*run, context.cancellation(), context.step_threads()};
+    WEIR_ASSIGN_OR_RETURN(dataset, Finalized(std::move(dataset), iteration, files_));
     WEIR_ASSIGN_OR_RETURN(const IteratorPtr iterator, dataset->MakeIterator(iteration));
     Element element, another;
     WEIR_ASSIGN_OR_RETURN(const bool has_element, AskTop(*iterator, iteration, &element));
@@ -77,6 +81,7 @@ class ToSingleElement final : public Kernel {
 
  private:
   const std::shared_ptr<FunctionCaller> functions_;
+  const std::shared_ptr<FileSystem> files_;
   const absl::StatusOr<Dataset::Signature> signature_;
 };
 

@@ -69,6 +69,10 @@ void AddPlain(Suite& suite) {
   }
   AddMade(suite, "ShuffleAndRepeatDataset", {one, one, one, one}, Numbers());
   AddMade(suite, "ShuffleAndRepeatDatasetV2", {one, one, one, one, Tensor(D::kResource, Shape())}, Numbers());
+  const Tensor names = Tensor::Vector<std::string>({"Map"});
+  for (const char* op : {"AssertNextDataset", "ExperimentalAssertNextDataset", "AssertPrevDataset"}) {
+    AddMade(suite, op, {names}, Numbers());
+  }
   AddMade(suite, "GetOptions", {}, {});
   AddMade(suite, "WrapDatasetVariant", {}, {});
   suite.Op("UnwrapDatasetVariant")
@@ -150,6 +154,7 @@ void AddFunctions(Suite& suite) {
   AddMade(suite, "MapDataset", {none}, With("f"));
   AddMade(suite, "ParallelMapDatasetV2", {none, one}, With("f"));
   AddMade(suite, "FilterDataset", {none}, With("predicate"));
+  AddMade(suite, "ParallelFilterDataset", {none, one}, With("predicate"));
   AddMade(suite, "TakeWhileDataset", {none}, With("predicate"));
   for (const char* op : {"MapAndBatchDataset", "ExperimentalMapAndBatchDataset"}) {
     AddMade(suite, op, {none, one, one, Tensor::Scalar(false)}, With("f"));
