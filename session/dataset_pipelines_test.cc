@@ -1,4 +1,4 @@
-// Pipelines of datasets as steps see them: rewrites, assertions. tests/interop compares
+// Pipelines of datasets as steps see them: rewrites, assertions, graphs of anybody. tests/interop compares
 // them with TensorFlow's.
 #include <string>
 #include <vector>
@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "graph/function_bodies.h"
 #include "graph/interchange/graph_def.h"
+#include "graph/runtime_ops.h"
 #include "gtest/gtest.h"
 #include "session/test_session.h"
 
@@ -108,6 +109,41 @@ TEST_F(DatasetPipelinesTest, AParallelFilterKeepsTheOrderAndEveryErrorItsPlace) 
   const Output none = g_.AddOp("IgnoreErrorsDataset", {Filtered(200, 12, 100)}, Of(D::kInt64));
   EXPECT_THAT(Elements(none), IsEmpty());
   EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
+}
+
+TEST_F(DatasetPipelinesTest, AGraphOfAnybodyThatReceivesIsRefused) {
+  Graph graph(g_.graph().ops());
+  const Output received = graph
+                              .AddNode({.op = kRecvOp,
+                                        .name = "recv",
+                                        .attrs = {{"tensor_type", D::kVariant},
+                                                  {"tensor_name", "x:0"},
+                                                  {"send_device", ""},
+                                                  {"send_device_incarnation", 0},
+                                                  {"recv_device", ""},
+                                                  {kEdgeAttr, 0}}})
+                              .value()
+                              ->output(0);
+  ASSERT_TRUE(
+      graph.AddNode({.op = kRetvalOp, .name = "r", .inputs = {received}, .attrs = {{"index", 0}}}).ok());
+  const Output bytes = Const(Tensor::Scalar(GraphDefBytes(graph).value()));
+  EXPECT_THAT(Elements(g_.AddOp("DatasetFromGraph", {bytes})), IsEmpty());
+  EXPECT_TRUE(absl::IsInvalidArgument(last_)) << last_;
+  EXPECT_THAT(std::string(last_.message()), HasSubstr("is a part of steps"));
+}
+
+TEST_F(DatasetPipelinesTest, APipelineIsTheSameBehindItsGraph) {
+  const Output graph = g_.AddOp("DatasetToGraphV2", {Filtered(13, 12, 5)});
+  EXPECT_THAT(
+      Elements(g_.AddOp("IgnoreErrorsDataset", {g_.AddOp("DatasetFromGraph", {graph})}, Of(D::kInt64))),
+      ElementsAre(7));
+  const Output same = Filtered(13, 12, 5), another = Filtered(13, 12, 4);
+  const Output first = g_.AddOp("DatasetFingerprint", {Filtered(13, 12, 5)});
+  const auto prints = session().Run(
+      {}, {first, g_.AddOp("DatasetFingerprint", {same}), g_.AddOp("DatasetFingerprint", {another})});
+  ASSERT_TRUE(prints.ok()) << prints.status();
+  EXPECT_EQ((*prints)[0].scalar<uint64_t>(), (*prints)[1].scalar<uint64_t>());
+  EXPECT_NE((*prints)[0].scalar<uint64_t>(), (*prints)[2].scalar<uint64_t>());
 }
 
 }  // namespace

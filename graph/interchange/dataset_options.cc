@@ -21,6 +21,7 @@ absl::StatusOr<DatasetOptions> ParseDatasetOptions(absl::string_view serialized)
   options.filter_parallelization = wanted.filter_parallelization();
   options.inject_prefetch = wanted.inject_prefetch();
   options.autotune = !message.autotune_options().has_enabled() || message.autotune_options().enabled();
+  if (message.has_external_state_policy()) options.external_state_policy = message.external_state_policy();
   return options;
 }
 

@@ -3,6 +3,9 @@
 // A function without state; safe from any thread.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -21,6 +24,8 @@ struct DatasetOptions {
   bool inject_prefetch = false;
   // Whether numbers of calls and sizes of buffers may be chosen for the user.
   bool autotune = true;
+  // TensorFlow's ExternalStatePolicy, which counts before what a node says: 0 warns, 1 ignores, 2 fails.
+  std::optional<int64_t> external_state_policy;
 
   bool asks_for_rewrites() const {
     return noop_elimination || shuffle_and_repeat_fusion || map_parallelization || map_fusion ||

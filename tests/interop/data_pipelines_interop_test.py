@@ -1,5 +1,5 @@
 """Pipelines of datasets as graphs on `weir serve`, as in TensorFlow's own session: rewrites that options ask for, what AssertNext and AssertPrev see
-of them.
+of them, pipelines that are written as graphs and read again, fingerprints.
 
 usage: data_pipelines_interop_test.py WEIR EMPTY_DIRECTORY
 """
@@ -8,6 +8,7 @@ import sys
 
 import tensorflow as tf
 from tensorflow.python.data.experimental.ops import testing
+from tensorflow.python.data.ops import dataset_ops
 
 import cases
 from data_interop_test import assert_same, compare_datasets, drained
@@ -16,6 +17,7 @@ from weir_server import WeirServers
 v1 = tf.compat.v1
 data = v1.data
 Dataset = data.Dataset
+raw = tf.raw_ops
 v1.disable_eager_execution()
 
 
@@ -126,6 +128,71 @@ def test_positions_in_rewritten_pipelines(server):
                 session.run(iterator.initializer)
                 saver.restore(session, path)
                 assert_same(rest, drained(session, element), "the rest of a pass")
+
+
+def read_again(dataset, **policy):
+    graph = raw.DatasetToGraphV2(input_dataset=dataset._variant_tensor, **policy)
+    return dataset_ops._VariantDataset(raw.DatasetFromGraph(graph_def=graph), dataset.element_spec)
+
+
+def test_pipelines_are_written_as_graphs_and_read_again(server):
+    r = Dataset.range
+    captured = lambda: tf.constant(5, tf.int64) * 2
+    path = os.path.join(sys.argv[2], "lines")
+    with open(path, "w") as file:
+        file.write("a\nb\n")
+    compare_datasets(server, [
+        lambda: read_again(r(5)), lambda: read_again(r(5).map(lambda v: v + captured()).batch(2)),
+        lambda: read_again((lambda c: r(5).map(lambda v: v + c).filter(lambda v: v > c))(captured())),
+        lambda: read_again(Dataset.from_tensor_slices((["a", "b"], [1.5, 2.5])).repeat(2)),
+        lambda: read_again(r(4).flat_map(lambda v: r(v).map(lambda w: v + w))),
+        lambda: read_again(r(9).shuffle(4, seed=5).take(6)), lambda: read_again(read_again(r(3))),
+        lambda: read_again(tf.data.TextLineDataset(path)), lambda: read_again(Dataset.zip((r(3), r(3, 6)))),
+        lambda: read_again(Dataset.from_tensor_slices([r(3)._variant_tensor, r(2)._variant_tensor]).flat_map(
+            lambda variant: dataset_ops._VariantDataset(variant, tf.TensorSpec([], tf.int64)))),
+        lambda: read_again(r(3).map(lambda v: v + tf.random.uniform([], 0, 1, tf.int64)), external_state_policy=1),
+    ])
+    refused = lambda dataset, **policy: outcome_of(server, lambda: raw.DatasetToGraphV2(input_dataset=dataset()._variant_tensor, **policy))
+    assert refused(lambda: r(3).map(lambda v: v + tf.random.uniform([], 0, 1, tf.int64)), external_state_policy=2) == "FailedPreconditionError"
+    assert refused(lambda: r(3), external_state_policy=2) != "FailedPreconditionError"
+    for graph in (b"", b"nothing", tf.Graph().as_graph_def().SerializeToString()):
+        assert outcome_of(server, lambda: raw.DatasetCardinality(input_dataset=raw.DatasetFromGraph(graph_def=graph))) == "InvalidArgumentError"
+
+
+def outcome_of(server, build):
+    """The value, or the name of the error's class."""
+    with tf.Graph().as_default():
+        fetch = build()
+        with v1.Session(server.target()) as session:
+            try:
+                return session.run(fetch)
+            except tf.errors.OpError as error:
+                return type(error).__name__
+
+
+def test_fingerprints(server):
+    r = Dataset.range
+    of = lambda build: outcome_of(server, lambda: build().fingerprint())
+    builds = [lambda: r(10), lambda: r(11), lambda: r(10).map(lambda v: v + 1), lambda: r(10).map(lambda v: v + 2), lambda: r(10).map(lambda v: v * 2),
+              lambda: r(10).flat_map(r), lambda: r(10).flat_map(lambda v: r(v + 1)), lambda: r(10).filter(lambda v: v > 1),
+              lambda: tf.data.TFRecordDataset(["a", "b"]), lambda: tf.data.TFRecordDataset(["a", "c"]), lambda: r(10).repeat(2), lambda: r(10).skip(2)]
+    prints = [of(build) for build in builds]
+    assert all(isinstance(each, int) or hasattr(each, "dtype") for each in prints), prints
+    assert len(set(map(int, prints))) == len(prints), prints
+    assert [of(build) for build in builds] == prints
+
+
+def test_batch_sizes(server):
+    r = Dataset.range
+    builds = [lambda: r(9), lambda: r(9).batch(4), lambda: r(9).batch(4, drop_remainder=True).take(2).repeat(3).prefetch(1).cache().shuffle(3),
+              lambda: r(9).batch(3).map(lambda v: v), lambda: Dataset.zip((r(9).batch(3), r(8).batch(3))), lambda: Dataset.zip((r(9).batch(3), r(8).batch(2))),
+              lambda: r(9).batch(2).concatenate(r(3).batch(2)), lambda: r(9).apply(tf.data.experimental.map_and_batch(lambda v: v, 5)),
+              lambda: r(9).map(lambda v: tf.fill([v], v)).padded_batch(4, [None]), lambda: plain(r(9).batch(7)), lambda: r(9).batch(2).unbatch(),
+              lambda: r(9).batch(6).filter(lambda v: True).skip(1).shard(2, 1)]
+    found = [int(outcome_of(server, lambda: raw.ComputeBatchSize(input_dataset=build()._variant_tensor))) for build in builds]
+    with tf.Graph().as_default(), v1.Session() as session:
+        expected = [int(session.run(raw.ComputeBatchSize(input_dataset=build()._variant_tensor))) for build in builds]
+    assert found == expected, (found, expected)
 
 
 if __name__ == "__main__":

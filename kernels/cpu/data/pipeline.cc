@@ -95,6 +95,23 @@ std::vector<PlainNode> PlainNodesOf(const Pipeline& pipeline, const Needed& need
   return plain;
 }
 
+// A handle of DummySeedGenerator stands for nothing that is kept: another one does as well.
+bool IsDummySeedGenerator(const Tensor& tensor) {
+  return tensor.dtype() == DType::kResource && tensor.shape().is_scalar() &&
+         tensor.scalar<ResourceHandle>().type_name == "DummySeedGenerator";
+}
+
+absl::Status CheckConstant(const Tensor& tensor, int64_t* num_bytes) {
+  if (tensor.dtype() == DType::kVariant || tensor.dtype() == DType::kResource) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a dataset is made of ", tensor.ToString(4), ", which no graph can hold"));
+  }
+  *num_bytes += NumBytes(Element{tensor});
+  if (*num_bytes <= FunctionCaller::kMaxConstantBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the tensors that a dataset is made of take more than ",
+                                                   FunctionCaller::kMaxConstantBytes, " bytes"));
+}
+
 // The same dataset where there is nothing to change.
 absl::StatusOr<DatasetPtr> Rewritten(const DatasetPtr& dataset, const DatasetOptions& options,
                                      IteratorContext& context, const std::shared_ptr<FileSystem>& files) {
@@ -120,6 +137,23 @@ absl::StatusOr<std::string> Pipeline::Body() const {
     plain.push_back({NameOf({-1, index}), kArgOp, {}, {{"index", index}, {"T", tensors[i].dtype()}}});
   }
   return PlainGraphBytes(plain);
+}
+
+absl::StatusOr<std::vector<PlainNode>> Pipeline::WithConstants() const {
+  const Needed needed = NeededBy(*this);
+  std::vector<PlainNode> plain = PlainNodesOf(*this, needed);
+  int64_t num_bytes = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!needed.tensors[i]) continue;
+    const std::string name = NameOf({-1, static_cast<int>(i)});
+    if (IsDummySeedGenerator(tensors[i])) {
+      plain.push_back({name, "DummySeedGenerator", {}, {}});
+      continue;
+    }
+    WEIR_RETURN_IF_ERROR(CheckConstant(tensors[i], &num_bytes));
+    plain.push_back({name, "Const", {}, {{"dtype", tensors[i].dtype()}, {"value", tensors[i]}}});
+  }
+  return plain;
 }
 
 absl::StatusOr<Tensor> DatasetOfBody(const std::string& body, std::vector<Tensor> arguments,

@@ -41,6 +41,10 @@ struct Pipeline {
 
   // The graph of a function whose arguments are the tensors and whose result is the dataset.
   absl::StatusOr<std::string> Body() const;
+  // The graph with the tensors as its constants, which a variant or a handle cannot be: FailedPrecondition.
+  // ResourceExhausted when they take more than FunctionCaller::kMaxConstantBytes.
+  absl::StatusOr<std::vector<PlainNode>> WithConstants() const;
+
   // `files`: of the session.
   absl::StatusOr<DatasetPtr> Make(IteratorContext& context, const std::shared_ptr<FileSystem>& files) const;
 

@@ -73,6 +73,13 @@ void AddPlain(Suite& suite) {
   for (const char* op : {"AssertNextDataset", "ExperimentalAssertNextDataset", "AssertPrevDataset"}) {
     AddMade(suite, op, {names}, Numbers());
   }
+  for (const char* op : {"DatasetToGraph", "DatasetToGraphV2", "DatasetFingerprint", "ComputeBatchSize"}) {
+    AddMade(suite, op, {}, {});
+  }
+  suite.Op("DatasetFromGraph")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({names}, "graph_def must be a scalar")
+      .Hostile({Tensor::Scalar("no graph")}, "does not parse");
   AddMade(suite, "GetOptions", {}, {});
   AddMade(suite, "WrapDatasetVariant", {}, {});
   suite.Op("UnwrapDatasetVariant")
