@@ -148,6 +148,100 @@ Status TriangularSolveGradient(GradientContext& g) {
   return OkStatus();
 }
 
+// ---- BandedTriangularSolve ----
+
+Status BandedTriangularSolveShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const PartialShape matrix, s.WithRankAtLeast(0, 2));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape rhs, s.WithRankAtLeast(1, 2));
+  if (!matrix.has_rank() || !rhs.has_rank()) return OkStatus();
+  const int64_t bands = matrix.dim(matrix.rank() - 2), columns = matrix.dim(matrix.rank() - 1);
+  if (bands == 0) return InvalidArgumentError("Number of bands must be positive, but is 0");
+  if (bands > columns && columns != kUnknown) {
+    return InvalidArgumentError(
+        StrCat("Number of bands ", bands, " cannot exceed the size of the matrix ", columns));
+  }
+  const auto rows = s.MergeDims(columns, rhs.dim(rhs.rank() - 2));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape matrix_batch, BatchOf(matrix));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape rhs_batch, BatchOf(rhs));
+  const auto batch = ShapeInference::Broadcast(matrix_batch, rhs_batch);
+  if (!rows.ok() || !batch.ok()) {
+    return InvalidArgumentError(StrCat("rhs must have as many rows as matrix has columns, and a batch that ",
+                                       "fits: matrix is ", matrix.ToString(), ", rhs is ", rhs.ToString()));
+  }
+  if (!batch->has_rank()) return OkStatus();
+  std::vector<int64_t> dims = DimsOf(*batch);
+  dims.insert(dims.end(), {*rows, rhs.dim(rhs.rank() - 1)});
+  return SetOutputDims(s, 0, dims);
+}
+
+// The diagonals that a lower or an upper triangle of the node's input 0 has, as MatrixDiagPartV3 asks for
+// them.
+Output BandsOf(GradientContext& g, bool lower) {
+  const PartialShape& shape = g.input(0).shape();
+  const int64_t bands = shape.has_rank() ? shape.dim(shape.rank() - 2) : kUnknown;
+  if (bands != kUnknown) {
+    const auto most = static_cast<int32_t>(bands - 1);
+    return g.Integers(lower ? std::vector<int32_t>{-most, 0} : std::vector<int32_t>{0, most});
+  }
+  const Output size =
+      g.Add("GatherV2", {g.Add("Shape", {g.input(0)}), Sub(g, g.Add("Rank", {g.input(0)}), g.Integers({2})),
+                         g.Constant(DType::kInt32, 0)});
+  const Output most = Sub(g, size, g.Integers({1}));
+  return Mul(g, most, g.Integers(lower ? std::vector<int32_t>{-1, 0} : std::vector<int32_t>{0, 1}));
+}
+
+// As of MatrixTriangularSolve, whose matrices have zeros outside of the diagonals.
+Status BandedTriangularSolveGradient(GradientContext& g) {
+  const bool lower = g.attr<bool>("lower"), adjoint = g.attr<bool>("adjoint");
+  const Output x = g.output(0);
+  const Output db =
+      g.Add("BandedTriangularSolve", {g.input(0), g.grad(0)}, {{"lower", lower}, {"adjoint", !adjoint}});
+  const Output whole = Neg(g, adjoint ? Product(g, x, db, false, true) : Product(g, db, x, false, true));
+  Output da = g.Add("MatrixDiagPartV3", {whole, BandsOf(g, lower), Zero(g, x)},
+                    {{"align", std::string("LEFT_RIGHT")}});
+  // Of one diagonal it gives vectors.
+  const PartialShape& shape = g.input(0).shape();
+  const int64_t bands = shape.has_rank() ? shape.dim(shape.rank() - 2) : kUnknown;
+  if (bands == 1) {
+    da = g.Add("ExpandDims", {da, g.Constant(DType::kInt32, -2)});
+  } else if (bands == kUnknown) {
+    const auto part = [&](Output of, int begin, int end, int64_t end_mask) {
+      return g.Add("StridedSlice",
+                   {g.Add("Shape", {of}), g.Integers({begin}), g.Integers({end}), g.Integers({1})},
+                   {{"end_mask", end_mask}});
+    };
+    const std::vector<Output> dims = {part(x, 0, -2, 0), part(g.input(0), -2, 0, 1)};
+    da = Reshape(g, da, g.Add("ConcatV2", {dims, g.Constant(DType::kInt32, 0)}));
+  }
+  g.set_input_grad(0, SumRepeatedBatches(g, da, 0));
+  g.set_input_grad(1, SumRepeatedBatches(g, db, 1));
+  return OkStatus();
+}
+
+// ---- MatrixSquareRoot ----
+
+// The derivative of a function of A in the direction E is the upper right block of that function of
+// [A E; 0 A] (Higham, "Functions of Matrices", section 3.2), and the gradient is that of A^T in the direction
+// of what flows in. So no equations as large as two matrices multiplied out are solved.
+Status SquareRootGradient(GradientContext& g) {
+  const auto transposed = [&](Output x) {
+    return g.Add("Einsum", {std::vector<Output>{x}}, {{"equation", std::string("...ij->...ji")}});
+  };
+  const auto joined = [&](Output a, Output b, int axis) {
+    return g.Add("ConcatV2", {std::vector<Output>{a, b}, g.Constant(DType::kInt32, axis)});
+  };
+  const auto half = [&](Output x, int axis, int which) {
+    Node* const node = g.graph().AddNode("Split", {g.Constant(DType::kInt32, axis), x},
+                                         {{"num_split", int64_t{2}}}, "", g.node().source());
+    return node == nullptr ? Output() : node->output(which);
+  };
+  const Output a = transposed(g.input(0));
+  const Output above = joined(a, g.grad(0), -1), below = joined(ZerosLike(g, a), a, -1);
+  const Output root = g.Add("MatrixSquareRoot", {joined(above, below, -2)});
+  g.set_input_grad(0, half(half(root, -2, 0), -1, 1));
+  return OkStatus();
+}
+
 }  // namespace
 
 std::vector<OpDef> LinearAlgebraOps() {
@@ -160,6 +254,20 @@ std::vector<OpDef> LinearAlgebraOps() {
        .summary = "Solves matrix * output = rhs for triangular matrices, whose batches broadcast.",
        .infer_shapes = TriangularSolveShape,
        .gradient = TriangularSolveGradient},
+      {.name = "BandedTriangularSolve",
+       .summary =
+           "Solves matrix * output = rhs for triangular matrices of which some diagonals are given, the main "
+           "one first of lower triangles, last of upper ones.",
+       .infer_shapes = BandedTriangularSolveShape,
+       .gradient = BandedTriangularSolveGradient},
+      {.name = "MatrixSquareRoot",
+       .summary = "Gives the matrices whose squares the input has, with eigenvalues of positive real part.",
+       .infer_shapes = SquareShape,
+       .gradient = SquareRootGradient},
+      {.name = "MatrixLogarithm",
+       .summary = "Gives the principal logarithms of square matrices.",
+       .infer_shapes = SquareShape,
+       .gradient = NotDifferentiable},
   };
 }
 

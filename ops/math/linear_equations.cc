@@ -16,24 +16,6 @@ namespace {
 
 using namespace formulas;  // NOLINT: the vocabulary of this file
 
-// Input 0 as a batch of square matrices: its shape with both last dimensions known where one is.
-absl::StatusOr<PartialShape> SquareMatrices(ShapeInference& s) {
-  WEIR_ASSIGN_OR_RETURN(const PartialShape shape, s.WithRankAtLeast(0, 2));
-  if (!shape.has_rank()) return shape;
-  const auto n = s.MergeDims(shape.dim(shape.rank() - 2), shape.dim(shape.rank() - 1));
-  if (!n.ok())
-    return InvalidArgumentError(StrCat(s.input_name(0), " must be square matrices, is ", shape.ToString()));
-  std::vector<int64_t> dims = DimsOf(shape);
-  dims[dims.size() - 2] = dims.back() = *n;
-  return PartialShape::FromDims(dims);
-}
-
-Status SquareShape(ShapeInference& s) {
-  WEIR_ASSIGN_OR_RETURN(PartialShape shape, SquareMatrices(s));
-  s.set_output(0, std::move(shape));
-  return OkStatus();
-}
-
 Status BatchShape(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(const PartialShape shape, SquareMatrices(s));
   if (!shape.has_rank()) return OkStatus();

@@ -1,6 +1,9 @@
 #include "ops/math/matrix_batches.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
 #include "ops/gradient_formulas.h"
 #include "ops/shape_functions.h"
 
@@ -41,6 +44,23 @@ absl::StatusOr<std::vector<int64_t>> DimsOfRightSide(ShapeInference& s, const Pa
   return absl::InvalidArgumentError(
       absl::StrCat("matrix and rhs must have equal batches, and as many rows: matrix is ", matrix.ToString(),
                    ", rhs is ", rhs.ToString()));
+}
+
+absl::StatusOr<PartialShape> SquareMatrices(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const PartialShape shape, s.WithRankAtLeast(0, 2));
+  if (!shape.has_rank()) return shape;
+  const auto n = s.MergeDims(shape.dim(shape.rank() - 2), shape.dim(shape.rank() - 1));
+  if (!n.ok())
+    return InvalidArgumentError(StrCat(s.input_name(0), " must be square matrices, is ", shape.ToString()));
+  std::vector<int64_t> dims = DimsOf(shape);
+  dims[dims.size() - 2] = dims.back() = *n;
+  return PartialShape::FromDims(dims);
+}
+
+Status SquareShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(PartialShape shape, SquareMatrices(s));
+  s.set_output(0, std::move(shape));
+  return OkStatus();
 }
 
 Output BatchProduct(GradientContext& g, Output a, Output b, bool adjoint_a, bool adjoint_b) {

@@ -24,6 +24,12 @@ Output SumRepeatedBatches(GradientContext& g, Output gradient, int input);
 absl::StatusOr<std::vector<int64_t>> DimsOfRightSide(ShapeInference& s, const PartialShape& matrix,
                                                      const PartialShape& rhs);
 
+// Input 0 as a batch of square matrices: its shape with both last dimensions known where one is.
+absl::StatusOr<PartialShape> SquareMatrices(ShapeInference& s);
+
+// output 0: input 0, a batch of square matrices.
+absl::Status SquareShape(ShapeInference& s);
+
 Output BatchProduct(GradientContext& g, Output a, Output b, bool adjoint_a = false, bool adjoint_b = false);
 
 // The part of matrices from `below` diagonals under the main one to `above` over it; -1: all.

@@ -89,10 +89,51 @@ Status EigGradient(GradientContext& g) {
   return OkStatus();
 }
 
+DType RealPartOf(DType dtype) { return dtype == DType::kComplex128 ? DType::kFloat64 : DType::kFloat32; }
+
+// Boeddeker, Hanebrink, Drude, Heymann and Haeb-Umbach, "On the Computation of Complex-valued Gradients with
+// Application to Statistically Optimum Beamforming" (2017), arXiv:1701.00392, equation 4.77; of eigenvalues
+// that differ, and vectors of length 1.
+Status GeneralEigGradient(GradientContext& g) {
+  const bool has_vectors = g.attr<bool>("compute_v");
+  Output v = g.output(1);
+  if (!has_vectors) {
+    Node* const node =
+        g.graph().AddNode("Eig", {g.input(0)}, {{"Tout", g.output(0).dtype()}}, "", g.node().source());
+    if (node == nullptr) return OkStatus();  // the builder has the error
+    v = node->output(1);
+  }
+  Output middle;
+  if (g.grad(0).node != nullptr) middle = g.Add("MatrixDiag", {g.grad(0)});
+  if (has_vectors && g.grad(1).node != nullptr) {
+    const Output e = g.output(0);
+    const Output difference = Sub(g, g.Add("ExpandDims", {e, g.Constant(DType::kInt32, -2)}),
+                                  g.Add("ExpandDims", {e, g.Constant(DType::kInt32, -1)}));
+    // 0 on the diagonal.
+    const Output square = Add(g, Mul(g, difference, difference), g.Constant(e.dtype(), 1e-20));
+    const Output inverse = g.Add("Conj", {Div(g, difference, square)});
+    const Output turned = BatchProduct(g, v, g.grad(1), true);
+    const Output lengths = Cast(
+        g, g.Add("Real", {g.Add("MatrixDiagPart", {turned})}, {{"Tout", RealPartOf(e.dtype())}}), e.dtype());
+    const Output along = BatchProduct(g, BatchProduct(g, v, v, true), g.Add("MatrixDiag", {lengths}));
+    const Output from_vectors = Mul(g, inverse, Sub(g, turned, along));
+    middle = middle.node == nullptr ? from_vectors : Add(g, middle, from_vectors);
+  }
+  if (middle.node == nullptr) return OkStatus();
+  const Output whole =
+      g.Add("MatrixSolve", {v, BatchProduct(g, middle, v, false, true)}, {{"adjoint", true}});
+  g.set_input_grad(0, g.input(0).dtype() == g.output(0).dtype() ? whole : Cast(g, whole, g.input(0).dtype()));
+  return OkStatus();
+}
+
 }  // namespace
 
 std::vector<OpDef> SpectralOps() {
   return {
+      {.name = "Eig",
+       .summary = "Gives the eigenvalues of square matrices, by their size, and their eigenvectors.",
+       .infer_shapes = EigShape,
+       .gradient = GeneralEigGradient},
       {.name = "SelfAdjointEigV2",
        .summary =
            "Gives the eigenvalues and eigenvectors of Hermitian matrices, of which the lower triangles "

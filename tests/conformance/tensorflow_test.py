@@ -684,6 +684,13 @@ def test_singular_and_eigenvectors(call):
         return [e, tf.abs(v), tf.abs(tf.matmul(v, v, adjoint_a=True)),
                 tf.matmul(v * tf.cast(e[..., tf.newaxis, :], v.dtype), v, adjoint_b=True)]
 
+    def general_eig(x):
+        e, v = raw.Eig(input=x, Tout=tf.complex64 if x.dtype in (tf.float32, tf.complex64) else tf.complex128)
+        # What does not depend on the order, either.
+        return [tf.reduce_sum(tf.math.real(e) ** 3 + tf.math.imag(e) ** 2, -1),
+                tf.reduce_sum(tf.abs(v) ** 2 * tf.abs(e)[..., tf.newaxis, :] ** 2, -1),
+                tf.matmul(v * e[..., tf.newaxis, :], tf.linalg.inv(v))]
+
     def parts(results):
         return [part for result in results for part in (
             (tf.math.real(result), tf.math.imag(result)) if result.dtype.is_complex else (result,))]
@@ -701,6 +708,16 @@ def test_singular_and_eigenvectors(call):
                  differentiate=False, tolerance=tolerance)
             call("SelfAdjointEigV2_complex_%s_%s" % (shape, np.dtype(dtype)), lambda a, b: parts(eig(tf.complex(a, b))),
                  numbers(shape, dtype=dtype), numbers(shape, seed=2, dtype=dtype), differentiate=False, tolerance=tolerance)
+            call("Eig_%s_%s" % (shape, np.dtype(dtype)), lambda x: parts(general_eig(x)), numbers(shape, dtype=dtype),
+                 differentiate=False, tolerance=20 * tolerance)
+            call("Eig_complex_%s_%s" % (shape, np.dtype(dtype)), lambda a, b: parts(general_eig(tf.complex(a, b))),
+                 numbers(shape, dtype=dtype), numbers(shape, seed=2, dtype=dtype), differentiate=False, tolerance=20 * tolerance)
+        for part in (0, 1):
+            call("Eig_gradient_%d_%s" % (part, np.dtype(dtype)), lambda x, part=part: general_eig(x)[part],
+                 numbers((2, 4, 4), dtype=dtype), tolerance=1e-3 if dtype == f32 else 1e-9)
+            call("Eig_complex_gradient_%d_%s" % (part, np.dtype(dtype)),
+                 lambda a, b, part=part: general_eig(tf.complex(a, b))[part], numbers((4, 4), dtype=dtype),
+                 numbers((4, 4), seed=2, dtype=dtype), tolerance=1e-3 if dtype == f32 else 1e-9)
         call("SelfAdjointEigV2_gradient_%s" % np.dtype(dtype), lambda x: tf.square(raw.SelfAdjointEigV2(input=x)[1]),
              numbers((2, 4, 4), dtype=dtype), tolerance=1e-4 if dtype == f32 else 1e-10)
         call("SelfAdjointEigV2_both_%s" % np.dtype(dtype), lambda x: tf.square(raw.SelfAdjointEigV2(input=x)[1]) *

@@ -204,11 +204,74 @@ void AddTriangularSolveRecords(Suite& suite) {
   record.OutOfMemory({matrix({1 << 14, 1, 1, 1}), Floats({1 << 14, 1, 1})});
 }
 
+// By the whole matrix, which its diagonals make.
+void BandedTriangularSolve(reference::Call& call) {
+  const Array bands = call.in(0);
+  const int64_t count = bands.dim(bands.rank() - 2), rows = bands.dim(bands.rank() - 1);
+  const bool is_lower = call.flag("lower");
+  Index dims = bands.dims();
+  dims[dims.size() - 2] = rows;
+  Array whole(dims);
+  for (int64_t position = 0; position < whole.size(); ++position) {
+    Index at = whole.IndexOf(position);
+    const int64_t i = at[at.size() - 2], j = at.back();
+    const int64_t away = is_lower ? i - j : j - i;
+    if (away < 0 || away >= count) continue;
+    at[at.size() - 2] = is_lower ? away : count - 1 - away;
+    at.back() = i;
+    whole[position] = bands.at(at);
+  }
+  call.inputs[0] = whole;
+  TriangularSolve(call);
+}
+
+// Diagonals, the main one far from zero.
+Tensor Diagonals(D dtype, const List& dims, bool is_lower) {
+  Array bands = Array::FromTensor(Sample(dtype, dims, -1, 1));
+  for (int64_t i = 0; i < bands.size(); ++i) {
+    const Index at = bands.IndexOf(i);
+    if (at[at.size() - 2] == (is_lower ? 0 : dims[dims.size() - 2] - 1)) bands[i].number += 2;
+  }
+  return bands.ToTensor(dtype);
+}
+
+void AddBandedTriangularSolveRecords(Suite& suite) {
+  OpRecord& record = suite.Op("BandedTriangularSolve");
+  record.Reference(BandedTriangularSolve);
+  record.NoKernelFor("T", {D::kHalf}, "TensorFlow's CPU kernels have none");
+  for (const D d : {D::kFloat32, D::kFloat64, D::kComplex64, D::kComplex128}) {
+    record.Tolerance(d == D::kFloat32 || d == D::kComplex64 ? 1e-5 : 1e-12);
+    for (const bool lower : {false, true}) {
+      for (const bool adjoint : {false, true}) {
+        const AttrMap attrs = {{"lower", lower}, {"adjoint", adjoint}};
+        record.Call({Diagonals(d, {2, 4}, lower), Sample(d, {4, 2}, -1, 1, 2)}, attrs);
+      }
+    }
+  }
+  record.Tolerance(2e-5);
+  const auto lower = [](const List& dims) { return Diagonals(D::kFloat32, dims, true); };
+  record.Call({lower({1, 3}), Floats({3, 2})}).Call({lower({3, 3}), Floats({3, 1})});
+  record.Call({lower({2, 2, 3}), Floats({2, 3, 2})}).Call({lower({2, 1, 2, 3}), Floats({4, 3, 2})});
+  record.Call({lower({2, 3}), Floats({2, 2, 3, 1})}).Call({lower({1, 1}), Floats({1, 1})});
+  record.Hostile({Floats({3}), Floats({3, 1})}, "In[0] ndims must be >= 2: 1");
+  record.Hostile({lower({2, 3}), Floats({3})}, "In[1] ndims must be >= 2: 1");
+  record.Hostile({lower({2, 3}), Floats({2, 1})}, "In[0] mismatch In[1] shape: 3 vs. 2: [2,3] [2,1]");
+  record.Hostile({lower({4, 3}), Floats({3, 1})}, "Number of bands 4 cannot exceed the size of the matrix 3");
+  record.Hostile({Empty({0, 3}), Floats({3, 1})}, "In[0] must not be an empty tensor");
+  record.Hostile({lower({2, 3}), Empty({3, 0})}, "In[1] must not be an empty tensor");
+  record.Hostile({lower({2, 2, 3}), Floats({3, 3, 1})},
+                 "In[0] and In[1] must have compatible batch dimensions: [2,2,3] vs. [3,3,1]");
+  record.Hostile({Make(D::kFloat32, {2, 2, 2}, {1, 1, 0, 1, 1, 0, 1, 1}), Floats({2, 2, 1})},
+                 "Input matrix is not invertible.");
+  record.OutOfMemory({lower({1 << 14, 1, 1, 1}), Floats({1 << 14, 1, 1})});
+}
+
 }  // namespace
 
 void AddLinearAlgebraRecords(Suite& suite) {
   AddQrRecords(suite);
   AddTriangularSolveRecords(suite);
+  AddBandedTriangularSolveRecords(suite);
 }
 
 }  // namespace weir::conformance
