@@ -49,6 +49,18 @@ Status GreedyShape(ShapeInference& s) {
   return SetOutputDims(s, 3, {batch_size, 1});
 }
 
+Status BeamSearchShape(ShapeInference& s) {
+  WEIR_ASSIGN_OR_RETURN(const int64_t batch_size, BatchSize(s, 1));
+  const auto paths = s.attr<int64_t>("top_paths");
+  for (int i = 0; i < paths; ++i) {
+    const auto output = [&](int list) { return static_cast<int>(list * paths) + i; };
+    WEIR_RETURN_IF_ERROR(SetOutputDims(s, output(0), {kUnknown, 2}));
+    WEIR_RETURN_IF_ERROR(SetOutputDims(s, output(1), {kUnknown}));
+    WEIR_RETURN_IF_ERROR(SetOutputDims(s, output(2), {2}));
+  }
+  return SetOutputDims(s, static_cast<int>(3 * paths), {batch_size, paths});
+}
+
 // The op computes it beside the loss.
 Status LossGradient(GradientContext& g) {
   if (g.grad(1).node != nullptr) return GradientMissing(g);
@@ -69,6 +81,10 @@ std::vector<OpDef> CtcOps() {
       {.name = "CTCGreedyDecoder",
        .summary = "Gives the most probable class of each time, without blanks and, if asked, repetitions.",
        .infer_shapes = GreedyShape,
+       .gradient = NotDifferentiable},
+      {.name = "CTCBeamSearchDecoder",
+       .summary = "Gives the most probable sequences of labels, and the logarithms of their probabilities.",
+       .infer_shapes = BeamSearchShape,
        .gradient = NotDifferentiable},
   };
 }

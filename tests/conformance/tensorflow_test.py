@@ -586,6 +586,33 @@ def sampled(name, count=6, **attrs):
 
 
 @group
+def test_gradients_of_recurrent_cells(call):
+    times, batch, inputs, cells = 5, 2, 3, 4
+    shapes = ((times, batch, inputs), (batch, cells), (batch, cells), (inputs + cells, 4 * cells), (cells,), (cells,), (cells,), (4 * cells,))
+    operands = [numbers(shape, seed=i, dtype=f32) for i, shape in enumerate(shapes)]
+    for steps in (5, 3):
+        for peepholes in (False, True):
+            for which in ((6,), (1, 6)):
+                call("BlockLSTM_gradient_%d_%s_%s" % (steps, peepholes, which), lambda *xs, steps=steps, peepholes=peepholes, which=which: [
+                    raw.BlockLSTM(seq_len_max=np.int64(steps), x=xs[0], cs_prev=xs[1], h_prev=xs[2], w=xs[3], wci=xs[4], wcf=xs[5], wco=xs[6],
+                                  b=xs[7], forget_bias=0.5, cell_clip=-1.0, use_peephole=peepholes)[i] for i in which],
+                     *operands, tolerance=2e-5)
+
+
+@group
+def test_narrow_beams(call):
+    for dtype in (f32, f64):
+        for width, paths in ((1, 1), (3, 2), (10, 4)):
+            for merges in (False, True):
+                call("CTCBeamSearchDecoder_%d_%s_%s" % (width, merges, np.dtype(dtype)),
+                     lambda x, width=width, paths=paths, merges=merges: [
+                         y for list_of in raw.CTCBeamSearchDecoder(
+                             inputs=x, sequence_length=[12, 7, 5], beam_width=width, top_paths=paths, merge_repeated=merges)
+                         for y in (list_of if isinstance(list_of, list) else [list_of])],
+                     numbers((12, 3, 6), dtype=dtype), differentiate=False, tolerance=1e-5)
+
+
+@group
 def test_candidate_samplers(call):
     classes = np.array([[1, 4], [2, 0], [9, 9]], np.int64)
     for unique in (False, True):

@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cancellation.h"
+#include "kernels/cpu/nn/ctc_sequences.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -26,35 +27,6 @@ constexpr double kCost = 30;  // nanoseconds of one path's step on one core: exp
 double LogAdd(double a, double b) {
   if (a < b) std::swap(a, b);
   return b == kNever ? a : a + std::log1p(std::exp(b - a));
-}
-
-// inputs [max_time, batch_size, num_classes], and how many of its times each sequence has.
-struct Sequences {
-  int64_t max_time, batch_size, num_classes;
-  absl::Span<const int32_t> lengths;
-};
-
-absl::StatusOr<Sequences> ReadSequences(const Tensor& inputs, const Tensor& lengths,
-                                        absl::StatusCode too_long) {
-  const Shape& shape = inputs.shape();
-  if (shape.rank() != 3)
-    return absl::InvalidArgumentError(absl::StrCat("inputs is not a 3-Tensor, is ", shape.ToString()));
-  if (lengths.shape().rank() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sequence_length is not a vector, is ", lengths.shape().ToString()));
-  }
-  const Sequences sequences = {shape.dim(0), shape.dim(1), shape.dim(2), lengths.flat<int32_t>()};
-  if (lengths.num_elements() != sequences.batch_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("len(sequence_length) != batch_size.  len(sequence_length):  ", lengths.num_elements(),
-                     " batch_size: ", sequences.batch_size));
-  }
-  for (int64_t b = 0; b < sequences.batch_size; ++b) {
-    if (sequences.lengths[b] <= sequences.max_time) continue;
-    return absl::Status(too_long, absl::StrCat("sequence_length(", b, ") <= ", sequences.max_time,
-                                               ", but it is ", sequences.lengths[b]));
-  }
-  return sequences;
 }
 
 // ---- CTCLoss ----
@@ -319,12 +291,7 @@ class CtcGreedyDecoder final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     const Tensor& inputs = context.input(0);
-    if (inputs.shape().rank() == 3 && inputs.num_elements() == 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("inputs must not be empty, is ", inputs.shape().ToString()));
-    }
-    WEIR_ASSIGN_OR_RETURN(const Sequences sequences,
-                          ReadSequences(inputs, context.input(1), absl::StatusCode::kFailedPrecondition));
+    WEIR_ASSIGN_OR_RETURN(const Sequences sequences, ReadDecoded(inputs, context.input(1)));
     const int64_t classes = sequences.num_classes;
     if (blank_ < -classes || blank_ >= classes) {
       return absl::InvalidArgumentError(absl::StrCat("blank_index expected to be between ", -classes, " and ",

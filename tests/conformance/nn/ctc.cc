@@ -1,6 +1,7 @@
 // Connectionist temporal classification, by its definition: all paths that say the labels.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -115,6 +116,55 @@ void Greedy(Call& call) {
                   Vector({x.dim(1), longest}), log_probability};
 }
 
+// The probabilities of all sequences of labels, by all ways to say them. With as wide a beam nothing is left
+// out.
+void BeamSearch(Call& call) {
+  const Array& x = call.in(0);
+  const int64_t classes = x.dim(2), blank = classes - 1, count = call.integer("top_paths");
+  std::vector<std::vector<Value>> places(count), values(count);
+  std::vector<int64_t> longest(count, 0);
+  Array log_probability({x.dim(1), count});
+  for (int64_t b = 0; b < x.dim(1); ++b) {
+    const int64_t length = std::max<int64_t>(call.in(1)[b].integer(), 0);
+    std::map<Path, double> probabilities;
+    Path path(length, 0);
+    for (bool is_done = false; !is_done;) {
+      double probability = 1;
+      for (int64_t t = 0; t < length; ++t) {
+        double sum = 0;
+        for (int64_t c = 0; c < classes; ++c) sum += std::exp(x.at({t, b, c}).real());
+        probability *= std::exp(x.at({t, b, path[t]}).real()) / sum;
+      }
+      probabilities[Said(path, blank, true)] += probability;
+      is_done = true;
+      for (int64_t t = 0; is_done && t < length; ++t) {
+        path[t] = (path[t] + 1) % classes;
+        is_done = path[t] == 0;
+      }
+    }
+    std::vector<std::pair<double, Path>> best;
+    for (const auto& [said, probability] : probabilities) best.emplace_back(-probability, said);
+    std::sort(best.begin(), best.end());
+    for (int64_t p = 0; p < count; ++p) {
+      const Path said = Said(best[p].second, blank, call.flag("merge_repeated"));
+      for (size_t i = 0; i < said.size(); ++i) {
+        places[p].insert(places[p].end(), {Value(static_cast<double>(b)), Value(static_cast<double>(i))});
+        values[p].push_back(static_cast<double>(said[i]));
+      }
+      longest[p] = std::max(longest[p], static_cast<int64_t>(said.size()));
+      log_probability.at({b, p}) = std::log(-best[p].first);
+    }
+  }
+  call.outputs.assign(3 * count, Array());
+  for (int64_t p = 0; p < count; ++p) {
+    const auto size = static_cast<int64_t>(values[p].size());
+    call.outputs[p] = Generate({size, 2}, [&](const Index& at) { return places[p][2 * at[0] + at[1]]; });
+    call.outputs[count + p] = Generate({size}, [&](const Index& at) { return values[p][at[0]]; });
+    call.outputs[2 * count + p] = Vector({x.dim(1), longest[p]});
+  }
+  call.outputs.push_back(log_probability);
+}
+
 Tensor Places(const std::vector<int64_t>& flat) {
   return Make(D::kInt64, {static_cast<int64_t>(flat.size()) / 2, 2}, {flat.begin(), flat.end()});
 }
@@ -191,11 +241,42 @@ void AddGreedy(Suite& suite) {
   }
 }
 
+AttrMap BeamAttrs(int64_t width, int64_t paths, bool merges = true) {
+  return {{"beam_width", width}, {"top_paths", paths}, {"merge_repeated", merges}};
+}
+
+// Narrower beams are compared in tensorflow_test.py.
+void AddBeamSearch(Suite& suite) {
+  OpRecord& record = suite.Op("CTCBeamSearchDecoder").Reference(BeamSearch).ShapeDependsOnValues();
+  for (const D d : {D::kFloat32, D::kFloat64}) {
+    record.Tolerance(d == D::kFloat32 ? 1e-5 : 1e-7);  // TensorFlow's sums are computed in float
+    for (const bool merges : {false, true}) {
+      record.Call({Sample(d, {5, 3, 3}), Ints({5, 4, 2})}, BeamAttrs(200, 3, merges));
+      record.Call({Sample(d, {4, 2, 4}, -3, 3, 2), Ints({4, 3})}, BeamAttrs(300, 5, merges));
+    }
+    record.Call({Sample(d, {3, 2, 2}), Ints({0, -2})}, BeamAttrs(1, 1));
+    record.Call({Sample(d, {3, 1, 1}), Ints({3})}, BeamAttrs(2, 1));
+  }
+  const Tensor x = Floats({5, 2, 3}), lengths = Ints({5, 4});
+  const AttrMap attrs = BeamAttrs(4, 2);
+  record.Hostile({Floats({5, 2}), lengths}, "3", attrs).Hostile({x, Int(5)}, "sequence_length", attrs);
+  record.Hostile({x, Ints({5})}, "len(sequence_length) != batch_size", attrs);
+  record.Hostile({x, Ints({6, 1})}, "sequence_length(0) <= 5", attrs, absl::StatusCode::kFailedPrecondition);
+  record.Hostile({x, Ints({5, 0})}, "Less leaves in the beam search than requested.", attrs);
+  record.Hostile({x, lengths}, "requested more paths than the beam width.", BeamAttrs(2, 3));
+  for (const std::vector<int64_t>& dims : std::vector<Index>{{0, 2, 3}, {5, 0, 3}, {5, 2, 0}})
+    record.Hostile({Empty(dims), Sizes(Index(dims[1], 0))}, "inputs must not be empty", attrs);
+  record.Hostile({Sample(D::kFloat32, {9, 1, 200}, -1e-3, 1e-3), Ints({9})},
+                 "needs more than 1048576 prefixes at a time", BeamAttrs(kLongest, 1),
+                 absl::StatusCode::kResourceExhausted);
+}
+
 }  // namespace
 
 void AddCtcRecords(Suite& suite) {
   AddLoss(suite);
   AddGreedy(suite);
+  AddBeamSearch(suite);
 }
 
 }  // namespace weir::conformance
