@@ -51,6 +51,7 @@ std::vector<OpDef> CandidateSamplingOps() {
       sampler("LogUniformCandidateSampler", "the first ones more often"),
       sampler("LearnedUnigramCandidateSampler", "as often as they were true classes before"),
       sampler("ThreadUnsafeUnigramCandidateSampler", "as often as they were true classes before"),
+      sampler("FixedUnigramCandidateSampler", "as often as a list or a file says"),
       sampler("AllCandidateSampler", "each of them once"),
       {.name = "ComputeAccidentalHits",
        .summary = "Gives where sampled classes are true ones.",

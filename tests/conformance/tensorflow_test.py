@@ -615,11 +615,21 @@ def test_narrow_beams(call):
 @group
 def test_candidate_samplers(call):
     classes = np.array([[1, 4], [2, 0], [9, 9]], np.int64)
+    path = os.path.join(DIRECTORY, "unigrams")
+    with open(path, "wb") as file:
+        file.write(b"a,0.5\r\nb,c,2\n\n3\nd,1e-1")
     for unique in (False, True):
         for name, size in (("Uniform", 10), ("Uniform", 16), ("LogUniform", 1000), ("LearnedUnigram", 10),
                            ("ThreadUnsafeUnigram", 11)):
             call("%sCandidateSampler_%d_%s" % (name, size, unique),
                  sampled(name + "CandidateSampler", range_max=size, unique=unique), classes, differentiate=False)
+        weights = [0.1, 2.0, 0.7, 3.0, 0.0, 1.0, 0.2, 5.0, 0.4, 0.3]
+        for name, attrs in (("plain", {}), ("distorted", {"distortion": 0.75}), ("reserved", {"num_reserved_ids": 2, "unigrams": weights[2:]}),
+                            ("shard", {"num_shards": 3, "shard": 1, "unigrams": weights * 3})):
+            call("FixedUnigramCandidateSampler_%s_%s" % (name, unique), sampled("FixedUnigramCandidateSampler", **dict(
+                {"range_max": 10, "unigrams": weights, "unique": unique}, **attrs)), classes, differentiate=False)
+        call("FixedUnigramCandidateSampler_file_%s" % unique, sampled(
+            "FixedUnigramCandidateSampler", 3, vocab_file=path, range_max=4, unique=unique), classes % 4, differentiate=False)
         call("AllCandidateSampler_%s" % unique, sampled("AllCandidateSampler", 10, unique=unique), classes, differentiate=False)
 
 

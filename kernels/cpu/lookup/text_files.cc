@@ -12,6 +12,7 @@
 #include "kernels/cpu/lookup/lookup_table.h"
 #include "kernels/cpu/session_files.h"
 #include "kernels/device_kernels.h"
+#include "kernels/formats/text_lines.h"
 
 namespace weir {
 namespace {
@@ -19,52 +20,6 @@ namespace {
 // The columns that are none.
 constexpr int64_t kLineNumber = -1;
 constexpr int64_t kWholeLine = -2;
-
-// Reads a file line by line, with a buffer of one block.
-class Lines {
- public:
-  explicit Lines(std::unique_ptr<ReadableFile> file) : file_(std::move(file)) {}
-
-  // False at the end. A line that is longer than kLongestLine is InvalidArgument.
-  absl::StatusOr<bool> Next(std::string& line) {
-    constexpr size_t kLongestLine = size_t{1} << 24;
-    line.clear();
-    bool has_any = false;
-    while (true) {
-      if (position_ == block_.size()) {
-        WEIR_RETURN_IF_ERROR(ReadBlock());
-        if (block_.empty()) break;
-      }
-      has_any = true;
-      const size_t end = block_.find('\n', position_);
-      line.append(block_, position_, end == std::string::npos ? end : end - position_);
-      if (line.size() > kLongestLine) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(file_->path(), " has a line of more than ", kLongestLine, " bytes"));
-      }
-      position_ = end == std::string::npos ? block_.size() : end + 1;
-      if (end != std::string::npos) break;
-    }
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    return has_any;
-  }
-
- private:
-  absl::Status ReadBlock() {
-    constexpr size_t kBlock = size_t{1} << 18;
-    block_.resize(kBlock);
-    WEIR_ASSIGN_OR_RETURN(const size_t num_read, file_->Read(offset_, kBlock, block_.data()));
-    block_.resize(num_read);
-    offset_ += num_read;
-    position_ = 0;
-    return absl::OkStatus();
-  }
-
-  const std::unique_ptr<ReadableFile> file_;
-  std::string block_;
-  size_t position_ = 0;  // of the next line in the block
-  uint64_t offset_ = 0;  // of the next block in the file
-};
 
 // The text of a column as an element.
 absl::Status ParseField(const std::string& field, int64_t line, Tensor& element) {
@@ -123,7 +78,7 @@ class InitializeTableFromTextFile final : public Kernel {
     const std::string& path = filename.flat<std::string>()[0];
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files_->OpenForReading(path));
     TableRows rows(spec.key_dtype, Shape(), spec.value_dtype, Shape());
-    WEIR_ASSIGN_OR_RETURN(const int64_t count, Read(context, path, Lines(std::move(file)), rows));
+    WEIR_ASSIGN_OR_RETURN(const int64_t count, Read(context, path, TextLines(std::move(file)), rows));
     return table->Initialize(std::move(rows), count);
   }
 
@@ -144,7 +99,7 @@ class InitializeTableFromTextFile final : public Kernel {
   }
 
   // The number of lines that were read.
-  absl::StatusOr<int64_t> Read(KernelContext& context, const std::string& path, Lines lines,
+  absl::StatusOr<int64_t> Read(KernelContext& context, const std::string& path, TextLines lines,
                                TableRows& rows) const {
     Tensor key(rows.key_dtype(), Shape({1})), value(rows.value_dtype(), Shape({1}));
     std::string line;

@@ -1,5 +1,6 @@
 // Candidate samplers: classes drawn for losses over very many of them, and how often each is expected to be
 // drawn. TensorFlow's classes for the same seeds.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -11,13 +12,16 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "graph/types/allocator.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/random/random_stream.h"
+#include "kernels/cpu/session_files.h"
 #include "kernels/device_kernels.h"
+#include "kernels/formats/text_lines.h"
 #include "kernels/session_state.h"
 
 namespace weir {
@@ -136,6 +140,65 @@ class LearnedClasses final : public Classes {
   int32_t total_;
 };
 
+// Given weights, by A. Walker's alias method ("An efficient method for generating discrete random variables
+// with general distributions", 1977): of two classes that share a place of equal width one is taken.
+class WeightedClasses final : public Classes {
+ public:
+  // InvalidArgument where there is nothing to draw.
+  static absl::StatusOr<std::unique_ptr<WeightedClasses>> Create(std::vector<float> weights) {
+    double sum = 0;
+    for (const float weight : weights) {
+      sum += weight;
+      if (weight >= 0 && std::isfinite(sum)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("weights of classes must not be negative, and have a sum; one of them is ", weight));
+    }
+    if (sum == 0) return absl::InvalidArgumentError("all weights of classes are 0");
+    return std::make_unique<WeightedClasses>(std::move(weights), sum);
+  }
+
+  WeightedClasses(std::vector<float> weights, double sum)
+      : weights_(std::move(weights)), sum_(sum), places_(weights_.size()) {
+    const size_t count = weights_.size();
+    std::vector<double> widths(count);
+    std::vector<int64_t> wide, narrow;
+    for (size_t i = 0; i < count; ++i) {
+      widths[i] = weights_[i] * static_cast<float>(count) / sum;
+      places_[i] = {1, static_cast<int64_t>(i)};
+      (widths[i] < 1 ? narrow : wide).push_back(static_cast<int64_t>(i));
+    }
+    while (!wide.empty() && !narrow.empty()) {
+      const int64_t small = narrow.back(), large = wide.back();
+      narrow.pop_back();
+      places_[small] = {static_cast<float>(widths[small]), large};
+      widths[large] -= 1 - widths[small];
+      if (widths[large] >= 1) continue;
+      wide.pop_back();
+      narrow.push_back(large);
+    }
+  }
+
+  int64_t Sample(Words& words) const override {
+    const float place = UniformFloat(words.Next());
+    const int64_t i = Draw32(words, static_cast<uint32_t>(places_.size()));
+    return place < places_[i].first ? i : places_[i].second;
+  }
+  float Probability(int64_t value) const override {
+    if (value < 0 || value >= range()) return 0;
+    return static_cast<float>(weights_[value] / sum_);
+  }
+  int64_t range() const { return static_cast<int64_t>(weights_.size()); }
+  // How many can be drawn.
+  int64_t count() const {
+    return std::count_if(weights_.begin(), weights_.end(), [](float weight) { return weight > 0; });
+  }
+
+ private:
+  const std::vector<float> weights_;
+  const double sum_;
+  std::vector<std::pair<float, int64_t>> places_;  // how much of it is its own, and whose the rest is
+};
+
 // Attrs and the input of a sampler.
 struct Request {
   explicit Request(const KernelConstruction& construction)
@@ -206,6 +269,15 @@ absl::Status CheckRange(const Request& request, int64_t range) {
       absl::StrCat("Sampler's range is too small: ", request.num_sampled, " different classes of ", range));
 }
 
+absl::Status CheckTrueClasses(const Tensor& true_classes, int64_t range) {
+  for (const int64_t value : true_classes.flat<int64_t>()) {
+    if (value >= 0 && value < range) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a true class is ", value, ", must be in [0, ", range, ")"));
+  }
+  return absl::OkStatus();
+}
+
 // The blocks that TensorFlow reserves for a run.
 Philox Reserve(RandomStream& stream, int64_t num_sampled) {
   return stream.ReserveBlocks(static_cast<uint64_t>(num_sampled) * (2048 / 4));
@@ -232,6 +304,111 @@ class Sampler final : public Kernel {
  private:
   const Request request_;
   const Distribution classes_;
+  const std::shared_ptr<RandomStream> stream_;
+};
+
+// The classes that FixedUnigramCandidateSampler's attrs describe.
+class UnigramReader {
+ public:
+  explicit UnigramReader(const KernelConstruction& construction)
+      : construction_(construction),
+        range_(construction.attr<int64_t>("range_max")),
+        shards_(construction.attr<int64_t>("num_shards")),
+        shard_(construction.attr<int64_t>("shard")),
+        distortion_(construction.attr<float>("distortion")) {}
+
+  absl::StatusOr<std::unique_ptr<WeightedClasses>> Read() {
+    const auto& path = construction_.attr<std::string>("vocab_file");
+    const auto& unigrams = construction_.attr<std::vector<float>>("unigrams");
+    if (path.empty() && unigrams.empty())
+      return absl::InvalidArgumentError("Must provide either vocab_file or unigrams.");
+    if (!path.empty() && !unigrams.empty())
+      return absl::InvalidArgumentError("Must only provide one of vocab_file and unigrams.");
+    if (range_ > std::numeric_limits<int32_t>::max())
+      return absl::InvalidArgumentError(absl::StrCat("range_max is ", range_, ", must be below 2^31"));
+    WEIR_RETURN_IF_ERROR(AddReserved(construction_.attr<int64_t>("num_reserved_ids")));
+    if (!path.empty()) WEIR_RETURN_IF_ERROR(AddFile(path));
+    for (const float weight : unigrams) WEIR_RETURN_IF_ERROR(Add(weight));
+    if (static_cast<int64_t>(weights_.size()) != range_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("range is ", range_, " must be equal to weights size  ", weights_.size()));
+    }
+    return WeightedClasses::Create(std::move(weights_));
+  }
+
+ private:
+  // Ids that are never drawn. Those of other shards are not this sampler's.
+  absl::Status AddReserved(int64_t count) {
+    if (count < 0 || count / shards_ > range_) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "num_reserved_ids is ", count, ", must be in [0, range_max * num_shards], with range_max ", range_,
+          " and num_shards ", shards_));
+    }
+    for (int64_t id = shard_; id < count; id += shards_) weights_.push_back(0);
+    // As in TensorFlow: ids go on with the number of those that this shard has.
+    next_id_ = static_cast<int64_t>(weights_.size());
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(float weight) {
+    if (next_id_++ % shards_ != shard_) return absl::OkStatus();
+    if (static_cast<int64_t>(weights_.size()) == range_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("range is ", range_, " must be equal to weights size, but there are more weights"));
+    }
+    weights_.push_back(std::pow(weight, distortion_));
+    return absl::OkStatus();
+  }
+
+  // The weight of a line is what is behind its last comma; empty lines are none.
+  absl::Status AddFile(const std::string& path) {
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, FilesOf(construction_)->OpenForReading(path));
+    TextLines lines(std::move(file));
+    std::string line;
+    while (true) {
+      WEIR_ASSIGN_OR_RETURN(const bool is_there, lines.Next(line));
+      if (!is_there) return absl::OkStatus();
+      if (line.empty()) continue;
+      float weight = 0;
+      if (!absl::SimpleAtof(absl::string_view(line).substr(line.rfind(',') + 1), &weight)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("Wrong vocabulary format at line: ", line, ", of ", path));
+      }
+      WEIR_RETURN_IF_ERROR(Add(weight));
+    }
+  }
+
+  const KernelConstruction& construction_;
+  const int64_t range_, shards_, shard_;
+  const float distortion_;
+  int64_t next_id_ = 0;
+  std::vector<float> weights_;
+};
+
+class FixedSampler final : public Kernel {
+ public:
+  static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
+    WEIR_RETURN_IF_ERROR(CheckRange(Request(construction), construction.attr<int64_t>("range_max")));
+    WEIR_ASSIGN_OR_RETURN(auto classes, UnigramReader(construction).Read());
+    WEIR_RETURN_IF_ERROR(CheckRange(Request(construction), classes->count()));
+    WEIR_ASSIGN_OR_RETURN(auto stream, RandomStream::Of(construction));
+    return std::make_unique<FixedSampler>(construction, std::move(classes), std::move(stream));
+  }
+
+  FixedSampler(const KernelConstruction& construction, std::unique_ptr<WeightedClasses> classes,
+               std::shared_ptr<RandomStream> stream)
+      : request_(construction), classes_(std::move(classes)), stream_(std::move(stream)) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& true_classes = context.input(0);
+    WEIR_RETURN_IF_ERROR(request_.Check(true_classes));
+    WEIR_RETURN_IF_ERROR(CheckTrueClasses(true_classes, classes_->range()));
+    return SampleInto(context, request_, *classes_, Reserve(*stream_, request_.num_sampled));
+  }
+
+ private:
+  const Request request_;
+  const std::unique_ptr<WeightedClasses> classes_;
   const std::shared_ptr<RandomStream> stream_;
 };
 
@@ -274,11 +451,7 @@ class LearnedSampler final : public Kernel {
     const absl::MutexLock lock(&state_->mutex);
     WEIR_RETURN_IF_ERROR(state_->classes.status());
     LearnedClasses& classes = **state_->classes;
-    for (const int64_t value : true_classes.flat<int64_t>()) {
-      if (value >= 0 && value < classes.range()) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("a true class is ", value, ", must be in [0, ", classes.range(), ")"));
-    }
+    WEIR_RETURN_IF_ERROR(CheckTrueClasses(true_classes, classes.range()));
     WEIR_RETURN_IF_ERROR(
         SampleInto(context, request_, classes, Reserve(state_->stream, request_.num_sampled)));
     for (const int64_t value : true_classes.flat<int64_t>()) classes.Add(value);
@@ -361,6 +534,7 @@ class AccidentalHits final : public Kernel {
 void RegisterCandidateSamplingKernels(DeviceKernels& kernels) {
   kernels.Add<Sampler<UniformClasses>>("UniformCandidateSampler");
   kernels.Add<Sampler<LogUniformClasses>>("LogUniformCandidateSampler");
+  kernels.Add<FixedSampler>("FixedUnigramCandidateSampler");
   kernels.Add<LearnedSampler>("LearnedUnigramCandidateSampler");
   kernels.Add<LearnedSampler>("ThreadUnsafeUnigramCandidateSampler");
   kernels.Add<AllClasses>("AllCandidateSampler");

@@ -1,6 +1,10 @@
 // Candidate samplers: their classes are compared with TensorFlow's in tensorflow_test.py; here is what they
 // refuse.
+#include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/conformance/operands.h"
 #include "tests/conformance/references.h"
@@ -56,6 +60,46 @@ void AddCandidateSamplingRecords(Suite& suite) {
         .Hostile({Make(D::kInt64, {2, 1}, {1, -1})}, "a true class is -1", attrs)
         .Hostile({classes}, "must be below 2^31 - 1", with("range_max", kWide));
   }
+  const AttrMap fixed = {{"num_true", 1},
+                         {"num_sampled", 3},
+                         {"unique", true},
+                         {"range_max", 5},
+                         {"unigrams", std::vector<float>{1, 2, 3, 4, 5}}};
+  const auto fixed_with = [&](const char* name, AttrValue value) {
+    AttrMap changed = fixed;
+    changed[name] = std::move(value);
+    return changed;
+  };
+  AttrMap many = fixed_with("num_sampled", kWide);
+  many["unique"] = false;
+  OpRecord& record = suite.Op("FixedUnigramCandidateSampler");
+  record.TestedElsewhere("random numbers: tests/conformance/tensorflow_test.py")
+      .Hostile({Longs({1, 2})}, "true_classes must", fixed)
+      .Hostile({Make(D::kInt64, {1, 2}, {1, 2})}, "must have num_true columns", fixed)
+      .Hostile({classes}, "Sampler's range is too small", fixed_with("num_sampled", int64_t{6}))
+      .OutOfMemory({classes}, many);
+  for (const double outside : {5.0, -1.0}) {
+    record.Hostile({Make(D::kInt64, {2, 1}, {1, outside})}, "must be in [0, 5)", fixed);
+  }
+  const auto refuse = [&](const char* name, AttrValue value, const char* error) {
+    record.Hostile({classes}, error, fixed_with(name, std::move(value)));
+  };
+  refuse("unigrams", std::vector<float>{}, "Must provide either vocab_file or unigrams.");
+  refuse("vocab_file", std::string("words"), "Must only provide one of vocab_file and unigrams.");
+  refuse("unigrams", std::vector<float>{1, 2, 3}, "range is 5 must be equal to weights size  3");
+  refuse("unigrams", std::vector<float>(7, 1.0f), "there are more weights");
+  refuse("unigrams", std::vector<float>{0, 0, 0, 0, 0}, "all weights of classes are 0");
+  refuse("unigrams", std::vector<float>{0, 0, 0, 1, 1}, "Sampler's range is too small");
+  refuse("unigrams", std::vector<float>{1, 1, -1, 1, 1}, "weights of classes must not be negative");
+  refuse("unigrams", std::vector<float>{1, 1, std::nanf(""), 1, 1},
+         "weights of classes must not be negative");
+  refuse("num_reserved_ids", int64_t{-1}, "num_reserved_ids is -1");
+  refuse("num_reserved_ids", kLongest, "num_reserved_ids is");
+  refuse("shard", int64_t{1}, "range is 5 must be equal to weights size  0");
+  refuse("range_max", kWide, "must be below 2^31");
+  AttrMap from_file = fixed_with("unigrams", std::vector<float>{});
+  from_file["vocab_file"] = std::string("/no/such/file");
+  record.Hostile({classes}, "/no/such/file", from_file, absl::StatusCode::kNotFound);
   const AttrMap all = {{"num_true", 1}, {"num_sampled", 3}, {"unique", true}};
   suite.Op("AllCandidateSampler")
       .TestedElsewhere("state: tests/conformance/tensorflow_test.py")
