@@ -230,21 +230,24 @@ using FractionalAvgPool = FractionalPool<T, MeanOf<T>>;
 
 // ---- Gradients ----
 
-// As many windows as `count` has, out of a sequence that may be longer.
-absl::StatusOr<Sequence> ReadSequence(const Tensor& tensor, absl::string_view name, int64_t count,
+// As many windows as `count` has, out of a sequence that may be longer: that of input `input`, of the rows or
+// the columns.
+absl::StatusOr<Sequence> ReadSequence(const KernelContext& context, int input, bool is_of_rows, int64_t count,
                                       int64_t length) {
+  const Tensor& tensor = context.input(input);
   if (tensor.shape().rank() != 1 || tensor.num_elements() <= count) {
-    return absl::InvalidArgumentError(absl::StrCat(name, " must be a vector of at least ", count + 1,
-                                                   " elements for the shape of ", "out_backprop, is ",
-                                                   tensor.shape().ToString()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(is_of_rows ? "row" : "col", "_pooling_sequence must be a vector of at least ", count + 1,
+                     " elements for the shape of out_backprop, is ", tensor.shape().ToString()));
   }
   const absl::Span<const int64_t> given = tensor.flat<int64_t>().first(count + 1);
   for (int64_t i = 0; i <= count; ++i) {
     const bool is_after = i == 0 || given[i - 1] < given[i];
     if (given[i] >= 0 && is_after && (i == count || given[i] < length)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(name, " values must not be negative, must increase, and windows begin in [0, ", length,
-                     "), got ", tensor.ToString(16)));
+        absl::StrCat(is_of_rows ? "Row" : "Column",
+                     " sequence tensor values must not be negative, must increase, and windows begin in [0, ",
+                     length, "), got ", tensor.ToString(16)));
   }
   return Sequence(given.begin(), given.end());
 }
@@ -252,20 +255,19 @@ absl::StatusOr<Sequence> ReadSequence(const Tensor& tensor, absl::string_view na
 // Windows of images of `shape`, from a gradient and inputs `first_sequence` and the next.
 absl::StatusOr<Windows> ReadWindows(const KernelContext& context, const Shape& shape, const Shape& gradient,
                                     int first_sequence, bool overlaps) {
-  const bool are_images = shape.rank() == 4 && gradient.rank() == 4;
-  if (!are_images || gradient.dim(0) != shape.dim(0) || gradient.dim(3) != shape.dim(3)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the input and out_backprop must be 4-dimensional, with equal batches and channels: "
-                     "they are ",
-                     shape.ToString(), " and ", gradient.ToString()));
+  if (shape.rank() != 4 || gradient.rank() != 4) {
+    return absl::InvalidArgumentError(absl::StrCat("the input and out_backprop must be 4-dimensional, are ",
+                                                   shape.ToString(), " and ", gradient.ToString()));
   }
   Windows windows = {shape.dim(0), shape.dim(1), shape.dim(2), shape.dim(3), {}, {}, overlaps};
-  WEIR_ASSIGN_OR_RETURN(windows.row_ends, ReadSequence(context.input(first_sequence), "row_pooling_sequence",
-                                                       gradient.dim(1), shape.dim(1)));
-  WEIR_ASSIGN_OR_RETURN(
-      windows.column_ends,
-      ReadSequence(context.input(first_sequence + 1), "col_pooling_sequence", gradient.dim(2), shape.dim(2)));
-  return windows;
+  WEIR_ASSIGN_OR_RETURN(windows.row_ends,
+                        ReadSequence(context, first_sequence, true, gradient.dim(1), shape.dim(1)));
+  WEIR_ASSIGN_OR_RETURN(windows.column_ends,
+                        ReadSequence(context, first_sequence + 1, false, gradient.dim(2), shape.dim(2)));
+  if (gradient.dim(0) == shape.dim(0) && gradient.dim(3) == shape.dim(3)) return windows;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the input and out_backprop must have equal batches and channels, are ", shape.ToString(),
+                   " and ", gradient.ToString()));
 }
 
 // The first of the largest elements of a window gets what flows into it.

@@ -173,7 +173,7 @@ void AddHostileSequences(OpRecord& record, const std::vector<CaseInput>& good, i
                                                                {5, 6, 7, 8},
                                                                {0, 1, kShortest, 5},
                                                                {kShortest, 0, 1, 5}}) {
-    record.Hostile(with(first, Longs(broken)), "row_pooling_sequence values must not be negative");
+    record.Hostile(with(first, Longs(broken)), "Row sequence tensor values must not be negative");
   }
 }
 
