@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -46,6 +47,8 @@ T Sum(T a, T b) {
 struct Window {
   int64_t image, filter, stride, rate, size, before;
   int64_t At(int64_t i, int64_t k) const { return i * stride - before + k * rate; }
+  // Where the window begins, or the image if that is later.
+  int64_t First(int64_t i) const { return std::clamp<int64_t>(At(i, 0), 0, std::max<int64_t>(image - 1, 0)); }
   bool Contains(int64_t at) const { return at >= 0 && at < image; }
 };
 
@@ -102,18 +105,21 @@ class DilationAttrs {
   std::string padding_;
 };
 
-// The largest sum of a window, and where it is; nowhere when no pixel of the window is in the image.
+// The largest sum of a window, and where it is.
 template <typename T>
 struct Largest {
   T value = Lowest<T>();
-  int64_t pixel = -1;   // of the image, counted in rows
-  int64_t weight = -1;  // of the filter
+  int64_t pixel = 0;   // of the image, counted in rows
+  int64_t weight = 0;  // of the filter
 };
 
-// `image` and `filter` at the channel.
+// `image` and `filter` at the channel. Where no sum exceeds the lowest number, as of infinities, of NaN and
+// of zeros without sign, TensorFlow takes the pixel that the window begins at, or the image if that is later,
+// and the filter's first weight.
 template <typename T>
 Largest<T> LargestOf(const Dilation& d, const T* image, const T* filter, int64_t y, int64_t x) {
   Largest<T> largest;
+  largest.pixel = d.rows.First(y) * d.columns.image + d.columns.First(x);
   for (int64_t i = 0; i < d.rows.filter; ++i) {
     const int64_t row = d.rows.At(y, i);
     if (!d.rows.Contains(row)) continue;
@@ -153,14 +159,14 @@ class Dilation2D final : public Kernel {
         [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
             const T* const image = from + i / d.rows.size * image_elements;
-            for (int64_t k = 0; k < row_elements; ++k) {
+            for (int64_t k = 0; k < row_elements && !context.cancellation().is_cancelled(); ++k) {
               to[i * row_elements + k] =
                   LargestOf(d, image + k % d.depth, weights + k % d.depth, i % d.rows.size, k / d.depth)
                       .value;
             }
           }
         });
-    return absl::OkStatus();
+    return context.cancellation().reason();
   }
 
  private:
@@ -199,10 +205,10 @@ class Dilation2DBackprop final : public Kernel {
     for (int64_t i = 0; i < d.batch; ++i) {
       for (int64_t y = 0; y < d.rows.size; ++y) {
         for (int64_t k = 0; k < d.columns.size * d.depth; ++k, ++gradient) {
+          if (context.cancellation().is_cancelled()) return context.cancellation().reason();
           const int64_t channel = k % d.depth;
           const Largest<T> largest =
               LargestOf(d, from + i * image_elements + channel, weights + channel, y, k / d.depth);
-          if (largest.pixel < 0) continue;
           const int64_t at =
               of_filter ? largest.weight * d.depth : i * image_elements + largest.pixel * d.depth;
           to[at + channel] = Sum(to[at + channel], *gradient);

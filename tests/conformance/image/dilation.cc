@@ -10,19 +10,27 @@
 namespace weir::conformance {
 namespace {
 
+double LowestOf(DType dtype) {
+  if (IsUnsigned(dtype)) return 0;
+  return dtype == DType::kFloat32 ? std::numeric_limits<float>::lowest() : -kInfinity;
+}
+
 // Calls visit(index of the output, index of its largest pixel, index of the filter's element, largest sum).
+// Where no sum exceeds the lowest number, the pixel that the window begins at, or the image if that is later,
+// and the filter's first element.
 void ForEachMaximum(const reference::Call& call, const Index& output,
                     const std::function<void(const Index&, const Index&, const Index&, double)>& visit) {
   const Array &image = call.in(0), &filter = call.in(1);
   const Array outputs(output);
+  const double lowest = LowestOf(call.node.attr<DType>("T"));
   for (int64_t o = 0; o < outputs.size(); ++o) {
     const Index at = outputs.IndexOf(o);
     Index pixel, element;
-    double largest = -kInfinity;
+    double largest = lowest;
     for (int64_t f = 0; f < filter.size(); ++f) {
       const Index k = filter.IndexOf(f);
       if (k[2] != at[3]) continue;
-      Index p = {at[0], 0, 0, at[3]};
+      Index p = {at[0], 0, 0, at[3]}, first = p;
       bool inside = true;
       for (int axis = 0; axis < 2; ++axis) {
         const int64_t stride = call.integers("strides")[axis + 1], rate = call.integers("rates")[axis + 1];
@@ -30,7 +38,12 @@ void ForEachMaximum(const reference::Call& call, const Index& output,
         const int64_t missing = (output[axis + 1] - 1) * stride + reach - image.dim(axis + 1);
         const int64_t before = call.text("padding") == "SAME" ? std::max<int64_t>(0, missing) / 2 : 0;
         p[axis + 1] = at[axis + 1] * stride - before + k[axis] * rate;
+        first[axis + 1] = std::max<int64_t>(at[axis + 1] * stride - before, 0);
         inside = inside && p[axis + 1] >= 0 && p[axis + 1] < image.dim(axis + 1);
+      }
+      if (pixel.empty()) {
+        pixel = first;
+        element = {0, 0, k[2]};
       }
       if (!inside) continue;
       const double sum = image.at(p).real() + filter[f].real();
@@ -93,6 +106,19 @@ void AddDilationRecords(Suite& suite) {
     }
   }
   forward.Call({Floats({0, 4, 4, 1}), Floats({2, 2, 1})}, valid);
+  // No sum exceeds the lowest number.
+  forward.NoGradient();
+  for (const auto& [dtype, value] :
+       {std::pair(DType::kUint8, 0.0), std::pair(DType::kUint64, 0.0), std::pair(DType::kFloat32, -kInfinity),
+        std::pair(DType::kFloat32, std::numeric_limits<double>::quiet_NaN())}) {
+    const Tensor image = Make(dtype, {1, 3, 3, 1}, std::vector<double>(9, value));
+    const Tensor filter = Make(dtype, {2, 3, 1}, std::vector<double>(6, 0));
+    forward.Call({image, filter}, same);
+    for (OpRecord* op : {&image_gradient, &filter_gradient}) {
+      op->Call({image, filter, Make(dtype, {1, 2, 3, 1}, {1, 2, 3, 4, 5, 6})}, same);
+      op->Call({image, filter, Make(dtype, {1, 2, 1, 1}, {7, 8})}, valid);
+    }
+  }
   const Tensor image = Floats({1, 4, 4, 2}), filter = Floats({2, 2, 2});
   for (OpRecord* op : {&forward, &image_gradient, &filter_gradient}) {
     const auto inputs = [&](Tensor x, Tensor w) {
