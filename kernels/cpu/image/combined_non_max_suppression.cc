@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/image/box_overlap.h"
 #include "kernels/device_kernels.h"
 
@@ -69,9 +70,9 @@ struct Question {
   }
 };
 
-// Appends the boxes of one class of an image.
-void ChooseOfClass(const Question& q, const float* boxes, const float* scores, int64_t object_class,
-                   std::vector<Detection>& chosen) {
+// Appends the boxes of one class of an image; not all of them when the step is cancelled.
+void ChooseOfClass(const Cancellation& cancellation, const Question& q, const float* boxes,
+                   const float* scores, int64_t object_class, std::vector<Detection>& chosen) {
   std::vector<Detection> candidates;
   for (int64_t i = 0; i < q.num_boxes; ++i) {
     const float score = scores[i * q.num_classes + object_class];
@@ -82,6 +83,7 @@ void ChooseOfClass(const Question& q, const float* boxes, const float* scores, i
   const size_t first = chosen.size();
   for (const Detection& next : candidates) {
     if (static_cast<int64_t>(chosen.size() - first) >= q.most_per_class) return;
+    if (cancellation.is_cancelled()) return;
     const Box box = Box::Of(q.CornersOf(boxes, next.box, object_class));
     const bool overlaps =
         std::any_of(chosen.begin() + static_cast<int64_t>(first), chosen.end(), [&](const Detection& other) {
@@ -100,8 +102,10 @@ class CombinedNonMaxSuppression final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const Question q, Question::Read(context));
-    // Both are int32, so the product of the first and any number of classes that memory holds has its place.
-    const int64_t size = pads_per_class_ ? std::min(q.most, q.most_per_class * q.num_classes) : q.most;
+    // Scores without elements may have any number of classes.
+    int64_t of_classes = 0;
+    const bool is_countable = MultiplyWithoutOverflow(q.most_per_class, q.num_classes, &of_classes);
+    const int64_t size = pads_per_class_ && is_countable ? std::min(q.most, of_classes) : q.most;
     WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims({q.batch, size, 4}));
     WEIR_ASSIGN_OR_RETURN(Tensor * boxes, context.AllocateOutput(0, shape));
     WEIR_ASSIGN_OR_RETURN(Tensor * scores, context.AllocateOutput(1, Shape({q.batch, size})));
@@ -110,13 +114,19 @@ class CombinedNonMaxSuppression final : public Kernel {
     for (Tensor* output : {boxes, scores, classes}) {
       std::fill(output->flat<float>().begin(), output->flat<float>().end(), 0.0f);
     }
+    if (context.input(1).num_elements() == 0) {
+      std::fill(counts->flat<int32_t>().begin(), counts->flat<int32_t>().end(), 0);
+      return absl::OkStatus();
+    }
     const float* const all_boxes = context.input(0).flat<float>().data();
     const float* const all_scores = context.input(1).flat<float>().data();
     for (int64_t i = 0; i < q.batch; ++i) {
       const float* const corners = all_boxes + i * q.BoxElements();
       std::vector<Detection> chosen;
       for (int64_t c = 0; c < q.num_classes; ++c) {
-        ChooseOfClass(q, corners, all_scores + i * q.num_boxes * q.num_classes, c, chosen);
+        ChooseOfClass(context.cancellation(), q, corners, all_scores + i * q.num_boxes * q.num_classes, c,
+                      chosen);
+        WEIR_RETURN_IF_ERROR(context.cancellation().reason());
       }
       std::stable_sort(chosen.begin(), chosen.end(),
                        [](const Detection& a, const Detection& b) { return a.score > b.score; });

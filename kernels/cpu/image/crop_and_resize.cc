@@ -100,9 +100,6 @@ void ForEachPixel(const CropAxis& rows, const CropAxis& columns, const Visit& vi
   }
 }
 
-// The pixel nearest to a position, halves away from 0.
-int64_t Nearest(float position) { return static_cast<int64_t>(std::round(position)); }
-
 template <typename T>
 class CropAndResize final : public Kernel {
  public:
@@ -148,11 +145,11 @@ class CropAndResize final : public Kernel {
         rows, columns,
         [&](int64_t, int64_t, float row, float column) {
           if (is_nearest_) {
-            const T* const source = pixel(Nearest(row), Nearest(column));
+            const T* const source = pixel(rows.Nearest(row), columns.Nearest(column));
             for (int64_t k = 0; k < channels; ++k) *to++ = static_cast<float>(source[k]);
             return;
           }
-          const CropPixels y(row), x(column);
+          const CropPixels y(rows, row), x(columns, column);
           const T *const a = pixel(y.lower, x.lower), *const b = pixel(y.lower, x.upper);
           const T *const c = pixel(y.upper, x.lower), *const d = pixel(y.upper, x.upper);
           for (int64_t k = 0; k < channels; ++k) {
@@ -233,11 +230,11 @@ class CropAndResizeGradImage final : public Kernel {
         rows, columns,
         [&](int64_t, int64_t, float row, float column) {
           if (is_nearest_) {
-            Wide* const target = pixel(Nearest(row), Nearest(column));
+            Wide* const target = pixel(rows.Nearest(row), columns.Nearest(column));
             for (int64_t k = 0; k < channels; ++k) target[k] += static_cast<Wide>(*gradient++);
             return;
           }
-          const CropPixels y(row), x(column);
+          const CropPixels y(rows, row), x(columns, column);
           Wide *const a = pixel(y.lower, x.lower), *const b = pixel(y.lower, x.upper);
           Wide *const c = pixel(y.upper, x.lower), *const d = pixel(y.upper, x.upper);
           for (int64_t k = 0; k < channels; ++k) {
@@ -272,6 +269,10 @@ class CropAndResizeGradBoxes final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Boxes boxes, Boxes::Read(context.input(2), context.input(3), images.dim(0)));
     WEIR_RETURN_IF_ERROR(CheckCount(gradients, boxes));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, Shape({boxes.size(), 4})));
+    if (context.input(0).num_elements() == 0) {  // pixels without channels may be any number
+      std::fill(output->flat<float>().begin(), output->flat<float>().end(), 0.0f);
+      return absl::OkStatus();
+    }
     const T* const from = context.input(1).flat<T>().data();
     const float* const flowing = context.input(0).flat<float>().data();
     float* const to = output->flat<float>().data();
@@ -310,7 +311,7 @@ class CropAndResizeGradBoxes final : public Kernel {
     ForEachPixel(
         rows, columns,
         [&](int64_t i, int64_t j, float row, float column) {
-          const CropPixels y(row), x(column);
+          const CropPixels y(rows, row), x(columns, column);
           const T *const pa = pixel(y.lower, x.lower), *const pb = pixel(y.lower, x.upper);
           const T *const pc = pixel(y.upper, x.lower), *const pd = pixel(y.upper, x.upper);
           const Slopes down(rows, i), right(columns, j);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -104,6 +105,7 @@ class DrawBoundingBoxes final : public Kernel {
     for (int64_t i = 0; i < shape.dim(0); ++i) {
       T* const image = output->flat<T>().data() + i * image_elements;
       for (int64_t k = 0; k < boxes.dim(1); ++k, box += 4) {
+        if (context.cancellation().is_cancelled()) return context.cancellation().reason();
         const Edges rows(box[0], box[2], shape.dim(1)), columns(box[1], box[3], shape.dim(2));
         if (rows.is_drawn() && columns.is_drawn()) Draw(rows, columns, shape.dim(3), palette, k, image);
       }

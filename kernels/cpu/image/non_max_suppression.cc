@@ -13,6 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/image/box_overlap.h"
 #include "kernels/device_kernels.h"
 
@@ -55,19 +56,22 @@ struct Chosen {
 template <typename T>
 class Suppression {
  public:
-  Suppression(const Choice<T>& choice, absl::FunctionRef<float(int64_t, int64_t)> overlap)
-      : choice_(choice),
+  Suppression(const Cancellation& cancellation, const Choice<T>& choice,
+              absl::FunctionRef<float(int64_t, int64_t)> overlap)
+      : cancellation_(cancellation),
+        choice_(choice),
         overlap_(overlap),
         is_soft_(choice.sigma > T(0)),
         scale_(is_soft_ ? static_cast<T>(-0.5f / static_cast<float>(choice.sigma)) : T(0)) {}
 
-  Chosen<T> Choose(absl::Span<const T> scores) {
+  absl::StatusOr<Chosen<T>> Choose(absl::Span<const T> scores) {
     std::vector<Candidate<T>> all;
     for (size_t i = 0; i < scores.size(); ++i) {
       if (scores[i] > choice_.score_threshold) all.push_back({static_cast<int64_t>(i), scores[i], 0});
     }
     std::priority_queue<Candidate<T>> candidates(std::less<Candidate<T>>(), std::move(all));
     while (static_cast<int64_t>(chosen_.boxes.size()) < choice_.most && !candidates.empty()) {
+      if (cancellation_.is_cancelled()) return cancellation_.reason();
       Candidate<T> next = candidates.top();
       candidates.pop();
       const T score = next.score;
@@ -102,6 +106,7 @@ class Suppression {
     return static_cast<T>(std::exp(static_cast<float>(Product(Product(scale_, overlap), overlap))));
   }
 
+  const Cancellation& cancellation_;
   const Choice<T> choice_;
   const absl::FunctionRef<float(int64_t, int64_t)> overlap_;
   const bool is_soft_;
@@ -178,7 +183,8 @@ class NonMaxSuppression final : public Kernel {
     const auto overlap = [corners](int64_t i, int64_t j) {
       return Overlap(Box::Of(corners + 4 * i), Box::Of(corners + 4 * j));
     };
-    const Chosen<T> chosen = Suppression<T>(choice, overlap).Choose(scores.flat<T>());
+    WEIR_ASSIGN_OR_RETURN(const Chosen<T> chosen,
+                          Suppression<T>(context.cancellation(), choice, overlap).Choose(scores.flat<T>()));
     const auto count = static_cast<int64_t>(chosen.boxes.size());
     const int64_t size = pads_ ? choice.most : count;
     WEIR_RETURN_IF_ERROR(SetIndices(context, chosen.boxes, size));
@@ -243,7 +249,9 @@ absl::Status SuppressByOverlaps(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(choice.score_threshold, ReadNumber<float>(context.input(4), "score_threshold"));
   const float* const table = overlaps.flat<float>().data();
   const auto overlap = [&](int64_t i, int64_t j) { return table[i * num_boxes + j]; };
-  const Chosen<float> chosen = Suppression<float>(choice, overlap).Choose(scores.flat<float>());
+  WEIR_ASSIGN_OR_RETURN(
+      const Chosen<float> chosen,
+      Suppression<float>(context.cancellation(), choice, overlap).Choose(scores.flat<float>()));
   return SetIndices(context, chosen.boxes, static_cast<int64_t>(chosen.boxes.size()));
 }
 

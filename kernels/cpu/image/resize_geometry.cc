@@ -15,7 +15,11 @@ using absl::StrCat;
 
 constexpr int64_t kMostPixels = std::numeric_limits<int32_t>::max();
 
-absl::Status CheckShapesExist(const ResizeGeometry& geometry) {
+absl::Status CheckResult(const ResizeGeometry& geometry) {
+  if (geometry.rows.resized > kMostPixels || geometry.columns.resized > kMostPixels) {
+    return InvalidArgumentError(StrCat("resized sizes must fit into int32, are [", geometry.rows.resized, ",",
+                                       geometry.columns.resized, "]"));
+  }
   const int64_t batch = geometry.batch, channels = geometry.channels;
   WEIR_RETURN_IF_ERROR(
       Shape::FromDims({batch, geometry.rows.resized, geometry.columns.resized, channels}).status());
@@ -28,7 +32,7 @@ Neighbors ResizedAxis::Between(int64_t i, bool half_pixel_centers) const {
   const float position = Position(i, half_pixel_centers);
   const float floor = std::floor(position);
   return {.lower = std::clamp<int64_t>(static_cast<int64_t>(floor), 0, original - 1),
-          .upper = std::min(static_cast<int64_t>(std::ceil(position)), original - 1),
+          .upper = std::clamp<int64_t>(static_cast<int64_t>(std::ceil(position)), 0, original - 1),
           .fraction = position - floor};
 }
 
@@ -79,7 +83,7 @@ absl::StatusOr<ResizeGeometry> ResizeAttrs::OfImages(const KernelContext& contex
   geometry.channels = images.dim(3);
   geometry.rows = {images.dim(1), size.height, Scale(images.dim(1), size.height)};
   geometry.columns = {images.dim(2), size.width, Scale(images.dim(2), size.width)};
-  WEIR_RETURN_IF_ERROR(CheckShapesExist(geometry));
+  WEIR_RETURN_IF_ERROR(CheckResult(geometry));
   return geometry;
 }
 
@@ -111,7 +115,7 @@ absl::StatusOr<ResizeGeometry> ResizeAttrs::OfGradients(const KernelContext& con
   geometry.channels = gradients.dim(3);
   geometry.rows = {images.dim(1), gradients.dim(1), Scale(images.dim(1), gradients.dim(1))};
   geometry.columns = {images.dim(2), gradients.dim(2), Scale(images.dim(2), gradients.dim(2))};
-  WEIR_RETURN_IF_ERROR(CheckShapesExist(geometry));
+  WEIR_RETURN_IF_ERROR(CheckResult(geometry));
   return geometry;
 }
 

@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "graph/types/shape.h"
 #include "graph/types/tensor.h"
 #include "kernels/kernel.h"
@@ -60,7 +62,7 @@ class ResizeAttrs {
   bool align_corners() const { return align_corners_; }
 
   // Of inputs images, size: what the op's result is made from. InvalidArgument for other ranks, images
-  // without pixels, sizes that are not positive, a result that no shape has.
+  // without pixels, sizes that are not positive or that int32 has not, a result that no shape has.
   absl::StatusOr<ResizeGeometry> OfImages(const KernelContext& context) const;
   // Of inputs gradients, original images.
   absl::StatusOr<ResizeGeometry> OfGradients(const KernelContext& context) const;
@@ -77,9 +79,16 @@ template <typename T>
 class Scratch {
  public:
   static absl::StatusOr<Scratch> Allocate(KernelContext& context, int64_t count) {
-    auto bytes = context.AllocateTemporary(DType::kUint8, Shape({count * static_cast<int64_t>(sizeof(T))}));
+    int64_t size = 0;
+    if (!MultiplyWithoutOverflow(count, static_cast<int64_t>(sizeof(T)), &size)) return TooMany(count, 1);
+    auto bytes = context.AllocateTemporary(DType::kUint8, Shape({size}));
     if (!bytes.ok()) return bytes.status();
     return Scratch(*std::move(bytes), count);
+  }
+  static absl::StatusOr<Scratch> Allocate(KernelContext& context, int64_t rows, int64_t columns) {
+    int64_t count = 0;
+    if (!MultiplyWithoutOverflow(rows, columns, &count)) return TooMany(rows, columns);
+    return Allocate(context, count);
   }
 
   T& operator[](int64_t i) { return begin()[i]; }
@@ -90,6 +99,10 @@ class Scratch {
   const T* end() const { return begin() + count_; }
 
  private:
+  static absl::Status TooMany(int64_t rows, int64_t columns) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory holds ", rows, " x ", columns, " numbers of ", sizeof(T), " bytes"));
+  }
   Scratch(Tensor bytes, int64_t count) : bytes_(std::move(bytes)), count_(count) {}
 
   Tensor bytes_;

@@ -101,7 +101,7 @@ absl::StatusOr<Spans> SpansOf(KernelContext& context, const SamplingKernel& kern
   const int64_t widest = 2 * static_cast<int64_t>(Clamped(std::ceil(reach), axis.original)) + 1;
   const int64_t size = std::min(widest, axis.original);
   WEIR_ASSIGN_OR_RETURN(auto starts, Scratch<int64_t>::Allocate(context, axis.resized));
-  WEIR_ASSIGN_OR_RETURN(auto weights, Scratch<float>::Allocate(context, axis.resized * size));
+  WEIR_ASSIGN_OR_RETURN(auto weights, Scratch<float>::Allocate(context, axis.resized, size));
   std::fill(starts.begin(), starts.end(), 0);
   std::fill(weights.begin(), weights.end(), 0.0f);
   for (int64_t i = 0; i < axis.resized; ++i) {
@@ -151,14 +151,23 @@ class Sampling {
   struct Axes {
     Spans rows, columns;
   };
-  // Original and resized images: [batch, height, width, channels].
-  absl::StatusOr<Axes> AxesOf(KernelContext& context, const Shape& original, const Shape& resized) const {
+  struct Numbers {
+    Pair scale, translation;
+  };
+  static absl::StatusOr<Numbers> Read(const KernelContext& context) {
     WEIR_ASSIGN_OR_RETURN(const Pair scale, ReadPair(context.input(2), "scale"));
     if (!(scale.rows > 0 && scale.columns > 0)) {
       return absl::InvalidArgumentError(
           absl::StrCat("Scale must be greater than zero, is [", scale.rows, ",", scale.columns, "]"));
     }
     WEIR_ASSIGN_OR_RETURN(const Pair translation, ReadPair(context.input(3), "translation"));
+    return Numbers{scale, translation};
+  }
+  // Original and resized images: [batch, height, width, channels]. Takes memory for each pixel of both axes,
+  // also where the images have no elements.
+  absl::StatusOr<Axes> AxesOf(KernelContext& context, const Numbers& numbers, const Shape& original,
+                              const Shape& resized) const {
+    const auto& [scale, translation] = numbers;
     WEIR_ASSIGN_OR_RETURN(Spans rows,
                           SpansOf(context, kernel_, antialias_,
                                   {original.dim(1), resized.dim(1), scale.rows, translation.rows}));
@@ -194,8 +203,9 @@ class ScaleAndTranslate final : public Kernel {
     const Shape& images = context.input(0).shape();
     WEIR_ASSIGN_OR_RETURN(const Shape shape, ResultShape(context));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    WEIR_ASSIGN_OR_RETURN(const Sampling::Axes axes, sampling_.AxesOf(context, images, shape));
+    WEIR_ASSIGN_OR_RETURN(const Sampling::Numbers numbers, Sampling::Read(context));
     if (output->num_elements() == 0) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(const Sampling::Axes axes, sampling_.AxesOf(context, numbers, images, shape));
     const int64_t row = images.dim(2) * images.dim(3), channels = images.dim(3);
     WEIR_ASSIGN_OR_RETURN(Scratch<float> rows,
                           Scratch<float>::Allocate(context, shape.dim(0) * shape.dim(1) * row));
@@ -282,8 +292,13 @@ class ScaleAndTranslateGrad final : public Kernel {
     WEIR_RETURN_IF_ERROR(
         Shape::FromDims({gradients.dim(0), images.dim(1), gradients.dim(2), gradients.dim(3)}).status());
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
-    WEIR_ASSIGN_OR_RETURN(const Sampling::Axes axes, sampling_.AxesOf(context, images, gradients));
+    WEIR_ASSIGN_OR_RETURN(const Sampling::Numbers numbers, Sampling::Read(context));
+    if (context.input(0).num_elements() == 0) {
+      std::fill(output->flat<float>().begin(), output->flat<float>().end(), 0.0f);
+      return absl::OkStatus();
+    }
     if (output->num_elements() == 0) return absl::OkStatus();
+    WEIR_ASSIGN_OR_RETURN(const Sampling::Axes axes, sampling_.AxesOf(context, numbers, images, gradients));
     const int64_t row = gradients.dim(2) * gradients.dim(3);
     WEIR_ASSIGN_OR_RETURN(Scratch<float> rows,
                           Scratch<float>::Allocate(context, shape.dim(0) * shape.dim(1) * row));

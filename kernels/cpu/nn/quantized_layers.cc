@@ -77,7 +77,9 @@ class QuantizedConvolution final : public Kernel {
                        geometry.group_channels));
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, geometry.OutputShape()));
-    WEIR_RETURN_IF_ERROR(Convolve(context, geometry, ZeroOf(range), ZeroOf(filter_range), *output));
+    if (output->num_elements() > 0) {
+      WEIR_RETURN_IF_ERROR(Convolve(context, geometry, ZeroOf(range), ZeroOf(filter_range), *output));
+    }
     quantized::SetRangeOutputs(context, quantized::ProductRange<uint8_t, uint8_t>(range, filter_range));
     return absl::OkStatus();
   }
@@ -155,6 +157,10 @@ class QuantizedPool final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor * output,
                           context.AllocateOutput(0, windows.ImageShape(windows.output, windows.channels)));
     absl::Status status;
+    if (output->num_elements() == 0) {  // of pixels without channels, there may be any number
+      quantized::SetRangeOutputs(context, range);
+      return status;
+    }
     quantized::WithLevels(output->dtype(), [&]<typename T>(TypeTag<T>) {
       status = Pool(context, windows, context.input(0).flat<T>().data(), output->flat<T>().data());
     });

@@ -227,6 +227,7 @@ void AddGradient(OpRecord& op, const std::vector<DType>& dtypes) {
   op.Hostile({Floats({1, 2, 3, 1}), Floats({1, 4, 6, 1})}, "align_corners must be False",
              {{"align_corners", true}, {"half_pixel_centers", true}});
   op.Hostile({Floats({1, 2, 3, 1}), Empty({0, kHuge, kHuge, 1})}, "max int32");
+  op.Hostile({Empty({0, int64_t{1} << 31, 1, 1}), Floats({1, 4, 6, 1})}, "resized sizes must fit into int32");
 }
 
 void AddScaleAndTranslate(Suite& suite) {
