@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,7 @@ namespace weir {
 namespace {
 
 constexpr int64_t kTooManyBytes = int64_t{1} << 31;
+constexpr int64_t kMostFramePixels = std::numeric_limits<int32_t>::max();  // giflib's
 
 absl::Status Failure(absl::string_view contents, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("Invalid GIF data (size ", contents.size(), "), ", why));
@@ -59,16 +62,6 @@ class Reader {
     return false;
   }
 
-  bool SkipPixels() {
-    int size = 0;
-    GifByteType* block = nullptr;
-    if (DGifGetCode(file_, &size, &block) != GIF_OK) return false;
-    while (block != nullptr) {
-      if (DGifGetCodeNext(file_, &block) != GIF_OK) return false;
-    }
-    return true;
-  }
-
   // The next line of the frame's pixels.
   bool ReadLine(GifPixelType* line) { return DGifGetLine(file_, line, file_->Image.Width) == GIF_OK; }
 
@@ -105,44 +98,53 @@ struct Canvas {
   int64_t frames = 0, height = 0, width = 0;
 };
 
+// Frames end before one that is empty, or that the file does not hold to its end: giflib's DGifSlurp, which
+// TensorFlow reads files with, gives those before it.
 absl::StatusOr<Canvas> Measure(absl::string_view contents) {
   Reader reader(contents);
   if (!reader.is_open()) {
     return Failure(contents, absl::StrCat("failed to open gif file: ", reader.error()));
   }
   Canvas canvas;
+  std::string why = "No Image Descriptor detected";
+  std::vector<GifPixelType> line;
+  int64_t pixels_left = kTooManyBytes / 3;
   bool is_broken = false;
   while (reader.NextFrame(&is_broken)) {
+    const int64_t height = reader.frame().Height, width = reader.frame().Width;
+    if (height == 0 || width > kMostFramePixels / height || width == 0) {
+      why = absl::StrCat("a frame of ", height, " x ", width, " pixels is empty or too large");
+      break;
+    }
+    line.resize(static_cast<size_t>(width));
+    for (int64_t y = 0; y < height && !is_broken; ++y) {
+      if ((pixels_left -= width) < 0) return Failure(contents, "its frames are too large");
+      is_broken = !reader.ReadLine(line.data());
+    }
+    if (is_broken) break;
     canvas.frames += 1;
-    canvas.height = std::max<int64_t>(canvas.height, reader.frame().Height);
-    canvas.width = std::max<int64_t>(canvas.width, reader.frame().Width);
-    if (!reader.SkipPixels()) break;
+    canvas.height = std::max(canvas.height, height);
+    canvas.width = std::max(canvas.width, width);
   }
   if (canvas.frames == 0) {
     return Failure(contents, absl::StrCat("failed to slurp gif file: ",
-                                          is_broken ? reader.error() : "No Image Descriptor detected"));
+                                          is_broken ? reader.error() : absl::string_view(why)));
   }
   return canvas;
 }
 
-// Draws the frame that the reader stands at over what is in `image`. *is_complete is false where the file
-// ends.
-absl::Status DrawFrame(absl::string_view contents, Reader& reader, const Canvas& canvas, uint8_t* image,
-                       bool* is_complete) {
+// Draws the frame that the reader stands at over what is in `image`.
+absl::Status DrawFrame(absl::string_view contents, Reader& reader, const Canvas& canvas, uint8_t* image) {
   const GifImageDesc frame = reader.frame();
   const ColorMapObject* const colors = reader.colors();
   if (colors == nullptr) return Failure(contents, "missing color map for a frame");
-  std::vector<GifPixelType> line(static_cast<size_t>(std::max(frame.Width, 1)));
+  std::vector<GifPixelType> line(static_cast<size_t>(frame.Width));
   // Interlaced frames come in four passes.
   constexpr int kFirst[] = {0, 4, 2, 1}, kStep[] = {8, 8, 4, 2};
-  *is_complete = true;
   for (int pass = 0; pass < (frame.Interlace ? 4 : 1); ++pass) {
     const int step = frame.Interlace ? kStep[pass] : 1;
     for (int y = frame.Interlace ? kFirst[pass] : 0; y < frame.Height; y += step) {
-      if (!reader.ReadLine(line.data())) {
-        *is_complete = false;
-        return absl::OkStatus();
-      }
+      if (!reader.ReadLine(line.data())) return Failure(contents, reader.error());
       if (frame.Top + y >= canvas.height) continue;
       uint8_t* const row = image + (frame.Top + y) * canvas.width * 3;
       const auto end = std::min<int64_t>(frame.Width, canvas.width - frame.Left);
@@ -175,7 +177,7 @@ absl::Status DecodeGif(absl::string_view contents, bool first_frame_only, Alloca
   }
   WEIR_ASSIGN_OR_RETURN(uint8_t* const pixels, allocate(canvas.frames, canvas.height, canvas.width));
   Reader reader(contents);
-  bool is_complete = true;
+  if (!reader.is_open()) return Failure(contents, reader.error());
   for (int64_t i = 0; i < canvas.frames; ++i) {
     uint8_t* const image = pixels + i * image_bytes;
     if (i == 0) {
@@ -183,11 +185,9 @@ absl::Status DecodeGif(absl::string_view contents, bool first_frame_only, Alloca
     } else {
       std::memcpy(image, image - image_bytes, static_cast<size_t>(image_bytes));
     }
-    // A frame whose pixels could be skipped may still hold codes that mean nothing; what follows is kept as
-    // it is.
     bool is_broken = false;
-    if (!is_complete || !reader.is_open() || !reader.NextFrame(&is_broken)) continue;
-    WEIR_RETURN_IF_ERROR(DrawFrame(contents, reader, canvas, image, &is_complete));
+    if (!reader.NextFrame(&is_broken)) return Failure(contents, reader.error());
+    WEIR_RETURN_IF_ERROR(DrawFrame(contents, reader, canvas, image));
   }
   return absl::OkStatus();
 }

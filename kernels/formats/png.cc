@@ -93,6 +93,7 @@ absl::StatusOr<std::string> Encode(const void* pixels, int64_t height, int64_t w
 
 // ---- decoding ----
 
+constexpr png_alloc_size_t kMostOfAChunk = 8'000'000;  // bytes, also after decompression
 constexpr int64_t kTooWide = int64_t{1} << 27;
 constexpr int64_t kTooManyPixels = int64_t{1} << 29;
 
@@ -121,6 +122,12 @@ class Decoder {
     if (info_ == nullptr) return false;
     png_set_read_fn(png_, this, &Read);
     png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // checked by who calls
+    // Texts and suggested palettes, which a few kilobytes may hold megabytes of, are no part of the pixels. A
+    // color profile may decide how colors become gray; of those the library keeps one, and not beyond the
+    // limit.
+    constexpr png_byte kIgnored[] = "tEXt\0zTXt\0iTXt\0sPLT";
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kIgnored, sizeof(kIgnored) / 5);
+    png_set_chunk_malloc_max(png_, kMostOfAChunk);
     png_read_info(png_, info_);
     png_get_IHDR(png_, info_, &width_, &height_, &depth_, &color_, nullptr, nullptr, nullptr);
     Transform(options);

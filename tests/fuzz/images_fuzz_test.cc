@@ -1,5 +1,6 @@
 // Damaged and hostile image files must be errors, or images: never a crash, a hang, or memory beyond what the
 // image takes.
+#include <sys/resource.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -147,6 +148,42 @@ TEST(ImagesFuzzTest, PngFiles) {
     if (IsImage(status, round)) ++num_images;
   }
   EXPECT_GT(num_images, 500);
+}
+
+// 60 texts of 7.6 MB, each in a few kilobytes: nobody asks for them, and libpng kept them all.
+TEST(ImagesFuzzTest, TextsOfPngFilesTakeNoMemory) {
+  const std::string text(7'600'000, 'a');
+  std::string packed(compressBound(text.size()), '\0');
+  uLongf size = packed.size();
+  ASSERT_EQ(compress2(reinterpret_cast<Bytef*>(packed.data()), &size,
+                      reinterpret_cast<const Bytef*>(text.data()), text.size(), 9),
+            Z_OK);
+  packed.resize(size);
+  const auto chunk = [](const std::string& type, const std::string& data) {
+    std::string length;
+    for (int shift = 24; shift >= 0; shift -= 8) length += static_cast<char>(data.size() >> shift & 0xff);
+    return length + type + data + "sums";
+  };
+  const std::string start("k\0\0", 3), international("k\0\1\0\0\0", 6);
+  std::string file = EncodePng(Picture(9 * 11 * 3), 9, 11, 3).value();
+  constexpr size_t kEndOfHeader = 8 + 12 + 13;
+  std::string texts;
+  for (int i = 0; i < 30; ++i) texts += chunk("zTXt", start + packed) + chunk("iTXt", international + packed);
+  file.insert(kEndOfHeader, texts);
+  file = WithChecksums(file);
+  EXPECT_LT(file.size(), 1'000'000u);
+  const auto peak_bytes = [] {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    return int64_t{usage.ru_maxrss} << 10;
+  };
+  const int64_t before = peak_bytes();
+  Memory memory;
+  const auto status = DecodePng(file, {3, 8}, [&](int64_t h, int64_t w, int64_t c) -> absl::StatusOr<void*> {
+    return memory.Give(h * w * c, 1);
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_LT(peak_bytes() - before, int64_t{64} << 20);
 }
 
 TEST(ImagesFuzzTest, GifFiles) {

@@ -140,5 +140,28 @@ TEST_F(CodecsTest, FramesOfAGifFileAreWhatIsSeen) {
   EXPECT_EQ(Op("DecodePng").Get({Tensor::Scalar(start + first + ";")}).shape(), Shape({2, 3, 3}));
 }
 
+// Frames end before the first one that is empty or that the file does not hold to its end, as TensorFlow's
+// do.
+TEST_F(CodecsTest, FramesOfADamagedGifFileEndBeforeTheDamage) {
+  const std::string start("GIF89a\x03\0\x02\0\x91\0\0\0\0\0\xff\0\0\0\xff\0\0\0\xff", 25);
+  const std::string frame(",\0\0\0\0\x03\0\x02\0\0\x02\x04\x44\xa8\x11\x29\0", 17);
+  const std::string empty(",\0\0\0\0\0\0\0\0\0\x02\x04\x44\xa8\x11\x29\0", 17);
+  std::string flat = frame;
+  flat[7] = 0;  // no lines
+  const auto shape = [&](const std::string& file) {
+    return Op("DecodeGif").Get({Tensor::Scalar(file)}).shape();
+  };
+  EXPECT_EQ(shape(start + frame + frame.substr(0, 14)), Shape({1, 2, 3, 3}));
+  EXPECT_EQ(shape(start + frame + frame.substr(0, 16)), Shape({1, 2, 3, 3}));  // only the end of its blocks
+  EXPECT_EQ(shape(start + frame + frame), Shape({2, 2, 3, 3}));                // only the end of the file
+  EXPECT_EQ(shape(start + frame + empty + ";"), Shape({1, 2, 3, 3}));
+  EXPECT_EQ(shape(start + frame + flat + frame + ";"), Shape({1, 2, 3, 3}));
+  EXPECT_EQ(shape(start + frame + frame + empty + frame + ";"), Shape({2, 2, 3, 3}));
+  for (const std::string& file :
+       {start + frame.substr(0, 14), start + empty + frame + ";", start + flat + frame + ";"}) {
+    EXPECT_THAT(std::string(Refusal("DecodeGif", file).message()), HasSubstr("Invalid GIF data"));
+  }
+}
+
 }  // namespace
 }  // namespace weir
