@@ -10,6 +10,7 @@
 #include <csetjmp>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -47,11 +48,12 @@ struct ErrorTrap {
   }
 };
 
-// Contents in memory. Where they end too early, an end of image is read instead, a few times, or it is an
-// error.
+// Contents in memory. Where they end too early, an end of image is read instead, a few times; or lines are
+// missing; or it is an error.
 struct MemorySource {
   jpeg_source_mgr manager = {};
   bool recovers = false;
+  bool suspends = false;  // while a line is read
   int num_ends = 0;
 
   MemorySource(absl::string_view contents, bool recovers_truncated) : recovers(recovers_truncated) {
@@ -71,6 +73,7 @@ struct MemorySource {
     static constexpr JOCTET kEnd[] = {0xff, JPEG_EOI};
     constexpr int kMostEnds = 16;
     MemorySource* const source = Of(info);
+    if (!source->recovers && source->suspends) return FALSE;
     if (!source->recovers || source->num_ends == kMostEnds) {
       info->err->msg_code = JERR_INPUT_EOF;
       info->err->error_exit(reinterpret_cast<j_common_ptr>(info));
@@ -85,6 +88,7 @@ struct MemorySource {
     jpeg_source_mgr& manager = Of(info)->manager;
     if (count <= 0) return;
     if (static_cast<size_t>(count) > manager.bytes_in_buffer) {
+      manager.bytes_in_buffer = 0;
       Fill(info);
       return;
     }
@@ -94,12 +98,16 @@ struct MemorySource {
 };
 
 // Each pass over a progressive image costs as much as the image is large, whatever the file holds of it.
-struct ScanLimit {
+struct Progress {
   jpeg_progress_mgr manager = {};
-  ScanLimit() {
+  const std::function<bool()>& is_cancelled;
+
+  explicit Progress(const std::function<bool()>& cancelled) : is_cancelled(cancelled) {
     manager.progress_monitor = [](j_common_ptr info) {
+      const auto* const progress = reinterpret_cast<const Progress*>(info->progress);
       auto* const decoder = reinterpret_cast<j_decompress_ptr>(info);
-      if (!info->is_decompressor || decoder->input_scan_number <= kMostScans) return;
+      const bool has_ended = progress->is_cancelled && progress->is_cancelled();
+      if (!has_ended && decoder->input_scan_number <= kMostScans) return;
       info->err->msg_code = JERR_BAD_PROGRESSION;
       info->err->error_exit(info);
     };
@@ -111,7 +119,10 @@ struct ScanLimit {
 class Decoder {
  public:
   Decoder(absl::string_view contents, const JpegDecoding& options)
-      : options_(options), trap_(&info_), source_(contents, options.recovers_truncated) {}
+      : options_(options),
+        trap_(&info_),
+        source_(contents, options.recovers_truncated),
+        progress_(options.is_cancelled) {}
   ~Decoder() { jpeg_destroy_decompress(&info_); }
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
@@ -125,10 +136,23 @@ class Decoder {
     if (setjmp(trap_.jump) != 0) return false;
     jpeg_create_decompress(&info_);
     info_.mem->max_memory_to_use = kLibraryBytes;
-    info_.progress = &limit_.manager;
+    info_.progress = &progress_.manager;
     info_.src = &source_.manager;
     jpeg_read_header(&info_, TRUE);
     return true;
+  }
+
+  // What the library keeps of an image in several passes: two bytes for each coefficient.
+  int64_t CoefficientBytes() {
+    if (jpeg_has_multiple_scans(&info_) == FALSE) return 0;
+    const auto rounded = [](int64_t blocks, int64_t step) { return (blocks + step - 1) / step * step; };
+    int64_t blocks = 0;
+    for (int i = 0; i < info_.num_components; ++i) {
+      const jpeg_component_info& component = info_.comp_info[i];
+      blocks += rounded(component.width_in_blocks, component.h_samp_factor) *
+                rounded(component.height_in_blocks, component.v_samp_factor);
+    }
+    return blocks * static_cast<int64_t>(sizeof(JBLOCK));
   }
 
   // The size of what Start will give.
@@ -153,7 +177,7 @@ class Decoder {
   // What is left of a crop's first column goes to *lead: decoding begins at a block.
   bool Start(int64_t* lead) {
     if (setjmp(trap_.jump) != 0) return false;
-    jpeg_start_decompress(&info_);
+    if (jpeg_start_decompress(&info_) == FALSE) return false;
     *lead = 0;
     if (!options_.crops) return true;
     auto x = static_cast<JDIMENSION>(options_.crop_x), width = static_cast<JDIMENSION>(options_.crop_width);
@@ -166,6 +190,7 @@ class Decoder {
   // The next line; *is_there is false where the file has no more.
   bool ReadLine(JSAMPLE* line, bool* is_there) {
     if (setjmp(trap_.jump) != 0) return false;
+    source_.suspends = true;
     *is_there = jpeg_read_scanlines(&info_, &line, 1) == 1;
     return true;
   }
@@ -175,7 +200,7 @@ class Decoder {
   jpeg_decompress_struct info_ = {};
   ErrorTrap trap_;
   MemorySource source_;
-  ScanLimit limit_;
+  Progress progress_;
   int channels_ = 0;
 };
 
@@ -239,8 +264,15 @@ absl::Status DecodeJpeg(absl::string_view contents, const JpegDecoding& options,
   if (!decoder.ReadHeader() || !decoder.CalculateSize()) return Failure(decoder.message());
   WEIR_ASSIGN_OR_RETURN(const ImageExtent extent, CheckExtent(decoder, options));
   WEIR_ASSIGN_OR_RETURN(uint8_t* const pixels, allocate(extent));
+  const int64_t coefficient_bytes = decoder.CoefficientBytes();
+  if (coefficient_bytes > 0 && options.reserve) WEIR_RETURN_IF_ERROR(options.reserve(coefficient_bytes));
+  const auto failure = [&] {
+    return options.is_cancelled && options.is_cancelled()
+               ? absl::CancelledError("an image is not decoded: the step was cancelled")
+               : Failure(decoder.message());
+  };
   int64_t lead = 0;
-  if (!decoder.Start(&lead)) return Failure(decoder.message());
+  if (!decoder.Start(&lead)) return failure();
   // Lines may be wider than what is asked for, and have a channel more.
   const int64_t line_channels = decoder.info().output_components;
   std::vector<JSAMPLE> line(static_cast<size_t>(decoder.info().output_width * line_channels));
@@ -249,7 +281,7 @@ absl::Status DecodeJpeg(absl::string_view contents, const JpegDecoding& options,
     return Failure("Its colors are of no known kind");
   for (int64_t y = 0; y < extent.height; ++y) {
     bool is_there = false;
-    if (!decoder.ReadLine(line.data(), &is_there)) return Failure(decoder.message());
+    if (!decoder.ReadLine(line.data(), &is_there)) return failure();
     if (!is_there) {
       const float fraction =
           options.recovers_truncated ? 1 : static_cast<float>(y) / static_cast<float>(extent.height);

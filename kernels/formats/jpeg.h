@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -34,9 +35,15 @@ struct JpegDecoding {
   bool fast_dct = true;
   // Lines that are missing at the end repeat the last one.
   bool recovers_truncated = false;
-  float acceptable_fraction = 1;  // of lines that must be there; the others are black
+  float acceptable_fraction = 1;  // of lines that must be there; the others are black. Not of a progressive
+                                  // image, whose lines are there together
   bool crops = false;             // to the following part
   int64_t crop_y = 0, crop_x = 0, crop_height = 0, crop_width = 0;
+  // Asked before the library takes so many bytes for a progressive image's coefficients, up to 2^30; the
+  // error is the decoder's. They are free again when the decoder returns.
+  std::function<absl::Status(int64_t bytes)> reserve;
+  // Asked for each row of blocks of each pass: true ends the decoding with Cancelled.
+  std::function<bool()> is_cancelled;
 };
 
 // InvalidArgument, with the library's own words, for what is no JPEG file, an image of 2^29 bytes or more,

@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/device_kernels.h"
 #include "kernels/formats/bmp.h"
@@ -214,8 +215,16 @@ class DecodeImage final : public Kernel {
     const auto bytes = [&](const ImageExtent& image) { return target.AllocateBytes(image); };
     switch (format) {
       case Format::kJpeg: {
-        WEIR_ASSIGN_OR_RETURN(const JpegDecoding options, JpegOptions(context));
-        return DecodeJpeg(contents, options, bytes);
+        WEIR_ASSIGN_OR_RETURN(JpegDecoding options, JpegOptions(context));
+        Tensor coefficients;  // counted; the library's own memory is beside it
+        options.reserve = [&](int64_t size) {
+          absl::StatusOr<Tensor> memory = context.AllocateTemporary(DType::kUint8, Shape({size}));
+          if (memory.ok()) coefficients = *std::move(memory);
+          return memory.status();
+        };
+        options.is_cancelled = [&] { return context.cancellation().is_cancelled(); };
+        const absl::Status status = DecodeJpeg(contents, options, bytes);
+        return absl::IsCancelled(status) ? context.cancellation().reason() : status;
       }
       case Format::kPng:
         return DecodePng(contents, {attrs_.channels, attrs_.dtype == DType::kUint8 ? 8 : 16},

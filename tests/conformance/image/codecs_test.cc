@@ -103,6 +103,42 @@ TEST_F(CodecsTest, TruncatedFilesAreErrorsUnlessRecoveryIsAskedFor) {
               HasSubstr("Invalid PNG data, size"));
 }
 
+// A file that ends too early has its first lines, if those are enough; the others are black.
+TEST_F(CodecsTest, APartOfTheLinesMayBeEnough) {
+  const std::string file = Jpeg(Picture<uint8_t>(64, 64, 3));
+  const std::string half = file.substr(0, file.size() / 2);
+  const Tensor whole = Op("DecodeJpeg").Get({Tensor::Scalar(file)});
+  const Tensor part = Op("DecodeJpeg", {{"acceptable_fraction", 0.1f}}).Get({Tensor::Scalar(half)});
+  ASSERT_EQ(part.shape(), Shape({64, 64, 3}));
+  const int64_t seven_lines = 7 * 64 * 3;
+  for (int64_t i = 0; i < seven_lines; ++i) ASSERT_EQ(part.flat<uint8_t>()[i], whole.flat<uint8_t>()[i]) << i;
+  for (int64_t i = 60 * 64 * 3; i < part.num_elements(); ++i) ASSERT_EQ(part.flat<uint8_t>()[i], 0) << i;
+  const auto refusal = Op("DecodeJpeg", {{"acceptable_fraction", 0.9f}}).Run({Tensor::Scalar(half)}).status();
+  EXPECT_THAT(std::string(refusal.message()), HasSubstr("It ends at line"));
+  // All passes over a progressive image are made before its first line.
+  const std::string progressive = Jpeg(Picture<uint8_t>(64, 64, 3), {{"progressive", true}});
+  EXPECT_FALSE(Op("DecodeJpeg", {{"acceptable_fraction", 0.1f}})
+                   .Run({Tensor::Scalar(progressive.substr(0, progressive.size() / 2))})
+                   .ok());
+}
+
+// A progressive image is kept as coefficients of two bytes until its last pass.
+TEST_F(CodecsTest, CoefficientsAreCounted) {
+  std::string jpeg = Jpeg(Picture<uint8_t>(8, 8, 3), {{"progressive", true}, {"chroma_downsampling", false}});
+  const size_t frame = jpeg.find("\xff\xc2");
+  ASSERT_NE(frame, std::string::npos);
+  jpeg.replace(frame + 5, 4, std::string("\x0f\x00\x0f\x00", 4));  // 3,840 x 3,840: 42 MiB, and 84 MiB
+  EXPECT_EQ(Refusal("DecodeJpeg", jpeg).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(CodecsTest, PassesOfACancelledStepAreNotMade) {
+  const std::string file = Jpeg(Picture<uint8_t>(40, 50, 3), {{"progressive", true}});
+  Cancellation cancellation;
+  cancellation.Cancel(absl::CancelledError("enough"));
+  const absl::Status status = Op("DecodeJpeg").Run({Tensor::Scalar(file)}, &cancellation).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+}
+
 // Headers that declare more than there is memory: nothing is read for them.
 TEST_F(CodecsTest, DeclaredSizesAreCheckedBeforeTheyAreAllocated) {
   std::string png = Png(Picture<uint8_t>(1, 1, 3));
