@@ -492,7 +492,8 @@ SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
       return members->state(chief) == Membership::State::kDone;
     };
     target.met_chief = [members = membership_.get(), chief = ChiefOf(task_.cluster())] {
-      return members->incarnation_of(chief);
+      return members->state(chief) == MemberState::kAlive ? SessionTarget::kChiefIsThere
+                                                                : members->incarnation_of(chief);
     };
   }
   target.workers.push_back(network_ != nullptr ? network_->local() : lone_worker_.get());
@@ -544,7 +545,7 @@ static std::string DescribeAbsentTasks(const TaskConfig& task, const Membership&
   if (!membership.RunningTasks().empty()) return "";
   for (const TaskName& other : task.worker_tasks()) {
     const Membership::State state = membership.state(other);
-    if (state == Membership::State::kAlive) return "";
+    if (state == MemberState::kAlive) return "";
     if (state != Membership::State::kDone) names.push_back(other.ToString());
   }
   return absl::StrJoin(names, ", ");

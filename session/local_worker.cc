@@ -2,10 +2,13 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/communicator.h"
 #include "session/early_steps.h"
 #include "session/function_runner.h"
 #include "session/local_plan.h"
@@ -124,7 +127,13 @@ void LocalWorker::DropPartition(PlanId plan_id, const absl::Status& reason) {
 }
 
 absl::Status LocalWorker::ResetContainers(absl::Span<const std::string> containers, absl::Time) {
-  for (const auto& device : runtime_.devices()) device->resources().ResetContainers(containers);
+  // What the groups of replicas use is the runtime's, and no client's.
+  std::vector<std::string> of_clients;
+  for (const std::string& container : containers) {
+    if (container != Communicator::kContainer) of_clients.push_back(container);
+  }
+  if (of_clients.empty() && !containers.empty()) return absl::OkStatus();  // none would mean the default one
+  for (const auto& device : runtime_.devices()) device->resources().ResetContainers(of_clients);
   return absl::OkStatus();
 }
 

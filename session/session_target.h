@@ -27,8 +27,10 @@ struct SessionTarget {
   // Whether the task's chief has said that it is done: then nobody gives variables a value any more. Null:
   // never.
   std::function<bool()> chief_is_done;
-  // The life of the task's chief that this process has heard of, 0 for none. Null: nobody knows.
+  // The life of the task's chief that this process has heard of, 0 for none, kChiefIsThere while it lives.
+  // Null: nobody knows.
   std::function<uint64_t()> met_chief;
+  static constexpr uint64_t kChiefIsThere = ~uint64_t{0};
 };
 
 }  // namespace weir

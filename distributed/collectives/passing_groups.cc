@@ -24,6 +24,18 @@ class Groups final : public PassingGroups {
  public:
   Groups(std::vector<std::string> devices, Environment& environment)
       : devices_(std::move(devices)), environment_(environment) {}
+  // Steps know it by their cancellations: a client's Reset may drop it while they wait.
+  ~Groups() override {
+    while (true) {
+      Arrivals all;
+      {
+        absl::MutexLock lock(&mutex_);
+        if (groups_.empty()) break;
+        all = EraseLocked(groups_.begin()->first);
+      }
+      TellAll(std::move(all), absl::CancelledError("the container of collectives has been reset"));
+    }
+  }
 
   std::string ToString() const override { return absl::StrCat("groups of ", devices_.size(), " devices"); }
 
@@ -128,7 +140,7 @@ class Groups final : public PassingGroups {
   }
 
   // Precondition: it is there.
-  Arrivals EraseLocked(const Id& id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  Arrivals EraseLocked(Id id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto found = groups_.find(id);
     if (timers_ != nullptr) timers_->Forget(found->second.next_word);
     Arrivals all = std::move(found->second.arrivals);

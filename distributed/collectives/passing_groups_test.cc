@@ -79,6 +79,15 @@ TEST_F(PassingGroupsTest, WhatCannotBeAGroupEndsForAllThatHaveCome) {
   EXPECT_THAT(std::string(Add("GPU:0", 1, 1)->value().status().message()), HasSubstr("GPU:0 is none"));
 }
 
+// A client may reset any container.
+TEST_F(PassingGroupsTest, WhoWaitsIsToldWhenTheGroupsAreDropped) {
+  const Sum waits = Add("CPU:0", 2, 1), other = Add("CPU:1", 2, 1, /*instance=*/2);
+  groups_ = RefPtr<PassingGroups>();
+  ASSERT_TRUE(waits->has_value() && other->has_value());
+  EXPECT_TRUE(absl::IsCancelled(waits->value().status()));
+  step_.Cancel(absl::CancelledError("nobody listens any more"));
+}
+
 TEST_F(PassingGroupsTest, NobodyWaitsLongerThanItsNodeSays) {
   absl::Mutex mutex;
   std::optional<absl::Status> status;

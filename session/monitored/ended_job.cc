@@ -21,7 +21,8 @@ std::string EndedJob::WhyOver() {
   ended_ = at_end.empty() ? 0 : ended;
   if (ended_ == 0) return "";
   const uint64_t met = options_.met_chief ? options_.met_chief() : 0;
-  if (met != 0 && met <= ended_) {
+  if (met > ended_) return "";
+  if (met != 0) {
     return absl::StrCat(at_end, " is of the last step, and the chief of this job has ended in good order");
   }
   if (now - since_ < options_.patience) return "";

@@ -6,9 +6,15 @@
 // begins anew finds such a folder too, before its chief takes it, empties it or wants more steps. So it
 // counts
 //
-// * at once for a worker that has met that chief, or an earlier life of it: it is the worker's own job;
-// * for others when no chief has taken the folder for `patience`, which is as long as a ps waits for a lost
-//   chief.
+// * at once for a worker that has met that chief, or an earlier life of it, which is not there any more: it
+// is
+//   the worker's own job;
+// * for one that has met no chief when none has taken the folder for `patience`, which is as long as a ps
+// waits
+//   for a lost chief.
+//
+// A chief that is there, or a later one than that which has ended, is waited for: it may be preparing data
+// before it takes the folder.
 //
 // Not known here is the end of a job that has no folder, or that ends for another reason than its last step:
 // its workers wait as long as they were told to.
@@ -32,7 +38,7 @@ struct EndedJobOptions {
   FileSystem* files = &PosixFileSystem();
   // Whether the worker wants no step after that one.
   std::function<bool(int64_t step)> is_at_end;
-  // The life of the chief that this process has met, 0 for none. Null: nobody knows.
+  // As SessionTarget's.
   std::function<uint64_t()> met_chief;
   absl::Duration patience = absl::Minutes(10);
   Environment* environment = &RealEnvironment();

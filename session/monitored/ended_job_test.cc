@@ -60,6 +60,16 @@ TEST(EndedJobTest, OthersWaitForAChiefForAWhile) {
   EXPECT_THAT(EndedJob(options).WhyOver(), HasSubstr("none has come for"));
 }
 
+// It prepares data before it takes the folder, and empties that.
+TEST(EndedJobTest, AChiefThatIsThereOrLaterIsWaitedFor) {
+  const std::string directory = FolderOfAnEndedJob();
+  for (const uint64_t met : {kLife + 1, SessionTarget::kChiefIsThere}) {
+    EndedJobOptions options = WorkerOf(directory, met);
+    options.patience = absl::ZeroDuration();
+    EXPECT_THAT(EndedJob(options).WhyOver(), IsEmpty());
+  }
+}
+
 TEST(EndedJobTest, AChiefThatTakesTheFolderIsWaitedFor) {
   const std::string directory = FolderOfAnEndedJob();
   EndedJobOptions options = WorkerOf(directory, kLife);

@@ -31,9 +31,12 @@ absl::Status CheckSize(int64_t size) {
 absl::StatusOr<GroupAttrs> AttrsOf(const KernelConstruction& construction) {
   GroupAttrs attrs = {construction.attr<int64_t>("group_size"),
                       {construction.attr<int64_t>("group_key"), construction.attr<int64_t>("instance_key")}};
-  if (construction.node().FindAttr(kMembersHereAttr) != nullptr) {
-    attrs.members_here = construction.attr<int64_t>(kMembersHereAttr);
+  // No schema has it: a peer may send anything under its name.
+  const AttrValue* const members = construction.node().FindAttr(kMembersHereAttr);
+  if (members != nullptr && members->get_if<int64_t>() == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("attr '", kMembersHereAttr, "' is no integer"));
   }
+  if (members != nullptr) attrs.members_here = members->get<int64_t>();
   WEIR_RETURN_IF_ERROR(CheckSize(attrs.size));
   return attrs;
 }
