@@ -10,11 +10,12 @@
 // What a sender may have under way is what it was granted last, or what it had before, less what was answered
 // since. The sum of that is kept within the budget, as far as everybody's least window allows:
 // min(kLeastWindow, the budget divided by the number of senders). So a new sender begins with a small window
-// while others have theirs, which shrink with their next answers.
+// while others have theirs, which shrink with their next answers. Senders that come all at once have
+// kFirstWindow each, or one message, whatever the budget is.
 //
 // A message that its sender has no window for is refused with Unavailable: Peers tries it again for a while.
-// An honest sender never meets that but where its receiver was started anew; it bounds one that does not
-// care for its window.
+// An honest sender seldom meets that: where its receiver was started anew or has forgotten it after a
+// silence, or pushes have failed, for errors say no window. It bounds one that does not care for its window.
 //
 // Not counted: what a step's first message brings (RunPartition), and collectives, whose ranks wait for each
 // other (collectives/lane.h). A window cannot keep a hostile sender's bytes out of the transport's buffers,
