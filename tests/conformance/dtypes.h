@@ -24,6 +24,9 @@ inline const std::vector<DType> kNumbers = {
     DType::kBfloat16, DType::kInt8,    DType::kInt16,     DType::kUint8,     DType::kUint16,
     DType::kUint32,   DType::kUint64,  DType::kComplex64, DType::kComplex128};
 
+inline const std::vector<DType> kQuantized = {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16,
+                                              DType::kQuint16};
+
 // One of each kind that ops that only move elements tell apart.
 inline const std::vector<DType> kEveryWidth = {DType::kFloat32,    DType::kFloat64, DType::kHalf,
                                                DType::kInt8,       DType::kBool,    DType::kInt64,

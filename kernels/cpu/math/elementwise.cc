@@ -93,7 +93,7 @@ class BinaryKernel final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     const DType dtype = construction.input_type(0);
-    const BinaryRow* row = FindBinaryLoop(construction.node().op_name(), ComputeDType(dtype));
+    const BinaryRow* row = FindBinaryLoop(construction.node().op_name(), ComputeDType(StoredAs(dtype)));
     if (row == nullptr) return absl::InternalError(absl::StrCat("no loop for ", DTypeName(dtype)));
     return std::unique_ptr<Kernel>(new BinaryKernel(construction, *row));
   }
@@ -345,7 +345,12 @@ void AddAll(DeviceKernels& kernels, const DTypesByOp& dtypes_of) {
 }  // namespace
 
 void RegisterElementwiseKernels(DeviceKernels& kernels) {
-  const DTypesByOp binary = DTypesOf(BinaryLoops(), OtherBinaryLoops());
+  DTypesByOp binary = DTypesOf(BinaryLoops(), OtherBinaryLoops());
+  // Quantized numbers are equal where their levels are.
+  for (const char* op : {"Equal", "NotEqual"}) {
+    binary.at(op).insert(binary.at(op).end(),
+                         {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16, DType::kQuint16});
+  }
   AddAll<BinaryKernel>(kernels, binary);
   AddAll<UnaryKernel>(kernels, DTypesOf(UnaryLoops(), OtherUnaryLoops()));
   kernels.Add<AddN>("AddN", {{"T", binary.at("AddV2")}});

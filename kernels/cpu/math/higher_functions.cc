@@ -122,7 +122,10 @@ double ScaledBesselK(int order, double x) {
   return kStep * sum;
 }
 
+// At infinity TensorFlow's functions without a factor of exp(-|x|) or exp(x) are NaN, but for K, and so are
+// Ei and Spence's: whatever their limits are.
 double BesselI(int order, double x) {
+  if (std::isinf(x)) return kNaN;
   // In two steps, because exp(|x|) may overflow where the product does not.
   const double half = std::exp(std::fabs(x) / 2);
   return std::isinf(half) ? (order == 1 && x < 0 ? -kInfinity : kInfinity)
@@ -133,11 +136,15 @@ double BesselK(int order, double x) {
   return x > 0 ? ScaledBesselK(order, x) * std::exp(-x) : ScaledBesselK(order, x);
 }
 
-double BesselJ(int order, double x) { return order == 0 ? ::j0(x) : ::j1(x); }
+double BesselJ(int order, double x) {
+  if (std::isinf(x)) return kNaN;
+  return order == 0 ? ::j0(x) : ::j1(x);
+}
 
 double BesselY(int order, double x) {
   if (std::isnan(x)) return kNaN;
   if (x <= 0) return -kInfinity;
+  if (std::isinf(x)) return kNaN;
   return order == 0 ? ::y0(x) : ::y1(x);
 }
 
@@ -168,7 +175,7 @@ double DawsonIntegral(double x) {
 double ExponentialIntegral(double x) {
   if (!(x >= 0)) return kNaN;
   if (x == 0) return -kInfinity;
-  return std::isinf(x) ? kInfinity : std::expint(x);
+  return std::isinf(x) ? kNaN : std::expint(x);
 }
 
 double FresnelCosine(double x) { return Fresnel(x).real(); }
@@ -177,7 +184,7 @@ double FresnelSine(double x) { return Fresnel(x).imag(); }
 double Spence(double x) {
   if (!(x >= 0)) return kNaN;
   if (x == 0) return kPi * kPi / 6;
-  if (std::isinf(x)) return -kInfinity;
+  if (std::isinf(x)) return kNaN;
   if (x > 2) return -Spence(1 / x) - std::log(x) * std::log(x) / 2;                  // DLMF 25.12.4
   if (x < 0.5) return kPi * kPi / 6 - std::log(x) * std::log1p(-x) - Spence(1 - x);  // DLMF 25.12.6
   // The integral of u / (exp(u) - 1): coefficients are Bernoulli's numbers B(2k) / (2k + 1)!.

@@ -61,6 +61,11 @@ void AddOrder(Suite& suite) {
                 [=](const Value& x, const Value& y) { return !is_equal(x, y); });
   for (const char* op : {"Equal", "NotEqual"}) {
     suite.Op(op).Call({Strings({3}, {"a", "b", "c"}), Strings({}, {"b"})});
+    for (const DType dtype : kQuantized) {
+      suite.Op(op)
+          .Call({Sample(dtype, {37}, 0, 3), Sample(dtype, {37}, 0, 3, 2)})
+          .Call({Sample(dtype, {2, 3}, 0, 3), Sample(dtype, {3}, 0, 3, 2)});
+    }
   }
   AddComparison(suite, "Less", kOrdered, [](const Value& x, const Value& y) { return x.real() < y.real(); });
   AddComparison(suite, "LessEqual", kOrdered,

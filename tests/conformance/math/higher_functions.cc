@@ -1,6 +1,7 @@
 // Bessel functions, and integrals that have no simpler form: by their integrals, summed step by step.
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ namespace weir::conformance {
 namespace {
 
 constexpr double kPi = std::numbers::pi;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Simpson's rule.
 double Integral(double from, double to, const std::function<double(double)>& f) {
@@ -51,11 +53,28 @@ double Spence(double x) {
   return Integral(1, x, [](double t) { return t == 1 ? -1 : std::log(t) / (1 - t); });
 }
 
-void AddFunction(Suite& suite, const std::string& op, double low, double high,
+// At both infinities, and at zero: what TensorFlow gives, which is no limit everywhere.
+struct Ends {
+  double low, zero, high;
+};
+
+void AddFunction(Suite& suite, const std::string& op, double low, double high, const Ends& ends,
                  const std::function<double(double)>& f) {
-  OpRecord& record = suite.Op(op).Reference(EachReal(f)).CannotFail();
+  const auto everywhere = [=](double x) {
+    if (std::isnan(x)) return x;
+    if (std::isinf(x)) return x < 0 ? ends.low : ends.high;
+    return x == 0 ? ends.zero : f(x);
+  };
+  OpRecord& record = suite.Op(op).Reference(EachReal(everywhere)).CannotFail();
   record.Tolerance(0).Unary({DType::kFloat32, DType::kHalf, DType::kBfloat16}, low, high);
   record.Tolerance(1e-9).Unary({DType::kFloat64}, low, high);  // as exact as Simpson's rule is
+  // TensorFlow's BesselY1 of a single-precision 0 is NaN, that of a double-precision one is not.
+  record.Call({.inputs = {Make(DType::kFloat64, {4}, {-kInfinity, 0, kInfinity, kNaN})},
+               .check_gradient = false,
+               .label = "ends"});
+  record.Call({.inputs = {Make(DType::kFloat32, {3}, {-kInfinity, kInfinity, kNaN})},
+               .check_gradient = false,
+               .label = "ends"});
 }
 
 }  // namespace
@@ -63,25 +82,28 @@ void AddFunction(Suite& suite, const std::string& op, double low, double high,
 void AddHigherFunctionsRecords(Suite& suite) {
   for (const int order : {0, 1}) {
     const std::string name = std::to_string(order);
-    const auto add = [&](const std::string& kind, double low, double high, double (*f)(int, double)) {
-      AddFunction(suite, kind + name, low, high, [=](double x) { return f(order, x); });
+    const auto add = [&](const std::string& kind, double low, double high, const Ends& ends,
+                         double (*f)(int, double)) {
+      AddFunction(suite, kind + name, low, high, ends, [=](double x) { return f(order, x); });
     };
-    add("BesselI", 0.2, 4, BesselI);
-    add("BesselK", 0.3, 5, BesselK);
-    add("BesselJ", 0.2, 30, BesselJ);
-    add("BesselY", 0.5, 20, BesselY);
-    AddFunction(suite, "BesselI" + name + "e", 0.1, 40,
+    const double at_zero = order == 0 ? 1 : 0;
+    const Ends poles = {kInfinity, kInfinity, 0};
+    add("BesselI", 0.2, 4, {kNaN, at_zero, kNaN}, BesselI);
+    add("BesselK", 0.3, 5, poles, BesselK);
+    add("BesselJ", 0.2, 30, {kNaN, at_zero, kNaN}, BesselJ);
+    add("BesselY", 0.5, 20, {-kInfinity, -kInfinity, kNaN}, BesselY);
+    AddFunction(suite, "BesselI" + name + "e", 0.1, 40, {0, at_zero, 0},
                 [=](double x) { return std::exp(-std::abs(x)) * BesselI(order, x); });
-    AddFunction(suite, "BesselK" + name + "e", 0.3, 40,
+    AddFunction(suite, "BesselK" + name + "e", 0.3, 40, poles,
                 [=](double x) { return std::exp(x) * BesselK(order, x); });
   }
-  AddFunction(suite, "Dawsn", -6, 6, Dawson);
-  AddFunction(suite, "Expint", 0.5, 6, ExponentialIntegral);
-  AddFunction(suite, "FresnelCos", -4, 4,
+  AddFunction(suite, "Dawsn", -6, 6, {0, 0, 0}, Dawson);
+  AddFunction(suite, "Expint", 0.5, 6, {kNaN, -kInfinity, kNaN}, ExponentialIntegral);
+  AddFunction(suite, "FresnelCos", -4, 4, {-0.5, 0, 0.5},
               [](double x) { return Integral(0, x, [](double t) { return std::cos(kPi * t * t / 2); }); });
-  AddFunction(suite, "FresnelSin", -4, 4,
+  AddFunction(suite, "FresnelSin", -4, 4, {-0.5, 0, 0.5},
               [](double x) { return Integral(0, x, [](double t) { return std::sin(kPi * t * t / 2); }); });
-  AddFunction(suite, "Spence", 0.3, 9, Spence);
+  AddFunction(suite, "Spence", 0.3, 9, {kNaN, kPi * kPi / 6, kNaN}, Spence);
 }
 
 }  // namespace weir::conformance
