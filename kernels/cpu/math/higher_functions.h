@@ -7,6 +7,8 @@
 
 namespace weir {
 
+// At infinity I and J are NaN, and at +infinity Y, Ei and Spence's function, as TensorFlow has it.
+
 // Modified Bessel functions of the first and second kind, of order 0 or 1, times exp(-|x|) and exp(x): these
 // do not overflow. K is infinite for x <= 0, as TensorFlow has it.
 double ScaledBesselI(int order, double x);
