@@ -1,4 +1,5 @@
 // Pooling of images by windows whose sizes are no whole numbers in the mean.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -25,7 +26,9 @@ Status PoolShape(ShapeInference& s) {
     if (!(ratios[i] >= 1))
       return InvalidArgumentError(StrCat("pooling_ratio cannot be smaller than 1, got: ", ratios[i]));
     if (!input.has_rank() || input.dim(i) == kUnknown) continue;
-    dims[i] = static_cast<int64_t>(std::floor(static_cast<float>(input.dim(i)) / ratios[i]));
+    // A float that stands for a long axis may be more than it is long.
+    const float quotient = static_cast<float>(input.dim(i)) / ratios[i];
+    dims[i] = std::min(static_cast<int64_t>(std::floor(quotient)), input.dim(i));
     if (dims[i] > 0) continue;
     return InvalidArgumentError(StrCat("Pooling ratio is higher than input dimension size for dimension ", i,
                                        ". Input dim size: ", input.dim(i), " pooling ratio: ", ratios[i]));

@@ -52,8 +52,11 @@ absl::StatusOr<Sequence> DrawSequence(int64_t length, int64_t count, bool is_pse
     const double moved = UniformDouble(high, low) * most;
     sequence[0] = 0;
     sequence[count] = length;
-    for (int64_t i = 1; i < count; ++i)
-      sequence[i] = static_cast<int64_t>(std::ceil(mean * (static_cast<double>(i) + moved))) - 1;
+    // Rounding leaves no window empty, and none outside.
+    for (int64_t i = 1; i < count; ++i) {
+      const int64_t end = static_cast<int64_t>(std::ceil(mean * (static_cast<double>(i) + moved))) - 1;
+      sequence[i] = std::clamp(end, sequence[i - 1] + 1, length - (count - i));
+    }
     return sequence;
   }
   bits.Skip(static_cast<uint64_t>(count + 3) / 4);
@@ -90,7 +93,8 @@ struct Windows {
 
  private:
   std::pair<int64_t, int64_t> Range(const Sequence& sequence, int64_t i, int64_t length) const {
-    return {sequence[i], std::min(sequence[i + 1] + (overlap ? 1 : 0), length)};
+    const int64_t end = std::min(sequence[i + 1], length);  // a given sequence may end anywhere
+    return {sequence[i], overlap && end < length ? end + 1 : end};
   }
 };
 
@@ -182,8 +186,10 @@ class FractionalPool final : public Kernel {
     const Tensor& input = context.input(0);
     const Shape& shape = input.shape();
     WEIR_RETURN_IF_ERROR(CheckShape(shape));
+    // Quotients are TensorFlow's floats. Those of long axes may be rounded up to more than there is.
     const auto counted = [&](int axis) {
-      return static_cast<int64_t>(std::floor(static_cast<float>(shape.dim(axis)) / ratios_[axis]));
+      const float quotient = static_cast<float>(shape.dim(axis)) / ratios_[axis];
+      return std::clamp<int64_t>(static_cast<int64_t>(std::floor(quotient)), 1, shape.dim(axis));
     };
     Philox bits = is_deterministic_ ? bits_ : RandomStream(0, 0).ReserveBlocks(0);
     Windows windows = {shape.dim(0), shape.dim(1), shape.dim(2), shape.dim(3), {}, {}, overlaps_};
@@ -287,6 +293,7 @@ class FractionalMaxPoolGrad final : public Kernel {
                        pooled.shape().ToString(), " and ", gradient.shape().ToString()));
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, input.shape()));
+    if (output->num_elements() == 0) return absl::OkStatus();  // however many windows there are
     WEIR_ASSIGN_OR_RETURN(Tensor winners, context.AllocateTemporary(DType::kInt64, gradient.shape()));
     const T* const x = input.flat<T>().data();
     int64_t* const at = winners.flat<int64_t>().data();
@@ -331,6 +338,7 @@ class FractionalAvgPoolGrad final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(context.input(0), "orig_input_tensor_shape"));
     WEIR_ASSIGN_OR_RETURN(const Windows windows, ReadWindows(context, shape, gradient.shape(), 2, overlaps_));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    if (output->num_elements() == 0) return absl::OkStatus();  // however many windows there are
     WEIR_ASSIGN_OR_RETURN(Tensor sums, context.AllocateTemporary(DType::kFloat64, shape));
     double* const sum = sums.flat<double>().data();
     context.threads().ParallelFor(windows.batch, 2 * windows.cost(), [&](int64_t begin, int64_t end) {

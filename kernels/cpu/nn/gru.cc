@@ -71,6 +71,7 @@ class GruCell final : public Kernel {
       out[i] = output->flat<float>().data();
     }
     const int64_t n = cells.cells;
+    if (cells.batch == 0 || n == 0) return absl::OkStatus();  // however many rows there are
     WEIR_ASSIGN_OR_RETURN(Tensor joined, AllocateRoom(context, cells.batch, cells.row()));
     WEIR_ASSIGN_OR_RETURN(Tensor gates, AllocateRoom(context, cells.batch, 2 * n));
     float *const xh = joined.flat<float>().data(), *const ru = gates.flat<float>().data();
@@ -121,6 +122,10 @@ class GruCellGrad final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor * d_h_prev, context.AllocateOutput(1, cells.states()));
     WEIR_ASSIGN_OR_RETURN(Tensor * d_c_bar, context.AllocateOutput(2, cells.states()));
     WEIR_ASSIGN_OR_RETURN(Tensor * d_ru_bar, context.AllocateOutput(3, Shape({cells.batch, 2 * n})));
+    if (cells.batch == 0 || n == 0) {  // however many rows there are
+      std::fill_n(d_x->flat<float>().data(), d_x->num_elements(), 0.0f);
+      return absl::OkStatus();
+    }
     WEIR_ASSIGN_OR_RETURN(Tensor room, AllocateRoom(context, cells.batch, 2 * row));
     const float *const h_prev = In(context, 1), *const r = In(context, 6), *const u = In(context, 7),
                        *const c = In(context, 8), *const d_h = In(context, 9);

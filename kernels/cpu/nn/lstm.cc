@@ -269,6 +269,7 @@ class LstmCell final : public Kernel {
     WEIR_RETURN_IF_ERROR(in.Read(context, 0));
     WideOutputs out;
     for (int i = 0; i < 7; ++i) WEIR_RETURN_IF_ERROR(out.Add(context, Shape({cells.batch, cells.cells})));
+    if (cells.batch == 0 || cells.cells == 0) return absl::OkStatus();  // however many rows there are
     WEIR_ASSIGN_OR_RETURN(Tensor room, AllocateRoom(context, cells.batch, cells.row() + 4 * cells.cells));
     WEIR_RETURN_IF_ERROR(Forward(context.threads(), cells, options_, in[0], in[1], in[2], in.weights(),
                                  room.flat<float>().data(), out.states()));
@@ -328,6 +329,7 @@ class BlockLstm final : public Kernel {
     for (int i = 0; i < 7; ++i) WEIR_RETURN_IF_ERROR(out.Add(context, shape));
     WEIR_ASSIGN_OR_RETURN(Tensor room, AllocateRoom(context, cells.batch, cells.row() + 4 * cells.cells));
     const int64_t size = cells.batch * cells.cells;
+    if (size == 0) return absl::OkStatus();  // however many times and rows there are
     const float *cs_prev = in[1], *h_prev = in[2];
     for (int64_t t = 0; t < times; ++t) {
       if (context.cancellation().is_cancelled()) return context.cancellation().reason();
@@ -374,6 +376,7 @@ class BlockLstmGrad final : public Kernel {
   static absl::Status GoBack(KernelContext& context, const Cells& cells, int64_t times, const WideInputs& in,
                              WideOutputs& out) {
     const int64_t n = cells.cells, size = cells.batch * n, row = cells.row();
+    if (size == 0) return absl::OkStatus();  // all gradients are 0, however many times and rows there are
     // Of one time: gates and their gradients, [x h] and its gradient, what flows into the state and out of
     // it; and of the weights.
     WEIR_ASSIGN_OR_RETURN(Tensor room, AllocateRoom(context, cells.batch, 4 * n + 2 * row + 2 * n));
