@@ -119,6 +119,8 @@ class FromDense final : public Kernel {
       return absl::InvalidArgumentError(
           absl::StrCat("Index rank (", indices.shape().dim(1), ") and shape rank (", rank, ") do not match"));
     }
+    WEIR_RETURN_IF_ERROR(
+        CsrBuilder::Create(dense.shape()).status());  // before there are values of any number
     const int64_t count = indices.shape().dim(0);
     WEIR_ASSIGN_OR_RETURN(Tensor values,
                           Tensor::Allocate(DTypeOf<T>, Shape({count}), context.device().allocator()));
@@ -279,6 +281,17 @@ class Transpose final : public Kernel {
 
 // ---- Products ----
 
+// Asks now and then whether the step is over.
+class Steps {
+ public:
+  explicit Steps(const Cancellation& cancellation) : cancellation_(cancellation) {}
+  bool IsCancelled() { return (++count_ & 0xffff) == 0 && cancellation_.is_cancelled(); }
+
+ private:
+  const Cancellation& cancellation_;
+  int64_t count_ = 0;
+};
+
 // How the operands of a product are taken.
 struct ProductOptions {
   static absl::StatusOr<ProductOptions> Read(const KernelConstruction& construction) {
@@ -350,23 +363,25 @@ class TimesDense final : public Kernel {
                         static_cast<double>(columns) / static_cast<double>(std::max<int64_t>(a->batch(), 1));
     context.threads().ParallelFor(a->batch(), cost, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        Multiply(*a, i, b.flat<T>().data() + i * b_rows * b_columns, b_columns, columns,
-                 result.data() + i * rows * columns, rows);
+        Multiply(context.cancellation(), *a, i, b.flat<T>().data() + i * b_rows * b_columns, b_columns,
+                 columns, result.data() + i * rows * columns, rows);
       }
     });
+    if (context.cancellation().is_cancelled()) return context.cancellation().reason();
     if (conjugates_output_)
       std::transform(result.begin(), result.end(), result.begin(), [](T x) { return Conjugate(x); });
     return absl::OkStatus();
   }
 
  private:
-  void Multiply(const CsrMatrix& a, int64_t index, const T* b, int64_t b_columns, int64_t columns, T* result,
-                int64_t rows) const {
+  void Multiply(const Cancellation& cancellation, const CsrMatrix& a, int64_t index, const T* b,
+                int64_t b_columns, int64_t columns, T* result, int64_t rows) const {
     for (int64_t r = 0; r < a.rows(); ++r) {
       for (int64_t i = a.ends(index)[r]; i < a.ends(index)[r + 1]; ++i) {
         const int64_t at = a.begin(index) + i, c = a.columns().flat<int32_t>()[at];
         const int64_t row = options_.turns_a() ? c : r, inner = options_.turns_a() ? r : c;
         const T plain = a.values().flat<T>()[at], factor = options_.adjoint_a ? Conjugate(plain) : plain;
+        if (cancellation.is_cancelled()) return;
         for (int64_t k = 0; k < columns; ++k) {
           const T other = b[options_.turns_b() ? k * b_columns + inner : inner * b_columns + k];
           T& to = result[transposes_output_ ? k * rows + row : row * columns + k];
@@ -413,45 +428,89 @@ class TimesSparse final : public Kernel {
   }
 
  private:
+  // What a row of the product needs: sums of its columns, and which columns it has.
+  struct Room {
+    absl::Span<T> sums;
+    absl::Span<bool> is_there;
+    absl::Span<int32_t> columns;  // in the order in which they were found
+  };
+
+  // Rows are gone through twice: elements are counted before there is memory for them.
   static absl::StatusOr<RefPtr<CsrMatrix>> Multiply(KernelContext& context, const CsrMatrix& a,
                                                     const CsrMatrix& b, const Shape& shape) {
-    WEIR_ASSIGN_OR_RETURN(CsrBuilder builder, CsrBuilder::Create(shape));
-    WEIR_ASSIGN_OR_RETURN(Tensor sums, context.AllocateTemporary(DTypeOf<T>, Shape({b.num_columns()})));
-    WEIR_ASSIGN_OR_RETURN(Tensor marks, context.AllocateTemporary(DType::kBool, Shape({b.num_columns()})));
-    const absl::Span<T> sum = sums.flat<T>();
-    const absl::Span<bool> is_there = marks.flat<bool>();
-    std::fill(is_there.begin(), is_there.end(), false);
-    std::vector<int32_t> columns;
-    std::vector<T> values;
+    WEIR_RETURN_IF_ERROR(CsrBuilder::Create(shape).status());
+    Allocator& allocator = context.device().allocator();
+    const Shape row({b.num_columns()});
+    WEIR_ASSIGN_OR_RETURN(Tensor sums, context.AllocateTemporary(DTypeOf<T>, row));
+    WEIR_ASSIGN_OR_RETURN(Tensor marks, context.AllocateTemporary(DType::kBool, row));
+    WEIR_ASSIGN_OR_RETURN(Tensor found, context.AllocateTemporary(DType::kInt32, row));
+    const Room room = {sums.flat<T>(), marks.flat<bool>(), found.flat<int32_t>()};
+    std::fill(room.is_there.begin(), room.is_there.end(), false);
+    WEIR_ASSIGN_OR_RETURN(Tensor row_ends,
+                          Tensor::Allocate(DType::kInt32, Shape({a.batch() * (a.rows() + 1)}), allocator));
+    int64_t count = 0;
+    WEIR_RETURN_IF_ERROR(
+        ForEachRow(context.cancellation(), a, b, room, [&](int64_t batch, int64_t r, int64_t n) {
+          count += n;
+          if (count > std::numeric_limits<int32_t>::max()) return TooManyElements(count);
+          int32_t* const ends = row_ends.flat<int32_t>().data() + batch * (a.rows() + 1);
+          if (r == 0) ends[0] = 0;
+          ends[r + 1] = ends[r] + static_cast<int32_t>(n);
+          return absl::OkStatus();
+        }));
+    if (a.rows() == 0) std::fill_n(row_ends.flat<int32_t>().data(), row_ends.num_elements(), 0);
+    WEIR_ASSIGN_OR_RETURN(Tensor columns, Tensor::Allocate(DType::kInt32, Shape({count}), allocator));
+    WEIR_ASSIGN_OR_RETURN(Tensor values, Tensor::Allocate(DTypeOf<T>, Shape({count}), allocator));
+    int32_t* next_column = columns.flat<int32_t>().data();
+    T* next_value = values.flat<T>().data();
+    WEIR_RETURN_IF_ERROR(ForEachRow(context.cancellation(), a, b, room, [&](int64_t, int64_t, int64_t n) {
+      std::sort(room.columns.begin(), room.columns.begin() + n);
+      for (const int32_t column : room.columns.first(n)) {
+        *next_column++ = column;
+        *next_value++ = room.sums[column];
+      }
+      return absl::OkStatus();
+    }));
+    return CsrMatrix::Create(shape, std::move(row_ends), std::move(columns), std::move(values), allocator);
+  }
+
+  // Calls visit(batch, row, elements of the row) when `room` holds a row's columns and sums.
+  template <typename Visit>
+  static absl::Status ForEachRow(const Cancellation& cancellation, const CsrMatrix& a, const CsrMatrix& b,
+                                 const Room& room, const Visit& visit) {
     for (int64_t batch = 0; batch < a.batch(); ++batch) {
       for (int64_t row = 0; row < a.rows(); ++row) {
-        if (context.cancellation().is_cancelled()) return context.cancellation().reason();
-        columns.clear();
-        for (int64_t i = a.ends(batch)[row]; i < a.ends(batch)[row + 1]; ++i) {
-          const int64_t at = a.begin(batch) + i, inner = a.columns().flat<int32_t>()[at];
-          for (int64_t j = b.ends(batch)[inner]; j < b.ends(batch)[inner + 1]; ++j) {
-            const int64_t other = b.begin(batch) + j;
-            const int32_t column = b.columns().flat<int32_t>()[other];
-            if (!is_there[column]) {
-              is_there[column] = true;
-              sum[column] = T(0);
-              columns.push_back(column);
-            }
-            sum[column] += a.values().flat<T>()[at] * b.values().flat<T>()[other];
-          }
-        }
-        std::sort(columns.begin(), columns.end());
-        for (const int32_t column : columns) {
-          builder.Add(batch, row, column);
-          values.push_back(sum[column]);
-          is_there[column] = false;
-        }
+        WEIR_ASSIGN_OR_RETURN(const int64_t count, MultiplyRow(cancellation, a, b, batch, row, room));
+        WEIR_RETURN_IF_ERROR(visit(batch, row, count));
+        for (const int32_t column : room.columns.first(count)) room.is_there[column] = false;
       }
     }
-    WEIR_ASSIGN_OR_RETURN(
-        Tensor tensor, Tensor::Allocate(DTypeOf<T>, Shape({builder.count()}), context.device().allocator()));
-    std::copy(values.begin(), values.end(), tensor.flat<T>().begin());
-    return builder.Build(std::move(tensor), context.device().allocator());
+    return absl::OkStatus();
+  }
+
+  // Into `room`; the number of columns.
+  static absl::StatusOr<int64_t> MultiplyRow(const Cancellation& cancellation, const CsrMatrix& a,
+                                             const CsrMatrix& b, int64_t batch, int64_t row,
+                                             const Room& room) {
+    // An element may be there any number of times, so one row may be most of the work.
+    Steps steps(cancellation);
+    if (cancellation.is_cancelled()) return cancellation.reason();
+    int64_t count = 0;
+    for (int64_t i = a.ends(batch)[row]; i < a.ends(batch)[row + 1]; ++i) {
+      const int64_t at = a.begin(batch) + i, inner = a.columns().flat<int32_t>()[at];
+      for (int64_t j = b.ends(batch)[inner]; j < b.ends(batch)[inner + 1]; ++j) {
+        if (steps.IsCancelled()) return cancellation.reason();
+        const int64_t other = b.begin(batch) + j;
+        const int32_t column = b.columns().flat<int32_t>()[other];
+        if (!room.is_there[column]) {
+          room.is_there[column] = true;
+          room.sums[column] = T(0);
+          room.columns[count++] = column;
+        }
+        room.sums[column] += a.values().flat<T>()[at] * b.values().flat<T>()[other];
+      }
+    }
+    return count;
   }
 
   const ProductOptions options_;

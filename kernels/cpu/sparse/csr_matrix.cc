@@ -15,14 +15,26 @@ constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
 
 }  // namespace
 
-CsrMatrix::CsrMatrix(Shape shape, Tensor row_ends, Tensor columns, Tensor values)
+absl::StatusOr<RefPtr<CsrMatrix>> CsrMatrix::Create(const Shape& shape, Tensor row_ends, Tensor columns,
+                                                    Tensor values, Allocator& allocator) {
+  const int64_t batch = shape.rank() == 3 ? shape.dim(0) : 1, rows = shape.dim(shape.rank() - 2);
+  WEIR_ASSIGN_OR_RETURN(Tensor begins, Tensor::Allocate(DType::kInt64, Shape({batch + 1}), allocator));
+  int64_t begin = 0;
+  for (int64_t i = 0; i < batch; ++i) {
+    begins.flat<int64_t>()[i] = begin;
+    begin += row_ends.flat<int32_t>()[i * (rows + 1) + rows];
+  }
+  begins.flat<int64_t>()[batch] = begin;
+  return MakeRef<CsrMatrix>(shape, std::move(begins), std::move(row_ends), std::move(columns),
+                            std::move(values));
+}
+
+CsrMatrix::CsrMatrix(Shape shape, Tensor begins, Tensor row_ends, Tensor columns, Tensor values)
     : shape_(std::move(shape)),
+      begins_(std::move(begins)),
       row_ends_(std::move(row_ends)),
       columns_(std::move(columns)),
-      values_(std::move(values)) {
-  begins_.push_back(0);
-  for (int64_t i = 0; i < batch(); ++i) begins_.push_back(begins_.back() + ends(i)[rows()]);
-}
+      values_(std::move(values)) {}
 
 std::string CsrMatrix::ToString() const {
   return absl::StrCat("CSRSparseMatrix of ", TypeString(dtype(), shape_), " with ", values_.num_elements(),
@@ -82,6 +94,10 @@ absl::StatusOr<RefPtr<VariantValue>> CsrMatrix::Add(const VariantValue& other, K
   return RefPtr<VariantValue>(std::move(sum));
 }
 
+absl::Status TooManyElements(int64_t count) {
+  return absl::InvalidArgumentError(absl::StrCat("there must be at most Int32Max elements, not ", count));
+}
+
 absl::StatusOr<CsrBuilder> CsrBuilder::Create(const Shape& shape) {
   if (shape.rank() != 2 && shape.rank() != 3) {
     return absl::InvalidArgumentError(
@@ -110,9 +126,7 @@ void CsrBuilder::Add(int64_t batch, int64_t row, int64_t column) {
 }
 
 absl::StatusOr<RefPtr<CsrMatrix>> CsrBuilder::Build(Tensor values, Allocator& allocator) const {
-  if (count() > kMost) {
-    return absl::InvalidArgumentError(absl::StrCat("there must be at most Int32Max elements, not ", count()));
-  }
+  if (count() > kMost) return TooManyElements(count());
   const int64_t batch = shape_.rank() == 3 ? shape_.dim(0) : 1, rows = shape_.dim(shape_.rank() - 2);
   WEIR_ASSIGN_OR_RETURN(Tensor row_ends,
                         Tensor::Allocate(DType::kInt32, Shape({batch * (rows + 1)}), allocator));
@@ -129,7 +143,7 @@ absl::StatusOr<RefPtr<CsrMatrix>> CsrBuilder::Build(Tensor values, Allocator& al
       ++next;
     }
   }
-  return MakeRef<CsrMatrix>(shape_, std::move(row_ends), std::move(columns), std::move(values));
+  return CsrMatrix::Create(shape_, std::move(row_ends), std::move(columns), std::move(values), allocator);
 }
 
 }  // namespace weir

@@ -25,7 +25,11 @@ class CsrMatrix final : public VariantValue {
   // the elements of each row begin, and where the last ones end, counted from the first one of the matrix.
   // `columns` is int32 [elements], `values` [elements]. Preconditions: they fit each other; matrices, their
   // rows and the number of elements are int32, columns too.
-  CsrMatrix(Shape shape, Tensor row_ends, Tensor columns, Tensor values);
+  // ResourceExhausted where there is no room for the matrices' begins.
+  static absl::StatusOr<RefPtr<CsrMatrix>> Create(const Shape& shape, Tensor row_ends, Tensor columns,
+                                                  Tensor values, Allocator& allocator);
+  // Of what Create makes. `begins` is int64 [batch + 1].
+  CsrMatrix(Shape shape, Tensor begins, Tensor row_ends, Tensor columns, Tensor values);
 
   std::string ToString() const override;
   int depth() const override { return 1; }
@@ -43,15 +47,17 @@ class CsrMatrix final : public VariantValue {
   const Tensor& row_ends() const { return row_ends_; }
 
   // Matrix `index`: where its elements begin, their number, and the rows + 1 ends.
-  int64_t begin(int64_t index) const { return begins_[index]; }
-  int64_t count(int64_t index) const { return begins_[index + 1] - begins_[index]; }
+  int64_t begin(int64_t index) const { return begins_.flat<int64_t>()[index]; }
+  int64_t count(int64_t index) const { return begin(index + 1) - begin(index); }
   const int32_t* ends(int64_t index) const { return row_ends_.flat<int32_t>().data() + index * (rows() + 1); }
 
  private:
   const Shape shape_;
+  const Tensor begins_;  // of each matrix, and the end of the last one
   const Tensor row_ends_, columns_, values_;
-  std::vector<int64_t> begins_;  // of each matrix, and the end of the last one
 };
+
+absl::Status TooManyElements(int64_t count);  // the error that a matrix of so many is refused with
 
 // Takes elements of a new matrix, row by row and batch by batch. Not thread safe.
 class CsrBuilder {

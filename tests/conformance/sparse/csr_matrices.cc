@@ -47,6 +47,9 @@ void AddCsrMatricesRecords(Suite& suite) {
   from_dense.Hostile({Floats({2, 3}), Longs({0, 1})}, "indices must be rank 2");
   from_dense.Hostile({Floats({2, 3}), Indices({1, 3}, {0, 0, 0})}, "Index rank (3) and shape rank (2)");
   from_dense.Hostile({Floats({2, 3}), Indices({1, 2}, {1, 7})}, "is out of bounds of [2,3]");
+  // Before room is made for values of any number.
+  from_dense.Hostile({Make(D::kFloat32, {}, {1}), Empty({int64_t{1} << 33, 0}, D::kInt64)},
+                     "SparseTensor must have rank 2 or 3");
   const AttrMap type = {{"type", D::kFloat32}};
   const char* const no_matrix = "must be one CSRSparseMatrix";
   for (const char* op : {"CSRSparseMatrixToSparseTensor", "CSRSparseMatrixToDense", "SparseMatrixTranspose"})
