@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cancellation.h"
 #include "kernels/cpu/broadcast.h"
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/math/each_matrix.h"
@@ -33,16 +34,18 @@ struct BandedTriangle {
 
 // x holds b [rows, columns] and becomes the solution.
 template <typename T>
-void Substitute(const BandedTriangle<T>& a, int64_t columns, T* x) {
+void Substitute(const BandedTriangle<T>& a, int64_t columns, T* x, const Cancellation& cancellation) {
   const bool goes_down = a.is_lower != a.is_adjoint;
   for (int64_t step = 0; step < a.rows; ++step) {
     const int64_t i = goes_down ? step : a.rows - 1 - step;
     T* const row = x + i * columns;
     for (int64_t back = 1; back < a.bands && back <= step; ++back) {
+      if (cancellation.is_cancelled()) return;
       const int64_t j = goes_down ? i - back : i + back;
       const T factor = a.At(i, j);
       for (int64_t c = 0; c < columns; ++c) row[c] -= factor * x[j * columns + c];
     }
+    if (cancellation.is_cancelled()) return;
     const T diagonal = a.At(i, i);
     for (int64_t c = 0; c < columns; ++c) row[c] /= diagonal;
   }
@@ -70,10 +73,10 @@ class BandedTriangularSolve final : public Kernel {
             T* const to = output->flat<T>().data() + i * rows * columns;
             std::copy_n(b.flat<T>().data() + of_b.MatrixOf(i) * rows * columns, rows * columns, to);
             const T* const matrix = a.flat<T>().data() + of_a.MatrixOf(i) * bands * rows;
-            Substitute<T>({matrix, bands, rows, is_lower_, is_adjoint_}, columns, to);
+            Substitute<T>({matrix, bands, rows, is_lower_, is_adjoint_}, columns, to, context.cancellation());
           }
         });
-    return absl::OkStatus();
+    return context.cancellation().is_cancelled() ? context.cancellation().reason() : absl::OkStatus();
   }
 
  private:

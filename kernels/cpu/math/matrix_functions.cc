@@ -124,16 +124,16 @@ void Root(Complex* t, int64_t n, Complex*, Complex* result, const Cancellation& 
   RootOfTriangular(t, n, result, cancellation);
 }
 
-// An eigenvalue of which there is no principal root among the numbers of T, or which makes of a singular
-// matrix one without a value.
+// An eigenvalue of which there is no principal root among the numbers of T, or 0 where that has no value. Of
+// 0 there is a root; whether there is one of the matrix is seen when it is computed.
 template <typename T>
-bool HasNoFunction(const Complex* t, int64_t n) {
+bool HasNoFunction(const Complex* t, int64_t n, bool has_value_of_zero) {
   double largest = 0;
   for (int64_t i = 0; i < n * n; ++i) largest = std::max(largest, std::abs(t[i]));
   const double nothing = 8 * std::numeric_limits<double>::epsilon() * largest * static_cast<double>(n);
   for (int64_t i = 0; i < n; ++i) {
     const Complex value = t[i * n + i];
-    if (value == Complex(0)) return true;
+    if (value == Complex(0) && !has_value_of_zero) return true;
     if (kIsReal<T> && value.real() < 0 && std::abs(value.imag()) <= nothing) return true;
   }
   return false;
@@ -158,7 +158,7 @@ class MatrixFunction final : public Kernel {
           Complex *const u = a + n * n, *const value = u + n * n, *const own = value + n * n;
           T* const to = output->flat<T>().data() + i * n * n;
           if (!Read(input.flat<T>().data() + i * n * n, n * n, a) ||
-              !SchurForm(a, n, u, own, context.cancellation()) || HasNoFunction<T>(a, n)) {
+              !SchurForm(a, n, u, own, context.cancellation()) || HasNoFunction<T>(a, n, function == Root)) {
             std::fill_n(to, n * n, Narrow<T>(Complex(kNaN, kNaN)));
             return absl::OkStatus();
           }

@@ -12,6 +12,15 @@ using Complex = std::complex<double>;
 constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
 constexpr int kMostIterations = 60;  // for each eigenvalue; two or three are usual
 constexpr int kMostRoots = 100;      // a dozen bring any double near 1
+constexpr double kLarge = 1e10;  // of elements of a vector: products with a matrix stay far below infinity
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double LargestOf(const Complex* a, int64_t count) {
+  double largest = 0;
+  for (int64_t i = 0; i < count; ++i)
+    largest = std::max({largest, std::abs(a[i].real()), std::abs(a[i].imag())});
+  return largest;
+}
 
 // a = (1 - 2 v v*) a (1 - 2 v v*) for v of length 1 that begins at row `from`, and u = u (1 - 2 v v*).
 void Reflect(Complex* a, Complex* u, int64_t n, int64_t from, const Complex* v) {
@@ -34,14 +43,19 @@ void Reflect(Complex* a, Complex* u, int64_t n, int64_t from, const Complex* v) 
 // Zeros below the first diagonal under the main one. `v` has room for a column.
 void ReduceToHessenberg(Complex* a, Complex* u, int64_t n, Complex* v, const Cancellation& cancellation) {
   for (int64_t k = 0; k + 2 < n && !cancellation.is_cancelled(); ++k) {
+    double largest = 0;
+    for (int64_t i = k + 2; i < n; ++i) largest = std::max(largest, LargestOf(a + i * n + k, 1));
+    if (largest == 0) continue;
+    // Squares of small numbers would lose their digits: v is made of a column whose largest number is 1.
+    largest = std::max(largest, LargestOf(a + (k + 1) * n + k, 1));
+    for (int64_t i = k + 1; i < n; ++i) v[i] = a[i * n + k] / largest;
     double below = 0;
-    for (int64_t i = k + 2; i < n; ++i) below += std::norm(a[i * n + k]);
-    if (below == 0) continue;
-    const Complex first = a[(k + 1) * n + k];
+    for (int64_t i = k + 2; i < n; ++i) below += std::norm(v[i]);
+    const Complex first = v[k + 1];
     const double length = std::sqrt(below + std::norm(first));
     const Complex phase = first == Complex(0) ? Complex(1) : first / std::abs(first);
     const double size = std::sqrt(below + std::norm(first + phase * length));
-    for (int64_t i = k + 1; i < n; ++i) v[i] = a[i * n + k] / size;
+    for (int64_t i = k + 2; i < n; ++i) v[i] /= size;
     v[k + 1] = (first + phase * length) / size;
     Reflect(a, u, n, k + 1, v);
     for (int64_t i = k + 2; i < n; ++i) a[i * n + k] = 0;
@@ -95,13 +109,6 @@ int64_t BlockBegin(Complex* a, int64_t n, int64_t last) {
     return i;
   }
   return 0;
-}
-
-double LargestOf(const Complex* a, int64_t count) {
-  double largest = 0;
-  for (int64_t i = 0; i < count; ++i)
-    largest = std::max({largest, std::abs(a[i].real()), std::abs(a[i].imag())});
-  return largest;
 }
 
 // The largest sum of a column of t - 1.
@@ -165,6 +172,10 @@ void EigenvectorsOfSchurForm(const Complex* t, const Complex* u, int64_t n, Comp
       for (int64_t j = i + 1; j < k; ++j) sum += t[i * n + j] * room[j];
       const Complex difference = t[i * n + i] - t[k * n + k];
       room[i] = -sum / (difference == Complex(0) ? Complex(least) : difference);
+      // Every eigenvalue that is there again makes them larger. Their length is of no account.
+      const double size = LargestOf(room + i, 1);
+      if (size <= kLarge) continue;
+      for (int64_t j = i; j <= k; ++j) room[j] /= size;
     }
     double size = 0;
     for (int64_t i = 0; i < n; ++i) {
@@ -184,7 +195,8 @@ void RootOfTriangular(const Complex* t, int64_t n, Complex* root, const Cancella
     for (int64_t i = j - 1; i >= 0; --i) {
       Complex sum = t[i * n + j];
       for (int64_t k = i + 1; k < j; ++k) sum -= root[i * n + k] * root[k * n + j];
-      root[i * n + j] = sum / (root[i * n + i] + root[j * n + j]);
+      const Complex divisor = root[i * n + i] + root[j * n + j];
+      root[i * n + j] = divisor == Complex(0) ? Complex(kNaN, kNaN) : sum / divisor;
     }
   }
 }

@@ -79,8 +79,7 @@ class Beam {
       for (int64_t label = 0; label + 1 < classes; ++label) {
         const T previous = label == b->label ? b->before.blank : b->before.total;
         Add(*b, label, x[label] - scale + previous, dropped);
-      }
-      if (prefixes_.size() - unused_.size() > kMostPrefixes) {
+        if (prefixes_.size() - unused_.size() <= kMostPrefixes) continue;
         return absl::ResourceExhaustedError(absl::StrCat(
             "beam_width ", width_, " needs more than ", kMostPrefixes, " prefixes at a time for a sequence"));
       }

@@ -144,59 +144,73 @@ class LearnedClasses final : public Classes {
 // with general distributions", 1977): of two classes that share a place of equal width one is taken.
 class WeightedClasses final : public Classes {
  public:
-  // InvalidArgument where there is nothing to draw.
-  static absl::StatusOr<std::unique_ptr<WeightedClasses>> Create(std::vector<float> weights) {
+  // `weights` is float [range]. InvalidArgument where there is nothing to draw.
+  static absl::StatusOr<std::unique_ptr<WeightedClasses>> Create(Tensor weights, Allocator& allocator) {
     double sum = 0;
-    for (const float weight : weights) {
+    for (const float weight : weights.flat<float>()) {
       sum += weight;
       if (weight >= 0 && std::isfinite(sum)) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("weights of classes must not be negative, and have a sum; one of them is ", weight));
     }
     if (sum == 0) return absl::InvalidArgumentError("all weights of classes are 0");
-    return std::make_unique<WeightedClasses>(std::move(weights), sum);
+    const Shape& shape = weights.shape();
+    WEIR_ASSIGN_OR_RETURN(Tensor shares, Tensor::Allocate(DType::kFloat32, shape, allocator));
+    WEIR_ASSIGN_OR_RETURN(Tensor others, Tensor::Allocate(DType::kInt32, shape, allocator));
+    WEIR_ASSIGN_OR_RETURN(Tensor widths, Tensor::Allocate(DType::kFloat64, shape, allocator));
+    WEIR_ASSIGN_OR_RETURN(Tensor room, Tensor::Allocate(DType::kInt32, shape, allocator));
+    auto classes =
+        std::make_unique<WeightedClasses>(std::move(weights), sum, std::move(shares), std::move(others));
+    classes->Share(widths.flat<double>(), room.flat<int32_t>());
+    return classes;
   }
 
-  WeightedClasses(std::vector<float> weights, double sum)
-      : weights_(std::move(weights)), sum_(sum), places_(weights_.size()) {
-    const size_t count = weights_.size();
-    std::vector<double> widths(count);
-    std::vector<int64_t> wide, narrow;
-    for (size_t i = 0; i < count; ++i) {
-      widths[i] = weights_[i] * static_cast<float>(count) / sum;
-      places_[i] = {1, static_cast<int64_t>(i)};
-      (widths[i] < 1 ? narrow : wide).push_back(static_cast<int64_t>(i));
-    }
-    while (!wide.empty() && !narrow.empty()) {
-      const int64_t small = narrow.back(), large = wide.back();
-      narrow.pop_back();
-      places_[small] = {static_cast<float>(widths[small]), large};
-      widths[large] -= 1 - widths[small];
-      if (widths[large] >= 1) continue;
-      wide.pop_back();
-      narrow.push_back(large);
-    }
-  }
+  // Of what Create makes.
+  WeightedClasses(Tensor weights, double sum, Tensor shares, Tensor others)
+      : weights_(std::move(weights)), sum_(sum), shares_(std::move(shares)), others_(std::move(others)) {}
 
   int64_t Sample(Words& words) const override {
     const float place = UniformFloat(words.Next());
-    const int64_t i = Draw32(words, static_cast<uint32_t>(places_.size()));
-    return place < places_[i].first ? i : places_[i].second;
+    const int64_t i = Draw32(words, static_cast<uint32_t>(range()));
+    return place < shares_.flat<float>()[i] ? i : others_.flat<int32_t>()[i];
   }
   float Probability(int64_t value) const override {
     if (value < 0 || value >= range()) return 0;
-    return static_cast<float>(weights_[value] / sum_);
+    return static_cast<float>(weights_.flat<float>()[value] / sum_);
   }
-  int64_t range() const { return static_cast<int64_t>(weights_.size()); }
+  int64_t range() const { return weights_.num_elements(); }
   // How many can be drawn.
   int64_t count() const {
-    return std::count_if(weights_.begin(), weights_.end(), [](float weight) { return weight > 0; });
+    const absl::Span<const float> weights = weights_.flat<float>();
+    return std::count_if(weights.begin(), weights.end(), [](float weight) { return weight > 0; });
   }
 
  private:
-  const std::vector<float> weights_;
+  // `room` holds two stacks: narrow classes from its begin on, wide ones from its end back.
+  void Share(absl::Span<double> widths, absl::Span<int32_t> room) {
+    const absl::Span<float> shares = shares_.flat<float>();
+    const absl::Span<int32_t> others = others_.flat<int32_t>();
+    int64_t narrow = 0, wide = range();
+    for (int64_t i = 0; i < range(); ++i) {
+      widths[i] = weights_.flat<float>()[i] * static_cast<float>(range()) / sum_;
+      shares[i] = 1;
+      others[i] = static_cast<int32_t>(i);
+      room[widths[i] < 1 ? narrow++ : --wide] = static_cast<int32_t>(i);
+    }
+    while (wide < range() && narrow > 0) {
+      const int32_t small = room[--narrow], large = room[wide];
+      shares[small] = static_cast<float>(widths[small]);
+      others[small] = large;
+      widths[large] -= 1 - widths[small];
+      if (widths[large] >= 1) continue;
+      ++wide;
+      room[narrow++] = large;
+    }
+  }
+
+  Tensor weights_;
   const double sum_;
-  std::vector<std::pair<float, int64_t>> places_;  // how much of it is its own, and whose the rest is
+  Tensor shares_, others_;  // how much of a place is its own, and whose the rest is
 };
 
 // Attrs and the input of a sampler.
@@ -326,14 +340,16 @@ class UnigramReader {
       return absl::InvalidArgumentError("Must only provide one of vocab_file and unigrams.");
     if (range_ > std::numeric_limits<int32_t>::max())
       return absl::InvalidArgumentError(absl::StrCat("range_max is ", range_, ", must be below 2^31"));
+    Allocator& allocator = construction_.device().allocator();
+    WEIR_ASSIGN_OR_RETURN(weights_, Tensor::Allocate(DType::kFloat32, Shape({range_}), allocator));
     WEIR_RETURN_IF_ERROR(AddReserved(construction_.attr<int64_t>("num_reserved_ids")));
     if (!path.empty()) WEIR_RETURN_IF_ERROR(AddFile(path));
     for (const float weight : unigrams) WEIR_RETURN_IF_ERROR(Add(weight));
-    if (static_cast<int64_t>(weights_.size()) != range_) {
+    if (size_ != range_) {
       return absl::InvalidArgumentError(
-          absl::StrCat("range is ", range_, " must be equal to weights size  ", weights_.size()));
+          absl::StrCat("range is ", range_, " must be equal to weights size  ", size_));
     }
-    return WeightedClasses::Create(std::move(weights_));
+    return WeightedClasses::Create(std::move(weights_), allocator);
   }
 
  private:
@@ -344,19 +360,23 @@ class UnigramReader {
           "num_reserved_ids is ", count, ", must be in [0, range_max * num_shards], with range_max ", range_,
           " and num_shards ", shards_));
     }
-    for (int64_t id = shard_; id < count; id += shards_) weights_.push_back(0);
+    for (int64_t id = shard_; id < count; id += shards_) WEIR_RETURN_IF_ERROR(Append(0));
     // As in TensorFlow: ids go on with the number of those that this shard has.
-    next_id_ = static_cast<int64_t>(weights_.size());
+    next_id_ = size_;
     return absl::OkStatus();
   }
 
   absl::Status Add(float weight) {
     if (next_id_++ % shards_ != shard_) return absl::OkStatus();
-    if (static_cast<int64_t>(weights_.size()) == range_) {
+    return Append(std::pow(weight, distortion_));
+  }
+
+  absl::Status Append(float weight) {
+    if (size_ == range_) {
       return absl::InvalidArgumentError(
           absl::StrCat("range is ", range_, " must be equal to weights size, but there are more weights"));
     }
-    weights_.push_back(std::pow(weight, distortion_));
+    weights_.flat<float>()[size_++] = weight;
     return absl::OkStatus();
   }
 
@@ -382,7 +402,8 @@ class UnigramReader {
   const int64_t range_, shards_, shard_;
   const float distortion_;
   int64_t next_id_ = 0;
-  std::vector<float> weights_;
+  Tensor weights_;  // [range], of which there are `size_` so far
+  int64_t size_ = 0;
 };
 
 class FixedSampler final : public Kernel {

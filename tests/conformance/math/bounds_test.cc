@@ -1,6 +1,9 @@
 // What kernels may take of time: batches of very many matrices that have no elements, and
 // steps that are cancelled while a table is made or a number looked for.
 #include <algorithm>
+#include <cmath>
+#include <complex>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -58,6 +61,7 @@ TEST(CancelledSteps, ComputeNoMorePlacesOfAnOrder) {
   TestHost host({RegisterRandomKernels});
   Tensor indices(DType::kInt64, Shape({4000})), seeds(DType::kInt64, Shape({4000, 3}));
   for (int64_t i = 0; i < seeds.num_elements(); ++i) seeds.flat<int64_t>()[i] = i;
+  std::fill_n(indices.flat<int64_t>().data(), indices.num_elements(), 0);
   Cancellation cancellation;
   const Canceller canceller(cancellation);
   const absl::Status status =
@@ -77,6 +81,85 @@ TEST(CancelledSteps, LookForNoMoreAxes) {
   const Canceller canceller(cancellation);
   CompleteOrthonormal(rows.data(), kSize - 1, lengths.data(), kSize, kSize, room.data(), cancellation);
   EXPECT_EQ(rows.back(), 0);  // it was not found
+}
+
+// A column of denormal squares made of the matrix another one: TensorFlow's eigenvalues.
+TEST(Eigenvalues, OfColumnsOfSmallNumbers) {
+  TestHost host({RegisterMathKernels});
+  const Tensor values =
+      KernelUnderTest(host, "Eig", {DType::kFloat64}, {{"Tout", DType::kComplex128}, {"compute_v", false}})
+          .Run({Tensor::From<double>({3, 3}, {1, 2, 3, 0, 1, 2, 5e-162, 1, 1})})
+          .value()[0];
+  const double wanted[] = {1 - std::sqrt(2.0), 1, 1 + std::sqrt(2.0)};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NEAR(values.flat<std::complex<double>>()[i].real(), wanted[i], 1e-12);
+    EXPECT_NEAR(values.flat<std::complex<double>>()[i].imag(), 0, 1e-12);
+  }
+}
+
+// Vectors of an eigenvalue that is there 30 times were too large for a double.
+TEST(Eigenvectors, OfOneJordanBlock) {
+  constexpr int64_t kSize = 30;
+  Tensor block(DType::kFloat64, Shape({kSize, kSize}));
+  for (int64_t i = 0; i < kSize * kSize; ++i)
+    block.flat<double>()[i] = i / kSize == i % kSize ? 2 : i / kSize + 1 == i % kSize ? 1 : 0;
+  TestHost host({RegisterMathKernels});
+  const auto outputs =
+      KernelUnderTest(host, "Eig", {DType::kFloat64}, {{"Tout", DType::kComplex128}, {"compute_v", true}})
+          .Run({block})
+          .value();
+  const auto vector = outputs[1].flat<std::complex<double>>();
+  for (int64_t k = 0; k < kSize; ++k) {
+    EXPECT_NEAR(std::abs(vector[k]), 1, 1e-12) << k;  // all of them are the first axis, but for rounding
+    for (int64_t i = 1; i < kSize; ++i)
+      EXPECT_NEAR(std::abs(vector[i * kSize + k]), 0, 1e-12) << i << ", " << k;
+  }
+}
+
+TEST(SquareRoots, OfSingularMatricesThatHaveOne) {
+  TestHost host({RegisterMathKernels});
+  const auto root = [&](DType dtype, const Tensor& matrix) {
+    return KernelUnderTest(host, "MatrixSquareRoot", {dtype}).Get({matrix});
+  };
+  EXPECT_EQ(root(DType::kFloat64, Tensor::From<double>({1, 1}, {0})).flat<double>()[0], 0);
+  const double roots[] = {0, 0, 0, 1};
+  const Tensor real = root(DType::kFloat64, Tensor::From<double>({2, 2}, {0, 0, 0, 1}));
+  using Complex = std::complex<float>;
+  const Tensor complex = root(DType::kComplex64, Tensor::From<Complex>({2, 2}, {0, 0, 0, 1}));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(real.flat<double>()[i], roots[i]) << i;
+    EXPECT_EQ(complex.flat<Complex>()[i], Complex(static_cast<float>(roots[i]))) << i;
+  }
+  const Tensor none = root(DType::kFloat64, Tensor::From<double>({2, 2}, {0, 1, 0, 0}));
+  EXPECT_TRUE(std::isnan(none.flat<double>()[1]));
+}
+
+TEST(CancelledSteps, SolveNoMoreRowsOfBands) {
+  TestHost host({RegisterMathKernels});
+  Cancellation cancellation;
+  cancellation.Cancel(absl::CancelledError("enough"));
+  const Tensor one = Tensor::From<float>({1, 1}, {1});
+  EXPECT_EQ(KernelUnderTest(host, "BandedTriangularSolve", {DType::kFloat32, DType::kFloat32})
+                .Run({one, one}, &cancellation)
+                .status(),
+            absl::CancelledError("enough"));
+}
+
+// Weights of classes that are never drawn were outside of the device's memory.
+TEST(CandidateSamplers, WeightsOfReservedClassesCountAsMemory) {
+  TestHost host({RegisterRandomKernels}, int64_t{1} << 20);
+  const auto made = [&](int64_t range) {
+    return KernelUnderTest(host, "FixedUnigramCandidateSampler", {DType::kInt64},
+                           {{"num_true", 1},
+                            {"num_sampled", 1},
+                            {"unique", true},
+                            {"range_max", range},
+                            {"num_reserved_ids", range - 1},
+                            {"unigrams", std::vector<float>{1}}})
+        .status();
+  };
+  EXPECT_EQ(made(1000), absl::OkStatus());
+  EXPECT_EQ(made(1 << 20).code(), absl::StatusCode::kResourceExhausted);
 }
 
 }  // namespace
