@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "graph/function_bodies.h"
 #include "graph/interchange/graph_def.h"
+#include "graph/interchange/plain_graph.h"
 #include "graph/runtime_ops.h"
 #include "gtest/gtest.h"
 #include "session/test_session.h"
@@ -20,6 +21,10 @@ using ::testing::IsEmpty;
 
 // TensorFlow's Options { optimization_options { noop_elimination: true } }.
 const char kLeaveOutNoops[] = "\x1a\x02\x70\x01";
+// Likewise of map_fusion, filter_fusion, map_and_filter_fusion.
+const char kFuseMaps[] = "\x1a\x02\x58\x01";
+const char kFuseFilters[] = "\x1a\x02\x30\x01";
+const char kFuseMapAndFilter[] = "\x1a\x02\x50\x01";
 
 class DatasetPipelinesTest : public TestSession {
  protected:
@@ -79,6 +84,60 @@ class DatasetPipelinesTest : public TestSession {
     return g_.AddOp("ParallelFilterDataset", {Range(stop), std::vector<Output>(), Number(3)}, attrs);
   }
 
+  static PlainNode Constant(const std::string& name, Tensor value) {
+    const DType dtype = value.dtype();
+    return {name, "Const", {}, {{"dtype", dtype}, {"value", std::move(value)}}};
+  }
+  static PlainNode Argument() { return {"x", kArgOp, {}, {{"index", 0}, {"T", D::kInt64}}}; }
+  static PlainNode Result(const std::string& input, DType dtype) {
+    return {"result", kRetvalOp, {input}, {{"index", 0}, {"T", dtype}}};
+  }
+  // A function's body: while x < limit: x += step.
+  static std::vector<PlainNode> Loop(int64_t limit, int64_t step) {
+    const AttrMap of = {{"T", D::kInt64}};
+    AttrMap merge = of, enter = of;
+    merge["N"] = 2;
+    enter["frame_name"] = "while";
+    AttrMap constant = enter;
+    constant["is_constant"] = true;
+    return {Argument(),
+            Constant("limit", Tensor::Scalar(limit)),
+            Constant("step", Tensor::Scalar(step)),
+            {"enter", "Enter", {"x"}, enter},
+            {"enter_limit", "Enter", {"limit"}, constant},
+            {"enter_step", "Enter", {"step"}, constant},
+            {"merge", "Merge", {"enter", "next"}, merge},
+            {"less", "Less", {"merge", "enter_limit"}, of},
+            {"condition", "LoopCond", {"less"}, {}},
+            {"switch", "Switch", {"merge", "condition"}, of},
+            {"sum", "AddV2", {"switch:1", "enter_step"}, of},
+            {"next", "NextIteration", {"sum"}, of},
+            {"exit", "Exit", {"switch"}, of}};
+  }
+  static std::vector<PlainNode> Mapping(std::vector<PlainNode> nodes, const std::string& result) {
+    nodes.push_back(Result(result, D::kInt64));
+    return nodes;
+  }
+  static std::vector<PlainNode> Below(std::vector<PlainNode> nodes, const std::string& of, int64_t bound) {
+    nodes.push_back(Constant("bound", Tensor::Scalar(bound)));
+    nodes.push_back({"verdict", "Less", {of, "bound"}, {{"T", D::kInt64}}});
+    nodes.push_back(Result("verdict", D::kBool));
+    return nodes;
+  }
+  Output With(const char* op, const char* function, Output input, const std::vector<PlainNode>& body) {
+    AttrMap attrs = Of(D::kInt64);
+    attrs[function] = FunctionName{"body"};
+    attrs[BodyAttr(function)] = PlainGraphBytes(body).value();
+    attrs["Targuments"] = std::vector<DType>();
+    return g_.AddOp(op, {input, std::vector<Output>()}, attrs);
+  }
+  Output Map(Output input, const std::vector<PlainNode>& body) {
+    return With("MapDataset", "f", input, body);
+  }
+  Output Filter(Output input, const std::vector<PlainNode>& body) {
+    return With("FilterDataset", "predicate", input, body);
+  }
+
   absl::Status last_;
 };
 
@@ -92,6 +151,21 @@ TEST_F(DatasetPipelinesTest, ANoopIsLeftOutWhereOptionsAskForThat) {
   EXPECT_THAT(
       std::string(last_.message()),
       HasSubstr("Asserted transformation matching FiniteTake at offset 0 but encountered FiniteSkip"));
+}
+
+// Loops of one name would be one loop, which never ends.
+TEST_F(DatasetPipelinesTest, LoopsOfFusedFunctionsAreLoopsOfTheirOwn) {
+  const std::vector<PlainNode> to_10 = Mapping(Loop(10, 4), "exit"), to_30 = Mapping(Loop(30, 7), "exit");
+  const auto maps = [&] { return Map(Map(Seeing(Range(4), "Map"), to_10), to_30); };
+  EXPECT_THAT(Elements(Asking(maps(), kFuseMaps)), ElementsAre(33, 34, 31, 32));
+  EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
+  const auto below_13 = Below(Loop(10, 4), "exit", 13), below_33 = Below(Loop(30, 7), "exit", 33);
+  const Output filters = Filter(Filter(Seeing(Range(6), "Filter"), below_13), below_33);
+  EXPECT_THAT(Elements(Asking(filters, kFuseFilters)), ElementsAre(2, 3, 4));
+  EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
+  const Output filtered = Filter(Map(Range(4), to_10), below_33);
+  EXPECT_THAT(Elements(Asking(filtered, kFuseMapAndFilter)), ElementsAre(10, 11));
+  EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
 }
 
 TEST_F(DatasetPipelinesTest, OptionsThatCannotBeReadAreRefused) {

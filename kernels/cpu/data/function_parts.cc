@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "graph/runtime_ops.h"
@@ -72,6 +73,13 @@ std::vector<std::string> AddCall(const FunctionParts& function, absl::string_vie
   for (const PlainNode& node : function.nodes) {
     PlainNode copy = {absl::StrCat(prefix, node.name), node.op, {}, node.attrs};
     copy.attrs.erase("_class");  // names of nodes
+    if (absl::EndsWith(node.op, "Enter")) {
+      // Two functions' loops are two loops.
+      const auto frame = copy.attrs.find("frame_name");
+      const std::string* const name =
+          frame == copy.attrs.end() ? nullptr : frame->second.get_if<std::string>();
+      if (name != nullptr) frame->second = absl::StrCat(prefix, *name);
+    }
     for (const std::string& input : node.inputs) copy.inputs.push_back(renamed(input));
     if (copy.inputs.empty() && !pivot.empty()) copy.inputs.push_back(absl::StrCat("^", pivot));
     into->nodes.push_back(std::move(copy));
