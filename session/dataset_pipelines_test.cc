@@ -168,6 +168,24 @@ TEST_F(DatasetPipelinesTest, LoopsOfFusedFunctionsAreLoopsOfTheirOwn) {
   EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
 }
 
+TEST_F(DatasetPipelinesTest, ALongChainIsFusedAndASharedPartOfItStays) {
+  const std::vector<PlainNode> add_one = {Argument(),
+                                          Constant("one", Tensor::Scalar<int64_t>(1)),
+                                          {"sum", "AddV2", {"x", "one"}, {{"T", D::kInt64}}},
+                                          Result("sum", D::kInt64)};
+  Output mapped = Seeing(Range(3), "Map"), filtered = Seeing(Range(9), "Filter");
+  for (int i = 0; i < 900; ++i) mapped = Map(mapped, add_one);
+  for (int i = 0; i < 400; ++i) filtered = Filter(filtered, Below({Argument()}, "x", 404 - i));
+  EXPECT_THAT(Elements(Asking(mapped, kFuseMaps)), ElementsAre(900, 901, 902));
+  EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
+  EXPECT_THAT(Elements(Asking(filtered, kFuseFilters)), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
+  const Output two = Map(Map(Range(2), add_one), add_one);
+  const Output both = g_.AddOp("ConcatenateDataset", {Map(two, add_one), two}, Of(D::kInt64));
+  EXPECT_THAT(Elements(Asking(both, kFuseMaps)), ElementsAre(3, 4, 2, 3));
+  EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
+}
+
 TEST_F(DatasetPipelinesTest, OptionsThatCannotBeReadAreRefused) {
   EXPECT_THAT(Elements(Asking(Range(2), "\xff\xff")), IsEmpty());
   EXPECT_TRUE(absl::IsInvalidArgument(last_)) << last_;

@@ -47,13 +47,6 @@ PlainNode Bound(const char* op, std::string name, size_t index, DType type) {
   return {std::move(name), op, {}, {{"index", static_cast<int64_t>(index)}, {"T", type}}};
 }
 
-FunctionParts WithArgumentsOf(const FunctionParts& function) {
-  FunctionParts made;
-  made.argument_types = function.argument_types;
-  for (size_t i = 0; i < made.argument_types.size(); ++i) made.arguments.push_back(ArgumentName(i));
-  return made;
-}
-
 // Adds the nodes of `function`, called with these arguments, under names that begin with `prefix`. Those that
 // need nothing wait for `pivot`, if there is one. Gives what its results are called.
 std::vector<std::string> AddCall(const FunctionParts& function, absl::string_view prefix,
@@ -87,6 +80,19 @@ std::vector<std::string> AddCall(const FunctionParts& function, absl::string_vie
   std::vector<std::string> results;
   for (const std::string& result : function.results) results.push_back(renamed(result));
   return results;
+}
+
+std::string PrefixOfPart(int part) { return absl::StrCat("part_", part, "/"); }
+
+// The function as the beginning of a composition.
+FunctionParts AsComposition(FunctionParts function) {
+  if (function.num_functions > 1) return function;
+  FunctionParts made;
+  for (size_t i = 0; i < function.arguments.size(); ++i) made.arguments.push_back(ArgumentName(i));
+  made.results = AddCall(function, PrefixOfPart(0), made.arguments, "", &made);
+  made.argument_types = std::move(function.argument_types);
+  made.result_types = std::move(function.result_types);
+  return made;
 }
 
 absl::Status CheckFit(const std::vector<DType>& given, const std::vector<DType>& wanted) {
@@ -153,21 +159,20 @@ bool FunctionParts::IsStateful(const OpRegistry& ops) const {
   return false;
 }
 
-absl::StatusOr<FunctionParts> Composed(const FunctionParts& first, const FunctionParts& second) {
+absl::StatusOr<FunctionParts> Composed(FunctionParts first, const FunctionParts& second) {
   WEIR_RETURN_IF_ERROR(CheckFit(first.result_types, second.argument_types));
-  FunctionParts made = WithArgumentsOf(first);
-  const std::vector<std::string> between = AddCall(first, "first/", made.arguments, "", &made);
-  made.results = AddCall(second, "second/", between, "", &made);
+  FunctionParts made = AsComposition(std::move(first));
+  const std::vector<std::string> between = std::move(made.results);
+  made.results = AddCall(second, PrefixOfPart(made.num_functions++), between, "", &made);
   made.result_types = second.result_types;
   return made;
 }
 
-absl::StatusOr<FunctionParts> Followed(const FunctionParts& first, const FunctionParts& predicate) {
+absl::StatusOr<FunctionParts> Followed(FunctionParts first, const FunctionParts& predicate) {
   WEIR_RETURN_IF_ERROR(CheckFit(first.result_types, predicate.argument_types));
-  FunctionParts made = WithArgumentsOf(first);
-  made.results = AddCall(first, "first/", made.arguments, "", &made);
-  made.result_types = first.result_types;
-  for (std::string& verdict : AddCall(predicate, "second/", made.results, "", &made)) {
+  FunctionParts made = AsComposition(std::move(first));
+  for (std::string& verdict :
+       AddCall(predicate, PrefixOfPart(made.num_functions++), made.results, "", &made)) {
     made.results.push_back(std::move(verdict));
   }
   made.result_types.insert(made.result_types.end(), predicate.result_types.begin(),
@@ -175,36 +180,38 @@ absl::StatusOr<FunctionParts> Followed(const FunctionParts& first, const Functio
   return made;
 }
 
-absl::StatusOr<FunctionParts> Both(const FunctionParts& first, const FunctionParts& second) {
+absl::StatusOr<FunctionParts> Both(FunctionParts first, const FunctionParts& second) {
   WEIR_RETURN_IF_ERROR(CheckFit(first.argument_types, second.argument_types));
   const std::vector<DType> verdict = {DType::kBool};
   WEIR_RETURN_IF_ERROR(CheckFit(first.result_types, verdict));
   WEIR_RETURN_IF_ERROR(CheckFit(second.result_types, verdict));
-  FunctionParts made = WithArgumentsOf(first);
-  const std::string given = AddCall(first, "first/", made.arguments, "", &made)[0];
+  FunctionParts made = AsComposition(std::move(first));
+  const int part = made.num_functions++;
+  const auto named = [&](absl::string_view name) { return absl::StrCat("both_", part, "/", name); };
+  const std::string given = made.results[0], scalar = named("scalar"), is_true = named("verdict"),
+                    branch = named("branch"), pivot = named("pivot"), other = named("second_verdict"),
+                    other_branch = named("second_branch"), both = named("both");
   const AttrMap of_bool = {{"T", DType::kBool}};
   // A verdict may be one bool of any shape; a branch wants a scalar.
   made.nodes.push_back(
-      {"scalar", "Const", {}, {{"dtype", DType::kInt32}, {"value", Tensor(DType::kInt32, Shape({0}))}}});
+      {scalar, "Const", {}, {{"dtype", DType::kInt32}, {"value", Tensor(DType::kInt32, Shape({0}))}}});
   made.nodes.push_back(
-      {"verdict", "Reshape", {given, "scalar"}, {{"T", DType::kBool}, {"Tshape", DType::kInt32}}});
-  made.nodes.push_back({"branch", "Switch", {"verdict", "verdict"}, of_bool});
-  made.nodes.push_back({"pivot", "Identity", {"branch:1"}, of_bool});
+      {is_true, "Reshape", {given, scalar}, {{"T", DType::kBool}, {"Tshape", DType::kInt32}}});
+  made.nodes.push_back({branch, "Switch", {is_true, is_true}, of_bool});
+  made.nodes.push_back({pivot, "Identity", {absl::StrCat(branch, ":1")}, of_bool});
   std::vector<std::string> arguments;
   for (size_t i = 0; i < made.arguments.size(); ++i) {
-    made.nodes.push_back({absl::StrCat("branch_", i),
-                          "Switch",
-                          {made.arguments[i], "verdict"},
-                          {{"T", made.argument_types[i]}}});
-    arguments.push_back(absl::StrCat("branch_", i, ":1"));
+    const std::string name = absl::StrCat(branch, "_", i);
+    made.nodes.push_back({name, "Switch", {made.arguments[i], is_true}, {{"T", made.argument_types[i]}}});
+    arguments.push_back(absl::StrCat(name, ":1"));
   }
-  const std::string then = AddCall(second, "second/", arguments, "pivot", &made)[0];
-  made.nodes.push_back(
-      {"second_verdict", "Reshape", {then, "scalar"}, {{"T", DType::kBool}, {"Tshape", DType::kInt32}}});
+  const std::string then = AddCall(second, PrefixOfPart(part), arguments, pivot, &made)[0];
+  made.nodes.push_back({other, "Reshape", {then, scalar}, {{"T", DType::kBool}, {"Tshape", DType::kInt32}}});
   // Taken through the branch, also where it depends on no argument.
-  made.nodes.push_back({"second_branch", "Switch", {"second_verdict", "verdict"}, of_bool});
-  made.nodes.push_back({"both", "Merge", {"branch", "second_branch:1"}, {{"T", DType::kBool}, {"N", 2}}});
-  made.results = {"both"};
+  made.nodes.push_back({other_branch, "Switch", {other, is_true}, of_bool});
+  made.nodes.push_back(
+      {both, "Merge", {branch, absl::StrCat(other_branch, ":1")}, {{"T", DType::kBool}, {"N", 2}}});
+  made.results = {both};
   made.result_types = verdict;
   return made;
 }

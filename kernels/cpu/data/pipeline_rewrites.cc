@@ -1,5 +1,6 @@
 #include "kernels/cpu/data/pipeline_rewrites.h"
 
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -15,6 +16,8 @@ using Node = Pipeline::Node;
 using Input = Pipeline::Input;
 
 constexpr int64_t kAutotune = -1;
+// Of the functions that one rewrite puts together. A function that many datasets share is copied for each.
+constexpr int64_t kMostBytesOfFused = int64_t{64} << 20;
 
 bool IsParallelMap(const Node& node) { return node.op == "ParallelMapDatasetV2"; }
 bool IsMap(const Node& node) { return node.op == "MapDataset" || IsParallelMap(node); }
@@ -97,12 +100,31 @@ class Rewriter {
     return absl::OkStatus();
   }
 
+  // A function that has been put together, and is no attr yet.
+  struct Fused {
+    FunctionParts function;
+    int64_t num_bytes = 0;  // of the bodies that it is made of
+  };
+  using Fuse = absl::StatusOr<FunctionParts> (*)(FunctionParts first, const FunctionParts& second);
+
+  int64_t NumBodyBytes(const Node& node) const;
+  // By how many nodes each is used, and as the root.
+  std::vector<int> Uses() const;
+  // Of those that are made anew, false when they would be too many.
+  bool Charge(int64_t num_bytes);
+  // The function of the node that `second` has as its first input and then its own, as its own, where they
+  // fit. A chain is put together in memory, and a part that nothing else uses becomes a part of the next.
+  absl::Status FuseInto(int second, Fuse fuse, bool (*fit)(const FunctionParts&, const FunctionParts&),
+                        const std::vector<int>& uses);
+  absl::Status SetFused();
+
   absl::StatusOr<bool> IsNoop(const Node& node) const;
   bool CanFuse(const Node& first, const Node& second) const;
-  absl::Status FuseTwoFilters(const Node& first, Node* second);
 
   const OpRegistry& ops_;
   Pipeline& pipeline_;
+  std::map<int, Fused> fused_;  // by node
+  int64_t num_fused_bytes_ = 0;
   bool has_changed_ = false;
 };
 
@@ -189,49 +211,97 @@ bool Rewriter::CanFuse(const Node& first, const Node& second) const {
   return Number(first, 1) == kAutotune && Number(second, 1) == kAutotune;
 }
 
-absl::Status Rewriter::FuseMaps() {
-  return Each([&](int i) -> absl::Status {
-    Node& second = At(i);
-    const Node* const first = InputOf(second);
-    if (first == nullptr || !CanFuse(*first, second)) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(const auto inner, FunctionOf(*first));
-    WEIR_ASSIGN_OR_RETURN(const auto outer, FunctionOf(second));
-    if (!inner.has_value() || !outer.has_value() || inner->result_types != outer->argument_types) {
-      return absl::OkStatus();
-    }
-    WEIR_ASSIGN_OR_RETURN(const FunctionParts composed, Composed(*inner, *outer));
-    WEIR_RETURN_IF_ERROR(SetFunction(composed, &second));
-    second.attrs["preserve_cardinality"] = Attr<bool>(*first, "preserve_cardinality").value_or(false) &&
-                                           Attr<bool>(second, "preserve_cardinality").value_or(false);
-    second.inputs[0] = first->inputs[0];
-    has_changed_ = true;
-    return absl::OkStatus();
-  });
+int64_t Rewriter::NumBodyBytes(const Node& node) const {
+  const auto body = node.attrs.find(BodyAttr(FunctionAttr(node)));
+  const std::string* const bytes = body == node.attrs.end() ? nullptr : body->second.get_if<std::string>();
+  return bytes == nullptr ? 0 : static_cast<int64_t>(bytes->size());
 }
 
-absl::Status Rewriter::FuseTwoFilters(const Node& first, Node* second) {
-  WEIR_ASSIGN_OR_RETURN(const auto inner, FunctionOf(first));
-  WEIR_ASSIGN_OR_RETURN(const auto outer, FunctionOf(*second));
-  const std::vector<DType> verdict = {DType::kBool};
-  if (!inner.has_value() || !outer.has_value() || inner->result_types != verdict ||
-      outer->result_types != verdict || inner->argument_types != outer->argument_types) {
+std::vector<int> Rewriter::Uses() const {
+  std::vector<int> uses(pipeline_.nodes.size());
+  const auto count = [&](const Input& input) {
+    if (input.node >= 0) ++uses[static_cast<size_t>(input.node)];
+  };
+  count(pipeline_.root);
+  for (const Node& node : pipeline_.nodes) {
+    for (const Input& input : node.inputs) count(input);
+  }
+  return uses;
+}
+
+bool Rewriter::Charge(int64_t num_bytes) {
+  if (num_bytes > kMostBytesOfFused - num_fused_bytes_) return false;
+  num_fused_bytes_ += num_bytes;
+  return true;
+}
+
+absl::Status Rewriter::FuseInto(int second, Fuse fuse,
+                                bool (*fit)(const FunctionParts&, const FunctionParts&),
+                                const std::vector<int>& uses) {
+  const int first = At(second).inputs[0].node;
+  const auto known = fused_.find(first);
+  const bool is_fused = known != fused_.end();
+  const bool is_last_use = is_fused && uses[static_cast<size_t>(first)] == 1;
+  Fused inner;
+  if (!is_fused) {
+    WEIR_ASSIGN_OR_RETURN(std::optional<FunctionParts> own, FunctionOf(At(first)));
+    if (!own.has_value()) return absl::OkStatus();
+    inner = {*std::move(own), NumBodyBytes(At(first))};
+  }
+  WEIR_ASSIGN_OR_RETURN(const std::optional<FunctionParts> outer, FunctionOf(At(second)));
+  if (!outer.has_value() || !fit(is_fused ? known->second.function : inner.function, *outer)) {
     return absl::OkStatus();
   }
-  WEIR_ASSIGN_OR_RETURN(const FunctionParts both, Both(*inner, *outer));
-  WEIR_RETURN_IF_ERROR(SetFunction(both, second));
-  second->inputs[0] = first.inputs[0];
+  const int64_t outer_bytes = NumBodyBytes(At(second));
+  const int64_t inner_bytes = is_fused ? known->second.num_bytes : inner.num_bytes;
+  if (!Charge(is_last_use ? outer_bytes : inner_bytes + outer_bytes)) return absl::OkStatus();
+  if (is_fused) inner = is_last_use ? std::move(known->second) : known->second;
+  if (is_last_use) fused_.erase(known);
+  WEIR_ASSIGN_OR_RETURN(FunctionParts function, fuse(std::move(inner.function), *outer));
+  fused_[second] = {std::move(function), inner_bytes + outer_bytes};
+  At(second).inputs[0] = At(first).inputs[0];
   has_changed_ = true;
   return absl::OkStatus();
 }
 
+absl::Status Rewriter::SetFused() {
+  for (const auto& [node, fused] : fused_) WEIR_RETURN_IF_ERROR(SetFunction(fused.function, &At(node)));
+  fused_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status Rewriter::FuseMaps() {
+  const std::vector<int> uses = Uses();
+  const auto fit = [](const FunctionParts& inner, const FunctionParts& outer) {
+    return inner.result_types == outer.argument_types;
+  };
+  WEIR_RETURN_IF_ERROR(Each([&](int i) -> absl::Status {
+    const Node* const first = InputOf(At(i));
+    if (first == nullptr || !CanFuse(*first, At(i))) return absl::OkStatus();
+    const bool first_preserves = Attr<bool>(*first, "preserve_cardinality").value_or(false);
+    WEIR_RETURN_IF_ERROR(FuseInto(i, &Composed, fit, uses));
+    if (!fused_.contains(i)) return absl::OkStatus();
+    At(i).attrs["preserve_cardinality"] =
+        first_preserves && Attr<bool>(At(i), "preserve_cardinality").value_or(false);
+    return absl::OkStatus();
+  }));
+  return SetFused();
+}
+
 absl::Status Rewriter::FuseFilters() {
-  return Each([&](int i) {
-    Node& second = At(i);
-    const Node* const first = InputOf(second);
-    if (first == nullptr || !IsFilter(*first) || !IsFilter(second)) return absl::OkStatus();
-    if (HasCaptured(*first) || HasCaptured(second)) return absl::OkStatus();
-    return FuseTwoFilters(*first, &second);
-  });
+  const std::vector<int> uses = Uses();
+  const auto fit = [](const FunctionParts& inner, const FunctionParts& outer) {
+    const std::vector<DType> verdict = {DType::kBool};
+    return inner.result_types == verdict && outer.result_types == verdict &&
+           inner.argument_types == outer.argument_types;
+  };
+  WEIR_RETURN_IF_ERROR(Each([&](int i) -> absl::Status {
+    const Node* const first = InputOf(At(i));
+    if (first == nullptr || !IsFilter(*first) || !IsFilter(At(i))) return absl::OkStatus();
+    if (HasCaptured(*first) || HasCaptured(At(i))) return absl::OkStatus();
+    return FuseInto(i, &Both, fit, uses);
+  }));
+  return SetFused();
 }
 
 absl::Status Rewriter::FuseMapAndFilter() {
@@ -248,6 +318,7 @@ absl::Status Rewriter::FuseMapAndFilter() {
         function->result_types != predicate->argument_types || predicate->result_types.size() != 1) {
       return absl::OkStatus();
     }
+    if (!Charge(NumBodyBytes(map) + NumBodyBytes(filter))) return absl::OkStatus();
     types->push_back(predicate->result_types[0]);
     shapes->push_back(PartialShape());
     const auto last = static_cast<int>(types->size()) - 1;
