@@ -224,6 +224,42 @@ TEST_F(DatasetPipelinesTest, AGraphOfAnybodyThatReceivesIsRefused) {
   EXPECT_THAT(std::string(last_.message()), HasSubstr("is a part of steps"));
 }
 
+TEST_F(DatasetPipelinesTest, AFlatMapTakesPlacesThatAreUnsignedNumbers) {
+  const AttrMap of = {{"T", D::kInt64}};
+  const std::vector<PlainNode> twice =
+      Mapping({Argument(), {"pair", "Pack", {"x", "x"}, {{"T", D::kInt64}, {"N", 2}, {"axis", 0}}}}, "pair");
+  const auto flat_map = [&](int64_t divisor, DType element, DType offset) {
+    PlainNode second = Result("offset", offset);
+    second.name = "second";
+    second.attrs["index"] = 1;
+    AttrMap attrs = Of(D::kInt64);
+    attrs["map_func"] = attrs["index_map_func"] = FunctionName{"body"};
+    attrs["Tmap_func_args"] = attrs["Tindex_map_func_args"] = std::vector<DType>();
+    attrs[BodyAttr("map_func")] = PlainGraphBytes(twice).value();
+    attrs[BodyAttr("index_map_func")] =
+        PlainGraphBytes({Argument(),
+                         Constant("divisor", Tensor::Scalar(divisor)),
+                         Constant("two", Tensor::Scalar<int64_t>(2)),
+                         {"quotient", "FloorDiv", {"x", "divisor"}, of},
+                         {"rest", "FloorMod", {"x", "two"}, of},
+                         {"element", "Cast", {"quotient"}, {{"SrcT", D::kInt64}, {"DstT", element}}},
+                         {"offset", "Cast", {"rest"}, {{"SrcT", D::kInt64}, {"DstT", offset}}},
+                         Result("element", element),
+                         second})
+            .value();
+    return g_.AddOp("IndexFlatMapDataset",
+                    {Range(3), std::vector<Output>(), std::vector<Output>(), Number(-2)}, attrs);
+  };
+  EXPECT_THAT(Elements(flat_map(2, D::kUint64, D::kUint32)), ElementsAre(0, 0, 1, 1, 2, 2));
+  EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
+  EXPECT_THAT(Elements(flat_map(2, D::kUint32, D::kUint64)), ElementsAre(0, 0, 1, 1, 2, 2));
+  EXPECT_TRUE(absl::IsOutOfRange(last_)) << last_;
+  // 1 divided by -2 is -1, which is 2^64 - 1 without a sign.
+  EXPECT_THAT(Elements(flat_map(-2, D::kUint64, D::kUint64)), ElementsAre(0));
+  EXPECT_TRUE(absl::IsInvalidArgument(last_)) << last_;
+  EXPECT_THAT(std::string(last_.message()), HasSubstr("which returns 18446744073709551615"));
+}
+
 TEST_F(DatasetPipelinesTest, APipelineIsTheSameBehindItsGraph) {
   const Output graph = g_.AddOp("DatasetToGraphV2", {Filtered(13, 12, 5)});
   EXPECT_THAT(

@@ -234,6 +234,7 @@ def test_flat_maps_with_places(server):
         lambda: places(r(4), pair, halves), lambda: places(r(0), pair, halves), lambda: places(r(3), lambda v: v, lambda i: (i, i * 0)),
         lambda: places(r(3), lambda v: tf.fill([2, 3], v), halves, spec=int64(3)), lambda: places(r(3), pair, lambda i: (i // 2, i * 0 + 7)),
         lambda: places(r(3), pair, lambda i: "a"), lambda: places(r(3), pair, lambda i: (tf.cast(i // 2, tf.int32), tf.cast(i % 2, tf.int32))),
+        lambda: places(r(3), pair, lambda i: (tf.cast(i // 2, tf.uint64), tf.cast(i % 2, tf.uint32))),
         lambda: shifted(tf.constant(np.int64(100))).take(4), lambda: places(r(3), pair, halves).repeat(2),
         lambda: weighted([r(10), r(100, 110)], [0.5, 0.5]), lambda: weighted([r(100), r(100, 200), r(200, 210)], [0.2, 0.3, 0.5]),
         lambda: weighted([r(3), r(0)], [0.5, 0.5]), lambda: weighted([r(3), r(5)], [0.5, 0.0]), lambda: weighted([r(3), r(5)], [0.5, -1.0]),

@@ -23,19 +23,33 @@ struct Place {
   int64_t offset = 0;
 };
 
+bool IsNumber(const Tensor& tensor) {
+  const DType dtype = tensor.dtype();
+  return tensor.num_elements() == 1 && (dtype == DType::kInt32 || dtype == DType::kInt64 ||
+                                        dtype == DType::kUint32 || dtype == DType::kUint64);
+}
+
+// Precondition: IsNumber.
+absl::StatusOr<int64_t> NumberIn(const Tensor& tensor) {
+  if (tensor.dtype() == DType::kUint32) return int64_t{tensor.flat<uint32_t>()[0]};
+  if (tensor.dtype() != DType::kUint64) return IntegerAt(tensor, 0);
+  const uint64_t number = tensor.flat<uint64_t>()[0];
+  if (number <= INT64_MAX) return static_cast<int64_t>(number);
+  return absl::InvalidArgumentError(
+      absl::StrCat("invalid `index_map_func` which returns ", number, ", more than ", INT64_MAX));
+}
+
 absl::StatusOr<Place> PlaceIn(const Element& results) {
-  const auto is_integer = [](const Tensor& tensor) {
-    const DType dtype = tensor.dtype();
-    return (dtype == DType::kInt32 || dtype == DType::kInt64) && tensor.num_elements() == 1;
-  };
-  if (results.size() != 2 || !is_integer(results[0]) || !is_integer(results[1])) {
+  if (results.size() != 2 || !IsNumber(results[0]) || !IsNumber(results[1])) {
     const auto append = [](std::string* text, const Tensor& tensor) { *text += tensor.ToString(4); };
     return absl::InvalidArgumentError(absl::StrCat(
         "The `index_map_fn` for `index_flat_map` is expected to return two int values representing the "
         "element index and an offset within the element. Got: {",
         absl::StrJoin(results, ", ", append), "}"));
   }
-  const Place place = {IntegerAt(results[0], 0), IntegerAt(results[1], 0)};
+  Place place;
+  WEIR_ASSIGN_OR_RETURN(place.element, NumberIn(results[0]));
+  WEIR_ASSIGN_OR_RETURN(place.offset, NumberIn(results[1]));
   if (place.element >= 0) return place;
   return absl::InvalidArgumentError(
       absl::StrCat("invalid `index_map_func` which returns element index ", place.element));
