@@ -36,8 +36,9 @@ class SavedPosition final : public VariantValue {
 };
 
 // A tensor of variants as one of strings. InvalidArgument for other variants, and for positions that hold
-// handles, or variants that are no tensors: elements that are datasets wait in a buffer.
-// ResourceExhausted for more than 2^31 - 1 bytes of elements, each counted as often as it is referred to.
+// handles, or variants that are no tensors: elements that are datasets, ragged tensors or compressed wait in
+// a buffer. ResourceExhausted for more than 2^31 - 1 bytes of elements, each counted as often as it is
+// referred to.
 absl::StatusOr<Tensor> StringsOfPositions(const Tensor& variants);
 absl::StatusOr<Tensor> PositionsOfStrings(const Tensor& strings);
 
