@@ -493,7 +493,7 @@ SessionTarget Server::TargetOn(const std::vector<TaskName>& tasks) {
     };
     target.met_chief = [members = membership_.get(), chief = ChiefOf(task_.cluster())] {
       return members->state(chief) == MemberState::kAlive ? SessionTarget::kChiefIsThere
-                                                                : members->incarnation_of(chief);
+                                                          : members->incarnation_of(chief);
     };
   }
   target.workers.push_back(network_ != nullptr ? network_->local() : lone_worker_.get());
