@@ -1,10 +1,13 @@
 // The definition of quantized numbers: integers, the levels, divide a range of numbers. Zero is a level.
 //
-// Thread safety: pure functions.
+// Thread safety: functions without state.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+
+#include "graph/types/dtype.h"
+#include "kernels/reference/array.h"
 
 namespace weir::conformance {
 
@@ -15,6 +18,16 @@ struct NumberRange {
 struct Levels {
   double lowest, highest;
 };
+
+// The range that inputs `input` and `input` + 1 of a call give, its least number and its greatest.
+inline NumberRange RangeAt(const reference::Call& call, int input) {
+  return {call.in(input)[0].real(), call.in(input + 1)[0].real()};
+}
+
+// What most quantized ops give: levels and the range that they divide.
+inline void SetOutputs(reference::Call& call, const reference::Array& levels, NumberRange range) {
+  call.outputs = {levels, reference::Array({}, range.min), reference::Array({}, range.max)};
+}
 
 // Precondition: the dtype is a quantized one.
 inline Levels LevelsOf(DType dtype) {

@@ -19,14 +19,6 @@ namespace {
 using reference::Call;
 using D = DType;
 
-NumberRange RangeAt(const Call& call, int input) {
-  return {call.in(input)[0].real(), call.in(input + 1)[0].real()};
-}
-
-void SetOutputs(Call& call, const Array& levels, NumberRange range) {
-  call.outputs = {levels, Array({}, range.min), Array({}, range.max)};
-}
-
 // Of sums: 2^14 times what both need, so that sums of sums fit.
 NumberRange SumRange(NumberRange a, NumberRange b) {
   const double most = std::max({a.max, -a.min, b.max, -b.min}) * (1 << 14);

@@ -17,14 +17,6 @@ namespace {
 using reference::Call;
 using D = DType;
 
-NumberRange RangeAt(const Call& call, int input) {
-  return {call.in(input)[0].real(), call.in(input + 1)[0].real()};
-}
-
-void SetOutputs(Call& call, const Array& levels, NumberRange range) {
-  call.outputs = {levels, Array({}, range.min), Array({}, range.max)};
-}
-
 // One dimension of windows: TensorFlow's sizes of outputs and paddings.
 struct Axis {
   Axis(const Call& call, int dimension, int64_t window)
