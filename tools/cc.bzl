@@ -2,7 +2,7 @@
 
 # Position-independent code serves programs and libweir.so alike, so that every file is compiled once. Calls within
 # Weir stay direct: nobody replaces its functions one by one.
-_COPTS = [
+COPTS = [
     "-std=c++20",
     "-fPIC",
     "-fno-semantic-interposition",
@@ -15,11 +15,31 @@ _FEATURES = [
     "-supports_dynamic_linker",
 ]
 
-def cc_library(copts = [], features = [], **kwargs):
-    native.cc_library(copts = _COPTS + copts, features = _FEATURES + features, **kwargs)
+# The precompiled header (tools/precompiled_header.bzl) is made with the flags above. It serves a target with flags of its
+# own only if these define no macros, as another -O does not: the target says so with precompiled = True.
+_PRECOMPILED_COPTS = select({
+    "//tools:without_precompiled_headers": [],
+    "//conditions:default": ["-include", "tools/precompiled.h", "-Winvalid-pch"],
+})
+_PRECOMPILED_DEPS = select({
+    "//tools:without_precompiled_headers": [],
+    "//conditions:default": ["//tools:precompiled"],
+})
 
-def cc_binary(copts = [], features = [], **kwargs):
-    native.cc_binary(copts = _COPTS + copts, features = _FEATURES + features, **kwargs)
+def _with_flags(precompiled, copts, features, deps):
+    if precompiled == None:
+        precompiled = not copts
+    return {
+        "copts": COPTS + copts + (_PRECOMPILED_COPTS if precompiled else []),
+        "deps": deps + (_PRECOMPILED_DEPS if precompiled else []),
+        "features": _FEATURES + features,
+    }
 
-def cc_test(copts = [], features = [], **kwargs):
-    native.cc_test(copts = _COPTS + copts, features = _FEATURES + features, **kwargs)
+def cc_library(precompiled = None, copts = [], features = [], deps = [], **kwargs):
+    native.cc_library(**dict(kwargs, **_with_flags(precompiled, copts, features, deps)))
+
+def cc_binary(precompiled = None, copts = [], features = [], deps = [], **kwargs):
+    native.cc_binary(**dict(kwargs, **_with_flags(precompiled, copts, features, deps)))
+
+def cc_test(precompiled = None, copts = [], features = [], deps = [], **kwargs):
+    native.cc_test(**dict(kwargs, **_with_flags(precompiled, copts, features, deps)))

@@ -1,10 +1,10 @@
 // CheckNumerics and Assert: steps that stop when something is wrong.
 #include <atomic>
-#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cpu/value_text.h"
 #include "kernels/device_kernels.h"
 #include "kernels/kernel_registry.h"
 
@@ -79,7 +79,7 @@ class CheckNumerics final : public Kernel {
 class Assert final : public Kernel {
  public:
   explicit Assert(const KernelConstruction& construction)
-      : summarize_(static_cast<int>(construction.attr<int64_t>("summarize"))) {}
+      : summarize_(construction.attr<int64_t>("summarize")) {}
 
   absl::Status Compute(KernelContext& context) override {
     const Tensor& condition = context.input(0);
@@ -88,23 +88,15 @@ class Assert final : public Kernel {
           absl::StrCat("condition must be a scalar, is ", condition.shape().ToString()));
     }
     if (condition.scalar<bool>()) return absl::OkStatus();
-    const int shown = summarize_ < 0 ? std::numeric_limits<int>::max() : summarize_;
     std::string message = "assertion failed:";
-    for (int i = 1; i < context.num_inputs(); ++i)
-      absl::StrAppend(&message, " ", Describe(context.input(i), shown));
+    for (int i = 1; i < context.num_inputs(); ++i) {
+      absl::StrAppend(&message, " ", ValueText(context.input(i), summarize_));
+    }
     return absl::InvalidArgumentError(message);
   }
 
  private:
-  // What people wrote to explain the assertion stands as it is, other tensors with their type.
-  static std::string Describe(const Tensor& tensor, int shown) {
-    if (tensor.dtype() == DType::kString && tensor.num_elements() == 1) {
-      return absl::StrCat("[", tensor.scalar<std::string>(), "]");
-    }
-    return absl::StrCat("[", tensor.ToString(shown), "]");
-  }
-
-  const int summarize_;
+  const int64_t summarize_;
 };
 
 }  // namespace

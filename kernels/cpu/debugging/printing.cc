@@ -1,5 +1,4 @@
 // Print, PrintV2: what a graph says to whoever watches the server, or to a file.
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "graph/types/printable_text.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/session_files.h"
+#include "kernels/cpu/value_text.h"
 #include "kernels/device_kernels.h"
 #include "kernels/notice.h"
 #include "kernels/session_state.h"
@@ -42,8 +42,7 @@ class Print final : public Kernel {
   Print(const KernelConstruction& construction, std::shared_ptr<PrintedTimes> times)
       : message_(construction.attr<std::string>("message")),
         first_n_(construction.attr<int64_t>("first_n")),
-        shown_(
-            static_cast<int>(std::clamp<int64_t>(construction.attr<int64_t>("summarize"), -1, kMostShown))),
+        shown_(construction.attr<int64_t>("summarize")),
         times_(std::move(times)) {}
 
   absl::Status Compute(KernelContext& context) override {
@@ -51,18 +50,16 @@ class Print final : public Kernel {
     if (first_n_ >= 0 && times_->count.fetch_add(1) >= first_n_) return absl::OkStatus();
     std::string line = message_;
     for (int i = 1; i < context.num_inputs(); ++i) {
-      absl::StrAppend(&line, "[", context.input(i).ToString(shown_ < 0 ? kMostShown : shown_), "]");
+      line += ValueText(context.input(i), shown_);
     }
     PrintNotice(line);
     return absl::OkStatus();
   }
 
  private:
-  static constexpr int kMostShown = 1000;  // a line that is still one
-
   const std::string message_;
   const int64_t first_n_;
-  const int shown_;
+  const int64_t shown_;
   const std::shared_ptr<PrintedTimes> times_;
 };
 

@@ -1,61 +1,24 @@
 // StringFormat: tensors as people read them, long dimensions shortened.
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/strings/string_budget.h"
-#include "kernels/cpu/with_dtype.h"
+#include "kernels/cpu/value_text.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
 namespace {
 
-// The shortest of two lengths that gives the number back, without the zeros at its end.
-template <typename T>
-std::string FloatText(T value) {
-  constexpr int kDigits = std::is_same_v<T, float> ? 6 : 15;
-  constexpr int kAllDigits = std::is_same_v<T, float> ? 9 : 17;
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.*g", kDigits, static_cast<double>(value));
-  T read = 0;
-  if constexpr (std::is_same_v<T, float>) {
-    (void)absl::SimpleAtof(text, &read);
-  } else {
-    (void)absl::SimpleAtod(text, &read);
-  }
-  if (read != value && value == value) {
-    std::snprintf(text, sizeof(text), "%.*g", kAllDigits, static_cast<double>(value));
-  }
-  return text;
-}
-
-std::string ElementText(const Tensor& tensor, int64_t index) {
-  if (tensor.dtype() == DType::kString) {
-    return absl::StrCat("\"", absl::CEscape(tensor.flat<std::string>()[index]), "\"");
-  }
-  if (tensor.dtype() == DType::kBool) return tensor.flat<bool>()[index] ? "1" : "0";
-  std::string text = "?";
-  WithNumericType(tensor.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::Type;
-    if constexpr (std::is_same_v<T, double>) {
-      text = FloatText(tensor.flat<T>()[index]);
-    } else if constexpr (std::is_floating_point_v<T> || std::is_same_v<T, Half> ||
-                         std::is_same_v<T, Bfloat16>) {
-      text = FloatText(static_cast<float>(tensor.flat<T>()[index]));
-    } else if constexpr (std::is_integral_v<T>) {
-      text = absl::StrCat(+tensor.flat<T>()[index]);
-    }
-  });
-  return text;
+// Strings of a tensor stand in quotes.
+std::string Quoted(const Tensor& tensor, int64_t index) {
+  const std::string text = ElementText(tensor, index);
+  return tensor.dtype() == DType::kString ? absl::StrCat("\"", text, "\"") : text;
 }
 
 // Writes a tensor with at most `limit` elements at both ends of each dimension.
@@ -69,7 +32,7 @@ class TensorText {
   absl::Status AppendTo(std::string& text) {
     if (!shape_.is_scalar()) return AppendDimension(0, 0, text);
     if (limit_ == 0) return Append("...", text);
-    return Append(ElementText(tensor_, 0), text);
+    return Append(Quoted(tensor_, 0), text);
   }
 
  private:
@@ -86,7 +49,7 @@ class TensorText {
   }
 
   absl::Status AppendDimension(int dim, int64_t begin, std::string& text) {
-    if (dim == shape_.rank()) return Append(ElementText(tensor_, begin), text);
+    if (dim == shape_.rank()) return Append(Quoted(tensor_, begin), text);
     int64_t stride = 1;
     for (int i = dim + 1; i < shape_.rank(); ++i) stride *= shape_.dim(i);
     const int64_t count = shape_.dim(dim);
