@@ -3,6 +3,7 @@
 usage: ops_interop_test.py WEIR EMPTY_DIRECTORY
 """
 import os
+import re
 import sys
 import threading
 import time
@@ -278,7 +279,27 @@ def test_summaries_of_images(server):
 
 def test_printing(server):
     compare_each(server, printing_cases)
-    wait_for_line(server, "weir: message: [")
+    wait_for_line(server, "weir: message: [%s][word]\n" % " ".join("%.9g" % x for x in numbers(3)))
+
+
+def failed_assertions(target):
+    """What an assertion says about each of many tensors."""
+    tensors = [np.float32(1.5), numbers(4), np.arange(6.0).reshape(2, 3), np.arange(24).reshape(2, 3, 4), np.array([[True, False], [False, True]]),
+               np.array([b"a\nb", b"q\"uote", "\u00e9".encode()], object), np.zeros([0, 3], np.float32), np.array([-1, 5], np.int8),
+               np.array([0.1, 1 / 3, 1e-20, 1e16, np.inf]), np.array([0.1, np.nan, -0.0], np.float16), np.array(b"word", object),
+               np.arange(4, dtype=np.uint64).reshape(4, 1)]
+    texts = []
+    with tf.Graph().as_default(), v1.Session(target) as session:
+        for summarize in (-1, 1, 3, 5):
+            for tensor in tensors:
+                assertion = ops.Assert(condition=False, data=["why", tensor], summarize=summarize)
+                texts.append(re.search("assertion failed: .*", error_of(lambda: session.run(assertion)).message).group())  # pylint: disable=cell-var-from-loop
+    return texts
+
+
+def test_failed_assertions(server):
+    for expected, found in zip(failed_assertions(""), failed_assertions(server.target())):
+        assert found == expected, (found, expected)
 
 
 def test_printing_on_streams(server):

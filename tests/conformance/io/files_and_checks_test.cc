@@ -1,6 +1,9 @@
 // Checkpoints, summaries and checks.
+#include <cmath>
+#include <complex>
 #include <cstdlib>
 #include <limits>
+#include <numeric>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -160,7 +163,44 @@ TEST_F(IoKernelsTest, AssertPrintsItsData) {
   EXPECT_TRUE(check.Run({Tensor::Scalar(true), text, data}).ok());
   const absl::Status status = check.Run({Tensor::Scalar(false), text, data}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(), "assertion failed: [x must be positive] [int32[3] {-4, 5, ...}]");
+  EXPECT_EQ(status.message(), "assertion failed: [x must be positive] [-4 5...]");
+}
+
+// What is expected is what TensorFlow 2.21 wrote for these tensors.
+TEST_F(IoKernelsTest, AssertWritesTensorsAsTensorFlowDoes) {
+  const auto written = [&](const Tensor& data, int64_t summarize) {
+    KernelUnderTest check(host_, "Assert", {DType::kBool, data.dtype()},
+                          {{"T", std::vector<DType>{data.dtype()}}, {"summarize", summarize}}, "check", 1);
+    const std::string text(check.Run({Tensor::Scalar(false), data}).status().message());
+    return text.substr(std::string("assertion failed: ").size());
+  };
+  const auto range = [](const Shape& shape) {
+    Tensor tensor(DType::kInt32, shape);
+    std::iota(tensor.flat<int32_t>().begin(), tensor.flat<int32_t>().end(), 0);
+    return tensor;
+  };
+  EXPECT_EQ(written(Tensor::Scalar(1.5f), 3), "[1.5]");
+  EXPECT_EQ(written(range(Shape({4})), 3), "[0 1 2...]");
+  EXPECT_EQ(written(range(Shape({4})), 0), "[...]");
+  EXPECT_EQ(written(range(Shape({2, 3})), 3), "[[0 1 2]...]");
+  EXPECT_EQ(written(range(Shape({2, 3})), -1), "[[0 1 2][3 4 5]]");
+  EXPECT_EQ(written(range(Shape({2, 3, 4})), 2), "[[[0 1...]]...]");
+  EXPECT_EQ(written(range(Shape({4, 1})), 3), "[[0][1][2]...]");
+  EXPECT_EQ(written(range(Shape({0, 3})), 3), "[]");
+  EXPECT_EQ(written(range(Shape({2, 0})), 3), "[]");
+  EXPECT_EQ(written(Tensor::Vector<bool>({true, false}), 3), "[1 0]");
+  EXPECT_EQ(written(Tensor::Vector<int8_t>({-1, 5}), 3), "[-1 5]");
+  EXPECT_EQ(written(Tensor::Vector<double>({0.1, 1.0 / 3, 1e-20, 1e16}), 4),
+            "[0.1 0.33333333333333331 1e-20 1e+16]");
+  EXPECT_EQ(written(Tensor::Vector<Half>({Half(0.1f), Half(INFINITY), Half(-0.0f)}), 3),
+            "[0.0999755859 inf -0]");
+  EXPECT_EQ(written(Tensor::Vector<std::string>({"a\nb", "q\"uote", "\u00e9"}), 3),
+            "[a\\nb q\\\"uote \u00e9]");
+  EXPECT_EQ(written(Tensor::Vector<std::complex<float>>({{1, 2}, {0.5f, -1}}), 3), "[(1,2) (0.5,-1)]");
+  // An error stays one that can be sent and read.
+  const std::string all = written(range(Shape({1000000})), -1);
+  EXPECT_THAT(all, testing::EndsWith(" 999...]"));
+  EXPECT_LT(written(Tensor::Vector<std::string>({std::string(10 << 20, 'x'), "y"}), 3).size(), 70000u);
 }
 
 }  // namespace

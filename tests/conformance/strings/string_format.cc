@@ -35,6 +35,7 @@ void AddStringFormatRecords(Suite& suite) {
        "[[2.5714285714285716 ... 2.8571428571428572]\n  ...\n  [3.4285714285714284 ... "
        "3.7142857142857144]]]"},
       {"kinds {}{}{}{}", "kinds \"abc\"[\"x\" \"y\\n\\\"\"]1[1 0]"},
+      {"letters {}", "letters \"\u00e9\""},
       {"numbers {}{}{}{}{}{}",
        "numbers [1e+10 1e-10 nan 0.333333343][10000000000 "
        "0.33333333333333331][1.09960938][1.1015625][-3][200]"},
@@ -56,6 +57,7 @@ void AddStringFormatRecords(Suite& suite) {
   format("matrix {}", {Range({8, 8})}, 2);
   format("cube {}", {Range({3, 3, 3}, 7, D::kFloat64)}, 1);
   format("kinds {}{}{}{}", {Strings({}, {"abc"}), Words({"x", "y\n\""}), Bools({}, {1}), Bools({2}, {1, 0})});
+  format("letters {}", {Strings({}, {"\u00e9"})});
   format("numbers {}{}{}{}{}{}",
          {Make(D::kFloat32, {4}, {1e10, 1e-10, std::nan(""), 1.0 / 3}),
           Make(D::kFloat64, {2}, {1e10, 1.0 / 3}), Make(D::kHalf, {1}, {1.1}), Make(D::kBfloat16, {1}, {1.1}),
