@@ -84,11 +84,12 @@ inline Bfloat16 UniformBfloat16(uint32_t bits) {
                   1.0f);
 }
 
-// Two independent standard normal numbers of two uniform ones (Box and Muller, 1958).
+// Two independent standard normal numbers of two uniform ones (Box and Muller, 1958). The angle is rounded
+// once: TensorFlow's numbers are these to the last bit.
 inline std::array<float, 2> NormalFloats(uint32_t a, uint32_t b) {
   constexpr float kSmallest = 1.0e-7f;  // keeps the logarithm finite
   const float u = std::fmax(UniformFloat(a), kSmallest);
-  const float angle = 2.0f * static_cast<float>(M_PI) * UniformFloat(b);
+  const auto angle = static_cast<float>(2.0 * M_PI * UniformFloat(b));
   const float radius = std::sqrt(-2.0f * std::log(u));
   return {std::sin(angle) * radius, std::cos(angle) * radius};
 }
