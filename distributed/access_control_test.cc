@@ -296,7 +296,7 @@ TEST_F(AccessControlTest, TheTokenOpensNoOtherServices) {
 TEST_F(AccessControlTest, NoCallWithoutTheRightCertificate) {
   const std::string keys = NewTestDirectory() + "/keys", others = NewTestDirectory() + "/keys";
   const std::map<TaskName, std::string> tasks = {{{"ps", 0}, "127.0.0.1"}, {{"worker", 0}, "127.0.0.1"}};
-  ASSERT_TRUE(MakeKeyFiles({.directory = keys, .hosts = {"127.0.0.1"}, .tasks = tasks}).ok());
+  ASSERT_TRUE(MakeKeyFiles({.directory = keys, .hosts = {"127.0.0.1", "127.0.0.2"}, .tasks = tasks}).ok());
   ASSERT_TRUE(MakeKeyFiles({.directory = others, .hosts = {}, .tasks = tasks}).ok());
   const auto security = [&](const std::string& certificates, const std::string& ca) {
     SecurityOptions security;
@@ -308,6 +308,8 @@ TEST_F(AccessControlTest, NoCallWithoutTheRightCertificate) {
     return security;
   };
   options_.security = security(keys + "/ps-0", keys);
+  ASSERT_TRUE(RevokeKeys(keys, {"127.0.0.2"}).ok());
+  options_.security.tls_revoked_file = keys + "/revoked.pem";
   Start();
   const auto told = [&](const SecurityOptions& caller, const TaskName& called = {"ps", 0}) {
     const auto transport = MakeGrpcTransport({.security = caller}).value();
@@ -337,6 +339,9 @@ TEST_F(AccessControlTest, NoCallWithoutTheRightCertificate) {
   Refused("another job's keys", told(security(others + "/worker-0", others)), "UNAVAILABLE");
   Refused("a certificate of the ps", told(security(keys + "/ps-0", keys)), "not worker-0.task.weir");
   Refused("a certificate of a host", told(security(keys + "/127.0.0.1", keys)), "of no task");
+  Refused("a revoked certificate", told(security(keys + "/127.0.0.2", keys)), "is revoked");
+  WriteBytes(keys + "/revoked.pem", "no list");  // the one before counts
+  Refused("a revoked certificate", told(security(keys + "/127.0.0.2", keys)), "is revoked");
   Refused("another task's address", told(security(keys + "/worker-0", keys), {"worker", 0}), "UNAVAILABLE");
   SecurityOptions other_token = security(keys + "/worker-0", keys);
   other_token.token = "fedcba9876543210-of-another-job";
@@ -376,7 +381,11 @@ TEST_F(AccessControlTest, NoCallWithoutTheRightCertificate) {
   }
   Closed("plain HTTP/2 to TLS", absl::StrCat(Http2Greeting(), Http2Call(1, kHeartbeatMethod, kToken)));
   Closed("HTTP/1.1 to TLS", "GET / HTTP/1.1\r\n\r\n");
+  // Taken back while the server runs.
   EXPECT_EQ(told(security(keys + "/worker-0", keys)), "it was let in");
+  ASSERT_EQ(unlink((keys + "/revoked.pem").c_str()), 0);
+  ASSERT_TRUE(RevokeKeys(keys, {"worker-0"}).ok());
+  Refused("a certificate taken back", told(security(keys + "/worker-0", keys)), "is revoked");
   server_->Shutdown();
   server_ = Server::Start(TaskConfig::Create(cluster_, {"ps", 0}).value(), options_).value();
 }

@@ -47,6 +47,7 @@ SecurityOptions SecurityFromEnvironment() {
   options.tls_cert_file = Environment("WEIR_TLS_CERT");
   options.tls_key_file = Environment("WEIR_TLS_KEY");
   options.tls_ca_file = Environment("WEIR_TLS_CA");
+  options.tls_revoked_file = Environment("WEIR_TLS_REVOKED");
   const std::string task_names = Environment("WEIR_TLS_TASK_NAMES");
   options.tls_task_names = !task_names.empty() && task_names != "0";
   return options;
@@ -61,6 +62,12 @@ absl::Status CheckSecurityOptions(const SecurityOptions& options) {
         "TLS: names of tasks are checked in certificates (--tls_task_names, WEIR_TLS_TASK_NAMES), which "
         "needs a "
         "certificate, its key and a CA");
+  }
+  if (!options.tls_revoked_file.empty() && options.tls_ca_file.empty()) {
+    return absl::InvalidArgumentError(
+        "TLS: revoked certificates (--tls_revoked, WEIR_TLS_REVOKED) are those of a CA (--tls_ca, "
+        "WEIR_TLS_CA), and "
+        "there is none");
   }
   if (options.tls_task_names && !options.tls_server_name.empty()) {
     return absl::InvalidArgumentError(
@@ -82,7 +89,8 @@ absl::Status CheckSecurityOptions(const SecurityOptions& options) {
   }
   WEIR_RETURN_IF_ERROR(CheckFile("TLS certificate", options.tls_cert_file));
   WEIR_RETURN_IF_ERROR(CheckFile("TLS key", options.tls_key_file));
-  return CheckFile("TLS CA", options.tls_ca_file);
+  WEIR_RETURN_IF_ERROR(CheckFile("TLS CA", options.tls_ca_file));
+  return CheckFile("revoked certificates", options.tls_revoked_file);
 }
 
 std::string CertificateNameOf(const TaskName& task) {

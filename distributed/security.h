@@ -25,6 +25,9 @@ struct SecurityOptions {
   // The CA that signed the certificates of all tasks, PEM. Clients check the servers' certificates with it.
   // Servers that have it demand a certificate of their clients.
   std::string tls_ca_file;
+  // Certificates that the CA has taken back, PEM (distributed/keys/revocation_list.h): a server refuses the
+  // calls of those that show them. It is read again when it changes. Needs a CA.
+  std::string tls_revoked_file;
   // The name on the servers' certificates, where it is not the host of the address.
   std::string tls_server_name;
   // Certificates are of tasks: a caller is refused when it speaks for another task than its certificate names
@@ -51,8 +54,8 @@ std::string CertificateNameOf(const TaskName& task);
 // PermissionDenied, naming both.
 absl::Status CheckCertificateNames(const std::vector<std::string>& names, const TaskName& sender);
 
-// From $WEIR_JOB_TOKEN (set by `weir launch`), $WEIR_TLS_CERT, $WEIR_TLS_KEY, $WEIR_TLS_CA and
-// $WEIR_TLS_TASK_NAMES ("1").
+// From $WEIR_JOB_TOKEN (set by `weir launch`), $WEIR_TLS_CERT, $WEIR_TLS_KEY, $WEIR_TLS_CA, $WEIR_TLS_REVOKED
+// and $WEIR_TLS_TASK_NAMES ("1").
 SecurityOptions SecurityFromEnvironment();
 
 // InvalidArgument naming the file that is missing, the option that lacks its partner, or what is wrong with

@@ -9,11 +9,28 @@
 #include "graph/types/status_macros.h"
 
 namespace weir {
+namespace {
+
+absl::StatusOr<int> Revoke(const std::string& directory, const std::vector<std::string>& folders) {
+  const absl::StatusOr<std::string> list = RevokeKeys(directory, folders);
+  if (!list.ok()) {
+    return absl::Status(list.status().code(), absl::StrCat("weir keys: ", list.status().message()));
+  }
+  std::printf(
+      "%s names what is revoked. Copy it to every host; tasks that were started with\n"
+      "  export WEIR_TLS_REVOKED=revoked.pem\n"
+      "read it again when it changes, and refuse the next call with such a certificate.\n",
+      list->c_str());
+  return 0;
+}
+
+}  // namespace
 
 absl::StatusOr<int> RunKeys(const std::vector<std::string>& args) {
   KeyFilesOptions options;
-  std::string hosts, tasks;
-  FlagParser flags("weir keys", "--dir=DIR [--hosts=HOST,HOST] [--tasks=TASK=HOST,...] [flags]",
+  std::string hosts, tasks, revoked;
+  FlagParser flags("weir keys",
+                   "--dir=DIR [--hosts=HOST,HOST] [--tasks=TASK=HOST,...] [--revoke=FOLDER,...] [flags]",
                    "Makes the keys of a job that uses TLS: a CA, a certificate for each host, and a token.");
   flags.Add("dir", &options.directory, "folder to write them to; what is there is never overwritten");
   flags.Add(
@@ -24,6 +41,10 @@ absl::StatusOr<int> RunKeys(const std::vector<std::string>& args) {
             "tasks that get certificates of their own, and where they run: 'ps:0=gpu1,worker:0=gpu2'");
   flags.Add("days", &options.num_days, "how long the certificates are valid",
             {.least = 1, .most = kMaxKeyDays});
+  flags.Add(
+      "revoke", &revoked,
+      "folders of DIR whose certificates no task shall accept any more: 'gpu1,ps-0'; makes no keys, but "
+      "DIR/revoked.pem, or adds to it");
   WEIR_RETURN_IF_ERROR(flags.Parse(args));
   if (flags.wants_help()) {
     std::fputs(flags.Help().c_str(), stdout);
@@ -31,6 +52,13 @@ absl::StatusOr<int> RunKeys(const std::vector<std::string>& args) {
   }
   if (!flags.positional().empty()) {
     return absl::InvalidArgumentError(absl::StrCat("weir keys: '", flags.positional()[0], "' is no flag"));
+  }
+  if (!revoked.empty()) {
+    if (!hosts.empty() || !tasks.empty()) {
+      return absl::InvalidArgumentError(
+          "weir keys: --revoke makes no keys: give it without --hosts and --tasks");
+    }
+    return Revoke(options.directory, absl::StrSplit(revoked, ','));
   }
   if (hosts.empty() && tasks.empty()) hosts = "127.0.0.1";
   if (!hosts.empty()) options.hosts = absl::StrSplit(hosts, ',');

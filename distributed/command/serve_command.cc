@@ -82,6 +82,8 @@ void Declare(ServeFlags* values, FlagParser* flags) {
   flags->Add("tls_key", &values->server.security.tls_key_file, "its key, PEM (or $WEIR_TLS_KEY)");
   flags->Add("tls_ca", &values->server.security.tls_ca_file,
              "CA that others' certificates are checked with, PEM (or $WEIR_TLS_CA)");
+  flags->Add("tls_revoked", &values->server.security.tls_revoked_file,
+             "certificates that the CA has taken back, PEM (weir keys --revoke; or $WEIR_TLS_REVOKED)");
   flags->Add("tls_task_names", &values->server.security.tls_task_names,
              "each task speaks for itself only: its certificate must name it (weir keys --tasks; or "
              "$WEIR_TLS_TASK_NAMES=1)");

@@ -15,21 +15,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "distributed/keys/openssl_text.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {
 
 constexpr long kVersion3 = 2;
-
-absl::Status OpenSslError(absl::string_view attempt) {
-  char reason[256] = "no reason given";
-  if (const unsigned long error = ERR_get_error(); error != 0) {
-    ERR_error_string_n(error, reason, sizeof(reason));
-  }
-  ERR_clear_error();
-  return absl::InternalError(absl::StrCat("OpenSSL cannot ", attempt, ": ", reason));
-}
 
 // A random serial number: two certificates of one authority must not have the same.
 bool SetSerialNumber(X509* certificate) {
@@ -95,16 +87,6 @@ absl::StatusOr<Certificate> Make(const std::string& name, const Certificate* aut
   return made;
 }
 
-// What `write` writes.
-template <typename Write>
-absl::StatusOr<std::string> Pem(absl::string_view what, Write write) {
-  const std::unique_ptr<BIO, decltype(&BIO_free)> memory(BIO_new(BIO_s_mem()), BIO_free);
-  if (memory == nullptr || write(memory.get()) != 1) return OpenSslError(absl::StrCat("write ", what));
-  char* bytes = nullptr;
-  const long num_bytes = BIO_get_mem_data(memory.get(), &bytes);
-  return std::string(bytes, num_bytes);
-}
-
 bool IsAddress(const std::string& host) {
   unsigned char address[sizeof(in6_addr)];
   return inet_pton(AF_INET, host.c_str(), address) == 1 || inet_pton(AF_INET6, host.c_str(), address) == 1;
@@ -155,6 +137,22 @@ absl::StatusOr<CertificateRef> ReadCertificate(const std::string& path) {
 }
 
 }  // namespace
+
+absl::StatusOr<Certificate> ReadCertificateFile(const std::string& path, const std::string& key_path) {
+  WEIR_ASSIGN_OR_RETURN(CertificateRef certificate, ReadCertificate(path));
+  Certificate read;
+  read.certificate = std::move(certificate);
+  if (key_path.empty()) return read;
+  const std::unique_ptr<BIO, decltype(&BIO_free)> file(BIO_new_file(key_path.c_str(), "r"), BIO_free);
+  read.key = {file == nullptr ? nullptr : PEM_read_bio_PrivateKey(file.get(), nullptr, nullptr, nullptr),
+              EVP_PKEY_free};
+  if (read.key == nullptr || X509_check_private_key(read.certificate.get(), read.key.get()) != 1) {
+    ERR_clear_error();
+    return absl::InvalidArgumentError(
+        absl::StrCat("TLS: '", key_path, "' has no key, or not that of the certificate in '", path, "'"));
+  }
+  return read;
+}
 
 absl::StatusOr<bool> CertificateNames(const std::string& path, const std::string& name) {
   WEIR_ASSIGN_OR_RETURN(const CertificateRef certificate, ReadCertificate(path));

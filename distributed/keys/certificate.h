@@ -31,6 +31,10 @@ absl::StatusOr<Certificate> MakeHostCertificate(const std::string& host, const C
                                                 absl::Time begin, absl::Time end,
                                                 const std::string& other_name = "");
 
+// The certificate in a PEM file, the first there, with the key in another one unless that path is empty.
+// InvalidArgument, naming the file, when there is none, or when the key is another one's.
+absl::StatusOr<Certificate> ReadCertificateFile(const std::string& path, const std::string& key_path = "");
+
 // Whether the certificate in a PEM file, the first there, has this DNS name. InvalidArgument when there is
 // none.
 absl::StatusOr<bool> CertificateNames(const std::string& path, const std::string& name);

@@ -19,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "distributed/keys/certificate.h"
+#include "distributed/keys/revocation_list.h"
 #include "distributed/security.h"
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
@@ -48,7 +49,7 @@ absl::Status CheckHost(const std::string& host) {
 std::string FolderOf(const TaskName& task) { return absl::StrCat(task.job, "-", task.index); }
 
 absl::Status CheckOptions(const KeyFilesOptions& options) {
-  if (options.directory.empty()) return absl::InvalidArgumentError("no folder for the keys is named");
+  if (options.directory.empty()) return absl::InvalidArgumentError("no folder for the keys is named (--dir)");
   const size_t count = options.hosts.size() + options.tasks.size();
   if (count == 0 || count > kMaxKeyHosts) {
     return absl::InvalidArgumentError(
@@ -190,6 +191,27 @@ absl::Status MakeKeyFiles(const KeyFilesOptions& options) {
     WEIR_RETURN_IF_ERROR(write(FolderOf(task), host, CertificateNameOf(task)));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RevokeKeys(const std::string& directory,
+                                       const std::vector<std::string>& folders) {
+  if (directory.empty() || folders.empty()) {
+    return absl::InvalidArgumentError(
+        "name the folder of the keys, and those in it whose certificates are taken back");
+  }
+  WEIR_ASSIGN_OR_RETURN(const Certificate authority,
+                        ReadCertificateFile(JoinPath(directory, "ca.pem"), JoinPath(directory, "ca.key")));
+  std::vector<Certificate> certificates;
+  for (const std::string& folder : folders) {
+    WEIR_RETURN_IF_ERROR(CheckHost(folder));
+    const std::string path = JoinPath(JoinPath(directory, folder), "cert.pem");
+    WEIR_ASSIGN_OR_RETURN(certificates.emplace_back(), ReadCertificateFile(path));
+  }
+  const std::string path = JoinPath(directory, "revoked.pem");
+  WEIR_ASSIGN_OR_RETURN(const std::string list,
+                        MakeRevocationList(authority, certificates, path, absl::Now()));
+  WEIR_RETURN_IF_ERROR(WriteFileAtomically(PosixFileSystem(), path, list));
+  return path;
 }
 
 absl::StatusOr<std::map<TaskName, std::string>> ParseKeyTasks(absl::string_view text) {

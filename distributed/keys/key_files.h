@@ -8,6 +8,8 @@
 //   DIR/token                       the secret that every call carries
 //   DIR/HOST/cert.pem, key.pem, ca.pem, token   what a task on HOST needs
 //   DIR/JOB-INDEX/...               the same for one task, whose certificate names it (CertificateNameOf)
+//   DIR/revoked.pem                 the certificates that were taken back (revocation_list.h), once there are
+//   any
 //
 // Keys and tokens may be read by their owner only (0600). Keys are EC P-256, certificates X.509v3 with
 // SHA-256. Nothing that exists is overwritten.
@@ -41,5 +43,10 @@ absl::StatusOr<std::map<TaskName, std::string>> ParseKeyTasks(absl::string_view 
 // FailedPrecondition (a folder that is there is another user's, a symbolic link, or others may write to it),
 // those of the file system, Internal (OpenSSL).
 absl::Status MakeKeyFiles(const KeyFilesOptions& options);
+
+// Adds the certificates in these folders of `directory` ("gpu1", "ps-0") to its revoked.pem, and returns that
+// path. What is there already stays. InvalidArgument (a name that is no folder's), and the errors of reading
+// the certificates and the CA's key, of writing (the file before stays), Internal (OpenSSL).
+absl::StatusOr<std::string> RevokeKeys(const std::string& directory, const std::vector<std::string>& folders);
 
 }  // namespace weir

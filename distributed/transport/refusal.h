@@ -10,7 +10,7 @@ namespace weir {
 
 enum class Refusal {
   kToken,        // another token, or none
-  kCertificate,  // one of another task
+  kCertificate,  // one of another task, or a revoked one
   kProtocol,     // bytes that are no call
   kCluster,      // another cluster spec
   kCount

@@ -125,6 +125,12 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
       if (listener_->on_refused_) listener_->on_refused_(Refusal::kToken, client(), kNoToken);
       return Reply(absl::UnauthenticatedError(absl::StrCat(method(), ": ", WhyNoToken(method()))));
     }
+    if (listener_->IsRevoked(context_)) {
+      listener_->gate_->OnRefused(context_.peer());
+      constexpr absl::string_view kWhy = "the caller's certificate is revoked (--tls_revoked)";
+      if (listener_->on_refused_) listener_->on_refused_(Refusal::kCertificate, client(), kWhy);
+      return Reply(absl::PermissionDeniedError(absl::StrCat(method(), ": ", kWhy)));
+    }
     if (listener_->is_encrypted_) listener_->gate_->OnAdmitted(context_.peer());
     absl::MutexLock lock(&mutex_);
     if (!is_over_) stream_.Read(&message_, Expect(&read_));
@@ -211,6 +217,11 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
   WEIR_ASSIGN_OR_RETURN(std::unique_ptr<ConnectionGate> gate,
                         ConnectionGate::Listen(address, GateOptions(options)));
   std::unique_ptr<GrpcListener> listener(new GrpcListener(std::move(handler), std::move(placement), options));
+  const SecurityOptions& security = options.security;
+  if (!security.tls_revoked_file.empty()) {
+    WEIR_ASSIGN_OR_RETURN(listener->revoked_,
+                          RevocationList::Follow(security.tls_revoked_file, security.tls_ca_file));
+  }
   grpc::ServerBuilder builder;
   // What a caller may cost before its token was checked.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
@@ -287,6 +298,13 @@ bool GrpcListener::IsAuthorized(const grpc::GenericServerContext& context) const
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find(kTokenKey);
   return it != metadata.end() && TokensMatch(absl::string_view(it->second.data(), it->second.size()), token_);
+}
+
+bool GrpcListener::IsRevoked(const grpc::GenericServerContext& context) const {
+  if (revoked_ == nullptr) return false;
+  const auto certificates = context.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  return certificates.empty() ||
+         revoked_->Has(absl::string_view(certificates[0].data(), certificates[0].size()));
 }
 
 void GrpcListener::OnCallOver() {

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "distributed/keys/revocation_list.h"
 #include "distributed/transport/grpc/completion_poller.h"
 #include "distributed/transport/grpc/connection_gate.h"
 #include "distributed/transport/grpc/grpc_transport.h"
@@ -45,6 +46,7 @@ class GrpcListener final : public Listener {
   // Waits for the next call, unless the listener is closing.
   void AcceptNext();
   bool IsAuthorized(const grpc::GenericServerContext& context) const;
+  bool IsRevoked(const grpc::GenericServerContext& context) const;
   void OnCallOver();
 
   const CallHandler handler_;
@@ -53,6 +55,7 @@ class GrpcListener final : public Listener {
   const bool is_encrypted_;
   const std::function<bool()> is_serving_;
   const decltype(GrpcOptions::admits) admits_;
+  std::unique_ptr<RevocationList> revoked_;  // null: none is
   const OnRefusal on_refused_;
   const int64_t max_message_bytes_;
   std::string address_;

@@ -1,0 +1,67 @@
+// Lists of the certificates that a CA has taken back: X.509 CRLs (RFC 5280, section 5), made and read with
+// OpenSSL. `weir keys --revoke` makes them, servers look callers up in them
+// (SecurityOptions::tls_revoked_file).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "distributed/keys/certificate.h"
+
+struct X509_crl_st;
+
+namespace weir {
+
+// A file with lists, PEM. A file that is exchanged while it is followed counts from the next call on; while
+// the new one cannot be read, the one before counts, and a notice says so. The time at which a list wants to
+// be replaced
+// ("next update") is not heeded: an old list still keeps those out that it names.
+//
+// Thread safety: all functions.
+class RevocationList {
+ public:
+  // InvalidArgument, naming the file, when it has no list, or one that no certificate in `ca_path` has
+  // signed.
+  static absl::StatusOr<std::unique_ptr<RevocationList>> Follow(const std::string& path,
+                                                                const std::string& ca_path);
+
+  // Whether the list names the certificate, PEM. A text that is no certificate counts as named.
+  bool Has(absl::string_view certificate_pem) ABSL_LOCKS_EXCLUDED(mutex_);
+
+ private:
+  using Lists = std::vector<std::shared_ptr<X509_crl_st>>;
+  // What tells one content of the file from the next one without reading it.
+  struct Version {
+    int64_t device = 0, file = 0, num_bytes = 0, seconds = 0, nanoseconds = 0;
+    bool operator==(const Version&) const = default;
+  };
+
+  RevocationList(std::string path, std::string ca_path)
+      : path_(std::move(path)), ca_path_(std::move(ca_path)) {}
+
+  absl::StatusOr<Version> CurrentVersion() const;
+  absl::StatusOr<Lists> Read() const;
+  Lists Current() ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const std::string path_, ca_path_;
+  absl::Mutex mutex_;
+  Version version_ ABSL_GUARDED_BY(mutex_);
+  Lists lists_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The PEM text of a list of these certificates and of those in the list in the file `previous`, if that is
+// there, signed by the authority. Errors are those of reading `previous`, and Internal, with OpenSSL's
+// reason.
+absl::StatusOr<std::string> MakeRevocationList(const Certificate& authority,
+                                               const std::vector<Certificate>& certificates,
+                                               const std::string& previous, absl::Time now);
+
+}  // namespace weir

@@ -1,0 +1,103 @@
+#include "distributed/keys/revocation_list.h"
+
+#include "absl/time/clock.h"
+#include "distributed/keys/key_files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/formats/test_files.h"
+
+namespace weir {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RevocationListTest : public testing::Test {
+ protected:
+  RevocationListTest() : keys_(NewKeys()) {}
+
+  static std::string NewKeys() {
+    std::string keys = NewTestDirectory() + "/keys";
+    EXPECT_TRUE(MakeKeyFiles({.directory = keys, .hosts = {"gpu1", "gpu2", "gpu3"}}).ok());
+    return keys;
+  }
+  std::string CertificateOf(const std::string& host) const {
+    return ReadBytes(keys_ + "/" + host + "/cert.pem");
+  }
+  std::unique_ptr<RevocationList> Follow() const {
+    return RevocationList::Follow(keys_ + "/revoked.pem", keys_ + "/ca.pem").value();
+  }
+  std::string ErrorOfFollowing(const std::string& path) const {
+    const absl::Status status = RevocationList::Follow(path, keys_ + "/ca.pem").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+    return std::string(status.message());
+  }
+
+  const std::string keys_;
+};
+
+TEST_F(RevocationListTest, NamesThoseThatWereTakenBackAndNobodyElse) {
+  ASSERT_EQ(RevokeKeys(keys_, {"gpu1", "gpu1"}).value(), keys_ + "/revoked.pem");
+  const auto list = Follow();
+  EXPECT_TRUE(list->Has(CertificateOf("gpu1")));
+  EXPECT_FALSE(list->Has(CertificateOf("gpu2")));
+  EXPECT_TRUE(list->Has("no certificate"));
+  // Another CA's certificate is none of the list's, whatever its number.
+  EXPECT_FALSE(list->Has(ReadBytes(NewKeys() + "/gpu1/cert.pem")));
+}
+
+TEST_F(RevocationListTest, AFileThatChangesIsReadAgainAndKeepsWhatItHad) {
+  ASSERT_TRUE(RevokeKeys(keys_, {"gpu1"}).ok());
+  const auto list = Follow();
+  EXPECT_FALSE(list->Has(CertificateOf("gpu2")));
+  ASSERT_TRUE(RevokeKeys(keys_, {"gpu2"}).ok());
+  EXPECT_TRUE(list->Has(CertificateOf("gpu2")));
+  EXPECT_TRUE(list->Has(CertificateOf("gpu1")));
+  EXPECT_FALSE(list->Has(CertificateOf("gpu3")));
+}
+
+TEST_F(RevocationListTest, AFileThatIsDamagedOrGoneLeavesTheListBefore) {
+  ASSERT_TRUE(RevokeKeys(keys_, {"gpu1"}).ok());
+  const auto list = Follow();
+  const std::string whole = ReadBytes(keys_ + "/revoked.pem");
+  for (const std::string& damaged : {std::string(), std::string("x"), whole.substr(0, whole.size() / 2)}) {
+    WriteBytes(keys_ + "/revoked.pem", damaged);
+    EXPECT_TRUE(list->Has(CertificateOf("gpu1"))) << damaged.size();
+    EXPECT_FALSE(list->Has(CertificateOf("gpu2"))) << damaged.size();
+  }
+  ASSERT_EQ(std::remove((keys_ + "/revoked.pem").c_str()), 0);
+  EXPECT_TRUE(list->Has(CertificateOf("gpu1")));
+}
+
+TEST_F(RevocationListTest, OnlyItsCaTakesCertificatesBack) {
+  const std::string others = NewKeys();
+  ASSERT_TRUE(RevokeKeys(others, {"gpu1"}).ok());
+  EXPECT_THAT(ErrorOfFollowing(others + "/revoked.pem"), HasSubstr("that no CA in"));
+  WriteBytes(keys_ + "/revoked.pem", ReadBytes(others + "/revoked.pem"));
+  EXPECT_THAT(std::string(RevokeKeys(keys_, {"gpu1"}).status().message()), HasSubstr("a list of another CA"));
+}
+
+TEST_F(RevocationListTest, WhatIsNoListIsNamed) {
+  EXPECT_THAT(ErrorOfFollowing(keys_ + "/absent.pem"), HasSubstr("cannot read"));
+  EXPECT_THAT(ErrorOfFollowing(keys_ + "/ca.pem"), HasSubstr("has no list of revoked certificates"));
+  ASSERT_TRUE(RevokeKeys(keys_, {"gpu1"}).ok());
+  const std::string whole = ReadBytes(keys_ + "/revoked.pem");
+  WriteBytes(keys_ + "/half.pem", whole + whole.substr(0, whole.size() / 2));
+  EXPECT_THAT(ErrorOfFollowing(keys_ + "/half.pem"), HasSubstr("has a damaged list"));
+}
+
+TEST_F(RevocationListTest, MistakesOfWhoRevokesChangeNothing) {
+  const auto error = [&](const std::string& directory, const std::vector<std::string>& folders) {
+    return std::string(RevokeKeys(directory, folders).status().message());
+  };
+  EXPECT_THAT(error("", {"gpu1"}), HasSubstr("name the folder"));
+  EXPECT_THAT(error(keys_, {}), HasSubstr("name the folder"));
+  EXPECT_THAT(error(keys_, {"gpu1", "gpu4"}), HasSubstr("gpu4/cert.pem' has no certificate"));
+  EXPECT_THAT(error(keys_, {"../gpu1"}), HasSubstr("is no host"));
+  WriteBytes(keys_ + "/ca.key", ReadBytes(keys_ + "/gpu1/key.pem"));
+  EXPECT_THAT(error(keys_, {"gpu1"}), HasSubstr("ca.key' has no key, or not that of the certificate"));
+  EXPECT_THAT(ErrorOfFollowing(keys_ + "/revoked.pem"), HasSubstr("cannot read"));
+}
+
+}  // namespace
+}  // namespace weir
