@@ -1,6 +1,7 @@
 // What one task of a job could do to the others with messages of its own, in its own name.
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/test_answer.h"
+#include "distributed/test_gate.h"
 #include "distributed/test_server.h"
 #include "gmock/gmock.h"
 #include "graph/runtime_ops.h"
@@ -187,6 +189,11 @@ TEST_P(ServerTest, ATaskOfAnotherVersionIsRefusedByName) {
   EXPECT_THAT(std::string(later.message()),
               AllOf(HasSubstr(absl::StrCat("worker:1 runs Weir 9.8.7 (protocol ", kWireProtocol + 1, ")")),
                     HasSubstr(own)));
+  // Tasks of protocol 2 send more than their windows: each such push would look like a broken connection.
+  const absl::Status without_windows = join_as({2, "0.0.8"});
+  EXPECT_TRUE(absl::IsInvalidArgument(without_windows)) << without_windows;
+  EXPECT_THAT(std::string(without_windows.message()),
+              AllOf(HasSubstr("worker:1 runs Weir 0.0.8 (protocol 2)"), HasSubstr(own)));
   // What requests were like before they said their version.
   WireWriter body;
   for (int i = 0; i < 8; ++i) body.Fixed64(0);
@@ -243,35 +250,76 @@ TEST_P(ServerTest, TensorsInPiecesCountUntilTheirStepsAreOver) {
 // It sends as much at once as it likes; others do not.
 TEST_P(ServerTest, WhoDoesNotCareForItsWindowHarmsNobody) {
   constexpr int kCalls = 40, kValues = 1 << 20;
+  const int num_busy = GrpcOptions().max_server_threads - 1;  // so many may compute
   options_.peer_limits = "inbound=8000000";
+  OpRegistry ops;
+  ASSERT_TRUE(AddPassGate(ops, &options_).ok());
   auto ps = Start({"ps", 0}), w0 = Start({"worker", 0});
   Attacker owner(ConnectToPs(), {"worker", 1});
-  ASSERT_TRUE(owner.Register(ReceivingPlan(ps->runtime().ops())).ok());
+  ASSERT_TRUE(owner.Register(ReceivingPlan(ops)).ok());
+  Gate gate;
+  PartitionSpec busy = PlanWithGate(ops, gate);
+  busy.plan = 6;
+  ASSERT_TRUE(owner.Register(busy).ok());
   const std::unique_ptr<Channel> channel = ConnectToPs();
-  std::atomic<int> num_taken = 0, num_refused = 0, num_left = kCalls;
-  for (int i = 0; i < kCalls; ++i) {
-    WireWriter writer;
-    Envelope{{"worker", 1}, 7}.EncodeTo(&writer);
-    Frame frame;
-    const PushRequest request = {
-        {static_cast<uint64_t>(i + 1)}, 5, i + 1, {{0, false, Tensor(DType::kFloat32, Shape({kValues}))}}};
-    ASSERT_TRUE(EncodePush(request, &writer, &frame.payloads).ok());
-    frame.header = writer.Take();
-    channel->Call(kPushTensorsMethod, std::move(frame), {.deadline = absl::Now() + absl::Seconds(60)},
-                  [&](const absl::StatusOr<Frame>& reply) {
-                    ++(reply.ok() ? num_taken : num_refused);
-                    if (!reply.ok()) EXPECT_TRUE(absl::IsUnavailable(reply.status())) << reply.status();
-                    --num_left;
+  std::atomic<int> num_taken = 0, num_refused = 0, num_over = 0;
+  const auto call = [&](absl::string_view method, std::string body, std::vector<Payload> payloads,
+                        std::function<void(const absl::Status&)> done) {
+    WireWriter envelope;
+    Envelope{{"worker", 1}, 7}.EncodeTo(&envelope);
+    channel->Call(method, {.header = envelope.Take() + body, .payloads = std::move(payloads)},
+                  {.deadline = absl::Now() + absl::Seconds(120)},
+                  [&num_over, done](const absl::StatusOr<Frame>& reply) {
+                    done(reply.status());
+                    ++num_over;
                   });
+  };
+  const auto await = [](const std::atomic<int>& number, int value) {
+    const absl::Time end = absl::Now() + absl::Seconds(120);
+    while (number < value && absl::Now() < end) absl::SleepFor(absl::Milliseconds(5));
+    return number == value;
+  };
+  int num_pushed = 0;
+  const auto push_all = [&] {
+    for (int i = 0; i < kCalls; ++i) {
+      const int64_t number = ++num_pushed;
+      WireWriter body;
+      std::vector<Payload> payloads;
+      const PushRequest request = {{static_cast<uint64_t>(number)},
+                                   5,
+                                   number,
+                                   {{0, false, Tensor(DType::kFloat32, Shape({kValues}))}}};
+      ASSERT_TRUE(EncodePush(request, &body, &payloads).ok());
+      call(kPushTensorsMethod, body.Take(), std::move(payloads), [&](const absl::Status& status) {
+        ++(status.ok() ? num_taken : num_refused);
+        EXPECT_TRUE(status.ok() || absl::IsUnavailable(status)) << status;
+      });
+    }
+  };
+  // While all threads that may compute do, nothing is delivered: what comes adds up.
+  for (int64_t step = 1; step <= num_busy; ++step) {
+    WireWriter body;
+    std::vector<Payload> payloads;
+    const RunPartitionCall run = {.plan = 6, .step_id = step, .deadline = absl::Now() + absl::Seconds(120)};
+    ASSERT_TRUE(EncodeRunRequest(run, absl::Now(), {}, &body, &payloads).ok());
+    call(kRunPartitionMethod, body.Take(), std::move(payloads),
+         [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; });
   }
-  // Meanwhile another one works.
+  const bool all_compute = gate.AwaitCallers(num_busy, absl::Seconds(60));
+  EXPECT_TRUE(all_compute);
+  push_all();
+  EXPECT_TRUE(await(num_refused, kCalls - 1)) << num_refused << ": one of them fills its window";
+  EXPECT_EQ(num_taken, 0);
+  gate.Open();
+  EXPECT_TRUE(await(num_over, num_busy + kCalls));
+  EXPECT_EQ(num_taken, 1);
+  // While it goes on another one works.
+  push_all();
   CounterModel model(*w0);
   auto session = w0->CreateSession(model.g.graph()).value();
   EXPECT_TRUE(session->Run({}, {}, {model.init}).ok());
-  const absl::Time end = absl::Now() + absl::Seconds(90);
-  while (num_left > 0 && absl::Now() < end) absl::SleepFor(absl::Milliseconds(5));
-  EXPECT_EQ(num_taken + num_refused, kCalls);
-  EXPECT_GT(num_taken, 0);
+  EXPECT_TRUE(await(num_over, num_busy + 2 * kCalls));
+  EXPECT_GT(num_taken, 1);
   // It has room again as soon as nothing is on its way.
   EXPECT_TRUE(owner.PushPiece(0, 1000).ok());
 }

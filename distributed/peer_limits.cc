@@ -6,8 +6,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
-#include "distributed/inbound_limit.h"
 #include "distributed/machine_memory.h"
 
 namespace weir {
@@ -19,8 +17,6 @@ struct Kind {
   int64_t PeerLimits::*limit;
   int64_t PeerUse::Amount::*amount;
 };
-
-constexpr absl::string_view kInboundLimit = "inbound";
 
 constexpr Kind kKinds[] = {
     {"sessions", "sessions", &PeerLimits::sessions, &PeerUse::Amount::sessions},
@@ -38,30 +34,19 @@ absl::StatusOr<PeerLimits> ParsePeerLimits(absl::string_view text) {
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const std::pair<absl::string_view, absl::string_view> setting =
         absl::StrSplit(part, absl::MaxSplits('=', 1));
-    const bool is_inbound = setting.first == kInboundLimit;  // of all peers together: InboundLimitIn
-    int64_t PeerLimits::*limit = nullptr;
+    int64_t PeerLimits::*limit = setting.first == "inbound" ? &PeerLimits::inbound : nullptr;
     for (const Kind& kind : kKinds) {
       if (setting.first == kind.name) limit = kind.limit;
     }
     int64_t value = 0;
-    if ((limit == nullptr && !is_inbound) || !absl::SimpleAtoi(setting.second, &value) || value <= 0) {
+    if (limit == nullptr || !absl::SimpleAtoi(setting.second, &value) || value <= 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "peer limits '", text, "': '", part,
           "' is none: write sessions=N, plans=N, edges=N, steps=N, bytes=N or inbound=N, N above 0"));
     }
-    if (!is_inbound) limits.*limit = value;
+    limits.*limit = value;
   }
   return limits;
-}
-
-int64_t InboundLimitIn(absl::string_view text) {
-  int64_t limit = 0;
-  for (absl::string_view part : absl::StrSplit(text, ',')) {
-    int64_t value = 0;
-    const bool is_it = absl::ConsumePrefix(&part, kInboundLimit) && absl::ConsumePrefix(&part, "=");
-    if (is_it && absl::SimpleAtoi(part, &value) && value > 0) limit = value;
-  }
-  return limit;
 }
 
 std::string PeerLimitsFromEnvironment() {

@@ -35,6 +35,9 @@ struct PeerLimits {
   // What its plans' constants, its steps' arguments and the tensors that it has sent for steps that are not
   // over take. 0: half of this machine's memory.
   int64_t bytes = 0;
+  // Of all peers together, and not a matter of PeerUse: what tensors that they push may take on their way
+  // (peers/inbound_budget.h). 0: an eighth of this machine's memory.
+  int64_t inbound = 0;
 };
 
 // Those that `text` names, "steps=100,bytes=1000000"; the defaults for others. InvalidArgument for a name

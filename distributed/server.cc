@@ -14,7 +14,6 @@
 #include "distributed/election/etcd/etcd_store.h"
 #include "distributed/farewell.h"
 #include "distributed/host_name.h"
-#include "distributed/inbound_limit.h"
 #include "distributed/keys/certificate.h"
 #include "distributed/listen_address.h"
 #include "distributed/master/client_listener.h"
@@ -68,8 +67,7 @@ class Server::Network {
                                                  service_.FailStep(plan, step, reason);
                                                })),
         worker_(std::make_unique<LocalWorker>(runtime, runtime.task(), pusher_.get())),
-        service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(files), limits,
-                 InboundLimitIn(options.peer_limits)),
+        service_(*worker_, runtime.ops(), membership, peers_, *pusher_, std::move(files), limits),
         probes_(peers_),
         // What is simulated has a start of its own.
         process_(membership.environment().is_simulated() ? options.simulated_process : OriginOfThisProcess()),

@@ -331,24 +331,6 @@ class Client {
   const std::unique_ptr<Channel> channel_;
 };
 
-// Plan 5 of the ps: a node that computes until the gate is open.
-PartitionSpec PlanWithGate(const OpRegistry& ops, Gate& gate) {
-  const DeviceName device = DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value();
-  auto graph = std::make_unique<Graph>(ops);
-  Node* address =
-      graph
-          ->AddNode(
-              {.op = "Const", .name = "gate", .attrs = {{"value", gate.address()}, {"dtype", DType::kInt64}}})
-          .value();
-  graph->SetAssignedDevice(address, device);
-  graph->SetAssignedDevice(
-      graph->AddNode({.op = "PassGate", .name = "pass", .inputs = {address->output(0)}}).value(), device);
-  PartitionSpec spec;
-  spec.plan = 5;
-  spec.graphs.push_back(std::move(graph));
-  return spec;
-}
-
 // The end of a step belongs to the plan that it was a step of, not to a later one of the same id.
 TEST_P(ServerTest, AStepThatOutlivesItsPlanIsNoneOfTheNextPlanOfThatId) {
   OpRegistry ops;

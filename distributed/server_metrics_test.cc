@@ -6,8 +6,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "distributed/launch/free_ports.h"
+#include "distributed/peers/worker_protocol.h"
 #include "distributed/server.h"
+#include "distributed/test_answer.h"
 #include "distributed/test_server.h"
+#include "distributed/transport/grpc/grpc_transport.h"
 #include "distributed/transport/grpc/raw_connection.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -91,6 +94,41 @@ TEST(ServerMetricsTest, WhatATaskDoesIsCounted) {
   }
   ps->Shutdown();
   EXPECT_THAT(Get(ps->metrics_port(), "/healthz"), StartsWith("HTTP/1.1 503 "));
+}
+
+// A message that comes late puts nobody back whose life is over: nobody would take it away.
+TEST(ServerMetricsTest, WhoIsDoneIsNoSenderAnyMore) {
+  ClusterSpec cluster;
+  const std::vector<int> ports = FindFreePorts(2).value();
+  ASSERT_TRUE(cluster.AddTask({"ps", 0}, absl::StrCat("127.0.0.1:", ports[0])).ok());
+  ASSERT_TRUE(cluster.AddTask({"worker", 0}, absl::StrCat("127.0.0.1:", ports[1])).ok());
+  ServerOptions options;
+  options.num_threads = 1;
+  options.metrics_port = "0";
+  const auto ps = Server::Start(TaskConfig::Create(cluster, {"ps", 0}).value(), options).value();
+  const std::unique_ptr<Transport> transport = MakeGrpcTransport({}).value();
+  const auto channel = transport->Connect({"ps", 0}, cluster.address({"ps", 0}).value()).value();
+  const auto call = [&](absl::string_view method, std::string body, std::vector<Payload> payloads) {
+    WireWriter envelope;
+    Envelope{{"worker", 0}, 7}.EncodeTo(&envelope);
+    return AnswerOf(*channel, method, {.header = envelope.Take() + body, .payloads = std::move(payloads)});
+  };
+  const auto push = [&](uint64_t number) {
+    WireWriter body;
+    std::vector<Payload> payloads;
+    EXPECT_TRUE(EncodePush({{number}, 5, 1, {{0, false, Tensor::Scalar(1.0f)}}}, &body, &payloads).ok());
+    return call(kPushTensorsMethod, body.Take(), std::move(payloads));
+  };
+  const auto num_senders = [&] {
+    return SamplesOf(Get(ps->metrics_port(), "/metrics")).at("weir_inbound_senders");
+  };
+  const absl::Status first = push(1);
+  EXPECT_TRUE(absl::IsAborted(first)) << first << ": there is no such plan";
+  EXPECT_EQ(num_senders(), 1);
+  EXPECT_TRUE(call(kJobDoneMethod, "", {}).ok());
+  EXPECT_EQ(num_senders(), 0);
+  EXPECT_FALSE(push(2).ok());
+  EXPECT_EQ(num_senders(), 0);
 }
 
 TEST(ServerMetricsTest, ATaskThatRunsAloneHasThemToo) {

@@ -3,15 +3,20 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "distributed/server.h"
+#include "graph/graph.h"
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "graph/types/tensor.h"
 #include "kernels/device_kernels.h"
 #include "ops/register_ops.h"
+#include "session/worker.h"
 
 namespace weir {
 
@@ -19,7 +24,7 @@ class Gate {
  public:
   void Pass() {
     absl::MutexLock lock(&mutex_);
-    has_caller_ = true;
+    ++num_callers_;
     mutex_.Await(absl::Condition(&is_open_));
   }
   void Open() {
@@ -28,14 +33,21 @@ class Gate {
   }
   void AwaitCaller() {
     absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&has_caller_));
+    const auto has_caller = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_callers_ > 0; };
+    mutex_.Await(absl::Condition(&has_caller));
+  }
+  // Whether so many kernels have come in time.
+  bool AwaitCallers(int count, absl::Duration patience) {
+    absl::MutexLock lock(&mutex_);
+    const auto have_come = [&]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return num_callers_ >= count; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&have_come), patience);
   }
   Tensor address() { return Tensor::Scalar(reinterpret_cast<int64_t>(this)); }
 
  private:
   absl::Mutex mutex_;
   bool is_open_ ABSL_GUARDED_BY(mutex_) = false;
-  bool has_caller_ ABSL_GUARDED_BY(mutex_) = false;
+  int num_callers_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 inline absl::Status PassGate(KernelContext& context) {
@@ -60,6 +72,24 @@ inline absl::Status AddPassGate(OpRegistry& ops, ServerOptions* options) {
     DeviceKernels(registry, device_type).Add<&PassGate>("PassGate");
   };
   return absl::OkStatus();
+}
+
+// Plan 5 of the ps, for messages that a test writes itself: a node that computes until the gate is open.
+inline PartitionSpec PlanWithGate(const OpRegistry& ops, Gate& gate) {
+  const DeviceName device = DeviceName::Parse("/job:ps/replica:0/task:0/device:CPU:0").value();
+  auto graph = std::make_unique<Graph>(ops);
+  Node* address =
+      graph
+          ->AddNode(
+              {.op = "Const", .name = "gate", .attrs = {{"value", gate.address()}, {"dtype", DType::kInt64}}})
+          .value();
+  graph->SetAssignedDevice(address, device);
+  graph->SetAssignedDevice(
+      graph->AddNode({.op = "PassGate", .name = "pass", .inputs = {address->output(0)}}).value(), device);
+  PartitionSpec spec;
+  spec.plan = 5;
+  spec.graphs.push_back(std::move(graph));
+  return spec;
 }
 
 }  // namespace weir

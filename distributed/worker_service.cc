@@ -50,7 +50,7 @@ std::vector<Payload> CopyOf(const std::vector<Payload>& payloads) {
 
 WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
                              TensorPusher& pusher, std::shared_ptr<FileSystem> files,
-                             const PeerLimits& limits, int64_t inbound_bytes)
+                             const PeerLimits& limits)
     : worker_(worker),
       ops_(ops),
       membership_(membership),
@@ -58,7 +58,7 @@ WorkerService::WorkerService(LocalWorker& worker, const OpRegistry& ops, Members
       pusher_(pusher),
       files_(std::move(files)),
       use_(limits),
-      inbound_(inbound_bytes),
+      inbound_(limits.inbound, membership.environment()),
       pieces_([this](const Envelope& sender, const TensorPiece& piece, std::shared_ptr<void> held) {
         return KeepForStep(sender, piece, std::move(held));
       }),
@@ -494,11 +494,11 @@ void WorkerService::ResetContainers(Request& request) {
 
 void WorkerService::PushTensors(Request& request) {
   absl::StatusOr<PushRequest> push = DecodePush(&request.reader, request.payloads());
-  if (!push.ok()) return Reply(request, push.status());
+  if (!push.ok()) return ReplyToPush(request, push.status(), 0);
   const Incarnation sender = request.envelope.sender_incarnation;
   const uint64_t number = push->message.number;
   const absl::StatusOr<DeliveredMessages::State> state = pushes_.Begin(sender, push->message);
-  if (!state.ok()) return Reply(request, state.status());
+  if (!state.ok()) return ReplyToPush(request, state.status(), 0);
   switch (*state) {
     case DeliveredMessages::State::kNew:
       break;
@@ -516,13 +516,15 @@ void WorkerService::PushTensors(Request& request) {
     pushes_.End(sender, number, false);
     return request.call->Reply(arrival.status());  // beside the frame, too
   }
+  ForgetMessagesIfOver(request.envelope);
   absl::StatusOr<PeerUse::Share> share =
       use_.Take(request.envelope.sender, sender,
                 {.bytes = static_cast<int64_t>(request.call->request().num_wire_bytes())},
                 absl::StrCat("a push for step ", push->step_id));
   if (!share.ok()) {
     pushes_.End(sender, number, false);
-    return Reply(request, share.status());
+    *arrival = InboundBudget::Arrival();
+    return ReplyToPush(request, share.status(), num_bytes);
   }
   auto held = std::make_shared<PeerUse::Share>(*std::move(share));
   request.call->request().payloads.clear();  // so that a kernel may reuse a tensor's buffer
@@ -536,8 +538,8 @@ void WorkerService::PushTensors(Request& request) {
   });
 }
 
-void WorkerService::ReplyToPush(const Request& request, const absl::Status& status, int64_t num_bytes) {
-  WireWriter reply;
+void WorkerService::ReplyToPush(const Request& request, const absl::Status& status, int64_t num_bytes,
+                                WireWriter reply) {
   inbound_.Answer(request.envelope.sender_incarnation, num_bytes).EncodeTo(&reply);
   Reply(request, status, reply.Take());
 }
@@ -594,19 +596,22 @@ void WorkerService::PushPiece(Request& request) {
     piece = absl::InvalidArgumentError(
         absl::StrCat("a piece of a tensor came with ", payloads.size(), " payloads"));
   }
+  int64_t num_bytes = 0;
+  for (const Payload& payload : payloads) num_bytes += static_cast<int64_t>(payload.num_bytes());
   absl::Status status = piece.status();
   if (status.ok()) status = CheckSender(request.envelope, *piece);
-  if (!status.ok()) return Reply(request, status);
+  if (!status.ok()) return ReplyToPush(request, status, num_bytes);
   const Incarnation from = request.envelope.sender_incarnation;
-  const auto num_bytes = static_cast<int64_t>(payloads[0].num_bytes());
   absl::StatusOr<InboundBudget::Arrival> arrival = inbound_.Arrive(from, num_bytes);
   if (!arrival.ok()) return request.call->Reply(arrival.status());  // beside the frame
   absl::StatusOr<TensorAssembler::Added> added =
       pieces_.Add(request.envelope, *piece, std::move(payloads[0]));
   *arrival = InboundBudget::Arrival();
+  ForgetMessagesIfOver(request.envelope);
   if (!added.ok()) {
-    return Reply(request, absl::IsNotFound(added.status()) ? UnknownPlan(piece->plan, membership_.self())
-                                                           : added.status());
+    const bool is_unknown = absl::IsNotFound(added.status());
+    return ReplyToPush(request, is_unknown ? UnknownPlan(piece->plan, membership_.self()) : added.status(),
+                       num_bytes);
   }
   if (added->is_on_its_way) {
     // Beside the frame, where it is tried again (Peers).
@@ -616,8 +621,7 @@ void WorkerService::PushPiece(Request& request) {
   // Before the delivery, which may compute for long: the sender has room for the next piece.
   WireWriter reply;
   EncodePieceReply(added->is_wanted, &reply);
-  inbound_.Answer(from, num_bytes).EncodeTo(&reply);
-  Reply(request, absl::OkStatus(), reply.Take());
+  ReplyToPush(request, absl::OkStatus(), num_bytes, std::move(reply));
   if (!added->whole.is_valid()) return;
   PushRequest push{{}, piece->plan, piece->step_id, {}};
   push.entries.push_back({piece->edge, false, std::move(added->whole)});
@@ -642,10 +646,19 @@ void WorkerService::FailStep(PlanId plan, int64_t step_id, const absl::Status& r
   if (owner) failures_.Tell(*owner, plan, step_id, reason);
 }
 
+void WorkerService::ForgetMessagesOf(Incarnation sender) {
+  pushes_.Forget(sender);
+  pieces_.Forget(sender);
+  inbound_.Forget(sender);
+}
+
+void WorkerService::ForgetMessagesIfOver(const Envelope& sender) {
+  // OnLoss comes after membership has changed its mind: whichever is later finds what was noted.
+  if (IsLost(sender)) ForgetMessagesOf(sender.sender_incarnation);
+}
+
 void WorkerService::OnLoss(const TaskName& task, Incarnation incarnation, const absl::Status& reason) {
-  pushes_.Forget(incarnation);
-  pieces_.Forget(incarnation);
-  inbound_.Forget(incarnation);
+  ForgetMessagesOf(incarnation);
   std::vector<PlanId> orphans;
   std::vector<SessionId> orphaned_sessions;
   {

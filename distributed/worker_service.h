@@ -47,10 +47,10 @@ namespace weir {
 class WorkerService {
  public:
   // `pusher`: what the worker sends through. `files`: what graphs of other tasks may read and write; null:
-  // all files. `inbound_bytes`: what tensors that others push may take on their way (inbound_budget.h).
+  // all files.
   WorkerService(LocalWorker& worker, const OpRegistry& ops, Membership& membership, Peers& peers,
                 TensorPusher& pusher, std::shared_ptr<FileSystem> files = nullptr,
-                const PeerLimits& limits = {}, int64_t inbound_bytes = 0);
+                const PeerLimits& limits = {});
   ~WorkerService();
 
   // Any method whose name begins with "/weir.Worker/"; Unimplemented for one that is not known.
@@ -119,9 +119,14 @@ class WorkerService {
   void ResetContainers(Request& request);
   void PushTensors(Request& request);
   void PushPiece(Request& request);
-  // With what its sender may have under way from now on. `num_bytes`: of the push, 0 if it was answered
-  // before.
-  void ReplyToPush(const Request& request, const absl::Status& status, int64_t num_bytes);
+  // With what its sender may have under way from now on, also in an error. `num_bytes`: of the push, 0 if it
+  // was answered before. `reply`: what comes before that.
+  void ReplyToPush(const Request& request, const absl::Status& status, int64_t num_bytes,
+                   WireWriter reply = {});
+  void ForgetMessagesOf(Incarnation sender);
+  // A message may come so late that its sender's life is over: nothing stays of it, for nobody would take it
+  // away.
+  void ForgetMessagesIfOver(const Envelope& sender);
 
   // PermissionDenied for another task than the owner of the plan, or another life of it. OK for an unknown
   // plan.

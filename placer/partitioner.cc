@@ -1,7 +1,9 @@
 #include "placer/partitioner.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -10,16 +12,39 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "graph/loops.h"
+#include "graph/rewrite/constant_operand.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
 namespace {
 
-// Null where it has none.
-const int64_t* IntegerOf(const Node& node, absl::string_view attr) {
-  const AttrValue* const value = node.FindAttr(attr);
-  return value == nullptr ? nullptr : value->get_if<int64_t>();
+// A node's attr or input of this name; nullopt where it has none, or one that is no constant.
+std::optional<int64_t> IntegerOf(const Node& node, absl::string_view name) {
+  const AttrValue* const attr = node.FindAttr(name);
+  if (attr != nullptr) {
+    const int64_t* const integer = attr->get_if<int64_t>();
+    return integer == nullptr ? std::nullopt : std::make_optional(*integer);
+  }
+  int index = 0;
+  for (const ArgDef& input : node.op().inputs()) {
+    if (input.is_list() || index >= node.num_inputs()) return std::nullopt;
+    if (input.name == name) {
+      const std::optional<std::vector<int64_t>> values = ConstantIntegers(node.input(index));
+      return values && values->size() == 1 ? std::make_optional(values->front()) : std::nullopt;
+    }
+    ++index;
+  }
+  return std::nullopt;
+}
+
+bool HasKeysAsInputs(const Node& node) {
+  const std::vector<ArgDef>& inputs = node.op().inputs();
+  const auto has = [&inputs](absl::string_view name) {
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [name](const ArgDef& input) { return input.name == name; });
+  };
+  return has("group_key") && has("instance_key");
 }
 
 class Partitioner {
@@ -46,26 +71,43 @@ class Partitioner {
     return *partition.graph;
   }
 
-  // A device sees no more than its own part of a collective.
+  // A device sees no more than its own part of a collective. Nodes whose keys are no constants may belong to
+  // any that has its keys as inputs, and count there.
   void CountMembers() {
     struct Members {
       std::set<std::string> devices;
       std::vector<const Node*> nodes;
+      bool have_inputs = false;
     };
     std::map<std::tuple<std::string, int64_t, int64_t>, Members> collectives;  // by task and keys
+    std::map<std::string, Members> unknown, with_inputs;                       // by task
     for (const auto& node : placed_.nodes()) {
-      const int64_t* const group = IntegerOf(*node, "group_key");
-      const int64_t* const instance = IntegerOf(*node, "instance_key");
-      if (group == nullptr || instance == nullptr) continue;
-      Members& members = collectives[{node->assigned_device().TaskString(), *group, *instance}];
-      members.devices.insert(node->assigned_device().ToString());
+      const std::optional<int64_t> group = IntegerOf(*node, "group_key");
+      const std::optional<int64_t> instance = IntegerOf(*node, "instance_key");
+      const bool has_inputs = HasKeysAsInputs(*node);
+      if (!(group && instance) && !has_inputs) continue;
+      const std::string task = node->assigned_device().TaskString();
+      const std::string device = node->assigned_device().ToString();
+      Members& members = group && instance ? collectives[{task, *group, *instance}] : unknown[task];
+      members.devices.insert(device);
       members.nodes.push_back(node.get());
+      members.have_inputs = members.have_inputs || has_inputs;
+      if (has_inputs) with_inputs[task].devices.insert(device);
     }
-    for (const auto& [keys, members] : collectives) {
-      const auto num_devices = static_cast<int64_t>(members.devices.size());
-      for (const Node* node : members.nodes) {
-        PartitionOf(node->assigned_device()).SetAttr(copies_[node->id()], kMembersHereAttr, num_devices);
+    for (auto& [keys, members] : collectives) {
+      const auto others = unknown.find(std::get<0>(keys));
+      if (members.have_inputs && others != unknown.end()) {
+        members.devices.insert(others->second.devices.begin(), others->second.devices.end());
       }
+      NoteMembers(members.nodes, members.devices.size());
+    }
+    for (const auto& [task, members] : unknown) NoteMembers(members.nodes, with_inputs[task].devices.size());
+  }
+
+  void NoteMembers(const std::vector<const Node*>& nodes, size_t num_devices) {
+    for (const Node* node : nodes) {
+      PartitionOf(node->assigned_device())
+          .SetAttr(copies_[node->id()], kMembersHereAttr, static_cast<int64_t>(num_devices));
     }
   }
 

@@ -52,6 +52,11 @@ class PlacerTest : public testing::Test {
               .outputs = {"y: float"},
               .attrs = {"group_key: int", "instance_key: int"},
               .infer_shapes = UnknownShape});
+    Register({.name = "IntSource", .outputs = {"y: int32"}, .infer_shapes = UnknownShape});
+    Register({.name = "ReduceV2",
+              .inputs = {"x: float", "group_key: int32", "instance_key: int32"},
+              .outputs = {"y: float"},
+              .infer_shapes = UnknownShape});
     EXPECT_TRUE(RegisterRuntimeOps(ops_).ok());
     for (int task : {0, 1}) {
       devices_.push_back(MakeDeviceName("ps", task, "CPU", 0));
@@ -233,6 +238,37 @@ TEST_F(PlacerTest, ACollectiveKnowsHowManyDevicesOfItsTaskTakePart) {
   }
   const std::map<std::string, int64_t> expected = {
       {"a", 2}, {"again", 2}, {"b", 2}, {"elsewhere", 1}, {"other", 1}};
+  EXPECT_EQ(members, expected);
+}
+
+// Otherwise two groups of one key would each take members of the other.
+TEST_F(PlacerTest, ACollectiveWhoseKeysAreInputsKnowsItToo) {
+  GraphBuilder g(ops_);
+  const auto key = [&g](int value) {
+    return g.AddOp("Const", {}, {{"value", Tensor::Scalar<int32_t>(value)}, {"dtype", DType::kInt32}});
+  };
+  const Output fed = g.AddOp("IntSource", {});
+  const auto add = [&g](const std::string& name, const std::string& device, Output group, Output instance) {
+    const auto scope = g.DeviceScope(device);
+    g.AddNode("ReduceV2", {g.AddOp("Source", {}), group, instance}, {}, name);
+  };
+  for (const std::string device : {"CPU", "GPU"}) {
+    add("one" + device, "/job:worker/task:0/device:" + device + ":0", key(1), key(1));
+    add("fed" + device, "/job:worker/task:1/device:" + device + ":0", fed, key(1));
+  }
+  add("other", "/job:worker/task:0/device:GPU:0", key(1), key(2));
+  add("known", "/job:ps/task:0/device:CPU:0", key(1), key(3));
+  ASSERT_TRUE(Place(g).ok());
+  const auto parts = PartitionByDevice(g.graph());
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  std::map<std::string, int64_t> members;
+  for (const Partition& part : parts->partitions) {
+    for (const auto& node : part.graph->nodes()) {
+      if (node->op_name() == "ReduceV2") members[node->name()] = node->attr<int64_t>(kMembersHereAttr);
+    }
+  }
+  const std::map<std::string, int64_t> expected = {{"oneCPU", 2}, {"oneGPU", 2}, {"fedCPU", 2},
+                                                   {"fedGPU", 2}, {"other", 1},  {"known", 1}};
   EXPECT_EQ(members, expected);
 }
 

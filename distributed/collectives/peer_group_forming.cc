@@ -183,17 +183,17 @@ absl::Status PeerGroup::AwaitJoins(absl::Time deadline, absl::FunctionRef<bool()
     if (gives_up()) return absl::UnavailableError(absl::StrCat("stopped while waiting for ", awaited));
     if (now >= deadline) {
       return absl::DeadlineExceededError(
-          absl::StrCat(group_->NameOf(0), " has waited in vain for ", awaited, " to form the group"));
+          absl::StrCat(group_->NameOf(0), " has waited in vain to form the group, for ", awaited));
     }
     if (now >= next_word) {
       next_word = now + kTellEvery;
-      TellThoseWhoWait(absl::StrCat(group_->NameOf(0), " waits for ", awaited, " to form the group"));
+      TellThoseWhoWait(absl::StrCat(group_->NameOf(0), " waits to form the group, for ", awaited));
     }
     if (now < next_report) continue;
     next_report = now + kReportEvery;
-    PrintNotice(absl::StrCat(group_->NameOf(0), " waits for ", awaited, " to form the group of ",
-                             tasks_.size(), " ranks, for ",
-                             absl::FormatDuration(absl::Trunc(now - begin, absl::Seconds(1)))));
+    PrintNotice(absl::StrCat(group_->NameOf(0), " has waited ",
+                             absl::FormatDuration(absl::Trunc(now - begin, absl::Seconds(1))),
+                             " to form the group of ", tasks_.size(), " ranks, for ", awaited));
   }
   if (joined_.count(0) == 0) return absl::OkStatus();
   return is_leaving_ ? absl::CancelledError("this task is shutting down") : LeftLocked();

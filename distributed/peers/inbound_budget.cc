@@ -18,17 +18,49 @@ InboundWindow InboundWindow::DecodeFrom(WireReader* reader) {
   return is_one ? InboundWindow{number, static_cast<int64_t>(bytes)} : InboundWindow();
 }
 
-InboundBudget::InboundBudget(int64_t bytes) : bytes_(bytes > 0 ? bytes : HalfOfMemory() / 4) {}
+InboundBudget::InboundBudget(int64_t bytes, Environment& environment)
+    : bytes_(bytes > 0 ? bytes : HalfOfMemory() / 4), environment_(environment) {}
 
 InboundBudget::Sender& InboundBudget::FindOrAddLocked(Incarnation sender) {
   const auto [found, is_new] = state_->senders.try_emplace(sender);
-  if (is_new) state_->granted += found->second.may_have;
+  if (is_new) {
+    state_->granted += found->second.may_have;
+    found->second.place = state_->by_use.insert(state_->by_use.end(), sender);
+  }
   return found->second;
+}
+
+void InboundBudget::NoteUseLocked(Sender* sender) const {
+  sender->last_use = environment_.SteadyNow();
+  state_->by_use.splice(state_->by_use.end(), state_->by_use, sender->place);
+}
+
+void InboundBudget::ForgetLocked(Incarnation sender) const {
+  const auto found = state_->senders.find(sender);
+  if (found == state_->senders.end()) return;
+  state_->granted -= found->second.may_have;
+  state_->by_use.erase(found->second.place);
+  state_->senders.erase(found);
+}
+
+void InboundBudget::ForgetTheIdleLocked() const {
+  const absl::Time idle_since = environment_.SteadyNow() - kForgottenAfter;
+  while (!state_->by_use.empty()) {
+    Sender& first = state_->senders.at(state_->by_use.front());
+    if (first.last_use >= idle_since) return;
+    if (first.arrived > 0) {
+      NoteUseLocked(&first);  // it waits, and is not idle
+    } else {
+      ForgetLocked(state_->by_use.front());
+    }
+  }
 }
 
 absl::StatusOr<InboundBudget::Arrival> InboundBudget::Arrive(Incarnation sender, int64_t num_bytes) {
   absl::MutexLock lock(&state_->mutex);
+  ForgetTheIdleLocked();
   Sender& known = FindOrAddLocked(sender);
+  NoteUseLocked(&known);
   if (known.arrived > 0 && num_bytes > known.may_have - known.arrived) {
     ++state_->refused;
     return absl::UnavailableError(absl::StrCat(
@@ -41,9 +73,11 @@ absl::StatusOr<InboundBudget::Arrival> InboundBudget::Arrive(Incarnation sender,
 
 InboundWindow InboundBudget::Answer(Incarnation sender, int64_t num_bytes) {
   absl::MutexLock lock(&state_->mutex);
+  ForgetTheIdleLocked();
   const auto found = state_->senders.find(sender);
   if (found == state_->senders.end()) return {};  // it is over
   Sender& known = found->second;
+  NoteUseLocked(&known);
   const int64_t share = std::max<int64_t>(1, bytes_ / static_cast<int64_t>(state_->senders.size()));
   const int64_t left = bytes_ - (state_->granted - known.may_have);
   const int64_t window = std::max(std::min({share, left, kMostWindow}), std::min(share, kLeastWindow));
@@ -55,10 +89,7 @@ InboundWindow InboundBudget::Answer(Incarnation sender, int64_t num_bytes) {
 
 void InboundBudget::Forget(Incarnation sender) {
   absl::MutexLock lock(&state_->mutex);
-  const auto found = state_->senders.find(sender);
-  if (found == state_->senders.end()) return;
-  state_->granted -= found->second.may_have;
-  state_->senders.erase(found);
+  ForgetLocked(sender);
 }
 
 InboundBudget::Arrival::~Arrival() {
@@ -73,6 +104,7 @@ InboundBudget::Arrival::~Arrival() {
 
 InboundBudget::Use InboundBudget::use() const {
   absl::MutexLock lock(&state_->mutex);
+  ForgetTheIdleLocked();
   Use use{.budget = bytes_, .granted = state_->granted, .refused = state_->refused};
   use.senders = static_cast<int64_t>(state_->senders.size());
   for (const auto& [life, sender] : state_->senders) use.arrived += sender.arrived;

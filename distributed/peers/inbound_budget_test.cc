@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/simulation/simulated_environment.h"
 
 namespace weir {
 namespace {
@@ -115,6 +116,42 @@ TEST(InboundBudgetTest, ALifeThatIsOverHasNothing) {
   EXPECT_EQ(budget.Answer(7, kMiB).number, 0u);
   late.reset();
   EXPECT_EQ(budget.use().senders, 0);
+}
+
+// One that has pushed everything it had a minute ago must not keep what the others need now.
+TEST(InboundBudgetTest, TheWindowsOfTheIdleComeBack) {
+  Scheduler scheduler(1);
+  SimulatedEnvironment environment(scheduler, "ps");
+  InboundBudget budget(64 * kMiB, environment);
+  Sender idle(budget, 1), busy(budget, 2), waiting(budget, 3);
+  ASSERT_TRUE(idle.Fill());
+  idle.Drain();
+  EXPECT_EQ(idle.window(), 64 * kMiB);
+  ASSERT_TRUE(busy.Fill());
+  busy.Drain();
+  EXPECT_EQ(busy.window(), InboundBudget::kLeastWindow);
+  ASSERT_TRUE(waiting.Fill());
+  // As long as messages and answers may be on their way nothing is taken.
+  scheduler.RunFor(InboundBudget::kForgottenAfter);
+  ASSERT_TRUE(busy.Fill());
+  busy.Drain();
+  EXPECT_EQ(busy.window(), InboundBudget::kLeastWindow);
+  scheduler.RunFor(absl::Milliseconds(1));
+  ASSERT_TRUE(busy.Fill());
+  busy.Drain();
+  EXPECT_EQ(busy.window(), 32 * kMiB);
+  EXPECT_EQ(budget.use().senders, 2) << "what has come of the third one is not delivered yet";
+  EXPECT_EQ(budget.use().granted, (32 + 4) * kMiB);
+  waiting.Drain();
+  scheduler.RunFor(InboundBudget::kForgottenAfter + absl::Milliseconds(1));
+  EXPECT_EQ(budget.use().senders, 0);
+  EXPECT_EQ(budget.use().granted, 0);
+  // It comes again, as one that is new.
+  Sender again(budget, 1);
+  ASSERT_TRUE(again.Fill());
+  again.Drain();
+  EXPECT_EQ(again.window(), 64 * kMiB);
+  EXPECT_EQ(budget.use().refused, 0);
 }
 
 TEST(InboundBudgetTest, WindowsAreReadFromWhateverComes) {

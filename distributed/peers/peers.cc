@@ -226,9 +226,10 @@ class Peers::PendingCall final : public Handle, public std::enable_shared_from_t
     if (IsSuperseded(status) && peers_->membership_.superseded().ok()) {
       return absl::UnavailableError(status.message());
     }
-    WEIR_RETURN_IF_ERROR(status);
+    if (!options_.reads_refusals) WEIR_RETURN_IF_ERROR(status);
     PeerReply reply;
     reply.life = replier;
+    reply.refusal = status;
     reply.header_begin = frame.header.size() - reader.num_bytes_left();
     reply.frame = std::move(frame);
     return reply;

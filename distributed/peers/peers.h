@@ -52,6 +52,8 @@ struct PeerCallOptions {
   bool names_link = false;
   // Is still to be said to a peer that is lost and may only be silent: until a later life of it is known.
   bool outlives_silence = false;
+  // An error that the peer's method replies is a PeerReply too (refusal): what follows it is wanted.
+  bool reads_refusals = false;
   // How long a broken connection is tried again.
   absl::Duration retry_for = absl::Seconds(1);
 };
@@ -59,6 +61,7 @@ struct PeerCallOptions {
 // What a method replied, behind the status: header() is what follows it.
 struct PeerReply {
   Incarnation life = 0;  // of who replied; 0: it has none yet
+  absl::Status refusal;  // OK unless PeerCallOptions::reads_refusals
   Frame frame;
   size_t header_begin = 0;
   absl::string_view header() const { return absl::string_view(frame.header).substr(header_begin); }

@@ -220,11 +220,16 @@ bool TensorPusher::MayGoLocked(const Lane& lane, const Message& message) const {
   return number < lane.answered_below() + DeliveredMessages::kWindow;
 }
 
-void TensorPusher::NoteLifeLocked(const TaskName& peer, Lane* lane) {
-  const Incarnation known = peers_.membership().incarnation_of(peer);
-  if (std::exchange(lane->life, std::max(lane->life, known)) < known) {
-    lane->window = kFirstWindow;
-  }
+bool TensorPusher::NoteLifeLocked(Incarnation life, Lane* lane) {
+  if (life <= lane->life) return false;
+  lane->life = life;
+  lane->window = kFirstWindow;
+  return true;
+}
+
+void TensorPusher::GiveBackIdleWindowLocked(Lane* lane) const {
+  if (peers_.environment().SteadyNow() - lane->answered <= InboundBudget::kWindowLasts) return;
+  lane->window.bytes = std::min(lane->window.bytes, InboundBudget::kFirstWindow);
 }
 
 int64_t TensorPusher::WindowTo(const TaskName& peer) const {
@@ -235,7 +240,10 @@ int64_t TensorPusher::WindowTo(const TaskName& peer) const {
 
 std::vector<TensorPusher::Message> TensorPusher::TakeReadyLocked(const TaskName& peer, Lane& lane) {
   std::vector<Message> ready;
-  if (!lane.waiting.empty()) NoteLifeLocked(peer, &lane);
+  if (!lane.waiting.empty()) {
+    NoteLifeLocked(peers_.membership().incarnation_of(peer), &lane);
+    GiveBackIdleWindowLocked(&lane);
+  }
   while (!lane.waiting.empty() && MayGoLocked(lane, lane.waiting.front())) {
     Message message = std::move(lane.waiting.front());
     lane.waiting.pop_front();
@@ -282,6 +290,20 @@ void TensorPusher::Transmit(Message message) {
   TransmitPiece(std::move(std::get<Piece>(message.content)));
 }
 
+PeerCallOptions TensorPusher::CallOptions() const {
+  return {
+      .deadline = peers_.environment().Now() + options_.timeout, .names_link = true, .reads_refusals = true};
+}
+
+TensorPusher::Answered TensorPusher::ReadAnswer(const absl::StatusOr<PeerReply>& reply, bool is_of_piece) {
+  if (!reply.ok()) return {.status = reply.status()};
+  Answered answered = {.status = reply->refusal, .life = reply->life};
+  WireReader reader(reply->header());
+  if (is_of_piece && answered.status.ok()) answered.is_wanted = DecodePieceReply(&reader);
+  answered.window = InboundWindow::DecodeFrom(&reader);
+  return answered;
+}
+
 void TensorPusher::TransmitPiece(Piece piece) {
   const TensorPiece& header = piece.header;
   WireWriter writer;
@@ -291,34 +313,22 @@ void TensorPusher::TransmitPiece(Piece piece) {
   const auto on_reply = [this, destination = piece.destination, num_bytes = piece.num_bytes,
                          plan = header.plan, step_id = header.step_id, message = header.transfer,
                          transfer = piece.transfer](absl::StatusOr<PeerReply> reply) {
-    bool is_wanted = false;
-    InboundWindow window;
-    if (reply.ok()) {
-      WireReader reader(reply->header());
-      is_wanted = DecodePieceReply(&reader);
-      window = InboundWindow::DecodeFrom(&reader);
-    } else {
-      on_failure_(plan, step_id, reply.status());
-    }
-    if (!is_wanted) DropWaitingPieces(destination, transfer);
-    OnAnswered(destination, message, num_bytes, transfer, reply.ok() ? reply->life : 0, window);
+    const Answered answered = ReadAnswer(reply, /*is_of_piece=*/true);
+    if (!answered.status.ok()) on_failure_(plan, step_id, answered.status);
+    if (!answered.is_wanted) DropWaitingPieces(destination, transfer);
+    OnAnswered(destination, message, num_bytes, transfer, answered);
   };
-  peers_.Call(piece.destination, kPushPieceMethod, writer.Take(), std::move(payloads),
-              {.deadline = peers_.environment().Now() + options_.timeout, .names_link = true}, on_reply);
+  peers_.Call(piece.destination, kPushPieceMethod, writer.Take(), std::move(payloads), CallOptions(),
+              on_reply);
 }
 
 void TensorPusher::TransmitBundle(Bundle bundle) {
   const auto on_reply = [this, destination = bundle.destination, num_bytes = bundle.num_bytes,
                          message = bundle.request.message, plan = bundle.request.plan,
                          step_id = bundle.request.step_id](const absl::StatusOr<PeerReply>& reply) {
-    InboundWindow window;
-    if (reply.ok()) {
-      WireReader reader(reply->header());
-      window = InboundWindow::DecodeFrom(&reader);
-    } else {
-      on_failure_(plan, step_id, reply.status());
-    }
-    OnAnswered(destination, message, num_bytes, nullptr, reply.ok() ? reply->life : 0, window);
+    const Answered answered = ReadAnswer(reply, /*is_of_piece=*/false);
+    if (!answered.status.ok()) on_failure_(plan, step_id, answered.status);
+    OnAnswered(destination, message, num_bytes, nullptr, answered);
   };
   WireWriter writer;
   std::vector<Payload> payloads;
@@ -326,8 +336,7 @@ void TensorPusher::TransmitBundle(Bundle bundle) {
     return on_reply(encoded);
   const TaskName destination = bundle.destination;
   bundle.request.entries.clear();  // the payloads hold what is still needed
-  peers_.Call(destination, kPushTensorsMethod, writer.Take(), std::move(payloads),
-              {.deadline = peers_.environment().Now() + options_.timeout, .names_link = true},
+  peers_.Call(destination, kPushTensorsMethod, writer.Take(), std::move(payloads), CallOptions(),
               [on_reply](absl::StatusOr<PeerReply> reply) { on_reply(reply); });
 }
 
@@ -345,21 +354,28 @@ void TensorPusher::DropWaitingPieces(const TaskName& destination, const std::sha
   transfer->num_pieces_left -= static_cast<int64_t>(dropped.size());
 }
 
+void TensorPusher::NoteWindowLocked(const Answered& answered, Lane* lane) {
+  NoteLifeLocked(answered.life, lane);
+  const bool is_said = answered.life != 0 && answered.life == lane->life && answered.window.number != 0;
+  if (is_said) {
+    lane->answered = peers_.environment().SteadyNow();
+    // Answers may come in another order than they were given in.
+    if (answered.window.number > lane->window.number) lane->window = answered.window;
+  } else if (!answered.status.ok()) {
+    lane->window.bytes = 1;  // one message at a time: what it may have was lost with the answer
+  }
+}
+
 void TensorPusher::OnAnswered(const TaskName& destination, const MessageNumber& message, int64_t num_bytes,
-                              const std::shared_ptr<Transfer>& transfer, Incarnation answerer,
-                              const InboundWindow& window) {
+                              const std::shared_ptr<Transfer>& transfer, const Answered& answered) {
   std::vector<Message> next;
   {
     absl::MutexLock lock(&mutex_);
     Lane& lane = lanes_[destination];
     lane.bytes_under_way -= num_bytes;
-    NoteLifeLocked(destination, &lane);
-    if (answerer > lane.life) {
-      lane.life = answerer;
-      lane.window = kFirstWindow;
-    }
-    // Answers may come in another order than they were given in.
-    if (answerer == lane.life && window.number > lane.window.number) lane.window = window;
+    const bool is_new_life = NoteLifeLocked(peers_.membership().incarnation_of(destination), &lane);
+    // What was lost with an earlier life does not count.
+    if (!is_new_life || answered.life != 0) NoteWindowLocked(answered, &lane);
     if (transfer == nullptr || --transfer->num_pieces_left == 0) lane.unanswered.erase(message.number);
     next = TakeReadyLocked(destination, lane);
   }

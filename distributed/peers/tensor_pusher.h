@@ -111,11 +111,20 @@ class TensorPusher final : public TensorSender {
     int64_t bytes_under_way = 0;
     Incarnation life = 0;  // of the peer, whose window it is
     InboundWindow window = kFirstWindow;
-    std::deque<Message> waiting;  // the pieces of one tensor one after the other
+    absl::Time answered = absl::InfinitePast();  // SteadyNow, when an answer said a window
+    std::deque<Message> waiting;                 // the pieces of one tensor one after the other
     uint64_t next_number = 1;
     std::set<uint64_t> unanswered;
 
     uint64_t answered_below() const { return unanswered.empty() ? next_number : *unanswered.begin(); }
+  };
+
+  // What came of a message.
+  struct Answered {
+    absl::Status status;
+    Incarnation life = 0;    // of who has answered; 0 when nobody has
+    bool is_wanted = false;  // what follows this piece
+    InboundWindow window;
   };
 
   struct Beginning {
@@ -138,13 +147,16 @@ class TensorPusher final : public TensorSender {
   void Transmit(Message message);
   void TransmitBundle(Bundle bundle);
   void TransmitPiece(Piece piece);
-  // `transfer`: of a piece, otherwise null. `answerer`: the life that has answered with that window; 0 when
-  // none has.
+  PeerCallOptions CallOptions() const;
+  static Answered ReadAnswer(const absl::StatusOr<PeerReply>& reply, bool is_of_piece);
+  // `transfer`: of a piece, otherwise null.
   void OnAnswered(const TaskName& destination, const MessageNumber& message, int64_t num_bytes,
-                  const std::shared_ptr<Transfer>& transfer, Incarnation answerer,
-                  const InboundWindow& window);
-  // The peer's life that is known now has granted nothing yet, if it is another one than before.
-  void NoteLifeLocked(const TaskName& peer, Lane* lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                  const std::shared_ptr<Transfer>& transfer, const Answered& answered);
+  void NoteWindowLocked(const Answered& answered, Lane* lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A later life of the peer has granted nothing yet. Whether it is one.
+  bool NoteLifeLocked(Incarnation life, Lane* lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The peer gives to others what this task has not used for long.
+  void GiveBackIdleWindowLocked(Lane* lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The rest of a tensor that its receiver does not want any more.
   void DropWaitingPieces(const TaskName& destination, const std::shared_ptr<Transfer>& transfer);
   bool MayGoLocked(const Lane& lane, const Message& message) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

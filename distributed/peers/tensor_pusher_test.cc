@@ -5,9 +5,41 @@
 #include "absl/time/clock.h"
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "gtest/gtest.h"
+#include "kernels/environment.h"
 
 namespace weir {
 namespace {
+
+// The real one, on whose steady clock a test lets time pass.
+class ShiftedEnvironment final : public Environment {
+ public:
+  ShiftedEnvironment() : Environment(/*is_simulated=*/false) {}
+  void Pass(absl::Duration duration) {
+    absl::MutexLock lock(&mutex_);
+    passed_ += duration;
+  }
+  absl::Time SteadyNow() const override {
+    absl::MutexLock lock(&mutex_);
+    return real_.SteadyNow() + passed_;
+  }
+  uint64_t Random() override { return real_.Random(); }
+  bool Await(absl::Mutex& mutex, const absl::Condition& condition, absl::Time deadline) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    return real_.Await(mutex, condition, deadline);
+  }
+  absl::StatusOr<std::unique_ptr<Threads>> MakeThreads(int num_threads, int max_blocked_threads) override {
+    return real_.MakeThreads(num_threads, max_blocked_threads);
+  }
+  std::unique_ptr<Timers> MakeTimers() override { return real_.MakeTimers(); }
+  absl::StatusOr<std::unique_ptr<StartedThread>> StartThread(absl::AnyInvocable<void()> run) override {
+    return real_.StartThread(std::move(run));
+  }
+
+ private:
+  Environment& real_ = RealEnvironment();
+  mutable absl::Mutex mutex_;
+  absl::Duration passed_ ABSL_GUARDED_BY(mutex_);
+};
 
 // A ps that pushes to a worker whose listener answers only when it is told to.
 class TensorPusherTest : public ::testing::Test {
@@ -22,7 +54,7 @@ class TensorPusherTest : public ::testing::Test {
                                  arrived_.push_back(std::move(call));
                                })
                       .value()),
-        membership_({.self = {"ps", 0}, .cluster = cluster_}),
+        membership_({.self = {"ps", 0}, .cluster = cluster_, .environment = &environment_}),
         peers_(cluster_, *transport_, membership_) {}
 
   // True when, in time, `count` calls have come and no more.
@@ -43,6 +75,7 @@ class TensorPusherTest : public ::testing::Test {
     arrived_[index]->Reply(Frame{writer.Take(), {}});
   }
 
+  ShiftedEnvironment environment_;
   const ClusterSpec cluster_;
   absl::Mutex mutex_;
   std::vector<std::shared_ptr<IncomingCall>> arrived_;
@@ -87,7 +120,7 @@ TEST_F(TensorPusherTest, BundlesByDestinationAndBoundsWhatIsUnderWay) {
     EXPECT_TRUE(AwaitArrivals(3));
     Answer(1, absl::OkStatus());
     ASSERT_TRUE(AwaitArrivals(4));
-    Answer(2, absl::NotFoundError("no plan"));
+    Answer(2, absl::NotFoundError("no plan"), true, {1, 1 << 20});
     ASSERT_TRUE(AwaitArrivals(5));
     Answer(3, absl::OkStatus());
     Answer(4, absl::OkStatus());
@@ -134,6 +167,85 @@ TEST_F(TensorPusherTest, ThePeerSaysHowMuchMayBeUnderWay) {
   Answer(5, absl::OkStatus(), true, {9, 5000}, /*life=*/2);
   pusher.WaitUntilIdle();
   EXPECT_EQ(pusher.WindowTo(peer), InboundBudget::kFirstWindow);
+}
+
+// Otherwise its sender would keep the one before, which the receiver does not know of any more.
+TEST_F(TensorPusherTest, AnAnswerThatIsAnErrorSaysTheWindowToo) {
+  const TaskName peer{"worker", 0};
+  std::vector<absl::Status> failures;
+  TensorPusher pusher(peers_, {.bundle_bytes = 1000, .piece_bytes = kMinPieceBytes},
+                      [&](PlanId, int64_t, const absl::Status& reason) { failures.push_back(reason); });
+  const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+  const Tensor bundle(DType::kUint8, {1000}), pieces(DType::kUint8, {kMinPieceBytes + 1});
+  ASSERT_TRUE(pusher.Send(7, 1, 0, worker, bundle, false).ok());
+  ASSERT_TRUE(AwaitArrivals(1));
+  Answer(0, absl::NotFoundError("no plan"), true, {3, 2500});
+  pusher.WaitUntilIdle();
+  EXPECT_EQ(pusher.WindowTo(peer), 2500);
+  ASSERT_TRUE(pusher.Send(7, 1, 0, worker, pieces, false).ok());
+  ASSERT_TRUE(AwaitArrivals(2));
+  Answer(1, absl::ResourceExhaustedError("too much"), true, {4, 3500});
+  pusher.WaitUntilIdle();
+  EXPECT_EQ(pusher.WindowTo(peer), 3500);
+  EXPECT_EQ(failures, (std::vector<absl::Status>{absl::NotFoundError("no plan"),
+                                                 absl::ResourceExhaustedError("too much")}));
+}
+
+TEST_F(TensorPusherTest, WhoGetsNoAnswerSendsOneMessageAtATime) {
+  const TaskName peer{"worker", 0};
+  TensorPusher pusher(peers_, {.bundle_bytes = 1000}, [](PlanId, int64_t, const absl::Status&) {});
+  const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+  const Tensor large(DType::kUint8, {1000});
+  const auto send = [&](int count) {
+    for (int edge = 0; edge < count; ++edge) {
+      ASSERT_TRUE(pusher.Send(7, 1, edge, worker, large, false).ok());
+    }
+  };
+  send(1);
+  ASSERT_TRUE(AwaitArrivals(1));
+  Answer(0, absl::OkStatus(), true, {3, 1 << 20});
+  pusher.WaitUntilIdle();
+  EXPECT_EQ(pusher.WindowTo(peer), 1 << 20);
+  send(1);
+  ASSERT_TRUE(AwaitArrivals(2));
+  {
+    absl::MutexLock lock(&mutex_);
+    arrived_[1]->Reply(absl::DeadlineExceededError("nobody has answered"));
+  }
+  pusher.WaitUntilIdle();
+  send(3);
+  ASSERT_TRUE(AwaitArrivals(3));
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_TRUE(AwaitArrivals(3)) << "what it may have was lost with the answer";
+  Answer(2, absl::OkStatus(), true, {4, 1 << 20});
+  ASSERT_TRUE(AwaitArrivals(5));
+  for (size_t i = 3; i < 5; ++i) Answer(i, absl::OkStatus());
+}
+
+// The receiver has given it to others by then (inbound_budget.h).
+TEST_F(TensorPusherTest, AWindowThatWasNotUsedForLongIsGivenBack) {
+  const TaskName peer{"worker", 0};
+  TensorPusher pusher(peers_, {.bundle_bytes = 1000}, [](PlanId, int64_t, const absl::Status&) {});
+  const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+  const Tensor large(DType::kUint8, {1000});
+  std::vector<int64_t> windows;  // when each message was sent
+  const auto send_and_answer = [&](size_t index, const InboundWindow& window) {
+    ASSERT_TRUE(pusher.Send(7, 1, 0, worker, large, false).ok());
+    ASSERT_TRUE(AwaitArrivals(index + 1));
+    windows.push_back(pusher.WindowTo(peer));
+    Answer(index, absl::OkStatus(), true, window);
+    pusher.WaitUntilIdle();
+  };
+  send_and_answer(0, {1, 64 << 20});
+  environment_.Pass(InboundBudget::kWindowLasts - absl::Seconds(4));
+  send_and_answer(1, {2, 64 << 20});
+  environment_.Pass(InboundBudget::kWindowLasts + absl::Milliseconds(1));
+  send_and_answer(2, {3, 64 << 20});
+  send_and_answer(3, {4, 1000});
+  environment_.Pass(InboundBudget::kWindowLasts + absl::Milliseconds(1));
+  send_and_answer(4, {5, 64 << 20});
+  EXPECT_EQ(windows, (std::vector<int64_t>{InboundBudget::kFirstWindow, 64 << 20, InboundBudget::kFirstWindow,
+                                           64 << 20, 1000}));
 }
 
 TEST_F(TensorPusherTest, ALargeTensorLeavesInPiecesAndStopsWhenItIsNotWanted) {

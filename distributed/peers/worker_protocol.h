@@ -76,8 +76,9 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
                                               const OpRegistry& ops, const AdmitTensors& admit_tensors);
 
 // What these messages are like. It grows with each change after which tasks of the versions before and after
-// it cannot work together.
-inline constexpr uint64_t kWireProtocol = 2;
+// it cannot work together. 3: answers to pushes say windows (inbound_budget.h), and who does not read them is
+// refused again and again; small all-reduces of many ranks and those of several ranks a host take other ways.
+inline constexpr uint64_t kWireProtocol = 3;
 
 // Which Weir a task runs. Requests to join, and their answers, begin with it, in a form that does not change,
 // so that tasks of any two versions can tell what is wrong with them.

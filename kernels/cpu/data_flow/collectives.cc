@@ -20,7 +20,9 @@ namespace {
 struct GroupAttrs {
   int64_t size = 0;
   Communicator::Key key;
-  std::optional<int64_t> members_here;  // devices of this task; nullopt where the key is an input
+  // Devices of this task that have such nodes in the step, or, where keys are inputs, may have them; nullopt
+  // where that is not known.
+  std::optional<int64_t> members_here;
 };
 
 absl::Status CheckSize(int64_t size) {
@@ -28,21 +30,24 @@ absl::Status CheckSize(int64_t size) {
   return absl::InvalidArgumentError(absl::StrCat("group_size must be at least 1, is ", size));
 }
 
+absl::StatusOr<std::optional<int64_t>> MembersHere(const KernelConstruction& construction) {
+  const AttrValue* const members = construction.node().FindAttr(kMembersHereAttr);
+  if (members == nullptr) return std::nullopt;
+  // No schema has it: a peer may send anything under its name.
+  if (members->get_if<int64_t>() != nullptr) return members->get<int64_t>();
+  return absl::InvalidArgumentError(absl::StrCat("attr '", kMembersHereAttr, "' is no integer"));
+}
+
 absl::StatusOr<GroupAttrs> AttrsOf(const KernelConstruction& construction) {
   GroupAttrs attrs = {construction.attr<int64_t>("group_size"),
                       {construction.attr<int64_t>("group_key"), construction.attr<int64_t>("instance_key")}};
-  // No schema has it: a peer may send anything under its name.
-  const AttrValue* const members = construction.node().FindAttr(kMembersHereAttr);
-  if (members != nullptr && members->get_if<int64_t>() == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("attr '", kMembersHereAttr, "' is no integer"));
-  }
-  if (members != nullptr) attrs.members_here = members->get<int64_t>();
+  WEIR_ASSIGN_OR_RETURN(attrs.members_here, MembersHere(construction));
   WEIR_RETURN_IF_ERROR(CheckSize(attrs.size));
   return attrs;
 }
 
 // The same of an op whose group is its inputs 1 to 3.
-absl::StatusOr<GroupAttrs> AttrsOf(const KernelContext& context) {
+absl::StatusOr<GroupAttrs> AttrsOf(const KernelContext& context, std::optional<int64_t> members_here) {
   int64_t values[3];
   for (int i = 0; i < 3; ++i) {
     const Tensor& input = context.input(i + 1);
@@ -53,7 +58,7 @@ absl::StatusOr<GroupAttrs> AttrsOf(const KernelContext& context) {
     values[i] = input.scalar<int32_t>();
   }
   WEIR_RETURN_IF_ERROR(CheckSize(values[0]));
-  return GroupAttrs{values[0], {values[1], values[2]}};
+  return GroupAttrs{values[0], {values[1], values[2]}, members_here};
 }
 
 absl::StatusOr<RefPtr<Communicator>> FindCommunicator(KernelContext& context, const GroupAttrs& attrs) {
@@ -87,10 +92,10 @@ bool MayBeAmongOwnDevices(const GroupAttrs& attrs, const absl::StatusOr<RefPtr<C
 
 absl::Status CheckMembers(const std::string& name, const GroupAttrs& attrs, const absl::Status& why_here) {
   if (!attrs.members_here.has_value() || *attrs.members_here == attrs.size) return absl::OkStatus();
-  const std::string members =
-      absl::StrCat("collective '", name, "': group_size is ", attrs.size,
-                   ", but the step has nodes of group_key ", attrs.key.first, " and instance_key ",
-                   attrs.key.second, " on ", *attrs.members_here, " of this task's devices");
+  const std::string members = absl::StrCat(
+      "collective '", name, "': group_size is ", attrs.size, ", but the step has nodes of group_key ",
+      attrs.key.first, " and instance_key ", attrs.key.second, ", or whose keys are no constants, on ",
+      *attrs.members_here, " of this task's devices");
   if (*attrs.members_here > attrs.size) return absl::InternalError(members);  // TensorFlow's code
   return absl::Status(why_here.code(), absl::StrCat(members, "; ", why_here.message()));
 }
@@ -101,7 +106,7 @@ class Collective : public AsyncKernel {
       : name_(construction.node().name()), attrs_(attrs), timeout_(TimeoutOf(construction.node())) {}
 
   void ComputeAsync(KernelContext& context, Done done) final {
-    const absl::StatusOr<GroupAttrs> attrs = Group(context);
+    const absl::StatusOr<GroupAttrs> attrs = Group(context, attrs_);
     if (!attrs.ok()) return done(attrs.status());
     const Communicator::Call call = {.name = name_,
                                      .key = attrs->key,
@@ -123,7 +128,7 @@ class Collective : public AsyncKernel {
           if (!found.ok()) return done(found.status());
           // Nobody else holds it.
           Done held = [communicator = *found, done](const absl::Status& status) { done(status); };
-          Start(**found, call, context, std::move(held));
+          StartAmongOwnDevices(**found, call, context, std::move(held));
         });
   }
 
@@ -139,7 +144,14 @@ class Collective : public AsyncKernel {
  private:
   virtual void Start(Communicator& communicator, const Communicator::Call& call, KernelContext& context,
                      Done done) = 0;
-  virtual absl::StatusOr<GroupAttrs> Group(const KernelContext&) const { return attrs_; }
+  // `fixed`: what the node says.
+  virtual absl::StatusOr<GroupAttrs> Group(const KernelContext&, const GroupAttrs& fixed) const {
+    return fixed;
+  }
+  virtual void StartAmongOwnDevices(Communicator& communicator, const Communicator::Call& call,
+                                    KernelContext& context, Done done) {
+    Start(communicator, call, context, std::move(done));
+  }
 
   // 0 means none, as in TensorFlow; Weir's own ops have no such attr.
   static absl::Duration TimeoutOf(const Node& node) {
@@ -198,12 +210,16 @@ class Reduce : public Collective {
 class ReduceV2 final : public Reduce {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    return std::make_unique<ReduceV2>(construction, GroupAttrs());
+    GroupAttrs attrs;  // the rest are inputs
+    WEIR_ASSIGN_OR_RETURN(attrs.members_here, MembersHere(construction));
+    return std::make_unique<ReduceV2>(construction, attrs);
   }
   using Reduce::Reduce;
 
  private:
-  absl::StatusOr<GroupAttrs> Group(const KernelContext& context) const override { return AttrsOf(context); }
+  absl::StatusOr<GroupAttrs> Group(const KernelContext& context, const GroupAttrs& fixed) const override {
+    return AttrsOf(context, fixed.members_here);
+  }
 };
 
 // WeirAllReduce and WeirReduceScatter.
@@ -270,17 +286,40 @@ class Gather : public Collective {
              Done done) override {
     communicator.AllGather(call, context.input(0), IntoOutput(context, std::move(done)));
   }
+  // There the inputs have one shape, as in TensorFlow. Those of Horovod's ranks may differ in their rows.
+  void StartAmongOwnDevices(Communicator& communicator, const Communicator::Call& call,
+                            KernelContext& context, Done done) override {
+    const Tensor& input = context.input(0);
+    if (input.shape().rank() == 0) return Start(communicator, call, context, std::move(done));  // its error
+    communicator.AllGather(
+        call, Tensor::Vector<int64_t>({input.shape().dim(0)}),
+        [held = RefPtr<Communicator>::Share(&communicator), call, input, &context,
+         done = std::move(done)](absl::StatusOr<Tensor> all) {
+          if (!all.ok()) return done(all.status());
+          const absl::Span<const int64_t> rows = std::as_const(*all).flat<int64_t>();
+          const auto other = std::find_if(rows.begin(), rows.end(), [&](int64_t n) { return n != rows[0]; });
+          if (other == rows.end()) return held->AllGather(call, input, IntoOutput(context, done));
+          done(absl::InvalidArgumentError(
+              absl::StrCat("collective '", call.name, "': device ", other - rows.begin(), " of ", rows.size(),
+                           " brings ", *other, " rows, the first one ", rows[0], ": the inputs of group_key ",
+                           call.key.first, ", instance_key ", call.key.second, " must have one shape")));
+        });
+  }
 };
 
 class GatherV2 final : public Gather {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
-    return std::make_unique<GatherV2>(construction, GroupAttrs());
+    GroupAttrs attrs;  // the rest are inputs
+    WEIR_ASSIGN_OR_RETURN(attrs.members_here, MembersHere(construction));
+    return std::make_unique<GatherV2>(construction, attrs);
   }
   using Gather::Gather;
 
  private:
-  absl::StatusOr<GroupAttrs> Group(const KernelContext& context) const override { return AttrsOf(context); }
+  absl::StatusOr<GroupAttrs> Group(const KernelContext& context, const GroupAttrs& fixed) const override {
+    return AttrsOf(context, fixed.members_here);
+  }
 };
 
 // TensorFlow's graphs do not say which rank sends: the one whose node is a BcastSend. The ranks find out who
