@@ -210,7 +210,9 @@ class Launcher::Job {
     }
     if (exit_code_ == 0) exit_code_ = code;
     const bool ends_job = task.is_ps() || task.name == kChief;
-    Say(absl::StrCat(death, ends_job && num_alive() > 0 ? "; stopping the others" : ""));
+    Say(absl::StrCat(death, ends_job && num_alive() > 0 ? "; stopping the others"
+                            : may_help                  ? "; it is not started again (--restarts)"
+                                                        : ""));
     if (ends_job) {
       Stop();
     } else {

@@ -129,7 +129,8 @@ TEST(Launcher, AKilledWorkerGives128PlusSignal) {
   const std::string dir = TestDir();
   const Result result = Launch(ShellJob(0, 2, dir, "if [ $INDEX = 1 ]; then kill -9 $$; fi"), dir);
   EXPECT_EQ(result.code.value(), 137);
-  EXPECT_THAT(result.error, HasSubstr("died: killed by signal 9 (Killed)"));
+  EXPECT_THAT(result.error,
+              HasSubstr("died: killed by signal 9 (Killed); it is not started again (--restarts)"));
 }
 
 TEST(Launcher, ADeadChiefOrPsStopsTheOthers) {

@@ -8,8 +8,8 @@
 
 namespace weir {
 
-absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint) {
-  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(checkpoint));
+absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint, FileSystem& files) {
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<BundleReader> reader, BundleReader::Open(checkpoint, files));
   const BundleEntry* entry = reader->Find("global_step");
   if (entry == nullptr || entry->dtype != DType::kInt64 || entry->shape.rank() != 0) return 0;
   WEIR_ASSIGN_OR_RETURN(const Tensor step, reader->Read("global_step"));

@@ -5,10 +5,11 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kernels/formats/file_system.h"
 
 namespace weir {
 
 // The step counter of the checkpoint ("/models/mine/model.ckpt-100"), 0 without one. Errors of reading it.
-absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint);
+absl::StatusOr<int64_t> GlobalStepOf(const std::string& checkpoint, FileSystem& files);
 
 }  // namespace weir

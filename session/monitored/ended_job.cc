@@ -36,7 +36,7 @@ std::string CheckpointAtEnd(const std::string& directory, FileSystem& files,
   if (directory.empty()) return "";
   const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(directory, files);
   if (!checkpoints.ok() || checkpoints->empty()) return "";
-  const absl::StatusOr<int64_t> step = GlobalStepOf(checkpoints->front());
+  const absl::StatusOr<int64_t> step = GlobalStepOf(checkpoints->front(), files);
   return step.ok() && is_at_end(*step) ? checkpoints->front() : "";
 }
 

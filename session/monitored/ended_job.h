@@ -16,8 +16,9 @@
 // A chief that is there, or a later one than that which has ended, is waited for: it may be preparing data
 // before it takes the folder.
 //
-// Not known here is the end of a job that has no folder, or that ends for another reason than its last step:
-// its workers wait as long as they were told to.
+// Not known here is the end of a job that has no folder, whose workers wait for a chief that is not there for
+// ten minutes (TrainingSessionOptions::max_wait_for_absent_chief), or that ends for another reason than its
+// last step: its workers wait as long as they were told to.
 //
 // Thread safety: none.
 #pragma once

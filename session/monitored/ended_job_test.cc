@@ -6,6 +6,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "kernels/formats/file_system.h"
+#include "kernels/formats/memory_files.h"
 #include "session/monitored/checkpoint_claim.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
@@ -48,6 +50,23 @@ TEST(EndedJobTest, WhoHasMetTheChiefKnowsAtOnce) {
   EXPECT_THAT(EndedJob(WorkerOf(directory, kLife, 4)).WhyOver(), IsEmpty()) << "there are steps to do";
   EXPECT_THAT(EndedJob(WorkerOf("", kLife)).WhyOver(), IsEmpty());
   EXPECT_THAT(EndedJob(WorkerOf(directory + "/none", kLife)).WhyOver(), IsEmpty());
+}
+
+// What lists the folder reads the checkpoints, too.
+TEST(EndedJobTest, TheFolderMayBeInAnotherFileSystem) {
+  const std::string directory = FolderOfAnEndedJob(), elsewhere = "/in/memory/alone";
+  MemoryFiles files;
+  const std::vector<std::string> names = PosixFileSystem().ListDirectory(directory).value();
+  for (const std::string& name : names) {
+    const auto content = ReadWholeFile(PosixFileSystem(), JoinPath(directory, name));
+    if (content.ok()) files.Put(JoinPath(elsewhere, name), *content);  // no folder
+  }
+  const auto is_at_end = [](int64_t step) { return step >= 3; };
+  EXPECT_EQ(CheckpointAtEnd(elsewhere, files, is_at_end), elsewhere + "/model.ckpt-3");
+  EXPECT_EQ(CheckpointAtEnd(elsewhere, files, [](int64_t step) { return step >= 4; }), "");
+  EndedJobOptions options = WorkerOf(elsewhere, kLife);
+  options.files = &files;
+  EXPECT_THAT(EndedJob(options).WhyOver(), HasSubstr("model.ckpt-3 is of the last step"));
 }
 
 TEST(EndedJobTest, OthersWaitForAChiefForAWhile) {

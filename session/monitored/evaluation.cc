@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
+#include "kernels/formats/file_system.h"
 #include "kernels/notice.h"
 #include "session/monitored/checkpoint_step.h"
 #include "session/monitored/exit_code.h"
@@ -53,7 +54,9 @@ absl::StatusOr<Evaluation> Evaluator::Evaluate(const std::string& checkpoint) {
   }
   Evaluation result;
   result.checkpoint = checkpoint;
-  WEIR_ASSIGN_OR_RETURN(result.global_step, GlobalStepOf(checkpoint));
+  FileSystem* const files = options_.scaffold->saver_options.file_system;
+  WEIR_ASSIGN_OR_RETURN(result.global_step,
+                        GlobalStepOf(checkpoint, files != nullptr ? *files : PosixFileSystem()));
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<MonitoredSession> session,
                         MonitoredSession::Create(graph_,
                                                  ChiefSessionCreator({.target = options_.target,

@@ -2,23 +2,18 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "graph/types/status_macros.h"
 #include "gtest/gtest.h"
-#include "kernels/environment.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/formats/full_disk.h"
 #include "ops/standard_ops.h"
 #include "ops/variable.h"
-#include "session/forwarding_worker.h"
 #include "session/local_worker.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooks/hooks.h"
@@ -164,6 +159,36 @@ TEST(MonitoredSessionTest, AWorkerGivesUpOnAChiefThatNeverComes) {
   EXPECT_THAT(Message(session.status()), AllOf(HasSubstr("w"), HasSubstr("chief")));
 }
 
+// Nobody may be left who remembers that the job has ended, and there is no folder that says so: a worker that
+// comes later would wait for two hours.
+TEST(MonitoredSessionTest, AWorkerWithoutAFolderGivesUpSoonerOnAChiefThatIsNotThere) {
+  const auto start = [](uint64_t met, absl::Duration max_wait, const std::string& directory = "") {
+    TestProgram program;
+    program.target.met_chief = [met] { return met; };
+    return program
+        .Start({.is_chief = false,
+                .checkpoint_dir = directory,
+                .max_wait = max_wait,
+                .max_wait_for_absent_chief = absl::Milliseconds(300)})
+        .status();
+  };
+  const absl::Status never_came = start(0, absl::Hours(2)), is_gone = start(7, absl::Hours(2));
+  for (const absl::Status& status : {never_came, is_gone}) {
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_THAT(Message(status),
+                AllOf(HasSubstr("gave up after 300ms: variables without a value: "),
+                      HasSubstr("no folder of checkpoints that would say whether the job has ended")));
+  }
+  EXPECT_THAT(Message(never_came),
+              HasSubstr("the chief has to initialise or restore them, and none has come"));
+  EXPECT_THAT(Message(is_gone), HasSubstr("and it has ended, or was lost"));
+  // A chief that is there may take its time; a folder says more.
+  EXPECT_THAT(Message(start(SessionTarget::kChiefIsThere, absl::Milliseconds(400))),
+              HasSubstr("gave up after 400ms"));
+  EXPECT_THAT(Message(start(0, absl::Milliseconds(400), EmptyDirectory("absent_chief"))),
+              HasSubstr("gave up after 400ms"));
+}
+
 TEST(MonitoredSessionTest, AWorkerWaitsForItsChief) {
   TestProgram program;
   auto chief = program.Start({});
@@ -185,381 +210,6 @@ TEST(MonitoredSessionTest, AWorkerWhoseChiefIsDoneHasNothingToDo) {
   EXPECT_EQ(session.status().code(), absl::StatusCode::kOutOfRange) << session.status();
   EXPECT_THAT(Message(session.status()), HasSubstr("training is over"));
   EXPECT_EQ(ExitCodeFor(session.status()), kExitDone) << session.status();
-}
-
-// Fails one step as a lost peer does, and counts sessions.
-class LosesAPeer final : public ForwardingWorker {
- public:
-  LosesAPeer(LocalWorker& worker, Device& device) : ForwardingWorker(&worker), device_(device) {}
-  StepOwners* owners() override { return nullptr; }
-  absl::StatusOr<std::vector<DeviceAttributes>> ListDevices(absl::Time deadline) override {
-    longest_wait = std::max(longest_wait, deadline - absl::Now());
-    if (num_silences-- > 0) {
-      if (on_silence) on_silence();
-      return absl::DeadlineExceededError("did not answer");
-    }
-    if (!refusal.ok()) return refusal;
-    ++num_sessions;
-    return worker_->ListDevices(deadline);
-  }
-  void RunPartition(const RunPartitionCall& call, Done done) override {
-    if (std::exchange(lose_answer, false)) {
-      return worker_->RunPartition(call, [done = std::move(done)](absl::Status) {
-        done(absl::UnavailableError("the answer was lost"));
-      });
-    }
-    if (!std::exchange(lose_next, false)) return worker_->RunPartition(call, std::move(done));
-    if (lose_variables) device_.resources().ResetContainers({});
-    done(absl::UnavailableError("the connection was lost"));
-  }
-
-  bool lose_next = false;
-  bool lose_answer = false;  // of the next step, which runs
-  bool lose_variables = false;
-  int num_sessions = 0;
-  int num_silences = 0;  // how often it does not say which devices it has
-  std::function<void()> on_silence;
-  absl::Status refusal;  // of every session
-  absl::Duration longest_wait = absl::ZeroDuration();
-
- private:
-  Device& device_;
-};
-
-TEST(MonitoredSessionTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheckpoint) {
-  const std::string directory = EmptyDirectory("recover");
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  auto session = program.Start({.checkpoint_dir = directory, .save_checkpoint_steps = 3});
-  ASSERT_TRUE(session.ok()) << session.status();
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
-  worker.lose_next = true;
-  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
-  EXPECT_EQ(worker.num_sessions, 2);
-  EXPECT_EQ((*session)->GlobalStep().value(), 5) << "the variables were still there";
-  worker.lose_next = worker.lose_variables = true;
-  const absl::Status recovered = (*session)->Run({}, {}, {program.train}).status();
-  ASSERT_TRUE(recovered.ok()) << recovered;
-  EXPECT_EQ(worker.num_sessions, 3);
-  EXPECT_EQ((*session)->GlobalStep().value(), 4) << "restored at 3, and one more";
-}
-
-TEST(MonitoredSessionTest, AWorkerThatLosesTheVariablesOfADoneChiefHasNothingToDo) {
-  TestProgram program;
-  ASSERT_TRUE(program.Start({}).ok());
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  program.target.chief_is_done = [] { return true; };
-  auto session = program.Start({.is_chief = false});
-  ASSERT_TRUE(session.ok()) << session.status();
-  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
-  worker.lose_next = worker.lose_variables = true;
-  const absl::Status status = (*session)->Run({}, {}, {program.train}).status();
-  EXPECT_EQ(ExitCodeFor(status), kExitDone) << status;
-  EXPECT_TRUE((*session)->should_stop());
-  EXPECT_TRUE((*session)->Close().ok());
-}
-
-TEST(MonitoredSessionTest, AStepWhoseAnswerIsLostIsAppliedOnce) {
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  auto session = program.Start({});
-  ASSERT_TRUE(session.ok()) << session.status();
-  const Output step = (*session)->scaffold().global_step;
-  for (int64_t i = 1; i <= 3; ++i) {
-    worker.lose_answer = true;
-    const auto values = (*session)->Run({}, {step}, {program.train});
-    ASSERT_TRUE(values.ok()) << values.status();
-    EXPECT_EQ((*session)->GlobalStep().value(), i);
-  }
-  EXPECT_EQ(worker.num_sessions, 4);
-  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
-  EXPECT_EQ((*session)->GlobalStep().value(), 4);
-}
-
-// Nor when it is no target, but what a fetch waits for.
-TEST(MonitoredSessionTest, AStepThatOthersHaveDoneIsNotRunAgain) {
-  struct OthersHaveDoneIt final : Hook {
-    bool HasDoneLostStep(bool) const override { return true; }
-  };
-  TestProgram program;
-  Output trained;
-  {
-    const GraphBuilder::Scope after = program.g.ControlScope({program.train});
-    trained = Identity(program.g, program.loss);
-  }
-  // As a branch of tf.cond counts: the handle comes by a Switch.
-  Output counted;
-  {
-    Node* const branches =
-        program.g.AddNode("Switch", {GlobalStep(program.g).handle, Const(program.g, Tensor::Scalar(true))});
-    const Output handle{branches, 1}, one = Const(program.g, Tensor::Scalar(int64_t{1}));
-    Node* const count = program.g.AddNode("AssignAddVariableOp", {handle, one});
-    const GraphBuilder::Scope after = program.g.ControlScope({count});
-    counted = Identity(program.g, program.loss);
-  }
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  for (const Output& fetch : {program.loss, trained, counted}) {
-    // A session that has failed stays failed.
-    auto session = program.Start({.hooks = {std::make_shared<OthersHaveDoneIt>()}});
-    ASSERT_TRUE(session.ok()) << session.status();
-    const bool is_target = fetch == program.loss;
-    worker.lose_next = is_target;  // the others are refused before they are run
-    const auto step = (*session)->Run(
-        {}, {fetch}, is_target ? std::vector<TargetRef>{program.train} : std::vector<TargetRef>{});
-    EXPECT_EQ(step.ok(), is_target) << step.status();
-    EXPECT_THAT(Message(step.status()), HasSubstr(is_target ? "" : "must not run again"));
-    EXPECT_EQ(program.Start({.is_chief = false}).value()->GlobalStep().value(), 0);
-  }
-}
-
-// The steps of one call keep their places in it.
-TEST(MonitoredSessionTest, TheStepsOfAFunctionAreEachAppliedOnce) {
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  auto session = program.Start({});
-  ASSERT_TRUE(session.ok()) << session.status();
-  int num_attempts = 0;
-  const absl::Status status =
-      (*session)->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
-        ++num_attempts;
-        WEIR_RETURN_IF_ERROR(context.RunWithHooks({}, {}, {program.train}).status());
-        worker.lose_answer = num_attempts == 1;
-        return context.RunWithHooks({}, {}, {program.train}).status();
-      });
-  ASSERT_TRUE(status.ok()) << status;
-  EXPECT_EQ(num_attempts, 2);
-  EXPECT_EQ((*session)->GlobalStep().value(), 2);
-}
-
-// What waits for a peer looks for a stop in between: SIGTERM is followed by SIGKILL after 10 s (weir launch)
-// or 30 s (Kubernetes).
-TEST(MonitoredSessionTest, APeerThatDoesNotAnswerIsAskedAgain) {
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  worker.num_silences = 2;
-  program.target.workers = {&worker};
-  auto session = program.Start({.recovery_timeout = absl::Minutes(5)});
-  ASSERT_TRUE(session.ok()) << session.status();
-  EXPECT_EQ(worker.num_sessions, 1);
-  EXPECT_LT(worker.longest_wait, absl::Seconds(10));
-  EXPECT_GT(worker.longest_wait, absl::ZeroDuration());
-}
-
-// The system's, but for a clock that only passes when a test says so, or something waits for a time.
-class PassingTime final : public Environment {
- public:
-  PassingTime() : Environment(/*is_simulated=*/true) {}
-  void Pass(absl::Duration time) { now_ += time; }
-  absl::Time SteadyNow() const override { return now_; }
-  uint64_t Random() override { return RealEnvironment().Random(); }
-  bool Await(absl::Mutex& mutex, const absl::Condition& condition, absl::Time deadline)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) override {
-    if (deadline == absl::InfiniteFuture()) return RealEnvironment().Await(mutex, condition, deadline);
-    now_ = std::max(now_, deadline);
-    return condition.Eval();
-  }
-  absl::StatusOr<std::unique_ptr<Threads>> MakeThreads(int num_threads, int max_blocked_threads) override {
-    return RealEnvironment().MakeThreads(num_threads, max_blocked_threads);
-  }
-  std::unique_ptr<Timers> MakeTimers() override { return RealEnvironment().MakeTimers(); }
-  absl::StatusOr<std::unique_ptr<StartedThread>> StartThread(absl::AnyInvocable<void()> run) override {
-    return RealEnvironment().StartThread(std::move(run));
-  }
-
- private:
-  absl::Time SimulatedNow() const override { return now_; }
-  absl::Time now_ = absl::FromUnixSeconds(1'000'000'000);
-};
-
-TEST(MonitoredSessionTest, WhoWaitsForAPeerSaysSoEveryTenSeconds) {
-  TestProgram program;
-  PassingTime time;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  worker.num_silences = 100;
-  worker.on_silence = [&] { time.Pass(absl::Seconds(8)); };
-  program.target.workers = {&worker};
-  program.target.environment = &time;
-  testing::internal::CaptureStderr();
-  auto session = program.Start({.recovery_timeout = absl::Seconds(40)});
-  const std::vector<std::string> lines =
-      absl::StrSplit(testing::internal::GetCapturedStderr(), '\n', absl::SkipEmpty());
-  EXPECT_THAT(Message(session.status()), HasSubstr("gave up after 40s: did not answer"));
-  EXPECT_THAT(lines, SizeIs(testing::Ge(4u))) << "in 40 seconds";
-  for (const std::string& line : lines) EXPECT_THAT(line, HasSubstr("still waiting ("));
-}
-
-// That a lost peer ends the session does not mean that a late one does.
-TEST(MonitoredSessionTest, ASessionThatDoesNotRecoverWaitsForLatePeersToo) {
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  worker.num_silences = 2;
-  program.target.workers = {&worker};
-  auto session = SingularMonitoredSession(program.g, {.target = program.target});
-  ASSERT_TRUE(session.ok()) << session.status();
-  EXPECT_EQ(worker.num_sessions, 1);
-}
-
-// Loses a peer in its AfterRun, once.
-class LosesAPeerAfterTheStep final : public Hook {
- public:
-  absl::Status AfterRun(RunContext&, const RunValues&) override {
-    return std::exchange(lost_, true) ? absl::OkStatus() : absl::UnavailableError("lost under a hook");
-  }
-
- private:
-  bool lost_ = false;
-};
-
-TEST(MonitoredSessionTest, AStepIsNotRunAgainWhenAPeerIsLostUnderAHook) {
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  auto session = program.Start({.hooks = {std::make_shared<LosesAPeerAfterTheStep>()}});
-  ASSERT_TRUE(session.ok()) << session.status();
-  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
-  EXPECT_EQ(worker.num_sessions, 2);
-  EXPECT_EQ((*session)->GlobalStep().value(), 1);
-  worker.lose_next = true;
-  EXPECT_EQ((*session)->GlobalStep().value(), 1);
-  EXPECT_EQ(worker.num_sessions, 3);
-}
-
-// Trains on without what the stop hook saw: the step that it stopped at is no longer in the variables.
-TEST(MonitoredSessionTest, AStopIsForgottenWhenTheStepThatItEndedWithIsLost) {
-  const std::string directory = EmptyDirectory("lost_stop");
-  TestProgram program;
-  auto loses = std::make_shared<TestHook>();
-  int num_steps = 0;
-  loses->after_run = [&](RunContext&, const RunValues&) -> absl::Status {
-    if (++num_steps != 3) return absl::OkStatus();
-    program.runtime->devices()[0]->resources().ResetContainers({});
-    return absl::UnavailableError("lost under a hook");
-  };
-  auto session =
-      program.Start({.checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 3}), loses}});
-  ASSERT_TRUE(session.ok()) << session.status();
-  const absl::Status trained = TrainUntilStop(program, **session);
-  ASSERT_TRUE(trained.ok()) << trained;
-  EXPECT_EQ(num_steps, 6);
-  EXPECT_THAT(CheckpointsIn(directory).value()[0], HasSubstr("model.ckpt-3"));
-}
-
-// The last step was done, its answer was lost, and when it is asked for again the peer is lost once more:
-// that training is at its end stops nobody from asking.
-TEST(MonitoredSessionTest, ALastStepThatIsLostTwiceIsAskedForAgain) {
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  auto loses_again = std::make_shared<TestHook>();
-  loses_again->after_create_session = [&](Session&, Coordinator&) {
-    worker.lose_next = worker.num_sessions == 2;
-    return absl::OkStatus();
-  };
-  auto session = program.Start({.hooks = {StopAtStepHook({.last_step = 2}), loses_again}});
-  ASSERT_TRUE(session.ok()) << session.status();
-  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
-  worker.lose_answer = true;
-  const absl::Status last = (*session)->Run({}, {}, {program.train}).status();
-  EXPECT_TRUE(last.ok()) << last;
-  EXPECT_EQ(worker.num_sessions, 3);
-  EXPECT_TRUE((*session)->should_stop());
-  EXPECT_EQ((*session)->GlobalStep().value(), 2);
-  EXPECT_TRUE((*session)->Close().ok());
-}
-
-// The last step was done, its answer was lost, and when it has been asked for again the variables are lost
-// with their task: training is not at its end any more.
-TEST(MonitoredSessionTest, AnEndThatIsLostWithItsVariablesIsForgotten) {
-  const std::string directory = EmptyDirectory("lost_end");
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  auto loses = std::make_shared<TestHook>();
-  loses->after_run = [&](RunContext&, const RunValues&) -> absl::Status {
-    if (worker.num_sessions != 2) return absl::OkStatus();
-    program.runtime->devices()[0]->resources().ResetContainers({});
-    return absl::UnavailableError("lost under a hook");
-  };
-  auto session = program.Start({.checkpoint_dir = directory,
-                                .hooks = {StopAtStepHook({.last_step = 5}), loses},
-                                .save_checkpoint_steps = 2});
-  ASSERT_TRUE(session.ok()) << session.status();
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
-  worker.lose_answer = true;
-  const absl::Status last = (*session)->Run({}, {}, {program.train}).status();
-  EXPECT_TRUE(last.ok()) << last;
-  EXPECT_EQ(worker.num_sessions, 3);
-  EXPECT_FALSE((*session)->should_stop());
-  const absl::Status trained = TrainUntilStop(program, **session);
-  EXPECT_TRUE(trained.ok()) << trained;
-  EXPECT_THAT(CheckpointsIn(directory).value()[0], HasSubstr("model.ckpt-5"));
-}
-
-// The session that is made anew may find the variables in the middle of an update, which is tried again
-// later.
-TEST(MonitoredSessionTest, OnlyASessionThatHasSetTheVariablesSavesThemAtOnce) {
-  struct Saves final : CheckpointSaverListener {
-    absl::Status BeforeSave(Session&, int64_t) override {
-      ++count;
-      return absl::OkStatus();
-    }
-    int count = 0;
-  };
-  const auto saves = std::make_shared<Saves>();
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  auto session =
-      program.Start({.checkpoint_dir = EmptyDirectory("recovered"), .checkpoint_listeners = {saves}});
-  ASSERT_TRUE(session.ok()) << session.status();
-  EXPECT_EQ(saves->count, 1);
-  worker.lose_next = true;
-  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
-  EXPECT_EQ(worker.num_sessions, 2);
-  EXPECT_EQ(saves->count, 1);
-  worker.lose_next = worker.lose_variables = true;
-  ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
-  EXPECT_EQ(worker.num_sessions, 3);
-  EXPECT_EQ(saves->count, 2);
-}
-
-TEST(MonitoredSessionTest, AfterARecoveryThatFailedTheSessionIsClosed) {
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  auto session = program.Start({});
-  ASSERT_TRUE(session.ok()) << session.status();
-  worker.lose_next = true;
-  worker.refusal = absl::PermissionDeniedError("another cluster");
-  // Within a step too, which learns of it from something else.
-  const absl::Status status = (*session)->RunStepFn([&](MonitoredSession::StepContext&) {
-    EXPECT_TRUE(absl::IsPermissionDenied((*session)->GlobalStep().status()));
-    return absl::AbortedError("lost");
-  });
-  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
-  EXPECT_TRUE(absl::IsPermissionDenied((*session)->GlobalStep().status()));
-  EXPECT_FALSE((*session)->should_stop());
-  EXPECT_TRUE(absl::IsCancelled((*session)->session().Run({}, {program.loss}).status()));
-  EXPECT_EQ((*session)->Close(), status);
-}
-
-TEST(MonitoredSessionTest, AStepThatFailsInEveryNewSessionIsNotTriedAgainAfterAStop) {
-  TestProgram program;
-  auto hook = std::make_shared<TestHook>();
-  auto session = program.Start({.hooks = {hook}});
-  ASSERT_TRUE(session.ok()) << session.status();
-  int num_tries = 0;
-  hook->before_run = [&](RunContext&) -> absl::StatusOr<RunArgs> {
-    if (++num_tries == 3) (*session)->RequestStop();
-    return absl::UnavailableError("always away");
-  };
-  EXPECT_THAT(Message((*session)->Run({}, {}, {program.train}).status()), HasSubstr("always away"));
-  EXPECT_EQ(num_tries, 3);
 }
 
 // A checkpoint that is saved before would have variables that were torn when the session was lost.
@@ -724,17 +374,6 @@ TEST(MonitoredSessionTest, CheckpointsNeedAGlobalStep) {
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(status), HasSubstr("GlobalStep(g)"));
-}
-
-TEST(MonitoredSessionTest, ASingularSessionEndsWhenAPeerIsLost) {
-  TestProgram program;
-  LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
-  program.target.workers = {&worker};
-  auto session = SingularMonitoredSession(program.g, {.target = program.target});
-  ASSERT_TRUE(session.ok()) << session.status();
-  worker.lose_next = true;
-  EXPECT_TRUE(absl::IsUnavailable((*session)->Run({}, {}, {program.train}).status()));
-  EXPECT_EQ(worker.num_sessions, 1);
 }
 
 TEST(MonitoredSessionTest, CheckpointsThatAreNamedAndGoneAreAnErrorUnlessAllowed) {

@@ -17,8 +17,9 @@ namespace {
 // requested: SIGTERM must have an effect before SIGKILL follows, 10 s later in `weir launch`.
 constexpr absl::Duration kAttempt = absl::Seconds(8);
 
-// Of the error of a worker whose chief has not initialised the model yet.
+// Of the error of a worker whose chief has not initialised the model yet: whether the chief is there.
 constexpr char kWaitsForChiefPayload[] = "weir.waits_for_chief";
+constexpr char kChiefIsThere[] = "there", kChiefIsAbsent[] = "absent";
 
 std::string FirstNames(const std::vector<std::string>& names) {
   const size_t shown = std::min<size_t>(names.size(), 4);
@@ -166,21 +167,37 @@ class Follower final : public SessionCreator {
       return TrainingIsOverError(
           absl::StrCat("variables without a value: ", FirstNames(missing), " (training is over: ", why, ")"));
     }
-    absl::Status waits =
-        absl::UnavailableError(absl::StrCat("variables without a value: ", FirstNames(missing),
-                                            " (the chief has to initialise or restore them)"));
-    waits.SetPayload(kWaitsForChiefPayload, absl::Cord("1"));
-    return waits;
+    return AwaitChief(missing);
   }
 
   absl::Duration Patience(const absl::Status& error) const override {
-    if (error.GetPayload(kWaitsForChiefPayload)) return options_.max_wait;
+    if (const auto chief = error.GetPayload(kWaitsForChiefPayload)) {
+      return *chief == kChiefIsThere ? options_.max_wait
+                                     : std::min(options_.max_wait, options_.max_wait_for_absent_chief);
+    }
     return PatienceWithPeers(error, options_.recovery_timeout);
   }
   const Scaffold& scaffold() const override { return *options_.scaffold; }
   const SessionTarget& target() const override { return options_.target; }
 
  private:
+  absl::Status AwaitChief(const std::vector<std::string>& missing) const {
+    // Where nobody knows it may be there.
+    const uint64_t met =
+        options_.target.met_chief ? options_.target.met_chief() : SessionTarget::kChiefIsThere;
+    const bool is_there = met == SessionTarget::kChiefIsThere;
+    const bool may_be_over = !is_there && options_.max_wait_for_absent_chief < options_.max_wait;
+    absl::Status waits = absl::UnavailableError(absl::StrCat(
+        "variables without a value: ", FirstNames(missing), " (the chief has to initialise or restore them",
+        is_there   ? ""
+        : met == 0 ? ", and none has come"
+                   : ", and it has ended, or was lost",
+        may_be_over ? "; there is no folder of checkpoints that would say whether the job has ended" : "",
+        ")"));
+    waits.SetPayload(kWaitsForChiefPayload, absl::Cord(is_there ? kChiefIsThere : kChiefIsAbsent));
+    return waits;
+  }
+
   WorkerSessionOptions options_;
 };
 

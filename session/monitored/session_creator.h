@@ -70,11 +70,14 @@ struct WorkerSessionOptions {
   std::function<std::string()> why_over;
   // How long the chief may take to give the variables a value.
   absl::Duration max_wait = absl::Minutes(30);
+  // How much of that may pass while no chief is there (SessionTarget::met_chief).
+  absl::Duration max_wait_for_absent_chief = absl::InfiniteDuration();
   // How long a lost peer is waited for.
   absl::Duration recovery_timeout = absl::Minutes(5);
 };
 
-// Errors of Create: Unavailable, naming the variables that have no value yet; TrainingIsOverError
+// Errors of Create: Unavailable, naming the variables that have no value yet, and whether the chief is there;
+// TrainingIsOverError
 // (exit_code.h), naming them, when the chief is done, or why_over says so: they never get one.
 std::unique_ptr<SessionCreator> WorkerSessionCreator(WorkerSessionOptions options);
 

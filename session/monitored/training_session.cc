@@ -183,19 +183,23 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
                                                                 .met_chief = options.target.met_chief,
                                                                 .environment = options.target.environment});
   std::unique_ptr<SessionCreator> creator =
-      options.is_chief ? ChiefSessionCreator({.target = options.target,
-                                              .session = options.session,
-                                              .scaffold = options.scaffold,
-                                              .checkpoint_dir = options.checkpoint_dir,
-                                              .allow_missing_checkpoints = options.allow_missing_checkpoints,
-                                              .before_restore = std::move(before_restore),
-                                              .recovery_timeout = options.recovery_timeout})
-                       : WorkerSessionCreator({.target = options.target,
-                                               .session = options.session,
-                                               .scaffold = options.scaffold,
-                                               .why_over = [ended] { return ended->WhyOver(); },
-                                               .max_wait = options.max_wait,
-                                               .recovery_timeout = options.recovery_timeout});
+      options.is_chief
+          ? ChiefSessionCreator({.target = options.target,
+                                 .session = options.session,
+                                 .scaffold = options.scaffold,
+                                 .checkpoint_dir = options.checkpoint_dir,
+                                 .allow_missing_checkpoints = options.allow_missing_checkpoints,
+                                 .before_restore = std::move(before_restore),
+                                 .recovery_timeout = options.recovery_timeout})
+          : WorkerSessionCreator({.target = options.target,
+                                  .session = options.session,
+                                  .scaffold = options.scaffold,
+                                  .why_over = [ended] { return ended->WhyOver(); },
+                                  .max_wait = options.max_wait,
+                                  .max_wait_for_absent_chief = options.checkpoint_dir.empty()
+                                                                   ? options.max_wait_for_absent_chief
+                                                                   : absl::InfiniteDuration(),
+                                  .recovery_timeout = options.recovery_timeout});
   absl::StatusOr<std::unique_ptr<MonitoredSession>> session =
       MonitoredSession::Create(graph, std::move(creator),
                                {.hooks = std::move(hooks),

@@ -60,6 +60,9 @@ struct TrainingSessionOptions {
   // How long the others wait for the chief to give the variables a value. They wait no longer when
   // checkpoint_dir says that the job has ended (ended_job.h).
   absl::Duration max_wait = absl::Hours(2);
+  // How much of that may pass while no chief is there, where checkpoint_dir is empty: the job may have ended,
+  // and nobody is left who remembers it. As long as a ps waits for a lost chief.
+  absl::Duration max_wait_for_absent_chief = absl::Minutes(10);
   // How long threads of hooks may take to stop, and how long they go on after a stop was requested
   // (MonitoredSessionOptions).
   absl::Duration stop_grace_period = absl::Minutes(2);
