@@ -206,6 +206,7 @@ void MasterService::CreateSession(std::shared_ptr<Request> request) {
       absl::Status added = request->client->is_given_up() ? ClientCall::GivenUp() : Add(*session);
       if (!added.ok()) {
         (*session)->Close(added);
+        session->reset();
         return request->Reply(added);
       }
       tensorflow::CreateSessionResponse response;

@@ -152,6 +152,8 @@ TEST_F(MasterServiceTest, AGraphGrowsByItsVersion) {
   const auto again = client_.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend);
   EXPECT_EQ(again.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(again.status().message(), HasSubstr("includes node 'three', which was created"));
+  // An extension that is refused leaves the session its graph.
+  EXPECT_THAT(Floats(client_.Run(Step(session_, {"sum:0"})).value()), ElementsAre(4));
 }
 
 TEST_F(MasterServiceTest, AnUnknownOpMattersOnlyToWhoNeedsIt) {

@@ -148,7 +148,10 @@ void MasterSession::Create(const MasterRoom& room, std::string handle, const ten
                            const tensorflow::ConfigProto& config, const SessionTarget& target,
                            std::shared_ptr<ClientCall> call, Created done) {
   std::shared_ptr<MasterSession> session(new MasterSession(room, std::move(handle)));
-  if (const absl::Status begun = session->Begin(graph_def, config, target); !begun.ok()) return done(begun);
+  if (const absl::Status begun = session->Begin(graph_def, config, target); !begun.ok()) {
+    session.reset();  // what it took is given back before its client hears of the error
+    return done(begun);
+  }
   const std::shared_ptr<Creation> creation(new Creation{.session = session,
                                                         .options = OptionsOfConfig(config, target),
                                                         .kernels = target.kernels,
@@ -231,8 +234,9 @@ void MasterSession::End(Creation& creation, const absl::Status& started) {
     notice = std::exchange(creation.notice, 0);
   }
   creation.session->room_.work.Forget(notice);
-  if (!started.ok()) return creation.done(started);
-  creation.done(std::move(creation.session));
+  if (started.ok()) return creation.done(std::move(creation.session));
+  creation.session.reset();  // what it took is given back before its client hears of the error
+  creation.done(started);
 }
 
 // By a timer: with many clients that wait, attempts are far between.
