@@ -29,6 +29,7 @@ def op_family(name, support = [], deps = []):
         name = name + "_ops",
         srcs = files + support + [name + "_files.cc"],
         copts = ["-O1"],  # tables of records that run once: not worth the optimiser's time
+        precompiled = True,
         visibility = ["//ops:__subpackages__"],
         deps = [
             "//graph",

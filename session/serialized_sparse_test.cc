@@ -12,27 +12,20 @@ namespace {
 using D = DType;
 using ::testing::HasSubstr;
 
-class SerializedSparseTest : public TestSession {
- protected:
-  Output Const(Tensor value) {
-    const DType dtype = value.dtype();
-    return g_.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
-  }
-};
+class SerializedSparseTest : public TestSession {};
 
 TEST_F(SerializedSparseTest, TooManyDimensionsAreRefused) {
   for (const D kind : {D::kString, D::kVariant}) {
     for (const int64_t rank : {253, 254}) {
       const Output serialized =
           g_.AddOp("SerializeSparse",
-                   {Const(Tensor(D::kInt64, Shape({0, rank}))), Const(Tensor(D::kFloat32, Shape({0}))),
-                    Const(Tensor(D::kInt64, Shape({rank})))},
+                   {Constant(Tensor(D::kInt64, Shape({0, rank}))), Constant(Tensor(D::kFloat32, Shape({0}))),
+                    Constant(Tensor(D::kInt64, Shape({rank})))},
                    {{"out_type", kind}});
-      const Output rows = g_.AddOp("ExpandDims", {serialized, Const(Tensor::Scalar<int32_t>(0))});
+      const Output rows = g_.AddOp("ExpandDims", {serialized, Constant(Tensor::Scalar<int32_t>(0))});
       Node* const sparse = g_.AddNode("DeserializeSparse", {rows}, {{"dtype", D::kFloat32}});
       ASSERT_NE(sparse, nullptr) << g_.status();
-      session_.reset();
-      const auto result = session().Run({}, {sparse->output(0)});
+      const auto result = RunAnew({sparse->output(0)});
       if (rank == 253) {
         ASSERT_TRUE(result.ok()) << result.status();
         EXPECT_EQ((*result)[0].shape(), Shape({0, 254}));

@@ -14,20 +14,12 @@ using D = DType;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<float> Floats(const Tensor& tensor) {
-  return {tensor.flat<float>().begin(), tensor.flat<float>().end()};
-}
-
 class TensorArraysTest : public TestSession {
  protected:
   const AttrMap kFloats = {{"dtype", D::kFloat32}};
 
-  Output Const(Tensor value) {
-    const DType dtype = value.dtype();
-    return g_.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
-  }
-  Output Int(int32_t value) { return Const(Tensor::Scalar(value)); }
-  Output Float(float value) { return Const(Tensor::Scalar(value)); }
+  Output Int(int32_t value) { return Constant(Tensor::Scalar(value)); }
+  Output Float(float value) { return Constant(Tensor::Scalar(value)); }
   Node* Array(int32_t size, AttrMap attrs = {}) {
     attrs["dtype"] = D::kFloat32;
     return g_.AddNode("TensorArrayV3", {Int(size)}, std::move(attrs));
@@ -41,16 +33,7 @@ class TensorArraysTest : public TestSession {
   }
   Output Gather(Node* array, std::vector<int32_t> indices, Output flow) {
     const Tensor all = Tensor::FromSpan<int32_t>(Shape({static_cast<int64_t>(indices.size())}), indices);
-    return g_.AddOp("TensorArrayGatherV3", {array->output(0), Const(all), flow}, kFloats);
-  }
-  // Of the graph as it is now.
-  absl::StatusOr<std::vector<Tensor>> Run(const std::vector<TensorRef>& fetches) {
-    session_.reset();
-    return session().Run({}, fetches);
-  }
-  std::string ErrorOf(Output output) {
-    const auto result = Run({output});
-    return result.ok() ? "no error" : std::string(result.status().message());
+    return g_.AddOp("TensorArrayGatherV3", {array->output(0), Constant(all), flow}, kFloats);
   }
 };
 
@@ -59,7 +42,7 @@ TEST_F(TensorArraysTest, EachStepHasAnArrayOfItsOwn) {
   const Output flow = Write(array, 1, Float(5), Write(array, 0, Float(4), array->output(1)));
   const Output all = Gather(array, {1, 0}, flow);
   for (int step = 0; step < 3; ++step) {
-    EXPECT_THAT(Floats(Run({all}).value()[0]), ElementsAre(5, 4));
+    EXPECT_THAT(Floats(RunAnew({all}).value()[0]), ElementsAre(5, 4));
   }
 }
 
@@ -97,18 +80,18 @@ TEST_F(TensorArraysTest, AGradientAddsWhatIsWrittenAndIsFoundAgain) {
   Node* const same = g_.AddNode("TensorArrayGradV3", {array->output(0), flow}, {{"source", "g"}});
   const Output added = Write(same, 0, Float(20), Write(gradient, 0, Float(10), gradient->output(1)));
   // Nobody wrote element 1.
-  const auto values = Run({Gather(gradient, {0, 1}, added)});
+  const auto values = RunAnew({Gather(gradient, {0, 1}, added)});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_THAT(Floats((*values)[0]), ElementsAre(30, 0));
 }
 
 TEST_F(TensorArraysTest, SlicesAreWrittenAndJoined) {
   Node* const array = Array(2);
-  const Output value = Const(Tensor::Vector<float>({1, 2, 3}));
-  const Output lengths = Const(Tensor::Vector<int64_t>({1, 2}));
+  const Output value = Constant(Tensor::Vector<float>({1, 2, 3}));
+  const Output lengths = Constant(Tensor::Vector<int64_t>({1, 2}));
   const Output flow = g_.AddOp("TensorArraySplitV3", {array->output(0), value, lengths, array->output(1)});
   Node* const whole = g_.AddNode("TensorArrayConcatV3", {array->output(0), flow}, kFloats);
-  const auto values = Run({whole->output(0), whole->output(1)});
+  const auto values = RunAnew({whole->output(0), whole->output(1)});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_THAT(Floats((*values)[0]), ElementsAre(1, 2, 3));
   EXPECT_EQ((*values)[1].flat<int64_t>()[1], 2);
@@ -131,7 +114,7 @@ TEST_F(TensorArraysTest, AStackGivesBackWhatCameLast) {
     auto scope = g_.ControlScope({popped.node});
     again = g_.AddOp("StackPopV2", {stack}, {{"elem_type", D::kFloat32}});
   }
-  const auto values = Run({popped, again});
+  const auto values = RunAnew({popped, again});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_EQ((*values)[0].scalar<float>(), 2);
   EXPECT_EQ((*values)[1].scalar<float>(), 1);
@@ -158,7 +141,7 @@ TEST_F(TensorArraysTest, AStackHoldsArrays) {
     popped = g_.AddOp("StackPopV2", {stack}, {{"elem_type", D::kResource}});
   }
   const Output value = g_.AddOp("TensorArrayReadV3", {popped, Int(0), Float(0)}, kFloats);
-  const auto values = Run({value});
+  const auto values = RunAnew({value});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_EQ((*values)[0].scalar<float>(), 7);
 }

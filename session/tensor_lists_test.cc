@@ -15,22 +15,14 @@ using D = DType;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<float> Floats(const Tensor& tensor) {
-  return {tensor.flat<float>().begin(), tensor.flat<float>().end()};
-}
-
 class TensorListsTest : public TestSession {
  protected:
   const AttrMap kFloats = {{"element_dtype", D::kFloat32}};
 
-  Output Const(Tensor value) {
-    const DType dtype = value.dtype();
-    return g_.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
-  }
-  Output Int(int32_t value) { return Const(Tensor::Scalar(value)); }
-  Output Float(float value) { return Const(Tensor::Scalar(value)); }
+  Output Int(int32_t value) { return Constant(Tensor::Scalar(value)); }
+  Output Float(float value) { return Constant(Tensor::Scalar(value)); }
   Output AnyShape() { return Int(-1); }
-  Output Scalars() { return Const(Tensor(D::kInt32, Shape({0}))); }
+  Output Scalars() { return Constant(Tensor(D::kInt32, Shape({0}))); }
   Output Reserve(int32_t length, DType dtype = D::kFloat32) {
     return g_.AddOp("TensorListReserve", {Scalars(), Int(length)}, {{"element_dtype", dtype}});
   }
@@ -40,15 +32,6 @@ class TensorListsTest : public TestSession {
   Output Push(Output list, Output item) { return g_.AddOp("TensorListPushBack", {list, item}); }
   Output Stack(Output list) { return g_.AddOp("TensorListStack", {list, Scalars()}, kFloats); }
   Output Length(Output list) { return g_.AddOp("TensorListLength", {list}); }
-  // Of the graph as it is now.
-  absl::StatusOr<std::vector<Tensor>> Run(const std::vector<TensorRef>& fetches) {
-    session_.reset();
-    return session().Run({}, fetches);
-  }
-  std::string ErrorOf(Output output) {
-    const auto result = Run({output});
-    return result.ok() ? "no error" : std::string(result.status().message());
-  }
 };
 
 TEST_F(TensorListsTest, AListThatIsSharedIsNotChanged) {
@@ -56,7 +39,7 @@ TEST_F(TensorListsTest, AListThatIsSharedIsNotChanged) {
   const Output one = Set(reserved, 0, Float(1)), two = Set(reserved, 0, Float(2));
   const Output both = Set(one, 1, Float(3));
   const Output longer = Push(both, Float(4));
-  const auto values = Run({Stack(reserved), Stack(one), Stack(two), Stack(both), Stack(longer)});
+  const auto values = RunAnew({Stack(reserved), Stack(one), Stack(two), Stack(both), Stack(longer)});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_THAT(Floats((*values)[0]), ElementsAre(0, 0));
   EXPECT_THAT(Floats((*values)[1]), ElementsAre(1, 0));
@@ -68,7 +51,7 @@ TEST_F(TensorListsTest, AListThatIsSharedIsNotChanged) {
 // Lists are copied by parts.
 TEST_F(TensorListsTest, ALongListThatIsSharedIsNotChanged) {
   constexpr int kLength = 700;
-  const Output numbers = Const(Tensor(D::kFloat32, Shape({kLength})));
+  const Output numbers = Constant(Tensor(D::kFloat32, Shape({kLength})));
   const Output zeros = g_.AddOp("TensorListFromTensor", {g_.AddOp("ZerosLike", {numbers}), Scalars()});
   const Output changed = Set(Set(zeros, 0, Float(1)), 600, Float(2));
   const Output longer = Push(changed, Float(3));
@@ -76,8 +59,8 @@ TEST_F(TensorListsTest, ALongListThatIsSharedIsNotChanged) {
   const Output grown = Push(shorter, Float(4));
   const Output sum = g_.AddOp("AddN", {std::vector<Output>{changed, changed, zeros}});
   Node* const popped = g_.AddNode("TensorListPopBack", {grown, Scalars()}, kFloats);
-  const auto values = Run({Stack(zeros), Stack(changed), Stack(longer), Stack(shorter), Stack(grown),
-                           Stack(sum), Stack(popped->output(0)), popped->output(1)});
+  const auto values = RunAnew({Stack(zeros), Stack(changed), Stack(longer), Stack(shorter), Stack(grown),
+                               Stack(sum), Stack(popped->output(0)), popped->output(1)});
   ASSERT_TRUE(values.ok()) << values.status();
   const auto list = [](int length, std::vector<std::pair<int, float>> elements) {
     std::vector<float> all(length, 0);
@@ -99,7 +82,7 @@ TEST_F(TensorListsTest, AListGrowsWhereItMay) {
   const Output twice = g_.AddOp("TensorListConcatLists", {grown, grown}, kFloats);
   const Output resized = g_.AddOp("TensorListResize", {twice, Int(5)});
   const Output fixed = Set(Reserve(1), 3, Float(1));
-  const auto values = Run({Stack(grown), Length(twice), Stack(resized)});
+  const auto values = RunAnew({Stack(grown), Length(twice), Stack(resized)});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_THAT(Floats((*values)[0]), ElementsAre(0, 0, 0, 1));
   EXPECT_EQ((*values)[1].scalar<int32_t>(), 8);
@@ -112,7 +95,7 @@ TEST_F(TensorListsTest, GradientsOfListsAreAdded) {
   const Output sum = g_.AddOp("AddN", {std::vector<Output>{a, b, a}});
   const Output zeros = g_.AddOp("ZerosLike", {b});
   const Output shorter = g_.AddOp("AddN", {std::vector<Output>{a, Reserve(1)}});
-  const auto values = Run({Stack(sum), Stack(zeros)});
+  const auto values = RunAnew({Stack(sum), Stack(zeros)});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_THAT(Floats((*values)[0]), ElementsAre(12, 0, 5));
   EXPECT_THAT(Floats((*values)[1]), ElementsAre(0, 0, 0));
@@ -121,7 +104,7 @@ TEST_F(TensorListsTest, GradientsOfListsAreAdded) {
 
 TEST_F(TensorListsTest, TypesShapesAndLimitsAreChecked) {
   EXPECT_THAT(ErrorOf(Push(Reserve(0), Int(1))), HasSubstr("Invalid data types; op elements int32"));
-  EXPECT_THAT(ErrorOf(Push(Reserve(0), Const(Tensor::Vector<float>({1, 2})))),
+  EXPECT_THAT(ErrorOf(Push(Reserve(0), Constant(Tensor::Vector<float>({1, 2})))),
               HasSubstr("incompatible shape to a list. Op element shape: [2] list shape: []"));
   const Output full = Push(g_.AddOp("EmptyTensorList", {AnyShape(), Int(1)}, kFloats), Float(1));
   EXPECT_THAT(ErrorOf(Push(full, Float(2))), HasSubstr("Tried to push item into a full list"));
@@ -134,10 +117,10 @@ TEST_F(TensorListsTest, TypesShapesAndLimitsAreChecked) {
 
 TEST_F(TensorListsTest, AMissingElementIsZerosOfTheShapeThatIsAskedFor) {
   const Output list = Set(g_.AddOp("TensorListReserve", {AnyShape(), Int(2)}, kFloats), 0, Float(4));
-  const Output pair = Const(Tensor::Vector<int32_t>({2}));
-  const auto values = Run({g_.AddOp("TensorListGetItem", {list, Int(0), pair}, kFloats),
-                           g_.AddOp("TensorListGetItem", {list, Int(1), pair}, kFloats),
-                           g_.AddOp("TensorListGetItem", {list, Int(1), AnyShape()}, kFloats)});
+  const Output pair = Constant(Tensor::Vector<int32_t>({2}));
+  const auto values = RunAnew({g_.AddOp("TensorListGetItem", {list, Int(0), pair}, kFloats),
+                               g_.AddOp("TensorListGetItem", {list, Int(1), pair}, kFloats),
+                               g_.AddOp("TensorListGetItem", {list, Int(1), AnyShape()}, kFloats)});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_THAT(Floats((*values)[0]), ElementsAre(4));  // it is there, whatever is asked for
   EXPECT_THAT(Floats((*values)[1]), ElementsAre(0, 0));
@@ -149,7 +132,7 @@ TEST_F(TensorListsTest, ListsLieInEachOtherToALimit) {
   Output list = Reserve(1);
   for (int i = 0; i < 99; ++i) list = Push(g_.AddOp("EmptyTensorList", {AnyShape(), Int(-1)}, lists), list);
   const Output too_deep = Push(g_.AddOp("EmptyTensorList", {AnyShape(), Int(-1)}, lists), list);
-  EXPECT_EQ(Run({Length(list)}).value()[0].scalar<int32_t>(), 1);
+  EXPECT_EQ(RunAnew({Length(list)}).value()[0].scalar<int32_t>(), 1);
   EXPECT_THAT(ErrorOf(too_deep), HasSubstr("lie in each other more than 100 deep"));
 }
 
@@ -159,8 +142,9 @@ TEST_F(TensorListsTest, AnOptionalHoldsTensorsOrNone) {
   const Output some = g_.AddOp("OptionalFromValue", {std::vector<Output>{Float(7)}});
   const Output none = g_.AddOp("OptionalNone", {});
   const Output zero = g_.AddOp("OptionalGetValue", {g_.AddOp("ZerosLike", {some})}, attrs);
-  const auto values = Run({g_.AddOp("OptionalGetValue", {some}, attrs), g_.AddOp("OptionalHasValue", {some}),
-                           g_.AddOp("OptionalHasValue", {none}), zero});
+  const auto values =
+      RunAnew({g_.AddOp("OptionalGetValue", {some}, attrs), g_.AddOp("OptionalHasValue", {some}),
+               g_.AddOp("OptionalHasValue", {none}), zero});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_EQ((*values)[0].scalar<float>(), 7);
   EXPECT_TRUE((*values)[1].scalar<bool>());
@@ -186,7 +170,7 @@ class DoubledListTest : public TensorListsTest {
       fetches.emplace_back(Length(list));
       list = Last(list);
     }
-    const auto values = Run(fetches);
+    const auto values = RunAnew(fetches);
     EXPECT_TRUE(values.ok()) << values.status();
     std::vector<int32_t> lengths;
     if (values.ok()) {
@@ -222,7 +206,7 @@ TEST_F(DoubledListTest, OfOptionalsHasZeros) {
   for (int i = 0; i < 40; ++i) {
     value = g_.AddOp("OptionalFromValue", {std::vector<Output>{value, value}});
   }
-  const auto values = Run({g_.AddOp("OptionalHasValue", {g_.AddOp("ZerosLike", {value})})});
+  const auto values = RunAnew({g_.AddOp("OptionalHasValue", {g_.AddOp("ZerosLike", {value})})});
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_TRUE((*values)[0].scalar<bool>());
 }

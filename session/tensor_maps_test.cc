@@ -16,20 +16,12 @@ using D = DType;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<float> Floats(const Tensor& tensor) {
-  return {tensor.flat<float>().begin(), tensor.flat<float>().end()};
-}
-
 class TensorMapsTest : public TestSession {
  protected:
   const AttrMap kFloats = {{"value_dtype", D::kFloat32}};
 
-  Output Const(Tensor value) {
-    const DType dtype = value.dtype();
-    return g_.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
-  }
-  Output Key(int32_t value) { return Const(Tensor::Scalar(value)); }
-  Output Number(float value) { return Const(Tensor::Scalar(value)); }
+  Output Key(int32_t value) { return Constant(Tensor::Scalar(value)); }
+  Output Number(float value) { return Constant(Tensor::Scalar(value)); }
   Output Empty() { return g_.AddOp("EmptyTensorMap", {}); }
   Output Insert(Output map, Output key, Output value) {
     return g_.AddOp("TensorMapInsert", {map, key, value});
@@ -43,19 +35,10 @@ class TensorMapsTest : public TestSession {
   }
   Output Times(Output x, float factor) { return g_.AddOp("Mul", {x, Number(factor)}); }
 
-  // Of the graph as it is now.
-  absl::StatusOr<std::vector<Tensor>> Run(const std::vector<TensorRef>& fetches) {
-    session_.reset();
-    return session().Run({}, fetches);
-  }
   Tensor ValueOf(Output output) {
-    const auto result = Run({output});
+    const auto result = RunAnew({output});
     EXPECT_TRUE(result.ok()) << result.status();
     return result.ok() ? (*result)[0] : Tensor::Scalar(-1.0f);
-  }
-  std::string ErrorOf(Output output) {
-    const auto result = Run({output});
-    return result.ok() ? "no error" : std::string(result.status().message());
   }
   // d(y) / d(x)
   Tensor GradientOf(Output y, Output x) {
@@ -70,8 +53,8 @@ TEST_F(TensorMapsTest, AMapThatIsSharedIsNotChanged) {
   const Output one = Insert(empty, Key(1), Number(10)), other = Insert(one, Key(1), Number(11));
   const Output both = Insert(one, Key(2), Number(20)), rest = Erase(both, Key(1));
   const auto values =
-      Run({Size(empty), Size(one), Size(both), Size(rest), Lookup(one, Key(1)), Lookup(other, Key(1)),
-           Lookup(both, Key(1)), Lookup(rest, Key(2)), HasKey(rest, Key(1)), HasKey(both, Key(1))});
+      RunAnew({Size(empty), Size(one), Size(both), Size(rest), Lookup(one, Key(1)), Lookup(other, Key(1)),
+               Lookup(both, Key(1)), Lookup(rest, Key(2)), HasKey(rest, Key(1)), HasKey(both, Key(1))});
   ASSERT_TRUE(values.ok()) << values.status();
   const std::vector<int32_t> sizes = {0, 1, 2, 1};
   for (int i = 0; i < 4; ++i) EXPECT_EQ((*values)[i].scalar<int32_t>(), sizes[i]) << i;
@@ -96,10 +79,11 @@ TEST_F(TensorMapsTest, KeysDifferInDtypeShapeAndBytes) {
                                     Tensor(D::kFloat32, Shape({0, 1})),
                                     Tensor::Scalar(true)};
   Output map = Empty();
-  for (size_t i = 0; i < keys.size(); ++i) map = Insert(map, Const(keys[i]), Number(static_cast<float>(i)));
+  for (size_t i = 0; i < keys.size(); ++i)
+    map = Insert(map, Constant(keys[i]), Number(static_cast<float>(i)));
   EXPECT_EQ(ValueOf(Size(map)).scalar<int32_t>(), static_cast<int32_t>(keys.size()));
   for (size_t i = 0; i < keys.size(); ++i) {
-    EXPECT_EQ(ValueOf(Lookup(map, Const(keys[i]))).scalar<float>(), static_cast<float>(i)) << i;
+    EXPECT_EQ(ValueOf(Lookup(map, Constant(keys[i]))).scalar<float>(), static_cast<float>(i)) << i;
   }
 }
 
@@ -114,7 +98,7 @@ TEST_F(TensorMapsTest, ManyKeysComeAndGoInAnyOrder) {
   fetches.push_back(Size(map));
   for (int i = 0; i < kCount; ++i) fetches.push_back(HasKey(map, Key(i * 37 % kCount)));
   for (int i = 0; i < kCount; ++i) fetches.push_back(Lookup(full, Key(i * 73 % kCount)));
-  const auto values = Run(fetches);
+  const auto values = RunAnew(fetches);
   ASSERT_TRUE(values.ok()) << values.status();
   EXPECT_EQ((*values)[0].scalar<int32_t>(), kCount / 2);
   for (int i = 0; i < kCount; ++i) {
@@ -124,13 +108,14 @@ TEST_F(TensorMapsTest, ManyKeysComeAndGoInAnyOrder) {
 }
 
 TEST_F(TensorMapsTest, KeysAreStacked) {
-  const Output row = Const(Tensor::Vector<int32_t>({1, 2})), other = Const(Tensor::Vector<int32_t>({1, 3}));
+  const Output row = Constant(Tensor::Vector<int32_t>({1, 2})),
+               other = Constant(Tensor::Vector<int32_t>({1, 3}));
   const Output map = Insert(Insert(Empty(), other, Number(1)), row, Number(2));
   const Tensor keys = ValueOf(Keys(map));
   EXPECT_EQ(keys.shape(), Shape({2, 2}));
   EXPECT_THAT(std::vector<int32_t>(keys.flat<int32_t>().begin(), keys.flat<int32_t>().end()),
               ElementsAre(1, 2, 1, 3));
-  const Output words = Insert(Empty(), Const(Tensor::Scalar("word")), Number(1));
+  const Output words = Insert(Empty(), Constant(Tensor::Scalar("word")), Number(1));
   EXPECT_EQ(ValueOf(Keys(words, D::kString)).flat<std::string>()[0], "word");
   EXPECT_THAT(ErrorOf(Keys(Empty())), HasSubstr("TensorMapStackKeys cannot be called on empty map"));
   EXPECT_THAT(ErrorOf(Keys(map, D::kInt64)), HasSubstr("Key does not match requested dtype"));
@@ -176,7 +161,7 @@ TEST_F(TensorMapsTest, TheGradientOfAValueIsThatOfWhatWasLookedUp) {
 }
 
 TEST_F(TensorMapsTest, ValuesThatWereReplacedOrErasedGetZeros) {
-  const Output v = Number(2), w = Const(Tensor::Vector<float>({3, 4}));
+  const Output v = Number(2), w = Constant(Tensor::Vector<float>({3, 4}));
   const Output map = Insert(Empty(), Key(1), v);
   const Output replaced = Lookup(Insert(map, Key(1), w), Key(1));
   EXPECT_EQ(GradientOf(replaced, v).scalar<float>(), 0);

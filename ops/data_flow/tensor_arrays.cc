@@ -7,24 +7,11 @@
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/op_without_gradient.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
 namespace {
-
-OpDef Of(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .infer_shapes = infer_shapes,
-          .gradient = GradientMissing};
-}
-
-// The same for what stops gradients in TensorFlow.
-OpDef Stopping(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  OpDef op = Of(std::move(name), std::move(summary), infer_shapes);
-  op.gradient = NotDifferentiable;
-  return op;
-}
 
 // The first input is one number or handle, and all outputs are.
 Status ScalarsShape(ShapeInference& s) {
@@ -71,31 +58,38 @@ Status ConcatShape(ShapeInference& s) {
 
 std::vector<OpDef> TensorArraysOps() {
   return {
-      Of("StackV2", "Gives the handle of a new stack of at most max_size tensors (below 0: any number).",
-         ScalarsShape),
-      Of("StackPushV2", "Puts the tensor on the stack, and gives it.", PushShape),
-      Of("StackPopV2", "Takes the tensor from the stack that came last.", ValueShape),
-      Of("StackCloseV2", "Empties the stack, which no node may use any more.", ScalarsShape),
-      Stopping("TensorArrayV3", "Gives the handle of a new array of tensors, and a flow for its first user.",
-               ScalarsShape),
-      Stopping("TensorArrayGradV3",
-               "Gives the handle of the array's gradient for that source: the same one each time.",
-               ScalarsShape),
-      Of("TensorArrayWriteV3", "Makes the value element index of the array.", WriteShape),
-      Of("TensorArrayReadV3", "Gives element index of the array.", ReadShape),
-      Of("TensorArrayGatherV3",
-         "Gives some elements of the array, which have one shape, as rows of one tensor.", ManyShape),
-      Of("TensorArrayScatterV3", "Makes row i of the value element indices[i] of the array.", ManyShape),
-      Of("TensorArrayConcatV3",
-         "Gives all elements of the array one behind the other along their first dimension, and their "
-         "lengths there.",
-         ConcatShape),
-      Of("TensorArraySplitV3",
-         "Makes slices of the value along its first dimension, of these lengths, the array's "
-         "elements.",
-         SplitShape),
-      Stopping("TensorArraySizeV3", "Gives the number of elements of the array.", ScalarsShape),
-      Stopping("TensorArrayCloseV3", "Empties the array, which no node may use any more.", ScalarsShape),
+      WithGradientMissing(
+          "StackV2", "Gives the handle of a new stack of at most max_size tensors (below 0: any number).",
+          ScalarsShape),
+      WithGradientMissing("StackPushV2", "Puts the tensor on the stack, and gives it.", PushShape),
+      WithGradientMissing("StackPopV2", "Takes the tensor from the stack that came last.", ValueShape),
+      WithGradientMissing("StackCloseV2", "Empties the stack, which no node may use any more.", ScalarsShape),
+      WithoutGradient("TensorArrayV3",
+                      "Gives the handle of a new array of tensors, and a flow for its first user.",
+                      ScalarsShape),
+      WithoutGradient("TensorArrayGradV3",
+                      "Gives the handle of the array's gradient for that source: the same one each time.",
+                      ScalarsShape),
+      WithGradientMissing("TensorArrayWriteV3", "Makes the value element index of the array.", WriteShape),
+      WithGradientMissing("TensorArrayReadV3", "Gives element index of the array.", ReadShape),
+      WithGradientMissing("TensorArrayGatherV3",
+                          "Gives some elements of the array, which have one shape, as rows of one tensor.",
+                          ManyShape),
+      WithGradientMissing("TensorArrayScatterV3", "Makes row i of the value element indices[i] of the array.",
+                          ManyShape),
+      WithGradientMissing(
+          "TensorArrayConcatV3",
+          "Gives all elements of the array one behind the other along their first dimension, and their "
+          "lengths there.",
+          ConcatShape),
+      WithGradientMissing(
+          "TensorArraySplitV3",
+          "Makes slices of the value along its first dimension, of these lengths, the array's "
+          "elements.",
+          SplitShape),
+      WithoutGradient("TensorArraySizeV3", "Gives the number of elements of the array.", ScalarsShape),
+      WithoutGradient("TensorArrayCloseV3", "Empties the array, which no node may use any more.",
+                      ScalarsShape),
   };
 }
 

@@ -7,25 +7,11 @@
 #include "graph/shape_inference.h"
 #include "graph/types/status_macros.h"
 #include "ops/families.h"
+#include "ops/op_without_gradient.h"
 #include "ops/shape_functions.h"
 
 namespace weir {
 namespace {
-
-// Element shapes are inputs, and so are lists: what is known of a value is its list's secret until a step.
-OpDef Of(std::string name, std::string summary, ShapeFunction infer_shapes = UnknownShape) {
-  return {.name = std::move(name),
-          .summary = std::move(summary),
-          .infer_shapes = infer_shapes,
-          .gradient = GradientMissing};
-}
-
-// The same for what stops gradients in TensorFlow.
-OpDef Stopping(std::string name, std::string summary, ShapeFunction infer_shapes) {
-  OpDef op = Of(std::move(name), std::move(summary), infer_shapes);
-  op.gradient = NotDifferentiable;
-  return op;
-}
 
 // The list or optional that the op gives is a scalar, and so is the one that it takes. (What makes a list of
 // a tensor, which may be one of variants, is a matter of ScalarShape.)
@@ -55,53 +41,66 @@ Status TwoListsShape(ShapeInference& s) {
 
 std::vector<OpDef> TensorListsOps() {
   return {
-      Of("EmptyTensorList", "Gives a list without elements, which may get max_num_elements (-1: any number).",
-         HandleShape),
-      Of("TensorListReserve",
-         "Gives a list of num_elements elements that are missing, and are read as zeros.", HandleShape),
-      Of("TensorListPushBack", "Gives the list with the tensor behind its elements.", HandleShape),
-      Of("TensorListPopBack", "Gives the list without its last element, and that.", HandleShape),
-      Of("TensorListSetItem", "Gives the list with item as its element index.", HandleShape),
-      Of("TensorListGetItem", "Gives element index of the list.", ValueShape),
-      Of("TensorListStack", "Gives the elements of the list, which have one shape, as rows of one tensor.",
-         ValueShape),
-      Of("TensorListGather", "Gives some elements of the list, which have one shape, as rows of one tensor.",
-         ValueShape),
-      Of("TensorListFromTensor", "Gives a list of the tensor's rows.", ScalarShape),
-      Stopping("TensorListLength", "Gives the number of elements of the list.", NumberShape),
-      Stopping("TensorListElementShape", "Gives the shape of the list's elements, -1 where it is not known.",
-               ValueShape),
-      Of("TensorListResize", "Gives the list with its first size elements; those that are new are missing.",
-         HandleShape),
-      Of("TensorListScatter", "Gives a list whose element indices[i] is row i of the tensor.", ScalarShape),
-      Of("TensorListScatterV2",
-         "Gives a list of num_elements (-1: as many as needed), whose element indices[i] is row i of the "
-         "tensor.",
-         ScalarShape),
-      Of("TensorListScatterIntoExistingList",
-         "Gives the list with row i of the tensor as its element indices[i]; it grows as needed.",
-         HandleShape),
-      Of("TensorListConcatV2",
-         "Gives the elements of the list one behind the other along their first dimension, and their lengths "
-         "there.",
-         ValueShape),
-      Of("TensorListSplit",
-         "Gives a list of slices of the tensor along its first dimension, of these lengths.", ScalarShape),
-      Stopping("TensorListConcatLists", "Gives a list of the elements of both.", TwoListsShape),
-      Of("OptionalFromValue", "Gives an optional that holds the tensors.", ScalarShape),
-      Of("OptionalNone", "Gives an optional that holds nothing.", ScalarShape),
-      Of("OptionalHasValue", "Says whether the optional holds tensors.", NumberShape),
-      Of("OptionalGetValue", "Gives the tensors that the optional holds; an error when there are none.",
-         [](ShapeInference& s) -> Status {
-           WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
-           const auto& shapes = s.attr<std::vector<PartialShape>>("output_shapes");
-           if (static_cast<int>(shapes.size()) != s.num_outputs()) {
-             return InvalidArgumentError(
-                 StrCat("output_shapes has ", shapes.size(), " shapes for ", s.num_outputs(), " components"));
-           }
-           for (int i = 0; i < s.num_outputs(); ++i) s.set_output(i, shapes[i]);
-           return OkStatus();
-         }),
+      WithGradientMissing("EmptyTensorList",
+                          "Gives a list without elements, which may get max_num_elements (-1: any number).",
+                          HandleShape),
+      WithGradientMissing("TensorListReserve",
+                          "Gives a list of num_elements elements that are missing, and are read as zeros.",
+                          HandleShape),
+      WithGradientMissing("TensorListPushBack", "Gives the list with the tensor behind its elements.",
+                          HandleShape),
+      WithGradientMissing("TensorListPopBack", "Gives the list without its last element, and that.",
+                          HandleShape),
+      WithGradientMissing("TensorListSetItem", "Gives the list with item as its element index.", HandleShape),
+      WithGradientMissing("TensorListGetItem", "Gives element index of the list.", ValueShape),
+      WithGradientMissing("TensorListStack",
+                          "Gives the elements of the list, which have one shape, as rows of one tensor.",
+                          ValueShape),
+      WithGradientMissing("TensorListGather",
+                          "Gives some elements of the list, which have one shape, as rows of one tensor.",
+                          ValueShape),
+      WithGradientMissing("TensorListFromTensor", "Gives a list of the tensor's rows.", ScalarShape),
+      WithoutGradient("TensorListLength", "Gives the number of elements of the list.", NumberShape),
+      WithoutGradient("TensorListElementShape",
+                      "Gives the shape of the list's elements, -1 where it is not known.", ValueShape),
+      WithGradientMissing("TensorListResize",
+                          "Gives the list with its first size elements; those that are new are missing.",
+                          HandleShape),
+      WithGradientMissing("TensorListScatter",
+                          "Gives a list whose element indices[i] is row i of the tensor.", ScalarShape),
+      WithGradientMissing(
+          "TensorListScatterV2",
+          "Gives a list of num_elements (-1: as many as needed), whose element indices[i] is row i of the "
+          "tensor.",
+          ScalarShape),
+      WithGradientMissing(
+          "TensorListScatterIntoExistingList",
+          "Gives the list with row i of the tensor as its element indices[i]; it grows as needed.",
+          HandleShape),
+      WithGradientMissing("TensorListConcatV2",
+                          "Gives the elements of the list one behind the other along their first dimension, "
+                          "and their lengths "
+                          "there.",
+                          ValueShape),
+      WithGradientMissing("TensorListSplit",
+                          "Gives a list of slices of the tensor along its first dimension, of these lengths.",
+                          ScalarShape),
+      WithoutGradient("TensorListConcatLists", "Gives a list of the elements of both.", TwoListsShape),
+      WithGradientMissing("OptionalFromValue", "Gives an optional that holds the tensors.", ScalarShape),
+      WithGradientMissing("OptionalNone", "Gives an optional that holds nothing.", ScalarShape),
+      WithGradientMissing("OptionalHasValue", "Says whether the optional holds tensors.", NumberShape),
+      WithGradientMissing(
+          "OptionalGetValue", "Gives the tensors that the optional holds; an error when there are none.",
+          [](ShapeInference& s) -> Status {
+            WEIR_RETURN_IF_ERROR(s.WithRank(0, 0).status());
+            const auto& shapes = s.attr<std::vector<PartialShape>>("output_shapes");
+            if (static_cast<int>(shapes.size()) != s.num_outputs()) {
+              return InvalidArgumentError(StrCat("output_shapes has ", shapes.size(), " shapes for ",
+                                                 s.num_outputs(), " components"));
+            }
+            for (int i = 0; i < s.num_outputs(); ++i) s.set_output(i, shapes[i]);
+            return OkStatus();
+          }),
   };
 }
 
