@@ -22,7 +22,7 @@ ESCAPES = {r"\"": '"', r"\n": "\n", r"\\": "\\", r"\t": "\t"}
 JOINED = re.compile(r'(?<!\\)"\s*\n\s*"')
 PLACEHOLDER = re.compile(r"<[a-z]+>")
 # Flags of these are compared with what their --help says.
-TOOL = re.compile(r"^(?:\S*/)?(weir (?:doctor|inspect|launch|serve)|tools/\w+)$")
+TOOL = re.compile(r"^(?:\S*/)?(weir (?:doctor|inspect|keys|launch|predict|serve)|tools/\w+)$")
 
 
 def read(path):

@@ -132,6 +132,29 @@ def test_devices_are_listed(server):
     assert devices[0].device_type == "CPU" and devices[0].incarnation != 0
 
 
+def test_a_missing_gpu_is_forgiven_where_placement_is_soft(server):
+    with tf.Graph().as_default():
+        with tf.device("/gpu:0"):
+            there = tf.constant(3) + 1
+        with v1.Session(server.target()) as session:
+            error = error_of(lambda: session.run(there))
+            assert isinstance(error, tf.errors.InvalidArgumentError) and "GPU:0" in error.message, error
+        with v1.Session(server.target(), config=v1.ConfigProto(allow_soft_placement=True)) as session:
+            assert session.run(there) == 4
+
+
+def test_the_old_graph_runs_after_nodes_that_cannot(server):
+    with tf.Graph().as_default(), v1.Session(server.target(), config=v1.ConfigProto(allow_soft_placement=True)) as session:
+        one = tf.constant(1) + 0
+        assert session.run(one) == 1
+        with tf.device("/job:nowhere/task:7"):
+            lost = tf.constant(3) + 1
+        handle = v1.get_session_handle(tf.constant([1.0, 2.0]))  # TensorFlow's own server refuses it too
+        for bad in (lost, handle):
+            assert isinstance(error_of(lambda: session.run(bad)), (tf.errors.InvalidArgumentError, tf.errors.NotFoundError))  # pylint: disable=cell-var-from-loop
+        assert session.run([one, one + 1]) == [1, 2]
+
+
 def test_random_numbers_are_those_of_the_session(server):
     def build():
         v1.set_random_seed(7)

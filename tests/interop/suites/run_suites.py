@@ -1,6 +1,6 @@
 """Runs TensorFlow's own tests on TensorFlow's server and on `weir serve`, and writes a line of JSON for each method. See README.md.
 
-usage: run_suites.py --tests=DIR --results=DIR --weir=PATH [--sample=N] [--only=tensorflow|weir] [--again=FILE] [PATH...]
+usage: run_suites.py --tests=DIR --results=DIR --weir=PATH [--sample=N] [--not_in=DIR] [--only=tensorflow|weir] [--again=FILE] [PATH...]
 """
 import argparse
 import json
@@ -150,6 +150,7 @@ def main():
     parser.add_argument("--results", required=True, help="folder for tensorflow.jsonl and weir.jsonl")
     parser.add_argument("--weir", required=True, help="the command weir")
     parser.add_argument("--sample", type=int, default=0, help="methods of a file, chosen by its name; 0: all")
+    parser.add_argument("--not_in", help="results folder of an earlier run: its methods are left out")
     parser.add_argument("--only", choices=["tensorflow", "weir"])
     parser.add_argument("--again", help="file with lines 'FILE METHOD': run these on weir once more")
     parser.add_argument("--seconds_per_method", type=float, default=60)
@@ -175,6 +176,7 @@ def main():
     ours = Results(arguments.results + "/weir.jsonl")
     servers = [TensorFlowServer(arguments.results + "/server.tensorflow"),
                WeirServer(arguments.weir, arguments.results + "/server.weir")]
+    earlier = Results(arguments.not_in + "/tensorflow.jsonl" if arguments.not_in else "")
     again = {}
     if arguments.again:
         with open(arguments.again) as lines:
@@ -186,7 +188,7 @@ def main():
 
     def sample(file):
         def choose(names):
-            names = [n for n in names if "mode_eager" not in n and "tfapiversion_2" not in n]
+            names = [n for n in names if "mode_eager" not in n and "tfapiversion_2" not in n and (file, n) not in earlier.of]
             if arguments.sample and len(names) > arguments.sample:
                 chosen = random.Random(file).sample(sorted(names), arguments.sample)
                 names = [n for n in names if n in chosen]
