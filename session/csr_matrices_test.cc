@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "graph/gradients.h"
 #include "gtest/gtest.h"
-#include "session/test_session.h"
+#include "session/test_op_session.h"
 
 namespace weir {
 namespace {
@@ -17,15 +17,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Numbers = std::vector<double>;
 
-class CsrMatricesTest : public TestSession {
+class CsrMatricesTest : public TestOpSession {
  protected:
-  Output Longs(std::initializer_list<int64_t> values) { return Constant(Tensor::Vector<int64_t>(values)); }
+  Output Longs(std::initializer_list<int64_t> values) { return Const(Tensor::Vector<int64_t>(values)); }
   Output Pairs(std::initializer_list<int64_t> flat, int64_t rank = 2) {
     const auto count = static_cast<int64_t>(flat.size()) / rank;
-    return Constant(Tensor::From<int64_t>(Shape({count, rank}), flat));
+    return Const(Tensor::From<int64_t>(Shape({count, rank}), flat));
   }
   Output Matrix(std::initializer_list<int64_t> dims, std::initializer_list<float> values) {
-    return Constant(Tensor::From<float>(Shape(dims), values));
+    return Const(Tensor::From<float>(Shape(dims), values));
   }
   // [0 1 0; 2 0 3]
   Output Example() { return Sparse(Pairs({0, 1, 1, 0, 1, 2}), {1, 2, 3}, {2, 3}); }
@@ -33,7 +33,7 @@ class CsrMatricesTest : public TestSession {
   Output Batch() { return Sparse(Pairs({0, 0, 1, 0, 1, 0, 0, 1, 2, 1, 1, 0}, 3), {1, 2, 3, 4}, {2, 2, 3}); }
   Output Sparse(Output indices, std::initializer_list<float> values, std::initializer_list<int64_t> dims) {
     return g_.AddOp("SparseTensorToCSRSparseMatrix",
-                    {indices, Constant(Tensor::Vector<float>(values)), Longs(dims)});
+                    {indices, Const(Tensor::Vector<float>(values)), Longs(dims)});
   }
   Output Dense(Output matrix) {
     return g_.AddOp("CSRSparseMatrixToDense", {matrix}, {{"type", D::kFloat32}});
@@ -53,9 +53,8 @@ class CsrMatricesTest : public TestSession {
     return numbers;
   }
   std::vector<Numbers> ComponentsOf(Output matrix, int32_t index) {
-    Node* const node =
-        g_.AddNode("CSRSparseMatrixComponents", {matrix, Constant(Tensor::Scalar<int32_t>(index))},
-                   {{"type", D::kFloat32}});
+    Node* const node = g_.AddNode("CSRSparseMatrixComponents",
+                                  {matrix, Const(Tensor::Scalar<int32_t>(index))}, {{"type", D::kFloat32}});
     return {Run(node->output(0)), Run(node->output(1)), Run(node->output(2))};
   }
 };
@@ -82,7 +81,7 @@ TEST_F(CsrMatricesTest, ComponentsAreThoseOfOneMatrix) {
 TEST_F(CsrMatricesTest, WhatIsNotThereIsRefused) {
   EXPECT_THAT(ErrorOf(g_.AddOp("CSRSparseMatrixToDense", {Batch()}, {{"type", D::kFloat64}})),
               HasSubstr("float vs. double"));
-  Node* const node = g_.AddNode("CSRSparseMatrixComponents", {Batch(), Constant(Tensor::Scalar<int32_t>(2))},
+  Node* const node = g_.AddNode("CSRSparseMatrixComponents", {Batch(), Const(Tensor::Scalar<int32_t>(2))},
                                 {{"type", D::kFloat32}});
   EXPECT_THAT(ErrorOf(node->output(0)), HasSubstr("index (2) not in [0, 2)"));
 }
@@ -146,7 +145,7 @@ TEST_F(CsrMatricesTest, VariantsAddUp) {
 }
 
 TEST_F(CsrMatricesTest, GradientsComeBackAsWhatWentIn) {
-  const Output values = Constant(Tensor::Vector<float>({1, 2, 3}));
+  const Output values = Const(Tensor::Vector<float>({1, 2, 3}));
   const Output matrix =
       g_.AddOp("SparseTensorToCSRSparseMatrix", {Pairs({0, 1, 1, 0, 1, 2}), values, Longs({2, 3})});
   const Output dense = Dense(g_.AddOp("SparseMatrixTranspose", {matrix}, {{"type", D::kFloat32}}));
@@ -159,7 +158,7 @@ TEST_F(CsrMatricesTest, GradientsOfDenseMatricesAreDense) {
   const Output x = Matrix({2, 2}, {1, 2, 3, 4});
   const Output matrix = g_.AddOp("DenseToCSRSparseMatrix", {x, Pairs({0, 1, 1, 0})});
   Node* const node = g_.AddNode("CSRSparseMatrixToSparseTensor", {matrix}, {{"type", D::kFloat32}});
-  const auto gradients = AddGradients(g_, {node->output(1)}, {x}, {Constant(Tensor::Vector<float>({5, 6}))});
+  const auto gradients = AddGradients(g_, {node->output(1)}, {x}, {Const(Tensor::Vector<float>({5, 6}))});
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   EXPECT_THAT(Run((*gradients)[0]), ElementsAre(0, 5, 6, 0));
 }

@@ -9,7 +9,7 @@
 #include "graph/interchange/plain_graph.h"
 #include "graph/runtime_ops.h"
 #include "gtest/gtest.h"
-#include "session/test_session.h"
+#include "session/test_op_session.h"
 
 namespace weir {
 namespace {
@@ -26,9 +26,9 @@ const char kFuseMaps[] = "\x1a\x02\x58\x01";
 const char kFuseFilters[] = "\x1a\x02\x30\x01";
 const char kFuseMapAndFilter[] = "\x1a\x02\x50\x01";
 
-class DatasetPipelinesTest : public TestSession {
+class DatasetPipelinesTest : public TestOpSession {
  protected:
-  Output Number(int64_t value) { return Constant(Tensor::Scalar(value)); }
+  Output Number(int64_t value) { return Const(Tensor::Scalar(value)); }
   static AttrMap Of(DType dtype) {
     return {{"output_types", std::vector<DType>{dtype}},
             {"output_shapes", std::vector<PartialShape>{PartialShape::OfRank(0)}}};
@@ -37,7 +37,7 @@ class DatasetPipelinesTest : public TestSession {
     return g_.AddOp("RangeDataset", {Number(0), Number(stop), Number(1)}, Of(D::kInt64));
   }
   Output Seeing(Output dataset, const std::string& name) {
-    return g_.AddOp("AssertNextDataset", {dataset, Constant(Tensor::Vector<std::string>({name}))},
+    return g_.AddOp("AssertNextDataset", {dataset, Const(Tensor::Vector<std::string>({name}))},
                     Of(D::kInt64));
   }
   Output Asking(Output dataset, const std::string& options) {
@@ -214,7 +214,7 @@ TEST_F(DatasetPipelinesTest, AGraphOfAnybodyThatReceivesIsRefused) {
                               ->output(0);
   ASSERT_TRUE(
       graph.AddNode({.op = kRetvalOp, .name = "r", .inputs = {received}, .attrs = {{"index", 0}}}).ok());
-  const Output bytes = Constant(Tensor::Scalar(GraphDefBytes(graph).value()));
+  const Output bytes = Const(Tensor::Scalar(GraphDefBytes(graph).value()));
   EXPECT_THAT(Elements(g_.AddOp("DatasetFromGraph", {bytes})), IsEmpty());
   EXPECT_TRUE(absl::IsInvalidArgument(last_)) << last_;
   EXPECT_THAT(std::string(last_.message()), HasSubstr("is a part of steps"));

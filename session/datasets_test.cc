@@ -13,7 +13,7 @@
 #include "graph/runtime_ops.h"
 #include "gtest/gtest.h"
 #include "kernels/formats/record_io.h"
-#include "session/test_session.h"
+#include "session/test_op_session.h"
 
 namespace weir {
 namespace {
@@ -23,10 +23,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class DatasetsTest : public TestSession {
+class DatasetsTest : public TestOpSession {
  protected:
-  Output Number(int64_t value) { return Constant(Tensor::Scalar(value)); }
-  Output Text(const std::string& value) { return Constant(Tensor::Scalar(value)); }
+  Output Number(int64_t value) { return Const(Tensor::Scalar(value)); }
+  Output Text(const std::string& value) { return Const(Tensor::Scalar(value)); }
   static AttrMap Of(DType dtype, PartialShape shape = PartialShape::OfRank(0)) {
     return {{"output_types", std::vector<DType>{dtype}},
             {"output_shapes", std::vector<PartialShape>{std::move(shape)}}};
@@ -105,7 +105,7 @@ TEST_F(DatasetsTest, ADatasetMustFitItsIterator) {
 
 // What a node says of shapes other nodes are compiled for.
 TEST_F(DatasetsTest, AnElementThatIsNotWhatItsDatasetSaysIsRefused) {
-  const Output rows = Constant(Tensor::From<int64_t>(Shape({2, 3}), {1, 2, 3, 4, 5, 6}));
+  const Output rows = Const(Tensor::From<int64_t>(Shape({2, 3}), {1, 2, 3, 4, 5, 6}));
   AttrMap attrs = {{"Toutput_types", std::vector<DType>{D::kInt64}},
                    {"output_shapes", std::vector<PartialShape>{PartialShape({2})}}};
   const Output dataset = g_.AddOp("TensorSliceDataset", {std::vector<Output>{rows}}, attrs);
@@ -157,8 +157,8 @@ TEST_F(DatasetsTest, APassIsSavedInACheckpointAndGoesOnInAnotherSession) {
   Node* const make = Make(Stage("RepeatDataset", shuffled, {Number(2)}), iterator);
   const Output next = Next(iterator);
   const Output prefix = Text(absl::StrCat(testing::TempDir(), "/position"));
-  const Output name = Constant(Tensor::Vector<std::string>({"iterator"}));
-  const Output whole = Constant(Tensor::Vector<std::string>({""}));
+  const Output name = Const(Tensor::Vector<std::string>({"iterator"}));
+  const Output whole = Const(Tensor::Vector<std::string>({""}));
   const Output position = g_.AddOp("SerializeIterator", {iterator});
   Node* const save = g_.AddNode("SaveV2", {prefix, name, whole, std::vector<Output>{position}});
   Node* const save_text =
@@ -320,10 +320,9 @@ class DatasetFunctionsTest : public DatasetsTest {
   }
   // All elements of all windows.
   Output Windows(Output input, int64_t size, int64_t shift, int64_t stride) {
-    const Output windows =
-        g_.AddOp("WindowDataset",
-                 {input, Number(size), Number(shift), Number(stride), Constant(Tensor::Scalar(false))},
-                 Of(D::kVariant));
+    const Output windows = g_.AddOp(
+        "WindowDataset", {input, Number(size), Number(shift), Number(stride), Const(Tensor::Scalar(false))},
+        Of(D::kVariant));
     Body body(runtime_->ops(), D::kVariant);
     return g_.AddOp("FlatMapDataset", {windows, std::vector<Output>()},
                     Calling("f", body.Returning(body.x, D::kVariant)));

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "graph/gradients.h"
 #include "gtest/gtest.h"
-#include "session/test_session.h"
+#include "session/test_op_session.h"
 
 namespace weir {
 namespace {
@@ -16,10 +16,10 @@ using D = DType;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class RaggedVariantsTest : public TestSession {
+class RaggedVariantsTest : public TestOpSession {
  protected:
-  Output Splits(std::initializer_list<int64_t> splits) { return Constant(Tensor::Vector<int64_t>(splits)); }
-  Output Floats(std::initializer_list<float> values) { return Constant(Tensor::Vector<float>(values)); }
+  Output Splits(std::initializer_list<int64_t> splits) { return Const(Tensor::Vector<int64_t>(splits)); }
+  Output Floats(std::initializer_list<float> values) { return Const(Tensor::Vector<float>(values)); }
   Output Encode(std::vector<Output> splits, Output values, bool is_batched) {
     return g_.AddOp("RaggedTensorToVariant", {std::move(splits), values},
                     {{"batched_input", is_batched}, {"Tsplits", D::kInt64}});
@@ -66,7 +66,7 @@ TEST_F(RaggedVariantsTest, ABatchHasAVariantForEachRow) {
 }
 
 TEST_F(RaggedVariantsTest, DenseRowsAreVariantsToo) {
-  const Output encoded = Encode({}, Constant(Tensor::From<float>(Shape({2, 2}), {5, 6, 7, 8})), true);
+  const Output encoded = Encode({}, Const(Tensor::From<float>(Shape({2, 2}), {5, 6, 7, 8})), true);
   EXPECT_THAT(Numbers(Decode(encoded, 0, 1)), ElementsAre(ElementsAre(0, 2, 4), ElementsAre(5, 6, 7, 8)));
 }
 
@@ -87,12 +87,10 @@ TEST_F(RaggedVariantsTest, TheGradientGoesTheSameWay) {
 
 // What map_fn over ragged tensors is made of, with v1 and with v2 control flow.
 TEST_F(RaggedVariantsTest, ArraysAndListsHoldThem) {
-  const auto numbers = [&](std::initializer_list<int32_t> of) {
-    return Constant(Tensor::Vector<int32_t>(of));
-  };
+  const auto numbers = [&](std::initializer_list<int32_t> of) { return Const(Tensor::Vector<int32_t>(of)); };
   const Output encoded = Encode({Splits({0, 2, 3})}, Floats({1, 2, 3}), true);
   Node* const array =
-      g_.AddNode("TensorArrayV3", {Constant(Tensor::Scalar<int32_t>(2))}, {{"dtype", D::kVariant}});
+      g_.AddNode("TensorArrayV3", {Const(Tensor::Scalar<int32_t>(2))}, {{"dtype", D::kVariant}});
   const Output flow =
       g_.AddOp("TensorArrayScatterV3", {array->output(0), numbers({0, 1}), encoded, array->output(1)});
   const Output turned =
@@ -105,7 +103,7 @@ TEST_F(RaggedVariantsTest, ArraysAndListsHoldThem) {
 
   // A list may refer to the array itself.
   const Output of_list = g_.AddOp(
-      "TensorArrayWriteV3", {array->output(0), Constant(Tensor::Scalar<int32_t>(0)), list, array->output(1)});
+      "TensorArrayWriteV3", {array->output(0), Const(Tensor::Scalar<int32_t>(0)), list, array->output(1)});
   EXPECT_THAT(ErrorOf({of_list}), HasSubstr("holds numbers, strings, ragged and sparse tensors, not"));
 }
 
@@ -115,7 +113,7 @@ constexpr int64_t kVeryMany = int64_t{1} << 62;
 TEST_F(RaggedVariantsTest, RowsWithoutElementsAreNotVisited) {
   Node* const sparse = g_.AddNode("RaggedTensorToSparse",
                                   {InputArg(std::vector<Output>{Splits({0, kVeryMany})}),
-                                   Constant(Tensor(D::kFloat32, Shape({kVeryMany, 0})))},
+                                   Const(Tensor(D::kFloat32, Shape({kVeryMany, 0})))},
                                   {{"Tsplits", D::kInt64}});
   ASSERT_NE(sparse, nullptr) << g_.status();
   EXPECT_THAT(Numbers({sparse->output(1), sparse->output(2)}),
@@ -123,7 +121,7 @@ TEST_F(RaggedVariantsTest, RowsWithoutElementsAreNotVisited) {
 }
 
 TEST_F(RaggedVariantsTest, MoreRowsThanSplitsCountAreRefused) {
-  const Output values = Constant(Tensor(D::kFloat32, Shape({kVeryMany, 0})));
+  const Output values = Const(Tensor(D::kFloat32, Shape({kVeryMany, 0})));
   const Output encoded = Encode({}, values, false);
   const Output four = g_.AddOp("Pack", {std::vector<Output>{encoded, encoded, encoded, encoded}});
   EXPECT_THAT(ErrorOf(Decode(four, 0, 1)), HasSubstr("more than ragged splits can count"));
@@ -144,7 +142,7 @@ TEST_F(RaggedVariantsTest, WhatDoesNotFitIsRefused) {
               HasSubstr("Expected values Tensor dtype: int64, found: float"));
   EXPECT_THAT(ErrorOf(Decode(encoded, -1, 2)), HasSubstr("Expected ragged_rank=2"));
   const Output list =
-      g_.AddOp("TensorListReserve", {Constant(Tensor(D::kInt32, Shape({0}))), Constant(Tensor::Scalar(1))},
+      g_.AddOp("TensorListReserve", {Const(Tensor(D::kInt32, Shape({0}))), Const(Tensor::Scalar(1))},
                {{"element_dtype", D::kFloat32}});
   EXPECT_THAT(ErrorOf(Decode(list, 1, 1)), HasSubstr("doesn't hold a RaggedTensorVariant"));
 }

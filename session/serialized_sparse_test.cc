@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "session/test_session.h"
+#include "session/test_op_session.h"
 
 namespace weir {
 namespace {
@@ -12,17 +12,17 @@ namespace {
 using D = DType;
 using ::testing::HasSubstr;
 
-class SerializedSparseTest : public TestSession {};
+class SerializedSparseTest : public TestOpSession {};
 
 TEST_F(SerializedSparseTest, TooManyDimensionsAreRefused) {
   for (const D kind : {D::kString, D::kVariant}) {
     for (const int64_t rank : {253, 254}) {
       const Output serialized =
           g_.AddOp("SerializeSparse",
-                   {Constant(Tensor(D::kInt64, Shape({0, rank}))), Constant(Tensor(D::kFloat32, Shape({0}))),
-                    Constant(Tensor(D::kInt64, Shape({rank})))},
+                   {Const(Tensor(D::kInt64, Shape({0, rank}))), Const(Tensor(D::kFloat32, Shape({0}))),
+                    Const(Tensor(D::kInt64, Shape({rank})))},
                    {{"out_type", kind}});
-      const Output rows = g_.AddOp("ExpandDims", {serialized, Constant(Tensor::Scalar<int32_t>(0))});
+      const Output rows = g_.AddOp("ExpandDims", {serialized, Const(Tensor::Scalar<int32_t>(0))});
       Node* const sparse = g_.AddNode("DeserializeSparse", {rows}, {{"dtype", D::kFloat32}});
       ASSERT_NE(sparse, nullptr) << g_.status();
       const auto result = RunAnew({sparse->output(0)});

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "session/test_session.h"
+#include "session/test_op_session.h"
 
 namespace weir {
 namespace {
@@ -14,12 +14,12 @@ using D = DType;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class TensorArraysTest : public TestSession {
+class TensorArraysTest : public TestOpSession {
  protected:
   const AttrMap kFloats = {{"dtype", D::kFloat32}};
 
-  Output Int(int32_t value) { return Constant(Tensor::Scalar(value)); }
-  Output Float(float value) { return Constant(Tensor::Scalar(value)); }
+  Output Int(int32_t value) { return Const(Tensor::Scalar(value)); }
+  Output Float(float value) { return Const(Tensor::Scalar(value)); }
   Node* Array(int32_t size, AttrMap attrs = {}) {
     attrs["dtype"] = D::kFloat32;
     return g_.AddNode("TensorArrayV3", {Int(size)}, std::move(attrs));
@@ -33,7 +33,7 @@ class TensorArraysTest : public TestSession {
   }
   Output Gather(Node* array, std::vector<int32_t> indices, Output flow) {
     const Tensor all = Tensor::FromSpan<int32_t>(Shape({static_cast<int64_t>(indices.size())}), indices);
-    return g_.AddOp("TensorArrayGatherV3", {array->output(0), Constant(all), flow}, kFloats);
+    return g_.AddOp("TensorArrayGatherV3", {array->output(0), Const(all), flow}, kFloats);
   }
 };
 
@@ -87,8 +87,8 @@ TEST_F(TensorArraysTest, AGradientAddsWhatIsWrittenAndIsFoundAgain) {
 
 TEST_F(TensorArraysTest, SlicesAreWrittenAndJoined) {
   Node* const array = Array(2);
-  const Output value = Constant(Tensor::Vector<float>({1, 2, 3}));
-  const Output lengths = Constant(Tensor::Vector<int64_t>({1, 2}));
+  const Output value = Const(Tensor::Vector<float>({1, 2, 3}));
+  const Output lengths = Const(Tensor::Vector<int64_t>({1, 2}));
   const Output flow = g_.AddOp("TensorArraySplitV3", {array->output(0), value, lengths, array->output(1)});
   Node* const whole = g_.AddNode("TensorArrayConcatV3", {array->output(0), flow}, kFloats);
   const auto values = RunAnew({whole->output(0), whole->output(1)});

@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "session/test_session.h"
+#include "session/test_op_session.h"
 
 namespace weir {
 namespace {
@@ -15,14 +15,14 @@ using D = DType;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class TensorListsTest : public TestSession {
+class TensorListsTest : public TestOpSession {
  protected:
   const AttrMap kFloats = {{"element_dtype", D::kFloat32}};
 
-  Output Int(int32_t value) { return Constant(Tensor::Scalar(value)); }
-  Output Float(float value) { return Constant(Tensor::Scalar(value)); }
+  Output Int(int32_t value) { return Const(Tensor::Scalar(value)); }
+  Output Float(float value) { return Const(Tensor::Scalar(value)); }
   Output AnyShape() { return Int(-1); }
-  Output Scalars() { return Constant(Tensor(D::kInt32, Shape({0}))); }
+  Output Scalars() { return Const(Tensor(D::kInt32, Shape({0}))); }
   Output Reserve(int32_t length, DType dtype = D::kFloat32) {
     return g_.AddOp("TensorListReserve", {Scalars(), Int(length)}, {{"element_dtype", dtype}});
   }
@@ -51,7 +51,7 @@ TEST_F(TensorListsTest, AListThatIsSharedIsNotChanged) {
 // Lists are copied by parts.
 TEST_F(TensorListsTest, ALongListThatIsSharedIsNotChanged) {
   constexpr int kLength = 700;
-  const Output numbers = Constant(Tensor(D::kFloat32, Shape({kLength})));
+  const Output numbers = Const(Tensor(D::kFloat32, Shape({kLength})));
   const Output zeros = g_.AddOp("TensorListFromTensor", {g_.AddOp("ZerosLike", {numbers}), Scalars()});
   const Output changed = Set(Set(zeros, 0, Float(1)), 600, Float(2));
   const Output longer = Push(changed, Float(3));
@@ -104,7 +104,7 @@ TEST_F(TensorListsTest, GradientsOfListsAreAdded) {
 
 TEST_F(TensorListsTest, TypesShapesAndLimitsAreChecked) {
   EXPECT_THAT(ErrorOf(Push(Reserve(0), Int(1))), HasSubstr("Invalid data types; op elements int32"));
-  EXPECT_THAT(ErrorOf(Push(Reserve(0), Constant(Tensor::Vector<float>({1, 2})))),
+  EXPECT_THAT(ErrorOf(Push(Reserve(0), Const(Tensor::Vector<float>({1, 2})))),
               HasSubstr("incompatible shape to a list. Op element shape: [2] list shape: []"));
   const Output full = Push(g_.AddOp("EmptyTensorList", {AnyShape(), Int(1)}, kFloats), Float(1));
   EXPECT_THAT(ErrorOf(Push(full, Float(2))), HasSubstr("Tried to push item into a full list"));
@@ -117,7 +117,7 @@ TEST_F(TensorListsTest, TypesShapesAndLimitsAreChecked) {
 
 TEST_F(TensorListsTest, AMissingElementIsZerosOfTheShapeThatIsAskedFor) {
   const Output list = Set(g_.AddOp("TensorListReserve", {AnyShape(), Int(2)}, kFloats), 0, Float(4));
-  const Output pair = Constant(Tensor::Vector<int32_t>({2}));
+  const Output pair = Const(Tensor::Vector<int32_t>({2}));
   const auto values = RunAnew({g_.AddOp("TensorListGetItem", {list, Int(0), pair}, kFloats),
                                g_.AddOp("TensorListGetItem", {list, Int(1), pair}, kFloats),
                                g_.AddOp("TensorListGetItem", {list, Int(1), AnyShape()}, kFloats)});

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "graph/gradients.h"
 #include "gtest/gtest.h"
-#include "session/test_session.h"
+#include "session/test_op_session.h"
 
 namespace weir {
 namespace {
@@ -16,12 +16,12 @@ using D = DType;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class TensorMapsTest : public TestSession {
+class TensorMapsTest : public TestOpSession {
  protected:
   const AttrMap kFloats = {{"value_dtype", D::kFloat32}};
 
-  Output Key(int32_t value) { return Constant(Tensor::Scalar(value)); }
-  Output Number(float value) { return Constant(Tensor::Scalar(value)); }
+  Output Key(int32_t value) { return Const(Tensor::Scalar(value)); }
+  Output Number(float value) { return Const(Tensor::Scalar(value)); }
   Output Empty() { return g_.AddOp("EmptyTensorMap", {}); }
   Output Insert(Output map, Output key, Output value) {
     return g_.AddOp("TensorMapInsert", {map, key, value});
@@ -79,11 +79,10 @@ TEST_F(TensorMapsTest, KeysDifferInDtypeShapeAndBytes) {
                                     Tensor(D::kFloat32, Shape({0, 1})),
                                     Tensor::Scalar(true)};
   Output map = Empty();
-  for (size_t i = 0; i < keys.size(); ++i)
-    map = Insert(map, Constant(keys[i]), Number(static_cast<float>(i)));
+  for (size_t i = 0; i < keys.size(); ++i) map = Insert(map, Const(keys[i]), Number(static_cast<float>(i)));
   EXPECT_EQ(ValueOf(Size(map)).scalar<int32_t>(), static_cast<int32_t>(keys.size()));
   for (size_t i = 0; i < keys.size(); ++i) {
-    EXPECT_EQ(ValueOf(Lookup(map, Constant(keys[i]))).scalar<float>(), static_cast<float>(i)) << i;
+    EXPECT_EQ(ValueOf(Lookup(map, Const(keys[i]))).scalar<float>(), static_cast<float>(i)) << i;
   }
 }
 
@@ -108,14 +107,13 @@ TEST_F(TensorMapsTest, ManyKeysComeAndGoInAnyOrder) {
 }
 
 TEST_F(TensorMapsTest, KeysAreStacked) {
-  const Output row = Constant(Tensor::Vector<int32_t>({1, 2})),
-               other = Constant(Tensor::Vector<int32_t>({1, 3}));
+  const Output row = Const(Tensor::Vector<int32_t>({1, 2})), other = Const(Tensor::Vector<int32_t>({1, 3}));
   const Output map = Insert(Insert(Empty(), other, Number(1)), row, Number(2));
   const Tensor keys = ValueOf(Keys(map));
   EXPECT_EQ(keys.shape(), Shape({2, 2}));
   EXPECT_THAT(std::vector<int32_t>(keys.flat<int32_t>().begin(), keys.flat<int32_t>().end()),
               ElementsAre(1, 2, 1, 3));
-  const Output words = Insert(Empty(), Constant(Tensor::Scalar("word")), Number(1));
+  const Output words = Insert(Empty(), Const(Tensor::Scalar("word")), Number(1));
   EXPECT_EQ(ValueOf(Keys(words, D::kString)).flat<std::string>()[0], "word");
   EXPECT_THAT(ErrorOf(Keys(Empty())), HasSubstr("TensorMapStackKeys cannot be called on empty map"));
   EXPECT_THAT(ErrorOf(Keys(map, D::kInt64)), HasSubstr("Key does not match requested dtype"));
@@ -161,7 +159,7 @@ TEST_F(TensorMapsTest, TheGradientOfAValueIsThatOfWhatWasLookedUp) {
 }
 
 TEST_F(TensorMapsTest, ValuesThatWereReplacedOrErasedGetZeros) {
-  const Output v = Number(2), w = Constant(Tensor::Vector<float>({3, 4}));
+  const Output v = Number(2), w = Const(Tensor::Vector<float>({3, 4}));
   const Output map = Insert(Empty(), Key(1), v);
   const Output replaced = Lookup(Insert(map, Key(1), w), Key(1));
   EXPECT_EQ(GradientOf(replaced, v).scalar<float>(), 0);

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
@@ -27,23 +24,6 @@ class TestSession : public testing::Test {
     EXPECT_TRUE(g_.ok()) << g_.status();
     if (!session_) session_ = Session::Create(g_.graph(), {&worker_}, runtime_->kernels()).value();
     return *session_;
-  }
-  // One step of the graph as it is now, in a session of its own.
-  absl::StatusOr<std::vector<Tensor>> RunAnew(const std::vector<TensorRef>& fetches) {
-    session_.reset();
-    return session().Run({}, fetches);
-  }
-  std::string ErrorOf(const std::vector<TensorRef>& fetches) {
-    const auto result = RunAnew(fetches);
-    return result.ok() ? "no error" : std::string(result.status().message());
-  }
-  std::string ErrorOf(Output fetch) { return ErrorOf(std::vector<TensorRef>{fetch}); }
-  Output Constant(Tensor value) {
-    const DType dtype = value.dtype();
-    return g_.AddOp("Const", {}, {{"value", std::move(value)}, {"dtype", dtype}});
-  }
-  static std::vector<float> Floats(const Tensor& tensor) {
-    return {tensor.flat<float>().begin(), tensor.flat<float>().end()};
   }
 
   std::unique_ptr<Runtime> runtime_;
