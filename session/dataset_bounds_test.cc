@@ -175,27 +175,58 @@ TEST_F(DatasetBoundsTest, ARecordOfVeryManyFieldsIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("commas.csv has a record of more than"));
 }
 
-// Nobody asks for what the last call gives, and nobody else can end it.
-TEST_F(DatasetBoundsTest, ALastCallOfAGeneratorThatWaitsEndsWithItsWorker) {
-  AttrMap attrs = Of(D::kInt64);
-  GraphBuilder init(runtime_->ops()), finalize(runtime_->ops());
-  AddFunction("init_func", Returning(init, Const(init, Tensor::Scalar(int64_t{7})), D::kInt64), &attrs);
-  AddFunction("next_func", Body(D::kInt64, D::kInt64), &attrs);
-  const std::vector<DType> types = {D::kInt64};
-  const Output queue = finalize.AddOp("FIFOQueueV2", {}, {{"component_types", types}});
-  const Output taken = finalize.AddOp("QueueDequeueV2", {queue}, {{"component_types", types}});
-  finalize.AddOp("_Arg", {}, {{"T", D::kInt64}, {"index", 0}});
-  AddFunction("finalize_func", Returning(finalize, taken, D::kInt64), &attrs);
-  for (const char* attr : {"Tinit_func_args", "Tnext_func_args", "Tfinalize_func_args"}) {
-    attrs[attr] = std::vector<DType>();
+// Seven, again and again. Its last call waits for a number in the queue "gate".
+class LastCallsTest : public DatasetBoundsTest {
+ protected:
+  static constexpr char kGate[] = "gate";
+  const std::vector<DType> numbers_ = {D::kInt64};
+
+  Output Gate(GraphBuilder& g) {
+    return g.AddOp("FIFOQueueV2", {}, {{"component_types", numbers_}, {"shared_name", kGate}});
   }
-  const std::vector<Output> nothing;
-  const Output given = g_.AddOp("GeneratorDataset", {nothing, nothing, nothing}, attrs);
-  const Output first = g_.AddOp("TakeDataset", {given, Number(1)}, Of(D::kInt64));
+  Output Sevens() {
+    AttrMap attrs = Of(D::kInt64);
+    GraphBuilder init(runtime_->ops()), finalize(runtime_->ops());
+    AddFunction("init_func", Returning(init, Const(init, Tensor::Scalar(int64_t{7})), D::kInt64), &attrs);
+    AddFunction("next_func", Body(D::kInt64, D::kInt64), &attrs);
+    const Output taken = finalize.AddOp("QueueDequeueV2", {Gate(finalize)}, {{"component_types", numbers_}});
+    finalize.AddOp("_Arg", {}, {{"T", D::kInt64}, {"index", 0}});
+    AddFunction("finalize_func", Returning(finalize, taken, D::kInt64), &attrs);
+    for (const char* attr : {"Tinit_func_args", "Tnext_func_args", "Tfinalize_func_args"}) {
+      attrs[attr] = std::vector<DType>();
+    }
+    const std::vector<Output> nothing;
+    return g_.AddOp("GeneratorDataset", {nothing, nothing, nothing}, attrs);
+  }
+};
+
+// Nobody asks for what the last call gives, and nobody else can end it.
+TEST_F(LastCallsTest, OneThatWaitsEndsWithItsWorker) {
+  const Output first = g_.AddOp("TakeDataset", {Sevens(), Number(1)}, Of(D::kInt64));
   const Output one = g_.AddOp("DatasetToSingleElement", {first}, Of(D::kInt64));
   const auto result = session().Run({}, {one});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ((*result)[0].scalar<int64_t>(), 7);
+}
+
+// It may set back what the next pass begins with.
+TEST_F(LastCallsTest, ANewPassBeginsWhenThoseOfTheOneBeforeAreOver) {
+  AttrMap attrs = Of(D::kInt64);
+  attrs["container"] = std::string();
+  attrs["shared_name"] = std::string();
+  const Output iterator = g_.AddOp("IteratorV2", {}, attrs);
+  Node* const make = g_.AddNode("MakeIterator", {Sevens(), iterator});
+  const Output next = g_.AddOp("IteratorGetNext", {iterator}, Of(D::kInt64));
+  Node* const open = g_.AddNode("QueueEnqueueV2", {Gate(g_), std::vector<Output>{Number(1)}});
+  ASSERT_TRUE(session().Run({}, {}, {make}).ok());
+  EXPECT_EQ(session().Run({}, {next}).value()[0].scalar<int64_t>(), 7);
+  const absl::Status again = session().Run({}, {}, {make}, {.timeout = absl::Milliseconds(50)}).status();
+  EXPECT_EQ(again.code(), absl::StatusCode::kDeadlineExceeded) << again;
+  ASSERT_TRUE(session().Run({}, {}, {open}).ok());
+  EXPECT_EQ(session().Run({}, {next}).value()[0].scalar<int64_t>(), 7);
+  ASSERT_TRUE(session().Run({}, {}, {open}).ok());
+  const absl::Status last = session().Run({}, {}, {make}).status();
+  EXPECT_TRUE(last.ok()) << last;
 }
 
 }  // namespace

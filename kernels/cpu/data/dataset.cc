@@ -114,6 +114,35 @@ absl::StatusOr<std::shared_ptr<Function>> IteratorRun::Prepare(const std::shared
   return function;
 }
 
+void IteratorRun::BeginLastCall() {
+  absl::MutexLock lock(&mutex_);
+  ++num_last_calls_;
+}
+
+void IteratorRun::EndLastCall() {
+  absl::MutexLock lock(&mutex_);
+  --num_last_calls_;
+}
+
+absl::Status IteratorRun::AwaitLastCalls(Cancellation& cancellation) {
+  bool is_cancelled = false;
+  const uint64_t callback = cancellation.OnCancel([&](const absl::Status&) {
+    absl::MutexLock lock(&mutex_);
+    is_cancelled = true;
+  });
+  bool are_over = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto can_go_on = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return num_last_calls_ == 0 || is_cancelled;
+    };
+    environment().Await(mutex_, absl::Condition(&can_go_on));
+    are_over = num_last_calls_ == 0;
+  }
+  cancellation.Remove(callback);
+  return are_over ? absl::OkStatus() : cancellation.reason();
+}
+
 absl::StatusOr<bool> AskTop(Iterator& iterator, IteratorContext& context, Element* element) {
   absl::StatusOr<bool> has_element = iterator.Next(context, element);
   if (!absl::IsOutOfRange(has_element.status())) return has_element;

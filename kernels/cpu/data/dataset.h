@@ -72,6 +72,12 @@ class IteratorRun : public std::enable_shared_from_this<IteratorRun> {
   absl::StatusOr<std::shared_ptr<Function>> Prepare(const std::shared_ptr<const std::string>& body,
                                                     const std::shared_ptr<FileSystem>& files);
 
+  // A call that goes on when its iterator is gone.
+  void BeginLastCall();
+  void EndLastCall();
+  // Returns when no such call goes on, or with Cancelled.
+  absl::Status AwaitLastCalls(Cancellation& cancellation);
+
  private:
   Device& device_;
   const std::shared_ptr<FunctionCaller> functions_;
@@ -79,6 +85,7 @@ class IteratorRun : public std::enable_shared_from_this<IteratorRun> {
   uint64_t end_of_worker_ = 0;
   absl::Mutex mutex_;
   std::map<std::shared_ptr<const std::string>, std::shared_ptr<Function>> prepared_ ABSL_GUARDED_BY(mutex_);
+  int num_last_calls_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // One call of Next. Passed down by reference.

@@ -38,17 +38,21 @@ class GeneratorIterator final : public Iterator {
         next_(std::move(next)),
         finalize_(std::move(finalize)) {}
 
-  // Nobody waits for the last call; a worker that ends has no threads left for it.
+  // This thread may not wait for the last call; a worker that ends has no threads left for it.
   ~GeneratorIterator() override {
     if (!has_begun_ || is_over_ || run_->functions() == nullptr) return;
     if (run_->functions()->end().is_cancelled()) return;
     const auto cancellation = std::make_shared<Cancellation>();
     const uint64_t end_of_worker = run_->functions()->end().OnCancel(
         [cancellation](const absl::Status& reason) { cancellation->Cancel(reason); });
+    run_->BeginLastCall();
     // The call keeps the function, and what it is cancelled with.
-    finalize_.Start(std::move(state_), *cancellation,
-                    [run = run_, cancellation, end_of_worker, function = finalize_](
-                        const Function::Results&) { run->functions()->end().Remove(end_of_worker); });
+    finalize_.Start(
+        std::move(state_), *cancellation,
+        [run = run_, cancellation, end_of_worker, function = finalize_](const Function::Results&) {
+          run->functions()->end().Remove(end_of_worker);
+          run->EndLastCall();
+        });
   }
 
   absl::StatusOr<bool> Next(IteratorContext& context, Element* element) override {

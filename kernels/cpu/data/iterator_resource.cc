@@ -81,9 +81,15 @@ absl::StatusOr<DatasetPtr> IteratorResource::Prepared(const Caller& caller, Data
 absl::Status IteratorResource::Initialize(const Caller& caller, const DatasetPtr& dataset) {
   WEIR_ASSIGN_OR_RETURN(DatasetPtr prepared, Prepared(caller, dataset));
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<Pass> pass, Begin(caller, std::move(prepared)));
-  absl::MutexLock lock(&mutex_);
-  std::swap(pass_, pass);
-  return absl::OkStatus();
+  {
+    absl::MutexLock lock(&mutex_);
+    std::swap(pass_, pass);
+  }
+  if (pass == nullptr) return absl::OkStatus();
+  // A generator's last call may set back what the next pass begins with.
+  const std::shared_ptr<IteratorRun> before = pass->run;
+  pass = nullptr;
+  return before->AwaitLastCalls(caller.cancellation);
 }
 
 absl::StatusOr<std::shared_ptr<IteratorResource::Pass>> IteratorResource::Current(const Caller& caller) {

@@ -1,11 +1,12 @@
 // An iterator of a client: what IteratorV2, OneShotIterator and AnonymousIterator give handles of.
 //
 // It has no dataset until it is initialized, and begins again whenever it is. A step that asks for an element
-// while another one does waits for its turn; a new beginning waits for nobody, and steps that began before it
-// still get elements of the pass before.
+// while another one does waits for its turn. A new beginning does not wait for steps that began before it,
+// which still get elements of the pass before, but for the last calls of that pass's generators, if nobody
+// uses it.
 //
-// Thread safety: all methods. Next, Save and Restore may wait, so only from threads that may; what waits ends
-// with Cancelled when the caller's step is cancelled.
+// Thread safety: all methods. Initialize, Next, Save and Restore may wait, so only from threads that may;
+// what waits ends with Cancelled when the caller's step is cancelled.
 //
 // Errors: FailedPrecondition before it is initialized; InvalidArgument for a dataset whose elements are not
 // what the signature says; those of the dataset.
