@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "graph/node_of_graph.h"
+#include "graph/types/float8.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -32,6 +33,11 @@ absl::StatusOr<Tensor> ScalarOf(double value) {
 }
 
 absl::StatusOr<Tensor> ScalarTensor(DType dtype, double value) {
+  if (IsFloat8(dtype)) {
+    Tensor scalar(dtype, Shape({}));
+    scalar.flat<uint8_t>()[0] = FloatToFloat8(dtype, static_cast<float>(value));
+    return scalar;
+  }
   if (StoredAs(dtype) != dtype) {
     WEIR_ASSIGN_OR_RETURN(const Tensor stored, ScalarTensor(StoredAs(dtype), value));
     return Tensor(dtype, stored.shape(), stored.buffer());

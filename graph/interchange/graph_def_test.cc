@@ -178,8 +178,8 @@ TEST(GraphDefTest, WhatDoesNotFitIsNamed) {
   EXPECT_THAT(ErrorOf(a + Node("b", "Identity", {"alpha"}, "device: '/job:'")), HasSubstr("Identity 'b'"));
   EXPECT_THAT(ErrorOf(a + Node("b", "Identity", {"alpha"}, "attr { key: 'new' value { b: true } }")),
               HasSubstr("has no attr 'new'"));
-  EXPECT_THAT(ErrorOf(Node("b", "Placeholder", {}, "attr { key: 'dtype' value { type: DT_FLOAT8_E5M2 } }")),
-              HasSubstr("attr dtype cannot be read: the type DT_FLOAT8_E5M2, which Weir lacks"));
+  EXPECT_THAT(ErrorOf(Node("b", "Placeholder", {}, "attr { key: 'dtype' value { type: DT_FLOAT4_E2M1FN } }")),
+              HasSubstr("attr dtype cannot be read: the type DT_FLOAT4_E2M1FN, which Weir lacks"));
   EXPECT_THAT(ErrorOf(Node("bad name", "NoOp", {}, "")), HasSubstr("bad name"));
   EXPECT_THAT(ErrorOf("node { nam: 'x' }"), HasSubstr("line 1, column"));
   EXPECT_THAT(ErrorOf("versions { min_consumer: 100000 }"), HasSubstr("consumer of version 100000"));

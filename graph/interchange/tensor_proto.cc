@@ -14,6 +14,7 @@
 #include "graph/interchange/message_form.h"
 #include "graph/interchange/proto/graph.pb.h"
 #include "graph/interchange/split_message.h"
+#include "graph/types/float8.h"
 #include "graph/types/status_macros.h"
 
 namespace weir {
@@ -245,6 +246,18 @@ absl::StatusOr<Tensor> FromComplexList(const TensorProto& proto, const Shape& sh
   return tensor;
 }
 
+// A byte for each value.
+absl::StatusOr<Tensor> FromFloat8Bytes(absl::string_view bytes, DType dtype, const Shape& shape,
+                                       Allocator& allocator) {
+  const auto num_values = static_cast<int64_t>(bytes.size());
+  WEIR_RETURN_IF_ERROR(CheckValueCount(dtype, shape, num_values));
+  WEIR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape, allocator));
+  const absl::Span<uint8_t> elements = tensor.flat<uint8_t>();
+  std::copy(bytes.begin(), bytes.end(), elements.begin());
+  Splat(num_values, elements);
+  return tensor;
+}
+
 absl::StatusOr<Tensor> StringsFromContent(absl::string_view content, const Shape& shape,
                                           Allocator& allocator) {
   // Each element has at least its length, so the content bounds the count before anything is allocated.
@@ -373,6 +386,7 @@ absl::StatusOr<Tensor> FromProto(const TensorProto& proto, absl::string_view con
   WEIR_ASSIGN_OR_RETURN(const DType dtype, DTypeOfProto(proto));
   WEIR_ASSIGN_OR_RETURN(const Shape shape, ShapeFromProto(proto.tensor_shape()));
   if (!content.empty()) return FromContent(content, dtype, shape, allocator);
+  if (IsFloat8(dtype)) return FromFloat8Bytes(proto.float8_val(), dtype, shape, allocator);
   absl::StatusOr<Tensor> result;
   VisitElementType(dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -456,6 +470,10 @@ absl::Status TensorToAttrProto(const Tensor& tensor, TensorProto* proto) {
                        tensor.dtype() == DType::kBool || tensor.dtype() == DType::kResource;
   if (!is_splat && !is_list) {
     WriteContent(tensor, proto);
+    return absl::OkStatus();
+  }
+  if (IsFloat8(tensor.dtype())) {
+    proto->set_float8_val(tensor.data(), 1);
     return absl::OkStatus();
   }
   VisitElementType(tensor.dtype(), [&](auto zero) {

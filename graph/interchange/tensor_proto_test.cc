@@ -124,9 +124,29 @@ TEST(TensorProtoTest, QuantizedNumbersTravelAsIntegers) {
   EXPECT_THAT(ErrorOf(proto), HasSubstr("quint8[2]: tensor_content has 3 bytes"));
 }
 
+TEST(TensorProtoTest, FloatsOfEightBitsAreBytes) {
+  TensorProto proto = ProtoOf(tensorflow::DT_FLOAT8_E4M3FN, {3});
+  proto.set_float8_val("\x38\xbc");  // the last one stands for the rest
+  const auto tensor = TensorFromProto(proto);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_EQ(tensor->ToString(), "float8_e4m3fn[3] {1, -1.5, -1.5}");
+  for (const bool is_attr : {false, true}) {
+    TensorProto written;
+    ASSERT_TRUE((is_attr ? TensorToAttrProto(*tensor, &written) : TensorToProto(*tensor, &written)).ok());
+    EXPECT_EQ(TensorFromProto(written)->ToString(), tensor->ToString());
+  }
+  // A number alone, in an attr, has TensorFlow's field.
+  TensorProto one;
+  ASSERT_TRUE(TensorToAttrProto(tensor->Slice(0, 1), &one).ok());
+  EXPECT_EQ(one.float8_val(), "\x38");
+  EXPECT_EQ(TensorFromProto(one)->ToString(), "float8_e4m3fn[1] {1}");
+  proto.set_float8_val("abcd");
+  EXPECT_THAT(ErrorOf(proto), HasSubstr("4 values for 3 elements"));
+}
+
 TEST(TensorProtoTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_INVALID, {})), HasSubstr("DT_INVALID"));
-  EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_FLOAT8_E5M2, {})), HasSubstr("DT_FLOAT8_E5M2"));
+  EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_FLOAT4_E2M1FN, {})), HasSubstr("DT_FLOAT4_E2M1FN"));
   EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_FLOAT_REF, {})), HasSubstr("DT_FLOAT_REF"));
   EXPECT_THAT(ErrorOf(ProtoOf(tensorflow::DT_VARIANT, {})), HasSubstr("DT_VARIANT"));
   EXPECT_THAT(ErrorOf(ProtoOf(9999, {})), HasSubstr("9999"));

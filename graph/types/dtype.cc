@@ -14,7 +14,7 @@ struct Entry {
   size_t num_bytes;
 };
 
-constexpr std::array<Entry, 25> kEntries = {{
+constexpr std::array<Entry, 30> kEntries = {{
     {DType::kFloat32, "float", "float32", 4},
     {DType::kFloat64, "double", "float64", 8},
     {DType::kInt32, "int32", "int32", 4},
@@ -38,6 +38,11 @@ constexpr std::array<Entry, 25> kEntries = {{
     {DType::kQint32, "qint32", "qint32", 4},
     {DType::kQint16, "qint16", "qint16", 2},
     {DType::kQuint16, "quint16", "quint16", 2},
+    {DType::kFloat8E5m2, "float8_e5m2", "float8_e5m2", 1},
+    {DType::kFloat8E4m3fn, "float8_e4m3fn", "float8_e4m3fn", 1},
+    {DType::kFloat8E4m3Fnuz, "float8_e4m3fnuz", "float8_e4m3fnuz", 1},
+    {DType::kFloat8E4m3b11Fnuz, "float8_e4m3b11fnuz", "float8_e4m3b11fnuz", 1},
+    {DType::kFloat8E5m2Fnuz, "float8_e5m2fnuz", "float8_e5m2fnuz", 1},
     {DType::kInt4, "int4", "int4", 1},
     {DType::kUint4, "uint4", "uint4", 1},
 }};

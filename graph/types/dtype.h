@@ -45,14 +45,20 @@ enum class DType : uint8_t {
   kQint32 = 13,
   kQint16 = 15,
   kQuint16 = 16,
+  // Floating numbers of a byte: graph/types/float8.h.
+  kFloat8E5m2 = 24,
+  kFloat8E4m3fn = 25,
+  kFloat8E4m3Fnuz = 26,
+  kFloat8E4m3b11Fnuz = 27,
+  kFloat8E5m2Fnuz = 28,
   kInt4 = 29,
   kUint4 = 30,
 };
 
-// The dtype whose C++ type the elements have: of quantized integers and of integers of four bits, which take
-// a byte. Every other dtype is stored as itself. The former can be fed, fetched, kept in variables and
-// checkpoints, moved, reshaped and cast (but for the latter); only kernels for quantized numbers compute with
-// them (kernels/cpu/quantized_range.h says what they stand for).
+// The dtype whose C++ type the elements have: of quantized integers, and of integers of four bits and
+// floating numbers of eight, which take a byte. Every other dtype is stored as itself. The former can be fed,
+// fetched, kept in variables and checkpoints, moved, reshaped and cast (but for integers of four bits); only
+// kernels for quantized numbers compute with them (kernels/cpu/quantized_range.h says what they stand for).
 constexpr DType StoredAs(DType dtype) {
   switch (dtype) {
     case DType::kQint8:
@@ -60,6 +66,11 @@ constexpr DType StoredAs(DType dtype) {
       return DType::kInt8;
     case DType::kQuint8:
     case DType::kUint4:
+    case DType::kFloat8E5m2:
+    case DType::kFloat8E4m3fn:
+    case DType::kFloat8E4m3Fnuz:
+    case DType::kFloat8E4m3b11Fnuz:
+    case DType::kFloat8E5m2Fnuz:
       return DType::kUint8;
     case DType::kQint32:
       return DType::kInt32;

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "graph/types/float8.h"
 
 namespace weir {
 namespace {
@@ -65,6 +66,14 @@ void AppendElements(const Tensor& tensor, int max_elements, std::string* out) {
     AppendElement(values[i], out);
   }
   if (shown < values.size()) out->append(", ...");
+}
+
+void AppendFloat8s(const Tensor& tensor, int max_elements, std::string* out) {
+  Tensor wide(DType::kFloat32, tensor.shape());
+  const absl::Span<const uint8_t> bytes = tensor.flat<uint8_t>();
+  std::transform(bytes.begin(), bytes.end(), wide.flat<float>().begin(),
+                 [&](uint8_t bits) { return Float8ToFloat(tensor.dtype(), bits); });
+  AppendElements<float>(wide, max_elements, out);
 }
 
 void AppendVariants(const Tensor& tensor, int max_elements, std::string* out) {
@@ -138,6 +147,10 @@ std::string TypeString(DType dtype, const PartialShape& shape) {
 std::string Tensor::ToString(int max_elements) const {
   if (!is_valid()) return "no tensor";
   std::string out = absl::StrCat(TypeString(dtype_, shape_), " {");
+  if (IsFloat8(dtype_)) {
+    AppendFloat8s(*this, max_elements, &out);
+    return out + "}";
+  }
   switch (StoredAs(dtype_)) {
     case DType::kFloat32:
       AppendElements<float>(*this, max_elements, &out);

@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "graph/types/device_name.h"
+#include "graph/types/float8.h"
 #include "graph/types/human_bytes.h"
 #include "graph/types/printable_text.h"
 #include "graph/types/tensor.h"
@@ -47,7 +48,8 @@ TEST(DTypeTest, NamesParseBack) {
 
 TEST(DTypeTest, TypesThatAreOnlyStoredHaveTheElementsOfAnother) {
   for (const DType dtype : {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16, DType::kQuint16,
-                            DType::kInt4, DType::kUint4}) {
+                            DType::kInt4, DType::kUint4, DType::kFloat8E5m2, DType::kFloat8E4m3fn,
+                            DType::kFloat8E4m3Fnuz, DType::kFloat8E4m3b11Fnuz, DType::kFloat8E5m2Fnuz}) {
     EXPECT_TRUE(IsKnownDType(static_cast<int>(dtype)));
     EXPECT_NE(StoredAs(dtype), dtype);
     EXPECT_EQ(DTypeSize(dtype), DTypeSize(StoredAs(dtype)));
@@ -58,6 +60,67 @@ TEST(DTypeTest, TypesThatAreOnlyStoredHaveTheElementsOfAnother) {
   tensor.flat<int8_t>()[0] = -7;
   tensor.flat<int8_t>()[1] = 100;
   EXPECT_EQ(tensor.ToString(), "qint8[2] {-7, 100}");
+}
+
+constexpr DType kFloat8[] = {DType::kFloat8E5m2, DType::kFloat8E4m3fn, DType::kFloat8E4m3Fnuz,
+                             DType::kFloat8E4m3b11Fnuz, DType::kFloat8E5m2Fnuz};
+
+TEST(Float8Test, KeepsEveryValue) {
+  for (const DType dtype : kFloat8) {
+    for (int bits = 0; bits < 256; ++bits) {
+      const float value = Float8ToFloat(dtype, static_cast<uint8_t>(bits));
+      const uint8_t back = FloatToFloat8(dtype, value);
+      if (std::isnan(value)) {
+        EXPECT_TRUE(std::isnan(Float8ToFloat(dtype, back))) << dtype << " " << bits;
+      } else {
+        EXPECT_EQ(back, bits) << dtype << " " << value;
+      }
+    }
+  }
+}
+
+TEST(Float8Test, RoundsToTheNearestAndToEvenBetweenTwo) {
+  for (const DType dtype : kFloat8) {
+    // Beyond the largest number it would be infinity, or NaN.
+    for (int bits = 0; bits < 0x7e; ++bits) {
+      const float low = Float8ToFloat(dtype, static_cast<uint8_t>(bits));
+      const float high = Float8ToFloat(dtype, static_cast<uint8_t>(bits + 1)),
+                  middle = low + (high - low) / 2;
+      if (!std::isfinite(high)) break;
+      EXPECT_EQ(FloatToFloat8(dtype, middle), bits % 2 == 0 ? bits : bits + 1) << dtype << " " << middle;
+      EXPECT_EQ(FloatToFloat8(dtype, std::nextafter(middle, low)), bits) << dtype << " " << middle;
+      EXPECT_EQ(FloatToFloat8(dtype, std::nextafter(middle, high)), bits + 1) << dtype << " " << middle;
+      const uint8_t negative = FloatToFloat8(dtype, -high);
+      EXPECT_EQ(negative, bits + 1 + 0x80) << dtype << " " << middle;
+    }
+  }
+}
+
+TEST(Float8Test, HasTheLimitsOfItsFormat) {
+  const auto largest = [](DType dtype) {
+    float most = 0;
+    for (int bits = 0; bits < 0x80; ++bits) {
+      const float value = Float8ToFloat(dtype, static_cast<uint8_t>(bits));
+      if (std::isfinite(value)) most = std::max(most, value);
+    }
+    return most;
+  };
+  EXPECT_EQ(largest(DType::kFloat8E5m2), 57344.0f);
+  EXPECT_EQ(largest(DType::kFloat8E4m3fn), 448.0f);
+  EXPECT_EQ(largest(DType::kFloat8E4m3Fnuz), 240.0f);
+  EXPECT_EQ(largest(DType::kFloat8E4m3b11Fnuz), 30.0f);
+  EXPECT_EQ(largest(DType::kFloat8E5m2Fnuz), 57344.0f);
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(FloatToFloat8(DType::kFloat8E5m2, -1e9f), 0xfc);
+  EXPECT_EQ(Float8ToFloat(DType::kFloat8E5m2, 0xfc), -infinity);
+  EXPECT_EQ(FloatToFloat8(DType::kFloat8E4m3fn, 464), 0x7e);  // halfway, and even is below
+  EXPECT_EQ(FloatToFloat8(DType::kFloat8E4m3fn, 465), 0x7f);
+  EXPECT_EQ(FloatToFloat8(DType::kFloat8E4m3fn, -infinity), 0xff);
+  EXPECT_EQ(FloatToFloat8(DType::kFloat8E4m3fn, -0.0f), 0x80);
+  EXPECT_EQ(FloatToFloat8(DType::kFloat8E4m3Fnuz, -0.0f), 0);
+  EXPECT_EQ(FloatToFloat8(DType::kFloat8E4m3Fnuz, -1e-30f), 0);
+  EXPECT_EQ(FloatToFloat8(DType::kFloat8E4m3Fnuz, infinity), 0x80);
+  EXPECT_TRUE(std::isnan(Float8ToFloat(DType::kFloat8E5m2Fnuz, 0x80)));
 }
 
 TEST(Float16Test, HalfKeepsEveryValue) {

@@ -24,10 +24,17 @@ std::vector<DType> QuantizedDTypes() {
   return {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16, DType::kQuint16};
 }
 
+std::vector<DType> Float8DTypes() {
+  return {DType::kFloat8E5m2, DType::kFloat8E4m3fn, DType::kFloat8E4m3Fnuz, DType::kFloat8E4m3b11Fnuz,
+          DType::kFloat8E5m2Fnuz};
+}
+
 std::vector<DType> StoredNumbers() {
   std::vector<DType> dtypes = NumericDTypes();
-  dtypes.insert(dtypes.end(), {DType::kQint8, DType::kQuint8, DType::kQint32, DType::kQint16, DType::kQuint16,
-                               DType::kInt4, DType::kUint4});
+  for (const std::vector<DType>& stored : {QuantizedDTypes(), Float8DTypes()}) {
+    dtypes.insert(dtypes.end(), stored.begin(), stored.end());
+  }
+  dtypes.insert(dtypes.end(), {DType::kInt4, DType::kUint4});
   return dtypes;
 }
 

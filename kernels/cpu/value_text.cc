@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "graph/types/float8.h"
 #include "kernels/cpu/with_dtype.h"
 
 namespace weir {
@@ -107,6 +108,9 @@ std::string ElementText(const Tensor& tensor, int64_t index) {
     return StringText(tensor.flat<std::string>()[index]);
   }
   if (tensor.dtype() == DType::kBool) return tensor.flat<bool>()[index] ? "1" : "0";
+  if (IsFloat8(tensor.dtype())) {
+    return FloatText(Float8ToFloat(tensor.dtype(), tensor.flat<uint8_t>()[index]));
+  }
   std::string text = "?";
   WithNumericType(StoredAs(tensor.dtype()),
                   [&](auto tag) { text = NumberText(tensor.flat<typename decltype(tag)::Type>()[index]); });

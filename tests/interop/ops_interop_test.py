@@ -319,6 +319,23 @@ def test_printing_on_files(server):
         assert file.read() == "some [[1 2]\n [3 4]]\n" * 4, path
 
 
+def casts_of_eight_bits():
+    """Every number of eight bits in other dtypes, and others rounded to eight bits."""
+    wide = np.concatenate([np.ldexp(numbers(200, seed=i), i).astype(np.float32) for i in range(-20, 21, 4)] + [[0, -0.0, np.inf, -np.inf, np.nan]])
+    fetches = []
+    for dtype in (tf.dtypes.experimental.float8_e5m2, tf.dtypes.experimental.float8_e4m3fn):
+        every = tf.constant(np.arange(256, dtype=np.uint8).view(dtype.as_numpy_dtype))
+        fetches += [tf.cast(every, other) for other in (tf.float32, tf.float16, tf.bfloat16, tf.float64, tf.int32, tf.bool)]
+        for source in (wide, wide.astype(np.float64), wide.astype(np.float16), np.arange(-300, 300, 7)):
+            fetches.append(tf.cast(tf.cast(source, dtype), tf.float32))
+        fetches.append(tf.cast(tf.fill([3], tf.constant(-1.5, dtype)), tf.float32))
+    return fetches
+
+
+def test_casts_of_eight_bits(server):
+    compare_each(server, casts_of_eight_bits)
+
+
 if __name__ == "__main__":
     with WeirServers(sys.argv[1]) as local:
         code = cases.run(globals(), lambda case, name: case(local))

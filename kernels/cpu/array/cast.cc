@@ -3,7 +3,8 @@
 // Floating to integer truncates towards zero; values that do not fit (and NaN) become the smallest number of
 // the integer type, as x86 does. Complex to real drops the imaginary part. Attr Truncate (drop low bits of
 // the mantissa instead of rounding) applies to bfloat16 and half. A quantized number is the integer that it
-// is stored as: no range is looked at.
+// is stored as: no range is looked at. Floating numbers of eight bits go by way of float.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/types/float8.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/math/arithmetic.h"
@@ -93,7 +95,8 @@ class Cast final : public Kernel {
   explicit Cast(const KernelConstruction& construction)
       : same_(construction.input_type(0) == construction.output_type(0)),
         truncate_(construction.attr<bool>("Truncate")),
-        loop_(FindLoop(construction.input_type(0), construction.output_type(0))) {}
+        loop_(FindLoop(FloatOrItself(construction.input_type(0)),
+                       FloatOrItself(construction.output_type(0)))) {}
 
   absl::Status Compute(KernelContext& context) override {
     const Tensor& x = context.input(0);
@@ -103,12 +106,37 @@ class Cast final : public Kernel {
     }
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, x.shape()));
     context.threads().ParallelFor(x.num_elements(), 0.7, [&](int64_t begin, int64_t end) {
-      loop_(x.data(), output->data(), begin, end, truncate_);
+      if (IsFloat8(x.dtype()) || IsFloat8(output->dtype())) {
+        for (int64_t i = begin; i < end; i += kBlock) CastBlock(x, *output, i, std::min(kBlock, end - i));
+      } else {
+        loop_(x.data(), output->data(), begin, end, truncate_);
+      }
     });
     return absl::OkStatus();
   }
 
  private:
+  static constexpr int64_t kBlock = 256;
+
+  static DType FloatOrItself(DType dtype) { return IsFloat8(dtype) ? DType::kFloat32 : dtype; }
+
+  // Elements [begin, begin + count), with those of eight bits in float.
+  void CastBlock(const Tensor& x, Tensor& y, int64_t begin, int64_t count) const {
+    float wide_source[kBlock], wide_target[kBlock];
+    const void* source = static_cast<const char*>(x.data()) + begin * DTypeSize(x.dtype());
+    void* target = static_cast<char*>(y.data()) + begin * DTypeSize(y.dtype());
+    if (IsFloat8(x.dtype())) {
+      const auto* narrow = static_cast<const uint8_t*>(source);
+      std::transform(narrow, narrow + count, wide_source,
+                     [&](uint8_t bits) { return Float8ToFloat(x.dtype(), bits); });
+      source = wide_source;
+    }
+    if (!IsFloat8(y.dtype())) return loop_(source, target, 0, count, truncate_);
+    loop_(source, wide_target, 0, count, truncate_);
+    std::transform(wide_target, wide_target + count, static_cast<uint8_t*>(target),
+                   [&](float value) { return FloatToFloat8(y.dtype(), value); });
+  }
+
   const bool same_;
   const bool truncate_;
   const Loop loop_;
@@ -118,8 +146,9 @@ class Cast final : public Kernel {
 
 void RegisterCastKernels(DeviceKernels& kernels) {
   std::vector<DType> dtypes = NumericDTypes();
-  const std::vector<DType> quantized = QuantizedDTypes();
-  dtypes.insert(dtypes.end(), quantized.begin(), quantized.end());
+  for (const std::vector<DType>& stored : {QuantizedDTypes(), Float8DTypes()}) {
+    dtypes.insert(dtypes.end(), stored.begin(), stored.end());
+  }
   dtypes.push_back(DType::kBool);
   kernels.Add<Cast>("Cast", {{"SrcT", dtypes}, {"DstT", dtypes}});
 }
