@@ -23,6 +23,8 @@ constexpr absl::Duration kValid = absl::Hours(24 * 3650);  // RFC 5280 wants an 
 
 using BioRef = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using CertificateRef = std::unique_ptr<X509, decltype(&X509_free)>;
+using NameRef = std::unique_ptr<X509_NAME, decltype(&X509_NAME_free)>;
+using NumberRef = std::unique_ptr<ASN1_INTEGER, decltype(&ASN1_INTEGER_free)>;
 using Lists = std::vector<std::shared_ptr<X509_CRL>>;
 
 BioRef Reading(absl::string_view text) {
@@ -69,10 +71,21 @@ bool IsSignedBy(X509_CRL* list, const X509* authority) {
   return is_signed;
 }
 
-bool Names(X509_CRL* list, X509* certificate) {
+bool Names(X509_CRL* list, const X509_NAME* issuer, const ASN1_INTEGER* number) {
   X509_REVOKED* found = nullptr;
-  return X509_NAME_cmp(X509_CRL_get_issuer(list), X509_get_issuer_name(certificate)) == 0 &&
-         X509_CRL_get0_by_serial(list, &found, X509_get_serialNumber(certificate)) == 1;
+  return X509_NAME_cmp(X509_CRL_get_issuer(list), issuer) == 0 &&
+         X509_CRL_get0_by_serial(list, &found, const_cast<ASN1_INTEGER*>(number)) == 1;
+}
+
+// In DER, which says where it ends.
+template <typename Value>
+bool AppendDer(const Value* value, int (*encode)(const Value*, unsigned char**), std::string* text) {
+  unsigned char* bytes = nullptr;
+  const int num_bytes = encode(value, &bytes);
+  if (num_bytes < 0) return false;
+  text->append(reinterpret_cast<const char*>(bytes), num_bytes);
+  OPENSSL_free(bytes);
+  return true;
 }
 
 bool AddSerialNumber(X509_CRL* list, const ASN1_INTEGER* number, const ASN1_TIME* time) {
@@ -115,13 +128,28 @@ absl::StatusOr<std::unique_ptr<RevocationList>> RevocationList::Follow(const std
   return list;
 }
 
-bool RevocationList::Has(absl::string_view certificate_pem) {
+std::string RevocationList::MarkOf(absl::string_view certificate_pem) {
   const CertificateRef certificate(
       PEM_read_bio_X509(Reading(certificate_pem).get(), nullptr, nullptr, nullptr), X509_free);
+  std::string mark;
+  const bool is_one =
+      certificate != nullptr &&
+      AppendDer<X509_NAME>(X509_get_issuer_name(certificate.get()), i2d_X509_NAME, &mark) &&
+      AppendDer<ASN1_INTEGER>(X509_get0_serialNumber(certificate.get()), i2d_ASN1_INTEGER, &mark);
   ERR_clear_error();
-  if (certificate == nullptr) return true;
+  return is_one ? mark : "";
+}
+
+bool RevocationList::Has(absl::string_view mark) {
+  const auto* at = reinterpret_cast<const unsigned char*>(mark.data());
+  const unsigned char* const end = at + mark.size();
+  const NameRef issuer(d2i_X509_NAME(nullptr, &at, end - at), X509_NAME_free);
+  const NumberRef number(issuer == nullptr ? nullptr : d2i_ASN1_INTEGER(nullptr, &at, end - at),
+                         ASN1_INTEGER_free);
+  ERR_clear_error();
+  if (number == nullptr || at != end) return true;
   for (const std::shared_ptr<X509_CRL>& list : Current()) {
-    if (Names(list.get(), certificate.get())) return true;
+    if (Names(list.get(), issuer.get(), number.get())) return true;
   }
   return false;
 }
@@ -190,8 +218,10 @@ absl::StatusOr<std::string> MakeRevocationList(const Certificate& authority,
   }
   for (const Certificate& certificate : certificates) {
     X509* const revoked = certificate.certificate.get();
-    if (!Names(list, revoked) && !AddSerialNumber(list, X509_get_serialNumber(revoked), begin.get()))
+    const ASN1_INTEGER* const number = X509_get0_serialNumber(revoked);
+    if (!Names(list, X509_get_issuer_name(revoked), number) && !AddSerialNumber(list, number, begin.get())) {
       return failed();
+    }
   }
   if (X509_CRL_sort(list) != 1 || X509_CRL_sign(list, authority.key.get(), EVP_sha256()) == 0)
     return failed();

@@ -22,8 +22,7 @@ namespace weir {
 
 // A file with lists, PEM. A file that is exchanged while it is followed counts from the next call on; while
 // the new one cannot be read, the one before counts, and a notice says so. The time at which a list wants to
-// be replaced
-// ("next update") is not heeded: an old list still keeps those out that it names.
+// be replaced ("next update") is not heeded: an old list still keeps those out that it names.
 //
 // Thread safety: all functions.
 class RevocationList {
@@ -33,8 +32,11 @@ class RevocationList {
   static absl::StatusOr<std::unique_ptr<RevocationList>> Follow(const std::string& path,
                                                                 const std::string& ca_path);
 
-  // Whether the list names the certificate, PEM. A text that is no certificate counts as named.
-  bool Has(absl::string_view certificate_pem) ABSL_LOCKS_EXCLUDED(mutex_);
+  // What a list may name a certificate (PEM) by, its issuer and serial number, encoded. Empty: it is none.
+  static std::string MarkOf(absl::string_view certificate_pem);
+
+  // Whether the list names the certificate. What is no mark counts as named.
+  bool Has(absl::string_view mark) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   using Lists = std::vector<std::shared_ptr<X509_crl_st>>;

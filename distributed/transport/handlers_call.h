@@ -27,6 +27,7 @@ class HandlersCall final : public IncomingCall {
   absl::Time deadline() const override { return call_->deadline(); }
   std::string client() const override { return call_->client(); }
   std::vector<std::string> caller_names() const override { return call_->caller_names(); }
+  std::string caller_mark() const override { return call_->caller_mark(); }
   void Compute(absl::AnyInvocable<void()> work) override { call_->Compute(std::move(work)); }
   void Reply(absl::StatusOr<Frame> reply) override { call_->Reply(std::move(reply)); }
   void OnCancel(std::function<void()> callback) override { call_->OnCancel(std::move(callback)); }

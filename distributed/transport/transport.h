@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -87,6 +88,8 @@ class IncomingCall {
   virtual std::string client() const = 0;
   // The DNS names of the caller's certificate, where there is one and the transport knows them.
   virtual std::vector<std::string> caller_names() const { return {}; }
+  // The caller, for the listener's CheckCaller: opaque, and empty where there is nothing to check.
+  virtual std::string caller_mark() const { return ""; }
 
   // For a handler whose answer may take long to compute: runs `work` on this thread while another one takes
   // the next call, or later on another thread when too many compute already. From the handler only. `work`
@@ -118,6 +121,10 @@ class Listener {
 
   // Where it listens, with the port it was given: "127.0.0.1:4711".
   virtual const std::string& address() const = 0;
+
+  // Whether a caller that was let in with this mark would still be: PermissionDenied says why not. For those
+  // who let callers in by other ways since (sockets/).
+  virtual absl::Status CheckCaller(absl::string_view /*mark*/) const { return absl::OkStatus(); }
 
   // Accepts no more calls; clients of unanswered ones get Unavailable or Cancelled. When it returns no
   // handler runs and none will. Not from a handler.

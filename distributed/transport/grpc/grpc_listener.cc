@@ -74,6 +74,12 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   std::vector<std::string> caller_names() const override {
     return NamesOfCertificate(*context_.auth_context());
   }
+  std::string caller_mark() const override {
+    if (listener_->revoked_ == nullptr) return "";
+    const auto certificates = context_.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+    if (certificates.empty()) return "";
+    return RevocationList::MarkOf(absl::string_view(certificates[0].data(), certificates[0].size()));
+  }
 
   void Compute(absl::AnyInvocable<void()> work) override { poller_->Compute(std::move(work)); }
 
@@ -125,11 +131,12 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
       if (listener_->on_refused_) listener_->on_refused_(Refusal::kToken, client(), kNoToken);
       return Reply(absl::UnauthenticatedError(absl::StrCat(method(), ": ", WhyNoToken(method()))));
     }
-    if (listener_->IsRevoked(context_)) {
+    if (const absl::Status admitted = listener_->CheckCaller(caller_mark()); !admitted.ok()) {
       listener_->gate_->OnRefused(context_.peer());
-      constexpr absl::string_view kWhy = "the caller's certificate is revoked (--tls_revoked)";
-      if (listener_->on_refused_) listener_->on_refused_(Refusal::kCertificate, client(), kWhy);
-      return Reply(absl::PermissionDeniedError(absl::StrCat(method(), ": ", kWhy)));
+      if (listener_->on_refused_) {
+        listener_->on_refused_(Refusal::kCertificate, client(), admitted.message());
+      }
+      return Reply(absl::PermissionDeniedError(absl::StrCat(method(), ": ", admitted.message())));
     }
     if (listener_->is_encrypted_) listener_->gate_->OnAdmitted(context_.peer());
     absl::MutexLock lock(&mutex_);
@@ -300,11 +307,9 @@ bool GrpcListener::IsAuthorized(const grpc::GenericServerContext& context) const
   return it != metadata.end() && TokensMatch(absl::string_view(it->second.data(), it->second.size()), token_);
 }
 
-bool GrpcListener::IsRevoked(const grpc::GenericServerContext& context) const {
-  if (revoked_ == nullptr) return false;
-  const auto certificates = context.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  return certificates.empty() ||
-         revoked_->Has(absl::string_view(certificates[0].data(), certificates[0].size()));
+absl::Status GrpcListener::CheckCaller(absl::string_view mark) const {
+  if (revoked_ == nullptr || !revoked_->Has(mark)) return absl::OkStatus();
+  return absl::PermissionDeniedError("the caller's certificate is revoked (--tls_revoked)");
 }
 
 void GrpcListener::OnCallOver() {

@@ -28,6 +28,7 @@ class GrpcListener final : public Listener {
   ~GrpcListener() override;
 
   const std::string& address() const override { return address_; }
+  absl::Status CheckCaller(absl::string_view mark) const override;
   void Shutdown() override;
 
  private:
@@ -46,7 +47,6 @@ class GrpcListener final : public Listener {
   // Waits for the next call, unless the listener is closing.
   void AcceptNext();
   bool IsAuthorized(const grpc::GenericServerContext& context) const;
-  bool IsRevoked(const grpc::GenericServerContext& context) const;
   void OnCallOver();
 
   const CallHandler handler_;

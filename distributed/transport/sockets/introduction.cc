@@ -17,17 +17,18 @@ constexpr char kListener[] = "weir listener", kClient[] = "weir client", kTicket
 
 Tickets::Tickets() : secret_(RandomBytes(kKeyBytes)) {}
 
-absl::StatusOr<Ticket> Tickets::Give(const std::vector<std::string>& names) const {
+absl::StatusOr<Ticket> Tickets::Give(const TicketHolder& holder) const {
   WireWriter text;
   text.String(RandomBytes(kSerialBytes));
-  text.Unsigned(names.size());
-  for (const std::string& name : names) text.String(name);
+  text.String(holder.mark);
+  text.Unsigned(holder.names.size());
+  for (const std::string& name : holder.names) text.String(name);
   Ticket ticket;
   ticket.text = text.Take();
   if (ticket.text.size() > kMaxTicketBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the names of a certificate take ", ticket.text.size(),
-                                                     " bytes of a ticket, which has room for ",
-                                                     kMaxTicketBytes));
+    return absl::ResourceExhaustedError(absl::StrCat("names and issuer of a certificate take ",
+                                                     ticket.text.size(), " bytes of a ticket, which has ",
+                                                     "room for ", kMaxTicketBytes));
   }
   ticket.key = KeyOf(ticket.text);
   if (ticket.key.empty()) return absl::ResourceExhaustedError("the system has no random numbers to give");
@@ -39,15 +40,16 @@ std::string Tickets::KeyOf(absl::string_view ticket) const {
   return ProofOf(secret_, {kTicket, ticket});
 }
 
-absl::StatusOr<std::vector<std::string>> Tickets::NamesOf(absl::string_view ticket) {
+absl::StatusOr<TicketHolder> Tickets::HolderOf(absl::string_view ticket) {
   WireReader reader(ticket);
   reader.String();
-  std::vector<std::string> names;
+  TicketHolder holder;
+  holder.mark = std::string(reader.String());
   for (uint64_t left = reader.Unsigned(); left > 0 && reader.ok(); --left) {
-    names.emplace_back(reader.String());
+    holder.names.emplace_back(reader.String());
   }
   WEIR_RETURN_IF_ERROR(reader.Finish("a ticket"));
-  return names;
+  return holder;
 }
 
 std::string Introduction::ListenersProof() const {

@@ -8,7 +8,7 @@
 // without having given the ticket learns nothing, and cannot answer; what it heard is of no use elsewhere.
 //
 // A listener remembers no tickets: a key is made of the ticket and a secret of the listener's own. The ticket
-// also has the names that the network has found in the caller's certificate. Thread safety: all methods.
+// also has what the network knows of the caller's certificate. Thread safety: all methods.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,12 @@ struct Ticket {
   std::string text, key;
 };
 
+// Who was given a ticket, as the network's call has said.
+struct TicketHolder {
+  std::vector<std::string> names;  // IncomingCall::caller_names
+  std::string mark;                // IncomingCall::caller_mark
+};
+
 inline constexpr size_t kMaxTicketBytes = 1024;
 inline constexpr size_t kNonceBytes = 32;
 // The longest text of a message before the welcome: a ticket and a nonce, or proofs.
@@ -37,12 +43,12 @@ class Tickets {
   // Whether the system had a secret to give; without it there are no tickets.
   bool are_good() const { return !secret_.empty(); }
 
-  // ResourceExhausted (the names are above kMaxTicketBytes, or the system has no nonce to give).
-  absl::StatusOr<Ticket> Give(const std::vector<std::string>& names) const;
+  // ResourceExhausted (names and mark are above kMaxTicketBytes, or the system has no nonce to give).
+  absl::StatusOr<Ticket> Give(const TicketHolder& holder) const;
   // Of any text, also one that was never given: nobody else knows that one's key. Empty: there is none.
   std::string KeyOf(absl::string_view ticket) const;
   // Of a ticket that was given; InvalidArgument for others.
-  static absl::StatusOr<std::vector<std::string>> NamesOf(absl::string_view ticket);
+  static absl::StatusOr<TicketHolder> HolderOf(absl::string_view ticket);
 
  private:
   const std::string secret_;

@@ -77,7 +77,7 @@ class SocketListener::Connection final : public SocketConnection {
   enum class Stage { kNothing, kHello, kProof };
   Stage stage_ = Stage::kNothing;  // of the introduction, what came last
   Introduction introduction_;
-  std::vector<std::string> names_;  // of the client's certificate; set before its first request
+  TicketHolder holder_;  // who the client is; set before its first request
   UnansweredCalls calls_{kMaxUnansweredCalls};
 };
 
@@ -178,12 +178,14 @@ absl::Status SocketListener::Connection::Welcome(const SocketMessage& proof, Soc
   const absl::string_view clients_proof = text.String();
   const uint64_t address = text.Unsigned();
   const absl::string_view memory = text.String();
-  absl::StatusOr<std::vector<std::string>> names = Tickets::NamesOf(introduction_.ticket.text);
-  if (proof.kind != SocketMessage::Kind::kProof || !text.Finish("a proof").ok() || !names.ok() ||
+  absl::StatusOr<TicketHolder> holder = Tickets::HolderOf(introduction_.ticket.text);
+  if (proof.kind != SocketMessage::Kind::kProof || !text.Finish("a proof").ok() || !holder.ok() ||
       !introduction_.IsClientsProof(clients_proof)) {
     return Refuse();
   }
-  names_ = *std::move(names);
+  // A ticket does not outlive its holder's right to call. Over the network it hears why.
+  WEIR_RETURN_IF_ERROR(listener_->network_->CheckCaller(holder->mark));
+  holder_ = *std::move(holder);
   introduction_ = Introduction();
   stage_ = Stage::kProof;
   strangers_->Remove(this);
@@ -201,7 +203,10 @@ absl::Status SocketListener::Connection::Welcome(const SocketMessage& proof, Soc
 }
 
 absl::Status SocketListener::Connection::Admits(absl::string_view method, absl::string_view header) const {
-  return listener_->options_.admits ? listener_->options_.admits(names_, method, header) : absl::OkStatus();
+  const absl::Status admitted = listener_->network_->CheckCaller(holder_.mark);
+  if (!admitted.ok()) return absl::Status(admitted.code(), absl::StrCat(method, ": ", admitted.message()));
+  return listener_->options_.admits ? listener_->options_.admits(holder_.names, method, header)
+                                    : absl::OkStatus();
 }
 
 bool SocketListener::Connection::CanBorrow(uint64_t address, absl::string_view proof) {
@@ -253,7 +258,6 @@ SocketListener::SocketListener(CallHandler handler, PayloadPlacement placement, 
       placement_(std::move(placement)),
       timers_(timers),
       options_(options),
-      tcp_port_(options.tcp_ports.has_value() ? kNotKnown : kNoPort),
       strangers_(std::make_shared<Strangers>(timers, options.hello_timeout, options.max_strangers)) {}
 
 absl::StatusOr<std::unique_ptr<Listener>> SocketListener::Start(
@@ -274,7 +278,11 @@ absl::StatusOr<std::unique_ptr<Listener>> SocketListener::Start(
                               listener->OnCall(std::move(call));
                             },
                             std::move(placement)));
-  if (options.tcp_ports.has_value()) WEIR_RETURN_IF_ERROR(listener->OpenTcpPort());
+  if (options.tcp_ports.has_value()) {
+    WEIR_RETURN_IF_ERROR(listener->OpenTcpPort());
+  } else {
+    listener->tcp_port_ = kNoPort;
+  }
   return listener;
 }
 
@@ -325,8 +333,9 @@ void SocketListener::TellSockets(IncomingCall& call) const {
   if (port == kNotKnown) return call.Reply(absl::UnavailableError("this listener has only begun to listen"));
   if (name_.empty() && port == kNoPort)
     return call.Reply(absl::UnimplementedError("this listener has no sockets"));
-  const absl::StatusOr<Ticket> ticket =
-      tickets_.Give(options_.admits ? call.caller_names() : std::vector<std::string>());
+  TicketHolder holder = {.names = {}, .mark = call.caller_mark()};
+  if (options_.admits) holder.names = call.caller_names();
+  const absl::StatusOr<Ticket> ticket = tickets_.Give(holder);
   if (!ticket.ok()) return call.Reply(absl::UnimplementedError(ticket.status().message()));
   WireWriter answer;
   answer.String(name_);

@@ -33,6 +33,7 @@ class SocketListener final : public Listener {
   ~SocketListener() override;
 
   const std::string& address() const override { return network_->address(); }
+  absl::Status CheckCaller(absl::string_view mark) const override { return network_->CheckCaller(mark); }
   void Shutdown() override;
 
  private:
@@ -57,9 +58,9 @@ class SocketListener final : public Listener {
   TimerQueue& timers_;
   const SocketTransportOptions options_;
   const Tickets tickets_;
-  std::shared_ptr<TlsSettings> tls_;  // where TCP is encrypted
-  std::string name_;                  // of the Unix socket; empty: there is none
-  std::atomic<int> tcp_port_;
+  std::shared_ptr<TlsSettings> tls_;      // where TCP is encrypted
+  std::string name_;                      // of the Unix socket; empty: there is none
+  std::atomic<int> tcp_port_{kNotKnown};  // until network_ is there: no tickets are given before
   std::unique_ptr<SocketPoller> poller_;  // null: there are no sockets
   std::vector<std::shared_ptr<Acceptor>> acceptors_;
   const std::shared_ptr<Strangers> strangers_;
