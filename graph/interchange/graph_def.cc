@@ -56,6 +56,9 @@ absl::Status Annotate(const absl::Status& status, const NodeDef& def) {
 // Why calls of functions could not become nodes, by name.
 using FailedCalls = absl::flat_hash_map<std::string, absl::Status>;
 
+// Of how many unknown ops it is said which known ones have names like theirs.
+constexpr size_t kMaxSuggestions = 16;
+
 // What a node that no message has takes in memory.
 constexpr int64_t kNodeBytes = 2048;
 
@@ -158,19 +161,28 @@ class GraphImport {
         WEIR_RETURN_IF_ERROR(LeaveOut(i, failed->second));
         continue;
       }
-      const absl::StatusOr<const Op*> op = graph_.ops().Lookup(def_.node(i).op());
-      if (op.ok() && (options_.lets_runtime_ops_in || !IsRuntimeOp((*op)->name()))) continue;
-      if (op.ok()) {
+      const Op* const op = graph_.ops().Find(def_.node(i).op());
+      if (op != nullptr && (options_.lets_runtime_ops_in || !IsRuntimeOp(op->name()))) continue;
+      if (op != nullptr) {
         WEIR_RETURN_IF_ERROR(LeaveOut(
             i, Annotate(absl::InvalidArgumentError("its op is one that only the runtime itself may use"),
                         def_.node(i))));
         continue;
       }
-      absl::Status reason = Annotate(op.status(), def_.node(i));
+      absl::Status reason = Annotate(WhyUnknown(def_.node(i).op()), def_.node(i));
       reason.SetPayload(kUnknownOp, absl::Cord(absl::StrCat(def_.node(i).op(), " ", def_.node(i).name())));
       WEIR_RETURN_IF_ERROR(LeaveOut(i, std::move(reason)));
     }
     return absl::OkStatus();
+  }
+
+  // With the names that it may have meant, which are looked for among those of all ops: for the first ops.
+  absl::Status WhyUnknown(absl::string_view op) {
+    if (const auto known = unknown_ops_.find(op); known != unknown_ops_.end()) return known->second;
+    if (unknown_ops_.size() >= kMaxSuggestions) {
+      return absl::NotFoundError(absl::StrCat("no op is named '", op, "'"));
+    }
+    return unknown_ops_.try_emplace(op, graph_.ops().Lookup(op).status()).first->second;
   }
 
   // The reason is the import's error, where nothing may be left out.
@@ -385,19 +397,17 @@ class GraphImport {
     WEIR_ASSIGN_OR_RETURN(spec.device, DeviceName::Parse(node.device()));
     WEIR_ASSIGN_OR_RETURN(spec.attrs, Attrs(node, op));
     std::vector<Output> data;
+    absl::flat_hash_set<const Node*> before;
     for (const Edge& edge : edges_[i]) {
       if (edge.is_control) {
-        AddOnce(edge.existing != nullptr ? edge.existing : added_[edge.producer], &spec.control_inputs);
+        Node* const source = edge.existing != nullptr ? edge.existing : added_[edge.producer];
+        if (before.insert(source).second) spec.control_inputs.push_back(source);
       } else {
         data.push_back(Source(edge, i));
       }
     }
     WEIR_ASSIGN_OR_RETURN(spec.inputs, GroupInputs(op, spec.attrs, data));
     return spec;
-  }
-
-  static void AddOnce(Node* node, std::vector<Node*>* nodes) {
-    if (std::find(nodes->begin(), nodes->end(), node) == nodes->end()) nodes->push_back(node);
   }
 
   Output Source(const Edge& edge, int consumer) const {
@@ -498,8 +508,9 @@ class GraphImport {
   absl::flat_hash_map<absl::string_view, int> positions_;  // of the GraphDef's nodes, by name
   std::vector<std::vector<Edge>> edges_;                   // of each node of the GraphDef
   std::vector<absl::Status> skip_reasons_;                 // not OK: the node is left out
-  absl::Status refusal_;                                   // not OK: there was no room for a node
-  int num_before_ = 0;                                     // nodes of the graph
+  absl::flat_hash_map<absl::string_view, absl::Status> unknown_ops_;
+  absl::Status refusal_;  // not OK: there was no room for a node
+  int num_before_ = 0;    // nodes of the graph
   std::vector<Node*> added_;
 };
 

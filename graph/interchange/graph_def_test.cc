@@ -3,6 +3,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
@@ -220,6 +221,34 @@ TEST(GraphDefTest, UnknownOpsMayBeLeftOut) {
   ASSERT_THAT(skipped, SizeIs(3));
   EXPECT_EQ(skipped[2].name, "z");
   EXPECT_THAT(std::string(skipped[2].reason.message()), StartsWith("Foo 'x': no op is named 'Foo'"));
+}
+
+// Names that may have been meant are looked for among those of all ops, and a graph may have any number of
+// unknown ones.
+TEST(GraphDefTest, OnlySoManyUnknownOpsAreComparedWithAllOthers) {
+  constexpr int kFew = 16, kMany = 40;
+  std::string text;
+  for (int i = 0; i < kMany; ++i) {
+    for (const char* node : {"first", "second"}) {
+      text += Node(absl::StrCat(node, i), absl::StrCat("Identity", i), {});
+    }
+  }
+  std::vector<SkippedNode> skipped;
+  ASSERT_TRUE(FromText(text, {.skipped = &skipped}).ok());
+  ASSERT_THAT(skipped, SizeIs(2 * kMany));
+  for (int i = 0; i < 2 * kMany; ++i) {
+    const std::string reason(skipped[i].reason.message());
+    EXPECT_THAT(reason, HasSubstr(absl::StrCat("no op is named 'Identity", i / 2, "'")));
+    EXPECT_EQ(absl::StrContains(reason, "did you mean 'Identity'"), i / 2 < kFew) << reason;
+  }
+}
+
+TEST(GraphDefTest, ANodeIsBehindEachNodeOnce) {
+  const auto graph = FromText(Node("a", "NoOp", {}, "") + Node("b", "NoOp", {}, "") +
+                              Node("c", "NoOp", {"^b", "^a", "^b", "^a"}, ""));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT((*graph)->FindNode("c")->control_inputs(),
+              ElementsAre((*graph)->FindNode("b"), (*graph)->FindNode("a")));
 }
 
 // What TensorFlow's own inference let pass is for the kernel to refuse.

@@ -211,11 +211,10 @@ class Simplifier {
     const auto is_replaced = [this](const Node* before) { return IsReplaced(*before); };
     if (std::none_of(node.control_inputs().begin(), node.control_inputs().end(), is_replaced)) return;
     std::vector<Node*> control_inputs;
+    absl::flat_hash_set<const Node*> sources;
     for (Node* before : node.control_inputs()) {
       Node* const source = IsReplaced(*before) ? replaced_by_[before->id()].node : before;
-      if (std::find(control_inputs.begin(), control_inputs.end(), source) == control_inputs.end()) {
-        control_inputs.push_back(source);
-      }
+      if (sources.insert(source).second) control_inputs.push_back(source);
     }
     graph_.Connect(&node, {node.inputs().begin(), node.inputs().end()}, std::move(control_inputs));
   }

@@ -98,11 +98,10 @@ class Merger {
     }
     if (std::none_of(node.control_inputs().begin(), node.control_inputs().end(), is_merged)) return;
     std::vector<Node*> control_inputs;
+    absl::flat_hash_set<const Node*> representatives;
     for (Node* before : node.control_inputs()) {
       Node* const first = RepresentativeOf(before);
-      if (std::find(control_inputs.begin(), control_inputs.end(), first) == control_inputs.end()) {
-        control_inputs.push_back(first);
-      }
+      if (representatives.insert(first).second) control_inputs.push_back(first);
     }
     graph_.Connect(&node, {node.inputs().begin(), node.inputs().end()}, std::move(control_inputs));
   }
