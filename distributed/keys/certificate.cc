@@ -154,6 +154,13 @@ absl::StatusOr<Certificate> ReadCertificateFile(const std::string& path, const s
   return read;
 }
 
+bool IsSignedBy(const Certificate& certificate, const Certificate& authority) {
+  EVP_PKEY* const key = X509_get0_pubkey(authority.certificate.get());
+  const bool is_signed = key != nullptr && X509_verify(certificate.certificate.get(), key) == 1;
+  ERR_clear_error();
+  return is_signed;
+}
+
 absl::StatusOr<bool> CertificateNames(const std::string& path, const std::string& name) {
   WEIR_ASSIGN_OR_RETURN(const CertificateRef certificate, ReadCertificate(path));
   return X509_check_host(certificate.get(), name.data(), name.size(), X509_CHECK_FLAG_NO_WILDCARDS,

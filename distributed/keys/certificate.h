@@ -35,6 +35,9 @@ absl::StatusOr<Certificate> MakeHostCertificate(const std::string& host, const C
 // InvalidArgument, naming the file, when there is none, or when the key is another one's.
 absl::StatusOr<Certificate> ReadCertificateFile(const std::string& path, const std::string& key_path = "");
 
+// Whether the authority has signed the certificate.
+bool IsSignedBy(const Certificate& certificate, const Certificate& authority);
+
 // Whether the certificate in a PEM file, the first there, has this DNS name. InvalidArgument when there is
 // none.
 absl::StatusOr<bool> CertificateNames(const std::string& path, const std::string& name);

@@ -206,6 +206,10 @@ absl::StatusOr<std::string> RevokeKeys(const std::string& directory,
     WEIR_RETURN_IF_ERROR(CheckHost(folder));
     const std::string path = JoinPath(JoinPath(directory, folder), "cert.pem");
     WEIR_ASSIGN_OR_RETURN(certificates.emplace_back(), ReadCertificateFile(path));
+    if (IsSignedBy(certificates.back(), authority)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is of another CA than ",
+                                                   JoinPath(directory, "ca.pem"),
+                                                   ", whose list says nothing of it"));
   }
   const std::string path = JoinPath(directory, "revoked.pem");
   WEIR_ASSIGN_OR_RETURN(const std::string list,

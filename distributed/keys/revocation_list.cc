@@ -14,12 +14,15 @@
 #include "graph/types/status_macros.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/notice.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = 16 << 20;               // some 400,000 certificates
 constexpr absl::Duration kValid = absl::Hours(24 * 3650);  // RFC 5280 wants an end; nobody here heeds it
+
+constexpr absl::Duration kReadAgain = absl::Seconds(1);
 
 using BioRef = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using CertificateRef = std::unique_ptr<X509, decltype(&X509_free)>;
@@ -184,11 +187,14 @@ RevocationList::Lists RevocationList::Current() {
   absl::MutexLock lock(&mutex_);
   const absl::StatusOr<Version> version = CurrentVersion();
   // A file that is gone for a moment, as while it is exchanged, has not changed.
-  if (!version.ok() || *version == version_) return lists_;
-  version_ = *version;  // a file that cannot be read is tried, and spoken of, once
-  if (absl::StatusOr<Lists> lists = Read(); lists.ok()) {
+  const bool is_new = version.ok() && *version != version_;
+  if (!version.ok() || (!is_new && ProcessNow() < read_again_)) return lists_;
+  version_ = *version;
+  absl::StatusOr<Lists> lists = Read();
+  read_again_ = lists.ok() ? absl::InfiniteFuture() : ProcessNow() + kReadAgain;
+  if (lists.ok()) {
     lists_ = *std::move(lists);
-  } else {
+  } else if (is_new) {
     PrintNotice(absl::StrCat(lists.status().message(), "; the list before it still counts"));
   }
   return lists_;

@@ -21,8 +21,9 @@ struct X509_crl_st;
 namespace weir {
 
 // A file with lists, PEM. A file that is exchanged while it is followed counts from the next call on; while
-// the new one cannot be read, the one before counts, and a notice says so. The time at which a list wants to
-// be replaced ("next update") is not heeded: an old list still keeps those out that it names.
+// the new one cannot be read, the one before counts, a notice says so, and it is tried again. The time at
+// which a list wants to be replaced ("next update") is not heeded: an old list still keeps those out that it
+// names.
 //
 // Thread safety: all functions.
 class RevocationList {
@@ -55,7 +56,9 @@ class RevocationList {
 
   const std::string path_, ca_path_;
   absl::Mutex mutex_;
-  Version version_ ABSL_GUARDED_BY(mutex_);
+  Version version_ ABSL_GUARDED_BY(mutex_);  // that was read last, or could not be
+  // When it could not: when to try again, for it may be this process that lacks something. Otherwise never.
+  absl::Time read_again_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
   Lists lists_ ABSL_GUARDED_BY(mutex_);
 };
 

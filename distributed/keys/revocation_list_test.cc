@@ -74,6 +74,20 @@ TEST_F(RevocationListTest, AFileThatIsDamagedOrGoneLeavesTheListBefore) {
   EXPECT_TRUE(list->Has(MarkOf("gpu1")));
 }
 
+// As where a process has no descriptor left for a moment, or a link to the file leads nowhere yet: here the
+// CA is not there.
+TEST_F(RevocationListTest, AListThatCouldNotBeReadIsReadLater) {
+  ASSERT_TRUE(RevokeKeys(keys_, {"gpu1"}).ok());
+  const auto list = Follow();
+  ASSERT_TRUE(RevokeKeys(keys_, {"gpu2"}).ok());
+  ASSERT_EQ(std::rename((keys_ + "/ca.pem").c_str(), (keys_ + "/away.pem").c_str()), 0);
+  EXPECT_FALSE(list->Has(MarkOf("gpu2")));
+  ASSERT_EQ(std::rename((keys_ + "/away.pem").c_str(), (keys_ + "/ca.pem").c_str()), 0);
+  const absl::Time end = absl::Now() + absl::Seconds(20);
+  while (!list->Has(MarkOf("gpu2")) && absl::Now() < end) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_TRUE(list->Has(MarkOf("gpu2")));
+}
+
 TEST_F(RevocationListTest, OnlyItsCaTakesCertificatesBack) {
   const std::string others = NewKeys();
   ASSERT_TRUE(RevokeKeys(others, {"gpu1"}).ok());
@@ -99,6 +113,11 @@ TEST_F(RevocationListTest, MistakesOfWhoRevokesChangeNothing) {
   EXPECT_THAT(error(keys_, {}), HasSubstr("name the folder"));
   EXPECT_THAT(error(keys_, {"gpu1", "gpu4"}), HasSubstr("gpu4/cert.pem' has no certificate"));
   EXPECT_THAT(error(keys_, {"../gpu1"}), HasSubstr("is no host"));
+  // Of the keys before these: a list that this CA signs says nothing of it.
+  const std::string own = ReadBytes(keys_ + "/gpu2/cert.pem");
+  WriteBytes(keys_ + "/gpu2/cert.pem", ReadBytes(NewKeys() + "/gpu2/cert.pem"));
+  EXPECT_THAT(error(keys_, {"gpu1", "gpu2"}), HasSubstr("gpu2/cert.pem' is of another CA"));
+  WriteBytes(keys_ + "/gpu2/cert.pem", own);
   WriteBytes(keys_ + "/ca.key", ReadBytes(keys_ + "/gpu1/key.pem"));
   EXPECT_THAT(error(keys_, {"gpu1"}), HasSubstr("ca.key' has no key, or not that of the certificate"));
   EXPECT_THAT(ErrorOfFollowing(keys_ + "/revoked.pem"), HasSubstr("cannot read"));
