@@ -101,5 +101,19 @@ TEST_F(OwnDevicesTest, GroupsOfTwoKeysAreTwo) {
   EXPECT_THAT((*sums)[3].flat<float>(), ElementsAre(5));
 }
 
+// As the constants of functions whose calls have become nodes.
+TEST_F(OwnDevicesTest, KeysMayWaitForSomething) {
+  const Output before =
+      g_.AddOp("RandomUniform", {Constant(g_, Tensor::Vector<int32_t>({1}))}, {{"dtype", DType::kFloat32}});
+  const auto sums = RunOn(4, [&](int i) {
+    const auto after = g_.ControlScope({before.node});
+    const Output group = g_.AddOp("Identity", {Key(1 + i / 2)});
+    return Sum(Constant(g_, Tensor::Vector<float>({static_cast<float>(i)})), group, Key(1));
+  });
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  EXPECT_THAT((*sums)[0].flat<float>(), ElementsAre(1));
+  EXPECT_THAT((*sums)[3].flat<float>(), ElementsAre(5));
+}
+
 }  // namespace
 }  // namespace weir

@@ -12,12 +12,27 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "graph/loops.h"
-#include "graph/rewrite/constant_operand.h"
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
+#include "graph/types/tensor.h"
 
 namespace weir {
 namespace {
+
+// The integer that the output always is, whatever it waits for: calls of functions put other nodes before
+// constants, and pass them on.
+std::optional<int64_t> ConstantInteger(Output output) {
+  constexpr int kMostNodes = 256;  // more than calls can be nested
+  const auto passes_on = [](const Node& node) {
+    return node.op_name() == "Identity" || node.op_name() == "Enter";
+  };
+  for (int i = 0; i < kMostNodes && passes_on(*output.node); ++i) output = output.node->input(0);
+  if (output.node->op_name() != "Const") return std::nullopt;
+  const Tensor* const value = output.node->FindAttr("value")->get_if<Tensor>();
+  if (value == nullptr || value->num_elements() != 1) return std::nullopt;
+  if (value->dtype() == DType::kInt32) return value->flat<int32_t>()[0];
+  return value->dtype() == DType::kInt64 ? std::make_optional(value->flat<int64_t>()[0]) : std::nullopt;
+}
 
 // A node's attr or input of this name; nullopt where it has none, or one that is no constant.
 std::optional<int64_t> IntegerOf(const Node& node, absl::string_view name) {
@@ -29,10 +44,7 @@ std::optional<int64_t> IntegerOf(const Node& node, absl::string_view name) {
   int index = 0;
   for (const ArgDef& input : node.op().inputs()) {
     if (input.is_list() || index >= node.num_inputs()) return std::nullopt;
-    if (input.name == name) {
-      const std::optional<std::vector<int64_t>> values = ConstantIntegers(node.input(index));
-      return values && values->size() == 1 ? std::make_optional(values->front()) : std::nullopt;
-    }
+    if (input.name == name) return ConstantInteger(node.input(index));
     ++index;
   }
   return std::nullopt;
