@@ -152,12 +152,14 @@ void MasterSession::Create(const MasterRoom& room, std::string handle, const ten
     session.reset();  // what it took is given back before its client hears of the error
     return done(begun);
   }
-  const std::shared_ptr<Creation> creation(new Creation{.session = session,
+  const std::string& its_handle = session->handle();
+  // Nobody else holds it: what it took must be given back in End.
+  const std::shared_ptr<Creation> creation(new Creation{.session = std::move(session),
                                                         .options = OptionsOfConfig(config, target),
                                                         .kernels = target.kernels,
                                                         .call = std::move(call),
                                                         .done = std::move(done),
-                                                        .handle = session->handle(),
+                                                        .handle = its_handle,
                                                         .begun = room.environment.Now()});
   TryToStart(creation);
 }
