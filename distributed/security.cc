@@ -18,7 +18,9 @@
 namespace weir {
 namespace {
 
-constexpr char kBlankToken[] = " ";
+// In the place of a variable that is set but empty: CheckSecurityOptions refuses it. A secret, or a list,
+// that was not found must not open the server.
+constexpr char kBlank[] = " ";
 constexpr absl::Duration kLookupTimeout = absl::Seconds(20);
 
 std::string Environment(const char* name) {
@@ -42,12 +44,14 @@ absl::Status CheckFile(absl::string_view option, const std::string& path) {
 SecurityOptions SecurityFromEnvironment() {
   SecurityOptions options;
   options.token = Environment("WEIR_JOB_TOKEN");
-  // CheckSecurityOptions refuses it: a secret that was not found must not open the server to everybody.
-  if (options.token.empty() && std::getenv("WEIR_JOB_TOKEN") != nullptr) options.token = kBlankToken;
+  if (options.token.empty() && std::getenv("WEIR_JOB_TOKEN") != nullptr) options.token = kBlank;
   options.tls_cert_file = Environment("WEIR_TLS_CERT");
   options.tls_key_file = Environment("WEIR_TLS_KEY");
   options.tls_ca_file = Environment("WEIR_TLS_CA");
   options.tls_revoked_file = Environment("WEIR_TLS_REVOKED");
+  if (options.tls_revoked_file.empty() && std::getenv("WEIR_TLS_REVOKED") != nullptr) {
+    options.tls_revoked_file = kBlank;
+  }
   const std::string task_names = Environment("WEIR_TLS_TASK_NAMES");
   options.tls_task_names = !task_names.empty() && task_names != "0";
   return options;
@@ -62,6 +66,10 @@ absl::Status CheckSecurityOptions(const SecurityOptions& options) {
         "TLS: names of tasks are checked in certificates (--tls_task_names, WEIR_TLS_TASK_NAMES), which "
         "needs a "
         "certificate, its key and a CA");
+  }
+  if (options.tls_revoked_file == kBlank) {
+    return absl::InvalidArgumentError(
+        "TLS: WEIR_TLS_REVOKED is set but empty: name the list of revoked certificates, or leave it unset");
   }
   if (!options.tls_revoked_file.empty() && options.tls_ca_file.empty()) {
     return absl::InvalidArgumentError(
