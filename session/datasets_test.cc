@@ -150,6 +150,52 @@ TEST_F(DatasetsTest, APassIsSavedAndRestored) {
   EXPECT_THAT(std::string(RunNode(restore_other).message()), HasSubstr("saved position"));
 }
 
+// What iterators of a dataset share, what is cached and the seeds of the next pass, is changed by positions
+// that are its own alone.
+TEST_F(DatasetsTest, APositionThatIsRefusedChangesNothing) {
+  const AttrMap pairs = {
+      {"output_types", std::vector<DType>{D::kInt64, D::kInt64}},
+      {"output_shapes", std::vector<PartialShape>{PartialShape::OfRank(0), PartialShape::OfRank(0)}}};
+  const auto zipped = [&](int64_t first, bool shuffles, Output second) {
+    const Output range =
+        g_.AddOp("RangeDataset", {Number(first), Number(first + 3), Number(1)}, Of(D::kInt64));
+    const Output kept = shuffles ? Stage("ShuffleDataset", range, {Number(3), Number(3), Number(5)})
+                                 : Stage("CacheDataset", range, {Text("")});
+    const Output repeated = Stage("RepeatDataset", kept, {Number(-1)});
+    return g_.AddOp("ZipDataset", {std::vector<Output>{repeated, second}}, pairs);
+  };
+  const auto iterator_of_pairs = [&] {
+    AttrMap attrs = pairs;
+    attrs["shared_name"] = attrs["container"] = "";
+    return g_.AddOp("IteratorV2", {}, attrs);
+  };
+  const auto next_of = [&](Output iterator) { return g_.AddOp("IteratorGetNext", {iterator}, pairs); };
+  for (const bool shuffles : {false, true}) {
+    // A pass that the attempt has begun gives no elements, and those that come have the next seeds.
+    const int num_lost = shuffles ? 1 : 0;
+    const Output iterator = iterator_of_pairs(), other = iterator_of_pairs();
+    Node* const make = Make(zipped(0, shuffles, Range(100)), iterator);
+    // Its position is as long, and then longer.
+    Node* const make_other =
+        Make(zipped(10, shuffles, Stage("RepeatDataset", Range(100), {Number(2)})), other);
+    Node* const save = g_.AddNode("SerializeIterator", {other});
+    Node* const restore = g_.AddNode("DeserializeIterator", {iterator, save->output(0)});
+    const Output next = next_of(iterator), next_of_other = next_of(other);
+    session_.reset();
+    ASSERT_TRUE(RunNode(make).ok());
+    std::vector<int64_t> wanted = Drain(next, 12 + 3 * num_lost);
+    ASSERT_EQ(wanted.size(), 12 + 3 * num_lost);
+    wanted.erase(wanted.begin() + 3, wanted.begin() + 3 + 3 * num_lost);
+    ASSERT_TRUE(RunNode(make_other).ok());
+    ASSERT_EQ(Drain(next_of_other, 4).size(), 4);
+    ASSERT_TRUE(RunNode(make).ok());
+    std::vector<int64_t> again = Drain(next, 1);
+    EXPECT_THAT(std::string(RunNode(restore).message()), HasSubstr("values are left over"));
+    for (const int64_t value : Drain(next, 11)) again.push_back(value);
+    EXPECT_EQ(again, wanted) << shuffles;
+  }
+}
+
 // A checkpoint has the position as a string; whatever else is in that string is refused.
 TEST_F(DatasetsTest, APassIsSavedInACheckpointAndGoesOnInAnotherSession) {
   const Output iterator = Iterator();

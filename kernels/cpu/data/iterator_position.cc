@@ -63,9 +63,12 @@ absl::Status PositionReader::NextOutcome(absl::Span<const DType> types,
   return absl::OkStatus();
 }
 
-absl::Status PositionReader::Finish() const {
-  if (next_ == tensors_.size()) return absl::OkStatus();
-  return OfAnother(absl::StrCat(tensors_.size() - next_, " values are left over"));
+absl::Status PositionReader::Accept() {
+  if (next_ != tensors_.size()) {
+    return OfAnother(absl::StrCat(tensors_.size() - next_, " values are left over"));
+  }
+  for (const std::function<void()>& change : changes_) change();
+  return absl::OkStatus();
 }
 
 }  // namespace weir

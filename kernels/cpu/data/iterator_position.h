@@ -2,12 +2,14 @@
 //
 // A list of tensors. Each iterator writes what it needs, and those below it, in an order of its own, and
 // reads the same. A position that was saved by another pipeline is InvalidArgument, as far as it can be told;
-// whatever it says, an iterator checks that it stays within its bounds.
+// whatever it says, an iterator checks that it stays within its bounds, and one that is refused changes
+// nothing that other iterators of the dataset have.
 //
 // Thread safety: none; one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,12 +52,15 @@ class PositionReader {
   // An element of these types.
   absl::StatusOr<std::vector<Tensor>> NextElement(absl::Span<const DType> types, bool may_be_empty = false);
   absl::Status NextOutcome(absl::Span<const DType> types, absl::StatusOr<std::vector<Tensor>>* outcome);
-  // InvalidArgument when something is left.
-  absl::Status Finish() const;
+  // What it changes of a dataset, for all its iterators: not before the whole position is known to be good.
+  void OnAccepted(std::function<void()> change) { changes_.push_back(std::move(change)); }
+  // InvalidArgument when something is left; otherwise makes these changes, in their order.
+  absl::Status Accept();
 
  private:
   std::vector<Tensor> tensors_;
   size_t next_ = 0;
+  std::vector<std::function<void()>> changes_;
 };
 
 }  // namespace weir

@@ -143,7 +143,7 @@ absl::Status IteratorResource::Restore(const Caller& caller, std::vector<Tensor>
   IteratorContext context = {*pass->run, caller.cancellation, caller.threads};
   PositionReader position(std::move(saved));
   WEIR_RETURN_IF_ERROR(pass->iterator->Restore(context, position));
-  WEIR_RETURN_IF_ERROR(position.Finish());
+  WEIR_RETURN_IF_ERROR(position.Accept());
   absl::MutexLock lock(&mutex_);
   std::swap(pass_, pass);
   return absl::OkStatus();

@@ -105,8 +105,8 @@ absl::Status CacheIterator::Restore(IteratorContext& context, PositionReader& po
     gathered_ = std::move(held);
     return IteratorOverInput::Restore(context, position);
   }
-  dataset_->Keep(held);
   kept_ = std::move(held);
+  position.OnAccepted([dataset = dataset_, kept = kept_] { dataset->Keep(kept); });
   return absl::OkStatus();
 }
 

@@ -96,7 +96,8 @@ class GlobalShuffleDataset final : public DatasetOfInput {
       WEIR_ASSIGN_OR_RETURN(seeds_.first, position.NextNumber());
       WEIR_ASSIGN_OR_RETURN(seeds_.second, position.NextNumber());
       WEIR_ASSIGN_OR_RETURN(const int64_t num_drawn, position.NextNumber(0, INT64_MAX));
-      dataset_->seeds_.GoTo(static_cast<uint64_t>(num_drawn));
+      position.OnAccepted(
+          [dataset = dataset_, num_drawn] { dataset->seeds_.GoTo(static_cast<uint64_t>(num_drawn)); });
       return absl::OkStatus();
     }
 

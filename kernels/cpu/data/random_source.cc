@@ -44,7 +44,9 @@ class RandomDataset final : public Dataset {
       numbers_ = RandomNumbers(seeds_.first, seeds_.second);
       numbers_.Skip(static_cast<uint64_t>(drawn));
       WEIR_ASSIGN_OR_RETURN(const int64_t drawn_of_dataset, position.NextNumber(0, INT64_MAX));
-      dataset_->seeds_.GoTo(static_cast<uint64_t>(drawn_of_dataset));
+      position.OnAccepted([dataset = dataset_, drawn_of_dataset] {
+        dataset->seeds_.GoTo(static_cast<uint64_t>(drawn_of_dataset));
+      });
       return absl::OkStatus();
     }
 

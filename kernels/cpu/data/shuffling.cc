@@ -94,7 +94,9 @@ absl::Status ShuffleIterator::Restore(IteratorContext& context, PositionReader& 
   WEIR_ASSIGN_OR_RETURN(const int64_t drawn, position.NextNumber(0, INT64_MAX));
   numbers_.Skip(static_cast<uint64_t>(drawn));
   WEIR_ASSIGN_OR_RETURN(const int64_t drawn_of_dataset, position.NextNumber(0, INT64_MAX));
-  dataset_->seeds().GoTo(static_cast<uint64_t>(drawn_of_dataset));
+  position.OnAccepted([dataset = dataset_, drawn_of_dataset] {
+    dataset->seeds().GoTo(static_cast<uint64_t>(drawn_of_dataset));
+  });
   WEIR_ASSIGN_OR_RETURN(input_is_over_, position.NextNumber(0, 1));
   WEIR_ASSIGN_OR_RETURN(const int64_t size, position.NextNumber(0, dataset_->buffer_size()));
   buffer_.clear();
