@@ -18,8 +18,8 @@
 // nothing has come for kForgottenAfter, which is longer by what messages and answers may take on their way;
 // when it comes again it is as new.
 //
-// Answers that are errors say the window too. A sender that gets no answer, or an error without a window, does
-// not know what it may have: it sends one message at a time until an answer says so.
+// Answers that are errors say the window too. A sender that gets no answer, or an error without a window,
+// does not know what it may have: it sends one message at a time until an answer says so.
 //
 // A message that its sender has no window for is refused with Unavailable: Peers tries it again for a while.
 // An honest sender seldom meets that: where its receiver was started anew or has forgotten it after a
