@@ -55,10 +55,10 @@ absl::StatusOr<Lists> ReadLists(const std::string& path) {
       "TLS: '", path, "' ", lists.empty() ? "has no" : "has a damaged", " list of revoked certificates"));
 }
 
-absl::StatusOr<std::vector<CertificateRef>> ReadAuthorities(const std::string& path) {
+absl::StatusOr<std::vector<std::shared_ptr<X509>>> ReadAuthorities(const std::string& path) {
   WEIR_ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   const BioRef file = Reading(text);
-  std::vector<CertificateRef> authorities;
+  std::vector<std::shared_ptr<X509>> authorities;
   while (X509* const authority = PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr)) {
     authorities.emplace_back(authority, X509_free);
   }
@@ -124,7 +124,8 @@ TimeRef TimeOf(absl::Time time) {
 
 absl::StatusOr<std::unique_ptr<RevocationList>> RevocationList::Follow(const std::string& path,
                                                                        const std::string& ca_path) {
-  std::unique_ptr<RevocationList> list(new RevocationList(path, ca_path));
+  WEIR_ASSIGN_OR_RETURN(Authorities authorities, ReadAuthorities(ca_path));
+  std::unique_ptr<RevocationList> list(new RevocationList(path, ca_path, std::move(authorities)));
   absl::MutexLock lock(&list->mutex_);
   WEIR_ASSIGN_OR_RETURN(list->version_, list->CurrentVersion());
   WEIR_ASSIGN_OR_RETURN(list->lists_, list->Read());
@@ -169,15 +170,15 @@ absl::StatusOr<RevocationList::Version> RevocationList::CurrentVersion() const {
 
 absl::StatusOr<RevocationList::Lists> RevocationList::Read() const {
   WEIR_ASSIGN_OR_RETURN(Lists lists, ReadLists(path_));
-  WEIR_ASSIGN_OR_RETURN(const std::vector<CertificateRef> authorities, ReadAuthorities(ca_path_));
   for (const std::shared_ptr<X509_CRL>& list : lists) {
     bool is_signed = false;
-    for (const CertificateRef& authority : authorities) {
+    for (const std::shared_ptr<X509>& authority : authorities_) {
       is_signed = is_signed || IsSignedBy(list.get(), authority.get());
     }
     if (!is_signed) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "TLS: '", path_, "' has a list of revoked certificates that no CA in '", ca_path_, "' has signed"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("TLS: '", path_, "' has a list of revoked certificates that no CA in '", ca_path_,
+                       "' has signed, as that was when this task began"));
     }
   }
   return lists;

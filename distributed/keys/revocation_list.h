@@ -23,7 +23,7 @@ namespace weir {
 // A file with lists, PEM. A file that is exchanged while it is followed counts from the next call on; while
 // the new one cannot be read, the one before counts, a notice says so, and it is tried again. The time at
 // which a list wants to be replaced ("next update") is not heeded: an old list still keeps those out that it
-// names.
+// names. CAs are those of the beginning: another one's list comes with the files for a later start.
 //
 // Thread safety: all functions.
 class RevocationList {
@@ -41,20 +41,22 @@ class RevocationList {
 
  private:
   using Lists = std::vector<std::shared_ptr<X509_crl_st>>;
+  using Authorities = std::vector<std::shared_ptr<x509_st>>;
   // What tells one content of the file from the next one without reading it.
   struct Version {
     int64_t device = 0, file = 0, num_bytes = 0, seconds = 0, nanoseconds = 0;
     bool operator==(const Version&) const = default;
   };
 
-  RevocationList(std::string path, std::string ca_path)
-      : path_(std::move(path)), ca_path_(std::move(ca_path)) {}
+  RevocationList(std::string path, std::string ca_path, Authorities authorities)
+      : path_(std::move(path)), ca_path_(std::move(ca_path)), authorities_(std::move(authorities)) {}
 
   absl::StatusOr<Version> CurrentVersion() const;
   absl::StatusOr<Lists> Read() const;
   Lists Current() ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::string path_, ca_path_;
+  const Authorities authorities_;
   absl::Mutex mutex_;
   Version version_ ABSL_GUARDED_BY(mutex_);  // that was read last, or could not be
   // When it could not: when to try again, for it may be this process that lacks something. Otherwise never.

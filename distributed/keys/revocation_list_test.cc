@@ -1,5 +1,7 @@
 #include "distributed/keys/revocation_list.h"
 
+#include <sys/resource.h>
+
 #include "absl/time/clock.h"
 #include "distributed/keys/key_files.h"
 #include "gmock/gmock.h"
@@ -74,18 +76,21 @@ TEST_F(RevocationListTest, AFileThatIsDamagedOrGoneLeavesTheListBefore) {
   EXPECT_TRUE(list->Has(MarkOf("gpu1")));
 }
 
-// As where a process has no descriptor left for a moment, or a link to the file leads nowhere yet: here the
-// CA is not there.
+// As where a process has no descriptor left for a moment.
 TEST_F(RevocationListTest, AListThatCouldNotBeReadIsReadLater) {
   ASSERT_TRUE(RevokeKeys(keys_, {"gpu1"}).ok());
   const auto list = Follow();
   ASSERT_TRUE(RevokeKeys(keys_, {"gpu2"}).ok());
-  ASSERT_EQ(std::rename((keys_ + "/ca.pem").c_str(), (keys_ + "/away.pem").c_str()), 0);
-  EXPECT_FALSE(list->Has(MarkOf("gpu2")));
-  ASSERT_EQ(std::rename((keys_ + "/away.pem").c_str(), (keys_ + "/ca.pem").c_str()), 0);
+  const std::string gpu2 = MarkOf("gpu2");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_FALSE(list->Has(gpu2));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   const absl::Time end = absl::Now() + absl::Seconds(20);
-  while (!list->Has(MarkOf("gpu2")) && absl::Now() < end) absl::SleepFor(absl::Milliseconds(10));
-  EXPECT_TRUE(list->Has(MarkOf("gpu2")));
+  while (!list->Has(gpu2) && absl::Now() < end) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_TRUE(list->Has(gpu2));
 }
 
 TEST_F(RevocationListTest, OnlyItsCaTakesCertificatesBack) {
@@ -94,6 +99,16 @@ TEST_F(RevocationListTest, OnlyItsCaTakesCertificatesBack) {
   EXPECT_THAT(ErrorOfFollowing(others + "/revoked.pem"), HasSubstr("that no CA in"));
   WriteBytes(keys_ + "/revoked.pem", ReadBytes(others + "/revoked.pem"));
   EXPECT_THAT(std::string(RevokeKeys(keys_, {"gpu1"}).status().message()), HasSubstr("a list of another CA"));
+}
+
+// What a task lets in is signed by the CA of its start, also when the files for its next start are there.
+TEST_F(RevocationListTest, ACaThatComesLaterTakesNothingBack) {
+  ASSERT_TRUE(RevokeKeys(keys_, {"gpu1"}).ok());
+  const auto list = Follow();
+  const std::string gpu1 = MarkOf("gpu1"), others = NewKeys();
+  ASSERT_TRUE(RevokeKeys(others, {"gpu2"}).ok());
+  for (const char* file : {"/ca.pem", "/revoked.pem"}) WriteBytes(keys_ + file, ReadBytes(others + file));
+  EXPECT_TRUE(list->Has(gpu1));
 }
 
 TEST_F(RevocationListTest, WhatIsNoListIsNamed) {

@@ -5,7 +5,7 @@
 // can connect to the name, or else to the port, and finds there who knows the key (introduction.h), sends its
 // further calls through that connection, as long as it lives.
 // Calls without a connection and calls that are not framed (IsFramedMethod) go over the network as before. So
-// the network alone decides who may talk to whom.
+// the network alone decides who may talk to whom, and is asked again at each request (Listener::CheckCaller).
 //
 // Why: a round trip through such a socket costs less than half of gRPC's, and large tensors go from the
 // sender's buffer straight into the receiver's, without HTTP/2 in between (docs/benchmarks.md). Within a
