@@ -86,9 +86,10 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   if (is_taken && place.promised.life > place.holder.life) {
     place = {Holder(place.promised), {}, absl::InfinitePast()};
   }
-  if (request.held == 0) WEIR_RETURN_IF_ERROR(CheckYoungest(request, started, place));
+  WEIR_RETURN_IF_ERROR(request.held == 0 ? CheckYoungest(request, started, place)
+                                         : CheckFound(request, place));
   if (request.held > place.holder.life) {
-    place = {{request.held, started, request.process, now}, {}, absl::InfinitePast()};
+    place = {{request.held, started, request.process, now}, {}, absl::InfinitePast(), /*is_sought=*/true};
   } else if (request.held != 0) {
     place.holder.started = std::min(place.holder.started, started);
   }
@@ -140,6 +141,38 @@ absl::Status Authority::CheckReplaced(const JoinRequest& request) {
   const auto place = places_.find(request.task);
   if (place == places_.end()) return absl::OkStatus();
   return CheckYoungest(request, membership_.environment().SteadyNow() - request.age, place->second);
+}
+
+absl::Status Authority::CheckFound(const JoinRequest& request, const Place& place) const {
+  const absl::Duration missed = membership_.environment().SteadyNow() - place.missed_since;
+  if (place.holder.life != request.held || missed < membership_.lease()) return absl::OkStatus();
+  return membership_.SupersededFor(
+      request.task, request.held,
+      absl::StrCat(membership_.self().ToString(),
+                   ", which was started after it, or took office, does not find ", "it at its address ",
+                   request.address, ", so that another process must have been ", request.task.ToString(),
+                   " since"));
+}
+
+bool Authority::BeginLook(const JoinRequest& request) {
+  absl::MutexLock lock(&mutex_);
+  const auto place = places_.find(request.task);
+  if (place == places_.end() || request.held == 0 || place->second.holder.life != request.held) return false;
+  return place->second.is_sought && !std::exchange(place->second.is_being_looked_for, true);
+}
+
+void Authority::EndLook(const JoinRequest& request, Found found) {
+  absl::MutexLock lock(&mutex_);
+  const auto place = places_.find(request.task);
+  if (place == places_.end() || place->second.holder.life != request.held) return;
+  Place& looked_for = place->second;
+  looked_for.is_being_looked_for = false;
+  if (found == Found::kIt) looked_for.is_sought = false;
+  if (found == Found::kIt || found == Found::kUnknown) {
+    looked_for.missed_since = absl::InfiniteFuture();
+  } else {
+    looked_for.missed_since = std::min(looked_for.missed_since, membership_.environment().SteadyNow());
+  }
 }
 
 absl::Status Authority::CheckYoungest(const JoinRequest& request, absl::Time started,

@@ -21,6 +21,11 @@
 // same time, or later. Then the process that answers at the task's address is asked first (MayBeReplaced;
 // membership_service.h does it).
 //
+// One that holds a life which an authority before this one has granted may have been replaced too, and its
+// successor have ended since, so that nobody is left who knows it. It keeps its life at first, and is looked
+// for at its address (BeginLook). When for a lease it was another process that answered there, or nobody
+// listened, it is superseded: nobody else would reach it.
+//
 // The term is the authority's clock when it started, raised above the term of every life that is reported to
 // it; so an authority that restarts, even with a clock that is behind, grants greater lives than the one
 // before. Whoever held a life keeps it. An authority that was only stopped while another process took its
@@ -76,6 +81,12 @@ class Authority {
   // replaced it. Superseded too when the task is done.
   absl::Status CheckReplaced(const JoinRequest& request);
 
+  // Whether the process that was just let in with the life that it held is to be looked for at its address;
+  // one look at a time. Each ends with EndLook.
+  bool BeginLook(const JoinRequest& request);
+  enum class Found { kIt, kAnother, kNobody, kUnknown };
+  void EndLook(const JoinRequest& request, Found found);
+
  private:
   bool IsSucceeded(const JoinRequest& request);
   // A life above it cannot have been granted.
@@ -96,6 +107,10 @@ class Authority {
     // The last process that was granted a life; it shows it with its next message.
     Holder promised;
     absl::Time promised_until = absl::InfinitePast();
+    // The holder came with its life, and has not answered at its address yet.
+    bool is_sought = false;
+    bool is_being_looked_for = false;
+    absl::Time missed_since = absl::InfiniteFuture();  // not found there
 
     absl::Time last_started() const { return std::max(holder.started, promised.started); }
     bool IsOf(uint64_t process) const {
@@ -108,6 +123,8 @@ class Authority {
   void NoteOffice() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether a process that has no life yet, and was started then, may have the place.
   absl::Status CheckYoungest(const JoinRequest& request, absl::Time started, const Place& place) const;
+  // Whether the holder of a life may keep it.
+  absl::Status CheckFound(const JoinRequest& request, const Place& place) const;
 
   std::map<TaskName, Place> places_ ABSL_GUARDED_BY(mutex_);  // of those that have asked
   Incarnation office_ ABSL_GUARDED_BY(mutex_) = 0;            // in which it was last asked

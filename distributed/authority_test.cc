@@ -339,5 +339,43 @@ TEST_F(ElectedTest, KnowsWhatTheViewsBeforeHaveSaid) {
   EXPECT_THAT(told, ::testing::ElementsAre(true, false));
 }
 
+// A process was replaced while it was stopped, and its successor has ended. The authority that was started
+// after that knows neither of them.
+TEST_F(AuthorityTest, AProcessThatIsNotAtItsAddressDoesNotKeepItsLifeFromBefore) {
+  using Found = Authority::Found;
+  const JoinRequest held = {.task = kChief, .held = *first.authority.Join({kChief}), .address = "h:2"};
+  Process next(scheduler);
+  ASSERT_TRUE(next.authority.Join(held).ok());
+  ASSERT_TRUE(next.authority.BeginLook(held));
+  EXPECT_FALSE(next.authority.BeginLook(held)) << "one look at a time";
+  next.authority.EndLook(held, Found::kNobody);
+  const auto pass = [this](absl::Duration time) {
+    scheduler.RunUntil([] { return false; }, scheduler.now() + time);
+  };
+  pass(absl::Seconds(6));
+  EXPECT_TRUE(next.authority.Join(held).ok()) << "its address may be out of reach for a moment";
+  ASSERT_TRUE(next.authority.BeginLook(held));
+  next.authority.EndLook(held, Found::kAnother);
+  pass(absl::Seconds(6));
+  const absl::Status refused = next.authority.Join(held).status();
+  EXPECT_TRUE(IsSuperseded(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("does not find it at its address h:2"));
+}
+
+TEST_F(AuthorityTest, AProcessThatAnswersAtItsAddressKeepsItsLifeFromBefore) {
+  using Found = Authority::Found;
+  const JoinRequest held = {.task = kChief, .held = *first.authority.Join({kChief})};
+  Process next(scheduler);
+  for (const Found found : {Found::kNobody, Found::kUnknown, Found::kNobody, Found::kIt}) {
+    ASSERT_TRUE(next.authority.Join(held).ok());
+    ASSERT_TRUE(next.authority.BeginLook(held));
+    next.authority.EndLook(held, found);
+    scheduler.RunUntil([] { return false; }, scheduler.now() + absl::Seconds(6));
+  }
+  ASSERT_TRUE(next.authority.Join(held).ok());
+  EXPECT_FALSE(next.authority.BeginLook(held)) << "it was found";
+  EXPECT_FALSE(first.authority.BeginLook(held)) << "it was granted here";
+}
+
 }  // namespace
 }  // namespace weir

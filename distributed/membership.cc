@@ -20,11 +20,16 @@ std::string LifeOf(const TaskName& task, Incarnation life) {
   return absl::StrCat(task.ToString(), " ", LifeString(life));
 }
 
-absl::Status Superseded(const TaskName& task, Incarnation life, Incarnation by, const TaskName& who) {
+absl::Status Superseded(const TaskName& task, Incarnation life, absl::string_view why) {
   return SupersededError(
-      absl::StrCat(task.ToString(), " (life ", LifeString(life), ") was superseded: ", who.ToString(),
-                   " knows its life ", LifeString(by), ", another process that is ", task.ToString(), " now"),
+      absl::StrCat(task.ToString(), " (life ", LifeString(life), ") was superseded: ", why),
       LifeOf(task, life));
+}
+
+absl::Status Superseded(const TaskName& task, Incarnation life, Incarnation by, const TaskName& who) {
+  return Superseded(task, life,
+                    absl::StrCat(who.ToString(), " knows its life ", LifeString(by),
+                                 ", another process that is ", task.ToString(), " now"));
 }
 
 absl::Status Lost(const TaskName& task, absl::string_view why) {
@@ -87,6 +92,10 @@ void Membership::Supersede(Incarnation by, const TaskName& who) {
 
 absl::Status Membership::SupersededBy(const TaskName& task, Incarnation life, Incarnation later) const {
   return Superseded(task, life, later, options_.self);
+}
+
+absl::Status Membership::SupersededFor(const TaskName& task, Incarnation life, absl::string_view why) const {
+  return Superseded(task, life, why);
 }
 
 void Membership::OnReplyStatus(const absl::Status& status) {

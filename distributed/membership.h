@@ -159,6 +159,8 @@ class Membership {
   absl::Status superseded() const;
   // What the process is told that has that life of the task (0: none yet), when a later one has the place.
   absl::Status SupersededBy(const TaskName& task, Incarnation life, Incarnation later) const;
+  // The same where the later life is not known.
+  absl::Status SupersededFor(const TaskName& task, Incarnation life, absl::string_view why) const;
   using SupersededListener = std::function<void(const absl::Status& why)>;
   // Before the first message arrives.
   void AddSupersededListener(SupersededListener listener);

@@ -203,6 +203,9 @@ void MembershipService::Join(Request& request) {
   if (is_at_address && authority_.MayBeReplaced(RequestOf(envelope, *call)))
     return LookAndJoin(request, *call);
   Join(request, *call);
+  if (is_at_address && authority_.BeginLook(RequestOf(envelope, *call))) {
+    LookForHolder(RequestOf(envelope, *call));
+  }
   const bool knows_later = !membership_.is_elected() && call->known_authority > membership_.incarnation();
   if (membership_.names_are_proven() && knows_later) LookForSuccessor();
 }
@@ -238,23 +241,41 @@ void MembershipService::LookAndJoin(const Request& request, const JoinCall& call
                  absl::UnavailableError(absl::StrCat(kMostJoining, " processes ask to be ", task.ToString(),
                                                      ": this one is to ask again")));
   }
+  CallAddress(task, request.call->deadline(),
+              [this, task](const absl::StatusOr<PeerReply>& reply) { OnLooked(task, reply); });
+}
+
+void MembershipService::CallAddress(const TaskName& task, absl::Time deadline,
+                                    std::function<void(const absl::StatusOr<PeerReply>& reply)> then) {
   PeerCallOptions options;
-  options.deadline = std::min(request.call->deadline(), peers_.environment().Now() + Probes::kLongest);
+  options.deadline = std::min(deadline, peers_.environment().Now() + Probes::kLongest);
   options.any_life = true;
   options.anew = true;
   options.may_end_this_life = false;  // it may not know yet that this authority was started after the last
   options.retry_for = absl::ZeroDuration();
   peers_.Call(task, kHeartbeatMethod, "", {}, options,
-              [this, alive = alive_, task](const absl::StatusOr<PeerReply>& reply) {
+              [alive = alive_, then = std::move(then)](const absl::StatusOr<PeerReply>& reply) {
                 {
                   absl::MutexLock lock(&alive->mutex);
                   if (alive->is_over) return;
                   ++alive->num_joining;
                 }
-                OnLooked(task, reply);
+                then(reply);
                 absl::MutexLock lock(&alive->mutex);
                 --alive->num_joining;
               });
+}
+
+void MembershipService::LookForHolder(const JoinRequest& holder) {
+  CallAddress(holder.task, absl::InfiniteFuture(), [this, holder](const absl::StatusOr<PeerReply>& reply) {
+    Authority::Found found = Authority::Found::kUnknown;
+    if (reply.ok()) {
+      found = MayBe(*reply, holder.process) ? Authority::Found::kIt : Authority::Found::kAnother;
+    } else if (IsConnectionRefused(reply.status())) {
+      found = Authority::Found::kNobody;
+    }
+    authority_.EndLook(holder, found);
+  });
 }
 
 void MembershipService::OnLooked(const TaskName& task, const absl::StatusOr<PeerReply>& looked) {

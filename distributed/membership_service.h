@@ -13,6 +13,9 @@
 // ask again, and why. One such call of a task is under way at a time: its answer counts for all who have
 // asked meanwhile.
 //
+// A process that keeps a life of before this authority is let in at once, and called at its address, too
+// (Authority::BeginLook).
+//
 // Where names are proven (MembershipOptions) an authority that hears of a later life of its own task calls
 // its own address: a successor that answers there has the certificate of that task, and then this process is
 // superseded.
@@ -89,7 +92,7 @@ class MembershipService {
   struct Alive {
     absl::Mutex mutex;
     bool is_over ABSL_GUARDED_BY(mutex) = false;
-    int num_joining ABSL_GUARDED_BY(mutex) = 0;  // of LookAndJoin, which may call back
+    int num_joining ABSL_GUARDED_BY(mutex) = 0;  // of CallAddress, which may call back
   };
 
   void Reply(const Request& request, const absl::Status& status, std::string body = "") const;
@@ -105,6 +108,10 @@ class MembershipService {
   void Join(Request& request);
   void Join(const Request& request, const JoinCall& call);
   void LookAndJoin(const Request& request, const JoinCall& call);
+  // Asks the task's address who is there.
+  void CallAddress(const TaskName& task, absl::Time deadline,
+                   std::function<void(const absl::StatusOr<PeerReply>& reply)> then);
+  void LookForHolder(const JoinRequest& holder);
   // With what came back from the task's address.
   void OnLooked(const TaskName& task, const absl::StatusOr<PeerReply>& looked);
   void OnLooked(const Request& request, const JoinCall& call, const absl::StatusOr<PeerReply>& looked);

@@ -480,5 +480,48 @@ TEST(KnownFaultsTest, AnOldProcessThatGoesOnAfterTheEndEnds) {
   EXPECT_THAT(WhatGoesWrong({}, {replace, anew}, 60, absl::Milliseconds(40)), IsEmpty());
 }
 
+// Mended: a process was replaced while it was stopped, its successor had ended well, and then the authority
+// was started anew: it knew nobody but the old process, which it let keep its life. That waited for five
+// minutes, because another ps knew its successor (2019002). The authority looks for it at its address.
+TEST(KnownFaultsTest, AnOldProcessEndsWhenTheAuthorityIsStartedAfterItsSuccessor) {
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(700),
+                              .length = absl::Milliseconds(1750),
+                              .first = kWorker,
+                              .second = kPs};
+  const Misfortune anew = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(3200),
+                           .length = absl::Milliseconds(840),
+                           .first = kPs,
+                           .second = kWorker};
+  History history;
+  history.job.num_ps = 2;
+  EXPECT_THAT(WhatGoesWrong(history, {replace, anew}, 40, absl::Milliseconds(11)), IsEmpty());
+}
+
+// Mended: the same where nobody is left who knows the successor. The chief still trained, so the old process
+// did too, and nothing that the ps sent came to it (2022908).
+TEST(KnownFaultsTest, AnOldProcessEndsWhenNobodyIsLeftWhoKnowsItsSuccessor) {
+  const Misfortune flap = {.kind = Kind::kFlapOneWay,
+                           .at = absl::Milliseconds(1650),
+                           .length = absl::Milliseconds(22750),
+                           .first = kChief,
+                           .second = kPs};
+  const Misfortune replace = {.kind = Kind::kReplace,
+                              .at = absl::Milliseconds(1200),
+                              .length = absl::Milliseconds(890),
+                              .first = kWorker,
+                              .second = kPs};
+  const Misfortune anew = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(2930),
+                           .length = absl::Milliseconds(873),
+                           .first = kPs,
+                           .second = kWorker};
+  History history;
+  history.network = BenignNetwork();
+  history.job.lease = absl::Seconds(3);
+  EXPECT_THAT(WhatGoesWrong(history, {flap, replace, anew}, 60, absl::Milliseconds(3)), IsEmpty());
+}
+
 }  // namespace
 }  // namespace weir
