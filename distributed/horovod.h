@@ -30,8 +30,10 @@
 // All ranks must build the same graph (the hook compares the collectives, and names the first difference),
 // run the same steps and stop after the same one, or run Join when they are out of data. When one stops
 // earlier, the others fail with InvalidArgument. At the end the ranks stay until rank 0 has saved, because
-// it may be lost before that: their Close waits for it. Another rank that is lost in the very last step may
-// find the others gone when it is started again; they have the result.
+// it may be lost before that: their Close waits for it. Another rank that is lost in the very last step is
+// told, when it comes again, that training is over: OutOfRange, with which a program ends well (exit_code.h);
+// the others have the result. Rank 0's server stays for that until the others end, for half a minute at most
+// (Shutdown). Who comes later finds nobody, and ends with DeadlineExceeded after the timeout.
 //
 // Counterpart of horovod.tensorflow of Horovod. Thread safety: as the builder that is used.
 #pragma once

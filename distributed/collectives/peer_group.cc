@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/long_wait.h"
 #include "kernels/notice.h"
 #include "kernels/threads.h"
@@ -28,6 +29,8 @@ constexpr absl::Duration kRetryFor = absl::Seconds(3);
 constexpr absl::Duration kNoticeTime = absl::Seconds(30);
 // Of what a rank says when it leaves: the others may have left before, and nobody can be reached then.
 constexpr absl::Duration kFarewellRetry = absl::Milliseconds(200);
+// How long rank 0 stays at its end for ranks that do not end: a launcher may be starting them again.
+constexpr absl::Duration kLastStay = absl::Seconds(30);
 
 int IndexOf(const std::vector<TaskName>& tasks, const TaskName& task) {
   const auto it = std::find(tasks.begin(), tasks.end(), task);
@@ -170,16 +173,17 @@ void PeerGroup::Send(int to, CollectiveMessage message, Payload bytes, Done done
 }
 
 void PeerGroup::Tell(int rank, const char* method, std::string body, absl::Duration retry_for,
-                     int64_t* num_under_way) {
+                     int64_t* num_under_way, std::set<int>* told) {
   {
     absl::MutexLock lock(&mutex_);
     ++*num_under_way;
   }
   peers_.Call(tasks_[rank], method, std::move(body), {},
               {.deadline = peers_.environment().Now() + kNoticeTime, .retry_for = retry_for},
-              [this, num_under_way](absl::StatusOr<PeerReply>) {
+              [this, rank, num_under_way, told](const absl::StatusOr<PeerReply>& reply) {
                 absl::MutexLock lock(&mutex_);
                 --*num_under_way;
+                if (told != nullptr && reply.ok()) told->insert(rank);
               });
 }
 
@@ -236,6 +240,11 @@ absl::Status PeerGroup::Finish(absl::Time deadline, absl::FunctionRef<bool()> gi
   const uint64_t generation = group_->generation();
   if (generation == 0) return group_->status();
   AwaitNone(&num_parts_, kDelivery);
+  if (rank_ == 0) {
+    absl::MutexLock lock(&mutex_);
+    is_done_ = true;
+    finished_[0] = generation;
+  }
   WireWriter writer;
   writer.Fixed64(generation);
   const std::string body = writer.Take();
@@ -295,8 +304,10 @@ void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {
   const uint64_t generation = group_->generation();
   std::map<int, Join> refused;
   absl::Status why;
+  bool has_finished = false;
   {
     absl::MutexLock lock(&mutex_);
+    has_finished = outcome.ok() && finished_.contains(0) && rank_ == 0;
     is_leaving_ = true;
     is_done_ = outcome.ok();
     refused = std::exchange(joined_, {});
@@ -314,11 +325,46 @@ void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {
   const std::string body = writer.Take();
   for (int rank = 0; rank < static_cast<int>(tasks_.size()); ++rank) {
     if (rank == rank_) continue;
-    Tell(rank, outcome.ok() ? kLeaveGroupMethod : kEndGenerationMethod, body, kFarewellRetry,
-         &num_farewells_);
+    Tell(rank, outcome.ok() ? kLeaveGroupMethod : kEndGenerationMethod, body, kFarewellRetry, &num_farewells_,
+         &told_);
   }
   AwaitNone(&num_farewells_, farewell);
+  if (has_finished) AwaitOthers();
   group_->End(absl::CancelledError("this task has left the group"));
+}
+
+std::vector<std::string> PeerGroup::MissingAtTheEndLocked() const {
+  const auto of = [this](int rank) ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
+    const auto found = finished_.find(rank);
+    return found != finished_.end() ? found->second : 0;
+  };
+  std::vector<std::string> missing;
+  for (int rank = 1; rank < static_cast<int>(tasks_.size()); ++rank) {
+    const bool is_done = of(rank) == of(0) && told_.contains(rank);
+    const Membership::State state = peers_.membership().state(tasks_[rank]);
+    const bool ends = state == Membership::State::kDone || state == Membership::State::kLeft ||
+                      peers_.membership().is_leaving(tasks_[rank]);
+    if (!is_done && !ends && !left_.contains(rank)) missing.push_back(group_->NameOf(rank));
+  }
+  return missing;
+}
+
+void PeerGroup::AwaitOthers() {
+  Environment& environment = peers_.environment();
+  const absl::Time deadline = environment.Now() + kLastStay;
+  LongWait wait(environment, deadline);
+  absl::MutexLock lock(&mutex_);
+  const auto all_end = [this]()
+                           ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return MissingAtTheEndLocked().empty(); };
+  while (!environment.Await(mutex_, absl::Condition(&all_end),
+                            std::min(deadline, environment.Now() + kGlance)) &&
+         environment.Now() < deadline) {
+    const std::string missing = absl::StrJoin(MissingAtTheEndLocked(), ", ");
+    wait.Say([&] {
+      return absl::StrCat(group_->NameOf(0), " has ended training, and stays to say so to ", missing,
+                          ", lost in the last step or still in it");
+    });
+  }
 }
 
 void PeerGroup::TakeLeave(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call) {

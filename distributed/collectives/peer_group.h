@@ -6,9 +6,12 @@
 // generation for the others too, so that they come as well. Whoever ends a generation tells rank 0, and rank
 // 0 tells everybody: 2 n messages.
 //
-// A rank that has left in good order is not waited for any more: forming the group without it fails; for a
-// process that asks for its first group when rank 0 has left, with TrainingIsOverError (exit_code.h). One
-// that is only done (Finish) is still there, and comes when the group is formed anew.
+// A rank that has left in good order is not waited for any more: forming the group without it fails; for one
+// that asks when rank 0 has left, with TrainingIsOverError (exit_code.h). One that is only done (Finish) is
+// still there, and comes when the group is formed anew.
+//
+// A rank may be lost when the others have its part of the last step. They end, and when it comes again rank 0
+// alone could tell it so: that stays at its end until all others end too, for half a minute at most.
 //
 // Ranks of one machine send small parts through memory that they share (memory_links.h), if there are no more
 // of them than cores.
@@ -20,6 +23,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -120,7 +124,12 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
                                   absl::FunctionRef<bool()> gives_up);
   // -1 when it is no rank.
   int RankOf(const TaskName& task) const;
-  void Tell(int rank, const char* method, std::string body, absl::Duration retry_for, int64_t* num_under_way);
+  // `told`: where the rank is noted when it has answered; null: nowhere.
+  void Tell(int rank, const char* method, std::string body, absl::Duration retry_for, int64_t* num_under_way,
+            std::set<int>* told = nullptr);
+  // Of rank 0, which has left in good order: those who do not end too, as far as it knows.
+  std::vector<std::string> MissingAtTheEndLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  void AwaitOthers();
   absl::Status Admit(const Envelope& envelope);
   void Reply(IncomingCall& call, const absl::Status& status, std::string body = "") const;
   std::vector<std::string> MissingLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -145,9 +154,9 @@ class PeerGroup final : public CollectiveGroup, public RankLinks {
   int64_t num_parts_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_ends_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t num_farewells_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool has_been_formed_ ABSL_GUARDED_BY(mutex_) = false;
   bool is_leaving_ ABSL_GUARDED_BY(mutex_) = false;
-  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;          // it leaves in good order
+  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;          // it leaves in good order, or rank 0 is about to
+  std::set<int> told_ ABSL_GUARDED_BY(mutex_);            // that this rank leaves
   std::map<int, uint64_t> left_ ABSL_GUARDED_BY(mutex_);  // in good order: rank, and the generation it left
   std::map<int, uint64_t> finished_ ABSL_GUARDED_BY(mutex_);  // done, and there: rank, and the generation
   // Of rank 0: who has asked for the next generation; who asked how for the last one.

@@ -105,7 +105,6 @@ void PeerGroup::BeginGeneration(uint64_t generation) {
   std::map<int, uint64_t> finished, gone;
   {
     absl::MutexLock lock(&mutex_);
-    has_been_formed_ = true;
     finished = keep_those_of(finished_);
     gone = keep_those_of(left_);
   }
@@ -152,6 +151,7 @@ absl::Status PeerGroup::FormAsFirst(absl::Time deadline, absl::FunctionRef<bool(
   if (status.ok()) {
     {
       absl::MutexLock lock(&mutex_);
+      is_done_ = false;
       joined_[0] = Join{peers_.environment().Random(), 0, nullptr};
     }
     AnswerIfAllHaveJoined();
@@ -245,7 +245,7 @@ void PeerGroup::TakeJoin(int rank, Incarnation life, WireReader& reader,
       answer = answered_generation_;
     } else {
       left_.erase(rank);
-      status = is_leaving_ ? OwnLeaveLocked() : LeftLocked();
+      status = is_leaving_ || is_done_ ? OwnLeaveLocked() : LeftLocked();
       if (status.ok()) superseded = std::exchange(joined_[rank], Join{attempt, life, call}).call;
     }
   }
@@ -320,12 +320,8 @@ absl::Status PeerGroup::AskFirst(absl::Time deadline, absl::FunctionRef<bool()> 
           absl::StrCat(group_->NameOf(rank_),
                        " has waited in vain for the group: ", why.empty() ? reply.status().message() : why));
     }
-    if (absl::IsOutOfRange(reply.status())) {
-      // A process that has just been started has missed the end, and nothing is left to do.
-      absl::MutexLock lock(&mutex_);
-      if (!has_been_formed_) return TrainingIsOverError(reply.status().message());
-      return absl::FailedPreconditionError(reply.status().message());
-    }
+    // It has missed the end: the others have done the last step, and nothing is left to do.
+    if (absl::IsOutOfRange(reply.status())) return TrainingIsOverError(reply.status().message());
     if (!is_worth_it) return reply.status();
     WEIR_RETURN_IF_ERROR(WhyNotToWait(gives_up));
     absl::MutexLock lock(&mutex_);

@@ -4,10 +4,12 @@
 // happened.
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -74,6 +76,15 @@ class ReplicaJob {
     });
   }
 
+  // Calls that when another rank has done the last step and this one has not.
+  void InTheLastStep(int rank, std::function<void()> then) {
+    in_last_step_ = [this, rank, then = std::move(then)] {
+      if (last_done_[rank] < kLastStep) world_.At(world_.time(), then);
+    };
+  }
+  absl::Duration time() const { return world_.time(); }
+  const std::string& last_error() const { return last_error_; }
+
   // Whether the rank's process has come to an end, good or bad.
   bool HasEnded(int rank) const { return has_failed_[rank] || !outcomes_[rank].empty(); }
 
@@ -129,10 +140,11 @@ class ReplicaJob {
     }
     if (world_.is_over() || life.is_killed() || lives_.at(rank) != &life) return;
     has_failed_[rank] = has_failed_[rank] || !bits.ok();
+    if (!bits.ok()) last_error_ = bits.status().ToString();
     if (bits.ok()) {
       outcomes_[rank] = *bits;
-    } else if (HasAnyEnded()) {
-      // It was lost in the last step, which the others have done. They are not there to form the group with.
+    } else if (HasAnyEnded() || absl::IsOutOfRange(bits.status())) {
+      // It was lost in the last step, which the others have done. They tell it so, or are not there any more.
       outcomes_[rank] = kTooLate;
     } else if (++num_restarts_ > 20) {
       outcomes_[rank] = bits.status().ToString();
@@ -199,6 +211,8 @@ class ReplicaJob {
   // All ranks have the same after a step.
   void Note(int rank, const World::Life& life, int64_t step, const std::string& bits) {
     if (life.is_killed() || world_.is_over()) return;
+    last_done_[rank] = step;
+    if (step == kLastStep && in_last_step_) std::exchange(in_last_step_, nullptr)();
     const auto [it, is_new] = bits_.try_emplace(step, bits);
     if (it->second == bits || !divergence_.empty()) return;
     divergence_ = absl::StrCat("rank ", rank, " has ", bits, ", another had ", it->second);
@@ -212,6 +226,9 @@ class ReplicaJob {
   std::map<int, World::Life*> lives_;  // the newest, by rank
   int num_lives_ = 0;
   int num_restarts_ = 0;
+  std::string last_error_;
+  std::function<void()> in_last_step_;
+  std::map<int, int64_t> last_done_;     // by rank: the last step
   std::map<int64_t, std::string> bits_;  // by step
   std::string divergence_;
   std::vector<bool> has_failed_;       // by rank, in any life
@@ -266,6 +283,40 @@ TEST_P(CollectivesSimulationTest, AKilledRankComesBackAndNothingIsLost) {
     job.KillAndRestart(static_cast<int>(seed) % GetParam(), absl::Milliseconds(150 + 31 * seed));
     EXPECT_EQ(job.Run(), Expected()) << "seed " << seed;
   }
+}
+
+// The others have its part of that step, and end. Rank 0 stays for a while to say so.
+TEST_P(CollectivesSimulationTest, ARankThatIsLostInItsLastStepIsToldThatTrainingIsOver) {
+  for (const bool is_killed : {true, false}) {
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+      ReplicaJob job(seed, GetParam());
+      const int rank = 1 + static_cast<int>(seed) % (GetParam() - 1);
+      job.InTheLastStep(rank, [&job, rank, is_killed] {
+        if (is_killed) return job.KillAndRestart(rank, absl::ZeroDuration());
+        job.Pause(rank, absl::ZeroDuration(), absl::Seconds(8));
+      });
+      EXPECT_EQ(job.Run(), Expected()) << "seed " << seed << ", killed: " << is_killed;
+      EXPECT_LT(job.time(), absl::Seconds(20))
+          << "seed " << seed << ", killed: " << is_killed << ": " << job.last_error();
+    }
+  }
+}
+
+// Nobody starts it again.
+TEST_P(CollectivesSimulationTest, ARankThatIsGoneForGoodInItsLastStepHoldsNobodyUpForLong) {
+  int num_befallen = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    ReplicaJob job(seed, GetParam());
+    job.InTheLastStep(1, [&] {
+      ++num_befallen;
+      job.Pause(1, absl::ZeroDuration(), absl::Hours(2));
+    });
+    job.Run();
+    for (int rank = 0; rank < GetParam(); ++rank) {
+      EXPECT_TRUE(rank == 1 || job.HasEnded(rank)) << "rank " << rank << ", seed " << seed;
+    }
+  }
+  EXPECT_GT(num_befallen, 0);
 }
 
 TEST_P(CollectivesSimulationTest, ALinkThatIsCutForAWhileHoldsTheJobUpAndNothingElse) {
