@@ -523,5 +523,24 @@ TEST(KnownFaultsTest, AnOldProcessEndsWhenNobodyIsLeftWhoKnowsItsSuccessor) {
   EXPECT_THAT(WhatGoesWrong(history, {flap, replace, anew}, 60, absl::Milliseconds(3)), IsEmpty());
 }
 
+// A ps is lost when it has released its part of a step, and another has not: whose gradients wait there goes
+// on (1102379, which cannot be seen to go wrong any more).
+TEST(KnownFaultsTest, ReplicasGetOverAPsThatIsLostBetweenTwoReleases) {
+  const Misfortune kill = {.kind = Kind::kKill,
+                           .at = absl::Milliseconds(1370),
+                           .length = absl::Seconds(9),
+                           .first = kSecondPs,
+                           .second = kChief};
+  const Misfortune pause = {.kind = Kind::kPause,
+                            .at = absl::Milliseconds(1700),
+                            .length = absl::Milliseconds(774),
+                            .first = kChief,
+                            .second = kPs};
+  History history = SyncHistory();
+  history.job.num_workers = 2;
+  history.job.lease = absl::Seconds(10);
+  EXPECT_THAT(WhatGoesWrong(history, {kill, pause}, 80, absl::Milliseconds(7)), IsEmpty());
+}
+
 }  // namespace
 }  // namespace weir
