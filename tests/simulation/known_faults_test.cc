@@ -520,7 +520,7 @@ TEST(KnownFaultsTest, AnOldProcessEndsWhenNobodyIsLeftWhoKnowsItsSuccessor) {
   History history;
   history.network = BenignNetwork();
   history.job.lease = absl::Seconds(3);
-  EXPECT_THAT(WhatGoesWrong(history, {flap, replace, anew}, 60, absl::Milliseconds(3)), IsEmpty());
+  EXPECT_THAT(WhatGoesWrong(history, {flap, replace, anew}, 120, absl::Milliseconds(1)), IsEmpty());
 }
 
 // A ps is lost when it has released its part of a step, and another has not: whose gradients wait there goes
