@@ -148,10 +148,8 @@ absl::Status Authority::CheckFound(const JoinRequest& request, const Place& plac
   if (place.holder.life != request.held || missed < membership_.lease()) return absl::OkStatus();
   return membership_.SupersededFor(
       request.task, request.held,
-      absl::StrCat(membership_.self().ToString(),
-                   ", which was started after it, or took office, does not find ", "it at its address ",
-                   request.address, ", so that another process must have been ", request.task.ToString(),
-                   " since"));
+      absl::StrCat(membership_.self().ToString(), " does not find it at its address ", request.address,
+                   ", so another process must have taken the place of ", request.task.ToString()));
 }
 
 bool Authority::BeginLook(const JoinRequest& request) {
