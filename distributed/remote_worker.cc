@@ -62,7 +62,7 @@ absl::Status TakeReply(const PeerReply& reply, LocalWorker& local, const std::st
     return absl::InternalError("the peer's reply has another number of results");
   for (const EdgeTensor& entry : answer.last) {
     WEIR_RETURN_IF_ERROR(
-        local.Receive(call.plan, call.step_id, entry.edge, entry.tensor, entry.is_dead, from));
+        local.Receive(call.plan, call.step_id, entry.edge, entry.turn, entry.tensor, entry.is_dead, from));
   }
   std::move(answer.results.begin(), answer.results.end(), call.results.begin());
   return absl::OkStatus();

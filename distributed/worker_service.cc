@@ -312,8 +312,8 @@ void WorkerService::RunStep(const std::shared_ptr<Step>& step) {
 absl::Status WorkerService::DeliverFirst(Step& step) {
   const std::string from = step.owner.ToDevicePrefix();
   for (const EdgeTensor& entry : std::exchange(step.request.first, {})) {
-    absl::Status status =
-        worker_.Receive(step.call.plan, step.call.step_id, entry.edge, entry.tensor, entry.is_dead, from);
+    absl::Status status = worker_.Receive(step.call.plan, step.call.step_id, entry.edge, entry.turn,
+                                          entry.tensor, entry.is_dead, from);
     if (status.ok()) continue;
     if (absl::IsNotFound(status)) status = UnknownPlan(step.call.plan, membership_.self());
     worker_.CancelStep(step.call.plan, step.call.step_id, status);
@@ -547,19 +547,27 @@ void WorkerService::ReplyToPush(const Request& request, const absl::Status& stat
 absl::Status WorkerService::Deliver(const TaskName& sender, PushRequest push, std::shared_ptr<void> held) {
   RunScope scope;  // what waits for the first tensor must not run before the last is delivered
   const std::string from = sender.ToDevicePrefix();
-  absl::Status status;
-  // Until the step is over: it may never begin.
-  if (held != nullptr && !push.entries.empty()) {
-    status = worker_.CheckSender(push.plan, push.entries[0].edge, from);
-    if (status.ok())
-      status = worker_.Hold(push.plan, push.step_id, push.entries[0].edge, std::move(held)).status();
-  }
+  absl::Status status = HoldForEntries(push, from, std::move(held));
   for (EdgeTensor& entry : push.entries) {
     if (!status.ok()) break;
     const Tensor tensor = std::exchange(entry.tensor, Tensor());
-    status = worker_.Receive(push.plan, push.step_id, entry.edge, tensor, entry.is_dead, from);
+    status = worker_.Receive(push.plan, push.step_id, entry.edge, entry.turn, tensor, entry.is_dead, from);
   }
   return absl::IsNotFound(status) ? UnknownPlan(push.plan, membership_.self()) : status;
+}
+
+// Until the step is over, which may never begin; for tensors in loops until they have been received: there
+// may be any number of them in a step.
+absl::Status WorkerService::HoldForEntries(const PushRequest& push, const std::string& from,
+                                           std::shared_ptr<void> held) {
+  if (held == nullptr) return absl::OkStatus();
+  bool is_held = false;
+  for (const EdgeTensor& entry : push.entries) {
+    if (entry.turn == kOnlyTurn && std::exchange(is_held, true)) continue;
+    WEIR_RETURN_IF_ERROR(worker_.CheckSender(push.plan, entry.edge, from));
+    WEIR_RETURN_IF_ERROR(worker_.Hold(push.plan, push.step_id, entry.edge, entry.turn, held).status());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status WorkerService::CheckSender(const Envelope& envelope, const TensorPiece& piece) const {
@@ -586,7 +594,7 @@ absl::StatusOr<bool> WorkerService::KeepForStep(const Envelope& sender, const Te
                                   absl::StrCat("a tensor for step ", piece.step_id)));
   const auto both =
       std::make_shared<std::pair<std::shared_ptr<void>, PeerUse::Share>>(std::move(held), std::move(share));
-  return worker_.Hold(piece.plan, piece.step_id, piece.edge, both);
+  return worker_.Hold(piece.plan, piece.step_id, piece.edge, piece.turn, both);
 }
 
 void WorkerService::PushPiece(Request& request) {
@@ -624,7 +632,7 @@ void WorkerService::PushPiece(Request& request) {
   ReplyToPush(request, absl::OkStatus(), num_bytes, std::move(reply));
   if (!added->whole.is_valid()) return;
   PushRequest push{{}, piece->plan, piece->step_id, {}};
-  push.entries.push_back({piece->edge, false, std::move(added->whole)});
+  push.entries.push_back({piece->edge, false, std::move(added->whole), piece->turn});
   request.call->Compute([this, sender = request.envelope.sender, plan = piece->plan, step_id = piece->step_id,
                          push = std::move(push)]() mutable {
     if (absl::Status status = Deliver(sender, std::move(push)); !status.ok()) {

@@ -159,11 +159,12 @@ class WorkerService {
   // For a step that waits for its turn: the worker does not know it yet.
   void CancelBeforeItBegins(const CancelRequest& cancel);
   // The step keeps `held`, the room for a large tensor, until it is over; what the tensor takes counts
-  // against its sender as long. False when the step is over already.
+  // against its sender as long (LocalWorker::Hold). False when the step is over already.
   absl::StatusOr<bool> KeepForStep(const Envelope& sender, const TensorPiece& piece,
                                    std::shared_ptr<void> held);
-  // The step keeps `held`, if it is not null, until it is over.
+  // The step keeps `held`, if it is not null, until it is over; of edges in loops until it has their tensors.
   absl::Status Deliver(const TaskName& sender, PushRequest push, std::shared_ptr<void> held = nullptr);
+  absl::Status HoldForEntries(const PushRequest& push, const std::string& from, std::shared_ptr<void> held);
   // PermissionDenied for a piece that another task sends than the one whose tensor it is.
   absl::Status CheckSender(const Envelope& envelope, const TensorPiece& piece) const;
   void OnStepDone(PlanId plan, int64_t step_id, const std::shared_ptr<Step>& step,

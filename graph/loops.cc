@@ -106,6 +106,13 @@ class LoopFinder {
 
 absl::StatusOr<Loops> FindLoops(const Graph& graph) { return LoopFinder(graph).Find(); }
 
+absl::Status CheckFetch(const Loops& loops, const Node& fetch) {
+  if (loops.loops.empty() || loops.runs_in[fetch.id()] == kNoLoop) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", fetch.input(0).name(), "' is inside the loop '",
+                                                 loops.loops[loops.runs_in[fetch.id()]].name,
+                                                 "' and cannot be fetched; the results of the loop can"));
+}
+
 bool IsControlFlow(const Node& node) {
   return node.op_name() == "Switch" || IsMerge(node) || IsEnter(node) || IsExit(node) ||
          IsNextIteration(node);

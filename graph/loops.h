@@ -36,6 +36,9 @@ struct Loops {
 // NextIteration.
 absl::StatusOr<Loops> FindLoops(const Graph& graph);
 
+// InvalidArgument, naming the loop, when what the _Retval `fetch` gives is made in its iterations.
+absl::Status CheckFetch(const Loops& loops, const Node& fetch);
+
 // True for the ops that decide which nodes run, and how often: Switch, Merge, Enter, Exit, NextIteration.
 bool IsControlFlow(const Node& node);
 bool HasControlFlow(const Graph& graph);

@@ -6,7 +6,9 @@
 //   _Retval  a value fetched from it: attr index, the position among the partition's results
 //   _Send    hands its input to another device; _Recv is its other end. Attr _edge numbers the pair within
 //   the plan,
-//            and is all that the rendezvous needs to match them.
+//            and is all that the rendezvous needs to match them. A pair with attr _in_loop meets once in
+//            every iteration. A _Recv with attr _head_start is given that many empty tensors before those
+//            that are sent.
 //
 // An _Arg or _Retval with an attr _edge is late: its value comes, or goes, while the step runs (partial
 // runs). Attr _feed_name of such an _Arg is the output that is fed.
@@ -26,9 +28,14 @@ inline constexpr char kRetvalOp[] = "_Retval";
 inline constexpr char kSendOp[] = "_Send";
 inline constexpr char kRecvOp[] = "_Recv";
 inline constexpr char kEdgeAttr[] = "_edge";
+inline constexpr char kInLoopAttr[] = "_in_loop";
+inline constexpr char kHeadStartAttr[] = "_head_start";
 inline constexpr char kFeedNameAttr[] = "_feed_name";
 inline constexpr char kMembersHereAttr[] = "_members_here";
 inline constexpr char kShapesAttr[] = "_output_shapes";
+
+// How many iterations one device of a loop may be ahead of another (placer/partitioner.h).
+inline constexpr int kLoopLead = 16;
 
 // Whether only the runtime may use an op of this name: its own begin with an underscore, as no user's do.
 bool IsRuntimeOp(absl::string_view op);

@@ -83,8 +83,8 @@ class Region {
     g_.graph().Connect(node, std::move(inputs), std::move(control));
   }
 
-  // A Switch of a conditional in the loop shares its data's device: that is now the led-in data's, for a loop
-  // runs on one device.
+  // A Switch of a conditional in the loop shares its data's device: that is now the led-in data's, which
+  // comes into the loop once and need not cross in every iteration.
   void Recolocate(Node* node, const Node& outside, const Node& inside) {
     std::vector<std::string> names;
     bool changes = false;
@@ -218,7 +218,7 @@ class WhileBuilder {
     return absl::OkStatus();
   }
 
-  // On the device of the loop, not of the value: inside, nothing crosses devices.
+  // On the device of the loop, not of the value, so that the value does not cross in every iteration.
   Output AddEnter(const Output& value, bool is_constant) {
     return g_.AddOp("Enter", {value}, {{"frame_name", frame_}, {"is_constant", is_constant}}, "Enter",
                     where_);

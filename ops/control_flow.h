@@ -39,7 +39,8 @@ struct WhileOptions {
 
 // Runs `body` on the loop variables as long as `condition` gives true (a scalar bool), beginning with
 // `initial`; gives what they are at the end. The body gives one tensor per variable, of its dtype and shape.
-// Iterations run one after another, on one device. No gradient flows through: asking for it is an error.
+// Iterations run one after another; what the body asks for may be on several devices. No gradient flows
+// through: asking for it is an error.
 std::vector<Output> While(GraphBuilder& g, const std::vector<Output>& initial, const LoopCondition& condition,
                           const LoopBody& body, const WhileOptions& options = {},
                           SourceLocation where = SourceLocation::Current());

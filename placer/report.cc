@@ -47,9 +47,11 @@ std::string TextOf(const Graph& placed, const PartitionedGraph& partitioned) {
     absl::StatusOr<Output> output = placed.FindOutput(edge.tensor_name);
     const int64_t num_bytes = output.ok() ? KnownBytes(output->dtype(), output->shape()) : 0;
     crossings.emplace_back(
-        -num_bytes, absl::StrFormat("%s  %s  %s  %s -> %s\n", edge.tensor_name,
-                                    output.ok() ? TypeString(output->dtype(), output->shape()) : "control",
-                                    HumanBytes(num_bytes), edge.from.ToString(), edge.to.ToString()));
+        -num_bytes,
+        absl::StrFormat("%s  %s  %s  %s -> %s%s\n", edge.tensor_name,
+                        output.ok() ? TypeString(output->dtype(), output->shape()) : "control",
+                        HumanBytes(num_bytes), edge.from.ToString(), edge.to.ToString(),
+                        edge.loop.empty() ? "" : absl::StrCat("  in every iteration of '", edge.loop, "'")));
   }
   std::stable_sort(crossings.begin(), crossings.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -14,6 +14,7 @@ struct PlacementReport {
   // first:
   //   /job:ps/replica:0/task:0/device:CPU:0       14 nodes    3 variables  1.1 MB
   //   dense/kernel/Read:0  float[784,300]  940.8 kB  /job:ps/... -> /job:worker/...
+  // With what crosses within a loop: in every iteration of 'while'.
   std::string text;
   // Every node in its device's colour, and what crosses with its type and size.
   Drawing drawing{"placement"};

@@ -329,18 +329,6 @@ TEST_F(ControlFlowTest, WhatCannotBeFetchedSaysWhy) {
               AllOf(HasSubstr("while/again"), HasSubstr("inside the loop 'while'")));
 }
 
-TEST_F(ControlFlowTest, ALoopOverDevicesIsRefused) {
-  auto cpu = g_.DeviceScope("/cpu:0");
-  const Output y = While(
-      g_, {Const(g_, 1.0f)}, [&](const auto& v) { return Less(g_, v[0], Const(g_, 9.0f)); },
-      [&](const auto& v) {
-        auto gpu = g_.DeviceScope("/gpu:0");
-        return std::vector{AddV2(g_, v[0], v[0], {.name = "there"})};
-      })[0];
-  EXPECT_THAT(Message(session().Run({}, {y}).status()),
-              AllOf(HasSubstr("'while' spans devices"), HasSubstr("while/there"), HasSubstr("GPU:0")));
-}
-
 // The Switch of the conditional stayed with x, and the loop was torn apart.
 TEST_F(ControlFlowTest, AConditionalInALoopReadsATensorOfAnotherDevice) {
   Output x;
@@ -511,6 +499,18 @@ TEST_F(ImportedTest, GraphsThatCannotEndAreRefused) {
                          NodeText("next", "NextIteration", {"merge"}) + NodeText("out", "Exit", {"merge"}),
                      "out"),
       HasSubstr("DEADLINE_EXCEEDED"));
+}
+
+TEST_F(ImportedTest, ALoopOfSeveralDevicesNeedsALoopCond) {
+  const std::string there = "device: '/gpu:1' ";
+  EXPECT_THAT(
+      ErrorOfRunning(kConstants + NodeText("in", "Enter", {"one"}, kFrame) +
+                         NodeText("merge", "Merge", {"in", "next"}, kTwo) +
+                         NodeText("there", "Neg", {"merge"}, there) +
+                         NodeText("next", "NextIteration", {"there"}) + NodeText("out", "Exit", {"merge"}),
+                     "out"),
+      AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("the loop 'loop' spans devices"), HasSubstr("GPU:0"),
+            HasSubstr("0 LoopCond nodes")));
 }
 
 TEST_F(ImportedTest, AMergeOfNothingIsDead) {

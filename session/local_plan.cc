@@ -55,7 +55,7 @@ absl::StatusOr<std::shared_ptr<LocalPlan>> LocalPlan::Compile(Runtime& runtime, 
 }
 
 LocalPlan::StepState::StepState(LocalPlan& plan)
-    : rendezvous(plan.received_, plan.sender_, plan.id_),
+    : rendezvous(plan.received_, plan.sender_, plan.id_, plan.loop_edges_),
       late_results(
           plan.threads_, [this] { programs_left.fetch_add(1, std::memory_order_acq_rel); },
           [this, &plan] { plan.OnProgramDone(*this, absl::OkStatus()); }) {
@@ -293,6 +293,10 @@ absl::Status LocalPlan::AddEdges(const Graph& graph) {
       return absl::InvalidArgumentError(
           absl::StrCat(node->Describe(), " receives edge ", edge, " of a plan with ", num_edges_, " edges"));
     }
+    if (!is_late_arg && node->FindAttr(kInLoopAttr) != nullptr) {
+      WEIR_ASSIGN_OR_RETURN(const int head_start, HeadStartOf(*node));
+      loop_edges_.push_back({static_cast<int>(edge), head_start});
+    }
     Source& source = sources_[static_cast<int>(edge)];
     if (is_late_arg) {
       source = {absl::StrCat("'", node->attr<std::string>(kFeedNameAttr), "' to be fed"), ""};
@@ -302,6 +306,16 @@ absl::Status LocalPlan::AddEdges(const Graph& graph) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<int> LocalPlan::HeadStartOf(const Node& recv) {
+  const AttrValue* const attr = recv.FindAttr(kHeadStartAttr);
+  if (attr == nullptr) return 0;
+  const int64_t* const number = attr->get_if<int64_t>();
+  if (number != nullptr && *number >= 0 && *number <= kLoopLead) return static_cast<int>(*number);
+  return absl::InvalidArgumentError(absl::StrCat(recv.Describe(), " has ", kHeadStartAttr, " ",
+                                                 attr->ToString(), ", which must be in [0, ", kLoopLead,
+                                                 "]"));
 }
 
 absl::Status LocalPlan::FinishEdges() {
@@ -326,7 +340,7 @@ absl::Status LocalPlan::CheckResults() const {
 
 int64_t LocalPlan::StepBytes() const {
   constexpr int64_t kBytesPerInstruction = 32;  // of an executor, about
-  int64_t num_bytes = sizeof(StepState) + Rendezvous::NumBytes(received_.size());
+  int64_t num_bytes = sizeof(StepState) + Rendezvous::NumBytes(received_.size(), loop_edges_.size());
   for (const auto& program : programs_) {
     num_bytes += program->num_slots() * int64_t{sizeof(Tensor)};
     num_bytes += kBytesPerInstruction * static_cast<int64_t>(program->instructions().size());
@@ -554,7 +568,7 @@ absl::Status LocalPlan::Feed(int64_t step_id, int arg, const Tensor& tensor) {
   return status;
 }
 
-absl::Status LocalPlan::Receive(int64_t step_id, int edge, const Tensor& tensor, bool is_dead) {
+absl::Status LocalPlan::Receive(int64_t step_id, int edge, int64_t turn, const Tensor& tensor, bool is_dead) {
   StepState* step = nullptr;
   WEIR_RETURN_IF_ERROR(CheckSent(edge));
   {
@@ -562,20 +576,23 @@ absl::Status LocalPlan::Receive(int64_t step_id, int edge, const Tensor& tensor,
     if (!closed_.ok()) return closed_;
     if (IsOver(step_id)) return absl::OkStatus();
     WEIR_ASSIGN_OR_RETURN(step, FindOrCreateEarly(step_id));
-    if (!step->started)
-      return step->rendezvous.Send(edge, tensor, is_dead);  // nobody waits yet: no callback runs
+    if (!step->started)  // nobody waits yet: no callback runs
+      return step->rendezvous.Deliver(edge, turn, tensor, is_dead);
     if (!TryHold(*step)) return absl::OkStatus();
   }
-  const absl::Status status = step->rendezvous.Send(edge, tensor, is_dead);
+  const absl::Status status = step->rendezvous.Deliver(edge, turn, tensor, is_dead);
   OnProgramDone(*step, absl::OkStatus());
   return status;
 }
 
-absl::StatusOr<bool> LocalPlan::Hold(int64_t step_id, int edge, std::shared_ptr<void> held) {
+absl::StatusOr<bool> LocalPlan::Hold(int64_t step_id, int edge, int64_t turn, std::shared_ptr<void> held) {
   WEIR_RETURN_IF_ERROR(CheckSent(edge));
   absl::MutexLock lock(&mutex_);
   if (!closed_.ok() || IsOver(step_id)) return false;
   WEIR_ASSIGN_OR_RETURN(StepState * step, FindOrCreateEarly(step_id));
+  const bool is_in_loop = std::any_of(loop_edges_.begin(), loop_edges_.end(),
+                                      [edge](const LoopEdge& in_loop) { return in_loop.edge == edge; });
+  if (is_in_loop || turn != kOnlyTurn) return step->rendezvous.Hold(edge, turn, std::move(held));
   step->held.push_back(std::move(held));
   return true;
 }

@@ -78,10 +78,10 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
 
   void Run(const RunPartitionCall& call, Done done);
   void Cancel(int64_t step_id, const absl::Status& reason);
-  absl::Status Receive(int64_t step_id, int edge, const Tensor& tensor, bool is_dead);
+  absl::Status Receive(int64_t step_id, int edge, int64_t turn, const Tensor& tensor, bool is_dead);
   // PermissionDenied when the edge comes from another task than `sender`.
   absl::Status CheckSender(int edge, absl::string_view sender) const;
-  absl::StatusOr<bool> Hold(int64_t step_id, int edge, std::shared_ptr<void> held);
+  absl::StatusOr<bool> Hold(int64_t step_id, int edge, int64_t turn, std::shared_ptr<void> held);
   absl::Status Feed(int64_t step_id, int arg, const Tensor& tensor);
   // Cancels all steps; the plan accepts no more.
   void Close(const absl::Status& reason);
@@ -138,6 +138,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   absl::Status CheckBindings(const Program& program) const;
   absl::Status CheckLate(const Graph& graph) const;
   absl::Status AddEdges(const Graph& graph);
+  static absl::StatusOr<int> HeadStartOf(const Node& recv);
   absl::Status FinishEdges();
   absl::Status CheckResults() const;
   int64_t StepBytes() const;
@@ -195,7 +196,8 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   };
   absl::flat_hash_map<int, Source> sources_;  // of edges that are received here, but late results
   ReceivedEdges received_{{}};
-  int64_t step_bytes_ = 0;  // that a step takes before it has tensors
+  std::vector<LoopEdge> loop_edges_;  // of those
+  int64_t step_bytes_ = 0;            // that a step takes before it has tensors
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<int64_t, std::unique_ptr<StepState>> active_ ABSL_GUARDED_BY(mutex_);  // by step id

@@ -141,8 +141,8 @@ absl::Status LocalWorker::EndRestore(uint64_t id, absl::string_view applied_upda
   return ledger_.EndRestore(id, applied_updates);
 }
 
-absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, const Tensor& tensor,
-                                  bool is_dead, absl::string_view sender) {
+absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, int64_t turn,
+                                  const Tensor& tensor, bool is_dead, absl::string_view sender) {
   const std::shared_ptr<LocalPlan> plan = FindPlan(plan_id);
   if (!plan)
     return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
@@ -151,7 +151,7 @@ absl::Status LocalWorker::Receive(PlanId plan_id, int64_t step_id, int edge, con
   // on its thread, the rest on the step's.
   std::optional<RunScope> scope;
   if (plan->is_light()) scope.emplace();
-  return plan->Receive(step_id, edge, tensor, is_dead);
+  return plan->Receive(step_id, edge, turn, tensor, is_dead);
 }
 
 absl::Status LocalWorker::CheckSender(PlanId plan_id, int edge, absl::string_view sender) const {
@@ -161,12 +161,12 @@ absl::Status LocalWorker::CheckSender(PlanId plan_id, int edge, absl::string_vie
   return plan->CheckSender(edge, sender);
 }
 
-absl::StatusOr<bool> LocalWorker::Hold(PlanId plan_id, int64_t step_id, int edge,
+absl::StatusOr<bool> LocalWorker::Hold(PlanId plan_id, int64_t step_id, int edge, int64_t turn,
                                        std::shared_ptr<void> held) {
   const std::shared_ptr<LocalPlan> plan = FindPlan(plan_id);
   if (!plan)
     return absl::NotFoundError(absl::StrCat("plan ", plan_id, " is not registered on ", task_.ToString()));
-  return plan->Hold(step_id, edge, std::move(held));
+  return plan->Hold(step_id, edge, turn, std::move(held));
 }
 
 int LocalWorker::num_plans() const {

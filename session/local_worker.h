@@ -76,20 +76,22 @@ class LocalWorker final : public Worker {
   // DeregisterPartition for another reason than its owner's wish: its running steps end with `reason`.
   void DropPartition(PlanId plan, const absl::Status& reason);
 
-  // A tensor that another worker has pushed. Accepted also before the step's RunPartition. NotFound for an
-  // unknown plan; OK and dropped for a step that is over. InvalidArgument (an edge that is not received
-  // here); ResourceExhausted (too many steps have not started: early_steps.h). `sender`: the task that has
-  // sent it, "/job:worker/replica:0/task:1"; PermissionDenied when that edge comes from another one. Empty:
-  // this process.
-  absl::Status Receive(PlanId plan, int64_t step_id, int edge, const Tensor& tensor, bool is_dead,
-                       absl::string_view sender = "");
+  // A tensor that another worker has pushed, with its turn (received_edges.h). Accepted also before the
+  // step's RunPartition. NotFound for an unknown plan; OK and dropped for a step that is over.
+  // InvalidArgument (an edge that is not received here, or not in that turn); ResourceExhausted (too many
+  // steps have not started: early_steps.h; too many tensors of an edge in a loop wait: rendezvous.h).
+  // `sender`: the task that has sent it, "/job:worker/replica:0/task:1"; PermissionDenied when that edge
+  // comes from another one. Empty: this process.
+  absl::Status Receive(PlanId plan, int64_t step_id, int edge, int64_t turn, const Tensor& tensor,
+                       bool is_dead, absl::string_view sender = "");
   // That alone. NotFound for an unknown plan.
   absl::Status CheckSender(PlanId plan, int edge, absl::string_view sender) const;
 
-  // For a tensor that comes in pieces: holds what there is of it until its step is over, however it ends.
-  // Accepted also before the step's RunPartition. False, and not held, when the step is over. NotFound for an
-  // unknown plan; InvalidArgument and ResourceExhausted as Receive.
-  absl::StatusOr<bool> Hold(PlanId plan, int64_t step_id, int edge, std::shared_ptr<void> held);
+  // For a tensor that comes in pieces: holds what there is of it until its step is over, however it ends; of
+  // an edge in a loop only until the tensor has been received. Accepted also before the step's RunPartition.
+  // False, and not held, when the step is over. NotFound for an unknown plan; InvalidArgument and
+  // ResourceExhausted as Receive.
+  absl::StatusOr<bool> Hold(PlanId plan, int64_t step_id, int edge, int64_t turn, std::shared_ptr<void> held);
 
   int num_plans() const;
   int num_sessions() const;

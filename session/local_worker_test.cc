@@ -13,6 +13,7 @@
 #include "kernels/formats/full_disk.h"
 #include "kernels/formats/test_files.h"
 #include "session/early_steps.h"
+#include "session/received_edges.h"
 #include "session/runtime.h"
 #include "session/session.h"
 
@@ -85,7 +86,7 @@ class LocalWorkerTest : public testing::Test {
   }
 
   absl::Status Receive(int64_t step_id, int edge, float value) {
-    return worker_.Receive(kPlan, step_id, edge, Tensor::Scalar(value), /*is_dead=*/false);
+    return worker_.Receive(kPlan, step_id, edge, kOnlyTurn, Tensor::Scalar(value), /*is_dead=*/false);
   }
 
   DeviceName Cpu() const { return runtime_->devices()[0]->attributes().name; }
@@ -224,7 +225,7 @@ TEST_F(LocalWorkerTest, StepsOfASessionThatNeverStartAreBounded) {
   for (PlanId plan = 100; plan < 110 && status.ok(); ++plan) {
     RegisterSumOfEdges(1, 0, plan, kSession);
     for (int id = 1; id <= 200 && status.ok(); ++id) {
-      status = worker_.Receive(plan, id, 0, Tensor::Scalar(1.0f), false);
+      status = worker_.Receive(plan, id, 0, kOnlyTurn, Tensor::Scalar(1.0f), false);
       num_kept += status.ok();
     }
   }

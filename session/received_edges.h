@@ -7,9 +7,24 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "graph/runtime_ops.h"
+
 namespace weir {
+
+// Which of an edge's tensors of a step one is, counted from 0, where the edge is in a loop; kOnlyTurn where
+// it is in none, and carries one.
+inline constexpr int64_t kOnlyTurn = -1;
+// So many tensors of an edge in a loop may wait: more cannot be between two devices that keep to the lead.
+inline constexpr int64_t kMaxQueued = 2 * kLoopLead;
+
+// An edge in a loop, at its receiver.
+struct LoopEdge {
+  int edge = 0;
+  int head_start = 0;  // graph/runtime_ops.h
+};
 
 class ReceivedEdges {
  public:

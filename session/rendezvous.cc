@@ -3,44 +3,137 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "graph/types/status_macros.h"
 #include "session/tensor_sender.h"
 
 namespace weir {
 
-Rendezvous::Rendezvous(const ReceivedEdges& edges, TensorSender* sender, uint64_t plan)
-    : edges_(edges), sender_(sender), plan_(plan), slots_(edges.size()) {}
+Rendezvous::Rendezvous(const ReceivedEdges& edges, TensorSender* sender, uint64_t plan,
+                       absl::Span<const LoopEdge> loop_edges)
+    : edges_(edges), sender_(sender), plan_(plan), slots_(edges.size()) {
+  for (const LoopEdge& edge : loop_edges) {
+    slots_[edges.SlotOf(edge.edge)].queue = std::make_unique<Queue>(edge.head_start);
+  }
+}
+
+void Rendezvous::Slot::Clear() {
+  state = State::kEmpty;
+  is_dead = false;
+  tensor = Tensor();
+  waiter = nullptr;
+  if (queue != nullptr) queue->Clear();
+}
+
+absl::StatusOr<Rendezvous::Slot*> Rendezvous::FindSlot(int edge) {
+  if (Slot* const slot = FindLocked(edge)) return slot;
+  return absl::InvalidArgumentError(absl::StrCat("a tensor came for edge ", edge, ", which is none of the ",
+                                                 slots_.size(), " that are received here"));
+}
+
+absl::StatusOr<Rendezvous::Item*> Rendezvous::Queue::Place(int edge, int64_t turn) {
+  const auto refusal = [&](absl::string_view why) {
+    return absl::StrCat("tensor ", turn, " came for edge ", edge, " in a loop, ", why, ": ", num_taken,
+                        " have been received");
+  };
+  if (turn < num_taken) return absl::InvalidArgumentError(refusal("which is over"));
+  if (turn - num_taken >= kMaxQueued) {
+    return absl::ResourceExhaustedError(
+        refusal(absl::StrCat("of which no more than ", kMaxQueued, " may wait")));
+  }
+  const auto place = static_cast<size_t>(turn - num_taken);
+  if (place >= items.size()) items.resize(place + 1);
+  if (items[place].is_there) return absl::InvalidArgumentError(refusal("a second one"));
+  return &items[place];
+}
+
+bool Rendezvous::TakeNext(Queue& queue, Item* item) {
+  if (queue.num_ahead > 0) {
+    --queue.num_ahead;
+    item->tensor = Tensor(DType::kFloat32, Shape({0}));
+    return true;
+  }
+  if (queue.items.empty() || !queue.items.front().is_there) return false;
+  *item = std::move(queue.items.front());
+  queue.items.pop_front();
+  ++queue.num_taken;
+  return true;
+}
+
+absl::Status Rendezvous::SendOnce(int edge, Slot& slot, const Tensor& tensor, bool is_dead,
+                                  Meeting* meeting) {
+  if (slot.state == Slot::State::kSent || slot.state == Slot::State::kDone) {
+    return absl::InvalidArgumentError(absl::StrCat("a second tensor came for edge ", edge));
+  }
+  if (slot.state == Slot::State::kEmpty) {
+    slot.state = Slot::State::kSent;
+    slot.tensor = tensor;
+    slot.is_dead = is_dead;
+    return absl::OkStatus();
+  }
+  slot.state = Slot::State::kDone;
+  meeting->waiter = std::exchange(slot.waiter, nullptr);
+  return absl::OkStatus();
+}
+
+absl::Status Rendezvous::SendInTurn(int edge, Slot& slot, int64_t turn, const Tensor& tensor, bool is_dead,
+                                    Meeting* meeting) {
+  WEIR_ASSIGN_OR_RETURN(Item * item, slot.queue->Place(edge, turn));
+  item->is_there = true;
+  item->is_dead = is_dead;
+  item->tensor = tensor;
+  if (slot.state != Slot::State::kAwaited || !TakeNext(*slot.queue, &meeting->item)) return absl::OkStatus();
+  slot.state = Slot::State::kEmpty;
+  meeting->waiter = std::exchange(slot.waiter, nullptr);
+  return absl::OkStatus();
+}
 
 absl::Status Rendezvous::Send(int edge, const Tensor& tensor, bool is_dead) {
-  Received waiter;
+  return Put(edge, std::nullopt, tensor, is_dead);
+}
+
+absl::Status Rendezvous::Deliver(int edge, int64_t turn, const Tensor& tensor, bool is_dead) {
+  return Put(edge, turn, tensor, is_dead);
+}
+
+absl::Status Rendezvous::Put(int edge, std::optional<int64_t> turn, const Tensor& tensor, bool is_dead) {
+  Meeting meeting;
   {
     absl::MutexLock lock(&mutex_);
     if (!aborted_.ok()) return aborted_;
-    Slot* const slot = FindLocked(edge);
-    if (slot == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("a tensor came for edge ", edge,
-                                                     ", which is none of the ", slots_.size(),
-                                                     " that are received here"));
+    WEIR_ASSIGN_OR_RETURN(Slot * slot, FindSlot(edge));
+    if (turn) WEIR_RETURN_IF_ERROR(CheckTurn(edge, *slot, *turn));
+    if (slot->queue == nullptr) {
+      WEIR_RETURN_IF_ERROR(SendOnce(edge, *slot, tensor, is_dead, &meeting));
+    } else {
+      if (!turn) turn = slot->queue->num_sent++;
+      WEIR_RETURN_IF_ERROR(SendInTurn(edge, *slot, *turn, tensor, is_dead, &meeting));
     }
-    if (slot->state == Slot::State::kSent || slot->state == Slot::State::kDone) {
-      return absl::InvalidArgumentError(absl::StrCat("a second tensor came for edge ", edge));
-    }
-    if (slot->state == Slot::State::kEmpty) {
-      slot->state = Slot::State::kSent;
-      slot->tensor = tensor;
-      slot->is_dead = is_dead;
-      return absl::OkStatus();
-    }
-    slot->state = Slot::State::kDone;
-    waiter = std::exchange(slot->waiter, nullptr);
   }
-  waiter(absl::OkStatus(), tensor, is_dead);
+  // Who waits at an edge in a loop waits for this very turn: those before it have been received.
+  if (meeting.waiter) meeting.waiter(absl::OkStatus(), tensor, is_dead);
   return absl::OkStatus();
+}
+
+absl::Status Rendezvous::CheckTurn(int edge, const Slot& slot, int64_t turn) {
+  if ((slot.queue != nullptr) == (turn >= 0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a tensor came for edge ", edge, slot.queue != nullptr ? " in a loop" : " in no loop",
+                   turn >= 0 ? absl::StrCat(" as the one of turn ", turn) : " without its turn"));
+}
+
+absl::StatusOr<bool> Rendezvous::Hold(int edge, int64_t turn, std::shared_ptr<void> held) {
+  absl::MutexLock lock(&mutex_);
+  if (!aborted_.ok()) return false;
+  WEIR_ASSIGN_OR_RETURN(Slot * slot, FindSlot(edge));
+  WEIR_RETURN_IF_ERROR(CheckTurn(edge, *slot, turn));
+  WEIR_ASSIGN_OR_RETURN(Item * item, slot->queue->Place(edge, turn));
+  item->held = std::move(held);
+  return true;
 }
 
 void Rendezvous::RecvAsync(int edge, Received done) {
   absl::Status status;
-  Tensor tensor;
-  bool is_dead = false;
+  Item item;
   {
     absl::MutexLock lock(&mutex_);
     Slot* const slot = FindLocked(edge);
@@ -48,17 +141,18 @@ void Rendezvous::RecvAsync(int edge, Received done) {
       status = aborted_;
     } else if (slot == nullptr || slot->state == Slot::State::kAwaited || slot->state == Slot::State::kDone) {
       status = absl::InternalError(absl::StrCat("edge ", edge, " is received twice or not received here"));
-    } else if (slot->state == Slot::State::kEmpty) {
+    } else if (slot->queue != nullptr ? !TakeNext(*slot->queue, &item) : slot->state == Slot::State::kEmpty) {
       slot->state = Slot::State::kAwaited;
       slot->waiter = std::move(done);
       return;
-    } else {
+    } else if (slot->queue == nullptr) {
       slot->state = Slot::State::kDone;
-      tensor = std::exchange(slot->tensor, Tensor());
-      is_dead = slot->is_dead;
+      item.tensor = std::exchange(slot->tensor, Tensor());
+      item.is_dead = slot->is_dead;
     }
   }
-  done(status, tensor, is_dead);
+  item.held = nullptr;  // what is received counts no more as waiting
+  done(status, item.tensor, item.is_dead);
 }
 
 void Rendezvous::Abort(absl::Status reason) {
@@ -69,7 +163,7 @@ void Rendezvous::Abort(absl::Status reason) {
     aborted_ = reason;
     for (Slot& slot : slots_) {
       if (slot.state == Slot::State::kAwaited) waiters.push_back(std::exchange(slot.waiter, nullptr));
-      slot.tensor = Tensor();
+      slot.Clear();
       slot.state = Slot::State::kDone;
     }
   }
@@ -85,12 +179,18 @@ std::vector<int> Rendezvous::awaited_edges() const {
   return edges;
 }
 
-absl::Status Rendezvous::SendTo(const DeviceName& task, int edge, const Tensor& tensor, bool is_dead) {
+absl::Status Rendezvous::SendTo(const DeviceName& task, int edge, const Tensor& tensor, bool is_dead,
+                                bool is_in_loop) {
   if (sender_ == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat(
         "a tensor for ", task.TaskString(), " cannot be sent: this worker is connected to no other"));
   }
-  return sender_->Send(plan_, step_id_, edge, task, tensor, is_dead);
+  int64_t turn = kOnlyTurn;
+  if (is_in_loop) {
+    absl::MutexLock lock(&mutex_);
+    turn = num_sent_to_others_[edge]++;
+  }
+  return sender_->Send(plan_, step_id_, edge, turn, task, tensor, is_dead);
 }
 
 void Rendezvous::Flush() {
@@ -106,7 +206,8 @@ void Rendezvous::Reset(int64_t step_id) {
   absl::MutexLock lock(&mutex_);
   step_id_ = step_id;
   aborted_ = absl::OkStatus();
-  for (Slot& slot : slots_) slot = Slot();
+  for (Slot& slot : slots_) slot.Clear();
+  num_sent_to_others_.clear();
 }
 
 }  // namespace weir

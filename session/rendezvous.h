@@ -1,5 +1,7 @@
 // Where the partitions of one step meet: a _Send leaves a tensor under its edge number, the _Recv of that
-// number takes it, in either order.
+// number takes it, in either order. An edge in a loop has a queue: its k-th tensor is for the k-th _Recv of
+// the step. Tensors from other tasks say which they are, for messages may overtake one another; no more than
+// kMaxQueued of an edge may wait.
 //
 // One per (worker, step). Edges are numbered from 0 within the step's plan, so a meeting needs no name and no
 // hash; there is a slot for each edge that the worker receives. Thread safety: all methods, from any thread.
@@ -11,12 +13,18 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "graph/types/device_name.h"
 #include "graph/types/tensor.h"
 #include "session/received_edges.h"
@@ -29,18 +37,28 @@ class Rendezvous {
  public:
   using Received = std::function<void(const absl::Status& status, const Tensor& tensor, bool is_dead)>;
 
-  // Borrows both. `sender` may be null: then SendTo is an error.
-  explicit Rendezvous(const ReceivedEdges& edges, TensorSender* sender = nullptr, uint64_t plan = 0);
+  // Borrows `edges` and `sender`, which may be null: then SendTo is an error. `loop_edges`: those of `edges`
+  // that are in loops.
+  explicit Rendezvous(const ReceivedEdges& edges, TensorSender* sender = nullptr, uint64_t plan = 0,
+                      absl::Span<const LoopEdge> loop_edges = {});
 
-  // InvalidArgument for an edge that is not received here or sent twice (possible only for a message from
-  // outside); the abort's reason after Abort. is_dead: the tensor was not computed (its branch was not
-  // taken).
+  // For a device of this process: of an edge in a loop the next one. InvalidArgument for an edge that is not
+  // received here or sent twice (possible only for a message from outside); the abort's reason after Abort.
+  // is_dead: the tensor was not computed (its branch was not taken).
   absl::Status Send(int edge, const Tensor& tensor, bool is_dead);
+
+  // A tensor of another task. Also InvalidArgument: a turn that is over, has come, or does not fit the edge;
+  // ResourceExhausted: one too far ahead of what has been received.
+  absl::Status Deliver(int edge, int64_t turn, const Tensor& tensor, bool is_dead);
+  // Keeps `held` until that tensor of an edge in a loop has been received, or the step is over. False when it
+  // is over. Errors are Deliver's.
+  absl::StatusOr<bool> Hold(int edge, int64_t turn, std::shared_ptr<void> held);
 
   void RecvAsync(int edge, Received done);
 
   // Hands the tensor to the sender, for another task. FailedPrecondition without one.
-  absl::Status SendTo(const DeviceName& task, int edge, const Tensor& tensor, bool is_dead);
+  absl::Status SendTo(const DeviceName& task, int edge, const Tensor& tensor, bool is_dead,
+                      bool is_in_loop = false);
   // What was collected by SendTo leaves now.
   void Flush();
   // The same at the end of the step's part on this worker.
@@ -56,16 +74,56 @@ class Rendezvous {
   void Reset(int64_t step_id);
 
   // What a rendezvous of so many edges takes, without tensors.
-  static int64_t NumBytes(size_t num_edges) { return static_cast<int64_t>(num_edges * sizeof(Slot)); }
+  static int64_t NumBytes(size_t num_edges, size_t num_loop_edges) {
+    return static_cast<int64_t>(num_edges * sizeof(Slot) +
+                                num_loop_edges * (sizeof(Queue) + kMaxQueued * sizeof(Item)));
+  }
 
  private:
+  struct Item {
+    bool is_there = false;
+    bool is_dead = false;
+    Tensor tensor;
+    std::shared_ptr<void> held;
+  };
+  // Of an edge in a loop.
+  struct Queue {
+    explicit Queue(int head_start) : head_start(head_start), num_ahead(head_start) {}
+    void Clear() { *this = Queue(head_start); }
+    // Null, with the reason, where there is no place for that turn.
+    absl::StatusOr<Item*> Place(int edge, int64_t turn);
+
+    int head_start;
+    int num_ahead;           // of the head start, not received yet
+    int64_t num_sent = 0;    // by a device of this process
+    int64_t num_taken = 0;   // by the _Recv
+    std::deque<Item> items;  // from turn num_taken on
+  };
   struct Slot {
     enum class State : uint8_t { kEmpty, kSent, kAwaited, kDone };
-    State state = State::kEmpty;
+    State state = State::kEmpty;  // with a queue: kAwaited or not
     bool is_dead = false;
     Tensor tensor;
     Received waiter;
+    std::unique_ptr<Queue> queue;
+
+    void Clear();
   };
+  // What a waiter is told without the lock.
+  struct Meeting {
+    Received waiter;
+    Item item;
+  };
+  // Without a turn: the next one.
+  absl::Status Put(int edge, std::optional<int64_t> turn, const Tensor& tensor, bool is_dead);
+  static absl::Status CheckTurn(int edge, const Slot& slot, int64_t turn);
+  absl::Status SendOnce(int edge, Slot& slot, const Tensor& tensor, bool is_dead, Meeting* meeting)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status SendInTurn(int edge, Slot& slot, int64_t turn, const Tensor& tensor, bool is_dead,
+                          Meeting* meeting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Slot*> FindSlot(int edge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // False when there is nothing for the next _Recv.
+  static bool TakeNext(Queue& queue, Item* item);
   Slot* FindLocked(int edge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const int slot = edges_.SlotOf(edge);
     return slot == ReceivedEdges::kNone ? nullptr : &slots_[slot];
@@ -77,6 +135,7 @@ class Rendezvous {
   int64_t step_id_ = 0;
   mutable absl::Mutex mutex_;
   std::vector<Slot> slots_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int, int64_t> num_sent_to_others_ ABSL_GUARDED_BY(mutex_);  // of edges in loops
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
 };
 

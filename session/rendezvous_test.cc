@@ -30,8 +30,10 @@ TEST(RendezvousTest, MeetsInEitherOrder) {
 // Collects what a step sends to other tasks.
 class Collecting final : public TensorSender {
  public:
-  absl::Status Send(PlanId plan, int64_t step_id, int, const DeviceName&, const Tensor&, bool) override {
+  absl::Status Send(PlanId plan, int64_t step_id, int, int64_t turn, const DeviceName&, const Tensor&,
+                    bool) override {
     collected.emplace_back(plan, step_id);
+    turns.push_back(turn);
     return absl::OkStatus();
   }
   void Flush(PlanId, int64_t) override {}
@@ -39,6 +41,7 @@ class Collecting final : public TensorSender {
     std::erase(collected, std::make_pair(plan, step_id));
   }
   std::vector<std::pair<PlanId, int64_t>> collected;
+  std::vector<int64_t> turns;
 };
 
 TEST(RendezvousTest, WhatAStepHasNotSentGoesWithIt) {
@@ -103,6 +106,136 @@ TEST(RendezvousTest, AbortWakesEveryWaiterOnceAndLasts) {
   EXPECT_EQ(rendezvous.Send(2, Tensor(), false).message(), "peer lost");
   rendezvous.Reset(7);
   EXPECT_TRUE(rendezvous.Send(2, Tensor(), false).ok());
+}
+
+// What is received of an edge, as numbers; -1 for a dead one.
+class Received {
+ public:
+  Received(Rendezvous& rendezvous, int edge) : rendezvous_(rendezvous), edge_(edge) {}
+  void Next() {
+    rendezvous_.RecvAsync(edge_, [this](const absl::Status& status, const Tensor& tensor, bool is_dead) {
+      EXPECT_TRUE(status.ok()) << status;
+      numbers.push_back(is_dead ? -1 : tensor.num_elements() == 0 ? 0 : tensor.scalar<float>());
+    });
+  }
+  std::vector<float> numbers;
+
+ private:
+  Rendezvous& rendezvous_;
+  const int edge_;
+};
+
+Tensor F(float value) { return Tensor::Scalar(value); }
+
+TEST(RendezvousTest, TheKthTensorOfAnEdgeInALoopIsForTheKthRecv) {
+  const ReceivedEdges edges = ReceivedEdges::First(2);
+  Rendezvous rendezvous(edges, nullptr, 0, std::vector<LoopEdge>{{1, 0}});
+  for (const int64_t step : {1, 2}) {
+    rendezvous.Reset(step);
+    Received received(rendezvous, 1);
+    EXPECT_TRUE(rendezvous.Send(1, F(1), false).ok());
+    EXPECT_TRUE(rendezvous.Send(1, F(2), true).ok());
+    received.Next();
+    received.Next();
+    received.Next();
+    EXPECT_THAT(rendezvous.awaited_edges(), ElementsAre(1));
+    EXPECT_TRUE(rendezvous.Send(1, F(3), false).ok());
+    EXPECT_THAT(rendezvous.awaited_edges(), testing::IsEmpty());
+    EXPECT_TRUE(rendezvous.Send(1, F(4), false).ok()) << "is left over";
+    EXPECT_THAT(received.numbers, ElementsAre(1, -1, 3));
+  }
+}
+
+TEST(RendezvousTest, MessagesMayOvertakeOneAnother) {
+  const ReceivedEdges edges = ReceivedEdges::First(1);
+  Rendezvous rendezvous(edges, nullptr, 0, std::vector<LoopEdge>{{0, 0}});
+  Received received(rendezvous, 0);
+  received.Next();
+  EXPECT_TRUE(rendezvous.Deliver(0, 2, F(3), false).ok());
+  EXPECT_TRUE(rendezvous.Deliver(0, 1, F(2), true).ok());
+  EXPECT_THAT(received.numbers, testing::IsEmpty());
+  EXPECT_TRUE(rendezvous.Deliver(0, 0, F(1), false).ok());
+  received.Next();
+  received.Next();
+  EXPECT_THAT(received.numbers, ElementsAre(1, -1, 3));
+}
+
+TEST(RendezvousTest, AHeadStartIsReceivedFirst) {
+  const ReceivedEdges edges = ReceivedEdges::First(1);
+  Rendezvous rendezvous(edges, nullptr, 0, std::vector<LoopEdge>{{0, 2}});
+  for (const int64_t step : {1, 2}) {
+    rendezvous.Reset(step);
+    Received received(rendezvous, 0);
+    for (int i = 0; i < 3; ++i) received.Next();
+    EXPECT_THAT(received.numbers, ElementsAre(0, 0));
+    EXPECT_TRUE(rendezvous.Deliver(0, 0, F(5), false).ok());
+    EXPECT_THAT(received.numbers, ElementsAre(0, 0, 5));
+  }
+}
+
+TEST(RendezvousTest, RefusesTurnsThatNoDeviceSends) {
+  const ReceivedEdges edges = ReceivedEdges::First(2);
+  Rendezvous rendezvous(edges, nullptr, 0, std::vector<LoopEdge>{{0, 0}});
+  EXPECT_THAT(rendezvous.Deliver(0, kOnlyTurn, F(1), false).message(), HasSubstr("without its turn"));
+  EXPECT_THAT(rendezvous.Deliver(1, 0, F(1), false).message(), HasSubstr("in no loop"));
+  EXPECT_TRUE(rendezvous.Deliver(1, kOnlyTurn, F(1), false).ok());
+  EXPECT_TRUE(rendezvous.Deliver(0, 1, F(1), false).ok());
+  EXPECT_THAT(rendezvous.Deliver(0, 1, F(1), false).message(), HasSubstr("a second one"));
+  EXPECT_TRUE(rendezvous.Deliver(0, 0, F(1), false).ok());
+  Received received(rendezvous, 0);
+  received.Next();
+  EXPECT_THAT(rendezvous.Deliver(0, 0, F(1), false).message(), HasSubstr("which is over"));
+  for (const int64_t turn : {kMaxQueued + 1, INT64_MAX}) {
+    EXPECT_EQ(rendezvous.Deliver(0, turn, F(1), false).code(), absl::StatusCode::kResourceExhausted) << turn;
+    EXPECT_EQ(rendezvous.Hold(0, turn, nullptr).status().code(), absl::StatusCode::kResourceExhausted);
+  }
+  EXPECT_TRUE(rendezvous.Deliver(0, kMaxQueued, F(1), false).ok());
+  for (int64_t turn = 2; turn < kMaxQueued; ++turn) {
+    EXPECT_TRUE(rendezvous.Deliver(0, turn, F(1), false).ok()) << turn;
+  }
+}
+
+TEST(RendezvousTest, WhatIsHeldForATensorGoesWhenItIsReceived) {
+  const ReceivedEdges edges = ReceivedEdges::First(1);
+  Rendezvous rendezvous(edges, nullptr, 0, std::vector<LoopEdge>{{0, 0}});
+  std::vector<std::shared_ptr<int>> held;
+  for (int i = 0; i < 4; ++i) held.push_back(std::make_shared<int>(i));
+  const auto left = [&] {
+    int count = 0;
+    for (const auto& one : held) count += one.use_count() > 1;
+    return count;
+  };
+  for (int64_t turn = 0; turn < 4; ++turn) EXPECT_TRUE(*rendezvous.Hold(0, turn, held[turn]));
+  Received received(rendezvous, 0);
+  EXPECT_TRUE(rendezvous.Deliver(0, 0, F(1), false).ok());
+  EXPECT_EQ(left(), 4);
+  received.Next();
+  EXPECT_EQ(left(), 3) << "it had come before";
+  received.Next();
+  EXPECT_TRUE(rendezvous.Deliver(0, 1, F(2), false).ok());
+  EXPECT_EQ(left(), 2) << "it was waited for";
+  rendezvous.Reset(2);
+  EXPECT_EQ(left(), 0);
+  EXPECT_TRUE(*rendezvous.Hold(0, 0, held[0]));
+  rendezvous.Abort(absl::AbortedError("peer lost"));
+  EXPECT_EQ(left(), 0);
+  EXPECT_FALSE(*rendezvous.Hold(0, 1, held[1]));
+  EXPECT_EQ(left(), 0);
+}
+
+TEST(RendezvousTest, WhatGoesToOthersSaysItsTurn) {
+  Collecting sender;
+  const ReceivedEdges edges = ReceivedEdges::First(0);
+  Rendezvous rendezvous(edges, &sender, 7);
+  for (const int64_t step : {1, 2}) {
+    rendezvous.Reset(step);
+    sender.turns.clear();
+    for (const int edge : {4, 4, 5, 4}) {
+      ASSERT_TRUE(rendezvous.SendTo(DeviceName(), edge, F(1), false, /*is_in_loop=*/true).ok());
+    }
+    ASSERT_TRUE(rendezvous.SendTo(DeviceName(), 6, F(1), false).ok());
+    EXPECT_THAT(sender.turns, ElementsAre(0, 1, 0, 2, kOnlyTurn));
+  }
 }
 
 TEST(RendezvousTest, ThreadsMeet) {

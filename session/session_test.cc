@@ -12,6 +12,7 @@
 #include "ops/training/polynomial_decay.h"
 #include "session/local_worker.h"
 #include "session/partial_run.h"
+#include "session/received_edges.h"
 #include "session/runtime.h"
 #include "session/test_session.h"
 
@@ -390,7 +391,7 @@ TEST_F(WaitingStepTest, APushedTensorMayComeBeforeOrAfter) {
     absl::Status status = absl::UnknownError("not done");
     absl::Notification done;
     if (step_id == 1) {
-      EXPECT_TRUE(worker_.Receive(5, step_id, 0, pushed, false).ok());
+      EXPECT_TRUE(worker_.Receive(5, step_id, 0, kOnlyTurn, pushed, false).ok());
     }
     worker_.RunPartition(call, [&](absl::Status s) {
       status = s;
@@ -398,15 +399,15 @@ TEST_F(WaitingStepTest, APushedTensorMayComeBeforeOrAfter) {
     });
     if (step_id == 2) {
       EXPECT_FALSE(done.HasBeenNotified());
-      EXPECT_TRUE(worker_.Receive(5, step_id, 0, pushed, false).ok());
+      EXPECT_TRUE(worker_.Receive(5, step_id, 0, kOnlyTurn, pushed, false).ok());
     }
     // The step may go on on a thread of its own.
     ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
     EXPECT_TRUE(status.ok()) << status;
     EXPECT_EQ(result_.scalar<float>(), 2.5f * step_id);
-    EXPECT_TRUE(worker_.Receive(5, step_id, 0, pushed, false).ok()) << "late tensors are dropped";
+    EXPECT_TRUE(worker_.Receive(5, step_id, 0, kOnlyTurn, pushed, false).ok()) << "late tensors are dropped";
   }
-  EXPECT_EQ(worker_.Receive(6, 1, 0, Tensor(), false).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(worker_.Receive(6, 1, 0, kOnlyTurn, Tensor(), false).code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(WaitingStepTest, CancellingEndsAWaitAndForbidsALateStart) {
@@ -449,7 +450,7 @@ TEST_F(WaitingStepTest, DroppingThePlanEndsItsSteps) {
 TEST_F(WaitingStepTest, AFloodOfStepsThatNeverStartIsBounded) {
   absl::Status status;
   for (int64_t step_id = 1; step_id < 10000 && status.ok(); ++step_id) {
-    status = worker_.Receive(5, step_id, 0, Tensor::Scalar(1.0f), false);
+    status = worker_.Receive(5, step_id, 0, kOnlyTurn, Tensor::Scalar(1.0f), false);
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
 }
@@ -462,7 +463,7 @@ TEST_F(WaitingStepTest, AWrongDtypeFromOutsideIsAnError) {
     status = s;
     done.Notify();
   });
-  EXPECT_TRUE(worker_.Receive(5, 1, 0, Tensor::Scalar<int32_t>(1), false).ok());
+  EXPECT_TRUE(worker_.Receive(5, 1, 0, kOnlyTurn, Tensor::Scalar<int32_t>(1), false).ok());
   // The step may go on on a thread of its own.
   ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(60)));
   EXPECT_THAT(Message(status), AllOf(HasSubstr("_Recv 'recv'"), HasSubstr("float"), HasSubstr("int32")));

@@ -17,10 +17,11 @@ class TensorSender {
  public:
   virtual ~TensorSender() = default;
 
-  // Takes a share of the tensor's buffer. `destination` is a task. An error later than this call (the peer is
+  // Takes a share of the tensor's buffer. `turn`: which of the edge's tensors it is (received_edges.h).
+  // `destination` is a task. An error later than this call (the peer is
   // gone) must reach the step as LocalWorker::CancelStep.
-  virtual absl::Status Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination,
-                            const Tensor& tensor, bool is_dead) = 0;
+  virtual absl::Status Send(PlanId plan, int64_t step_id, int edge, int64_t turn,
+                            const DeviceName& destination, const Tensor& tensor, bool is_dead) = 0;
 
   // Sends what was collected for the step.
   virtual void Flush(PlanId plan, int64_t step_id) = 0;

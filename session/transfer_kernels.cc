@@ -15,8 +15,9 @@ class Send final : public Kernel {
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     WEIR_ASSIGN_OR_RETURN(DeviceName to, DeviceName::Parse(construction.attr<std::string>("recv_device")));
     const int edge = static_cast<int>(construction.attr<int64_t>(kEdgeAttr));
+    const bool is_in_loop = construction.node().FindAttr(kInLoopAttr) != nullptr;
     return std::unique_ptr<Kernel>(
-        new Send(edge, construction.input_type(0), std::move(to), construction.device()));
+        new Send(edge, construction.input_type(0), std::move(to), construction.device(), is_in_loop));
   }
 
   bool runs_when_dead() const override { return true; }
@@ -28,18 +29,23 @@ class Send final : public Kernel {
   }
 
  private:
-  Send(int edge, DType dtype, DeviceName to, const Device& device)
-      : edge_(edge), dtype_(dtype), to_(std::move(to)), is_local_(to_.IsSameTask(device.name())) {}
+  Send(int edge, DType dtype, DeviceName to, const Device& device, bool is_in_loop)
+      : edge_(edge),
+        dtype_(dtype),
+        to_(std::move(to)),
+        is_local_(to_.IsSameTask(device.name())),
+        is_in_loop_(is_in_loop) {}
 
   absl::Status SendOn(KernelContext& context, const Tensor& tensor) const {
     if (is_local_) return context.rendezvous()->Send(edge_, tensor, context.is_dead());
-    return context.rendezvous()->SendTo(to_, edge_, tensor, context.is_dead());
+    return context.rendezvous()->SendTo(to_, edge_, tensor, context.is_dead(), is_in_loop_);
   }
 
   const int edge_;
   const DType dtype_;
   const DeviceName to_;
   const bool is_local_;
+  const bool is_in_loop_;
 };
 
 // Gives a late result to the caller.

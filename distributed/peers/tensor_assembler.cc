@@ -25,8 +25,8 @@ std::string Describe(const TensorPiece& piece) {
 }
 
 bool AreOfOneTensor(const TensorPiece& a, const TensorPiece& b) {
-  return a.plan == b.plan && a.step_id == b.step_id && a.edge == b.edge && a.type.dtype == b.type.dtype &&
-         a.type.shape == b.type.shape && a.piece_bytes == b.piece_bytes;
+  return a.plan == b.plan && a.step_id == b.step_id && a.edge == b.edge && a.turn == b.turn &&
+         a.type.dtype == b.type.dtype && a.type.shape == b.type.shape && a.piece_bytes == b.piece_bytes;
 }
 
 absl::Status CheckSize(const TensorPiece& piece, size_t num_bytes) {

@@ -286,6 +286,7 @@ TEST(TensorPiece, HostileHeadersAreRefused) {
     writer.Fixed64(5);
     writer.Signed(3);
     writer.Unsigned(2);
+    writer.Unsigned(0);  // no turn
     writer.Unsigned(c.dtype);
     writer.Unsigned(c.dims.size());
     for (const uint64_t dim : c.dims) writer.Unsigned(dim);

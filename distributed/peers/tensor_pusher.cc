@@ -39,8 +39,8 @@ void TensorPusher::WaitUntilIdle() {
              });
 }
 
-absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination,
-                                const Tensor& tensor, bool is_dead) {
+absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, int64_t turn,
+                                const DeviceName& destination, const Tensor& tensor, bool is_dead) {
   if (!destination.job || !destination.task) {
     return absl::InvalidArgumentError(
         absl::StrCat("a tensor was sent to '", destination.ToString(), "', which is no task"));
@@ -55,6 +55,7 @@ absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const De
     first.plan = plan;
     first.step_id = step_id;
     first.edge = edge;
+    first.turn = turn;
     SendInPieces(first, task, tensor);
     return absl::OkStatus();
   }
@@ -66,7 +67,7 @@ absl::Status TensorPusher::Send(PlanId plan, int64_t step_id, int edge, const De
         std::find_if(bundles.begin(), bundles.end(), [&](const Bundle& b) { return b.destination == task; });
     if (bundle == bundles.end())
       bundle = bundles.insert(bundles.end(), Bundle{task, {{}, plan, step_id, {}}, 0});
-    bundle->request.entries.push_back({edge, is_dead, tensor});
+    bundle->request.entries.push_back({edge, is_dead, tensor, turn});
     bundle->num_bytes += num_bytes;
     if (bundle->num_bytes < options_.bundle_bytes) return absl::OkStatus();
     full = std::move(*bundle);

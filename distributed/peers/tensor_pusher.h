@@ -55,7 +55,7 @@ class TensorPusher final : public TensorSender {
   ~TensorPusher() override;
 
   // Unimplemented for a tensor that cannot be sent; InvalidArgument for a destination that is no task.
-  absl::Status Send(PlanId plan, int64_t step_id, int edge, const DeviceName& destination,
+  absl::Status Send(PlanId plan, int64_t step_id, int edge, int64_t turn, const DeviceName& destination,
                     const Tensor& tensor, bool is_dead) override;
   void Flush(PlanId plan, int64_t step_id) override;
   void FlushLast(PlanId plan, int64_t step_id) override;

@@ -98,8 +98,9 @@ TEST_F(TensorPusherTest, BundlesByDestinationAndBoundsWhatIsUnderWay) {
     const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
     const Tensor small = Tensor::Scalar(1.0f), large(DType::kUint8, {1000});
     // Small tensors wait for Flush and leave together.
-    for (int edge = 0; edge < 5; ++edge) ASSERT_TRUE(pusher.Send(7, 1, edge, worker, small, false).ok());
-    ASSERT_TRUE(pusher.Send(7, 2, 0, worker, small, false).ok());
+    for (int edge = 0; edge < 5; ++edge)
+      ASSERT_TRUE(pusher.Send(7, 1, edge, kOnlyTurn, worker, small, false).ok());
+    ASSERT_TRUE(pusher.Send(7, 2, 0, kOnlyTurn, worker, small, false).ok());
     pusher.Discard(7, 2);
     pusher.Flush(7, 2);
     absl::SleepFor(absl::Milliseconds(20));
@@ -114,7 +115,8 @@ TEST_F(TensorPusherTest, BundlesByDestinationAndBoundsWhatIsUnderWay) {
     }
     Answer(0, absl::OkStatus());
     // Large ones leave by themselves, but only two fit.
-    for (int edge = 0; edge < 4; ++edge) ASSERT_TRUE(pusher.Send(7, 3, edge, worker, large, false).ok());
+    for (int edge = 0; edge < 4; ++edge)
+      ASSERT_TRUE(pusher.Send(7, 3, edge, kOnlyTurn, worker, large, false).ok());
     ASSERT_TRUE(AwaitArrivals(3));
     absl::SleepFor(absl::Milliseconds(20));
     EXPECT_TRUE(AwaitArrivals(3));
@@ -124,7 +126,8 @@ TEST_F(TensorPusherTest, BundlesByDestinationAndBoundsWhatIsUnderWay) {
     ASSERT_TRUE(AwaitArrivals(5));
     Answer(3, absl::OkStatus());
     Answer(4, absl::OkStatus());
-    EXPECT_FALSE(pusher.Send(7, 4, 0, DeviceName::Parse("/job:worker").value(), small, false).ok());
+    EXPECT_FALSE(
+        pusher.Send(7, 4, 0, kOnlyTurn, DeviceName::Parse("/job:worker").value(), small, false).ok());
   }
   EXPECT_EQ(num_failures, 1);
 }
@@ -136,7 +139,7 @@ TEST_F(TensorPusherTest, ThePeerSaysHowMuchMayBeUnderWay) {
   const Tensor large(DType::kUint8, {1000});
   const auto send = [&](int count) {
     for (int edge = 0; edge < count; ++edge) {
-      ASSERT_TRUE(pusher.Send(7, 1, edge, worker, large, false).ok());
+      ASSERT_TRUE(pusher.Send(7, 1, edge, kOnlyTurn, worker, large, false).ok());
     }
   };
   EXPECT_EQ(pusher.WindowTo(peer), InboundBudget::kFirstWindow);
@@ -177,12 +180,12 @@ TEST_F(TensorPusherTest, AnAnswerThatIsAnErrorSaysTheWindowToo) {
                       [&](PlanId, int64_t, const absl::Status& reason) { failures.push_back(reason); });
   const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
   const Tensor bundle(DType::kUint8, {1000}), pieces(DType::kUint8, {kMinPieceBytes + 1});
-  ASSERT_TRUE(pusher.Send(7, 1, 0, worker, bundle, false).ok());
+  ASSERT_TRUE(pusher.Send(7, 1, 0, kOnlyTurn, worker, bundle, false).ok());
   ASSERT_TRUE(AwaitArrivals(1));
   Answer(0, absl::NotFoundError("no plan"), true, {3, 2500});
   pusher.WaitUntilIdle();
   EXPECT_EQ(pusher.WindowTo(peer), 2500);
-  ASSERT_TRUE(pusher.Send(7, 1, 0, worker, pieces, false).ok());
+  ASSERT_TRUE(pusher.Send(7, 1, 0, kOnlyTurn, worker, pieces, false).ok());
   ASSERT_TRUE(AwaitArrivals(2));
   Answer(1, absl::ResourceExhaustedError("too much"), true, {4, 3500});
   pusher.WaitUntilIdle();
@@ -198,7 +201,7 @@ TEST_F(TensorPusherTest, WhoGetsNoAnswerSendsOneMessageAtATime) {
   const Tensor large(DType::kUint8, {1000});
   const auto send = [&](int count) {
     for (int edge = 0; edge < count; ++edge) {
-      ASSERT_TRUE(pusher.Send(7, 1, edge, worker, large, false).ok());
+      ASSERT_TRUE(pusher.Send(7, 1, edge, kOnlyTurn, worker, large, false).ok());
     }
   };
   send(1);
@@ -230,7 +233,7 @@ TEST_F(TensorPusherTest, AWindowThatWasNotUsedForLongIsGivenBack) {
   const Tensor large(DType::kUint8, {1000});
   std::vector<int64_t> windows;  // when each message was sent
   const auto send_and_answer = [&](size_t index, const InboundWindow& window) {
-    ASSERT_TRUE(pusher.Send(7, 1, 0, worker, large, false).ok());
+    ASSERT_TRUE(pusher.Send(7, 1, 0, kOnlyTurn, worker, large, false).ok());
     ASSERT_TRUE(AwaitArrivals(index + 1));
     windows.push_back(pusher.WindowTo(peer));
     Answer(index, absl::OkStatus(), true, window);
@@ -255,7 +258,7 @@ TEST_F(TensorPusherTest, ALargeTensorLeavesInPiecesAndStopsWhenItIsNotWanted) {
     TensorPusher pusher(peers_, {.piece_bytes = kMinPieceBytes, .max_bytes_before_piece = 2 * kMinPieceBytes},
                         [&](PlanId, int64_t, const absl::Status&) { ++num_failures; });
     const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
-    ASSERT_TRUE(pusher.Send(7, 1, 4, worker, large, false).ok());  // without a Flush
+    ASSERT_TRUE(pusher.Send(7, 1, 4, kOnlyTurn, worker, large, false).ok());  // without a Flush
     ASSERT_TRUE(AwaitArrivals(2));
     Answer(0, absl::OkStatus());
     ASSERT_TRUE(AwaitArrivals(3));
@@ -273,7 +276,7 @@ TEST_F(TensorPusherTest, ALargeTensorLeavesInPiecesAndStopsWhenItIsNotWanted) {
                 static_cast<const char*>(large.data()) + piece.index * kMinPieceBytes);
     }
     // What is behind it waits, and goes as soon as the rest is not wanted any more.
-    ASSERT_TRUE(pusher.Send(7, 2, 0, worker, small, false).ok());
+    ASSERT_TRUE(pusher.Send(7, 2, 0, kOnlyTurn, worker, small, false).ok());
     pusher.Flush(7, 2);
     absl::SleepFor(absl::Milliseconds(20));
     EXPECT_TRUE(AwaitArrivals(3));
@@ -287,7 +290,7 @@ TEST_F(TensorPusherTest, ALargeTensorLeavesInPiecesAndStopsWhenItIsNotWanted) {
     Answer(3, absl::OkStatus());
     EXPECT_EQ(num_failures, 0);
     // An error ends the step and the rest as well.
-    ASSERT_TRUE(pusher.Send(7, 3, 4, worker, large, false).ok());
+    ASSERT_TRUE(pusher.Send(7, 3, 4, kOnlyTurn, worker, large, false).ok());
     ASSERT_TRUE(AwaitArrivals(6));
     Answer(4, absl::NotFoundError("no plan"));
     Answer(5, absl::NotFoundError("no plan"));
@@ -300,7 +303,7 @@ TEST_F(TensorPusherTest, MessagesSayWhatHasBeenAnsweredAndKeepToAWindow) {
   TensorPusher pusher(peers_, {}, [](PlanId, int64_t, const absl::Status&) {});
   const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
   const auto send = [&](int64_t step) {
-    ASSERT_TRUE(pusher.Send(7, step, 0, worker, Tensor::Scalar(1.0f), false).ok());
+    ASSERT_TRUE(pusher.Send(7, step, 0, kOnlyTurn, worker, Tensor::Scalar(1.0f), false).ok());
     pusher.Flush(7, step);
   };
   // What the message with this number says of those before it, and where its call is; calls may overtake
@@ -356,7 +359,8 @@ TEST_F(TensorPusherTest, TensorsGoWithTheMessageThatBeginsAPart) {
   std::vector<absl::StatusOr<std::vector<EdgeTensor>>> begun;
   const auto begin = [&begun](absl::StatusOr<std::vector<EdgeTensor>> first) { begun.push_back(first); };
   pusher.BeginAtFlush(7, 1, {"worker", 0}, begin);
-  for (int edge = 0; edge < 2; ++edge) ASSERT_TRUE(pusher.Send(7, 1, edge, worker, small, false).ok());
+  for (int edge = 0; edge < 2; ++edge)
+    ASSERT_TRUE(pusher.Send(7, 1, edge, kOnlyTurn, worker, small, false).ok());
   pusher.Flush(7, 2);  // another step
   EXPECT_TRUE(begun.empty());
   pusher.Flush(7, 1);
@@ -392,7 +396,7 @@ TEST_F(TensorPusherTest, SmallTensorsForWhoRunsTheStepGoWithItsAnswer) {
     const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
     const auto finish = [&](int64_t step, const Tensor& tensor) {
       pusher.AnswerWith(7, step, {"worker", 0});
-      EXPECT_TRUE(pusher.Send(7, step, 4, worker, tensor, false).ok());
+      EXPECT_TRUE(pusher.Send(7, step, 4, kOnlyTurn, worker, tensor, false).ok());
       pusher.FlushLast(7, step);
       pusher.Discard(7, step);  // as the step does when it is over
       return pusher.TakeAnswer(7, step);
@@ -408,7 +412,7 @@ TEST_F(TensorPusherTest, SmallTensorsForWhoRunsTheStepGoWithItsAnswer) {
     EXPECT_TRUE(AwaitArrivals(2));
     // Before the end nothing waits.
     pusher.AnswerWith(7, 4, {"worker", 0});
-    EXPECT_TRUE(pusher.Send(7, 4, 4, worker, small, false).ok());
+    EXPECT_TRUE(pusher.Send(7, 4, 4, kOnlyTurn, worker, small, false).ok());
     pusher.Flush(7, 4);
     EXPECT_TRUE(AwaitArrivals(3));
     EXPECT_TRUE(pusher.TakeAnswer(7, 4).empty());

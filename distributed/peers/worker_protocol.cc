@@ -486,6 +486,7 @@ void EncodePiece(const TensorPiece& piece, WireWriter* writer) {
   writer->Fixed64(piece.plan);
   writer->Signed(piece.step_id);
   writer->Unsigned(static_cast<uint64_t>(piece.edge));
+  writer->Unsigned(static_cast<uint64_t>(piece.turn + 1));
   EncodeTensorType(piece.type.dtype, piece.type.shape, writer);
   writer->Unsigned(static_cast<uint64_t>(piece.piece_bytes));
   writer->Unsigned(static_cast<uint64_t>(piece.index));
@@ -498,6 +499,7 @@ absl::StatusOr<TensorPiece> DecodePiece(WireReader* reader) {
   piece.plan = reader->Fixed64();
   piece.step_id = reader->Signed();
   piece.edge = static_cast<int>(reader->UnsignedUpTo(INT32_MAX));
+  piece.turn = static_cast<int64_t>(reader->UnsignedUpTo(INT64_MAX)) - 1;
   WEIR_ASSIGN_OR_RETURN(piece.type, DecodeTensorType(reader));
   piece.piece_bytes = static_cast<int64_t>(reader->UnsignedUpTo(INT64_MAX));
   piece.index = static_cast<int64_t>(reader->UnsignedUpTo(INT64_MAX));

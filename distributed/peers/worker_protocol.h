@@ -78,7 +78,8 @@ absl::StatusOr<PartitionSpec> DecodePartition(WireReader* reader, const std::vec
 // What these messages are like. It grows with each change after which tasks of the versions before and after
 // it cannot work together. 3: answers to pushes say windows (inbound_budget.h), and who does not read them is
 // refused again and again; small all-reduces of many ranks and those of several ranks a host take other ways.
-inline constexpr uint64_t kWireProtocol = 3;
+// 4: tensors that are pushed say their turn, for loops of several tasks.
+inline constexpr uint64_t kWireProtocol = 4;
 
 // Which Weir a task runs. Requests to join, and their answers, begin with it, in a form that does not change,
 // so that tasks of any two versions can tell what is wrong with them.
@@ -205,7 +206,8 @@ struct TensorPiece {
   PlanId plan = 0;
   int64_t step_id = 0;
   int edge = 0;
-  TensorType type;  // of the whole
+  int64_t turn = -1;  // as EdgeTensor's
+  TensorType type;    // of the whole
   int64_t piece_bytes = 0;
   int64_t index = 0;
 

@@ -143,7 +143,9 @@ absl::Status EncodeBundle(const std::vector<EdgeTensor>& entries, WireWriter* he
                           std::vector<Payload>* payloads) {
   header->Unsigned(entries.size());
   for (const EdgeTensor& entry : entries) {
-    header->Unsigned(static_cast<uint64_t>(entry.edge) << 1 | static_cast<uint64_t>(entry.is_dead));
+    header->Unsigned(static_cast<uint64_t>(entry.edge) << 2 | uint64_t{entry.turn >= 0} << 1 |
+                     uint64_t{entry.is_dead});
+    if (entry.turn >= 0) header->Unsigned(static_cast<uint64_t>(entry.turn));
     WEIR_RETURN_IF_ERROR(EncodeTensor(entry.tensor, header, payloads));
   }
   return absl::OkStatus();
@@ -164,10 +166,11 @@ absl::StatusOr<std::vector<EdgeTensor>> DecodeEntries(WireReader* header,
   std::vector<EdgeTensor> entries;
   entries.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    const uint64_t edge_and_dead = header->UnsignedUpTo(uint64_t{INT32_MAX} << 1 | 1);
+    const uint64_t edge_and_flags = header->UnsignedUpTo(uint64_t{INT32_MAX} << 2 | 3);
     EdgeTensor entry;
-    entry.edge = static_cast<int>(edge_and_dead >> 1);
-    entry.is_dead = (edge_and_dead & 1) != 0;
+    entry.edge = static_cast<int>(edge_and_flags >> 2);
+    entry.is_dead = (edge_and_flags & 1) != 0;
+    if ((edge_and_flags & 2) != 0) entry.turn = static_cast<int64_t>(header->UnsignedUpTo(INT64_MAX));
     WEIR_ASSIGN_OR_RETURN(entry.tensor, DecodeTensor(header, payloads, next_payload));
     entries.push_back(std::move(entry));
   }

@@ -50,6 +50,7 @@ struct EdgeTensor {
   int edge = 0;
   bool is_dead = false;
   Tensor tensor;
+  int64_t turn = -1;  // which of the edge's tensors in the step; -1: the only one
 };
 
 absl::Status EncodeBundle(const std::vector<EdgeTensor>& entries, WireWriter* header,

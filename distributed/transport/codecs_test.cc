@@ -44,11 +44,12 @@ TEST(Bundle, TensorsOfAllKindsRoundTrip) {
   EXPECT_EQ(RoundTrip(handle).scalar<ResourceHandle>().name, "var");
 }
 
-TEST(Bundle, EntriesKeepEdgeAndDeadness) {
+TEST(Bundle, EntriesKeepEdgeTurnAndDeadness) {
   WireWriter writer;
   std::vector<Payload> payloads;
-  const std::vector<EdgeTensor> entries = {
-      {7, false, Tensor::Scalar<int32_t>(5)}, {INT32_MAX, true, Tensor()}, {0, false, Tensor::Scalar("s")}};
+  const std::vector<EdgeTensor> entries = {{7, false, Tensor::Scalar<int32_t>(5), 300},
+                                           {INT32_MAX, true, Tensor(), INT64_MAX},
+                                           {0, false, Tensor::Scalar("s")}};
   ASSERT_TRUE(EncodeBundle(entries, &writer, &payloads).ok());
   const std::string header = writer.Take();
   WireReader reader(header);
@@ -56,7 +57,10 @@ TEST(Bundle, EntriesKeepEdgeAndDeadness) {
   ASSERT_EQ(decoded.size(), 3u);
   EXPECT_EQ(decoded[0].edge, 7);
   EXPECT_EQ(decoded[0].tensor.scalar<int32_t>(), 5);
+  EXPECT_EQ(decoded[0].turn, 300);
   EXPECT_EQ(decoded[1].edge, INT32_MAX);
+  EXPECT_EQ(decoded[1].turn, INT64_MAX);
+  EXPECT_EQ(decoded[2].turn, -1);
   EXPECT_TRUE(decoded[1].is_dead);
   EXPECT_EQ(decoded[2].tensor.scalar<std::string>(), "s");
 

@@ -6,12 +6,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 #include "session/executor/static_schedule.h"
 
 namespace weir {
 
 using Kind = Instruction::Kind;
+
+namespace {
+constexpr int64_t kIterationsBetweenFlushes = kLoopLead / 4;
+}  // namespace
 
 DataflowExecutor::DataflowExecutor(const Program& program, ProgramFrame& frame, const StepContext& step,
                                    ProgramCost& cost, Overlap& overlap, std::function<void()> on_idle)
@@ -40,6 +45,7 @@ void DataflowExecutor::Reset() {
   for (size_t loop = 0; loop < program_.loops().size(); ++loop) ArmLoop(loop);
   num_waiting_ = 0;
   num_run_ = 0;
+  num_iterations_ = 0;
   nanoseconds_ = 0;
   status_ = absl::OkStatus();
   has_begun_ = false;
@@ -405,6 +411,8 @@ void DataflowExecutor::EndIteration(int32_t loop) {
 
 void DataflowExecutor::BeginNextIteration(int32_t loop) {
   const ProgramLoop& at = program_.loops()[loop];
+  // Else a device that waits for nothing would send all that another one works on at the end of its lead.
+  if (++num_iterations_ % kIterationsBetweenFlushes == 0) on_idle_();
   for (int32_t slot : at.passing_slots) EmptySlot(slot);
   for (int32_t slot : at.lasting_slots) readers_left_[slot] = program_.slot_readers()[slot];
   parts_left(loop) = at.num_parts;

@@ -38,8 +38,8 @@ namespace weir {
 class DataflowExecutor final : public Activation {
  public:
   // `overlap` is the program's, and borrowed. `on_idle` runs whenever nothing is ready but kernels are still
-  // running elsewhere: it should send what has been collected. Another possible error of a step:
-  // InvalidArgument for a fetch that is dead.
+  // running elsewhere, and after every few iterations of loops: it should send what has been collected.
+  // Another possible error of a step: InvalidArgument for a fetch that is dead.
   DataflowExecutor(const Program& program, ProgramFrame& frame, const StepContext& step, ProgramCost& cost,
                    Overlap& overlap, std::function<void()> on_idle);
 
@@ -139,6 +139,7 @@ class DataflowExecutor final : public Activation {
   ReadyQueue ready_;
   int num_waiting_ = 0;  // asynchronous kernels started and not called back
   int64_t num_run_ = 0;
+  int64_t num_iterations_ = 0;  // of all loops, but their first ones
   absl::Status status_;
   // Of a step that measures or overlaps.
   bool has_begun_ = false;

@@ -151,21 +151,14 @@ class ProgramCompiler {
   }
 
   absl::Status EmitLate(const Node& node) {
-    if (node.op_name() == kRetvalOp) WEIR_RETURN_IF_ERROR(CheckIsOutsideOfLoops(node));
+    if (node.op_name() == kRetvalOp) WEIR_RETURN_IF_ERROR(CheckFetch(loops_, node));
     if (NeedsKernel(node)) EmitKernel(node);
     return absl::OkStatus();
   }
 
-  absl::Status CheckIsOutsideOfLoops(const Node& result) const {
-    if (!has_flow_ || loops_.runs_in[result.id()] == kNoLoop) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("'", result.input(0).name(), "' is inside the loop '",
-                                                   loops_.loops[loops_.runs_in[result.id()]].name,
-                                                   "' and cannot be fetched; the results of the loop can"));
-  }
-
   absl::Status EmitResult(const Node& node) {
     const Output& source = node.input(0);
-    WEIR_RETURN_IF_ERROR(CheckIsOutsideOfLoops(node));
+    WEIR_RETURN_IF_ERROR(CheckFetch(loops_, node));
     program_->results_.push_back({SlotOf(source), static_cast<int32_t>(node.attr<int64_t>("index"))});
     program_->result_names_.push_back(source.name());
     return absl::OkStatus();
