@@ -35,7 +35,11 @@ class Finder {
     for (const Node* node : order) {
       if (!RunsWithItsReaders(*node)) found_.of_node[node->id()] = {DeviceOf(*node)};
     }
-    // Readers first: an Enter may be what another one leads further in.
+    // Readers first: an Enter may be what another one leads further in, or what a NextIteration hands on. Of
+    // a NextIteration the order says nothing: its readers are Merges.
+    for (const Node* node : order) {
+      if (node->op_name() == "Merge") TellItsInputs(*node);
+    }
     for (auto it = order.rbegin(); it != order.rend(); ++it) TellItsInputs(**it);
     for (const Node* node : order) {
       std::vector<DeviceName>& devices = found_.of_node[node->id()];

@@ -16,6 +16,7 @@
 #include "graph/shape_inference.h"
 #include "gtest/gtest.h"
 #include "kernels/simulation/simulated_environment.h"
+#include "ops/control_flow.h"
 #include "ops/register_ops.h"
 #include "session/local_worker.h"
 #include "session/partial_run.h"
@@ -104,6 +105,8 @@ class RandomGraph {
   std::vector<size_t> fetches;
 
  private:
+  static constexpr const char* kDevices[] = {"/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"};
+
   size_t Below(size_t limit) { return random_() % limit; }
   void Add(Output output, std::function<float(bool)> value, std::set<int> need) {
     outputs.push_back(output);
@@ -111,7 +114,6 @@ class RandomGraph {
     needs.push_back(std::move(need));
   }
   void AddNode() {
-    static constexpr const char* kDevices[] = {"/cpu:0", "/cpu:1", "/gpu:0", "/gpu:1"};
     auto device = g.DeviceScope(kDevices[Below(4)]);
     const size_t a = Below(outputs.size()), b = Below(outputs.size());
     const size_t before = Below(outputs.size());
@@ -124,7 +126,9 @@ class RandomGraph {
         some->insert(needs[before].begin(), needs[before].end());
     }
     auto control = after == nullptr ? g.ControlScope({}) : g.ControlScope({after});
-    switch (Below(6)) {
+    switch (Below(7)) {
+      case 6:
+        return AddLoop(a, b, both);
       case 0:
         return Add(g.AddOp("Later", {outputs[a]}), values[a], need);
       case 1:
@@ -145,6 +149,50 @@ class RandomGraph {
             g.AddOp("Mul", {g.AddOp("AddV2", {outputs[a], outputs[b]}), Half()}),
             [x = values[a], y = values[b]](bool taken) { return (x(taken) + y(taken)) * 0.5f; }, both);
     }
+  }
+  // A loop over devices, perhaps with another one inside, that takes the mean of its variable and b again and
+  // again.
+  void AddLoop(size_t a, size_t b, const std::set<int>& need) {
+    const auto count = static_cast<float>(Below(6));
+    const bool has_inner = Below(2) == 0;
+    const int first = g.graph().num_nodes();
+    const Output y = CountTo(Number(count), outputs[a], [&](const Output& counter, Output x) {
+      const auto take_mean = [&](const Output&, const Output& v) {
+        const Output mean = g.AddOp("Mul", {g.AddOp("AddV2", {v, outputs[b]}), Half()});
+        return Below(3) == 0 ? g.AddOp(Below(2) == 0 ? "Later" : "Blocking", {mean}) : mean;
+      };
+      if (has_inner) x = CountTo(counter, x, take_mean);
+      return take_mean(counter, x);
+    });
+    for (int id = first; id < g.graph().num_nodes(); ++id) {
+      const DeviceName device = DeviceName::Parse(kDevices[Below(4)]).value();
+      if (Below(3) != 0) g.graph().SetRequestedDevice(g.graph().node(id), device);
+    }
+    const auto value = [count, has_inner, x = values[a], y = values[b]](bool taken) {
+      float v = x(taken);
+      for (float i = 0; i < count; ++i) {
+        const float num_means = has_inner ? i + 1 : 1;
+        for (float j = 0; j < num_means; ++j) v = (v + y(taken)) * 0.5f;
+      }
+      return v;
+    };
+    Add(y, value, need);
+  }
+  template <typename Body>
+  Output CountTo(const Output& end, const Output& x, Body body) {
+    return While(
+        g, {Number(0), x},
+        [&](const std::vector<Output>& v) {
+          return g.AddOp("Less", {v[0], end});
+        },
+        [&](const std::vector<Output>& v) {
+          const Output next = g.AddOp("AddV2", {v[0], Number(1)});
+          return std::vector{next, body(v[0], v[1])};
+        },
+        {.shape_invariants = {PartialShape({}), PartialShape()}})[1];
+  }
+  Output Number(float value) {
+    return g.AddOp("Const", {}, {{"value", Tensor::Scalar(value)}, {"dtype", DType::kFloat32}});
   }
   Output Half() {
     return g.AddOp("Const", {}, {{"value", Tensor::Scalar(0.5f)}, {"dtype", DType::kFloat32}});

@@ -16,7 +16,7 @@
 
 namespace weir {
 namespace {
-// More than any plan has. A step of so many takes 15 MB.
+// More than any plan has. A step of so many takes 15 MB; of so many in loops, with tensors, 240 MB.
 constexpr size_t kMaxReceivedEdges = 1 << 17;
 // Of an owner with so many steps under way at once older ones are forgotten.
 constexpr size_t kRememberedSteps = 1024;

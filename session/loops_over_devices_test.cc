@@ -87,6 +87,31 @@ TEST_F(LoopsOverDevicesTest, TheConditionMayBeWhereNothingElseIs) {
 
 // Nothing of the body comes back to the device of the condition: it must not run ahead of the others without
 // an end, nor wait for them in vain.
+// The NextIteration reads a constant Enter, and both go where the Merge is. The step did not end.
+TEST_F(LoopsOverDevicesTest, AVariableBecomesATensorFromOutside) {
+  const Output n = Placeholder(g_, DType::kFloat32, kScalar, {.name = "n"});
+  auto cpu = g_.DeviceScope("/cpu:0");
+  const Output outside = Number(7);
+  const Output y = While(
+      g_, {Number(0), Number(1)}, [&](const Values& v) { return Less(g_, v[0], n); },
+      [&](const Values& v) {
+        return Values{AddV2(g_, v[0], Number(1)), outside};
+      })[1];
+  for (const auto& node : g_.graph().nodes()) {
+    const bool is_moved = node->name() == "while/Merge_1";
+    const bool is_led_in = node->op_name() == "Enter" || node->op_name() == "NextIteration";
+    if (!is_moved && !is_led_in) continue;
+    const DeviceName device = DeviceName::Parse(is_moved ? "/gpu:0" : "/gpu:1").value();
+    g_.graph().SetRequestedDevice(node.get(), device);
+  }
+  for (const float count : {0.0f, 1.0f, 5.0f}) {
+    const absl::StatusOr<std::vector<Tensor>> ran =
+        session().Run({{"n:0", Tensor::Scalar(count)}}, {y}, {}, {.timeout = absl::Seconds(5)});
+    ASSERT_TRUE(ran.ok()) << ran.status();
+    EXPECT_EQ((*ran)[0].scalar<float>(), count == 0 ? 1 : 7);
+  }
+}
+
 TEST_F(LoopsOverDevicesTest, ManyIterationsOfDevicesThatOnlyFollow) {
   auto cpu = g_.DeviceScope("/cpu:0");
   const Values out = While(

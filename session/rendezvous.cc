@@ -40,10 +40,16 @@ absl::StatusOr<Rendezvous::Item*> Rendezvous::Queue::Place(int edge, int64_t tur
     return absl::ResourceExhaustedError(
         refusal(absl::StrCat("of which no more than ", kMaxQueued, " may wait")));
   }
-  const auto place = static_cast<size_t>(turn - num_taken);
-  if (place >= items.size()) items.resize(place + 1);
-  if (items[place].is_there) return absl::InvalidArgumentError(refusal("a second one"));
-  return &items[place];
+  if (items.empty()) items.resize(kMaxQueued);
+  Item& item = items[turn % kMaxQueued];
+  if (item.is_there) return absl::InvalidArgumentError(refusal("a second one"));
+  return &item;
+}
+
+void Rendezvous::Queue::Clear() {
+  num_ahead = head_start;
+  num_sent = num_taken = 0;
+  for (Item& item : items) item = Item();
 }
 
 bool Rendezvous::TakeNext(Queue& queue, Item* item) {
@@ -52,9 +58,10 @@ bool Rendezvous::TakeNext(Queue& queue, Item* item) {
     item->tensor = Tensor(DType::kFloat32, Shape({0}));
     return true;
   }
-  if (queue.items.empty() || !queue.items.front().is_there) return false;
-  *item = std::move(queue.items.front());
-  queue.items.pop_front();
+  if (queue.items.empty()) return false;
+  Item& next = queue.items[queue.num_taken % kMaxQueued];
+  if (!next.is_there) return false;
+  *item = std::exchange(next, Item());
   ++queue.num_taken;
   return true;
 }

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -89,15 +88,16 @@ class Rendezvous {
   // Of an edge in a loop.
   struct Queue {
     explicit Queue(int head_start) : head_start(head_start), num_ahead(head_start) {}
-    void Clear() { *this = Queue(head_start); }
+    void Clear();
     // Null, with the reason, where there is no place for that turn.
     absl::StatusOr<Item*> Place(int edge, int64_t turn);
 
     int head_start;
-    int num_ahead;           // of the head start, not received yet
-    int64_t num_sent = 0;    // by a device of this process
-    int64_t num_taken = 0;   // by the _Recv
-    std::deque<Item> items;  // from turn num_taken on
+    int num_ahead;          // of the head start, not received yet
+    int64_t num_sent = 0;   // by a device of this process
+    int64_t num_taken = 0;  // by the _Recv
+    // Of turns from num_taken on, each at its number modulo kMaxQueued. Empty before the first one.
+    std::vector<Item> items;
   };
   struct Slot {
     enum class State : uint8_t { kEmpty, kSent, kAwaited, kDone };

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "distributed/transport/inproc/inproc_transport.h"
 #include "graph/interchange/graph_def.h"
-#include "graph/loops.h"
 #include "graph/types/status_macros.h"
 #include "ops/register_ops.h"
 
@@ -113,8 +112,8 @@ std::map<const Node*, const Node*> VariablesTogether(const Graph& graph) {
   return leaders;
 }
 
-// A copy whose nodes ask for devices by chance. The nodes of a loop, and what leads into it, stay together; a
-// variable's device is always said, and its users follow it.
+// A copy whose nodes ask for devices by chance, those of loops too. A variable's device is always said, and
+// its users follow it.
 absl::StatusOr<GraphCase> OnRandomDevices(const GraphCase& original, const std::vector<std::string>& devices,
                                           Random& random) {
   std::vector<DeviceName> names;
@@ -122,8 +121,6 @@ absl::StatusOr<GraphCase> OnRandomDevices(const GraphCase& original, const std::
     WEIR_ASSIGN_OR_RETURN(DeviceName name, DeviceName::Parse(device));
     names.push_back(std::move(name));
   }
-  WEIR_ASSIGN_OR_RETURN(const Loops loops, FindLoops(original.graph()));
-  const DeviceName of_loops = random.Pick(names);
   std::map<const Node*, DeviceName> of_variables;
   const auto leaders = VariablesTogether(original.graph());
   for (const auto& [handle, leader] : leaders) {
@@ -132,7 +129,6 @@ absl::StatusOr<GraphCase> OnRandomDevices(const GraphCase& original, const std::
   Edits edits;
   edits.device = [&](const Node& node) {
     if (auto found = leaders.find(&node); found != leaders.end()) return of_variables.at(found->second);
-    if (loops.runs_in[node.id()] != kNoLoop || loops.gives_to[node.id()] != kNoLoop) return of_loops;
     if (UsesResource(node) || !node.colocation_names().empty()) return DeviceName();
     const bool is_free = node.op_name() != "VarHandleOp" && random.Chance(20);
     return is_free ? DeviceName() : random.Pick(names);
