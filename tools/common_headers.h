@@ -1,5 +1,6 @@
-// The headers of the standard library and of Abseil that most of Weir includes, for tools/precompiled_header.bzl. A source
-// still includes what it uses: the clang build (`--config=clang`) and whoever sets weir_precompiled=off go without this.
+// The headers of the standard library and of Abseil that most of Weir includes, for
+// tools/precompiled_header.bzl. A source still includes what it uses: the clang build (`--config=clang`) and
+// whoever sets weir_precompiled=off go without this.
 #pragma once
 
 #include <algorithm>
