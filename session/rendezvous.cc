@@ -52,22 +52,24 @@ void Rendezvous::Queue::Clear() {
   for (Item& item : items) item = Item();
 }
 
-bool Rendezvous::TakeNext(Queue& queue, Item* item) {
+bool Rendezvous::TakeNext(Queue& queue, Tensor* tensor, bool* is_dead) {
   if (queue.num_ahead > 0) {
     --queue.num_ahead;
-    item->tensor = Tensor(DType::kFloat32, Shape({0}));
+    *tensor = Tensor(DType::kFloat32, Shape({0}));
     return true;
   }
   if (queue.items.empty()) return false;
   Item& next = queue.items[queue.num_taken % kMaxQueued];
   if (!next.is_there) return false;
-  *item = std::exchange(next, Item());
+  const Item taken = std::exchange(next, Item());
+  *tensor = taken.tensor;
+  *is_dead = taken.is_dead;
   ++queue.num_taken;
   return true;
 }
 
 absl::Status Rendezvous::SendOnce(int edge, Slot& slot, const Tensor& tensor, bool is_dead,
-                                  Meeting* meeting) {
+                                  Received* waiter) {
   if (slot.state == Slot::State::kSent || slot.state == Slot::State::kDone) {
     return absl::InvalidArgumentError(absl::StrCat("a second tensor came for edge ", edge));
   }
@@ -78,19 +80,24 @@ absl::Status Rendezvous::SendOnce(int edge, Slot& slot, const Tensor& tensor, bo
     return absl::OkStatus();
   }
   slot.state = Slot::State::kDone;
-  meeting->waiter = std::exchange(slot.waiter, nullptr);
+  *waiter = std::exchange(slot.waiter, nullptr);
   return absl::OkStatus();
 }
 
 absl::Status Rendezvous::SendInTurn(int edge, Slot& slot, int64_t turn, const Tensor& tensor, bool is_dead,
-                                    Meeting* meeting) {
-  WEIR_ASSIGN_OR_RETURN(Item * item, slot.queue->Place(edge, turn));
-  item->is_there = true;
-  item->is_dead = is_dead;
-  item->tensor = tensor;
-  if (slot.state != Slot::State::kAwaited || !TakeNext(*slot.queue, &meeting->item)) return absl::OkStatus();
+                                    Received* waiter) {
+  Queue& queue = *slot.queue;
+  WEIR_ASSIGN_OR_RETURN(Item * item, queue.Place(edge, turn));
+  if (slot.state != Slot::State::kAwaited || turn != queue.num_taken) {
+    item->is_there = true;
+    item->is_dead = is_dead;
+    item->tensor = tensor;
+    return absl::OkStatus();
+  }
+  item->held = nullptr;
+  ++queue.num_taken;
   slot.state = Slot::State::kEmpty;
-  meeting->waiter = std::exchange(slot.waiter, nullptr);
+  *waiter = std::exchange(slot.waiter, nullptr);
   return absl::OkStatus();
 }
 
@@ -103,21 +110,20 @@ absl::Status Rendezvous::Deliver(int edge, int64_t turn, const Tensor& tensor, b
 }
 
 absl::Status Rendezvous::Put(int edge, std::optional<int64_t> turn, const Tensor& tensor, bool is_dead) {
-  Meeting meeting;
+  Received waiter;
   {
     absl::MutexLock lock(&mutex_);
     if (!aborted_.ok()) return aborted_;
     WEIR_ASSIGN_OR_RETURN(Slot * slot, FindSlot(edge));
     if (turn) WEIR_RETURN_IF_ERROR(CheckTurn(edge, *slot, *turn));
     if (slot->queue == nullptr) {
-      WEIR_RETURN_IF_ERROR(SendOnce(edge, *slot, tensor, is_dead, &meeting));
+      WEIR_RETURN_IF_ERROR(SendOnce(edge, *slot, tensor, is_dead, &waiter));
     } else {
       if (!turn) turn = slot->queue->num_sent++;
-      WEIR_RETURN_IF_ERROR(SendInTurn(edge, *slot, *turn, tensor, is_dead, &meeting));
+      WEIR_RETURN_IF_ERROR(SendInTurn(edge, *slot, *turn, tensor, is_dead, &waiter));
     }
   }
-  // Who waits at an edge in a loop waits for this very turn: those before it have been received.
-  if (meeting.waiter) meeting.waiter(absl::OkStatus(), tensor, is_dead);
+  if (waiter) waiter(absl::OkStatus(), tensor, is_dead);
   return absl::OkStatus();
 }
 
@@ -140,7 +146,8 @@ absl::StatusOr<bool> Rendezvous::Hold(int edge, int64_t turn, std::shared_ptr<vo
 
 void Rendezvous::RecvAsync(int edge, Received done) {
   absl::Status status;
-  Item item;
+  Tensor tensor;
+  bool is_dead = false;
   {
     absl::MutexLock lock(&mutex_);
     Slot* const slot = FindLocked(edge);
@@ -148,18 +155,18 @@ void Rendezvous::RecvAsync(int edge, Received done) {
       status = aborted_;
     } else if (slot == nullptr || slot->state == Slot::State::kAwaited || slot->state == Slot::State::kDone) {
       status = absl::InternalError(absl::StrCat("edge ", edge, " is received twice or not received here"));
-    } else if (slot->queue != nullptr ? !TakeNext(*slot->queue, &item) : slot->state == Slot::State::kEmpty) {
+    } else if (slot->queue != nullptr ? !TakeNext(*slot->queue, &tensor, &is_dead)
+                                      : slot->state == Slot::State::kEmpty) {
       slot->state = Slot::State::kAwaited;
       slot->waiter = std::move(done);
       return;
     } else if (slot->queue == nullptr) {
       slot->state = Slot::State::kDone;
-      item.tensor = std::exchange(slot->tensor, Tensor());
-      item.is_dead = slot->is_dead;
+      tensor = std::exchange(slot->tensor, Tensor());
+      is_dead = slot->is_dead;
     }
   }
-  item.held = nullptr;  // what is received counts no more as waiting
-  done(status, item.tensor, item.is_dead);
+  done(status, tensor, is_dead);
 }
 
 void Rendezvous::Abort(absl::Status reason) {

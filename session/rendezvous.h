@@ -109,21 +109,17 @@ class Rendezvous {
 
     void Clear();
   };
-  // What a waiter is told without the lock.
-  struct Meeting {
-    Received waiter;
-    Item item;
-  };
   // Without a turn: the next one.
   absl::Status Put(int edge, std::optional<int64_t> turn, const Tensor& tensor, bool is_dead);
   static absl::Status CheckTurn(int edge, const Slot& slot, int64_t turn);
-  absl::Status SendOnce(int edge, Slot& slot, const Tensor& tensor, bool is_dead, Meeting* meeting)
+  // `waiter`: set where one waits for this tensor.
+  absl::Status SendOnce(int edge, Slot& slot, const Tensor& tensor, bool is_dead, Received* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status SendInTurn(int edge, Slot& slot, int64_t turn, const Tensor& tensor, bool is_dead,
-                          Meeting* meeting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+                          Received* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Slot*> FindSlot(int edge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False when there is nothing for the next _Recv.
-  static bool TakeNext(Queue& queue, Item* item);
+  static bool TakeNext(Queue& queue, Tensor* tensor, bool* is_dead);
   Slot* FindLocked(int edge) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const int slot = edges_.SlotOf(edge);
     return slot == ReceivedEdges::kNone ? nullptr : &slots_[slot];
