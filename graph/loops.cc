@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
@@ -36,7 +37,7 @@ class LoopFinder {
       return absl::InvalidArgumentError(absl::StrCat(node.Describe(), " is in no loop"));
     }
     if (IsEnter(node)) {
-      loops_.gives_to[node.id()] = Inner(loop, node.attr<std::string>("frame_name"));
+      WEIR_ASSIGN_OR_RETURN(loops_.gives_to[node.id()], Inner(loop, node.attr<std::string>("frame_name")));
     } else {
       loops_.gives_to[node.id()] = IsExit(node) ? loops_.loops[loop].parent : loop;
     }
@@ -90,16 +91,21 @@ class LoopFinder {
     return loop == kNoLoop ? "in none" : absl::StrCat("in '", loops_.loops[loop].name, "'");
   }
 
-  int Inner(int parent, const std::string& name) {
+  absl::StatusOr<int> Inner(int parent, const std::string& name) {
     const auto [known, is_new] =
         by_name_.emplace(std::pair(parent, name), static_cast<int>(loops_.loops.size()));
-    if (is_new) loops_.loops.push_back({name, parent});
-    return known->second;
+    if (!is_new) return known->second;
+    loops_.loops.push_back({name, parent});
+    depths_.push_back(parent == kNoLoop ? 1 : depths_[parent] + 1);
+    if (depths_.back() <= kMaxLoopDepth) return known->second;
+    return absl::InvalidArgumentError(absl::StrCat("the loop '", name, "' is inside of ", kMaxLoopDepth,
+                                                   " others, and no loop may be deeper than that"));
   }
 
   const Graph& graph_;
   Loops loops_;
   std::map<std::pair<int, std::string>, int> by_name_;
+  std::vector<int> depths_;  // of loops_.loops; 1: outside of all others
 };
 
 }  // namespace

@@ -17,6 +17,8 @@ namespace weir {
 // For Loops::runs_in, gives_to and Loop::parent: outside of all loops.
 inline constexpr int kNoLoop = -1;
 
+inline constexpr int kMaxLoopDepth = 1000;
+
 struct Loop {
   std::string name;  // attr frame_name of its Enter nodes
   int parent = kNoLoop;
@@ -33,7 +35,7 @@ struct Loops {
 // InvalidArgument, naming the nodes, for what could never run to its end: a node with inputs from different
 // loops, an Exit or NextIteration outside of loops, a NextIteration that leads to anything but a Merge of its
 // own loop, an Enter that is not constant and leads to anything but a Merge; a cycle that does not go through
-// NextIteration.
+// NextIteration; loops in loops more than kMaxLoopDepth deep.
 absl::StatusOr<Loops> FindLoops(const Graph& graph);
 
 // InvalidArgument, naming the loop, when what the _Retval `fetch` gives is made in its iterations.

@@ -72,14 +72,20 @@ class Finder {
     std::vector<int> num_conditions(loops.size(), 0);
     for (const auto& node : placed_.nodes()) {
       const int runs_in = found_.loops.runs_in[node->id()];
-      for (int loop = runs_in; loop != kNoLoop; loop = loops[loop].parent) {
-        for (const DeviceName& device : found_.of_node[node->id()]) {
-          AddDevice(device, &found_.of_loop[loop].devices);
-        }
+      if (runs_in == kNoLoop) continue;
+      for (const DeviceName& device : found_.of_node[node->id()]) {
+        AddDevice(device, &found_.of_loop[runs_in].devices);
       }
-      if (runs_in == kNoLoop || node->op_name() != "LoopCond") continue;
+      if (node->op_name() != "LoopCond") continue;
       found_.of_loop[runs_in].condition = node.get();
       ++num_conditions[runs_in];
+    }
+    // Inner loops come last.
+    for (size_t i = loops.size(); i-- > 0;) {
+      if (loops[i].parent == kNoLoop) continue;
+      for (const DeviceName& device : found_.of_loop[i].devices) {
+        AddDevice(device, &found_.of_loop[loops[i].parent].devices);
+      }
     }
     for (size_t i = 0; i < loops.size(); ++i) {
       if (!found_.of_loop[i].spans_devices() || num_conditions[i] == 1) continue;

@@ -237,9 +237,10 @@ class Partitioner {
     WEIR_ASSIGN_OR_RETURN(
         Node * choice,
         Add(device, {.op = "Switch", .name = named("switch"), .inputs = {merge->output(0), goes_on}}));
-    WEIR_ASSIGN_OR_RETURN(
-        Node * next,
-        Add(device, {.op = "NextIteration", .name = named("next"), .inputs = {choice->output(1)}}));
+    WEIR_ASSIGN_OR_RETURN(Node * next, Add(device, {.op = "NextIteration",
+                                                    .name = named("next"),
+                                                    .inputs = {choice->output(1)},
+                                                    .attrs = {{kEndsLoopAttr, true}}}));
     PartitionOf(device).SetInput(merge, 1, next->output(0));
     return absl::OkStatus();
   }

@@ -6,10 +6,12 @@
 #include <sstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "graph/gradients.h"
 #include "graph/graph_builder.h"
 #include "graph/interchange/graph_def.h"
+#include "graph/loops.h"
 #include "gtest/gtest.h"
 #include "ops/standard_ops.h"
 #include "session/test_session.h"
@@ -511,6 +513,30 @@ TEST_F(ImportedTest, ALoopOfSeveralDevicesNeedsALoopCond) {
                      "out"),
       AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("the loop 'loop' spans devices"), HasSubstr("GPU:0"),
             HasSubstr("0 LoopCond nodes")));
+}
+
+// What is done for each loop is done in those around it, too.
+TEST_F(ImportedTest, LoopsAreNotNestedWithoutALimit) {
+  const auto nested = [](int depth) {
+    std::string text = kConstants;
+    std::string inner = "one";
+    for (int i = 0; i < depth; ++i) {
+      const std::string enter = absl::StrCat("in", i), merge = absl::StrCat("merge", i);
+      const std::string frame = absl::StrCat("attr { key: 'frame_name' value { s: 'loop", i, "' } }");
+      text += NodeText(enter, "Enter", {inner}, frame) + NodeText(merge, "Merge", {enter, enter}, kTwo);
+      inner = merge;
+    }
+    for (int i = depth - 1; i >= 0; --i) {
+      const std::string exit = absl::StrCat("out", i);
+      text += NodeText(exit, "Exit", {inner});
+      inner = exit;
+    }
+    return text;
+  };
+  EXPECT_THAT(ErrorOfRunning(nested(100), "out0"), HasSubstr("OK"));
+  EXPECT_THAT(
+      ErrorOfRunning(nested(kMaxLoopDepth + 1), "out0"),
+      AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("the loop 'loop1000' is inside of 1000 others")));
 }
 
 TEST_F(ImportedTest, AMergeOfNothingIsDead) {

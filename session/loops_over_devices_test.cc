@@ -85,8 +85,6 @@ TEST_F(LoopsOverDevicesTest, TheConditionMayBeWhereNothingElseIs) {
   EXPECT_EQ(Run({}, y), 128);
 }
 
-// Nothing of the body comes back to the device of the condition: it must not run ahead of the others without
-// an end, nor wait for them in vain.
 // The NextIteration reads a constant Enter, and both go where the Merge is. The step did not end.
 TEST_F(LoopsOverDevicesTest, AVariableBecomesATensorFromOutside) {
   const Output n = Placeholder(g_, DType::kFloat32, kScalar, {.name = "n"});
@@ -112,6 +110,8 @@ TEST_F(LoopsOverDevicesTest, AVariableBecomesATensorFromOutside) {
   }
 }
 
+// Nothing of the body comes back to the device of the condition: it must not run ahead of the others without
+// an end, nor wait for them in vain.
 TEST_F(LoopsOverDevicesTest, ManyIterationsOfDevicesThatOnlyFollow) {
   auto cpu = g_.DeviceScope("/cpu:0");
   const Values out = While(
@@ -281,6 +281,36 @@ TEST_F(LoopsOverDevicesTest, AnEndlessLoopEndsWithItsStep) {
   });
   EXPECT_FALSE(session().Run({}, {y}).ok());
   closes.join();
+}
+
+// On one device it would never end. Here nothing would hold back what it sends.
+TEST_F(LoopsOverDevicesTest, WhatGoesOnWhenTheConditionHasEndedTheLoopIsAnError) {
+  const auto enter = [&](float value) {
+    return g_.AddOp("Enter", {Number(value)}, {{"frame_name", std::string("while")}});
+  };
+  auto gpu = g_.DeviceScope("/gpu:0");
+  const Output first = enter(1);
+  Node* const merge = g_.AddNode("Merge", {Values{first, first}});
+  const Output next = g_.AddOp("NextIteration", {merge->output(0)});
+  g_.graph().SetInput(merge, 1, next);
+  const Output without_end = g_.AddOp("Exit", {merge->output(0)});
+  const Output y = On("/cpu:0", [&] {
+    const Output begin = enter(0);
+    Node* const counter = g_.AddNode("Merge", {Values{begin, begin}});
+    const Output limit =
+        g_.AddOp("Enter", {Number(10)}, {{"frame_name", std::string("while")}, {"is_constant", true}});
+    const Output goes_on = g_.AddOp("LoopCond", {Less(g_, counter->output(0), limit)});
+    Node* const choice = g_.AddNode("Switch", {counter->output(0), goes_on});
+    const Output one =
+        g_.AddOp("Enter", {Number(1)}, {{"frame_name", std::string("while")}, {"is_constant", true}});
+    g_.graph().SetInput(counter, 1, g_.AddOp("NextIteration", {AddV2(g_, choice->output(1), one)}));
+    return g_.AddOp("Exit", {choice->output(0)});
+  });
+  const absl::Status status =
+      session().Run({}, {y, without_end}, {}, {.timeout = absl::Seconds(20)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("'while' goes on here when its condition has ended it"));
 }
 
 TEST_F(LoopsOverDevicesTest, StepsMayRunAtOnce) {

@@ -399,9 +399,16 @@ void DataflowExecutor::CountDone(int32_t loop) {
 }
 
 void DataflowExecutor::EndIteration(int32_t loop) {
-  const std::vector<int32_t>& ends = program_.loops()[loop].next_iterations;
-  const bool goes_on =
-      std::any_of(ends.begin(), ends.end(), [this](int32_t end) { return !states_[end].is_dead; });
+  const ProgramLoop& at = program_.loops()[loop];
+  const auto is_alive = [this](int32_t next) { return !states_[next].is_dead; };
+  const bool goes_on = std::any_of(at.next_iterations.begin(), at.next_iterations.end(), is_alive);
+  if (goes_on && at.end != ProgramLoop::kNone && !is_alive(at.end)) {
+    // Nothing of the other devices would hold it back any more.
+    return Fail(at.end, absl::InvalidArgumentError(absl::StrCat(
+                            "the loop '", at.name,
+                            "' goes on here when its condition has ended it elsewhere: "
+                            "a NextIteration of it does not depend on a Switch of the condition")));
+  }
   if (goes_on) {
     BeginNextIteration(loop);
   } else {

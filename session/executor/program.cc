@@ -425,6 +425,7 @@ class ProgramCompiler {
       loop.instructions.push_back(i);
       if (instruction.kind == Instruction::Kind::kExit) loop.exits.push_back(i);
       if (instruction.kind == Instruction::Kind::kNextIteration) loop.next_iterations.push_back(i);
+      if (emitted_[i]->FindAttr(kEndsLoopAttr) != nullptr) loop.end = i;
     }
   }
 

@@ -75,13 +75,16 @@ struct Successor {
 
 // A loop of the program (graph/loops.h). Its own instructions and slots only, not those of loops inside.
 struct ProgramLoop {
+  static constexpr int32_t kNone = -1;
+
   std::string name;
   int32_t parent = kNoLoop;
   std::vector<int32_t> instructions;
   std::vector<int32_t> exits;            // among them
   std::vector<int32_t> next_iterations;  // among them
-  std::vector<int32_t> passing_slots;    // emptied after each iteration
-  std::vector<int32_t> lasting_slots;    // of constant Enters and NextIterations
+  int32_t end = kNone;                 // the one of kEndsLoopAttr (graph/runtime_ops.h); kNone in most loops
+  std::vector<int32_t> passing_slots;  // emptied after each iteration
+  std::vector<int32_t> lasting_slots;  // of constant Enters and NextIterations
   int32_t num_parts = 0;  // what must be over before an iteration is: instructions, and loops directly inside
 };
 
