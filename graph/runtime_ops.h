@@ -5,12 +5,10 @@
 //            _output_shapes, if it is set, what is known of the value's shape
 //   _Retval  a value fetched from it: attr index, the position among the partition's results
 //   _Send    hands its input to another device; _Recv is its other end. Attr _edge numbers the pair within
-//            the plan, and is all that the rendezvous needs to match them. A pair with attr _in_loop meets
-//            once in every iteration. A _Recv with attr _head_start is given that many empty tensors before
-//            those that are sent.
-//
-// A NextIteration with attr _ends_loop is dead when the loop's condition has ended the loop: on a device that
-// has a part of it, it alone says so.
+//   the plan,
+//            and is all that the rendezvous needs to match them. A pair with attr _in_loop meets once in
+//            every iteration. A _Recv with attr _head_start is given that many empty tensors before those
+//            that are sent.
 //
 // An _Arg or _Retval with an attr _edge is late: its value comes, or goes, while the step runs (partial
 // runs). Attr _feed_name of such an _Arg is the output that is fed.
@@ -32,7 +30,6 @@ inline constexpr char kRecvOp[] = "_Recv";
 inline constexpr char kEdgeAttr[] = "_edge";
 inline constexpr char kInLoopAttr[] = "_in_loop";
 inline constexpr char kHeadStartAttr[] = "_head_start";
-inline constexpr char kEndsLoopAttr[] = "_ends_loop";
 inline constexpr char kFeedNameAttr[] = "_feed_name";
 inline constexpr char kMembersHereAttr[] = "_members_here";
 inline constexpr char kShapesAttr[] = "_output_shapes";

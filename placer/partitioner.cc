@@ -215,6 +215,7 @@ class Partitioner {
   // Repeats the loop's iterations on the device as often as its LoopCond says, whatever else of the loop is
   // there: what is received in an iteration follows this loop's Merge, which is alive in every iteration and
   // also where the loop is entered dead. So both ends of each edge have the same iterations.
+  // Its NextIteration has kInLoopAttr: the program takes from it whether the loop has ended.
   absl::Status AddControlLoop(int loop, const DeviceName& device) {
     const auto& [name, parent] = places_.loops.loops[loop];
     const auto named = [&name = name](absl::string_view part) {
@@ -240,7 +241,7 @@ class Partitioner {
     WEIR_ASSIGN_OR_RETURN(Node * next, Add(device, {.op = "NextIteration",
                                                     .name = named("next"),
                                                     .inputs = {choice->output(1)},
-                                                    .attrs = {{kEndsLoopAttr, true}}}));
+                                                    .attrs = {{kInLoopAttr, true}}}));
     PartitionOf(device).SetInput(merge, 1, next->output(0));
     return absl::OkStatus();
   }

@@ -424,8 +424,9 @@ class ProgramCompiler {
       ProgramLoop& loop = program.loops_[instruction.loop];
       loop.instructions.push_back(i);
       if (instruction.kind == Instruction::Kind::kExit) loop.exits.push_back(i);
-      if (instruction.kind == Instruction::Kind::kNextIteration) loop.next_iterations.push_back(i);
-      if (emitted_[i]->FindAttr(kEndsLoopAttr) != nullptr) loop.end = i;
+      if (instruction.kind != Instruction::Kind::kNextIteration) continue;
+      loop.next_iterations.push_back(i);
+      if (emitted_[i]->FindAttr(kInLoopAttr) != nullptr) loop.end = i;
     }
   }
 

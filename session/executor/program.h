@@ -82,9 +82,9 @@ struct ProgramLoop {
   std::vector<int32_t> instructions;
   std::vector<int32_t> exits;            // among them
   std::vector<int32_t> next_iterations;  // among them
-  int32_t end = kNone;                 // the one of kEndsLoopAttr (graph/runtime_ops.h); kNone in most loops
-  std::vector<int32_t> passing_slots;  // emptied after each iteration
-  std::vector<int32_t> lasting_slots;  // of constant Enters and NextIterations
+  int32_t end = kNone;                   // the one that the partitioner added; kNone in most loops
+  std::vector<int32_t> passing_slots;    // emptied after each iteration
+  std::vector<int32_t> lasting_slots;    // of constant Enters and NextIterations
   int32_t num_parts = 0;  // what must be over before an iteration is: instructions, and loops directly inside
 };
 

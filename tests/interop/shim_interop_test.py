@@ -325,6 +325,20 @@ def test_a_server_that_cannot_start_says_why(weir, _):
     assert "worker:0 did not start" in error and address in error, error
 
 
+def test_a_command_that_is_not_there_is_not_replaced_by_another(weir, directory):
+    _, weir_tf = in_process(weir)
+    path, command = os.environ["PATH"], os.path.join(directory, "weir")
+    os.symlink(os.path.abspath(weir), command)
+    os.environ.update(PATH=directory, WEIR_COMMAND="/nowhere/weir")
+    try:
+        error = error_of(weir_tf.install, FileNotFoundError)
+    finally:
+        os.environ["PATH"] = path
+        del os.environ["WEIR_COMMAND"]
+        weir_tf.install(weir=weir)
+    assert "/nowhere/weir" in error and directory not in error, error
+
+
 def test_arguments_that_make_no_sense(weir, _):
     tf, weir_tf = in_process(weir)
     server = tf.distribute.Server

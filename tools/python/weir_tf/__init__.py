@@ -8,7 +8,7 @@ made with the name afterwards, also by TensorFlow itself, starts the command `we
 address as `target`. docs/migrating_from_tf1.md says what differs.
 
 The command is, in this order: what install() is told, $WEIR_COMMAND, the one in this package (a wheel has
-one), `weir` in $PATH. Its environment variables (WEIR_JOB_TOKEN, WEIR_LISTEN...) count as always.
+one), `weir` in $PATH. One that is told and is not there is an error. Its environment variables (WEIR_JOB_TOKEN, WEIR_LISTEN...) count as always.
 """
 from weir_tf.replacement import install, uninstall
 from weir_tf.server import Server

@@ -29,7 +29,8 @@ def configure(weir, flags):
 
 def _find(weir):
     own = os.path.join(_PACKAGE, "bin", "weir")
-    places = [weir] if weir else [os.environ.get("WEIR_COMMAND"), own, shutil.which("weir")]
+    weir = weir or os.environ.get("WEIR_COMMAND")  # a wrong one is not an older one of the machine
+    places = [weir] if weir else [own, shutil.which("weir")]
     places = [os.path.abspath(place) for place in places if place]
     for place in places:
         if os.path.isfile(place) and os.access(place, os.X_OK):
