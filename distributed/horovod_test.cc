@@ -228,6 +228,22 @@ TEST_P(HorovodTest, ARankThatStopsEarlierEndsTheOthersWithAnError) {
   }
 }
 
+// Rank 0 leaves when all have answered that they know its end.
+TEST_P(HorovodTest, ARankKnowsThatRankZeroIsDoneWhenItAnswersSo) {
+  if (GetParam()) GTEST_SKIP() << "the fault is of the in-process transport";
+  MakeCluster(2);
+  faults_.Add({.action = Fault::Action::kPauseAfter, .method = "Finish", .delay = absl::Seconds(1)});
+  std::vector<Trained> trained(2);
+  OnAllRanks(2, [&](int rank) {
+    const auto server = Start(rank);
+    trained[rank] = TrainRank(*server, rank == 0 ? 10 : 20);
+    server->Shutdown(trained[rank].status);
+  });
+  EXPECT_GT(faults_.num_hits(), 0);
+  EXPECT_TRUE(trained[0].status.ok()) << trained[0].status;
+  EXPECT_TRUE(absl::IsInvalidArgument(trained[1].status)) << trained[1].status;
+}
+
 // It may be lost before it has saved, and needs what the others have then.
 TEST_P(HorovodTest, RanksStayUntilRankZeroHasEnded) {
   MakeCluster(2);

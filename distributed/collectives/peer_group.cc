@@ -290,14 +290,17 @@ absl::Status PeerGroup::AwaitFinishOfFirst(uint64_t generation, absl::Time deadl
 void PeerGroup::TakeFinish(int rank, WireReader& reader, const std::shared_ptr<IncomingCall>& call) {
   const uint64_t generation = reader.Fixed64();
   const absl::Status status = reader.Finish("a rank's end");
-  Reply(*call, status);
-  if (!status.ok()) return;
+  if (!status.ok()) return Reply(*call, status);
   {
     absl::MutexLock lock(&mutex_);
     finished_[rank] = generation;
   }
   RunScope scope;
-  memory_.ReadAllThen(rank, generation, [this, rank, generation] { group_->OnFinish(rank, generation); });
+  // It leaves when it is answered: what waits for it here must have heard by then why it is in vain.
+  memory_.ReadAllThen(rank, generation, [this, rank, generation, call] {
+    group_->OnFinish(rank, generation);
+    Reply(*call, absl::OkStatus());
+  });
 }
 
 void PeerGroup::Leave(const absl::Status& outcome, absl::Duration farewell) {

@@ -15,7 +15,7 @@
 
 namespace weir {
 
-class HandlersCall final : public IncomingCall {
+class HandlersCall : public IncomingCall {
  public:
   explicit HandlersCall(std::shared_ptr<IncomingCall> call) : call_(std::move(call)) {}
   ~HandlersCall() override {

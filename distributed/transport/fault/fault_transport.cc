@@ -4,6 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "distributed/transport/handlers_call.h"
 #include "graph/types/status_macros.h"
 #include "kernels/process_clock.h"
 
@@ -51,6 +53,21 @@ class HeldCall final : public OutgoingCall {
   std::shared_ptr<OutgoingCall> real_ ABSL_GUARDED_BY(mutex_);
 };
 
+// Its handler's thread is held up when it has answered.
+class PausingCall final : public HandlersCall {
+ public:
+  PausingCall(std::shared_ptr<IncomingCall> call, absl::Duration pause)
+      : HandlersCall(std::move(call)), pause_(pause) {}
+
+  void Reply(absl::StatusOr<Frame> reply) override {
+    HandlersCall::Reply(std::move(reply));
+    absl::SleepFor(pause_);
+  }
+
+ private:
+  const absl::Duration pause_;
+};
+
 }  // namespace
 
 class FaultTransport::FaultChannel final : public Channel {
@@ -74,7 +91,7 @@ class FaultTransport::FaultChannel final : public Channel {
   std::shared_ptr<OutgoingCall> Call(absl::string_view method, Frame request, const CallOptions& wanted,
                                      Done done) override {
     Fault fault;
-    if (!transport_->Match(peer(), method, &fault)) {
+    if (!transport_->Match(&peer(), method, &fault)) {
       return wrapped_->Call(method, std::move(request), wanted, std::move(done));
     }
     CallOptions options = wanted;
@@ -101,6 +118,8 @@ class FaultTransport::FaultChannel final : public Channel {
         break;
       case Fault::Action::kDelay:
         SendLater(call, std::string(method), std::move(request), options, fault.delay);
+        break;
+      case Fault::Action::kPauseAfter:  // the handler's side has it
         break;
     }
     return call;
@@ -167,12 +186,14 @@ int FaultTransport::num_hits() const {
   return num_hits_;
 }
 
-bool FaultTransport::Match(const TaskName& peer, absl::string_view method, Fault* fault) {
+bool FaultTransport::Match(const TaskName* peer, absl::string_view method, Fault* fault) {
   absl::MutexLock lock(&mutex_);
   for (Fault& rule : faults_) {
-    const bool matches = absl::StrContains(method, rule.method) &&
-                         (rule.job.empty() || rule.job == peer.job) &&
-                         (rule.task < 0 || rule.task == peer.index) && rule.count > 0;
+    const bool is_for_handler = rule.action == Fault::Action::kPauseAfter;
+    const bool is_for_task = peer == nullptr || ((rule.job.empty() || rule.job == peer->job) &&
+                                                 (rule.task < 0 || rule.task == peer->index));
+    const bool matches = is_for_handler == (peer == nullptr) && is_for_task &&
+                         absl::StrContains(method, rule.method) && rule.count > 0;
     if (!matches) continue;
     if (rule.skip > 0) {
       --rule.skip;
@@ -195,7 +216,14 @@ absl::StatusOr<std::unique_ptr<Channel>> FaultTransport::Connect(const TaskName&
 absl::StatusOr<std::unique_ptr<Listener>> FaultTransport::Listen(const std::string& address,
                                                                  CallHandler handler,
                                                                  PayloadPlacement placement) {
-  return wrapped_->Listen(address, std::move(handler), std::move(placement));
+  const auto pausing = [this, handler = std::move(handler)](std::shared_ptr<IncomingCall> call) {
+    Fault fault;
+    if (Match(nullptr, call->method(), &fault)) {
+      call = std::make_shared<PausingCall>(std::move(call), fault.delay);
+    }
+    handler(std::move(call));
+  };
+  return wrapped_->Listen(address, pausing, std::move(placement));
 }
 
 }  // namespace weir

@@ -22,10 +22,11 @@ struct Fault {
     kDelay,        // delivered after `delay`
     kDuplicate,    // delivered twice; the caller sees the first answer
     kClose,        // the connection breaks at once: Unavailable, not executed
+    kPauseAfter,   // answered; the handler's thread goes on with what follows its answer after `delay`
   };
   Action action = Action::kClose;
   std::string method;  // calls whose method contains this; empty: all
-  std::string job;     // calls to tasks of this job; empty: all
+  std::string job;     // calls to tasks of this job; empty: all. kPauseAfter knows neither job nor task
   int task = -1;       // -1: all
   absl::Duration delay = absl::ZeroDuration();
   int skip = 0;         // let this many matching calls pass first
@@ -50,8 +51,8 @@ class FaultTransport final : public Transport {
  private:
   class FaultChannel;
 
-  // The fault that hits this call; counts it.
-  bool Match(const TaskName& peer, absl::string_view method, Fault* fault);
+  // The fault that hits this call, on its caller's side or (a null `peer`) on its handler's; counts it.
+  bool Match(const TaskName* peer, absl::string_view method, Fault* fault);
 
   mutable absl::Mutex mutex_;
   std::vector<Fault> faults_ ABSL_GUARDED_BY(mutex_);
