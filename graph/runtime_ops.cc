@@ -32,6 +32,21 @@ absl::Status ArgShape(ShapeInference& s) {
   return absl::OkStatus();
 }
 
+absl::Status CopyShape(ShapeInference& s) {
+  s.set_output(0, s.input(0));
+  return absl::OkStatus();
+}
+
+OpDef CopyOp(const char* name, const char* summary) {
+  return {.name = name,
+          .summary = summary,
+          .inputs = {"input: T"},
+          .outputs = {"output: T"},
+          .attrs = {"T: type"},
+          .infer_shapes = CopyShape,
+          .gradient = NotDifferentiable};
+}
+
 }  // namespace
 
 bool IsRuntimeOp(absl::string_view op) { return absl::StartsWith(op, "_"); }
@@ -65,6 +80,10 @@ absl::Status RegisterRuntimeOps(OpRegistry& registry) {
                                           .is_stateful = true,
                                           .infer_shapes = UnknownShape,
                                           .gradient = NotDifferentiable}));
+  WEIR_RETURN_IF_ERROR(
+      registry.Register(CopyOp(kCopyToDeviceOp, "Copies a tensor from the host's memory to the device's.")));
+  WEIR_RETURN_IF_ERROR(
+      registry.Register(CopyOp(kCopyToHostOp, "Copies a tensor from the device's memory to the host's.")));
   return RegisterFusedOps(registry);
 }
 

@@ -10,6 +10,10 @@
 //            every iteration. A _Recv with attr _head_start is given that many empty tensors before those
 //            that are sent.
 //
+//   _CopyToDevice, _CopyToHost
+//            the same tensor in the other memory of a device that has its own; ops of our own. A Const, or
+//            another node, with attr _on_host is in the host's memory there, and computes there.
+//
 // An _Arg or _Retval with an attr _edge is late: its value comes, or goes, while the step runs (partial
 // runs). Attr _feed_name of such an _Arg is the output that is fed.
 //
@@ -27,6 +31,9 @@ inline constexpr char kArgOp[] = "_Arg";
 inline constexpr char kRetvalOp[] = "_Retval";
 inline constexpr char kSendOp[] = "_Send";
 inline constexpr char kRecvOp[] = "_Recv";
+inline constexpr char kCopyToDeviceOp[] = "_CopyToDevice";
+inline constexpr char kCopyToHostOp[] = "_CopyToHost";
+inline constexpr char kOnHostAttr[] = "_on_host";
 inline constexpr char kEdgeAttr[] = "_edge";
 inline constexpr char kInLoopAttr[] = "_in_loop";
 inline constexpr char kHeadStartAttr[] = "_head_start";

@@ -11,6 +11,7 @@
 #include "graph/types/allocator.h"
 #include "graph/types/device_name.h"
 #include "graph/types/tensor.h"
+#include "kernels/memory_kind.h"
 #include "kernels/resource_manager.h"
 #include "kernels/thread_pool.h"
 
@@ -38,12 +39,16 @@ class Device {
   // The kind of kernels it runs: "CPU", "GPU". Key of KernelRegistry.
   const std::string& type() const { return *attributes_.name.type; }
 
+  // Where the elements of its kernels' tensors are, and where memory for them comes from.
+  virtual MemoryKind memory_kind() const { return MemoryKind::kHost; }
   virtual Allocator& allocator() = 0;
+  // For what its kernels keep on the host: the same where its memory is the host's.
+  virtual Allocator& host_allocator() { return allocator(); }
   ResourceManager& resources() { return resources_; }
   ThreadPool& threads() { return threads_; }
 
   // A tensor in this device's memory with the elements of `host`, and back. Shares the buffer where the
-  // device's memory is the host's.
+  // device's memory is the host's, and of elements that are always on the host (memory_kind.h).
   virtual absl::StatusOr<Tensor> FromHost(const Tensor& host) = 0;
   virtual absl::StatusOr<Tensor> ToHost(const Tensor& device) = 0;
 

@@ -11,12 +11,12 @@ absl::StatusOr<Tensor*> KernelContext::AllocateOutput(int index, const Shape& sh
   int64_t num_bytes = 0;
   if (IsPlainBytes(dtype) && dtype != DType::kInvalid &&
       MultiplyWithoutOverflow(shape.num_elements(), DTypeSize(dtype), &num_bytes)) {
-    if (RefPtr<Buffer> buffer = device_.allocator().Allocate(num_bytes)) {
+    if (RefPtr<Buffer> buffer = AllocatorOf(index).Allocate(num_bytes)) {
       slot = Tensor(dtype, shape, std::move(buffer));
       return &slot;
     }
   }
-  absl::StatusOr<Tensor> tensor = Tensor::Allocate(dtype, shape, device_.allocator());
+  absl::StatusOr<Tensor> tensor = Tensor::Allocate(dtype, shape, AllocatorOf(index));
   if (!tensor.ok()) return tensor.status();
   slot = *std::move(tensor);
   return &slot;
@@ -42,7 +42,7 @@ absl::StatusOr<Tensor*> KernelContext::ForwardOrAllocateOutput(std::initializer_
 }
 
 absl::StatusOr<Tensor> KernelContext::AllocateTemporary(DType dtype, const Shape& shape) {
-  return Tensor::Allocate(dtype, shape, device_.allocator());
+  return Tensor::Allocate(dtype, shape, allocator());
 }
 
 absl::StatusOr<const ResourceHandle*> HandleInput(const KernelContext& context, int input) {

@@ -14,6 +14,7 @@
 #include "graph/types/tensor.h"
 #include "kernels/cancellation.h"
 #include "kernels/device.h"
+#include "kernels/memory_kind.h"
 
 namespace weir {
 
@@ -31,16 +32,21 @@ struct StepContext {
 class KernelContext {
  public:
   // Slots: input i is slots[input_slots[i]], and may be taken over when last_use[i] is true (no later node
-  // reads that slot); output i is slots[first_output + i] and output types are dtypes[i].
+  // reads that slot); output i is slots[first_output + i] and output types are dtypes[i]. On a device with
+  // memory of its own `output_kinds` say where outputs go, and `own_kind` where everything else does that the
+  // kernel allocates; null: all is in the device's memory.
   KernelContext(const StepContext& step, Device& device, Tensor* slots, const int32_t* input_slots,
                 const bool* last_use, int num_inputs, int32_t first_output, const DType* output_types,
-                int num_outputs)
+                int num_outputs, const MemoryKind* output_kinds = nullptr,
+                MemoryKind own_kind = MemoryKind::kDevice)
       : step_(step),
         device_(device),
         slots_(slots),
         input_slots_(input_slots),
         last_use_(last_use),
         output_types_(output_types),
+        output_kinds_(output_kinds),
+        own_kind_(own_kind),
         first_output_(first_output),
         num_inputs_(num_inputs),
         num_outputs_(num_outputs) {}
@@ -73,6 +79,11 @@ class KernelContext {
   absl::StatusOr<Tensor> AllocateTemporary(DType dtype, const Shape& shape);
 
   Device& device() const { return device_; }
+  // Of memory that the kernel may use as its inputs and outputs are used. What it keeps in a variable comes
+  // from device().allocator().
+  Allocator& allocator() const {
+    return own_kind_ == MemoryKind::kHost ? device_.host_allocator() : device_.allocator();
+  }
   ResourceManager& resources() const { return device_.resources(); }
   ThreadPool& threads() const { return device_.threads(); }
   Cancellation& cancellation() const { return *step_.cancellation; }
@@ -82,6 +93,10 @@ class KernelContext {
   Threads* step_threads() const { return step_.threads; }
 
  private:
+  Allocator& AllocatorOf(int output) const {
+    if (output_kinds_ == nullptr) return device_.allocator();
+    return output_kinds_[output] == MemoryKind::kHost ? device_.host_allocator() : device_.allocator();
+  }
   bool CanForward(int input, DType dtype, const Shape& shape) const;
 
   const StepContext& step_;
@@ -90,6 +105,8 @@ class KernelContext {
   const int32_t* const input_slots_;
   const bool* const last_use_;
   const DType* const output_types_;
+  const MemoryKind* const output_kinds_;
+  const MemoryKind own_kind_;
   const int32_t first_output_;
   const int num_inputs_;
   const int num_outputs_;

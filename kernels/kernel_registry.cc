@@ -31,6 +31,14 @@ std::string TypesToString(const KernelDef& def) {
       "}");
 }
 
+int64_t NumValues(const ArgDef& arg, const Node& node) {
+  if (!arg.number_attr.empty()) return node.attr<int64_t>(arg.number_attr);
+  if (!arg.type_list_attr.empty()) {
+    return static_cast<int64_t>(node.attr<std::vector<DType>>(arg.type_list_attr).size());
+  }
+  return 1;
+}
+
 std::string TypeAttrsToString(const Node& node) {
   std::vector<std::string> parts;
   for (const auto& [name, value] : node.attrs()) {
@@ -39,9 +47,51 @@ std::string TypeAttrsToString(const Node& node) {
   return absl::StrJoin(parts, ", ");
 }
 
+// Of each argument, in the order of the node's: the kind that its name and its dtype give it.
+std::vector<MemoryKind> KindsOfArgs(const std::vector<ArgDef>& args, const Node& node,
+                                    absl::FunctionRef<DType(int)> dtype_of, int num_values, bool is_on_host,
+                                    const std::vector<std::string>& host_names) {
+  std::vector<MemoryKind> kinds;
+  const auto add = [&](bool is_host) {
+    is_host = is_host || !IsPlainBytes(dtype_of(static_cast<int>(kinds.size())));
+    kinds.push_back(is_host ? MemoryKind::kHost : MemoryKind::kDevice);
+  };
+  for (const ArgDef& arg : args) {
+    const bool is_host =
+        is_on_host || std::find(host_names.begin(), host_names.end(), arg.name) != host_names.end();
+    for (int64_t left = NumValues(arg, node); left > 0; --left) add(is_host);
+  }
+  while (static_cast<int>(kinds.size()) < num_values) add(is_on_host);
+  return kinds;
+}
+
 }  // namespace
 
+ArgumentKinds KindsOf(const KernelDef& def, const Node& node) {
+  return {.own = def.is_on_host ? MemoryKind::kHost : MemoryKind::kDevice,
+          .inputs = KindsOfArgs(
+              node.op().inputs(), node, [&node](int i) { return node.input_type(i); }, node.num_inputs(),
+              def.is_on_host, def.host_inputs),
+          .outputs = KindsOfArgs(
+              node.op().outputs(), node, [&node](int i) { return node.output_type(i); }, node.num_outputs(),
+              def.is_on_host, def.host_outputs)};
+}
+
 void KernelRegistry::Register(KernelDef def) { defs_[def.op].push_back(std::move(def)); }
+
+void KernelRegistry::Change(absl::string_view device_type, absl::FunctionRef<void(KernelDef& def)> change) {
+  for (auto& [op, defs] : defs_) {
+    for (KernelDef& def : defs) {
+      if (def.device_type == device_type) change(def);
+    }
+  }
+}
+
+ArgumentKinds KernelRegistry::KindsOf(const Node& node, absl::string_view device_type) const {
+  static const auto& nothing = *new KernelDef{.is_on_host = true};
+  const KernelDef* const found = Find(node, device_type);
+  return weir::KindsOf(found != nullptr ? *found : nothing, node);
+}
 
 const KernelDef* KernelRegistry::Find(const Node& node, absl::string_view device_type) const {
   auto found = defs_.find(node.op_name());
@@ -66,7 +116,13 @@ std::vector<std::string> KernelRegistry::DeviceTypesFor(const Node& node) const 
 
 absl::StatusOr<std::unique_ptr<Kernel>> KernelRegistry::Create(const Node& node, Device& device,
                                                                SessionState* session) const {
-  if (const KernelDef* def = Find(node, device.type())) {
+  return CreateOf(device.type(), node, device, session);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> KernelRegistry::CreateOf(absl::string_view device_type,
+                                                                 const Node& node, Device& device,
+                                                                 SessionState* session) const {
+  if (const KernelDef* def = Find(node, device_type)) {
     absl::StatusOr<std::unique_ptr<Kernel>> kernel = def->create(KernelConstruction(node, device, session));
     if (kernel.ok()) return kernel;
     const absl::Status& status = kernel.status();
@@ -74,7 +130,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> KernelRegistry::Create(const Node& node,
   }
   const std::vector<const KernelDef*> defs = DefsFor(node.op_name());
   return absl::NotFoundError(absl::StrCat(
-      node.Describe(), ": no kernel for device ", device.type(), " with ", TypeAttrsToString(node),
+      node.Describe(), ": no kernel for device ", device_type, " with ", TypeAttrsToString(node),
       defs.empty() ? "; the op has no kernels"
                    : absl::StrCat("; there are: ",
                                   absl::StrJoin(defs, ", ", [](std::string* out, const KernelDef* def) {

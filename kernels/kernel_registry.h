@@ -9,19 +9,23 @@
 //                      .create = CreateKernel<MatMul>});
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kernels/kernel.h"
+#include "kernels/memory_kind.h"
 
 namespace weir {
 
-using KernelFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelConstruction& construction);
+using KernelFactory =
+    std::function<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelConstruction& construction)>;
 
 struct KernelDef {
   std::string op;
@@ -29,7 +33,14 @@ struct KernelDef {
   // Type attrs and the dtypes this kernel takes; an attr not listed is unconstrained.
   std::map<std::string, std::vector<DType>> types;
   KernelFactory create = nullptr;
+  // For devices with memory of their own: what the kernel wants, and gives, in the host's memory all the
+  // same, by the names of the schema. All of it where `is_on_host`. Strings and handles need not be named.
+  std::vector<std::string> host_inputs = {}, host_outputs = {};
+  bool is_on_host = false;
 };
+
+// Where the arguments of a kernel of that definition are for the node.
+ArgumentKinds KindsOf(const KernelDef& def, const Node& node);
 
 // For `create`: a kernel class with a constructor from KernelConstruction.
 template <typename T>
@@ -60,6 +71,9 @@ class KernelRegistry {
   // Two definitions must not accept the same node; the first one registered wins.
   void Register(KernelDef def);
 
+  // Calls `change` for each definition of that type of device, which may change all but op and device type.
+  void Change(absl::string_view device_type, absl::FunctionRef<void(KernelDef& def)> change);
+
   // True when a kernel takes the node (op and dtypes) on that kind of device.
   bool HasKernel(const Node& node, absl::string_view device_type) const;
   // Device types that can run the node, in alphabetical order.
@@ -69,6 +83,14 @@ class KernelRegistry {
   // name the node.
   absl::StatusOr<std::unique_ptr<Kernel>> Create(const Node& node, Device& device,
                                                  SessionState* session = nullptr) const;
+
+  // The same with a kernel of another type of device, one that computes in the host's memory.
+  absl::StatusOr<std::unique_ptr<Kernel>> CreateOf(absl::string_view device_type, const Node& node,
+                                                   Device& device, SessionState* session = nullptr) const;
+
+  // Where the arguments of the node's kernel are on devices of that type, if they have memory of their own.
+  // All are on the host when it has no kernel.
+  ArgumentKinds KindsOf(const Node& node, absl::string_view device_type) const;
 
   // Every definition of an op, for the conformance suite's meta-test.
   std::vector<const KernelDef*> DefsFor(absl::string_view op) const;

@@ -9,6 +9,7 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/fake/fake_device.h"
+#include "kernels/fake/fake_kernels.h"
 #include "kernels/formats/standard_streams.h"
 #include "ops/register_ops.h"
 #include "session/transfer_kernels.h"
@@ -32,7 +33,8 @@ absl::Status CheckThreadsOfEnvironment() {
 
 using KernelsOfProgram = std::function<void(KernelRegistry& registry, absl::string_view device_type)>;
 
-std::shared_ptr<const KernelRegistry> MakeKernels(bool has_gpus, const KernelsOfProgram& more) {
+std::shared_ptr<const KernelRegistry> MakeKernels(bool has_gpus, const KernelsOfProgram& more,
+                                                  const OpRegistry& ops) {
   auto kernels = std::make_shared<KernelRegistry>();
   for (const absl::string_view type : {"CPU", "GPU"}) {
     if (type == "GPU" && !has_gpus) continue;
@@ -40,15 +42,21 @@ std::shared_ptr<const KernelRegistry> MakeKernels(bool has_gpus, const KernelsOf
     RegisterTransferKernels(*kernels, type);
     if (more) more(*kernels, type);
   }
+  if (has_gpus) ProtectFakeKernels(*kernels, ops);
   return kernels;
 }
 
 // There are thousands of them, so those without kernels of the program's own are made once in a process.
 std::shared_ptr<const KernelRegistry> KernelsOf(const RuntimeOptions& options) {
-  if (options.register_kernels) return MakeKernels(options.num_fake_gpus > 0, options.register_kernels);
-  static const auto& cpu = *new std::shared_ptr<const KernelRegistry>(MakeKernels(false, nullptr));
+  if (options.register_kernels) {
+    return MakeKernels(options.num_fake_gpus > 0, options.register_kernels,
+                       options.ops != nullptr ? *options.ops : StandardOps());
+  }
+  static const auto& cpu =
+      *new std::shared_ptr<const KernelRegistry>(MakeKernels(false, nullptr, StandardOps()));
   if (options.num_fake_gpus == 0) return cpu;
-  static const auto& both = *new std::shared_ptr<const KernelRegistry>(MakeKernels(true, nullptr));
+  static const auto& both =
+      *new std::shared_ptr<const KernelRegistry>(MakeKernels(true, nullptr, StandardOps()));
   return both;
 }
 
@@ -89,8 +97,8 @@ absl::StatusOr<std::unique_ptr<Runtime>> Runtime::Create(const RuntimeOptions& o
         MakeCpuDevice(options.job, options.task, i, runtime->threads_, options.memory_limit));
   }
   for (int i = 0; i < options.num_fake_gpus; ++i) {
-    runtime->devices_.push_back(
-        MakeFakeDevice(options.job, options.task, i, runtime->threads_, options.memory_limit));
+    runtime->devices_.push_back(MakeFakeDevice(options.job, options.task, i, runtime->threads_,
+                                               options.memory_limit, FakeMemory::kProtected));
   }
   return runtime;
 }

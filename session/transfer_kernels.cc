@@ -24,8 +24,7 @@ class Send final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     if (context.is_dead()) return SendOn(context, Tensor(dtype_, Shape({0})));
-    WEIR_ASSIGN_OR_RETURN(Tensor tensor, context.device().ToHost(context.input(0)));
-    return SendOn(context, tensor);
+    return SendOn(context, context.input(0));
   }
 
  private:
@@ -58,8 +57,7 @@ class Give final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     if (context.is_dead()) return context.rendezvous()->Send(edge_, Tensor(dtype_, Shape({0})), true);
-    WEIR_ASSIGN_OR_RETURN(Tensor tensor, context.device().ToHost(context.input(0)));
-    return context.rendezvous()->Send(edge_, tensor, false);
+    return context.rendezvous()->Send(edge_, context.input(0), false);
   }
 
  private:
@@ -87,8 +85,7 @@ class Recv final : public AsyncKernel {
       return absl::InvalidArgumentError(
           absl::StrCat("expects a tensor of ", DTypeName(dtype_), ", received ", tensor.ToString(4)));
     }
-    WEIR_ASSIGN_OR_RETURN(Tensor here, context.device().FromHost(tensor));
-    context.set_output(0, std::move(here));
+    context.set_output(0, tensor);
     return absl::OkStatus();
   }
 
@@ -96,12 +93,30 @@ class Recv final : public AsyncKernel {
   const DType dtype_;
 };
 
+absl::Status CopyToDevice(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(Tensor copy, context.device().FromHost(context.input(0)));
+  context.set_output(0, std::move(copy));
+  return absl::OkStatus();
+}
+
+absl::Status CopyToHost(KernelContext& context) {
+  WEIR_ASSIGN_OR_RETURN(Tensor copy, context.device().ToHost(context.input(0)));
+  context.set_output(0, std::move(copy));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterTransferKernels(KernelRegistry& registry, absl::string_view device_type) {
   registry.Register(
       {.op = kSendOp, .device_type = std::string(device_type), .create = CreateCheckedKernel<Send>});
   registry.Register({.op = kRecvOp, .device_type = std::string(device_type), .create = CreateKernel<Recv>});
+  registry.Register({.op = kCopyToDeviceOp,
+                     .device_type = std::string(device_type),
+                     .create = CreateKernel<FunctionKernel<CopyToDevice>>});
+  registry.Register({.op = kCopyToHostOp,
+                     .device_type = std::string(device_type),
+                     .create = CreateKernel<FunctionKernel<CopyToHost>>});
   // Late arguments and results: the caller is at the other end.
   registry.Register({.op = kArgOp, .device_type = std::string(device_type), .create = CreateKernel<Recv>});
   registry.Register({.op = kRetvalOp, .device_type = std::string(device_type), .create = CreateKernel<Give>});

@@ -27,7 +27,7 @@ absl::Status CheckRoom(KernelContext& context, int64_t num_bytes, int64_t num_co
   int64_t product = 0;
   const bool fits = MultiplyWithoutOverflow(num_bytes, num_copies, &product);
   if (fits && product <= kNotWorthAsking) return absl::OkStatus();
-  if (fits && context.device().allocator().Allocate(static_cast<size_t>(product))) return absl::OkStatus();
+  if (fits && context.allocator().Allocate(static_cast<size_t>(product))) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("out of memory repeating strings of ", num_bytes, " bytes ", num_copies, " times"));
 }

@@ -170,7 +170,8 @@ KernelContext DataflowExecutor::MakeContext(const Instruction& at) {
   const bool* is_repeated = program_.is_repeated() + at.first_input;
   for (int k = 0; k < at.num_inputs; ++k) last_use[k] = readers_left_[inputs[k]] == 1 && !is_repeated[k];
   return KernelContext(step_, program_.device(), frame_.slots.data(), inputs, last_use, at.num_inputs,
-                       at.first_output, program_.output_types() + at.first_type, at.num_outputs);
+                       at.first_output, program_.output_types() + at.first_type, at.num_outputs,
+                       program_.output_kinds(at), at.own_kind);
 }
 
 bool DataflowExecutor::HasDeadInput(const Instruction& at) const {
@@ -310,7 +311,7 @@ absl::Status DataflowExecutor::RunFlow(int32_t index) {
 
 absl::Status DataflowExecutor::RunSwitch(const Instruction& at) {
   const int32_t* inputs = program_.input_slots() + at.first_input;
-  WEIR_ASSIGN_OR_RETURN(const Tensor pred, program_.device().ToHost(frame_.slots[inputs[1]]));
+  const Tensor& pred = frame_.slots[inputs[1]];
   if (pred.num_elements() != 1) {
     return absl::InvalidArgumentError(absl::StrCat("pred must be a scalar, is ", pred.shape().ToString()));
   }
@@ -327,9 +328,8 @@ absl::Status DataflowExecutor::RunMerge(int32_t index) {
   InstructionState& state = states_[index];
   state.is_dead = state.taken < 0;
   if (state.is_dead) return absl::OkStatus();
-  WEIR_ASSIGN_OR_RETURN(Tensor which, program_.device().FromHost(Tensor::Scalar<int32_t>(state.taken)));
   frame_.slots[at.first_output] = frame_.slots[program_.input_slots()[at.first_input + state.taken]];
-  frame_.slots[at.first_output + 1] = std::move(which);
+  frame_.slots[at.first_output + 1] = Tensor::Scalar<int32_t>(state.taken);
   return absl::OkStatus();
 }
 

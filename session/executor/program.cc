@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "graph/runtime_ops.h"
 #include "graph/types/status_macros.h"
 #include "session/executor/execution_order.h"
+#include "session/executor/memory_copies.h"
 #include "session/executor/state_order.h"
 
 namespace weir {
@@ -20,6 +22,12 @@ namespace {
 // Pass their input's tensor on unchanged.
 bool IsAlias(const std::string& op) {
   return op == "Identity" || op == "StopGradient" || op == "PlaceholderWithDefault" || op == "LoopCond";
+}
+
+ArgumentKinds AllOnHost(const Node& node) {
+  return {.own = MemoryKind::kHost,
+          .inputs = std::vector<MemoryKind>(node.num_inputs(), MemoryKind::kHost),
+          .outputs = std::vector<MemoryKind>(node.num_outputs(), MemoryKind::kHost)};
 }
 
 // How a node without a kernel runs in a program in which it may be dead; nullopt for nodes that need a
@@ -60,6 +68,7 @@ class ProgramCompiler {
         session_(session),
         program_(new Program(device)),
         has_flow_(HasControlFlow(graph)),
+        has_own_memory_(device.memory_kind() == MemoryKind::kDevice),
         slots_(graph.num_nodes()),
         comes_after_(graph.num_nodes()),
         num_users_(graph.num_nodes(), 0),
@@ -97,7 +106,8 @@ class ProgramCompiler {
   absl::Status MakeKernels(absl::Span<const Node* const> order) {
     for (const Node* node : order) {
       if (!NeedsKernel(*node)) continue;
-      absl::StatusOr<std::unique_ptr<Kernel>> kernel = kernels_.Create(*node, device_, session_);
+      absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+          kernels_.CreateOf(IsOnHost(*node) ? "CPU" : device_.type(), *node, device_, session_);
       if (!kernel.ok()) {
         const bool is_named = absl::StrContains(kernel.status().message(), node->name());
         return is_named ? kernel.status()
@@ -165,7 +175,10 @@ class ProgramCompiler {
   }
 
   absl::Status EmitConstant(const Node& node) {
-    WEIR_ASSIGN_OR_RETURN(Tensor value, device_.FromHost(node.attr<Tensor>("value")));
+    Tensor value = node.attr<Tensor>("value");
+    if (!IsOnHost(node)) {
+      WEIR_ASSIGN_OR_RETURN(value, device_.FromHost(value));
+    }
     if (has_flow_ && !node.control_inputs().empty()) {
       const int32_t slot = next_slot_++;
       program_->constants_.emplace_back(slot, std::move(value));
@@ -214,10 +227,31 @@ class ProgramCompiler {
     if (instruction.may_wait()) program_->is_static_ = false;
     if (!instruction.may_wait()) instruction.update = UpdateKey(node);
     program_->has_updates_ |= instruction.update != 0;
+    const ArgumentKinds kinds = KindsOf(node);
+    instruction.own_kind = kinds.own;
     AddInputs(&instruction, node);
     AddOutputs(&instruction, node);
+    if (has_own_memory_) {
+      program_->output_kinds_.resize(program_->output_types_.size(), MemoryKind::kHost);
+      std::copy(kinds.outputs.begin(), kinds.outputs.end(),
+                program_->output_kinds_.begin() + instruction.first_type);
+      for (size_t i = 0; i < kinds.inputs.size(); ++i) {
+        if (kinds.inputs[i] != kinds.own)
+          lies_elsewhere_.insert(instruction.first_input + static_cast<int>(i));
+      }
+    }
     program_->kernels_.push_back(std::move(kernel));
     Append(instruction, node);
+  }
+
+  bool IsOnHost(const Node& node) const {
+    const AttrValue* const attr = has_own_memory_ ? node.FindAttr(kOnHostAttr) : nullptr;
+    return attr != nullptr && attr->get<bool>();
+  }
+
+  ArgumentKinds KindsOf(const Node& node) const {
+    if (!has_own_memory_) return {};
+    return IsOnHost(node) ? AllOnHost(node) : kernels_.KindsOf(node, device_.type());
   }
 
   void AddInputs(Instruction* instruction, const Node& node) {
@@ -315,7 +349,9 @@ class ProgramCompiler {
       for (const int32_t slot : inputs) ++times_read[slot];
       for (int k = 0; k < instruction.num_inputs; ++k) {
         const int32_t slot = inputs[k];
-        const bool is_repeated = times_read[slot] > 1;
+        // Nor may the buffer become an output where it is in the other memory.
+        const bool is_repeated =
+            times_read[slot] > 1 || lies_elsewhere_.contains(instruction.first_input + k);
         program.is_repeated_[instruction.first_input + k] = is_repeated;
         if (last_reader[slot] != static_cast<int>(i)) continue;
         program.last_use_[instruction.first_input + k] = !is_repeated;
@@ -440,6 +476,7 @@ class ProgramCompiler {
   SessionState* const session_;
   std::unique_ptr<Program> program_;
   const bool has_flow_;
+  const bool has_own_memory_;
   Loops loops_;
   std::vector<const Node*> emitted_;               // by instruction
   std::vector<int32_t> slots_;                     // first slot by node id
@@ -448,12 +485,16 @@ class ProgramCompiler {
   std::vector<std::unique_ptr<Kernel>> made_;       // by node id, until it is emitted
   std::vector<std::vector<int32_t>> predecessors_;  // by instruction
   std::vector<std::vector<int32_t>> state_order_;   // likewise; empty where nothing may overlap
+  absl::flat_hash_set<int32_t> lies_elsewhere_;  // of input_slots_: not where the kernel's other tensors are
   int32_t next_slot_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<const Program>> Program::Compile(const Graph& graph, Device& device,
+absl::StatusOr<std::unique_ptr<const Program>> Program::Compile(Graph& graph, Device& device,
                                                                 const KernelRegistry& kernels,
                                                                 SessionState* session) {
+  if (device.memory_kind() == MemoryKind::kDevice) {
+    WEIR_RETURN_IF_ERROR(InsertCopies(graph, device.type(), kernels));
+  }
   return ProgramCompiler(graph, device, kernels, session).Compile();
 }
 

@@ -10,6 +10,9 @@
 // kinds. A loop is a set of instructions that runs again: its iterations follow one another, in the same
 // slots.
 //
+// Memory kinds: arguments come in the host's memory and results go there, whatever the device's is. On a
+// device with memory of its own copies are instructions like others.
+//
 // Memory plan: a slot is emptied right after its last reader, so its buffer is free for that reader's output
 // (in place) or, through the caching allocator, for the next kernel of that size. A slot that the reader has
 // twice among its inputs is emptied too, but the reader may not overwrite its buffer.
@@ -26,6 +29,7 @@
 #include "graph/loops.h"
 #include "kernels/device.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/memory_kind.h"
 #include "session/executor/update_ledger.h"
 
 namespace weir {
@@ -46,7 +50,8 @@ struct Instruction {
   int32_t loop = kNoLoop;       // of Program::loops
   Kernel* kernel = nullptr;
   AsyncKernel* async = nullptr;
-  bool may_block = false;   // the kernel needs a thread that may wait
+  bool may_block = false;                     // the kernel needs a thread that may wait
+  MemoryKind own_kind = MemoryKind::kDevice;  // of what the kernel allocates beside its outputs
   uint64_t update = 0;      // UpdateKey of what a step that is tried again must not do twice
   int32_t first_input = 0;  // into Program::input_slots and last_use
   int32_t num_inputs = 0;
@@ -90,12 +95,13 @@ struct ProgramLoop {
 
 class Program {
  public:
-  // `graph`: every node on `device`, arguments and results numbered within the worker's part. Instructions
+  // `graph`: every node on `device`, arguments and results numbered within the worker's part. It gets copies
+  // where the device has memory of its own (memory_copies.h). Instructions
   // stand in an order in which they may run one after another; receives first and sends as early as possible.
   // `session` is what kernels share with those of other plans; borrowed for this call.
   // Possible errors: NotFound (no kernel), whatever a kernel's constructor finds wrong, InvalidArgument (a
   // cycle, a loop that FindLoops refuses, a fetch from inside of one).
-  static absl::StatusOr<std::unique_ptr<const Program>> Compile(const Graph& graph, Device& device,
+  static absl::StatusOr<std::unique_ptr<const Program>> Compile(Graph& graph, Device& device,
                                                                 const KernelRegistry& kernels,
                                                                 SessionState* session = nullptr);
 
@@ -118,6 +124,10 @@ class Program {
   // By position, as input_slots: whether the slot stands there more than once among the instruction's inputs.
   const bool* is_repeated() const { return is_repeated_.get(); }
   const DType* output_types() const { return output_types_.data(); }
+  // By position, as output_types. Null on a device whose memory is the host's.
+  const MemoryKind* output_kinds(const Instruction& at) const {
+    return output_kinds_.empty() ? nullptr : output_kinds_.data() + at.first_type;
+  }
   const int32_t* clears() const { return clears_.data(); }
   const Successor* successors() const { return successors_.data(); }
   absl::Span<const ProgramLoop> loops() const { return loops_; }
@@ -159,6 +169,7 @@ class Program {
   std::unique_ptr<bool[]> last_use_;
   std::unique_ptr<bool[]> is_repeated_;
   std::vector<DType> output_types_;
+  std::vector<MemoryKind> output_kinds_;
   std::vector<int32_t> clears_;
   std::vector<Successor> successors_;
   std::vector<ProgramLoop> loops_;

@@ -47,7 +47,8 @@ absl::Status RunLine(const Program& program, ProgramFrame& frame, const StepCont
     if (at.kernel == nullptr) continue;
     KernelContext context(step, program.device(), slots, program.input_slots() + at.first_input,
                           program.last_use() + at.first_input, at.num_inputs, at.first_output,
-                          program.output_types() + at.first_type, at.num_outputs);
+                          program.output_types() + at.first_type, at.num_outputs, program.output_kinds(at),
+                          at.own_kind);
     if constexpr (kMeasures) recorder.Begin();
     if constexpr (kTraces) recorder.Begin(static_cast<int32_t>(i));
     absl::Status status = ComputeOnce(at, context, frame.updates);

@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/evaluate.h"
 #include "kernels/fake/fake_device.h"
+#include "kernels/fake/fake_kernels.h"
 #include "kernels/null/null_device.h"
 #include "kernels/null/register_kernels.h"
 #include "kernels/variable.h"

@@ -15,6 +15,7 @@
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/evaluate.h"
 #include "kernels/fake/fake_device.h"
+#include "kernels/fake/fake_kernels.h"
 #include "kernels/null/null_device.h"
 #include "kernels/null/register_kernels.h"
 #include "kernels/reference/array.h"

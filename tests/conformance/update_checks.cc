@@ -14,6 +14,7 @@
 #include "kernels/cpu/register_kernels.h"
 #include "kernels/evaluate.h"
 #include "kernels/fake/fake_device.h"
+#include "kernels/fake/fake_kernels.h"
 #include "kernels/reference/array.h"
 #include "kernels/variable.h"
 #include "ops/register_ops.h"

@@ -112,9 +112,9 @@ absl::Status CompressElement(KernelContext& context) {
     if (IsCompressed(context.input(i).dtype())) Append(context.input(i), &bytes);
   }
   const std::string compressed = SnappyCompressed(bytes);
-  WEIR_ASSIGN_OR_RETURN(Tensor block,
-                        Tensor::Allocate(DType::kUint8, Shape({static_cast<int64_t>(compressed.size())}),
-                                         context.device().allocator()));
+  WEIR_ASSIGN_OR_RETURN(
+      Tensor block,
+      Tensor::Allocate(DType::kUint8, Shape({static_cast<int64_t>(compressed.size())}), context.allocator()));
   std::memcpy(block.data(), compressed.data(), compressed.size());
   context.set_output(0, VariantOf(MakeRef<CompressedElement>(std::move(components), std::move(block),
                                                              std::move(kept), depth)));

@@ -96,7 +96,7 @@ struct IteratorContext {
   // Of the iterators that led to this one by datasets that functions made: calls are as deep.
   int stages = 0;
 
-  Allocator& allocator() const { return run.device().allocator(); }
+  Allocator& allocator() const { return run.device().host_allocator(); }
   Environment& environment() const { return run.environment(); }
 };
 

@@ -56,7 +56,7 @@ absl::StatusOr<AccumulatorRef> AnyAccumulatorOf(const KernelContext& context) {
 }
 
 ConditionalAccumulator::Caller CallerOf(KernelContext& context) {
-  return {context.cancellation(), context.device().allocator(), context.threads(), context.step_threads()};
+  return {context.cancellation(), context.allocator(), context.threads(), context.step_threads()};
 }
 
 absl::Status ApplyDense(KernelContext& context) {

@@ -225,7 +225,7 @@ class InsertMany final : public Kernel {
                                                      ". Expected ", spec.shapes[component].ToString(),
                                                      ", got rows of ", values.shape().ToString()));
     }
-    Allocator& allocator = context.device().allocator();
+    Allocator& allocator = context.allocator();
     return barrier->RunNow([&] { return barrier->Insert(keys, values, component, allocator); });
   }
 

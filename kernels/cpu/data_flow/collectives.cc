@@ -111,7 +111,7 @@ class Collective : public AsyncKernel {
     const Communicator::Call call = {.name = name_,
                                      .key = attrs->key,
                                      .cancellation = &context.cancellation(),
-                                     .allocator = &context.device().allocator(),
+                                     .allocator = &context.allocator(),
                                      .timeout = timeout_};
     const absl::StatusOr<RefPtr<Communicator>> replicas = FindCommunicator(context, *attrs);
     const auto groups =

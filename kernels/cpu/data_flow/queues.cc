@@ -89,7 +89,7 @@ class QueueOperation : public AsyncKernel {
   void ComputeAsync(KernelContext& context, Done done) final {
     absl::StatusOr<RefPtr<Queue>> queue = LookupResource<Queue>(context, 0);
     if (!queue.ok()) return done(queue.status());
-    const Queue::Caller caller = {context.cancellation(), context.device().allocator(), context.threads(),
+    const Queue::Caller caller = {context.cancellation(), context.allocator(), context.threads(),
                                   context.step_threads()};
     Start(**queue, context, caller,
           [&context, done = std::move(done)](absl::StatusOr<std::vector<Tensor>> outputs) {

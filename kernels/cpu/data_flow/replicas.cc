@@ -175,8 +175,8 @@ class GroupOperation : public AsyncKernel {
     if (!group.ok()) return done(group.status());
     const absl::StatusOr<ReplicaGroup::Identity> identity = IdentityOf(context);
     if (!identity.ok()) return done(identity.status());
-    const ReplicaGroup::Caller caller = {context.cancellation(), context.device().allocator(),
-                                         context.threads(), context.step_threads()};
+    const ReplicaGroup::Caller caller = {context.cancellation(), context.allocator(), context.threads(),
+                                         context.step_threads()};
     Start(**group, context, caller, *identity,
           [this, &context, done = std::move(done)](absl::StatusOr<ReplicaGroup::Answer> answer) {
             if (!answer.ok()) return done(answer.status());

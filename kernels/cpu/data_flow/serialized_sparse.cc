@@ -173,7 +173,7 @@ absl::Status WriteParts(const SparseParts& sparse, int64_t first, Tensor& output
 
 absl::StatusOr<Tensor> ReadPart(const KernelContext& context, const Tensor& input, int64_t position) {
   if (input.dtype() == DType::kString) {
-    return ParseTensor(input.flat<std::string>()[position], context.device().allocator());
+    return ParseTensor(input.flat<std::string>()[position], context.allocator());
   }
   const ResourceHandle& element = input.flat<ResourceHandle>()[position];
   if (const auto* held = dynamic_cast<const HeldTensor*>(element.resource.get())) return held->tensor();

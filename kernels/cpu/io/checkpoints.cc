@@ -108,7 +108,7 @@ class RestoreV2 final : public Kernel {
         [&](int64_t count, absl::FunctionRef<void(int64_t, int64_t)> body) {
           context.threads().ParallelFor(count, kNanosecondsOfPiece, body);
         },
-        context.device().allocator()));
+        context.allocator()));
     for (int i = 0; i < context.num_outputs(); ++i) {
       absl::StatusOr<Tensor> tensor = std::move(wanted[i].tensor);
       if (context.output_type(i) == DType::kVariant) tensor = PositionsOfStrings(*tensor);

@@ -290,7 +290,7 @@ class ReaderRead final : public AsyncKernel {
       if (!asked.ok()) return done(asked.status());
       count = *asked;
     }
-    const Queue::Caller caller = {context.cancellation(), context.device().allocator(), context.threads(),
+    const Queue::Caller caller = {context.cancellation(), context.allocator(), context.threads(),
                                   context.step_threads()};
     (*reader)->Read(*std::move(queue), caller, files_, count,
                     [&context, done = std::move(done)](absl::StatusOr<std::vector<Record>> records) {

@@ -165,8 +165,7 @@ class LoadAndRemapMatrix final : public Kernel {
     for (int64_t first = 0; first < old.dim(0); first += std::min(step, old.dim(0) - first)) {
       WEIR_RETURN_IF_ERROR(may_go_on());
       const int64_t count = std::min(step, old.dim(0) - first);
-      WEIR_ASSIGN_OR_RETURN(const Tensor part,
-                            reader->ReadRows(name, first, count, context.device().allocator()));
+      WEIR_ASSIGN_OR_RETURN(const Tensor part, reader->ReadRows(name, first, count, context.allocator()));
       for (int64_t r = 0; r < count; ++r) {
         const auto place = new_rows.find(first + r);
         if (place == new_rows.end()) continue;

@@ -41,7 +41,7 @@ class InitializeTableFromDataset final : public Kernel {
       WEIR_ASSIGN_OR_RETURN(const int64_t num_pairs, NumPairs(spec, element));
       for (int64_t k = 0; k < num_pairs; ++k) {
         if (k % kPairsBetweenQuestions == 0 && context.cancellation().is_cancelled()) break;
-        WEIR_RETURN_IF_ERROR(HashTable::AddTo(rows, element[0], element[1], k, context.device().allocator()));
+        WEIR_RETURN_IF_ERROR(HashTable::AddTo(rows, element[0], element[1], k, context.allocator()));
       }
     }
     const int64_t count = rows.size();

@@ -109,7 +109,7 @@ class TableHandle final : public Kernel {
   absl::StatusOr<RefPtr<LookupTable>> Make(KernelContext& context) const {
     if (is_dense_) {
       return MutableDenseHashTable::Create(spec_, context.input(0), context.input(1), num_buckets_,
-                                           max_load_factor_, context.device().allocator());
+                                           max_load_factor_, context.allocator());
     }
     if (spec_.kind == "HashTableV2") return RefPtr<LookupTable>(MakeRef<HashTable>(spec_).release());
     return RefPtr<LookupTable>(MakeRef<MutableHashTable>(spec_).release());
@@ -144,8 +144,7 @@ absl::StatusOr<RefPtr<LookupTable>> TableFor(const KernelContext& context, bool 
 
 absl::Status ComputeFind(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const RefPtr<LookupTable> table, TableFor(context, true, true));
-  WEIR_ASSIGN_OR_RETURN(Tensor values,
-                        table->Find(context.input(1), context.input(2), context.device().allocator()));
+  WEIR_ASSIGN_OR_RETURN(Tensor values, table->Find(context.input(1), context.input(2), context.allocator()));
   context.set_output(0, std::move(values));
   return absl::OkStatus();
 }
@@ -155,7 +154,7 @@ using ChangeTable = absl::Status (LookupTable::*)(const Tensor&, const Tensor&, 
 template <ChangeTable change>
 absl::Status ComputeChange(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(const RefPtr<LookupTable> table, TableFor(context, true, true));
-  return (table.get()->*change)(context.input(1), context.input(2), context.device().allocator());
+  return (table.get()->*change)(context.input(1), context.input(2), context.allocator());
 }
 
 absl::Status ComputeRemove(KernelContext& context) {
@@ -178,7 +177,7 @@ absl::Status ComputeExport(KernelContext& context) {
                                                    " and Tvalues ", DTypeName(context.output_type(1)),
                                                    ", but the table is a ", table->ToString()));
   }
-  WEIR_ASSIGN_OR_RETURN(auto pairs, table->Export(context.device().allocator()));
+  WEIR_ASSIGN_OR_RETURN(auto pairs, table->Export(context.allocator()));
   context.set_output(0, std::move(pairs.first));
   context.set_output(1, std::move(pairs.second));
   return absl::OkStatus();

@@ -112,7 +112,7 @@ class InitializeTableFromTextFile final : public Kernel {
             absl::StrCat("Invalid content in ", path, ": empty line found at line ", count, "."));
       }
       WEIR_RETURN_IF_ERROR(ReadLine(path, line, count, key, value));
-      WEIR_RETURN_IF_ERROR(HashTable::AddTo(rows, key, value, 0, context.device().allocator()));
+      WEIR_RETURN_IF_ERROR(HashTable::AddTo(rows, key, value, 0, context.allocator()));
       if (context.cancellation().is_cancelled()) return absl::CancelledError("the step was cancelled");
     }
     if (count == 0) {

@@ -340,7 +340,7 @@ class UnigramReader {
       return absl::InvalidArgumentError("Must only provide one of vocab_file and unigrams.");
     if (range_ > std::numeric_limits<int32_t>::max())
       return absl::InvalidArgumentError(absl::StrCat("range_max is ", range_, ", must be below 2^31"));
-    Allocator& allocator = construction_.device().allocator();
+    Allocator& allocator = construction_.device().host_allocator();
     WEIR_ASSIGN_OR_RETURN(weights_, Tensor::Allocate(DType::kFloat32, Shape({range_}), allocator));
     WEIR_RETURN_IF_ERROR(AddReserved(construction_.attr<int64_t>("num_reserved_ids")));
     if (!path.empty()) WEIR_RETURN_IF_ERROR(AddFile(path));
@@ -448,9 +448,9 @@ class LearnedSampler final : public Kernel {
     const auto range = construction.attr<int64_t>("range_max");
     WEIR_RETURN_IF_ERROR(CheckRange(Request(construction), range));
     const auto create = [&construction, range] {
-      return std::make_shared<LearnedState>(LearnedClasses::Create(range, construction.device().allocator()),
-                                            construction.attr<int64_t>("seed"),
-                                            construction.attr<int64_t>("seed2"));
+      return std::make_shared<LearnedState>(
+          LearnedClasses::Create(range, construction.device().host_allocator()),
+          construction.attr<int64_t>("seed"), construction.attr<int64_t>("seed2"));
     };
     std::shared_ptr<LearnedState> state;
     if (construction.session() == nullptr) {

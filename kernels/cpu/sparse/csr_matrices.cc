@@ -61,7 +61,7 @@ absl::StatusOr<RefPtr<CsrMatrix>> FromIndices(KernelContext& context, const Tens
     last = row;
     builder.Add(row.first, row.second, at[rank - 1]);
   }
-  return builder.Build(std::move(values), context.device().allocator());
+  return builder.Build(std::move(values), context.allocator());
 }
 
 absl::Status SetMatrix(KernelContext& context, absl::StatusOr<RefPtr<CsrMatrix>> matrix) {
@@ -72,8 +72,7 @@ absl::Status SetMatrix(KernelContext& context, absl::StatusOr<RefPtr<CsrMatrix>>
 
 // A tensor with elements of its own: those of an input may be written to by who takes it over.
 absl::StatusOr<Tensor> CopyOf(KernelContext& context, const Tensor& tensor) {
-  WEIR_ASSIGN_OR_RETURN(Tensor copy,
-                        Tensor::Allocate(tensor.dtype(), tensor.shape(), context.device().allocator()));
+  WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(tensor.dtype(), tensor.shape(), context.allocator()));
   std::copy_n(static_cast<const char*>(tensor.data()), tensor.num_bytes(), static_cast<char*>(copy.data()));
   return copy;
 }
@@ -122,8 +121,7 @@ class FromDense final : public Kernel {
     WEIR_RETURN_IF_ERROR(
         CsrBuilder::Create(dense.shape()).status());  // before there are values of any number
     const int64_t count = indices.shape().dim(0);
-    WEIR_ASSIGN_OR_RETURN(Tensor values,
-                          Tensor::Allocate(DTypeOf<T>, Shape({count}), context.device().allocator()));
+    WEIR_ASSIGN_OR_RETURN(Tensor values, Tensor::Allocate(DTypeOf<T>, Shape({count}), context.allocator()));
     const absl::Span<T> own = values.flat<T>();
     std::fill(own.begin(), own.end(), T(0));
     // Indices outside are refused by FromIndices.
@@ -246,8 +244,7 @@ absl::StatusOr<RefPtr<CsrMatrix>> Transposed(KernelContext& context, const CsrMa
   WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(dims));
   WEIR_ASSIGN_OR_RETURN(CsrBuilder builder, CsrBuilder::Create(shape));
   const int64_t count = matrix.values().num_elements();
-  WEIR_ASSIGN_OR_RETURN(Tensor values,
-                        Tensor::Allocate(DTypeOf<T>, Shape({count}), context.device().allocator()));
+  WEIR_ASSIGN_OR_RETURN(Tensor values, Tensor::Allocate(DTypeOf<T>, Shape({count}), context.allocator()));
   // Batch, row, column and place of each element.
   std::vector<std::array<int64_t, 4>> elements;
   elements.reserve(count);
@@ -261,7 +258,7 @@ absl::StatusOr<RefPtr<CsrMatrix>> Transposed(KernelContext& context, const CsrMa
     const T value = matrix.values().flat<T>()[at];
     values.flat<T>()[next++] = conjugates ? Conjugate(value) : value;
   }
-  return builder.Build(std::move(values), context.device().allocator());
+  return builder.Build(std::move(values), context.allocator());
 }
 
 template <typename T>
@@ -439,7 +436,7 @@ class TimesSparse final : public Kernel {
   static absl::StatusOr<RefPtr<CsrMatrix>> Multiply(KernelContext& context, const CsrMatrix& a,
                                                     const CsrMatrix& b, const Shape& shape) {
     WEIR_RETURN_IF_ERROR(CsrBuilder::Create(shape).status());
-    Allocator& allocator = context.device().allocator();
+    Allocator& allocator = context.allocator();
     const Shape row({b.num_columns()});
     WEIR_ASSIGN_OR_RETURN(Tensor sums, context.AllocateTemporary(DTypeOf<T>, row));
     WEIR_ASSIGN_OR_RETURN(Tensor marks, context.AllocateTemporary(DType::kBool, row));

@@ -44,7 +44,7 @@ std::string CsrMatrix::ToString() const {
 absl::StatusOr<RefPtr<VariantValue>> CsrMatrix::ZerosLike(KernelContext& context) const {
   WEIR_ASSIGN_OR_RETURN(const CsrBuilder builder, CsrBuilder::Create(shape_));
   WEIR_ASSIGN_OR_RETURN(RefPtr<CsrMatrix> zeros,
-                        builder.Build(Tensor(dtype(), Shape({0})), context.device().allocator()));
+                        builder.Build(Tensor(dtype(), Shape({0})), context.allocator()));
   return RefPtr<VariantValue>(std::move(zeros));
 }
 
@@ -90,7 +90,7 @@ absl::StatusOr<RefPtr<VariantValue>> CsrMatrix::Add(const VariantValue& other, K
       sums.flat<T>()[i] = static_cast<T>(value(*this, from[i].first) + value(*matrix, from[i].second));
     }
   });
-  WEIR_ASSIGN_OR_RETURN(RefPtr<CsrMatrix> sum, builder.Build(std::move(sums), context.device().allocator()));
+  WEIR_ASSIGN_OR_RETURN(RefPtr<CsrMatrix> sum, builder.Build(std::move(sums), context.allocator()));
   return RefPtr<VariantValue>(std::move(sum));
 }
 

@@ -211,8 +211,7 @@ absl::Status ParseOneTensor(KernelContext& context) {
     return absl::InvalidArgumentError(
         absl::StrCat("Expected `serialized` to be a scalar, got shape: ", serialized.shape().ToString()));
   }
-  WEIR_ASSIGN_OR_RETURN(Tensor tensor,
-                        ParseTensor(serialized.scalar<std::string>(), context.device().allocator()));
+  WEIR_ASSIGN_OR_RETURN(Tensor tensor, ParseTensor(serialized.scalar<std::string>(), context.allocator()));
   if (tensor.dtype() == DType::kString && context.output_type(0) == DType::kVariant) {
     WEIR_ASSIGN_OR_RETURN(tensor, PositionsOfStrings(tensor));
   }

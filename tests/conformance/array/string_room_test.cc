@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "kernels/evaluate.h"
 #include "kernels/fake/fake_device.h"
+#include "kernels/fake/fake_kernels.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/thread_pool.h"
 #include "ops/register_ops.h"
