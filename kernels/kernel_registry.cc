@@ -47,6 +47,15 @@ std::string TypeAttrsToString(const Node& node) {
   return absl::StrJoin(parts, ", ");
 }
 
+// Of strings and variants a kernel computes on the host, with all that it has beside them.
+bool HasObjects(const Node& node) {
+  const auto is_object = [](DType dtype) { return dtype == DType::kString || dtype == DType::kVariant; };
+  const auto types = node.output_types();
+  return std::any_of(types.begin(), types.end(), is_object) ||
+         std::any_of(node.inputs().begin(), node.inputs().end(),
+                     [&](const Output& input) { return is_object(input.dtype()); });
+}
+
 // Of each argument, in the order of the node's: the kind that its name and its dtype give it.
 std::vector<MemoryKind> KindsOfArgs(const std::vector<ArgDef>& args, const Node& node,
                                     absl::FunctionRef<DType(int)> dtype_of, int num_values, bool is_on_host,
@@ -68,13 +77,14 @@ std::vector<MemoryKind> KindsOfArgs(const std::vector<ArgDef>& args, const Node&
 }  // namespace
 
 ArgumentKinds KindsOf(const KernelDef& def, const Node& node) {
-  return {.own = def.is_on_host ? MemoryKind::kHost : MemoryKind::kDevice,
+  const bool is_on_host = def.is_on_host || HasObjects(node);
+  return {.own = is_on_host ? MemoryKind::kHost : MemoryKind::kDevice,
           .inputs = KindsOfArgs(
               node.op().inputs(), node, [&node](int i) { return node.input_type(i); }, node.num_inputs(),
-              def.is_on_host, def.host_inputs),
+              is_on_host, def.host_inputs),
           .outputs = KindsOfArgs(
               node.op().outputs(), node, [&node](int i) { return node.output_type(i); }, node.num_outputs(),
-              def.is_on_host, def.host_outputs)};
+              is_on_host, def.host_outputs)};
 }
 
 void KernelRegistry::Register(KernelDef def) { defs_[def.op].push_back(std::move(def)); }

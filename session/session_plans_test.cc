@@ -199,7 +199,13 @@ TEST_F(SessionPlansTest, SessionsOfAWorkerShareVariablesUnlessTheyAreIsolated) {
   EXPECT_THAT(Scalars(isolated->Run({}, {read})), ElementsAre(7));
   EXPECT_THAT(Scalars(other->Run({}, {read})), ElementsAre(5));
 
-  const auto in_use = [] { return HostAllocator().num_bytes_in_use(); };
+  const auto in_use = [this] {
+    int64_t num_bytes = HostAllocator().num_bytes_in_use();
+    for (const auto& device : runtime_->devices()) {
+      if (device->memory_kind() == MemoryKind::kDevice) num_bytes += device->allocator().num_bytes_in_use();
+    }
+    return num_bytes;
+  };
   const int64_t before = in_use();
   constexpr int64_t kLarge = 1 << 20;
   ASSERT_TRUE(isolated->Run({{large, Tensor(DType::kFloat32, {kLarge})}}, {}, {assign_large}).ok());

@@ -173,6 +173,11 @@ class CopyInserter {
 
 }  // namespace
 
+Output UncopiedOutput(const Output& output) {
+  const std::string& op = output.node->op_name();
+  return op == kCopyToHostOp || op == kCopyToDeviceOp ? output.node->input(0) : output;
+}
+
 absl::Status InsertCopies(Graph& graph, absl::string_view device_type, const KernelRegistry& kernels) {
   return CopyInserter(graph, device_type, kernels).Insert();
 }

@@ -20,4 +20,7 @@ namespace weir {
 // `graph`: one device's part of a step. InvalidArgument for a cycle.
 absl::Status InsertCopies(Graph& graph, absl::string_view device_type, const KernelRegistry& kernels);
 
+// What a user knows the output as: of a copy, what was copied.
+Output UncopiedOutput(const Output& output);
+
 }  // namespace weir

@@ -170,7 +170,7 @@ class ProgramCompiler {
     const Output& source = node.input(0);
     WEIR_RETURN_IF_ERROR(CheckFetch(loops_, node));
     program_->results_.push_back({SlotOf(source), static_cast<int32_t>(node.attr<int64_t>("index"))});
-    program_->result_names_.push_back(source.name());
+    program_->result_names_.push_back(UncopiedOutput(source).name());
     return absl::OkStatus();
   }
 
