@@ -140,6 +140,15 @@ int64_t RecordingCudaApi::num_bytes(int device) const {
   return in_use_[device];
 }
 
+std::map<uintptr_t, int64_t> RecordingCudaApi::segments(int device) const {
+  absl::MutexLock lock(&mutex_);
+  std::map<uintptr_t, int64_t> segments;
+  for (const auto& [address, block] : blocks_) {
+    if (block.device == device) segments[address] = static_cast<int64_t>(block.num_bytes);
+  }
+  return segments;
+}
+
 int64_t RecordingCudaApi::num_pending() const {
   absl::MutexLock lock(&mutex_);
   int64_t count = 0;

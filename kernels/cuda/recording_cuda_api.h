@@ -77,8 +77,9 @@ class RecordingCudaApi final : public CudaApi {
   void ClearLog();
   int64_t num_calls(const std::string& name) const;
   std::vector<Launched> launches() const;
-  int64_t num_bytes(int device) const;  // allocated now
-  int64_t num_pending() const;          // pieces of work that have not happened
+  int64_t num_bytes(int device) const;                      // allocated now
+  std::map<uintptr_t, int64_t> segments(int device) const;  // the same, by address
+  int64_t num_pending() const;                              // pieces of work that have not happened
   // What is wrong so far, and what has not been given back. Forgotten by this.
   std::vector<std::string> TakeProblems();
   // A copy of device memory, as it is now.
