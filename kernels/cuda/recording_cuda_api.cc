@@ -236,7 +236,9 @@ absl::StatusOr<CudaDeviceProperties> RecordingCudaApi::Properties(int device) {
   absl::MutexLock lock(&mutex_);
   WEIR_RETURN_IF_ERROR(Begin("cudaGetDeviceProperties", device, absl::StrCat("of device ", device)));
   return CudaDeviceProperties{.name = "Recording GPU",
-                              .compute_major = 9,
+                              .compute_major = static_cast<size_t>(device) < options_.compute_majors.size()
+                                                   ? options_.compute_majors[device]
+                                                   : 9,
                               .compute_minor = 0,
                               .num_multiprocessors = 132,
                               .total_memory = options_.memory};

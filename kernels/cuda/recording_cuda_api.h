@@ -39,6 +39,7 @@ class RecordingCudaApi final : public CudaApi {
   struct Options {
     int num_devices = 1;
     int64_t memory = int64_t{1} << 30;  // of each device, in bytes
+    std::vector<int> compute_majors;    // of each device; 9 where none is given
     CudaVersions versions = {.driver = 13000, .runtime = 13000};
   };
   // A kernel that was launched: its function, its grid, the bytes of its arguments.
