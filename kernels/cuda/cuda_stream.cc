@@ -52,12 +52,16 @@ void CudaEvent::Release() {
 }
 
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create(CudaApi& api, int device) {
+  WEIR_ASSIGN_OR_RETURN(const CudaDeviceProperties properties, api.Properties(device));
   WEIR_ASSIGN_OR_RETURN(const CudaStreamHandle handle, api.CreateStream(device));
-  return std::unique_ptr<CudaStream>(new CudaStream(api, handle));
+  return std::unique_ptr<CudaStream>(new CudaStream(api, handle, properties.num_multiprocessors));
 }
 
-CudaStream::CudaStream(CudaApi& api, CudaStreamHandle handle)
-    : api_(api), handle_(handle), events_(std::make_shared<CudaEventPool>(api, handle.device)) {}
+CudaStream::CudaStream(CudaApi& api, CudaStreamHandle handle, int num_multiprocessors)
+    : api_(api),
+      handle_(handle),
+      num_multiprocessors_(num_multiprocessors),
+      events_(std::make_shared<CudaEventPool>(api, handle.device)) {}
 
 CudaStream::~CudaStream() {
   // An error means that the device is lost: nothing on it uses memory any more.

@@ -51,6 +51,8 @@ class CudaStream {
 
   CudaApi& api() const { return api_; }
   int device() const { return handle_.device; }
+  // Of the device.
+  int num_multiprocessors() const { return num_multiprocessors_; }
   CudaStreamHandle handle() const { return handle_; }
 
   // See CudaApi.
@@ -81,7 +83,7 @@ class CudaStream {
     RefPtr<CudaEvent> until;
     std::vector<RefPtr<Buffer>> buffers;
   };
-  CudaStream(CudaApi& api, CudaStreamHandle handle);
+  CudaStream(CudaApi& api, CudaStreamHandle handle, int num_multiprocessors);
 
   // The buffers whose work is over; they are let go of without the lock, for their memory's owner may call
   // back.
@@ -89,6 +91,7 @@ class CudaStream {
 
   CudaApi& api_;
   const CudaStreamHandle handle_;
+  const int num_multiprocessors_;
   const std::shared_ptr<CudaEventPool> events_;
   mutable absl::Mutex mutex_;
   std::deque<Kept> kept_ ABSL_GUARDED_BY(mutex_);                 // oldest first
