@@ -1,5 +1,7 @@
 """The repositories that Bazel 4 wants in every workspace: Debian's packages and two folders of ours, nothing from the network."""
 
+load(":cuda.bzl", "cuda_repository")
+
 def _folder_repository_impl(context):
     # A path of a label's file is the way to a folder of this repository, wherever that is.
     if context.attr.beside:
@@ -33,3 +35,5 @@ def weir_repositories():
     for name, folder in wanted.items():
         if name not in native.existing_rules():
             _folder_repository(name = name, **folder)
+    if "cuda" not in native.existing_rules():
+        cuda_repository(name = "cuda")

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -12,6 +14,9 @@
 #include "distributed/server.h"
 #include "distributed/task_config.h"
 #include "graph/types/status_macros.h"
+#include "kernels/cuda/cuda_libraries.h"
+#include "kernels/cuda/cudart_api.h"
+#include "kernels/cuda/gpu_report.h"
 
 namespace weir {
 namespace {
@@ -92,8 +97,8 @@ absl::StatusOr<int> RunDoctor(const std::vector<std::string>& args) {
   FlagParser flags(
       "weir doctor", "[flags]",
       "Says what is wrong with a cluster: names, ports, who answers there, tokens, versions, clocks,\n"
-      "disk. It may be asked before a job, or from any machine while it runs. The exit code is 1 when\n"
-      "something is wrong.");
+      "disk; and which GPUs this machine has. It may be asked before a job, or from any machine while\n"
+      "it runs. The exit code is 1 when something is wrong.");
   Declare(&values, &flags);
   WEIR_RETURN_IF_ERROR(flags.Parse(args));
   if (flags.wants_help()) {
@@ -110,7 +115,11 @@ absl::StatusOr<int> RunDoctor(const std::vector<std::string>& args) {
     WEIR_ASSIGN_OR_RETURN(doctor.security.token, ReadTokenFile(values.token_file));
   }
   WEIR_RETURN_IF_ERROR(ReadCluster(values, &doctor));
-  const std::vector<Finding> findings = Examine(doctor);
+  std::vector<Finding> findings = Examine(doctor);
+  const std::unique_ptr<CudaApi> cuda = MakeCudartApi();
+  CudaLibraries libraries(CudaLibraryFolders());
+  for (Finding& finding : ExamineGpus(ReportGpus(cuda.get(), libraries)))
+    findings.push_back(std::move(finding));
   Print(findings);
   return std::any_of(findings.begin(), findings.end(),
                      [](const Finding& finding) { return finding.kind == Finding::Kind::kBad; });

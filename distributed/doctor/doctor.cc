@@ -371,6 +371,18 @@ Finding ExamineDisk(const std::string& directory) {
                        absl::StrFormat("%.1f GB", free_bytes / 1e9), " left")};
 }
 
+std::vector<Finding> ExamineGpus(const GpuReport& report) {
+  if (!report.why_none.empty()) return {{Kind::kGood, "gpus", absl::StrCat("none: ", report.why_none)}};
+  std::vector<Finding> findings = {
+      {Kind::kGood, "gpus", absl::StrCat(report.versions, "; no task computes on GPUs yet")}};
+  for (const std::vector<GpuReport::Line>& lines : {report.gpus, report.libraries}) {
+    for (const GpuReport::Line& line : lines) {
+      findings.push_back({line.is_good ? Kind::kGood : Kind::kDoubtful, "gpus", Printable(line.text)});
+    }
+  }
+  return findings;
+}
+
 std::vector<Finding> Examine(const DoctorOptions& given) {
   DoctorOptions options = given;
   if (options.lookup == nullptr) {

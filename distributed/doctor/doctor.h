@@ -16,6 +16,7 @@
 #include "distributed/security.h"
 #include "distributed/task_name.h"
 #include "distributed/transport/transport.h"
+#include "kernels/cuda/gpu_report.h"
 
 namespace weir {
 
@@ -45,5 +46,8 @@ std::vector<Finding> Examine(const DoctorOptions& options);
 
 // What the disk of `directory`, or of its nearest parent that exists, has left; whether it can be written.
 Finding ExamineDisk(const std::string& directory);
+
+// This machine's GPUs, which no task uses yet: none is good, too.
+std::vector<Finding> ExamineGpus(const GpuReport& report);
 
 }  // namespace weir

@@ -242,6 +242,24 @@ TEST(TaskStatus, DamagedBytesAreRefused) {
   EXPECT_FALSE(DecodeTaskStatus(whole + "x").ok());
 }
 
+TEST(ExamineGpus, NoneIsWellAndABrokenOneIsDoubtful) {
+  std::vector<Finding> findings = ExamineGpus({.why_none = "there is no NVIDIA driver on this machine"});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].kind, Finding::Kind::kGood);
+  EXPECT_EQ(findings[0].subject, "gpus");
+  EXPECT_EQ(findings[0].text, "none: there is no NVIDIA driver on this machine");
+
+  findings = ExamineGpus({.versions = "runtime 13.0",
+                          .gpus = {{true, "GPU 0: H100"}, {false, "GPU 1: lost\x1b"}},
+                          .libraries = {{false, "cuDNN cannot be opened"}}});
+  ASSERT_EQ(findings.size(), 4u);
+  EXPECT_EQ(findings[0].text, "runtime 13.0; no task computes on GPUs yet");
+  EXPECT_EQ(findings[1].kind, Finding::Kind::kGood);
+  EXPECT_EQ(findings[2].kind, Finding::Kind::kDoubtful);
+  EXPECT_EQ(findings[2].text, "GPU 1: lost\\x1b");
+  EXPECT_EQ(findings[3].kind, Finding::Kind::kDoubtful);
+}
+
 TEST(TryConnect, AddressesOnly) {
   EXPECT_EQ(TryConnect("localhost", 1, absl::Seconds(1)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(TryConnect("127.0.0.1", FindFreePorts(1).value()[0], absl::Seconds(10)).code(),

@@ -64,6 +64,10 @@ LIBRARY_USERS = {
         ["kernels/formats"],
         "a format of files is read and written in kernels/formats, whatever library does it",
     ),
+    "cudart": (
+        ["kernels/cuda"],
+        "what Weir asks of CUDA is an interface (kernels/cuda/cuda_api.h); everything above it builds and is tested without CUDA",
+    ),
     "farmhash": (
         ["kernels/cpu"],
         "the numbers of buckets are TensorFlow's; Weir's own tables hash as Abseil does",

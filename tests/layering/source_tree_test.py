@@ -29,6 +29,7 @@ LIBRARY_OF_INCLUDE = [
     (re.compile(r"^gif_lib\.h$"), "giflib"),
     (re.compile(r"^re2/"), "re2"),
     (re.compile(r"^farmhash"), "farmhash"),
+    (re.compile(r"^(cuda|cub/|cublas|cudnn|nccl|nvrtc)"), "cudart"),
 ]
 
 

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/math/elementwise_op.h"
+#include "kernels/host_device.h"
 
 namespace weir::elementwise {
 
@@ -20,7 +21,7 @@ using Wrapping = std::conditional_t<(sizeof(T) < 4), uint32_t, std::make_unsigne
 
 struct Add {
   template <typename T>
-  T operator()(T x, T y) const {
+  WEIR_HOST_DEVICE T operator()(T x, T y) const {
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(Wrapping<T>(x) + Wrapping<T>(y));
     else
@@ -30,7 +31,7 @@ struct Add {
 
 struct Sub {
   template <typename T>
-  T operator()(T x, T y) const {
+  WEIR_HOST_DEVICE T operator()(T x, T y) const {
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(Wrapping<T>(x) - Wrapping<T>(y));
     else
@@ -40,7 +41,7 @@ struct Sub {
 
 struct Mul {
   template <typename T>
-  T operator()(T x, T y) const {
+  WEIR_HOST_DEVICE T operator()(T x, T y) const {
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(Wrapping<T>(x) * Wrapping<T>(y));
     else
@@ -51,7 +52,7 @@ struct Mul {
 // Precondition for integers: y is not 0.
 struct Div {
   template <typename T>
-  T operator()(T x, T y) const {
+  WEIR_HOST_DEVICE T operator()(T x, T y) const {
     if constexpr (std::is_integral_v<T> && std::is_signed_v<T>) {
       if (y == -1) return Sub()(T{0}, x);  // the smallest number divided by -1 overflows
     }
@@ -107,14 +108,14 @@ struct Pow {
 
 struct Maximum {
   template <typename T>
-  T operator()(T x, T y) const {
+  WEIR_HOST_DEVICE T operator()(T x, T y) const {
     return x > y || x != x ? x : y;
   }
 };
 
 struct Minimum {
   template <typename T>
-  T operator()(T x, T y) const {
+  WEIR_HOST_DEVICE T operator()(T x, T y) const {
     return x < y || x != x ? x : y;
   }
 };

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/math/elementwise_op.h"
+#include "kernels/cpu/math/functions.h"
 #include "kernels/cpu/math/special_functions.h"
 
 namespace weir::elementwise {
@@ -78,8 +79,8 @@ inline constexpr std::tuple kBinaryTable{
     // Gradients of functions: y is the function's result, dy the gradient that flows into it.
     // Nothing is conjugated in these two: TensorFlow's gradient function passes y conjugated where numbers
     // are complex.
-    FusedGrad<kInexact>("TanhGrad", 0.4f, []<typename T>(T y, T dy) { return dy * (T(1) - y * y); }),
-    FusedGrad<kInexact>("SigmoidGrad", 0.4f, []<typename T>(T y, T dy) { return dy * y * (T(1) - y); }),
+    FusedGrad<kInexact>("TanhGrad", 0.4f, TanhGrad()),
+    FusedGrad<kInexact>("SigmoidGrad", 0.4f, SigmoidGrad()),
     FusedGrad<kInexact>("SqrtGrad", 0.5f, []<typename T>(T y, T dy) { return T(0.5) * dy / Conj()(y); }),
     FusedGrad<kInexact>("RsqrtGrad", 0.5f,
                         []<typename T>(T y, T dy) {

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/math/arithmetic.h"
 #include "kernels/cpu/math/elementwise_op.h"
+#include "kernels/cpu/math/functions.h"
 #include "kernels/cpu/math/higher_functions.h"
 #include "kernels/cpu/math/special_functions.h"
 
@@ -27,7 +28,7 @@ inline constexpr std::tuple kUnaryTable{
     Unary<kFloats | kSignedInts | kComplex>("Sign", 0.4f, Sign()),
     Unary<kFloats | kSignedInts | kComplex, Refused::kZero>("Reciprocal", 0.5f, Inverse()),
     Unary<kFloats | kSignedInts | kComplex, Refused::kZero>("Inv", 0.5f, Inverse()),
-    Unary<kInexact>("Sqrt", 0.6f, []<typename T>(T x) { return std::sqrt(x); }),
+    Unary<kInexact>("Sqrt", 0.6f, Sqrt()),
     Unary<kInexact>("Rsqrt", 1.0f, []<typename T>(T x) { return T(1) / std::sqrt(x); }),
     Unary<kIntegers>("Invert", 0.3f, []<typename T>(T x) { return ~x; }),
     Unary<kBool>("LogicalNot", 0.3f, [](bool x) { return !x; }),
@@ -50,8 +51,8 @@ inline constexpr std::tuple kUnaryTable{
                    []<typename T>(T x) { return std::abs(x) == std::numeric_limits<T>::infinity(); }),
     Unary<kFloats>("IsNan", 0.3f, []<typename T>(T x) { return x != x; }),
 
-    Transcendental<kInexact, VectorForm::kExp>("Exp", 1.0f, []<typename T>(T x) { return std::exp(x); }),
-    Transcendental<kInexact, VectorForm::kLog>("Log", 1.5f, []<typename T>(T x) { return std::log(x); }),
+    Transcendental<kInexact, VectorForm::kExp>("Exp", 1.0f, Exp()),
+    Transcendental<kInexact, VectorForm::kLog>("Log", 1.5f, Log()),
     Transcendental<kInexact, VectorForm::kLog1p>("Log1p", 2.0f,
                                                  []<typename T>(T x) {
                                                    if constexpr (kIsComplex<T>)
@@ -59,9 +60,8 @@ inline constexpr std::tuple kUnaryTable{
                                                    else
                                                      return std::log1p(x);
                                                  }),
-    Transcendental<kInexact, VectorForm::kTanh>("Tanh", 2.0f, []<typename T>(T x) { return std::tanh(x); }),
-    Transcendental<kInexact, VectorForm::kSigmoid>(
-        "Sigmoid", 1.5f, []<typename T>(T x) { return T(1) / (T(1) + std::exp(-x)); }),
+    Transcendental<kInexact, VectorForm::kTanh>("Tanh", 2.0f, Tanh()),
+    Transcendental<kInexact, VectorForm::kSigmoid>("Sigmoid", 1.5f, Sigmoid()),
 
     Transcendental<kInexact, VectorForm::kExpm1>("Expm1", 1.5f,
                                                  []<typename T>(T x) {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "kernels/cpu/math/elementwise_op.h"
+#include "kernels/cpu/math/functions.h"
 
 namespace weir::elementwise {
 
@@ -16,7 +17,7 @@ inline constexpr double kSeluScale = 1.0507009873554805;
 inline constexpr double kSeluScaledAlpha = 1.7580993408473769;
 
 inline constexpr std::tuple kActivationTable{
-    Unary<kReals>("Relu", 0.2f, []<typename T>(T x) { return x < T(0) ? T(0) : x; }),
+    Unary<kReals>("Relu", 0.2f, Relu()),
     Unary<kReals>("Relu6", 0.2f, []<typename T>(T x) { return x < T(0)   ? T(0)
                                                               : x > T(6) ? T(6)
                                                                          : x; }),
@@ -33,7 +34,7 @@ inline constexpr std::tuple kActivationTable{
 };
 
 inline constexpr std::tuple kActivationGradTable{
-    FusedGrad<kReals>("ReluGrad", 0.2f, []<typename T>(T dy, T x) { return x > T(0) ? dy : T(0); }),
+    FusedGrad<kReals>("ReluGrad", 0.2f, ReluGrad()),
     FusedGrad<kReals>("Relu6Grad", 0.2f,
                       []<typename T>(T dy, T x) { return x > T(0) && x < T(6) ? dy : T(0); }),
     FusedGrad<kFloats>("SoftsignGrad", 0.6f,

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "graph/types/float16.h"
+#include "kernels/host_device.h"
 
 namespace weir {
 
@@ -20,7 +21,7 @@ class Philox {
   using Block = std::array<uint32_t, 4>;
 
   Philox() = default;
-  Philox(uint64_t seed, uint64_t seed2)
+  WEIR_HOST_DEVICE Philox(uint64_t seed, uint64_t seed2)
       : counter_{0, 0, static_cast<uint32_t>(seed2), static_cast<uint32_t>(seed2 >> 32)},
         key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)} {}
 
@@ -29,7 +30,7 @@ class Philox {
   std::array<uint64_t, 2> counter() const {
     return {counter_[0] | uint64_t{counter_[1]} << 32, counter_[2] | uint64_t{counter_[3]} << 32};
   }
-  static Philox FromKeyAndCounter(uint64_t key, std::array<uint64_t, 2> counter) {
+  WEIR_HOST_DEVICE static Philox FromKeyAndCounter(uint64_t key, std::array<uint64_t, 2> counter) {
     Philox bits(key, counter[1]);
     bits.counter_[0] = static_cast<uint32_t>(counter[0]);
     bits.counter_[1] = static_cast<uint32_t>(counter[0] >> 32);
@@ -37,7 +38,7 @@ class Philox {
   }
 
   // Leaves out `blocks` blocks of four words.
-  void Skip(uint64_t blocks) {
+  WEIR_HOST_DEVICE void Skip(uint64_t blocks) {
     const uint64_t low = counter_[0] | uint64_t{counter_[1]} << 32;
     const uint64_t sum = low + blocks;
     counter_[0] = static_cast<uint32_t>(sum);
@@ -45,7 +46,7 @@ class Philox {
     if (sum < low && ++counter_[2] == 0) ++counter_[3];
   }
 
-  Block Next() {
+  WEIR_HOST_DEVICE Block Next() {
     Block block = counter_;
     std::array<uint32_t, 2> key = key_;
     for (int round = 0; round < 10; ++round) {
@@ -58,7 +59,7 @@ class Philox {
   }
 
  private:
-  static Block Round(const Block& block, const std::array<uint32_t, 2>& key) {
+  WEIR_HOST_DEVICE static Block Round(const Block& block, const std::array<uint32_t, 2>& key) {
     const uint64_t a = uint64_t{0xD2511F53u} * block[0];
     const uint64_t b = uint64_t{0xCD9E8D57u} * block[2];
     return {static_cast<uint32_t>(b >> 32) ^ block[1] ^ key[0], static_cast<uint32_t>(b),
@@ -70,10 +71,10 @@ class Philox {
 };
 
 // Uniform in [0, 1): random bits become the mantissa of a number in [1, 2).
-inline float UniformFloat(uint32_t bits) {
+WEIR_HOST_DEVICE inline float UniformFloat(uint32_t bits) {
   return std::bit_cast<float>((bits & 0x7fffffu) | 127u << 23) - 1.0f;
 }
-inline double UniformDouble(uint32_t high, uint32_t low) {
+WEIR_HOST_DEVICE inline double UniformDouble(uint32_t high, uint32_t low) {
   return std::bit_cast<double>((uint64_t{high & 0xfffffu} << 32 | low) | uint64_t{1023} << 52) - 1.0;
 }
 inline Half UniformHalf(uint32_t bits) {
@@ -86,14 +87,15 @@ inline Bfloat16 UniformBfloat16(uint32_t bits) {
 
 // Two independent standard normal numbers of two uniform ones (Box and Muller, 1958). The angle is rounded
 // once: TensorFlow's numbers are these to the last bit.
-inline std::array<float, 2> NormalFloats(uint32_t a, uint32_t b) {
+WEIR_HOST_DEVICE inline std::array<float, 2> NormalFloats(uint32_t a, uint32_t b) {
   constexpr float kSmallest = 1.0e-7f;  // keeps the logarithm finite
   const float u = std::fmax(UniformFloat(a), kSmallest);
   const auto angle = static_cast<float>(2.0 * M_PI * UniformFloat(b));
   const float radius = std::sqrt(-2.0f * std::log(u));
   return {std::sin(angle) * radius, std::cos(angle) * radius};
 }
-inline std::array<double, 2> NormalDoubles(uint32_t a0, uint32_t a1, uint32_t b0, uint32_t b1) {
+WEIR_HOST_DEVICE inline std::array<double, 2> NormalDoubles(uint32_t a0, uint32_t a1, uint32_t b0,
+                                                            uint32_t b1) {
   constexpr double kSmallest = 1.0e-7;
   const double u = std::fmax(UniformDouble(a0, a1), kSmallest);
   const double angle = 2.0 * M_PI * UniformDouble(b0, b1);

@@ -1,0 +1,78 @@
+// Functions of elements that the CPU and GPUs compute by one text: what the tables of elementwise ops and the
+// kernels in kernels/cuda are made of.
+//
+// T is a floating type, or std::complex on the CPU; of Relu and its gradient any number. Gradients take the
+// activation's feature x or its result y, and the gradient dy that flows into it.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/host_device.h"
+
+namespace weir::elementwise {
+
+struct Sqrt {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    return std::sqrt(x);
+  }
+};
+
+struct Exp {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    return std::exp(x);
+  }
+};
+
+struct Log {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    return std::log(x);
+  }
+};
+
+struct Tanh {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    return std::tanh(x);
+  }
+};
+
+struct TanhGrad {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T y, T dy) const {
+    return dy * (T(1) - y * y);
+  }
+};
+
+struct Sigmoid {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    return T(1) / (T(1) + std::exp(-x));
+  }
+};
+
+struct SigmoidGrad {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T y, T dy) const {
+    return dy * y * (T(1) - y);
+  }
+};
+
+// NaN stays NaN.
+struct Relu {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T x) const {
+    return x < T(0) ? T(0) : x;
+  }
+};
+
+struct ReluGrad {
+  template <typename T>
+  WEIR_HOST_DEVICE T operator()(T dy, T x) const {
+    return x > T(0) ? dy : T(0);
+  }
+};
+
+}  // namespace weir::elementwise

@@ -1,0 +1,14 @@
+#include "kernels/cuda/all_kernels.h"
+
+namespace weir {
+
+CudaKernelTable AllCudaKernels() {
+  CudaKernelTable table;
+  cuda::AddElementwiseKernels(&table);
+  cuda::AddTrainingKernels(&table);
+  cuda::AddReductionKernels(&table);
+  cuda::AddSoftmaxKernels(&table);
+  return table;
+}
+
+}  // namespace weir

@@ -1,0 +1,114 @@
+#include "kernels/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "graph/types/human_bytes.h"
+#include "graph/types/status_macros.h"
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/incarnation.h"
+
+namespace weir {
+namespace {
+
+// What tools/cuda.bzl compiles for.
+constexpr int kOldestMajor = 9;
+
+// What is left to CUDA's context, its libraries and their workspaces: a twentieth, at least 300 MiB.
+int64_t DefaultLimit(const CudaMemory& memory) {
+  const int64_t rest = std::max(int64_t{300} << 20, memory.total / 20);
+  return std::max<int64_t>(memory.free - rest, memory.free / 2);
+}
+
+}  // namespace
+
+std::string Describe(const CudaDeviceProperties& properties) {
+  return absl::StrCat(properties.name, ", compute capability ", properties.compute_major, ".",
+                      properties.compute_minor, ", ", HumanBytes(properties.total_memory));
+}
+
+std::string WhyTooOld(const CudaDeviceProperties& properties) {
+  if (properties.compute_major >= kOldestMajor) return "";
+  return absl::StrCat("its compute capability is ", properties.compute_major, ".", properties.compute_minor,
+                      ", and ", kOldestMajor, ".0 or more is needed");
+}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(CudaApi& api, int number,
+                                                               DeviceAttributes attributes,
+                                                               ThreadPool& threads) {
+  WEIR_ASSIGN_OR_RETURN(std::unique_ptr<CudaStream> stream, CudaStream::Create(api, number));
+  return std::unique_ptr<CudaDevice>(
+      new CudaDevice(api, number, std::move(attributes), threads, std::move(stream)));
+}
+
+CudaDevice::CudaDevice(CudaApi& api, int number, DeviceAttributes attributes, ThreadPool& threads,
+                       std::unique_ptr<CudaStream> stream)
+    : Device(std::move(attributes), threads),
+      allocator_(api, number, this->attributes().memory_limit),
+      stream_(std::move(stream)),
+      to_device_(*stream_),
+      to_host_(*stream_) {}
+
+absl::Status CudaDevice::health() const {
+  absl::MutexLock lock(&mutex_);
+  return health_;
+}
+
+absl::Status CudaDevice::Noted(absl::Status status) {
+  if (!SaysDeviceLost(status)) return status;
+  absl::MutexLock lock(&mutex_);
+  if (health_.ok()) {
+    health_ = absl::UnavailableError(absl::StrCat("the device ", name().ToString(), " (",
+                                                  attributes().description, ") is lost: ", status.message()));
+  }
+  return health_;
+}
+
+absl::StatusOr<Tensor> CudaDevice::FromHost(const Tensor& host) {
+  if (!IsPlainBytes(host.dtype())) return host;
+  WEIR_RETURN_IF_ERROR(health());
+  absl::StatusOr<RefPtr<Buffer>> buffer = allocator_.Get(host.num_bytes());
+  if (!buffer.ok()) return Noted(buffer.status());
+  Tensor copy(host.dtype(), host.shape(), *std::move(buffer));
+  WEIR_RETURN_IF_ERROR(Noted(to_device_.CopyToDevice(copy.data(), host.data(), host.num_bytes())));
+  return copy;
+}
+
+absl::StatusOr<Tensor> CudaDevice::ToHost(const Tensor& device) {
+  if (!IsPlainBytes(device.dtype())) return device;
+  WEIR_RETURN_IF_ERROR(health());
+  WEIR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(device.dtype(), device.shape()));
+  WEIR_RETURN_IF_ERROR(Noted(to_host_.CopyToHost(copy.data(), device.data(), device.num_bytes())));
+  return copy;
+}
+
+absl::StatusOr<CudaDevices> MakeCudaDevices(CudaApi& api, absl::string_view job, int task,
+                                            ThreadPool& threads, int64_t memory_limit) {
+  CudaDevices made;
+  const absl::StatusOr<int> count = api.NumDevices();
+  if (absl::IsNotFound(count.status())) return made;
+  WEIR_RETURN_IF_ERROR(count.status());
+  for (int number = 0; number < *count; ++number) {
+    WEIR_ASSIGN_OR_RETURN(const CudaDeviceProperties properties, api.Properties(number));
+    if (const std::string lack = WhyTooOld(properties); !lack.empty()) {
+      made.left_out.push_back(absl::StrCat("GPU ", number, " (", properties.name, "): ", lack));
+      continue;
+    }
+    DeviceAttributes attributes;
+    attributes.name = MakeDeviceName(job, task, "GPU", static_cast<int>(made.devices.size()));
+    attributes.incarnation = NewIncarnation(RealEnvironment());
+    attributes.description = Describe(properties);
+    attributes.memory_limit = memory_limit;
+    if (memory_limit <= 0) {
+      WEIR_ASSIGN_OR_RETURN(const CudaMemory memory, api.Memory(number));
+      attributes.memory_limit = DefaultLimit(memory);
+    }
+    WEIR_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device,
+                          CudaDevice::Create(api, number, std::move(attributes), threads));
+    made.devices.push_back(std::move(device));
+  }
+  return made;
+}
+
+}  // namespace weir

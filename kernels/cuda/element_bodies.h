@@ -1,0 +1,186 @@
+// What one thread of an elementwise kernel does, compiled for GPUs and for the host, where tests run it.
+//
+// A thread takes every `count`th element from `index` on. Half and bfloat16 are computed in float.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "graph/types/float16.h"
+#include "kernels/cpu/math/arithmetic.h"
+#include "kernels/cpu/math/functions.h"
+#include "kernels/cpu/random/random_groups.h"
+#include "kernels/host_device.h"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+namespace weir::cuda {
+
+struct ThreadPosition {
+  int64_t index;
+  int64_t count;  // of all threads
+};
+
+// The number that an element stands for, and back. On a GPU these are instructions; NaN may have other bits
+// there.
+template <typename T>
+WEIR_HOST_DEVICE auto Load(const T& element) {
+  if constexpr (std::is_same_v<T, Half>) {
+#ifdef __CUDA_ARCH__
+    return __half2float(__ushort_as_half(std::bit_cast<uint16_t>(element)));
+#else
+    return static_cast<float>(element);
+#endif
+  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+    return std::bit_cast<float>(uint32_t{std::bit_cast<uint16_t>(element)} << 16);
+  } else {
+    return element;
+  }
+}
+
+template <typename T, typename Number>
+WEIR_HOST_DEVICE void Store(T& element, Number number) {
+  if constexpr (std::is_same_v<T, Half>) {
+#ifdef __CUDA_ARCH__
+    element = std::bit_cast<Half>(__half_as_ushort(__float2half_rn(static_cast<float>(number))));
+#else
+    element = Half(static_cast<float>(number));
+#endif
+  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+#ifdef __CUDA_ARCH__
+    element = std::bit_cast<Bfloat16>(__bfloat16_as_ushort(__float2bfloat16_rn(static_cast<float>(number))));
+#else
+    element = Bfloat16(static_cast<float>(number));
+#endif
+  } else {
+    element = static_cast<T>(number);
+  }
+}
+
+template <typename F, typename T>
+WEIR_HOST_DEVICE void UnaryBody(ThreadPosition thread, const T* x, T* y, int64_t n) {
+  for (int64_t i = thread.index; i < n; i += thread.count) Store(y[i], F()(Load(x[i])));
+}
+
+// A step is 1, or 0 for an operand that is one element.
+template <typename F, typename T>
+WEIR_HOST_DEVICE void BinaryBody(ThreadPosition thread, const T* x, int64_t x_step, const T* y,
+                                 int64_t y_step, T* z, int64_t n) {
+  for (int64_t i = thread.index; i < n; i += thread.count) {
+    Store(z[i], F()(Load(x[i * x_step]), Load(y[i * y_step])));
+  }
+}
+
+// Between floating types.
+template <typename From, typename To>
+WEIR_HOST_DEVICE void CastBody(ThreadPosition thread, const From* x, To* y, int64_t n) {
+  for (int64_t i = thread.index; i < n; i += thread.count) Store(y[i], Load(x[i]));
+}
+
+// `inner` elements in a row have one channel.
+template <typename T>
+WEIR_HOST_DEVICE void BiasBody(ThreadPosition thread, const T* x, const T* bias, T* y, int64_t n,
+                               int64_t channels, int64_t inner) {
+  for (int64_t i = thread.index; i < n; i += thread.count) {
+    Store(y[i], elementwise::Add()(Load(x[i]), Load(bias[i / inner % channels])));
+  }
+}
+
+// Outputs of a stream, a group a turn (random_groups.h).
+template <typename Distribution, typename T>
+WEIR_HOST_DEVICE void RandomBody(ThreadPosition thread, Philox start, uint64_t blocks_per_group,
+                                 Distribution distribution, T* output, int64_t n) {
+  for (int64_t group = thread.index; group * kGroup<T> < n; group += thread.count) {
+    Philox bits = start;
+    bits.Skip(static_cast<uint64_t>(group) * blocks_per_group);
+    T numbers[kGroup<T>];
+    distribution(bits, numbers);
+    for (int64_t i = 0; i < kGroup<T> && group * kGroup<T> + i < n; ++i) {
+      output[group * kGroup<T> + i] = numbers[i];
+    }
+  }
+}
+
+// Calls visitor.template operator()<F, T>(name) for every kernel of one operand, and of two.
+template <typename Visitor>
+void VisitUnary(const Visitor& visitor) {
+  const auto floats = [&]<typename F>(const char* name, F) {
+    visitor.template operator()<F, float>(name);
+    visitor.template operator()<F, double>(name);
+    visitor.template operator()<F, Half>(name);
+    visitor.template operator()<F, Bfloat16>(name);
+  };
+  floats("Relu", elementwise::Relu());
+  floats("Sigmoid", elementwise::Sigmoid());
+  floats("Tanh", elementwise::Tanh());
+  floats("Exp", elementwise::Exp());
+  floats("Log", elementwise::Log());
+  floats("Sqrt", elementwise::Sqrt());
+}
+
+template <typename Visitor>
+void VisitBinary(const Visitor& visitor) {
+  const auto floats = [&]<typename F>(const char* name, F) {
+    visitor.template operator()<F, float>(name);
+    visitor.template operator()<F, double>(name);
+    visitor.template operator()<F, Half>(name);
+    visitor.template operator()<F, Bfloat16>(name);
+  };
+  const auto numbers = [&]<typename F>(const char* name, F f) {
+    floats(name, f);
+    visitor.template operator()<F, int32_t>(name);
+    visitor.template operator()<F, int64_t>(name);
+  };
+  numbers("AddV2", elementwise::Add());
+  numbers("Sub", elementwise::Sub());
+  numbers("Mul", elementwise::Mul());
+  numbers("Maximum", elementwise::Maximum());
+  numbers("Minimum", elementwise::Minimum());
+  floats("RealDiv", elementwise::Div());
+  floats("ReluGrad", elementwise::ReluGrad());
+  floats("SigmoidGrad", elementwise::SigmoidGrad());
+  floats("TanhGrad", elementwise::TanhGrad());
+}
+
+// visitor.template operator()<From, To>()
+template <typename Visitor>
+void VisitCasts(const Visitor& visitor) {
+  const auto to_all = [&]<typename From>(const From*) {
+    visitor.template operator()<From, float>();
+    visitor.template operator()<From, double>();
+    visitor.template operator()<From, Half>();
+    visitor.template operator()<From, Bfloat16>();
+  };
+  to_all(static_cast<const float*>(nullptr));
+  to_all(static_cast<const double*>(nullptr));
+  to_all(static_cast<const Half*>(nullptr));
+  to_all(static_cast<const Bfloat16*>(nullptr));
+}
+
+// visitor.template operator()<T>()
+template <typename Visitor>
+void VisitFloats(const Visitor& visitor) {
+  visitor.template operator()<float>();
+  visitor.template operator()<double>();
+  visitor.template operator()<Half>();
+  visitor.template operator()<Bfloat16>();
+}
+
+// visitor.template operator()<Distribution, T>(name)
+template <typename Visitor>
+void VisitDistributions(const Visitor& visitor) {
+  visitor.template operator()<Uniform<float>, float>("RandomUniform");
+  visitor.template operator()<Uniform<double>, double>("RandomUniform");
+  visitor.template operator()<Normal<float>, float>("RandomStandardNormal");
+  visitor.template operator()<Normal<double>, double>("RandomStandardNormal");
+  visitor.template operator()<TruncatedNormal<float>, float>("TruncatedNormal");
+  visitor.template operator()<TruncatedNormal<double>, double>("TruncatedNormal");
+  visitor.template operator()<UniformInt<int32_t>, int32_t>("RandomUniformInt");
+  visitor.template operator()<UniformInt<int64_t>, int64_t>("RandomUniformInt");
+}
+
+}  // namespace weir::cuda

@@ -1,0 +1,223 @@
+// What launches ask of CUDA: grids, arguments, refusals. Where the build has real kernels, they take what is
+// passed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/all_kernels.h"
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cudart_api.h"
+#include "kernels/cuda/element_launches.h"
+#include "kernels/cuda/recording_cuda_api.h"
+#include "kernels/cuda/row_launches.h"
+#include "kernels/cuda/test_host_kernels.h"
+#include "kernels/cuda/update_launches.h"
+
+namespace weir {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+
+constexpr int64_t kHuge = (int64_t{1} << 31) + 7;  // elements
+
+class LaunchesTest : public ::testing::Test {
+ protected:
+  explicit LaunchesTest(CudaKernelTable table = CudaKernelTable())
+      : device_(std::move(MakeCudaDevices(api_, "localhost", 0, threads_)->devices.at(0))),
+        table_(std::move(table)) {
+    api_.ClearLog();
+  }
+
+  const CudaKernelTable& kernels() const { return table_.names().empty() ? host_.table() : table_; }
+  Tensor New(DType dtype, const Shape& shape) {
+    return *Tensor::Allocate(dtype, shape, device_->allocator());
+  }
+  Tensor Floats(const Shape& shape) { return New(DType::kFloat32, shape); }
+  CudaStream& stream() { return device_->stream(); }
+  // Every launch as "name blocks".
+  std::vector<std::string> Launches() {
+    std::vector<std::string> texts;
+    for (const auto& launched : api_.launches()) {
+      texts.push_back(absl::StrCat(launched.function.name, " ", launched.grid.blocks[0]));
+    }
+    api_.ClearLog();
+    return texts;
+  }
+
+  ThreadPool threads_{1};
+  RecordingCudaApi api_{{.memory = int64_t{100} << 30}};
+  const HostKernels host_{api_};
+  const std::unique_ptr<CudaDevice> device_;
+  const CudaKernelTable table_;
+};
+
+TEST_F(LaunchesTest, AGridHasAThreadForEachElementUntilTheDeviceIsFull) {
+  for (const auto& [count, blocks] : std::vector<std::pair<int64_t, int>>{
+           {1, 1}, {256, 1}, {257, 2}, {132 * 8 * 256, 1056}, {132 * 8 * 256 + 1, 1056}}) {
+    const Tensor x = Floats(Shape({count}));
+    Tensor y = Floats(Shape({count}));
+    ASSERT_TRUE(LaunchUnary(stream(), kernels(), "Relu", x, y).ok());
+    EXPECT_THAT(Launches(), ElementsAre(absl::StrCat("Relu_float ", blocks))) << count;
+  }
+  api_.RunAll();
+}
+
+// The largest index does not fit 32 bits. Nothing runs: the memory is nowhere.
+TEST(HugeLaunchesTest, TensorsMayHaveMoreThan2To31Elements) {
+  ThreadPool threads(1);
+  RecordingCudaApi api({.memory = int64_t{100} << 30});
+  CudaKernelTable table;
+  char function;
+  table.AddAddress("AddV2", {DType::kFloat32}, &function,
+                   {{'p', 8}, {'i', 8}, {'p', 8}, {'i', 8}, {'p', 8}, {'i', 8}});
+  const auto devices = std::move(MakeCudaDevices(api, "localhost", 0, threads)->devices);
+  Tensor x = *Tensor::Allocate(DType::kFloat32, Shape({kHuge}), devices[0]->allocator());
+  ASSERT_TRUE(LaunchBinary(devices[0]->stream(), table, "AddV2", x, x, x).ok());
+  const auto launched = api.launches().at(0);
+  EXPECT_EQ(launched.grid.blocks[0], 1056u);
+  EXPECT_EQ(launched.argument<int64_t>(5), kHuge);
+  EXPECT_EQ(launched.argument<const void*>(0), x.data());
+}
+
+TEST_F(LaunchesTest, WithoutElementsNothingIsLaunched) {
+  Tensor none = Floats(Shape({0})), rows = Floats(Shape({0, 5})), five = Floats(Shape({5}));
+  EXPECT_TRUE(LaunchUnary(stream(), kernels(), "Relu", none, none).ok());
+  EXPECT_TRUE(LaunchBinary(stream(), kernels(), "AddV2", none, none, none).ok());
+  EXPECT_TRUE(LaunchCast(stream(), kernels(), none, none).ok());
+  EXPECT_TRUE(LaunchBiasAdd(stream(), kernels(), rows, five, false, rows).ok());
+  EXPECT_TRUE(LaunchCrossEntropy(stream(), kernels(), rows, rows, none, rows).ok());
+  EXPECT_TRUE(LaunchRowReduction(stream(), kernels(), RowReduction::kSum, rows, 0, 5, none).ok());
+  EXPECT_TRUE(
+      LaunchRandom<float>(stream(), kernels(), "RandomUniform", Philox(), 1, Uniform<float>(), none).ok());
+  EXPECT_TRUE(LaunchUpdates<float>(stream(), kernels(), "GradientDescent",
+                                   cuda::GradientDescentRule<float>{1}, {{{none}, none}})
+                  .ok());
+  EXPECT_THAT(Launches(), IsEmpty());
+  // But the sums of no rows are zeros, and somebody must write them.
+  EXPECT_TRUE(LaunchColumnSum(stream(), kernels(), rows, 0, 5, device_->allocator(), five).ok());
+  EXPECT_THAT(Launches(), ElementsAre("ColumnSum_float 1", "ColumnSumEnd_float 1"));
+}
+
+TEST_F(LaunchesTest, WhatDoesNotFitIsRefused) {
+  Tensor three = Floats(Shape({3})), four = Floats(Shape({4})), integers = New(DType::kInt32, Shape({4}));
+  Tensor matrix = Floats(Shape({3, 4}));
+  const auto refused = [](const absl::Status& status) {
+    return status.code() == absl::StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused(LaunchUnary(stream(), kernels(), "Relu", three, four)));
+  EXPECT_TRUE(refused(LaunchUnary(stream(), kernels(), "Relu", four, integers)));
+  EXPECT_TRUE(refused(LaunchBinary(stream(), kernels(), "AddV2", three, four, four)));
+  EXPECT_TRUE(refused(LaunchBinary(stream(), kernels(), "AddV2", integers, four, four)));
+  EXPECT_TRUE(refused(LaunchCast(stream(), kernels(), three, four)));
+  EXPECT_TRUE(refused(LaunchBiasAdd(stream(), kernels(), matrix, three, false, matrix)));
+  EXPECT_TRUE(refused(LaunchBiasAdd(stream(), kernels(), four, four, false, four)));
+  EXPECT_TRUE(refused(LaunchRowReduction(stream(), kernels(), RowReduction::kMax, matrix, 4, 3, three)));
+  EXPECT_TRUE(refused(LaunchRowReduction(stream(), kernels(), RowReduction::kMax, matrix, 5, 3, four)));
+  EXPECT_TRUE(refused(LaunchColumnSum(stream(), kernels(), matrix, 3, 4, device_->allocator(), three)));
+  EXPECT_TRUE(refused(LaunchCrossEntropy(stream(), kernels(), matrix, three, three, matrix)));
+  EXPECT_TRUE(refused(LaunchSparseCrossEntropy(stream(), kernels(), matrix, four, three, matrix, nullptr)));
+  EXPECT_TRUE(refused(LaunchSparseCrossEntropy(stream(), kernels(), four, four, four, four, nullptr)));
+  const absl::Status status =
+      LaunchUpdates<float>(stream(), kernels(), "Momentum", cuda::MomentumRule<float>{},
+                           {{{four, four}, four}, {{four, three}, four}});
+  EXPECT_EQ(status.message(), "Momentum: variable 1 wants 2 arrays of float of the gradient's 4 elements");
+  EXPECT_THAT(Launches(), IsEmpty());
+}
+
+TEST_F(LaunchesTest, AnOpWithoutAKernelSaysSo) {
+  Tensor x = New(DType::kInt32, Shape({4}));
+  EXPECT_EQ(LaunchUnary(stream(), kernels(), "Sqrt", x, x).message(),
+            "there is no kernel Sqrt_int32 for GPUs");
+  EXPECT_EQ(LaunchUnary(stream(), CudaKernelTable(), "Sqrt", x, x).message(),
+            "there is no kernel Sqrt_int32 for GPUs: this program was built without CUDA");
+}
+
+TEST_F(LaunchesTest, AKernelWithOtherParametersIsNotLaunched) {
+  CudaKernelTable table;
+  char function;
+  table.AddAddress("Relu", {DType::kFloat32}, &function, {{'p', 8}, {'p', 8}, {'i', 4}});
+  Tensor x = Floats(Shape({4}));
+  EXPECT_EQ(LaunchUnary(stream(), table, "Relu", x, x).message(),
+            "the kernel Relu_float takes other parameters than it is given");
+}
+
+TEST_F(LaunchesTest, AColumnSumIsSplitAmongTheDevicesThreads) {
+  Tensor many = Floats(Shape({100000, 10})), ten = Floats(Shape({10}));
+  ASSERT_TRUE(LaunchColumnSum(stream(), kernels(), many, 100000, 10, device_->allocator(), ten).ok());
+  const auto launched = api_.launches().at(0);
+  EXPECT_EQ(launched.argument<int64_t>(4), 100000 / 32);
+  Tensor few = Floats(Shape({10, 100000})), wide = Floats(Shape({100000}));
+  api_.ClearLog();
+  ASSERT_TRUE(LaunchColumnSum(stream(), kernels(), few, 10, 100000, device_->allocator(), wide).ok());
+  EXPECT_EQ(api_.launches().at(0).argument<int64_t>(4), 1);
+}
+
+TEST_F(LaunchesTest, AMeanIsASumWithAFactor) {
+  Tensor x = Floats(Shape({6, 4})), y = Floats(Shape({6}));
+  ASSERT_TRUE(LaunchRowReduction(stream(), kernels(), RowReduction::kMean, x, 6, 4, y).ok());
+  ASSERT_TRUE(LaunchRowReduction(stream(), kernels(), RowReduction::kMin, x, 6, 4, y).ok());
+  const auto launches = api_.launches();
+  EXPECT_EQ(launches[0].function.name, std::string("RowSum_float"));
+  EXPECT_EQ(launches[0].argument<float>(5), 0.25f);
+  EXPECT_EQ(launches[1].argument<float>(4), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(launches[1].grid.blocks[0], 6u);
+}
+
+// The same launches with the functions that nvcc made.
+class RealKernelsTest : public LaunchesTest {
+ protected:
+  RealKernelsTest() : LaunchesTest(AllCudaKernels()) {}
+};
+
+TEST_F(RealKernelsTest, AreThoseThatTestsStandInFor) {
+  if (!IsBuiltWithCuda()) GTEST_SKIP() << "built without CUDA";
+  EXPECT_EQ(AllCudaKernels().names(), host_.table().names());
+}
+
+TEST_F(RealKernelsTest, TakeWhatLaunchesPass) {
+  if (!IsBuiltWithCuda()) GTEST_SKIP() << "built without CUDA";
+  int count = 0;
+  for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kHalf, DType::kBfloat16}) {
+    Tensor x = New(dtype, Shape({4, 4})), row = New(dtype, Shape({4}));
+    const auto expect = [&](const absl::Status& status) {
+      EXPECT_TRUE(status.ok()) << status;
+      ++count;
+    };
+    cuda::VisitUnary([&]<typename F, typename T>(const char* op) {
+      if (DTypeOf<T> == dtype) expect(LaunchUnary(stream(), kernels(), op, x, x));
+    });
+    cuda::VisitBinary([&]<typename F, typename T>(const char* op) {
+      if (DTypeOf<T> == dtype) expect(LaunchBinary(stream(), kernels(), op, x, x, x));
+    });
+    expect(LaunchCast(stream(), kernels(), x, x));
+    expect(LaunchBiasAdd(stream(), kernels(), x, row, false, x));
+    for (const RowReduction reduction : {RowReduction::kSum, RowReduction::kMax, RowReduction::kMin}) {
+      expect(LaunchRowReduction(stream(), kernels(), reduction, x, 4, 4, row));
+    }
+    expect(LaunchColumnSum(stream(), kernels(), x, 4, 4, device_->allocator(), row));
+    expect(LaunchCrossEntropy(stream(), kernels(), x, x, row, x));
+    for (const DType label : {DType::kInt32, DType::kInt64}) {
+      const Tensor labels = New(label, Shape({4}));
+      expect(LaunchSparseCrossEntropy(stream(), kernels(), x, labels, row, x, nullptr));
+    }
+  }
+  cuda::VisitRules([&]<typename Rule, typename T>(const char* op) {
+    const Tensor x = New(DTypeOf<T>, Shape({10}));
+    const std::vector<Tensor> arrays(Rule::kArrays, x);
+    EXPECT_TRUE(LaunchUpdates<T>(stream(), kernels(), op, Rule(), {{arrays, x}}).ok()) << op;
+  });
+  cuda::VisitDistributions([&]<typename Distribution, typename T>(const char* op) {
+    Tensor x = New(DTypeOf<T>, Shape({10}));
+    EXPECT_TRUE(LaunchRandom<T>(stream(), kernels(), op, Philox(), 1, Distribution(), x).ok()) << op;
+  });
+  EXPECT_EQ(count, 4 * (6 + 9 + 2 + 3 + 1 + 1 + 2));
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,38 @@
+// Launches of kernels on the rows of matrices: reductions, sums of columns, softmax cross entropy.
+//
+// All tensors are dense, row-major and in memory of the stream's device; a matrix without elements launches
+// no more than its result needs. InvalidArgument when shapes or dtypes do not fit. Thread safety: that of the
+// stream.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "graph/types/tensor.h"
+#include "kernels/cuda/launch.h"
+
+namespace weir {
+
+enum class RowReduction { kSum, kMean, kMax, kMin };
+
+// y[r] = the reduction of row r of x, a matrix of rows x columns in any shape. A row without elements gives
+// what the CPU's kernels give: 0, NaN, -infinity or infinity.
+absl::Status LaunchRowReduction(CudaStream& stream, const CudaKernelTable& kernels, RowReduction reduction,
+                                const Tensor& x, int64_t rows, int64_t columns, Tensor& y);
+
+// y[c] = the sum of column c: the gradient of a bias. Takes memory for parts of the sums from `allocator`,
+// which must be the device's.
+absl::Status LaunchColumnSum(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& x,
+                             int64_t rows, int64_t columns, Allocator& allocator, Tensor& y);
+
+// losses[r] of logits and labels [rows, columns]; the gradient may take the place of either.
+absl::Status LaunchCrossEntropy(CudaStream& stream, const CudaKernelTable& kernels, const Tensor& logits,
+                                const Tensor& labels, Tensor& losses, Tensor& gradient);
+
+// The same for labels that are classes, int32 or int64. `first_bad` is a word of device memory that was
+// filled with ones: it becomes the smallest row whose label is none.
+absl::Status LaunchSparseCrossEntropy(CudaStream& stream, const CudaKernelTable& kernels,
+                                      const Tensor& logits, const Tensor& labels, Tensor& losses,
+                                      Tensor& gradient, uint64_t* first_bad);
+
+}  // namespace weir

@@ -1,0 +1,22 @@
+// One launch updates many variables. The body is in training_bodies.h.
+#include "kernels/cuda/all_kernels.h"
+#include "kernels/cuda/training_bodies.h"
+
+namespace weir::cuda {
+namespace {
+
+template <typename Rule, typename T>
+__global__ void UpdateKernel(const __grid_constant__ UpdatedArrays<T> updated, Rule rule) {
+  UpdateBody(updated, rule, blockIdx.x, gridDim.x, threadIdx.x, blockDim.x);
+}
+
+}  // namespace
+
+void AddTrainingKernels(CudaKernelTable* table) {
+  VisitRules([=]<typename Rule, typename T>(const char* name) {
+    static_assert(sizeof(UpdatedArrays<T>) + sizeof(Rule) <= 4096);
+    table->Add(name, {DTypeOf<T>}, &UpdateKernel<Rule, T>);
+  });
+}
+
+}  // namespace weir::cuda
