@@ -15,6 +15,7 @@
 #include "distributed/environment/host_list.h"
 #include "distributed/keys/certificate.h"
 #include "distributed/keys/key_files.h"
+#include "distributed/keys/revocation_list.h"
 #include "distributed/launch/free_ports.h"
 #include "distributed/peers/worker_protocol.h"
 #include "distributed/server.h"
@@ -385,6 +386,7 @@ TEST_F(AccessControlTest, NoCallWithoutTheRightCertificate) {
   EXPECT_EQ(told(security(keys + "/worker-0", keys)), "it was let in");
   ASSERT_EQ(unlink((keys + "/revoked.pem").c_str()), 0);
   ASSERT_TRUE(RevokeKeys(keys, {"worker-0"}).ok());
+  absl::SleepFor(RevocationList::kLookInterval);
   Refused("a certificate taken back", told(security(keys + "/worker-0", keys)), "is revoked");
   server_->Shutdown();
   server_ = Server::Start(TaskConfig::Create(cluster_, {"ps", 0}).value(), options_).value();

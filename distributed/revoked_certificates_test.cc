@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "distributed/keys/key_files.h"
+#include "distributed/keys/revocation_list.h"
 #include "distributed/launch/free_ports.h"
 #include "distributed/server.h"
 #include "distributed/task_status.h"
@@ -72,6 +73,7 @@ TEST_P(RevokedCertificatesTest, IsRefusedOnAConnectionThatIsOpen) {
   ASSERT_TRUE(AwaitSocket(*stolen) && AwaitSocket(*other));
   EXPECT_EQ(Told(*stolen), "");
   ASSERT_TRUE(RevokeKeys(keys_, {"gpu1"}).ok());
+  absl::SleepFor(RevocationList::kLookInterval);
   EXPECT_THAT(Told(*stolen), HasSubstr("the caller's certificate is revoked"));
   EXPECT_EQ(Told(*other), "");
   EXPECT_TRUE(UsesSocket(*other));
@@ -87,6 +89,7 @@ TEST_P(RevokedCertificatesTest, OpensNoConnectionWithATicketThatItHas) {
     EXPECT_TRUE(before.IsWelcome(/*and_may_lend=*/false));
   }
   ASSERT_TRUE(RevokeKeys(keys_, {"gpu1"}).ok());
+  absl::SleepFor(RevocationList::kLookInterval);
   RawClient thief(stolen);
   thief.Greet();
   EXPECT_TRUE(thief.IsSentAway());

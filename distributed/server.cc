@@ -402,7 +402,8 @@ absl::Status Server::Connect(const ServerOptions& options) {
     transport = owned.get();
   }
   if (options.election_store == nullptr && !options.authority_store.empty()) {
-    WEIR_ASSIGN_OR_RETURN(authority_store_, MakeEtcdStore(options.authority_store, options.security));
+    WEIR_ASSIGN_OR_RETURN(authority_store_, MakeEtcdStore(options.authority_store, options.security,
+                                                          options.authority_store_user_file));
   }
   if (metrics_ != nullptr) {
     metered_transport_ = MakeMeteredTransport(*transport, *metrics_, *options.environment);

@@ -91,6 +91,9 @@ struct ServerOptions {
   // certificate, where the job has them. The same on all tasks. Empty: the first ps is the authority, without
   // a ps the chief. $WEIR_AUTHORITY_STORE.
   std::string authority_store = TextFromEnvironment("WEIR_AUTHORITY_STORE");
+  // A file with one line "name:password": as whom etcd is asked, where it has users. Empty: as nobody.
+  // $WEIR_AUTHORITY_STORE_USER_FILE.
+  std::string authority_store_user_file = TextFromEnvironment("WEIR_AUTHORITY_STORE_USER_FILE");
   // For tests: instead of that one. Borrowed.
   AuthorityStore* election_store = nullptr;
   // For tests: instead of gRPC. Borrowed.

@@ -426,7 +426,10 @@ void LocalPlan::Finish(StepState& step) {
   if (!step.traces.empty()) EndTrace(step);
   for (Activation* const activation : step.running) activation->Reset();
   step.running.clear();
-  if (num_edges_ > 0) step.rendezvous.FlushLast();
+  if (num_edges_ > 0) {
+    if (!status.ok()) WithdrawTensors(step.context.step_id);
+    step.rendezvous.FlushLast();
+  }
   Done done = std::move(step.done);
   std::unique_ptr<StepState> owned;
   {
@@ -512,7 +515,13 @@ bool LocalPlan::TryHold(StepState& step) {
   return false;
 }
 
+// This part of the step may be over, and what it has sent may still wait for room on its way.
+void LocalPlan::WithdrawTensors(int64_t step_id) const {
+  if (num_edges_ > 0 && sender_ != nullptr) sender_->Withdraw(id_, step_id);
+}
+
 void LocalPlan::Cancel(int64_t step_id, const absl::Status& reason) {
+  WithdrawTensors(step_id);
   StepState* running = nullptr;
   std::unique_ptr<StepState> unstarted;
   {

@@ -162,6 +162,7 @@ class LocalPlan : public std::enable_shared_from_this<LocalPlan> {
   void OnProgramDone(StepState& step, const absl::Status& status);
   void Finish(StepState& step);
   void Remember(int64_t step_id) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WithdrawTensors(int64_t step_id) const;
   bool IsOver(int64_t step_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Frees what is kept for steps below this one that do not run. `dropped`: steps to be recycled without the
   // lock.

@@ -2,6 +2,7 @@
 #include "session/local_worker.h"
 
 #include <climits>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -16,6 +17,7 @@
 #include "session/received_edges.h"
 #include "session/runtime.h"
 #include "session/session.h"
+#include "session/tensor_sender.h"
 
 namespace weir {
 namespace {
@@ -40,7 +42,8 @@ struct RunningStep {
 
 class LocalWorkerTest : public testing::Test {
  protected:
-  LocalWorkerTest() : runtime_(Runtime::Create().value()), worker_(*runtime_, runtime_->task()) {}
+  explicit LocalWorkerTest(TensorSender* sender = nullptr)
+      : runtime_(Runtime::Create().value()), worker_(*runtime_, runtime_->task(), sender) {}
 
   // The sum of edges 0 to num_edges - 1, in a plan of more edges when `num_of_plan` is given.
   void RegisterSumOfEdges(int num_edges, int num_of_plan = 0, PlanId plan = kPlan, SessionId session = 0) {
@@ -110,6 +113,45 @@ TEST_F(LocalWorkerTest, TensorsMayComeBeforeTheStepAndInAnyOrder) {
   ASSERT_TRUE(Receive(1, 1, 10).ok());
   ASSERT_TRUE(step->Wait().ok()) << step->status;
   EXPECT_EQ(step->value(), 111);
+}
+
+// Notes which steps' tensors are not to be sent any more.
+class NotingSender final : public TensorSender {
+ public:
+  absl::Status Send(PlanId, int64_t, int, int64_t, const DeviceName&, const Tensor&, bool) override {
+    return absl::OkStatus();
+  }
+  void Flush(PlanId, int64_t) override {}
+  void Discard(PlanId, int64_t) override {}
+  void Withdraw(PlanId plan, int64_t step_id) override {
+    EXPECT_EQ(plan, kPlan);
+    withdrawn.insert(step_id);
+  }
+  std::set<int64_t> withdrawn;
+};
+
+class SendingWorkerTest : public LocalWorkerTest {
+ protected:
+  SendingWorkerTest() : LocalWorkerTest(&sender_) {}
+  NotingSender sender_;
+};
+
+// It may have sent what still waits for room on its way.
+TEST_F(SendingWorkerTest, TensorsOfAStepThatFailsAreNotSentAnyMore) {
+  RegisterSumOfEdges(1);
+  const auto good = Start(1), cancelled = Start(2), late = Start(3);
+  ASSERT_TRUE(Receive(1, 0, 1).ok());
+  ASSERT_TRUE(good->Wait().ok());
+  worker_.CancelStep(kPlan, 2, absl::AbortedError("unwanted"));
+  EXPECT_TRUE(absl::IsAborted(cancelled->Wait()));
+  EXPECT_THAT(sender_.withdrawn, testing::ElementsAre(2));
+  ASSERT_TRUE(Receive(3, 0, 1).ok());
+  ASSERT_TRUE(late->Wait().ok());
+  worker_.CancelStep(kPlan, 3, absl::AbortedError("its part here is over"));
+  EXPECT_THAT(sender_.withdrawn, testing::ElementsAre(2, 3));
+  const auto overdue = Start(4, absl::Now() + absl::Milliseconds(10));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(overdue->Wait()));
+  EXPECT_THAT(sender_.withdrawn, testing::ElementsAre(2, 3, 4));
 }
 
 // Each step that runs has frames of its own. Only some of them are kept for later steps.

@@ -313,6 +313,38 @@ TEST_F(LoopsOverDevicesTest, WhatGoesOnWhenTheConditionHasEndedTheLoopIsAnError)
               HasSubstr("'while' goes on here when its condition has ended it"));
 }
 
+// Each device waits for what the other one has in the second iteration, and neither sees that by itself.
+TEST_F(LoopsOverDevicesTest, AMergeThatGetsNothingInTheSecondIterationIsTheSameErrorAsOnOneDevice) {
+  const auto loop = [&](const std::string& frame, const std::string& device) {
+    const auto enter = [&](float value, bool is_constant) {
+      return g_.AddOp("Enter", {Number(value)}, {{"frame_name", frame}, {"is_constant", is_constant}});
+    };
+    const Output once = On(device, [&] {
+      const Output first = enter(1, false);
+      return g_.AddNode("Merge", {Values{first, first}}, {}, frame + "_once")->output(0);
+    });
+    return On("/cpu:0", [&] {
+      const Output begin = enter(0, false), one = enter(1, true), limit = enter(10, true);
+      Node* const counter = g_.AddNode("Merge", {Values{begin, begin}});
+      const Output sum = AddV2(g_, counter->output(0), once);
+      const Output goes_on = g_.AddOp("LoopCond", {Less(g_, sum, limit)});
+      Node* const choice = g_.AddNode("Switch", {counter->output(0), goes_on});
+      g_.graph().SetInput(counter, 1, g_.AddOp("NextIteration", {AddV2(g_, choice->output(1), one)}));
+      return g_.AddOp("Exit", {choice->output(0)});
+    });
+  };
+  const std::pair<std::string, Output> loops[] = {{"alone", loop("alone", "/cpu:0")},
+                                                  {"over", loop("over", "/gpu:0")}};
+  for (const auto& [frame, y] : loops) {
+    const absl::Status status = session().Run({}, {y}, {}, {.timeout = absl::Seconds(5)}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(
+        std::string(status.message()),
+        HasSubstr(absl::StrCat("the step cannot go on: nothing that these nodes wait for will come: '", frame,
+                               "_once'")));
+  }
+}
+
 TEST_F(LoopsOverDevicesTest, StepsMayRunAtOnce) {
   const Output n = Placeholder(g_, DType::kFloat32, kScalar, {.name = "n"});
   const Output y = On("/cpu:0", [&] {

@@ -40,6 +40,7 @@ class Collecting final : public TensorSender {
   void Discard(PlanId plan, int64_t step_id) override {
     std::erase(collected, std::make_pair(plan, step_id));
   }
+  void Withdraw(PlanId plan, int64_t step_id) override { Discard(plan, step_id); }
   std::vector<std::pair<PlanId, int64_t>> collected;
   std::vector<int64_t> turns;
 };

@@ -32,6 +32,10 @@ class TensorSender {
 
   // Drops what was collected for the step.
   virtual void Discard(PlanId plan, int64_t step_id) = 0;
+
+  // The step has failed or was cancelled, and nobody reads its tensors any more: drops also what waits to be
+  // sent. What leaves already goes on. Must not compute: the step's thread may be anywhere.
+  virtual void Withdraw(PlanId plan, int64_t step_id) = 0;
 };
 
 }  // namespace weir

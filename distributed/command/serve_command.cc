@@ -62,6 +62,9 @@ void Declare(ServeFlags* values, FlagParser* flags) {
       "elect the task that says who is alive, so that the job survives its loss: "
       "'etcd://host:port,host:port/job', the same on all tasks (or $WEIR_AUTHORITY_STORE); default: the "
       "first ps is that task, or the chief");
+  flags->Add("authority_store_user_file", &values->server.authority_store_user_file,
+             "a file with the line 'name:password' of a user of that etcd (or "
+             "$WEIR_AUTHORITY_STORE_USER_FILE); default: etcd is asked as nobody");
   flags->Add("allow_dir", &values->allowed_dirs,
              "graphs of other tasks may read and write files in these folders only, '/models:/scratch' (or "
              "$WEIR_ALLOWED_DIRS); default: all that this process may");

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <set>
 
 #include "absl/status/statusor.h"
@@ -22,6 +23,7 @@
 #include "distributed/keys/revocation_list.h"
 #include "distributed/security.h"
 #include "graph/types/status_macros.h"
+#include "kernels/formats/directory_lock.h"
 #include "kernels/formats/file_system.h"
 
 namespace weir {
@@ -30,6 +32,7 @@ namespace {
 constexpr size_t kTokenBytes = 32;
 constexpr size_t kMaxNameBytes = 64;                   // of the name in a certificate (X.520)
 constexpr absl::Duration kClockSkew = absl::Hours(1);  // hosts whose clocks are behind must accept it, too
+constexpr absl::Duration kWaitForOther = absl::Seconds(30);
 constexpr mode_t kPrivate = 0600, kPublic = 0644, kPrivateFolder = 0700;
 
 // Also the name of a folder, so nothing with a slash or a leading dot.
@@ -211,6 +214,9 @@ absl::StatusOr<std::string> RevokeKeys(const std::string& directory,
                                                    JoinPath(directory, "ca.pem"),
                                                    ", whose list says nothing of it"));
   }
+  // Two processes that read the same list would each write it with their own entry only.
+  WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<DirectoryLock> lock,
+                        DirectoryLock::Acquire(directory, kWaitForOther));
   const std::string path = JoinPath(directory, "revoked.pem");
   WEIR_ASSIGN_OR_RETURN(const std::string list,
                         MakeRevocationList(authority, certificates, path, absl::Now()));

@@ -45,9 +45,10 @@ absl::StatusOr<std::map<TaskName, std::string>> ParseKeyTasks(absl::string_view 
 absl::Status MakeKeyFiles(const KeyFilesOptions& options);
 
 // Adds the certificates in these folders of `directory` ("gpu1", "ps-0") to its revoked.pem, and returns that
-// path. What is there already stays. InvalidArgument (a name that is no folder's, a certificate of another
-// CA), and the errors of reading the certificates and the CA's key, of writing (the file before stays),
-// Internal (OpenSSL).
+// path. What is there already stays, also where several processes do this at once (a lock on the folder,
+// which is waited for, up to half a minute). FailedPrecondition (another one has the lock for longer),
+// InvalidArgument (a name that is no folder's, a certificate of another CA), and the errors of reading the
+// certificates and the CA's key, of writing (the file before stays), Internal (OpenSSL).
 absl::StatusOr<std::string> RevokeKeys(const std::string& directory, const std::vector<std::string>& folders);
 
 }  // namespace weir

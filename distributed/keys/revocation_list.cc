@@ -22,8 +22,6 @@ namespace {
 constexpr uint64_t kMaxFileBytes = 16 << 20;               // some 400,000 certificates
 constexpr absl::Duration kValid = absl::Hours(24 * 3650);  // RFC 5280 wants an end; nobody here heeds it
 
-constexpr absl::Duration kReadAgain = absl::Seconds(1);
-
 using BioRef = std::unique_ptr<BIO, decltype(&BIO_free)>;
 using CertificateRef = std::unique_ptr<X509, decltype(&X509_free)>;
 using NameRef = std::unique_ptr<X509_NAME, decltype(&X509_NAME_free)>;
@@ -186,13 +184,16 @@ absl::StatusOr<RevocationList::Lists> RevocationList::Read() const {
 
 RevocationList::Lists RevocationList::Current() {
   absl::MutexLock lock(&mutex_);
+  const absl::Time now = ProcessNow();
+  if (now < next_look_) return lists_;
+  next_look_ = now + kLookInterval;
   const absl::StatusOr<Version> version = CurrentVersion();
   // A file that is gone for a moment, as while it is exchanged, has not changed.
   const bool is_new = version.ok() && *version != version_;
-  if (!version.ok() || (!is_new && ProcessNow() < read_again_)) return lists_;
+  if (!version.ok() || (!is_new && !read_again_)) return lists_;
   version_ = *version;
   absl::StatusOr<Lists> lists = Read();
-  read_again_ = lists.ok() ? absl::InfiniteFuture() : ProcessNow() + kReadAgain;
+  read_again_ = !lists.ok();
   if (lists.ok()) {
     lists_ = *std::move(lists);
   } else if (is_new) {

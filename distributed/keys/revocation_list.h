@@ -20,14 +20,18 @@ struct X509_crl_st;
 
 namespace weir {
 
-// A file with lists, PEM. A file that is exchanged while it is followed counts from the next call on; while
-// the new one cannot be read, the one before counts, a notice says so, and it is tried again. The time at
-// which a list wants to be replaced ("next update") is not heeded: an old list still keeps those out that it
-// names. CAs are those of the beginning: another one's list comes with the files for a later start.
+// A file with lists, PEM. A file that is exchanged while it is followed counts after kLookInterval at the
+// latest; while the new one cannot be read, the one before counts, a notice says so, and it is tried again.
+// The time at which a list wants to be replaced ("next update") is not heeded: an old list still keeps those
+// out that it names. CAs are those of the beginning: another one's list comes with the files for a later
+// start.
 //
 // Thread safety: all functions.
 class RevocationList {
  public:
+  // The file is looked at so often, when somebody calls.
+  static constexpr absl::Duration kLookInterval = absl::Seconds(1);
+
   // InvalidArgument, naming the file, when it has no list, or one that no certificate in `ca_path` has
   // signed.
   static absl::StatusOr<std::unique_ptr<RevocationList>> Follow(const std::string& path,
@@ -59,8 +63,9 @@ class RevocationList {
   const Authorities authorities_;
   absl::Mutex mutex_;
   Version version_ ABSL_GUARDED_BY(mutex_);  // that was read last, or could not be
-  // When it could not: when to try again, for it may be this process that lacks something. Otherwise never.
-  absl::Time read_again_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  // Whether it could not: it may be this process that lacks something.
+  bool read_again_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time next_look_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   Lists lists_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -34,16 +34,16 @@ bool AnsweredRequests::Begin(const Key& key, const std::shared_ptr<IncomingCall>
     is_first = is_new;
     if (is_first) {
       request.client = client;
-      dropped = DropLarge(key.first);
+      dropped = DropLarge(key.session);
     } else if (!request.is_over && request.waiting.size() < kMaxWaiting) {
       request.waiting.push_back(call);
       first = request.client;
     } else {
       answer = request.answer;
-      refusal = absl::AbortedError(absl::StrCat("The same request (id ", key.second, ") was received twice. ",
-                                                request.is_over
-                                                    ? "It was answered, and the answer is not kept any more"
-                                                    : "It is under way, and was repeated too often"));
+      refusal = absl::AbortedError(
+          absl::StrCat("The same request (id ", key.request_id, ") was received twice. ",
+                       request.is_over ? "It was answered, and the answer is not kept any more"
+                                       : "It is under way, and was repeated too often"));
     }
   }
   if (is_first) {
@@ -88,8 +88,8 @@ void AnsweredRequests::Answer(const Key& key, IncomingCall& call, absl::StatusOr
     request.is_over = true;
     request.answer = kept;
     if (is_large && kept != nullptr) {
-      dropped = DropLarge(key.first);
-      large_of_.emplace(key.first, large_.insert(large_.end(), key));
+      dropped = DropLarge(key.session);
+      large_of_.emplace(key.session, large_.insert(large_.end(), key));
     }
     over_.push_back(key);
     if (over_.size() > kMaxRequests) {
@@ -111,7 +111,7 @@ bool AnsweredRequests::DropOldest() {
   Reply dropped;  // declared first: destroyed without the lock
   absl::MutexLock lock(&mutex_);
   if (large_.empty()) return false;
-  const std::string session = large_.front().first;
+  const std::string session = large_.front().session;
   dropped = DropLarge(session);
   return true;
 }

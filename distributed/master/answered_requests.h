@@ -1,5 +1,5 @@
-// What clients have asked under a request id: one that comes again, because a connection broke before its
-// answer, gets the same answer and is not run a second time.
+// What clients have asked of a method under a request id: one that comes again, because a connection broke
+// before its answer, gets the same answer and is not run a second time.
 //
 // A repetition that comes while the first is under way waits for its answer, and the first goes on for it
 // (client_call.h). Small answers are kept for a while: those of the newest kMaxRequests. A large one is kept
@@ -37,7 +37,18 @@ class AnsweredRequests {
   static constexpr size_t kSmallBytes = 8 << 10;
   static constexpr size_t kMaxWaiting = 64;  // repetitions of one request
 
-  using Key = std::pair<std::string, int64_t>;  // session, request id
+  // Each method of a session counts for itself, as in TensorFlow.
+  struct Key {
+    std::string session;
+    std::string method;
+    int64_t request_id = 0;
+
+    friend bool operator==(const Key&, const Key&) = default;
+    template <typename H>
+    friend H AbslHashValue(H hash, const Key& key) {
+      return H::combine(std::move(hash), key.session, key.method, key.request_id);
+    }
+  };
 
   // Room for a large answer; an error when there is none.
   using TakeRoom = absl::AnyInvocable<absl::StatusOr<PeerUse::Share>(int64_t num_bytes) const>;

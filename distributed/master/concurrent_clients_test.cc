@@ -75,7 +75,7 @@ class ConcurrentClientsTest : public testing::Test {
         request.add_feed("x:0");
         request.add_fetch("twice:0");
         if (random() % 2 == 0) request.add_target("take");
-        request.set_request_id(static_cast<int64_t>(1000 + random() % 50));
+        request.set_request_id(static_cast<int64_t>(random() % 50));
         return Start("PartialRunSetup", request);
       }
       case 3: {

@@ -75,7 +75,7 @@ struct MasterService::Request {
   // Of a call that may come twice; errors of steps may stand in the body.
   void ReplyOnce(AnsweredRequests& answered, absl::StatusOr<Frame> reply) {
     if (!reply.ok() && wants_errors_in_body) reply = RunStepErrorResponse(reply.status());
-    if (key.second == 0) return call->Reply(std::move(reply));
+    if (key.request_id == 0) return call->Reply(std::move(reply));
     answered.Answer(key, *call, std::move(reply));
   }
 
@@ -290,7 +290,7 @@ bool MasterService::Read(Request& request, absl::StatusOr<Call> (*parse)(absl::s
   }
   *call = *std::move(read);
   request.call->request() = Frame();
-  request.key = {call->session, call->request_id};
+  request.key = {call->session, std::string(request.method()), call->request_id};
   return call->request_id == 0 || answered_.Begin(request.key, request.call, request.client);
 }
 
@@ -303,7 +303,7 @@ std::shared_ptr<MasterSession> MasterService::ReadOnce(Request& request, Message
     request.Reply(session.status());
     return nullptr;
   }
-  request.key = {message->session_handle(), message->request_id()};
+  request.key = {message->session_handle(), std::string(request.method()), message->request_id()};
   const bool is_first =
       message->request_id() == 0 || answered_.Begin(request.key, request.call, request.client);
   return is_first ? *std::move(session) : nullptr;

@@ -54,6 +54,29 @@ TEST_F(MasterServiceTest, ARepeatedRequestRunsOnce) {
   EXPECT_THAT(Floats(client_.Run(Step(session_, {"read:0"})).value()), ElementsAre(4));
 }
 
+// As in TensorFlow, where each method counts for itself.
+TEST_F(MasterServiceTest, RequestsOfTwoMethodsAreNotTheSame) {
+  constexpr int64_t kId = 78;
+  tensorflow::MakeCallableRequest make;
+  make.set_session_handle(session_);
+  make.mutable_options()->add_fetch("one:0");
+  make.set_request_id(kId);
+  const auto callable = client_.Call<tensorflow::MakeCallableResponse>("MakeCallable", make);
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  tensorflow::RunStepRequest step = Step(session_, {"one:0", "one:0"});
+  step.set_request_id(kId);
+  const auto answer = client_.Run(step);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(Floats(*answer), ElementsAre(1));
+  tensorflow::RunCallableRequest run;
+  run.set_session_handle(session_);
+  run.set_handle(callable->handle());
+  run.set_request_id(kId);
+  const auto ran = client_.Call<tensorflow::RunCallableResponse>("RunCallable", run);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  ASSERT_EQ(ran->fetch_size(), 1);
+}
+
 TEST_F(MasterServiceTest, ErrorsStandInTheBodyWhereTheClientWantsThem) {
   tensorflow::RunStepRequest step = Step(session_, {"nowhere:0"});
   const absl::Status status = client_.Run(step).status();

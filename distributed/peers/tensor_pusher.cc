@@ -209,6 +209,16 @@ void TensorPusher::Discard(PlanId plan, int64_t step_id) {
   collected_.erase(it);
 }
 
+void TensorPusher::Withdraw(PlanId plan, int64_t step_id) {
+  Discard(plan, step_id);
+  std::deque<Message> dropped;  // freed outside the lock
+  absl::MutexLock lock(&mutex_);
+  for (auto& [peer, lane] : lanes_) {
+    DropWaitingLocked(
+        lane, [&](const Message& message) { return message.step() == StepKey(plan, step_id); }, &dropped);
+  }
+}
+
 bool TensorPusher::MayGoLocked(const Lane& lane, const Message& message) const {
   const bool is_piece = std::holds_alternative<Piece>(message.content);
   const int64_t own = is_piece ? options_.max_bytes_before_piece : options_.max_bytes_under_way;
@@ -261,6 +271,14 @@ std::vector<TensorPusher::Message> TensorPusher::TakeReadyLocked(const TaskName&
 
 const TaskName& TensorPusher::Message::destination() const {
   return std::visit([](const auto& c) -> const TaskName& { return c.destination; }, content);
+}
+
+TensorPusher::StepKey TensorPusher::Message::step() const {
+  if (const Bundle* bundle = std::get_if<Bundle>(&content)) {
+    return {bundle->request.plan, bundle->request.step_id};
+  }
+  const TensorPiece& header = std::get<Piece>(content).header;
+  return {header.plan, header.step_id};
 }
 
 int64_t TensorPusher::Message::num_bytes() const {
@@ -344,15 +362,28 @@ void TensorPusher::TransmitBundle(Bundle bundle) {
 void TensorPusher::DropWaitingPieces(const TaskName& destination, const std::shared_ptr<Transfer>& transfer) {
   std::deque<Message> dropped;  // freed outside the lock
   absl::MutexLock lock(&mutex_);
-  std::deque<Message>& waiting = lanes_[destination].waiting;
-  const auto rest = std::stable_partition(waiting.begin(), waiting.end(), [&](const Message& message) {
+  const auto is_of_transfer = [&](const Message& message) {
     const Piece* piece = std::get_if<Piece>(&message.content);
-    return piece == nullptr || piece->transfer != transfer;
-  });
-  dropped.insert(dropped.end(), std::make_move_iterator(rest), std::make_move_iterator(waiting.end()));
-  waiting.erase(rest, waiting.end());
-  num_under_way_ -= static_cast<int>(dropped.size());
-  transfer->num_pieces_left -= static_cast<int64_t>(dropped.size());
+    return piece != nullptr && piece->transfer == transfer;
+  };
+  DropWaitingLocked(lanes_[destination], is_of_transfer, &dropped);
+}
+
+// Some message of the lane is under way, so what is left goes with the answer to that.
+template <typename IsUnwanted>
+void TensorPusher::DropWaitingLocked(Lane& lane, const IsUnwanted& is_unwanted,
+                                     std::deque<Message>* dropped) {
+  const auto rest = std::stable_partition(lane.waiting.begin(), lane.waiting.end(),
+                                          [&](const Message& message) { return !is_unwanted(message); });
+  for (auto message = rest; message != lane.waiting.end(); ++message) {
+    --num_under_way_;
+    if (const Piece* piece = std::get_if<Piece>(&message->content)) {
+      // Of those that are under way the last one is answered.
+      if (--piece->transfer->num_pieces_left == 0) lane.unanswered.erase(piece->transfer->number);
+    }
+    dropped->push_back(std::move(*message));
+  }
+  lane.waiting.erase(rest, lane.waiting.end());
 }
 
 void TensorPusher::NoteWindowLocked(const Answered& answered, Lane* lane) {

@@ -4,8 +4,8 @@
 // once, cut into pieces of that size (tensor_assembler.h puts them together): sending, receiving and copying
 // overlap, the network's buffers stay small, and no other message waits behind all of it. Bytes under way to
 // one peer are bounded, by this task and by what the peer lets each of its senders have (inbound_budget.h):
-// messages beyond that wait here, in order, until earlier ones have been acknowledged. A repeated message is
-// recognised by its number and not delivered twice (delivered_messages.h).
+// messages beyond that wait here, in order, until earlier ones have been acknowledged or their step is
+// cancelled. A repeated message is recognised by its number and not delivered twice (delivered_messages.h).
 //
 // Two messages are saved where a step allows it. A part on another task that can do nothing before it has
 // tensors of this task's part begins with them (BeginAtFlush). What a part here gives to the task that runs
@@ -60,6 +60,7 @@ class TensorPusher final : public TensorSender {
   void Flush(PlanId plan, int64_t step_id) override;
   void FlushLast(PlanId plan, int64_t step_id) override;
   void Discard(PlanId plan, int64_t step_id) override;
+  void Withdraw(PlanId plan, int64_t step_id) override;
 
   // Calls `begin` when this task's part of the step flushes, with what has been collected for `to`; with the
   // reason if it is given up before. Once, without any lock.
@@ -104,6 +105,7 @@ class TensorPusher final : public TensorSender {
   struct Message {
     std::variant<Bundle, Piece> content;
     const TaskName& destination() const;
+    StepKey step() const;
     int64_t num_bytes() const;
     MessageNumber& number();
   };
@@ -159,6 +161,9 @@ class TensorPusher final : public TensorSender {
   void GiveBackIdleWindowLocked(Lane* lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The rest of a tensor that its receiver does not want any more.
   void DropWaitingPieces(const TaskName& destination, const std::shared_ptr<Transfer>& transfer);
+  template <typename IsUnwanted>
+  void DropWaitingLocked(Lane& lane, const IsUnwanted& is_unwanted, std::deque<Message>* dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayGoLocked(const Lane& lane, const Message& message) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Those of the lane that wait and may go, with their numbers.
   std::vector<Message> TakeReadyLocked(const TaskName& peer, Lane& lane)

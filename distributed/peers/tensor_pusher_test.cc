@@ -172,6 +172,41 @@ TEST_F(TensorPusherTest, ThePeerSaysHowMuchMayBeUnderWay) {
   EXPECT_EQ(pusher.WindowTo(peer), InboundBudget::kFirstWindow);
 }
 
+// Nobody reads them any more, and they would keep what others send waiting.
+TEST_F(TensorPusherTest, WhatWaitsForRoomGoesWithItsStep) {
+  std::atomic<int> num_failures{0};
+  {
+    TensorPusher pusher(peers_,
+                        {.bundle_bytes = 1000, .piece_bytes = kMinPieceBytes, .max_bytes_before_piece = 1},
+                        [&](PlanId, int64_t, const absl::Status&) { ++num_failures; });
+    const DeviceName worker = DeviceName::Parse("/job:worker/task:0").value();
+    const Tensor bundle(DType::kUint8, {1000}), pieces(DType::kUint8, {4 * kMinPieceBytes});
+    ASSERT_TRUE(pusher.Send(7, 1, 0, kOnlyTurn, worker, pieces, false).ok());  // one piece leaves
+    ASSERT_TRUE(pusher.Send(7, 1, 1, kOnlyTurn, worker, pieces, false).ok());
+    ASSERT_TRUE(pusher.Send(7, 1, 2, kOnlyTurn, worker, bundle, false).ok());
+    ASSERT_TRUE(pusher.Send(8, 1, 0, kOnlyTurn, worker, bundle, false).ok());
+    ASSERT_TRUE(pusher.Send(7, 1, 3, kOnlyTurn, worker, Tensor::Scalar(1.0f), false).ok());
+    ASSERT_TRUE(AwaitArrivals(1));
+    pusher.Withdraw(7, 1);
+    pusher.Withdraw(7, 1);
+    pusher.Flush(7, 1);
+    Answer(0, absl::OkStatus());
+    ASSERT_TRUE(AwaitArrivals(2)) << "that of plan 8 only";
+    {
+      absl::MutexLock lock(&mutex_);
+      WireReader reader(arrived_[1]->request().header);
+      Envelope::DecodeFrom(&reader);
+      const PushRequest push = DecodePush(&reader, arrived_[1]->request().payloads).value();
+      EXPECT_EQ(push.plan, 8u);
+      EXPECT_EQ(push.message.answered_below, push.message.number) << "no piece is waited for";
+    }
+    Answer(1, absl::OkStatus());
+    absl::SleepFor(absl::Milliseconds(20));
+    EXPECT_TRUE(AwaitArrivals(2));
+  }
+  EXPECT_EQ(num_failures, 0);
+}
+
 // Otherwise its sender would keep the one before, which the receiver does not know of any more.
 TEST_F(TensorPusherTest, AnAnswerThatIsAnErrorSaysTheWindowToo) {
   const TaskName peer{"worker", 0};

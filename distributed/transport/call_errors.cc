@@ -5,6 +5,13 @@
 #include "absl/strings/str_cat.h"
 
 namespace weir {
+namespace {
+
+constexpr char kSilent[] =
+    "the task accepts connections but does not answer: it may be stopped (SIGSTOP, a debugger) or too busy, "
+    "or another program listens there";
+
+}  // namespace
 
 absl::Status DescribeCallError(const TaskName& peer, const std::string& address, absl::string_view method,
                                const absl::Status& status, absl::Duration waited) {
@@ -36,6 +43,9 @@ std::string ExplainConnectionError(absl::string_view text) {
        "no TLS is spoken there: one side has TLS and the other has not, or it is no task"},
       {"Failed parsing HTTP/2", "another program answers there, which is no task of Weir"},
       {"http1.x server", "another program answers there, which is no task of Weir"},
+      // The system accepts connections for a process that does not run. (The former is without TLS.)
+      {"timed out before receiving SETTINGS", kSilent},
+      {"Handshake read failed", kSilent},
       {"alert", "it refuses the certificate of this task, which may have expired, or be of another CA"},
   };
   for (const auto& [words, meaning] : kMeanings) {

@@ -18,7 +18,8 @@ absl::Status DescribeCallError(const TaskName& peer, const std::string& address,
                                const absl::Status& status, absl::Duration waited);
 
 // What a connection that was not made, with that text of its library, shows about who is there: another
-// program, TLS on one side only, a certificate that cannot be trusted. Empty when it shows nothing.
+// program, a process that is stopped, TLS on one side only, a certificate that cannot be trusted. Empty when
+// it shows nothing.
 std::string ExplainConnectionError(absl::string_view text);
 
 // Whether a call failed because nobody listens at the address: its process is gone, or was not there yet. Not

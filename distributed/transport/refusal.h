@@ -11,7 +11,7 @@ namespace weir {
 enum class Refusal {
   kToken,        // another token, or none
   kCertificate,  // one of another task, or a revoked one
-  kProtocol,     // bytes that are no call
+  kProtocol,     // bytes that are no call, or a flood of calls that are reset
   kCluster,      // another cluster spec
   kCount
 };

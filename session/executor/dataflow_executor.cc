@@ -16,6 +16,11 @@ using Kind = Instruction::Kind;
 
 namespace {
 constexpr int64_t kIterationsBetweenFlushes = kLoopLead / 4;
+
+absl::Status NothingWillCome(const std::string& waiting) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the step cannot go on: nothing that these nodes wait for will come: ", waiting));
+}
 }  // namespace
 
 DataflowExecutor::DataflowExecutor(const Program& program, ProgramFrame& frame, const StepContext& step,
@@ -418,6 +423,10 @@ void DataflowExecutor::EndIteration(int32_t loop) {
 
 void DataflowExecutor::BeginNextIteration(int32_t loop) {
   const ProgramLoop& at = program_.loops()[loop];
+  if (at.only_once != ProgramLoop::kNone) {
+    // Said at once: what waits for it may be on another device, and this one wait for that.
+    return Fail(at.only_once, NothingWillCome(absl::StrCat("'", program_.node_name(at.only_once), "'")));
+  }
   // Else a device that waits for nothing would send all that another one works on at the end of its lead.
   if (++num_iterations_ % kIterationsBetweenFlushes == 0) on_idle_();
   for (int32_t slot : at.passing_slots) EmptySlot(slot);
@@ -495,8 +504,7 @@ absl::Status DataflowExecutor::Stuck() const {
     const bool waits = states_[i].pending > 0 || (states_[i].arrivals_left > 0 && !states_[i].is_ready);
     if (waits) names.push_back(absl::StrCat("'", program_.node_name(i), "'"));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the step cannot go on: nothing that these nodes wait for will come: ", absl::StrJoin(names, ", ")));
+  return NothingWillCome(absl::StrJoin(names, ", "));
 }
 
 }  // namespace weir

@@ -460,6 +460,9 @@ class ProgramCompiler {
       ProgramLoop& loop = program.loops_[instruction.loop];
       loop.instructions.push_back(i);
       if (instruction.kind == Instruction::Kind::kExit) loop.exits.push_back(i);
+      if (instruction.kind == Instruction::Kind::kMerge && instruction.num_arrivals_later == 0) {
+        loop.only_once = i;
+      }
       if (instruction.kind != Instruction::Kind::kNextIteration) continue;
       loop.next_iterations.push_back(i);
       if (emitted_[i]->FindAttr(kInLoopAttr) != nullptr) loop.end = i;

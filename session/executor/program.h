@@ -88,6 +88,7 @@ struct ProgramLoop {
   std::vector<int32_t> exits;            // among them
   std::vector<int32_t> next_iterations;  // among them
   int32_t end = kNone;                   // the one that the partitioner added; kNone in most loops
+  int32_t only_once = kNone;             // a Merge to which nothing leads in later iterations; kNone in most
   std::vector<int32_t> passing_slots;    // emptied after each iteration
   std::vector<int32_t> lasting_slots;    // of constant Enters and NextIterations
   int32_t num_parts = 0;  // what must be over before an iteration is: instructions, and loops directly inside

@@ -258,6 +258,27 @@ TEST(KnownFaultsTest, ATrainerThatIsAtItsEndStillAsksForItsStep) {
   EXPECT_THAT(WhatGoesWrong(history, {flap}, 60, absl::Milliseconds(17)), IsEmpty());
 }
 
+// The same, where the bug still showed itself: the step that the session made anew repeats at its end is lost
+// too, because the link breaks again at once.
+TEST(KnownFaultsTest, AStepThatIsLostTwiceAtTheEndIsAskedForAgain) {
+  constexpr absl::Duration kFirst = absl::Seconds(18);
+  History history;
+  history.job.lease = absl::Seconds(3);
+  history.job.longest_delay_of_work = absl::Milliseconds(100);
+  for (const Kind kind : {Kind::kFlap, Kind::kCut}) {
+    for (const int gap : {50, 100, 200}) {
+      const Misfortune first = {
+          .kind = kind, .at = absl::Milliseconds(1300), .length = kFirst, .first = kWorker, .second = kPs};
+      const Misfortune again = {.kind = kind,
+                                .at = first.at + kFirst + absl::Milliseconds(gap),
+                                .length = kFirst,
+                                .first = kWorker,
+                                .second = kPs};
+      EXPECT_THAT(WhatGoesWrong(history, {first, again}, 20, absl::Milliseconds(17)), IsEmpty()) << gap;
+    }
+  }
+}
+
 History SyncHistory() {
   History history;
   history.job.num_ps = 2;

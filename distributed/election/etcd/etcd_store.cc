@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <set>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -27,7 +29,10 @@
 namespace weir {
 namespace {
 
-constexpr char kMethod[] = "/etcdserverpb.KV/Txn";
+constexpr char kTransactMethod[] = "/etcdserverpb.KV/Txn";
+constexpr char kAuthenticateMethod[] = "/etcdserverpb.Auth/Authenticate";
+constexpr char kTokenKey[] = "token";
+constexpr std::streamsize kMaxUserBytes = 1000;
 constexpr size_t kMaxJobName = 200;
 // An answer is one record.
 constexpr int kMaxAnswerBytes = 64 << 10;
@@ -38,23 +43,35 @@ absl::Status StatusOf(const grpc::Status& status, const std::string& server) {
                       absl::StrCat("etcd at ", server, ": ", status.error_message().substr(0, 500)));
 }
 
+// Whether a token that etcd gave once does not count any more: it was idle for long, etcd was started anew,
+// or its users have changed.
+bool IsOldToken(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+         absl::StrContains(status.error_message(), "revision of auth store is old");
+}
+
 class EtcdStore final : public AuthorityStore {
  public:
-  EtcdStore(EtcdAddress address, const std::shared_ptr<grpc::ChannelCredentials>& credentials)
-      : address_(std::move(address)), key_(absl::StrCat("/weir/authority/", address_.job)) {
+  EtcdStore(EtcdAddress address, EtcdUser user, const std::shared_ptr<grpc::ChannelCredentials>& credentials)
+      : address_(std::move(address)),
+        user_(std::move(user)),
+        key_(absl::StrCat("/weir/authority/", address_.job)) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs / 10);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     for (const std::string& server : address_.servers) {
-      stubs_.emplace_back(grpc::CreateCustomChannel("dns:///" + server, credentials, arguments));
+      const std::shared_ptr<grpc::Channel> channel =
+          grpc::CreateCustomChannel("dns:///" + server, credentials, arguments);
+      servers_.push_back({server, TransactionStub(channel), AuthenticationStub(channel)});
     }
   }
 
   ~EtcdStore() override {
     {
       absl::MutexLock lock(&shared_->calls_mutex);
+      shared_->is_ending = true;
       for (grpc::ClientContext* call : shared_->calls) call->TryCancel();
     }
     {
@@ -98,53 +115,113 @@ class EtcdStore final : public AuthorityStore {
   }
 
  private:
-  using Stub = grpc::TemplatedGenericStub<etcd::Transaction, etcd::TransactionAnswer>;
+  using TransactionStub = grpc::TemplatedGenericStub<etcd::Transaction, etcd::TransactionAnswer>;
+  using AuthenticationStub = grpc::TemplatedGenericStub<etcd::UserAndPassword, etcd::AuthToken>;
+  struct Server {
+    std::string address;
+    TransactionStub transactions;
+    AuthenticationStub authentication;
+  };
   struct Shared {
     absl::Mutex mutex;  // read while `then` runs
     bool is_over ABSL_GUARDED_BY(mutex) = false;
     absl::Mutex calls_mutex;
+    bool is_ending ABSL_GUARDED_BY(calls_mutex) = false;
     std::set<grpc::ClientContext*> calls ABSL_GUARDED_BY(calls_mutex);  // that may be cancelled
     int num_calls ABSL_GUARDED_BY(calls_mutex) = 0;                     // that own the channel
+    std::string token ABSL_GUARDED_BY(calls_mutex);                     // of all servers
     std::atomic<size_t> asked{0};                                       // which server, modulo their number
   };
-  struct Call {
-    grpc::ClientContext context;
-    etcd::Transaction request;
-    etcd::TransactionAnswer answer;
+  // One read or replacement: a transaction, and what it takes to be a user.
+  struct Question {
+    etcd::Transaction transaction;
+    AuthorityRecord put;
+    std::chrono::system_clock::time_point deadline;
+    Then then;
+    size_t asked;
+    Server* server;
+    bool has_new_token = false;
   };
 
-  void Run(etcd::Transaction request, const AuthorityRecord& put, absl::Duration timeout, Then then) {
-    auto call = std::make_shared<Call>();
-    call->request = std::move(request);
-    call->context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout));
+  void Run(etcd::Transaction transaction, const AuthorityRecord& put, absl::Duration timeout, Then then) {
     const size_t asked = shared_->asked;
-    const size_t index = asked % stubs_.size();
+    const auto deadline = std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout);
+    const auto question = std::make_shared<Question>(Question{
+        std::move(transaction), put, deadline, std::move(then), asked, &servers_[asked % servers_.size()]});
+    std::string token;
     {
       absl::MutexLock lock(&shared_->calls_mutex);
+      token = shared_->token;
+    }
+    if (user_.name.empty() || !token.empty()) return Transact(question, token);
+    Authenticate(question);
+  }
+
+  void Authenticate(const std::shared_ptr<Question>& question) {
+    etcd::UserAndPassword user;
+    user.set_name(user_.name);
+    user.set_password(user_.password);
+    Ask(question->server->authentication, kAuthenticateMethod, user, "", question->deadline,
+        [this, question](const grpc::Status& status, const etcd::AuthToken& answer) {
+          if (!status.ok()) return Finish(*question, status, {});
+          question->has_new_token = true;
+          {
+            absl::MutexLock lock(&shared_->calls_mutex);
+            shared_->token = answer.token();
+          }
+          Transact(question, answer.token());
+        });
+  }
+
+  void Transact(const std::shared_ptr<Question>& question, const std::string& token) {
+    Ask(question->server->transactions, kTransactMethod, question->transaction, token, question->deadline,
+        [this, question](const grpc::Status& status, const etcd::TransactionAnswer& answer) {
+          const bool is_user = !user_.name.empty() && !question->has_new_token;
+          if (is_user && IsOldToken(status)) return Authenticate(question);
+          Finish(*question, status, answer);
+        });
+  }
+
+  // `then` may ask again: this object lives until it has returned.
+  template <typename Request, typename Answer, typename Then>
+  void Ask(grpc::TemplatedGenericStub<Request, Answer>& stub, const char* method, const Request& request,
+           const std::string& token, std::chrono::system_clock::time_point deadline, Then then) {
+    struct Call {
+      grpc::ClientContext context;
+      Request request;
+      Answer answer;
+    };
+    auto call = std::make_shared<Call>();
+    call->request = request;
+    call->context.set_deadline(deadline);
+    if (!token.empty()) call->context.AddMetadata(kTokenKey, token);
+    {
+      absl::MutexLock lock(&shared_->calls_mutex);
+      if (shared_->is_ending) return;  // nobody waits for the answer
       shared_->calls.insert(&call->context);
       ++shared_->num_calls;
     }
-    stubs_[index].UnaryCall(
-        &call->context, kMethod, {}, &call->request, &call->answer,
-        [shared = shared_, call, put, asked, server = address_.servers[index],
-         then = std::move(then)](const grpc::Status& status) mutable {
-          {
-            absl::MutexLock lock(&shared->calls_mutex);
-            shared->calls.erase(&call->context);
-          }
-          // The next one, unless somebody else has gone on already.
-          size_t expected = asked;
-          if (!status.ok()) shared->asked.compare_exchange_strong(expected, asked + 1);
-          {
-            absl::ReaderMutexLock lock(&shared->mutex);
-            if (!shared->is_over) {
-              then(status.ok() ? ReadAnswer(call->answer, put, server) : StatusOf(status, server));
-            }
-          }
-          call.reset();
-          absl::MutexLock lock(&shared->calls_mutex);
-          --shared->num_calls;
-        });
+    stub.UnaryCall(&call->context, method, {}, &call->request, &call->answer,
+                   [shared = shared_, call, then](const grpc::Status& status) mutable {
+                     {
+                       absl::MutexLock lock(&shared->calls_mutex);
+                       shared->calls.erase(&call->context);
+                     }
+                     then(status, call->answer);
+                     call.reset();
+                     absl::MutexLock lock(&shared->calls_mutex);
+                     --shared->num_calls;
+                   });
+  }
+
+  void Finish(const Question& question, const grpc::Status& status, const etcd::TransactionAnswer& answer) {
+    // The next one, unless somebody else has gone on already.
+    size_t expected = question.asked;
+    if (!status.ok()) shared_->asked.compare_exchange_strong(expected, question.asked + 1);
+    const std::string& server = question.server->address;
+    absl::ReaderMutexLock lock(&shared_->mutex);
+    if (shared_->is_over) return;
+    question.then(status.ok() ? ReadAnswer(answer, question.put, server) : StatusOf(status, server));
   }
 
   // `put`: what was put where the transaction has succeeded with a put.
@@ -167,8 +244,9 @@ class EtcdStore final : public AuthorityStore {
   }
 
   const EtcdAddress address_;
+  const EtcdUser user_;
   const std::string key_;
-  std::vector<Stub> stubs_;
+  std::vector<Server> servers_;
   const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
 };
 
@@ -200,9 +278,31 @@ absl::StatusOr<EtcdAddress> EtcdAddress::Parse(absl::string_view text) {
   return address;
 }
 
+absl::StatusOr<EtcdUser> EtcdUser::ReadFile(const std::string& path) {
+  if (path.empty()) return EtcdUser();
+  std::ifstream file(path, std::ios::binary);
+  std::string line(kMaxUserBytes + 1, '\0');
+  file.read(line.data(), static_cast<std::streamsize>(line.size()));  // a device has no end
+  line.resize(file.gcount());
+  const bool is_whole = file.eof();
+  absl::StripTrailingAsciiWhitespace(&line);
+  const size_t colon = line.find(':');
+  if (is_whole && colon != std::string::npos && colon > 0 && colon + 1 < line.size()) {
+    return EtcdUser{line.substr(0, colon), line.substr(colon + 1)};
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the file '", path,
+      "' with the user of the authority's store (--authority_store_user_file, "
+      "WEIR_AUTHORITY_STORE_USER_FILE) ",
+      is_whole || line.size() > kMaxUserBytes ? "has no line" : "cannot be read: it is to have a line",
+      " 'name:password' of at most ", kMaxUserBytes, " bytes"));
+}
+
 absl::StatusOr<std::unique_ptr<AuthorityStore>> MakeEtcdStore(absl::string_view address,
-                                                              const SecurityOptions& security) {
+                                                              const SecurityOptions& security,
+                                                              const std::string& user_file) {
   WEIR_ASSIGN_OR_RETURN(EtcdAddress servers, EtcdAddress::Parse(address));
+  WEIR_ASSIGN_OR_RETURN(EtcdUser user, EtcdUser::ReadFile(user_file));
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
   if (security.uses_tls()) {
     WEIR_ASSIGN_OR_RETURN(const std::string certificate, ReadPem(security.tls_cert_file));
@@ -210,7 +310,7 @@ absl::StatusOr<std::unique_ptr<AuthorityStore>> MakeEtcdStore(absl::string_view 
     WEIR_ASSIGN_OR_RETURN(const std::string ca, ReadPem(security.tls_ca_file));
     credentials = grpc::SslCredentials({ca, key, certificate});
   }
-  return std::make_unique<EtcdStore>(std::move(servers), credentials);
+  return std::make_unique<EtcdStore>(std::move(servers), std::move(user), credentials);
 }
 
 }  // namespace weir

@@ -4,7 +4,8 @@
 //
 // With TLS, where the job has it: etcd's certificate is checked with the job's CA against the host of its
 // address, and etcd is shown this task's certificate. The job's token is for its own tasks; etcd is not told.
-// Users and passwords of etcd are not supported.
+// Where etcd has users, it is asked as one, whose name and password are in a file. (Without TLS the password
+// crosses the network in the clear.)
 //
 // Of several addresses one is asked after the other while they do not answer. Threads: gRPC's.
 #pragma once
@@ -29,9 +30,18 @@ struct EtcdAddress {
   static absl::StatusOr<EtcdAddress> Parse(absl::string_view text);
 };
 
-// Errors of EtcdAddress::Parse, and InvalidArgument for TLS files that cannot be read. That nobody answers is
-// no error here.
+struct EtcdUser {
+  std::string name;  // empty: none
+  std::string password;
+
+  // The one line "name:password" of a file. Empty: no user. InvalidArgument, which does not quote the line.
+  static absl::StatusOr<EtcdUser> ReadFile(const std::string& path);
+};
+
+// Errors of EtcdAddress::Parse and EtcdUser::ReadFile, and InvalidArgument for TLS files that cannot be read.
+// That nobody answers is no error here.
 absl::StatusOr<std::unique_ptr<AuthorityStore>> MakeEtcdStore(absl::string_view address,
-                                                              const SecurityOptions& security);
+                                                              const SecurityOptions& security,
+                                                              const std::string& user_file = "");
 
 }  // namespace weir

@@ -2,6 +2,10 @@
 #include "distributed/election/etcd/etcd_store.h"
 
 #include <arpa/inet.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -32,7 +36,9 @@
 namespace weir {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Stored = AuthorityStore::Stored;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
@@ -73,7 +79,7 @@ class Etcd {
   }
 
   static bool IsInstalled() { return ::access("/usr/bin/etcd", X_OK) == 0; }
-  absl::Status Start() {
+  absl::Status Start(const std::string& user_file = "") {
     // Its output would fill a pipe that nobody reads.
     const std::string line = absl::StrCat("exec \"$@\" >", folder_, ".log 2>&1");
     std::vector<std::string> command = {"/bin/sh", "-c", line, "etcd"};
@@ -81,11 +87,16 @@ class Etcd {
     absl::StatusOr<ChildProcess> process = ChildProcess::Start({.command = std::move(command)});
     if (!process.ok()) return process.status();
     process_.emplace(*std::move(process));
-    const std::unique_ptr<AuthorityStore> store = MakeEtcdStore(url("start"), security()).value();
+    const std::unique_ptr<AuthorityStore> store = MakeEtcdStore(url("start"), security(), user_file).value();
     const bool answers = Eventually([&] { return Read(*store).ok(); });
     return answers ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("etcd does not answer: ", Log()));
   }
   void Signal(int signal) { process_->Signal(signal); }
+  // It comes back with what it has written. `user_file`: of a user that it has.
+  absl::Status StartAgain(const std::string& user_file) {
+    process_.reset();
+    return Start(user_file);
+  }
   // It comes back with nothing.
   absl::Status StartAnew() {
     process_.reset();
@@ -247,6 +258,83 @@ TEST_F(EtcdTest, WithTlsTheJobsCertificatesCount) {
   SecurityOptions missing = etcd.security();
   missing.tls_ca_file = keys + "/none.pem";
   EXPECT_TRUE(absl::IsInvalidArgument(MakeEtcdStore(etcd.url("job"), missing).status()));
+}
+
+// Asks etcd for what administrators do. `fields`: the message, encoded.
+absl::Status Administer(const Etcd& etcd, const std::string& method, const std::string& fields) {
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(
+      grpc::CreateChannel(etcd.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const grpc::Slice slice(fields);
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  absl::Notification done;
+  stub.UnaryCall(&context, "/etcdserverpb.Auth/" + method, {}, &request, &answer,
+                 [&](const grpc::Status& told) {
+                   status = told;
+                   done.Notify();
+                 });
+  done.WaitForNotification();
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+// Fields 1, 2... of a message, all texts.
+std::string Texts(const std::vector<std::string>& values) {
+  std::string message;
+  for (size_t i = 0; i < values.size(); ++i) {
+    message += static_cast<char>(((i + 1) << 3) | 2);
+    absl::StrAppend(&message, std::string(1, static_cast<char>(values[i].size())), values[i]);
+  }
+  return message;
+}
+
+TEST_F(EtcdTest, WhereItHasUsersItIsAskedAsOne) {
+  Etcd etcd;
+  ASSERT_TRUE(etcd.Start().ok());
+  constexpr char kPassword[] = "not:to-be-seen";
+  for (const auto& [method, fields] :
+       std::vector<std::pair<std::string, std::string>>{{"UserAdd", Texts({"root", kPassword})},
+                                                        {"RoleAdd", Texts({"root"})},
+                                                        {"UserGrantRole", Texts({"root", "root"})},
+                                                        {"AuthEnable", ""}}) {
+    const absl::Status status = Administer(etcd, method, fields);
+    ASSERT_TRUE(status.ok()) << method << ": " << status;
+  }
+  const std::string folder = absl::StrCat(testing::TempDir(), "/users_", ::getpid());
+  std::filesystem::create_directories(folder);
+  const auto file = [&](const std::string& name, const std::string& line) {
+    std::ofstream(folder + "/" + name) << line;
+    return folder + "/" + name;
+  };
+  const std::string good = file("good", absl::StrCat("root:", kPassword, "\n"));
+  const auto store = MakeEtcdStore(etcd.url("job"), {}, good).value();
+  AuthorityRecord record = {.term = 5, .task = kPs0, .candidate = 1, .beat = 1};
+  const absl::StatusOr<Stored> stored = Etcd::Replace(*store, {}, record);
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_EQ(stored->record, record);
+  EXPECT_EQ(Etcd::Read(*store).value().record, record);
+  // Tokens are forgotten by an etcd that is started anew.
+  etcd.Signal(SIGTERM);
+  ASSERT_TRUE(etcd.StartAgain(good).ok());
+  ASSERT_TRUE(Eventually([&] { return Etcd::Read(*store).ok(); }));
+  record.beat = 2;
+  const absl::StatusOr<Stored> later = Etcd::Replace(*store, *stored, record);
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_EQ(later->record, record);
+  // Nobody, and who gives another password.
+  const absl::Status nobody = Etcd::Read(*MakeEtcdStore(etcd.url("job"), {}).value()).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(nobody)) << nobody;
+  const absl::Status wrong =
+      Etcd::Read(*MakeEtcdStore(etcd.url("job"), {}, file("wrong", "root:wrong")).value()).status();
+  EXPECT_THAT(std::string(wrong.message()), HasSubstr("authentication failed")) << wrong;
+  for (const std::string& bad :
+       {file("none", ""), file("name", "root"), file("no_password", "root:"), file("no_name", ":secret"),
+        file("long", std::string(5000, 'x') + ":y"), folder + "/absent"}) {
+    const absl::Status status = MakeEtcdStore(etcd.url("job"), {}, bad).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad;
+    EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(bad), Not(HasSubstr("secret"))));
+  }
 }
 
 TEST_F(EtcdTest, AServerWhoseAuthorityLeavesElectsAnother) {

@@ -1,5 +1,6 @@
 #include "distributed/transport/grpc/connection_gate.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,6 +14,8 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/transport/grpc/metadata_keys.h"
 #include "distributed/transport/listening_sockets.h"
@@ -31,9 +34,41 @@ constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
 // Of a connection that is over, so that its client reads the answers before it meets a reset.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 constexpr size_t kMaxFarewellBytes = 256 << 10;
+constexpr char kFloodText[] =
+    "it opens calls and resets them as fast as it can, and its connection is closed";
 
 void Set(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof(value));  // a connection works without them
+}
+
+// Whether `fd` is a connection of one of these clients to our port.
+bool IsConnectionOf(int fd, int port, const std::set<std::string>& clients) {
+  sockaddr_storage own{}, client{};
+  socklen_t own_size = sizeof(own), client_size = sizeof(client);
+  return getpeername(fd, reinterpret_cast<sockaddr*>(&client), &client_size) == 0 &&
+         (client.ss_family == AF_INET || client.ss_family == AF_INET6) &&
+         clients.count(AddressText(client)) > 0 &&
+         getsockname(fd, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         absl::EndsWith(AddressText(own), absl::StrCat(":", port));
+}
+
+// What has come through them and was not read is dropped, which a shutdown does not do. They are gRPC's,
+// which gives away no descriptor: so all of this process are looked at. (A copy of each for this would cost
+// every task of a large job as many descriptors as it has connections.)
+void AbortConnections(int port, const std::set<std::string>& clients) {
+  DIR* const folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return;
+  while (const dirent* entry = readdir(folder)) {
+    int fd = -1;
+    if (!absl::SimpleAtoi(entry->d_name, &fd) || !IsConnectionOf(fd, port, clients)) continue;
+    // gRPC may close it at any time, and another one may get its number.
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (own < 0) continue;
+    const sockaddr nothing{.sa_family = AF_UNSPEC, .sa_data = {}};
+    if (IsConnectionOf(own, port, clients)) (void)!connect(own, &nothing, sizeof(nothing));
+    close(own);
+  }
+  closedir(folder);
 }
 
 }  // namespace
@@ -108,13 +143,14 @@ void ConnectionGate::Wake() {
 void ConnectionGate::Run() {
   std::vector<pollfd> events;
   while (true) {
+    const bool accepts = ProcessNow() >= resets_.settles_at();
     events.assign(1, {wake_fd_, POLLIN, 0});
-    for (const int fd : listening_fds_) events.push_back({fd, POLLIN, 0});
+    for (const int fd : listening_fds_) events.push_back({accepts ? fd : -1, POLLIN, 0});
     for (const Stranger& stranger : strangers_) {
       // Of one that is with gRPC only its end is awaited.
       events.push_back({stranger.fd, static_cast<short>(stranger.is_with_grpc ? POLLRDHUP : POLLIN), 0});
     }
-    poll(events.data(), events.size(), MillisecondsToNextClose());
+    poll(events.data(), events.size(), MillisecondsToWait());
     if (is_stopping_) return;
     uint64_t num_wakes = 0;
     if (events[0].revents != 0) (void)!read(wake_fd_, &num_wakes, sizeof(num_wakes));
@@ -122,6 +158,7 @@ void ConnectionGate::Run() {
     size_t i = 1 + listening_fds_.size();
     strangers_.remove_if([&](Stranger& stranger) { return events[i++].revents != 0 && !Read(stranger); });
     JudgeClients();
+    CloseFloods();
     CloseLate();
     for (size_t n = 0; n < listening_fds_.size(); ++n) {
       if (events[1 + n].revents != 0) Accept(listening_fds_[n]);
@@ -208,6 +245,30 @@ void ConnectionGate::OnRefused(const std::string& client) {
   Wake();
 }
 
+void ConnectionGate::OnReset(const std::string& client) {
+  const std::vector<std::string> floods = resets_.Note(client, ProcessNow());
+  if (floods.empty()) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    floods_.insert(floods.begin(), floods.end());
+  }
+  Wake();
+}
+
+void ConnectionGate::CloseFloods() {
+  std::set<std::string> floods, addresses;
+  {
+    absl::MutexLock lock(&mutex_);
+    floods.swap(floods_);
+  }
+  if (floods.empty()) return;
+  for (const std::string& client : floods) {
+    addresses.insert(AddressText(client));
+    if (options_.on_refused) options_.on_refused(Refusal::kProtocol, client, kFloodText);
+  }
+  AbortConnections(port_, addresses);
+}
+
 void ConnectionGate::JudgeClients() {
   std::set<std::string> admitted, refused;
   {
@@ -289,11 +350,12 @@ void ConnectionGate::CloseLate() {
   strangers_.remove_if([&](const Stranger& stranger) { return stranger.closes <= now; });
 }
 
-int ConnectionGate::MillisecondsToNextClose() const {
-  absl::Time first = absl::InfiniteFuture();
+int ConnectionGate::MillisecondsToWait() const {
+  const absl::Time now = ProcessNow(), settles_at = resets_.settles_at();
+  absl::Time first = settles_at > now ? settles_at : absl::InfiniteFuture();
   for (const Stranger& stranger : strangers_) first = std::min(first, stranger.closes);
   if (first == absl::InfiniteFuture()) return -1;
-  const absl::Duration left = std::clamp(first - ProcessNow(), absl::ZeroDuration(), absl::Hours(1));
+  const absl::Duration left = std::clamp(first - now, absl::ZeroDuration(), absl::Hours(1));
   return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
 }
 

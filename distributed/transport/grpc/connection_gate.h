@@ -10,10 +10,14 @@
 // was let in (OnAdmitted). Until then it is a stranger all the same, whether it is still in its handshake or
 // makes calls that are refused. Without a token and TLS gRPC gets every connection, and nobody is a stranger.
 //
+// A connection through which calls are opened and reset as fast as it can is closed too, whoever it belongs
+// to (rapid_resets.h), and nothing is accepted until what it has left is gone.
+//
 // While `max_descriptors` are in use in this process nothing is accepted: newcomers wait in the backlog, and
 // now and then the oldest stranger makes room.
 //
-// Threads: one, which accepts and reads. Thread safety: num_strangers, OnAdmitted; the others by one thread.
+// Threads: one, which accepts and reads. Thread safety: num_strangers and what begins with On; the others by
+// one thread.
 #pragma once
 
 #include <sys/socket.h>
@@ -34,6 +38,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "distributed/transport/grpc/greeting.h"
+#include "distributed/transport/grpc/rapid_resets.h"
 #include "distributed/transport/refusal.h"
 
 namespace weir {
@@ -77,6 +82,9 @@ class ConnectionGate {
   // With TLS: one was refused. A stranger has a second to read that.
   void OnRefused(const std::string& client);
 
+  // Whoever it is: a call of that client was given up before its request was there.
+  void OnReset(const std::string& client);
+
   size_t num_strangers() const { return num_strangers_.load(std::memory_order_relaxed); }
 
  private:
@@ -92,13 +100,16 @@ class ConnectionGate {
   void AwaitDescriptors();
   // Does what OnAdmitted and OnRefused have said.
   void JudgeClients();
+  // Does what OnReset has said.
+  void CloseFloods();
   void Wake();
   void TellOfRefusals(const Stranger& stranger, int num_told, bool is_over) const;
   void CloseLate();
   // False when the stranger is one no more: it was let in or closed.
   bool Read(Stranger& stranger);
   void AwaitStop(absl::Duration timeout);
-  int MillisecondsToNextClose() const;
+  // Until the next stranger is to be closed, or connections are accepted again.
+  int MillisecondsToWait() const;
 
   const Options options_;
   int port_ = 0;
@@ -112,6 +123,8 @@ class ConnectionGate {
   absl::Mutex mutex_;
   // By AddressText; not looked at yet.
   std::set<std::string> admitted_ ABSL_GUARDED_BY(mutex_), refused_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> floods_ ABSL_GUARDED_BY(mutex_);
+  RapidResets resets_;
 };
 
 }  // namespace weir

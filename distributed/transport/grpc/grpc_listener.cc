@@ -30,6 +30,13 @@ namespace {
 constexpr int kMaxStreams = 10'000;         // of a connection; a step that waits has one open
 constexpr int kMaxMetadataBytes = 8 << 10;  // of a call: the token and gRPC's own
 constexpr int kHandshakeMilliseconds = 20'000;
+// gRPC looks at everything that it has read before it does anything else for the connection. A megabyte has
+// room for 36,000 calls (rapid_resets.h); a large message takes as long in small pieces.
+constexpr int kReadBytes = 32 << 10;
+
+bool IsReadChunk(absl::string_view name) {
+  return name == GRPC_ARG_TCP_READ_CHUNK_SIZE || name == GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE;
+}
 
 std::vector<std::string> NamesOfCertificate(const grpc::AuthContext& caller) {
   std::vector<std::string> names;
@@ -144,8 +151,10 @@ class GrpcListener::ServedCall final : public IncomingCall, public std::enable_s
   }
 
   void OnRead(bool ok) {
-    if (!ok)
+    if (!ok) {
+      listener_->gate_->OnReset(context_.peer());
       return Reply(absl::InvalidArgumentError(absl::StrCat(method(), ": the request did not arrive whole")));
+    }
     absl::StatusOr<Frame> request = FromByteBuffer(
         message_, IsFramedMethod(method()), [this](absl::string_view header, size_t index, size_t num_bytes) {
           // Not for a caller that is checked first.
@@ -240,7 +249,11 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Start(
                              static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  for (const auto& [name, value] : kBulkArguments) builder.AddChannelArgument(name, value);
+  for (const auto& [name, value] : kBulkArguments) {
+    if (!IsReadChunk(name)) builder.AddChannelArgument(name, value);
+  }
+  builder.AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadBytes);
+  builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
   // Of a message that says that it is larger nothing is read.
   builder.SetMaxReceiveMessageSize(LargestMessage(options));
   listener->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(

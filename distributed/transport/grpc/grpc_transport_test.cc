@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "distributed/security.h"
 #include "distributed/transport/grpc/raw_connection.h"
+#include "distributed/transport/listening_sockets.h"
 #include "distributed/transport/test_calls.h"
 #include "gmock/gmock.h"
 #include "graph/types/tensor.h"
@@ -25,6 +26,7 @@ namespace weir {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string Text(const absl::Status& status) { return std::string(status.message()); }
 
@@ -235,6 +237,25 @@ TEST(GrpcTransport, MutualTls) {
                            Within(absl::Seconds(20)))
                    .ok());
   EXPECT_THAT(Text(stranger->Listen("127.0.0.1:0", Echo).status()), HasSubstr("needs a certificate"));
+}
+
+// The system accepts connections for a process that is stopped.
+TEST(GrpcTransport, ATaskThatAcceptsConnectionsAndDoesNotAnswerIsSaidToDoThat) {
+  const std::string dir = MakeCertificates();
+  const ListeningSockets stopped = ListenAt("127.0.0.1:0").value();
+  for (const bool uses_tls : {false, true}) {
+    if (uses_tls && dir.empty()) GTEST_SKIP() << "no openssl command to make certificates with";
+    GrpcOptions options;
+    if (uses_tls) options.security.tls_ca_file = dir + "/ca.pem";
+    const auto transport = MakeGrpc(options);
+    const auto channel = transport->Connect({"ps", 0}, absl::StrCat("127.0.0.1:", stopped.port)).value();
+    const absl::Status status = CallAndWait(*channel, "/weir.T/E", {}, Within(absl::Seconds(60))).status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_THAT(Text(status),
+                HasSubstr("the task accepts connections but does not answer: it may be stopped"));
+    EXPECT_THAT(Text(status), Not(HasSubstr("TLS"))) << uses_tls;
+  }
+  for (const int fd : stopped.fds) close(fd);
 }
 
 // gRPC has a line for each handshake that fails, and anybody can make handshakes fail.
