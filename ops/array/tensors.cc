@@ -232,6 +232,15 @@ std::vector<OpDef> TensorsOps() {
          g.set_input_grad(1, Sum(g, g.grad(0), axes));
          return OkStatus();
        }},
+      {.name = "Empty",
+       .summary = "Gives a tensor of that shape; its elements are zero here, whatever init says.",
+       .infer_shapes = [](ShapeInference& s) -> Status {
+         WEIR_RETURN_IF_ERROR(s.WithRank(0, 1).status());
+         WEIR_ASSIGN_OR_RETURN(PartialShape shape, RequestedShape(s, 0));
+         s.set_output(0, std::move(shape));
+         return OkStatus();
+       },
+       .gradient = NotDifferentiable},
       {.name = "ZerosLike",
        .summary = "Gives zeros in the shape of x.",
        .infer_shapes = UnchangedShape,

@@ -70,6 +70,19 @@ absl::Status Fill(KernelContext& context) {
   return absl::OkStatus();
 }
 
+// Zeros also where nobody asks for them: what other sessions left in memory is not for this one.
+absl::Status Empty(KernelContext& context) {
+  const Tensor& dims = context.input(0);
+  if (dims.shape().rank() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape must be a vector of int32, got shape ", dims.shape().ToString()));
+  }
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(dims, "shape"));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  ClearElements(*output, 0, output->num_elements());
+  return absl::OkStatus();
+}
+
 absl::Status ZerosLike(KernelContext& context) {
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.ForwardOrAllocateOutput({0}, 0, context.input(0).shape()));
   ClearElements(*output, 0, output->num_elements());
@@ -168,6 +181,7 @@ void RegisterSourcesKernels(DeviceKernels& kernels) {
   kernels.Add<&PassThrough>("StopGradient");
   kernels.Add<&DoNothing>("NoOp");
   kernels.Add<&Fill>("Fill", {{"T", AllDTypes()}});
+  kernels.Add<&Empty>("Empty", {{"dtype", AllDTypes()}});
   kernels.Add<&ZerosLike>("ZerosLike", {{"T", AllDTypes()}});
   kernels.Add<&OnesLike>("OnesLike", {{"T", CountableDTypes()}});
   kernels.Add<&Range>("Range", {{"Tidx", RealDTypes()}});

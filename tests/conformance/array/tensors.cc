@@ -149,6 +149,21 @@ void AddFill(Suite& suite) {
       .OutOfMemory({Longs({kLongest / 8}), Strings({}, {"x"})});
 }
 
+void AddEmpty(Suite& suite) {
+  OpRecord& record =
+      suite.Op("Empty").Reference([](Call& call) { call.outputs[0] = Array(call.in(0).integers()); });
+  for (D d : Join({kNumbers, {D::kBool, D::kString}})) {
+    record.Call({Ints({2, 3})}, {{"dtype", d}, {"init", true}});
+  }
+  record.Call({Ints({2, 3})}, {{"dtype", D::kFloat32}})
+      .Call({Ints({})}, {{"dtype", D::kFloat32}, {"init", true}})
+      .Call({Ints({3, 0})}, {{"dtype", D::kFloat32}, {"init", true}})
+      .Hostile({Int(2)}, "shape must be a vector of int32, got shape []", {{"dtype", D::kFloat32}})
+      .Hostile({Make(D::kInt32, {1, 1}, {2})}, "got shape [1,1]", {{"dtype", D::kString}})
+      .Hostile({Ints({2, -2})}, "shape", {{"dtype", D::kFloat32}})
+      .OutOfMemory({Ints({kHuge})}, {{"dtype", D::kFloat32}});
+}
+
 void AddZerosLike(Suite& suite) {
   OpRecord& record = suite.Op("ZerosLike")
                          .Reference([](Call& call) { call.outputs[0] = Array(call.in(0).dims()); })
@@ -357,6 +372,7 @@ void AddTensorsRecords(Suite& suite) {
   AddPlaceholder(suite);
   AddNoOp(suite);
   AddFill(suite);
+  AddEmpty(suite);
   AddZerosLike(suite);
   AddOnesLike(suite);
   AddRange(suite);
