@@ -272,6 +272,10 @@ std::vector<OpDef> TensorsOps() {
          return OkStatus();
        },
        .gradient = NotDifferentiable},
+      {.name = "DeviceIndex",
+       .summary = "Gives where the type of its device stands among device_names; behind them when nowhere.",
+       .infer_shapes = ScalarShape,
+       .gradient = NotDifferentiable},
 
       // ---- Passing on ----
       {.name = "Identity",
@@ -313,6 +317,10 @@ std::vector<OpDef> TensorsOps() {
        .gradient = NotDifferentiable},
       {.name = "Rank",
        .summary = "Gives the number of dimensions of its input.",
+       .infer_shapes = ScalarShape,
+       .gradient = NotDifferentiable},
+      {.name = "ToBool",
+       .summary = "Gives whether a scalar is not 0 or not empty, and whether another tensor has elements.",
        .infer_shapes = ScalarShape,
        .gradient = NotDifferentiable},
 

@@ -1,7 +1,10 @@
 // Constants, placeholders, identities and tensors filled with one value.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
@@ -36,6 +39,23 @@ class Const final : public Kernel {
  private:
   explicit Const(Tensor value) : value_(std::move(value)) {}
   const Tensor value_;
+};
+
+class DeviceIndex final : public Kernel {
+ public:
+  explicit DeviceIndex(const KernelConstruction& construction) {
+    const auto& names = construction.attr<std::vector<std::string>>("device_names");
+    const auto found = std::find(names.begin(), names.end(), construction.device().type());
+    index_ = Tensor::Scalar(static_cast<int32_t>(found - names.begin()));
+  }
+
+  absl::Status Compute(KernelContext& context) override {
+    context.set_output(0, index_);
+    return absl::OkStatus();
+  }
+
+ private:
+  Tensor index_;
 };
 
 // Runs only where nothing was fed.
@@ -174,6 +194,7 @@ void RegisterSourcesKernels(DeviceKernels& kernels) {
                      .device_type = std::string(device_type),
                      .types = {{"dtype", AllDTypes()}},
                      .create = Const::Create});
+  kernels.Add<DeviceIndex>("DeviceIndex");
   kernels.Add<Placeholder>("Placeholder");
   kernels.Add<&PassThrough>("PlaceholderWithDefault");
   kernels.Add<&PassThrough>("Identity");

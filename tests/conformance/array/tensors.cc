@@ -248,6 +248,40 @@ void AddRank(Suite& suite) {
   }
 }
 
+void ToBool(Call& call) {
+  const Array& input = call.in(0);
+  const bool is_scalar = input.rank() == 0;
+  call.outputs[0] = Scalar(is_scalar ? !input[0].is_zero() || !input[0].text.empty() : input.size() > 0);
+}
+
+void AddToBool(Suite& suite) {
+  OpRecord& record = suite.Op("ToBool").Reference(ToBool);
+  for (D d : Join({kOrdered, {D::kBool}})) {
+    for (double value : {0, 1}) record.Call({Make(d, {}, {value})});
+    record.Call({Make(d, {2}, {0, 0})}).Call({Tensor(d, {2, 0})});
+  }
+  record.Call({Float(-0.0)})
+      .Call({Float(std::nan(""))})
+      .Call({Strings({}, {""})})
+      .Call({Strings({}, {"0"})})
+      .Call({Strings({1}, {""})})
+      .Call({Sample(D::kComplex64, {1})})
+      .Hostile({Sample(D::kComplex64, {})}, "complex64 cannot be converted to a boolean")
+      .Hostile({HandleOf(Floats({1}))}, "resource cannot be converted to a boolean");
+}
+
+// session/device_index_test.cc has names of devices that there are.
+void AddDeviceIndex(Suite& suite) {
+  using Names = std::vector<std::string>;
+  suite.Op("DeviceIndex")
+      .Reference([](Call& call) {
+        call.outputs[0] = Scalar(static_cast<double>(call.node.attr<Names>("device_names").size()));
+      })
+      .Call({}, {{"device_names", Names{"TPU", "/device:CPU:0"}}})
+      .Call({}, {{"device_names", Names()}})
+      .CannotFail();
+}
+
 void AddReshape(Suite& suite) {
   OpRecord& record = suite.Op("Reshape").Reference(Reshape);
   record.Call({Floats({2, 6}), Ints({3, 4})})
@@ -380,6 +414,8 @@ void AddTensorsRecords(Suite& suite) {
   AddShapeN(suite);
   AddSize(suite);
   AddRank(suite);
+  AddToBool(suite);
+  AddDeviceIndex(suite);
   AddReshape(suite);
   AddExpandDims(suite);
   AddSqueeze(suite);
