@@ -85,6 +85,28 @@ TEST_F(TensorArraysTest, AGradientAddsWhatIsWrittenAndIsFoundAgain) {
   EXPECT_THAT(Floats((*values)[0]), ElementsAre(30, 0));
 }
 
+TEST_F(TensorArraysTest, AGradientMayHaveFurtherDimensions) {
+  Node* const array = Array(2);
+  const Output written = Write(array, 0, Const(Tensor::Vector<float>({1, 2})), array->output(1));
+  Node* const gradient =
+      g_.AddNode("TensorArrayGradWithShape", {array->output(0), written, Const(Tensor::Vector<int32_t>({3}))},
+                 {{"source", "g"}});
+  const auto read = [&](int32_t index, Output flow) {
+    return g_.AddOp("TensorArrayReadV3", {gradient->output(0), Int(index), flow}, kFloats);
+  };
+  const Output six = Const(Tensor::From<float>({3, 2}, {1, 2, 3, 4, 5, 6}));
+  const auto values =
+      RunAnew({read(0, gradient->output(1)), read(1, Write(gradient, 1, six, gradient->output(1)))});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ((*values)[0].shape(), Shape({3, 2}));
+  EXPECT_THAT(Floats((*values)[0]), ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(Floats((*values)[1]), ElementsAre(1, 2, 3, 4, 5, 6));
+  Node* const wrong =
+      g_.AddNode("TensorArrayGradWithShape",
+                 {array->output(0), written, Const(Tensor::Vector<int32_t>({-1}))}, {{"source", "h"}});
+  EXPECT_THAT(ErrorOf(wrong->output(1)), HasSubstr("shape_to_prepend"));
+}
+
 TEST_F(TensorArraysTest, SlicesAreWrittenAndJoined) {
   Node* const array = Array(2);
   const Output value = Const(Tensor::Vector<float>({1, 2, 3}));

@@ -48,6 +48,21 @@ TEST_F(TensorListsTest, AListThatIsSharedIsNotChanged) {
   EXPECT_THAT(Floats((*values)[4]), ElementsAre(1, 3, 4));
 }
 
+TEST_F(TensorListsTest, ARowIsPushedToEachList) {
+  const Output one = Push(Reserve(0), Float(1));
+  const Output lists = g_.AddOp("Pack", {std::vector<Output>{one, Reserve(0)}});
+  const Output rows = Const(Tensor::Vector<float>({7, 8}));
+  const Output pushed = g_.AddOp("TensorListPushBackBatch", {lists, rows});
+  Node* const each = g_.AddNode("Unpack", {pushed}, {{"num", 2}});
+  const auto values = RunAnew({Stack(each->output(0)), Stack(each->output(1)), Stack(one)});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT(Floats((*values)[0]), ElementsAre(1, 7));
+  EXPECT_THAT(Floats((*values)[1]), ElementsAre(8));
+  EXPECT_THAT(Floats((*values)[2]), ElementsAre(1));
+  const Output whole = Const(Tensor::Vector<int32_t>({7, 8}));
+  EXPECT_THAT(ErrorOf(g_.AddOp("TensorListPushBackBatch", {lists, whole})), HasSubstr("float"));
+}
+
 // Lists are copied by parts.
 TEST_F(TensorListsTest, ALongListThatIsSharedIsNotChanged) {
   constexpr int kLength = 700;

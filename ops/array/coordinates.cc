@@ -145,6 +145,21 @@ std::vector<OpDef> CoordinatesOps() {
          g.set_input_grad(1, Gather(g, g.grad(0), g.input(0)));
          return OkStatus();
        }},
+      {.name = "UnravelIndex",
+       .summary = "Gives the coordinates, one a row, of elements of a tensor with these dimensions.",
+       .infer_shapes = [](ShapeInference& s) -> Status {
+         WEIR_ASSIGN_OR_RETURN(const PartialShape dims, s.WithRank(1, 1));
+         const PartialShape& indices = s.input(0);
+         if (!indices.has_rank()) return OkStatus();
+         if (indices.rank() > 1) {
+           return InvalidArgumentError(
+               StrCat("indices must be a scalar or a vector, is ", indices.ToString()));
+         }
+         std::vector<int64_t> shape = {dims.dim(0)};
+         if (indices.rank() == 1) shape.push_back(indices.dim(0));
+         return SetOutputDims(s, 0, shape);
+       },
+       .gradient = NotDifferentiable},
       Updating("ScatterNdNonAliasingAdd", "Gives the input with updates added at the coordinates.",
                AddingGradient),
       Updating("TensorScatterUpdate",

@@ -55,6 +55,10 @@ std::vector<OpDef> PassingOnOps() {
          return OkStatus();
        },
        .gradient = PassGradient},
+      {.name = "GuaranteeConst",
+       .summary = "Gives its input, of which the program promises that it never changes.",
+       .infer_shapes = UnchangedShape,
+       .gradient = GradientMissing},
       {.name = "PreventGradient",
        .summary = "Gives its input; to ask for a gradient through it is an error.",
        .infer_shapes = UnchangedShape,

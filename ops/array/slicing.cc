@@ -103,6 +103,28 @@ Status StridedSliceShape(ShapeInference& s) {
   return OkStatus();
 }
 
+Status SliceUpdateShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(s.WithRank(1, 1).status());
+  WEIR_RETURN_IF_ERROR(MergeInputs(s, 1, 4).status());
+  return UnchangedShape(s);
+}
+
+// The value gets the gradient of the slice, summed where it was repeated; the input that of all the rest.
+Status SliceUpdateGradient(GradientContext& g) {
+  const Output begin = g.input(1), end = g.input(2), strides = g.input(3), value = g.input(4);
+  g.set_input_grad(0, g.Add("TensorStridedSliceUpdate", {g.grad(0), begin, end, strides, Zero(g, g.grad(0))},
+                            MaskAttrs(g)));
+  const Output slice = g.Add("StridedSlice", {g.grad(0), begin, end, strides}, MaskAttrs(g));
+  const Output shape = ShapeOf(g, value), slice_shape = g.Add("Shape", {slice});
+  Node* const repeated =
+      g.graph().AddNode("BroadcastGradientArgs", {shape, slice_shape}, {}, "", g.node().source());
+  if (repeated == nullptr) return OkStatus();  // the builder keeps the error
+  // The value may have more dimensions than the slice.
+  const Output whole = BroadcastTo(g, slice, g.Add("BroadcastArgs", {shape, slice_shape}));
+  g.set_input_grad(4, Reshape(g, Sum(g, whole, repeated->output(0)), shape));
+  return OkStatus();
+}
+
 // ---- Repeating ----
 
 Status BroadcastToShape(ShapeInference& s) {
@@ -163,6 +185,11 @@ std::vector<OpDef> SlicingOps() {
              4, g.Add("StridedSlice", {g.grad(0), g.input(1), g.input(2), g.input(3)}, MaskAttrs(g)));
          return OkStatus();
        }},
+      {.name = "TensorStridedSliceUpdate",
+       .summary =
+           "Gives the input with the value, which is broadcast, where StridedSlice would take its elements.",
+       .infer_shapes = SliceUpdateShape,
+       .gradient = SliceUpdateGradient},
 
       // ---- Repeating ----
       {.name = "Tile",

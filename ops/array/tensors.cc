@@ -232,6 +232,15 @@ std::vector<OpDef> TensorsOps() {
          g.set_input_grad(1, Sum(g, g.grad(0), axes));
          return OkStatus();
        }},
+      {.name = "Empty",
+       .summary = "Gives a tensor of that shape; its elements are zero here, whatever init says.",
+       .infer_shapes = [](ShapeInference& s) -> Status {
+         WEIR_RETURN_IF_ERROR(s.WithRank(0, 1).status());
+         WEIR_ASSIGN_OR_RETURN(PartialShape shape, RequestedShape(s, 0));
+         s.set_output(0, std::move(shape));
+         return OkStatus();
+       },
+       .gradient = NotDifferentiable},
       {.name = "ZerosLike",
        .summary = "Gives zeros in the shape of x.",
        .infer_shapes = UnchangedShape,
@@ -262,6 +271,10 @@ std::vector<OpDef> TensorsOps() {
          if (count <= 1e15) s.set_output(0, PartialShape({static_cast<int64_t>(count)}));
          return OkStatus();
        },
+       .gradient = NotDifferentiable},
+      {.name = "DeviceIndex",
+       .summary = "Gives where the type of its device stands among device_names; behind them when nowhere.",
+       .infer_shapes = ScalarShape,
        .gradient = NotDifferentiable},
 
       // ---- Passing on ----
@@ -304,6 +317,10 @@ std::vector<OpDef> TensorsOps() {
        .gradient = NotDifferentiable},
       {.name = "Rank",
        .summary = "Gives the number of dimensions of its input.",
+       .infer_shapes = ScalarShape,
+       .gradient = NotDifferentiable},
+      {.name = "ToBool",
+       .summary = "Gives whether a scalar is not 0 or not empty, and whether another tensor has elements.",
        .infer_shapes = ScalarShape,
        .gradient = NotDifferentiable},
 

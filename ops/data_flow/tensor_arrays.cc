@@ -70,6 +70,10 @@ std::vector<OpDef> TensorArraysOps() {
       WithoutGradient("TensorArrayGradV3",
                       "Gives the handle of the array's gradient for that source: the same one each time.",
                       ScalarsShape),
+      WithoutGradient("TensorArrayGradWithShape",
+                      "Gives the handle of the array's gradient for that source, whose elements have further "
+                      "dimensions in front.",
+                      ScalarsShape),
       WithGradientMissing("TensorArrayWriteV3", "Makes the value element index of the array.", WriteShape),
       WithGradientMissing("TensorArrayReadV3", "Gives element index of the array.", ReadShape),
       WithGradientMissing("TensorArrayGatherV3",

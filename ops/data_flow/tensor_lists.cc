@@ -49,6 +49,12 @@ std::vector<OpDef> TensorListsOps() {
                           HandleShape),
       WithGradientMissing("TensorListPushBack", "Gives the list with the tensor behind its elements.",
                           HandleShape),
+      WithoutGradient("TensorListPushBackBatch",
+                      "Gives each list with a row of the tensor behind its elements.",
+                      [](ShapeInference& s) -> Status {
+                        WEIR_RETURN_IF_ERROR(s.WithRankAtLeast(1, 1).status());
+                        return UnchangedShape(s);
+                      }),
       WithGradientMissing("TensorListPopBack", "Gives the list without its last element, and that.",
                           HandleShape),
       WithGradientMissing("TensorListSetItem", "Gives the list with item as its element index.", HandleShape),

@@ -140,6 +140,10 @@ std::vector<OpDef> ElementwiseOps() {
                const Output scaled = Div(g, g.grad(0), squares);
                return SetBroadcastGradients(g, Mul(g, x, scaled), Neg(g, Mul(g, y, scaled)));
              }),
+      Binary("NextAfter", "Gives the number next to x1 in the direction of x2.",
+             [](GradientContext& g) -> Status {
+               return SetBroadcastGradients(g, g.grad(0), ZerosLike(g, g.grad(0)));
+             }),
       Binary("Zeta", "Gives Hurwitz's zeta function, the sum of (q + k)^-x over k = 0, 1, 2...",
              [](GradientContext& g) -> Status {  // of q only, as TensorFlow
                const Output x = g.input(0), q = g.input(1);

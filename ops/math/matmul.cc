@@ -1,5 +1,6 @@
 // Matrix products.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -94,13 +95,21 @@ Status BatchMatMulGradient(GradientContext& g) {
   WEIR_RETURN_IF_ERROR(CheckReal(g));
   const Output x = g.input(0), y = g.input(1), dz = g.grad(0);
   const bool adj_x = g.attr<bool>("adj_x"), adj_y = g.attr<bool>("adj_y");
+  const bool has_output_type = g.node().FindAttr("Tout") != nullptr;
   const auto product = [&](Output a, Output b, bool adj_a, bool adj_b) {
-    return g.Add(g.node().op_name(), {a, b}, {{"adj_x", adj_a}, {"adj_y", adj_b}});
+    AttrMap attrs = {{"adj_x", adj_a}, {"adj_y", adj_b}};
+    if (has_output_type) attrs["Tout"] = dz.dtype();
+    return g.Add(g.node().op_name(), {a, b}, std::move(attrs));
   };
-  const Output dx = adj_x ? product(y, dz, adj_y, true) : product(dz, y, false, !adj_y);
-  const Output dy = adj_y ? product(dz, x, true, adj_x) : product(x, dz, !adj_x, false);
-  g.set_input_grad(0, SumRepeatedBatches(g, dx, 0));
-  g.set_input_grad(1, SumRepeatedBatches(g, dy, 1));
+  // Whole numbers times floating ones give floating ones: only these get a gradient.
+  if (x.dtype() == dz.dtype()) {
+    const Output dx = adj_x ? product(y, dz, adj_y, true) : product(dz, y, false, !adj_y);
+    g.set_input_grad(0, SumRepeatedBatches(g, dx, 0));
+  }
+  if (y.dtype() == dz.dtype()) {
+    const Output dy = adj_y ? product(dz, x, true, adj_x) : product(x, dz, !adj_x, false);
+    g.set_input_grad(1, SumRepeatedBatches(g, dy, 1));
+  }
   return OkStatus();
 }
 
@@ -123,6 +132,12 @@ std::vector<OpDef> MatmulOps() {
       {.name = "BatchMatMulV2",
        .summary = "Multiplies matrices of x by those of y, whose batches broadcast, each transposed and "
                   "conjugated first if asked.",
+       .infer_shapes = BatchMatMulShape,
+       .gradient = BatchMatMulGradient},
+      {.name = "BatchMatMulV3",
+       .summary =
+           "Multiplies matrices of x by those of y as BatchMatMulV2 does; whole numbers of 8 bits give "
+           "int32, and bfloat16 with bfloat16.",
        .infer_shapes = BatchMatMulShape,
        .gradient = BatchMatMulGradient},
   };

@@ -1,8 +1,11 @@
 // Pooling of images and volumes.
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "graph/gradients.h"
 #include "graph/shape_inference.h"
@@ -25,10 +28,35 @@ AttrMap SamePool(GradientContext& g) {
   return attrs;
 }
 
+// ksize and strides of an op that has them as inputs, its last two.
+bool TakesWindows(absl::string_view op) { return absl::EndsWith(op, "V2"); }
+
+// The attrs of a pooling; those of one with inputs as its attrs would be, or nullopt when a step says them.
+std::optional<AttrMap> PoolAttrs(const ShapeInference& s) {
+  if (!TakesWindows(s.op().name())) return s.attrs();
+  const auto ksize = s.input_integers(s.num_inputs() - 2), strides = s.input_integers(s.num_inputs() - 1);
+  if (!ksize || !strides) return std::nullopt;
+  AttrMap attrs = s.attrs();
+  attrs["ksize"] = *ksize;
+  attrs["strides"] = *strides;
+  return attrs;
+}
+
 // "MaxPool", "MaxPool3D" or "AvgPool...", of the pooling and its gradients.
 std::string ForwardOp(GradientContext& g) {
   const std::string& op = g.node().op_name();
-  return op.substr(0, op.find("Grad"));
+  return op.substr(0, std::min(op.find("Grad"), op.find("V2")));
+}
+
+// The op of that derivative with the windows of this one.
+Output PoolDerivative(GradientContext& g, absl::string_view derivative, std::vector<InputArg> inputs,
+                      AttrMap attrs) {
+  const bool takes_windows = TakesWindows(g.node().op_name());
+  if (takes_windows) {
+    for (const int back : {2, 1}) inputs.push_back(g.input(g.num_inputs() - back));
+  }
+  return g.Add(StrCat(ForwardOp(g), derivative, takes_windows ? "V2" : ""), std::move(inputs),
+               std::move(attrs));
 }
 
 // MaxPoolGrad and MaxPoolGradGrad are linear in `grad`, and each is the other's
@@ -36,13 +64,13 @@ std::string ForwardOp(GradientContext& g) {
 Status DifferentiateMaxPoolGrad(GradientContext& g, absl::string_view derivative, AttrMap attrs) {
   g.set_input_grad(0, ZerosLike(g, g.input(0)));
   g.set_input_grad(1, ZerosLike(g, g.input(1)));
-  g.set_input_grad(
-      2, g.Add(StrCat(ForwardOp(g), derivative), {g.input(0), g.input(1), g.grad(0)}, std::move(attrs)));
+  g.set_input_grad(2, PoolDerivative(g, derivative, {g.input(0), g.input(1), g.grad(0)}, std::move(attrs)));
   return OkStatus();
 }
 
 absl::StatusOr<PartialShape> PooledShape(const AttrMap& attrs, const PartialShape& input) {
-  if (attrs.at("data_format").get<std::string>() == "NCHW_VECT_C") {
+  const auto layout = attrs.find("data_format");
+  if (layout != attrs.end() && layout->second.get<std::string>() == "NCHW_VECT_C") {
     return absl::UnimplementedError(
         "data_format NCHW_VECT_C is for quantized tensors, which these ops do not take");
   }
@@ -60,6 +88,15 @@ absl::StatusOr<PartialShape> PooledShape(const AttrMap& attrs, const PartialShap
   return ImageShape(attrs, input.dim(axes.batch), spatial, input.dim(axes.channels));
 }
 
+// Of input 0 pooled; of unknown dimensions when a step says the windows.
+absl::StatusOr<PartialShape> PooledShape(const ShapeInference& s, const PartialShape& input) {
+  const std::optional<AttrMap> attrs = PoolAttrs(s);
+  if (attrs) return PooledShape(*attrs, input);
+  const ImageAxes axes = AxesOf(s.attrs());
+  std::vector<int64_t> spatial(axes.spatial.size(), kUnknown);
+  return ImageShape(s.attrs(), input.dim(axes.batch), spatial, input.dim(axes.channels));
+}
+
 Status CheckShape(ShapeInference& s, int input, const PartialShape& shape) {
   if (shape.IsCompatibleWith(s.input(input))) return OkStatus();
   return InvalidArgumentError(
@@ -70,26 +107,26 @@ int RankOf(const ShapeInference& s) { return AxesOf(s.attrs()).rank(); }
 
 Status PoolShape(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, RankOf(s)));
-  WEIR_ASSIGN_OR_RETURN(PartialShape pooled, PooledShape(s.attrs(), input));
+  WEIR_ASSIGN_OR_RETURN(PartialShape pooled, PooledShape(s, input));
   s.set_output(0, std::move(pooled));
   return OkStatus();
 }
 
-// `what` is pooled: an image or a volume.
-std::vector<OpDef> MaxPoolOps(const std::string& op, absl::string_view what) {
+// `what` is pooled: an image or a volume. `version` ends the names of the ops.
+std::vector<OpDef> MaxPoolOps(const std::string& op, absl::string_view what, absl::string_view version = "") {
   return {
-      {.name = op,
+      {.name = StrCat(op, version),
        .summary = StrCat("Gives the largest element of every window of ", what, ", channel by channel."),
        .infer_shapes = PoolShape,
        .gradient = [](GradientContext& g) -> Status {
-         g.set_input_grad(0, g.Add(ForwardOp(g) + "Grad", {g.input(0), g.output(0), g.grad(0)}, SamePool(g)));
+         g.set_input_grad(0, PoolDerivative(g, "Grad", {g.input(0), g.output(0), g.grad(0)}, SamePool(g)));
          return OkStatus();
        }},
-      {.name = op + "Grad",
+      {.name = StrCat(op, "Grad", version),
        .summary = StrCat("Gives the gradient of ", op, " with respect to its input."),
        .infer_shapes = [](ShapeInference& s) -> Status {
          WEIR_ASSIGN_OR_RETURN(PartialShape input, s.WithRank(0, RankOf(s)));
-         WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s.attrs(), input));
+         WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s, input));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 1, pooled));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 2, pooled));
          s.set_output(0, std::move(input));
@@ -101,11 +138,11 @@ std::vector<OpDef> MaxPoolOps(const std::string& op, absl::string_view what) {
                                             // padding EXPLICIT, as in TensorFlow
          return DifferentiateMaxPoolGrad(g, "GradGrad", std::move(attrs));
        }},
-      {.name = op + "GradGrad",
+      {.name = StrCat(op, "GradGrad", version),
        .summary = StrCat("Gives the gradient of ", op, "Grad with respect to its input grad."),
        .infer_shapes = [](ShapeInference& s) -> Status {
          WEIR_ASSIGN_OR_RETURN(const PartialShape input, s.WithRank(0, RankOf(s)));
-         WEIR_ASSIGN_OR_RETURN(PartialShape pooled, PooledShape(s.attrs(), input));
+         WEIR_ASSIGN_OR_RETURN(PartialShape pooled, PooledShape(s, input));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 1, pooled));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 2, input));
          s.set_output(0, std::move(pooled));
@@ -114,6 +151,39 @@ std::vector<OpDef> MaxPoolOps(const std::string& op, absl::string_view what) {
        .gradient = [](GradientContext& g) -> Status {
          return DifferentiateMaxPoolGrad(g, "Grad", SamePool(g));
        }},
+  };
+}
+
+Status ArgmaxShape(ShapeInference& s) {
+  WEIR_RETURN_IF_ERROR(PoolShape(s));
+  s.set_output(1, s.outputs()[0]);
+  return OkStatus();
+}
+
+std::vector<OpDef> MaxPoolWithArgmaxOps() {
+  return {
+      {.name = "MaxPoolWithArgmax",
+       .summary =
+           "Gives the largest element of every window of an image, and where it stands in the image or, "
+           "with include_batch_in_index, in the batch.",
+       .infer_shapes = ArgmaxShape,
+       .gradient = [](GradientContext& g) -> Status {
+         AttrMap attrs = SamePool(g);
+         attrs["include_batch_in_index"] = g.attr<bool>("include_batch_in_index");
+         g.set_input_grad(
+             0, g.Add("MaxPoolGradWithArgmax", {g.input(0), g.grad(0), g.output(1)}, std::move(attrs)));
+         return OkStatus();
+       }},
+      {.name = "MaxPoolGradWithArgmax",
+       .summary = "Gives the gradient of MaxPoolWithArgmax with respect to its input.",
+       .infer_shapes = [](ShapeInference& s) -> Status {
+         WEIR_ASSIGN_OR_RETURN(PartialShape input, s.WithRank(0, RankOf(s)));
+         WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s, input));
+         for (const int i : {1, 2}) WEIR_RETURN_IF_ERROR(CheckShape(s, i, pooled));
+         s.set_output(0, std::move(input));
+         return OkStatus();
+       },
+       .gradient = GradientMissing},
   };
 }
 
@@ -137,7 +207,7 @@ std::vector<OpDef> AvgPoolOps(const std::string& op, absl::string_view what) {
            return InvalidArgumentError(
                StrCat("orig_input_shape must have ", rank, " elements, is ", input.ToString()));
          }
-         WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s.attrs(), input));
+         WEIR_ASSIGN_OR_RETURN(const PartialShape pooled, PooledShape(s, input));
          WEIR_RETURN_IF_ERROR(CheckShape(s, 1, pooled));
          s.set_output(0, std::move(input));
          return OkStatus();
@@ -153,7 +223,8 @@ std::vector<OpDef> AvgPoolOps(const std::string& op, absl::string_view what) {
 
 std::vector<OpDef> PoolingOps() {
   std::vector<OpDef> ops;
-  for (std::vector<OpDef> more : {MaxPoolOps("MaxPool", "an image"), AvgPoolOps("AvgPool", "an image"),
+  for (std::vector<OpDef> more : {MaxPoolOps("MaxPool", "an image"), MaxPoolOps("MaxPool", "an image", "V2"),
+                                  MaxPoolWithArgmaxOps(), AvgPoolOps("AvgPool", "an image"),
                                   MaxPoolOps("MaxPool3D", "a volume"), AvgPoolOps("AvgPool3D", "a volume")}) {
     for (OpDef& op : more) ops.push_back(std::move(op));
   }

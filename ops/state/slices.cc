@@ -177,6 +177,15 @@ std::vector<OpDef> SlicesOps() {
          return OkStatus();
        },
        .gradient = NotDifferentiable},
+      {.name = "ResourceStridedSliceAssign",
+       .summary = "Replaces the elements of a variable that StridedSlice would take by the value, which is "
+                  "broadcast.",
+       .infer_shapes = [](ShapeInference& s) -> Status {
+         WEIR_RETURN_IF_ERROR(ShapeOfTarget(s, "T").status());
+         WEIR_RETURN_IF_ERROR(s.WithRank(1, 1).status());
+         return MergeInputs(s, 1, 4).status();
+       },
+       .gradient = NotDifferentiable},
       ScatterRows("ResourceScatterUpdate", "Replaces rows of a variable."),
       ScatterRows("ResourceScatterAdd", "Adds to rows of a variable."),
       ScatterRows("ResourceScatterSub", "Subtracts from rows of a variable."),

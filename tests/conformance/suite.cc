@@ -86,6 +86,11 @@ OpRecord& OpRecord::NoKernelFor(std::string attr, std::vector<DType> dtypes, std
   return *this;
 }
 
+OpRecord& OpRecord::SomeCombinationsOnly(std::string reason) {
+  some_combinations_only_ = std::move(reason);
+  return *this;
+}
+
 const Suite& Suite::Whole() {
   static const Suite* const whole = [] {
     auto* suite = new Suite;

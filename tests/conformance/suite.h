@@ -74,6 +74,9 @@ class OpRecord {
   // Dtypes of a type attr that TensorFlow's schema allows and no CPU kernel takes, and why.
   OpRecord& NoKernelFor(std::string attr, std::vector<DType> dtypes, std::string reason);
 
+  // Each dtype of a type attr has a kernel, but not each combination of several attrs, and why.
+  OpRecord& SomeCombinationsOnly(std::string reason);
+
   // The shapes of the outputs are known only in a step: they depend on values that no graph looks at.
   OpRecord& ShapeDependsOnValues();
 
@@ -99,6 +102,7 @@ class OpRecord {
   const std::string& tested_elsewhere() const { return tested_elsewhere_; }
   bool shape_depends_on_values() const { return shape_depends_on_values_; }
   const std::vector<Missing>& missing_kernels() const { return missing_kernels_; }
+  const std::string& some_combinations_only() const { return some_combinations_only_; }
 
  private:
   const std::string op_;
@@ -108,6 +112,7 @@ class OpRecord {
   bool cannot_fail_ = false;
   std::string tested_elsewhere_;
   std::vector<Missing> missing_kernels_;
+  std::string some_combinations_only_;
   bool shape_depends_on_values_ = false;
   bool check_gradient_ = true;
   double tolerance_ = 0;

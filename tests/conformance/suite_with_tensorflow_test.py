@@ -24,6 +24,7 @@ TOLERANCE = {np.dtype(np.float32): 4e-6, np.dtype(np.float64): 4e-13, np.dtype(n
 NO_ANSWER = (tf.errors.UnimplementedError, LookupError)
 NO_ANSWER_TEXTS = ("No OpKernel was registered", "no gradient defined", "only supports NHWC", "only supports dilated rates of 1", "not yet support",
                    "is not in the list of allowed values", "Op does not support", "Missing 0-th output",
+                   "cannot be converted to a boolean", "tensor_in must not be empty",
                    "Op type not registered '_FusedElementwise'")
 # Where TensorFlow's Python cannot build a gradient, or a kernel refuses what its definition allows.
 FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type int64",
@@ -46,6 +47,7 @@ FAULTS = ("Input 'y' of 'FloorMod' Op has type int32 that does not match type in
           "does not index into",  # its gradients forget bad_indices_policy
           "Inner dimension should be greater than zero",
           "WhereOp : Unhandled input dimensions: 0",
+          "Invalid reduction dimension",  # TensorStridedSliceUpdate's, of a value of more dimensions than the slice
           "Shape must be rank -1 but is rank",  # EnsureShape of any shape
           "input_min must be a scalar.")  # QuantizeAndDequantizeV2 and V4 with an axis and the bounds that it wants
 
@@ -118,6 +120,8 @@ def parts_of(graph_def):
             graph.node.add().CopyFrom(node)
             replace_top_k(graph, graph.node[-1])
     graph.versions.CopyFrom(tf.Graph().as_graph_def().versions)
+    if any(node.op.startswith("BatchNormWithGlobalNormalization") for node in graph.node):
+        graph.versions.producer = 8  # newer graphs may not have it
     return graph, values
 
 
@@ -126,6 +130,8 @@ def check_that_tensorflow_computes(node, values):
     inputs = [value for name, value in values.items() if name[0] == "x"]
     if node.op == "Round" and inputs[0].dtype.kind == "i":
         raise LookupError("zeros for whole numbers; tf.round does not ask the op for them")
+    if node.op == "Empty" and not node.attr["init"].b:
+        raise LookupError("what was in memory before")
     if node.op.startswith("DepthwiseConv2dNative") and any(value.size == 0 for value in inputs):
         raise LookupError("nothing is written for an empty batch")
     if node.op.startswith("FusedBatchNorm") and inputs[0].size == 0:

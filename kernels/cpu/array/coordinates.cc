@@ -250,6 +250,63 @@ using ScatterMin = ScatterInto<T, Lower>;
 template <typename T>
 using ScatterMax = ScatterInto<T, Raise>;
 
+// ---- UnravelIndex ----
+
+template <typename I>
+absl::Status CheckDims(absl::Span<const I> dims) {
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] > 0) continue;
+    return absl::InvalidArgumentError(
+        dims[i] == 0
+            ? absl::StrCat("Input dims cannot contain a dim of zero, but dims contains zero at index ", i)
+            : absl::StrCat("Input dims cannot be negative. Got dim = ", dims[i], " at index ", i));
+  }
+  return absl::OkStatus();
+}
+
+// Unlike TensorFlow it refuses a negative index, which has no coordinates.
+template <typename I>
+class UnravelIndex final : public Kernel {
+ public:
+  explicit UnravelIndex(const KernelConstruction&) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor &indices = context.input(0), &dims = context.input(1);
+    if (indices.shape().rank() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("The indices can only be scalar or vector, got \"", indices.shape().ToString(), "\""));
+    }
+    if (dims.shape().rank() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("The indices can only be 1-D, got \"", dims.shape().ToString(), "\" as dims"));
+    }
+    if (indices.num_elements() == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("received empty tensor indices: ", indices.shape().ToString()));
+    }
+    const absl::Span<const I> sizes = dims.flat<I>();
+    WEIR_RETURN_IF_ERROR(CheckDims(sizes));
+    Dims rows = {dims.num_elements()};
+    if (indices.shape().rank() == 1) rows.push_back(indices.num_elements());
+    WEIR_ASSIGN_OR_RETURN(const Shape shape, Shape::FromDims(rows));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+    const int64_t count = indices.num_elements();
+    I* const coordinates = output->flat<I>().data();
+    for (int64_t i = 0; i < count; ++i) {
+      I rest = indices.flat<I>()[i];
+      for (int64_t d = dims.num_elements() - 1; d >= 0; --d) {
+        coordinates[d * count + i] = rest % sizes[d];
+        rest /= sizes[d];
+      }
+      if (rest == 0 && indices.flat<I>()[i] >= 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat("index is out of bound as with dims: indices[", i,
+                                                     "] is ", indices.flat<I>()[i], ", dims is ",
+                                                     dims.ToString()));
+    }
+    return absl::OkStatus();
+  }
+};
+
 }  // namespace
 
 void RegisterCoordinatesKernels(DeviceKernels& kernels) {
@@ -259,6 +316,7 @@ void RegisterCoordinatesKernels(DeviceKernels& kernels) {
                              uint16_t, uint32_t, uint64_t, C64, C128>("T");
   const auto reals = Types<float, double, Half, Bfloat16, int8_t, int16_t, int32_t, int64_t, uint8_t,
                            uint16_t, uint32_t, uint64_t>("T");
+  kernels.Add<UnravelIndex>("UnravelIndex", Types<int32_t, int64_t>("Tidx"));
   kernels.Add<GatherNd>("GatherNd", {{"Tparams", AllDTypes()}});
   kernels.Add<ScatterNd>("ScatterNd", numbers);
   kernels.Add<ScatterNd>("ScatterNd", Types<bool, std::string>("T"));

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
-#include "kernels/cpu/array/strided_slice.h"
+#include "kernels/cpu/array/slice_view.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
 #include "kernels/cpu/strided_copy.h"
@@ -267,32 +267,6 @@ absl::Status Slice(KernelContext& context) {
   return absl::OkStatus();
 }
 
-StridedSliceMasks ReadMasks(const KernelConstruction& construction) {
-  return {construction.attr<int64_t>("begin_mask"), construction.attr<int64_t>("end_mask"),
-          construction.attr<int64_t>("ellipsis_mask"), construction.attr<int64_t>("new_axis_mask"),
-          construction.attr<int64_t>("shrink_axis_mask")};
-}
-
-// The plan for the specification in three inputs from `first` on.
-absl::StatusOr<StridedSlicePlan> ReadPlan(KernelContext& context, const Shape& sliced, int first,
-                                          const StridedSliceMasks& masks) {
-  WEIR_ASSIGN_OR_RETURN(const Dims begin, ReadIntegers(context.input(first), "begin"));
-  WEIR_ASSIGN_OR_RETURN(const Dims end, ReadIntegers(context.input(first + 1), "end"));
-  WEIR_ASSIGN_OR_RETURN(const Dims strides, ReadIntegers(context.input(first + 2), "strides"));
-  return PlanStridedSlice(sliced, begin, end, strides, masks);
-}
-
-// The elements of a dense tensor of `shape` that the plan takes.
-StridedView SlicedView(const Shape& shape, const StridedSlicePlan& plan) {
-  StridedView view = DenseView(shape);
-  for (size_t i = 0; i < plan.begins.size(); ++i) {
-    // An empty slice may begin outside the tensor; nothing is read there.
-    view.offset += plan.sizes[i] == 0 ? 0 : plan.begins[i] * view.strides[i];
-    view.strides[i] *= plan.steps[i];
-  }
-  return view;
-}
-
 class StridedSlice final : public Kernel {
  public:
   explicit StridedSlice(const KernelConstruction& construction) : masks_(ReadMasks(construction)) {}
@@ -326,6 +300,25 @@ class StridedSliceGrad final : public Kernel {
     ClearElements(*output, 0, output->num_elements());
     StridedCopy(plan.sizes, dy, {0, RowMajorStrides(plan.sizes)}, *output, SlicedView(shape, plan),
                 context.threads());
+    return absl::OkStatus();
+  }
+
+ private:
+  const StridedSliceMasks masks_;
+};
+
+class TensorStridedSliceUpdate final : public Kernel {
+ public:
+  explicit TensorStridedSliceUpdate(const KernelConstruction& construction)
+      : masks_(ReadMasks(construction)) {}
+
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    WEIR_ASSIGN_OR_RETURN(const StridedSlicePlan plan, ReadPlan(context, input.shape(), 1, masks_));
+    WEIR_RETURN_IF_ERROR(CheckUpdatesSlice(context, plan, context.input(4)));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.ForwardOrAllocateOutput({0}, 0, input.shape()));
+    if (!output->SharesBufferWith(input)) CopyElements(input, 0, *output, 0, input.num_elements());
+    UpdateSlice(plan, context.input(4), *output, context.threads());
     return absl::OkStatus();
   }
 
@@ -451,6 +444,7 @@ void RegisterLayoutKernels(DeviceKernels& kernels) {
   kernels.Add<&Slice>("Slice", any);
   kernels.Add<StridedSlice>("StridedSlice", any);
   kernels.Add<StridedSliceGrad>("StridedSliceGrad", any);
+  kernels.Add<TensorStridedSliceUpdate>("TensorStridedSliceUpdate", any);
   kernels.Add<&Transpose>("Transpose", any);
   kernels.Add<&ConjugateTranspose>("ConjugateTranspose", any);
   kernels.Add<&Tile>("Tile", any);

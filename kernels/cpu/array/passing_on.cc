@@ -1,4 +1,4 @@
-// Bitcast, EnsureShape, PreventGradient, Snapshot.
+// Bitcast, EnsureShape, GuaranteeConst, PreventGradient, Snapshot.
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -48,6 +48,14 @@ class EnsureShape final : public Kernel {
   const PartialShape shape_;
 };
 
+absl::Status GuaranteeConst(KernelContext& context) {
+  if (context.input(0).dtype() == DType::kResource) {
+    return absl::InvalidArgumentError("Input tensor cannot be a resource variable handle.");
+  }
+  context.set_output(0, context.input(0));
+  return absl::OkStatus();
+}
+
 absl::Status PassOn(KernelContext& context) {
   context.set_output(0, context.input(0));
   return absl::OkStatus();
@@ -58,6 +66,7 @@ absl::Status PassOn(KernelContext& context) {
 void RegisterPassingOnKernels(DeviceKernels& kernels) {
   kernels.Add<&Bitcast>("Bitcast", {{"T", StoredNumbers()}, {"type", StoredNumbers()}});
   kernels.Add<EnsureShape>("EnsureShape", {{"T", AllDTypes()}});
+  kernels.Add<&GuaranteeConst>("GuaranteeConst", {{"T", AllDTypes()}});
   kernels.Add<&PassOn>("PreventGradient", {{"T", AllDTypes()}});
   kernels.Add<&PassOn>("Snapshot", {{"T", AllDTypes()}});
 }

@@ -1,12 +1,14 @@
 // Ops that read or change shapes and leave elements where they are.
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
 #include "kernels/cpu/dtype_lists.h"
 #include "kernels/cpu/integer_input.h"
+#include "kernels/cpu/with_dtype.h"
 #include "kernels/device_kernels.h"
 
 namespace weir {
@@ -229,6 +231,28 @@ absl::Status InvertPermutation(KernelContext& context) {
   return absl::OkStatus();
 }
 
+// As If and While take a condition.
+absl::Status ToBool(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  bool value = input.num_elements() > 0;
+  if (input.shape().is_scalar() && input.dtype() == DType::kString) {
+    value = !input.scalar<std::string>().empty();
+  } else if (input.shape().is_scalar() && input.dtype() == DType::kBool) {
+    value = input.scalar<bool>();
+  } else if (input.shape().is_scalar()) {
+    const bool is_number = !IsComplex(input.dtype()) && WithNumericType(input.dtype(), [&](auto tag) {
+      using T = typename decltype(tag)::Type;
+      value = input.scalar<T>() != T(0);
+    });
+    if (!is_number) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(DTypeName(input.dtype()), " cannot be converted to a boolean"));
+    }
+  }
+  context.set_output(0, Tensor::Scalar(value));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void RegisterShapesKernels(DeviceKernels& kernels) {
@@ -236,6 +260,7 @@ void RegisterShapesKernels(DeviceKernels& kernels) {
   kernels.Add<&ShapesOfInputs>("ShapeN");
   kernels.Add<&Size>("Size");
   kernels.Add<&Rank>("Rank");
+  kernels.Add<&ToBool>("ToBool");
   kernels.Add<&Reshape>("Reshape");
   kernels.Add<&ExpandDims>("ExpandDims");
   kernels.Add<Squeeze>("Squeeze");

@@ -1,7 +1,10 @@
 // Constants, placeholders, identities and tensors filled with one value.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
@@ -38,6 +41,23 @@ class Const final : public Kernel {
   const Tensor value_;
 };
 
+class DeviceIndex final : public Kernel {
+ public:
+  explicit DeviceIndex(const KernelConstruction& construction) {
+    const auto& names = construction.attr<std::vector<std::string>>("device_names");
+    const auto found = std::find(names.begin(), names.end(), construction.device().type());
+    index_ = Tensor::Scalar(static_cast<int32_t>(found - names.begin()));
+  }
+
+  absl::Status Compute(KernelContext& context) override {
+    context.set_output(0, index_);
+    return absl::OkStatus();
+  }
+
+ private:
+  Tensor index_;
+};
+
 // Runs only where nothing was fed.
 class Placeholder final : public Kernel {
  public:
@@ -67,6 +87,19 @@ absl::Status Fill(KernelContext& context) {
   WEIR_RETURN_IF_ERROR(CheckRoomForStrings(context, value, shape.num_elements()));
   WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
   FillElements(value, *output, 0, output->num_elements());
+  return absl::OkStatus();
+}
+
+// Zeros also where nobody asks for them: what other sessions left in memory is not for this one.
+absl::Status Empty(KernelContext& context) {
+  const Tensor& dims = context.input(0);
+  if (dims.shape().rank() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape must be a vector of int32, got shape ", dims.shape().ToString()));
+  }
+  WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(dims, "shape"));
+  WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
+  ClearElements(*output, 0, output->num_elements());
   return absl::OkStatus();
 }
 
@@ -161,6 +194,7 @@ void RegisterSourcesKernels(DeviceKernels& kernels) {
                      .device_type = std::string(device_type),
                      .types = {{"dtype", AllDTypes()}},
                      .create = Const::Create});
+  kernels.Add<DeviceIndex>("DeviceIndex");
   kernels.Add<Placeholder>("Placeholder");
   kernels.Add<&PassThrough>("PlaceholderWithDefault");
   kernels.Add<&PassThrough>("Identity");
@@ -168,6 +202,7 @@ void RegisterSourcesKernels(DeviceKernels& kernels) {
   kernels.Add<&PassThrough>("StopGradient");
   kernels.Add<&DoNothing>("NoOp");
   kernels.Add<&Fill>("Fill", {{"T", AllDTypes()}});
+  kernels.Add<&Empty>("Empty", {{"dtype", AllDTypes()}});
   kernels.Add<&ZerosLike>("ZerosLike", {{"T", AllDTypes()}});
   kernels.Add<&OnesLike>("OnesLike", {{"T", CountableDTypes()}});
   kernels.Add<&Range>("Range", {{"Tidx", RealDTypes()}});

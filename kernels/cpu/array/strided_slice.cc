@@ -20,12 +20,11 @@ struct Range {
   bool shrink = false;
 };
 
-// Dimensions of the result in order: an input dimension, or kNewAxis. Shrunk dimensions do not appear.
-constexpr int kNewAxis = -1;
+constexpr int kNewAxis = StridedSlicePlan::kNewAxis;
 
 struct DenseSpecification {
   absl::InlinedVector<Range, 4> ranges;  // one per input dimension
-  absl::InlinedVector<int, 4> result;
+  absl::InlinedVector<int, 4> result;    // StridedSlicePlan::sources
 };
 
 bool HasBit(int64_t mask, size_t bit) { return (static_cast<uint64_t>(mask) >> bit & 1) != 0; }
@@ -123,6 +122,7 @@ absl::StatusOr<StridedSlicePlan> PlanStridedSlice(const Shape& input, absl::Span
   Dims dims;
   for (int source : dense.result) dims.push_back(source == kNewAxis ? 1 : plan.sizes[source]);
   WEIR_ASSIGN_OR_RETURN(plan.shape, Shape::FromDims(dims));
+  plan.sources = dense.result;
   return plan;
 }
 

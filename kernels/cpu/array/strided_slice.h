@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "graph/types/shape.h"
@@ -24,6 +25,9 @@ struct StridedSlicePlan {
   Dims steps;  // 0 where a dimension keeps at most one element
   Dims sizes;
   Shape shape;  // of the result: without shrunk axes, with new ones
+  // Of each dimension of the result: the one of the sliced tensor that it is, or kNewAxis.
+  absl::InlinedVector<int, 4> sources;
+  static constexpr int kNewAxis = -1;
 };
 
 // InvalidArgument for specifications of different lengths, two ellipses, a zero stride, more ranges than

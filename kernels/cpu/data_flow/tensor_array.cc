@@ -148,7 +148,18 @@ void TensorArray::Close() {
   gradients_.clear();
 }
 
-absl::StatusOr<RefPtr<TensorArray>> TensorArray::Gradient(const std::string& source) {
+namespace {
+
+Dims WithLeading(absl::Span<const int64_t> leading, absl::Span<const int64_t> dims) {
+  Dims all(leading.begin(), leading.end());
+  all.insert(all.end(), dims.begin(), dims.end());
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<RefPtr<TensorArray>> TensorArray::Gradient(const std::string& source,
+                                                          absl::Span<const int64_t> leading) {
   const absl::MutexLock lock(&mutex_);
   WEIR_RETURN_IF_ERROR(CheckIsOpen());
   if (const auto known = gradients_.find(source); known != gradients_.end()) return known->second;
@@ -156,10 +167,13 @@ absl::StatusOr<RefPtr<TensorArray>> TensorArray::Gradient(const std::string& sou
     return absl::InvalidArgumentError(
         absl::StrCat(ToString(), " is a gradient of gradients, ", depth_, " deep"));
   }
-  is_fixed_ = true;
   TensorArraySpec spec = spec_;
   spec.name = absl::StrCat(spec_.name, "@", source);
   spec.element_shape = element_shape_;
+  if (element_shape_.has_rank()) {
+    WEIR_ASSIGN_OR_RETURN(spec.element_shape,
+                          PartialShape::FromDims(WithLeading(leading, element_shape_.dims())));
+  }
   spec.is_dynamic = false;
   spec.clear_after_read = true;
   RefPtr<TensorArray> gradient = MakeRef<TensorArray>(std::move(spec));
@@ -169,10 +183,13 @@ absl::StatusOr<RefPtr<TensorArray>> TensorArray::Gradient(const std::string& sou
     const absl::MutexLock gradient_lock(&gradient->mutex_);
     gradient->elements_.resize(elements_.size());
     for (size_t i = 0; i < elements_.size(); ++i) {
-      gradient->elements_[i].has_shape = elements_[i].has_shape;
-      gradient->elements_[i].shape = elements_[i].shape;
+      if (!elements_[i].has_shape) continue;
+      gradient->elements_[i].has_shape = true;
+      WEIR_ASSIGN_OR_RETURN(gradient->elements_[i].shape,
+                            Shape::FromDims(WithLeading(leading, elements_[i].shape.dims())));
     }
   }
+  is_fixed_ = true;
   gradients_.emplace(source, gradient);
   return gradient;
 }

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "graph/types/resource_handle.h"
 #include "graph/types/shape.h"
 #include "graph/types/tensor.h"
@@ -60,8 +61,9 @@ class TensorArray final : public Resource {
   // False once a gradient was made, too.
   bool may_grow() const;
   void Close();
-  // Makes it at the first call. The array does not grow from now on.
-  absl::StatusOr<RefPtr<TensorArray>> Gradient(const std::string& source);
+  // Makes it at the first call. The array does not grow from now on. Elements of the gradient have `leading`
+  // dimensions before those of the array's elements.
+  absl::StatusOr<RefPtr<TensorArray>> Gradient(const std::string& source, absl::Span<const int64_t> leading);
 
  private:
   struct Element {

@@ -51,7 +51,12 @@ class Gradient final : public Kernel {
 
   absl::Status Compute(KernelContext& context) override {
     WEIR_ASSIGN_OR_RETURN(const RefPtr<TensorArray> array, LookupResource<TensorArray>(context, 0));
-    WEIR_ASSIGN_OR_RETURN(RefPtr<TensorArray> gradient, array->Gradient(source_));
+    Dims leading;
+    if (context.num_inputs() == 3) {  // TensorArrayGradWithShape
+      WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(context.input(2), "shape_to_prepend"));
+      leading.assign(shape.dims().begin(), shape.dims().end());
+    }
+    WEIR_ASSIGN_OR_RETURN(RefPtr<TensorArray> gradient, array->Gradient(source_, leading));
     const std::string name = gradient->spec().name;
     context.set_output(0, HandleOfStepResource(device_, name, TensorArray::kTypeName, std::move(gradient)));
     context.set_output(1, context.input(1));
@@ -272,6 +277,7 @@ absl::Status Close(KernelContext& context) {
 void RegisterTensorArraysKernels(DeviceKernels& kernels) {
   kernels.Add<MakeArray>("TensorArrayV3");
   kernels.Add<Gradient>("TensorArrayGradV3");
+  kernels.Add<Gradient>("TensorArrayGradWithShape");
   kernels.Add<&Write>("TensorArrayWriteV3");
   kernels.Add<&Read>("TensorArrayReadV3");
   kernels.Add<Gather>("TensorArrayGatherV3");

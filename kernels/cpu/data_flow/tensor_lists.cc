@@ -146,6 +146,51 @@ class PushBack final : public ListKernel {
   }
 };
 
+// The list that an element of a tensor of variants is. InvalidArgument when it is none, or of other elements.
+absl::StatusOr<const TensorList*> ListAt(const Tensor& lists, int64_t i, DType dtype) {
+  const auto* list = dynamic_cast<const TensorList*>(lists.flat<ResourceHandle>()[i].resource.get());
+  if (list == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Input handle at index ", i, " is not a list: input_handles is ", lists.ToString(4)));
+  }
+  WEIR_RETURN_IF_ERROR(list->CheckIs(dtype));
+  return list;
+}
+
+class PushBackBatch final : public ListKernel {
+ public:
+  using ListKernel::ListKernel;
+  absl::Status Compute(KernelContext& context) override {
+    const Tensor &lists = context.input(0), &tensor = context.input(1);
+    WEIR_RETURN_IF_ERROR(Check(lists.shape(), tensor.shape()));
+    const Shape row(tensor.shape().dims().subspan(1));
+    WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, lists.shape()));
+    for (int64_t i = 0; i < lists.num_elements(); ++i) {
+      WEIR_ASSIGN_OR_RETURN(const TensorList* given, ListAt(lists, i, dtype_));
+      WEIR_ASSIGN_OR_RETURN(Tensor element, CopyRows(tensor, i, row.num_elements(), row, context));
+      RefPtr<TensorList> list = MakeRef<TensorList>(*given);
+      WEIR_RETURN_IF_ERROR(list->PushBack(std::move(element)));
+      output->flat<ResourceHandle>()[i].resource = std::move(list);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status Check(const Shape& lists, const Shape& tensor) {
+    if (tensor.rank() == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Expected tensor to be at least a vector, but saw shape: ", tensor.ToString()));
+    }
+    if (lists.rank() != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Expected input_handles to be a vector, but saw shape: ", lists.ToString()));
+    }
+    if (lists.dim(0) == tensor.dim(0)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("Expected tensor.shape[0] == input_handles.size, but saw ",
+                                                   tensor.dim(0), " vs. ", lists.dim(0)));
+  }
+};
+
 class PopBack final : public ListKernel {
  public:
   using ListKernel::ListKernel;
@@ -475,6 +520,7 @@ void RegisterTensorListsKernels(DeviceKernels& kernels) {
   kernels.Add<Empty>("EmptyTensorList");
   kernels.Add<Reserve>("TensorListReserve");
   kernels.Add<PushBack>("TensorListPushBack");
+  kernels.Add<PushBackBatch>("TensorListPushBackBatch");
   kernels.Add<PopBack>("TensorListPopBack");
   kernels.Add<SetItem>("TensorListSetItem");
   kernels.Add<GetItem>("TensorListGetItem");

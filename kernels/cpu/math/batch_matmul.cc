@@ -1,6 +1,8 @@
-// BatchMatMul and BatchMatMulV2, which broadcasts.
+// BatchMatMul, BatchMatMulV2, which broadcasts, and BatchMatMulV3, which multiplies numbers of two types.
+#include <algorithm>
 #include <complex>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "graph/types/status_macros.h"
@@ -21,6 +23,21 @@ absl::StatusOr<Tensor> Conjugated(KernelContext& context, const Tensor& tensor) 
   return copy;
 }
 
+// Whole numbers of 8 bits as what they are computed in.
+template <typename Wide>
+absl::StatusOr<Tensor> Converted(KernelContext& context, const Tensor& tensor) {
+  WEIR_ASSIGN_OR_RETURN(Tensor copy, context.AllocateTemporary(DTypeOf<Wide>, tensor.shape()));
+  const absl::Span<Wide> to = copy.flat<Wide>();
+  const auto convert = [&to](const auto from) { std::copy(from.begin(), from.end(), to.begin()); };
+  if (tensor.dtype() == DType::kInt8) {
+    convert(tensor.flat<int8_t>());
+  } else {
+    convert(tensor.flat<uint8_t>());
+  }
+  return copy;
+}
+
+// T: of the product.
 template <typename T>
 class BatchMatMul final : public Kernel {
  public:
@@ -57,6 +74,11 @@ class BatchMatMul final : public Kernel {
     if constexpr (std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>) {
       if (is_adjoint) return Conjugated<T>(context, context.input(input));
     }
+    if constexpr (std::is_same_v<T, int32_t> || std::is_same_v<T, Bfloat16>) {
+      if (context.input(input).dtype() != DTypeOf<T>) {
+        return Converted<ComputeType<T>>(context, context.input(input));
+      }
+    }
     return Widen(context, context.input(input));
   }
 
@@ -89,6 +111,21 @@ class BatchMatMul final : public Kernel {
   const bool adjoint_x_, adjoint_y_, broadcasts_;
 };
 
+template <typename... T>
+void AddOfOneType(DeviceKernels& kernels) {
+  (kernels.Add<BatchMatMul<T>>("BatchMatMulV3",
+                               {{"Ta", {DTypeOf<T>}}, {"Tb", {DTypeOf<T>}}, {"Tout", {DTypeOf<T>}}}),
+   ...);
+}
+
+void AddOfTwoTypes(DeviceKernels& kernels) {
+  const std::vector<DType> bytes = {DType::kInt8, DType::kUint8}, bfloat16 = {DType::kBfloat16};
+  kernels.Add<BatchMatMul<int32_t>>("BatchMatMulV3",
+                                    {{"Ta", bytes}, {"Tb", bytes}, {"Tout", {DType::kInt32}}});
+  kernels.Add<BatchMatMul<Bfloat16>>("BatchMatMulV3", {{"Ta", bytes}, {"Tb", bfloat16}, {"Tout", bfloat16}});
+  kernels.Add<BatchMatMul<Bfloat16>>("BatchMatMulV3", {{"Ta", bfloat16}, {"Tb", bytes}, {"Tout", bfloat16}});
+}
+
 }  // namespace
 
 void RegisterBatchMatmulKernels(DeviceKernels& kernels) {
@@ -97,6 +134,9 @@ void RegisterBatchMatmulKernels(DeviceKernels& kernels) {
   kernels.Add<BatchMatMul>("BatchMatMulV2",
                            Types<float, double, Half, Bfloat16, int16_t, int32_t, int64_t, uint8_t, uint16_t,
                                  uint32_t, uint64_t, std::complex<float>, std::complex<double>>("T"));
+  AddOfOneType<float, double, Half, Bfloat16, int16_t, int32_t, int64_t, std::complex<float>,
+               std::complex<double>>(kernels);
+  AddOfTwoTypes(kernels);
 }
 
 }  // namespace weir

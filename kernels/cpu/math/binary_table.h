@@ -46,6 +46,7 @@ inline constexpr std::tuple kBinaryTable{
 
     LibraryCall<kFloats | kSignedInts | kComplex, Refused::kNegative>("Pow", {15.0f, 5.0f}, Pow()),
     LibraryCall<kFloats>("Atan2", 15.0f, []<typename T>(T y, T x) { return std::atan2(y, x); }),
+    LibraryCall<kFloats>("NextAfter", 5.0f, []<typename T>(T x, T y) { return std::nextafter(x, y); }),
     LibraryCall<kInexact>("Xlogy", 8.0f,
                           []<typename T>(T x, T y) { return x == T(0) ? T(0) : x * std::log(y); }),
     LibraryCall<kInexact>("Xlog1py", 8.0f,

@@ -1,4 +1,5 @@
-// MaxPool, AvgPool and their gradients; the second derivative of MaxPool.
+// MaxPool, AvgPool and their gradients; the second derivative of MaxPool. MaxPoolV2 has its windows as
+// inputs.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -116,10 +117,22 @@ absl::Status CheckShape(absl::string_view name, const Tensor& tensor, const Shap
 
 class PoolKernel : public Kernel {
  public:
-  explicit PoolKernel(WindowAttrs attrs) : attrs_(std::move(attrs)) {}
+  PoolKernel(WindowAttrs attrs, bool takes_windows)
+      : attrs_(std::move(attrs)), takes_windows_(takes_windows) {}
 
  protected:
+  absl::StatusOr<WindowGeometry> Geometry(const KernelContext& context, const Shape& input) const {
+    if (!takes_windows_) return attrs_.Pooling(input);
+    const int count = context.num_inputs();
+    WEIR_ASSIGN_OR_RETURN(const Dims ksize, ReadIntegers(context.input(count - 2), "ksize"));
+    WEIR_ASSIGN_OR_RETURN(const Dims strides, ReadIntegers(context.input(count - 1), "strides"));
+    WEIR_ASSIGN_OR_RETURN(const WindowAttrs attrs, attrs_.Sliding(ksize, strides));
+    return attrs.Pooling(input);
+  }
+
+ private:
   const WindowAttrs attrs_;
+  const bool takes_windows_;  // the last two inputs are ksize and strides
 };
 
 // Makes a `Pool` of checked attrs.
@@ -127,7 +140,7 @@ template <typename Pool>
 struct Checked {
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const KernelConstruction& construction) {
     WEIR_ASSIGN_OR_RETURN(WindowAttrs attrs, WindowAttrs::ForPooling(construction));
-    return std::make_unique<Pool>(std::move(attrs));
+    return std::make_unique<Pool>(std::move(attrs), construction.node().FindAttr("ksize") == nullptr);
   }
 };
 
@@ -139,7 +152,7 @@ class ForwardPool final : public PoolKernel {
   absl::Status Compute(KernelContext& context) override {
     using Wide = ComputeType<T>;
     const Tensor& input = context.input(0);
-    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(input.shape()));
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, Geometry(context, input.shape()));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, OutputShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(const Tensor x, Widen(context, input));
     WEIR_ASSIGN_OR_RETURN(Tensor y, WideOutput(context, *output));
@@ -159,7 +172,7 @@ class MaxPoolGrad final : public PoolKernel {
   absl::Status Compute(KernelContext& context) override {
     using Wide = ComputeType<T>;
     const Shape& shape = context.input(0).shape();
-    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(shape));
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, Geometry(context, shape));
     WEIR_RETURN_IF_ERROR(CheckShape("orig_output", context.input(1), OutputShape(geometry)));
     WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(2), OutputShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
@@ -182,7 +195,7 @@ class MaxPoolGradGrad final : public PoolKernel {
   absl::Status Compute(KernelContext& context) override {
     using Wide = ComputeType<T>;
     const Shape& shape = context.input(0).shape();
-    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(shape));
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, Geometry(context, shape));
     WEIR_RETURN_IF_ERROR(CheckShape("orig_output", context.input(1), OutputShape(geometry)));
     WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(2), shape));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, OutputShape(geometry)));
@@ -207,7 +220,7 @@ class AvgPoolGrad final : public PoolKernel {
     const Tensor& sizes = context.input(0);
     WEIR_RETURN_IF_ERROR(CheckShape("orig_input_shape", sizes, {4}));
     WEIR_ASSIGN_OR_RETURN(const Shape shape, ReadShape(sizes, "orig_input_shape"));
-    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, attrs_.Pooling(shape));
+    WEIR_ASSIGN_OR_RETURN(const WindowGeometry geometry, Geometry(context, shape));
     WEIR_RETURN_IF_ERROR(CheckShape("grad", context.input(1), OutputShape(geometry)));
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     WEIR_ASSIGN_OR_RETURN(const Tensor gradient, Widen(context, context.input(1)));
@@ -238,6 +251,9 @@ void RegisterPoolingKernels(DeviceKernels& kernels) {
   kernels.Add<MaxPoolKernel>("MaxPool", reals);
   kernels.Add<MaxPoolGradKernel>("MaxPoolGrad", reals);
   kernels.Add<MaxPoolGradGradKernel>("MaxPoolGradGrad", reals);
+  kernels.Add<MaxPoolKernel>("MaxPoolV2", reals);
+  kernels.Add<MaxPoolGradKernel>("MaxPoolGradV2", reals);
+  kernels.Add<MaxPoolGradGradKernel>("MaxPoolGradGradV2", reals);
   const auto floats = Types<float, double, Half, Bfloat16>("T");
   kernels.Add<AvgPoolKernel>("AvgPool", floats);
   kernels.Add<AvgPoolGradKernel>("AvgPoolGrad", floats);

@@ -54,15 +54,24 @@ double ConvGeometry::OperationsPerImage() const {
 absl::StatusOr<WindowAttrs> WindowAttrs::ForConvolution(const KernelConstruction& construction) {
   WindowAttrs attrs;
   WEIR_RETURN_IF_ERROR(attrs.ReadShared(construction));
-  WEIR_RETURN_IF_ERROR(attrs.ReadSpatial(construction, "dilations", attrs.dilation_));
+  WEIR_RETURN_IF_ERROR(attrs.ReadSpatialAttr(construction, "dilations", attrs.dilation_));
   return attrs;
 }
 
 absl::StatusOr<WindowAttrs> WindowAttrs::ForPooling(const KernelConstruction& construction) {
   WindowAttrs attrs;
   WEIR_RETURN_IF_ERROR(attrs.ReadShared(construction));
-  WEIR_RETURN_IF_ERROR(attrs.ReadSpatial(construction, "ksize", attrs.window_));
+  if (construction.node().FindAttr("ksize") == nullptr) return attrs;
+  WEIR_RETURN_IF_ERROR(attrs.ReadSpatialAttr(construction, "ksize", attrs.window_));
   return attrs;
+}
+
+absl::StatusOr<WindowAttrs> WindowAttrs::Sliding(absl::Span<const int64_t> ksize,
+                                                 absl::Span<const int64_t> strides) const {
+  WindowAttrs sliding = *this;
+  WEIR_RETURN_IF_ERROR(ReadSpatial(ksize, "ksize", sliding.window_));
+  WEIR_RETURN_IF_ERROR(ReadSpatial(strides, "strides", sliding.stride_));
+  return sliding;
 }
 
 absl::Status WindowAttrs::ReadShared(const KernelConstruction& construction) {
@@ -75,26 +84,31 @@ absl::Status WindowAttrs::ReadShared(const KernelConstruction& construction) {
   spatial_rank_ = format == "NDHWC" ? 3 : 2;
   channels_first_ = format == "NCHW";
   padding_ = construction.attr<std::string>("padding");
-  WEIR_RETURN_IF_ERROR(ReadSpatial(construction, "strides", stride_));
+  if (construction.node().FindAttr("strides") != nullptr) {
+    WEIR_RETURN_IF_ERROR(ReadSpatialAttr(construction, "strides", stride_));
+  }
   return ReadExplicitPadding(construction);
 }
 
-absl::Status WindowAttrs::ReadSpatial(const KernelConstruction& construction, absl::string_view attr,
+absl::Status WindowAttrs::ReadSpatialAttr(const KernelConstruction& construction, absl::string_view attr,
+                                          SpatialSizes& values) const {
+  return ReadSpatial(construction.attr<std::vector<int64_t>>(attr), absl::StrCat("attr ", attr), values);
+}
+
+absl::Status WindowAttrs::ReadSpatial(absl::Span<const int64_t> list, absl::string_view what,
                                       SpatialSizes& values) const {
-  const auto& list = construction.attr<std::vector<int64_t>>(attr);
   const auto describe = [&] { return absl::StrCat("[", absl::StrJoin(list, ","), "]"); };
   if (static_cast<int>(list.size()) != rank()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("attr ", attr, " must have ", rank(), " elements, is ", describe()));
+        absl::StrCat(what, " must have ", rank(), " elements, is ", describe()));
   }
   if (list[0] != 1 || list[channel_axis()] != 1) {
-    return absl::UnimplementedError(
-        absl::StrCat("attr ", attr, " must be 1 for batch and channels, is ", describe()));
+    return absl::UnimplementedError(absl::StrCat(what, " must be 1 for batch and channels, is ", describe()));
   }
   for (int i = 0; i < spatial_rank_; ++i) {
     values[i] = list[first_spatial_axis() + i];
     if (values[i] >= 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat("attr ", attr, " must be at least 1, is ", describe()));
+    return absl::InvalidArgumentError(absl::StrCat(what, " must be at least 1, is ", describe()));
   }
   return absl::OkStatus();
 }

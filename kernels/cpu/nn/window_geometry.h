@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "graph/types/shape.h"
 #include "kernels/kernel.h"
 
@@ -67,7 +69,11 @@ struct ConvGeometry {
 class WindowAttrs {
  public:
   static absl::StatusOr<WindowAttrs> ForConvolution(const KernelConstruction& construction);
+  // Of an op that has the windows as inputs, without them: Sliding adds them.
   static absl::StatusOr<WindowAttrs> ForPooling(const KernelConstruction& construction);
+  // The same with these windows, checked as attrs are.
+  absl::StatusOr<WindowAttrs> Sliding(absl::Span<const int64_t> ksize,
+                                      absl::Span<const int64_t> strides) const;
 
   // Of inputs, outputs and filters.
   int rank() const { return spatial_rank_ + 2; }
@@ -79,8 +85,11 @@ class WindowAttrs {
   int first_spatial_axis() const { return channels_first_ ? 2 : 1; }
   int channel_axis() const { return channels_first_ ? 1 : spatial_rank_ + 1; }
   absl::Status ReadShared(const KernelConstruction& construction);
-  absl::Status ReadSpatial(const KernelConstruction& construction, absl::string_view attr,
+  // `what` is the list in errors: "attr strides".
+  absl::Status ReadSpatial(absl::Span<const int64_t> list, absl::string_view what,
                            SpatialSizes& values) const;
+  absl::Status ReadSpatialAttr(const KernelConstruction& construction, absl::string_view attr,
+                               SpatialSizes& values) const;
   absl::Status ReadExplicitPadding(const KernelConstruction& construction);
   absl::StatusOr<WindowGeometry> Slide(const Shape& input, const SpatialSizes& window) const;
 

@@ -150,9 +150,45 @@ OpRecord& AddUpdating(Suite& suite, const std::string& op, const std::vector<DTy
   return record;
 }
 
+// The element before which as many elements of the last dimensions lie as the index counts.
+void UnravelIndex(reference::Call& call) {
+  const Array &indices = call.in(0), &dims = call.in(1);
+  Index shape = {dims.size()};
+  shape.insert(shape.end(), indices.dims().begin(), indices.dims().end());
+  call.outputs[0] = Array(shape);
+  const Array whole(dims.integers());
+  for (int64_t i = 0; i < indices.size(); ++i) {
+    const Index at = whole.IndexOf(indices[i].integer());
+    for (size_t d = 0; d < at.size(); ++d) {
+      call.outputs[0][static_cast<int64_t>(d) * indices.size() + i] = static_cast<double>(at[d]);
+    }
+  }
+}
+
+void AddUnravelIndex(Suite& suite) {
+  OpRecord& record = suite.Op("UnravelIndex").Reference(UnravelIndex);
+  for (DType d : {DType::kInt32, DType::kInt64}) {
+    record.Call({Make(d, {}, {22}), Make(d, {2}, {7, 6})})
+        .Call({Make(d, {3}, {22, 41, 37}), Make(d, {2}, {7, 6})})
+        .Call({Make(d, {2}, {1621, 0}), Make(d, {4}, {6, 7, 8, 9})})
+        .Call({Make(d, {}, {4}), Make(d, {1}, {5})});
+  }
+  record.Call({Int(0), Tensor(DType::kInt32, {0})})
+      .Hostile({Ints({1, 42}), Ints({7, 6})}, "index is out of bound as with dims")
+      .Hostile({Int(-1), Ints({7, 6})}, "index is out of bound as with dims: indices[0] is -1")
+      .Hostile({Int(kHuge), Ints({kHuge})}, "index is out of bound")
+      .Hostile({Int(1), Tensor(DType::kInt32, {0})}, "index is out of bound")
+      .Hostile({Make(DType::kInt32, {1, 1}, {1}), Ints({7})}, "The indices can only be scalar or vector")
+      .Hostile({Int(1), Int(7)}, "The indices can only be 1-D")
+      .Hostile({Int(1), Ints({0, 6})}, "dims contains zero at index 0")
+      .Hostile({Int(1), Ints({6, -1})}, "Got dim = -1 at index 1")
+      .Hostile({Ints({}), Ints({7})}, "received empty tensor indices");
+}
+
 }  // namespace
 
 void AddCoordinatesRecords(Suite& suite) {
+  AddUnravelIndex(suite);
   AddGatherNd(suite);
   AddScatterNd(suite);
   const auto twice = std::vector<CaseInput>{Floats({4, 3}), Matrix({3, 1}, {1, 1, 0}), Floats({3, 3}, 2)};

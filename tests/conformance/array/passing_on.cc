@@ -54,6 +54,9 @@ void AddPassingOnRecords(Suite& suite) {
       .Call({Strings({1}, {"a"})}, {{"shape", PartialShape({1})}})
       .Hostile({Floats({2, 3})}, "input is [2,3], shape is [?,2]", {{"shape", PartialShape({-1, 2})}})
       .Hostile({Floats({2, 3})}, "input is [2,3], shape is [6]", {{"shape", PartialShape({6})}});
+  OpRecord& constant = suite.Op("GuaranteeConst").Reference(PassOn).NoGradient();
+  for (const DType d : kEveryWidth) constant.Call({Any(d, {2, 3})});
+  constant.Hostile({HandleOf(Floats({2}))}, "Input tensor cannot be a resource variable handle.");
   suite.Op("PreventGradient")
       .Reference(PassOn)
       .CannotFail()

@@ -101,6 +101,25 @@ void StridedSliceGrad(Call& call) {
   VisitSliced(sliced, [&](int64_t i, const Index& index) { call.outputs[0].at(index) = call.in(4)[i]; });
 }
 
+// The value is broadcast; it may have dimensions of 1 in front of those of the slice.
+const Value& UpdateAt(const Array& value, const Index& at) {
+  Index own(value.rank(), 0);
+  const int extra = value.rank() - static_cast<int>(at.size());
+  for (int i = std::max(extra, 0); i < value.rank(); ++i) own[i] = value.dim(i) == 1 ? 0 : at[i - extra];
+  return value.at(own);
+}
+
+// TensorStridedSliceUpdate, and ResourceStridedSliceAssign of the variable's value.
+void UpdateSlice(Call& call) {
+  const Sliced sliced = PythonSlice(call, call.in(0).dims(), 1);
+  const Array counter(sliced.dims);
+  Array updated = call.in(0);
+  VisitSliced(sliced, [&](int64_t i, const Index& index) {
+    updated.at(index) = UpdateAt(call.in(4), counter.IndexOf(i));
+  });
+  call.outputs = {updated};
+}
+
 void Tile(Call& call) {
   Index dims = call.in(0).dims();
   for (size_t i = 0; i < dims.size(); ++i) dims[i] *= call.in(1)[static_cast<int64_t>(i)].integer();
@@ -166,6 +185,8 @@ void AddSlice(Suite& suite) {
 void AddStridedSlices(Suite& suite) {
   OpRecord& record = suite.Op("StridedSlice").Reference(StridedSlice);
   OpRecord& grad = suite.Op("StridedSliceGrad").Reference(StridedSliceGrad);
+  OpRecord& update = suite.Op("TensorStridedSliceUpdate").Reference(UpdateSlice);
+  OpRecord& assign = suite.Op("ResourceStridedSliceAssign").Reference(UpdateSlice);
 
   struct Spec {
     std::vector<int64_t> dims;
@@ -214,6 +235,27 @@ void AddStridedSlices(Suite& suite) {
     const std::vector<int32_t> dims(spec.dims.begin(), spec.dims.end());
     grad.Call({Ints(dims), Ints(spec.begin), Ints(spec.end), Ints(spec.strides), Floats(spec.result)},
               spec.masks);
+    for (const std::vector<int64_t>& value : {spec.result, {}, {1, 1, 1, 1, 1}}) {
+      const auto with = [&](CaseInput input) {
+        return std::vector<CaseInput>{std::move(input), Ints(spec.begin), Ints(spec.end), Ints(spec.strides),
+                                      Floats(value, 2)};
+      };
+      update.Call(with(Floats(spec.dims)), spec.masks);
+      assign.Update(with(CaseInput::Variable(Floats(spec.dims))), spec.masks);
+    }
+  }
+  for (D d : Join({kNumbers, {D::kBool, D::kString}})) {
+    const auto any = [d](List dims, int seed) {
+      return IsUnsigned(d) ? Sample(d, std::move(dims), 0, 9, seed) : Any(d, std::move(dims), seed);
+    };
+    for (const List& value : {List{3, 2}, {3, 1}, {2}}) {
+      const auto with = [&](CaseInput input) {
+        return std::vector<CaseInput>{std::move(input), Longs({3, 4}), Longs({0, 0}), Longs({-1, -3}),
+                                      any(value, 2)};
+      };
+      update.Call(with(any({4, 6}, 1)));
+      assign.Update(with(CaseInput::Variable(any({4, 6}, 1))));
+    }
   }
   for (D d : kEveryWidth) {
     record.Call(
@@ -247,6 +289,28 @@ void AddHostileStridedSliceGrad(Suite& suite) {
       .Hostile({Longs({-1}), Longs({0}), Longs({1}), Longs({1}), Floats({1})}, "shape")
       .Hostile({Ints({4}), Ints({0}), Ints({2}), Ints({0}), Floats({2})}, "strides[0] must be non-zero")
       .OutOfMemory({Longs({kWide}), Longs({0}), Longs({2}), Longs({1}), Floats({2})});
+}
+
+void AddHostileSliceUpdates(Suite& suite) {
+  for (const char* op : {"TensorStridedSliceUpdate", "ResourceStridedSliceAssign"}) {
+    const bool is_variable = std::string(op) == "ResourceStridedSliceAssign";
+    const auto write = [&](List begin, List end, List strides, List value) {
+      const Tensor target = is_variable ? HandleOf(Floats({3})) : Floats({3});
+      return std::vector<CaseInput>{target, Longs(begin), Longs(end), Longs(strides), Floats(value)};
+    };
+    suite.Op(op)
+        .Hostile(write({0}, {3}, {0}, {3}), "strides[0] must be non-zero")
+        .Hostile(write({3}, {4}, {1}, {}), "slice index 3 of dimension 0", {{"shrink_axis_mask", 1}})
+        .Hostile(write({0, 0}, {1, 1}, {1, 1}, {}), "more ranges")
+        .Hostile(write({0}, {1, 1}, {1}, {}), "one length")
+        .Hostile(write({0}, {2}, {1}, {3}), "Cannot broadcast input shape [3] into final shape [2]")
+        .Hostile(write({0}, {2}, {1}, {2, 1}), "Cannot broadcast input shape [2,1] into final shape [2]")
+        .Hostile(write({0}, {1}, {1}, {0}), "Cannot broadcast input shape [0] into final shape [1]");
+  }
+  suite.Op("ResourceStridedSliceAssign")
+      .HostileHandles({CaseInput::Variable(Floats({3})), Longs({0}), Longs({2}), Longs({1}), Floats({2})})
+      .Hostile({HandleOf(Floats({3})), Longs({0}), Longs({2}), Longs({1}), Ints({1, 2})},
+               "holds float, asked for as int32");
 }
 
 void AddTile(Suite& suite) {
@@ -314,6 +378,7 @@ void AddSlicingRecords(Suite& suite) {
   AddStridedSlices(suite);
   AddHostileStridedSlice(suite);
   AddHostileStridedSliceGrad(suite);
+  AddHostileSliceUpdates(suite);
   AddTile(suite);
   AddBroadcastTo(suite);
   AddBroadcastGradientArgs(suite);

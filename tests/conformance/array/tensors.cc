@@ -149,6 +149,21 @@ void AddFill(Suite& suite) {
       .OutOfMemory({Longs({kLongest / 8}), Strings({}, {"x"})});
 }
 
+void AddEmpty(Suite& suite) {
+  OpRecord& record =
+      suite.Op("Empty").Reference([](Call& call) { call.outputs[0] = Array(call.in(0).integers()); });
+  for (D d : Join({kNumbers, {D::kBool, D::kString}})) {
+    record.Call({Ints({2, 3})}, {{"dtype", d}, {"init", true}});
+  }
+  record.Call({Ints({2, 3})}, {{"dtype", D::kFloat32}})
+      .Call({Ints({})}, {{"dtype", D::kFloat32}, {"init", true}})
+      .Call({Ints({3, 0})}, {{"dtype", D::kFloat32}, {"init", true}})
+      .Hostile({Int(2)}, "shape must be a vector of int32, got shape []", {{"dtype", D::kFloat32}})
+      .Hostile({Make(D::kInt32, {1, 1}, {2})}, "got shape [1,1]", {{"dtype", D::kString}})
+      .Hostile({Ints({2, -2})}, "shape", {{"dtype", D::kFloat32}})
+      .OutOfMemory({Ints({kHuge})}, {{"dtype", D::kFloat32}});
+}
+
 void AddZerosLike(Suite& suite) {
   OpRecord& record = suite.Op("ZerosLike")
                          .Reference([](Call& call) { call.outputs[0] = Array(call.in(0).dims()); })
@@ -231,6 +246,40 @@ void AddRank(Suite& suite) {
   for (const Tensor& t : {Floats({2, 3}), Floats({}), Floats({0, 4, 1})}) {
     record.Call({t});
   }
+}
+
+void ToBool(Call& call) {
+  const Array& input = call.in(0);
+  const bool is_scalar = input.rank() == 0;
+  call.outputs[0] = Scalar(is_scalar ? !input[0].is_zero() || !input[0].text.empty() : input.size() > 0);
+}
+
+void AddToBool(Suite& suite) {
+  OpRecord& record = suite.Op("ToBool").Reference(ToBool);
+  for (D d : Join({kOrdered, {D::kBool}})) {
+    for (double value : {0, 1}) record.Call({Make(d, {}, {value})});
+    record.Call({Make(d, {2}, {0, 0})}).Call({Tensor(d, {2, 0})});
+  }
+  record.Call({Float(-0.0)})
+      .Call({Float(std::nan(""))})
+      .Call({Strings({}, {""})})
+      .Call({Strings({}, {"0"})})
+      .Call({Strings({1}, {""})})
+      .Call({Sample(D::kComplex64, {1})})
+      .Hostile({Sample(D::kComplex64, {})}, "complex64 cannot be converted to a boolean")
+      .Hostile({HandleOf(Floats({1}))}, "resource cannot be converted to a boolean");
+}
+
+// session/device_index_test.cc has names of devices that there are.
+void AddDeviceIndex(Suite& suite) {
+  using Names = std::vector<std::string>;
+  suite.Op("DeviceIndex")
+      .Reference([](Call& call) {
+        call.outputs[0] = Scalar(static_cast<double>(call.node.attr<Names>("device_names").size()));
+      })
+      .Call({}, {{"device_names", Names{"TPU", "/device:CPU:0"}}})
+      .Call({}, {{"device_names", Names()}})
+      .CannotFail();
 }
 
 void AddReshape(Suite& suite) {
@@ -357,6 +406,7 @@ void AddTensorsRecords(Suite& suite) {
   AddPlaceholder(suite);
   AddNoOp(suite);
   AddFill(suite);
+  AddEmpty(suite);
   AddZerosLike(suite);
   AddOnesLike(suite);
   AddRange(suite);
@@ -364,6 +414,8 @@ void AddTensorsRecords(Suite& suite) {
   AddShapeN(suite);
   AddSize(suite);
   AddRank(suite);
+  AddToBool(suite);
+  AddDeviceIndex(suite);
   AddReshape(suite);
   AddExpandDims(suite);
   AddSqueeze(suite);

@@ -28,6 +28,7 @@ void AddHandleOps(Suite& suite) {
       {"StackPopV2", {}, {{"elem_type", D::kFloat32}}, "Stack"},
       {"StackCloseV2", {}, {}, "Stack"},
       {"TensorArrayGradV3", {flow}, {{"source", "gradients"}}},
+      {"TensorArrayGradWithShape", {flow, Sizes({2})}, {{"source", "gradients"}}},
       {"TensorArrayWriteV3", {Int(0), Floats({2}), flow}, {}},
       {"TensorArrayReadV3", {Int(0), flow}, floats},
       {"TensorArrayGatherV3", {Sizes({0}), flow}, floats},

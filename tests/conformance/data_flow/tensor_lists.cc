@@ -44,6 +44,15 @@ void AddListOps(Suite& suite) {
     if (each.has_type) attrs["element_dtype"] = D::kFloat32;
     suite.Op(each.op).TestedElsewhere(kElsewhere).Hostile(inputs, "must be one TensorList, is", attrs);
   }
+  const AttrMap floats = {{"element_dtype", D::kFloat32}};
+  const Tensor lists(D::kVariant, Shape({2}));
+  suite.Op("TensorListPushBackBatch")
+      .TestedElsewhere(kElsewhere)
+      .Hostile({lists, Floats({2, 3})}, "Input handle at index 0 is not a list", floats)
+      .Hostile({lists, Floats({})}, "Expected tensor to be at least a vector, but saw shape: []", floats)
+      .Hostile({NoValue(), Floats({1})}, "Expected input_handles to be a vector, but saw shape: []", floats)
+      .Hostile({lists, Floats({1, 3})}, "Expected tensor.shape[0] == input_handles.size, but saw 1 vs. 2",
+               floats);
   suite.Op("TensorListElementShape")
       .TestedElsewhere(kElsewhere)
       .Hostile({NoValue()}, "must be one TensorList, is", {{"shape_type", D::kInt64}});

@@ -97,9 +97,34 @@ void AddLogic(Suite& suite) {
       .CannotFail();
 }
 
+void AddApproximateEqual(Suite& suite) {
+  OpRecord& record = suite.Op("ApproximateEqual").Reference([](reference::Call& call) {
+    const auto tolerance = static_cast<double>(call.node.attr<float>("tolerance"));
+    EachRealPair([tolerance](double x, double y) { return std::abs(x - y) < tolerance ? 1 : 0; })(call);
+  });
+  for (DType d : {DType::kFloat32, DType::kFloat64}) {
+    for (float tolerance : {1.0f, 0.0f, -1.0f}) {
+      record.Call({Sample(d, {5, 7}), Sample(d, {5, 7}, -2, 2, 2)}, {{"tolerance", tolerance}});
+    }
+    record
+        .Call({Make(d, {6}, {1, 2, std::nan(""), INFINITY, INFINITY, 3}),
+               Make(d, {6}, {1.000001, 2.1, std::nan(""), INFINITY, -INFINITY, 3})})
+        .Call({Make(d, {}, {1}), Make(d, {}, {1})});
+  }
+  record
+      .NoKernelFor("T",
+                   {DType::kInt32, DType::kInt64, DType::kInt8, DType::kInt16, DType::kUint8, DType::kUint16,
+                    DType::kUint32, DType::kUint64, DType::kHalf, DType::kBfloat16, DType::kComplex64,
+                    DType::kComplex128},
+                   "TensorFlow has none either")
+      .Hostile({Sample(DType::kFloat32, {2}), Sample(DType::kFloat32, {1})},
+               "x and y must be of the same shape. x shape: [2]. y shape: [1]");
+}
+
 }  // namespace
 
 void AddComparisonRecords(Suite& suite) {
+  AddApproximateEqual(suite);
   AddOrder(suite);
   AddLogic(suite);
   suite.Op("IsFinite").Reference(EachReal([](double x) { return std::isfinite(x) ? 1 : 0; }));

@@ -175,6 +175,20 @@ void AddFunctionsOfTwo(Suite& suite) {
                         Make(DType::kFloat32, {4}, {0, -1, -1, 0})},
              .check_gradient = false,
              .label = "axes"});
+  // In the numbers of the dtype, which the tolerance tells from their neighbours.
+  suite.Op("NextAfter")
+      .Reference([](reference::Call& call) {
+        const bool is_float = call.node.input_type(0) == DType::kFloat32;
+        EachRealPair([is_float](double x, double y) {
+          return is_float ? std::nextafter(static_cast<float>(x), static_cast<float>(y))
+                          : std::nextafter(x, y);
+        })(call);
+      })
+      .Tolerance(1e-8)
+      .Binary({DType::kFloat32})
+      .Tolerance(1e-17)
+      .Binary({DType::kFloat64})
+      .ExtremesAndOne();
   suite.Op("Zeta")
       .Reference(EachRealPair(ZetaByDefinition))
       .NoGradient()  // of q only, as TensorFlow
@@ -258,6 +272,7 @@ void AddElementwiseRecords(Suite& suite) {
                          "TruncateMod",
                          "Mod",
                          "Atan2",
+                         "NextAfter",
                          "Zeta",
                          "Polygamma"}) {
     const int64_t wide = int64_t{1} << 40;

@@ -93,6 +93,55 @@ void MaxPoolGradGrad(Call& call) {
   });
 }
 
+// The pixel that each gradient goes to, as MaxPoolGrad has it.
+void MaxPoolWithArgmax(Call& call) {
+  const Array& input = call.in(0);
+  std::map<Index, Index> largest;
+  VisitPools(call, input.dims(), [&](const Index& in, const Index& o) {
+    const auto [found, is_first] = largest.try_emplace(o, in);
+    if (!is_first && input.at(in).real() > input.at(found->second).real()) found->second = in;
+  });
+  const Index dims = PoolDims(call, input.dims());
+  call.outputs = {Array(dims), Array(dims)};
+  for (auto& [o, in] : largest) {
+    call.outputs[0].at(o) = input.at(in);
+    Index at = in;
+    if (!call.flag("include_batch_in_index")) at[0] = 0;
+    call.outputs[1].at(o) = static_cast<double>(input.PositionOf(at));
+  }
+}
+
+void MaxPoolGradWithArgmax(Call& call) {
+  const Array &input = call.in(0), &grad = call.in(1);
+  call.outputs[0] = Array(input.dims());
+  for (int64_t i = 0; i < grad.size(); ++i) {
+    Index at = input.IndexOf(call.in(2)[i].integer());
+    if (!call.flag("include_batch_in_index")) at[0] = grad.IndexOf(i)[0];
+    call.outputs[0].at(at).number += grad[i].number;
+  }
+}
+
+// An op whose last inputs are ksize and strides, by the reference of the `op` that has them as attrs.
+reference::Reference WithInputsAsAttrs(const std::string& op, const reference::Reference& reference) {
+  return [op, reference](Call& call) {
+    GraphBuilder g(StandardOps());
+    const auto count = static_cast<int>(call.inputs.size()) - 2;
+    std::vector<InputArg> inputs;
+    std::vector<Tensor> values;
+    for (int i = 0; i < count; ++i) {
+      values.push_back(call.in(i).ToTensor(call.node.input_type(i)));
+      inputs.push_back(g.AddOp("Placeholder", {},
+                               {{"dtype", values[i].dtype()}, {"shape", PartialShape(values[i].shape())}}));
+    }
+    const Node* pool = g.AddNode(op, inputs,
+                                 {{"ksize", call.in(count).integers()},
+                                  {"strides", call.in(count + 1).integers()},
+                                  {"padding", call.text("padding")},
+                                  {"data_format", call.text("data_format")}});
+    call.outputs = {Array::FromTensor(reference::Evaluate(reference, *pool, values)[0])};
+  };
+}
+
 Array PoolCounts(const Call& call, const Index& input) {
   Array counts(PoolDims(call, input));
   VisitPools(call, input, [&](const Index&, const Index& o) { counts.at(o).number += 1; });
@@ -176,6 +225,108 @@ void AddCalls(Suite& suite) {
   }
 }
 
+// Of the ops with windows as inputs, and of those that give positions: a few pools are enough, for their
+// loops are those of the others.
+void AddOtherVersions(Suite& suite) {
+  struct Pool {
+    List input, output, size, strides;
+    const char* padding;
+  };
+  const std::vector<Pool> pools = {
+      {{2, 4, 6, 3}, {2, 2, 3, 3}, {1, 2, 2, 1}, {1, 2, 2, 1}, "VALID"},
+      {{2, 5, 5, 2}, {2, 3, 3, 2}, {1, 3, 3, 1}, {1, 2, 2, 1}, "SAME"},
+      {{1, 5, 6, 2}, {1, 5, 6, 2}, {1, 2, 3, 1}, {1, 1, 1, 1}, "SAME"},
+  };
+  for (const Pool& pool : pools) {
+    const AttrMap padding = {{"padding", pool.padding}};
+    const AttrMap attrs = {{"ksize", pool.size}, {"strides", pool.strides}, {"padding", pool.padding}};
+    const Tensor size = Sizes(pool.size), strides = Sizes(pool.strides);
+    for (const D d : kOrdered) {
+      if (d != D::kFloat32 && &pool != &pools[0]) continue;
+      const double low = IsUnsigned(d) ? 0 : -9;
+      const Tensor input = Sample(d, pool.input, low, 9, 1), grad = Sample(d, pool.output, 0, 5, 3);
+      if (d != D::kUint32 && d != D::kUint64) {  // which MaxPool does not have
+        const Tensor maxima = MaxPooled(input, attrs);
+        suite.Op("MaxPoolV2").Call({input, size, strides}, padding);
+        suite.Op("MaxPoolGradV2").Call({input, maxima, grad, size, strides}, padding);
+        suite.Op("MaxPoolGradGradV2").NoGradient().Call({input, maxima, input, size, strides}, padding);
+      }
+      for (const bool counts_batch : {false, true}) {
+        for (const D positions : {D::kInt32, D::kInt64}) {
+          AttrMap all = attrs;
+          all["include_batch_in_index"] = counts_batch;
+          AttrMap forward = all;
+          forward["Targmax"] = positions;
+          suite.Op("MaxPoolWithArgmax").Call({input}, forward);
+          const double last =
+              static_cast<double>(input.num_elements() / (counts_batch ? 1 : pool.input[0]) - 1);
+          suite.Op("MaxPoolGradWithArgmax")
+              .NoGradient()
+              .Tolerance(SumTolerance(d))
+              .Call({input, grad, Sample(positions, pool.output, 0, last, 5)}, all);
+        }
+      }
+    }
+  }
+  suite.Op("MaxPoolV2")
+      .Call({Sample(D::kFloat32, {2, 3, 4, 6}), Ints({1, 1, 2, 2}), Ints({1, 1, 2, 2})},
+            {{"padding", "VALID"}, {"data_format", "NCHW"}});
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  suite.Op("MaxPoolWithArgmax")
+      .NoGradient()
+      .Call({Make(D::kFloat32, {1, 2, 4, 1}, {1, kNan, 3, 2, kNan, 5, -kInfinity, -kInfinity})},
+            {{"ksize", List{1, 2, 2, 1}}, {"strides", List{1, 1, 1, 1}}, {"padding", "VALID"}})
+      .Call({WholeNumbers({2, 6, 6, 2})},
+            {{"ksize", List{1, 3, 3, 1}}, {"strides", List{1, 2, 2, 1}}, {"padding", "SAME"}})
+      .Call({Empty({0, 4, 4, 1})},
+            {{"ksize", List{1, 2, 2, 1}}, {"strides", List{1, 1, 1, 1}}, {"padding", "VALID"}});
+}
+
+void AddHostileOtherVersions(Suite& suite) {
+  const Tensor image = Floats({1, 4, 4, 1}), pooled = Floats({1, 3, 3, 1});
+  const Tensor two = Ints({1, 2, 2, 1}), one = Ints({1, 1, 1, 1});
+  const AttrMap valid = {{"padding", "VALID"}};
+  const auto add = [&](const char* op, std::vector<CaseInput> inputs) {
+    const auto with = [&](const Tensor& size, const Tensor& strides) {
+      std::vector<CaseInput> all = inputs;
+      all.insert(all.end(), {size, strides});
+      return all;
+    };
+    suite.Op(op)
+        .Hostile(with(Ints({1, 2, 2}), one), "ksize must have 4 elements, is [1,2,2]", valid)
+        .Hostile(with(two, Ints({1, 1})), "strides must have 4 elements", valid)
+        .Hostile(with(Ints({2, 2, 2, 1}), one), "ksize must be 1 for batch and channels", valid,
+                 absl::StatusCode::kUnimplemented)
+        .Hostile(with(Ints({1, 2, 0, 1}), one), "ksize must be at least 1, is [1,2,0,1]", valid)
+        .Hostile(with(two, Ints({1, 1, -1, 1})), "strides must be at least 1", valid)
+        .Hostile(with(Ints({1, 5, 5, 1}), one), "does not fit into 4", valid);
+  };
+  add("MaxPoolV2", {image});
+  add("MaxPoolGradV2", {image, pooled, pooled});
+  add("MaxPoolGradGradV2", {image, pooled, image});
+  const AttrMap attrs = {{"ksize", List{1, 2, 2, 1}}, {"strides", List{1, 1, 1, 1}}, {"padding", "VALID"}};
+  suite.Op("MaxPoolWithArgmax")
+      .Hostile({Floats({4, 4, 1})}, "4 dimensions", attrs)
+      .Hostile({Floats({1, 1, 1, 1})}, "does not fit into 1", attrs)
+      .Hostile({Empty({0, kHuge, 2, 1})}, "do not fit in int32",
+               {{"ksize", List{1, 2, 2, 1}},
+                {"strides", List{1, 1, 1, 1}},
+                {"padding", "VALID"},
+                {"Targmax", D::kInt32}});
+  const auto positions = [](double value) {
+    return Make(D::kInt64, {1, 3, 3, 1}, std::vector<double>(9, value));
+  };
+  for (const bool counts_batch : {false, true}) {
+    AttrMap all = attrs;
+    all["include_batch_in_index"] = counts_batch;
+    suite.Op("MaxPoolGradWithArgmax")
+        .Hostile({image, pooled, positions(16)}, "argmax, element 0, is 16", all)
+        .Hostile({image, pooled, positions(-1)}, "argmax, element 0, is -1", all)
+        .Hostile({image, Floats({1, 3, 2, 1}), positions(0)}, "grad must be [1,3,3,1]", all)
+        .Hostile({image, pooled, Longs({0})}, "argmax must be [1,3,3,1]", all);
+  }
+}
+
 // NaN and infinities, at each place of a pool and alone in one.
 void AddCallsWithNan(Suite& suite) {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -246,10 +397,17 @@ void AddPoolingRecords(Suite& suite) {
   suite.Op("MaxPool").Reference(MaxPool);
   suite.Op("MaxPoolGrad").Reference(MaxPoolGrad);
   suite.Op("MaxPoolGradGrad").Reference(MaxPoolGradGrad);
+  suite.Op("MaxPoolV2").Reference(WithInputsAsAttrs("MaxPool", MaxPool));
+  suite.Op("MaxPoolGradV2").Reference(WithInputsAsAttrs("MaxPoolGrad", MaxPoolGrad));
+  suite.Op("MaxPoolGradGradV2").Reference(WithInputsAsAttrs("MaxPoolGradGrad", MaxPoolGradGrad));
+  suite.Op("MaxPoolWithArgmax").Reference(MaxPoolWithArgmax);
+  suite.Op("MaxPoolGradWithArgmax").Reference(MaxPoolGradWithArgmax);
   suite.Op("AvgPool").Reference(AvgPool);
   suite.Op("AvgPoolGrad").Reference(AvgPoolGrad);
   AddCalls(suite);
   AddCallsWithNan(suite);
+  AddOtherVersions(suite);
+  AddHostileOtherVersions(suite);
   AddHostileCalls(suite);
 }
 

@@ -22,7 +22,9 @@ Window MakeWindow(const std::string& padding, int64_t input, int64_t size, int64
 
 }  // namespace
 
-bool ChannelsFirst(const Call& call) { return call.text("data_format") == "NCHW"; }
+bool ChannelsFirst(const Call& call) {
+  return call.node.FindAttr("data_format") != nullptr && call.text("data_format") == "NCHW";
+}
 
 Index Pixel(bool channels_first, int64_t n, int64_t y, int64_t x, int64_t c) {
   return channels_first ? Index{n, c, y, x} : Index{n, y, x, c};
