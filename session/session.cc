@@ -417,6 +417,27 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
     WEIR_ASSIGN_OR_RETURN(pruned, PruneToSignature(graph_, sorted.feeds, sorted.fetches, sorted.targets));
   }
   deadline = std::min(deadline, options_.environment->Now() + options_.operation_timeout);
+  // Between the passes: a large graph takes long, and memory that a session which is closed shall give back.
+  const auto may_go_on = [this, deadline](const Graph& graph) -> absl::Status {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (closed_) return absl::CancelledError("the session is closed");
+    }
+    if (options_.environment->Now() < deadline) return absl::OkStatus();
+    return absl::DeadlineExceededError(
+        absl::StrCat("a step of ", graph.num_nodes(), " nodes has run out of time while it was compiled"));
+  };
+  options.rewrite = [may_go_on, rewrite = std::move(options.rewrite)](Graph& graph) -> absl::Status {
+    WEIR_RETURN_IF_ERROR(may_go_on(graph));
+    WEIR_RETURN_IF_ERROR(rewrite(graph));
+    return may_go_on(graph);
+  };
+  options.rewrite_placed = [may_go_on, rewrite = std::move(options.rewrite_placed)](
+                               std::unique_ptr<Graph>& graph) -> absl::Status {
+    WEIR_RETURN_IF_ERROR(may_go_on(*graph));
+    WEIR_RETURN_IF_ERROR(rewrite(graph));
+    return may_go_on(*graph);
+  };
   WEIR_ASSIGN_OR_RETURN(
       std::shared_ptr<StepPlan> plan,
       StepPlan::Compile(std::move(pruned), static_cast<int>(sorted.feeds.size()),

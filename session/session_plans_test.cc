@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
+#include "kernels/environment.h"
 #include "kernels/formats/file_system.h"
 #include "kernels/formats/test_files.h"
 #include "session/forwarding_worker.h"
@@ -138,6 +139,17 @@ TEST_F(SessionPlansTest, ASessionThatIsClosedWhileItCompilesLeavesNothing) {
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
   EXPECT_EQ(worker_.num_plans(), 0);
   EXPECT_EQ(worker_.num_sessions(), 0);
+}
+
+// Between two passes over the graph: a worker would be asked only after the last.
+TEST_F(SessionPlansTest, CompilingEndsAtItsDeadline) {
+  const Output a = Constant(1);
+  const absl::Status late =
+      session().Prepare({}, {a}, {}, RealEnvironment().Now() - absl::Milliseconds(1)).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
+  EXPECT_EQ(late.message(), "a step of 2 nodes has run out of time while it was compiled");
+  EXPECT_EQ(worker_.num_plans(), 0);
+  EXPECT_TRUE(session().Prepare({}, {a}).ok());
 }
 
 TEST_F(SessionPlansTest, TheGraphGrowsWhileStepsRunAndCompile) {

@@ -333,6 +333,24 @@ TEST(ClientLimitsTest, AnExtensionCountsAsWhatItIsInMemory) {
   EXPECT_TRUE(client.Call<tensorflow::ExtendSessionResponse>("ExtendSession", extend).ok());
 }
 
+// Its graph takes a few bytes for each node of the message, and some thousand while it is compiled.
+TEST(ClientLimitsTest, WhatCompilingTakesCounts) {
+  MasterOptions options;
+  options.limits.bytes = 2 << 20;
+  TestMaster client(options);
+  const std::string small = client.CreateSession(TestModel(client.ops())).value();
+  GraphBuilder g(client.ops());
+  Output last = g.AddOp("Const", {}, {{"value", Tensor::Scalar<float>(1.0f)}, {"dtype", DType::kFloat32}});
+  for (int i = 0; i < 2000; ++i) last = g.AddOp("Neg", {last});
+  const std::string large = client.CreateSession(GraphDefOf(g.graph())).value();
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status refused = client.Run(Step(large, {last.name()})).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+    EXPECT_THAT(refused.message(), HasSubstr("compiling a step of session"));
+    EXPECT_TRUE(client.Run(Step(small, {"one:0"})).ok()) << "others go on";
+  }
+}
+
 TEST(ClientLimitsTest, CompiledStepsCount) {
   MasterOptions options;
   options.limits.plans = 2;

@@ -25,6 +25,8 @@ constexpr absl::Duration kNoticeAfter = absl::Seconds(10);
 constexpr absl::Duration kNoticeEvery = absl::Minutes(1);
 // Compiled steps that the Session keeps beside those of PreparedSteps: of partial runs.
 constexpr int kMaxSessionSteps = 64;
+// What a node takes while its graph is compiled, about: copies of it, and what the passes note of it.
+constexpr int64_t kBytesToCompileNode = 4 << 10;
 
 std::string KeyOf(const StepNames& names) {
   std::string key;
@@ -306,6 +308,7 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> MasterSession::Prepare(StepNames n
   WEIR_ASSIGN_OR_RETURN(PeerUse::Share room,
                         room_.Take({.plans = 1, .bytes = static_cast<int64_t>(2 * key.size())},
                                    absl::StrCat("another set of feeds and fetches of session ", handle_)));
+  WEIR_ASSIGN_OR_RETURN(const PeerUse::Share compiling, RoomToCompile());
   WEIR_ASSIGN_OR_RETURN(std::shared_ptr<PreparedStep> step,
                         session_->Prepare(Refs(names.feeds), Refs(names.fetches),
                                           {names.targets.begin(), names.targets.end()}, call.deadline()));
@@ -313,8 +316,19 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> MasterSession::Prepare(StepNames n
   return step;
 }
 
+absl::StatusOr<PeerUse::Share> MasterSession::RoomToCompile() const {
+  int64_t num_nodes = 0;
+  {
+    absl::ReaderMutexLock lock(&graph_mutex_);
+    num_nodes = graph_.graph().num_nodes();
+  }
+  return room_.Take({.bytes = num_nodes * kBytesToCompileNode},
+                    absl::StrCat("compiling a step of session ", handle_));
+}
+
 absl::StatusOr<std::string> MasterSession::PartitionGraphs(StepNames names) {
   WEIR_RETURN_IF_ERROR(Check(&names));
+  WEIR_ASSIGN_OR_RETURN(const PeerUse::Share compiling, RoomToCompile());
   WEIR_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<Graph>> graphs,
                         session_->PartitionGraphs(Refs(names.feeds), Refs(names.fetches),
                                                   {names.targets.begin(), names.targets.end()}));
@@ -405,6 +419,7 @@ absl::StatusOr<std::string> MasterSession::BeginPartialRun(StepNames names, cons
   WEIR_RETURN_IF_ERROR(Check(&names));
   WEIR_ASSIGN_OR_RETURN(PeerUse::Share room, room_.Take({.plans = 1, .steps = 1, .bytes = num_bytes},
                                                         absl::StrCat("a partial run of session ", handle_)));
+  WEIR_ASSIGN_OR_RETURN(const PeerUse::Share compiling, RoomToCompile());
   RunOptions options;
   options.timeout = absl::InfiniteDuration();
   WEIR_ASSIGN_OR_RETURN(

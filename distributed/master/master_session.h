@@ -143,6 +143,8 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   absl::Status Check(StepNames* names) const;
   absl::StatusOr<std::shared_ptr<PreparedStep>> Prepare(StepNames names, const std::string& key,
                                                         const ClientCall& call);
+  // Held while a step is compiled. As if it had all nodes of the graph: how many it has the first pass says.
+  absl::StatusOr<PeerUse::Share> RoomToCompile() const;
   // A serialized RunMetadata with the graphs of the step's devices.
   absl::StatusOr<std::string> PartitionGraphs(StepNames names);
   // `metadata`: the beginning of the answer's.
