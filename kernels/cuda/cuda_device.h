@@ -12,11 +12,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "graph/types/allocator.h"
 #include "kernels/cuda/caching_allocator.h"
 #include "kernels/cuda/cuda_api.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/pinned_slab.h"
 #include "kernels/device.h"
+#include "kernels/memory_kind.h"
 
 namespace weir {
 
@@ -27,7 +29,9 @@ class CudaDevice final : public Device {
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(CudaApi& api, int number,
                                                             DeviceAttributes attributes, ThreadPool& threads);
 
+  MemoryKind memory_kind() const override { return MemoryKind::kDevice; }
   CachingAllocator& allocator() override { return allocator_; }
+  Allocator& host_allocator() override { return HostAllocator(); }
   // Where kernels go.
   CudaStream& stream() { return *stream_; }
 
