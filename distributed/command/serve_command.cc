@@ -232,8 +232,9 @@ absl::StatusOr<int> RunServe(const std::vector<std::string>& args) {
   FlagParser flags(
       "weir serve", "--cluster_spec=SPEC --job_name=JOB --task_index=N [flags]",
       "Serves one task of a cluster: its devices run what sessions of other tasks ask for.\n"
-      "A ps leaves by itself when all workers are done, and at SIGTERM when they have ended; others\n"
-      "serve until SIGTERM or Ctrl-C.");
+      "A ps leaves by itself when all workers are done that are programs of Weir (or of weir_tf), and at\n"
+      "SIGTERM when they have ended; others, and the ps of clients of TensorFlow, serve until SIGTERM or\n"
+      "Ctrl-C.");
   Declare(&values, &flags);
   WEIR_RETURN_IF_ERROR(flags.Parse(args));
   if (flags.wants_help()) {

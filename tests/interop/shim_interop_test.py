@@ -28,8 +28,7 @@ def main(_):
     server = tf.train.Server(tf.train.ClusterSpec(cluster), job_name=job, task_index=task)
     if job == "ps":
         server.join()
-        print("JOINED", flush=True)
-        return
+        print("JOINED", flush=True)  # TensorFlow's never returns, and many programs go on here without a word
     with tf.device(tf.train.replica_device_setter(cluster=cluster, worker_device="/job:worker/task:%d" % task)):
         x = tf.placeholder(tf.float32, [None, 2])
         w = tf.get_variable("w", [2, 1], initializer=tf.zeros_initializer())
@@ -64,9 +63,9 @@ class Job:
             program.write(PROGRAM)
         self.processes = []
 
-    def start(self, job, task=0):
+    def start(self, job, task=0, **options):
         process = subprocess.Popen([sys.executable, "-m", "weir_tf", self.path, job, str(task), json.dumps(self.cluster), self.directory,
-                                    str(self.last_step)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment)
+                                    str(self.last_step)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment, **options)
         self.processes.append(process)
         return process
 
@@ -124,7 +123,7 @@ def test_a_job_with_its_own_servers_trains_and_ends(weir, directory):
             losses = json.loads(out.splitlines()[-1])
             assert losses[-1] < 0.01, losses[-1]
         code, out, err = end_of(ps)  # TensorFlow's would wait for ever
-        assert (code, out) == (0, "JOINED\n"), err[-3000:]
+        assert (code, out) == (0, ""), err[-3000:]
 
 
 def test_a_job_with_a_token(weir, directory):
@@ -247,6 +246,28 @@ def test_servers_end_with_a_program_that_is_killed(weir, directory):
             await_end(server)
 
 
+def test_a_program_ends_with_its_server(weir, directory):
+    with Job(weir, directory, last_step=100000) as job:
+        _, chief, _ = job.start("ps"), job.start("worker", 0), job.start("worker", 1)
+        assert "RUNNING" in chief.stdout.readline()
+        [server] = servers_of(chief.pid)
+        os.kill(server, signal.SIGKILL)
+        code, _, err = end_of(chief)
+        assert code == 128 + signal.SIGKILL, err[-3000:]
+        assert "the server worker:0 has ended with signal 9, and so does this program" in err, err[-3000:]
+
+
+def test_ctrl_c_ends_a_program_and_then_its_server(weir, directory):
+    with Job(weir, directory, last_step=100000) as job:
+        _, chief, _ = job.start("ps"), job.start("worker", 0, start_new_session=True), job.start("worker", 1)
+        assert "RUNNING" in chief.stdout.readline()
+        [server] = servers_of(chief.pid)
+        os.killpg(chief.pid, signal.SIGINT)  # as a terminal does
+        code, _, err = end_of(chief)
+        assert code != 0 and "KeyboardInterrupt" in err, err[-3000:]
+        await_end(server)
+
+
 def test_a_wheel_carries_the_command(weir, directory):
     # The command lies where a build leaves it.
     built = os.path.abspath(weir)[:-len("/distributed/command/weir")]
@@ -270,6 +291,11 @@ with tf.Session(server.target) as session:
     done = subprocess.run([sys.executable, "-c", program], env=dict(environment, PYTHONPATH=site, PATH="/usr/bin:/bin"), stdout=subprocess.PIPE, text=True,
                           check=True)
     assert done.stdout.split() == [os.path.join(site, "weir_tf", "__init__.py"), "6.0"], done.stdout
+    command = os.path.join(site, "bin", "weir")
+    assert os.access(command, os.X_OK), os.listdir(site)
+    shown = subprocess.run([command, "serve", "--help"], env=dict(environment, PYTHONPATH=site, PATH="/usr/bin:/bin"), stdout=subprocess.PIPE, text=True,
+                           check=True)
+    assert "weir serve" in shown.stdout, shown.stdout
 
 
 def in_process(weir):

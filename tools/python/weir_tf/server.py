@@ -1,4 +1,6 @@
 """`tf.train.Server` as a server of Weir, in a process of its own that lives no longer than this one."""
+import sys
+
 import tensorflow as tf
 
 from weir_tf.weir_process import WeirProcess
@@ -58,11 +60,13 @@ class Server:
         self._process.start()
 
     def join(self):
-        """Waits until the server ends: a parameter server does when all workers have ended well.
+        """Does not return, as TensorFlow's does not: ends the program (the thread that calls it) with exit code 0 when the
+        server ends, as a parameter server does when all workers have ended well.
 
         Raises tf.errors.AbortedError when it ended in another way.
         """
         self._process.join()
+        sys.exit(0)
 
     @property
     def server_def(self):

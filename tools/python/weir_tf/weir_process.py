@@ -1,4 +1,8 @@
-"""A process of the command `weir serve`. It ends when its standard input does: with this process, however that ends."""
+"""A process of the command `weir serve`. It ends when its standard input does: with this process, however that ends.
+
+A server of TensorFlow is a part of its program, and ends with it only. So does this one: when it ends by itself, with an
+error or killed, the program ends too, for its sessions would wait for ever. It hears no Ctrl-C, which is for the program.
+"""
 import collections
 import os
 import re
@@ -9,11 +13,10 @@ import threading
 
 import tensorflow as tf
 
-from weir_tf import program_end
+from weir_tf import own_command, program_end
 
 # What `weir serve` prints when it serves.
 _SERVING = re.compile(r"serving \S+ at (\S+)(?:, TensorFlow's clients at (\S+))?$")
-_PACKAGE = os.path.dirname(os.path.abspath(__file__))
 _LAST_LINES = 20
 _SECONDS_TO_END = 10
 
@@ -28,9 +31,8 @@ def configure(weir, flags):
 
 
 def _find(weir):
-    own = os.path.join(_PACKAGE, "bin", "weir")
     weir = weir or os.environ.get("WEIR_COMMAND")  # a wrong one is not an older one of the machine
-    places = [weir] if weir else [own, shutil.which("weir")]
+    places = [weir] if weir else [own_command.COMMAND, shutil.which("weir")]
     places = [os.path.abspath(place) for place in places if place]
     for place in places:
         if os.path.isfile(place) and os.access(place, os.X_OK):
@@ -65,14 +67,6 @@ def _arguments(server_def):
     return arguments + _flags
 
 
-def _environment(command):
-    environment = dict(os.environ)
-    libraries = os.path.join(_PACKAGE, "lib")  # those of the command in this package
-    if os.path.dirname(command) == os.path.join(_PACKAGE, "bin") and os.path.isdir(libraries):
-        environment["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [libraries, environment.get("LD_LIBRARY_PATH")]))
-    return environment
-
-
 class WeirProcess:
     """Not started by its constructor. Its lines go to stderr. Thread-safe but for start()."""
 
@@ -83,6 +77,7 @@ class WeirProcess:
         self._lines = collections.deque(maxlen=_LAST_LINES)
         self._serves = threading.Event()
         self._end_lock = threading.Lock()
+        self._is_expected_to_end = False
         self.is_alone = sum(len(job.tasks) for job in server_def.cluster.job) == 1
 
     def start(self):
@@ -91,7 +86,8 @@ class WeirProcess:
         if _command is None:
             configure(None, [])
         self._process = subprocess.Popen([_command, "serve"] + self._arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         stderr=subprocess.STDOUT, text=True, errors="replace", env=_environment(_command))
+                                         stderr=subprocess.STDOUT, text=True, errors="replace",
+                                         env=own_command.environment(_command), start_new_session=True)
         self._reader = threading.Thread(target=self._read, daemon=True, name="weir_tf " + self._task)
         self._reader.start()
         self._serves.wait()
@@ -108,6 +104,7 @@ class WeirProcess:
 
     def join(self):
         self.target()
+        self._is_expected_to_end = True
         code = self._process.wait()
         self._reader.join()
         if code != 0:
@@ -118,6 +115,7 @@ class WeirProcess:
         with self._end_lock:
             if self._process is None or self._process.stdin.closed:
                 return
+            self._is_expected_to_end = True
             try:
                 if is_done:
                     self._process.stdin.write("done\n")
@@ -143,3 +141,13 @@ class WeirProcess:
             self._lines.append(line)
             print(line, file=sys.stderr, flush=True)
         self._serves.set()
+        if self._target is not None:
+            self._end_program_with(self._process.wait())
+
+    def _end_program_with(self, code):
+        if code == 0 or self._is_expected_to_end:
+            return
+        how = "signal %d" % -code if code < 0 else "code %d" % code
+        print("weir_tf: the server %s has ended with %s, and so does this program" % (self._task, how), file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(code if code > 0 else 128 - code)
