@@ -33,6 +33,15 @@ LocalWorker::~LocalWorker() {
   }
   for (auto& [id, plan] : plans) plan->Close(absl::CancelledError("the worker is shutting down"));
   for (auto& [id, plan] : plans) plan->WaitUntilIdle();
+  // Nobody knows these any more, and they may have steps that have not heard yet that they are cancelled.
+  std::vector<std::weak_ptr<LocalPlan>> dropped;
+  {
+    absl::MutexLock lock(&mutex_);
+    dropped = std::exchange(dropped_, {});
+  }
+  for (const std::weak_ptr<LocalPlan>& weak : dropped) {
+    if (const std::shared_ptr<LocalPlan> plan = weak.lock()) plan->WaitUntilIdle();
+  }
 }
 
 absl::StatusOr<std::vector<DeviceAttributes>> LocalWorker::ListDevices(absl::Time) {
@@ -121,6 +130,8 @@ void LocalWorker::DropPartition(PlanId plan_id, const absl::Status& reason) {
     if (found == plans_.end()) return;
     plan = std::move(found->second);
     plans_.erase(found);
+    std::erase_if(dropped_, [](const std::weak_ptr<LocalPlan>& weak) { return weak.expired(); });
+    dropped_.push_back(plan);
   }
   RunScope scope;
   plan->Close(reason);

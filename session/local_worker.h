@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -120,6 +121,8 @@ class LocalWorker final : public Worker {
   UpdateLedger ledger_;
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<PlanId, std::shared_ptr<LocalPlan>> plans_ ABSL_GUARDED_BY(mutex_);
+  // Those that go when their last steps have ended.
+  std::vector<std::weak_ptr<LocalPlan>> dropped_ ABSL_GUARDED_BY(mutex_);
   // By id and owner.
   absl::flat_hash_map<std::pair<SessionId, uint64_t>, std::shared_ptr<SessionState>> sessions_
       ABSL_GUARDED_BY(mutex_);

@@ -18,6 +18,7 @@
 #include "session/runtime.h"
 #include "session/session.h"
 #include "session/tensor_sender.h"
+#include "session/test_acts.h"
 
 namespace weir {
 namespace {
@@ -113,6 +114,39 @@ TEST_F(LocalWorkerTest, TensorsMayComeBeforeTheStepAndInAnyOrder) {
   ASSERT_TRUE(Receive(1, 1, 10).ok());
   ASSERT_TRUE(step->Wait().ok()) << step->status;
   EXPECT_EQ(step->value(), 111);
+}
+
+class DroppedPlanTest : public ActsTest {
+ protected:
+  DroppedPlanTest() : ActsTest(/*is_stateful=*/true) { may_block_ = true; }
+};
+
+// The step uses the worker's threads and its sender until it is over, though nobody knows its plan any more.
+TEST_F(DroppedPlanTest, AWorkerAtItsEndWaitsForStepsOfPlansThatWereDropped) {
+  const auto runtime = Runtime::Create({.ops = &ops_, .register_kernels = RegisterAct}).value();
+  auto worker = std::make_unique<LocalWorker>(*runtime, runtime->task());
+  absl::Notification has_begun, is_over, has_gone;
+  bool was_outlived = true;
+  AddAct(Constant(1), [&](KernelContext&) {
+    has_begun.Notify();
+    was_outlived = has_gone.WaitForNotificationWithTimeout(absl::Milliseconds(300));
+    return absl::OkStatus();
+  });
+  PartitionSpec spec;
+  spec.plan = kPlan;
+  spec.graphs.push_back(g_.graph().Clone());
+  for (const auto& node : spec.graphs[0]->nodes()) {
+    spec.graphs[0]->SetAssignedDevice(node.get(), runtime->devices()[0]->attributes().name);
+  }
+  ASSERT_TRUE(worker->RegisterPartition(std::move(spec), absl::InfiniteFuture()).ok());
+  const RunPartitionCall call = {.plan = kPlan, .step_id = 1};
+  worker->RunPartition(call, [&](const absl::Status&) { is_over.Notify(); });
+  has_begun.WaitForNotification();
+  worker->DeregisterPartition(kPlan);
+  worker.reset();
+  has_gone.Notify();
+  is_over.WaitForNotification();
+  EXPECT_FALSE(was_outlived);
 }
 
 // Notes which steps' tensors are not to be sent any more.
