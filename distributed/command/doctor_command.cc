@@ -79,7 +79,7 @@ absl::Status ReadCluster(const DoctorFlags& flags, DoctorOptions* doctor) {
 }
 
 void Print(const std::vector<Finding>& findings) {
-  size_t width = 0;
+  size_t width = sizeof("cluster") - 1;  // what is printed later stands below the same columns
   for (const Finding& finding : findings) width = std::max(width, finding.subject.size());
   for (const Finding& finding : findings) {
     const char* const kind = finding.kind == Finding::Kind::kGood       ? "ok   "
@@ -115,14 +115,16 @@ absl::StatusOr<int> RunDoctor(const std::vector<std::string>& args) {
     WEIR_ASSIGN_OR_RETURN(doctor.security.token, ReadTokenFile(values.token_file));
   }
   WEIR_RETURN_IF_ERROR(ReadCluster(values, &doctor));
-  std::vector<Finding> findings = Examine(doctor);
+  const std::vector<Finding> findings = Examine(doctor);
+  Print(findings);
+  std::fflush(stdout);  // a driver may take its time, or hang
   const std::unique_ptr<CudaApi> cuda = MakeCudartApi();
   CudaLibraries libraries(CudaLibraryFolders());
-  for (Finding& finding : ExamineGpus(ReportGpus(cuda.get(), libraries)))
-    findings.push_back(std::move(finding));
-  Print(findings);
-  return std::any_of(findings.begin(), findings.end(),
-                     [](const Finding& finding) { return finding.kind == Finding::Kind::kBad; });
+  const std::vector<Finding> of_gpus = ExamineGpus(ReportGpus(cuda.get(), libraries));
+  Print(of_gpus);
+  const auto is_bad = [](const Finding& finding) { return finding.kind == Finding::Kind::kBad; };
+  return std::any_of(findings.begin(), findings.end(), is_bad) ||
+         std::any_of(of_gpus.begin(), of_gpus.end(), is_bad);
 }
 
 }  // namespace weir

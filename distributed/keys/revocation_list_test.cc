@@ -106,6 +106,7 @@ TEST_F(RevocationListTest, AListThatCouldNotBeReadIsReadLater) {
 TEST_F(RevocationListTest, TheFileIsLookedAtNowAndThen) {
   ASSERT_TRUE(RevokeKeys(keys_, {"gpu1"}).ok());
   const auto list = Follow();
+  EXPECT_FALSE(list->Has(MarkOf("gpu2")));  // looks
   int num_early = 0;
   for (const char* host : {"gpu2", "gpu3"}) {
     ASSERT_TRUE(RevokeKeys(keys_, {host}).ok());

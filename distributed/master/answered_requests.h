@@ -37,7 +37,7 @@ class AnsweredRequests {
   static constexpr size_t kSmallBytes = 8 << 10;
   static constexpr size_t kMaxWaiting = 64;  // repetitions of one request
 
-  // Each method of a session counts for itself, as in TensorFlow.
+  // Each method of a session counts for itself: a client need not know what another one has used.
   struct Key {
     std::string session;
     std::string method;

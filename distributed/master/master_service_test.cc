@@ -54,7 +54,7 @@ TEST_F(MasterServiceTest, ARepeatedRequestRunsOnce) {
   EXPECT_THAT(Floats(client_.Run(Step(session_, {"read:0"})).value()), ElementsAre(4));
 }
 
-// As in TensorFlow, where each method counts for itself.
+// Each method counts for itself.
 TEST_F(MasterServiceTest, RequestsOfTwoMethodsAreNotTheSame) {
   constexpr int64_t kId = 78;
   tensorflow::MakeCallableRequest make;

@@ -29,6 +29,10 @@
 namespace weir {
 namespace {
 
+bool IsSendable(const std::string& token) {
+  return !token.empty() && std::all_of(token.begin(), token.end(), absl::ascii_isgraph);
+}
+
 constexpr char kTransactMethod[] = "/etcdserverpb.KV/Txn";
 constexpr char kAuthenticateMethod[] = "/etcdserverpb.Auth/Authenticate";
 constexpr char kTokenKey[] = "token";
@@ -164,6 +168,13 @@ class EtcdStore final : public AuthorityStore {
     Ask(question->server->authentication, kAuthenticateMethod, user, "", question->deadline,
         [this, question](const grpc::Status& status, const etcd::AuthToken& answer) {
           if (!status.ok()) return Finish(*question, status, {});
+          // gRPC ends the process for one that cannot be sent.
+          if (!IsSendable(answer.token())) {
+            return Finish(*question,
+                          grpc::Status(grpc::StatusCode::INTERNAL,
+                                       "etcd gave a token that is no text of visible ASCII"),
+                          {});
+          }
           question->has_new_token = true;
           {
             absl::MutexLock lock(&shared_->calls_mutex);

@@ -41,6 +41,12 @@ void Set(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof(value));  // a connection works without them
 }
 
+std::string PeerText(int fd) {
+  sockaddr_storage client{};
+  socklen_t size = sizeof(client);
+  return getpeername(fd, reinterpret_cast<sockaddr*>(&client), &size) == 0 ? AddressText(client) : "";
+}
+
 // Whether `fd` is a connection of one of these clients to our port.
 bool IsConnectionOf(int fd, int port, const std::set<std::string>& clients) {
   sockaddr_storage own{}, client{};
@@ -55,9 +61,11 @@ bool IsConnectionOf(int fd, int port, const std::set<std::string>& clients) {
 // What has come through them and was not read is dropped, which a shutdown does not do. They are gRPC's,
 // which gives away no descriptor: so all of this process are looked at. (A copy of each for this would cost
 // every task of a large job as many descriptors as it has connections.)
-void AbortConnections(int port, const std::set<std::string>& clients) {
+// Returns those that had one.
+std::set<std::string> AbortConnections(int port, const std::set<std::string>& clients) {
+  std::set<std::string> aborted;
   DIR* const folder = opendir("/proc/self/fd");
-  if (folder == nullptr) return;
+  if (folder == nullptr) return aborted;
   while (const dirent* entry = readdir(folder)) {
     int fd = -1;
     if (!absl::SimpleAtoi(entry->d_name, &fd) || !IsConnectionOf(fd, port, clients)) continue;
@@ -65,10 +73,14 @@ void AbortConnections(int port, const std::set<std::string>& clients) {
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0) continue;
     const sockaddr nothing{.sa_family = AF_UNSPEC, .sa_data = {}};
-    if (IsConnectionOf(own, port, clients)) (void)!connect(own, &nothing, sizeof(nothing));
+    if (IsConnectionOf(own, port, clients)) {
+      aborted.insert(PeerText(own));
+      (void)!connect(own, &nothing, sizeof(nothing));
+    }
     close(own);
   }
   closedir(folder);
+  return aborted;
 }
 
 }  // namespace
@@ -143,14 +155,16 @@ void ConnectionGate::Wake() {
 void ConnectionGate::Run() {
   std::vector<pollfd> events;
   while (true) {
-    const bool accepts = ProcessNow() >= resets_.settles_at();
+    // Both once: who does not accept now must come round again when that is over, for nothing else wakes it.
+    const absl::Time now = ProcessNow(), settles_at = resets_.settles_at();
+    const bool accepts = now >= settles_at;
     events.assign(1, {wake_fd_, POLLIN, 0});
     for (const int fd : listening_fds_) events.push_back({accepts ? fd : -1, POLLIN, 0});
     for (const Stranger& stranger : strangers_) {
       // Of one that is with gRPC only its end is awaited.
       events.push_back({stranger.fd, static_cast<short>(stranger.is_with_grpc ? POLLRDHUP : POLLIN), 0});
     }
-    poll(events.data(), events.size(), MillisecondsToWait());
+    poll(events.data(), events.size(), MillisecondsToWait(now, settles_at));
     if (is_stopping_) return;
     uint64_t num_wakes = 0;
     if (events[0].revents != 0) (void)!read(wake_fd_, &num_wakes, sizeof(num_wakes));
@@ -262,11 +276,13 @@ void ConnectionGate::CloseFloods() {
     floods.swap(floods_);
   }
   if (floods.empty()) return;
+  for (const std::string& client : floods) addresses.insert(AddressText(client));
+  const std::set<std::string> aborted = AbortConnections(port_, addresses);
+  if (!options_.on_refused) return;
+  // The calls of a connection that broke are given up, too, and its client has done nothing wrong.
   for (const std::string& client : floods) {
-    addresses.insert(AddressText(client));
-    if (options_.on_refused) options_.on_refused(Refusal::kProtocol, client, kFloodText);
+    if (aborted.contains(AddressText(client))) options_.on_refused(Refusal::kProtocol, client, kFloodText);
   }
-  AbortConnections(port_, addresses);
 }
 
 void ConnectionGate::JudgeClients() {
@@ -350,8 +366,7 @@ void ConnectionGate::CloseLate() {
   strangers_.remove_if([&](const Stranger& stranger) { return stranger.closes <= now; });
 }
 
-int ConnectionGate::MillisecondsToWait() const {
-  const absl::Time now = ProcessNow(), settles_at = resets_.settles_at();
+int ConnectionGate::MillisecondsToWait(absl::Time now, absl::Time settles_at) const {
   absl::Time first = settles_at > now ? settles_at : absl::InfiniteFuture();
   for (const Stranger& stranger : strangers_) first = std::min(first, stranger.closes);
   if (first == absl::InfiniteFuture()) return -1;

@@ -109,7 +109,7 @@ class ConnectionGate {
   bool Read(Stranger& stranger);
   void AwaitStop(absl::Duration timeout);
   // Until the next stranger is to be closed, or connections are accepted again.
-  int MillisecondsToWait() const;
+  int MillisecondsToWait(absl::Time now, absl::Time settles_at) const;
 
   const Options options_;
   int port_ = 0;

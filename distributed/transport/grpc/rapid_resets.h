@@ -1,8 +1,10 @@
 // Which clients open calls and reset them before their requests are there, as fast as they can.
 //
 // gRPC keeps some 13 KB for each stream that was opened until the server has taken its call, also when it was
-// reset at once, and bounds neither: a client needs 29 bytes for one. Others' calls wait behind them. Clients
-// that mean well hardly ever give a request up in the middle, and then the connection is over.
+// reset at once, and bounds neither: a client needs 29 bytes for one. Others' calls wait behind them. A
+// request counts when its call was given up before the server has taken it: in the middle, or whole but
+// unread. Of clients that mean well that happens when a server was stopped for longer than their calls may
+// take, and when a connection breaks, which is over then.
 //
 // Thread safety: all methods. Memory: for as many clients as are connected.
 #pragma once

@@ -108,6 +108,9 @@ class WeirProcess:
         code = self._process.wait()
         self._reader.join()
         if code != 0:
+            if threading.current_thread() is not threading.main_thread():
+                self._is_expected_to_end = False
+                self._end_program_with(code)
             raise tf.errors.AbortedError(None, None, "the server %s has ended with code %d: %s" % (self._task, code, "\n".join(self._lines)))
 
     def end(self, is_done):
@@ -148,6 +151,7 @@ class WeirProcess:
         if code == 0 or self._is_expected_to_end:
             return
         how = "signal %d" % -code if code < 0 else "code %d" % code
-        print("weir_tf: the server %s has ended with %s, and so does this program" % (self._task, how), file=sys.stderr, flush=True)
-        sys.stdout.flush()
-        os._exit(code if code > 0 else 128 - code)
+        try:
+            print("weir_tf: the server %s has ended with %s, and so does this program" % (self._task, how), file=sys.stderr, flush=True)
+        finally:
+            os._exit(code if code > 0 else 128 - code)
