@@ -1,5 +1,7 @@
 #include "kernels/device_ops.h"
 
+#include <algorithm>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_split.h"
 #include "graph/fused_ops.h"
@@ -118,6 +120,13 @@ const DeviceOps& TheDeviceOps() {
 }
 
 }  // namespace
+
+std::vector<std::string> NamesOfDeviceOps() {
+  std::vector<std::string> names;
+  for (const auto& [name, host] : TheDeviceOps()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 void SetHostArguments(KernelRegistry& kernels, absl::string_view device_type, const OpRegistry& ops) {
   kernels.Change(device_type, [&ops](KernelDef& def) {

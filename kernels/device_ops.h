@@ -5,6 +5,9 @@
 // the host. Elementwise ops are in it without being named.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "absl/strings/string_view.h"
 #include "graph/op_registry.h"
 #include "kernels/kernel_registry.h"
@@ -14,5 +17,8 @@ namespace weir {
 // Sets host_inputs, host_outputs and is_on_host of the definitions for that type of device. `ops`: where the
 // elementwise ones are looked up.
 void SetHostArguments(KernelRegistry& kernels, absl::string_view device_type, const OpRegistry& ops);
+
+// In alphabetical order, without the elementwise ones.
+std::vector<std::string> NamesOfDeviceOps();
 
 }  // namespace weir

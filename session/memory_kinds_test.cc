@@ -1,5 +1,5 @@
 // What a step copies between the host and a device that has memory of its own. Nothing else may touch that
-// memory: every other test with a fake GPU would crash.
+// memory: every other test of a session with a fake GPU would crash.
 #include "gmock/gmock.h"
 #include "graph/graph_builder.h"
 #include "gtest/gtest.h"
@@ -174,6 +174,27 @@ TEST_F(MemoryKindsTest, AClientCannotSayThatANodeComputesOnTheHost) {
   }
   EXPECT_EQ(CopiesOf({{x, Tensor::Vector<float>({0, 0})}}, {y}), (Copies{1, 1}));
   EXPECT_THAT(Floats(0), ElementsAre(-1, -1));
+}
+
+TEST_F(MemoryKindsTest, StringsOfAVariableStayOnTheHostWhenSomeAreReplaced) {
+  Output variable, read;
+  Node *assign = nullptr, *update = nullptr;
+  {
+    auto device = g_.DeviceScope("/gpu:0");
+    variable = g_.AddOp("VarHandleOp", {},
+                        {{"dtype", DType::kString}, {"shape", PartialShape({2})}, {"shared_name", "names"}});
+    const std::string longer(100, 'x');
+    assign =
+        g_.AddNode("AssignVariableOp", {variable, Const(g_, Tensor::Vector<std::string>({longer, "b"}))});
+    update = g_.AddNode("ResourceScatterUpdate", {variable, Const(g_, Tensor::Vector<int32_t>({1})),
+                                                  Const(g_, Tensor::Vector<std::string>({longer + "y"}))});
+    read = g_.AddOp("ReadVariableOp", {variable}, {{"dtype", DType::kString}});
+  }
+  ASSERT_TRUE(session().Run({}, {}, {assign}).ok());
+  ASSERT_TRUE(session().Run({}, {}, {update}).ok());
+  const auto result = session().Run({}, {read});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ((*result)[0].flat<std::string>()[1], std::string(100, 'x') + "y");
 }
 
 // An op of the test's own whose kernel gives a tensor of the host where its definition promises the device's.

@@ -6,7 +6,7 @@ It is looked for in $CUDA_HOME, or in /usr/local/cuda where that is not set. `--
 _DEFAULT_HOME = "/usr/local/cuda"
 
 # nvcc takes C++20 from here on.
-_OLDEST = 12
+_OLDEST = 13
 
 # What a part of Weir that needs the toolkit asks for, in a select().
 _BUILD = """\

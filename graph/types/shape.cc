@@ -107,7 +107,7 @@ absl::StatusOr<PartialShape> PartialShape::MergeWith(const PartialShape& other) 
   PartialShape merged = *this;
   if (!other.has_rank_) return merged;
   for (size_t i = 0; i < dims_.size(); ++i) merged.dims_[i] = std::max(dims_[i], other.dims_[i]);
-  return merged;
+  return FromDims(merged.dims_);  // together they may have too many elements
 }
 
 std::string PartialShape::ToString() const { return has_rank_ ? DimsToString(dims_) : "?"; }

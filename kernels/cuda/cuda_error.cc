@@ -12,7 +12,9 @@ namespace {
 
 constexpr absl::string_view kNumberPayload = "weir/cuda_error";
 
-// CUDA's manual says of each of these that "the process must be terminated and relaunched".
+// After each of these nothing works on the device in this process: CUDA's header says so of most, that the
+// process must be terminated, and memory that is damaged (214, 220) or a context that is gone (709) is no
+// better.
 constexpr int kStickyErrors[] = {
     214,  // cudaErrorECCUncorrectable
     220,  // cudaErrorNvlinkUncorrectable
@@ -28,6 +30,8 @@ constexpr int kStickyErrors[] = {
     718,  // cudaErrorInvalidPc
     719,  // cudaErrorLaunchFailure
     721,  // cudaErrorTensorMemoryLeak
+    810,  // cudaErrorMpsClientTerminated
+    911,  // cudaErrorExternalDevice
 };
 
 absl::StatusCode CodeOf(int number) {

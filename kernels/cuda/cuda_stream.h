@@ -1,7 +1,7 @@
 // A queue of work on a GPU, and marks in it that others wait for.
 //
-// Everything enqueued on a stream happens in order, later. A stream outlives what it gave out only as memory:
-// an event may be asked after its stream is gone. Thread safety: all methods; the order of calls from several
+// Everything enqueued on a stream happens in order, later. What it gave out may outlive it: an event may be
+// asked after its stream is gone. Thread safety: all methods; the order of calls from several
 // threads is the order in which they come.
 #pragma once
 

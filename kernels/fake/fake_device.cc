@@ -45,7 +45,7 @@ absl::StatusOr<Tensor> FakeDevice::FromHost(const Tensor& host) {
 absl::StatusOr<Tensor> FakeDevice::ToHost(const Tensor& device) {
   if (memory_ && !IsPlainBytes(device.dtype())) return device;
   num_copies_out_.fetch_add(1, std::memory_order_relaxed);
-  return CopyInto(device, HostAllocator(), memory_.get());
+  return CopyInto(device, memory_ ? host_allocator_ : HostAllocator(), memory_.get());
 }
 
 std::unique_ptr<FakeDevice> MakeFakeDevice(absl::string_view job, int task, int index, ThreadPool& threads,

@@ -11,6 +11,7 @@ namespace weir {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
+constexpr size_t kLargeBytes = 1 << 20;
 
 // Whole pages, a power of two of them: what was given back fits again.
 size_t BlockBytes(size_t num_bytes) { return std::bit_ceil(std::max(num_bytes, kPageBytes)); }
@@ -65,6 +66,8 @@ char* ProtectedMemory::TakeBlock(size_t num_bytes) {
 void ProtectedMemory::GiveBlockBack(char* block, size_t num_bytes) {
   num_bytes_in_use_.fetch_sub(static_cast<int64_t>(num_bytes), std::memory_order_relaxed);
   absl::MutexLock lock(&mutex_);
+  // A large one is given to the system: blocks of one size do not become blocks of another.
+  if (num_bytes >= kLargeBytes) madvise(block, num_bytes, MADV_DONTNEED);
   free_[num_bytes].push_back(block);
 }
 

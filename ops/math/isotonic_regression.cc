@@ -31,12 +31,17 @@ Status RegressionGradient(GradientContext& g) {
   const Output count = g.Add("Size", {segments}), flat = g.Integers({-1});
   const Output ids = Add(g, Reshape(g, segments, flat), FirstOfRow(g, segments, count));
   const auto sum = [&](Output values) { return g.Add("UnsortedSegmentSum", {values, ids, count}); };
-  const Output values = Reshape(g, gradient, flat);
+  // 16 bits cannot count beyond 256 or 2048.
+  const DType dtype = gradient.dtype();
+  const DType wide = DTypeSize(dtype) < 4 ? DType::kFloat32 : dtype;
+  const Output narrow = Reshape(g, gradient, flat);
+  const Output values = wide == dtype ? narrow : Cast(g, narrow, wide);
   const Output sums = sum(values), counts = sum(g.Add("OnesLike", {values}));
   const auto of_segment = [&](Output each) {
     return g.Add("GatherV2", {each, ids, g.Constant(DType::kInt32, 0)});
   };
-  const Output means = Div(g, of_segment(sums), of_segment(counts));
+  const Output wide_means = Div(g, of_segment(sums), of_segment(counts));
+  const Output means = wide == dtype ? wide_means : Cast(g, wide_means, dtype);
   g.set_input_grad(0, ReshapeLike(g, means, g.input(0)));
   return OkStatus();
 }

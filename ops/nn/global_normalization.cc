@@ -28,22 +28,24 @@ absl::StatusOr<int64_t> Channels(ShapeInference& s, int end) {
 }
 
 // An image of that many channels.
-PartialShape ImageOf(const PartialShape& t, int64_t channels) {
+absl::StatusOr<PartialShape> ImageOf(const PartialShape& t, int64_t channels) {
   std::vector<int64_t> dims = {t.dim(0), t.dim(1), t.dim(2), channels};
-  return *PartialShape::FromDims(dims);
+  return PartialShape::FromDims(dims);
 }
 
 Status NormalizedShape(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(const int64_t channels, Channels(s, 5));
   WEIR_ASSIGN_OR_RETURN(const PartialShape t, s.WithRank(0, 4));
-  s.set_output(0, ImageOf(t, channels));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape image, ImageOf(t, channels));
+  s.set_output(0, image);
   return OkStatus();
 }
 
 Status GradientsShape(ShapeInference& s) {
   WEIR_ASSIGN_OR_RETURN(const int64_t channels, Channels(s, 4));
   WEIR_ASSIGN_OR_RETURN(const PartialShape t, s.WithRank(0, 4));
-  absl::StatusOr<PartialShape> image = ImageOf(t, channels).MergeWith(s.input(4));
+  WEIR_ASSIGN_OR_RETURN(const PartialShape normalized, ImageOf(t, channels));
+  absl::StatusOr<PartialShape> image = normalized.MergeWith(s.input(4));
   if (!image.ok()) {
     return InvalidArgumentError(
         StrCat("backprop must have the shape of t, ", t.ToString(), ", is ", s.input(4).ToString()));

@@ -22,19 +22,18 @@ struct Pool {
 // is a pool of its own at first, and is joined to the one before it as long as that has a lower mean.
 // (Best and Chakravarti, "Active set algorithms for isotonic regression", 1990.)
 template <typename T, typename Out>
-void Regress(const T* values, int64_t length, std::vector<Pool>& pools, Out* output, int32_t* segments) {
-  pools.clear();
+void Regress(const T* values, int64_t length, Pool* pools, Out* output, int32_t* segments) {
+  int64_t num_pools = 0;
   for (int64_t i = 0; i < length; ++i) {
-    pools.push_back({static_cast<double>(values[i]), 1});
-    while (pools.size() > 1 && pools.back().mean() > pools[pools.size() - 2].mean()) {
-      const Pool last = pools.back();
-      pools.pop_back();
-      pools.back().sum += last.sum;
-      pools.back().count += last.count;
+    pools[num_pools++] = {static_cast<double>(values[i]), 1};
+    while (num_pools > 1 && pools[num_pools - 1].mean() > pools[num_pools - 2].mean()) {
+      const Pool& last = pools[--num_pools];
+      pools[num_pools - 1].sum += last.sum;
+      pools[num_pools - 1].count += last.count;
     }
   }
   int64_t at = 0;
-  for (size_t segment = 0; segment < pools.size(); ++segment) {
+  for (int64_t segment = 0; segment < num_pools; ++segment) {
     for (int64_t i = 0; i < pools[segment].count; ++i, ++at) {
       output[at] = static_cast<Out>(pools[segment].mean());
       segments[at] = static_cast<int32_t>(segment);
@@ -58,6 +57,10 @@ class IsotonicRegression final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(Tensor * output, context.AllocateOutput(0, shape));
     WEIR_ASSIGN_OR_RETURN(Tensor * segments, context.AllocateOutput(1, shape));
     if (input.num_elements() == 0) return absl::OkStatus();
+    constexpr int64_t kPoolBytes = sizeof(Pool);
+    WEIR_ASSIGN_OR_RETURN(
+        Tensor room, context.AllocateTemporary(DType::kUint8, Shape({input.num_elements() * kPoolBytes})));
+    Pool* const pools = static_cast<Pool*>(room.data());
     const T* const values = input.flat<T>().data();
     Out* const results = output->flat<Out>().data();
     int32_t* const numbers = segments->flat<int32_t>().data();
@@ -65,9 +68,8 @@ class IsotonicRegression final : public Kernel {
     context.threads().ParallelFor(input.num_elements() / length,
                                   kNanosecondsPerElement * static_cast<double>(length),
                                   [=](int64_t begin, int64_t end) {
-                                    std::vector<Pool> pools;
                                     for (int64_t at = begin * length; at < end * length; at += length) {
-                                      Regress(values + at, length, pools, results + at, numbers + at);
+                                      Regress(values + at, length, pools + at, results + at, numbers + at);
                                     }
                                   });
     return absl::OkStatus();

@@ -31,7 +31,7 @@ class CountUpTo final : public Kernel {
     if (int64_t{value} >= limit_ || value == std::numeric_limits<T>::max()) {
       return absl::OutOfRangeError(absl::StrCat("Reached limit of ", limit_));
     }
-    WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWrite(variable, context.device().allocator()));
+    WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWrite(variable, context.device()));
     next.flat<T>()[0] = value + 1;
     variable.tensor = std::move(next);
     context.set_output(0, Tensor::Scalar(value));

@@ -115,7 +115,7 @@ class ScatterInto final : public Scatter {
       if (!status.ok()) return status;
     }
     if (slices.offsets.num_elements() == 0) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWriteInPart(variable, context.device().allocator()));
+    WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWriteInPart(variable, context.device()));
     Apply(slices, updates, next);
     tensor = std::move(next);
     return absl::OkStatus();

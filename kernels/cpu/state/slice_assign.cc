@@ -22,7 +22,7 @@ class StridedSliceAssign final : public Kernel {
     WEIR_ASSIGN_OR_RETURN(const StridedSlicePlan plan, ReadPlan(context, variable.tensor.shape(), 1, masks_));
     WEIR_RETURN_IF_ERROR(CheckUpdatesSlice(context, plan, value));
     if (plan.shape.num_elements() == 0) return absl::OkStatus();
-    WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWriteInPart(variable, context.device().allocator()));
+    WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWriteInPart(variable, context.device()));
     UpdateSlice(plan, value, next, context.threads());
     variable.tensor = std::move(next);
     return absl::OkStatus();

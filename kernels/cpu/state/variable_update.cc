@@ -53,13 +53,15 @@ VariableLocks::~VariableLocks() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   for (int i = count_ - 1; i >= 0; --i) variables_[i]->mutex.Unlock();
 }
 
-absl::StatusOr<Tensor> TensorToWrite(const Variable& variable, Allocator& allocator) {
-  if (variable.tensor.has_exclusive_buffer()) return variable.tensor;
-  return Tensor::Allocate(variable.tensor.dtype(), variable.tensor.shape(), allocator);
+absl::StatusOr<Tensor> TensorToWrite(const Variable& variable, Device& device) {
+  const Tensor& now = variable.tensor;
+  if (now.has_exclusive_buffer()) return now;
+  return Tensor::Allocate(now.dtype(), now.shape(),
+                          IsPlainBytes(now.dtype()) ? device.allocator() : device.host_allocator());
 }
 
-absl::StatusOr<Tensor> TensorToWriteInPart(const Variable& variable, Allocator& allocator) {
-  WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWrite(variable, allocator));
+absl::StatusOr<Tensor> TensorToWriteInPart(const Variable& variable, Device& device) {
+  WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWrite(variable, device));
   if (next.data() != variable.tensor.data()) {
     CopyElements(variable.tensor, 0, next, 0, variable.tensor.num_elements());
   }

@@ -56,10 +56,10 @@ class VariableLocks {
 
 // Where an update of the variable goes: its own tensor, or a new one that the caller puts in its place when
 // done.
-absl::StatusOr<Tensor> TensorToWrite(const Variable& variable, Allocator& allocator)
+absl::StatusOr<Tensor> TensorToWrite(const Variable& variable, Device& device)
     ABSL_SHARED_LOCKS_REQUIRED(variable.mutex);
 // The same for an update of some elements: a new tensor holds the old values.
-absl::StatusOr<Tensor> TensorToWriteInPart(const Variable& variable, Allocator& allocator)
+absl::StatusOr<Tensor> TensorToWriteInPart(const Variable& variable, Device& device)
     ABSL_SHARED_LOCKS_REQUIRED(variable.mutex);
 
 }  // namespace weir

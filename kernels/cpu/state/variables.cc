@@ -121,7 +121,7 @@ class AccumulateIntoVariable final : public Kernel {
     absl::MutexLock lock(&variable.mutex);
     Tensor& tensor = variable.tensor;
     WEIR_RETURN_IF_ERROR(CheckUpdate(variable, target.name, "the value", value));
-    WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWrite(variable, context.device().allocator()));
+    WEIR_ASSIGN_OR_RETURN(Tensor next, TensorToWrite(variable, context.device()));
     const T* before = tensor.flat<T>().data();
     const T* change = value.flat<T>().data();
     T* after = next.flat<T>().data();

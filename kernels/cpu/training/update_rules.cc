@@ -66,7 +66,7 @@ class LockedUpdate {
     for (int i = 0; i < count; ++i) {
       WEIR_RETURN_IF_ERROR(
           CheckUpdate(*variables_[i].variable, variables_[i].name, "the gradient", gradient));
-      WEIR_ASSIGN_OR_RETURN(next_[i], TensorToWrite(*variables_[i].variable, context.device().allocator()));
+      WEIR_ASSIGN_OR_RETURN(next_[i], TensorToWrite(*variables_[i].variable, context.device()));
     }
     return absl::OkStatus();
   }
@@ -79,8 +79,7 @@ class LockedUpdate {
                                        absl::StrCat("variable '", variables_[0].name, "'"), var));
     }
     for (int i = 0; i < count; ++i) {
-      WEIR_ASSIGN_OR_RETURN(next_[i],
-                            TensorToWriteInPart(*variables_[i].variable, context.device().allocator()));
+      WEIR_ASSIGN_OR_RETURN(next_[i], TensorToWriteInPart(*variables_[i].variable, context.device()));
     }
     return absl::OkStatus();
   }
