@@ -189,6 +189,12 @@ class EtcdStore final : public AuthorityStore {
         [this, question](const grpc::Status& status, const etcd::TransactionAnswer& answer) {
           const bool is_user = !user_.name.empty() && !question->has_new_token;
           if (is_user && IsOldToken(status)) return Authenticate(question);
+          if (!status.ok()) {
+            // An etcd that has lost its data waits for the time that the token is of: the next question asks
+            // with another one.
+            absl::MutexLock lock(&shared_->calls_mutex);
+            shared_->token.clear();
+          }
           Finish(*question, status, answer);
         });
   }

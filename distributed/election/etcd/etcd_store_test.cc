@@ -79,7 +79,7 @@ class Etcd {
   }
 
   static bool IsInstalled() { return ::access("/usr/bin/etcd", X_OK) == 0; }
-  absl::Status Start(const std::string& user_file = "") {
+  absl::Status Start() {
     // Its output would fill a pipe that nobody reads.
     const std::string line = absl::StrCat("exec \"$@\" >", folder_, ".log 2>&1");
     std::vector<std::string> command = {"/bin/sh", "-c", line, "etcd"};
@@ -87,16 +87,11 @@ class Etcd {
     absl::StatusOr<ChildProcess> process = ChildProcess::Start({.command = std::move(command)});
     if (!process.ok()) return process.status();
     process_.emplace(*std::move(process));
-    const std::unique_ptr<AuthorityStore> store = MakeEtcdStore(url("start"), security(), user_file).value();
+    const std::unique_ptr<AuthorityStore> store = MakeEtcdStore(url("start"), security()).value();
     const bool answers = Eventually([&] { return Read(*store).ok(); });
     return answers ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("etcd does not answer: ", Log()));
   }
   void Signal(int signal) { process_->Signal(signal); }
-  // It comes back with what it has written. `user_file`: of a user that it has.
-  absl::Status StartAgain(const std::string& user_file) {
-    process_.reset();
-    return Start(user_file);
-  }
   // It comes back with nothing.
   absl::Status StartAnew() {
     process_.reset();
@@ -293,14 +288,17 @@ TEST_F(EtcdTest, WhereItHasUsersItIsAskedAsOne) {
   Etcd etcd;
   ASSERT_TRUE(etcd.Start().ok());
   constexpr char kPassword[] = "not:to-be-seen";
-  for (const auto& [method, fields] :
-       std::vector<std::pair<std::string, std::string>>{{"UserAdd", Texts({"root", kPassword})},
-                                                        {"RoleAdd", Texts({"root"})},
-                                                        {"UserGrantRole", Texts({"root", "root"})},
-                                                        {"AuthEnable", ""}}) {
-    const absl::Status status = Administer(etcd, method, fields);
-    ASSERT_TRUE(status.ok()) << method << ": " << status;
-  }
+  const auto add_users = [&] {
+    for (const auto& [method, fields] :
+         std::vector<std::pair<std::string, std::string>>{{"UserAdd", Texts({"root", kPassword})},
+                                                          {"RoleAdd", Texts({"root"})},
+                                                          {"UserGrantRole", Texts({"root", "root"})},
+                                                          {"AuthEnable", ""}}) {
+      const absl::Status status = Administer(etcd, method, fields);
+      ASSERT_TRUE(status.ok()) << method << ": " << status;
+    }
+  };
+  add_users();
   const std::string folder = absl::StrCat(testing::TempDir(), "/users_", ::getpid());
   std::filesystem::create_directories(folder);
   const auto file = [&](const std::string& name, const std::string& line) {
@@ -309,17 +307,16 @@ TEST_F(EtcdTest, WhereItHasUsersItIsAskedAsOne) {
   };
   const std::string good = file("good", absl::StrCat("root:", kPassword, "\n"));
   const auto store = MakeEtcdStore(etcd.url("job"), {}, good).value();
-  AuthorityRecord record = {.term = 5, .task = kPs0, .candidate = 1, .beat = 1};
+  const AuthorityRecord record = {.term = 5, .task = kPs0, .candidate = 1, .beat = 1};
   const absl::StatusOr<Stored> stored = Etcd::Replace(*store, {}, record);
   ASSERT_TRUE(stored.ok()) << stored.status();
   EXPECT_EQ(stored->record, record);
   EXPECT_EQ(Etcd::Read(*store).value().record, record);
-  // Tokens are forgotten by an etcd that is started anew.
-  etcd.Signal(SIGTERM);
-  ASSERT_TRUE(etcd.StartAgain(good).ok());
-  ASSERT_TRUE(Eventually([&] { return Etcd::Read(*store).ok(); }));
-  record.beat = 2;
-  const absl::StatusOr<Stored> later = Etcd::Replace(*store, *stored, record);
+  // An etcd that comes back with nothing knows no token.
+  ASSERT_TRUE(etcd.StartAnew().ok());
+  add_users();
+  EXPECT_TRUE(Eventually([&] { return Etcd::Read(*store, absl::Seconds(2)).ok(); }));
+  const absl::StatusOr<Stored> later = Etcd::Replace(*store, {}, record);
   ASSERT_TRUE(later.ok()) << later.status();
   EXPECT_EQ(later->record, record);
   // Nobody, and who gives another password.
