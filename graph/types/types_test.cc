@@ -157,6 +157,9 @@ TEST(PartialShapeTest, MergesWhatEitherKnows) {
   const PartialShape a = {-1, 784}, b = {32, -1};
   EXPECT_EQ(a.MergeWith(b)->ToString(), "[32,784]");
   EXPECT_EQ(PartialShape().MergeWith(a)->ToString(), "[?,784]");
+  const int64_t large = int64_t{1} << 40;
+  EXPECT_EQ(PartialShape({large, -1}).MergeWith(PartialShape({-1, large})).status().code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(a.MergeWith(PartialShape({1, 785})).status().message(),
               testing::AllOf(HasSubstr("[?,784]"), HasSubstr("[1,785]")));
 }
