@@ -245,7 +245,7 @@ TEST_F(RewritesTest, AShapeThatNoTensorHasIsRefused) {
   const Output size = Op("Size", {Op("AddN", {InputArg(std::vector<Output>{rows, columns})})});
   ASSERT_EQ(g_.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(size);
-  EXPECT_THAT(std::string(g_.status().message()), ::testing::HasSubstr("[1099511627776,1099511627776]"));
+  EXPECT_THAT(std::string(g_.status().message()), ::testing::HasSubstr("[?,1099511627776]"));
 }
 
 TEST_F(RewritesTest, CastsThatLoseNothingAreJoined) {
