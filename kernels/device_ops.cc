@@ -21,7 +21,7 @@ void Add(DeviceOps& ops, const char* names, const HostArguments& host = {}) {
 
 void AddArrayOps(DeviceOps& ops) {
   Add(ops,
-      "Bitcast DepthToSpace Diag DiagPart EnsureShape ExtractImagePatches GatherNd IdentityN "
+      "Bitcast Const DepthToSpace Diag DiagPart EnsureShape ExtractImagePatches GatherNd IdentityN "
       "InvertPermutation "
       "MatrixDiag MatrixDiagPart MatrixSetDiag OnesLike Pack PreventGradient ReverseSequence Select Snapshot "
       "SpaceToDepth Squeeze TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterSub "

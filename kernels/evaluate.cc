@@ -10,6 +10,7 @@
 #include "graph/types/status_macros.h"
 #include "kernels/cancellation.h"
 #include "kernels/kernel.h"
+#include "kernels/memory_kind.h"
 
 namespace weir {
 namespace {
@@ -44,8 +45,9 @@ absl::Status RunKernel(Kernel& kernel, KernelContext& context) {
   return result;
 }
 
+// `kinds`: where the kernel's arguments are; null on a device whose memory is the host's.
 absl::StatusOr<std::vector<Tensor>> RunNode(const Node& node, absl::Span<const Tensor> inputs, Device& device,
-                                            Kernel& kernel) {
+                                            Kernel& kernel, const ArgumentKinds* kinds) {
   WEIR_RETURN_IF_ERROR(CheckInputs(node, inputs));
 
   const int num_inputs = node.num_inputs();
@@ -59,7 +61,9 @@ absl::StatusOr<std::vector<Tensor>> RunNode(const Node& node, absl::Span<const T
   StepContext step;
   step.cancellation = &cancellation;
   KernelContext context(step, device, slots.data(), input_slots.data(), last_use.get(), num_inputs,
-                        num_inputs, node.output_types().data(), node.num_outputs());
+                        num_inputs, node.output_types().data(), node.num_outputs(),
+                        kinds != nullptr ? kinds->outputs.data() : nullptr,
+                        kinds != nullptr ? kinds->own : MemoryKind::kDevice);
   WEIR_RETURN_IF_ERROR(RunKernel(kernel, context));
   return std::vector<Tensor>(std::make_move_iterator(slots.begin() + num_inputs),
                              std::make_move_iterator(slots.end()));
@@ -125,7 +129,10 @@ absl::StatusOr<std::vector<Tensor>> EvaluateNode(const Node& node, absl::Span<co
                                                  Device& device, const KernelRegistry& kernels) {
   WEIR_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
                         kernels.Create(node, device));  // errors name the node
-  absl::StatusOr<std::vector<Tensor>> outputs = RunNode(node, inputs, device, *kernel);
+  std::optional<ArgumentKinds> kinds;
+  if (device.memory_kind() == MemoryKind::kDevice) kinds = kernels.KindsOf(node, device.type());
+  absl::StatusOr<std::vector<Tensor>> outputs =
+      RunNode(node, inputs, device, *kernel, kinds ? &*kinds : nullptr);
   if (!outputs.ok()) return WithNode(node, outputs.status());
   return outputs;
 }

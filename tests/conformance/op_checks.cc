@@ -16,6 +16,7 @@
 #include "kernels/evaluate.h"
 #include "kernels/fake/fake_device.h"
 #include "kernels/fake/fake_kernels.h"
+#include "kernels/memory_kind.h"
 #include "kernels/null/null_device.h"
 #include "kernels/null/register_kernels.h"
 #include "kernels/reference/array.h"
@@ -147,8 +148,10 @@ absl::Status CheckShapesOf(Node& node, const std::vector<Tensor>& outputs, absl:
 OpChecks::OpChecks() {
   cpu_ = {"CPU", MakeCpuDevice("test", 0, 0, threads_), std::make_unique<KernelRegistry>()};
   RegisterCpuKernels(*cpu_.kernels);
-  others_.push_back({"fake GPU", MakeFakeDevice("test", 0, 0, threads_), std::make_unique<KernelRegistry>()});
+  others_.push_back({"fake GPU", MakeFakeDevice("test", 0, 0, threads_, 0, FakeMemory::kProtected),
+                     std::make_unique<KernelRegistry>()});
   RegisterFakeKernels(*others_.back().kernels);
+  ProtectFakeKernels(*others_.back().kernels, StandardOps());
   null_ = {"null device", MakeNullDevice("test", 0, 0, threads_), std::make_unique<KernelRegistry>()};
   RegisterNullKernels(StandardOps(), *null_.kernels);
 }
@@ -230,15 +233,17 @@ absl::Status OpChecks::CheckOtherDevices(const OpCase& test) const {
   WEIR_ASSIGN_OR_RETURN(const std::vector<Tensor> wanted,
                         EvaluateNode(*node, inputs, *cpu_.device, *cpu_.kernels));
   for (const DeviceUnderTest& other : others_) {
-    std::vector<Tensor> on_device;
-    for (const Tensor& input : inputs) {
-      WEIR_ASSIGN_OR_RETURN(Tensor copy, other.device->FromHost(input));
-      on_device.push_back(std::move(copy));
+    const ArgumentKinds kinds = other.kernels->KindsOf(*node, other.device->type());
+    std::vector<Tensor> on_device = inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (kinds.inputs[i] == MemoryKind::kHost) continue;
+      WEIR_ASSIGN_OR_RETURN(on_device[i], other.device->FromHost(inputs[i]));
     }
     WEIR_ASSIGN_OR_RETURN(std::vector<Tensor> found,
                           EvaluateNode(*node, on_device, *other.device, *other.kernels));
-    for (Tensor& output : found) {
-      WEIR_ASSIGN_OR_RETURN(output, other.device->ToHost(output));
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (kinds.outputs[i] == MemoryKind::kHost) continue;
+      WEIR_ASSIGN_OR_RETURN(found[i], other.device->ToHost(found[i]));
     }
     WEIR_RETURN_IF_ERROR(CompareAll(other.name, found, wanted, -1));
   }
