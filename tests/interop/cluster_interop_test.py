@@ -69,7 +69,8 @@ def test_a_job_trains_on_a_parameter_server(weir, directory):
         clients = [start(cluster, task, directory, 400) for task in range(2)]
         losses = [finish(client) for client in clients]
         assert all(cluster.is_running("worker", task) for task in range(2)), cluster.output()
-    assert losses[0][0] > 1 and losses[0][-1] < 0.01, losses[0]
+    # Whoever is first has the loss of the beginning: the chief need not be.
+    assert max(each[0] for each in losses) > 1 and losses[0][-1] < 0.01, losses
     assert os.path.exists(directory + "/checkpoint")
 
 
