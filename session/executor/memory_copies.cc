@@ -84,9 +84,7 @@ class CopyInserter {
     if (node.num_inputs() + node.num_outputs() == 0) return {};
     if (BelongsOnHost(node)) {
       graph_.SetAttr(&node, kOnHostAttr, AttrValue(true));
-      return {.own = MemoryKind::kHost,
-              .inputs = std::vector<MemoryKind>(node.num_inputs(), MemoryKind::kHost),
-              .outputs = std::vector<MemoryKind>(node.num_outputs(), MemoryKind::kHost)};
+      return AllOnHost(node);
     }
     return kernels_.KindsOf(node, device_type_);
   }
@@ -172,6 +170,12 @@ class CopyInserter {
 };
 
 }  // namespace
+
+ArgumentKinds AllOnHost(const Node& node) {
+  return {.own = MemoryKind::kHost,
+          .inputs = std::vector<MemoryKind>(node.num_inputs(), MemoryKind::kHost),
+          .outputs = std::vector<MemoryKind>(node.num_outputs(), MemoryKind::kHost)};
+}
 
 Output UncopiedOutput(const Output& output) {
   const std::string& op = output.node->op_name();

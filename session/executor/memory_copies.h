@@ -14,11 +14,15 @@
 #include "absl/strings/string_view.h"
 #include "graph/graph.h"
 #include "kernels/kernel_registry.h"
+#include "kernels/memory_kind.h"
 
 namespace weir {
 
 // `graph`: one device's part of a step. InvalidArgument for a cycle.
 absl::Status InsertCopies(Graph& graph, absl::string_view device_type, const KernelRegistry& kernels);
+
+// Of a node with kOnHostAttr.
+ArgumentKinds AllOnHost(const Node& node);
 
 // What a user knows the output as: of a copy, what was copied.
 Output UncopiedOutput(const Output& output);

@@ -24,12 +24,6 @@ bool IsAlias(const std::string& op) {
   return op == "Identity" || op == "StopGradient" || op == "PlaceholderWithDefault" || op == "LoopCond";
 }
 
-ArgumentKinds AllOnHost(const Node& node) {
-  return {.own = MemoryKind::kHost,
-          .inputs = std::vector<MemoryKind>(node.num_inputs(), MemoryKind::kHost),
-          .outputs = std::vector<MemoryKind>(node.num_outputs(), MemoryKind::kHost)};
-}
-
 // How a node without a kernel runs in a program in which it may be dead; nullopt for nodes that need a
 // kernel.
 std::optional<Instruction::Kind> FlowKind(const std::string& op) {
