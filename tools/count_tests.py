@@ -85,10 +85,24 @@ def outcomes(events):
             yield label, reason, Counts(0, 1, 0), ""
 
 
+def events_in(text):
+    """The events of a file, and whether it ends in the middle of one, as on a full disk."""
+    events = []
+    for line in text.splitlines():
+        try:
+            events.append(json.loads(line))
+        except json.JSONDecodeError:
+            return events, True
+    return events, False
+
+
 def main(events_path, bazel_code):
-    with open(events_path, encoding="utf-8") as file:
-        events = [json.loads(line) for line in file if line.strip()]
+    with open(events_path, encoding="utf-8", errors="replace") as file:
+        events, is_cut = events_in(file.read())
     total = Counts(0, 0, 0)
+    if is_cut:
+        print("failed: bazel's list of events in %s is cut (is the disk full?)" % events_path)
+        total = total._replace(failed=1)
     for label, status, counts, log in outcomes(events):
         total = Counts(*(a + b for a, b in zip(total, counts)))
         if counts.failed:

@@ -85,6 +85,12 @@ class CountTests(unittest.TestCase):
         self.events.clear()
         self.assertEqual(self.count(37), ("0 passed, 1 failed", 1))
 
+    def test_a_list_of_events_that_is_cut_is_a_failure(self):
+        self.result("//a:a")
+        path = self.file("cut", json.dumps(self.events[0]) + "\n" + json.dumps(self.events[0])[:40])
+        run = subprocess.run([sys.executable, COUNT_TESTS, path, "0"], stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((run.stdout.splitlines()[-1], run.returncode), ("1 passed, 1 failed", 1))
+
 
 class CaseByCase(unittest.TextTestResult):
     """Reports in googletest's form, which tools/count_tests.py counts."""

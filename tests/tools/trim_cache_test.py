@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""A folder of build results stays within its size, and what was used last stays in it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TRIM_CACHE = sys.argv[1]
+HOUR_S = 3600
+
+
+class TrimCache(unittest.TestCase):
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(dir=os.environ["TEST_TMPDIR"])
+        self.addCleanup(temporary.cleanup)
+        self.folder = temporary.name
+
+    def file(self, name, size, hours_ago):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(bytes(size))
+        used = time.time() - hours_ago * HOUR_S
+        os.utime(path, (used, used))
+
+    def trim(self, *arguments):
+        run = subprocess.run([sys.executable, TRIM_CACHE, *arguments], stderr=subprocess.PIPE, text=True, check=False)
+        return run.returncode, run.stderr
+
+    def left(self):
+        return sorted(name for _, _, names in os.walk(self.folder) for name in names)
+
+    def test_what_was_not_used_for_longest_goes_first(self):
+        for hour in range(10):
+            self.file(f"cas/{hour}", 1000, hours_ago=hour)
+        code, words = self.trim(self.folder, "0.000008")
+        self.assertEqual(code, 0)
+        self.assertEqual(self.left(), [str(hour) for hour in range(7)])
+        self.assertIn("Removed 0.0 GB", words)
+
+    def test_a_folder_within_its_size_stays_as_it_is(self):
+        self.file("ac/a", 10, hours_ago=1000)
+        self.file("cas/b", 1000, hours_ago=1000)
+        self.assertEqual(self.trim(self.folder, "1"), (0, ""))
+        self.assertEqual(self.left(), ["a", "b"])
+
+    def test_files_being_written_stay_for_a_day(self):
+        self.file("young", 10, hours_ago=23)
+        self.file("old", 10, hours_ago=25)
+        self.file("cas/old_result", 10, hours_ago=25)
+        self.assertEqual(self.trim(self.folder, "1")[0], 0)
+        self.assertEqual(self.left(), ["old_result", "young"])
+
+    def test_no_folder_is_nothing_to_do(self):
+        self.assertEqual(self.trim(os.path.join(self.folder, "none"), "1"), (0, ""))
+
+    def test_wrong_arguments_are_explained(self):
+        for arguments in ([], [self.folder], [self.folder, "-1"], [self.folder, "nan"], [self.folder, "x"], [self.folder, "1", "2"]):
+            code, words = self.trim(*arguments)
+            self.assertEqual(code, 2, arguments)
+            self.assertIn("usage:", words)
+
+
+class CaseByCase(unittest.TextTestResult):
+    """Reports in googletest's form, which tools/count_tests.py counts."""
+
+    def addSuccess(self, test):
+        print("[       OK ] %s (0 ms)" % test.id())
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        print("[  FAILED  ] %s (0 ms)" % test.id())
+
+    addError = addFailure
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], testRunner=unittest.TextTestRunner(resultclass=CaseByCase, verbosity=0))

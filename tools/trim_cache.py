@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Keeps the folder of build results that tools/run_bazel uses within a size: what was not used for longest goes first.
+
+usage: trim_cache.py FOLDER LIMIT
+  FOLDER   what Bazel was given as --disk_cache; nothing happens where there is none
+  LIMIT    gigabytes (10^9 bytes), as in 20 or 0.5
+
+Bazel itself never removes anything from such a folder, and each change adds hundreds of test programs. Any file may go
+at any time: Bazel makes what it misses again. Half-written files that a killed build left go after a day.
+A trim leaves a tenth of LIMIT free, so that not every build trims. Exit code: 0, or 2 for wrong arguments.
+"""
+
+import os
+import pathlib
+import sys
+import time
+
+HALF_WRITTEN_S = 24 * 3600
+KEPT = 0.9
+
+
+def files_below(folder):
+    """Yields (path, stat) of each regular file; what other builds remove meanwhile is passed over."""
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = pathlib.Path(root, name)
+            try:
+                yield path, path.stat()
+            except FileNotFoundError:
+                pass
+
+
+def last_use(stat):
+    # Many file systems write the time of access once a day only, so that of the writing counts as well.
+    return max(stat.st_atime, stat.st_mtime)
+
+
+def trim(folder, limit_bytes, now):
+    """Removes files until `folder` is within the limit. Returns the bytes removed."""
+    results, removed = [], 0
+    for path, stat in files_below(folder):
+        # Results lie in ac/ and cas/; the folder's own files are those being written.
+        if path.parent == folder and now - last_use(stat) > HALF_WRITTEN_S:
+            path.unlink(missing_ok=True)
+            removed += stat.st_size
+        else:
+            results.append((last_use(stat), stat.st_size, path))
+    total = sum(size for _, size, _ in results)
+    if total <= limit_bytes:
+        return removed
+    for _, size, path in sorted(results):
+        path.unlink(missing_ok=True)
+        total -= size
+        removed += size
+        if total <= limit_bytes * KEPT:
+            break
+    return removed
+
+
+def main(arguments):
+    try:
+        folder, limit = pathlib.Path(arguments[0]), float(arguments[1])
+        if len(arguments) != 2 or not limit > 0:
+            raise ValueError
+    except (IndexError, ValueError):
+        print(__doc__, file=sys.stderr)
+        return 2
+    removed = trim(folder, limit * 1e9, time.time())
+    if removed:
+        print(f"Removed {removed / 1e9:.1f} GB of the oldest build results from {folder}, which may hold {limit:g} GB.", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
