@@ -22,7 +22,6 @@
 #include "distributed/transport/socket_address.h"
 #include "distributed/transport/spare_descriptor.h"
 #include "graph/types/status_macros.h"
-#include "kernels/process_clock.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
@@ -156,7 +155,7 @@ void ConnectionGate::Run() {
   std::vector<pollfd> events;
   while (true) {
     // Both once: who does not accept now must come round again when that is over, for nothing else wakes it.
-    const absl::Time now = ProcessNow(), settles_at = resets_.settles_at();
+    const absl::Time now = options_.now(), settles_at = resets_.settles_at();
     const bool accepts = now >= settles_at;
     events.assign(1, {wake_fd_, POLLIN, 0});
     for (const int fd : listening_fds_) events.push_back({accepts ? fd : -1, POLLIN, 0});
@@ -216,7 +215,7 @@ void ConnectionGate::Accept(int listening_fd) {
     }
     MakeRoom();
     strangers_.emplace_back(fd, listening_fd, NetworkOf(address), AddressText(address),
-                            ProcessNow() + options_.grace, Greeting(options_.token, options_.is_serving));
+                            options_.now() + options_.grace, Greeting(options_.token, options_.is_serving));
     const std::string settings = Greeting::ServerSettings(options_.max_streams, options_.max_header_bytes);
     if (send(fd, settings.data(), settings.size(), MSG_NOSIGNAL) < 0) strangers_.pop_back();
   }
@@ -237,7 +236,7 @@ void ConnectionGate::HandOver(int fd, int own, int listening_fd, const sockaddr_
   }
   MakeRoom();
   Stranger& stranger = strangers_.emplace_back(own, listening_fd, NetworkOf(client), AddressText(client),
-                                               ProcessNow() + options_.grace, Greeting("", nullptr));
+                                               options_.now() + options_.grace, Greeting("", nullptr));
   stranger.is_with_grpc = true;
   stranger.client = AddressText(client);
   num_strangers_ = strangers_.size();  // first: it may be admitted at once
@@ -260,7 +259,7 @@ void ConnectionGate::OnRefused(const std::string& client) {
 }
 
 void ConnectionGate::OnReset(const std::string& client) {
-  const std::vector<std::string> floods = resets_.Note(client, ProcessNow());
+  const std::vector<std::string> floods = resets_.Note(client, options_.now());
   if (floods.empty()) return;
   {
     absl::MutexLock lock(&mutex_);
@@ -293,7 +292,7 @@ void ConnectionGate::JudgeClients() {
     refused.swap(refused_);
   }
   if (admitted.empty() && refused.empty()) return;
-  const absl::Time soon = ProcessNow() + kFarewell;
+  const absl::Time soon = options_.now() + kFarewell;
   strangers_.remove_if([&](Stranger& stranger) {
     if (!stranger.is_with_grpc) return false;
     if (refused.count(stranger.client) > 0) stranger.closes = std::min(stranger.closes, soon);
@@ -344,7 +343,7 @@ bool ConnectionGate::Read(Stranger& stranger) {
   }
   if (state == Greeting::State::kOver) {
     stranger.is_over = true;
-    stranger.closes = std::min(stranger.closes, ProcessNow() + kFarewell);
+    stranger.closes = std::min(stranger.closes, options_.now() + kFarewell);
     shutdown(stranger.fd, SHUT_WR);
   }
   return true;
@@ -362,7 +361,7 @@ void ConnectionGate::TellOfRefusals(const Stranger& stranger, int num_told, bool
 }
 
 void ConnectionGate::CloseLate() {
-  const absl::Time now = ProcessNow();
+  const absl::Time now = options_.now();
   strangers_.remove_if([&](const Stranger& stranger) { return stranger.closes <= now; });
 }
 

@@ -40,6 +40,7 @@
 #include "distributed/transport/grpc/greeting.h"
 #include "distributed/transport/grpc/rapid_resets.h"
 #include "distributed/transport/refusal.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 
@@ -61,6 +62,7 @@ class ConnectionGate {
     absl::Duration grace = absl::Seconds(20);
     // A connection whose peer acknowledges nothing for this long is closed.
     absl::Duration silence = absl::Seconds(10);
+    absl::Time (*now)() = ProcessNow;
   };
 
   // Listens; nothing is accepted before Start. Port 0: a free one. A host may have several addresses

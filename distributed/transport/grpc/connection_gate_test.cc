@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/grpc/rapid_resets.h"
 #include "distributed/transport/grpc/raw_connection.h"
 #include "distributed/transport/test_calls.h"
 #include "gmock/gmock.h"
@@ -382,6 +383,33 @@ TEST(ConnectionGateTest, NoMoreWaitThanAreAllowed) {
   for (int i = 0; i < 12; ++i) strangers.push_back(std::make_unique<RawConnection>(gate->port()));
   for (int i = 0; i < 7; ++i) EXPECT_TRUE(strangers[i]->AwaitClose()) << i;
   for (int i = 7; i < 12; ++i) EXPECT_FALSE(strangers[i]->AwaitClose(absl::ZeroDuration())) << i;
+}
+
+// A clock that goes on by `step_of_clock` with every look at it.
+std::atomic<int64_t> clock_milliseconds{0}, step_of_clock{0};
+absl::Time SteppingClock() {
+  return absl::UnixEpoch() + absl::Milliseconds(clock_milliseconds.fetch_add(step_of_clock));
+}
+
+// The pause after a flood is over between any two looks at the clock, and nothing else wakes the gate then.
+TEST(ConnectionGateTest, APauseThatEndsBetweenTwoLooksAtTheClockEnds) {
+  for (int step = 10; step <= 100; step += 5) {
+    step_of_clock = 0;
+    auto gate = ConnectionGate::Listen("127.0.0.1:0", {.now = SteppingClock}).value();
+    std::atomic<int> num_let_in{0};
+    ASSERT_TRUE(gate->Start([&](int fd, int, std::string) {
+                      ++num_let_in;
+                      close(fd);
+                    })
+                    .ok());
+    for (int i = 1; i < RapidResets::kLimit; ++i) gate->OnReset("ipv4:127.0.0.1:1");
+    step_of_clock = step;
+    gate->OnReset("ipv4:127.0.0.1:1");
+    absl::SleepFor(absl::Milliseconds(20));  // it is asleep, or will be: whoever comes now does not wake it
+    RawConnection newcomer(gate->port());
+    EXPECT_TRUE(newcomer.AwaitClose(absl::Seconds(20))) << step << " ms with each look";
+    EXPECT_EQ(num_let_in, 1);
+  }
 }
 
 TEST(ConnectionGateTest, APortInUseIsSaidToBe) {
