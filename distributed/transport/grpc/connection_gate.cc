@@ -18,6 +18,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/transport/grpc/metadata_keys.h"
+#include "distributed/transport/grpc/received_bytes.h"
 #include "distributed/transport/listening_sockets.h"
 #include "distributed/transport/socket_address.h"
 #include "distributed/transport/spare_descriptor.h"
@@ -33,6 +34,10 @@ constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
 // Of a connection that is over, so that its client reads the answers before it meets a reset.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 constexpr size_t kMaxFarewellBytes = 256 << 10;
+// Between two looks at what strangers with TLS have sent.
+constexpr absl::Duration kLook = absl::Milliseconds(50);
+constexpr char kLoudText[] =
+    "it sends megabytes before any call of it was let in, and its connection is closed";
 constexpr char kFloodText[] =
     "it opens calls and resets them as fast as it can, and its connection is closed";
 
@@ -46,6 +51,12 @@ std::string PeerText(int fd) {
   return getpeername(fd, reinterpret_cast<sockaddr*>(&client), &size) == 0 ? AddressText(client) : "";
 }
 
+// Breaks the connection. What has come through it and was not read is dropped, which a shutdown does not do.
+void Abort(int fd) {
+  const sockaddr nothing{.sa_family = AF_UNSPEC, .sa_data = {}};
+  (void)!connect(fd, &nothing, sizeof(nothing));
+}
+
 // Whether `fd` is a connection of one of these clients to our port.
 bool IsConnectionOf(int fd, int port, const std::set<std::string>& clients) {
   sockaddr_storage own{}, client{};
@@ -57,8 +68,8 @@ bool IsConnectionOf(int fd, int port, const std::set<std::string>& clients) {
          absl::EndsWith(AddressText(own), absl::StrCat(":", port));
 }
 
-// What has come through them and was not read is dropped, which a shutdown does not do. They are gRPC's,
-// which gives away no descriptor: so all of this process are looked at. (A copy of each for this would cost
+// Aborts their connections. They are gRPC's, which gives away no descriptor: so all of this process are
+// looked at. (A copy of each for this would cost
 // every task of a large job as many descriptors as it has connections.)
 // Returns those that had one.
 std::set<std::string> AbortConnections(int port, const std::set<std::string>& clients) {
@@ -71,10 +82,9 @@ std::set<std::string> AbortConnections(int port, const std::set<std::string>& cl
     // gRPC may close it at any time, and another one may get its number.
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0) continue;
-    const sockaddr nothing{.sa_family = AF_UNSPEC, .sa_data = {}};
     if (IsConnectionOf(own, port, clients)) {
       aborted.insert(PeerText(own));
-      (void)!connect(own, &nothing, sizeof(nothing));
+      Abort(own);
     }
     close(own);
   }
@@ -109,6 +119,7 @@ struct ConnectionGate::Stranger {
   bool is_with_grpc = false;  // `fd` is a second descriptor
   std::string client;         // of one that is
   size_t num_unread_bytes = 0;
+  uint64_t num_bytes = 0;  // received, of one that is with gRPC
 };
 
 ConnectionGate::ConnectionGate(Options options) : options_(std::move(options)) {}
@@ -172,6 +183,7 @@ void ConnectionGate::Run() {
     strangers_.remove_if([&](Stranger& stranger) { return events[i++].revents != 0 && !Read(stranger); });
     JudgeClients();
     CloseFloods();
+    CloseLoud();
     CloseLate();
     for (size_t n = 0; n < listening_fds_.size(); ++n) {
       if (events[1 + n].revents != 0) Accept(listening_fds_[n]);
@@ -365,9 +377,30 @@ void ConnectionGate::CloseLate() {
   strangers_.remove_if([&](const Stranger& stranger) { return stranger.closes <= now; });
 }
 
+void ConnectionGate::CloseLoud() {
+  if (!options_.is_encrypted) return;
+  uint64_t total = 0;
+  for (Stranger& stranger : strangers_) {
+    if (stranger.is_with_grpc) total += stranger.num_bytes = BytesReceived(stranger.fd);
+  }
+  while (!strangers_.empty()) {
+    const auto most =
+        std::max_element(strangers_.begin(), strangers_.end(),
+                         [](const Stranger& a, const Stranger& b) { return a.num_bytes < b.num_bytes; });
+    if (most->num_bytes <= kMaxStrangerBytes && total <= kMaxStrangersBytes) return;
+    total -= most->num_bytes;
+    if (options_.on_refused) options_.on_refused(Refusal::kProtocol, most->name, kLoudText);
+    Abort(most->fd);
+    strangers_.erase(most);
+  }
+}
+
 int ConnectionGate::MillisecondsToWait(absl::Time now, absl::Time settles_at) const {
   absl::Time first = settles_at > now ? settles_at : absl::InfiniteFuture();
-  for (const Stranger& stranger : strangers_) first = std::min(first, stranger.closes);
+  for (const Stranger& stranger : strangers_) {
+    first = std::min(first, stranger.closes);
+    if (stranger.is_with_grpc) first = std::min(first, now + kLook);
+  }
   if (first == absl::InfiniteFuture()) return -1;
   const absl::Duration left = std::clamp(first - now, absl::ZeroDuration(), absl::Hours(1));
   return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
