@@ -89,13 +89,17 @@ absl::StatusOr<Incarnation> Authority::Join(const JoinRequest& request) {
   WEIR_RETURN_IF_ERROR(request.held == 0 ? CheckYoungest(request, started, place)
                                          : CheckFound(request, place));
   if (request.held > place.holder.life) {
-    place = {{request.held, started, request.process, now}, {}, absl::InfinitePast(), /*is_sought=*/true};
+    place = {{request.held, started, request.process, now, now},
+             {},
+             absl::InfinitePast(),
+             /*is_sought=*/true};
   } else if (request.held != 0) {
     place.holder.started = std::min(place.holder.started, started);
+    place.holder.heard = now;
   }
   RaiseAbove(request);
   if (request.held != 0) return request.held;
-  place.promised = {++last_, started, request.process, now};
+  place.promised = {++last_, started, request.process, now, now};
   place.promised_until = now + membership_.lease() * 2 / 5;
   membership_.OnGranted(request.task, last_, request.address);
   return last_;
@@ -175,8 +179,21 @@ void Authority::EndLook(const JoinRequest& request, Found found) {
 
 absl::Status Authority::CheckYoungest(const JoinRequest& request, absl::Time started,
                                       const Place& place) const {
-  if (started + kSameStart < place.holder.started) {
-    return membership_.SupersededBy(request.task, request.held, place.holder.life);
+  const Holder& holder = place.holder;
+  const bool are_known = request.process != 0 && holder.process != 0;
+  const bool seems_older = are_known ? request.process != holder.process && started < holder.started
+                                     : started + kSameStart < holder.started;
+  const Membership::State state = membership_.state(request.task);
+  if (seems_older) {
+    // One message may have waited, several heartbeats have not.
+    const bool is_certain = holder.heard - holder.since > membership_.lease();
+    if (is_certain || state == Membership::State::kDone) {
+      return membership_.SupersededBy(request.task, request.held, holder.life);
+    }
+    if (state != Membership::State::kLost) {
+      return absl::UnavailableError(absl::StrCat("another process, which seems to be the later one, is ",
+                                                 request.task.ToString(), ": this one is to ask again"));
+    }
   }
   // Its own earlier question may have taken longer than this one.
   const bool is_same = request.process != 0 && request.process == place.promised.process;
@@ -185,18 +202,7 @@ absl::Status Authority::CheckYoungest(const JoinRequest& request, absl::Time sta
     return absl::UnavailableError(absl::StrCat("a later process has just asked to be ",
                                                request.task.ToString(), ": this one is to ask again"));
   }
-  const bool is_other =
-      request.process != 0 && place.holder.process != 0 && request.process != place.holder.process;
-  if (!is_other || started >= place.holder.started) return absl::OkStatus();
-  // After several heartbeats of the other one its start is known well.
-  const bool is_certain = membership_.environment().SteadyNow() - place.holder.since > membership_.lease();
-  const Membership::State state = membership_.state(request.task);
-  if (is_certain || state == Membership::State::kDone) {
-    return membership_.SupersededBy(request.task, request.held, place.holder.life);
-  }
-  if (state == Membership::State::kLost) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("another process, which seems to be the later one, is ",
-                                             request.task.ToString(), ": this one is to ask again"));
+  return absl::OkStatus();
 }
 
 }  // namespace weir

@@ -12,9 +12,10 @@
 // later, unless the other was stopped before it could join; so each says how long ago it was started, and an
 // older one than the task's present process is refused, and has to ask again while a younger one that was
 // just granted a life has not been heard of in it. (Differences of its own clock, so clocks need not
-// agree.) Where both were started at about the same time, a message that was late may make the younger seem
-// the older: it has to ask again until the other one was there for a lease, after which its start is known
-// well. Servers of one process are no such two.
+// agree.) A message that was late makes its process seem younger than it is, by as long as the authority was
+// stopped. So who seems to be the older one has to ask again until the other has been heard for a lease,
+// after which its start is known well; or is lost before that, and gone. Servers of one process are no such
+// two.
 //
 // An authority that was started, or took office, later than the process that asks does not know whether
 // another process has replaced it; nor does one that knows of another process that was started at about the
@@ -101,6 +102,7 @@ class Authority {
     absl::Time started = absl::InfinitePast();  // the earliest that was heard of
     uint64_t process = 0;                       // which it is; 0: not known
     absl::Time since = absl::InfinitePast();
+    absl::Time heard = absl::InfinitePast();  // last, with its age
   };
   struct Place {
     Holder holder;

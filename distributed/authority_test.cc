@@ -81,16 +81,21 @@ TEST_F(AuthorityTest, AnOlderProcessThatJoinsLateIsSuperseded) {
   ASSERT_TRUE(first.authority.Join({.task = kChief, .held = held, .age = absl::Seconds(1)}).ok())
       << "was late";
   EXPECT_TRUE(first.authority.Join({.task = kChief, .age = absl::Seconds(3)}).ok()) << "of the same process";
-  const absl::Status refused = first.authority.Join({.task = kChief, .age = absl::Seconds(5)}).status();
+  EXPECT_TRUE(absl::IsUnavailable(first.authority.Join({.task = kChief, .age = absl::Seconds(5)}).status()))
+      << "what the other one has said may have waited";
+  scheduler.RunFor(absl::Seconds(11));
+  ASSERT_TRUE(first.authority.Join({.task = kChief, .held = held, .age = absl::Seconds(13)}).ok());
+  const absl::Status refused = first.authority.Join({.task = kChief, .age = absl::Seconds(16)}).status();
   EXPECT_TRUE(IsSuperseded(refused)) << refused;
   Membership zombie({kChief, ClusterSpec::FromFlag("ps|h:1;h:4,chief|h:2,worker|h:3").value(),
                      absl::Seconds(10), &first.environment});
   zombie.OnReplyStatus(refused);
   EXPECT_TRUE(IsSuperseded(zombie.superseded()));
   const absl::StatusOr<Incarnation> younger =
-      first.authority.Join({.task = kChief, .age = absl::Milliseconds(1500)});
+      first.authority.Join({.task = kChief, .age = absl::Milliseconds(12500)});
   ASSERT_TRUE(younger.ok()) << younger.status();
-  EXPECT_TRUE(first.authority.Join({.task = kChief, .held = *younger, .age = absl::Milliseconds(1500)}).ok());
+  EXPECT_TRUE(
+      first.authority.Join({.task = kChief, .held = *younger, .age = absl::Milliseconds(12500)}).ok());
 }
 
 // Both ask before either has been heard of in its life.
@@ -100,7 +105,9 @@ TEST_F(AuthorityTest, AnOlderProcessThatAsksRightAfterAYoungerIsNotGrantedALater
       first.authority.Join({.task = kChief, .age = absl::Milliseconds(400)}).status();
   EXPECT_TRUE(absl::IsUnavailable(refused)) << refused << ": it asks again with its next heartbeat";
   ASSERT_TRUE(first.authority.Join({.task = kChief, .held = held, .age = absl::Milliseconds(300)}).ok());
-  EXPECT_TRUE(IsSuperseded(first.authority.Join({.task = kChief, .age = absl::Seconds(3)}).status()));
+  scheduler.RunFor(absl::Seconds(11));
+  ASSERT_TRUE(first.authority.Join({.task = kChief, .held = held, .age = absl::Milliseconds(11300)}).ok());
+  EXPECT_TRUE(IsSuperseded(first.authority.Join({.task = kChief, .age = absl::Seconds(14)}).status()));
 }
 
 // Its first question took longer than the second, so it seems to have begun earlier by the second.
@@ -125,6 +132,8 @@ TEST_F(AuthorityTest, OfTwoProcessesOfAboutTheSameAgeTheOneThatIsThereStays) {
   // A second server of the same process, whose request was faster.
   EXPECT_TRUE(first.authority.Join({.task = kChief, .age = absl::Milliseconds(401), .process = 2}).ok());
   scheduler.RunFor(absl::Seconds(11));
+  younger.age += absl::Seconds(11);
+  ASSERT_TRUE(first.authority.Join(younger).ok());
   JoinRequest later = older;
   later.age += absl::Seconds(11);
   const absl::Status certain = first.authority.Join(later).status();
@@ -139,6 +148,29 @@ TEST_F(AuthorityTest, AnOlderProcessOfAboutTheSameAgeMayBeTheTaskWhenTheOtherIsG
   ASSERT_TRUE(absl::IsUnavailable(first.authority.Join(older).status()));
   first.members.OnGone(kChief, younger.held, "its address refuses connections");
   EXPECT_TRUE(first.authority.Join(older).ok());
+}
+
+// The authority was stopped for twenty seconds, and what it reads then says how old the processes were when
+// they asked. Of the earlier process one message is left, which makes it seem the younger one (2672445).
+TEST_F(AuthorityTest, AProcessIsNotSupersededByAnEarlierOneWhoseMessageHasWaited) {
+  JoinRequest earlier = {.task = kPs1, .process = 1};
+  const Incarnation held = *first.authority.Join(earlier);
+  ASSERT_TRUE(first.authority.Join(earlier).ok()) << "it has asked twice, and takes the first life";
+  earlier.held = held;
+  scheduler.RunFor(absl::Seconds(23));
+  earlier.age = absl::Milliseconds(2400);  // then it was killed
+  ASSERT_TRUE(first.authority.Join(earlier).ok());
+  JoinRequest later = {.task = kPs1, .age = absl::Seconds(20), .process = 2};  // that has just asked
+  const absl::Status refused = first.authority.Join(later).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused << ": which is the later one is not certain";
+  scheduler.RunFor(absl::Seconds(11));
+  later.age += absl::Seconds(11);
+  EXPECT_TRUE(absl::IsUnavailable(first.authority.Join(later).status())) << "time alone tells nothing";
+  first.members.OnGone(kPs1, earlier.held, "its address refuses connections");
+  const absl::StatusOr<Incarnation> life = first.authority.Join(later);
+  ASSERT_TRUE(life.ok()) << life.status();
+  later.held = *life;
+  EXPECT_TRUE(first.authority.Join(later).ok());
 }
 
 // It was so short that it never came to ask in the life that it was granted.

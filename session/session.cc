@@ -407,6 +407,32 @@ absl::StatusOr<StepPlanOptions> Session::PlanOptions(const StepSignature& signat
   return options;
 }
 
+void Session::EndInTime(StepPlanOptions* options, absl::Time deadline) {
+  // Between the passes: a large graph takes long, and memory that a session which is closed shall give back.
+  const auto may_go_on = [this, deadline](const Graph& graph) -> absl::Status {
+    WEIR_RETURN_IF_ERROR(CheckOpen());
+    if (options_.environment->Now() < deadline) return absl::OkStatus();
+    return absl::DeadlineExceededError(
+        absl::StrCat("a step of ", graph.num_nodes(), " nodes has run out of time while it was compiled"));
+  };
+  options->rewrite = [may_go_on, rewrite = std::move(options->rewrite)](Graph& graph) -> absl::Status {
+    WEIR_RETURN_IF_ERROR(may_go_on(graph));
+    WEIR_RETURN_IF_ERROR(rewrite(graph));
+    return may_go_on(graph);
+  };
+  options->rewrite_placed = [may_go_on, rewrite = std::move(options->rewrite_placed)](
+                                std::unique_ptr<Graph>& graph) -> absl::Status {
+    WEIR_RETURN_IF_ERROR(may_go_on(*graph));
+    WEIR_RETURN_IF_ERROR(rewrite(graph));
+    return may_go_on(*graph);
+  };
+}
+
+absl::Status Session::CheckOpen() const {
+  absl::MutexLock lock(&mutex_);
+  return closed_ ? absl::CancelledError("the session is closed") : absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignature& sorted, bool is_partial,
                                                                absl::Time deadline) {
   WEIR_ASSIGN_OR_RETURN(StepPlanOptions options, PlanOptions(sorted, is_partial));
@@ -417,27 +443,7 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
     WEIR_ASSIGN_OR_RETURN(pruned, PruneToSignature(graph_, sorted.feeds, sorted.fetches, sorted.targets));
   }
   deadline = std::min(deadline, options_.environment->Now() + options_.operation_timeout);
-  // Between the passes: a large graph takes long, and memory that a session which is closed shall give back.
-  const auto may_go_on = [this, deadline](const Graph& graph) -> absl::Status {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (closed_) return absl::CancelledError("the session is closed");
-    }
-    if (options_.environment->Now() < deadline) return absl::OkStatus();
-    return absl::DeadlineExceededError(
-        absl::StrCat("a step of ", graph.num_nodes(), " nodes has run out of time while it was compiled"));
-  };
-  options.rewrite = [may_go_on, rewrite = std::move(options.rewrite)](Graph& graph) -> absl::Status {
-    WEIR_RETURN_IF_ERROR(may_go_on(graph));
-    WEIR_RETURN_IF_ERROR(rewrite(graph));
-    return may_go_on(graph);
-  };
-  options.rewrite_placed = [may_go_on, rewrite = std::move(options.rewrite_placed)](
-                               std::unique_ptr<Graph>& graph) -> absl::Status {
-    WEIR_RETURN_IF_ERROR(may_go_on(*graph));
-    WEIR_RETURN_IF_ERROR(rewrite(graph));
-    return may_go_on(*graph);
-  };
+  EndInTime(&options, deadline);
   WEIR_ASSIGN_OR_RETURN(
       std::shared_ptr<StepPlan> plan,
       StepPlan::Compile(std::move(pruned), static_cast<int>(sorted.feeds.size()),
@@ -449,9 +455,11 @@ absl::StatusOr<std::shared_ptr<StepPlan>> Session::CompilePlan(const StepSignatu
 
 absl::StatusOr<std::vector<std::unique_ptr<Graph>>> Session::PartitionGraphs(
     const std::vector<TensorRef>& feeds, const std::vector<TensorRef>& fetches,
-    const std::vector<TargetRef>& targets) {
+    const std::vector<TargetRef>& targets, absl::Time deadline) {
+  WEIR_RETURN_IF_ERROR(CheckOpen());
   WEIR_ASSIGN_OR_RETURN(const StepSignature signature, Resolve(feeds, fetches, targets));
-  WEIR_ASSIGN_OR_RETURN(const StepPlanOptions options, PlanOptions(signature, /*is_partial=*/false));
+  WEIR_ASSIGN_OR_RETURN(StepPlanOptions options, PlanOptions(signature, /*is_partial=*/false));
+  EndInTime(&options, std::min(deadline, options_.environment->Now() + options_.operation_timeout));
   std::unique_ptr<Graph> pruned;
   {
     absl::ReaderMutexLock lock(&graph_mutex_);
@@ -543,11 +551,8 @@ absl::StatusOr<std::shared_ptr<PreparedStep>> Session::Prepare(const std::vector
                                                                const std::vector<TensorRef>& fetches,
                                                                const std::vector<TargetRef>& targets,
                                                                absl::Time deadline) {
-  {
-    // Before the graph is read: it need not outlive a closed session, but a late thread may.
-    absl::MutexLock lock(&mutex_);
-    if (closed_) return absl::CancelledError("the session is closed");
-  }
+  // Before the graph is read: it need not outlive a closed session, but a late thread may.
+  WEIR_RETURN_IF_ERROR(CheckOpen());
   WEIR_ASSIGN_OR_RETURN(const StepSignature signature, Resolve(feeds, fetches, targets));
   return FindOrCompile(signature, /*is_partial=*/false, deadline);
 }
@@ -557,10 +562,7 @@ absl::StatusOr<std::unique_ptr<PartialRun>> Session::StartPartialRun(const std::
                                                                      const std::vector<TargetRef>& targets,
                                                                      const RunOptions& options,
                                                                      absl::Time deadline) {
-  {
-    absl::MutexLock lock(&mutex_);  // as in Prepare
-    if (closed_) return absl::CancelledError("the session is closed");
-  }
+  WEIR_RETURN_IF_ERROR(CheckOpen());  // as in Prepare
   WEIR_ASSIGN_OR_RETURN(StepSignature signature, Resolve(feeds, fetches, targets));
   if (signature.fetches.empty() && signature.targets.empty()) {
     return absl::InvalidArgumentError("a partial run needs at least one fetch or target");

@@ -236,10 +236,11 @@ class Session {
   void Close();
 
   // The graphs that a step has on its devices, in the order of their names: what rewriting and placement made
-  // of the part of the graph that it runs, with _Send and _Recv between them. Errors: those of compiling.
-  absl::StatusOr<std::vector<std::unique_ptr<Graph>>> PartitionGraphs(const std::vector<TensorRef>& feeds,
-                                                                      const std::vector<TensorRef>& fetches,
-                                                                      const std::vector<TargetRef>& targets);
+  // of the part of the graph that it runs, with _Send and _Recv between them. Errors and deadline: those of
+  // Prepare, for all that is compiled again.
+  absl::StatusOr<std::vector<std::unique_ptr<Graph>>> PartitionGraphs(
+      const std::vector<TensorRef>& feeds, const std::vector<TensorRef>& fetches,
+      const std::vector<TargetRef>& targets, absl::Time deadline = absl::InfiniteFuture());
 
   // A copy of the whole graph with every node placed, as the steps' parts of it are: for reports and
   // TensorBoard.
@@ -269,6 +270,9 @@ class Session {
                                                         absl::Time deadline);
   // Without want_report.
   absl::StatusOr<StepPlanOptions> PlanOptions(const StepSignature& signature, bool is_partial);
+  // Compiling with them ends soon after that time, and when the session is closed.
+  void EndInTime(StepPlanOptions* options, absl::Time deadline);
+  absl::Status CheckOpen() const;
   absl::StatusOr<StepPlanOptions::LateExchange> LateExchangeOf(const StepSignature& signature) const;
   void UsePrivateContainers(Graph& graph);
   // After the last plan of a closed session is gone.
@@ -289,7 +293,7 @@ class Session {
 
   mutable absl::Mutex graph_mutex_;  // shared: reading the graph; exclusive: adding to it
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   int num_compiling_ ABSL_GUARDED_BY(mutex_) = 0;
   bool has_compiled_ ABSL_GUARDED_BY(mutex_) = false;

@@ -152,6 +152,20 @@ TEST_F(SessionPlansTest, CompilingEndsAtItsDeadline) {
   EXPECT_TRUE(session().Prepare({}, {a}).ok());
 }
 
+// They are compiled again, without a plan that a worker would be asked for.
+TEST_F(SessionPlansTest, TheGraphsOfAStepAreToBeHadUntilTheDeadlineOrTheEnd) {
+  const Output a = Constant(1);
+  const absl::Status late =
+      session().PartitionGraphs({}, {a}, {}, RealEnvironment().Now() - absl::Milliseconds(1)).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
+  EXPECT_EQ(late.message(), "a step of 2 nodes has run out of time while it was compiled");
+  auto brief = MakeSession({.operation_timeout = absl::Nanoseconds(1)});
+  EXPECT_EQ(brief->PartitionGraphs({}, {a}, {}).status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(session().PartitionGraphs({}, {a}, {}).ok());
+  session().Close();
+  EXPECT_EQ(session().PartitionGraphs({}, {a}, {}).status().code(), absl::StatusCode::kCancelled);
+}
+
 TEST_F(SessionPlansTest, TheGraphGrowsWhileStepsRunAndCompile) {
   Output last = Constant(1);
   const Output first = last;

@@ -135,6 +135,18 @@ TEST_F(ClientCallsTest, TheGraphsOfAStepsDevicesAreInItsMetadata) {
   EXPECT_THAT(names, ::testing::Not(::testing::Contains("take")));
 }
 
+// They are compiled again, though the step is known.
+TEST_F(ClientCallsTest, TheGraphsOfAStepsDevicesAreNotMadeWhenTheCallIsOver) {
+  tensorflow::RunStepRequest step = Step(session_, {"one:0"});
+  ASSERT_TRUE(client_.Run(step).ok());
+  step.mutable_options()->set_output_partition_graphs(true);
+  const absl::Status late =
+      client_.Start("RunStep", step.SerializeAsString(), absl::Now() - absl::Seconds(1))->Await().status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
+  EXPECT_THAT(std::string(late.message()), HasSubstr("has run out of time while it was compiled"));
+  EXPECT_TRUE(client_.Run(step).ok());
+}
+
 TEST_F(ClientCallsTest, ThreadPoolsOfASessionAreRefused) {
   tensorflow::ConfigProto config;
   config.set_use_per_session_threads(true);

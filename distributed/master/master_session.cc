@@ -326,12 +326,14 @@ absl::StatusOr<PeerUse::Share> MasterSession::RoomToCompile() const {
                     absl::StrCat("compiling a step of session ", handle_));
 }
 
-absl::StatusOr<std::string> MasterSession::PartitionGraphs(StepNames names) {
+absl::StatusOr<std::string> MasterSession::PartitionGraphs(StepNames names, const ClientCall& call) {
+  if (call.is_given_up()) return ClientCall::GivenUp();
   WEIR_RETURN_IF_ERROR(Check(&names));
   WEIR_ASSIGN_OR_RETURN(const PeerUse::Share compiling, RoomToCompile());
-  WEIR_ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<Graph>> graphs,
-                        session_->PartitionGraphs(Refs(names.feeds), Refs(names.fetches),
-                                                  {names.targets.begin(), names.targets.end()}));
+  WEIR_ASSIGN_OR_RETURN(
+      const std::vector<std::unique_ptr<Graph>> graphs,
+      session_->PartitionGraphs(Refs(names.feeds), Refs(names.fetches),
+                                {names.targets.begin(), names.targets.end()}, call.deadline()));
   std::vector<std::string> graph_defs;
   for (const auto& graph : graphs) {
     tensorflow::GraphDef graph_def;
@@ -370,7 +372,7 @@ void MasterSession::Run(StepNames names, std::vector<Tensor> feeds, const StepWi
         const absl::StatusOr<std::shared_ptr<PreparedStep>> step = busy->Prepare(names, key, *call);
         if (!step.ok()) return done(busy->ForClient(step.status()));
         absl::StatusOr<std::string> metadata = "";
-        if (wishes.partition_graphs) metadata = busy->PartitionGraphs(names);
+        if (wishes.partition_graphs) metadata = busy->PartitionGraphs(names, *call);
         if (!metadata.ok()) return done(busy->ForClient(metadata.status()));
         busy->RunPrepared(**step, feeds, wishes, call, *std::move(metadata), done);
       });

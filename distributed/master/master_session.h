@@ -146,7 +146,7 @@ class MasterSession : public std::enable_shared_from_this<MasterSession> {
   // Held while a step is compiled. As if it had all nodes of the graph: how many it has the first pass says.
   absl::StatusOr<PeerUse::Share> RoomToCompile() const;
   // A serialized RunMetadata with the graphs of the step's devices.
-  absl::StatusOr<std::string> PartitionGraphs(StepNames names);
+  absl::StatusOr<std::string> PartitionGraphs(StepNames names, const ClientCall& call);
   // `metadata`: the beginning of the answer's.
   void RunPrepared(PreparedStep& step, const std::vector<Tensor>& feeds, const StepWishes& wishes,
                    const std::shared_ptr<ClientCall>& call, std::string metadata, Done done);

@@ -82,6 +82,19 @@ absl::StatusOr<uint64_t> CheckpointClaim::EndedLifeIn(FileSystem& files, const s
   return ended;
 }
 
+absl::StatusOr<bool> CheckpointClaim::IsHeldIn(FileSystem& files, const std::string& directory) {
+  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
+  bool some_ended = false, some_wrote = false;
+  for (const std::string& name : names) {
+    bool has_ended = false;
+    const uint64_t life = LifeOf(name, &has_ended);
+    if (life != 0 && !has_ended) return true;
+    some_ended |= life != 0;
+    some_wrote |= LifeAfter(kManifestPrefix, name) != 0;
+  }
+  return some_wrote && !some_ended;
+}
+
 absl::Status CheckpointClaim::InheritManifest(const std::string& from) {
   const absl::StatusOr<std::string> manifest =
       ReadWholeFile(files_, JoinPath(directory_, from), kMaxManifestBytes);

@@ -62,6 +62,11 @@ class CheckpointClaim final : public FileSystem {
   // taken the folder since; otherwise 0. Errors of the disk.
   static absl::StatusOr<uint64_t> EndedLifeIn(FileSystem& files, const std::string& directory);
 
+  // Whether a chief has taken the folder and, as far as is known, not ended in good order: it trains, has
+  // just been lost, or died long ago. (Where the power failed while it ended, its claim may be gone, and its
+  // manifest is there.) Errors of the disk.
+  static absl::StatusOr<bool> IsHeldIn(FileSystem& files, const std::string& directory);
+
   uint64_t life() const { return life_; }
   const std::string& directory() const { return directory_; }
   // Replaces the manifest, which is at first that of the chief before. Also the error of Take: a later chief

@@ -83,6 +83,20 @@ TEST_F(CheckpointClaimTest, ALifeMayHaveMany) {
   EXPECT_THAT(Names(), ElementsAre(".claim-0000000000000007", "one", "two"));
 }
 
+TEST_F(CheckpointClaimTest, IsHeldUntilItEnds) {
+  EXPECT_EQ(CheckpointClaim::IsHeldIn(files, directory).value(), false);
+  const auto claim = CheckpointClaim::Take(files, directory, 7).value();
+  EXPECT_EQ(CheckpointClaim::IsHeldIn(files, directory).value(), true);
+  ASSERT_TRUE(claim->Note("text").ok());
+  ASSERT_TRUE(claim->End().ok());
+  Write(files, ".claim-xyz");
+  EXPECT_EQ(CheckpointClaim::IsHeldIn(files, directory).value(), false);
+  // Its renaming was not on the disk when the power failed: neither name is left.
+  ASSERT_TRUE(files.Remove(JoinPath(directory, ".claim-0000000000000007.ended")).ok());
+  EXPECT_EQ(CheckpointClaim::IsHeldIn(files, directory).value(), true);
+  EXPECT_FALSE(CheckpointClaim::IsHeldIn(files, directory + "/none").ok());
+}
+
 TEST_F(CheckpointClaimTest, OtherFilesAreNoClaims) {
   for (const char* name : {".claim-", ".claim-ffffffffffffffff0", ".claim-xyz", ".claim-00000000000000zz"}) {
     Write(files, name);

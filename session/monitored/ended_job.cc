@@ -17,6 +17,7 @@ std::string EndedJob::WhyOver() {
   const std::string at_end =
       ended == 0 ? "" : CheckpointAtEnd(options_.directory, *options_.files, options_.is_at_end);
   const absl::Time now = options_.environment->SteadyNow();
+  absl::MutexLock lock(&mutex_);
   if (at_end.empty() || ended != ended_) since_ = now;
   ended_ = at_end.empty() ? 0 : ended;
   if (ended_ == 0) return "";

@@ -1,5 +1,6 @@
-// Whether a worker's job is over, as the folder of its checkpoints tells one that finds neither variables nor
-// a chief: the parameter servers were started anew after the end, and nobody is left who remembers it.
+// Whether a worker's job is over, as the folder of its checkpoints tells one that finds no chief: the
+// parameter servers were started anew after the end, and nobody is left who remembers it; or the chief died
+// between the end of its last save and its last words.
 //
 // The job has ended when the last chief that had the folder has let go of it in good order
 // (checkpoint_claim.h), and the newest checkpoint is one after which the worker wants no step. A job that
@@ -20,7 +21,7 @@
 // ten minutes (TrainingSessionOptions::max_wait_for_absent_chief), or that ends for another reason than its
 // last step: its workers wait as long as they were told to.
 //
-// Thread safety: none.
+// Thread safety: all methods.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,8 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kernels/environment.h"
 #include "kernels/formats/file_system.h"
@@ -49,14 +52,16 @@ class EndedJob {
  public:
   explicit EndedJob(EndedJobOptions options) : options_(std::move(options)) {}
 
-  // To be asked again and again while variables have no value: why they will get none. Empty as long as a
-  // chief may give them one; an error of the disk is no reason to give it up.
+  // To be asked again and again while no chief is heard of: why none will come. Empty as long as one may; an
+  // error of the disk is no reason to give it up.
   std::string WhyOver();
 
  private:
   const EndedJobOptions options_;
-  uint64_t ended_ = 0;  // the life of the chief that had ended when it was last asked; 0: none
-  absl::Time since_;    // the folder is as it is
+  absl::Mutex mutex_;
+  // The life of the chief that had ended when it was last asked; 0: none.
+  uint64_t ended_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time since_ ABSL_GUARDED_BY(mutex_);  // the folder is as it is
 };
 
 // The newest checkpoint of the folder, if no step is wanted after it; empty when there are steps to do, as

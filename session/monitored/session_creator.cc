@@ -158,14 +158,14 @@ class Follower final : public SessionCreator {
       WEIR_ASSIGN_OR_RETURN(missing, scaffold().UninitializedVariables(*session));
     }
     if (missing.empty()) return session;
+    if (const std::string why = options_.why_over ? options_.why_over() : ""; !why.empty()) {
+      return TrainingIsOverError(
+          absl::StrCat("variables without a value: ", FirstNames(missing), " (training is over: ", why, ")"));
+    }
     if (options_.target.chief_is_done && options_.target.chief_is_done()) {
       return TrainingIsOverError(
           absl::StrCat("variables without a value: ", FirstNames(missing),
                        " (they were lost with their task, and the chief is done: training is over)"));
-    }
-    if (const std::string why = options_.why_over ? options_.why_over() : ""; !why.empty()) {
-      return TrainingIsOverError(
-          absl::StrCat("variables without a value: ", FirstNames(missing), " (training is over: ", why, ")"));
     }
     return AwaitChief(missing);
   }

@@ -172,16 +172,27 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
     return std::any_of(hooks.begin(), hooks.end(),
                        [step](const HookPtr& hook) { return hook->WouldBeAtEnd(step); });
   };
-  // If it is there, the job may be over, and its parameter servers have left.
-  const std::string at_end = CheckpointAtEnd(options.checkpoint_dir, FilesOf(*options.scaffold), is_at_end);
-  if (!at_end.empty()) {
+  // If it is there, the job may be over, and its parameter servers have left. They have not left yet, and
+  // others may wait, where the chief before has not ended in good order.
+  FileSystem& files = FilesOf(*options.scaffold);
+  const std::string at_end = CheckpointAtEnd(options.checkpoint_dir, files, is_at_end);
+  if (!at_end.empty() && !CheckpointClaim::IsHeldIn(files, options.checkpoint_dir).value_or(true)) {
     options.recovery_timeout = std::min(options.recovery_timeout, TrainingSessionOptions::kPatienceAtEnd);
   }
   const auto ended = std::make_shared<EndedJob>(EndedJobOptions{.directory = options.checkpoint_dir,
-                                                                .files = &FilesOf(*options.scaffold),
+                                                                .files = &files,
                                                                 .is_at_end = is_at_end,
                                                                 .met_chief = options.target.met_chief,
                                                                 .environment = options.target.environment});
+  if (!options.is_chief) {
+    // Hooks ask too. Who hears of a chief need not look.
+    options.target.chief_is_done = [is_done = options.target.chief_is_done,
+                                    met_chief = options.target.met_chief, ended] {
+      if (is_done && is_done()) return true;
+      const bool is_absent = met_chief && met_chief() != SessionTarget::kChiefIsThere;
+      return is_absent && !ended->WhyOver().empty();
+    };
+  }
   std::unique_ptr<SessionCreator> creator =
       options.is_chief
           ? ChiefSessionCreator({.target = options.target,

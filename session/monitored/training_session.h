@@ -55,7 +55,8 @@ struct TrainingSessionOptions {
   int64_t log_step_count_steps = 100;
   std::shared_ptr<Scaffold> scaffold;  // null: the default one
   SessionOptions session;
-  // How long a lost peer is waited for before the session gives up; kPatienceAtEnd when no step is left.
+  // How long a lost peer is waited for before the session gives up; kPatienceAtEnd when no step is left, and
+  // the last chief has ended in good order or has left no claim (checkpoint_claim.h).
   absl::Duration recovery_timeout = absl::Minutes(5);
   // How long the others wait for the chief to give the variables a value. They wait no longer when
   // checkpoint_dir says that the job has ended (ended_job.h).

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -30,6 +31,8 @@
 #include "distributed/launch/free_ports.h"
 #include "distributed/server.h"
 #include "distributed/task_config.h"
+#include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/transport.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -200,6 +203,36 @@ TEST(EtcdStoreTest, AServerEndsWhileItsStoreIsSilent) {
     ::close(question);
   }
   ::close(listener);
+}
+
+// gRPC ends the process that gives it such a token.
+TEST(EtcdStoreTest, ATokenThatCannotBeSentIsAnError) {
+  const std::string user = absl::StrCat(testing::TempDir(), "/user_", ::getpid());
+  std::ofstream(user) << "root:secret\n";
+  const std::unique_ptr<Transport> transport = MakeGrpcTransport({}).value();
+  for (const std::string& token : {std::string("two\nlines"), std::string("two words"), std::string()}) {
+    std::atomic<int> num_transactions{0};
+    const std::unique_ptr<Listener> etcd =
+        transport
+            ->Listen("127.0.0.1:0",
+                     [&](std::shared_ptr<IncomingCall> call) {
+                       const bool is_user = call->method() == "/etcdserverpb.Auth/Authenticate";
+                       if (!is_user) ++num_transactions;
+                       Frame answer;
+                       // An AuthToken, whose field 2 the token is; and a transaction's answer, which is empty.
+                       const std::string bytes = absl::StrCat("\x12", std::string(1, token.size()), token);
+                       answer.payloads.push_back(Payload::OfString(is_user ? bytes : ""));
+                       call->Reply(std::move(answer));
+                     })
+            .value();
+    const auto store = MakeEtcdStore(absl::StrCat("etcd://", etcd->address(), "/job"), {}, user).value();
+    for (int i = 0; i < 2; ++i) {
+      const absl::Status refused = Etcd::Read(*store).status();
+      EXPECT_TRUE(absl::IsInternal(refused)) << refused;
+      EXPECT_THAT(std::string(refused.message()), HasSubstr("a token that is no text of visible ASCII"));
+    }
+    EXPECT_EQ(num_transactions, 0) << "nothing is asked with it";
+  }
 }
 
 struct EtcdTest : ::testing::Test {

@@ -18,11 +18,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "distributed/transport/grpc/metadata_keys.h"
+#include "distributed/transport/grpc/received_bytes.h"
 #include "distributed/transport/listening_sockets.h"
 #include "distributed/transport/socket_address.h"
 #include "distributed/transport/spare_descriptor.h"
 #include "graph/types/status_macros.h"
-#include "kernels/process_clock.h"
 #include "kernels/system_thread.h"
 
 namespace weir {
@@ -34,6 +34,10 @@ constexpr absl::Duration kAcceptAgain = absl::Milliseconds(100);
 // Of a connection that is over, so that its client reads the answers before it meets a reset.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 constexpr size_t kMaxFarewellBytes = 256 << 10;
+// Between two looks at what strangers with TLS have sent.
+constexpr absl::Duration kLook = absl::Milliseconds(50);
+constexpr char kLoudText[] =
+    "it sends megabytes before any call of it was let in, and its connection is closed";
 constexpr char kFloodText[] =
     "it opens calls and resets them as fast as it can, and its connection is closed";
 
@@ -47,6 +51,12 @@ std::string PeerText(int fd) {
   return getpeername(fd, reinterpret_cast<sockaddr*>(&client), &size) == 0 ? AddressText(client) : "";
 }
 
+// Breaks the connection. What has come through it and was not read is dropped, which a shutdown does not do.
+void Abort(int fd) {
+  const sockaddr nothing{.sa_family = AF_UNSPEC, .sa_data = {}};
+  (void)!connect(fd, &nothing, sizeof(nothing));
+}
+
 // Whether `fd` is a connection of one of these clients to our port.
 bool IsConnectionOf(int fd, int port, const std::set<std::string>& clients) {
   sockaddr_storage own{}, client{};
@@ -58,8 +68,8 @@ bool IsConnectionOf(int fd, int port, const std::set<std::string>& clients) {
          absl::EndsWith(AddressText(own), absl::StrCat(":", port));
 }
 
-// What has come through them and was not read is dropped, which a shutdown does not do. They are gRPC's,
-// which gives away no descriptor: so all of this process are looked at. (A copy of each for this would cost
+// Aborts their connections. They are gRPC's, which gives away no descriptor: so all of this process are
+// looked at. (A copy of each for this would cost
 // every task of a large job as many descriptors as it has connections.)
 // Returns those that had one.
 std::set<std::string> AbortConnections(int port, const std::set<std::string>& clients) {
@@ -72,10 +82,9 @@ std::set<std::string> AbortConnections(int port, const std::set<std::string>& cl
     // gRPC may close it at any time, and another one may get its number.
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (own < 0) continue;
-    const sockaddr nothing{.sa_family = AF_UNSPEC, .sa_data = {}};
     if (IsConnectionOf(own, port, clients)) {
       aborted.insert(PeerText(own));
-      (void)!connect(own, &nothing, sizeof(nothing));
+      Abort(own);
     }
     close(own);
   }
@@ -110,6 +119,7 @@ struct ConnectionGate::Stranger {
   bool is_with_grpc = false;  // `fd` is a second descriptor
   std::string client;         // of one that is
   size_t num_unread_bytes = 0;
+  uint64_t num_bytes = 0;  // received, of one that is with gRPC
 };
 
 ConnectionGate::ConnectionGate(Options options) : options_(std::move(options)) {}
@@ -156,7 +166,7 @@ void ConnectionGate::Run() {
   std::vector<pollfd> events;
   while (true) {
     // Both once: who does not accept now must come round again when that is over, for nothing else wakes it.
-    const absl::Time now = ProcessNow(), settles_at = resets_.settles_at();
+    const absl::Time now = options_.now(), settles_at = resets_.settles_at();
     const bool accepts = now >= settles_at;
     events.assign(1, {wake_fd_, POLLIN, 0});
     for (const int fd : listening_fds_) events.push_back({accepts ? fd : -1, POLLIN, 0});
@@ -173,6 +183,7 @@ void ConnectionGate::Run() {
     strangers_.remove_if([&](Stranger& stranger) { return events[i++].revents != 0 && !Read(stranger); });
     JudgeClients();
     CloseFloods();
+    CloseLoud();
     CloseLate();
     for (size_t n = 0; n < listening_fds_.size(); ++n) {
       if (events[1 + n].revents != 0) Accept(listening_fds_[n]);
@@ -216,7 +227,7 @@ void ConnectionGate::Accept(int listening_fd) {
     }
     MakeRoom();
     strangers_.emplace_back(fd, listening_fd, NetworkOf(address), AddressText(address),
-                            ProcessNow() + options_.grace, Greeting(options_.token, options_.is_serving));
+                            options_.now() + options_.grace, Greeting(options_.token, options_.is_serving));
     const std::string settings = Greeting::ServerSettings(options_.max_streams, options_.max_header_bytes);
     if (send(fd, settings.data(), settings.size(), MSG_NOSIGNAL) < 0) strangers_.pop_back();
   }
@@ -237,7 +248,7 @@ void ConnectionGate::HandOver(int fd, int own, int listening_fd, const sockaddr_
   }
   MakeRoom();
   Stranger& stranger = strangers_.emplace_back(own, listening_fd, NetworkOf(client), AddressText(client),
-                                               ProcessNow() + options_.grace, Greeting("", nullptr));
+                                               options_.now() + options_.grace, Greeting("", nullptr));
   stranger.is_with_grpc = true;
   stranger.client = AddressText(client);
   num_strangers_ = strangers_.size();  // first: it may be admitted at once
@@ -260,7 +271,7 @@ void ConnectionGate::OnRefused(const std::string& client) {
 }
 
 void ConnectionGate::OnReset(const std::string& client) {
-  const std::vector<std::string> floods = resets_.Note(client, ProcessNow());
+  const std::vector<std::string> floods = resets_.Note(client, options_.now());
   if (floods.empty()) return;
   {
     absl::MutexLock lock(&mutex_);
@@ -293,7 +304,7 @@ void ConnectionGate::JudgeClients() {
     refused.swap(refused_);
   }
   if (admitted.empty() && refused.empty()) return;
-  const absl::Time soon = ProcessNow() + kFarewell;
+  const absl::Time soon = options_.now() + kFarewell;
   strangers_.remove_if([&](Stranger& stranger) {
     if (!stranger.is_with_grpc) return false;
     if (refused.count(stranger.client) > 0) stranger.closes = std::min(stranger.closes, soon);
@@ -344,7 +355,7 @@ bool ConnectionGate::Read(Stranger& stranger) {
   }
   if (state == Greeting::State::kOver) {
     stranger.is_over = true;
-    stranger.closes = std::min(stranger.closes, ProcessNow() + kFarewell);
+    stranger.closes = std::min(stranger.closes, options_.now() + kFarewell);
     shutdown(stranger.fd, SHUT_WR);
   }
   return true;
@@ -362,13 +373,34 @@ void ConnectionGate::TellOfRefusals(const Stranger& stranger, int num_told, bool
 }
 
 void ConnectionGate::CloseLate() {
-  const absl::Time now = ProcessNow();
+  const absl::Time now = options_.now();
   strangers_.remove_if([&](const Stranger& stranger) { return stranger.closes <= now; });
+}
+
+void ConnectionGate::CloseLoud() {
+  if (!options_.is_encrypted) return;
+  uint64_t total = 0;
+  for (Stranger& stranger : strangers_) {
+    if (stranger.is_with_grpc) total += stranger.num_bytes = BytesReceived(stranger.fd);
+  }
+  while (!strangers_.empty()) {
+    const auto most =
+        std::max_element(strangers_.begin(), strangers_.end(),
+                         [](const Stranger& a, const Stranger& b) { return a.num_bytes < b.num_bytes; });
+    if (most->num_bytes <= kMaxStrangerBytes && total <= kMaxStrangersBytes) return;
+    total -= most->num_bytes;
+    if (options_.on_refused) options_.on_refused(Refusal::kProtocol, most->name, kLoudText);
+    Abort(most->fd);
+    strangers_.erase(most);
+  }
 }
 
 int ConnectionGate::MillisecondsToWait(absl::Time now, absl::Time settles_at) const {
   absl::Time first = settles_at > now ? settles_at : absl::InfiniteFuture();
-  for (const Stranger& stranger : strangers_) first = std::min(first, stranger.closes);
+  for (const Stranger& stranger : strangers_) {
+    first = std::min(first, stranger.closes);
+    if (stranger.is_with_grpc) first = std::min(first, now + kLook);
+  }
   if (first == absl::InfiniteFuture()) return -1;
   const absl::Duration left = std::clamp(first - now, absl::ZeroDuration(), absl::Hours(1));
   return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;

@@ -8,7 +8,10 @@
 //  * when `max_strangers` are connected and another comes: the oldest of the network address that has most.
 // What comes with TLS cannot be read here: gRPC gets such a connection at once, and says when a call of it
 // was let in (OnAdmitted). Until then it is a stranger all the same, whether it is still in its handshake or
-// makes calls that are refused. Without a token and TLS gRPC gets every connection, and nobody is a stranger.
+// makes calls that are refused. How much it sends is looked at now and then, for gRPC puts no limit on the
+// headers of a call that are spread over many frames: one stranger may send kMaxStrangerBytes, all together
+// kMaxStrangersBytes, of which the one that sent most is closed. Without a token and TLS gRPC gets every
+// connection, and nobody is a stranger.
 //
 // A connection through which calls are opened and reset as fast as it can is closed too, whoever it belongs
 // to (rapid_resets.h), and nothing is accepted until what it has left is gone.
@@ -23,6 +26,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <list>
@@ -40,11 +44,16 @@
 #include "distributed/transport/grpc/greeting.h"
 #include "distributed/transport/grpc/rapid_resets.h"
 #include "distributed/transport/refusal.h"
+#include "kernels/process_clock.h"
 
 namespace weir {
 
 class ConnectionGate {
  public:
+  // With TLS, of a stranger: what gRPC lets a call of its send before somebody reads it, and some more.
+  static constexpr uint64_t kMaxStrangerBytes = 18 << 20;
+  static constexpr uint64_t kMaxStrangersBytes = 64 << 20;
+
   // A connection that is let in: its descriptor, to own, that of the socket which it came through, and what
   // the client has sent already.
   using Handler = std::function<void(int fd, int listening_fd, std::string bytes)>;
@@ -61,6 +70,7 @@ class ConnectionGate {
     absl::Duration grace = absl::Seconds(20);
     // A connection whose peer acknowledges nothing for this long is closed.
     absl::Duration silence = absl::Seconds(10);
+    absl::Time (*now)() = ProcessNow;
   };
 
   // Listens; nothing is accepted before Start. Port 0: a free one. A host may have several addresses
@@ -103,6 +113,8 @@ class ConnectionGate {
   // Does what OnReset has said.
   void CloseFloods();
   void Wake();
+  // With TLS: closes strangers that have sent too much.
+  void CloseLoud();
   void TellOfRefusals(const Stranger& stranger, int num_told, bool is_over) const;
   void CloseLate();
   // False when the stranger is one no more: it was let in or closed.

@@ -1,6 +1,7 @@
 // What callers without the token can do to a server.
 #include "distributed/transport/grpc/connection_gate.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -13,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "distributed/transport/grpc/grpc_transport.h"
+#include "distributed/transport/grpc/rapid_resets.h"
 #include "distributed/transport/grpc/raw_connection.h"
 #include "distributed/transport/test_calls.h"
 #include "gmock/gmock.h"
@@ -302,6 +304,62 @@ TEST(ConnectionGateTest, WhoseCallIsRefusedIsClosedSoonWithTlsToo) {
   close(taken);
 }
 
+// Reads what comes through the connections that it was given, as gRPC does, and keeps nothing of it.
+class Readers {
+ public:
+  ~Readers() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void Read(int fd) {
+    threads_.emplace_back([fd] {
+      fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+      std::string buffer(1 << 16, 0);
+      while (recv(fd, buffer.data(), buffer.size(), 0) > 0) {
+      }
+      close(fd);
+    });
+  }
+
+ private:
+  std::vector<std::thread> threads_;
+};
+
+// gRPC puts the headers of a call together without a limit, whose frames are small.
+TEST(ConnectionGateTest, WhoSendsTooMuchBeforeItIsAdmittedIsClosedWithTls) {
+  Readers readers;
+  std::atomic<int> num_told{0};
+  auto gate =
+      ConnectionGate::Listen(
+          "127.0.0.1:0", {.is_encrypted = true,
+                          .on_refused = [&](Refusal, absl::string_view, absl::string_view) { ++num_told; },
+                          .grace = absl::Hours(1)})
+          .value();
+  ASSERT_TRUE(gate->Start([&](int fd, int, const std::string&) { readers.Read(fd); }).ok());
+  const std::string piece(1 << 20, 'x');
+  RawConnection modest(gate->port()), loud(gate->port());
+  modest.Write(piece);
+  uint64_t num_sent = 0;
+  while (loud.is_open() && num_sent < 100 * ConnectionGate::kMaxStrangerBytes) {
+    loud.Write(piece);
+    num_sent += piece.size();
+  }
+  EXPECT_GT(num_sent, ConnectionGate::kMaxStrangerBytes);
+  EXPECT_FALSE(loud.is_open());
+  EXPECT_FALSE(modest.AwaitClose(absl::ZeroDuration()));
+  EXPECT_EQ(num_told, 1);
+  // All together.
+  std::vector<std::unique_ptr<RawConnection>> many;
+  for (int i = 0; i < 8; ++i) {
+    many.push_back(std::make_unique<RawConnection>(gate->port()));
+    for (int n = 0; n < 15; ++n) many.back()->Write(piece);
+  }
+  const absl::Time end = absl::Now() + absl::Seconds(60);
+  while (num_told < 5 && absl::Now() < end) absl::SleepFor(absl::Milliseconds(10));
+  EXPECT_GE(num_told, 5) << "8 times 15 MiB are 56 MiB more than all may send";
+  EXPECT_FALSE(modest.AwaitClose(absl::ZeroDuration()));
+  gate->Stop();
+}
+
 // Takes all descriptors that this process may have but `num_left`, until it goes.
 class FewDescriptors {
  public:
@@ -382,6 +440,33 @@ TEST(ConnectionGateTest, NoMoreWaitThanAreAllowed) {
   for (int i = 0; i < 12; ++i) strangers.push_back(std::make_unique<RawConnection>(gate->port()));
   for (int i = 0; i < 7; ++i) EXPECT_TRUE(strangers[i]->AwaitClose()) << i;
   for (int i = 7; i < 12; ++i) EXPECT_FALSE(strangers[i]->AwaitClose(absl::ZeroDuration())) << i;
+}
+
+// A clock that goes on by `step_of_clock` with every look at it.
+std::atomic<int64_t> clock_milliseconds{0}, step_of_clock{0};
+absl::Time SteppingClock() {
+  return absl::UnixEpoch() + absl::Milliseconds(clock_milliseconds.fetch_add(step_of_clock));
+}
+
+// The pause after a flood is over between any two looks at the clock, and nothing else wakes the gate then.
+TEST(ConnectionGateTest, APauseThatEndsBetweenTwoLooksAtTheClockEnds) {
+  for (int step = 10; step <= 100; step += 5) {
+    step_of_clock = 0;
+    auto gate = ConnectionGate::Listen("127.0.0.1:0", {.now = SteppingClock}).value();
+    std::atomic<int> num_let_in{0};
+    ASSERT_TRUE(gate->Start([&](int fd, int, std::string) {
+                      ++num_let_in;
+                      close(fd);
+                    })
+                    .ok());
+    for (int i = 1; i < RapidResets::kLimit; ++i) gate->OnReset("ipv4:127.0.0.1:1");
+    step_of_clock = step;
+    gate->OnReset("ipv4:127.0.0.1:1");
+    absl::SleepFor(absl::Milliseconds(20));  // it is asleep, or will be: whoever comes now does not wake it
+    RawConnection newcomer(gate->port());
+    EXPECT_TRUE(newcomer.AwaitClose(absl::Seconds(20))) << step << " ms with each look";
+    EXPECT_EQ(num_let_in, 1);
+  }
 }
 
 TEST(ConnectionGateTest, APortInUseIsSaidToBe) {

@@ -6,6 +6,10 @@
 // unread. Of clients that mean well that happens when a server was stopped for longer than their calls may
 // take, and when a connection breaks, which is over then.
 //
+// The former cannot be told from a flood: such a server reads the calls and their resets in one go, however
+// long they were apart when they were sent, and how long a call was to take is only its client's word. Its
+// connection is closed once, when all that it asked for is given up, and it connects again a moment later.
+//
 // Thread safety: all methods. Memory: for as many clients as are connected.
 #pragma once
 

@@ -247,6 +247,10 @@ void ReplicaGroup::Serve(Over* over) {
     const auto waiter = next++;
     if (!IsServed(**waiter)) continue;
     (*waiter)->is_over = true;
+    const bool is_told = (*waiter)->kind == Kind::kJoin || (*waiter)->kind == Kind::kContribute;
+    if (Replica* const replica = is_told ? Find((*waiter)->identity) : nullptr) {
+      replica->told_step = StepOf(mark_);
+    }
     over->push_back(std::move(*waiter));
     waiters_.erase(waiter);
     if (!end_.ok()) next = waiters_.begin();
@@ -359,7 +363,8 @@ void ReplicaGroup::Leave(Identity identity, Leaving why) {
         NoteLoss(identity.rank, *replica);
       } else {
         replica->state = State::kLeft;
-        replica->end_step = StepOf(mark_);
+        replica->end_step =
+            std::max(StepOf(mark_), why == Leaving::kFinish ? replica->told_step : int64_t{0});
       }
     }
     const auto is_its_own = [identity](const Waiter& waiter) {
@@ -376,6 +381,7 @@ void ReplicaGroup::Leave(Identity identity, Leaving why) {
     EndAll([&](const Waiter& waiter) { return is_its_own(waiter) && waiter.kind != Kind::kStay; },
            absl::OutOfRangeError(absl::StrCat(ReplicaName(identity.rank), " ends, and waits no more")),
            &over);
+    if (why == Leaving::kFinish) RecallFinished(StepOf(mark_), &over);
     Serve(&over);
   }
   Finish(over);

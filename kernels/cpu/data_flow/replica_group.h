@@ -50,7 +50,8 @@
 //
 // A replica that has come to its end (kFinish) contributes nothing: what it still gives is dropped at once.
 // It stays until the group is closed, because the chief may be lost before it has saved the last steps: when
-// the next one begins at an earlier step, the stay ends with Aborted, and the replica counts as lost.
+// the next one begins at an earlier step, the stay ends with Aborted, and the replica counts as lost. So it
+// does when it says that it has finished only after that, and was not told of the earlier step.
 //
 // Errors of what waits: OutOfRange when the replica itself stops, and of what joins or aggregates when it
 // ends or the group is closed; Cancelled when its step ends; Aborted when another life of the same rank has
@@ -179,7 +180,8 @@ class ReplicaGroup final : public Resource {
   struct Replica {
     int64_t life = 0;
     State state = State::kPresent;
-    int64_t end_step = 0;      // of one that has left: that of the group
+    int64_t told_step = 0;     // that it was told last
+    int64_t end_step = 0;      // of one that has left: that of the group, or a later one that it was told
     bool takes_part = false;   // it has contributed
     bool is_followed = false;  // it has left, and another rank has come since
   };

@@ -466,6 +466,29 @@ TEST_F(ReplicaGroupTest, AChiefThatBeginsAtAnEarlierStepRecallsWhoHasFinished) {
   EXPECT_EQ(MeanOf(aggregate), 1);
 }
 
+// It has read the last step before the chief was lost, and says so when the next one has begun.
+TEST_F(ReplicaGroupTest, AChiefThatBeginsAtAnEarlierStepRecallsWhoFinishesAfterThat) {
+  Make(3, 3, OnLoss::kWait);
+  const auto stays = Begin(3, 40);
+  Stay(0, 2);
+  group_->Reset(2, 40);
+  group_->Leave({2, 1}, Leaving::kFinish);
+  EXPECT_FALSE(stays[2]->is_over()) << "no step of it is lost";
+  group_->Reset(3, 30);
+  group_->Leave({1, 1}, Leaving::kFinish);
+  EXPECT_EQ(stays[1]->code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(stays[1]->answer->status().message()), HasSubstr("begins again at step 30"));
+  const CallRef aggregate = Aggregate();
+  Join(0, 2);
+  Contribute(0, 1, 2);
+  EXPECT_FALSE(aggregate->is_over()) << "worker 0 and worker 1 are waited for";
+  // One that has heard of the step does its steps, and finishes after them.
+  const CallRef stay = Stay(1, 2);
+  Join(1, 2);
+  group_->Leave({1, 2}, Leaving::kFinish);
+  EXPECT_FALSE(stay->is_over());
+}
+
 TEST_F(ReplicaGroupTest, AReplicaThatStopsWaitsNoMore) {
   Make(2, 2, OnLoss::kWait);
   const auto stays = Begin(2);
