@@ -63,9 +63,13 @@ class Job:
             program.write(PROGRAM)
         self.processes = []
 
-    def start(self, job, task=0, **options):
-        process = subprocess.Popen([sys.executable, "-m", "weir_tf", self.path, job, str(task), json.dumps(self.cluster), self.directory,
-                                    str(self.last_step)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment, **options)
+    def start(self, job, task=0):
+        return self.run([self.path, job, str(task), json.dumps(self.cluster), self.directory, str(self.last_step)])
+
+    def run(self, arguments):
+        """`python -m weir_tf ...` as the leader of a group of processes."""
+        process = subprocess.Popen([sys.executable, "-m", "weir_tf"] + arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=self.environment, start_new_session=True)
         self.processes.append(process)
         return process
 
@@ -75,7 +79,7 @@ class Job:
     def __exit__(self, *_):
         for process in self.processes:
             if process.poll() is None:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)  # those that it has started hold its pipes
             process.communicate()
 
 
@@ -170,7 +174,7 @@ if __name__ == "__main__":
     for process in processes:
         process.start()
     for process in processes:
-        process.join(200)
+        process.join(60)
     print([process.exitcode for process in processes], flush=True)
     for process in processes:
         process.kill()
@@ -226,10 +230,7 @@ def test_a_job_in_processes_of_one_program_ends(weir, directory):
         launcher = os.path.join(directory, "launcher.py")
         with open(launcher, "w") as program:
             program.write(LAUNCHER)
-        process = subprocess.Popen([sys.executable, "-m", "weir_tf", launcher, job.path, json.dumps(job.cluster), directory], text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=job.environment)
-        job.processes.append(process)
-        code, out, err = end_of(process)
+        code, out, err = end_of(job.run([launcher, job.path, json.dumps(job.cluster), directory]))
         assert (code, out.splitlines()[-1]) == (0, "[0, 0, 0]"), out[-1000:] + err[-3000:]
 
 
@@ -259,13 +260,33 @@ def test_a_program_ends_with_its_server(weir, directory):
 
 def test_ctrl_c_ends_a_program_and_then_its_server(weir, directory):
     with Job(weir, directory, last_step=100000) as job:
-        _, chief, _ = job.start("ps"), job.start("worker", 0, start_new_session=True), job.start("worker", 1)
+        _, chief, _ = job.start("ps"), job.start("worker", 0), job.start("worker", 1)
         assert "RUNNING" in chief.stdout.readline()
         [server] = servers_of(chief.pid)
         os.killpg(chief.pid, signal.SIGINT)  # as a terminal does
         code, _, err = end_of(chief)
         assert code != 0 and "KeyboardInterrupt" in err, err[-3000:]
         await_end(server)
+
+
+def test_a_program_goes_on_when_nothing_can_be_written_to_stderr(weir, directory):
+    program = """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+server = tf.train.Server.create_local_server()
+with tf.Session(server.target) as session:
+    print(session.run(tf.constant(2.0) * 3))
+"""
+    path = os.path.join(directory, "simple.py")
+    with open(path, "w") as file:
+        file.write(program)
+    environment = dict(os.environ, WEIR_COMMAND=weir, PYTHONPATH=package_folder())
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "weir_tf", path], env=environment, stdout=subprocess.PIPE, stderr=full, text=True, timeout=120,
+                              check=True)
+    assert done.stdout.split() == ["6.0"], done.stdout
 
 
 def test_a_wheel_carries_the_command(weir, directory):

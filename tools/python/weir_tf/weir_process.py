@@ -67,6 +67,13 @@ def _arguments(server_def):
     return arguments + _flags
 
 
+def _say(line):
+    try:
+        print(line, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        pass  # stderr is on a full disk, or closed: the program goes on without the line
+
+
 class WeirProcess:
     """Not started by its constructor. Its lines go to stderr. Thread-safe but for start()."""
 
@@ -142,7 +149,7 @@ class WeirProcess:
                 self._serves.set()
                 continue
             self._lines.append(line)
-            print(line, file=sys.stderr, flush=True)
+            _say(line)
         self._serves.set()
         if self._target is not None:
             self._end_program_with(self._process.wait())
@@ -151,7 +158,5 @@ class WeirProcess:
         if code == 0 or self._is_expected_to_end:
             return
         how = "signal %d" % -code if code < 0 else "code %d" % code
-        try:
-            print("weir_tf: the server %s has ended with %s, and so does this program" % (self._task, how), file=sys.stderr, flush=True)
-        finally:
-            os._exit(code if code > 0 else 128 - code)
+        _say("weir_tf: the server %s has ended with %s, and so does this program" % (self._task, how))
+        os._exit(code if code > 0 else 128 - code)
