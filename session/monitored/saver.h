@@ -128,6 +128,8 @@ class Saver {
   // here.
   const std::string& applied_updates() const { return applied_updates_; }
   bool allows_missing() const { return options_.allow_missing; }
+  FileSystem& file_system() const { return *options_.file_system; }
+  const std::string& latest_filename() const { return options_.latest_filename; }
   // Those that are not deleted yet, oldest first. Waits for the save that runs.
   std::vector<std::string> LastCheckpoints();
   // Takes these, oldest first, over as checkpoints of its own, as a saver does by itself with those that the

@@ -117,11 +117,15 @@ class Chief final : public SessionCreator {
     } else if (!options_.checkpoint_dir.empty()) {
       absl::StatusOr<std::string> newest = scaffold().saver->RestoreNewest(session, options_.checkpoint_dir);
       if (!newest.ok()) {
-        WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints, CheckpointsIn(options_.checkpoint_dir));
         // NotFound may also be a variable that is in no checkpoint.
-        const bool may_begin = absl::IsNotFound(newest.status()) || options_.allow_missing_checkpoints;
-        if (checkpoints.empty() && may_begin) return false;
-        return newest.status();
+        const bool may_be_missing = absl::IsNotFound(newest.status()) ||
+                                    (options_.allow_missing_checkpoints && absl::IsDataLoss(newest.status()));
+        if (!may_be_missing) return newest.status();
+        WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> checkpoints,
+                              CheckpointsIn(options_.checkpoint_dir, scaffold().saver->file_system(),
+                                            scaffold().saver->latest_filename()));
+        if (!checkpoints.empty()) return newest.status();
+        return false;
       }
       restored = *newest;
     } else {

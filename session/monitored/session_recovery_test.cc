@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "graph/types/status_macros.h"
@@ -45,12 +46,14 @@ class LosesAPeer final : public ForwardingWorker {
         done(absl::UnavailableError("the answer was lost"));
       });
     }
+    if (lose_in > 0 && --lose_in == 0) lose_next = true;
     if (!std::exchange(lose_next, false)) return worker_->RunPartition(call, std::move(done));
     if (lose_variables) device_.resources().ResetContainers({});
     done(absl::UnavailableError("the connection was lost"));
   }
 
   bool lose_next = false;
+  int lose_in = 0;           // n: the n-th step from now on; 0: none
   bool lose_answer = false;  // of the next step, which runs
   bool lose_variables = false;
   int num_sessions = 0;
@@ -80,6 +83,29 @@ TEST(SessionRecoveryTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheckp
   ASSERT_TRUE(recovered.ok()) << recovered;
   EXPECT_EQ(worker.num_sessions, 3);
   EXPECT_EQ((*session)->GlobalStep().value(), 4) << "restored at 3, and one more";
+}
+
+// A peer that is lost meanwhile does not say that the checkpoints are gone.
+TEST(SessionRecoveryTest, APeerThatIsLostInARestoreDoesNotMakeTrainingBeginAnew) {
+  for (const char* latest_filename : {"checkpoint", "mine"}) {
+    const std::string directory = EmptyDirectory("lost_in_restore");
+    for (const int64_t last_step : {3, 5}) {
+      TestProgram program;
+      LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+      program.target.workers = {&worker};
+      worker.lose_in = last_step == 5 ? 2 : 0;  // the first one asks which variables have a value
+      const auto scaffold = std::make_shared<Scaffold>();
+      scaffold->saver_options.latest_filename = latest_filename;
+      auto session = program.Start({.checkpoint_dir = directory,
+                                    .allow_missing_checkpoints = true,
+                                    .hooks = {StopAtStepHook({.last_step = last_step})},
+                                    .scaffold = scaffold});
+      ASSERT_TRUE(session.ok()) << session.status();
+      EXPECT_EQ(worker.num_sessions, last_step == 5 ? 2 : 1);
+      EXPECT_EQ((*session)->GlobalStep().value(), last_step == 5 ? 3 : 0) << latest_filename;
+      ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+    }
+  }
 }
 
 TEST(SessionRecoveryTest, AWorkerThatLosesTheVariablesOfADoneChiefHasNothingToDo) {
