@@ -149,7 +149,7 @@ absl::Status CheckNotReplaced(const std::string& checkpoint, const CheckpointMan
   const absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(checkpoint, files);
   if (!reader.ok()) return absl::OkStatus();  // whoever reads it says so
   WEIR_ASSIGN_OR_RETURN(const CheckpointOrigin origin, OriginOf(**reader));
-  if (origin.epoch == 0 || origin.epoch >= entry->origin.epoch) return absl::OkStatus();
+  if (!entry->IsReplacedBy(origin)) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
       "it was replaced: a chief whose life was over has written it (life %016x), after that of life %016x",
       origin.epoch, entry->origin.epoch));

@@ -59,6 +59,11 @@ struct CheckpointManifest {
   struct Entry {
     std::string prefix;  // here with its folder
     CheckpointOrigin origin;
+
+    // Whether an earlier chief has replaced it, for that is its origin now.
+    bool IsReplacedBy(const CheckpointOrigin& now) const {
+      return now.epoch != 0 && now.epoch < origin.epoch;
+    }
   };
   uint64_t epoch = 0;  // whose manifest it is; 0: none
   std::string state_file = "checkpoint";
