@@ -19,7 +19,6 @@ namespace weir {
 namespace {
 
 constexpr absl::string_view kFirstLine = "weir checkpoints 1";
-constexpr uint64_t kMaxBytes = 8 << 20;  // more than what `checkpoint` may name
 constexpr size_t kLifeDigits = 16;
 
 bool ParseLife(absl::string_view text, uint64_t* life) {
@@ -110,18 +109,16 @@ absl::StatusOr<CheckpointManifest> CheckpointManifest::Decode(absl::string_view 
 }
 
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& directory, FileSystem& files) {
-  WEIR_ASSIGN_OR_RETURN(const std::string name, CheckpointClaim::LatestManifestIn(files, directory));
-  if (name.empty()) return CheckpointManifest();
-  const std::string path = JoinPath(directory, name);
-  const absl::StatusOr<std::string> text = ReadWholeFile(files, path, kMaxBytes);
-  // It has written none yet, or another chief has just taken the folder.
-  if (absl::IsNotFound(text.status())) return CheckpointManifest();
-  if (!text.ok() && !absl::IsDataLoss(text.status())) return text.status();
+  const absl::StatusOr<CheckpointClaim::Manifest> found = CheckpointClaim::LatestManifestIn(files, directory);
+  if (!found.ok() && !absl::IsDataLoss(found.status())) return found.status();
+  // The chief has written none yet, or another one has just taken the folder.
+  if (found.ok() && found->path.empty()) return CheckpointManifest();
   absl::StatusOr<CheckpointManifest> manifest =
-      text.ok() ? CheckpointManifest::Decode(*text, directory) : text.status();
+      found.ok() ? CheckpointManifest::Decode(found->text, directory) : found.status();
   if (manifest.ok()) return manifest;
   PrintNotice(absl::StrCat(
-      path, " is damaged, and does not say which checkpoints there are: ", manifest.status().message()));
+      found.ok() ? found->path : "the manifest of " + directory,
+      " is damaged, and does not say which checkpoints there are: ", manifest.status().message()));
   return CheckpointManifest();
 }
 

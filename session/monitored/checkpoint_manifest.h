@@ -10,7 +10,8 @@
 // * the file `checkpoint` says in a comment which life has written it (kernels/formats/checkpoint_state.h).
 // * each chief has a manifest, a file beside its claim whose name no other life writes: which checkpoints
 //   there are, and their origins. It begins with what its predecessor has left. Readers take the manifest of
-//   the life that has the folder, or had it last, as the claims say.
+//   the life that has the folder, or had it last, as the claims say; where that one has none, for it was just
+//   taking the folder, or died in that, the manifest of the life before.
 //
 // A file `checkpoint` of an earlier life than the manifest's is not believed: the manifest says what there
 // is. A checkpoint of an earlier epoch than the manifest has for it was replaced, and is damaged. Where

@@ -256,6 +256,30 @@ TEST_F(CheckpointManifestTest, WhatCannotBeLookedAtForOnceIsNotTakenForMissing) 
   EXPECT_EQ(reader.Restore().value(), m + "-5");
 }
 
+// A chief has left its claim, and died before it had a manifest: that of the chief before counts on.
+TEST_F(CheckpointManifestTest, AChiefThatDiesWhileItTakesTheFolderCostsNoManifest) {
+  Chief zombie(directory, 1, stopped);
+  ASSERT_TRUE(zombie.Take().ok());
+  ASSERT_TRUE(zombie.Save(5).ok());
+  Chief next(directory, 2);
+  stopped.StopAt("/checkpoint", [&] {
+    ASSERT_TRUE(next.Take().ok());
+    ASSERT_TRUE(next.Save(7).ok());
+  });
+  (void)zombie.Save(10);
+  ASSERT_TRUE(stopped.was_stopped());
+  ASSERT_TRUE(
+      WriteFileAtomically(PosixFileSystem(), directory + "/.claim-0000000000000003", "").ok());  // and died
+  EXPECT_EQ(Chief(directory, 4).Restore().value(), m + "-7");
+  ASSERT_TRUE(CheckpointClaim::Take(PosixFileSystem(), directory, 4).ok());
+  EXPECT_EQ(Chief(directory, 5).Restore().value(), m + "-7");
+  // One that could not read it tries again.
+  stopped.FailOnce("/.manifest-0000000000000004");
+  EXPECT_FALSE(CheckpointClaim::Take(stopped, directory, 5).ok());
+  ASSERT_TRUE(CheckpointClaim::Take(stopped, directory, 5).ok());
+  EXPECT_EQ(Chief(directory, 6).Restore().value(), m + "-7");
+}
+
 // Whoever goes back to an older checkpoint by hand, or with TensorFlow, is believed.
 TEST_F(CheckpointManifestTest, AFileCheckpointOfSomebodyElseIsBelieved) {
   Chief chief(directory, 1);
