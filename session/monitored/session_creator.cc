@@ -63,7 +63,6 @@ class Chief final : public SessionCreator {
   absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) override {
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                           CreateOn(graph, options_.target, options_.session, options_.recovery_timeout));
-    has_set_variables_ = false;
     if (options_.before_restore) WEIR_RETURN_IF_ERROR(options_.before_restore());
     WEIR_RETURN_IF_ERROR(RestoreOrInitialize(*session));
     WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, scaffold().InitializeLocally(*session));
@@ -81,7 +80,7 @@ class Chief final : public SessionCreator {
     return PatienceWithPeers(error, options_.recovery_timeout);
   }
   bool RestoresVariables() const override { return true; }
-  bool HasSetVariables() const override { return has_set_variables_; }
+  int num_restores() const override { return num_restores_; }
   const Scaffold& scaffold() const override { return *options_.scaffold; }
   const SessionTarget& target() const override { return options_.target; }
 
@@ -102,7 +101,7 @@ class Chief final : public SessionCreator {
       return absl::OkStatus();
     }));
     values_are_ours_ = true;
-    has_set_variables_ = true;
+    ++num_restores_;
     return absl::OkStatus();
   }
 
@@ -138,7 +137,7 @@ class Chief final : public SessionCreator {
   ChiefSessionOptions options_;
   // The values that variables have are those that this process has set, and what was made of them since.
   bool values_are_ours_ = false;
-  bool has_set_variables_ = false;
+  int num_restores_ = 0;
   // Of a restore whose end was not heard of: the others may be training already, so it is not done again.
   Session::RestoreProgress restore_;
 };

@@ -31,8 +31,9 @@ class SessionCreator {
   virtual absl::Duration Patience(const absl::Status& error) const = 0;
   // Whether variables that are lost get a value again here, so that what they had may have to be saved.
   virtual bool RestoresVariables() const { return false; }
-  // Of the last Create that was OK: whether it has set variables to other values than they had.
-  virtual bool HasSetVariables() const { return false; }
+  // How often variables were set to other values than they had, by any Create: one that fails after that has
+  // set them, too.
+  virtual int num_restores() const { return 0; }
   virtual const Scaffold& scaffold() const = 0;
   // What its sessions run on.
   virtual const SessionTarget& target() const = 0;

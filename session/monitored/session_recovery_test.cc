@@ -363,6 +363,94 @@ TEST(SessionRecoveryTest, AnEndThatIsLostWithItsVariablesIsForgotten) {
   EXPECT_THAT(CheckpointsIn(directory).value()[0], HasSubstr("model.ckpt-5"));
 }
 
+// A program that asks for the step between its last step and Close. What was lost meanwhile is still to be
+// done.
+TEST(SessionRecoveryTest, StepsThatAreLostAfterTheStopAreMissingAtTheEnd) {
+  struct Case {
+    bool lose_variables;
+    int64_t save_steps, found;
+  };
+  for (const auto& [lose_variables, save_steps, found] :
+       {Case{false, 3, 5}, Case{true, 3, 3}, Case{true, 5, 5}}) {
+    const std::string directory = EmptyDirectory("lost_after_stop");
+    TestProgram program;
+    LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+    program.target.workers = {&worker};
+    auto session = program.Start({.checkpoint_dir = directory,
+                                  .hooks = {StopAtStepHook({.last_step = 5})},
+                                  .save_checkpoint_steps = save_steps});
+    ASSERT_TRUE(session.ok()) << session.status();
+    while (!(*session)->should_stop()) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    worker.lose_next = true;
+    worker.lose_variables = lose_variables;
+    EXPECT_EQ((*session)->GlobalStep().value(), found);
+    // Once more, with nothing to lose: what was lost stays lost.
+    worker.lose_next = true;
+    worker.lose_variables = false;
+    EXPECT_EQ((*session)->GlobalStep().value(), found);
+    const absl::Status closed = (*session)->Close();
+    EXPECT_EQ(ExitCodeFor(closed), found == 3 ? kExitRetryable : kExitDone) << closed;
+    EXPECT_THAT(Message(closed), HasSubstr(found == 3 ? "variables were lost at the end" : ""));
+    EXPECT_THAT(CheckpointsIn(directory).value()[0], HasSubstr(absl::StrCat("model.ckpt-", found)));
+  }
+}
+
+// A function that trains on sees its end again.
+TEST(SessionRecoveryTest, AFunctionThatIsRunAgainAfterTheStopMayReachTheEndAgain) {
+  for (const int64_t saved : {4, 3}) {  // the stop is after step 5
+    TestProgram program;
+    LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+    program.target.workers = {&worker};
+    auto session = program.Start({.checkpoint_dir = EmptyDirectory("stop_again"),
+                                  .hooks = {StopAtStepHook({.last_step = 5})},
+                                  .save_checkpoint_steps = static_cast<int>(saved)});
+    ASSERT_TRUE(session.ok()) << session.status();
+    int num_attempts = 0;
+    while (!(*session)->should_stop()) {
+      const absl::Status status =
+          (*session)->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
+            WEIR_RETURN_IF_ERROR(context.RunWithHooks({}, {}, {program.train}).status());
+            if (++num_attempts == 5) worker.lose_next = worker.lose_variables = true;
+            return context.session().Run({}, {program.loss}).status();
+          });
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    EXPECT_EQ(num_attempts, 6);
+    const absl::Status closed = (*session)->Close();
+    EXPECT_EQ(ExitCodeFor(closed), saved == 4 ? kExitDone : kExitRetryable) << closed;
+  }
+}
+
+// An attempt restores and fails after that; the next one finds the variables as that has left them.
+TEST(SessionRecoveryTest, WhatAnEarlierAttemptHasRestoredIsLostAllTheSame) {
+  for (const bool lose_variables : {false, true}) {
+    TestProgram program;
+    LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+    program.target.workers = {&worker};
+    std::vector<bool> has_restored;  // each session, as a hook sees it
+    auto fails = std::make_shared<TestHook>();
+    fails->after_create_session = [&](Session&, Coordinator&) -> absl::Status {
+      return worker.num_sessions == 2 ? absl::UnavailableError("lost under a hook") : absl::OkStatus();
+    };
+    auto sees = std::make_shared<TestHook>();
+    sees->after_create_session = [&](Session& session, Coordinator&) {
+      has_restored.push_back(session.has_restored());
+      return absl::OkStatus();
+    };
+    auto session = program.Start({.checkpoint_dir = EmptyDirectory("attempts"),
+                                  .hooks = {StopAtStepHook({.last_step = 5}), fails, sees},
+                                  .save_checkpoint_steps = 3});
+    ASSERT_TRUE(session.ok()) << session.status();
+    while (!(*session)->should_stop()) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    worker.lose_next = true;
+    worker.lose_variables = lose_variables;
+    const absl::Status closed = (*session)->Close();
+    EXPECT_EQ(worker.num_sessions, 3);
+    EXPECT_EQ(ExitCodeFor(closed), lose_variables ? kExitRetryable : kExitDone) << closed;
+    EXPECT_THAT(has_restored, testing::ElementsAre(true, lose_variables));
+  }
+}
+
 // The session that is made anew may find the variables in the middle of an update, which is tried again
 // later.
 TEST(SessionRecoveryTest, OnlyASessionThatHasSetTheVariablesSavesThemAtOnce) {
