@@ -126,8 +126,8 @@ absl::Status UpdateLedger::EndRestore(uint64_t id, absl::string_view applied) {
   absl::MutexLock lock(&restore_mutex_);
   if (restore_.id != id || restore_.was_given_up) {
     return absl::AbortedError(
-        "the restore that ends is not under way: another one has begun since, or it was given up because "
-        "contact with the task that restores was lost");
+        "the restore that ends is not under way: another one has begun since, it was never begun here, or it "
+        "was given up because a later life of the task that restores is there");
   }
   if (!std::exchange(restore_.is_under_way, false)) return absl::OkStatus();
   absl::MutexLock writers_lock(&mutex_);
