@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
+#include "session/executor/update_ledger.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooked_step.h"
 #include "session/monitored/queue_runner.h"
@@ -21,6 +22,11 @@ constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 // A wait is never silent for longer.
 constexpr absl::Duration kReportAfter = absl::Seconds(10);
+
+absl::Status GaveUp(absl::Duration patience, const absl::Status& error) {
+  return absl::DeadlineExceededError(
+      absl::StrCat("gave up after ", absl::FormatDuration(patience), ": ", error.message()));
+}
 
 // How much time attempts have cost by the patience their error deserves, so that waiting for the chief takes
 // nothing from what lost peers are given.
@@ -37,8 +43,7 @@ class Attempts {
     absl::Duration& spent = spent_[patience];
     spent += now - last_;
     if (spent + pause_ > patience) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("gave up after ", absl::FormatDuration(patience), ": ", error.message()));
+      return GaveUp(patience, error);
     }
     // The next attempt may take as long as this one.
     if (now + pause_ + length >= next_report_) {
@@ -261,6 +266,7 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
     return absl::FailedPreconditionError("a hook has requested a stop: check should_stop() before every Run");
   }
   if (const absl::Status lost = LostUnderThread(*current()); !lost.ok()) WEIR_RETURN_IF_ERROR(Recover(lost));
+  absl::Time first_refusal = absl::InfiniteFuture();
   // A step that fails in every new session would otherwise be tried without end and without a pause.
   for (absl::Duration pause; true; pause = std::clamp(pause * 2, kFirstPause, kLongestPause)) {
     absl::Status status = step();
@@ -278,6 +284,14 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
       return sigterm_stopped_it_ ? CausedBySigterm(status) : status;
     }
     if (!IsRecoverable(status)) return failure_ = status;
+    if (IsRefusedByRestore(status)) {
+      status = creator_->AwaitRestore(status);
+      const absl::Time now = creator_->environment().Now();
+      first_refusal = std::min(first_refusal, now);
+      if (const absl::Duration patience = creator_->Patience(status); now - first_refusal >= patience) {
+        return failure_ = GaveUp(patience, status);
+      }
+    }
     const bool is_stopped = pause > absl::ZeroDuration() && stop_.WaitForStop(pause);
     if (is_stopped && !sigterm_stopped_it_) return failure_ = status;
     WEIR_RETURN_IF_ERROR(Recover(status));

@@ -8,7 +8,8 @@
 // When a step fails because a peer was lost or restarted (IsRecoverable), or a thread of a hook does, its
 // creator makes a new session, the chief's restoring what was lost, and the step runs again. What the first
 // attempt has applied to variables is not applied twice, as long as these have not been restored since
-// (session/executor/update_ledger.h).
+// (session/executor/update_ledger.h). While the chief restores, the steps of workers are refused: they are
+// tried again for as long as variables without a value would be waited for (WorkerSessionOptions).
 //
 // A stop, by SIGTERM too, lets the step that runs end: the threads of hooks go on until Close has called the
 // hooks' End, or until step_grace_period is over.
@@ -72,8 +73,9 @@ class MonitoredSession {
 
   // One step with the hooks around it. OutOfRange (the input is exhausted, or a stop has ended what brings
   // it, or variables were lost and the chief is done: then the exit code is 0) also requests a stop; after
-  // SIGTERM its exit code is 143. FailedPrecondition after a hook has requested a stop. An error that cannot
-  // be recovered from is returned again by every later call.
+  // SIGTERM its exit code is 143. FailedPrecondition after a hook has requested a stop. DeadlineExceeded: a
+  // peer, or the end of a restore, was waited for in vain. An error that cannot be recovered from is returned
+  // again by every later call.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
                                           const std::vector<TargetRef>& targets = {},
                                           const RunOptions& options = {});

@@ -170,9 +170,13 @@ class Follower final : public SessionCreator {
       return TrainingIsOverError(
           absl::StrCat("variables without a value: ", FirstNames(missing), " (training is over: ", why, ")"));
     }
-    return AwaitChief(missing);
+    return AwaitChief(absl::StrCat("variables without a value: ", FirstNames(missing),
+                                   " (the chief has to initialise or restore them"));
   }
 
+  absl::Status AwaitRestore(const absl::Status& refused) const override {
+    return AwaitChief(absl::StrCat(refused.message(), " (it has to end that, or to be started again"));
+  }
   absl::Duration Patience(const absl::Status& error) const override {
     if (const auto chief = error.GetPayload(kWaitsForChiefPayload)) {
       return *chief == kChiefIsThere ? options_.max_wait
@@ -184,14 +188,15 @@ class Follower final : public SessionCreator {
   const SessionTarget& target() const override { return options_.target; }
 
  private:
-  absl::Status AwaitChief(const std::vector<std::string>& missing) const {
+  // `why` has an open parenthesis.
+  absl::Status AwaitChief(const std::string& why) const {
     // Where nobody knows it may be there.
     const uint64_t met =
         options_.target.met_chief ? options_.target.met_chief() : SessionTarget::kChiefIsThere;
     const bool is_there = met == SessionTarget::kChiefIsThere;
     const bool may_be_over = !is_there && options_.max_wait_for_absent_chief < options_.max_wait;
     absl::Status waits = absl::UnavailableError(absl::StrCat(
-        "variables without a value: ", FirstNames(missing), " (the chief has to initialise or restore them",
+        why,
         is_there   ? ""
         : met == 0 ? ", and none has come"
                    : ", and it has ended, or was lost",

@@ -27,7 +27,10 @@ class SessionCreator {
   virtual absl::Status Begin(GraphBuilder& graph) = 0;
   // One attempt, after Begin; called again when peers were lost.
   virtual absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) = 0;
-  // How long attempts may go on that end with this error; zero: it is final.
+  // Why a step that a restore has refused (IsRefusedByRestore) has to wait, with who is waited for.
+  virtual absl::Status AwaitRestore(const absl::Status& refused) const { return refused; }
+  // How long attempts may go on that end with this error; zero: it is final. Of AwaitRestore's: attempts of
+  // a step.
   virtual absl::Duration Patience(const absl::Status& error) const = 0;
   // Whether variables that are lost get a value again here, so that what they had may have to be saved.
   virtual bool RestoresVariables() const { return false; }

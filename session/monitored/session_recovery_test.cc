@@ -451,6 +451,47 @@ TEST(SessionRecoveryTest, WhatAnEarlierAttemptHasRestoredIsLostAllTheSame) {
   }
 }
 
+// The chief was lost in a restore, and is not started again: its worker's steps are refused for ever.
+TEST(SessionRecoveryTest, ARestoreThatDoesNotEndIsWaitedForAsAChiefIs) {
+  for (const bool has_chief : {true, false}) {
+    TestProgram program;
+    ASSERT_TRUE(program.Start({}).ok());
+    LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+    program.target.workers = {&worker};
+    program.target.met_chief = [&] { return has_chief ? SessionTarget::kChiefIsThere : 7; };
+    auto hook = std::make_shared<TestHook>();
+    auto session = program.Start({.is_chief = false,
+                                  .hooks = {hook},
+                                  .max_wait = absl::Seconds(2),
+                                  .max_wait_for_absent_chief = absl::Milliseconds(500)});
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    // One that ends costs the worker nothing. The chief's own was earlier.
+    const uint64_t id = UINT64_MAX - 1;
+    ASSERT_TRUE(program.worker.BeginRestore(id, absl::InfiniteFuture()).ok());
+    int num_refused = 0;
+    hook->before_run = [&](RunContext&) {
+      if (++num_refused == 5) {
+        EXPECT_TRUE(program.worker.EndRestore(id, "", absl::InfiniteFuture()).ok());
+      }
+      return RunArgs();
+    };
+    ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    EXPECT_EQ(num_refused, 5);
+    ASSERT_TRUE(program.worker.BeginRestore(id + 1, absl::InfiniteFuture()).ok());
+    hook->before_run = [&](RunContext&) {
+      if (++num_refused == 15) (*session)->RequestStop();  // it would go on for ever
+      return RunArgs();
+    };
+    const absl::Status refused = (*session)->Run({}, {}, {program.train}).status();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(refused)) << refused;
+    EXPECT_THAT(Message(refused), HasSubstr(has_chief ? "gave up after 2s" : "gave up after 500ms"));
+    EXPECT_THAT(Message(refused), HasSubstr("the chief is just initialising or restoring the variables"));
+    EXPECT_THAT(Message(refused), HasSubstr(has_chief ? "" : "it has ended, or was lost"));
+    EXPECT_EQ((*session)->Close(), refused);
+  }
+}
+
 // The session that is made anew may find the variables in the middle of an update, which is tried again
 // later.
 TEST(SessionRecoveryTest, OnlyASessionThatHasSetTheVariablesSavesThemAtOnce) {
