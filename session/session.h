@@ -226,8 +226,11 @@ class Session {
   // not set again if all workers still live, for some may be training on it already. Errors: those of `set`
   // and of the workers.
   absl::Status Restore(RestoreProgress& progress, absl::FunctionRef<absl::Status()> set);
-  // Whether it was called: variables that this session has found are not what training had made of them.
+  // Whether it was called, or NoteRestored was: variables that this session has found are not what training
+  // had made of them.
   bool has_restored() const { return has_restored_; }
+  // A session before this one, which was lost before its user knew of it, has restored them.
+  void NoteRestored() { has_restored_ = true; }
   // Whether variables may be in other processes.
   bool has_remote_workers() const;
   const DeviceName& default_task() const { return options_.default_task; }

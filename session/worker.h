@@ -139,10 +139,11 @@ class Worker {
 
   // Before the variables of the task are set to other values, and after (executor/update_ledger.h): what was
   // applied to those before counts as not applied. Between both steps that may be tried again are refused
-  // with Aborted, unless the worker loses the task that restores. `id` names the restore; ids of a process
-  // increase. `applied_updates` (RunPartitionCall), of any workers: what the new values contain. Possible
-  // errors: Unavailable, DeadlineExceeded; of the second, Aborted: the worker knows nothing of it (it has
-  // started anew, or has lost the task that restores, or another restore has begun since), and
+  // with Aborted, until a later life of the task that restores is there: that task may be lost and not come
+  // back, but one that was only silent ends its restore. `id` names the restore; ids of a process increase.
+  // `applied_updates` (RunPartitionCall), of any workers: what the new values contain. Possible errors:
+  // Unavailable, DeadlineExceeded; of the second, Aborted: the worker knows nothing of it (it has started
+  // anew, or a later life of the task that restores is there, or another restore has begun since), and
   // InvalidArgument for applied_updates that no worker has given.
   virtual absl::Status BeginRestore(uint64_t /*id*/, absl::Time /*deadline*/) { return absl::OkStatus(); }
   virtual absl::Status EndRestore(uint64_t /*id*/, absl::string_view /*applied_updates*/,

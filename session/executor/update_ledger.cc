@@ -3,10 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace weir {
+
+// Status::ToString shows payloads, so it is for people too: "[restore under way='ab']", with the life.
+static constexpr char kRestorePayload[] = "restore under way";
+
+bool IsRefusedByRestore(const absl::Status& status) { return status.GetPayload(kRestorePayload).has_value(); }
 
 // The handle of a ConditionalAccumulator or SparseConditionalAccumulator is a reference to a string, and ops
 // that have it are not marked as stateful.
@@ -63,8 +69,11 @@ absl::StatusOr<UpdateLedger::Attempt> UpdateLedger::BeginStep(const LogicalStep&
   attempt.number_ = step.number;
   {
     absl::ReaderMutexLock lock(&restore_mutex_);
-    if (restore_.is_under_way)
-      return absl::AbortedError("the chief is just initialising or restoring the variables");
+    if (restore_.is_under_way) {
+      absl::Status refused = absl::AbortedError("the chief is just initialising or restoring the variables");
+      refused.SetPayload(kRestorePayload, absl::Cord(absl::StrCat(absl::Hex(restore_.life))));
+      return refused;
+    }
     attempt.era_ = era_;
     attempt.writer_ = WriterOf(step);
   }
@@ -126,8 +135,8 @@ absl::Status UpdateLedger::EndRestore(uint64_t id, absl::string_view applied) {
   absl::MutexLock lock(&restore_mutex_);
   if (restore_.id != id || restore_.was_given_up) {
     return absl::AbortedError(
-        "the restore that ends is not under way: another one has begun since, or it was given up because "
-        "contact with the task that restores was lost");
+        "the restore that ends is not under way: another one has begun since, it was never begun here, or it "
+        "was given up because a later life of the task that restores is there");
   }
   if (!std::exchange(restore_.is_under_way, false)) return absl::OkStatus();
   absl::MutexLock writers_lock(&mutex_);

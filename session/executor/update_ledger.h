@@ -10,9 +10,9 @@
 // A restore, or an initialisation, sets the variables to other values: what was applied before counts as not
 // applied. Between BeginRestore and EndRestore numbered steps are refused, however long that takes, and steps
 // that began before are refused afterwards too: what they would apply was computed from values that are gone.
-// They end with Aborted, from which a MonitoredSession recovers. When a later life of who restores is there,
-// the restore is given up, and steps are run again: what they find is what a new chief will set anew. One
-// that is only silent may come back and end its restore.
+// They end with Aborted, from which a MonitoredSession recovers (IsRefusedByRestore says which). When a later
+// life of who restores is there, the restore is given up, and steps are run again: what they find is what a
+// new chief will set anew. One that is only silent may come back and end its restore.
 //
 // A checkpoint has the marks too, of the moment at which its values were read: Capture. After a restore they
 // are known again, so a step that the checkpoint contains, and whose answer was lost with this worker, is not
@@ -45,6 +45,10 @@ namespace weir {
 // What names an update in the ledgers of all tasks and times; 0 for a node that is no update. FNV-1a of the
 // name.
 uint64_t UpdateKey(const Node& node);
+
+// Whether a step was refused because a restore, or an initialisation, is under way; also of an error that
+// came from another task.
+bool IsRefusedByRestore(const absl::Status& status);
 
 class UpdateLedger {
   struct Mark {
@@ -87,8 +91,8 @@ class UpdateLedger {
     absl::flat_hash_map<uint64_t, int32_t> turns_;  // guarded by the writer's mutex
   };
 
-  // Before the step touches anything. Aborted: it is settled, or a restore is under way. ResourceExhausted:
-  // the writer has too many steps that are not settled.
+  // Before the step touches anything. Aborted: it is settled, or a restore is under way (IsRefusedByRestore).
+  // ResourceExhausted: the writer has too many steps that are not settled.
   absl::StatusOr<Attempt> BeginStep(const LogicalStep& step);
 
   // The variables are about to be set to other values by this life of a task; steps are refused until

@@ -16,7 +16,7 @@ namespace {
 constexpr char kPrefix[] = ".claim-";
 constexpr char kEnded[] = ".ended";
 constexpr char kManifestPrefix[] = ".manifest-";
-constexpr uint64_t kMaxManifestBytes = 8 << 20;
+constexpr uint64_t kMaxManifestBytes = 8 << 20;  // more than what `checkpoint` may name
 
 std::string NameOf(uint64_t life) { return absl::StrFormat("%s%016x", kPrefix, life); }
 std::string EndedNameOf(uint64_t life) { return NameOf(life) + kEnded; }
@@ -45,8 +45,8 @@ absl::StatusOr<std::shared_ptr<CheckpointClaim>> CheckpointClaim::Take(FileSyste
   WEIR_ASSIGN_OR_RETURN(Found found, claim->Look());
   if (found.later != 0) return claim->Superseded(NameOf(found.later));
   WEIR_RETURN_IF_ERROR(claim->LeaveFile());
-  WEIR_ASSIGN_OR_RETURN(const std::string before, LatestManifestIn(files, directory, life));
-  if (!before.empty() && !found.is_own) WEIR_RETURN_IF_ERROR(claim->InheritManifest(before));
+  // An earlier attempt may have failed before it had one.
+  if (!found.is_own || !found.has_manifest) WEIR_RETURN_IF_ERROR(claim->InheritManifest());
   // A later one may have looked before the file was there.
   WEIR_ASSIGN_OR_RETURN(found, claim->Look());
   if (found.later != 0) return claim->Superseded(NameOf(found.later));
@@ -57,17 +57,25 @@ absl::StatusOr<std::shared_ptr<CheckpointClaim>> CheckpointClaim::Take(FileSyste
   return claim;
 }
 
-absl::StatusOr<std::string> CheckpointClaim::LatestManifestIn(FileSystem& files, const std::string& directory,
-                                                              uint64_t but_for) {
+absl::StatusOr<CheckpointClaim::Manifest> CheckpointClaim::LatestManifestIn(FileSystem& files,
+                                                                            const std::string& directory,
+                                                                            uint64_t but_for) {
   WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.ListDirectory(directory));
-  // A claim that has not ended is of whoever has the folder: earlier ones are removed.
-  std::pair<bool, uint64_t> latest = {false, 0};
+  // A claim that has not ended is of whoever has the folder: earlier ones are removed once it has a manifest.
+  std::vector<std::pair<bool, uint64_t>> chiefs;
   for (const std::string& name : names) {
     bool has_ended = false;
     const uint64_t life = LifeOf(name, &has_ended);
-    if (life != 0 && life != but_for) latest = std::max(latest, {!has_ended, life});
+    if (life != 0 && life != but_for) chiefs.emplace_back(!has_ended, life);
   }
-  return latest.second == 0 ? "" : ManifestNameOf(latest.second);
+  std::sort(chiefs.rbegin(), chiefs.rend());
+  for (const auto& [has_folder, life] : chiefs) {
+    const std::string path = JoinPath(directory, ManifestNameOf(life));
+    absl::StatusOr<std::string> text = ReadWholeFile(files, path, kMaxManifestBytes);
+    if (text.ok()) return Manifest{path, *std::move(text)};
+    if (!absl::IsNotFound(text.status())) return text.status();
+  }
+  return Manifest();
 }
 
 absl::StatusOr<uint64_t> CheckpointClaim::EndedLifeIn(FileSystem& files, const std::string& directory) {
@@ -95,12 +103,11 @@ absl::StatusOr<bool> CheckpointClaim::IsHeldIn(FileSystem& files, const std::str
   return some_wrote && !some_ended;
 }
 
-absl::Status CheckpointClaim::InheritManifest(const std::string& from) {
-  const absl::StatusOr<std::string> manifest =
-      ReadWholeFile(files_, JoinPath(directory_, from), kMaxManifestBytes);
+absl::Status CheckpointClaim::InheritManifest() {
+  const absl::StatusOr<Manifest> before = LatestManifestIn(files_, directory_, life_);
   // What is damaged is of no use to the next one either.
-  if (absl::IsNotFound(manifest.status()) || absl::IsDataLoss(manifest.status())) return absl::OkStatus();
-  return manifest.ok() ? Note(*manifest) : manifest.status();
+  if (!before.ok()) return absl::IsDataLoss(before.status()) ? absl::OkStatus() : before.status();
+  return before->path.empty() ? absl::OkStatus() : Note(before->text);
 }
 
 absl::Status CheckpointClaim::Note(absl::string_view text) {
@@ -124,6 +131,7 @@ absl::StatusOr<CheckpointClaim::Found> CheckpointClaim::Look() {
     bool has_ended = false;
     const uint64_t life = LifeOf(name, &has_ended);
     const uint64_t any_life = life != 0 ? life : LifeAfter(kManifestPrefix, name);
+    found.has_manifest |= life == 0 && any_life == life_;
     if (life > life_) {
       uint64_t& greatest = has_ended ? found.ended : found.later;
       greatest = std::max(greatest, life);

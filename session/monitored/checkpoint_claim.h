@@ -52,11 +52,15 @@ class CheckpointClaim final : public FileSystem {
   static absl::StatusOr<std::shared_ptr<CheckpointClaim>> Take(FileSystem& files,
                                                                const std::string& directory, uint64_t life);
 
-  // The name of the manifest of the chief that has the folder, or had it last, which may have written none;
-  // empty when there is no such chief.
+  // The manifest of the chief that has the folder, or had it last. Of one that has none, because it was just
+  // taking the folder, or died in that: that of the chief before. The path is empty when there is none.
+  // Errors of the disk; DataLoss, naming the file, when it is longer than a manifest may be.
+  struct Manifest {
+    std::string path, text;
+  };
   // `but_for`: of another life than that one.
-  static absl::StatusOr<std::string> LatestManifestIn(FileSystem& files, const std::string& directory,
-                                                      uint64_t but_for = 0);
+  static absl::StatusOr<Manifest> LatestManifestIn(FileSystem& files, const std::string& directory,
+                                                   uint64_t but_for = 0);
 
   // The life of the chief that had the folder last, when it has ended in good order, and no other one has
   // taken the folder since; otherwise 0. Errors of the disk.
@@ -106,12 +110,13 @@ class CheckpointClaim final : public FileSystem {
       : files_(files), directory_(std::move(directory)), life_(life) {}
   struct Found {
     bool is_own = false;            // its own file
+    bool has_manifest = false;      // of its own
     uint64_t later = 0, ended = 0;  // the greatest lives of others that claim the folder, and that have ended
     std::vector<std::string> earlier;  // files of earlier lives, of all kinds
   };
   absl::StatusOr<Found> Look();
   absl::Status LeaveFile();
-  absl::Status InheritManifest(const std::string& from);
+  absl::Status InheritManifest();
   // Whether this life may still change what is visible in the folder.
   absl::Status CheckStillHeld();
   absl::Status Superseded(const std::string& by) const;

@@ -19,7 +19,6 @@ namespace weir {
 namespace {
 
 constexpr absl::string_view kFirstLine = "weir checkpoints 1";
-constexpr uint64_t kMaxBytes = 8 << 20;  // more than what `checkpoint` may name
 constexpr size_t kLifeDigits = 16;
 
 bool ParseLife(absl::string_view text, uint64_t* life) {
@@ -110,18 +109,16 @@ absl::StatusOr<CheckpointManifest> CheckpointManifest::Decode(absl::string_view 
 }
 
 absl::StatusOr<CheckpointManifest> ReadManifest(const std::string& directory, FileSystem& files) {
-  WEIR_ASSIGN_OR_RETURN(const std::string name, CheckpointClaim::LatestManifestIn(files, directory));
-  if (name.empty()) return CheckpointManifest();
-  const std::string path = JoinPath(directory, name);
-  const absl::StatusOr<std::string> text = ReadWholeFile(files, path, kMaxBytes);
-  // It has written none yet, or another chief has just taken the folder.
-  if (absl::IsNotFound(text.status())) return CheckpointManifest();
-  if (!text.ok() && !absl::IsDataLoss(text.status())) return text.status();
+  const absl::StatusOr<CheckpointClaim::Manifest> found = CheckpointClaim::LatestManifestIn(files, directory);
+  if (!found.ok() && !absl::IsDataLoss(found.status())) return found.status();
+  // The chief has written none yet, or another one has just taken the folder.
+  if (found.ok() && found->path.empty()) return CheckpointManifest();
   absl::StatusOr<CheckpointManifest> manifest =
-      text.ok() ? CheckpointManifest::Decode(*text, directory) : text.status();
+      found.ok() ? CheckpointManifest::Decode(found->text, directory) : found.status();
   if (manifest.ok()) return manifest;
   PrintNotice(absl::StrCat(
-      path, " is damaged, and does not say which checkpoints there are: ", manifest.status().message()));
+      found.ok() ? found->path : "the manifest of " + directory,
+      " is damaged, and does not say which checkpoints there are: ", manifest.status().message()));
   return CheckpointManifest();
 }
 
@@ -149,7 +146,7 @@ absl::Status CheckNotReplaced(const std::string& checkpoint, const CheckpointMan
   const absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(checkpoint, files);
   if (!reader.ok()) return absl::OkStatus();  // whoever reads it says so
   WEIR_ASSIGN_OR_RETURN(const CheckpointOrigin origin, OriginOf(**reader));
-  if (origin.epoch == 0 || origin.epoch >= entry->origin.epoch) return absl::OkStatus();
+  if (!entry->IsReplacedBy(origin)) return absl::OkStatus();
   return absl::DataLossError(absl::StrFormat(
       "it was replaced: a chief whose life was over has written it (life %016x), after that of life %016x",
       origin.epoch, entry->origin.epoch));

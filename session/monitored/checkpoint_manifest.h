@@ -10,7 +10,8 @@
 // * the file `checkpoint` says in a comment which life has written it (kernels/formats/checkpoint_state.h).
 // * each chief has a manifest, a file beside its claim whose name no other life writes: which checkpoints
 //   there are, and their origins. It begins with what its predecessor has left. Readers take the manifest of
-//   the life that has the folder, or had it last, as the claims say.
+//   the life that has the folder, or had it last, as the claims say; where that one has none, for it was just
+//   taking the folder, or died in that, the manifest of the life before.
 //
 // A file `checkpoint` of an earlier life than the manifest's is not believed: the manifest says what there
 // is. A checkpoint of an earlier epoch than the manifest has for it was replaced, and is damaged. Where
@@ -59,6 +60,11 @@ struct CheckpointManifest {
   struct Entry {
     std::string prefix;  // here with its folder
     CheckpointOrigin origin;
+
+    // Whether an earlier chief has replaced it, for that is its origin now.
+    bool IsReplacedBy(const CheckpointOrigin& now) const {
+      return now.epoch != 0 && now.epoch < origin.epoch;
+    }
   };
   uint64_t epoch = 0;  // whose manifest it is; 0: none
   std::string state_file = "checkpoint";

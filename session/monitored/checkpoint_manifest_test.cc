@@ -23,8 +23,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The disk of a process that is stopped before it renames a file to a name with that end, or creates one
-// whose name has that part, once: others go on meanwhile.
+// The disk of a process whose reading can fail once, and that is stopped before it renames a file to a name
+// with that end, or creates one whose name has that part, once: others go on meanwhile.
 class StoppedBeforeRename final : public FileSystem {
  public:
   void StopAt(std::string end, std::function<void()> meanwhile) {
@@ -37,8 +37,12 @@ class StoppedBeforeRename final : public FileSystem {
     part_ = std::move(part);
   }
   bool was_stopped() const { return meanwhile_ == nullptr; }
+  // The next look at a file whose name has that end.
+  void FailOnce(std::string end) { fails_ = std::move(end); }
+  bool has_failed() const { return !fails_.has_value(); }
 
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenForReading(const std::string& path) override {
+    if (const absl::Status failed = Look(path); !failed.ok()) return failed;
     return files_.OpenForReading(path);
   }
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
@@ -63,13 +67,23 @@ class StoppedBeforeRename final : public FileSystem {
     return files_.RemoveEmptyDirectory(path);
   }
   absl::Status SyncDirectory(const std::string& path) override { return files_.SyncDirectory(path); }
-  absl::StatusOr<uint64_t> FileSize(const std::string& path) override { return files_.FileSize(path); }
+  absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
+    if (const absl::Status failed = Look(path); !failed.ok()) return failed;
+    return files_.FileSize(path);
+  }
   absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path) override {
     return files_.ListDirectory(path);
   }
 
  private:
+  absl::Status Look(const std::string& path) {
+    if (!fails_.has_value() || !absl::EndsWith(path, *fails_)) return absl::OkStatus();
+    fails_.reset();
+    return absl::InternalError("Stale file handle");
+  }
+
   FileSystem& files_ = PosixFileSystem();
+  std::optional<std::string> fails_;
   std::string end_;
   std::optional<std::string> part_;
   std::function<void()> meanwhile_;
@@ -203,6 +217,67 @@ TEST_F(CheckpointManifestTest, ACheckpointThatAZombieReplacesIsDamaged) {
                                   manifest.Encode(directory))
                   .ok());
   EXPECT_EQ(Chief(directory, 3).Restore().value(), m + "-3");
+  // Nor when that chief has noted what there is, and has died.
+  ASSERT_TRUE(Chief(directory, 3).Take().ok());
+  EXPECT_EQ(Chief(directory, 4).Restore().value(), m + "-3");
+}
+
+// What could not be looked at for once is no reason to note that there are no checkpoints: if the chief died
+// before it saved, the next one would begin anew.
+TEST_F(CheckpointManifestTest, AChiefThatCannotLookAtTheCheckpointsDoesNotNoteThem) {
+  Chief first(directory, 1);
+  ASSERT_TRUE(first.Take().ok());
+  ASSERT_TRUE(first.Save(5).ok());
+  uint64_t life = 1;
+  for (const char* file : {"/checkpoint", "/m-5.index"}) {
+    Chief chief(directory, ++life, stopped);
+    stopped.FailOnce(file);
+    const absl::Status taken = chief.Take();
+    ASSERT_TRUE(stopped.has_failed());
+    EXPECT_THAT(Message(taken), HasSubstr("Stale file handle"));
+    EXPECT_EQ(Chief(directory, 9).Restore().value(), m + "-5");
+    EXPECT_TRUE(chief.Take().ok());
+    EXPECT_EQ(Chief(directory, 9).Restore().value(), m + "-5");
+  }
+}
+
+TEST_F(CheckpointManifestTest, WhatCannotBeLookedAtForOnceIsNotTakenForMissing) {
+  Chief first(directory, 1);
+  ASSERT_TRUE(first.Take().ok());
+  ASSERT_TRUE(first.Save(4).ok());
+  ASSERT_TRUE(first.Save(5).ok());
+  Chief reader(directory, 2, stopped);
+  for (const char* file : {"/checkpoint", "/m-5.index"}) {
+    stopped.FailOnce(file);
+    const absl::StatusOr<std::string> restored = reader.Restore();
+    ASSERT_TRUE(stopped.has_failed());
+    EXPECT_THAT(Message(restored.status()), HasSubstr("Stale file handle"));
+  }
+  EXPECT_EQ(reader.Restore().value(), m + "-5");
+}
+
+// A chief has left its claim, and died before it had a manifest: that of the chief before counts on.
+TEST_F(CheckpointManifestTest, AChiefThatDiesWhileItTakesTheFolderCostsNoManifest) {
+  Chief zombie(directory, 1, stopped);
+  ASSERT_TRUE(zombie.Take().ok());
+  ASSERT_TRUE(zombie.Save(5).ok());
+  Chief next(directory, 2);
+  stopped.StopAt("/checkpoint", [&] {
+    ASSERT_TRUE(next.Take().ok());
+    ASSERT_TRUE(next.Save(7).ok());
+  });
+  (void)zombie.Save(10);
+  ASSERT_TRUE(stopped.was_stopped());
+  ASSERT_TRUE(
+      WriteFileAtomically(PosixFileSystem(), directory + "/.claim-0000000000000003", "").ok());  // and died
+  EXPECT_EQ(Chief(directory, 4).Restore().value(), m + "-7");
+  ASSERT_TRUE(CheckpointClaim::Take(PosixFileSystem(), directory, 4).ok());
+  EXPECT_EQ(Chief(directory, 5).Restore().value(), m + "-7");
+  // One that could not read it tries again.
+  stopped.FailOnce("/.manifest-0000000000000004");
+  EXPECT_FALSE(CheckpointClaim::Take(stopped, directory, 5).ok());
+  ASSERT_TRUE(CheckpointClaim::Take(stopped, directory, 5).ok());
+  EXPECT_EQ(Chief(directory, 6).Restore().value(), m + "-7");
 }
 
 // Whoever goes back to an older checkpoint by hand, or with TensorFlow, is believed.

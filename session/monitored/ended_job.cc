@@ -14,8 +14,9 @@ std::string EndedJob::WhyOver() {
   if (options_.directory.empty()) return "";
   const uint64_t ended =
       CheckpointClaim::EndedLifeIn(*options_.files, options_.directory).value_or(uint64_t{0});
-  const std::string at_end =
-      ended == 0 ? "" : CheckpointAtEnd(options_.directory, *options_.files, options_.is_at_end);
+  const std::string at_end = ended == 0 ? ""
+                                        : CheckpointAtEnd(options_.directory, *options_.files,
+                                                          options_.latest_filename, options_.is_at_end);
   const absl::Time now = options_.environment->SteadyNow();
   absl::MutexLock lock(&mutex_);
   if (at_end.empty() || ended != ended_) since_ = now;
@@ -33,9 +34,11 @@ std::string EndedJob::WhyOver() {
 }
 
 std::string CheckpointAtEnd(const std::string& directory, FileSystem& files,
+                            absl::string_view latest_filename,
                             const std::function<bool(int64_t step)>& is_at_end) {
   if (directory.empty()) return "";
-  const absl::StatusOr<std::vector<std::string>> checkpoints = CheckpointsIn(directory, files);
+  const absl::StatusOr<std::vector<std::string>> checkpoints =
+      CheckpointsIn(directory, files, latest_filename);
   if (!checkpoints.ok() || checkpoints->empty()) return "";
   const absl::StatusOr<int64_t> step = GlobalStepOf(checkpoints->front(), files);
   return step.ok() && is_at_end(*step) ? checkpoints->front() : "";

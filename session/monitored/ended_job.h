@@ -30,6 +30,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kernels/environment.h"
@@ -40,6 +41,7 @@ namespace weir {
 struct EndedJobOptions {
   std::string directory;  // of the checkpoints; empty: none
   FileSystem* files = &PosixFileSystem();
+  std::string latest_filename = "checkpoint";  // of the saver
   // Whether the worker wants no step after that one.
   std::function<bool(int64_t step)> is_at_end;
   // As SessionTarget's.
@@ -64,9 +66,10 @@ class EndedJob {
   absl::Time since_ ABSL_GUARDED_BY(mutex_);  // the folder is as it is
 };
 
-// The newest checkpoint of the folder, if no step is wanted after it; empty when there are steps to do, as
-// far as is known.
+// The newest checkpoint of the folder, as the file of that name says, if no step is wanted after it; empty
+// when there are steps to do, as far as is known.
 std::string CheckpointAtEnd(const std::string& directory, FileSystem& files,
+                            absl::string_view latest_filename,
                             const std::function<bool(int64_t step)>& is_at_end);
 
 }  // namespace weir

@@ -22,12 +22,14 @@ using ::testing::IsEmpty;
 constexpr uint64_t kLife = 0xac;
 
 // A chief of that life that has trained to step 3 in good order.
-std::string FolderOfAnEndedJob() {
+std::string FolderOfAnEndedJob(std::shared_ptr<Scaffold> scaffold = nullptr) {
   const std::string directory = EmptyDirectory("ended");
   TestProgram chief;
   chief.target.life = [] { return kLife; };
-  auto session = chief.Start(
-      {.checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 3})}, .save_checkpoint_steps = 2});
+  auto session = chief.Start({.checkpoint_dir = directory,
+                              .hooks = {StopAtStepHook({.last_step = 3})},
+                              .save_checkpoint_steps = 2,
+                              .scaffold = std::move(scaffold)});
   EXPECT_TRUE(session.ok()) << session.status();
   EXPECT_TRUE(TrainUntilStop(chief, **session).ok());
   EXPECT_TRUE((*session)->Close().ok());
@@ -62,8 +64,8 @@ TEST(EndedJobTest, TheFolderMayBeInAnotherFileSystem) {
     if (content.ok()) files.Put(JoinPath(elsewhere, name), *content);  // no folder
   }
   const auto is_at_end = [](int64_t step) { return step >= 3; };
-  EXPECT_EQ(CheckpointAtEnd(elsewhere, files, is_at_end), elsewhere + "/model.ckpt-3");
-  EXPECT_EQ(CheckpointAtEnd(elsewhere, files, [](int64_t step) { return step >= 4; }), "");
+  EXPECT_EQ(CheckpointAtEnd(elsewhere, files, "checkpoint", is_at_end), elsewhere + "/model.ckpt-3");
+  EXPECT_EQ(CheckpointAtEnd(elsewhere, files, "checkpoint", [](int64_t step) { return step >= 4; }), "");
   EndedJobOptions options = WorkerOf(elsewhere, kLife);
   options.files = &files;
   EXPECT_THAT(EndedJob(options).WhyOver(), HasSubstr("model.ckpt-3 is of the last step"));
@@ -111,6 +113,31 @@ TEST(EndedJobTest, ASessionOfSuchAWorkerIsOver) {
                                      .max_wait = absl::Seconds(20)});
   EXPECT_EQ(ExitCodeFor(session.status()), kExitDone) << session.status();
   EXPECT_THAT(Message(session.status()), HasSubstr("training is over"));
+}
+
+// Where its saver calls that file otherwise, the worker asks for it by that name.
+TEST(EndedJobTest, ASessionReadsWhatItsSaverCallsTheNewest) {
+  const SaverOptions options = {.latest_filename = "mine"};
+  const auto scaffold = std::make_shared<Scaffold>();
+  scaffold->saver_options = options;
+  const std::string directory = FolderOfAnEndedJob(scaffold);
+  for (const bool has_saver : {false, true}) {
+    TestProgram worker;
+    worker.target.met_chief = [] { return kLife; };
+    const auto own = std::make_shared<Scaffold>();
+    if (has_saver) {
+      own->saver = Saver::Build(worker.g, options).value();
+    } else {
+      own->saver_options = options;
+    }
+    const auto session = worker.Start({.is_chief = false,
+                                       .checkpoint_dir = directory,
+                                       .hooks = {StopAtStepHook({.last_step = 3})},
+                                       .scaffold = own,
+                                       .max_wait = absl::Seconds(3)});
+    EXPECT_EQ(ExitCodeFor(session.status()), kExitDone) << session.status();
+    EXPECT_THAT(Message(session.status()), HasSubstr("training is over"));
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "graph/types/status_macros.h"
 #include "kernels/notice.h"
+#include "session/executor/update_ledger.h"
 #include "session/monitored/exit_code.h"
 #include "session/monitored/hooked_step.h"
 #include "session/monitored/queue_runner.h"
@@ -21,6 +22,11 @@ constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
 constexpr absl::Duration kLongestPause = absl::Seconds(2);
 // A wait is never silent for longer.
 constexpr absl::Duration kReportAfter = absl::Seconds(10);
+
+absl::Status GaveUp(absl::Duration patience, const absl::Status& error) {
+  return absl::DeadlineExceededError(
+      absl::StrCat("gave up after ", absl::FormatDuration(patience), ": ", error.message()));
+}
 
 // How much time attempts have cost by the patience their error deserves, so that waiting for the chief takes
 // nothing from what lost peers are given.
@@ -37,8 +43,7 @@ class Attempts {
     absl::Duration& spent = spent_[patience];
     spent += now - last_;
     if (spent + pause_ > patience) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("gave up after ", absl::FormatDuration(patience), ": ", error.message()));
+      return GaveUp(patience, error);
     }
     // The next attempt may take as long as this one.
     if (now + pause_ + length >= next_report_) {
@@ -214,6 +219,8 @@ absl::Status MonitoredSession::TryCreateSession() {
   const auto session = std::make_shared<CoordinatedSession>(
       std::move(created), CoordinatedSession::Options{.stop_grace_period = options_.stop_grace_period,
                                                       .step_grace_period = options_.step_grace_period});
+  // An earlier attempt may have done it, and have failed before all hooks had heard of it.
+  if (creator_->num_restores() != num_restores_told_) session->session().NoteRestored();
   SetCurrent(session);
   lost_ = nullptr;
   // After SetCurrent: a stop comes before it or finds it. What Close waits for may need its threads.
@@ -227,6 +234,7 @@ absl::Status MonitoredSession::TryCreateSession() {
   for (const HookPtr& hook : hooks) {
     WEIR_RETURN_IF_ERROR(hook->AfterCreateSession(session->session(), session->coordinator()));
   }
+  num_restores_told_ = creator_->num_restores();
   // Nobody has requested a stop: the step that was lost, and maybe the session again, is still waited for.
   // The end is forgotten when that session restores earlier variables.
   is_at_end_ = IsAtEnd();
@@ -258,6 +266,7 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
     return absl::FailedPreconditionError("a hook has requested a stop: check should_stop() before every Run");
   }
   if (const absl::Status lost = LostUnderThread(*current()); !lost.ok()) WEIR_RETURN_IF_ERROR(Recover(lost));
+  absl::Time first_refusal = absl::InfiniteFuture();
   // A step that fails in every new session would otherwise be tried without end and without a pause.
   for (absl::Duration pause; true; pause = std::clamp(pause * 2, kFirstPause, kLongestPause)) {
     absl::Status status = step();
@@ -275,6 +284,14 @@ absl::Status MonitoredSession::RunUntilKnown(absl::FunctionRef<absl::Status()> s
       return sigterm_stopped_it_ ? CausedBySigterm(status) : status;
     }
     if (!IsRecoverable(status)) return failure_ = status;
+    if (IsRefusedByRestore(status)) {
+      status = creator_->AwaitRestore(status);
+      const absl::Time now = creator_->environment().Now();
+      first_refusal = std::min(first_refusal, now);
+      if (const absl::Duration patience = creator_->Patience(status); now - first_refusal >= patience) {
+        return failure_ = GaveUp(patience, status);
+      }
+    }
     const bool is_stopped = pause > absl::ZeroDuration() && stop_.WaitForStop(pause);
     if (is_stopped && !sigterm_stopped_it_) return failure_ = status;
     WEIR_RETURN_IF_ERROR(Recover(status));
@@ -314,7 +331,10 @@ absl::Status MonitoredSession::Recover(const absl::Status& reason) {
                TerminatedError(absl::StrCat("stopped by SIGTERM, and a peer was lost: ", reason.message()));
   }
   PrintNotice(absl::StrCat("creating the session anew: ", reason.message()));
+  const bool was_at_end = hook_requested_stop_ || is_at_end_;
+  const int restores_before = creator_->num_restores();
   absl::Status status = CreateSession(stop_);
+  if (status.ok() && was_at_end) NoteLoss(reason, restores_before);
   if (status.ok()) return status;
   if (absl::IsOutOfRange(status)) {
     RequestStop();
@@ -347,7 +367,10 @@ absl::StatusOr<std::vector<Tensor>> MonitoredSession::RunOnce(RunArgs args, Logi
   WEIR_ASSIGN_OR_RETURN(HookedStepResult result, RunWithHooks(session(), options_.hooks, args, stop_));
   // When a peer was lost too, what the hook saw may be lost with it: it sees the next step, and decides
   // again.
-  if (result.stop_requested && result.lost_under_hook.ok()) {
+  const bool is_stop = result.stop_requested && result.lost_under_hook.ok();
+  // Training has gone on from what was restored, and comes to its end, or has come to it now.
+  if (is_stop || !hook_requested_stop_) lost_at_end_ = absl::OkStatus();
+  if (is_stop) {
     // Threads go on: the hooks' End may still need them.
     hook_requested_stop_ = true;
     stop_.RequestStop();
@@ -381,7 +404,7 @@ absl::Status MonitoredSession::EndHooksAndRecover() {
   if (sigterm_stopped_it_ && !hook_requested_stop_) {
     for (const HookPtr& hook : options_.hooks) hook->OnTerminated();
   }
-  absl::Status first;
+  absl::Status first = lost_at_end_;
   for (const HookPtr& hook : options_.hooks) {
     if (over_.ok()) first.Update(RecoverWhile(first.ok(), [&] { return hook->End(session()); }));
   }
@@ -406,19 +429,28 @@ absl::Status MonitoredSession::RecoverWhile(bool may_recover, absl::FunctionRef<
 
 absl::Status MonitoredSession::RecoverAtTheEnd(const absl::Status& reason) {
   PrintNotice(absl::StrCat("creating the session anew, at the end: ", reason.message()));
+  const int restores_before = creator_->num_restores();
   const absl::Status created = CreateSession(stop_end_);
   if (absl::IsOutOfRange(created) && !creator_->RestoresVariables()) {
     over_ = created;  // the chief has saved all that there was
     return absl::OkStatus();
   }
   WEIR_RETURN_IF_ERROR(created);
-  // Somebody else may have set them.
-  const bool has_lost = creator_->RestoresVariables() ? creator_->HasSetVariables() : !IsAtEnd();
-  if (!has_lost) return absl::OkStatus();
-  return absl::AbortedError(
-      absl::StrCat("variables were lost at the end, and are now as they were saved before: started again, "
-                   "the program does the steps that are missing (",
-                   reason.message(), ")"));
+  NoteLoss(reason, restores_before);
+  return lost_at_end_;
+}
+
+void MonitoredSession::NoteLoss(const absl::Status& reason, int restores_before) {
+  const bool is_chief = creator_->RestoresVariables();
+  // A worker does not know whether somebody has set them; others may have done since what was missing.
+  if (!IsAtEnd() && (!is_chief || creator_->num_restores() != restores_before)) {
+    lost_at_end_ = absl::AbortedError(
+        absl::StrCat("variables were lost at the end, and are now as they were saved before: started again, "
+                     "the program does the steps that are missing (",
+                     reason.message(), ")"));
+  } else if (!is_chief) {
+    lost_at_end_ = absl::OkStatus();
+  }
 }
 
 absl::Status MonitoredSession::EndHooks() {

@@ -8,7 +8,8 @@
 // When a step fails because a peer was lost or restarted (IsRecoverable), or a thread of a hook does, its
 // creator makes a new session, the chief's restoring what was lost, and the step runs again. What the first
 // attempt has applied to variables is not applied twice, as long as these have not been restored since
-// (session/executor/update_ledger.h).
+// (session/executor/update_ledger.h). While the chief restores, the steps of workers are refused: they are
+// tried again for as long as variables without a value would be waited for (WorkerSessionOptions).
 //
 // A stop, by SIGTERM too, lets the step that runs end: the threads of hooks go on until Close has called the
 // hooks' End, or until step_grace_period is over.
@@ -72,8 +73,9 @@ class MonitoredSession {
 
   // One step with the hooks around it. OutOfRange (the input is exhausted, or a stop has ended what brings
   // it, or variables were lost and the chief is done: then the exit code is 0) also requests a stop; after
-  // SIGTERM its exit code is 143. FailedPrecondition after a hook has requested a stop. An error that cannot
-  // be recovered from is returned again by every later call.
+  // SIGTERM its exit code is 143. FailedPrecondition after a hook has requested a stop. DeadlineExceeded: a
+  // peer, or the end of a restore, was waited for in vain. An error that cannot be recovered from is returned
+  // again by every later call.
   absl::StatusOr<std::vector<Tensor>> Run(const Feeds& feeds, const std::vector<TensorRef>& fetches,
                                           const std::vector<TargetRef>& targets = {},
                                           const RunOptions& options = {});
@@ -106,9 +108,10 @@ class MonitoredSession {
   // Calls the End of all hooks (the checkpoint saver's saves a last time), unless a step has failed, and
   // closes. It waits here too for a peer that is lost, until it is back or a stop is requested, and calls the
   // End or AfterEnd that has failed again; of a worker not when the chief is done. The first error, of a
-  // step, a thread or a hook; Aborted when variables were lost meanwhile, and restored as they were before
-  // (of a worker: when no hook is at its end in the new session): started again, the program does the steps
-  // that are missing; else TerminatedError when SIGTERM stopped the session; idempotent.
+  // step, a thread or a hook; Aborted when variables were lost meanwhile, or since the last step (GlobalStep
+  // may have waited for them), and were restored as they were before, and no hook is at its end in the new
+  // session (of a worker, which cannot know what was lost, when none is): started again, the program does the
+  // steps that are missing; else TerminatedError when SIGTERM stopped the session; idempotent.
   absl::Status Close();
 
   // Closed after a recovery that failed.
@@ -136,6 +139,8 @@ class MonitoredSession {
   // The same and AfterEnd, with a new session for one that has lost a peer.
   absl::Status EndHooksAndRecover();
   bool IsAtEnd() const;
+  // After a recovery at the end: whether steps are missing, in lost_at_end_.
+  void NoteLoss(const absl::Status& reason, int restores_before);
   absl::Status RecoverWhile(bool may_recover, absl::FunctionRef<absl::Status()> end);
   absl::Status RecoverAtTheEnd(const absl::Status& reason);
   // After SIGTERM, although a peer was lost, if this process has all of them.
@@ -164,7 +169,9 @@ class MonitoredSession {
   absl::Status failure_;
   absl::Status over_;  // not OK: training is over, and there is no session any more
   absl::Status lost_under_hook_;
-  bool lost_step_is_done_ = false;            // by others, so this session is not to do it again
+  absl::Status lost_at_end_;        // not OK: steps are missing that were done, and no hook has seen that
+  int num_restores_told_ = 0;       // of the creator's restores, those that the hooks know of
+  bool lost_step_is_done_ = false;  // by others, so this session is not to do it again
   std::unique_ptr<Termination> termination_;  // last: it calls the session
 };
 

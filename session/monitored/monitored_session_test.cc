@@ -124,18 +124,31 @@ TEST(MonitoredSessionTest, KeepsOnlyTheNewestCheckpoints) {
               ElementsAre(HasSubstr("ckpt-9"), HasSubstr("ckpt-8"), HasSubstr("ckpt-7")));
 }
 
+// Training would begin anew otherwise, and delete what it does not know. Whatever the file is called that
+// names the checkpoints.
 TEST(MonitoredSessionTest, AModelThatDoesNotFitItsCheckpointIsRefused) {
-  const std::string directory = EmptyDirectory("misfit");
-  {
-    TestProgram program;
-    auto session = program.Start({.checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 1})}});
-    ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+  for (const char* latest_filename : {"checkpoint", "mine"}) {
+    const std::string directory = EmptyDirectory("misfit");
+    const auto scaffold = [&] {
+      auto made = std::make_shared<Scaffold>();
+      made->saver_options.latest_filename = latest_filename;
+      return made;
+    };
+    {
+      TestProgram program;
+      auto session = program.Start(
+          {.checkpoint_dir = directory, .hooks = {StopAtStepHook({.last_step = 1})}, .scaffold = scaffold()});
+      ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+    }
+    for (const bool allow_missing : {false, true}) {
+      TestProgram larger;
+      MakeVariable(larger.g, "another", Tensor::Scalar(0.0f));
+      auto session = larger.Start(
+          {.checkpoint_dir = directory, .allow_missing_checkpoints = allow_missing, .scaffold = scaffold()});
+      EXPECT_FALSE(session.ok()) << latest_filename;
+      EXPECT_THAT(Message(session.status()), AllOf(HasSubstr("another"), HasSubstr("model.ckpt-1")));
+    }
   }
-  TestProgram larger;
-  MakeVariable(larger.g, "another", Tensor::Scalar(0.0f));
-  auto session = larger.Start({.checkpoint_dir = directory});
-  EXPECT_FALSE(session.ok());
-  EXPECT_THAT(Message(session.status()), AllOf(HasSubstr("another"), HasSubstr("model.ckpt-1")));
 }
 
 TEST(MonitoredSessionTest, DivergenceEndsWithItsOwnExitCode) {

@@ -65,6 +65,14 @@ std::string ShardPrefix(const std::string& path, int shard, int num_shards) {
   return absl::StrFormat("%s-%05d-of-%05d", path, shard, num_shards);
 }
 
+// An error where the disk does not say. A path that nothing can have is one where nothing is.
+absl::StatusOr<bool> IsThere(FileSystem& files, const std::string& path) {
+  const absl::Status found = files.FileSize(path).status();
+  const bool is_impossible = absl::IsFailedPrecondition(found) || absl::IsInvalidArgument(found);
+  if (found.ok() || absl::IsNotFound(found) || is_impossible) return found.ok();
+  return found;
+}
+
 // A checkpoint that is no longer named anywhere: what cannot be deleted is only lost disk space.
 void DeleteCheckpoint(const std::string& prefix, FileSystem& files) {
   RemoveBundle(prefix, files).IgnoreError();
@@ -344,30 +352,43 @@ absl::Status Saver::WriteBundle(const std::string& path, const Snapshot& snapsho
 absl::Status Saver::SetClaim(std::shared_ptr<CheckpointClaim> claim) {
   JoinWriter();
   claim_ = std::move(claim);
-  const absl::StatusOr<std::vector<std::string>> checkpoints =
-      CheckpointsIn(claim_->directory(), *options_.file_system, options_.latest_filename);
-  // What cannot be read is not believed from now on, as it was not restored.
-  std::vector<std::string> found = checkpoints.value_or(std::vector<std::string>());
-  std::reverse(found.begin(), found.end());
-  return NoteCheckpoints(found);
+  FileSystem& files = *options_.file_system;
+  WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> found,
+                        CheckpointsIn(claim_->directory(), files, options_.latest_filename));
+  WEIR_ASSIGN_OR_RETURN(const CheckpointManifest before, ReadManifest(claim_->directory(), files));
+  std::vector<CheckpointManifest::Entry> noted;
+  for (auto checkpoint = found.rbegin(); checkpoint != found.rend(); ++checkpoint) {
+    const CheckpointManifest::Entry* const known = before.Find(*checkpoint);
+    const CheckpointOrigin now = OriginNow(*checkpoint, known);
+    // Noted with the origin that it has now, it would be believed from then on.
+    if (known == nullptr || !known->IsReplacedBy(now)) noted.push_back({*checkpoint, now});
+  }
+  return Note(std::move(noted));
 }
 
 absl::Status Saver::NoteCheckpoints(const std::vector<std::string>& checkpoints) {
-  CheckpointManifest manifest = {.epoch = claim_->life(), .state_file = options_.latest_filename};
+  std::vector<CheckpointManifest::Entry> noted;
   for (const std::string& checkpoint : checkpoints) {
     const CheckpointManifest::Entry* const known = manifest_.Find(checkpoint);
     // The last one was just written, perhaps again.
-    if (known != nullptr && checkpoint != checkpoints.back()) {
-      manifest.checkpoints.push_back(*known);
-      continue;
-    }
-    CheckpointOrigin origin;
-    const absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(checkpoint, files());
-    if (reader.ok()) origin = OriginOf(**reader).value_or(origin);
-    manifest.checkpoints.push_back({checkpoint, origin});
+    const bool is_known = known != nullptr && checkpoint != checkpoints.back();
+    noted.push_back({checkpoint, is_known ? known->origin : OriginNow(checkpoint, known)});
   }
+  return Note(std::move(noted));
+}
+
+CheckpointOrigin Saver::OriginNow(const std::string& checkpoint,
+                                  const CheckpointManifest::Entry* known) const {
+  const CheckpointOrigin otherwise = known != nullptr ? known->origin : CheckpointOrigin();
+  const absl::StatusOr<std::unique_ptr<BundleReader>> reader = BundleReader::Open(checkpoint, files());
+  return reader.ok() ? OriginOf(**reader).value_or(otherwise) : otherwise;
+}
+
+absl::Status Saver::Note(std::vector<CheckpointManifest::Entry> checkpoints) {
+  const CheckpointManifest manifest = {
+      .epoch = claim_->life(), .state_file = options_.latest_filename, .checkpoints = std::move(checkpoints)};
   WEIR_RETURN_IF_ERROR(claim_->Note(manifest.Encode(claim_->directory())));
-  manifest_ = std::move(manifest);
+  manifest_ = manifest;
   return absl::OkStatus();
 }
 
@@ -438,7 +459,8 @@ absl::Status Saver::TakeOver(const std::string& directory, const std::vector<std
   if (!known.ok() && !absl::IsNotFound(known.status())) return known.status();
   CheckpointState state;
   for (const std::string& checkpoint : checkpoints) {
-    if (!BundleExists(checkpoint, files)) continue;
+    WEIR_ASSIGN_OR_RETURN(const bool is_there, IsThere(files, checkpoint + ".index"));
+    if (!is_there) continue;
     state.all.push_back(checkpoint);
     double timestamp = 0;
     for (size_t i = 0; known.ok() && i < known->timestamps.size(); ++i) {
@@ -521,12 +543,14 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
   JoinWriter();
   FileSystem& files = *options_.file_system;
   absl::StatusOr<CheckpointState> state = ReadNewestState(directory, files, options_.latest_filename);
-  if (absl::IsNotFound(state.status()) && !files.Exists(JoinPath(directory, options_.latest_filename))) {
+  if (absl::IsNotFound(state.status())) {
+    WEIR_ASSIGN_OR_RETURN(const bool is_there, IsThere(files, JoinPath(directory, options_.latest_filename)));
+    if (is_there) return state.status();
     // A link whose target was moved away is no folder that never had a checkpoint: training must not begin
     // anew there.
-    const std::vector<std::string> names =
-        files.ListDirectory(directory).value_or(std::vector<std::string>());
-    if (std::find(names.begin(), names.end(), options_.latest_filename) == names.end()) {
+    const absl::StatusOr<std::vector<std::string>> names = files.ListDirectory(directory);
+    if (!names.ok() && !absl::IsNotFound(names.status())) return names.status();
+    if (!names.ok() || std::find(names->begin(), names->end(), options_.latest_filename) == names->end()) {
       return absl::NotFoundError(absl::StrCat(directory, " has no checkpoint"));
     }
     return absl::DataLossError(
@@ -549,7 +573,10 @@ absl::StatusOr<std::string> Saver::RestoreNewest(Session& session, const std::st
     if (status.ok()) return checkpoint;
     // Only damage of the files leads back: a variable that is missing or has another shape is a mistake in
     // the model.
-    if (status.code() != absl::StatusCode::kDataLoss && files.Exists(checkpoint + ".index")) return status;
+    if (!absl::IsDataLoss(status)) {
+      WEIR_ASSIGN_OR_RETURN(const bool is_there, IsThere(files, checkpoint + ".index"));
+      if (is_there) return status;
+    }
     PrintNotice(absl::StrCat("checkpoint ", checkpoint, " cannot be restored: ", status.message()));
     if (first_error.ok()) first_error = status;
   }
@@ -566,12 +593,12 @@ absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& direct
   std::vector<std::string> result(state->all.rbegin(), state->all.rend());
   result.erase(std::remove(result.begin(), result.end(), state->newest), result.end());
   result.insert(result.begin(), state->newest);
-  result.erase(std::remove_if(result.begin(), result.end(),
-                              [&file_system](const std::string& prefix) {
-                                return !file_system.Exists(prefix + ".index");
-                              }),
-               result.end());
-  return result;
+  std::vector<std::string> found;
+  for (std::string& checkpoint : result) {
+    WEIR_ASSIGN_OR_RETURN(const bool is_there, IsThere(file_system, checkpoint + ".index"));
+    if (is_there) found.push_back(std::move(checkpoint));
+  }
+  return found;
 }
 
 }  // namespace weir

@@ -87,8 +87,8 @@ class Saver {
 
   // From now on checkpoints are written beside their name and get it only while the claim, of the folder that
   // is saved to, is the newest; otherwise Save returns an error for which IsSuperseded (exit_code.h) holds.
-  // Then checkpoints also say their origin, and the claim which there are (checkpoint_manifest.h). Errors of
-  // the disk, and that of CheckpointClaim::Note.
+  // Then checkpoints also say their origin, and the claim which there are (checkpoint_manifest.h), but for
+  // those that were replaced. Errors of CheckpointsIn, of the disk, and of CheckpointClaim::Note.
   absl::Status SetClaim(std::shared_ptr<CheckpointClaim> claim);
 
   // Writes PREFIX-STEP, or PREFIX without a step, and returns that path. On error everything is there that
@@ -121,13 +121,16 @@ class Saver {
 
   // Restores the newest good checkpoint of the directory: a damaged one is named on stderr and the one before
   // it is tried, and so is one whose files are gone. Returns its path; NotFound when the directory has no
-  // file `checkpoint`; DataLoss when all that this file names are damaged or gone.
+  // file `checkpoint`; DataLoss when all that this file names are damaged or gone; errors of the disk, of
+  // which it does not follow that a file is not there.
   absl::StatusOr<std::string> RestoreNewest(Session& session, const std::string& directory);
 
   // Of the checkpoint that was restored last, for Session::Restore; empty when it has none, or cannot be read
   // here.
   const std::string& applied_updates() const { return applied_updates_; }
   bool allows_missing() const { return options_.allow_missing; }
+  FileSystem& file_system() const { return *options_.file_system; }
+  const std::string& latest_filename() const { return options_.latest_filename; }
   // Those that are not deleted yet, oldest first. Waits for the save that runs.
   std::vector<std::string> LastCheckpoints();
   // Takes these, oldest first, over as checkpoints of its own, as a saver does by itself with those that the
@@ -154,6 +157,9 @@ class Saver {
   absl::Status Finish(const std::string& path, const std::string& meta_graph);
   // In the claim's manifest: that these are the checkpoints, oldest first.
   absl::Status NoteCheckpoints(const std::vector<std::string>& checkpoints);
+  absl::Status Note(std::vector<CheckpointManifest::Entry> checkpoints);
+  // As the checkpoint says, or, where that cannot be read, as the manifest's entry does; null: there is none.
+  CheckpointOrigin OriginNow(const std::string& checkpoint, const CheckpointManifest::Entry* known) const;
   // After a restore.
   void BeginEra(const BundleReader& restored);
   // Counts these as its own, with the times that the folder's file `checkpoint` gives.
@@ -195,7 +201,8 @@ class Saver {
 };
 
 // Checkpoints named by the directory's `checkpoint` file (ReadNewestState) that have an index file, newest
-// first. Empty when there is none.
+// first. Empty when there is none. Errors of reading the file, and of the disk where that does not say
+// whether an index file is there.
 absl::StatusOr<std::vector<std::string>> CheckpointsIn(const std::string& directory,
                                                        FileSystem& file_system = PosixFileSystem(),
                                                        absl::string_view latest_filename = "checkpoint");

@@ -63,7 +63,6 @@ class Chief final : public SessionCreator {
   absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) override {
     WEIR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                           CreateOn(graph, options_.target, options_.session, options_.recovery_timeout));
-    has_set_variables_ = false;
     if (options_.before_restore) WEIR_RETURN_IF_ERROR(options_.before_restore());
     WEIR_RETURN_IF_ERROR(RestoreOrInitialize(*session));
     WEIR_ASSIGN_OR_RETURN(std::vector<std::string> missing, scaffold().InitializeLocally(*session));
@@ -81,7 +80,7 @@ class Chief final : public SessionCreator {
     return PatienceWithPeers(error, options_.recovery_timeout);
   }
   bool RestoresVariables() const override { return true; }
-  bool HasSetVariables() const override { return has_set_variables_; }
+  int num_restores() const override { return num_restores_; }
   const Scaffold& scaffold() const override { return *options_.scaffold; }
   const SessionTarget& target() const override { return options_.target; }
 
@@ -102,7 +101,7 @@ class Chief final : public SessionCreator {
       return absl::OkStatus();
     }));
     values_are_ours_ = true;
-    has_set_variables_ = true;
+    ++num_restores_;
     return absl::OkStatus();
   }
 
@@ -117,11 +116,15 @@ class Chief final : public SessionCreator {
     } else if (!options_.checkpoint_dir.empty()) {
       absl::StatusOr<std::string> newest = scaffold().saver->RestoreNewest(session, options_.checkpoint_dir);
       if (!newest.ok()) {
-        WEIR_ASSIGN_OR_RETURN(std::vector<std::string> checkpoints, CheckpointsIn(options_.checkpoint_dir));
         // NotFound may also be a variable that is in no checkpoint.
-        const bool may_begin = absl::IsNotFound(newest.status()) || options_.allow_missing_checkpoints;
-        if (checkpoints.empty() && may_begin) return false;
-        return newest.status();
+        const bool may_be_missing = absl::IsNotFound(newest.status()) ||
+                                    (options_.allow_missing_checkpoints && absl::IsDataLoss(newest.status()));
+        if (!may_be_missing) return newest.status();
+        WEIR_ASSIGN_OR_RETURN(const std::vector<std::string> checkpoints,
+                              CheckpointsIn(options_.checkpoint_dir, scaffold().saver->file_system(),
+                                            scaffold().saver->latest_filename()));
+        if (!checkpoints.empty()) return newest.status();
+        return false;
       }
       restored = *newest;
     } else {
@@ -134,7 +137,7 @@ class Chief final : public SessionCreator {
   ChiefSessionOptions options_;
   // The values that variables have are those that this process has set, and what was made of them since.
   bool values_are_ours_ = false;
-  bool has_set_variables_ = false;
+  int num_restores_ = 0;
   // Of a restore whose end was not heard of: the others may be training already, so it is not done again.
   Session::RestoreProgress restore_;
 };
@@ -167,9 +170,13 @@ class Follower final : public SessionCreator {
           absl::StrCat("variables without a value: ", FirstNames(missing),
                        " (they were lost with their task, and the chief is done: training is over)"));
     }
-    return AwaitChief(missing);
+    return AwaitChief(absl::StrCat("variables without a value: ", FirstNames(missing),
+                                   " (the chief has to initialise or restore them"));
   }
 
+  absl::Status AwaitRestore(const absl::Status& refused) const override {
+    return AwaitChief(absl::StrCat(refused.message(), " (it has to end that, or to be started again"));
+  }
   absl::Duration Patience(const absl::Status& error) const override {
     if (const auto chief = error.GetPayload(kWaitsForChiefPayload)) {
       return *chief == kChiefIsThere ? options_.max_wait
@@ -181,14 +188,15 @@ class Follower final : public SessionCreator {
   const SessionTarget& target() const override { return options_.target; }
 
  private:
-  absl::Status AwaitChief(const std::vector<std::string>& missing) const {
+  // `why` has an open parenthesis.
+  absl::Status AwaitChief(const std::string& why) const {
     // Where nobody knows it may be there.
     const uint64_t met =
         options_.target.met_chief ? options_.target.met_chief() : SessionTarget::kChiefIsThere;
     const bool is_there = met == SessionTarget::kChiefIsThere;
     const bool may_be_over = !is_there && options_.max_wait_for_absent_chief < options_.max_wait;
     absl::Status waits = absl::UnavailableError(absl::StrCat(
-        "variables without a value: ", FirstNames(missing), " (the chief has to initialise or restore them",
+        why,
         is_there   ? ""
         : met == 0 ? ", and none has come"
                    : ", and it has ended, or was lost",

@@ -27,12 +27,16 @@ class SessionCreator {
   virtual absl::Status Begin(GraphBuilder& graph) = 0;
   // One attempt, after Begin; called again when peers were lost.
   virtual absl::StatusOr<std::unique_ptr<Session>> Create(const Graph& graph) = 0;
-  // How long attempts may go on that end with this error; zero: it is final.
+  // Why a step that a restore has refused (IsRefusedByRestore) has to wait, with who is waited for.
+  virtual absl::Status AwaitRestore(const absl::Status& refused) const { return refused; }
+  // How long attempts may go on that end with this error; zero: it is final. Of AwaitRestore's: attempts of
+  // a step.
   virtual absl::Duration Patience(const absl::Status& error) const = 0;
   // Whether variables that are lost get a value again here, so that what they had may have to be saved.
   virtual bool RestoresVariables() const { return false; }
-  // Of the last Create that was OK: whether it has set variables to other values than they had.
-  virtual bool HasSetVariables() const { return false; }
+  // How often variables were set to other values than they had, by any Create: one that fails after that has
+  // set them, too.
+  virtual int num_restores() const { return 0; }
   virtual const Scaffold& scaffold() const = 0;
   // What its sessions run on.
   virtual const SessionTarget& target() const = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "graph/types/status_macros.h"
@@ -45,12 +46,14 @@ class LosesAPeer final : public ForwardingWorker {
         done(absl::UnavailableError("the answer was lost"));
       });
     }
+    if (lose_in > 0 && --lose_in == 0) lose_next = true;
     if (!std::exchange(lose_next, false)) return worker_->RunPartition(call, std::move(done));
     if (lose_variables) device_.resources().ResetContainers({});
     done(absl::UnavailableError("the connection was lost"));
   }
 
   bool lose_next = false;
+  int lose_in = 0;           // n: the n-th step from now on; 0: none
   bool lose_answer = false;  // of the next step, which runs
   bool lose_variables = false;
   int num_sessions = 0;
@@ -80,6 +83,29 @@ TEST(SessionRecoveryTest, ALostPeerCostsNothingAndLostVariablesComeFromTheCheckp
   ASSERT_TRUE(recovered.ok()) << recovered;
   EXPECT_EQ(worker.num_sessions, 3);
   EXPECT_EQ((*session)->GlobalStep().value(), 4) << "restored at 3, and one more";
+}
+
+// A peer that is lost meanwhile does not say that the checkpoints are gone.
+TEST(SessionRecoveryTest, APeerThatIsLostInARestoreDoesNotMakeTrainingBeginAnew) {
+  for (const char* latest_filename : {"checkpoint", "mine"}) {
+    const std::string directory = EmptyDirectory("lost_in_restore");
+    for (const int64_t last_step : {3, 5}) {
+      TestProgram program;
+      LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+      program.target.workers = {&worker};
+      worker.lose_in = last_step == 5 ? 2 : 0;  // the first one asks which variables have a value
+      const auto scaffold = std::make_shared<Scaffold>();
+      scaffold->saver_options.latest_filename = latest_filename;
+      auto session = program.Start({.checkpoint_dir = directory,
+                                    .allow_missing_checkpoints = true,
+                                    .hooks = {StopAtStepHook({.last_step = last_step})},
+                                    .scaffold = scaffold});
+      ASSERT_TRUE(session.ok()) << session.status();
+      EXPECT_EQ(worker.num_sessions, last_step == 5 ? 2 : 1);
+      EXPECT_EQ((*session)->GlobalStep().value(), last_step == 5 ? 3 : 0) << latest_filename;
+      ASSERT_TRUE(TrainUntilStop(program, **session).ok());
+    }
+  }
 }
 
 TEST(SessionRecoveryTest, AWorkerThatLosesTheVariablesOfADoneChiefHasNothingToDo) {
@@ -335,6 +361,135 @@ TEST(SessionRecoveryTest, AnEndThatIsLostWithItsVariablesIsForgotten) {
   const absl::Status trained = TrainUntilStop(program, **session);
   EXPECT_TRUE(trained.ok()) << trained;
   EXPECT_THAT(CheckpointsIn(directory).value()[0], HasSubstr("model.ckpt-5"));
+}
+
+// A program that asks for the step between its last step and Close. What was lost meanwhile is still to be
+// done.
+TEST(SessionRecoveryTest, StepsThatAreLostAfterTheStopAreMissingAtTheEnd) {
+  struct Case {
+    bool lose_variables;
+    int64_t save_steps, found;
+  };
+  for (const auto& [lose_variables, save_steps, found] :
+       {Case{false, 3, 5}, Case{true, 3, 3}, Case{true, 5, 5}}) {
+    const std::string directory = EmptyDirectory("lost_after_stop");
+    TestProgram program;
+    LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+    program.target.workers = {&worker};
+    auto session = program.Start({.checkpoint_dir = directory,
+                                  .hooks = {StopAtStepHook({.last_step = 5})},
+                                  .save_checkpoint_steps = save_steps});
+    ASSERT_TRUE(session.ok()) << session.status();
+    while (!(*session)->should_stop()) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    worker.lose_next = true;
+    worker.lose_variables = lose_variables;
+    EXPECT_EQ((*session)->GlobalStep().value(), found);
+    // Once more, with nothing to lose: what was lost stays lost.
+    worker.lose_next = true;
+    worker.lose_variables = false;
+    EXPECT_EQ((*session)->GlobalStep().value(), found);
+    const absl::Status closed = (*session)->Close();
+    EXPECT_EQ(ExitCodeFor(closed), found == 3 ? kExitRetryable : kExitDone) << closed;
+    EXPECT_THAT(Message(closed), HasSubstr(found == 3 ? "variables were lost at the end" : ""));
+    EXPECT_THAT(CheckpointsIn(directory).value()[0], HasSubstr(absl::StrCat("model.ckpt-", found)));
+  }
+}
+
+// A function that trains on sees its end again.
+TEST(SessionRecoveryTest, AFunctionThatIsRunAgainAfterTheStopMayReachTheEndAgain) {
+  for (const int64_t saved : {4, 3}) {  // the stop is after step 5
+    TestProgram program;
+    LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+    program.target.workers = {&worker};
+    auto session = program.Start({.checkpoint_dir = EmptyDirectory("stop_again"),
+                                  .hooks = {StopAtStepHook({.last_step = 5})},
+                                  .save_checkpoint_steps = static_cast<int>(saved)});
+    ASSERT_TRUE(session.ok()) << session.status();
+    int num_attempts = 0;
+    while (!(*session)->should_stop()) {
+      const absl::Status status =
+          (*session)->RunStepFn([&](MonitoredSession::StepContext& context) -> absl::Status {
+            WEIR_RETURN_IF_ERROR(context.RunWithHooks({}, {}, {program.train}).status());
+            if (++num_attempts == 5) worker.lose_next = worker.lose_variables = true;
+            return context.session().Run({}, {program.loss}).status();
+          });
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    EXPECT_EQ(num_attempts, 6);
+    const absl::Status closed = (*session)->Close();
+    EXPECT_EQ(ExitCodeFor(closed), saved == 4 ? kExitDone : kExitRetryable) << closed;
+  }
+}
+
+// An attempt restores and fails after that; the next one finds the variables as that has left them.
+TEST(SessionRecoveryTest, WhatAnEarlierAttemptHasRestoredIsLostAllTheSame) {
+  for (const bool lose_variables : {false, true}) {
+    TestProgram program;
+    LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+    program.target.workers = {&worker};
+    std::vector<bool> has_restored;  // each session, as a hook sees it
+    auto fails = std::make_shared<TestHook>();
+    fails->after_create_session = [&](Session&, Coordinator&) -> absl::Status {
+      return worker.num_sessions == 2 ? absl::UnavailableError("lost under a hook") : absl::OkStatus();
+    };
+    auto sees = std::make_shared<TestHook>();
+    sees->after_create_session = [&](Session& session, Coordinator&) {
+      has_restored.push_back(session.has_restored());
+      return absl::OkStatus();
+    };
+    auto session = program.Start({.checkpoint_dir = EmptyDirectory("attempts"),
+                                  .hooks = {StopAtStepHook({.last_step = 5}), fails, sees},
+                                  .save_checkpoint_steps = 3});
+    ASSERT_TRUE(session.ok()) << session.status();
+    while (!(*session)->should_stop()) ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    worker.lose_next = true;
+    worker.lose_variables = lose_variables;
+    const absl::Status closed = (*session)->Close();
+    EXPECT_EQ(worker.num_sessions, 3);
+    EXPECT_EQ(ExitCodeFor(closed), lose_variables ? kExitRetryable : kExitDone) << closed;
+    EXPECT_THAT(has_restored, testing::ElementsAre(true, lose_variables));
+  }
+}
+
+// The chief was lost in a restore, and is not started again: its worker's steps are refused for ever.
+TEST(SessionRecoveryTest, ARestoreThatDoesNotEndIsWaitedForAsAChiefIs) {
+  for (const bool has_chief : {true, false}) {
+    TestProgram program;
+    ASSERT_TRUE(program.Start({}).ok());
+    LosesAPeer worker(program.worker, *program.runtime->devices()[0]);
+    program.target.workers = {&worker};
+    program.target.met_chief = [&] { return has_chief ? SessionTarget::kChiefIsThere : 7; };
+    auto hook = std::make_shared<TestHook>();
+    auto session = program.Start({.is_chief = false,
+                                  .hooks = {hook},
+                                  .max_wait = absl::Seconds(2),
+                                  .max_wait_for_absent_chief = absl::Milliseconds(500)});
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    // One that ends costs the worker nothing. The chief's own was earlier.
+    const uint64_t id = UINT64_MAX - 1;
+    ASSERT_TRUE(program.worker.BeginRestore(id, absl::InfiniteFuture()).ok());
+    int num_refused = 0;
+    hook->before_run = [&](RunContext&) {
+      if (++num_refused == 5) {
+        EXPECT_TRUE(program.worker.EndRestore(id, "", absl::InfiniteFuture()).ok());
+      }
+      return RunArgs();
+    };
+    ASSERT_TRUE((*session)->Run({}, {}, {program.train}).ok());
+    EXPECT_EQ(num_refused, 5);
+    ASSERT_TRUE(program.worker.BeginRestore(id + 1, absl::InfiniteFuture()).ok());
+    hook->before_run = [&](RunContext&) {
+      if (++num_refused == 15) (*session)->RequestStop();  // it would go on for ever
+      return RunArgs();
+    };
+    const absl::Status refused = (*session)->Run({}, {}, {program.train}).status();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(refused)) << refused;
+    EXPECT_THAT(Message(refused), HasSubstr(has_chief ? "gave up after 2s" : "gave up after 500ms"));
+    EXPECT_THAT(Message(refused), HasSubstr("the chief is just initialising or restoring the variables"));
+    EXPECT_THAT(Message(refused), HasSubstr(has_chief ? "" : "it has ended, or was lost"));
+    EXPECT_EQ((*session)->Close(), refused);
+  }
 }
 
 // The session that is made anew may find the variables in the middle of an update, which is tried again

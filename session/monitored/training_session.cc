@@ -40,10 +40,15 @@ bool SavesCheckpoints(const TrainingSessionOptions& options) {
          (options.save_checkpoint_steps > 0 || options.save_checkpoint_interval > absl::ZeroDuration());
 }
 
-// What the saver writes to.
+// What the saver writes to, and what it calls the file that names its checkpoints.
 FileSystem& FilesOf(const Scaffold& scaffold) {
+  if (scaffold.saver != nullptr) return scaffold.saver->file_system();
   FileSystem* const files = scaffold.saver_options.file_system;
   return files != nullptr ? *files : PosixFileSystem();
+}
+const std::string& LatestFilenameOf(const Scaffold& scaffold) {
+  return scaffold.saver != nullptr ? scaffold.saver->latest_filename()
+                                   : scaffold.saver_options.latest_filename;
 }
 
 // Takes the right to write checkpoints to a folder from earlier lives of this task (checkpoint_claim.h). The
@@ -175,15 +180,18 @@ absl::StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(Graph
   // If it is there, the job may be over, and its parameter servers have left. They have not left yet, and
   // others may wait, where the chief before has not ended in good order.
   FileSystem& files = FilesOf(*options.scaffold);
-  const std::string at_end = CheckpointAtEnd(options.checkpoint_dir, files, is_at_end);
+  const std::string at_end =
+      CheckpointAtEnd(options.checkpoint_dir, files, LatestFilenameOf(*options.scaffold), is_at_end);
   if (!at_end.empty() && !CheckpointClaim::IsHeldIn(files, options.checkpoint_dir).value_or(true)) {
     options.recovery_timeout = std::min(options.recovery_timeout, TrainingSessionOptions::kPatienceAtEnd);
   }
-  const auto ended = std::make_shared<EndedJob>(EndedJobOptions{.directory = options.checkpoint_dir,
-                                                                .files = &files,
-                                                                .is_at_end = is_at_end,
-                                                                .met_chief = options.target.met_chief,
-                                                                .environment = options.target.environment});
+  const auto ended =
+      std::make_shared<EndedJob>(EndedJobOptions{.directory = options.checkpoint_dir,
+                                                 .files = &files,
+                                                 .latest_filename = LatestFilenameOf(*options.scaffold),
+                                                 .is_at_end = is_at_end,
+                                                 .met_chief = options.target.met_chief,
+                                                 .environment = options.target.environment});
   if (!options.is_chief) {
     // Hooks ask too. Who hears of a chief need not look.
     options.target.chief_is_done = [is_done = options.target.chief_is_done,

@@ -244,7 +244,7 @@ absl::Status SyncReplica::AfterCreateSession(Session& session, Coordinator& coor
 absl::Status SyncReplica::ResetIfRestored(Session& session) {
   if (updates_ == nullptr) updates_ = std::make_shared<Updates>(session.environment().Random() | 1);
   needs_reset_ = needs_reset_ || session.has_restored();
-  // A session that had set them may have been lost before it came here.
+  // A group that knows of no step has lost what it had, with its task.
   for (size_t i = 0; i < awaited_.size() && !needs_reset_; ++i) {
     WEIR_ASSIGN_OR_RETURN(const auto group, session.Run({}, {awaited_[i]->output(0)}));
     needs_reset_ = group[0].scalar<int64_t>() == 0;
