@@ -370,6 +370,15 @@ void Membership::TellNews() const {
   if (listener) listener();
 }
 
+void Membership::TellWatchers() const {
+  std::function<void()> listener;
+  {
+    absl::MutexLock lock(&mutex_);
+    listener = view_listener_;
+  }
+  if (listener) listener();
+}
+
 void Membership::ReportDone(const std::vector<Loss>& done) const {
   if (done.empty()) return;
   std::vector<DoneListener> listeners;
@@ -392,7 +401,8 @@ void Membership::Report(const std::vector<Loss>& losses) {
   for (const Loss& loss : losses) {
     for (const LossListener& listener : listeners) listener(loss.task, loss.incarnation, loss.reason);
   }
-  if (is_authority_) TellNews();
+  // Not TellNews: a heartbeat may have come here, which must not be called back when the office ends now.
+  if (is_authority_) TellWatchers();
 }
 
 std::vector<TaskName> Membership::tasks() const {

@@ -313,6 +313,8 @@ class Membership {
   Incarnation OfficeLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   void TellOffice(bool is_authority) const;
   void TellNews() const;
+  // Those who wait for the next view.
+  void TellWatchers() const;
   void Report(const std::vector<Loss>& losses);
   void ReportDone(const std::vector<Loss>& done) const;
 
