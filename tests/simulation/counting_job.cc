@@ -112,8 +112,8 @@ World::Life& CountingJob::Start(const TaskName& task) {
   std::vector<World::Life*>& lives = lives_[task];
   const std::string name =
       absl::StrCat(task.ToString(), lives.empty() ? "" : absl::StrCat(" life ", lives.size() + 1));
-  // Whoever starts a task thinks that all before it are dead. One that was stopped before it listened may have
-  // come to do so since, when its successor had ended.
+  // Whoever starts a task thinks that all before it are dead. One that was stopped before it listened may
+  // have come to do so since, when its successor had ended.
   for (World::Life* const life : lives) world_.network().TakeAddresses(life->process());
   if (!lives.empty()) {
     // The system gives a lock back when its holder is killed, a file server when it is silent for long.

@@ -219,7 +219,8 @@ TEST(EtcdStoreTest, ATokenThatCannotBeSentIsAnError) {
                        const bool is_user = call->method() == "/etcdserverpb.Auth/Authenticate";
                        if (!is_user) ++num_transactions;
                        Frame answer;
-                       // An AuthToken, whose field 2 the token is; and a transaction's answer, which is empty.
+                       // An AuthToken, whose field 2 the token is; and a transaction's answer, which is
+                       // empty.
                        const std::string bytes = absl::StrCat("\x12", std::string(1, token.size()), token);
                        answer.payloads.push_back(Payload::OfString(is_user ? bytes : ""));
                        call->Reply(std::move(answer));
