@@ -254,6 +254,36 @@ FunctionBody IterationOf(const AttrProto& function, const std::vector<DataType>&
 
 }  // namespace
 
+// An Assert of a bool, with what is shown when it does not hold: a text and ints.
+absl::Status FunctionExpansion::AddCheck(const NodeDef& call, absl::string_view name,
+                                         const std::string& condition, absl::string_view shown,
+                                         const std::vector<std::string>& ints, const std::string& after) {
+  NodeDef text;
+  text.set_name(Part(call, absl::StrCat(name, "_text")));
+  text.set_op("Const");
+  text.set_device(call.device());
+  text.add_input(absl::StrCat("^", after));
+  (*text.mutable_attr())["dtype"].set_type(tensorflow::DT_STRING);
+  tensorflow::TensorProto& value = *(*text.mutable_attr())["value"].mutable_tensor();
+  value.set_dtype(tensorflow::DT_STRING);
+  value.mutable_tensor_shape();
+  value.add_string_val(std::string(shown));
+  NodeDef check;
+  check.set_name(Part(call, name));
+  check.set_op("Assert");
+  check.set_device(call.device());
+  check.add_input(condition);
+  check.add_input(text.name());
+  auto* types = (*check.mutable_attr())["T"].mutable_list();
+  types->add_type(tensorflow::DT_STRING);
+  for (const std::string& number : ints) {
+    check.add_input(number);
+    types->add_type(tensorflow::DT_INT32);
+  }
+  WEIR_RETURN_IF_ERROR(Add(std::move(text)));
+  return Add(std::move(check));
+}
+
 // TensorFlow refuses a limit that would never be reached.
 absl::Status FunctionExpansion::ExpandFor(const NodeDef& call) {
   const CallInputs inputs = InputsOf(call);
@@ -269,9 +299,24 @@ absl::Status FunctionExpansion::ExpandFor(const NodeDef& call) {
                                                    " inputs: start, limit, delta and ", types.size() - 3,
                                                    " tensors by attr 'T' are asked for"));
   }
+  WEIR_ASSIGN_OR_RETURN(const auto body, Body(call, function, "body"));
+  if (body->results.size() != types.size() - 3) {
+    return absl::InvalidArgumentError(absl::StrCat("For loop body returned ", body->results.size(),
+                                                   " arguments. Expected: ", types.size() - 3));
+  }
   const std::string &start = inputs.data[0], &limit = inputs.data[1], &delta = inputs.data[2];
   const DataType ints = tensorflow::DT_INT32, none = tensorflow::DT_INVALID;
   const auto part = [&](absl::string_view name) { return Part(call, name); };
+  std::vector<std::string> ranks;
+  for (int i = 0; i < 3; ++i) {
+    ranks.push_back(part(absl::StrCat("rank_", i)));
+    WEIR_RETURN_IF_ERROR(Add(call, "Rank", ranks.back(), {inputs.data[i]}, inputs.control, ints));
+  }
+  WEIR_RETURN_IF_ERROR(Add(call, "AddV2", part("two_ranks"), {ranks[0], ranks[1]}, {}, ints));
+  WEIR_RETURN_IF_ERROR(Add(call, "AddV2", part("all_ranks"), {part("two_ranks"), ranks[2]}, {}, ints));
+  WEIR_RETURN_IF_ERROR(Add(call, "Sub", part("no_rank"), {ranks[0], ranks[0]}, {}, ints));
+  WEIR_RETURN_IF_ERROR(
+      Add(call, "Equal", part("are_scalars"), {part("all_ranks"), part("no_rank")}, {}, ints));
   WEIR_RETURN_IF_ERROR(Add(call, "Sub", part("zero"), {delta, delta}, inputs.control, ints));
   WEIR_RETURN_IF_ERROR(Add(call, "Greater", part("goes_up"), {delta, part("zero")}, {}, ints));
   WEIR_RETURN_IF_ERROR(Add(call, "Less", part("goes_down"), {delta, part("zero")}, {}, ints));
@@ -283,27 +328,10 @@ absl::Status FunctionExpansion::ExpandFor(const NodeDef& call) {
       Add(call, "LogicalOr", part("may_be_below"), {part("is_above"), part("goes_up")}, {}, none));
   WEIR_RETURN_IF_ERROR(
       Add(call, "LogicalAnd", part("is_valid"), {part("may_be_above"), part("may_be_below")}, {}, none));
-  NodeDef text;
-  text.set_name(part("text"));
-  text.set_op("Const");
-  text.set_device(call.device());
-  text.add_input(absl::StrCat("^", part("zero")));
-  (*text.mutable_attr())["dtype"].set_type(tensorflow::DT_STRING);
-  tensorflow::TensorProto& value = *(*text.mutable_attr())["value"].mutable_tensor();
-  value.set_dtype(tensorflow::DT_STRING);
-  value.mutable_tensor_shape();
-  value.add_string_val("Invalid start/limit/delta: ");
-  WEIR_RETURN_IF_ERROR(Add(std::move(text)));
-  NodeDef check;
-  check.set_name(part("check"));
-  check.set_op("Assert");
-  check.set_device(call.device());
-  for (const std::string& input : {part("is_valid"), part("text"), start, limit, delta})
-    check.add_input(input);
-  auto* shown = (*check.mutable_attr())["T"].mutable_list();
-  shown->add_type(tensorflow::DT_STRING);
-  for (int i = 0; i < 3; ++i) shown->add_type(ints);
-  WEIR_RETURN_IF_ERROR(Add(std::move(check)));
+  WEIR_RETURN_IF_ERROR(AddCheck(call, "check_ranks", part("are_scalars"),
+                                "start, limit and delta: each must be a scalar", ranks, part("zero")));
+  WEIR_RETURN_IF_ERROR(AddCheck(call, "check", part("is_valid"),
+                                "Invalid start/limit/delta: ", {start, limit, delta}, part("check_ranks")));
 
   CallInputs checked = inputs;
   checked.control.push_back(part("check"));

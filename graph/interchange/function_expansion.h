@@ -111,6 +111,10 @@ class FunctionExpansion {
   absl::Status ExpandCase(const tensorflow::NodeDef& call);
   absl::Status ExpandWhile(const tensorflow::NodeDef& call);
   absl::Status ExpandFor(const tensorflow::NodeDef& call);
+  // A node that fails, with that text and those ints, where the bool does not hold.
+  absl::Status AddCheck(const tensorflow::NodeDef& call, absl::string_view name, const std::string& condition,
+                        absl::string_view shown, const std::vector<std::string>& ints,
+                        const std::string& after);
   // One part of a loop; borrows the body.
   struct LoopPart {
     std::string function;

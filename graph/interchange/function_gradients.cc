@@ -62,7 +62,17 @@ absl::Status FunctionExpansion::ExpandGradient(const NodeDef& call) {
   if (function == nullptr || !function->has_func()) return WrongAttr(call, "f", "a function");
   const std::string& name = function->func().name();
   const std::string own = library_.GradientOf(name);
-  if (!own.empty()) return ExpandCall(call, own, function->func().attr());
+  if (!own.empty()) {
+    WEIR_ASSIGN_OR_RETURN(const auto gradient, Body(call, own, function->func().attr()));
+    const AttrProto* const wanted = FindAttr(call, "Tout");
+    const size_t num_wanted = wanted == nullptr ? gradient->results.size() : wanted->list().type_size();
+    if (gradient->results.size() != num_wanted) {
+      return absl::InvalidArgumentError(absl::StrCat("SymGrad expects to return ", num_wanted,
+                                                     " gradients, but get ", gradient->results.size(),
+                                                     " from '", own, "' instead"));
+    }
+    return ExpandCall(call, own, *gradient);
+  }
   WEIR_ASSIGN_OR_RETURN(const std::shared_ptr<const FunctionBody> body, Body(call, function, "f"));
   WEIR_ASSIGN_OR_RETURN(const FunctionBody gradient, GradientBody(*body, name));
   return ExpandCall(call, absl::StrCat("the gradient of ", name), gradient);

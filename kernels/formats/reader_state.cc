@@ -16,7 +16,7 @@ std::string SerializedReaderState(const ReaderState& state) {
 absl::StatusOr<ReaderState> ParseReaderState(absl::string_view bytes) {
   tensorflow::ReaderBaseState message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return absl::InvalidArgumentError("Could not parse state: it is no ReaderBaseState message");
+    return absl::InvalidArgumentError("it is no ReaderBaseState message");
   }
   return ReaderState{message.work_started(), message.work_finished(), message.num_records_produced(),
                      message.current_work()};

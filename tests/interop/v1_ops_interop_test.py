@@ -160,6 +160,7 @@ def loops_that_count():
     fetches = []
     for start, limit, delta in ((0, 5, 1), (5, 0, -2), (0, 0, 1), (3, 3, 0), (0, 10, 3), (5, 0, 1), (0, 5, -1), (0, 5, 0), (-3, 2, 2)):
         fetches.append(functional_ops.For(start, limit, delta, [tf.constant(1.0), tf.constant(0, tf.int64)], body))
+    fetches.append(functional_ops.For([0], 5, 1, [tf.constant(1.0), tf.constant(0, tf.int64)], body))
     rewritten = functional_ops.For(0, 3, 1, [tf.constant(2.0), tf.constant(7, tf.int64)], body, rewrite_with_while=True)
     return fetches + [rewritten]
 

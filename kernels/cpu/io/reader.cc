@@ -119,7 +119,12 @@ absl::StatusOr<std::string> Reader::Serialize() const {
 
 absl::Status Reader::Restore(absl::string_view bytes) {
   if (!can_be_saved_) return absl::UnimplementedError("Reader RestoreState");
-  WEIR_ASSIGN_OR_RETURN(ReaderState state, ParseReaderState(bytes));
+  absl::StatusOr<ReaderState> parsed = ParseReaderState(bytes);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Could not parse state for ", ToString(), ": ", parsed.status().message()));
+  }
+  ReaderState state = *std::move(parsed);
   const auto refuse = [&](absl::string_view what) {
     return absl::InvalidArgumentError(
         absl::StrCat(what, " when restoring in ", ToString(), ": ", state.num_units_begun, " units begun, ",

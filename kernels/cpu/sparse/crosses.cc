@@ -44,6 +44,7 @@ struct Run {
 
 struct Column {
   const Tensor* values = nullptr;
+  bool is_sparse = false;
   std::vector<Run> runs;  // of a sparse column: the rows that have features, in order
 
   bool is_text() const { return values->dtype() == DType::kString; }
@@ -72,9 +73,11 @@ absl::Status CheckSparse(const Tensor& indices, const Tensor& values, const Tens
   const auto wrong = [place](const auto&... what) {
     return absl::InvalidArgumentError(absl::StrCat(what..., " at position ", place));
   };
-  if (indices.shape().rank() != 2 || indices.shape().dim(1) != 2) {
-    return wrong("Input indices should be a matrix of 2 columns but received shape ",
-                 indices.shape().ToString());
+  if (indices.shape().rank() != 2) {
+    return wrong("Input indices should be a matrix but received shape ", indices.shape().ToString());
+  }
+  if (indices.shape().dim(1) != 2) {
+    return wrong("Expected D2 of index to be 2 got ", indices.shape().dim(1));
   }
   if (values.shape().rank() != 1) {
     return wrong("Input values should be a vector but received shape ", values.shape().ToString());
@@ -113,7 +116,7 @@ absl::StatusOr<Columns> Columns::Read(const KernelContext& context, int num_spar
     const Tensor& shape = context.input(2 * num_sparse + i);
     WEIR_RETURN_IF_ERROR(CheckSparse(context.input(i), context.input(num_sparse + i), shape, i));
     rows.push_back(shape.flat<int64_t>()[0]);
-    read.columns_.push_back({&context.input(num_sparse + i), {}});
+    read.columns_.push_back({&context.input(num_sparse + i), /*is_sparse=*/true, {}});
   }
   for (int i = 0; i < num_dense; ++i) {
     const Tensor& values = context.input(3 * num_sparse + i);
@@ -122,7 +125,7 @@ absl::StatusOr<Columns> Columns::Read(const KernelContext& context, int num_spar
                                                      values.shape().ToString(), " at position ", i));
     }
     rows.push_back(values.shape().dim(0));
-    read.columns_.push_back({&values, {}});
+    read.columns_.push_back({&values, /*is_sparse=*/false, {}});
   }
   read.num_rows_ = rows[0];
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -349,7 +352,6 @@ class SparseCrossHashed final : public Cross {
   using Cross::Cross;
 
   absl::Status Compute(KernelContext& context) override {
-    WEIR_ASSIGN_OR_RETURN(const Columns columns, ReadColumns(context));
     WEIR_ASSIGN_OR_RETURN(const int64_t num_buckets, ReadInteger(option(context, 0), "num_buckets"));
     const Tensor& is_strong = option(context, 1);
     const Tensor& salt = option(context, 2);
@@ -359,13 +361,15 @@ class SparseCrossHashed final : public Cross {
     }
     if (salt.shape() != Shape({2})) {
       return absl::InvalidArgumentError(
-          absl::StrCat("salt must have two numbers, is ", salt.shape().ToString()));
+          absl::StrCat("Input \"salt\" must have length 2 but has shape ", salt.shape().ToString()));
     }
+    WEIR_ASSIGN_OR_RETURN(const Columns columns, ReadColumns(context));
     const SipHash keyed(static_cast<uint64_t>(salt.flat<int64_t>()[0]),
                         static_cast<uint64_t>(salt.flat<int64_t>()[1]));
     const auto hash_of = [&](const Column& column, int64_t i) {
       if (!column.is_text()) {
-        // Of its last four bytes alone, as in TensorFlow.
+        // As in TensorFlow: of a sparse column the fingerprint of the last four bytes, of a dense one itself.
+        if (!column.is_sparse) return static_cast<uint64_t>(column.number(i));
         const auto number = static_cast<uint32_t>(column.number(i));
         return Fingerprint({reinterpret_cast<const char*>(&number), sizeof number});
       }

@@ -85,7 +85,7 @@ void AddCrossesRecords(Suite& suite) {
   suite.Op("SparseCrossV2").Hostile(Inputs({words}, {}, {Words({"x"})}), "separator should be a scalar");
   const Tensor zero = Tensor::Scalar<int64_t>(0), no = Tensor::Scalar(false);
   suite.Op("SparseCrossHashed")
-      .Hostile(Inputs({words}, {}, {zero, no, Numbers({1})}), "salt must have two numbers")
+      .Hostile(Inputs({words}, {}, {zero, no, Numbers({1})}), "must have length 2")
       .Hostile(Inputs({words}, {}, {zero, Bools({1}, {1}), Numbers({1, 2})}), "strong_hash must be a scalar")
       .Hostile(Inputs({words}, {}, {Numbers({1, 2}), no, Numbers({1, 2})}), "num_buckets");
 }
