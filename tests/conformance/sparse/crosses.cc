@@ -50,7 +50,7 @@ void AddCrossesRecords(Suite& suite) {
                        {"num_buckets", 0},
                        {"hash_key", 1},
                        {"out_type", D::kString},
-                       {"internal_type", D::kString}};
+                       {"internal_type", D::kInt64}};
   struct Op {
     const char* name;
     Tensors options;
